@@ -1,0 +1,157 @@
+/**
+ * Server ↔ agent: HTTP/1.1 over the sandbox's Unix socket (or TCP with mTLS in a cluster). The agent is always the
+ * HTTP server. What it answers is hostile input: the server checks every body against these schemas and bounds it.
+ *
+ * | method and path | body → answer |
+ * |---|---|
+ * | `GET /health` | → `AgentHealth`; answers when kernels can be started |
+ * | `PUT /environment` | `SetEnvironment` → 204; once, before the first context |
+ * | `GET /contexts` | → `AgentContextList` |
+ * | `PUT /contexts/:contextId` | `OpenContext` → `AgentContext`; idempotent by id |
+ * | `DELETE /contexts/:contextId` | → 204; idempotent; ends its executions with `CanceledError` |
+ * | `POST /contexts/:contextId/interrupt` | → 204; the current run ends with `CanceledError`, the state stays |
+ * | `POST /contexts/:contextId/restart` | → 204; a fresh kernel; the current run ends with `CanceledError` |
+ * | `POST /contexts/:contextId/runs` | `StartRun` → 200 and a stream of `AgentRunEvent`, one JSON text a line |
+ *
+ * Closing the connection of a run's answer before its `done` cancels that run: it is interrupted, or leaves the queue.
+ * Failures answer with `AgentErrorBody`.
+ */
+import { type Static, Type } from 'typebox';
+
+export const Language = Type.Union([Type.Literal('python'), Type.Literal('javascript'), Type.Literal('typescript')]);
+export type Language = Static<typeof Language>;
+
+/** The folder that contexts work in; `cwd` may not leave it. */
+export const WORKSPACE_PATH = '/workspace';
+
+export const AgentHealth = Type.Object({ status: Type.Literal('ready'), protocolVersion: Type.Integer() });
+
+/** Variables added to the environment of every process that is started for the client. */
+export const SetEnvironment = Type.Object({ env: Type.Record(Type.String(), Type.String()) });
+
+export const OpenContext = Type.Object({
+  language: Language,
+  /** Absolute path; resolved in the sandbox, links included. */
+  cwd: Type.String(),
+  /** How long the kernel may take to get ready. */
+  timeoutMs: Type.Integer({ minimum: 1 }),
+});
+export type OpenContext = Static<typeof OpenContext>;
+
+export const AgentContext = Type.Object({ contextId: Type.String(), language: Language, cwd: Type.String() });
+export type AgentContext = Static<typeof AgentContext>;
+export const AgentContextList = Type.Object({ contexts: Type.Array(AgentContext) });
+
+export const StartRun = Type.Object({
+  runId: Type.String(),
+  code: Type.String(),
+  /** From the arrival of this request, the wait in the context's queue included. */
+  timeoutMs: Type.Integer({ minimum: 1 }),
+  limits: Type.Object({
+    stdoutBytes: Type.Integer({ minimum: 0 }),
+    stderrBytes: Type.Integer({ minimum: 0 }),
+    /** One output's value; a larger one is left out and said so. */
+    outputBytes: Type.Integer({ minimum: 0 }),
+    /** All outputs of the run together. */
+    outputsBytes: Type.Integer({ minimum: 0 }),
+  }),
+});
+export type StartRun = Static<typeof StartRun>;
+
+export const RunError = Type.Object({
+  name: Type.String(),
+  message: Type.String(),
+  traceback: Type.Optional(Type.Array(Type.String())),
+});
+export type RunError = Static<typeof RunError>;
+
+export const OUTPUT_FORMATS = [
+  'text',
+  'html',
+  'markdown',
+  'latex',
+  'svg',
+  'png',
+  'jpeg',
+  'gif',
+  'pdf',
+  'json',
+  'javascript',
+  'chart',
+  'data',
+] as const;
+export type OutputFormat = (typeof OUTPUT_FORMATS)[number];
+
+export const AgentOutput = Type.Object({
+  kind: Type.Literal('inline'),
+  format: Type.Union(OUTPUT_FORMATS.map((format) => Type.Literal(format))),
+  mimeType: Type.String(),
+  /** Text as it is, JSON as text, binary as base64. */
+  value: Type.String(),
+  role: Type.Union([Type.Literal('result'), Type.Literal('display')]),
+  /** Outputs with the same number are forms of one thing. Counts from 0 in each run. */
+  bundle: Type.Integer({ minimum: 0 }),
+});
+export type AgentOutput = {
+  kind: 'inline';
+  format: OutputFormat;
+  mimeType: string;
+  value: string;
+  role: 'result' | 'display';
+  bundle: number;
+};
+
+/** Bytes that were cut, per stream; present only where something was. */
+export const Truncation = Type.Object({
+  stdout: Type.Optional(Type.Integer({ minimum: 1 })),
+  stderr: Type.Optional(Type.Integer({ minimum: 1 })),
+});
+
+export const RunDone = Type.Object({
+  executionCount: Type.Integer({ minimum: 0 }),
+  durationMs: Type.Integer({ minimum: 0 }),
+  error: Type.Optional(RunError),
+  truncated: Type.Optional(Truncation),
+  /** The kernel had to be replaced since this context's previous result. */
+  stateLost: Type.Optional(Type.Boolean()),
+});
+export type RunDone = Static<typeof RunDone>;
+
+const runEvent = <Name extends string, Data extends Parameters<typeof Type.Object>[0][string]>(
+  type: Name,
+  data: Data,
+) => Type.Object({ type: Type.Literal(type), runId: Type.String(), data });
+
+/** `done` is always last and always comes, unless the connection breaks. Live events of a run never follow it. */
+export const AgentRunEvent = Type.Union([
+  runEvent('stdout', Type.String()),
+  runEvent('stderr', Type.String()),
+  runEvent('output', AgentOutput),
+  runEvent('error', RunError),
+  runEvent('done', RunDone),
+]);
+export type AgentRunEvent =
+  | { type: 'stdout' | 'stderr'; runId: string; data: string }
+  | { type: 'output'; runId: string; data: AgentOutput }
+  | { type: 'error'; runId: string; data: RunError }
+  | { type: 'done'; runId: string; data: RunDone };
+
+/** One line of the stream: an output bound with base64 and escapes has room in it. */
+export const MAX_AGENT_EVENT_BYTES = 64 * 1024 * 1024;
+
+/**
+ * `invalid_cwd` 400: `cwd` does not exist, is no folder or leads out of the workspace; `not_found` 404: no such context;
+ * `language_unavailable` 409: the template has no kernel for it; `kernel_failed` 500: the kernel did not start;
+ * `timeout` 504: it did not start within `timeoutMs`; `bad_request` 400: the message does not fit its schema.
+ */
+export const AGENT_ERROR_CODES = [
+  'invalid_cwd',
+  'not_found',
+  'language_unavailable',
+  'kernel_failed',
+  'timeout',
+  'bad_request',
+  'internal',
+] as const;
+export type AgentErrorCode = (typeof AGENT_ERROR_CODES)[number];
+export const AgentErrorBody = Type.Object({ error: Type.Object({ code: Type.String(), message: Type.String() }) });

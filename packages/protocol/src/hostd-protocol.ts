@@ -1,0 +1,94 @@
+/**
+ * Server ↔ hostd: HTTP/1.1 over `hostd.sock`. Hostd knows neither tenants nor SQL, and takes no path from a caller.
+ *
+ * | method and path | body → answer |
+ * |---|---|
+ * | `GET /health` | → `HostdHealth` |
+ * | `GET /template-versions` | → `TemplateVersionList` |
+ * | `GET /instances` | → `InstanceList`: everything alive of this installation |
+ * | `PUT /instances/:sandboxId/:generation` | `LaunchSpec` → `Instance`; idempotent; closing the connection undoes it |
+ * | `DELETE /instances/:sandboxId/:generation` | → 204 when nothing of it is left; idempotent |
+ *
+ * Failures answer with `HostdErrorBody`.
+ */
+import { type Static, Type } from 'typebox';
+
+export const NETWORK_MODES = ['unrestricted', 'deny-all', 'allowlist', 'denylist'] as const;
+
+export const LaunchSpec = Type.Object(
+  {
+    templateVersionId: Type.String({ pattern: '^tplv_[a-z0-9]{1,64}$' }),
+    resources: Type.Object(
+      {
+        /** Cores; fractions are shares of one. */
+        cpu: Type.Number({ exclusiveMinimum: 0, maximum: 256 }),
+        memoryBytes: Type.Integer({ minimum: 32 * 1024 * 1024 }),
+        diskBytes: Type.Integer({ minimum: 16 * 1024 * 1024 }),
+        pids: Type.Integer({ minimum: 16, maximum: 1_000_000 }),
+      },
+      { additionalProperties: false },
+    ),
+    network: Type.Object(
+      {
+        mode: Type.Union(NETWORK_MODES.map((mode) => Type.Literal(mode))),
+        hosts: Type.Optional(Type.Array(Type.String({ maxLength: 253 }), { maxItems: 64 })),
+      },
+      { additionalProperties: false },
+    ),
+  },
+  { additionalProperties: false },
+);
+export type LaunchSpec = Static<typeof LaunchSpec>;
+
+/** One live incarnation of a sandbox. */
+export const Instance = Type.Object({
+  sandboxId: Type.String(),
+  generation: Type.Integer({ minimum: 1 }),
+  templateVersionId: Type.String(),
+  /** Where the agent answers HTTP. No guest can replace what lies there. */
+  agentSocketPath: Type.String(),
+  startedAt: Type.String(),
+});
+export type Instance = Static<typeof Instance>;
+export const InstanceList = Type.Object({ instances: Type.Array(Instance) });
+
+/** What a curated image is, as the builder wrote it beside the root file system. */
+export const TemplateVersionManifest = Type.Object({
+  /** `tplv_` and the first 20 hex digits of `digest`. */
+  id: Type.String(),
+  /** `python-node`, `node`. */
+  slug: Type.String(),
+  description: Type.String(),
+  /** For people: `YYYY.MM.DD-` of the build and the first 8 digits of the digest. */
+  version: Type.String(),
+  /** SHA-256 of the recipe and of the list of what was installed. */
+  digest: Type.String(),
+  languages: Type.Array(Type.String()),
+  /** Name and version of what was installed, by manager: `{ apt: { git: "1:2.39…" }, pip: {…}, npm: {…} }`. */
+  packages: Type.Record(Type.String(), Type.Record(Type.String(), Type.String())),
+  builtAt: Type.String(),
+});
+export type TemplateVersionManifest = Static<typeof TemplateVersionManifest>;
+export const TemplateVersionList = Type.Object({ templateVersions: Type.Array(TemplateVersionManifest) });
+
+export const HostdHealth = Type.Object({
+  status: Type.Literal('ready'),
+  protocolVersion: Type.Integer(),
+  installationId: Type.String(),
+  ociRuntime: Type.String(),
+});
+
+/**
+ * `bad_request` 400; `template_not_found` 404; `network_mode_unsupported` 422: this host cannot enforce it, so nothing
+ * was launched; `no_capacity` 503: out of slots, memory or disk; `launch_failed` 500: undone, nothing is left.
+ */
+export const HOSTD_ERROR_CODES = [
+  'bad_request',
+  'template_not_found',
+  'network_mode_unsupported',
+  'no_capacity',
+  'launch_failed',
+  'internal',
+] as const;
+export type HostdErrorCode = (typeof HOSTD_ERROR_CODES)[number];
+export const HostdErrorBody = Type.Object({ error: Type.Object({ code: Type.String(), message: Type.String() }) });

@@ -1,0 +1,65 @@
+/**
+ * Agent ↔ kernel: frames on the kernel's private descriptor.
+ *
+ * The kernel is started with one end of a stream socket as descriptor 3. It moves it out of reach of user code
+ * (high number, close-on-exec) before the first cell. A frame is a 4-byte big-endian length and that many bytes
+ * of UTF-8 JSON. Standard output and error are pipes that the agent reads itself: they are never framed, so
+ * nothing that user code prints can be mistaken for a message.
+ */
+import { type Static, Type } from 'typebox';
+
+/** The descriptor a kernel finds its socket on. */
+export const KERNEL_SOCKET_FD = 3;
+
+/** Larger frames end the kernel: the agent never buffers more than this for one message. */
+export const MAX_KERNEL_FRAME_BYTES = 64 * 1024 * 1024;
+
+/** Runs `code` as the next cell. One at a time: the agent queues. */
+export const ExecuteMessage = Type.Object({
+  type: Type.Literal('execute'),
+  runId: Type.String(),
+  code: Type.String(),
+});
+
+/** Interrupts the cell named by `runId` and nothing else: without effect once that run is over. */
+export const InterruptMessage = Type.Object({ type: Type.Literal('interrupt'), runId: Type.String() });
+
+export const ToKernel = Type.Union([ExecuteMessage, InterruptMessage]);
+export type ToKernel = Static<typeof ToKernel>;
+
+/** Sent once, when the kernel takes its first `execute`. */
+export const KernelReady = Type.Object({ type: Type.Literal('ready'), protocolVersion: Type.Integer() });
+
+/**
+ * A rich output. `forms` maps a MIME type to its value: text as it is, binary types as base64,
+ * `application/json` and `application/vnd.cloche.*+json` as JSON values.
+ */
+export const KernelOutput = Type.Object({
+  type: Type.Literal('output'),
+  runId: Type.String(),
+  role: Type.Union([Type.Literal('result'), Type.Literal('display')]),
+  forms: Type.Record(Type.String(), Type.Unknown()),
+});
+
+export const KernelError = Type.Object({
+  name: Type.String(),
+  message: Type.String(),
+  traceback: Type.Array(Type.String()),
+});
+export type KernelError = Static<typeof KernelError>;
+
+/** The run is over and everything it printed has been written to the pipes. */
+export const KernelDone = Type.Object({
+  type: Type.Literal('done'),
+  runId: Type.String(),
+  executionCount: Type.Integer({ minimum: 0 }),
+  error: Type.Optional(KernelError),
+});
+
+export const FromKernel = Type.Union([KernelReady, KernelOutput, KernelDone]);
+export type FromKernel = Static<typeof FromKernel>;
+
+/** A DataFrame's first rows, as the value of this MIME type: `{ columns, rows, rowCount }`. */
+export const DATA_MIME_TYPE = 'application/vnd.cloche.data+json';
+/** What a matplotlib figure shows: `{ type, title?, axes: [{ title?, xLabel?, yLabel?, series: [...] }] }`. */
+export const CHART_MIME_TYPE = 'application/vnd.cloche.chart+json';

@@ -1,0 +1,63 @@
+/**
+ * Operator ↔ server: HTTP/1.1 over `operator.sock` in the run folder, which root alone (and the server) can reach.
+ * It is how `cloche admin` works; no operation of it is served to the network.
+ *
+ * | method and path | body → answer |
+ * |---|---|
+ * | `POST /orgs` | `CreateOrg` → `OrgCreated`: with its default project |
+ * | `GET /orgs` | → `OrgList` |
+ * | `POST /keys` | `CreateKey` → `KeyCreated`: the key itself, this once |
+ * | `POST /first-key` | → `KeyCreated`, or 409 `conflict` when any key exists already |
+ * | `POST /reconcile` | → `ReconcileReport`: one pass now |
+ * | `POST /destroy-all` | → `{ destroyed }`: every live sandbox ends with `platform_cleanup` |
+ */
+import { type Static, Type } from 'typebox';
+
+export const CreateOrg = Type.Object(
+  { name: Type.String({ minLength: 1, maxLength: 100 }) },
+  { additionalProperties: false },
+);
+export type CreateOrg = Static<typeof CreateOrg>;
+export const OrgCreated = Type.Object({
+  org: Type.Object({
+    id: Type.String(),
+    name: Type.String(),
+    defaultProjectId: Type.String(),
+    createdAt: Type.String(),
+  }),
+});
+export type OrgCreated = Static<typeof OrgCreated>;
+export const OrgList = Type.Object({ data: Type.Array(OrgCreated.properties.org) });
+export type OrgList = Static<typeof OrgList>;
+
+export const CreateKey = Type.Object(
+  {
+    /** An id or a name; the first organization where left out. */
+    org: Type.Optional(Type.String()),
+    name: Type.Optional(Type.String({ maxLength: 100 })),
+    scopes: Type.Array(Type.String(), { minItems: 1, maxItems: 64 }),
+    /** Bound to these projects; to all of the organization where left out. */
+    projectIds: Type.Optional(Type.Array(Type.String(), { minItems: 1, maxItems: 64 })),
+    expiresInMs: Type.Optional(Type.Integer({ minimum: 1 })),
+  },
+  { additionalProperties: false },
+);
+export type CreateKey = Static<typeof CreateKey>;
+export const KeyCreated = Type.Object({
+  key: Type.Object({
+    id: Type.String(),
+    orgId: Type.String(),
+    scopes: Type.Array(Type.String()),
+    projectIds: Type.Optional(Type.Array(Type.String())),
+    expiresAt: Type.Optional(Type.String()),
+    /** Shown once; only its hash is kept. */
+    secret: Type.String(),
+  }),
+});
+export type KeyCreated = Static<typeof KeyCreated>;
+
+export const ReconcileReport = Type.Object({
+  instancesRemoved: Type.Integer(),
+  sandboxesEnded: Type.Integer(),
+});
+export type ReconcileReport = Static<typeof ReconcileReport>;

@@ -1,0 +1,45 @@
+/**
+ * Where the parts of one installation meet on a host. Every part computes the same places from the same two folders,
+ * so no path ever travels in a message.
+ */
+import { join } from 'node:path';
+
+/** Sockets of one installation, in a folder that is gone after a reboot. */
+export function runPlaces(runDir: string) {
+  return {
+    /** Answers the server's user alone. */
+    hostdSocket: join(runDir, 'hostd', 'hostd.sock'),
+    /** Answers root alone. */
+    operatorSocket: join(runDir, 'server', 'operator.sock'),
+    /** One folder an instance, holding `agent.sock`; readable by the server's user. */
+    instancesDir: join(runDir, 'instances'),
+    hostdDir: join(runDir, 'hostd'),
+    serverDir: join(runDir, 'server'),
+    egressDir: join(runDir, 'egress'),
+  };
+}
+
+/** What outlives a reboot, each part in a folder that it alone can write. */
+export function dataPlaces(dataDir: string) {
+  return {
+    /** 8 characters of [a-z0-9] that every name on the host carries: cgroups, interfaces, tables. */
+    installationId: join(dataDir, 'installation-id'),
+    serverDir: join(dataDir, 'server'),
+    sqliteFile: join(dataDir, 'server', 'cloche.db'),
+    /** Root alone: disks of sandboxes. */
+    hostdDir: join(dataDir, 'hostd'),
+  };
+}
+
+/** What can be made again, shared by all installations of a host and named by the digest of its content. */
+export function cachePlaces(cacheDir: string) {
+  return {
+    /** `templates/<slug>/<digest>/{manifest.json,rootfs/}` */
+    templatesDir: join(cacheDir, 'templates'),
+    /** `guest/<digest>/`: Node, agent and kernels as they are mounted read-only into every sandbox. */
+    guestDir: join(cacheDir, 'guest'),
+  };
+}
+
+/** Where the guest folder is mounted in a sandbox. */
+export const GUEST_PATH = '/opt/cloche';
