@@ -1,0 +1,33 @@
+/** Identifiers are opaque strings with a prefix for each kind. */
+import { Type } from 'typebox';
+
+declare const kind: unique symbol;
+type Id<Prefix extends string> = `${Prefix}${string}` & { readonly [kind]?: Prefix };
+
+export type SandboxId = Id<'sbx_'>;
+export type ContextId = Id<'cctx_'>;
+export type OrgId = Id<'org_'>;
+export type ProjectId = Id<'prj_'>;
+export type TemplateId = Id<'tpl_'>;
+export type TemplateVersionId = Id<'tplv_'>;
+export type ApiKeyId = Id<'key_'>;
+
+export const ID_PREFIXES = {
+  sandbox: 'sbx_',
+  context: 'cctx_',
+  org: 'org_',
+  project: 'prj_',
+  template: 'tpl_',
+  templateVersion: 'tplv_',
+  apiKey: 'key_',
+} as const;
+
+const idSchema = <T extends string>(prefix: string, of: string) =>
+  Type.Unsafe<T>({ type: 'string', description: `Identifier of ${of}, \`${prefix}…\`.` });
+
+export const SandboxIdSchema = idSchema<SandboxId>('sbx_', 'a sandbox');
+export const ContextIdSchema = idSchema<ContextId>('cctx_', 'a code context');
+export const OrgIdSchema = idSchema<OrgId>('org_', 'an organization');
+export const ProjectIdSchema = idSchema<ProjectId>('prj_', 'a project');
+export const TemplateIdSchema = idSchema<TemplateId>('tpl_', 'a template');
+export const TemplateVersionIdSchema = idSchema<TemplateVersionId>('tplv_', 'a template version');

@@ -1,0 +1,57 @@
+/** Every bound that the contract states. Times in milliseconds, sizes in bytes, lengths in characters. */
+export const LIMITS = {
+  /** Create: the longest lifetime, and the default. */
+  createTtlMaxMs: 3_600_000,
+  createTtlDefaultMs: 3_600_000,
+  /** TTL update: the largest value, and the longest whole session counted from creation. */
+  updateTtlMaxMs: 86_400_000,
+  sessionMaxMs: 86_400_000,
+
+  metadataKeys: 16,
+  metadataKeyLength: 64,
+  metadataValueLength: 512,
+  /** Keys and values together, in UTF-8. */
+  metadataBytes: 4096,
+
+  envEntries: 64,
+  envBytes: 32 * 1024,
+  networkHosts: 64,
+
+  codeBytes: 262_144,
+  runTimeoutDefaultMs: 60_000,
+  runTimeoutMaxMs: 600_000,
+  contextTimeoutDefaultMs: 30_000,
+  contextTimeoutMaxMs: 600_000,
+  cwdLength: 4096,
+
+  /** Standard output and standard error of a run, each. */
+  outputStreamBytes: 8 * 1024 * 1024,
+  /** One rich output's value. */
+  inlineOutputBytes: 8 * 1024 * 1024,
+  /** All rich outputs of a run together. */
+  inlineOutputsBytes: 32 * 1024 * 1024,
+
+  waitMaxMs: 60_000,
+  waitDefaultMs: 10_000,
+
+  idempotencyKeyLength: 255,
+  idempotencyRetentionMs: 86_400_000,
+
+  /** A request body; JSON may spell each byte of 256 KB of code with six characters. */
+  bodyBytes: 2 * 1024 * 1024,
+  headerBytes: 16 * 1024,
+} as const;
+
+export const DEFAULT_CWD = '/workspace';
+export const DEFAULT_TEMPLATE = 'python-node';
+/** The day after which the deprecated aliases may go (spec, part 9). */
+export const ALIAS_SUNSET = new Date('2027-07-10T00:00:00Z');
+/** The day since which they are deprecated. */
+export const ALIAS_DEPRECATED_SINCE = new Date('2026-07-10T00:00:00Z');
+
+/** Bytes of a string map, keys and values together, in UTF-8. */
+export function mapBytes(map: Readonly<Record<string, string>>): number {
+  let bytes = 0;
+  for (const [key, value] of Object.entries(map)) bytes += Buffer.byteLength(key) + Buffer.byteLength(value);
+  return bytes;
+}

@@ -1,0 +1,73 @@
+/** One operation of the API, declared once: routes, OpenAPI, SDK and reference pages all come from it. */
+import type { Static, TObject, TSchema } from 'typebox';
+import type { ErrorCode } from './errors.ts';
+import type { Scope } from './scopes.ts';
+
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+
+/** `required`: `invalid_request` without the header. `optional`: honoured when sent. `none`: idempotent by nature. */
+export type IdempotencyUse = 'none' | 'optional' | 'required';
+
+export interface Operation {
+  /** Camel case and unique: OpenAPI's operationId and the SDK's name for it. */
+  readonly id: string;
+  readonly method: Method;
+  /** With parameters in braces, as OpenAPI writes them. */
+  readonly path: string;
+  readonly tag: string;
+  readonly summary: string;
+  readonly description?: string;
+  readonly scope: Scope;
+  /** A second scope that some bodies ask for, and when. */
+  readonly extraScope?: { readonly scope: Scope; readonly when: string };
+  readonly idempotency: IdempotencyUse;
+  readonly params?: TObject;
+  /** Closed: a parameter that it does not name is refused. */
+  readonly query?: TObject;
+  readonly body?: TSchema;
+  /** A body that may be left out altogether counts as `{}`. */
+  readonly bodyOptional?: boolean;
+  readonly response: { readonly status: number; readonly schema: TSchema; readonly description: string };
+  /** The answer is an SSE stream of this event instead of one JSON body. */
+  readonly events?: TSchema;
+  /** Besides those that every operation can answer with. */
+  readonly errors: readonly ErrorCode[];
+  readonly deprecation?: { readonly since: Date; readonly sunset: Date; readonly successorId: string };
+}
+
+/** What every authenticated operation can answer with. */
+export const COMMON_ERRORS = [
+  'invalid_request',
+  'unauthorized',
+  'forbidden',
+  'not_found',
+  'method_not_allowed',
+  'rate_limited',
+  'internal',
+  'unavailable',
+] as const satisfies readonly ErrorCode[];
+/** And every operation with a body or a key. */
+export const BODY_ERRORS = ['payload_too_large', 'unsupported_media_type'] as const satisfies readonly ErrorCode[];
+export const IDEMPOTENCY_ERRORS = [
+  'idempotency_request_in_progress',
+  'idempotency_key_reused',
+] as const satisfies readonly ErrorCode[];
+
+/** Every code that `operation` can answer with, its own first. */
+export function errorsOf(operation: Operation): ErrorCode[] {
+  return [
+    ...new Set([
+      ...operation.errors,
+      ...COMMON_ERRORS,
+      ...(operation.body ? BODY_ERRORS : []),
+      ...(operation.idempotency === 'none' ? [] : IDEMPOTENCY_ERRORS),
+    ]),
+  ];
+}
+
+type StaticOr<S, Otherwise> = S extends TSchema ? Static<S> : Otherwise;
+export type ParamsOf<O extends Operation> = StaticOr<O['params'], Record<string, never>>;
+export type QueryOf<O extends Operation> = StaticOr<O['query'], Record<string, never>>;
+export type BodyOf<O extends Operation> = StaticOr<O['body'], undefined>;
+export type ResponseOf<O extends Operation> = Static<O['response']['schema']>;
+export type EventOf<O extends Operation> = StaticOr<O['events'], never>;

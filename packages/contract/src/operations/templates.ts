@@ -1,0 +1,33 @@
+import { Type } from 'typebox';
+import { listOf } from '../list.ts';
+import type { Operation } from '../operation.ts';
+import { Template, TemplateVersion } from '../template.ts';
+
+const common = { method: 'GET', tag: 'Templates', scope: 'template:read', idempotency: 'none', errors: [] } as const;
+const TemplateParams = Type.Object({ template: Type.String({ description: 'Slug or `tpl_` id.' }) });
+
+export const listTemplates = {
+  ...common,
+  id: 'listTemplates',
+  path: '/v1/templates',
+  summary: 'List the templates',
+  response: { status: 200, schema: listOf(Template), description: 'The catalogue.' },
+} as const satisfies Operation;
+
+export const getTemplate = {
+  ...common,
+  id: 'getTemplate',
+  path: '/v1/templates/{template}',
+  summary: 'Get a template',
+  params: TemplateParams,
+  response: { status: 200, schema: Type.Object({ template: Template }), description: 'The template.' },
+} as const satisfies Operation;
+
+export const listTemplateVersions = {
+  ...common,
+  id: 'listTemplateVersions',
+  path: '/v1/templates/{template}/versions',
+  summary: 'List the versions of a template',
+  params: TemplateParams,
+  response: { status: 200, schema: listOf(TemplateVersion), description: 'All versions, newest first.' },
+} as const satisfies Operation;
