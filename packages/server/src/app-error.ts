@@ -1,0 +1,38 @@
+import { ERRORS, type ErrorCode, type Issue } from '@cloche/contract';
+
+export interface AppErrorOptions {
+  details?: Record<string, unknown>;
+  /** Seconds, sent as `Retry-After`. */
+  retryAfterSeconds?: number;
+  cause?: unknown;
+}
+
+/** The one error that reaches a client. Its message says which field is wrong and what to do; nothing internal. */
+export class AppError extends Error {
+  override readonly name = 'AppError';
+  readonly code: ErrorCode;
+  readonly details: Record<string, unknown> | undefined;
+  readonly retryAfterSeconds: number | undefined;
+
+  constructor(code: ErrorCode, message: string, options: AppErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.details = options.details;
+    this.retryAfterSeconds = options.retryAfterSeconds;
+  }
+
+  get status(): number {
+    return ERRORS[this.code].status;
+  }
+}
+
+/** `invalid_request` with its issues; `path` is dotted from the part of the request: `body.ttlMs`, `query.status`. */
+export function invalidRequest(...issues: [Issue, ...Issue[]]): AppError {
+  const message = issues.map(({ path, message: text }) => `${path} ${text}`).join('; ');
+  return new AppError('invalid_request', message, { details: { issues } });
+}
+
+/** The same words for what does not exist and what another organization owns. */
+export function notFound(what: string, id: string): AppError {
+  return new AppError('not_found', `There is no ${what} "${id.slice(0, 80)}" that this key can see.`);
+}

@@ -1,0 +1,40 @@
+import type { BodyOf, EventOf, Operation, ParamsOf, QueryOf, ResponseOf } from '@cloche/contract';
+import type { Logger } from 'pino';
+import type { Credential } from '../api-keys/credential.ts';
+
+/** A request that is authenticated, has the operation's scope, and fits the contract's schemas. */
+export interface RequestContext<O extends Operation = Operation> {
+  readonly requestId: string;
+  readonly credential: Credential;
+  readonly params: ParamsOf<O>;
+  readonly query: QueryOf<O>;
+  readonly body: BodyOf<O>;
+  /** When the request arrived, in `Clock` milliseconds; timeouts of the contract count from here. */
+  readonly receivedAt: number;
+  /** Aborts when the client goes away (streams and waits), or when the server stops. */
+  readonly signal: AbortSignal;
+  /** Set when an Idempotency-Key covers the request: the same on every attempt with that key. */
+  readonly idempotencyRecordId: string | undefined;
+  readonly log: Logger;
+}
+
+export type JsonHandler<O extends Operation> = (request: RequestContext<O>) => Promise<ResponseOf<O>>;
+
+/**
+ * Resolves once the work is accepted (before that, a rejection answers as plain JSON), then yields the events.
+ * The last event must be the operation's `complete`; a thrown `AppError` ends the stream with an `error` event.
+ */
+export type StreamHandler<O extends Operation> = (request: RequestContext<O>) => Promise<AsyncIterable<EventOf<O>>>;
+
+export type Route =
+  | { readonly kind: 'json'; readonly operation: Operation; readonly handle: JsonHandler<Operation> }
+  | { readonly kind: 'stream'; readonly operation: Operation; readonly handle: StreamHandler<Operation> };
+
+/** Binds a handler to its operation. The casts are sound: `http/app.ts` validates each part by the operation's schemas. */
+export function route<const O extends Operation>(operation: O, handle: JsonHandler<O>): Route {
+  return { kind: 'json', operation, handle: handle as unknown as JsonHandler<Operation> };
+}
+
+export function streamRoute<const O extends Operation>(operation: O, handle: StreamHandler<O>): Route {
+  return { kind: 'stream', operation, handle: handle as unknown as StreamHandler<Operation> };
+}

@@ -1,0 +1,84 @@
+import type {
+  AgentRunEvent,
+  Instance,
+  Language,
+  LaunchSpec,
+  OpenContext,
+  StartRun,
+  TemplateVersionManifest,
+} from '@cloche/protocol';
+
+export type { Instance, LaunchSpec } from '@cloche/protocol';
+
+/** What a driver promises to enforce. */
+export interface IsolationClaims {
+  readonly networkModes: readonly LaunchSpec['network']['mode'][];
+  readonly disk: 'bounded' | 'unbounded';
+  readonly kernel: 'shared' | 'own';
+}
+
+/** Creates and destroys isolated instances. Knows nothing of HTTP, tenants or SQL. */
+export interface RuntimeDriver {
+  readonly name: string;
+  /** What this driver enforces; e2e/security asserts each claim. */
+  readonly isolation: IsolationClaims;
+  /** Leaves nothing behind if it rejects or `signal` aborts. Idempotent by sandbox and generation. */
+  launch(sandboxId: string, generation: number, spec: LaunchSpec, signal: AbortSignal): Promise<Instance>;
+  /** Resolves when the agent answers. */
+  connect(instance: Instance, signal: AbortSignal): Promise<AgentClient>;
+  /** Idempotent: an instance already gone is success. */
+  stop(sandboxId: string, generation: number): Promise<void>;
+  /** Everything alive, for the reconciler after a restart. */
+  list(): Promise<readonly Instance[]>;
+  /** What instances can be made from. */
+  templateVersions(): Promise<readonly TemplateVersionManifest[]>;
+  /** Rejects when instances cannot be launched now. */
+  check(signal: AbortSignal): Promise<void>;
+}
+
+/** Talks to the agent of one instance. What comes back has been checked against the protocol and bounded. */
+export interface AgentClient {
+  setEnvironment(env: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void>;
+  openContext(
+    contextId: string,
+    request: OpenContext,
+    signal: AbortSignal,
+  ): Promise<{ cwd: string; language: Language }>;
+  /** Idempotent. */
+  closeContext(contextId: string, signal: AbortSignal): Promise<void>;
+  interrupt(contextId: string, signal: AbortSignal): Promise<void>;
+  restart(contextId: string, signal: AbortSignal): Promise<void>;
+  /** Ends with `done`. Aborting cancels the run. Throws `AgentFault` when the agent breaks the protocol or is gone. */
+  run(contextId: string, request: StartRun, signal: AbortSignal): AsyncIterable<AgentRunEvent>;
+  close(): Promise<void>;
+}
+
+/** `gone`: the connection broke; `misbehaved`: it broke the protocol; the others are its own codes. */
+export class AgentFault extends Error {
+  override readonly name = 'AgentFault';
+  readonly kind:
+    | 'gone'
+    | 'misbehaved'
+    | 'invalid_cwd'
+    | 'not_found'
+    | 'language_unavailable'
+    | 'kernel_failed'
+    | 'timeout'
+    | 'busy';
+
+  constructor(kind: AgentFault['kind'], message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.kind = kind;
+  }
+}
+
+/** `unsupported`: the host cannot enforce it; `no_capacity`: try again later; `failed`: undone, nothing is left. */
+export class LaunchFault extends Error {
+  override readonly name = 'LaunchFault';
+  readonly kind: 'unsupported' | 'no_capacity' | 'template_not_found' | 'failed' | 'unreachable';
+
+  constructor(kind: LaunchFault['kind'], message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.kind = kind;
+  }
+}
