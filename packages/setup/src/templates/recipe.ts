@@ -1,0 +1,78 @@
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type Static, Type } from 'typebox';
+import { Value } from 'typebox/value';
+
+/** Bumped when the builder makes something else of the same recipe, so that templates are built anew. */
+const BUILDER_REVISION = 1;
+
+const SetupCommand = Type.Object(
+  {
+    /** `root`, or `user`: the account that kernels run as. */
+    as: Type.Union([Type.Literal('root'), Type.Literal('user')]),
+    run: Type.String({ minLength: 1 }),
+  },
+  { additionalProperties: false },
+);
+
+/**
+ * What a curated image holds. It names packages and never where they come from: the apt, pip and npm configuration of
+ * the machine that builds decides that.
+ */
+export const Recipe = Type.Object(
+  {
+    slug: Type.String({ pattern: '^[a-z0-9][a-z0-9-]{0,62}$' }),
+    description: Type.String({ minLength: 1 }),
+    languages: Type.Array(Type.String(), { minItems: 1 }),
+    /** `debian:` and the name of a release. */
+    from: Type.String({ pattern: '^debian:[a-z]+$' }),
+    packages: Type.Object(
+      {
+        apt: Type.Array(Type.String({ pattern: '^[a-z0-9][a-z0-9+.-]+$' })),
+        pip: Type.Array(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.+!]+$' })),
+        /** `node` becomes `/usr/local/bin/node`; the others are installed globally. */
+        npm: Type.Array(Type.String({ pattern: '^(@[a-z0-9._-]+/)?[a-z0-9._-]+@[0-9A-Za-z.+-]+$' })),
+      },
+      { additionalProperties: false },
+    ),
+    /** Of every process in a sandbox of this template. */
+    env: Type.Record(Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]*$' }), Type.String()),
+    /** Shell commands in the finished root file system, in order. */
+    setup: Type.Array(SetupCommand),
+  },
+  { additionalProperties: false },
+);
+export type Recipe = Static<typeof Recipe>;
+
+/** @throws when the file is no recipe; the message names the field. */
+export async function readRecipe(folder: string): Promise<Recipe> {
+  const file = join(folder, 'template.json');
+  const parsed: unknown = JSON.parse(await readFile(file, 'utf8'));
+  const problem = Value.Errors(Recipe, parsed)[0];
+  if (problem) throw new Error(`${file}: ${problem.instancePath || '/'} ${problem.message}`);
+  return Value.Parse(Recipe, parsed);
+}
+
+/** The recipes of a folder of folders, by slug. */
+export async function readRecipes(templatesFolder: string): Promise<Recipe[]> {
+  const entries = await readdir(templatesFolder, { withFileTypes: true });
+  const folders = entries.filter((entry) => entry.isDirectory()).map((entry) => join(templatesFolder, entry.name));
+  return Promise.all(folders.sort().map(readRecipe));
+}
+
+/** SHA-256 that changes exactly when a build could give something else: spelling and order of keys do not count. */
+export function recipeDigest(recipe: Recipe, architecture: string = process.arch): string {
+  return createHash('sha256')
+    .update(canonicalJson({ revision: BUILDER_REVISION, architecture, recipe }))
+    .digest('hex');
+}
+
+/** JSON with sorted keys. */
+export function canonicalJson(value: unknown): string {
+  return JSON.stringify(value, (_key, inner: unknown) =>
+    inner !== null && typeof inner === 'object' && !Array.isArray(inner)
+      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : inner,
+  );
+}

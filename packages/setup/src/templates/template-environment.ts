@@ -1,0 +1,26 @@
+import type { Recipe } from './recipe.ts';
+
+/** Where a sandbox finds the certificates that its host trusts. */
+export const CA_BUNDLE = '/etc/ssl/certs/ca-certificates.crt';
+
+const CA_VARIABLES = [
+  'SSL_CERT_FILE',
+  'REQUESTS_CA_BUNDLE',
+  'PIP_CERT',
+  'NODE_EXTRA_CA_CERTS',
+  'CURL_CA_BUNDLE',
+  'GIT_SSL_CAINFO',
+];
+
+/** The environment of every process in a sandbox of the recipe's template. */
+export function templateEnvironment(recipe: Recipe): Record<string, string> {
+  return {
+    PATH: '/home/user/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+    ...Object.fromEntries(CA_VARIABLES.map((name) => [name, CA_BUNDLE])),
+    // What a user installs lands in the home folder, which is theirs.
+    NPM_CONFIG_PREFIX: '/home/user/.local',
+    NPM_CONFIG_UPDATE_NOTIFIER: 'false',
+    PIP_DISABLE_PIP_VERSION_CHECK: '1',
+    ...recipe.env,
+  };
+}
