@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { ERROR_CODES } from './errors.ts';
+import { isIdempotencyKey } from './idempotency.ts';
+import { mapBytes } from './limits.ts';
+import { openApiDocument } from './openapi.ts';
+import { errorsOf, type Operation } from './operation.ts';
+import { operations } from './operations/index.ts';
+import { SCOPES } from './scopes.ts';
+
+const table = Object.entries(operations) as [string, Operation][];
+
+describe('the table of operations', () => {
+  it('names each operation by its key', () => {
+    for (const [key, operation] of table) assert.equal(operation.id, key);
+  });
+
+  it('serves no method and path twice', () => {
+    const routes = table.map(([, { method, path }]) => `${method} ${path}`);
+    assert.equal(new Set(routes).size, routes.length);
+  });
+
+  it('declares the parameters that its path names, and no others', () => {
+    for (const [, { path, params }] of table) {
+      const named = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1]);
+      assert.deepEqual(Object.keys(params?.properties ?? {}), named, path);
+    }
+  });
+
+  it('uses known scopes and known errors', () => {
+    for (const [, operation] of table) {
+      assert.ok((SCOPES as readonly string[]).includes(operation.scope));
+      for (const code of errorsOf(operation)) assert.ok(ERROR_CODES.includes(code), code);
+    }
+  });
+
+  it('requires the Idempotency-Key where the spec does', () => {
+    const required = table.filter(([, { idempotency }]) => idempotency === 'required').map(([id]) => id);
+    assert.deepEqual(required.sort(), ['createContext', 'extendSandbox', 'runCode', 'setSandboxTtl', 'streamCode']);
+  });
+
+  it('points each deprecated alias at an operation that exists', () => {
+    for (const [, { deprecation }] of table) {
+      if (deprecation) assert.ok(deprecation.successorId in operations);
+    }
+  });
+});
+
+describe('the OpenAPI document', () => {
+  const document = JSON.parse(JSON.stringify(openApiDocument('0.0.0')));
+
+  it('has every operation of the table, and resolves every reference', () => {
+    for (const [id, { method, path }] of table) {
+      assert.equal(document.paths[path][method.toLowerCase()].operationId, id);
+    }
+    for (const [, name] of JSON.stringify(document).matchAll(/"#\/components\/schemas\/(\w+)"/g)) {
+      assert.ok(document.components.schemas[name ?? ''], name);
+    }
+  });
+});
+
+describe('an Idempotency-Key', () => {
+  it('is 1 to 255 printable ASCII characters', () => {
+    assert.ok(isIdempotencyKey('a'));
+    assert.ok(isIdempotencyKey('~ '.repeat(127)));
+    for (const bad of ['', 'a'.repeat(256), 'é', 'a\u0000', 'a\n']) assert.equal(isIdempotencyKey(bad), false);
+  });
+});
+
+it('the bytes of a map are those of its keys and values in UTF-8', () => {
+  assert.equal(mapBytes({ é: '日', a: '' }), 2 + 3 + 1);
+});

@@ -1,0 +1,114 @@
+/**
+ * `npm test`: static checks, then every suite, then the proof that nothing is left on the host.
+ * Prints one progress line a stage and, last, the totals. Arguments name stages to run (`unit e2e`); none means all.
+ */
+import { spawn } from 'node:child_process';
+import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describeDifference, hostFootprint } from '../e2e/support/host-footprint.ts';
+
+interface Stage {
+  readonly name: string;
+  /** What to run instead of test files. */
+  readonly command?: readonly string[];
+  readonly files?: () => string[];
+  /** Files at once: suites with real sandboxes take turns, so that their timings mean something. */
+  readonly concurrency?: number;
+}
+
+interface Totals {
+  passed: number;
+  failed: number;
+  skipped: number;
+}
+
+const bin = (name: string) => join('node_modules', '.bin', name);
+const isRuntimeTest = (file: string) => file.endsWith('.runtime.test.ts');
+const unitTests = () =>
+  globSync(['packages/*/src/**/*.test.ts', 'scripts/**/*.test.ts']).filter((file) => !isRuntimeTest(file));
+
+const stages: Stage[] = [
+  { name: 'types', command: [bin('tsc'), '-p', 'tsconfig.json'] },
+  { name: 'lint', command: [bin('biome'), 'check', '.'] },
+  { name: 'unit', files: unitTests, concurrency: 2 },
+  { name: 'prepare', command: [process.execPath, 'packages/setup/src/main.ts', 'prepare'] },
+  { name: 'runtime', files: () => globSync('packages/*/src/**/*.runtime.test.ts'), concurrency: 1 },
+  { name: 'e2e', files: () => globSync('e2e/**/*.test.ts'), concurrency: 1 },
+];
+
+const started = performance.now();
+const totals: Totals = { passed: 0, failed: 0, skipped: 0 };
+const wanted = process.argv.slice(2);
+const before = hostFootprint();
+
+for (const stage of stages) {
+  if (wanted.length > 0 && !wanted.includes(stage.name)) continue;
+  const stageStarted = performance.now();
+  console.log(`\n── ${stage.name}`);
+  const result = stage.files ? await runTests(stage.files().sort(), stage.concurrency ?? 1) : await runCheck(stage);
+  totals.passed += result.passed;
+  totals.failed += result.failed;
+  totals.skipped += result.skipped;
+  const seconds = ((performance.now() - stageStarted) / 1000).toFixed(1);
+  console.log(`── ${stage.name}: ${result.passed} passed, ${result.failed} failed, ${seconds} s`);
+  if (stage.name === 'prepare' && result.failed > 0) break;
+}
+
+const left = describeDifference(before, hostFootprint());
+if (left.length === 0) totals.passed += 1;
+else {
+  totals.failed += 1;
+  console.log(`\nLeft on the host after the tests:\n  ${left.join('\n  ')}`);
+}
+
+console.log(`\n${((performance.now() - started) / 1000).toFixed(0)} s in all`);
+const skipped = totals.skipped > 0 ? `, ${totals.skipped} skipped` : '';
+console.log(`${totals.passed} passed, ${totals.failed} failed${skipped}`);
+process.exitCode = totals.failed === 0 ? 0 : 1;
+
+/** A check counts as one test. */
+async function runCheck(stage: Stage): Promise<Totals> {
+  const code = await run(stage.command ?? []);
+  return { passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1, skipped: 0 };
+}
+
+/** Runs test files in node's runner; the totals come from its TAP report, the eyes get the readable one. */
+async function runTests(files: readonly string[], concurrency: number): Promise<Totals> {
+  if (files.length === 0) return { passed: 0, failed: 0, skipped: 0 };
+  const folder = mkdtempSync(join(tmpdir(), 'cloche-test-report-'));
+  const report = join(folder, 'report.tap');
+  try {
+    const code = await run([
+      process.execPath,
+      '--test',
+      `--test-concurrency=${concurrency}`,
+      '--test-timeout=600000',
+      `--test-reporter=${process.stdout.isTTY ? 'spec' : './scripts/terse-reporter.ts'}`,
+      '--test-reporter-destination=stdout',
+      '--test-reporter=tap',
+      `--test-reporter-destination=${report}`,
+      ...files,
+    ]);
+    return readTotals(readFileSync(report, 'utf8'), code);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function readTotals(tap: string, exitCode: number): Totals {
+  const count = (name: string) => Number(new RegExp(`^# ${name} (\\d+)$`, 'm').exec(tap)?.[1] ?? 0);
+  const failed = count('fail') + count('cancelled');
+  return { passed: count('pass'), failed: failed === 0 && exitCode !== 0 ? 1 : failed, skipped: count('skipped') };
+}
+
+function run([command, ...args]: readonly string[]): Promise<number> {
+  return new Promise((resolve) => {
+    const child = spawn(command ?? '', args, { stdio: ['ignore', 'inherit', 'inherit'] });
+    child.on('error', (error) => {
+      console.error(`${command}: ${error.message}`);
+      resolve(1);
+    });
+    child.on('exit', (code) => resolve(code ?? 1));
+  });
+}

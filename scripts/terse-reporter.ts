@@ -1,0 +1,35 @@
+/** A line for each file and each skip, and everything about a failure: what a log needs. */
+import { relative } from 'node:path';
+import type { TestEvent } from 'node:test/reporters';
+import { inspect } from 'node:util';
+
+export default async function* terse(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
+  const files = new Map<string, { passed: number; failed: number; ms: number }>();
+  for await (const event of source) {
+    if (event.type === 'test:fail') {
+      const error: Error & { failureType?: string } = event.data.details.error;
+      if (error.failureType !== 'subtestsFailed') {
+        yield `✖ ${place(event.data)}: ${event.data.name}\n${indent(inspect(error.cause ?? error))}\n`;
+      }
+    }
+    if ((event.type === 'test:pass' || event.type === 'test:fail') && event.data.file) {
+      const file = relative(process.cwd(), event.data.file);
+      const counts = files.get(file) ?? { passed: 0, failed: 0, ms: 0 };
+      if (event.data.nesting === 0) counts.ms += event.data.details.duration_ms;
+      if (event.data.details.type !== 'suite') counts[event.type === 'test:pass' ? 'passed' : 'failed'] += 1;
+      files.set(file, counts);
+      if (event.data.skip) yield `- skipped: ${event.data.name} (${event.data.skip})\n`;
+    }
+  }
+  for (const [file, { passed, failed, ms }] of files) {
+    yield `${failed > 0 ? '✖' : '✔'} ${file}  ${passed} passed, ${failed} failed, ${(ms / 1000).toFixed(1)} s\n`;
+  }
+}
+
+function place(data: { file?: string; line?: number }): string {
+  return data.file ? `${relative(process.cwd(), data.file)}:${data.line ?? 0}` : 'test';
+}
+
+function indent(text: string): string {
+  return text.replaceAll(/^/gm, '    ');
+}
