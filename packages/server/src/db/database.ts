@@ -77,6 +77,8 @@ export interface SandboxTable {
   resources: string;
   /** Whether any run has started; with live activity it makes `running` and `idle`. */
   used: number;
+  /** The last activity, written now and then: idle expiry after a restart counts from here. */
+  last_active_at: number | null;
   /** JSON of the runtime's `Instance`, once launched. */
   instance: string | null;
   created_at: number;

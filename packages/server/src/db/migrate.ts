@@ -1,0 +1,13 @@
+import { type Migration, Migrator } from 'kysely/migration';
+import type { Database } from './database.ts';
+import { initial } from './migrations/001-initial.ts';
+
+/** In order of their names; one that has been released never changes. */
+const MIGRATIONS: Record<string, Migration> = { '001-initial': initial };
+
+/** Brings the tables to the newest form; idempotent. Throws when a migration fails, or when the database is newer. */
+export async function migrate(db: Database): Promise<void> {
+  const migrator = new Migrator({ db, provider: { getMigrations: async () => MIGRATIONS } });
+  const { error } = await migrator.migrateToLatest();
+  if (error !== undefined) throw new Error('the database could not be migrated', { cause: error });
+}

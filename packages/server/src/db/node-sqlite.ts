@@ -1,0 +1,67 @@
+/** What Kysely's SQLite dialect asks of a driver, on top of the SQLite that Node has built in. */
+import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
+import type { SqliteDatabase, SqliteStatement } from 'kysely';
+
+/** More texts than the service has; one made of a list of values of changing length must not grow the cache for ever. */
+const STATEMENTS_KEPT = 256;
+
+/**
+ * Keeps prepared statements by their text. Kysely lets one query at a time use the connection, so no statement is
+ * ever in use twice.
+ */
+export class NodeSqliteDatabase implements SqliteDatabase {
+  readonly #database: DatabaseSync;
+  readonly #statements = new Map<string, NodeSqliteStatement>();
+
+  /** `file` is a path or `:memory:`. */
+  constructor(file: string) {
+    this.#database = new DatabaseSync(file, { timeout: 5000, enableForeignKeyConstraints: true });
+    this.#database.exec('pragma journal_mode = wal; pragma synchronous = normal');
+  }
+
+  prepare(sql: string): SqliteStatement {
+    const kept = this.#statements.get(sql);
+    if (kept) return kept;
+    if (this.#statements.size >= STATEMENTS_KEPT) this.#statements.clear();
+    const statement = new NodeSqliteStatement(this.#database.prepare(startingAsWriter(sql)));
+    this.#statements.set(sql, statement);
+    return statement;
+  }
+
+  close(): void {
+    this.#statements.clear();
+    this.#database.close();
+  }
+}
+
+/** A transaction that reads first and then writes would fail, not wait, if another process wrote in between. */
+function startingAsWriter(sql: string): string {
+  return sql === 'begin' ? 'begin immediate' : sql;
+}
+
+class NodeSqliteStatement implements SqliteStatement {
+  readonly reader: boolean;
+  readonly #statement: StatementSync;
+
+  constructor(statement: StatementSync) {
+    this.#statement = statement;
+    this.reader = statement.columns().length > 0;
+  }
+
+  all(parameters: readonly unknown[]): unknown[] {
+    return this.#statement.all(...bindable(parameters));
+  }
+
+  run(parameters: readonly unknown[]): { changes: number | bigint; lastInsertRowid: number | bigint } {
+    return this.#statement.run(...bindable(parameters));
+  }
+
+  iterate(parameters: readonly unknown[]): IterableIterator<unknown> {
+    return this.#statement.iterate(...bindable(parameters));
+  }
+}
+
+/** Kysely's types let nothing else through; what SQLite cannot bind it refuses itself. */
+function bindable(parameters: readonly unknown[]): SQLInputValue[] {
+  return parameters as SQLInputValue[];
+}

@@ -1,0 +1,61 @@
+import type { OrgId, ProjectId } from '@cloche/contract';
+import type { Database } from '../db/database.ts';
+
+export interface Project {
+  readonly id: ProjectId;
+  readonly orgId: OrgId;
+  readonly name: string;
+  readonly isDefault: boolean;
+  readonly createdAt: number;
+}
+
+export interface ProjectRepository {
+  /** `projectId` is what a client wrote; another organization's project is not found. */
+  find(orgId: OrgId, projectId: string): Promise<Project | undefined>;
+  /** Every organization has one from its first moment; throws for an organization that does not exist. */
+  getDefault(orgId: OrgId): Promise<Project>;
+}
+
+/** Projects cannot change yet, so the default ones are remembered. */
+export class SqlProjectRepository implements ProjectRepository {
+  readonly #db: Database;
+  readonly #defaults = new Map<OrgId, Project>();
+
+  constructor(db: Database) {
+    this.#db = db;
+  }
+
+  async find(orgId: OrgId, projectId: string): Promise<Project | undefined> {
+    const row = await this.#db
+      .selectFrom('projects')
+      .selectAll()
+      .where('id', '=', projectId)
+      .where('org_id', '=', orgId)
+      .executeTakeFirst();
+    return row && toProject(row);
+  }
+
+  async getDefault(orgId: OrgId): Promise<Project> {
+    const known = this.#defaults.get(orgId);
+    if (known) return known;
+    const row = await this.#db
+      .selectFrom('projects')
+      .selectAll()
+      .where('org_id', '=', orgId)
+      .where('is_default', '=', 1)
+      .executeTakeFirstOrThrow(() => new Error(`organization ${orgId} has no default project`));
+    const project = toProject(row);
+    this.#defaults.set(orgId, project);
+    return project;
+  }
+}
+
+function toProject(row: { id: string; org_id: string; name: string; is_default: number; created_at: number }): Project {
+  return {
+    id: row.id as ProjectId,
+    orgId: row.org_id as OrgId,
+    name: row.name,
+    isDefault: row.is_default === 1,
+    createdAt: row.created_at,
+  };
+}
