@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { eventually } from '../support/eventually.ts';
+import { describeDifference, type HostFootprint, hostFootprint } from '../support/host-footprint.ts';
+import { type TestService, testService } from '../support/service.ts';
+
+let footprint: HostFootprint;
+let first: TestService;
+let second: TestService;
+before(async () => {
+  footprint = hostFootprint();
+  [first, second] = await Promise.all([testService(), testService()]);
+});
+after(async () => {
+  await first?.close();
+  await second?.close();
+});
+
+describe('two installations on one host', () => {
+  it('run side by side, and neither touches what is of the other', async () => {
+    const [a, b] = await Promise.all([first.api.readySandbox(), second.api.readySandbox()]);
+    assert.equal((await first.api.get(`/v1/sandboxes/${b.id}`)).status, 404);
+    await Promise.all([first.restart('hostd'), first.restart('server')]);
+    assert.equal((await second.api.run(b.id, '1 + 1')).outputs[0]?.value, '2');
+    assert.equal((await first.api.run(a.id, '1 + 1')).outputs[0]?.value, '2');
+    assert.equal((await first.api.delete(`/v1/sandboxes/${a.id}`)).status, 200);
+    assert.equal((await second.api.run(b.id, '2 + 2')).outputs[0]?.value, '4');
+  });
+
+  it('leave nothing on the host when they have ended', async () => {
+    await first.close();
+    await second.close();
+    await eventually(() => describeDifference(footprint, hostFootprint()).length === 0).catch(() => undefined);
+    assert.deepEqual(describeDifference(footprint, hostFootprint()), []);
+  });
+});

@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, beforeEach, describe, it } from 'node:test';
+import { eventually } from '../support/eventually.ts';
+import { describeDifference, hostFootprint } from '../support/host-footprint.ts';
+import { type TestService, testService } from '../support/service.ts';
+
+let service: TestService | undefined;
+beforeEach(async () => {
+  service ??= await testService();
+});
+after(() => service?.close());
+
+function running(): TestService {
+  if (!service) throw new Error('no service');
+  return service;
+}
+
+describe('killing the server with -9', () => {
+  it('in mid-run fails the record, and keeps sandboxes, contexts and their variables', async () => {
+    const { api } = running();
+    const { id } = await api.readySandbox();
+    const first = await api.run(id, 'kept = 42');
+    const key = randomUUID();
+    const body = { code: 'import time; time.sleep(1); kept', language: 'python' };
+    const lost = api.post(`/v1/sandboxes/${id}/code/runs`, body, key).catch((error: unknown) => error);
+    await eventually(async () => (await api.get(`/v1/sandboxes/${id}`)).body.sandbox.status === 'running');
+    await running().kill('server');
+    await lost;
+    await running().restart('server');
+
+    const again = await api.post(`/v1/sandboxes/${id}/code/runs`, body, key);
+    assert.equal(again.status, 200);
+    assert.equal(again.headers.get('idempotency-replayed'), null);
+    assert.equal(again.body.run.outputs[0].value, '42');
+    assert.equal(again.body.run.contextId, first.contextId);
+    assert.equal(again.body.run.stateLost, undefined);
+    const contexts = (await api.get(`/v1/sandboxes/${id}/code/contexts`)).body.data;
+    assert.deepEqual(
+      contexts.map((context: { id: string }) => context.id),
+      [first.contextId],
+    );
+    await api.delete(`/v1/sandboxes/${id}`);
+  });
+
+  it('in mid-creation never leaves a second sandbox for one key', async () => {
+    const { api } = running();
+    const before = hostFootprint();
+    for (const delayMs of [0, 3, 10, 30]) {
+      const key = randomUUID();
+      const label = randomUUID();
+      const create = () => api.post('/v1/sandboxes', { metadata: { label } }, key);
+      const lost = create().catch((error: unknown) => error);
+      await new Promise((resolve) => setTimeout(resolve, delayMs));
+      await running().kill('server');
+      await lost;
+      await running().restart('server');
+      const again = await create();
+      assert.equal(again.status, 201, JSON.stringify(again.body));
+      const { data } = (await api.get(`/v1/sandboxes?metadata.label=${label}&include=historical`)).body;
+      assert.deepEqual(
+        data.map(({ id }: { id: string }) => id),
+        [again.body.sandbox.id],
+      );
+      const ready = await api.get(`/v1/sandboxes/${again.body.sandbox.id}?waitFor=ready&waitMs=30000`);
+      assert.equal(ready.body.sandbox.status, 'ready');
+      assert.equal((await api.run(again.body.sandbox.id, '1')).outputs[0]?.value, '1');
+      await api.delete(`/v1/sandboxes/${again.body.sandbox.id}`);
+    }
+    await eventually(
+      () => describeDifference(before, hostFootprint()).filter((line) => !line.startsWith('processes')).length === 0,
+    );
+  });
+
+  it('does not postpone an expiry that fell due meanwhile', async () => {
+    const { api } = running();
+    const { id } = await api.readySandbox({ ttlMs: 1500 });
+    await running().kill('server');
+    await new Promise((resolve) => setTimeout(resolve, 1600));
+    await running().restart('server');
+    await eventually(async () => (await api.get(`/v1/sandboxes/${id}`)).body.sandbox.status === 'destroyed');
+    assert.equal((await api.get(`/v1/sandboxes/${id}`)).body.sandbox.destroyedReason, 'ttl_expired');
+  });
+});
+
+describe('killing hostd with -9', () => {
+  it('leaves sandboxes running, and the next hostd stops them', async () => {
+    const { api } = running();
+    const { id } = await api.readySandbox();
+    await api.run(id, 'kept = 1');
+    await running().kill('hostd');
+    assert.equal((await api.run(id, 'kept')).outputs[0]?.value, '1');
+    await running().restart('hostd');
+    assert.equal((await api.run(id, 'kept')).outputs[0]?.value, '1');
+    assert.equal((await api.delete(`/v1/sandboxes/${id}`)).body.sandbox.status, 'destroyed');
+  });
+
+  it('makes creations unavailable or wait, and nothing is left half made', async () => {
+    const { api } = running();
+    await running().kill('hostd');
+    const created = await api.post('/v1/sandboxes', {});
+    await running().restart('hostd');
+    assert.ok([201, 503].includes(created.status));
+    if (created.status === 201) {
+      const { sandbox } = (await api.get(`/v1/sandboxes/${created.body.sandbox.id}?waitFor=ready&waitMs=30000`)).body;
+      assert.ok(['ready', 'failed'].includes(sandbox.status), sandbox.status);
+      await api.delete(`/v1/sandboxes/${sandbox.id}`);
+    }
+  });
+});
+
+describe('an instance that is lost', () => {
+  it('makes its sandbox destroyed with platform_cleanup', async () => {
+    const { api } = running();
+    const { id } = await api.readySandbox();
+    await running().killInstance(id);
+    await eventually(async () => (await api.get(`/v1/sandboxes/${id}`)).body.sandbox.status === 'destroyed', 30_000);
+    assert.equal((await api.get(`/v1/sandboxes/${id}`)).body.sandbox.destroyedReason, 'platform_cleanup');
+  });
+});

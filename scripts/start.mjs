@@ -1,0 +1,62 @@
+// Run by whatever Node the machine has, with nothing installed: brings the dependencies, then hands over to Node 26.
+import { spawn, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const stampFile = join(root, 'node_modules', '.cloche-lock-digest');
+const node = join(root, 'node_modules', 'node', 'bin', 'node');
+const lockDigest = createHash('sha256').update(readFileSync(join(root, 'package-lock.json'))).digest('hex');
+
+if (process.platform !== 'linux') stop('Cloche runs on Linux.', 'Use a Linux machine, or a virtual one.');
+if (process.getuid() !== 0) stop('Cloche has to be started as root.', 'Run `sudo npm start`.');
+if (!dependenciesAreCurrent()) step('npm packages', installDependencies);
+if (!nodeRuns()) step('libatomic1', installNodeLibrary);
+
+// It ends when we are ended, however that happens, and drains first where it may.
+const args = [node, join(root, 'packages', 'setup', 'src', 'main.ts'), 'start', ...process.argv.slice(2)];
+const main = spawn('setpriv', ['--pdeathsig', 'TERM', ...args], { stdio: 'inherit', cwd: root });
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => main.kill(signal));
+main.on('exit', (status) => process.exit(status ?? 1));
+
+function dependenciesAreCurrent() {
+  return existsSync(node) && existsSync(stampFile) && readFileSync(stampFile, 'utf8') === lockDigest;
+}
+
+function installDependencies() {
+  const installed = run('npm', ['ci', '--no-audit', '--no-fund']);
+  if (installed.ok) writeFileSync(stampFile, lockDigest);
+  return installed;
+}
+
+function nodeRuns() {
+  return run(node, ['--version']).ok;
+}
+
+/** Node's own builds are linked with it, and a small Debian lacks it. */
+function installNodeLibrary() {
+  const install = () => run('apt-get', ['install', '--yes', '--no-install-recommends', 'libatomic1']);
+  const first = install();
+  return first.ok || !run('apt-get', ['update']).ok ? first : install();
+}
+
+function run(file, args) {
+  const { status, stdout, stderr, error } = spawnSync(file, args, { cwd: root, encoding: 'utf8' });
+  return { ok: status === 0, output: error ? error.message : `${stdout}${stderr}` };
+}
+
+function step(title, work) {
+  const startedAt = Date.now();
+  const { ok, output } = work();
+  console.log(`${ok ? '✔' : '✖'} ${title}  ${((Date.now() - startedAt) / 1000).toFixed(1)} s`);
+  if (ok) return;
+  console.error(output.trimEnd().split('\n').slice(-12).map((line) => `  │ ${line}`).join('\n'));
+  stop(`${title} could not be installed.`, 'See that this machine reaches its package registries, then start again.');
+}
+
+function stop(problem, remedy) {
+  console.error(`${problem}\n${remedy}`);
+  process.exit(1);
+}
