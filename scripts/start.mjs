@@ -8,7 +8,9 @@ import { fileURLToPath } from 'node:url';
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const stampFile = join(root, 'node_modules', '.cloche-lock-digest');
 const node = join(root, 'node_modules', 'node', 'bin', 'node');
-const lockDigest = createHash('sha256').update(readFileSync(join(root, 'package-lock.json'))).digest('hex');
+const lockDigest = createHash('sha256')
+  .update(readFileSync(join(root, 'package-lock.json')))
+  .digest('hex');
 
 if (process.platform !== 'linux') stop('Cloche runs on Linux.', 'Use a Linux machine, or a virtual one.');
 if (process.getuid() !== 0) stop('Cloche has to be started as root.', 'Run `sudo npm start`.');
@@ -52,7 +54,14 @@ function step(title, work) {
   const { ok, output } = work();
   console.log(`${ok ? '✔' : '✖'} ${title}  ${((Date.now() - startedAt) / 1000).toFixed(1)} s`);
   if (ok) return;
-  console.error(output.trimEnd().split('\n').slice(-12).map((line) => `  │ ${line}`).join('\n'));
+  console.error(
+    output
+      .trimEnd()
+      .split('\n')
+      .slice(-12)
+      .map((line) => `  │ ${line}`)
+      .join('\n'),
+  );
   stop(`${title} could not be installed.`, 'See that this machine reaches its package registries, then start again.');
 }
 

@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict';
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, it } from 'node:test';
+import { ERRORS, SERVICE_ERROR_NAMES } from '@cloche/contract';
+
+const read = (path: string) => readFileSync(path, 'utf8');
+
+describe('docs/errors.md', () => {
+  it('has a row for each error of the catalogue, with its status, and no others', () => {
+    const rows = [...read('docs/errors.md').matchAll(/^\| `(\w+)`\s*\| (\d+)\s*\|/gm)].map(([, code, status]) => [
+      code,
+      Number(status),
+    ]);
+    assert.deepEqual(
+      Object.fromEntries(rows),
+      Object.fromEntries(Object.entries(ERRORS).map(([code, { status }]) => [code, status])),
+    );
+  });
+
+  it("has a row for each of the service's own errors of a run", () => {
+    for (const name of SERVICE_ERROR_NAMES) assert.match(read('docs/errors.md'), new RegExp(`^\\| \`${name}\``, 'm'));
+  });
+});
+
+describe('docs/specification.md', () => {
+  const promises = [...read('docs/specification.md').matchAll(/^\| (\d+\.\d+) \| (.+?) \| `([^`]+)`: (.+?) \|$/gm)];
+
+  it('numbers each promise once', () => {
+    const numbers = promises.map(([, number]) => number);
+    assert.ok(numbers.length > 0);
+    assert.equal(new Set(numbers).size, numbers.length);
+  });
+
+  for (const [, number, , file = '', title = ''] of promises) {
+    it(`${number} names a test that exists`, () => {
+      assert.ok(existsSync(file), file);
+      assert.ok(read(file).includes(title), `${file} has no test "${title}"`);
+    });
+  }
+});
+
+describe('every document', () => {
+  for (const file of globSync(['*.md', 'docs/**/*.md'])) {
+    it(`${file} links only to files that exist`, () => {
+      for (const [, target = ''] of read(file).matchAll(/\]\((?!https?:|#)([^)#]+)/g)) {
+        assert.ok(existsSync(join(dirname(file), target)), target);
+      }
+    });
+  }
+});

@@ -1,0 +1,116 @@
+/** The direction of imports: who may know whom. */
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
+import { describe, it } from 'node:test';
+
+/** Our packages that each package may import, tests left out. */
+const MAY_IMPORT: Record<string, readonly string[]> = {
+  contract: [],
+  protocol: [],
+  server: ['contract', 'protocol'],
+  hostd: ['protocol'],
+  egress: ['protocol'],
+  agent: ['protocol', 'kernel-js'],
+  'kernel-js': ['protocol'],
+  sdk: ['contract'],
+  cli: ['sdk', 'contract', 'protocol', 'setup'],
+  setup: ['protocol', 'agent'],
+  testkit: ['contract', 'protocol', 'server'],
+};
+
+/** Inside the server: who may import what, by folder or file. `not` is matched against the path from `server/src`. */
+const SERVER_RULES: readonly { of: RegExp; not: RegExp; why: string }[] = [
+  {
+    of: /-service\.ts$|\/[a-z-]+-repository\.ts$/,
+    not: /^http\/(?!route\.ts)|-routes\.ts$/,
+    why: 'only routes and http/ know HTTP',
+  },
+  {
+    of: /^(?!compose|main|runtime\/|sandboxes\/compose)/,
+    not: /^runtime\/hostd\//,
+    why: 'only composition constructs adapters',
+  },
+  { of: /^db\//, not: /^(http|sandboxes|contexts|runs|runtime|jobs|operator)\//, why: 'the database knows no feature' },
+  {
+    of: /^runtime\//,
+    not: /^(http|db|sandboxes|contexts|runs|jobs|operator)\//,
+    why: 'the runtime knows no HTTP, tenants or SQL',
+  },
+];
+
+interface Import {
+  readonly from: string;
+  readonly to: string;
+}
+
+const sources = globSync('packages/*/src/**/*.ts').filter((file) => !/\.test\.ts$|\/(testing|test)\//.test(file));
+const imports: Import[] = sources.flatMap((from) =>
+  [
+    ...readFileSync(from, 'utf8').matchAll(
+      /^(?:import|export)\b[^'"]*?from '([^']+)'|^import '([^']+)'|\bimport\('([^']+)'\)/gm,
+    ),
+  ].map((match) => ({
+    from,
+    to: match[1] ?? match[2] ?? match[3] ?? '',
+  })),
+);
+
+describe('a package', () => {
+  it('imports only packages below it', () => {
+    const wrong = imports.flatMap(({ from, to }) => {
+      const name = from.split('/')[1] ?? '';
+      const imported = /^@cloche\/([a-z-]+)/.exec(to)?.[1];
+      const allowed = imported === undefined || imported === name || MAY_IMPORT[name]?.includes(imported);
+      return allowed ? [] : [`${from} imports ${to}`];
+    });
+    assert.deepEqual(wrong, []);
+  });
+
+  it('is reached by its name, never by a path into its folder', () => {
+    const wrong = imports.filter(({ from, to }) => {
+      if (!to.startsWith('.')) return false;
+      return normalize(join(dirname(from), to)).split('/')[1] !== from.split('/')[1];
+    });
+    assert.deepEqual(wrong, []);
+  });
+
+  it('is listed here', () => {
+    const listed = new Set(Object.keys(MAY_IMPORT));
+    assert.deepEqual(
+      [...new Set(sources.map((file) => file.split('/')[1] ?? ''))].filter((name) => !listed.has(name)),
+      [],
+    );
+  });
+});
+
+describe('the server', () => {
+  for (const { of, not, why } of SERVER_RULES) {
+    it(`keeps its direction: ${why}`, () => {
+      const wrong = imports.flatMap(({ from, to }) => {
+        if (!from.startsWith('packages/server/src/') || !to.startsWith('.')) return [];
+        const source = from.slice('packages/server/src/'.length);
+        const target = normalize(join(dirname(source), to));
+        return of.test(source) && not.test(target) ? [`${source} imports ${target}`] : [];
+      });
+      assert.deepEqual(wrong, []);
+    });
+  }
+
+  it('reads the environment in one file', () => {
+    const readers = sources.filter(
+      (file) => file.startsWith('packages/server/src/') && readFileSync(file, 'utf8').includes('process.env'),
+    );
+    assert.deepEqual(
+      readers.filter((file) => !/\/(config|main)\.ts$/.test(file)),
+      [],
+    );
+  });
+});
+
+describe('a source file', () => {
+  it('has one subject: fewer than 400 lines', () => {
+    const long = sources.filter((file) => readFileSync(file, 'utf8').split('\n').length > 400);
+    assert.deepEqual(long, []);
+  });
+});
