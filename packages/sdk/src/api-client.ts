@@ -1,0 +1,120 @@
+import type { CodeRunEvent, OperationId, Operations, ResponseOf } from '@cloche/contract';
+import { type ClientOptions, type ResolvedOptions, resolveOptions } from './client-options.ts';
+import { ClocheError } from './cloche-error.ts';
+import { Deadline } from './deadline.ts';
+import { readRunEvents } from './event-stream.ts';
+import { type AnyRequest, type PreparedRequest, prepareRequest, type RequestOf } from './request.ts';
+import { readEventBody, readJson } from './response.ts';
+import { retryKind, retryPauseMs } from './retry.ts';
+
+/** Operations that answer with a stream of events. */
+export type StreamId = {
+  [Id in OperationId]: Operations[Id] extends { events: unknown } ? Id : never;
+}[OperationId];
+/** Operations that answer with one JSON body. */
+export type CallId = Exclude<OperationId, StreamId>;
+
+/** The request may be left out where nothing in it is required. */
+type RequestArgument<Id extends OperationId> =
+  Record<never, never> extends RequestOf<Id> ? [request?: RequestOf<Id>] : [request: RequestOf<Id>];
+
+/** Every operation of the contract by its id, with retries. The handles (`cloche.sandboxes`, …) are built on it. */
+export class ApiClient {
+  readonly #options: ResolvedOptions;
+
+  /** @throws {ClocheError} `missing_api_key`, `invalid_options` */
+  constructor(options: ClientOptions = {}) {
+    this.#options = resolveOptions(options);
+  }
+
+  /** Where the service is expected, without a slash at the end. */
+  get url(): string {
+    return this.#options.url;
+  }
+
+  /**
+   * Does one operation. All attempts carry the same Idempotency-Key, so it is done once.
+   * @throws {ClocheError} with the service's code, or one of the client's own.
+   */
+  async call<Id extends CallId>(id: Id, ...[request]: RequestArgument<Id>): Promise<ResponseOf<Operations[Id]>> {
+    const prepared = prepareRequest(id, forgetTypes(request), this.#options);
+    const deadline = new Deadline(prepared.timeoutMs, request?.signal);
+    try {
+      return (await this.#retrying(prepared, deadline, readJson)) as ResponseOf<Operations[Id]>;
+    } catch (error) {
+      throw outcomeOf(error, prepared, deadline, request?.signal);
+    } finally {
+      deadline.close();
+    }
+  }
+
+  /**
+   * Opens a stream, with retries until it is open and none after. Leaving the loop disconnects, which cancels the
+   * operation. An error of the platform is thrown; an error of the code is an event.
+   */
+  async *stream(id: StreamId, request: RequestOf<StreamId>): AsyncGenerator<CodeRunEvent, void> {
+    const prepared = prepareRequest(id, forgetTypes(request), this.#options);
+    const deadline = new Deadline(prepared.timeoutMs, request.signal);
+    try {
+      const body = await this.#retrying(prepared, deadline, readEventBody);
+      yield* readRunEvents(body, deadline);
+    } catch (error) {
+      throw outcomeOf(error, prepared, deadline, request.signal);
+    } finally {
+      deadline.close();
+    }
+  }
+
+  async #retrying<T>(
+    request: PreparedRequest,
+    deadline: Deadline,
+    read: (response: Response, request: PreparedRequest) => Promise<T>,
+  ): Promise<T> {
+    for (let retries = 0, waits = 0; ; ) {
+      try {
+        return await read(await this.#fetch(request, deadline.signal), request);
+      } catch (cause) {
+        if (deadline.signal.aborted) throw cause;
+        const error = cause instanceof ClocheError ? cause : unreachable(this.url, request, cause);
+        const kind = retryKind(error, request);
+        if (kind === 'never' || (kind === 'again' && retries >= request.maxRetries)) throw error;
+        const pauseMs = retryPauseMs(error, kind === 'again' ? retries++ : waits++, request.retryDelayMs);
+        if (pauseMs >= deadline.remainingMs) throw error;
+        await deadline.sleep(pauseMs);
+      }
+    }
+  }
+
+  #fetch(request: PreparedRequest, signal: AbortSignal): Promise<Response> {
+    // A redirect would turn a POST into a GET or take the key elsewhere: it is an unexpected answer.
+    return this.#options.fetch(request.url, { ...request.init, redirect: 'manual', signal });
+  }
+}
+
+/** The parts of a request are checked against the operation by its type; the wire treats all operations alike. */
+function forgetTypes(request: unknown): AnyRequest {
+  return (request ?? {}) as AnyRequest;
+}
+
+function unreachable(url: string, { idempotencyKey }: PreparedRequest, cause: unknown): ClocheError {
+  const { code, message } = (cause as { cause?: { code?: string; message?: string } } | undefined)?.cause ?? {};
+  const why = code ?? message ?? (cause instanceof Error ? cause.message : String(cause));
+  return new ClocheError(
+    'unreachable',
+    `Cloche cannot be reached at ${url} (${why}); see that it runs there, or set CLOCHE_URL to where it does.`,
+    { cause, idempotencyKey },
+  );
+}
+
+/** What the caller sees: its own abort as it is, a deadline as such. */
+function outcomeOf(
+  error: unknown,
+  { operation, idempotencyKey, timeoutMs }: PreparedRequest,
+  deadline: Deadline,
+  signal: AbortSignal | undefined,
+): unknown {
+  if (signal?.aborted) return signal.reason;
+  if (!deadline.passed || error instanceof ClocheError) return error;
+  const message = `${operation.id} had no answer within ${timeoutMs} ms; it may have been done all the same.`;
+  return new ClocheError('deadline_exceeded', message, { cause: error, idempotencyKey });
+}

@@ -1,0 +1,73 @@
+import { ClocheError } from './cloche-error.ts';
+
+export const DEFAULT_URL = 'http://127.0.0.1:4680';
+
+export interface ClientOptions {
+  /** Where the service answers. Default: `CLOCHE_URL`, then `http://127.0.0.1:4680`. */
+  url?: string | undefined;
+  /** Default: `CLOCHE_API_KEY`. */
+  apiKey?: string | undefined;
+  /** Replaces the global `fetch`. */
+  fetch?: typeof globalThis.fetch | undefined;
+  /**
+   * Milliseconds that one call may take with all its retries, on top of the time that the operation itself was given
+   * (a run's `timeoutMs`, for one). Default: 60000.
+   */
+  timeoutMs?: number | undefined;
+  /** Attempts after the first. Waiting for the outcome of a request already in progress is none. Default: 4. */
+  maxRetries?: number | undefined;
+  /** Milliseconds before the first retry; doubled for each further one, with jitter. Default: 100. */
+  retryDelayMs?: number | undefined;
+}
+
+export interface ResolvedOptions {
+  /** Without a slash at its end. */
+  readonly url: string;
+  readonly apiKey: string;
+  readonly fetch: typeof globalThis.fetch;
+  readonly timeoutMs: number;
+  readonly maxRetries: number;
+  readonly retryDelayMs: number;
+}
+
+/** @throws {ClocheError} `missing_api_key`, `invalid_options` */
+export function resolveOptions(options: ClientOptions): ResolvedOptions {
+  const env = environment();
+  // Wrapped, since browsers refuse a `fetch` that is called as another object's method.
+  const fetchNow: typeof globalThis.fetch = (input, init) => globalThis.fetch(input, init);
+  return {
+    url: checkUrl(options.url ?? (env.CLOCHE_URL || DEFAULT_URL)),
+    apiKey: checkApiKey(options.apiKey ?? env.CLOCHE_API_KEY),
+    fetch: options.fetch ?? fetchNow,
+    timeoutMs: options.timeoutMs ?? 60_000,
+    maxRetries: options.maxRetries ?? 4,
+    retryDelayMs: options.retryDelayMs ?? 100,
+  };
+}
+
+function checkUrl(text: string): string {
+  if (!/^https?:/i.test(text.trim()) || !URL.canParse(text)) {
+    throw new ClocheError('invalid_options', `"${text}" is not an HTTP address; give one such as ${DEFAULT_URL}.`);
+  }
+  const { origin, pathname } = new URL(text);
+  return `${origin}${pathname}`.replace(/\/+$/, '');
+}
+
+function checkApiKey(given: string | undefined): string {
+  const apiKey = given?.trim();
+  if (!apiKey) {
+    const message = 'No API key was given; pass `apiKey`, or set CLOCHE_API_KEY to the key of your installation.';
+    throw new ClocheError('missing_api_key', message);
+  }
+  // Said here, because a refused header would be reported with the key in its message.
+  if (!/^[\x21-\x7e]+$/.test(apiKey)) {
+    throw new ClocheError('invalid_options', 'The API key has white space or other than ASCII in it; copy it again.');
+  }
+  return apiKey;
+}
+
+/** The environment where there is one; a browser has none. */
+function environment(): Record<string, string | undefined> {
+  const { process } = globalThis as { process?: { env?: Record<string, string | undefined> } };
+  return process?.env ?? {};
+}

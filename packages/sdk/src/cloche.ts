@@ -1,0 +1,19 @@
+import { ApiClient } from './api-client.ts';
+import { Sandboxes } from './sandboxes.ts';
+import { Templates } from './templates.ts';
+
+/**
+ * A client of one Cloche service.
+ *
+ * ```ts
+ * const cloche = new Cloche(); // CLOCHE_URL and CLOCHE_API_KEY
+ * await using sandbox = await cloche.sandboxes.create({ ttlMs: 600_000 });
+ * const run = await sandbox.run('print(6 * 7)');
+ * ```
+ *
+ * The operations themselves are `call` and `stream` of its base.
+ */
+export class Cloche extends ApiClient {
+  readonly sandboxes = new Sandboxes(this);
+  readonly templates = new Templates(this);
+}

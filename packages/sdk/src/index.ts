@@ -1,0 +1,32 @@
+export type {
+  CodeContext as ContextInfo,
+  CodeExecutionError,
+  CodeOutput,
+  CodeRun,
+  CodeRunEvent,
+  CreateSandboxBody,
+  Language,
+  NetworkPolicy,
+  OutputFormat,
+  SandboxStatus,
+  Template,
+  TemplateVersion,
+} from '@cloche/contract';
+export { ApiClient, type CallId, type StreamId } from './api-client.ts';
+export { type ClientOptions, DEFAULT_URL } from './client-options.ts';
+export { Cloche } from './cloche.ts';
+export {
+  type ClientErrorCode,
+  ClocheError,
+  type ClocheErrorCode,
+  type ErrorDetails,
+  isClocheError,
+} from './cloche-error.ts';
+export { Context } from './context.ts';
+export { Contexts, type CreateContextOptions } from './contexts.ts';
+export { isBinaryOutput, outputBytes } from './output-bytes.ts';
+export type { CallOptions, RequestOf } from './request.ts';
+export type { ContextRef, RunOptions, StreamOptions } from './run-code.ts';
+export { Sandbox, type SandboxInfo } from './sandbox.ts';
+export { type ListSandboxesOptions, Sandboxes } from './sandboxes.ts';
+export { Templates } from './templates.ts';

@@ -1,0 +1,41 @@
+import { ClocheError, readErrorBody } from './cloche-error.ts';
+import type { PreparedRequest } from './request.ts';
+import { readRetryAfter } from './retry.ts';
+
+/** The JSON body of a successful response. @throws {ClocheError} what a failing one says. */
+export async function readJson(response: Response, request: PreparedRequest): Promise<unknown> {
+  const body = parseJson(await response.text());
+  if (response.ok && body !== undefined) return body;
+  throw failure(response, body, request);
+}
+
+/** The body of an opened event stream. @throws {ClocheError} what a failing response says. */
+export async function readEventBody(response: Response, request: PreparedRequest): Promise<ReadableStream<Uint8Array>> {
+  const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') ?? false;
+  if (response.ok && isStream && response.body) return response.body;
+  throw failure(response, parseJson(await response.text()), request);
+}
+
+function failure(response: Response, body: unknown, { idempotencyKey, url }: PreparedRequest): ClocheError {
+  const { status, headers } = response;
+  const common = { status, idempotencyKey, retryAfterMs: readRetryAfter(headers.get('retry-after')) };
+  const error = response.ok ? undefined : readErrorBody(body);
+  if (error) {
+    const { code, message, requestId, details } = error;
+    return new ClocheError(code, message, { ...common, requestId, details });
+  }
+  const type = headers.get('content-type') ?? 'no content type';
+  return new ClocheError(
+    'unexpected_response',
+    `${new URL(url).origin} answered ${status} with ${type}, as Cloche does not; see that the address is Cloche's.`,
+    { ...common, requestId: headers.get('x-request-id') ?? undefined },
+  );
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,46 @@
+import type { ClocheError } from './cloche-error.ts';
+import type { PreparedRequest } from './request.ts';
+
+const LONGEST_PAUSE_MS = 5000;
+
+/**
+ * - `never`: the answer is final.
+ * - `again`: another attempt may succeed.
+ * - `outcome`: an earlier attempt still runs; the same key will be answered with its result.
+ */
+export type RetryKind = 'never' | 'again' | 'outcome';
+
+/** What may follow `error`, by its code alone, so that a quota that is used up is told from a rate limit. */
+export function retryKind(error: ClocheError, request: Pick<PreparedRequest, 'repeatable'>): RetryKind {
+  switch (error.code) {
+    case 'idempotency_request_in_progress':
+      return 'outcome';
+    case 'rate_limited':
+    case 'unavailable':
+      return 'again';
+    case 'unreachable':
+    case 'internal':
+      return request.repeatable ? 'again' : 'never';
+    case 'unexpected_response':
+      // From a proxy that could not reach the service.
+      return request.repeatable && [429, 502, 503, 504].includes(error.status ?? 0) ? 'again' : 'never';
+    default:
+      return 'never';
+  }
+}
+
+/** Milliseconds before attempt `retries` + 2: what the service asked for, else doubling with jitter. */
+export function retryPauseMs(error: ClocheError, retries: number, firstMs: number): number {
+  if (error.retryAfterMs !== undefined) return error.retryAfterMs;
+  const ceiling = Math.min(firstMs * 2 ** retries, LONGEST_PAUSE_MS);
+  return ceiling * (0.5 + Math.random() / 2);
+}
+
+/** `Retry-After` as milliseconds: seconds or a date. */
+export function readRetryAfter(header: string | null, now = Date.now()): number | undefined {
+  if (header === null || header.trim() === '') return undefined;
+  const seconds = Number(header);
+  if (Number.isFinite(seconds)) return Math.max(0, seconds * 1000);
+  const at = Date.parse(header);
+  return Number.isNaN(at) ? undefined : Math.max(0, at - now);
+}

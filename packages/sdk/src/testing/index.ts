@@ -1,0 +1,3 @@
+/** For tests of what is built on the SDK; nothing that ships imports it. */
+export * from './samples.ts';
+export * from './scripted-server.ts';

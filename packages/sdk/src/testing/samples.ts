@@ -1,0 +1,47 @@
+import type { CodeContext, CodeRun, Sandbox } from '@cloche/contract';
+
+export function sampleSandbox(changes: Partial<Sandbox> = {}): Sandbox {
+  return {
+    id: 'sbx_1',
+    orgId: 'org_1',
+    projectId: 'prj_1',
+    status: 'creating',
+    templateId: 'tpl_1',
+    templateSlug: 'python-node',
+    templateVersion: '1',
+    templateVersionId: 'tplv_1',
+    ttlMs: 3_600_000,
+    expiresAt: '2026-01-01T01:00:00.000Z',
+    metadata: {},
+    networkPolicy: { mode: 'unrestricted' },
+    resources: { cpu: 1, memoryMb: 1024, diskMb: 2048, pids: 512 },
+    createdAt: '2026-01-01T00:00:00.000Z',
+    ...changes,
+  };
+}
+
+export function sampleContext(changes: Partial<CodeContext> = {}): CodeContext {
+  return {
+    id: 'cctx_1',
+    sandboxId: 'sbx_1',
+    language: 'python',
+    cwd: '/workspace',
+    isDefault: false,
+    createdAt: '2026-01-01T00:00:00.000Z',
+    ...changes,
+  };
+}
+
+export function sampleRun(changes: Partial<CodeRun> = {}): CodeRun {
+  return {
+    sandboxId: 'sbx_1',
+    contextId: 'cctx_1',
+    language: 'python',
+    executionCount: 1,
+    stdout: '',
+    stderr: '',
+    outputs: [],
+    durationMs: 3,
+    ...changes,
+  };
+}
