@@ -21,9 +21,6 @@ import { type Static, Type } from 'typebox';
 export const Language = Type.Union([Type.Literal('python'), Type.Literal('javascript'), Type.Literal('typescript')]);
 export type Language = Static<typeof Language>;
 
-/** The folder that contexts work in; `cwd` may not leave it. */
-export const WORKSPACE_PATH = '/workspace';
-
 export const AgentHealth = Type.Object({ status: Type.Literal('ready'), protocolVersion: Type.Integer() });
 
 /** Variables added to the environment of every process that is started for the client. */
@@ -142,7 +139,8 @@ export const MAX_AGENT_EVENT_BYTES = 64 * 1024 * 1024;
 /**
  * `invalid_cwd` 400: `cwd` does not exist, is no folder or leads out of the workspace; `not_found` 404: no such context;
  * `language_unavailable` 409: the template has no kernel for it; `kernel_failed` 500: the kernel did not start;
- * `timeout` 504: it did not start within `timeoutMs`; `bad_request` 400: the message does not fit its schema.
+ * `timeout` 504: it did not start within `timeoutMs`; `queue_full` 429: too many runs wait in the context already;
+ * `bad_request` 400: the message does not fit its schema.
  */
 export const AGENT_ERROR_CODES = [
   'invalid_cwd',
@@ -150,6 +148,7 @@ export const AGENT_ERROR_CODES = [
   'language_unavailable',
   'kernel_failed',
   'timeout',
+  'queue_full',
   'bad_request',
   'internal',
 ] as const;

@@ -30,7 +30,7 @@ export const LaunchSpec = Type.Object(
     ),
     network: Type.Object(
       {
-        mode: Type.Union(NETWORK_MODES.map((mode) => Type.Literal(mode))),
+        mode: Type.Unsafe<(typeof NETWORK_MODES)[number]>(Type.Union(NETWORK_MODES.map((mode) => Type.Literal(mode)))),
         hosts: Type.Optional(Type.Array(Type.String({ maxLength: 253 }), { maxItems: 64 })),
       },
       { additionalProperties: false },

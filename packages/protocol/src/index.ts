@@ -1,5 +1,6 @@
 export * from './agent-protocol.ts';
 export * from './hostd-protocol.ts';
+export * from './kernel-constants.ts';
 export * from './kernel-protocol.ts';
 export * from './operator-protocol.ts';
 export * from './places.ts';

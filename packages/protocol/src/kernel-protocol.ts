@@ -8,12 +8,6 @@
  */
 import { type Static, Type } from 'typebox';
 
-/** The descriptor a kernel finds its socket on. */
-export const KERNEL_SOCKET_FD = 3;
-
-/** Larger frames end the kernel: the agent never buffers more than this for one message. */
-export const MAX_KERNEL_FRAME_BYTES = 64 * 1024 * 1024;
-
 /** Runs `code` as the next cell. One at a time: the agent queues. */
 export const ExecuteMessage = Type.Object({
   type: Type.Literal('execute'),
@@ -58,8 +52,3 @@ export const KernelDone = Type.Object({
 
 export const FromKernel = Type.Union([KernelReady, KernelOutput, KernelDone]);
 export type FromKernel = Static<typeof FromKernel>;
-
-/** A DataFrame's first rows, as the value of this MIME type: `{ columns, rows, rowCount }`. */
-export const DATA_MIME_TYPE = 'application/vnd.cloche.data+json';
-/** What a matplotlib figure shows: `{ type, title?, axes: [{ title?, xLabel?, yLabel?, series: [...] }] }`. */
-export const CHART_MIME_TYPE = 'application/vnd.cloche.chart+json';

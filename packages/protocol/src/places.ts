@@ -43,3 +43,6 @@ export function cachePlaces(cacheDir: string) {
 
 /** Where the guest folder is mounted in a sandbox. */
 export const GUEST_PATH = '/opt/cloche';
+
+/** The folder that contexts work in; `cwd` may not leave it. */
+export const WORKSPACE_PATH = '/workspace';

@@ -1,0 +1,80 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { type AgentErrorCode, PROTOCOL_VERSION } from '@cloche/protocol';
+import { AgentError } from './agent-error.ts';
+import type { ContextRegistry } from './context-registry.ts';
+import { readEnvironment, readJson, readOpenContext, readStartRun } from './requests.ts';
+import { Run } from './run.ts';
+
+/** The server keeps its connections: they end when it ends, not because they were quiet. */
+const KEEP_ALIVE_TIMEOUT_MS = 3_600_000;
+
+/** The agent's HTTP interface, as `agent-protocol.ts` describes it. Not listening yet. */
+export function createAgentServer(contexts: ContextRegistry): Server {
+  const server = createServer({ keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS, requestTimeout: 0 }, (request, response) => {
+    route(contexts, request, response).catch((error: unknown) => answerError(response, error));
+  });
+  return server;
+}
+
+async function route(contexts: ContextRegistry, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const [resource, contextId, action, ...rest] = (request.url ?? '').split('/').slice(1).map(decodeURIComponent);
+  const operation = [request.method, resource, contextId && ':id', action, ...rest].filter(Boolean).join(' ');
+  const id = contextId ?? '';
+  switch (operation) {
+    case 'GET health':
+      return answer(response, 200, { status: 'ready', protocolVersion: PROTOCOL_VERSION });
+    case 'PUT environment':
+      contexts.setEnvironment(readEnvironment(await readJson(request)));
+      return answer(response, 204);
+    case 'GET contexts':
+      return answer(response, 200, { contexts: contexts.list().map((context) => context.description) });
+    case 'PUT contexts :id':
+      return answer(response, 200, (await contexts.open(id, readOpenContext(await readJson(request)))).description);
+    case 'DELETE contexts :id':
+      await contexts.close(id);
+      return answer(response, 204);
+    case 'POST contexts :id interrupt':
+      contexts.get(id).interrupt();
+      return answer(response, 204);
+    case 'POST contexts :id restart':
+      await contexts.get(id).restart();
+      return answer(response, 204);
+    case 'POST contexts :id runs':
+      return startRun(contexts, id, request, response);
+    default:
+      throw new AgentError('not_found', `The agent has no ${operation}.`);
+  }
+}
+
+async function startRun(
+  contexts: ContextRegistry,
+  contextId: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const arrivedAt = performance.now();
+  const start = readStartRun(await readJson(request));
+  const context = contexts.get(contextId);
+  context.submit(new Run(start, response, arrivedAt));
+}
+
+function answer(response: ServerResponse, status: number, body?: unknown): void {
+  if (body === undefined) {
+    response.writeHead(status).end();
+    return;
+  }
+  const text = JSON.stringify(body);
+  response.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) });
+  response.end(text);
+}
+
+function answerError(response: ServerResponse, error: unknown): void {
+  if (response.headersSent) {
+    response.destroy();
+    return;
+  }
+  const known = error instanceof AgentError;
+  const code: AgentErrorCode = known ? error.code : 'internal';
+  const message = error instanceof Error ? error.message : String(error);
+  answer(response, known ? error.status : 500, { error: { code, message } });
+}

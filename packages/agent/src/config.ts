@@ -1,0 +1,57 @@
+import { GUEST_PATH, WORKSPACE_PATH } from '@cloche/protocol';
+
+/** Where the agent finds its world. In a sandbox all of it is fixed; tests run the agent elsewhere. */
+export interface AgentConfig {
+  /** A listening socket that was passed in, or the path to listen on. */
+  listen: { fd: number } | { path: string };
+  /** Holds `bin/node`, `kernel-js/` and `python/`. */
+  guestDir: string;
+  /** What a context's `cwd` may not leave. */
+  workspace: string;
+  python: string;
+  /** Who kernels run as. */
+  uid: number;
+  gid: number;
+  home: string;
+  /** The environment of every kernel, before the client's own. */
+  baseEnv: Readonly<Record<string, string>>;
+}
+
+/** Throws when the environment names no place to listen. */
+export function readConfig(env: NodeJS.ProcessEnv): Readonly<AgentConfig> {
+  const home = env['CLOCHE_USER_HOME'] ?? '/home/user';
+  return Object.freeze({
+    listen: readListen(env),
+    guestDir: env['CLOCHE_GUEST_PATH'] ?? GUEST_PATH,
+    workspace: env['CLOCHE_WORKSPACE'] ?? WORKSPACE_PATH,
+    python: env['CLOCHE_PYTHON'] ?? '/usr/bin/python3',
+    uid: Number(env['CLOCHE_USER_UID'] ?? 1000),
+    gid: Number(env['CLOCHE_USER_GID'] ?? 1000),
+    home,
+    baseEnv: baseEnvironment(env, home),
+  });
+}
+
+function readListen(env: NodeJS.ProcessEnv): AgentConfig['listen'] {
+  const path = env['CLOCHE_LISTEN_PATH'];
+  if (path !== undefined) return { path };
+  const fd = Number(env['CLOCHE_LISTEN_FD']);
+  if (!Number.isInteger(fd) || fd < 3) throw new Error('CLOCHE_LISTEN_FD must name the inherited listening socket');
+  return { fd };
+}
+
+/** What the container was started with, without what is meant for the agent. */
+function baseEnvironment(env: NodeJS.ProcessEnv, home: string): Record<string, string> {
+  const inherited = Object.entries(env).filter(
+    (entry): entry is [string, string] => entry[1] !== undefined && !entry[0].startsWith('CLOCHE_'),
+  );
+  return {
+    LANG: 'C.UTF-8',
+    ...Object.fromEntries(inherited),
+    PATH: `${home}/.local/bin:${env['PATH'] ?? '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'}`,
+    HOME: home,
+    USER: 'user',
+    LOGNAME: 'user',
+    SHELL: '/bin/bash',
+  };
+}

@@ -1,0 +1,64 @@
+import type { OpenContext } from '@cloche/protocol';
+import { AgentError } from './agent-error.ts';
+import type { AgentConfig } from './config.ts';
+import { Context } from './context.ts';
+import { resolveCwd } from './workspace-path.ts';
+
+/** The contexts of this sandbox and the environment that they share. */
+export class ContextRegistry {
+  readonly #config: AgentConfig;
+  readonly #contexts = new Map<string, { context: Context; ready: Promise<void> }>();
+  #env: Readonly<Record<string, string>> = {};
+
+  constructor(config: AgentConfig) {
+    this.#config = config;
+  }
+
+  /** For kernels started from now on. */
+  setEnvironment(env: Record<string, string>): void {
+    this.#env = { ...env };
+  }
+
+  list(): Context[] {
+    return [...this.#contexts.values()].map(({ context }) => context);
+  }
+
+  /** Throws `not_found`. */
+  get(contextId: string): Context {
+    const entry = this.#contexts.get(contextId);
+    if (entry === undefined) throw new AgentError('not_found', `There is no context ${contextId}.`);
+    return entry.context;
+  }
+
+  /** Idempotent by id: whoever asks while it starts waits for the same kernel. */
+  async open(contextId: string, request: OpenContext): Promise<Context> {
+    const existing = this.#contexts.get(contextId);
+    if (existing !== undefined) {
+      await existing.ready;
+      return existing.context;
+    }
+    const cwd = resolveCwd(request.cwd, this.#config.workspace);
+    const context = new Context({ contextId, language: request.language, cwd }, this.#config, () => this.#env);
+    const ready = context.start(request.timeoutMs);
+    this.#contexts.set(contextId, { context, ready });
+    try {
+      await ready;
+    } catch (error) {
+      await this.close(contextId);
+      throw error;
+    }
+    return context;
+  }
+
+  /** Idempotent. */
+  async close(contextId: string): Promise<void> {
+    const entry = this.#contexts.get(contextId);
+    if (entry === undefined) return;
+    this.#contexts.delete(contextId);
+    await entry.context.close();
+  }
+
+  async closeAll(): Promise<void> {
+    await Promise.all([...this.#contexts.keys()].map((contextId) => this.close(contextId)));
+  }
+}

@@ -1,0 +1,270 @@
+import type { AgentContext, FromKernel, RunError } from '@cloche/protocol';
+import { AgentError } from './agent-error.ts';
+import type { AgentConfig } from './config.ts';
+import { kernelCommand } from './kernel-launch.ts';
+import { type KernelListener, KernelProcess, type StandardStream } from './kernel-process.ts';
+import { countOomKills } from './memory.ts';
+import type { Run, RunListener } from './run.ts';
+
+const MAX_QUEUED_RUNS = 64;
+
+/** An interrupted cell that goes on is asked once more, then its kernel is killed. */
+const INTERRUPT_AGAIN_MS = 500;
+const INTERRUPT_GRACE_MS = 1000;
+
+/** For kernels that are started in place of one that died; nobody gave a time for these. */
+const RESTART_TIMEOUT_MS = 60_000;
+
+/** How much of what a kernel says before it is ready may explain why it never was. */
+const MAX_START_WORDS = 4096;
+
+/** A namespace in one kernel. Its runs are executed in order, one at a time. */
+export class Context {
+  readonly description: AgentContext;
+  readonly #config: AgentConfig;
+  readonly #clientEnv: () => Readonly<Record<string, string>>;
+  readonly #queue: Run[] = [];
+  #kernel: KernelProcess | undefined;
+  /** Settles with the start of the present kernel. */
+  #starting: PromiseWithResolvers<void> | undefined;
+  #startWords = '';
+  /** What the kernel executes. Its client may have had its answer already. */
+  #current: Run | undefined;
+  #oomKillsBefore = 0;
+  #graceTimers: NodeJS.Timeout[] = [];
+  #executionCount = 0;
+  #stateLost = false;
+  #closed = false;
+
+  constructor(description: AgentContext, config: AgentConfig, clientEnv: () => Readonly<Record<string, string>>) {
+    this.description = description;
+    this.#config = config;
+    this.#clientEnv = clientEnv;
+  }
+
+  /** Resolves when the kernel takes runs. Throws `kernel_failed`, `timeout` or `language_unavailable`. */
+  start(timeoutMs: number): Promise<void> {
+    const kernel = this.#launch();
+    const starting = Promise.withResolvers<void>();
+    // Nobody need wait for the start of a replacement.
+    starting.promise.catch(() => {});
+    this.#starting = starting;
+    const timer = setTimeout(() => {
+      starting.reject(new AgentError('timeout', `The kernel was not ready within ${timeoutMs} ms.`));
+      void kernel.stop('was not ready in time');
+    }, timeoutMs);
+    starting.promise.catch(() => {}).finally(() => clearTimeout(timer));
+    return starting.promise;
+  }
+
+  /** Takes its turn after the runs before it. Throws `queue_full`. */
+  submit(run: Run): void {
+    if (this.#queue.length >= MAX_QUEUED_RUNS) {
+      throw new AgentError('queue_full', `${MAX_QUEUED_RUNS} runs wait in this context already.`);
+    }
+    this.#queue.push(run);
+    run.watch(this.#runListener);
+    this.#next();
+  }
+
+  /** Ends the current run and keeps the state. Without a current run nothing happens. */
+  interrupt(): void {
+    if (this.#current !== undefined) this.#end(this.#current, canceled('The run was interrupted.'));
+  }
+
+  /** Gives the context a fresh kernel. Runs that wait go to that. */
+  async restart(): Promise<void> {
+    const kernel = this.#detachKernel();
+    this.#release(canceled('The context was restarted.'));
+    await kernel?.stop('was restarted');
+    await this.start(RESTART_TIMEOUT_MS);
+  }
+
+  /** Ends its runs and everything that it started. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    const error = canceled('The context was deleted.');
+    const kernel = this.#detachKernel();
+    this.#release(error);
+    for (const run of this.#queue.splice(0)) run.finish({ executionCount: this.#executionCount, error });
+    await kernel?.stop('was deleted');
+  }
+
+  #launch(): KernelProcess {
+    const { uid, gid, baseEnv } = this.#config;
+    const { language, cwd } = this.description;
+    const command = kernelCommand(language, this.#config);
+    const env = { ...baseEnv, ...this.#clientEnv() };
+    this.#startWords = '';
+    this.#executionCount = 0;
+    const kernel = new KernelProcess(
+      { command, cwd, env, uid, gid },
+      this.#listenerFor(() => kernel),
+    );
+    this.#kernel = kernel;
+    return kernel;
+  }
+
+  /** Events of a kernel that has been replaced are nobody's. */
+  #listenerFor(self: () => KernelProcess): KernelListener {
+    const isPresent = () => this.#kernel === self();
+    return {
+      ready: () => isPresent() && this.#onReady(),
+      printed: (stream, bytes) => isPresent() && this.#onPrinted(stream, bytes),
+      message: (message) => isPresent() && this.#onMessage(message),
+      exited: (reason, signal) => isPresent() && this.#onExit(reason, signal),
+    };
+  }
+
+  #onReady(): void {
+    this.#starting?.resolve();
+    this.#starting = undefined;
+    this.#next();
+  }
+
+  #onPrinted(stream: StandardStream, bytes: Buffer): void {
+    if (this.#starting !== undefined) this.#startWords = (this.#startWords + bytes).slice(-MAX_START_WORDS);
+    // Without a run it comes from what an earlier one left behind, and belongs to none.
+    this.#current?.printed(stream, bytes);
+    this.#slowDown();
+  }
+
+  #onMessage(message: Exclude<FromKernel, { type: 'ready' }>): void {
+    const run = this.#current;
+    if (run === undefined || run.id !== message.runId) return;
+    if (message.type === 'output') {
+      run.output(message);
+      this.#slowDown();
+      return;
+    }
+    this.#executionCount = message.executionCount;
+    this.#kernel?.setBusy(false);
+    this.#release(message.error);
+    this.#next();
+  }
+
+  #onExit(reason: string, signal: NodeJS.Signals | null): void {
+    this.#kernel = undefined;
+    if (this.#starting !== undefined) {
+      const words = this.#startWords.trim();
+      const message = `The kernel ${reason} before it was ready${words === '' ? '.' : `: ${words}`}`;
+      this.#starting.reject(new AgentError('kernel_failed', message));
+      this.#starting = undefined;
+      this.#queue.shift()?.finish({ executionCount: 0, error: { name: 'KernelDiedError', message } });
+    } else {
+      const wasBusy = this.#current !== undefined;
+      this.#release(this.#deathError(reason, signal));
+      this.#stateLost = true;
+      if (wasBusy && !this.#closed) void this.#replace();
+    }
+    this.#next();
+  }
+
+  #deathError(reason: string, signal: NodeJS.Signals | null): RunError {
+    if (signal === 'SIGKILL' && countOomKills() > this.#oomKillsBefore) {
+      return { name: 'OutOfMemoryError', message: 'The run used up the memory of the sandbox; its kernel was killed.' };
+    }
+    return { name: 'KernelDiedError', message: `The kernel ${reason} during the run.` };
+  }
+
+  /** Begins the next run, starting a kernel for it where there is none. */
+  #next(): void {
+    if (this.#closed || this.#current !== undefined || this.#queue.length === 0) return;
+    if (this.#kernel === undefined) return void this.#replace();
+    if (this.#kernel.ready) this.#begin(this.#kernel);
+  }
+
+  #begin(kernel: KernelProcess): void {
+    const run = this.#queue.shift();
+    if (run === undefined) return;
+    // What was printed since the last run belongs to none.
+    kernel.drain();
+    kernel.setBusy(true);
+    this.#oomKillsBefore = countOomKills();
+    this.#current = run;
+    this.#executionCount++;
+    run.begin();
+    kernel.send({ type: 'execute', runId: run.id, code: run.code });
+  }
+
+  async #replace(): Promise<void> {
+    try {
+      await this.start(RESTART_TIMEOUT_MS);
+    } catch {
+      // The run that waits for it has been told; the next one tries again.
+    }
+  }
+
+  readonly #runListener: RunListener = {
+    timedOut: (run) => {
+      const message = `The run took longer than its timeoutMs of ${run.timeoutMs} ms.`;
+      this.#end(run, { name: 'TimeoutError', message });
+    },
+    abandoned: (run) => this.#end(run, canceled('The client has gone.')),
+    relieved: (run) => {
+      if (run === this.#current) this.#kernel?.resume();
+    },
+  };
+
+  /** Answers the run now. If it is being executed, the kernel is stopped from doing so. */
+  #end(run: Run, error: RunError): void {
+    if (run.ended) return;
+    if (run !== this.#current) {
+      this.#queue.splice(this.#queue.indexOf(run), 1);
+      run.finish({ executionCount: this.#executionCount, error });
+      return;
+    }
+    this.#kernel?.drain();
+    this.#finish(run, error);
+    this.#stopExecution(run);
+  }
+
+  #stopExecution(run: Run): void {
+    const kernel = this.#kernel;
+    if (kernel === undefined) return;
+    kernel.resume();
+    const interrupt = () => kernel.send({ type: 'interrupt', runId: run.id });
+    interrupt();
+    this.#graceTimers = [
+      setTimeout(interrupt, INTERRUPT_AGAIN_MS),
+      setTimeout(() => void kernel.stop('did not stop the run'), INTERRUPT_GRACE_MS),
+    ];
+  }
+
+  /** The kernel is done with the current run, in one way or another. */
+  #release(error: RunError | undefined): void {
+    for (const timer of this.#graceTimers.splice(0)) clearTimeout(timer);
+    const run = this.#current;
+    this.#current = undefined;
+    if (run === undefined) return;
+    this.#finish(run, error);
+    this.#kernel?.resume();
+  }
+
+  #finish(run: Run, error: RunError | undefined): void {
+    if (run.ended) return;
+    run.finish({
+      executionCount: this.#executionCount,
+      stateLost: this.#stateLost,
+      ...(error !== undefined && { error }),
+    });
+    this.#stateLost = false;
+  }
+
+  /** A client that reads slowly slows the kernel down; it never grows the agent. */
+  #slowDown(): void {
+    if (this.#current?.congested) this.#kernel?.pause();
+  }
+
+  #detachKernel(): KernelProcess | undefined {
+    const kernel = this.#kernel;
+    this.#kernel = undefined;
+    this.#starting?.reject(new AgentError('kernel_failed', 'The context was closed or restarted.'));
+    this.#starting = undefined;
+    return kernel;
+  }
+}
+
+function canceled(message: string): RunError {
+  return { name: 'CanceledError', message };
+}

@@ -1,0 +1,59 @@
+import type { ServerResponse } from 'node:http';
+import type { AgentRunEvent } from '@cloche/protocol';
+
+/** Text that comes in many small pieces is sent in fewer; the first piece after a silence is sent at once. */
+const GATHER_MS = 3;
+const GATHER_CHARACTERS = 64 * 1024;
+
+/** Beyond this the reader is behind and the kernel has to wait. */
+const CONGESTED_BYTES = 1024 * 1024;
+
+/** Writes a run's events as lines of JSON, in order. */
+export class EventWriter {
+  readonly #runId: string;
+  readonly #response: ServerResponse;
+  #gathered: { type: 'stdout' | 'stderr'; text: string } | undefined;
+  #sentAt = Number.NEGATIVE_INFINITY;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(runId: string, response: ServerResponse) {
+    this.#runId = runId;
+    this.#response = response;
+    response.setHeader('content-type', 'application/x-ndjson');
+  }
+
+  get congested(): boolean {
+    return this.#response.writableLength > CONGESTED_BYTES;
+  }
+
+  text(type: 'stdout' | 'stderr', text: string): void {
+    if (text === '') return;
+    if (this.#gathered?.type !== type) this.#flush();
+    this.#gathered = { type, text: (this.#gathered?.text ?? '') + text };
+    if (this.#gathered.text.length >= GATHER_CHARACTERS || performance.now() - this.#sentAt >= GATHER_MS) {
+      this.#flush();
+    } else {
+      this.#timer ??= setTimeout(() => this.#flush(), GATHER_MS);
+    }
+  }
+
+  event(event: AgentRunEvent): void {
+    this.#flush();
+    this.#response.write(`${JSON.stringify(event)}\n`);
+  }
+
+  end(event: AgentRunEvent): void {
+    this.#flush();
+    this.#response.end(`${JSON.stringify(event)}\n`);
+  }
+
+  #flush(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (this.#gathered === undefined) return;
+    const { type, text } = this.#gathered;
+    this.#gathered = undefined;
+    this.#sentAt = performance.now();
+    this.#response.write(`${JSON.stringify({ type, runId: this.#runId, data: text } satisfies AgentRunEvent)}\n`);
+  }
+}

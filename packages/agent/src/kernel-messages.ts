@@ -1,0 +1,62 @@
+import type { FromKernel, KernelError } from '@cloche/protocol';
+
+type Fields = Record<string, unknown>;
+
+/** Kernels bound what they report; one that does not is cut here. */
+const MAX_ERROR_CHARACTERS = 1024 * 1024;
+const MAX_TRACEBACK_LINES = 1000;
+
+/**
+ * What a kernel sent, checked: user code shares the kernel's process and may have sent anything.
+ * Throws when it is no message of the protocol.
+ */
+export function readKernelMessage(value: unknown): FromKernel {
+  const fields = objectOf(value);
+  switch (fields['type']) {
+    case 'ready':
+      return { type: 'ready', protocolVersion: integerOf(fields['protocolVersion']) };
+    case 'output':
+      return {
+        type: 'output',
+        runId: textOf(fields['runId']),
+        role: fields['role'] === 'result' ? 'result' : 'display',
+        forms: objectOf(fields['forms']),
+      };
+    case 'done': {
+      const done = { type: 'done', runId: textOf(fields['runId']) } as const;
+      const executionCount = integerOf(fields['executionCount']);
+      if (fields['error'] === undefined) return { ...done, executionCount };
+      return { ...done, executionCount, error: errorOf(fields['error']) };
+    }
+    default:
+      throw new Error('unknown message');
+  }
+}
+
+function errorOf(value: unknown): KernelError {
+  const fields = objectOf(value);
+  const traceback = fields['traceback'];
+  if (!Array.isArray(traceback)) throw new Error('no traceback');
+  const lines = traceback.slice(0, MAX_TRACEBACK_LINES).map(textOf);
+  const tooLong = lines.reduce((characters, line) => characters + line.length, 0) > MAX_ERROR_CHARACTERS;
+  return {
+    name: textOf(fields['name']).slice(0, 256),
+    message: textOf(fields['message']).slice(0, MAX_ERROR_CHARACTERS),
+    traceback: tooLong ? [] : lines,
+  };
+}
+
+function objectOf(value: unknown): Fields {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Error('no object');
+  return value as Fields;
+}
+
+function textOf(value: unknown): string {
+  if (typeof value !== 'string') throw new Error('no string');
+  return value;
+}
+
+function integerOf(value: unknown): number {
+  if (!Number.isSafeInteger(value) || (value as number) < 0) throw new Error('no integer');
+  return value as number;
+}

@@ -1,0 +1,189 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import type { Socket } from 'node:net';
+import { type FromKernel, KERNEL_SOCKET_FD, type ToKernel } from '@cloche/protocol';
+import { createFifos } from './fifo.ts';
+import { encodeFrame, FrameDecoder } from './frames.ts';
+import type { KernelCommand } from './kernel-launch.ts';
+import { readKernelMessage } from './kernel-messages.ts';
+import { setOomScore } from './memory.ts';
+import { OutputPipe } from './output-pipe.ts';
+import { KERNEL_MARK, killTree } from './process-tree.ts';
+
+/** How long after the end of a kernel's process or socket the other may take to end. */
+const LAST_WORDS_MS = 200;
+
+export type StandardStream = 'stdout' | 'stderr';
+
+export interface KernelSpec {
+  command: KernelCommand;
+  cwd: string;
+  env: Readonly<Record<string, string>>;
+  uid: number;
+  gid: number;
+}
+
+/** What a kernel does, in order: everything that was printed before a message comes before it. */
+export interface KernelListener {
+  ready(): void;
+  /** `bytes` is only valid during the call. */
+  printed(stream: StandardStream, bytes: Buffer): void;
+  message(message: Exclude<FromKernel, { type: 'ready' }>): void;
+  /** Last, and once. `reason` completes the sentence "the kernel …". */
+  exited(reason: string, signal: NodeJS.Signals | null): void;
+}
+
+/** One kernel process, its private socket and its two pipes. */
+export class KernelProcess {
+  readonly #spec: KernelSpec;
+  readonly #listener: KernelListener;
+  readonly #mark = randomUUID();
+  readonly #frames = new FrameDecoder();
+  readonly #exit = Promise.withResolvers<void>();
+  #child: ChildProcess | undefined;
+  #socket: Socket | undefined;
+  #pipes: OutputPipe[] = [];
+  #ready = false;
+  #stopped = false;
+  #exited = false;
+  #paused = false;
+  #stopReason: string | undefined;
+  #killing: Promise<void> | undefined;
+
+  constructor(spec: KernelSpec, listener: KernelListener) {
+    this.#spec = spec;
+    this.#listener = listener;
+    this.#start().catch((error: Error) => this.#ended(`did not start: ${error.message}`, null));
+  }
+
+  get ready(): boolean {
+    return this.#ready;
+  }
+
+  send(message: ToKernel): void {
+    this.#socket?.write(encodeFrame(message));
+  }
+
+  /** Takes everything that was printed up to now. */
+  drain(): void {
+    for (const pipe of this.#pipes) pipe.drain();
+  }
+
+  /** What it prints and sends waits in the kernel, which comes to a halt. */
+  pause(): void {
+    this.#paused = true;
+    for (const pipe of this.#pipes) pipe.pause();
+    this.#socket?.pause();
+  }
+
+  resume(): void {
+    this.#paused = false;
+    for (const pipe of this.#pipes) pipe.resume();
+    this.#socket?.resume();
+    this.#readMessages();
+  }
+
+  /** The busiest goes first when memory runs out. */
+  setBusy(busy: boolean): void {
+    if (this.#child?.pid !== undefined) setOomScore(this.#child.pid, busy ? 1000 : 300);
+  }
+
+  /** Ends it and everything that it started. Resolves when all are gone. Idempotent. */
+  async stop(reason: string): Promise<void> {
+    this.#stopReason ??= reason;
+    this.#stopped = true;
+    this.#killing ??= this.#killTree();
+    await Promise.all([this.#killing, this.#exit.promise]);
+  }
+
+  async #killTree(): Promise<void> {
+    const { uid, gid } = this.#spec;
+    const pid = this.#child?.pid;
+    if (pid !== undefined) await killTree({ pid, mark: this.#mark, uid, gid });
+  }
+
+  async #start(): Promise<void> {
+    const { command, cwd, env, uid, gid } = this.#spec;
+    const streams = ['stdout', 'stderr'] as const;
+    const fifos = await createFifos(streams.length, uid, gid);
+    this.#pipes = fifos.map((fifo, index) => {
+      const stream = streams[index] ?? 'stderr';
+      return new OutputPipe(fifo, (bytes) => this.#listener.printed(stream, bytes));
+    });
+    try {
+      if (this.#stopped) throw new Error('it was stopped');
+      this.#child = spawn(command.file, command.args, {
+        cwd,
+        env: { ...env, PWD: cwd, [KERNEL_MARK]: this.#mark },
+        uid,
+        gid,
+        // A session of its own, so that all of it can be found again.
+        detached: true,
+        stdio: ['ignore', ...this.#pipes.map((pipe) => pipe.writeFd), 'pipe'],
+      });
+    } finally {
+      for (const pipe of this.#pipes) pipe.closeWriteEnd();
+    }
+    this.#child.once('error', (error) => this.#ended(`did not start: ${error.message}`, null));
+    this.#child.once('exit', (code, signal) => this.#onExit(code, signal));
+    this.#listen(this.#child.stdio[KERNEL_SOCKET_FD] as Socket);
+    this.setBusy(false);
+  }
+
+  #listen(socket: Socket): void {
+    this.#socket = socket;
+    socket.on('data', (chunk: Buffer) => {
+      this.#frames.push(chunk);
+      this.#readMessages();
+    });
+    socket.on('error', () => socket.destroy());
+    // Without its socket a kernel can be told nothing: user code has closed it, unless the kernel is just ending.
+    socket.on('close', () => setTimeout(() => void this.stop('closed its connection to the agent'), LAST_WORDS_MS));
+  }
+
+  #readMessages(): void {
+    try {
+      while (!this.#stopped && !this.#paused) {
+        const frame = this.#frames.take();
+        if (frame === undefined) return;
+        const message = readKernelMessage(frame.message);
+        this.drain();
+        this.#deliver(message);
+      }
+    } catch (error) {
+      void this.stop(`broke its protocol (${(error as Error).message})`);
+    }
+  }
+
+  #deliver(message: FromKernel): void {
+    if (message.type !== 'ready') {
+      this.#listener.message(message);
+    } else if (!this.#ready) {
+      this.#ready = true;
+      this.#listener.ready();
+    }
+  }
+
+  #onExit(code: number | null, signal: NodeJS.Signals | null): void {
+    const reason = signal === null ? `exited with code ${code}` : `was killed by ${signal}`;
+    const end = () => this.#ended(this.#stopReason ?? reason, signal);
+    if (this.#socket === undefined || this.#socket.closed) return end();
+    this.#socket.once('close', end);
+    // Something may have inherited the socket and keep it open.
+    setTimeout(end, LAST_WORDS_MS);
+    this.resume();
+  }
+
+  #ended(reason: string, signal: NodeJS.Signals | null): void {
+    if (this.#exited) return;
+    this.drain();
+    this.#exited = true;
+    this.#ready = false;
+    for (const pipe of this.#pipes) pipe.close();
+    this.#socket?.destroy();
+    this.#exit.resolve();
+    // What it leaves behind ends with it.
+    void this.stop(reason);
+    this.#listener.exited(reason, signal);
+  }
+}

@@ -1,0 +1,77 @@
+import { type AgentOutput, CHART_MIME_TYPE, DATA_MIME_TYPE, type OutputFormat } from '@cloche/protocol';
+
+const FORMATS: Readonly<Record<string, OutputFormat>> = {
+  'text/plain': 'text',
+  'text/html': 'html',
+  'text/markdown': 'markdown',
+  'text/latex': 'latex',
+  'image/svg+xml': 'svg',
+  'image/png': 'png',
+  'image/jpeg': 'jpeg',
+  'image/gif': 'gif',
+  'application/pdf': 'pdf',
+  'application/json': 'json',
+  'application/javascript': 'javascript',
+  'text/javascript': 'javascript',
+  [CHART_MIME_TYPE]: 'chart',
+  [DATA_MIME_TYPE]: 'data',
+};
+
+export interface OutputLimits {
+  /** One form's value. */
+  outputBytes: number;
+  /** All forms of all outputs of a run. */
+  outputsBytes: number;
+}
+
+/** Turns a run's rich outputs into outputs of the protocol, within its limits. */
+export class OutputForms {
+  readonly #limits: OutputLimits;
+  #bundles = 0;
+  #bytes = 0;
+
+  constructor(limits: OutputLimits) {
+    this.#limits = limits;
+  }
+
+  /** A form that is too large is replaced by one line of text that says so. */
+  convert(role: AgentOutput['role'], forms: Readonly<Record<string, unknown>>): AgentOutput[] {
+    const bundle = this.#bundles++;
+    return Object.entries(forms).flatMap(([mimeType, form]) => {
+      const value = valueOf(mimeType, form);
+      if (value === undefined) return [];
+      return [{ kind: 'inline' as const, ...this.#bounded(mimeType, value), role, bundle }];
+    });
+  }
+
+  #bounded(mimeType: string, value: string): Pick<AgentOutput, 'format' | 'mimeType' | 'value'> {
+    const bytes = Buffer.byteLength(value);
+    const limit = Math.min(this.#limits.outputBytes, this.#limits.outputsBytes - this.#bytes);
+    if (bytes > limit) return { format: 'text', mimeType: 'text/plain', value: leftOut(mimeType, bytes, limit) };
+    this.#bytes += bytes;
+    return { format: formatOf(mimeType), mimeType, value };
+  }
+}
+
+function leftOut(mimeType: string, bytes: number, limit: number): string {
+  return `[cloche: ${mimeType} output of ${bytes} bytes left out, ${limit} bytes were left for it]`;
+}
+
+/** Undefined for a form that no format can carry. */
+function valueOf(mimeType: string, form: unknown): string | undefined {
+  if (FORMATS[mimeType] === undefined && !isTextual(mimeType)) return undefined;
+  return typeof form === 'string' && !isJson(mimeType) ? form : JSON.stringify(form);
+}
+
+/** What has no format of its own goes as JSON or as text, under its own MIME type. */
+function formatOf(mimeType: string): OutputFormat {
+  return FORMATS[mimeType] ?? (isJson(mimeType) ? 'json' : 'text');
+}
+
+function isTextual(mimeType: string): boolean {
+  return mimeType.startsWith('text/') || isJson(mimeType);
+}
+
+function isJson(mimeType: string): boolean {
+  return mimeType === 'application/json' || mimeType.endsWith('+json');
+}

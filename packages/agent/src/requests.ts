@@ -1,0 +1,87 @@
+/**
+ * What the server may send, checked by hand: the schema library would cost every idle sandbox 5 MB.
+ */
+import type { IncomingMessage } from 'node:http';
+import type { Language, OpenContext, StartRun } from '@cloche/protocol';
+import { AgentError } from './agent-error.ts';
+
+/** Code of 256 KiB in which every character is escaped, and room for the rest. */
+const MAX_BODY_BYTES = 4 * 1024 * 1024;
+
+const LANGUAGES: readonly string[] = ['python', 'javascript', 'typescript'] satisfies Language[];
+
+type Fields = Record<string, unknown>;
+
+/** Reads a whole body. Throws `bad_request` when it is too large or no JSON. */
+export async function readJson(request: IncomingMessage): Promise<unknown> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > MAX_BODY_BYTES) throw new AgentError('bad_request', `A body has at most ${MAX_BODY_BYTES} bytes.`);
+    chunks.push(chunk);
+  }
+  try {
+    return JSON.parse(Buffer.concat(chunks).toString());
+  } catch {
+    throw new AgentError('bad_request', 'The body is no JSON.');
+  }
+}
+
+export function readEnvironment(body: unknown): Record<string, string> {
+  const env = objectIn(fieldsOf(body, 'body'), 'env');
+  for (const name of Object.keys(env)) textIn(env, name);
+  return env as Record<string, string>;
+}
+
+export function readOpenContext(body: unknown): OpenContext {
+  const fields = fieldsOf(body, 'body');
+  const language = textIn(fields, 'language');
+  if (!isLanguage(language)) throw new AgentError('bad_request', `language is one of ${LANGUAGES.join(', ')}.`);
+  return { language, cwd: textIn(fields, 'cwd'), timeoutMs: integerIn(fields, 'timeoutMs', 1) };
+}
+
+export function readStartRun(body: unknown): StartRun {
+  const fields = fieldsOf(body, 'body');
+  const limits = objectIn(fields, 'limits');
+  return {
+    runId: textIn(fields, 'runId'),
+    code: textIn(fields, 'code'),
+    timeoutMs: integerIn(fields, 'timeoutMs', 1),
+    limits: {
+      stdoutBytes: integerIn(limits, 'stdoutBytes', 0),
+      stderrBytes: integerIn(limits, 'stderrBytes', 0),
+      outputBytes: integerIn(limits, 'outputBytes', 0),
+      outputsBytes: integerIn(limits, 'outputsBytes', 0),
+    },
+  };
+}
+
+function isLanguage(text: string): text is Language {
+  return LANGUAGES.includes(text);
+}
+
+function fieldsOf(value: unknown, name: string): Fields {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new AgentError('bad_request', `${name} is no object.`);
+  }
+  return value as Fields;
+}
+
+function objectIn(fields: Fields, name: string): Fields {
+  return fieldsOf(fields[name], name);
+}
+
+function textIn(fields: Fields, name: string): string {
+  const value = fields[name];
+  if (typeof value !== 'string') throw new AgentError('bad_request', `${name} is no string.`);
+  return value;
+}
+
+function integerIn(fields: Fields, name: string, minimum: number): number {
+  const value = fields[name];
+  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < minimum) {
+    throw new AgentError('bad_request', `${name} is no integer of at least ${minimum}.`);
+  }
+  return value;
+}

@@ -1,0 +1,111 @@
+import type { ServerResponse } from 'node:http';
+import type { FromKernel, RunDone, RunError, StartRun } from '@cloche/protocol';
+import { BoundedText } from './bounded-text.ts';
+import { EventWriter } from './event-writer.ts';
+import type { StandardStream } from './kernel-process.ts';
+import { OutputForms } from './output-forms.ts';
+
+export interface RunListener {
+  timedOut(run: Run): void;
+  /** The client has gone before the run was over. */
+  abandoned(run: Run): void;
+  /** The client has caught up with what it is sent. */
+  relieved(run: Run): void;
+}
+
+/** One execution as its client sees it: a stream of events that ends once, with `done`. */
+export class Run {
+  readonly id: string;
+  readonly code: string;
+  readonly timeoutMs: number;
+  readonly #arrivedAt: number;
+  readonly #response: ServerResponse;
+  readonly #writer: EventWriter;
+  readonly #texts: Record<StandardStream, BoundedText>;
+  readonly #forms: OutputForms;
+  #timer: NodeJS.Timeout | undefined;
+  #begunAt: number | undefined;
+  #ended = false;
+
+  /** `arrivedAt` is on the clock of `performance.now()`. */
+  constructor(start: StartRun, response: ServerResponse, arrivedAt: number) {
+    this.id = start.runId;
+    this.code = start.code;
+    this.timeoutMs = start.timeoutMs;
+    this.#arrivedAt = arrivedAt;
+    this.#response = response;
+    this.#writer = new EventWriter(start.runId, response);
+    this.#texts = {
+      stdout: new BoundedText('stdout', start.limits.stdoutBytes),
+      stderr: new BoundedText('stderr', start.limits.stderrBytes),
+    };
+    this.#forms = new OutputForms(start.limits);
+  }
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  get begun(): boolean {
+    return this.#begunAt !== undefined;
+  }
+
+  get congested(): boolean {
+    return !this.#ended && this.#writer.congested;
+  }
+
+  /** From here on time counts. */
+  watch(listener: RunListener): void {
+    const leftMs = this.timeoutMs - (performance.now() - this.#arrivedAt);
+    this.#timer = setTimeout(() => listener.timedOut(this), Math.max(0, leftMs));
+    this.#response.on('drain', () => listener.relieved(this));
+    this.#response.on('close', () => {
+      if (!this.#ended) listener.abandoned(this);
+    });
+    if (this.#response.destroyed) listener.abandoned(this);
+  }
+
+  begin(): void {
+    this.#begunAt = performance.now();
+  }
+
+  printed(stream: StandardStream, bytes: Buffer): void {
+    if (!this.#ended) this.#writer.text(stream, this.#texts[stream].push(bytes));
+  }
+
+  output(message: Extract<FromKernel, { type: 'output' }>): void {
+    if (this.#ended) return;
+    for (const output of this.#forms.convert(message.role, message.forms)) {
+      this.#writer.event({ type: 'output', runId: this.id, data: output });
+    }
+  }
+
+  /** Ends the stream. Without effect when it has ended. */
+  finish(result: { executionCount: number; error?: RunError; stateLost?: boolean }): void {
+    if (this.#ended) return;
+    clearTimeout(this.#timer);
+    for (const stream of ['stdout', 'stderr'] as const) this.#writer.text(stream, this.#texts[stream].end());
+    this.#ended = true;
+    const { executionCount, error, stateLost } = result;
+    if (error !== undefined) this.#writer.event({ type: 'error', runId: this.id, data: error });
+    const truncated = this.#truncated();
+    this.#writer.end({
+      type: 'done',
+      runId: this.id,
+      data: {
+        executionCount,
+        durationMs: this.#begunAt === undefined ? 0 : Math.round(performance.now() - this.#begunAt),
+        ...(error !== undefined && { error }),
+        ...(truncated !== undefined && { truncated }),
+        ...(stateLost && { stateLost }),
+      },
+    });
+  }
+
+  #truncated(): RunDone['truncated'] {
+    const { cutBytes: stdout } = this.#texts.stdout;
+    const { cutBytes: stderr } = this.#texts.stderr;
+    if (stdout === 0 && stderr === 0) return undefined;
+    return { ...(stdout > 0 && { stdout }), ...(stderr > 0 && { stderr }) };
+  }
+}

@@ -1,0 +1,155 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, rmSync, watch } from 'node:fs';
+import { Agent, type IncomingMessage, request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { AgentOutput, AgentRunEvent, RunDone, StartRun } from '@cloche/protocol';
+import { buildGuest } from '../build-guest.ts';
+
+const KERNEL_UID = 1000;
+
+export interface Answer {
+  status: number;
+  body: unknown;
+}
+
+/** All of a finished run. */
+export interface RunResult {
+  stdout: string;
+  stderr: string;
+  outputs: AgentOutput[];
+  events: AgentRunEvent[];
+  done: RunDone;
+  /** From the request to `done`. */
+  elapsedMs: number;
+}
+
+/** A run whose answer has begun. */
+export interface OpenRun extends AsyncIterable<AgentRunEvent> {
+  response: IncomingMessage;
+  /** Reads to the end. */
+  result(): Promise<RunResult>;
+}
+
+export type RunOptions = Partial<Pick<StartRun, 'timeoutMs' | 'runId'>> & { limits?: Partial<StartRun['limits']> };
+
+const LIMITS = { stdoutBytes: 8 << 20, stderrBytes: 8 << 20, outputBytes: 4 << 20, outputsBytes: 16 << 20 };
+
+/** A real agent on a socket of its own, with real kernels as another user. */
+export class StartedAgent implements AsyncDisposable {
+  readonly folder: string;
+  readonly workspace: string;
+  readonly process: ChildProcess;
+  readonly #connections = new Agent({ keepAlive: true });
+  #runs = 0;
+
+  private constructor(folder: string, child: ChildProcess) {
+    this.folder = folder;
+    this.workspace = join(folder, 'workspace');
+    this.process = child;
+  }
+
+  static async start(pythonPath = ''): Promise<StartedAgent> {
+    const folder = mkdtempSync(join(tmpdir(), 'cloche-agent-test-'));
+    chmodSync(folder, 0o755);
+    for (const name of ['workspace', 'home']) {
+      mkdirSync(join(folder, name));
+      chownSync(join(folder, name), KERNEL_UID, KERNEL_UID);
+    }
+    const { guestDir } = await buildGuest({ cacheDir: join(tmpdir(), 'cloche-agent-test-cache') });
+    const socket = join(folder, 'agent.sock');
+    const child = spawn(join(guestDir, 'bin/node'), [join(guestDir, 'agent.mjs')], {
+      stdio: ['ignore', 'inherit', 'inherit'],
+      env: {
+        PATH: process.env['PATH'],
+        PYTHONPATH: pythonPath,
+        PYTHONDONTWRITEBYTECODE: '1',
+        CLOCHE_LISTEN_PATH: socket,
+        CLOCHE_GUEST_PATH: guestDir,
+        CLOCHE_WORKSPACE: join(folder, 'workspace'),
+        CLOCHE_USER_HOME: join(folder, 'home'),
+      },
+    });
+    await appearance(folder, 'agent.sock');
+    return new StartedAgent(folder, child);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#connections.destroy();
+    const exit = once(this.process, 'exit');
+    this.process.kill('SIGTERM');
+    await exit;
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  async call(method: string, path: string, body?: unknown): Promise<Answer> {
+    const response = await this.#send(method, path, body);
+    let text = '';
+    for await (const chunk of response) text += chunk;
+    return { status: response.statusCode ?? 0, body: text === '' ? undefined : JSON.parse(text) };
+  }
+
+  /** Opens a context in the workspace and returns its id. */
+  async open(language = 'python', contextId = `context-${this.#runs++}`): Promise<string> {
+    const answer = await this.call('PUT', `/contexts/${contextId}`, {
+      language,
+      cwd: this.workspace,
+      timeoutMs: 30_000,
+    });
+    if (answer.status !== 200) throw new Error(JSON.stringify(answer));
+    return contextId;
+  }
+
+  async start(contextId: string, code: string, options: RunOptions = {}): Promise<OpenRun> {
+    const startedAt = performance.now();
+    const { runId = `run-${this.#runs++}`, timeoutMs = 60_000, limits = {} } = options;
+    const body = { runId, code, timeoutMs, limits: { ...LIMITS, ...limits } };
+    const response = await this.#send('POST', `/contexts/${contextId}/runs`, body);
+    if (response.statusCode !== 200) throw new Error(`the run was refused with ${response.statusCode}`);
+    const events = readEvents(response);
+    return {
+      response,
+      [Symbol.asyncIterator]: () => events,
+      result: () => collect(events, startedAt),
+    };
+  }
+
+  /** Runs to the end. */
+  async run(contextId: string, code: string, options: RunOptions = {}): Promise<RunResult> {
+    const run = await this.start(contextId, code, options);
+    return run.result();
+  }
+
+  #send(method: string, path: string, body?: unknown): Promise<IncomingMessage> {
+    return new Promise((resolve, reject) => {
+      const socketPath = join(this.folder, 'agent.sock');
+      const outgoing = request({ socketPath, method, path, agent: this.#connections }, resolve);
+      outgoing.on('error', reject);
+      outgoing.end(body === undefined ? undefined : JSON.stringify(body));
+    });
+  }
+}
+
+async function* readEvents(response: IncomingMessage): AsyncGenerator<AgentRunEvent> {
+  for await (const line of createInterface({ input: response })) yield JSON.parse(line);
+}
+
+async function collect(events: AsyncIterable<AgentRunEvent>, startedAt: number): Promise<RunResult> {
+  const result = { stdout: '', stderr: '', outputs: [] as AgentOutput[], events: [] as AgentRunEvent[] };
+  for await (const event of events) {
+    result.events.push(event);
+    if (event.type === 'stdout' || event.type === 'stderr') result[event.type] += event.data;
+    else if (event.type === 'output') result.outputs.push(event.data);
+  }
+  const last = result.events.at(-1);
+  if (last?.type !== 'done') throw new Error('the stream ended without done');
+  return { ...result, done: last.data, elapsedMs: performance.now() - startedAt };
+}
+
+async function appearance(folder: string, name: string): Promise<void> {
+  const watcher = watch(folder);
+  while (!existsSync(join(folder, name))) await once(watcher, 'change');
+  watcher.close();
+}

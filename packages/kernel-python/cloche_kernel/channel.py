@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames to and from the agent: a 4-byte big-endian length and that many bytes of UTF-8 JSON."""
+
+import _thread
+import fcntl
+import json
+import os
+import resource
+import select
+import socket
+import struct
+
+KERNEL_SOCKET_FD = 3
+MAX_FRAME_BYTES = 64 * 1024 * 1024
+
+_LENGTH = struct.Struct(">I")
+
+
+class ChannelClosed(Exception):
+    """The agent is gone: nothing is left to do."""
+
+
+class Channel:
+    """Owned by the process that claimed it: a fork of it must call `forget` and never speaks."""
+
+    def __init__(self, sock):
+        self._socket = sock
+        self._poll = select.poll()
+        self._poll.register(sock.fileno(), select.POLLIN)
+        self._send_lock = _thread.allocate_lock()
+        self._buffer = bytearray()
+
+    @classmethod
+    def claim(cls):
+        """Moves the socket above what user code closes by number, and out of what it executes."""
+        soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        high = fcntl.fcntl(KERNEL_SOCKET_FD, fcntl.F_DUPFD_CLOEXEC, max(16, min(soft_limit, 1024) - 16))
+        os.close(KERNEL_SOCKET_FD)
+        return cls(socket.socket(fileno=high))
+
+    def forget(self):
+        self._socket.close()
+
+    def send(self, message):
+        """Blocks until the agent has taken it: a slow reader slows the cell, not the agent's heap."""
+        body = encode(message)
+        with self._send_lock:
+            self._socket.sendall(_LENGTH.pack(len(body)) + body)
+
+    def receive(self, timeout_ms=None):
+        """The next message, or None when `timeout_ms` has passed without one."""
+        while True:
+            message = self._take()
+            if message is not None:
+                return message
+            if not self._poll.poll(timeout_ms):
+                return None
+            chunk = self._socket.recv(65536)
+            if not chunk:
+                raise ChannelClosed
+            self._buffer += chunk
+
+    def _take(self):
+        if len(self._buffer) < 4:
+            return None
+        (length,) = _LENGTH.unpack_from(self._buffer)
+        if len(self._buffer) < 4 + length:
+            return None
+        message = json.loads(bytes(self._buffer[4 : 4 + length]))
+        del self._buffer[: 4 + length]
+        return message
+
+
+def encode(message):
+    # Lone surrogates have no UTF-8 form; a cell's text may hold them all the same.
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a matplotlib figure shows: `{ type, title?, axes: [{ title?, xLabel?, yLabel?, series: [...] }] }`, bounded."""
+
+from matplotlib.collections import PathCollection
+from matplotlib.container import BarContainer
+from matplotlib.patches import Wedge
+
+from cloche_kernel.forms import json_safe
+
+CHART_MIME_TYPE = "application/vnd.cloche.chart+json"
+MAX_AXES = 32
+MAX_SERIES = 64
+MAX_POINTS = 5000
+
+
+def describe(figure):
+    """None for a figure that holds none of the known kinds."""
+    try:
+        axes = [_axes(one) for one in figure.axes[:MAX_AXES]]
+    except Exception:
+        # Artists are open to any subclass; a picture without its data is better than a cell that fails.
+        return None
+    axes = [one for one in axes if one["series"]]
+    if not axes:
+        return None
+    kinds = {series["type"] for one in axes for series in one["series"]}
+    chart = {"type": kinds.pop() if len(kinds) == 1 else "composite", "axes": axes}
+    if figure.get_suptitle():
+        chart["title"] = figure.get_suptitle()
+    return chart
+
+
+def _axes(axes):
+    described = {"series": [*_lines(axes), *_bars(axes), *_scatters(axes), *_pies(axes)][:MAX_SERIES]}
+    for key, text in (("title", axes.get_title()), ("xLabel", axes.get_xlabel()), ("yLabel", axes.get_ylabel())):
+        if text:
+            described[key] = text
+    return described
+
+
+def _lines(axes):
+    bar_parts = {line for bars in axes.containers for line in _error_lines(bars)}
+    for line in axes.get_lines():
+        if line not in bar_parts:
+            yield _series("line", line.get_label(), line.get_xdata(), line.get_ydata())
+
+
+def _error_lines(container):
+    errors = getattr(container, "errorbar", None)
+    return [part for part in (errors.lines if errors else ()) if hasattr(part, "get_xdata")]
+
+
+def _bars(axes):
+    ticks = dict(zip(axes.get_xticks(), (tick.get_text() for tick in axes.get_xticklabels()), strict=False))
+    for bars in axes.containers:
+        if not isinstance(bars, BarContainer) or not bars.patches:
+            continue
+        horizontal = getattr(bars, "orientation", "vertical") == "horizontal"
+        patches = bars.patches[:MAX_POINTS]
+        if horizontal:
+            positions = [patch.get_y() + patch.get_height() / 2 for patch in patches]
+            lengths = [patch.get_width() for patch in patches]
+        else:
+            positions = [patch.get_x() + patch.get_width() / 2 for patch in patches]
+            lengths = [patch.get_height() for patch in patches]
+            positions = [ticks.get(position) or position for position in positions]
+        yield _series("bar", bars.get_label(), positions, lengths) | ({"horizontal": True} if horizontal else {})
+
+
+def _scatters(axes):
+    for collection in axes.collections:
+        if isinstance(collection, PathCollection):
+            points = collection.get_offsets()[:MAX_POINTS]
+            yield _series("scatter", collection.get_label(), points[:, 0], points[:, 1])
+
+
+def _pies(axes):
+    wedges = [patch for patch in axes.patches if isinstance(patch, Wedge)][:MAX_POINTS]
+    if wedges:
+        shares = [(wedge.theta2 - wedge.theta1) / 360 for wedge in wedges]
+        yield _series("pie", None, [wedge.get_label() for wedge in wedges], shares)
+
+
+def _series(kind, label, x, y):
+    series = {"type": kind, "x": json_safe(_values(x)), "y": json_safe(_values(y))}
+    # Matplotlib names what the user left unnamed with a leading underscore.
+    if label and not str(label).startswith("_"):
+        series["label"] = str(label)
+    return series
+
+
+def _values(values):
+    return list(values[:MAX_POINTS])

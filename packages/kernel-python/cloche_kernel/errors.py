@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a cell's exception looks like to the client: the user's frames alone, as plain text."""
+
+import os
+import sys
+import traceback
+
+MAX_MESSAGE_CHARACTERS = 64 * 1024
+MAX_TRACEBACK_LINES = 400
+
+CELL_PREFIX = "<cell "
+
+_KERNEL_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def to_error(exception):
+    return {
+        "name": type(exception).__name__,
+        "message": _bounded(_message(exception)),
+        "traceback": _traceback_lines(exception),
+    }
+
+
+def _message(exception):
+    try:
+        if isinstance(exception, SyntaxError) and exception.msg:
+            place = f" (line {exception.lineno})" if exception.lineno else ""
+            return f"{exception.msg}{place}"
+        return str(exception)
+    except Exception as failure:
+        return f"<the exception's text could not be made: {type(failure).__name__}>"
+
+
+def _traceback_lines(exception):
+    try:
+        report = traceback.TracebackException(type(exception), exception, exception.__traceback__, compact=True)
+        _hide_internals(report)
+        text = "".join(report.format())
+    except Exception as failure:
+        return [f"<the traceback could not be made: {type(failure).__name__}>"]
+    lines = [_bounded(line) for line in text.rstrip("\n").split("\n")]
+    if len(lines) <= MAX_TRACEBACK_LINES:
+        return lines
+    half = MAX_TRACEBACK_LINES // 2
+    return [*lines[:half], f"  … {len(lines) - 2 * half} lines left out …", *lines[-half:]]
+
+
+def _hide_internals(report, seen=None):
+    """What is above the first frame of a cell is IPython and this kernel at work."""
+    seen = set() if seen is None else seen
+    if report is None or id(report) in seen:
+        return
+    seen.add(id(report))
+    frames = list(report.stack)
+    first_of_user = next((index for index, frame in enumerate(frames) if frame.filename.startswith(CELL_PREFIX)), None)
+    if first_of_user is None:
+        frames = [frame for frame in frames if not _is_internal(frame.filename)]
+    else:
+        frames = frames[first_of_user:]
+    report.stack[:] = frames
+    _hide_internals(report.__cause__, seen)
+    _hide_internals(report.__context__, seen)
+    for part in report.exceptions or ():
+        _hide_internals(part, seen)
+
+
+def _is_internal(filename):
+    ipython = os.path.dirname(sys.modules["IPython"].__file__) + os.sep
+    return filename.startswith((_KERNEL_FOLDER, ipython)) or filename.startswith("<frozen ")
+
+
+def _bounded(text):
+    if len(text) <= MAX_MESSAGE_CHARACTERS:
+        return text
+    return text[:MAX_MESSAGE_CHARACTERS] + f"… ({len(text) - MAX_MESSAGE_CHARACTERS} characters left out)"

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel's two threads: the main one runs cells, the other one listens to the agent."""
+
+import _thread
+import os
+import signal
+import sys
+from queue import SimpleQueue
+
+from cloche_kernel import import_hook
+from cloche_kernel.channel import ChannelClosed
+from cloche_kernel.errors import to_error
+from cloche_kernel.event_loop import CellLoop
+from cloche_kernel.forms import to_forms
+from cloche_kernel.shell import Shell
+from cloche_kernel.streams import StandardStreams
+
+PROTOCOL_VERSION = 1
+
+# Python drops a signal that arrives while it waits in C with SIGINT ignored (`os.system`), so it is sent again.
+INTERRUPT_REPEAT_MS = 50
+
+
+class Kernel:
+    def __init__(self, channel):
+        self._channel = channel
+        self._pid = os.getpid()
+        self._cells = SimpleQueue()
+        self._streams = StandardStreams()
+        self._loop = CellLoop()
+        self._shell = Shell.create(self._publish, self._loop.run)
+        # Which run the main thread executes and which it is to stop; both change under the lock.
+        self._lock = _thread.allocate_lock()
+        self._run_id = None
+        self._interrupted = None
+        self._in_cell = False
+        # A frame cut in two by an exception would be the end of the protocol.
+        self._sending = False
+        self._main_thread = _thread.get_ident()
+        signal.signal(signal.SIGINT, self._on_sigint)
+        os.register_at_fork(after_in_child=self._after_fork)
+        import_hook.install()
+
+    def run(self):
+        self._channel.send({"type": "ready", "protocolVersion": PROTOCOL_VERSION})
+        _thread.start_new_thread(self._listen, ())
+        while True:
+            message = self._cells.get()
+            self._execute(message["runId"], message["code"])
+
+    # The listening thread
+
+    def _listen(self):
+        try:
+            while True:
+                pending = self._interrupted is not None
+                message = self._channel.receive(INTERRUPT_REPEAT_MS if pending else None)
+                if message is None:
+                    self._signal_again()
+                elif message["type"] == "execute":
+                    self._cells.put(message)
+                elif message["type"] == "interrupt":
+                    self._interrupt(message["runId"])
+        except (ChannelClosed, OSError):
+            os._exit(0)
+
+    def _interrupt(self, run_id):
+        """The first one stops the cell; one that comes while that has no effect also reaches what the cell started."""
+        with self._lock:
+            if self._run_id != run_id:
+                return
+            repeated = self._interrupted == run_id
+            self._interrupted = run_id
+            if repeated:
+                os.killpg(0, signal.SIGINT)
+            signal.pthread_kill(self._main_thread, signal.SIGINT)
+
+    def _signal_again(self):
+        with self._lock:
+            if self._interrupted is not None and self._interrupted == self._run_id:
+                signal.pthread_kill(self._main_thread, signal.SIGINT)
+
+    # The main thread
+
+    def _on_sigint(self, number, frame):
+        # Outside of a cell there is nothing to stop; what user code sends to itself counts like a terminal's.
+        # While a frame is being sent the request stays, and the listening thread signals again.
+        if self._in_cell and not self._sending:
+            self._interrupted = None
+            raise KeyboardInterrupt
+
+    def _execute(self, run_id, code):
+        self._streams.repair()
+        with self._lock:
+            self._run_id = run_id
+        error = self._run_cell(code)
+        with self._lock:
+            self._run_id = None
+            self._interrupted = None
+        if os.getpid() != self._pid:
+            # The child of a fork in the cell has come to the cell's end: the run is its parent's to report.
+            self._streams.flush()
+            os._exit(0)
+        self._streams.flush()
+        done = {"type": "done", "runId": run_id, "executionCount": self._shell.execution_count}
+        if error is not None:
+            done["error"] = error
+        self._channel.send(done)
+
+    def _run_cell(self, code):
+        """The cell's error, or None. Nothing that a cell raises gets further than this."""
+        exception = None
+        try:
+            self._in_cell = True
+            exception = self._run_in_shell(code)
+        except BaseException as raised:
+            exception = raised
+        while self._in_cell:
+            try:
+                self._in_cell = False
+            except KeyboardInterrupt as late:
+                exception = late if exception is None else exception
+        return None if exception is None else to_error(exception)
+
+    def _run_in_shell(self, code):
+        shell = self._shell
+        shell.execution_count += 1
+        shell.shown_exception = None
+        result = shell.run_cell(code, store_history=False)
+        raised = (result.error_before_exec, result.error_in_exec, shell.shown_exception)
+        shell.shown_exception = None
+        self._publish_figures()
+        return next((exception for exception in raised if exception is not None), None)
+
+    def _publish_figures(self):
+        backend = sys.modules.get("cloche_kernel.matplotlib_backend")
+        if backend is not None:
+            backend.publish_open_figures()
+
+    def _publish(self, role, bundle):
+        """Outputs of a run, in the order of what it printed. Without a run there is nobody to send them to."""
+        run_id = self._run_id
+        if run_id is None or os.getpid() != self._pid:
+            return
+        forms = to_forms(bundle)
+        self._streams.flush()
+        on_main_thread = _thread.get_ident() == self._main_thread
+        if on_main_thread:
+            self._sending = True
+        try:
+            self._channel.send({"type": "output", "runId": run_id, "role": role, "forms": forms})
+        finally:
+            if on_main_thread:
+                self._sending = False
+
+    def _after_fork(self):
+        self._channel.forget()

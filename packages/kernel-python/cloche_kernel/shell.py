@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""IPython's shell without a terminal: no history, no files in the home folder, outputs to the channel."""
+
+import os
+import signal
+import subprocess
+import sys
+import warnings
+
+from IPython.core.compilerop import CachingCompiler
+from IPython.core.displayhook import DisplayHook
+from IPython.core.displaypub import DisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets import Type
+from traitlets.config import Config
+
+from cloche_kernel.errors import CELL_PREFIX
+from cloche_kernel.tables import data_form
+
+
+class CellCompiler(CachingCompiler):
+    def get_code_name(self, raw_code, transformed_code, number):
+        return f"{CELL_PREFIX}{number}>"
+
+
+class ResultHook(DisplayHook):
+    """Sends the value of a cell's last expression."""
+
+    def write_output_prompt(self):
+        pass
+
+    def write_format_data(self, format_dict, md_dict=None):
+        self.shell.publish("result", format_dict)
+
+    def log_output(self, format_dict):
+        """Nothing is kept: outputs would pile up for as long as the context lives."""
+
+    def finish_displayhook(self):
+        self._is_active = False
+
+
+class DisplaySender(DisplayPublisher):
+    """Sends what `display()` is given."""
+
+    def publish(self, data, metadata=None, source=None, *, transient=None, update=False, **kwargs):
+        self.shell.publish("display", data)
+
+    def clear_output(self, wait=False):
+        """What was sent cannot be taken back."""
+
+
+class Shell(InteractiveShell):
+    compiler_class = Type(CellCompiler)
+    displayhook_class = Type(ResultHook)
+    display_pub_class = Type(DisplaySender)
+
+    @classmethod
+    def create(cls, publish, run_coroutine):
+        """`publish(role, bundle)` sends an output; `run_coroutine` runs cells that await."""
+        config = Config()
+        config.HistoryManager.enabled = False
+        config.HistoryManager.hist_file = ":memory:"
+        shell = cls.instance(config=config, cache_size=0, colors="nocolor", banner1="")
+        shell.publish = publish
+        shell.loop_runner = run_coroutine
+        shell.shown_exception = None
+        shell.db = {}
+        # The kernel counts: IPython's own count comes with a history that grows with every cell.
+        shell.execution_count = 0
+        _use_formatters(shell)
+        for name in ("exit", "quit"):
+            shell.user_ns[name] = shell.user_ns_hidden[name] = _exit
+        # IPython's advice for a terminal, printed whenever a cell exits.
+        warnings.filterwarnings("ignore", message="To exit: use 'exit'")
+        return shell
+
+    # A profile would be files in the user's home; completion has nobody to ask for it.
+    def init_ipython_dir(self, ipython_dir):
+        pass
+
+    def init_profile_dir(self, profile_dir):
+        pass
+
+    def init_completer(self):
+        pass
+
+    def showtraceback(self, exc_tuple=None, *args, **kwargs):
+        """Kept, not printed: `%run` and its like report an exception this way and no other."""
+        self.shown_exception = (exc_tuple or sys.exc_info())[1]
+
+    def showsyntaxerror(self, *args, **kwargs):
+        self.shown_exception = sys.exc_info()[1]
+
+    def showindentationerror(self):
+        self.shown_exception = sys.exc_info()[1]
+
+    def system(self, cmd):
+        """`!cmd`: on the cell's own streams, with everything it started ended by an interrupt."""
+        child = subprocess.Popen(
+            self.var_expand(cmd, depth=1), shell=True, executable="/bin/bash", stdin=subprocess.DEVNULL, process_group=0
+        )
+        try:
+            self.user_ns["_exit_code"] = child.wait()
+        except KeyboardInterrupt:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            raise
+
+
+def _exit(code=None):
+    """Ends the cell; the context and its variables stay."""
+    raise SystemExit(code)
+
+
+def _use_formatters(shell):
+    bundles = shell.display_formatter.mimebundle_formatter
+    for module in ("pandas", "pandas.core.frame"):
+        bundles.for_type_by_name(module, "DataFrame", data_form)
+    bundles.for_type_by_name("matplotlib.figure", "Figure", _figure_forms)
+
+
+def _figure_forms(figure, include=None, exclude=None):
+    from cloche_kernel.figures import figure_forms
+
+    return figure_forms(figure)

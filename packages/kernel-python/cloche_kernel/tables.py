@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A DataFrame as data: `{ columns, rows, rowCount }`, bounded."""
+
+from cloche_kernel.forms import json_safe
+
+DATA_MIME_TYPE = "application/vnd.cloche.data+json"
+MAX_ROWS = 1000
+MAX_COLUMNS = 200
+MAX_CELL_CHARACTERS = 4096
+
+
+def data_form(frame, include=None, exclude=None):
+    """A MIME bundle formatter for IPython."""
+    head = frame.iloc[:MAX_ROWS, :MAX_COLUMNS]
+    columns = [
+        {"name": _label(name), "type": str(dtype)} for name, dtype in zip(head.columns, head.dtypes, strict=True)
+    ]
+    rows = [[_cell(value) for value in row] for row in head.itertuples(index=False, name=None)]
+    return {DATA_MIME_TYPE: {"columns": columns, "rows": rows, "rowCount": len(frame)}}
+
+
+def _label(name):
+    return " / ".join(str(part) for part in name) if isinstance(name, tuple) else str(name)
+
+
+def _cell(value):
+    # NaT and NA are neither finite nor numbers; both are unequal to themselves or refuse to say.
+    if type(value).__name__ in ("NaTType", "NAType"):
+        return None
+    safe = json_safe(value)
+    if isinstance(safe, (list, dict)):
+        safe = str(safe)
+    if isinstance(safe, str) and len(safe) > MAX_CELL_CHARACTERS:
+        return safe[:MAX_CELL_CHARACTERS] + "…"
+    return safe
