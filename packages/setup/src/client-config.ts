@@ -1,0 +1,31 @@
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { type Static, Type } from 'typebox';
+import { Value } from 'typebox/value';
+
+/** What the command line reads when the environment names neither URL nor key. */
+export const ClientConfig = Type.Object({ url: Type.String(), apiKey: Type.String() });
+export type ClientConfig = Static<typeof ClientConfig>;
+
+export function clientConfigFile(home: string = homedir()): string {
+  return join(home, '.config', 'cloche', 'config.json');
+}
+
+/** Undefined where there is none that can be used. */
+export async function readClientConfig(file: string): Promise<ClientConfig | undefined> {
+  try {
+    const parsed: unknown = JSON.parse(await readFile(file, 'utf8'));
+    return Value.Check(ClientConfig, parsed) ? parsed : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Readable by its owner alone from the first byte on. */
+export async function writeClientConfig(file: string, config: ClientConfig): Promise<void> {
+  await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+  const temporary = `${file}.${process.pid}`;
+  await writeFile(temporary, `${JSON.stringify(config, null, 2)}\n`, { mode: 0o600 });
+  await rename(temporary, file);
+}

@@ -1,0 +1,50 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { CommandFailed, runLogged } from '../run-logged.ts';
+
+const run = promisify(execFile);
+
+/** What hostd, the builder and the guest folder are made with. */
+export const APT_PACKAGES = [
+  'ca-certificates',
+  'crun',
+  'e2fsprogs',
+  'iproute2',
+  'libatomic1',
+  'mmdebstrap',
+  'nftables',
+  'python3-minimal',
+  'runc',
+  'tini',
+  'util-linux',
+] as const;
+
+/** Those of the packages that are not installed. Fast: reads dpkg's own list. */
+export async function missingAptPackages(wanted: readonly string[] = APT_PACKAGES): Promise<string[]> {
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: these are placeholders of dpkg-query.
+  const format = '${Package} ${db:Status-Status}\\n';
+  // Exits with 1 when it has never heard of one of them, and lists the others all the same.
+  const listed = await run('dpkg-query', ['--show', `--showformat=${format}`, ...wanted]).then(
+    ({ stdout }) => stdout,
+    (error: { stdout?: string }) => error.stdout ?? '',
+  );
+  const installed = new Set(
+    listed.split('\n').flatMap((line) => (line.endsWith(' installed') ? [line.split(' ')[0]] : [])),
+  );
+  return wanted.filter((name) => !installed.has(name));
+}
+
+/** Reads the package lists anew only when those at hand do not do. */
+export async function installAptPackages(packages: readonly string[], logFile: string): Promise<void> {
+  const options = { logFile, env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' } };
+  const patient = ['-o', 'DPkg::Lock::Timeout=120'];
+  const install = () =>
+    runLogged('apt-get', [...patient, 'install', '--yes', '--no-install-recommends', ...packages], options);
+  try {
+    await install();
+  } catch (error) {
+    if (!(error instanceof CommandFailed)) throw error;
+    await runLogged('apt-get', [...patient, 'update'], options);
+    await install();
+  }
+}

@@ -1,0 +1,40 @@
+export type CgroupLayout = {
+  kind: 'v1' | 'v2' | 'hybrid' | 'none';
+  /** Which hierarchy holds a controller. */
+  controllers: Record<string, 'v1' | 'v2'>;
+};
+
+/**
+ * Which cgroup hierarchies a host has.
+ *
+ * @param mountInfo content of `/proc/self/mountinfo`
+ * @param v2Controllers content of `cgroup.controllers` at the top of the v2 hierarchy; empty where there is none
+ */
+export function readCgroupLayout(mountInfo: string, v2Controllers: string): CgroupLayout {
+  const mounts = mountInfo.split('\n').flatMap((line) => {
+    const [, tail] = line.split(' - ');
+    const [type, , options] = tail?.split(' ') ?? [];
+    return type === 'cgroup' || type === 'cgroup2' ? [{ type, options: options?.split(',') ?? [] }] : [];
+  });
+  const hasV2 = mounts.some(({ type }) => type === 'cgroup2');
+  const v1 = mounts.filter(({ type }) => type === 'cgroup').flatMap(({ options }) => options);
+  const v1Controllers = v1.filter((name) => !['rw', 'ro'].includes(name) && !/^(name|xattr|release_agent)/.test(name));
+  return {
+    kind: hasV2 ? (v1Controllers.length > 0 ? 'hybrid' : 'v2') : v1Controllers.length > 0 ? 'v1' : 'none',
+    controllers: Object.fromEntries([
+      ...v2Controllers
+        .split(/\s+/)
+        .filter(Boolean)
+        .map((name) => [name, 'v2']),
+      ...v1Controllers.map((name) => [name, 'v1']),
+    ]),
+  };
+}
+
+/** Where the v2 hierarchy is mounted. */
+export function findV2Mount(mountInfo: string): string | undefined {
+  return mountInfo
+    .split('\n')
+    .find((line) => line.includes(' - cgroup2 '))
+    ?.split(' ')[4];
+}

@@ -1,0 +1,43 @@
+import type { Finding } from './finding.ts';
+import {
+  checkCgroups,
+  checkIdmappedMounts,
+  checkKernel,
+  checkLoopDevices,
+  checkOverlay,
+  checkRoot,
+  checkUserNamespaces,
+} from './kernel-checks.ts';
+import { checkDisk, checkMemory, checkNode, checkPort } from './resource-checks.ts';
+import { checkTools } from './tool-checks.ts';
+
+export type ExaminedPlaces = { dataDir: string; cacheDir: string; host: string; port: number };
+
+/** Everything that Cloche needs of a host, changing nothing. What `cloche doctor` prints. */
+export async function examineHost(places: ExaminedPlaces): Promise<Finding[]> {
+  const [base, tools, resources] = await Promise.all([examineBase(), checkTools(), examineResources(places)]);
+  return [...base, ...tools, ...resources];
+}
+
+/** What no installation can bring: the kernel and our rights on it. */
+export async function examineBase(): Promise<Finding[]> {
+  return Promise.all([
+    checkRoot(),
+    checkKernel(),
+    checkUserNamespaces(),
+    checkCgroups(),
+    checkOverlay(),
+    checkIdmappedMounts(),
+    checkLoopDevices(),
+  ]);
+}
+
+async function examineResources({ dataDir, cacheDir, host, port }: ExaminedPlaces): Promise<Finding[]> {
+  return Promise.all([
+    checkNode(),
+    checkMemory(),
+    checkDisk('disk (data)', dataDir),
+    checkDisk('disk (cache)', cacheDir),
+    checkPort(host, port),
+  ]);
+}

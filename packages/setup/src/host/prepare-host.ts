@@ -1,0 +1,80 @@
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { withLock } from '../build-lock.ts';
+import { type Progress, SetupProblem, silentProgress } from '../progress.ts';
+import { ensureTemplate, findTemplate, type TemplateVersion } from '../templates/build-template.ts';
+import { type Recipe, readRecipes } from '../templates/recipe.ts';
+import { installAptPackages, missingAptPackages } from './apt-packages.ts';
+import { examineBase } from './examine-host.ts';
+import { ensureServiceAccount, type ServiceAccount } from './service-account.ts';
+
+/** The recipes that come with Cloche. */
+export const RECIPES_FOLDER = fileURLToPath(new URL('../../../../templates', import.meta.url));
+
+export type PreparedHost = {
+  account: ServiceAccount;
+  /** Node, agent and kernels as every sandbox sees them. */
+  guestDir: string;
+  templates: TemplateVersion[];
+};
+
+export type PrepareOptions = {
+  /** Shared by all installations of the host. */
+  cacheDir: string;
+  progress?: Progress;
+};
+
+const ONLINE = 'See that this machine reaches its package registries, then start again.';
+
+/**
+ * Brings what is missing on this host; where all is there, takes a fraction of a second. Safe to cut off and to repeat.
+ *
+ * @throws {SetupProblem} when something is missing that cannot be installed, or an installation fails.
+ */
+export async function prepareHost({ cacheDir, progress = silentProgress }: PrepareOptions): Promise<PreparedHost> {
+  const logFile = join(cacheDir, 'building', 'host.log');
+  await progress.step('host', 'Run `npx cloche doctor` for the whole table.', requireBase);
+  const account = await withLock(join(cacheDir, 'building', 'host.lock'), async () => {
+    await progress.step('apt packages', ONLINE, async (note) => {
+      const missing = await missingAptPackages();
+      if (missing.length === 0) return;
+      note(missing.join(', '));
+      await installAptPackages(missing, logFile);
+    });
+    return progress.step('service account', 'See that /etc/passwd can be written.', () =>
+      ensureServiceAccount(logFile),
+    );
+  });
+  const guestDir = await progress.step('guest files', ONLINE, () => prepareGuest(cacheDir));
+  const templates: TemplateVersion[] = [];
+  for (const recipe of await readRecipes(RECIPES_FOLDER))
+    templates.push(await prepareTemplate(recipe, cacheDir, progress));
+  return { account, guestDir, templates };
+}
+
+async function requireBase(): Promise<void> {
+  const missing = (await examineBase()).filter(({ status }) => status === 'missing');
+  if (missing.length === 0) return;
+  const lines = missing.map(({ name, found, remedy }) => `  ${name}: ${found}. ${remedy}`);
+  throw new SetupProblem(
+    ['Cloche cannot isolate sandboxes on this host:', ...lines].join('\n'),
+    'It never runs code without isolation. `npx cloche doctor` shows the whole table.',
+  );
+}
+
+/** Loaded late: it brings the bundler, which a start without changes does not need at once. */
+async function prepareGuest(cacheDir: string): Promise<string> {
+  const { buildGuest } = await import('@cloche/agent/build-guest');
+  const { guestDir } = await buildGuest({ cacheDir });
+  return guestDir;
+}
+
+async function prepareTemplate(recipe: Recipe, cacheDir: string, progress: Progress): Promise<TemplateVersion> {
+  const title = `template ${recipe.slug}`;
+  return progress.step(title, `${ONLINE} The build leaves nothing behind.`, async (note) => {
+    if (!(await findTemplate(recipe, cacheDir))) note('built once, which takes a minute or two');
+    const version = await ensureTemplate(recipe, { cacheDir, onWait: () => note('another process is building it') });
+    note(version.version);
+    return version;
+  });
+}

@@ -1,0 +1,59 @@
+import type { StatsFs } from 'node:fs';
+import { statfs } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { totalmem } from 'node:os';
+import { dirname } from 'node:path';
+import { type Finding, missing, ok, warning } from './finding.ts';
+
+const GIB = 1024 ** 3;
+/** Both templates, the guest folder and room for some sandboxes' disks. */
+const DISK_NEEDED = 4 * GIB;
+const DISK_COMFORTABLE = 16 * GIB;
+const MEMORY_COMFORTABLE = 2 * GIB;
+
+export async function checkDisk(name: string, folder: string): Promise<Finding> {
+  const { bavail, bsize } = await statfsOfNearest(folder);
+  const free = bavail * bsize;
+  const found = `${gib(free)} free for ${folder}`;
+  if (free < DISK_NEEDED) return missing(name, found, `Free ${gib(DISK_NEEDED)} at least, or name another folder.`);
+  if (free < DISK_COMFORTABLE)
+    return warning(name, found, `Sandboxes have more room from ${gib(DISK_COMFORTABLE)} on.`);
+  return ok(name, found);
+}
+
+export function checkMemory(bytes = totalmem()): Finding {
+  const found = gib(bytes);
+  return bytes < MEMORY_COMFORTABLE
+    ? warning('memory', found, `From ${gib(MEMORY_COMFORTABLE)} on, several sandboxes fit.`)
+    : ok('memory', found);
+}
+
+/** A port that is taken is a warning alone: it may be Cloche itself that has it. */
+export async function checkPort(host: string, port: number): Promise<Finding> {
+  const server = createServer();
+  return new Promise((resolve) => {
+    server.once('error', (error: NodeJS.ErrnoException) => {
+      const found = error.code === 'EADDRINUSE' ? `${port} is in use` : `${host}:${port}: ${error.message}`;
+      resolve(warning('port', found, 'If it is not Cloche that has it, set CLOCHE_PORT to a free one.'));
+    });
+    server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(ok('port', `${port} is free`))));
+  });
+}
+
+export function checkNode(version = process.versions.node): Finding {
+  const [major = 0] = version.split('.').map(Number);
+  return major >= 24
+    ? ok('node', version)
+    : missing('node', version, 'Start it with `npm start` or `npx cloche`, which bring a Node of their own.');
+}
+
+async function statfsOfNearest(folder: string): Promise<StatsFs> {
+  return statfs(folder).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT' || folder === '/') throw error;
+    return statfsOfNearest(dirname(folder));
+  });
+}
+
+function gib(bytes: number): string {
+  return `${(bytes / GIB).toFixed(1)} GiB`;
+}

@@ -1,0 +1,62 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { type Finding, missing, ok, warning } from './finding.ts';
+
+const run = promisify(execFile);
+
+type Tool = {
+  name: string;
+  command: [file: string, ...args: string[]];
+  aptPackage?: string;
+  /** What works less without it; Cloche does not run without the others. */
+  optional?: string;
+};
+
+const TOOLS: readonly Tool[] = [
+  { name: 'crun', command: ['crun', '--version'], aptPackage: 'crun' },
+  { name: 'runc', command: ['runc', '--version'], aptPackage: 'runc', optional: 'CLOCHE_OCI_RUNTIME=runc' },
+  { name: 'runsc', command: ['runsc', '--version'], optional: 'CLOCHE_OCI_RUNTIME=runsc (gVisor)' },
+  { name: 'nftables', command: ['nft', 'list', 'tables'], aptPackage: 'nftables' },
+  { name: 'iproute2', command: ['ip', '-Version'], aptPackage: 'iproute2' },
+  { name: 'tini', command: ['tini', '--version'], aptPackage: 'tini' },
+  { name: 'mmdebstrap', command: ['mmdebstrap', '--version'], aptPackage: 'mmdebstrap' },
+  { name: 'mke2fs', command: ['mke2fs', '-V'], aptPackage: 'e2fsprogs' },
+  { name: 'unshare', command: ['unshare', '--version'], aptPackage: 'util-linux' },
+];
+
+export function checkTools(tools: readonly Tool[] = TOOLS): Promise<Finding[]> {
+  return Promise.all(tools.map(checkTool));
+}
+
+async function checkTool({ name, command, aptPackage, optional }: Tool): Promise<Finding> {
+  const [file, ...args] = command;
+  try {
+    const { stdout, stderr } = await run(file, args);
+    return ok(name, versionIn(`${stdout}${stderr}`));
+  } catch (error) {
+    const absent = (error as NodeJS.ErrnoException).code === 'ENOENT';
+    if (optional)
+      return absent
+        ? ok(name, `not installed; only for ${optional}`)
+        : warning(name, 'does not run', `Mend it to use ${optional}.`);
+    if (!absent || !aptPackage)
+      return missing(
+        name,
+        `does not work: ${lastLine(error)}`,
+        `Find out why \`${command.join(' ')}\` fails on this host.`,
+      );
+    return {
+      ...missing(name, 'not installed', `Run \`apt-get install ${aptPackage}\`; npm start does.`),
+      installable: true,
+    };
+  }
+}
+
+function versionIn(output: string): string {
+  return /\d+\.\d+(\.\d+)*/.exec(output)?.[0] ?? 'works';
+}
+
+function lastLine(error: unknown): string {
+  const stderr = (error as { stderr?: string }).stderr?.trim();
+  return (stderr || String(error)).split('\n').at(-1) ?? '';
+}

@@ -1,0 +1,80 @@
+import { randomInt } from 'node:crypto';
+import { chmod, chown, link, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { dataPlaces, runPlaces } from '@cloche/protocol';
+import type { ServiceAccount } from '../host/service-account.ts';
+import { SetupProblem } from '../progress.ts';
+
+export type InstallationPlaces = {
+  installationId: string;
+  dataDir: string;
+  runDir: string;
+  logsDir: string;
+  /** Where the service's own mount namespaces show the checkout, so that it may lie where they cannot look. */
+  codeDir: string;
+};
+
+/**
+ * The folders of an installation, each open to those alone who need it. Repeating it mends owners and modes.
+ *
+ * @param runDir default `/run/cloche/<installationId>`
+ */
+export async function preparePlaces(
+  dataDir: string,
+  runDir: string | undefined,
+  account: ServiceAccount,
+): Promise<InstallationPlaces> {
+  await ensureFolder(dataDir, 0o755, 0, 0);
+  await requireReachable(dataDir);
+  const data = dataPlaces(dataDir);
+  await ensureFolder(data.serverDir, 0o700, account.uid, account.gid);
+  await ensureFolder(data.hostdDir, 0o700, 0, 0);
+  const logsDir = join(dataDir, 'logs');
+  await ensureFolder(logsDir, 0o700, 0, 0);
+
+  const installationId = await ensureInstallationId(data.installationId);
+  const runFolder = runDir ?? join('/run/cloche', installationId);
+  const run = runPlaces(runFolder);
+  await ensureFolder(runFolder, 0o755, 0, 0);
+  await requireReachable(runFolder);
+  await ensureFolder(run.serverDir, 0o700, account.uid, account.gid);
+  await ensureFolder(run.hostdDir, 0o750, 0, account.gid);
+  await ensureFolder(run.instancesDir, 0o750, 0, account.gid);
+  await ensureFolder(run.egressDir, 0o755, 0, 0);
+  const codeDir = join(runFolder, 'code');
+  await ensureFolder(codeDir, 0o755, 0, 0);
+  return { installationId, dataDir, runDir: runFolder, logsDir, codeDir };
+}
+
+async function ensureFolder(folder: string, mode: number, uid: number, gid: number): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  await chown(folder, uid, gid);
+  await chmod(folder, mode);
+}
+
+/** Eight characters that every name on the host carries. The first of two starters at once decides. */
+async function ensureInstallationId(file: string): Promise<string> {
+  const existing = await readFile(file, 'utf8').catch(() => undefined);
+  if (existing !== undefined) return existing.trim();
+  const alphabet = 'abcdefghijklmnopqrstuvwxyz0123456789';
+  const fresh = Array.from({ length: 8 }, () => alphabet[randomInt(alphabet.length)]).join('');
+  const temporary = `${file}.${process.pid}`;
+  await writeFile(temporary, `${fresh}\n`, { mode: 0o644 });
+  // A link, unlike a rename, never replaces.
+  await link(temporary, file).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST') throw error;
+  });
+  await rm(temporary);
+  return (await readFile(file, 'utf8')).trim();
+}
+
+/** The server is not root: a folder above that only root may enter would stop it later, less clearly. */
+async function requireReachable(folder: string): Promise<void> {
+  for (let above = dirname(folder); above !== '/'; above = dirname(above)) {
+    if (((await stat(above)).mode & 0o001) !== 0) continue;
+    throw new SetupProblem(
+      `The server, which is not root, cannot enter ${above} on the way to ${folder}.`,
+      `Choose another folder, or run \`chmod o+x ${above}\`.`,
+    );
+  }
+}

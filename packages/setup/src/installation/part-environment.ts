@@ -1,0 +1,37 @@
+import type { PreparedHost } from '../host/prepare-host.ts';
+import { type EffectiveSetting, settingsFor } from '../settings.ts';
+import type { InstallationPlaces } from './installation-places.ts';
+import type { PartName } from './parts.ts';
+
+/** What of the operator's environment the parts get; the rest may hold secrets that are none of their business. */
+const INHERITED =
+  /^(PATH|LANG|LC_\w+|TZ|NODE_EXTRA_CA_CERTS|NODE_OPTIONS|NODE_V8_COVERAGE|SSL_CERT_FILE|SSL_CERT_DIR|OTEL_\w+|(https?|no|all)_proxy)$/i;
+
+export type ServedAt = { host: string; port: number };
+
+/** The whole environment of one part. */
+export function environmentFor(
+  part: PartName,
+  host: Pick<PreparedHost, 'account' | 'guestDir'>,
+  places: InstallationPlaces & { cacheDir: string },
+  servedAt: ServedAt,
+  settings: readonly EffectiveSetting[],
+): Record<string, string> {
+  return {
+    ...Object.fromEntries(
+      Object.entries(process.env).flatMap(([name, value]) =>
+        value !== undefined && INHERITED.test(name) ? [[name, value]] : [],
+      ),
+    ),
+    ...settingsFor(part, settings),
+    CLOCHE_DATA_DIR: places.dataDir,
+    CLOCHE_RUN_DIR: places.runDir,
+    CLOCHE_CACHE_DIR: places.cacheDir,
+    ...(part === 'hostd' && {
+      CLOCHE_SERVICE_UID: `${host.account.uid}`,
+      CLOCHE_SERVICE_GID: `${host.account.gid}`,
+      CLOCHE_GUEST_DIR: host.guestDir,
+    }),
+    ...(part === 'server' && { CLOCHE_HOST: servedAt.host, CLOCHE_PORT: `${servedAt.port}` }),
+  };
+}

@@ -1,0 +1,101 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { SetupProblem } from '../progress.ts';
+import { type PartCommand, PartProcess } from './part-process.ts';
+import type { PartName } from './parts.ts';
+import type { RotatingLog } from './rotating-log.ts';
+
+const STOP_GRACE_MS = 15_000;
+const FIRST_BACK_OFF_MS = 100;
+const LONGEST_BACK_OFF_MS = 10_000;
+/** A process that lived this long is started again at once when it dies. */
+const STEADY_MS = 30_000;
+
+export type PartOptions = {
+  name: PartName;
+  command: PartCommand;
+  log: RotatingLog;
+  /** Resolves when the part answers. */
+  ready: (signal: AbortSignal) => Promise<void>;
+  readyTimeoutMs: number;
+  /** Start it again when it dies. */
+  supervise: boolean;
+  /** A line for the operator. */
+  report: (line: string) => void;
+};
+
+/** One part of an installation, whichever process it is at the moment. */
+export class Part {
+  readonly #options: PartOptions;
+  #process: PartProcess | undefined;
+  #stopping = new AbortController();
+
+  constructor(options: PartOptions) {
+    this.#options = options;
+  }
+
+  get pid(): number | undefined {
+    return this.#process?.hasEnded ? undefined : this.#process?.pid;
+  }
+
+  /** Resolves when it answers. @throws {SetupProblem} when it ends before that, or takes too long. */
+  async start(): Promise<void> {
+    this.#stopping = new AbortController();
+    const process = this.#spawn();
+    await this.#untilReady(process);
+    if (this.#options.supervise) void this.#watch(process, this.#stopping.signal);
+  }
+
+  kill(signal: NodeJS.Signals): void {
+    this.#process?.kill(signal);
+  }
+
+  /** Idempotent. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#process?.stop(STOP_GRACE_MS);
+  }
+
+  #spawn(): PartProcess {
+    this.#process = new PartProcess(this.#options.command, this.#options.log);
+    return this.#process;
+  }
+
+  async #untilReady(process: PartProcess): Promise<void> {
+    const { name, ready, readyTimeoutMs, log } = this.#options;
+    const waiting = new AbortController();
+    const timeout = setTimeout(() => waiting.abort(), readyTimeoutMs);
+    const died = process.ended.then((how) => Promise.reject(this.#problem(`${name} ${how} before it was ready.`)));
+    try {
+      await Promise.race([ready(waiting.signal), died]);
+    } catch (error) {
+      await process.stop(STOP_GRACE_MS);
+      if (error instanceof SetupProblem) throw error;
+      throw this.#problem(`${name} was not ready after ${readyTimeoutMs / 1000} s (log: ${log.file}).`);
+    } finally {
+      clearTimeout(timeout);
+      waiting.abort();
+      died.catch(() => {});
+    }
+  }
+
+  #problem(message: string): SetupProblem {
+    const lines = this.#options.log.recentLines().map((line) => `  │ ${line}`);
+    return new SetupProblem([message, ...lines].join('\n'), `The whole log: ${this.#options.log.file}`);
+  }
+
+  async #watch(first: PartProcess, stopping: AbortSignal): Promise<void> {
+    let backOffMs = FIRST_BACK_OFF_MS;
+    let process = first;
+    for (;;) {
+      const since = Date.now();
+      const how = await process.ended;
+      if (stopping.aborted) return;
+      if (Date.now() - since > STEADY_MS) backOffMs = FIRST_BACK_OFF_MS;
+      this.#options.report(`${this.#options.name} ${how}; starting it again in ${backOffMs / 1000} s`);
+      await delay(backOffMs, undefined, { signal: stopping }).catch(() => {});
+      if (stopping.aborted) return;
+      backOffMs = Math.min(backOffMs * 2, LONGEST_BACK_OFF_MS);
+      process = this.#spawn();
+    }
+  }
+}

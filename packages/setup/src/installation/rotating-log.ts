@@ -1,0 +1,45 @@
+import { closeSync, fstatSync, mkdirSync, openSync, renameSync, writeSync } from 'node:fs';
+import { dirname } from 'node:path';
+
+const MAX_BYTES = 16 * 1024 * 1024;
+const RECENT_LINES = 20;
+
+/** A log file that never takes more than twice `maxBytes`: the older half lies beside it as `….1`. */
+export class RotatingLog {
+  readonly file: string;
+  readonly #maxBytes: number;
+  #descriptor: number;
+  #bytes: number;
+  #recent = '';
+
+  constructor(file: string, maxBytes: number = MAX_BYTES) {
+    this.file = file;
+    this.#maxBytes = maxBytes;
+    mkdirSync(dirname(file), { recursive: true });
+    this.#descriptor = openSync(file, 'a', 0o640);
+    this.#bytes = fstatSync(this.#descriptor).size;
+  }
+
+  write(chunk: Buffer): void {
+    if (this.#bytes > 0 && this.#bytes + chunk.length > this.#maxBytes) this.#rotate();
+    writeSync(this.#descriptor, chunk);
+    this.#bytes += chunk.length;
+    this.#recent = (this.#recent + chunk.toString('utf8')).slice(-16_384);
+  }
+
+  /** The end of what was written by this process. */
+  recentLines(): string[] {
+    return this.#recent.trimEnd().split('\n').slice(-RECENT_LINES);
+  }
+
+  close(): void {
+    closeSync(this.#descriptor);
+  }
+
+  #rotate(): void {
+    closeSync(this.#descriptor);
+    renameSync(this.file, `${this.file}.1`);
+    this.#descriptor = openSync(this.file, 'a', 0o640);
+    this.#bytes = 0;
+  }
+}

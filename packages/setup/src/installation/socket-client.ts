@@ -1,0 +1,20 @@
+import { request } from 'node:http';
+
+export type SocketAnswer = { status: number; body: unknown };
+
+/** One bodiless operation over a Unix socket. @throws when nobody answers there. */
+export function callSocket(socketPath: string, method: 'GET' | 'POST', path: string): Promise<SocketAnswer> {
+  return new Promise((resolve, reject) => {
+    const call = request({ socketPath, method, path, agent: false, headers: { 'content-length': 0 } }, (response) => {
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.once('error', reject);
+      response.once('end', () => {
+        const text = Buffer.concat(chunks).toString('utf8');
+        resolve({ status: response.statusCode ?? 0, body: text === '' ? undefined : JSON.parse(text) });
+      });
+    });
+    call.once('error', reject);
+    call.end();
+  });
+}

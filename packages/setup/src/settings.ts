@@ -1,0 +1,142 @@
+import { readFileSync } from 'node:fs';
+import { parseEnv } from 'node:util';
+
+/** Who reads a setting; nobody else is given it. */
+export type SettingReader = 'setup' | 'hostd' | 'egress' | 'server' | 'cli';
+
+export type Setting = {
+  name: string;
+  doc: string;
+  readBy: readonly SettingReader[];
+  /** What holds where it is not set; absent where that depends on the host. */
+  default?: string;
+  /** Shown redacted. */
+  secret?: true;
+};
+
+/** Every setting there is, in the order that `cloche config` prints them. */
+export const SETTINGS: readonly Setting[] = [
+  { name: 'CLOCHE_PORT', default: '4680', readBy: ['setup'], doc: 'TCP port of the API; 0 takes a free one' },
+  { name: 'CLOCHE_HOST', default: '127.0.0.1', readBy: ['setup'], doc: 'address that the API is served on' },
+  { name: 'CLOCHE_DATA_DIR', default: '/var/lib/cloche', readBy: ['setup', 'cli'], doc: 'what outlives a reboot' },
+  { name: 'CLOCHE_RUN_DIR', readBy: ['setup', 'cli'], doc: 'sockets; default /run/cloche/ and the installation’s id' },
+  {
+    name: 'CLOCHE_CACHE_DIR',
+    default: '/var/cache/cloche',
+    readBy: ['setup', 'cli'],
+    doc: 'templates and guest files',
+  },
+  { name: 'CLOCHE_DATABASE_URL', readBy: ['server'], secret: true, doc: 'default sqlite: in the data folder' },
+  { name: 'CLOCHE_RUNTIME', default: 'hostd', readBy: ['server'], doc: 'what runs sandboxes' },
+  { name: 'CLOCHE_OCI_RUNTIME', default: 'crun', readBy: ['hostd'], doc: 'OCI runtime that hostd drives' },
+  {
+    name: 'CLOCHE_BOOTSTRAP_API_KEY',
+    readBy: ['server'],
+    secret: true,
+    doc: 'a key with every scope for the first organization; 20 or more printable characters',
+  },
+  {
+    name: 'CLOCHE_DNS_UPSTREAM',
+    readBy: ['hostd', 'egress'],
+    doc: 'ip:port of the resolver that sandboxes’ questions go to; default the first of the host',
+  },
+  {
+    name: 'CLOCHE_EGRESS_ALLOW_CIDRS',
+    default: '',
+    readBy: ['hostd', 'egress'],
+    doc: 'private ranges that sandboxes may reach all the same, with commas between',
+  },
+  {
+    name: 'CLOCHE_LOG_LEVEL',
+    default: 'info',
+    readBy: ['hostd', 'egress', 'server'],
+    doc: 'trace to fatal, or silent',
+  },
+  {
+    name: 'CLOCHE_CONFIG_FILE',
+    default: '/etc/cloche/cloche.env',
+    readBy: ['setup', 'cli'],
+    doc: 'settings, one NAME=value a line; the environment wins',
+  },
+  { name: 'CLOCHE_URL', readBy: ['cli'], doc: 'where the command line finds the API' },
+  { name: 'CLOCHE_API_KEY', readBy: ['cli'], secret: true, doc: 'the key that the command line uses' },
+];
+
+export type EffectiveSetting = Setting & { value: string | undefined; source: 'environment' | 'file' | 'default' };
+
+/** A setting that does not exist or cannot be read. The message says what to do. */
+export class SettingsProblem extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'SettingsProblem';
+  }
+}
+
+/**
+ * The settings in force: the environment, then the configuration file, then the defaults.
+ *
+ * @throws {SettingsProblem} for a `CLOCHE_*` name that does not exist.
+ */
+export function effectiveSettings(env: NodeJS.ProcessEnv): EffectiveSetting[] {
+  const file = readConfigFile(env);
+  rejectUnknown(Object.keys(env), 'the environment');
+  rejectUnknown(Object.keys(file.values), file.path);
+  return SETTINGS.map((setting) => {
+    const fromEnv = env[setting.name];
+    if (fromEnv !== undefined) return { ...setting, value: fromEnv, source: 'environment' };
+    const fromFile = file.values[setting.name];
+    if (fromFile !== undefined) return { ...setting, value: fromFile, source: 'file' };
+    return { ...setting, value: setting.default, source: 'default' };
+  });
+}
+
+/** Names and values of the settings that one part reads and that have a value. */
+export function settingsFor(reader: SettingReader, settings: readonly EffectiveSetting[]): Record<string, string> {
+  const own = settings.filter((setting) => setting.readBy.includes(reader));
+  return Object.fromEntries(own.flatMap(({ name, value }) => (value === undefined ? [] : [[name, value]])));
+}
+
+/** As it may be shown to anybody. */
+export function redacted(setting: EffectiveSetting): string | undefined {
+  return setting.secret && setting.value !== undefined ? '(redacted)' : setting.value;
+}
+
+function readConfigFile(env: NodeJS.ProcessEnv): { path: string; values: NodeJS.Dict<string> } {
+  const named = env.CLOCHE_CONFIG_FILE;
+  const path = named ?? SETTINGS.find(({ name }) => name === 'CLOCHE_CONFIG_FILE')?.default ?? '';
+  try {
+    return { path, values: parseEnv(readFileSync(path, 'utf8')) };
+  } catch (error) {
+    // The default place may be empty; a file that somebody names has to be there.
+    if (named === undefined) return { path, values: {} };
+    throw new SettingsProblem(`CLOCHE_CONFIG_FILE: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+function rejectUnknown(names: readonly string[], where: string): void {
+  const known = SETTINGS.map(({ name }) => name);
+  for (const name of names) {
+    if (!name.startsWith('CLOCHE_') || known.includes(name)) continue;
+    throw new SettingsProblem(`There is no setting ${name} (in ${where}). Did you mean ${nearest(name, known)}?`);
+  }
+}
+
+/** The candidate that takes the fewest changes to become. */
+export function nearest(name: string, candidates: readonly string[]): string {
+  const [first = ''] = [...candidates].sort((a, b) => distance(name, a) - distance(name, b));
+  return first;
+}
+
+/** Levenshtein's. */
+function distance(from: string, to: string): number {
+  let previous = Array.from({ length: to.length + 1 }, (_, column) => column);
+  for (let row = 1; row <= from.length; row++) {
+    const current = [row];
+    for (let column = 1; column <= to.length; column++) {
+      const replaced = (previous[column - 1] ?? 0) + (from[row - 1] === to[column - 1] ? 0 : 1);
+      current.push(Math.min(replaced, (previous[column] ?? 0) + 1, (current[column - 1] ?? 0) + 1));
+    }
+    previous = current;
+  }
+  return previous[to.length] ?? 0;
+}

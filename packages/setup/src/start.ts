@@ -1,0 +1,72 @@
+import { once } from 'node:events';
+import { clientConfigFile, readClientConfig, writeClientConfig } from './client-config.ts';
+import { requestFirstKey } from './first-key.ts';
+import { prepareHost } from './host/prepare-host.ts';
+import { checkPort } from './host/resource-checks.ts';
+import { type Installation, startInstallation } from './installation/start-installation.ts';
+import { type Progress, SetupProblem } from './progress.ts';
+import { effectiveSettings, settingsFor } from './settings.ts';
+import { type Welcome, welcomeLines } from './welcome.ts';
+
+/** `npm start`: prepares the host, serves until interrupted, leaves the sandboxes alone. */
+export async function start(env: NodeJS.ProcessEnv, progress: Progress): Promise<void> {
+  const interrupted = Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM'), once(process, 'SIGHUP')]);
+  // Later ones change nothing: the parts end in order, each within its grace.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => {});
+
+  const settings = effectiveSettings(env);
+  const own = settingsFor('setup', settings);
+  const { CLOCHE_CACHE_DIR: cacheDir = '', CLOCHE_DATA_DIR: dataDir = '', CLOCHE_HOST: host = '' } = own;
+  const runDir = own.CLOCHE_RUN_DIR;
+  const port = portOf(own.CLOCHE_PORT);
+  await requireFreePort(host, port);
+  const prepared = await prepareHost({ cacheDir, progress });
+  const installation = await progress.step('hostd, egress, server', 'See the logs above.', () =>
+    startInstallation({
+      ...{ dataDir, cacheDir, host, port, settings, prepared },
+      ...(runDir !== undefined && { runDir }),
+      report: progress.line,
+    }),
+  );
+  for (const line of welcomeLines(await greet(installation))) progress.line(line);
+
+  await interrupted;
+  await farewell(installation, progress);
+}
+
+async function greet(installation: Installation): Promise<Welcome> {
+  const { url } = installation;
+  const file = clientConfigFile();
+  const firstKey = await requestFirstKey(installation);
+  const existing = await readClientConfig(file);
+  // Another installation's key stays where its owner's command line looks for it.
+  if (firstKey && (existing === undefined || existing.url === url)) {
+    await writeClientConfig(file, { url, apiKey: firstKey });
+  }
+  const config = await readClientConfig(file);
+  return { url, ...(firstKey && { firstKey }), ...(config && { client: { file, config } }) };
+}
+
+async function farewell(installation: Installation, progress: Progress): Promise<void> {
+  const staying = await installation.instanceCount().catch(() => undefined);
+  await progress.step('ending server, egress, hostd', 'See the logs.', () => installation.stop());
+  if (staying === 0) return;
+  progress.line(
+    `${staying ?? 'Some'} sandbox${staying === 1 ? ' stays' : 'es stay'}. \`npx cloche admin destroy-all\` ends them, once Cloche is started again.`,
+  );
+}
+
+function portOf(text = ''): number {
+  const port = Number(text);
+  if (/^\d+$/.test(text) && port <= 65_535) return port;
+  throw new SetupProblem(`CLOCHE_PORT is ${JSON.stringify(text)}.`, 'Set it to a number from 0 to 65535.');
+}
+
+async function requireFreePort(host: string, port: number): Promise<void> {
+  const { status, found } = await checkPort(host, port);
+  if (status === 'ok') return;
+  throw new SetupProblem(
+    `Port ${found}.`,
+    'If it is Cloche already, use it; otherwise set CLOCHE_PORT and CLOCHE_HOST to what is free.',
+  );
+}
