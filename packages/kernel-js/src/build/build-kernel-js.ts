@@ -1,0 +1,38 @@
+import { copyFile, mkdir } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+
+const sourceDir = dirname(dirname(fileURLToPath(import.meta.url)));
+
+/**
+ * Writes the kernel into `outDir` (made if it is missing): `main.mjs`, which is what Node is started with, the worker
+ * that holds its protocol, and the TypeScript transformer's native library for this machine's architecture (glibc).
+ * Repeating it overwrites the same files.
+ */
+export async function buildKernelJs(outDir: string): Promise<void> {
+  await mkdir(outDir, { recursive: true });
+  await Promise.all([
+    build({
+      entryPoints: { main: join(sourceDir, 'main/main.ts'), worker: join(sourceDir, 'worker/worker.ts') },
+      outdir: outDir,
+      outExtension: { '.js': '.mjs' },
+      bundle: true,
+      format: 'esm',
+      platform: 'node',
+      target: 'node26',
+      minifySyntax: true,
+      minifyWhitespace: true,
+      legalComments: 'none',
+      logLevel: 'warning',
+    }),
+    copyFile(transformerLibrary(), join(outDir, 'transform.node')),
+  ]);
+}
+
+/** The package loads one of many libraries by trial; the kernel knows where its own is and starts faster. */
+function transformerLibrary(): string {
+  const require = createRequire(import.meta.resolve('oxc-transform'));
+  return require.resolve(`@oxc-transform/binding-linux-${process.arch}-gnu`);
+}

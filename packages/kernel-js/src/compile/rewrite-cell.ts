@@ -1,0 +1,302 @@
+import {
+  type AnyNode,
+  type ClassDeclaration,
+  type Expression,
+  type FunctionDeclaration,
+  type Identifier,
+  type ImportDeclaration,
+  type ModuleDeclaration,
+  type Pattern,
+  type Program,
+  parse,
+  type Statement,
+  type VariableDeclaration,
+  type VariableDeclarator,
+} from 'acorn';
+import MagicString from 'magic-string';
+import { type ConstantAssignment, findConstantAssignments } from './constant-assignments.ts';
+import { forEachChild, isFunctionLike, namesOf } from './syntax-tree.ts';
+
+/** The parameter through which a cell's code reaches the kernel; see `CellSupport`. */
+export const SUPPORT = '__cloche';
+
+export interface RewrittenCell {
+  source: string;
+  sourceMap: string;
+  /** What the cell declares for later cells. `const` and imports are constant. */
+  declared: Map<string, { constant: boolean }>;
+}
+
+interface RewriteOptions {
+  /** Constants that earlier cells declared. */
+  constants: ReadonlySet<string>;
+  /** A name that a module does not export is a type perhaps: it is not an error. */
+  lenientImports: boolean;
+}
+
+/**
+ * Turns a cell into an arrow function that assigns to names of a scope shared by all cells. Declarations at its top
+ * level become assignments (to names that the caller declares once), so that every kind can be declared again and
+ * closures of earlier cells see the new value. Function declarations and imports move to the front, as hoisting would.
+ *
+ * @throws SyntaxError of acorn, with `pos`
+ */
+export function rewriteCell(code: string, options: RewriteOptions): RewrittenCell {
+  return new CellRewriter(code, options).rewrite();
+}
+
+class CellRewriter {
+  readonly #code: string;
+  readonly #options: RewriteOptions;
+  readonly #text: MagicString;
+  readonly #program: Program;
+  readonly #declared = new Map<string, { constant: boolean }>();
+  readonly #functions: AnyNode[] = [];
+  readonly #imports: AnyNode[] = [];
+  #isAsync = false;
+
+  constructor(code: string, options: RewriteOptions) {
+    this.#code = code;
+    this.#options = options;
+    this.#program = parse(code, {
+      ecmaVersion: 'latest',
+      sourceType: 'script',
+      allowAwaitOutsideFunction: true,
+      allowImportExportEverywhere: true,
+      allowHashBang: true,
+    });
+    this.#text = new MagicString(code);
+  }
+
+  rewrite(): RewrittenCell {
+    // Inner edits come first: of two insertions at one place the later one ends up outside.
+    this.#rewriteNested(this.#program, undefined, true);
+    for (const statement of this.#program.body) this.#declare(statement);
+    this.#rejectConstantAssignments();
+    for (const statement of this.#program.body) this.#rewriteStatement(statement);
+    this.#returnLastExpression();
+    for (const node of this.#functions) this.#moveToFront(node);
+    for (const node of this.#imports) this.#moveToFront(node);
+
+    if (this.#code.startsWith('#!')) this.#text.prependRight(0, '//');
+    this.#text.prepend(
+      `(${this.#isAsync ? 'async ' : ''}(${SUPPORT}, babelHelpers) => {${this.#isStrict() ? '"use strict";' : ''}`,
+    );
+    this.#text.append('\n})');
+    return {
+      source: this.#text.toString(),
+      sourceMap: this.#text.generateMap({ hires: 'boundary', source: 'cell' }).toString(),
+      declared: this.#declared,
+    };
+  }
+
+  /** Whatever may stand at any depth: awaits, `import.meta`, and `var` that belongs to the cell. */
+  #rewriteNested(node: AnyNode, parent: AnyNode | undefined, isOutside: boolean): void {
+    const areChildrenOutside = isOutside && !isFunctionLike(node);
+    forEachChild(node, (child) => this.#rewriteNested(child, node, areChildrenOutside));
+
+    if (isOutside && isAsynchronous(node)) this.#isAsync = true;
+    if (node.type === 'AwaitExpression') {
+      this.#text.prependRight(node.start, `${SUPPORT}.resumed(`).appendLeft(node.end, ')');
+    } else if (node.type === 'ForOfStatement' && node.await && node.body.type === 'BlockStatement') {
+      this.#text.appendLeft(node.body.start + 1, `${SUPPORT}.resumed();`);
+    } else if (node.type === 'MetaProperty' && node.meta.name === 'import') {
+      this.#text.overwrite(node.start, node.end, `${SUPPORT}.meta`);
+    } else if (isOutside && node.type === 'VariableDeclaration' && node.kind === 'var') {
+      for (const { id } of node.declarations) for (const name of namesOf(id)) this.#declareName(name, false);
+      if (parent && isLoopHead(parent, node)) this.#text.remove(node.start, firstOf(node).start);
+      else this.#assignInsteadOfDeclaring(node);
+    }
+  }
+
+  #declare(statement: Statement | ModuleDeclaration): void {
+    switch (statement.type) {
+      case 'VariableDeclaration':
+        if (!isPersistentLexical(statement)) return;
+        for (const { id } of statement.declarations) {
+          for (const name of namesOf(id)) this.#declareName(name, statement.kind === 'const');
+        }
+        return;
+      case 'FunctionDeclaration':
+      case 'ClassDeclaration':
+        this.#declareName(statement.id.name, false);
+        return;
+      case 'ImportDeclaration':
+        for (const specifier of statement.specifiers) this.#declareName(specifier.local.name, true);
+        return;
+      case 'ExportNamedDeclaration':
+        if (statement.declaration) this.#declare(statement.declaration);
+        return;
+      case 'ExportDefaultDeclaration':
+        if (isNamedDeclaration(statement.declaration)) this.#declareName(statement.declaration.id.name, false);
+    }
+  }
+
+  #declareName(name: string, constant: boolean): void {
+    this.#declared.set(name, { constant });
+  }
+
+  #rewriteStatement(statement: Statement | ModuleDeclaration, exportStart = statement.start): void {
+    switch (statement.type) {
+      case 'VariableDeclaration':
+        if (isPersistentLexical(statement)) this.#assignInsteadOfDeclaring(statement);
+        return;
+      case 'FunctionDeclaration':
+      case 'ClassDeclaration':
+        this.#text.prependRight(statement.start, `${statement.id.name} = `).appendLeft(statement.end, ';');
+        if (statement.type === 'FunctionDeclaration') {
+          // A part that was removed before it moves along.
+          this.#functions.push({ ...statement, start: exportStart });
+        }
+        return;
+      case 'ImportDeclaration':
+        this.#replaceByImport(statement, this.#importSource(statement));
+        return;
+      case 'ExportAllDeclaration':
+        this.#replaceByImport(statement, `await import(${statement.source.raw});`);
+        return;
+      case 'ExportNamedDeclaration':
+        if (statement.declaration) {
+          this.#text.remove(statement.start, statement.declaration.start);
+          this.#rewriteStatement(statement.declaration, statement.start);
+        } else if (statement.source) {
+          this.#replaceByImport(statement, `await import(${statement.source.raw});`);
+        } else {
+          this.#text.overwrite(statement.start, statement.end, ';');
+        }
+        return;
+      case 'ExportDefaultDeclaration': {
+        const { declaration } = statement;
+        if (isNamedDeclaration(declaration)) {
+          this.#text.remove(statement.start, declaration.start);
+          this.#rewriteStatement(declaration, statement.start);
+        } else {
+          this.#text.overwrite(statement.start, declaration.start, 'void (').appendLeft(declaration.end, ');');
+        }
+      }
+    }
+  }
+
+  /** `let a = 1, b` → `void (a = 1, b = void 0);`. A `var` without a value keeps the one it has. */
+  #assignInsteadOfDeclaring(declaration: VariableDeclaration): void {
+    for (const { id, init } of declaration.declarations) {
+      if (!init && declaration.kind !== 'var') this.#text.appendLeft(id.end, ' = void 0');
+      const accumulator = init && declaration.kind === 'var' ? enumAccumulator(init, id) : undefined;
+      if (accumulator) this.#text.overwrite(accumulator.start, accumulator.end, '{}');
+    }
+    this.#text.overwrite(declaration.start, firstOf(declaration).start, 'void (');
+    this.#text.appendLeft(lastOf(declaration).end, this.#code[declaration.end - 1] === ';' ? ')' : ');');
+  }
+
+  #replaceByImport(statement: AnyNode, source: string): void {
+    this.#isAsync = true;
+    this.#text.overwrite(statement.start, statement.end, source);
+    this.#imports.push(statement);
+  }
+
+  #importSource({ source, specifiers, attributes }: ImportDeclaration): string {
+    const withAttributes = attributes.map(({ key, value }) => {
+      return `${key.type === 'Identifier' ? key.name : key.raw}: ${value.raw}`;
+    });
+    const options = withAttributes.length > 0 ? `, { with: { ${withAttributes.join(', ')} } }` : '';
+    const module = `await import(${source.raw}${options})`;
+    if (specifiers.length === 0) return `${module};`;
+
+    const locals = specifiers.map((specifier) => specifier.local.name);
+    const exported = JSON.stringify(specifiers.map(importedName));
+    const from = this.#options.lenientImports ? '' : `, ${source.raw}`;
+    return `[${locals.join(', ')}] = ${SUPPORT}.imported(${module}, ${exported}${from});`;
+  }
+
+  #rejectConstantAssignments(): void {
+    const constants = new Set(this.#options.constants);
+    for (const [name, { constant }] of this.#declared) {
+      if (constant) constants.add(name);
+      else constants.delete(name);
+    }
+    for (const assignment of findConstantAssignments(this.#program, constants)) this.#rejectAssignment(assignment);
+  }
+
+  /** Throws where the assignment would have been made, after its value is known, as the language has it. */
+  #rejectAssignment(assignment: ConstantAssignment): void {
+    const { node } = assignment;
+    const rejection = `${SUPPORT}.constant(${JSON.stringify(assignment.name)}`;
+    if (assignment.kind === 'update') {
+      this.#text.overwrite(node.start, node.end, `${rejection})`);
+    } else if (assignment.kind === 'target') {
+      if (assignment.shorthand) this.#text.appendLeft(node.end, `: ${rejection}).value`);
+      else this.#text.overwrite(node.start, node.end, `${rejection}).value`);
+    } else if (node.type === 'AssignmentExpression') {
+      const operator = this.#code.indexOf(node.operator, node.left.end);
+      this.#text.overwrite(node.start, operator + node.operator.length, `${rejection},`).appendLeft(node.end, ')');
+    }
+  }
+
+  #returnLastExpression(): void {
+    const last = this.#program.body.findLast((statement) => statement.type !== 'EmptyStatement');
+    if (last?.type !== 'ExpressionStatement' || last.directive) return;
+    const end = this.#code[last.end - 1] === ';' ? last.end - 1 : last.end;
+    this.#text.prependRight(last.start, 'return (').appendLeft(end, ')');
+  }
+
+  #moveToFront({ start, end }: AnyNode): void {
+    if (start > 0) this.#text.move(start, end, 0);
+  }
+
+  #isStrict(): boolean {
+    return this.#program.body.some(
+      (statement) => statement.type === 'ExpressionStatement' && statement.directive === 'use strict',
+    );
+  }
+}
+
+function isAsynchronous(node: AnyNode): boolean {
+  return (
+    node.type === 'AwaitExpression' ||
+    (node.type === 'ForOfStatement' && node.await) ||
+    (node.type === 'VariableDeclaration' && node.kind === 'await using')
+  );
+}
+
+/** `using` is not: its value is disposed of when the cell ends. `var` may also stand deeper and is handled there. */
+function isPersistentLexical({ kind }: VariableDeclaration): boolean {
+  return kind === 'let' || kind === 'const';
+}
+
+function isLoopHead(parent: AnyNode, declaration: VariableDeclaration): boolean {
+  if (parent.type === 'ForStatement') return parent.init === declaration;
+  return (parent.type === 'ForInStatement' || parent.type === 'ForOfStatement') && parent.left === declaration;
+}
+
+type NamedDeclaration = (FunctionDeclaration | ClassDeclaration) & { id: Identifier };
+
+function isNamedDeclaration(node: AnyNode): node is NamedDeclaration {
+  return (node.type === 'FunctionDeclaration' || node.type === 'ClassDeclaration') && node.id !== null;
+}
+
+/** `*` stands for the module itself. */
+function importedName(specifier: ImportDeclaration['specifiers'][number]): string {
+  if (specifier.type === 'ImportNamespaceSpecifier') return '*';
+  if (specifier.type === 'ImportDefaultSpecifier') return 'default';
+  const { imported } = specifier;
+  return imported.type === 'Identifier' ? imported.name : String(imported.value);
+}
+
+/**
+ * The `Color || {}` in `var Color = function (Color) { … }(Color || {})`, which is what a TypeScript enum becomes: one
+ * that is declared again starts empty, instead of adding to the one of an earlier cell.
+ */
+function enumAccumulator(init: Expression, id: Pattern): AnyNode | undefined {
+  if (init.type !== 'CallExpression' || init.callee.type !== 'FunctionExpression' || id.type !== 'Identifier') return;
+  const [argument] = init.arguments;
+  if (argument?.type !== 'LogicalExpression' || argument.left.type !== 'Identifier') return;
+  return argument.left.name === id.name && argument.right.type === 'ObjectExpression' ? argument : undefined;
+}
+
+function firstOf({ declarations }: VariableDeclaration): AnyNode {
+  return declarations[0] as VariableDeclarator; // the grammar has at least one
+}
+
+function lastOf({ declarations }: VariableDeclaration): AnyNode {
+  return declarations.at(-1) as VariableDeclarator; // the grammar has at least one
+}

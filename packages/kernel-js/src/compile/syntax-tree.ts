@@ -1,0 +1,44 @@
+import type { AnyNode, Node, Pattern } from 'acorn';
+
+/** Calls `visit` with each direct child of `node`, in source order as far as the tree keeps it. */
+export function forEachChild(node: AnyNode, visit: (child: AnyNode) => void): void {
+  for (const value of Object.values(node)) {
+    if (Array.isArray(value)) for (const item of value) isNode(item) && visit(item);
+    else if (isNode(value)) visit(value);
+  }
+}
+
+function isNode(value: unknown): value is AnyNode {
+  return typeof value === 'object' && value !== null && typeof (value as Partial<Node>).type === 'string';
+}
+
+export function isFunction(node: AnyNode): boolean {
+  return (
+    node.type === 'FunctionDeclaration' || node.type === 'FunctionExpression' || node.type === 'ArrowFunctionExpression'
+  );
+}
+
+/** What starts a scope of `var` and `await` of its own. */
+export function isFunctionLike(node: AnyNode): boolean {
+  return isFunction(node) || node.type === 'StaticBlock' || node.type === 'PropertyDefinition';
+}
+
+/** The names that a binding pattern declares. */
+export function namesOf(pattern: Pattern): string[] {
+  switch (pattern.type) {
+    case 'Identifier':
+      return [pattern.name];
+    case 'ObjectPattern':
+      return pattern.properties.flatMap((property) =>
+        namesOf(property.type === 'RestElement' ? property.argument : property.value),
+      );
+    case 'ArrayPattern':
+      return pattern.elements.flatMap((element) => (element ? namesOf(element) : []));
+    case 'AssignmentPattern':
+      return namesOf(pattern.left);
+    case 'RestElement':
+      return namesOf(pattern.argument);
+    default:
+      return [];
+  }
+}

@@ -1,0 +1,57 @@
+/**
+ * The kernel: `node <kernelJsFlags> main.mjs javascript|typescript`, with the agent's socket as descriptor 3, standard
+ * input at its end, and the context's working directory. This thread runs cells and holds nothing of the protocol but
+ * a port to the worker, in a closure.
+ */
+import { writeSync } from 'node:fs';
+import { MessageChannel, SHARE_ENV, Worker } from 'node:worker_threads';
+import { CONTROL_BYTES, type FromMain, type Language, type ToMain, type WorkerSetup } from '../messages.ts';
+import { CellRunner } from './cell-runner.ts';
+import { createCellSupport } from './cell-support.ts';
+import { createDisplay } from './display.ts';
+import { defineGlobals } from './globals.ts';
+import { confineExit, replaceStandardStreams, surviveUncaughtErrors } from './process-guards.ts';
+import { Runs } from './runs.ts';
+import { StackTraces } from './stack-traces.ts';
+
+const EXIT_SOFTWARE_FAILURE = 70;
+
+function start(language: Language): void {
+  const reallyExit = process.exit.bind(process);
+  const sharedControl = new SharedArrayBuffer(CONTROL_BYTES);
+  const control = new Int32Array(sharedControl);
+  const { port1: port, port2: workerPort } = new MessageChannel();
+  const post = (message: FromMain) => port.postMessage(message);
+
+  const setup: WorkerSetup = { language, port: workerPort, control: sharedControl };
+  const worker = new Worker(new URL('./worker.mjs', import.meta.url), {
+    workerData: setup,
+    transferList: [workerPort],
+    env: SHARE_ENV,
+  });
+  // Without the worker nobody hears this process: better that the agent sees it gone.
+  worker.once('error', (error) => {
+    writeSync(2, `The kernel failed: ${error instanceof Error ? error.stack : error}\n`);
+    reallyExit(EXIT_SOFTWARE_FAILURE);
+  });
+
+  const runs = new Runs(control);
+  const stackTraces = new StackTraces(import.meta.url);
+  const runner = new CellRunner({ runs, support: createCellSupport(runs), stackTraces, control, post });
+  port.on('message', (message: ToMain) => {
+    if (message.type === 'ping') post({ type: 'pong', sequence: message.sequence });
+    else runner.run(message.number, message.cell);
+  });
+
+  replaceStandardStreams(runs);
+  surviveUncaughtErrors();
+  confineExit(runs, control, post);
+  defineGlobals(createDisplay((forms) => runner.show('display', forms)));
+  stackTraces.install();
+  post({ type: 'ready' });
+}
+
+const language = process.argv[2];
+if (language !== 'javascript' && language !== 'typescript') throw new Error('Usage: main.mjs javascript|typescript');
+process.argv.length = 1;
+start(language);

@@ -1,0 +1,42 @@
+import { inspect } from 'node:util';
+import { Control, type FromMain } from '../messages.ts';
+import { DescriptorStream } from './descriptor-stream.ts';
+import type { Runs } from './runs.ts';
+
+/** `process.exit` where no run can be ended by it, as in a timer of an earlier cell. */
+class ExitError extends Error {
+  override readonly name = 'ExitError';
+}
+
+/** Standard streams whose output is complete when a run is over, and silent for runs that were stopped. */
+export function replaceStandardStreams(runs: Runs): void {
+  const isMuted = () => runs.isInStoppedRun();
+  defineOnProcess('stdout', new DescriptorStream(1, isMuted));
+  defineOnProcess('stderr', new DescriptorStream(2, isMuted));
+}
+
+/** What nobody caught, in a callback or a promise, is told on standard error and ends nothing. */
+export function surviveUncaughtErrors(): void {
+  process.setUncaughtExceptionCaptureCallback((error) => {
+    if (process.listenerCount('uncaughtException') > 0) process.emit('uncaughtException', error, 'uncaughtException');
+    else process.stderr.write(`Uncaught ${inspect(error)}\n`);
+  });
+}
+
+/** `process.exit` ends the run, uncatchably as it should be, and not the kernel. */
+export function confineExit(runs: Runs, control: Int32Array, post: (message: FromMain) => void): void {
+  const exit = (code?: number | string | null): never => {
+    const exitCode = Number(code ?? process.exitCode ?? 0);
+    const run = runs.current();
+    if (!run) throw new ExitError(`process.exit(${exitCode}) was called outside a run`);
+    post({ type: 'exit', number: run.number, exitCode });
+    // Ended by the other thread.
+    for (;;) Atomics.wait(control, Control.never, 0);
+  };
+  defineOnProcess('exit', exit);
+  defineOnProcess('reallyExit', exit);
+}
+
+function defineOnProcess(name: string, value: unknown): void {
+  Object.defineProperty(process, name, { value, writable: true, configurable: true, enumerable: true });
+}

@@ -1,0 +1,75 @@
+import { SourceMap, type SourceMapPayload } from 'node:module';
+
+/** The last so many cells have their positions mapped. */
+const MAX_CELLS = 1000;
+
+/**
+ * Makes every stack trace, the ones that user code prints too, show cells as they were written and leave the kernel
+ * out.
+ */
+export class StackTraces {
+  readonly #kernelFile: string;
+  /** Parsed when the first error needs them. */
+  readonly #sourceMaps = new Map<string, string[] | SourceMap[]>();
+
+  constructor(kernelFile: string) {
+    this.#kernelFile = kernelFile;
+  }
+
+  install(): void {
+    Error.prepareStackTrace = (error, frames) => {
+      const header = headerOf(error);
+      const lines = this.#withoutKernel(frames).map((frame) => `\n    at ${this.#map(String(frame))}`);
+      return header + lines.join('');
+    };
+  }
+
+  remember(fileName: string, sourceMaps: string[]): void {
+    this.#sourceMaps.set(fileName, sourceMaps);
+    const [oldest] = this.#sourceMaps.keys();
+    if (this.#sourceMaps.size > MAX_CELLS && oldest !== undefined) this.#sourceMaps.delete(oldest);
+  }
+
+  /** The kernel is the caller of a cell: what called the kernel says nothing about the cell either. */
+  #withoutKernel(frames: NodeJS.CallSite[]): NodeJS.CallSite[] {
+    const isKernel = (frame: NodeJS.CallSite) => frame.getFileName() === this.#kernelFile;
+    const isMachinery = (frame: NodeJS.CallSite) =>
+      isKernel(frame) || frame.getFileName()?.startsWith('node:internal/');
+    const last = frames.findLastIndex((frame) => !isMachinery(frame));
+    return frames.slice(0, last + 1).filter((frame) => !isKernel(frame));
+  }
+
+  #map(frame: string): string {
+    return frame.replace(/\b(cell-\d+):(\d+):(\d+)/g, (position, fileName: string, line: string, column: string) => {
+      const mapped = this.#original(fileName, Number(line) - 1, Number(column) - 1);
+      return mapped ? `${fileName}:${mapped.line + 1}:${mapped.column + 1}` : position;
+    });
+  }
+
+  #original(fileName: string, line: number, column: number): { line: number; column: number } | undefined {
+    let position = { line, column };
+    for (const map of this.#mapsOf(fileName)) {
+      const entry = map.findEntry(position.line, position.column);
+      if (!('originalLine' in entry)) return;
+      position = { line: entry.originalLine, column: entry.originalColumn };
+    }
+    return position;
+  }
+
+  #mapsOf(fileName: string): SourceMap[] {
+    const maps = this.#sourceMaps.get(fileName) ?? [];
+    const parsed = maps.map((map) =>
+      typeof map === 'string' ? new SourceMap(JSON.parse(map) as SourceMapPayload) : map,
+    );
+    if (maps.length > 0) this.#sourceMaps.set(fileName, parsed);
+    return parsed;
+  }
+}
+
+function headerOf(error: Error): string {
+  try {
+    return Error.prototype.toString.call(error);
+  } catch {
+    return '<error>';
+  }
+}

@@ -1,0 +1,172 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import type { Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import type { KernelError, ToKernel } from '@cloche/protocol';
+import { buildKernelJs } from '../build/build-kernel-js.ts';
+import { kernelJsFlags } from '../build/kernel-js-flags.ts';
+import type { Language } from '../messages.ts';
+
+export interface Output {
+  role: 'result' | 'display';
+  forms: Record<string, unknown>;
+}
+
+/** What was heard of one run until its `done`. */
+export interface RunRecord {
+  stdout: string;
+  stderr: string;
+  outputs: Output[];
+  executionCount: number;
+  error?: KernelError;
+  /** `text/plain` of the result. */
+  result?: string;
+}
+
+type Frame = { type: string; runId?: string } & Record<string, unknown>;
+
+let builtKernel: Promise<string> | undefined;
+
+/** The folder of a kernel built once for this process; removed at its exit. */
+export function builtKernelDir(): Promise<string> {
+  builtKernel ??= (async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'cloche-kernel-js-'));
+    await buildKernelJs(dir);
+    return dir;
+  })();
+  return builtKernel;
+}
+
+export async function removeBuiltKernel(): Promise<void> {
+  if (builtKernel) await rm(await builtKernel, { recursive: true });
+}
+
+/** A real kernel process with the agent's end of its socket and pipes. */
+export class KernelProcess implements AsyncDisposable {
+  readonly child: ChildProcess;
+  readonly frames: Frame[] = [];
+  readonly #socket: Socket;
+  readonly #printed = { stdout: [] as Buffer[], stderr: [] as Buffer[] };
+  #received = Buffer.alloc(0);
+  #runs = 0;
+  #onChange: (() => void)[] = [];
+
+  private constructor(child: ChildProcess) {
+    this.child = child;
+    this.#socket = child.stdio[3] as Socket;
+    this.#socket.on('data', (chunk: Buffer) => this.#receive(chunk));
+    for (const name of ['stdout', 'stderr'] as const) {
+      (child[name] as Readable).on('data', (chunk: Buffer) => {
+        this.#printed[name].push(chunk);
+        this.#changed();
+      });
+    }
+  }
+
+  static async start(language: Language = 'javascript', { cwd = tmpdir() } = {}): Promise<KernelProcess> {
+    const dir = await builtKernelDir();
+    const child = spawn(process.execPath, [...kernelJsFlags, join(dir, 'main.mjs'), language], {
+      cwd,
+      stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+    });
+    const kernel = new KernelProcess(child);
+    await kernel.until(() => kernel.frames.some(({ type }) => type === 'ready'));
+    return kernel;
+  }
+
+  /** Runs a cell to its end. */
+  async run(code: string): Promise<RunRecord> {
+    return this.finished(this.execute(code));
+  }
+
+  /** Starts a cell and returns the id of its run. */
+  execute(code: string): string {
+    this.#runs += 1;
+    const runId = `run_${this.#runs}`;
+    this.#printed.stdout = [];
+    this.#printed.stderr = [];
+    this.send({ type: 'execute', runId, code });
+    return runId;
+  }
+
+  interrupt(runId: string): void {
+    this.send({ type: 'interrupt', runId });
+  }
+
+  send(message: ToKernel): void {
+    const body = Buffer.from(JSON.stringify(message));
+    const header = Buffer.alloc(4);
+    header.writeUInt32BE(body.length);
+    this.#socket.write(Buffer.concat([header, body]));
+  }
+
+  async finished(runId: string): Promise<RunRecord> {
+    const isDone = (frame: Frame) => frame.type === 'done' && frame.runId === runId;
+    await this.until(() => this.frames.some(isDone));
+    // Pipes and socket are read side by side: a turn of the loop lets what was written before `done` arrive.
+    await this.#drained();
+    const done = this.frames.find(isDone) as unknown as { executionCount: number; error?: KernelError };
+    const outputs = this.frames.filter((frame) => frame.type === 'output' && frame.runId === runId) as unknown as Output[];
+    const result = outputs.find(({ role }) => role === 'result')?.forms['text/plain'];
+    return {
+      stdout: this.stdout,
+      stderr: this.stderr,
+      outputs,
+      executionCount: done.executionCount,
+      ...(done.error && { error: done.error }),
+      ...(typeof result === 'string' && { result }),
+    };
+  }
+
+  get stdout(): string {
+    return Buffer.concat(this.#printed.stdout).toString();
+  }
+
+  get stderr(): string {
+    return Buffer.concat(this.#printed.stderr).toString();
+  }
+
+  /** Resolves when `condition` holds, which is looked at whenever something arrives. Rejects if the kernel dies. */
+  async until(condition: () => boolean): Promise<void> {
+    const died = once(this.child, 'exit').then(([code, signal]) => {
+      throw new Error(`The kernel died (${code ?? signal}): ${this.stderr}`);
+    });
+    died.catch(() => {});
+    while (!condition()) {
+      await Promise.race([new Promise<void>((resolve) => this.#onChange.push(resolve)), died]);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.child.exitCode !== null || this.child.signalCode !== null) return;
+    const exited = once(this.child, 'exit');
+    this.child.kill('SIGKILL');
+    await exited;
+  }
+
+  async #drained(): Promise<void> {
+    let length = -1;
+    while (length !== this.stdout.length + this.stderr.length) {
+      length = this.stdout.length + this.stderr.length;
+      for (let turn = 0; turn < 3; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+
+  #receive(chunk: Buffer): void {
+    this.#received = Buffer.concat([this.#received, chunk]);
+    while (this.#received.length >= 4) {
+      const end = 4 + this.#received.readUInt32BE();
+      if (this.#received.length < end) break;
+      this.frames.push(JSON.parse(this.#received.toString('utf8', 4, end)));
+      this.#received = this.#received.subarray(end);
+    }
+    this.#changed();
+  }
+
+  #changed(): void {
+    for (const resolve of this.#onChange.splice(0)) resolve();
+  }
+}

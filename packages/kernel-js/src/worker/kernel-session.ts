@@ -1,0 +1,107 @@
+import { type KernelError, MAX_KERNEL_FRAME_BYTES, PROTOCOL_VERSION, type ToKernel } from '@cloche/protocol';
+import { CellCompiler } from '../compile/compile-cell.ts';
+import { Control, type FromMain, type Language } from '../messages.ts';
+import type { FrameSocket } from './frame-socket.ts';
+import type { MainThread } from './main-thread.ts';
+
+interface Parts {
+  language: Language;
+  mainThread: MainThread;
+  socket: FrameSocket;
+  control: Int32Array;
+}
+
+interface Run {
+  readonly runId: string;
+  readonly number: number;
+  /** Once a run is being stopped, what its code still says counts no more. */
+  isStopping: boolean;
+}
+
+/** What is said about a run to the agent: outputs while it lasts, and exactly one `done`. */
+export class KernelSession {
+  readonly #mainThread: MainThread;
+  readonly #socket: FrameSocket;
+  readonly #control: Int32Array;
+  readonly #compiler: CellCompiler;
+  #executionCount = 0;
+  #run: Run | undefined;
+
+  constructor({ language, mainThread, socket, control }: Parts) {
+    this.#mainThread = mainThread;
+    this.#socket = socket;
+    this.#control = control;
+    this.#compiler = new CellCompiler(language);
+    mainThread.onMessage((message) => this.#hear(message));
+  }
+
+  receive(frame: unknown): void {
+    // The agent is the one that starts kernels: its frames are taken as the protocol has them.
+    const message = frame as ToKernel;
+    if (message.type === 'execute') this.#execute(message.runId, message.code);
+    else if (this.#run?.runId === message.runId) this.#stop(this.#run, interruption());
+  }
+
+  #execute(runId: string, code: string): void {
+    this.#executionCount += 1;
+    const run = { runId, number: this.#executionCount, isStopping: false };
+    this.#run = run;
+    const compiled = this.#compiler.compile(code, run.number);
+    if ('error' in compiled) this.#finish(run, compiled.error);
+    else this.#mainThread.post({ type: 'run', number: run.number, cell: compiled.cell });
+  }
+
+  #hear(message: Exclude<FromMain, { type: 'pong' }>): void {
+    if (message.type === 'ready') {
+      this.#socket.send({ type: 'ready', protocolVersion: PROTOCOL_VERSION });
+      return;
+    }
+    const run = this.#run;
+    const counts = run?.number === message.number && !run.isStopping;
+    if (message.type === 'output') this.#forward(message, counts ? run : undefined);
+    else if (counts && message.type === 'done') this.#finish(run, message.error);
+    else if (counts && message.type === 'exit') this.#stop(run, exit(message.exitCode), { immediately: true });
+  }
+
+  /** The main thread waits when too much is pending, so what is not sent is settled too. */
+  #forward({ role, forms }: Extract<FromMain, { type: 'output' }>, run: Run | undefined): void {
+    const settle = () => {
+      Atomics.sub(this.#control, Control.pendingBytes, forms.length);
+      Atomics.notify(this.#control, Control.pendingBytes);
+    };
+    if (!run) {
+      settle();
+      return;
+    }
+    const json = `{"type":"output","runId":${JSON.stringify(run.runId)},"role":"${role}","forms":${forms}}`;
+    const isTooLarge = Buffer.byteLength(json) > MAX_KERNEL_FRAME_BYTES;
+    this.#socket.sendJson(isTooLarge ? tooLarge(run, role, json.length) : json, settle);
+  }
+
+  async #stop(run: Run, error: KernelError, { immediately = false } = {}): Promise<void> {
+    if (run.isStopping) return;
+    run.isStopping = true;
+    await this.#mainThread.stop(run.number, { immediately });
+    this.#finish(run, error);
+  }
+
+  #finish({ runId, number }: Run, error: KernelError | undefined): void {
+    this.#run = undefined;
+    this.#socket.send({ type: 'done', runId, executionCount: number, ...(error && { error }) });
+  }
+}
+
+function interruption(): KernelError {
+  const message = 'The run was interrupted';
+  return { name: 'InterruptedError', message, traceback: [`InterruptedError: ${message}`] };
+}
+
+function exit(code: number): KernelError {
+  const message = `process.exit(${code}) was called; the context and its variables stay`;
+  return { name: 'ExitError', message, traceback: [`ExitError: ${message}`] };
+}
+
+function tooLarge({ runId }: Run, role: 'result' | 'display', size: number): string {
+  const text = `[An output of ${size} bytes was left out: the largest possible is ${MAX_KERNEL_FRAME_BYTES} bytes]`;
+  return JSON.stringify({ type: 'output', runId, role, forms: { 'text/plain': text } });
+}

@@ -1,0 +1,74 @@
+import { Session } from 'node:inspector/promises';
+import type { MessagePort } from 'node:worker_threads';
+import { Control, type FromMain, type ToMain } from '../messages.ts';
+
+/** An event loop that turns answers well within this. */
+const RESPONSIVE_MS = 20;
+/** How long to wait for an answer after a termination before terminating again: another loop may have been next. */
+const SETTLE_MS = 200;
+
+/** The thread that runs cells, seen from the one that watches over it. */
+export class MainThread {
+  readonly #port: MessagePort;
+  readonly #control: Int32Array;
+  readonly #inspector = new Session();
+  #sequence = 0;
+  #onPong: ((sequence: number) => void) | undefined;
+
+  constructor(port: MessagePort, control: Int32Array) {
+    this.#port = port;
+    this.#control = control;
+    this.#inspector.connectToMainThread();
+  }
+
+  onMessage(listener: (message: Exclude<FromMain, { type: 'pong' }>) => void): void {
+    this.#port.on('message', (message: FromMain) => {
+      if (message.type === 'pong') this.#onPong?.(message.sequence);
+      else listener(message);
+    });
+  }
+
+  post(message: ToMain): void {
+    this.#port.postMessage(message);
+  }
+
+  /**
+   * Ends whatever the main thread is executing for run `number` and resolves when its event loop turns again and no
+   * termination is outstanding that could strike a later cell. Code that merely waits is left to find out by itself
+   * that its run was stopped. `immediately` skips asking a thread that is known to be blocked.
+   */
+  async stop(number: number, { immediately }: { immediately: boolean }): Promise<void> {
+    Atomics.store(this.#control, Control.stoppedRun, number);
+    if (!immediately && (await this.#answersWithin(RESPONSIVE_MS))) return;
+    do await this.#terminateExecution();
+    while (!(await this.#answersWithin(SETTLE_MS)));
+  }
+
+  /** A termination asked for while nothing runs strikes what runs next: pings make sure that it is one of ours. */
+  async #terminateExecution(): Promise<void> {
+    const pings = setInterval(() => this.#ping(), RESPONSIVE_MS);
+    try {
+      await this.#inspector.post('Runtime.terminateExecution');
+    } finally {
+      clearInterval(pings);
+    }
+  }
+
+  #answersWithin(timeoutMs: number): Promise<boolean> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => resolve(false), timeoutMs);
+      const sequence = this.#ping();
+      this.#onPong = (answered) => {
+        if (answered !== sequence) return;
+        clearTimeout(timer);
+        resolve(true);
+      };
+    });
+  }
+
+  #ping(): number {
+    this.#sequence += 1;
+    this.post({ type: 'ping', sequence: this.#sequence });
+    return this.#sequence;
+  }
+}
