@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import type { AgentRunEvent } from '@cloche/protocol';
 
-/** Text that comes in many small pieces is sent in fewer; the first piece after a silence is sent at once. */
-const GATHER_MS = 3;
+/** Text comes in many small pieces (one `print` is two) and is sent in fewer, at most this much later. */
+const GATHER_MS = 2;
 const GATHER_CHARACTERS = 64 * 1024;
 
 /** Beyond this the reader is behind and the kernel has to wait. */
@@ -13,7 +13,6 @@ export class EventWriter {
   readonly #runId: string;
   readonly #response: ServerResponse;
   #gathered: { type: 'stdout' | 'stderr'; text: string } | undefined;
-  #sentAt = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(runId: string, response: ServerResponse) {
@@ -30,11 +29,8 @@ export class EventWriter {
     if (text === '') return;
     if (this.#gathered?.type !== type) this.#flush();
     this.#gathered = { type, text: (this.#gathered?.text ?? '') + text };
-    if (this.#gathered.text.length >= GATHER_CHARACTERS || performance.now() - this.#sentAt >= GATHER_MS) {
-      this.#flush();
-    } else {
-      this.#timer ??= setTimeout(() => this.#flush(), GATHER_MS);
-    }
+    if (this.#gathered.text.length >= GATHER_CHARACTERS) this.#flush();
+    else this.#timer ??= setTimeout(() => this.#flush(), GATHER_MS);
   }
 
   event(event: AgentRunEvent): void {
@@ -53,7 +49,6 @@ export class EventWriter {
     if (this.#gathered === undefined) return;
     const { type, text } = this.#gathered;
     this.#gathered = undefined;
-    this.#sentAt = performance.now();
     this.#response.write(`${JSON.stringify({ type, runId: this.#runId, data: text } satisfies AgentRunEvent)}\n`);
   }
 }

@@ -21,6 +21,7 @@ export function readKernelMessage(value: unknown): FromKernel {
         runId: textOf(fields['runId']),
         role: fields['role'] === 'result' ? 'result' : 'display',
         forms: objectOf(fields['forms']),
+        ...(fields['sync'] !== undefined && { sync: integerOf(fields['sync']) }),
       };
     case 'done': {
       const done = { type: 'done', runId: textOf(fields['runId']) } as const;

@@ -158,6 +158,7 @@ export class KernelProcess {
   #deliver(message: FromKernel): void {
     if (message.type !== 'ready') {
       this.#listener.message(message);
+      if (message.type === 'output' && message.sync !== undefined) this.send({ type: 'synced', sync: message.sync });
     } else if (!this.#ready) {
       this.#ready = true;
       this.#listener.ready();
@@ -167,7 +168,10 @@ export class KernelProcess {
   #onExit(code: number | null, signal: NodeJS.Signals | null): void {
     const reason = signal === null ? `exited with code ${code}` : `was killed by ${signal}`;
     const end = () => this.#ended(this.#stopReason ?? reason, signal);
-    if (this.#socket === undefined || this.#socket.closed) return end();
+    if (this.#socket === undefined || this.#socket.closed) {
+      end();
+      return;
+    }
     this.#socket.once('close', end);
     // Something may have inherited the socket and keep it open.
     setTimeout(end, LAST_WORDS_MS);

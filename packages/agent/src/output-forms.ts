@@ -38,7 +38,7 @@ export class OutputForms {
   convert(role: AgentOutput['role'], forms: Readonly<Record<string, unknown>>): AgentOutput[] {
     const bundle = this.#bundles++;
     return Object.entries(forms).flatMap(([mimeType, form]) => {
-      const value = valueOf(mimeType, form);
+      const value = textOf(mimeType, form);
       if (value === undefined) return [];
       return [{ kind: 'inline' as const, ...this.#bounded(mimeType, value), role, bundle }];
     });
@@ -58,7 +58,7 @@ function leftOut(mimeType: string, bytes: number, limit: number): string {
 }
 
 /** Undefined for a form that no format can carry. */
-function valueOf(mimeType: string, form: unknown): string | undefined {
+function textOf(mimeType: string, form: unknown): string | undefined {
   if (FORMATS[mimeType] === undefined && !isTextual(mimeType)) return undefined;
   return typeof form === 'string' && !isJson(mimeType) ? form : JSON.stringify(form);
 }

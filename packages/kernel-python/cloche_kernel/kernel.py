@@ -2,6 +2,7 @@
 """The kernel's two threads: the main one runs cells, the other one listens to the agent."""
 
 import _thread
+import itertools
 import os
 import signal
 import sys
@@ -20,6 +21,9 @@ PROTOCOL_VERSION = 1
 # Python drops a signal that arrives while it waits in C with SIGINT ignored (`os.system`), so it is sent again.
 INTERRUPT_REPEAT_MS = 50
 
+# An agent that is this late with its answer has other worries than the order of outputs.
+SYNC_TIMEOUT_SECONDS = 5
+
 
 class Kernel:
     def __init__(self, channel):
@@ -37,6 +41,8 @@ class Kernel:
         # A frame cut in two by an exception would be the end of the protocol.
         self._sending = False
         self._main_thread = _thread.get_ident()
+        self._sync_numbers = itertools.count()
+        self._syncs = {}
         signal.signal(signal.SIGINT, self._on_sigint)
         os.register_at_fork(after_in_child=self._after_fork)
         import_hook.install()
@@ -61,6 +67,10 @@ class Kernel:
                     self._cells.put(message)
                 elif message["type"] == "interrupt":
                     self._interrupt(message["runId"])
+                elif message["type"] == "synced":
+                    waiting = self._syncs.pop(message["sync"], None)
+                    if waiting is not None:
+                        waiting.release()
         except (ChannelClosed, OSError):
             os._exit(0)
 
@@ -144,11 +154,23 @@ class Kernel:
             return
         forms = to_forms(bundle)
         self._streams.flush()
+        message = {"type": "output", "runId": run_id, "role": role, "forms": forms}
+        if role == "result":
+            self._send(message)
+            return
+        # The cell may print right after this: that must not overtake the output.
+        number = next(self._sync_numbers)
+        waiting = self._syncs[number] = _thread.allocate_lock()
+        waiting.acquire()
+        self._send(message | {"sync": number})
+        waiting.acquire(timeout=SYNC_TIMEOUT_SECONDS)
+
+    def _send(self, message):
         on_main_thread = _thread.get_ident() == self._main_thread
         if on_main_thread:
             self._sending = True
         try:
-            self._channel.send({"type": "output", "runId": run_id, "role": role, "forms": forms})
+            self._channel.send(message)
         finally:
             if on_main_thread:
                 self._sending = False

@@ -66,6 +66,8 @@ export const TemplateVersionManifest = Type.Object({
   languages: Type.Array(Type.String()),
   /** Name and version of what was installed, by manager: `{ apt: { git: "1:2.39…" }, pip: {…}, npm: {…} }`. */
   packages: Type.Record(Type.String(), Type.Record(Type.String(), Type.String())),
+  /** Of every process in a sandbox of this version. */
+  env: Type.Optional(Type.Record(Type.String(), Type.String())),
   builtAt: Type.String(),
 });
 export type TemplateVersionManifest = Static<typeof TemplateVersionManifest>;

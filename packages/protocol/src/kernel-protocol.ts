@@ -18,7 +18,10 @@ export const ExecuteMessage = Type.Object({
 /** Interrupts the cell named by `runId` and nothing else: without effect once that run is over. */
 export const InterruptMessage = Type.Object({ type: Type.Literal('interrupt'), runId: Type.String() });
 
-export const ToKernel = Type.Union([ExecuteMessage, InterruptMessage]);
+/** Answers an output that has `sync`: what was printed before it has been taken, so what is printed now follows it. */
+export const SyncedMessage = Type.Object({ type: Type.Literal('synced'), sync: Type.Integer({ minimum: 0 }) });
+
+export const ToKernel = Type.Union([ExecuteMessage, InterruptMessage, SyncedMessage]);
 export type ToKernel = Static<typeof ToKernel>;
 
 /** Sent once, when the kernel takes its first `execute`. */
@@ -33,6 +36,11 @@ export const KernelOutput = Type.Object({
   runId: Type.String(),
   role: Type.Union([Type.Literal('result'), Type.Literal('display')]),
   forms: Type.Record(Type.String(), Type.Unknown()),
+  /**
+   * A number that `synced` repeats. A kernel that prints on only after that answer keeps prints and outputs in order;
+   * printing goes through pipes, which may otherwise overtake this message.
+   */
+  sync: Type.Optional(Type.Integer({ minimum: 0 })),
 });
 
 export const KernelError = Type.Object({

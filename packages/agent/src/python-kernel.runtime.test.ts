@@ -1,0 +1,244 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { findPythonPackages } from './testing/python-packages.ts';
+import { StartedAgent } from './testing/started-agent.ts';
+
+const packages = findPythonPackages();
+
+describe('a Python context', { skip: packages === undefined && 'no python-node template is built' }, () => {
+  let agent: StartedAgent;
+  let context: string;
+  before(async () => {
+    agent = await StartedAgent.start(packages);
+    context = await agent.open();
+  });
+  after(() => agent[Symbol.asyncDispose]());
+
+  const run = (code: string) => agent.run(context, code);
+
+  test('gives the last expression as a result and keeps variables', async () => {
+    await run('x = 20');
+    const { outputs, done } = await run('x + 1');
+    assert.deepEqual(outputs, [
+      { kind: 'inline', format: 'text', mimeType: 'text/plain', value: '21', role: 'result', bundle: 0 },
+    ]);
+    assert.equal(done.error, undefined);
+  });
+
+  test('counts its executions', async () => {
+    const first = await run('None');
+    const second = await run('None');
+    assert.equal(second.done.executionCount, first.done.executionCount + 1);
+  });
+
+  test('awaits at top level, and keeps its event loop between cells', async () => {
+    await run(
+      'import asyncio\nasync def late():\n  await asyncio.sleep(0.01)\n  return "late"\ntask = asyncio.ensure_future(late()) if False else None',
+    );
+    assert.equal((await run('await late()')).outputs[0]?.value, "'late'");
+    await run('loop = asyncio.get_running_loop(); await asyncio.sleep(0)');
+    assert.equal((await run('await asyncio.sleep(0); loop is asyncio.get_running_loop()')).outputs[0]?.value, 'True');
+  });
+
+  test('captures what programs, os.system and C libraries print', async () => {
+    const { stdout, stderr } = await run(
+      [
+        'import ctypes, os, subprocess, sys',
+        'print("python")',
+        'os.system("echo system; echo error >&2")',
+        'subprocess.run(["echo", "subprocess"])',
+        '!echo shell',
+        'ctypes.CDLL(None).puts(b"C")',
+        'open("/dev/stdout", "w").write("device\\n")',
+        'os.write(1, b"descriptor\\n");',
+      ].join('\n'),
+    );
+    assert.deepEqual(stdout.trim().split('\n').sort(), [
+      'C',
+      'descriptor',
+      'device',
+      'python',
+      'shell',
+      'subprocess',
+      'system',
+    ]);
+    assert.equal(stderr, 'error\n');
+  });
+
+  test('runs magics and assigns what a command prints', async () => {
+    assert.equal((await run('files = !echo a b\nfiles')).outputs[0]?.value, "['a b']");
+    assert.match((await run('%timeit -n1 -r1 None')).stdout, /1 loop/);
+    assert.match((await run('%cd /tmp\n%pwd')).outputs[0]?.value ?? '', /\/tmp/);
+    assert.equal((await run(`%cd -q ${agent.workspace}`)).done.error, undefined);
+    assert.match((await run('%%bash\necho from bash')).stdout, /from bash/);
+  });
+
+  test('has nothing to read on standard input', async () => {
+    assert.equal((await run('input("name? ")')).done.error?.name, 'EOFError');
+    assert.equal((await run('import sys; sys.stdin.read()')).outputs[0]?.value, "''");
+  });
+
+  test('reports an exception by its class, with the frames of the cell alone and without colours', async () => {
+    const { done, events } = await run('def divide():\n  return 1 / 0\ndivide()');
+    assert.equal(done.error?.name, 'ZeroDivisionError');
+    assert.equal(done.error?.message, 'division by zero');
+    const traceback = done.error?.traceback?.join('\n') ?? '';
+    assert.match(traceback, /line 2, in divide\n {4}return 1 \/ 0/);
+    assert.doesNotMatch(traceback, /\x1b|IPython|cloche_kernel/);
+    assert.deepEqual(
+      events.map(({ type }) => type),
+      ['error', 'done'],
+    );
+  });
+
+  test('reports what a chain of exceptions went through', async () => {
+    const { done } = await run('try:\n  {}["key"]\nexcept KeyError as e:\n  raise RuntimeError("outer") from e');
+    assert.match(
+      done.error?.traceback?.join('\n') ?? '',
+      /KeyError: 'key'[\s\S]*direct cause[\s\S]*RuntimeError: outer/,
+    );
+  });
+
+  test('reports syntax errors, recursion without end and exceptions that cannot be printed', async () => {
+    const syntax = (await run('x = = 1')).done.error;
+    assert.equal(syntax?.name, 'SyntaxError');
+    assert.match(syntax?.traceback?.join('\n') ?? '', /<cell \d+>", line 1/);
+    const recursion = (await run('def f(): f()\nf()')).done.error;
+    assert.equal(recursion?.name, 'RecursionError');
+    assert.ok((recursion?.traceback?.length ?? 0) < 100);
+    const silent = await run('class Bad(Exception):\n  def __str__(self): raise ValueError\nraise Bad');
+    assert.equal(silent.done.error?.name, 'Bad');
+    const empty = await run('class Empty(Exception):\n  def __len__(self): return 0\nraise Empty("x")');
+    assert.equal(empty.done.error?.name, 'Empty');
+    assert.equal((await run('1')).done.error, undefined);
+  });
+
+  test('survives exit(), sys.exit() and SystemExit, which end the cell', async () => {
+    await run('kept = 1');
+    for (const code of ['exit()', 'quit(3)', 'import sys; sys.exit("bye")', 'raise SystemExit']) {
+      const { done, stderr } = await run(code);
+      assert.equal(done.error?.name, 'SystemExit', code);
+      assert.equal(stderr, '', code);
+    }
+    assert.equal((await run('kept')).outputs[0]?.value, '1');
+  });
+
+  test('reports an exception within %run', async () => {
+    await run('open("fails.py", "w").write("raise KeyError(1)")');
+    assert.equal((await run('%run fails.py')).done.error?.name, 'KeyError');
+  });
+
+  test('sends every form of what is displayed, in order with what is printed', async () => {
+    const { outputs, events } = await run(
+      'from IPython.display import display, HTML, Image, JSON\nprint("before")\ndisplay(HTML("<b>x</b>"))\nprint("after")\nimport math\ndisplay({"application/json": {"nan": math.nan, "list": [1, "a"]}}, raw=True)',
+    );
+    assert.deepEqual(
+      events
+        .map((event) => (event.type === 'output' ? event.data.format : event.type))
+        .filter((type, index, types) => type !== types[index - 1]),
+      ['stdout', 'text', 'html', 'stdout', 'json', 'done'],
+    );
+    assert.deepEqual(
+      outputs.map(({ role, bundle }) => ({ role, bundle })),
+      [
+        { role: 'display', bundle: 0 },
+        { role: 'display', bundle: 0 },
+        { role: 'display', bundle: 1 },
+      ],
+    );
+    assert.deepEqual(JSON.parse(outputs[2]?.value ?? ''), { nan: null, list: [1, 'a'] });
+  });
+
+  test('sends pictures as base64', async () => {
+    const { outputs } = await run(
+      'from IPython.display import Image\nimport zlib, struct\ndef chunk(k, d): return struct.pack(">I", len(d)) + k + d + struct.pack(">I", zlib.crc32(k + d))\npng = b"\\x89PNG\\r\\n\\x1a\\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(b"\\0\\0")) + chunk(b"IEND", b"")\nImage(data=png)',
+    );
+    const png = outputs.find(({ format }) => format === 'png');
+    assert.equal(
+      Buffer.from(png?.value ?? '', 'base64')
+        .subarray(1, 4)
+        .toString(),
+      'PNG',
+    );
+  });
+
+  test('sends a DataFrame as text, HTML and bounded data', async () => {
+    const { outputs } = await run(
+      'import pandas as pd, numpy as np\npd.DataFrame({"n": range(5000), "x": [np.nan, np.inf] * 2500, "t": pd.Timestamp("2020-01-02")})',
+    );
+    assert.deepEqual(outputs.map(({ format }) => format).sort(), ['data', 'html', 'text']);
+    const data = JSON.parse(outputs.find(({ format }) => format === 'data')?.value ?? '');
+    assert.equal(data.rowCount, 5000);
+    assert.equal(data.rows.length, 1000);
+    assert.deepEqual(data.rows[1], [1, null, '2020-01-02 00:00:00']);
+    assert.deepEqual(
+      data.columns.map(({ name }: { name: string }) => name),
+      ['n', 'x', 't'],
+    );
+  });
+
+  test('publishes figures at the end of the cell and on show(), once each, with their data', async () => {
+    const { outputs, done } = await run(
+      'import matplotlib.pyplot as plt\nplt.bar(["a", "b"], [3, 4]); plt.title("Bars")\nplt.show()\nprint("between")\nplt.plot([1, 2], [3, 4], label="line"); plt.xlabel("x")',
+    );
+    assert.equal(done.error, undefined);
+    assert.equal(outputs.filter(({ format }) => format === 'png').length, 2);
+    const charts = outputs.filter(({ format }) => format === 'chart').map(({ value }) => JSON.parse(value));
+    assert.deepEqual(charts, [
+      { type: 'bar', axes: [{ title: 'Bars', series: [{ type: 'bar', x: ['a', 'b'], y: [3, 4] }] }] },
+      { type: 'line', axes: [{ xLabel: 'x', series: [{ type: 'line', x: [1, 2], y: [3, 4], label: 'line' }] }] },
+    ]);
+    const again = await run('fig, ax = plt.subplots()\nax.scatter([1], [2])\nfig');
+    assert.equal(again.outputs.filter(({ format }) => format === 'png').length, 1);
+    assert.deepEqual((await run('plt.get_fignums()')).outputs[0]?.value, '[]');
+  });
+
+  test('leaves matplotlib to programs that a cell starts', async () => {
+    const { stdout, stderr } = await run(
+      'import subprocess, sys\nsubprocess.run([sys.executable, "-c", "import matplotlib.pyplot as p; p.plot([1]); print(p.get_backend())"]);',
+    );
+    assert.equal(stdout.trim().toLowerCase(), 'agg', stderr);
+  });
+
+  test('does not load the scientific libraries by itself', async () => {
+    const fresh = await agent.open();
+    const { outputs } = await agent.run(
+      fresh,
+      'import sys; [m for m in ("numpy", "pandas", "matplotlib") if m in sys.modules]',
+    );
+    assert.equal(outputs[0]?.value, '[]');
+    await agent.call('DELETE', `/contexts/${fresh}`);
+  });
+
+  test('goes on when a cell closes its streams and every low descriptor', async () => {
+    await run('import asyncio; await asyncio.sleep(0)');
+    await run('import os; os.closerange(0, 256)');
+    assert.equal((await run('print("printed")')).stdout, 'printed\n');
+    assert.equal((await run('import os; os.system("echo system")')).stdout, 'system\n');
+    assert.equal((await run('import asyncio; await asyncio.sleep(0); "awaited"')).outputs[0]?.value, "'awaited'");
+    await run('import sys; sys.stdout.close()');
+    assert.equal((await run('print("again")')).stdout, 'again\n');
+  });
+
+  test('is not confused by forks that run on or display', async () => {
+    const { stdout, outputs } = await run(
+      'import os\nfrom IPython.display import display\npid = os.fork()\nif pid == 0:\n  display("from the child")\nelse:\n  os.waitpid(pid, 0)\nprint("parent" if pid else "child")',
+    );
+    assert.deepEqual(stdout.trim().split('\n').sort(), ['child', 'parent']);
+    assert.equal(outputs.length, 0);
+    assert.equal((await run('pid > 0')).outputs[0]?.value, 'True');
+  });
+
+  test('runs a pool of processes', async () => {
+    const { outputs, stderr } = await run(
+      'import multiprocessing as mp\nwith mp.Pool(2) as pool: r = pool.map(abs, [-1, -2])\nr',
+    );
+    assert.equal(outputs[0]?.value, '[1, 2]', stderr);
+  });
+
+  test('keeps modules of the workspace from shadowing its own', async () => {
+    await run('open("traitlets.py", "w").write("raise RuntimeError"); open("mine.py", "w").write("value = 7")');
+    const fresh = await agent.open();
+    assert.equal((await agent.run(fresh, 'import mine; mine.value')).outputs[0]?.value, '7');
+  });
+});
