@@ -1,0 +1,141 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { errorCode, SyscallError } from './kernel/libc.ts';
+import { detachMount } from './kernel/mounts.ts';
+import { until } from './until.ts';
+
+const CGROUP_ROOT = '/sys/fs/cgroup';
+
+/**
+ * The control groups of one installation: `cloche-<installationId>/<instance key>` in every hierarchy of the host,
+ * which is one on a v2 host and one for each controller on v1.
+ */
+export class Cgroups {
+  readonly #hierarchies: readonly string[];
+  readonly #parent: string;
+
+  constructor(installationId: string, hierarchies = findHierarchies()) {
+    this.#hierarchies = hierarchies;
+    this.#parent = `cloche-${installationId}`;
+  }
+
+  /** As the OCI runtime takes it. */
+  pathOf(key: string): string {
+    return `/${this.#parent}/${key}`;
+  }
+
+  /** Makes an instance's group everywhere. In one go, so that nobody finds the parent empty and takes it away. */
+  create(key: string): void {
+    for (const hierarchy of this.#hierarchies) mkdirSync(join(hierarchy, this.#parent, key), { recursive: true });
+  }
+
+  /**
+   * Kills what is in the group until nothing is, then removes it, and the installation's when this was its last.
+   * Idempotent. Rejects when something cannot be killed in time.
+   */
+  async destroy(key: string): Promise<void> {
+    await until(`cgroup ${key} is gone`, () => {
+      for (const pid of this.#processes(key)) killIfAlive(pid);
+      return this.#tryRemove(key);
+    });
+  }
+
+  #processes(key: string): Set<number> {
+    const pids = new Set<number>();
+    for (const hierarchy of this.#hierarchies) collectProcesses(join(hierarchy, this.#parent, key), pids);
+    return pids;
+  }
+
+  /** False while the group is in use: a process that was killed is still ending. */
+  #tryRemove(key: string): boolean {
+    try {
+      for (const hierarchy of this.#hierarchies) {
+        removeTree(join(hierarchy, this.#parent, key));
+        removeIfEmpty(join(hierarchy, this.#parent));
+      }
+      return true;
+    } catch (error) {
+      if (errorCode(error) === 'EBUSY') return false;
+      throw error;
+    }
+  }
+
+  /** Every instance key that has a group. */
+  keys(): Set<string> {
+    return new Set(this.#hierarchies.flatMap((hierarchy) => childGroups(join(hierarchy, this.#parent))));
+  }
+}
+
+/** Every hierarchy mounted on the host, each by its place. */
+function findHierarchies(): string[] {
+  const places = new Set<string>();
+  for (const line of readFileSync('/proc/self/mounts', 'utf8').split('\n')) {
+    const [, place, type] = line.split(' ');
+    if (place?.startsWith(CGROUP_ROOT) && (type === 'cgroup' || type === 'cgroup2')) places.add(place);
+  }
+  if (places.size === 0) throw new Error(`no cgroup hierarchy is mounted at ${CGROUP_ROOT}`);
+  return [...places];
+}
+
+/**
+ * On a hybrid host the v2 hierarchy may hold a controller or two, and crun then refuses to run. Out of hostd's own
+ * mount namespace the host still has it; in here the host looks like a v1 host.
+ */
+export function hideHybridHierarchy(): void {
+  const unified = join(CGROUP_ROOT, 'unified');
+  if (!existsSync(join(unified, 'cgroup.controllers'))) return;
+  try {
+    detachMount(unified);
+  } catch (error) {
+    if (error instanceof SyscallError && error.code === 'EINVAL') return;
+    throw error;
+  }
+}
+
+function killIfAlive(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch (error) {
+    if (errorCode(error) !== 'ESRCH') throw error;
+  }
+}
+
+function childGroups(dir: string): string[] {
+  try {
+    return readdirSync(dir, { withFileTypes: true })
+      .filter((entry) => entry.isDirectory())
+      .map((entry) => entry.name);
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return [];
+    throw error;
+  }
+}
+
+function collectProcesses(dir: string, pids: Set<number>): void {
+  try {
+    for (const line of readFileSync(join(dir, 'cgroup.procs'), 'utf8').split('\n')) {
+      if (line !== '') pids.add(Number(line));
+    }
+  } catch (error) {
+    if (errorCode(error) !== 'ENOENT' && errorCode(error) !== 'ENODEV') throw error;
+  }
+  for (const child of childGroups(dir)) collectProcesses(join(dir, child), pids);
+}
+
+function removeTree(dir: string): void {
+  for (const child of childGroups(dir)) removeTree(join(dir, child));
+  try {
+    rmdirSync(dir);
+  } catch (error) {
+    if (errorCode(error) !== 'ENOENT') throw error;
+  }
+}
+
+function removeIfEmpty(dir: string): void {
+  try {
+    rmdirSync(dir);
+  } catch (error) {
+    const code = errorCode(error);
+    if (code !== 'ENOENT' && code !== 'EBUSY' && code !== 'ENOTEMPTY') throw error;
+  }
+}

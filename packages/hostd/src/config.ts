@@ -1,0 +1,81 @@
+import { readFileSync } from 'node:fs';
+import { isIP } from 'node:net';
+import { cachePlaces, dataPlaces, runPlaces } from '@cloche/protocol';
+import { type Static, Type } from 'typebox';
+import { Value } from 'typebox/value';
+
+const DEFAULT_DATA_DIR = '/var/lib/cloche';
+const DEFAULT_CACHE_DIR = '/var/cache/cloche';
+const ABSOLUTE_PATH = { pattern: '^/' };
+
+const Environment = Type.Object({
+  CLOCHE_DATA_DIR: Type.Optional(Type.String(ABSOLUTE_PATH)),
+  CLOCHE_RUN_DIR: Type.Optional(Type.String(ABSOLUTE_PATH)),
+  CLOCHE_CACHE_DIR: Type.Optional(Type.String(ABSOLUTE_PATH)),
+  CLOCHE_GUEST_DIR: Type.String(ABSOLUTE_PATH),
+  CLOCHE_OCI_RUNTIME: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9._/-]+$' })),
+  CLOCHE_SERVICE_UID: Type.String({ pattern: '^[0-9]{1,10}$' }),
+  CLOCHE_SERVICE_GID: Type.String({ pattern: '^[0-9]{1,10}$' }),
+  CLOCHE_EGRESS_ALLOW_CIDRS: Type.Optional(Type.String()),
+  CLOCHE_LOG_LEVEL: Type.Optional(
+    Type.Union(['trace', 'debug', 'info', 'warn', 'error', 'fatal'].map((l) => Type.Literal(l))),
+  ),
+});
+
+/** All that hostd is told, read once at its start. */
+export interface HostdConfig {
+  installationId: string;
+  hostdDir: string;
+  runDir: string;
+  run: ReturnType<typeof runPlaces>;
+  templatesDir: string;
+  guestDir: string;
+  ociRuntime: string;
+  service: { uid: number; gid: number };
+  allowCidrs: readonly string[];
+  logLevel: string;
+}
+
+/** Throws what is missing or wrong, by its name. */
+export function readConfig(env: NodeJS.ProcessEnv): HostdConfig {
+  const known = Object.fromEntries(Object.keys(Environment.properties).map((name) => [name, env[name] || undefined]));
+  const given = Object.fromEntries(Object.entries(known).filter(([, value]) => value !== undefined));
+  assertEnvironment(given);
+  const data = dataPlaces(given.CLOCHE_DATA_DIR ?? DEFAULT_DATA_DIR);
+  const installationId = readInstallationId(data.installationId);
+  const runDir = given.CLOCHE_RUN_DIR ?? `/run/cloche/${installationId}`;
+  return Object.freeze({
+    installationId,
+    hostdDir: data.hostdDir,
+    runDir,
+    run: runPlaces(runDir),
+    templatesDir: cachePlaces(given.CLOCHE_CACHE_DIR ?? DEFAULT_CACHE_DIR).templatesDir,
+    guestDir: given.CLOCHE_GUEST_DIR,
+    ociRuntime: given.CLOCHE_OCI_RUNTIME ?? 'crun',
+    service: { uid: Number(given.CLOCHE_SERVICE_UID), gid: Number(given.CLOCHE_SERVICE_GID) },
+    allowCidrs: parseCidrs(given.CLOCHE_EGRESS_ALLOW_CIDRS ?? ''),
+    logLevel: given.CLOCHE_LOG_LEVEL ?? 'info',
+  });
+}
+
+function assertEnvironment(given: unknown): asserts given is Static<typeof Environment> {
+  const [first] = Value.Errors(Environment, given);
+  if (first) throw new Error(`configuration: ${first.instancePath.slice(1) || 'environment'} ${first.message}`);
+}
+
+function readInstallationId(file: string): string {
+  const id = readFileSync(file, 'utf8').trim();
+  if (!/^[a-z0-9]{8}$/.test(id)) throw new Error(`${file} holds no installation id of 8 characters of a-z and 0-9`);
+  return id;
+}
+
+/** Comma-separated IPv4 ranges. They end up in the host's firewall, so nothing else passes. */
+export function parseCidrs(text: string): string[] {
+  const cidrs = text.split(',').map((cidr) => cidr.trim());
+  return cidrs.filter(Boolean).map((cidr) => {
+    const [address = '', length = '32', ...rest] = cidr.split('/');
+    const isValid = isIP(address) === 4 && /^\d{1,2}$/.test(length) && Number(length) <= 32 && rest.length === 0;
+    if (!isValid) throw new Error(`configuration: CLOCHE_EGRESS_ALLOW_CIDRS: not an IPv4 range: ${cidr}`);
+    return `${address}/${Number(length)}`;
+  });
+}

@@ -1,0 +1,26 @@
+import type { Cgroups } from './cgroups.ts';
+import type { InstanceRecords } from './instances/instance-records.ts';
+import type { DiskImages } from './launch/disk-image.ts';
+import type { OciRuntime } from './launch/oci-runtime.ts';
+import type { SandboxNetwork } from './network/sandbox-network.ts';
+import type { Slots } from './slots.ts';
+
+/** What instances are made of on this host, and where. One set for each installation. */
+export interface HostParts {
+  records: InstanceRecords;
+  slots: Slots;
+  cgroups: Cgroups;
+  diskImages: DiskImages;
+  network: SandboxNetwork;
+  runtime: OciRuntime;
+  /** Mount points, seen in hostd's own mount namespace only. */
+  mountsDir: string;
+  /** One folder an instance with its agent's socket, which the server's user opens. */
+  socketsDir: string;
+  /** The server's user. */
+  service: { uid: number; gid: number };
+  /** Agent and kernels, as every sandbox has them. */
+  guestDir: string;
+  /** The authorities that the host trusts; undefined when it has none. */
+  caBundle: string | undefined;
+}

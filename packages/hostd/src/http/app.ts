@@ -1,0 +1,134 @@
+import { HostdErrorBody, HostdHealth, Instance, InstanceList, LaunchSpec, TemplateVersionList } from '@cloche/protocol';
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import type { Logger } from 'pino';
+import { type Static, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { HostdError } from '../hostd-error.ts';
+import { SANDBOX_ID_PATTERN } from '../instances/instance-key.ts';
+import type { Instances } from '../instances/instances.ts';
+import type { Templates } from '../templates.ts';
+
+const MAX_BODY_BYTES = 64 * 1024;
+
+const STATUS_OF_CODE = {
+  bad_request: 400,
+  template_not_found: 404,
+  network_mode_unsupported: 422,
+  no_capacity: 503,
+  launch_failed: 500,
+  internal: 500,
+} as const;
+
+const InstanceParams = Type.Object({
+  sandboxId: Type.String({ pattern: SANDBOX_ID_PATTERN }),
+  generation: Type.String({ pattern: '^[1-9][0-9]{0,8}$' }),
+});
+
+export interface AppOptions {
+  instances: Instances;
+  templates: Templates;
+  health: Static<typeof HostdHealth>;
+  log: Logger;
+}
+
+/** The HTTP face of hostd. Every message is checked against the protocol before anything is done. */
+export function createApp({ instances, templates, health, log }: AppOptions): FastifyInstance {
+  const app = Fastify({ bodyLimit: MAX_BODY_BYTES, exposeHeadRoutes: false });
+  app.setValidatorCompiler(({ schema }) => validator(schema as Type.TSchema));
+  app.setSerializerCompiler(() => (answer) => JSON.stringify(answer));
+  app.setErrorHandler((error, request, reply) => answerError(error, request, reply));
+  app.setNotFoundHandler((_request, reply) => {
+    reply.code(404).send(errorBody('bad_request', 'no such operation'));
+  });
+  app.addHook('onResponse', async (request, reply) => logOutcome(log, request, reply));
+
+  app.get('/health', { schema: { response: { 200: HostdHealth } } }, async () => health);
+
+  app.get('/template-versions', { schema: { response: { 200: TemplateVersionList } } }, async () => ({
+    templateVersions: (await templates.list()).map(({ manifest }) => manifest),
+  }));
+
+  app.get('/instances', { schema: { response: { 200: InstanceList } } }, async () => ({
+    instances: instances.list(),
+  }));
+
+  app.put<{ Params: Static<typeof InstanceParams>; Body: LaunchSpec }>(
+    '/instances/:sandboxId/:generation',
+    { schema: { params: InstanceParams, body: LaunchSpec, response: { 200: Instance, default: HostdErrorBody } } },
+    async (request, reply) => instances.launch(nameOf(request.params), request.body, closedEarly(reply)),
+  );
+
+  app.delete<{ Params: Static<typeof InstanceParams> }>(
+    '/instances/:sandboxId/:generation',
+    { schema: { params: InstanceParams } },
+    async (request, reply) => {
+      await instances.stop(nameOf(request.params));
+      return reply.code(204).send();
+    },
+  );
+
+  return app;
+}
+
+function nameOf({ sandboxId, generation }: Static<typeof InstanceParams>) {
+  return { sandboxId, generation: Number(generation) };
+}
+
+/** Aborts when the caller closes the connection before it has its answer. */
+function closedEarly(reply: FastifyReply): AbortSignal {
+  const controller = new AbortController();
+  reply.raw.once('close', () => {
+    if (!reply.raw.writableFinished) controller.abort(new HostdError('launch_failed', 'the caller went away'));
+  });
+  return controller.signal;
+}
+
+/** A validator as Fastify takes it, which says where a message is wrong. */
+function validator(schema: Type.TSchema) {
+  const compiled = Compile(schema);
+  return (value: unknown) => {
+    if (compiled.Check(value)) return { value };
+    const [first] = compiled.Errors(value);
+    const where = first?.instancePath === '' ? 'the message' : first?.instancePath;
+    return { error: new HostdError('bad_request', `${where} ${first?.message}`) };
+  };
+}
+
+function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  const known = toHostdError(error);
+  request.failure = known;
+  reply.code(STATUS_OF_CODE[known.code]).send(errorBody(known.code, known.message));
+}
+
+function toHostdError(error: unknown): HostdError {
+  if (error instanceof HostdError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  const isCallersFault =
+    error instanceof Error && 'statusCode' in error && typeof error.statusCode === 'number' && error.statusCode < 500;
+  return new HostdError(isCallersFault ? 'bad_request' : 'internal', message, { cause: error });
+}
+
+function errorBody(code: HostdError['code'], message: string): Static<typeof HostdErrorBody> {
+  return { error: { code, message } };
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    failure?: HostdError;
+  }
+}
+
+/** One line an operation; reads are heard at debug level only. */
+function logOutcome(log: Logger, request: FastifyRequest, reply: FastifyReply): void {
+  const { failure, method, params } = request;
+  const outcome = {
+    operation: `${method} ${request.routeOptions.url ?? 'unknown'}`,
+    ...(params as object),
+    status: reply.statusCode,
+    durationMs: Math.round(reply.elapsedTime * 10) / 10,
+    ...(failure && { code: failure.code, err: failure }),
+  };
+  if (reply.statusCode >= 500) log.error(outcome);
+  else if (method === 'GET') log.debug(outcome);
+  else log.info(outcome);
+}

@@ -1,0 +1,40 @@
+import { readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import type { HostParts } from '../host-parts.ts';
+import { isLoopDeviceBackedBy } from '../kernel/loop-device.ts';
+import { removeRootPlaces, rootPlaces } from '../launch/root-file-system.ts';
+import { until } from '../until.ts';
+import type { InstanceKey } from './instance-key.ts';
+
+/**
+ * Takes down everything of an instance, alive or dead, whichever hostd launched it and however far it came. The record
+ * goes last, so a removal cut off halfway is done again. Idempotent.
+ */
+export async function removeInstance(key: InstanceKey, host: HostParts): Promise<void> {
+  const record = host.records.read(key);
+  const slot = record?.status === 'live' ? record.slot : host.slots.find(key);
+
+  removeRootPlaces(rootPlaces(host.mountsDir, key));
+  await host.cgroups.destroy(key);
+  if (slot !== undefined) host.network.disconnect(slot);
+  await diskIsReleased(key, record?.status === 'live' ? record.loopDevice : undefined);
+
+  host.runtime.forget(key);
+  rmSync(join(host.socketsDir, key), { recursive: true, force: true });
+  // Last of what others may be given: by now nothing is left that has the slot's ids or addresses.
+  if (slot !== undefined) host.slots.release(slot, key);
+  host.records.remove(key);
+}
+
+/** Resolves when no loop device holds the instance's disk any more. Without its number all of them are looked at. */
+export async function diskIsReleased(key: InstanceKey, loopDevice?: number): Promise<void> {
+  const image = `/${key}.img`;
+  const devices = loopDevice === undefined ? loopDevices() : [loopDevice];
+  await until(`the disk of ${key} is released`, () => !devices.some((number) => isLoopDeviceBackedBy(number, image)));
+}
+
+function loopDevices(): number[] {
+  return readdirSync('/sys/block')
+    .filter((name) => name.startsWith('loop'))
+    .map((name) => Number(name.slice('loop'.length)));
+}

@@ -1,0 +1,64 @@
+import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
+import { bindLibc, checked, errorCode } from './libc.ts';
+
+const ioctlCall = bindLibc('int ioctl(int fd, ulong request, void *argument)');
+
+const LOOP_CTL_GET_FREE = 0x4c82;
+const LOOP_CONFIGURE = 0x4c0a;
+const LO_FLAGS_AUTOCLEAR = 4;
+const CONFIG_BYTES = 304;
+const CONFIG_FLAGS_AT = 60;
+const CONFIG_NAME_AT = 64;
+const NAME_BYTES = 63;
+/** Other programs take free devices too; each collision is one of these. */
+const ATTEMPTS = 64;
+
+export interface LoopDevice {
+  number: number;
+  path: string;
+  /** Holds the device until it is mounted; the kernel frees it after the last close or unmount, whoever dies. */
+  fd: number;
+}
+
+/** Attaches a file to a free loop device that frees itself after its last user. The caller closes `fd`. */
+export function attachLoopDevice(fileFd: number, name: string): LoopDevice {
+  const control = openSync('/dev/loop-control', 'r+');
+  try {
+    for (let attempt = 1; ; attempt += 1) {
+      const number = checked(ioctlCall(control, LOOP_CTL_GET_FREE, null), 'ioctl', 'LOOP_CTL_GET_FREE');
+      const device = tryAttach(number, fileFd, name, attempt < ATTEMPTS);
+      if (device) return device;
+    }
+  } finally {
+    closeSync(control);
+  }
+}
+
+function tryAttach(number: number, fileFd: number, name: string, mayBeTaken: boolean): LoopDevice | undefined {
+  const path = `/dev/loop${number}`;
+  const config = Buffer.alloc(CONFIG_BYTES);
+  config.writeUInt32LE(fileFd, 0);
+  config.writeUInt32LE(LO_FLAGS_AUTOCLEAR, CONFIG_FLAGS_AT);
+  config.write(name.slice(0, NAME_BYTES), CONFIG_NAME_AT, 'latin1');
+  const fd = openSync(path, 'r+');
+  try {
+    checked(ioctlCall(fd, LOOP_CONFIGURE, config), 'ioctl', `LOOP_CONFIGURE ${path}`);
+    return { number, path, fd };
+  } catch (error) {
+    closeSync(fd);
+    if (mayBeTaken && errorCode(error) === 'EBUSY') return undefined;
+    throw error;
+  }
+}
+
+/** Whether that loop device still has a file attached whose path contains `part`. */
+export function isLoopDeviceBackedBy(number: number, part: string): boolean {
+  const backingFile = `/sys/block/loop${number}/loop/backing_file`;
+  if (!existsSync(backingFile)) return false;
+  try {
+    return readFileSync(backingFile, 'utf8').includes(part);
+  } catch {
+    // It was freed between the two looks.
+    return false;
+  }
+}

@@ -1,0 +1,26 @@
+import { readFileSync, readlinkSync } from 'node:fs';
+import { errorCode } from './libc.ts';
+
+const HOW_TO_START = 'start it by `unshare --mount --propagation private -- node …`';
+
+/**
+ * Throws unless this process's mounts are its own: seen by nobody else, and gone when it is. That is what leaves
+ * nothing behind when hostd is killed.
+ */
+export function assertOwnMountNamespace(): void {
+  const own = mountNamespaceOf('self');
+  // Where the first process of the machine is not to be looked at, the one that started this one is.
+  const others = mountNamespaceOf(1) ?? mountNamespaceOf(process.ppid);
+  if (own === others) throw new Error(`hostd needs a mount namespace of its own: ${HOW_TO_START}`);
+  const isShared = readFileSync('/proc/self/mountinfo', 'utf8').includes(' shared:');
+  if (isShared) throw new Error(`hostd's mounts would be passed on to other namespaces: ${HOW_TO_START}`);
+}
+
+function mountNamespaceOf(pid: number | 'self'): string | undefined {
+  try {
+    return readlinkSync(`/proc/${pid}/ns/mnt`);
+  } catch (error) {
+    if (errorCode(error) === 'EACCES' || errorCode(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}

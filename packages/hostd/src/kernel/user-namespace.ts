@@ -1,0 +1,38 @@
+import { openSync, writeFileSync } from 'node:fs';
+import koffi from 'koffi';
+import type { IdRange } from '../id-range.ts';
+import { bindLibc, checked } from './libc.ts';
+
+const cloneCall = bindLibc('int clone(void *function, uintptr_t stack, int flags, void *argument)');
+const waitpidCall = bindLibc('int waitpid(int pid, void *status, int options)');
+const dlsymCall = bindLibc('void *dlsym(intptr_t library, const char *symbol)');
+
+const CLONE_VM = 0x100;
+const CLONE_VFORK = 0x4000;
+const CLONE_NEWUSER = 0x10000000;
+const SIGCHLD = 17;
+const STACK_BYTES = 64 * 1024;
+
+/**
+ * A descriptor of a new user namespace that maps its ids 0… to `range`. The caller closes it.
+ *
+ * A namespace comes with a process, and this one does nothing but end: its first and only function is `getppid` of the
+ * C library. It shares this process's memory and runs while this thread is suspended, so it costs no copy of the heap,
+ * and no JavaScript ever runs in it. Until it is waited for it keeps its namespace, where the map is written.
+ */
+export function openUserNamespace(range: IdRange): number {
+  const stack = Buffer.alloc(STACK_BYTES);
+  const stackTop = (BigInt(koffi.address(stack)) + BigInt(STACK_BYTES)) & ~15n;
+  const pid = checked(
+    cloneCall(dlsymCall(0, 'getppid'), stackTop, CLONE_NEWUSER | CLONE_VM | CLONE_VFORK | SIGCHLD, null),
+    'clone',
+  );
+  try {
+    const map = `0 ${range.base} ${range.size}\n`;
+    writeFileSync(`/proc/${pid}/uid_map`, map);
+    writeFileSync(`/proc/${pid}/gid_map`, map);
+    return openSync(`/proc/${pid}/ns/user`, 'r');
+  } finally {
+    waitpidCall(pid, null, 0);
+  }
+}

@@ -1,0 +1,102 @@
+import { execFile } from 'node:child_process';
+import { closeSync, ftruncateSync, openSync, readSync, rmSync, unlinkSync, writeSync } from 'node:fs';
+import { truncate } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { dataRanges } from '../kernel/data-ranges.ts';
+
+const execute = promisify(execFile);
+
+/** One inode for this many bytes: what ext4 takes by default, so a disk holds as many small files as people expect. */
+const BYTES_PER_INODE = 16_384;
+/** Different sizes remembered; about 150 kB each. */
+const MAX_REMEMBERED = 32;
+
+/** A run of bytes of a fresh file system that were written; between them are holes. */
+interface Extent {
+  offset: number;
+  bytes: Buffer;
+}
+
+/**
+ * Files that hold a fresh ext4 file system of a given size. It is made once a size and then written from memory, which
+ * is a few hundred kilobytes however large the disk, since all else is holes.
+ */
+export class DiskImages {
+  readonly #dir: string;
+  readonly #remembered = new Map<number, Promise<Extent[]>>();
+
+  constructor(dir: string) {
+    this.#dir = dir;
+  }
+
+  /**
+   * A descriptor of a new image, which the caller closes. The file has no name any more: its blocks are the kernel's to
+   * free when the last user is gone, however that user ended.
+   */
+  async open(diskBytes: number, name: string): Promise<number> {
+    const extents = await this.#extents(diskBytes);
+    const path = join(this.#dir, `${name}.img`);
+    const fd = openSync(path, 'wx+', 0o600);
+    try {
+      unlinkSync(path);
+      ftruncateSync(fd, diskBytes);
+      for (const { offset, bytes } of extents) writeSync(fd, bytes, 0, bytes.length, offset);
+      return fd;
+    } catch (error) {
+      closeSync(fd);
+      throw error;
+    }
+  }
+
+  async #extents(diskBytes: number): Promise<Extent[]> {
+    const remembered = this.#remembered.get(diskBytes);
+    if (remembered) return remembered;
+
+    const made = this.#make(diskBytes);
+    this.#remembered.set(diskBytes, made);
+    const [oldest] = this.#remembered.keys();
+    if (this.#remembered.size > MAX_REMEMBERED && oldest !== undefined) this.#remembered.delete(oldest);
+    made.catch(() => this.#remembered.delete(diskBytes));
+    return made;
+  }
+
+  async #make(diskBytes: number): Promise<Extent[]> {
+    const path = join(this.#dir, `pristine-${diskBytes}.img`);
+    rmSync(path, { force: true });
+    try {
+      closeSync(openSync(path, 'wx', 0o600));
+      await truncate(path, diskBytes);
+      await execute('mkfs.ext4', mkfsArguments(path));
+      return readExtents(path);
+    } finally {
+      rmSync(path, { force: true });
+    }
+  }
+}
+
+/**
+ * No journal, since the disk does not outlive a crash; no blocks kept back for root; inode tables left as the holes
+ * that they are, which read as the zeros that they should be.
+ */
+function mkfsArguments(path: string): string[] {
+  const features = '^has_journal,^resize_inode,uninit_bg';
+  return ['-q', '-F', '-m', '0', '-i', String(BYTES_PER_INODE), '-O', features].concat([
+    '-E',
+    'lazy_itable_init=1,nodiscard',
+    path,
+  ]);
+}
+
+function readExtents(path: string): Extent[] {
+  const fd = openSync(path, 'r');
+  try {
+    return dataRanges(fd).map(({ from, to }) => {
+      const bytes = Buffer.alloc(to - from);
+      readSync(fd, bytes, 0, bytes.length, from);
+      return { offset: from, bytes };
+    });
+  } finally {
+    closeSync(fd);
+  }
+}

@@ -1,0 +1,171 @@
+import { chownSync, closeSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { LaunchSpec } from '@cloche/protocol';
+import type { HostParts } from '../host-parts.ts';
+import { HostdError } from '../hostd-error.ts';
+import { idRangeOfSlot } from '../id-range.ts';
+import { type InstanceKey, type InstanceName, instanceKey } from '../instances/instance-key.ts';
+import type { LiveRecord } from '../instances/instance-records.ts';
+import { diskIsReleased } from '../instances/remains.ts';
+import { errorCode } from '../kernel/libc.ts';
+import { openListeningSocket } from '../kernel/listening-socket.ts';
+import { identifyProcess, type ProcessIdentity } from '../kernel/process-identity.ts';
+import type { TemplateVersion } from '../templates.ts';
+import { AGENT_COMMAND, ociConfig } from './oci-config.ts';
+import { ownFiles } from './own-files.ts';
+import {
+  makeRootPlaces,
+  mountLower,
+  mountOverlay,
+  mountOwnDisk,
+  mountShared,
+  type RootPlaces,
+  removeRootPlaces,
+  rootPlaces,
+} from './root-file-system.ts';
+import { UndoStack } from './undo-stack.ts';
+
+export interface LauncherOptions {
+  host: HostParts;
+  timeNamespace: boolean;
+  /** What runs as the first process; the agent unless given. */
+  command?: readonly string[];
+  /** Told of each step that is done, with how long it took. */
+  onStep?: (step: string, durationMs: number) => void;
+}
+
+export interface Launch {
+  name: InstanceName;
+  spec: LaunchSpec;
+  template: TemplateVersion;
+}
+
+/** Launches instances, step by step; one that fails or is aborted undoes what it made. */
+export class Launcher {
+  readonly #host: HostParts;
+  readonly #options: LauncherOptions;
+
+  constructor(options: LauncherOptions) {
+    this.#host = options.host;
+    this.#options = options;
+  }
+
+  /** Throws `launch_failed`, `no_capacity` or the signal's reason, and then nothing of the instance is left. */
+  async launch(launch: Launch, signal: AbortSignal): Promise<LiveRecord> {
+    const key = instanceKey(launch.name);
+    const undo = new UndoStack();
+    try {
+      const record = await this.#runSteps(key, launch, undo, signal);
+      undo.keep();
+      return record;
+    } catch (cause) {
+      await undo.unwind();
+      // Only now: should the undoing itself fail, the record has the sweep try again.
+      this.#host.records.remove(key);
+      signal.throwIfAborted();
+      throw launchError(cause);
+    }
+  }
+
+  async #runSteps(key: InstanceKey, launch: Launch, undo: UndoStack, signal: AbortSignal): Promise<LiveRecord> {
+    const host = this.#host;
+    const { name, spec, template } = launch;
+    const step = this.#stepper(signal);
+    const places = rootPlaces(host.mountsDir, key);
+    const bundleDir = host.records.folderOf(key);
+    const isConnected = spec.network.mode === 'unrestricted';
+
+    await step('intent', () => host.records.write(key, { status: 'launching', ...name }));
+    const slot = await step('slot', () => this.#acquireSlot(key, undo));
+    const idRange = idRangeOfSlot(slot);
+    const loopDevice = await step('disk', () => this.#mountDisk(key, spec.resources.diskBytes, places, undo));
+    await step('root', () => {
+      mountLower(template.rootfsDir, idRange, places.lowerDir);
+      mountOverlay(places, idRange, ownFiles(isConnected ? host.network.gatewayAddress : undefined));
+      mountShared(places.rootDir, host.guestDir, host.caBundle);
+    });
+    await step('bundle', () => {
+      const command = this.#options.command ?? AGENT_COMMAND;
+      const cgroupsPath = host.cgroups.pathOf(key);
+      const { timeNamespace } = this.#options;
+      const { rootDir } = places;
+      const { resources } = spec;
+      const config = ociConfig({ rootDir, cgroupsPath, idRange, resources, command, timeNamespace });
+      writeFileSync(join(bundleDir, 'config.json'), JSON.stringify(config));
+    });
+    await step('cgroup', () => {
+      undo.push('cgroup', () => host.cgroups.destroy(key));
+      host.cgroups.create(key);
+    });
+    const pid = await step('create', () => this.#createContainer(key, bundleDir, undo));
+    await step('network', () => {
+      undo.push('link', () => host.network.disconnect(slot));
+      if (isConnected) host.network.connect(slot, pid);
+      else host.network.isolate(pid);
+    });
+    await step('start', () => host.runtime.start(key, bundleDir));
+    await step('detach', () => removeRootPlaces(places));
+    return step('record', () => {
+      const init = livingProcess(pid);
+      const { templateVersionId } = spec;
+      const startedAt = new Date().toISOString();
+      const record: LiveRecord = { status: 'live', ...name, templateVersionId, startedAt, slot, loopDevice, init };
+      host.slots.transfer(slot, key, init);
+      host.records.write(key, record);
+      return record;
+    });
+  }
+
+  /** Runs a step, tells of it, and goes on only if nobody has given up meanwhile. */
+  #stepper(signal: AbortSignal) {
+    return async <T>(name: string, act: () => T | Promise<T>): Promise<T> => {
+      signal.throwIfAborted();
+      const startedAt = performance.now();
+      const result = await act();
+      this.#options.onStep?.(name, performance.now() - startedAt);
+      signal.throwIfAborted();
+      return result;
+    };
+  }
+
+  #acquireSlot(key: InstanceKey, undo: UndoStack): number {
+    const slot = this.#host.slots.acquire(key, livingProcess(process.pid));
+    undo.push('slot', () => this.#host.slots.release(slot, key));
+    return slot;
+  }
+
+  async #mountDisk(key: InstanceKey, diskBytes: number, places: RootPlaces, undo: UndoStack): Promise<number> {
+    undo.push('disk', () => diskIsReleased(key));
+    makeRootPlaces(places, undo);
+    const image = await this.#host.diskImages.open(diskBytes, key);
+    return mountOwnDisk(image, key, places.diskDir);
+  }
+
+  async #createContainer(key: InstanceKey, bundleDir: string, undo: UndoStack): Promise<number> {
+    const { runtime, service, socketsDir } = this.#host;
+    const folder = join(socketsDir, key);
+    undo.push('socket folder', () => rmSync(folder, { recursive: true, force: true }));
+    mkdirSync(folder, { mode: 0o750 });
+    chownSync(folder, 0, service.gid);
+    const listener = openListeningSocket(join(folder, 'agent.sock'), service);
+    try {
+      undo.push('container state', () => runtime.forget(key));
+      return await runtime.create(key, bundleDir, listener);
+    } finally {
+      closeSync(listener);
+    }
+  }
+}
+
+function livingProcess(pid: number): ProcessIdentity {
+  const identity = identifyProcess(pid);
+  if (identity === undefined) throw new Error('the first process of the sandbox ended at once');
+  return identity;
+}
+
+function launchError(cause: unknown): HostdError {
+  if (cause instanceof HostdError) return cause;
+  const message = cause instanceof Error ? cause.message : String(cause);
+  const isFull = ['ENOSPC', 'ENOMEM', 'EMFILE', 'ENFILE', 'EAGAIN'].includes(errorCode(cause) ?? '');
+  return new HostdError(isFull ? 'no_capacity' : 'launch_failed', message, { cause });
+}

@@ -1,0 +1,45 @@
+/** Lets a few in at a time; the others wait in line until it is their turn or they give up. */
+export class Limiter {
+  readonly #waiting: (() => void)[] = [];
+  #free: number;
+
+  constructor(concurrency: number) {
+    this.#free = concurrency;
+  }
+
+  /** Runs `act` when it is its turn. Rejects with the signal's reason if that comes first. */
+  async run<T>(signal: AbortSignal, act: () => Promise<T>): Promise<T> {
+    await this.#enter(signal);
+    try {
+      return await act();
+    } finally {
+      this.#leave();
+    }
+  }
+
+  async #enter(signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    if (this.#free > 0) {
+      this.#free -= 1;
+      return;
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const giveUp = () => {
+      this.#waiting.splice(this.#waiting.indexOf(enter), 1);
+      reject(signal.reason);
+    };
+    const enter = () => {
+      signal.removeEventListener('abort', giveUp);
+      resolve();
+    };
+    this.#waiting.push(enter);
+    signal.addEventListener('abort', giveUp, { once: true });
+    await promise;
+  }
+
+  #leave(): void {
+    const next = this.#waiting.shift();
+    if (next) next();
+    else this.#free += 1;
+  }
+}

@@ -1,0 +1,189 @@
+import { readFileSync } from 'node:fs';
+import { GUEST_PATH, type LaunchSpec } from '@cloche/protocol';
+import type { IdRange } from '../id-range.ts';
+import { type SeccompProfile, seccompProfile } from './seccomp-profile.ts';
+
+/** What the root of a sandbox needs to install packages and to look after its processes; nothing that reaches out. */
+const CAPABILITIES = [
+  'CAP_CHOWN',
+  'CAP_DAC_OVERRIDE',
+  'CAP_FOWNER',
+  'CAP_FSETID',
+  'CAP_KILL',
+  'CAP_SETGID',
+  'CAP_SETUID',
+  'CAP_SETFCAP',
+  'CAP_NET_BIND_SERVICE',
+  'CAP_SYS_CHROOT',
+];
+
+/** Says something about the host, or changes it. */
+const MASKED_PATHS = [
+  '/proc/acpi',
+  '/proc/asound',
+  '/proc/interrupts',
+  '/proc/kcore',
+  '/proc/keys',
+  '/proc/latency_stats',
+  '/proc/sched_debug',
+  '/proc/scsi',
+  '/proc/timer_list',
+  '/proc/timer_stats',
+  '/sys/devices/virtual/powercap',
+  '/sys/firmware',
+  '/sys/fs/selinux',
+];
+const READONLY_PATHS = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger'];
+
+/** The init of every sandbox, which reaps, and the agent below it. */
+export const AGENT_COMMAND = [
+  `${GUEST_PATH}/bin/tini`,
+  '--',
+  `${GUEST_PATH}/bin/node`,
+  `${GUEST_PATH}/agent.mjs`,
+] as const;
+
+/** The agent's listening socket in the sandbox: the first descriptor after the standard ones. */
+export const LISTEN_FD = 3;
+
+const CPU_PERIOD_US = 100_000;
+const SHARES_OF_A_CORE = 1024;
+const WANTED_OPEN_FILES = 65_536;
+const SHARED_MEMORY_BYTES = 64 * 1024 * 1024;
+
+export interface OciConfigInput {
+  rootDir: string;
+  cgroupsPath: string;
+  idRange: IdRange;
+  resources: LaunchSpec['resources'];
+  command: readonly string[];
+  /** The oldest runtimes know no time namespaces. */
+  timeNamespace: boolean;
+}
+
+/** The `config.json` of one instance, as the OCI runtime specification has it. */
+export function ociConfig(input: OciConfigInput) {
+  const { idRange } = input;
+  const mappings = [{ containerID: 0, hostID: idRange.base, size: idRange.size }];
+  return {
+    ociVersion: '1.0.2',
+    hostname: 'sandbox',
+    root: { path: input.rootDir, readonly: false },
+    process: ociProcess(input.command),
+    mounts: ociMounts(),
+    linux: {
+      namespaces: namespaces(input.timeNamespace),
+      uidMappings: mappings,
+      gidMappings: mappings,
+      cgroupsPath: input.cgroupsPath,
+      resources: ociResources(input.resources),
+      seccomp: sharedSeccompProfile(),
+      sysctl: SYSCTLS,
+      rootfsPropagation: 'private',
+      maskedPaths: MASKED_PATHS,
+      readonlyPaths: READONLY_PATHS,
+    },
+  };
+}
+
+/* IPv6 is off, as the network policy decides on IPv4 addresses alone; ports below 1024 and ping need no privilege. */
+const SYSCTLS = {
+  'net.ipv6.conf.all.disable_ipv6': '1',
+  'net.ipv6.conf.default.disable_ipv6': '1',
+  'net.ipv4.ip_unprivileged_port_start': '0',
+  'net.ipv4.ping_group_range': '0 65535',
+};
+
+function ociProcess(command: readonly string[]) {
+  return {
+    terminal: false,
+    user: { uid: 0, gid: 0 },
+    args: command,
+    cwd: '/workspace',
+    env: [
+      'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+      'HOME=/root',
+      'LANG=C.UTF-8',
+      `CLOCHE_LISTEN_FD=${LISTEN_FD}`,
+    ],
+    capabilities: {
+      bounding: CAPABILITIES,
+      effective: CAPABILITIES,
+      permitted: CAPABILITIES,
+    },
+    rlimits: [
+      { type: 'RLIMIT_NOFILE', soft: maxOpenFiles(), hard: maxOpenFiles() },
+      { type: 'RLIMIT_CORE', soft: 0, hard: 0 },
+    ],
+    oomScoreAdj: 0,
+    noNewPrivileges: true,
+  };
+}
+
+/** No more than hostd itself may have open, which not every host lets its root raise. */
+function maxOpenFiles(): number {
+  const own = /^Max open files +\S+ +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1];
+  return own === undefined ? WANTED_OPEN_FILES : Math.min(WANTED_OPEN_FILES, Number(own));
+}
+
+function namespaces(timeNamespace: boolean): { type: string }[] {
+  const types = ['user', 'mount', 'pid', 'network', 'ipc', 'uts', 'cgroup'];
+  return [...types, ...(timeNamespace ? ['time'] : [])].map((type) => ({ type }));
+}
+
+function ociResources({ cpu, memoryBytes, pids }: LaunchSpec['resources']) {
+  return {
+    // Memory and swap together, so equal means no swap.
+    memory: { limit: memoryBytes, swap: memoryBytes },
+    cpu: {
+      period: CPU_PERIOD_US,
+      quota: Math.max(1000, Math.round(cpu * CPU_PERIOD_US)),
+      shares: Math.max(2, Math.round(cpu * SHARES_OF_A_CORE)),
+    },
+    pids: { limit: pids },
+    devices: [{ allow: false, access: 'rwm' }, ...HARMLESS_DEVICES],
+  };
+}
+
+/** null, zero, full, tty, random, urandom, ptmx and pseudo-terminals. */
+const HARMLESS_DEVICES = [
+  [1, 3],
+  [1, 5],
+  [1, 7],
+  [5, 0],
+  [1, 8],
+  [1, 9],
+  [5, 2],
+  [136, undefined],
+].map(([major, minor]) => ({ allow: true, type: 'c', major, ...(minor !== undefined && { minor }), access: 'rwm' }));
+
+function ociMounts() {
+  const tmpfs = (destination: string, ...options: string[]) => ({
+    destination,
+    type: 'tmpfs',
+    source: 'tmpfs',
+    options: ['nosuid', ...options],
+  });
+  return [
+    { destination: '/proc', type: 'proc', source: 'proc', options: ['nosuid', 'noexec', 'nodev'] },
+    tmpfs('/dev', 'strictatime', 'mode=755', 'size=65536k'),
+    {
+      destination: '/dev/pts',
+      type: 'devpts',
+      source: 'devpts',
+      options: ['nosuid', 'noexec', 'newinstance', 'ptmxmode=0666', 'mode=0620', 'gid=5'],
+    },
+    tmpfs('/dev/shm', 'noexec', 'nodev', 'mode=1777', `size=${SHARED_MEMORY_BYTES}`),
+    { destination: '/dev/mqueue', type: 'mqueue', source: 'mqueue', options: ['nosuid', 'noexec', 'nodev'] },
+    { destination: '/sys', type: 'sysfs', source: 'sysfs', options: ['nosuid', 'noexec', 'nodev', 'ro'] },
+    { destination: '/sys/fs/cgroup', type: 'cgroup', source: 'cgroup', options: ['nosuid', 'noexec', 'nodev', 'ro'] },
+    tmpfs('/run', 'nodev', 'mode=755', 'size=16384k'),
+  ];
+}
+
+let profile: SeccompProfile | undefined;
+
+function sharedSeccompProfile(): SeccompProfile {
+  profile ??= seccompProfile();
+  return profile;
+}

@@ -1,0 +1,72 @@
+import { spawn } from 'node:child_process';
+import { readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+
+export interface OciRuntimeOptions {
+  /** The program, by name or absolute path: crun or runc. */
+  program: string;
+  /** Where the runtime keeps its own state. */
+  stateDir: string;
+}
+
+/** Longest that the runtime may take; it is done in milliseconds, so this only ends what hangs. */
+const TIMEOUT_MS = 30_000;
+
+/** Starts containers by an OCI runtime. Ends none: killing what is in the cgroup needs no runtime and never fails. */
+export class OciRuntime {
+  readonly #program: string;
+  readonly #stateDir: string;
+
+  constructor({ program, stateDir }: OciRuntimeOptions) {
+    this.#program = program;
+    this.#stateDir = stateDir;
+  }
+
+  /** Makes the container up to the point where its first process waits to start, and returns that process's id. */
+  async create(id: string, bundleDir: string, listenFd: number): Promise<number> {
+    const pidFile = join(bundleDir, 'init.pid');
+    await this.#run(
+      bundleDir,
+      ['create', '--bundle', bundleDir, '--pid-file', pidFile, '--preserve-fds', '1', id],
+      listenFd,
+    );
+    return Number(readFileSync(pidFile, 'utf8'));
+  }
+
+  async start(id: string, bundleDir: string): Promise<void> {
+    await this.#run(bundleDir, ['start', id]);
+  }
+
+  /** Forgets a container whose processes are gone. Idempotent. */
+  forget(id: string): void {
+    rmSync(join(this.#stateDir, id), { recursive: true, force: true });
+  }
+
+  async #run(bundleDir: string, command: readonly string[], ...descriptors: number[]): Promise<void> {
+    const log = join(bundleDir, 'runtime.log');
+    // A container made for a hostd that is gone would be nobody's, so the runtime dies with the one that called it.
+    const tied = ['--pdeathsig', 'KILL', '--', this.#program, '--root', this.#stateDir, '--log', log];
+    const child = spawn('setpriv', [...tied, ...command], {
+      // What the container inherits must be nothing of hostd's, so its output goes nowhere.
+      stdio: ['ignore', 'ignore', 'ignore', ...descriptors],
+      env: { PATH: process.env.PATH },
+      timeout: TIMEOUT_MS,
+      killSignal: 'SIGKILL',
+    });
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    child.once('error', reject);
+    child.once('exit', (code, signal) => {
+      if (code === 0) resolve();
+      else reject(new Error(`${this.#program} ${command[0]} ended with ${signal ?? code}: ${lastLine(log)}`));
+    });
+    return promise;
+  }
+}
+
+function lastLine(file: string): string {
+  try {
+    return readFileSync(file, 'utf8').trim().split('\n').at(-1) ?? '';
+  } catch {
+    return 'it wrote no log';
+  }
+}

@@ -1,0 +1,18 @@
+import type { OwnFiles } from './root-file-system.ts';
+
+const HOSTS = '127.0.0.1 localhost\n127.0.1.1 sandbox\n';
+
+/**
+ * What a sandbox has of its own in `/etc`. Without a resolver the file names one that nobody is: an empty file means
+ * 127.0.0.1 as well, but with time limits of seconds; asked there, the kernel refuses at once.
+ */
+export function ownFiles(resolver: string | undefined): OwnFiles {
+  return {
+    '/etc/hostname': 'sandbox\n',
+    '/etc/hosts': HOSTS,
+    '/etc/resolv.conf':
+      resolver === undefined
+        ? 'nameserver 127.0.0.1\noptions timeout:1 attempts:1\n'
+        : `nameserver ${resolver}\noptions timeout:5 attempts:2\n`,
+  };
+}

@@ -1,0 +1,133 @@
+import { chownSync, closeSync, mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { GUEST_PATH } from '@cloche/protocol';
+import type { IdRange } from '../id-range.ts';
+import { errorCode } from '../kernel/libc.ts';
+import { attachLoopDevice } from '../kernel/loop-device.ts';
+import {
+  bindReadOnly,
+  bindReadOnlyIn,
+  detachMount,
+  MS_NOATIME,
+  MS_NODEV,
+  MS_NOSUID,
+  mountDisk,
+  mountFileSystem,
+} from '../kernel/mounts.ts';
+import { openUserNamespace } from '../kernel/user-namespace.ts';
+import type { UndoStack } from './undo-stack.ts';
+
+/** Where Debian and those after it keep the authorities that programs trust. */
+export const CA_BUNDLE_PATH = '/etc/ssl/certs/ca-certificates.crt';
+
+/** The mount points of one instance, all in hostd's own mount namespace. */
+export interface RootPlaces {
+  lowerDir: string;
+  diskDir: string;
+  rootDir: string;
+}
+
+export function rootPlaces(mountsDir: string, key: string): RootPlaces {
+  const folder = join(mountsDir, key);
+  return { lowerDir: join(folder, 'lower'), diskDir: join(folder, 'disk'), rootDir: join(folder, 'root') };
+}
+
+/** Makes the mount points; their undo takes away whatever is mounted there by then. */
+export function makeRootPlaces(places: RootPlaces, undo: UndoStack): void {
+  const folder = join(places.rootDir, '..');
+  undo.push('mount points', () => removeRootPlaces(places));
+  for (const dir of [folder, places.lowerDir, places.diskDir, places.rootDir]) mkdirSync(dir, { mode: 0o711 });
+}
+
+/**
+ * Takes the instance's mounts out of hostd's namespace. A running container keeps them in its own, so the kernel takes
+ * them down, with the disk below, when the container is gone, whoever else has died by then. Idempotent.
+ */
+export function removeRootPlaces({ lowerDir, diskDir, rootDir }: RootPlaces): void {
+  for (const dir of [rootDir, diskDir, lowerDir]) {
+    detachIfMounted(dir);
+    ignoring(['ENOENT'], () => rmdirSync(dir));
+  }
+  ignoring(['ENOENT'], () => rmdirSync(join(rootDir, '..')));
+}
+
+/** Mounts the instance's own disk and returns the number of its loop device. Takes `imageFd` over. */
+export async function mountOwnDisk(imageFd: number, name: string, diskDir: string): Promise<number> {
+  let deviceFd: number | undefined;
+  try {
+    const device = attachLoopDevice(imageFd, name);
+    deviceFd = device.fd;
+    await mountDisk({
+      type: 'ext4',
+      source: device.path,
+      target: diskDir,
+      flags: MS_NODEV | MS_NOSUID | MS_NOATIME,
+      // No barriers: the disk is gone with its sandbox. No thread that fills holes with zeros.
+      options: 'nobarrier,noinit_itable,errors=remount-ro',
+    });
+    return device.number;
+  } finally {
+    closeSync(imageFd);
+    if (deviceFd !== undefined) closeSync(deviceFd);
+  }
+}
+
+/** The template's files, which belong to the host's ids from 0 on, as files of the sandbox's own ids. */
+export function mountLower(templateRootfsDir: string, idRange: IdRange, lowerDir: string): void {
+  const namespace = openUserNamespace(idRange);
+  try {
+    bindReadOnly(templateRootfsDir, lowerDir, namespace);
+  } finally {
+    closeSync(namespace);
+  }
+}
+
+/** Files that are the sandbox's own from the start, by their path in it. */
+export type OwnFiles = Record<`/etc/${string}`, string>;
+
+/** Puts the sandbox's own disk over the template and mounts both as its root. */
+export function mountOverlay(places: RootPlaces, idRange: IdRange, files: OwnFiles): void {
+  const upper = join(places.diskDir, 'upper');
+  const work = join(places.diskDir, 'work');
+  for (const dir of [upper, work, join(upper, 'etc')]) makeOwned(dir, idRange);
+  for (const [path, content] of Object.entries(files)) {
+    const file = join(upper, path);
+    writeFileSync(file, content, { mode: 0o644, flag: 'wx' });
+    chownSync(file, idRange.base, idRange.base);
+  }
+  mountFileSystem({
+    type: 'overlay',
+    source: 'overlay',
+    target: places.rootDir,
+    flags: MS_NODEV | MS_NOSUID | MS_NOATIME,
+    // `volatile`: a sync within the sandbox need not reach a disk that never outlives it.
+    options: `lowerdir=${places.lowerDir},upperdir=${upper},workdir=${work},volatile`,
+  });
+  // The overlay holds its layers itself.
+  detachMount(places.lowerDir);
+  detachMount(places.diskDir);
+}
+
+/** Shows the agent with its kernels, and the host's authorities, read-only within the root. */
+export function mountShared(rootDir: string, guestDir: string, caBundle: string | undefined): void {
+  bindReadOnlyIn(rootDir, guestDir, GUEST_PATH);
+  if (caBundle === undefined) return;
+  ignoring(['ENOENT'], () => bindReadOnlyIn(rootDir, caBundle, CA_BUNDLE_PATH));
+}
+
+function makeOwned(dir: string, { base }: IdRange): void {
+  mkdirSync(dir, { mode: 0o755 });
+  chownSync(dir, base, base);
+}
+
+function detachIfMounted(dir: string): void {
+  ignoring(['EINVAL', 'ENOENT'], () => detachMount(dir));
+}
+
+function ignoring(codes: readonly string[], act: () => void): void {
+  try {
+    act();
+  } catch (error) {
+    if (!codes.includes(errorCode(error) ?? '')) throw error;
+  }
+}

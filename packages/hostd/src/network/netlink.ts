@@ -1,0 +1,187 @@
+/** The few messages of rtnetlink(7) that a sandbox's network takes. */
+import { closeSync, openSync } from 'node:fs';
+import { bindLibc, checked, SyscallError } from '../kernel/libc.ts';
+
+const socketCall = bindLibc('int socket(int domain, int type, int protocol)');
+const sendCall = bindLibc('long send(int fd, void *message, size_t length, int flags)');
+const recvCall = bindLibc('long recv(int fd, _Out_ uint8_t *buffer, size_t length, int flags)');
+const setnsCall = bindLibc('int setns(int fd, int type)');
+
+const AF_INET = 2;
+const AF_NETLINK = 16;
+const SOCK_RAW_CLOEXEC = 3 | 0o2000000;
+const NETLINK_ROUTE = 0;
+const CLONE_NEWNET = 0x4000_0000;
+
+const RTM_NEWLINK = 16;
+const RTM_DELLINK = 17;
+const RTM_GETLINK = 18;
+const RTM_NEWADDR = 20;
+const RTM_NEWROUTE = 24;
+const NLMSG_ERROR = 2;
+const ANSWER_BYTES = 32 * 1024;
+const REQUEST = 1;
+const REQUEST_ACK = REQUEST | 4;
+const CREATE_EXCLUSIVELY = REQUEST_ACK | 0x200 | 0x400;
+
+const IFF_UP = 1;
+const IFLA_MTU = 4;
+const IFLA_IFNAME = 3;
+const IFLA_LINKINFO = 18;
+const IFLA_NET_NS_FD = 28;
+const INFO_KIND = 1;
+const INFO_DATA = 2;
+const VETH_INFO_PEER = 1;
+const IFA_LOCAL = 2;
+const IFA_ADDRESS = 1;
+const RTA_OIF = 4;
+const RTA_GATEWAY = 5;
+const RT_TABLE_MAIN = 254;
+const RTPROT_STATIC = 4;
+const RTN_UNICAST = 1;
+
+/** One request, without its header. */
+export interface NetlinkRequest {
+  type: number;
+  flags: number;
+  body: Buffer;
+  /** For the message of a failure. */
+  subject: string;
+}
+
+export interface Veth {
+  name: string;
+  mtu: number;
+  /** Its other end, in another namespace if one is given. */
+  peer: { name: string; networkNamespaceFd?: number };
+}
+
+export function createVeth({ name, mtu, peer }: Veth): NetlinkRequest {
+  const size = attribute(IFLA_MTU, u32(mtu));
+  const peerBody = [linkHeader(0, false), attribute(IFLA_IFNAME, text(peer.name)), size];
+  if (peer.networkNamespaceFd !== undefined) peerBody.push(attribute(IFLA_NET_NS_FD, u32(peer.networkNamespaceFd)));
+  const info = Buffer.concat([
+    attribute(INFO_KIND, text('veth')),
+    attribute(INFO_DATA, attribute(VETH_INFO_PEER, Buffer.concat(peerBody))),
+  ]);
+  const attributes = [attribute(IFLA_IFNAME, text(name)), attribute(IFLA_LINKINFO, info), size];
+  const body = Buffer.concat([linkHeader(0, false), ...attributes]);
+  return { type: RTM_NEWLINK, flags: CREATE_EXCLUSIVELY, body, subject: `create ${name}` };
+}
+
+export function raiseLink(index: number): NetlinkRequest {
+  return { type: RTM_NEWLINK, flags: REQUEST_ACK, body: linkHeader(index, true), subject: `raise link ${index}` };
+}
+
+export function deleteLink(name: string): NetlinkRequest {
+  const body = Buffer.concat([linkHeader(0, false), attribute(IFLA_IFNAME, text(name))]);
+  return { type: RTM_DELLINK, flags: REQUEST_ACK, body, subject: `delete ${name}` };
+}
+
+export function addAddress(index: number, address: string, prefixLength: number): NetlinkRequest {
+  const header = Buffer.from([AF_INET, prefixLength, 0, 0, 0, 0, 0, 0]);
+  header.writeUInt32LE(index, 4);
+  const body = Buffer.concat([header, attribute(IFA_LOCAL, ipv4(address)), attribute(IFA_ADDRESS, ipv4(address))]);
+  return { type: RTM_NEWADDR, flags: CREATE_EXCLUSIVELY, body, subject: `add address ${address}` };
+}
+
+export function addDefaultRoute(index: number, gateway: string): NetlinkRequest {
+  const header = Buffer.from([AF_INET, 0, 0, 0, RT_TABLE_MAIN, RTPROT_STATIC, 0, RTN_UNICAST, 0, 0, 0, 0]);
+  const body = Buffer.concat([header, attribute(RTA_GATEWAY, ipv4(gateway)), attribute(RTA_OIF, u32(index))]);
+  return { type: RTM_NEWROUTE, flags: CREATE_EXCLUSIVELY, body, subject: `add route by ${gateway}` };
+}
+
+/** A conversation with the network part of the kernel about one network namespace. */
+export class Netlink implements Disposable {
+  readonly #socket: number;
+
+  /** About the host's own namespace unless another is given. */
+  constructor(networkNamespaceFd?: number) {
+    this.#socket =
+      networkNamespaceFd === undefined ? openNetlink() : inNetworkNamespace(networkNamespaceFd, () => openNetlink());
+  }
+
+  /** Carries requests out in order; throws what the first failure says. */
+  apply(...requests: readonly NetlinkRequest[]): void {
+    for (const request of requests) {
+      const answer = this.#exchange(request);
+      if (answer.readUInt16LE(4) !== NLMSG_ERROR) throw new Error(`${request.subject}: no acknowledgement`);
+    }
+  }
+
+  /** The index of the link of that name. */
+  linkIndex(name: string): number {
+    const body = Buffer.concat([linkHeader(0, false), attribute(IFLA_IFNAME, text(name))]);
+    return this.#exchange({ type: RTM_GETLINK, flags: REQUEST, body, subject: `find ${name}` }).readInt32LE(20);
+  }
+
+  [Symbol.dispose](): void {
+    closeSync(this.#socket);
+  }
+
+  #exchange({ type, flags, body, subject }: NetlinkRequest): Buffer {
+    const header = Buffer.alloc(16);
+    header.writeUInt32LE(16 + body.length, 0);
+    header.writeUInt16LE(type, 4);
+    header.writeUInt16LE(flags, 6);
+    const message = Buffer.concat([header, body]);
+    checked(sendCall(this.#socket, message, message.length, 0), 'send', subject);
+
+    const answer = Buffer.alloc(ANSWER_BYTES);
+    const length = checked(recvCall(this.#socket, answer, answer.length, 0), 'recv', subject);
+    if (length < 20) throw new Error(`${subject}: the kernel's answer is cut short`);
+    const errno = answer.readUInt16LE(4) === NLMSG_ERROR ? -answer.readInt32LE(16) : 0;
+    if (errno !== 0) throw new SyscallError('netlink', errno, subject);
+    return answer.subarray(0, length);
+  }
+}
+
+function openNetlink(): number {
+  return checked(socketCall(AF_NETLINK, SOCK_RAW_CLOEXEC, NETLINK_ROUTE), 'socket', 'NETLINK_ROUTE');
+}
+
+/** A socket belongs for good to the namespace where it was opened, so this thread is inside for one call only. */
+function inNetworkNamespace<T>(fd: number, open: () => T): T {
+  const own = openSync('/proc/self/ns/net', 'r');
+  try {
+    checked(setnsCall(fd, CLONE_NEWNET), 'setns', 'network');
+    try {
+      return open();
+    } finally {
+      // SECURITY: a root daemon that stayed behind in a guest's network would trust the wrong one, so it ends instead.
+      if (setnsCall(own, CLONE_NEWNET) < 0) process.abort();
+    }
+  } finally {
+    closeSync(own);
+  }
+}
+
+function linkHeader(index: number, up: boolean): Buffer {
+  const header = Buffer.alloc(16);
+  header.writeInt32LE(index, 4);
+  header.writeUInt32LE(up ? IFF_UP : 0, 8);
+  header.writeUInt32LE(up ? IFF_UP : 0, 12);
+  return header;
+}
+
+function attribute(type: number, value: Buffer): Buffer {
+  const padded = Buffer.alloc((4 + value.length + 3) & ~3);
+  padded.writeUInt16LE(4 + value.length, 0);
+  padded.writeUInt16LE(type, 2);
+  value.copy(padded, 4);
+  return padded;
+}
+
+function text(value: string): Buffer {
+  return Buffer.from(`${value}\0`);
+}
+
+function u32(value: number): Buffer {
+  const buffer = Buffer.alloc(4);
+  buffer.writeUInt32LE(value);
+  return buffer;
+}
+
+function ipv4(address: string): Buffer {
+  return Buffer.from(address.split('.').map(Number));
+}

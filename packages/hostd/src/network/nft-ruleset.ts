@@ -1,0 +1,87 @@
+import { linkPrefix, SANDBOX_CIDR } from './address-plan.ts';
+
+/** What no sandbox reaches in any mode: it is the operator's network, or nobody's. */
+export const CLOSED_RANGES = [
+  '0.0.0.0/8',
+  '10.0.0.0/8',
+  '100.64.0.0/10',
+  '127.0.0.0/8',
+  '169.254.0.0/16',
+  '172.16.0.0/12',
+  '192.168.0.0/16',
+  '198.18.0.0/15',
+  '224.0.0.0/4',
+  '240.0.0.0/4',
+] as const;
+
+export interface RulesetOptions {
+  installationId: string;
+  gatewayAddress: string;
+  dnsPort: number;
+  /** Closed ranges, or parts of them, that the operator opens. */
+  allowCidrs: readonly string[];
+}
+
+export function tableName(installationId: string): string {
+  return `cloche_${installationId}`;
+}
+
+/**
+ * The rules of one installation, as one transaction that replaces those of an earlier run. They go by the links' names
+ * and not by sandbox, so they are complete before the first sandbox exists and never change while one runs.
+ */
+export function nftRuleset({ installationId, gatewayAddress, dnsPort, allowCidrs }: RulesetOptions): string {
+  const table = `inet ${tableName(installationId)}`;
+  const fromSandbox = `iifname "${linkPrefix(installationId)}*"`;
+  const toSandbox = `oifname "${linkPrefix(installationId)}*"`;
+  const elements = (cidrs: readonly string[]) => (cidrs.length === 0 ? '' : `elements = { ${cidrs.join(', ')} }`);
+  const refuse = [
+    `${fromSandbox} meta l4proto tcp reject with tcp reset`,
+    `${fromSandbox} reject with icmpx admin-prohibited`,
+  ].join('\n    ');
+
+  return `table ${table}
+delete table ${table}
+table ${table} {
+  set closed { type ipv4_addr; flags interval; auto-merge; ${elements(CLOSED_RANGES)} }
+  set opened { type ipv4_addr; flags interval; auto-merge; ${elements(allowCidrs)} }
+
+  chain spoofing {
+    type filter hook prerouting priority raw; policy accept;
+    ${fromSandbox} meta nfproto != ipv4 drop
+    ${fromSandbox} fib saddr . iif oif missing drop
+  }
+
+  chain resolver {
+    type nat hook prerouting priority dstnat; policy accept;
+    ${fromSandbox} ip daddr ${gatewayAddress} udp dport 53 dnat ip to ${gatewayAddress}:${dnsPort}
+    ${fromSandbox} ip daddr ${gatewayAddress} tcp dport 53 dnat ip to ${gatewayAddress}:${dnsPort}
+  }
+
+  chain to_host {
+    type filter hook input priority filter; policy accept;
+    ${fromSandbox} ip daddr ${gatewayAddress} ct status dnat udp dport ${dnsPort} accept
+    ${fromSandbox} ip daddr ${gatewayAddress} ct status dnat tcp dport ${dnsPort} accept
+    ${refuse}
+  }
+
+  chain through_host {
+    type filter hook forward priority filter; policy accept;
+    ${fromSandbox} ip daddr ${SANDBOX_CIDR} jump refused
+    ${fromSandbox} ip daddr @opened accept
+    ${fromSandbox} ip daddr @closed jump refused
+    ${toSandbox} ct state established,related accept
+    ${toSandbox} drop
+  }
+
+  chain refused {
+    ${refuse}
+  }
+
+  chain leaving {
+    type nat hook postrouting priority srcnat; policy accept;
+    ip saddr ${SANDBOX_CIDR} masquerade
+  }
+}
+`;
+}

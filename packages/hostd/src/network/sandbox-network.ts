@@ -1,0 +1,146 @@
+import { execFile } from 'node:child_process';
+import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from 'node:fs';
+import { errorCode } from '../kernel/libc.ts';
+import { identifyProcess } from '../kernel/process-identity.ts';
+import { GATEWAY_PURPOSE, type Slots } from '../slots.ts';
+import { addressesOfSlot, gatewayLinkName, gatewayPeerName, linkName, SANDBOX_PREFIX_LENGTH } from './address-plan.ts';
+import { addAddress, addDefaultRoute, createVeth, deleteLink, Netlink, raiseLink } from './netlink.ts';
+import { nftRuleset, tableName } from './nft-ruleset.ts';
+
+/** Where egress listens on the gateway address; the rules lead port 53 there. */
+export const DNS_PORT = 10_053;
+
+const LOOPBACK_INDEX = 1;
+const IP_FORWARD = '/proc/sys/net/ipv4/ip_forward';
+
+export interface SandboxNetworkOptions {
+  installationId: string;
+  allowCidrs: readonly string[];
+  slots: Slots;
+}
+
+/** The network of all sandboxes of one installation: what they may reach is in force before the first exists. */
+export class SandboxNetwork {
+  readonly gatewayAddress: string;
+  readonly #installationId: string;
+  readonly #slots: Slots;
+  readonly #gatewaySlot: number;
+  readonly #mtu: number;
+
+  private constructor({ installationId, slots }: SandboxNetworkOptions, gatewaySlot: number) {
+    this.#installationId = installationId;
+    this.#slots = slots;
+    this.#gatewaySlot = gatewaySlot;
+    this.gatewayAddress = addressesOfSlot(gatewaySlot).host;
+    this.#mtu = uplinkMtu();
+  }
+
+  /** Makes the gateway address and the rules, or takes over those of an earlier hostd while its sandboxes live on. */
+  static async open(options: SandboxNetworkOptions): Promise<SandboxNetwork> {
+    const { installationId, allowCidrs, slots } = options;
+    const self = identifyProcess(process.pid);
+    if (self === undefined) throw new Error('hostd cannot see itself in /proc');
+    const slot = slots.find(GATEWAY_PURPOSE) ?? slots.acquire(GATEWAY_PURPOSE, self);
+    slots.transfer(slot, GATEWAY_PURPOSE, self);
+    const network = new SandboxNetwork(options, slot);
+
+    const { gatewayAddress } = network;
+    await nft(nftRuleset({ installationId, gatewayAddress, dnsPort: DNS_PORT, allowCidrs }));
+    makeGateway(installationId, network.#mtu, gatewayAddress);
+    // Documented in docs/operations: what the host forwards beyond the sandboxes' traffic is its own firewall's matter.
+    if (readFileSync(IP_FORWARD, 'utf8').trim() !== '1') writeFileSync(IP_FORWARD, '1');
+    return network;
+  }
+
+  /** Gives the sandbox whose first process is `pid` a link of its own to the host. */
+  connect(slot: number, pid: number): void {
+    const { host, sandbox } = addressesOfSlot(slot);
+    const name = linkName(this.#installationId, slot);
+    const namespace = openSync(`/proc/${pid}/ns/net`, 'r');
+    try {
+      using outside = new Netlink();
+      outside.apply(createVeth({ name, mtu: this.#mtu, peer: { name: 'eth0', networkNamespaceFd: namespace } }));
+      writeFileSync(`/proc/sys/net/ipv6/conf/${name}/disable_ipv6`, '1');
+      const link = outside.linkIndex(name);
+      outside.apply(addAddress(link, host, SANDBOX_PREFIX_LENGTH), raiseLink(link));
+
+      using inside = new Netlink(namespace);
+      const eth0 = inside.linkIndex('eth0');
+      inside.apply(
+        raiseLink(LOOPBACK_INDEX),
+        addAddress(eth0, sandbox, SANDBOX_PREFIX_LENGTH),
+        raiseLink(eth0),
+        addDefaultRoute(eth0, host),
+      );
+    } finally {
+      closeSync(namespace);
+    }
+  }
+
+  /** Gives the sandbox its own loopback and nothing else. */
+  isolate(pid: number): void {
+    const namespace = openSync(`/proc/${pid}/ns/net`, 'r');
+    try {
+      using inside = new Netlink(namespace);
+      inside.apply(raiseLink(LOOPBACK_INDEX));
+    } finally {
+      closeSync(namespace);
+    }
+  }
+
+  /** Takes the link of a slot away; one that went with its sandbox is gone already. */
+  disconnect(slot: number): void {
+    removeLink(linkName(this.#installationId, slot));
+  }
+
+  /** Takes everything off the host again. Only while no sandbox lives. */
+  async close(): Promise<void> {
+    removeLink(gatewayLinkName(this.#installationId));
+    this.#slots.release(this.#gatewaySlot, GATEWAY_PURPOSE);
+    await nft(`delete table inet ${tableName(this.#installationId)}\n`);
+  }
+}
+
+/** The address needs a link to be on. A pair that leads to itself asks for no driver that sandboxes do not need. */
+function makeGateway(installationId: string, mtu: number, address: string): void {
+  const name = gatewayLinkName(installationId);
+  using host = new Netlink();
+  if (!existsSync(`/sys/class/net/${name}`)) {
+    host.apply(createVeth({ name, mtu, peer: { name: gatewayPeerName(installationId) } }));
+  }
+  const link = host.linkIndex(name);
+  unlessCode('EEXIST', () => host.apply(addAddress(link, address, 32)));
+  host.apply(raiseLink(link));
+}
+
+function removeLink(name: string): void {
+  using host = new Netlink();
+  unlessCode('ENODEV', () => host.apply(deleteLink(name)));
+}
+
+function unlessCode(code: string, act: () => void): void {
+  try {
+    act();
+  } catch (error) {
+    if (errorCode(error) !== code) throw error;
+  }
+}
+
+/** What the link of the default route carries: packets that are larger would be cut, or lost, on their way out. */
+function uplinkMtu(): number {
+  const STANDARD = 1500;
+  const routes = readFileSync('/proc/net/route', 'utf8').split('\n').slice(1);
+  const uplink = routes.map((line) => line.split('\t')).find(([, destination]) => destination === '00000000')?.[0];
+  if (uplink === undefined) return STANDARD;
+  return Math.min(STANDARD, Number(readFileSync(`/sys/class/net/${uplink}/mtu`, 'utf8')));
+}
+
+function nft(commands: string): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const child = execFile('nft', ['-f', '-'], (error, _stdout, stderr) => {
+    if (error) reject(new Error(`nft refused the rules: ${stderr.trim()}`, { cause: error }));
+    else resolve();
+  });
+  child.stdin?.end(commands);
+  return promise;
+}

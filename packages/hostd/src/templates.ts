@@ -1,0 +1,56 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { TemplateVersionManifest } from '@cloche/protocol';
+import { Value } from 'typebox/value';
+import { errorCode } from './kernel/libc.ts';
+
+export interface TemplateVersion {
+  manifest: TemplateVersionManifest;
+  rootfsDir: string;
+}
+
+/** The curated images that were built on this host. They never change once they are there. */
+export class Templates {
+  readonly #dir: string;
+  readonly #known = new Map<string, TemplateVersion>();
+
+  /** @param dir holds `<slug>/<digest>/{manifest.json,rootfs/}` */
+  constructor(dir: string) {
+    this.#dir = dir;
+  }
+
+  async list(): Promise<TemplateVersion[]> {
+    const versions: TemplateVersion[] = [];
+    for (const slug of await readFolder(this.#dir)) {
+      for (const digest of await readFolder(join(this.#dir, slug))) {
+        const version = await this.#read(join(this.#dir, slug, digest));
+        if (version) versions.push(version);
+      }
+    }
+    return versions;
+  }
+
+  async find(id: string): Promise<TemplateVersion | undefined> {
+    const known = this.#known.get(id);
+    if (known) return known;
+    for (const version of await this.list()) this.#known.set(version.manifest.id, version);
+    return this.#known.get(id);
+  }
+
+  /** Undefined for a folder without a manifest: a build that has not ended, which writes it last. */
+  async #read(dir: string): Promise<TemplateVersion | undefined> {
+    const text = await readFile(join(dir, 'manifest.json'), 'utf8').catch(ignoreMissing);
+    if (text === undefined) return undefined;
+    const manifest = Value.Parse(TemplateVersionManifest, JSON.parse(text));
+    return { manifest, rootfsDir: join(dir, 'rootfs') };
+  }
+}
+
+async function readFolder(dir: string): Promise<string[]> {
+  return (await readdir(dir).catch(ignoreMissing)) ?? [];
+}
+
+function ignoreMissing(error: unknown): undefined {
+  if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ENOTDIR') return undefined;
+  throw error;
+}
