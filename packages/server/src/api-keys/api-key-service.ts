@@ -1,0 +1,134 @@
+import {
+  ALL_SCOPES,
+  type ApiKeyId,
+  ID_PREFIXES,
+  isScope,
+  type OrgId,
+  type ProjectId,
+  type Scope,
+} from '@cloche/contract';
+import { AppError, invalidRequest, notFound } from '../app-error.ts';
+import type { Clock } from '../clock.ts';
+import type { IdSource } from '../id-source.ts';
+import type { ProjectRepository } from '../projects/project-repository.ts';
+import { hashApiKey, makeApiKey, parseApiKey } from './api-key-format.ts';
+import type { ApiKey, ApiKeyRepository } from './api-key-repository.ts';
+import type { Authenticator } from './authenticator.ts';
+
+const BOOTSTRAP_PREFIX = `${ID_PREFIXES.apiKey}bootstrap_` as const;
+
+export interface NewApiKey {
+  readonly orgId: OrgId;
+  readonly name: string;
+  readonly scopes: readonly string[];
+  readonly projectIds?: readonly string[] | undefined;
+  readonly expiresInMs?: number | undefined;
+}
+
+/** Makes keys and takes them back. */
+export class ApiKeyService {
+  readonly #keys: ApiKeyRepository;
+  readonly #projects: ProjectRepository;
+  readonly #authenticator: Authenticator;
+  readonly #clock: Clock;
+  readonly #ids: IdSource;
+
+  constructor(
+    keys: ApiKeyRepository,
+    projects: ProjectRepository,
+    authenticator: Authenticator,
+    clock: Clock,
+    ids: IdSource,
+  ) {
+    this.#keys = keys;
+    this.#projects = projects;
+    this.#authenticator = authenticator;
+    this.#clock = clock;
+    this.#ids = ids;
+  }
+
+  /** `secret` is the key itself, which nothing can show again. @throws AppError for an unknown scope or project. */
+  async create(wanted: NewApiKey): Promise<{ apiKey: ApiKey; secret: string }> {
+    const scopes = checkedScopes(wanted.scopes);
+    const projectIds = wanted.projectIds && (await this.#checkedProjects(wanted.orgId, wanted.projectIds));
+    const { key, publicPart } = makeApiKey();
+    const now = this.#clock.now();
+    const apiKey: ApiKey = {
+      id: this.#ids.next(ID_PREFIXES.apiKey),
+      orgId: wanted.orgId,
+      name: wanted.name,
+      publicPart,
+      secretHash: hashApiKey(key),
+      scopes,
+      projectIds,
+      createdAt: now,
+      expiresAt: wanted.expiresInMs === undefined ? undefined : now + wanted.expiresInMs,
+      revokedAt: undefined,
+    };
+    await this.#keys.insert(apiKey);
+    return { apiKey, secret: key };
+  }
+
+  /** The very first key, with every scope; `conflict` when any exists. */
+  async createFirst(orgId: OrgId): Promise<{ apiKey: ApiKey; secret: string }> {
+    if (await this.#keys.any()) throw new AppError('conflict', 'There is a key already; make another by name.');
+    return this.create({ orgId, name: 'first', scopes: [ALL_SCOPES] });
+  }
+
+  /**
+   * Makes `key` the one bootstrap key, with every scope; earlier ones are revoked, and all of them when it is left
+   * out. Idempotent.
+   */
+  async bootstrap(orgId: OrgId, key: string | undefined): Promise<void> {
+    const secretHash = key === undefined ? undefined : hashApiKey(key);
+    const now = this.#clock.now();
+    for (const { id, secretHash: known } of await this.#keys.listLive(BOOTSTRAP_PREFIX)) {
+      if (known !== secretHash) await this.#keys.revoke(id, now);
+    }
+    if (key !== undefined && secretHash !== undefined) await this.#ensureBootstrap(orgId, key, secretHash);
+    this.#authenticator.forget();
+  }
+
+  async revoke(id: ApiKeyId): Promise<void> {
+    await this.#keys.revoke(id, this.#clock.now());
+    this.#authenticator.forget();
+  }
+
+  async #ensureBootstrap(orgId: OrgId, key: string, secretHash: string): Promise<void> {
+    const existing = await this.#keys.findBySecretHash(secretHash);
+    if (existing) {
+      if (existing.id.startsWith(BOOTSTRAP_PREFIX)) await this.#keys.restore(existing.id);
+      return;
+    }
+    const parsed = parseApiKey(key);
+    await this.#keys.insert({
+      id: this.#ids.next(BOOTSTRAP_PREFIX),
+      orgId,
+      name: 'bootstrap',
+      publicPart: parsed.kind === 'generated' ? parsed.publicPart : undefined,
+      secretHash,
+      scopes: [ALL_SCOPES],
+      projectIds: undefined,
+      createdAt: this.#clock.now(),
+      expiresAt: undefined,
+      revokedAt: undefined,
+    });
+  }
+
+  async #checkedProjects(orgId: OrgId, wanted: readonly string[]): Promise<ProjectId[]> {
+    const ids: ProjectId[] = [];
+    for (const id of new Set(wanted)) {
+      const project = await this.#projects.find(orgId, id);
+      if (!project) throw notFound('project', id);
+      ids.push(project.id);
+    }
+    return ids;
+  }
+}
+
+function checkedScopes(wanted: readonly string[]): (Scope | typeof ALL_SCOPES)[] {
+  return [...new Set(wanted)].map((text) => {
+    if (text === ALL_SCOPES || isScope(text)) return text;
+    throw invalidRequest({ path: 'body.scopes', message: `has "${text.slice(0, 80)}", which is no scope` });
+  });
+}

@@ -1,0 +1,176 @@
+import assert from 'node:assert/strict';
+import { beforeEach, describe, it } from 'node:test';
+import { type OrgId, SCOPES } from '@cloche/contract';
+import { AppError } from '../app-error.ts';
+import type { Database } from '../db/database.ts';
+import { migrate } from '../db/migrate.ts';
+import { openDatabase } from '../db/open-database.ts';
+import { randomIds } from '../id-source.ts';
+import { OrgRepository } from '../projects/org-repository.ts';
+import { SqlProjectRepository } from '../projects/project-repository.ts';
+import { makeApiKey, parseApiKey } from './api-key-format.ts';
+import { SqlApiKeyRepository } from './api-key-repository.ts';
+import { ApiKeyService } from './api-key-service.ts';
+import { Authenticator } from './authenticator.ts';
+
+let now: number;
+let db: Database;
+let authenticator: Authenticator;
+let service: ApiKeyService;
+let orgs: OrgRepository;
+let orgId: OrgId;
+const clock = { now: () => now };
+
+beforeEach(async () => {
+  now = 1_000_000;
+  db = openDatabase('sqlite::memory:');
+  await migrate(db);
+  orgs = new OrgRepository(db, clock, randomIds);
+  orgId = (await orgs.ensureFirst()).id;
+  const keys = new SqlApiKeyRepository(db);
+  authenticator = new Authenticator(keys, clock);
+  service = new ApiKeyService(keys, new SqlProjectRepository(db), authenticator, clock, randomIds);
+});
+
+const make = (extra: object = {}) => service.create({ orgId, name: 'test', scopes: ['code:run'], ...extra });
+
+function refused(promise: Promise<unknown>, message: RegExp): Promise<void> {
+  return assert.rejects(promise, (error) => {
+    assert.ok(error instanceof AppError);
+    assert.match(error.message, message);
+    return true;
+  });
+}
+
+describe('the form of a key', () => {
+  it('is clk_, 8 characters, 32 random ones and a checksum of 6', () => {
+    const { key, publicPart } = makeApiKey();
+    assert.match(key, /^clk_[0-9A-Za-z]{46}$/);
+    assert.deepEqual(parseApiKey(key), { kind: 'generated', publicPart });
+  });
+
+  it('tells every single mistyped character', () => {
+    const { key } = makeApiKey();
+    for (let index = 4; index < key.length; index++) {
+      const typo = key.slice(0, index) + (key[index] === 'a' ? 'b' : 'a') + key.slice(index + 1);
+      assert.equal(parseApiKey(typo).kind, 'mistyped');
+    }
+    assert.equal(parseApiKey(key.slice(0, -1)).kind, 'mistyped');
+    assert.equal(parseApiKey('anything else').kind, 'free-form');
+  });
+});
+
+describe('a key', () => {
+  it('stands for its organization, scopes and projects', async () => {
+    const { defaultProjectId } = await orgs.ensureFirst();
+    const { secret, apiKey } = await make({ projectIds: [defaultProjectId] });
+    const credential = await authenticator.authenticate(secret);
+    assert.deepEqual(credential, {
+      apiKeyId: apiKey.id,
+      orgId,
+      scopes: new Set(['code:run']),
+      projectIds: new Set([defaultProjectId]),
+    });
+  });
+
+  it('with * has every scope', async () => {
+    const { secret } = await make({ scopes: ['*'] });
+    assert.deepEqual([...(await authenticator.authenticate(secret)).scopes], [...SCOPES]);
+  });
+
+  it('is kept nowhere in the database', async () => {
+    const { secret } = await make();
+    const rows = JSON.stringify(await db.selectFrom('api_keys').selectAll().execute());
+    assert.ok(!rows.includes(secret.slice(12)));
+  });
+
+  it('that was never made is unknown, though its checksum is right', async () => {
+    await refused(authenticator.authenticate(makeApiKey().key), /unknown/);
+    await refused(authenticator.authenticate('x'.repeat(30)), /unknown/);
+    await refused(authenticator.authenticate('clk_short'), /mistyped/);
+  });
+
+  it('with the public part of another and a secret of its own is unknown', async () => {
+    const { publicPart } = (await make()).apiKey;
+    const forged = await db.selectFrom('api_keys').select('public_part').executeTakeFirstOrThrow();
+    assert.equal(forged.public_part, publicPart);
+    const other = makeApiKey();
+    await db.updateTable('api_keys').set({ public_part: other.publicPart }).execute();
+    await refused(authenticator.authenticate(other.key), /unknown/);
+  });
+
+  it('that is revoked is refused at the next request', async () => {
+    const { secret, apiKey } = await make();
+    await authenticator.authenticate(secret);
+    await service.revoke(apiKey.id);
+    await refused(authenticator.authenticate(secret), /revoked/);
+  });
+
+  it('that is revoked while it is being read is not remembered', async () => {
+    const { secret, apiKey } = await make();
+    const reading = authenticator.authenticate(secret);
+    await service.revoke(apiKey.id);
+    await reading.catch(() => undefined);
+    await refused(authenticator.authenticate(secret), /revoked/);
+  });
+
+  it('expires at its moment, remembered or not', async () => {
+    const { secret } = await make({ expiresInMs: 1000 });
+    now += 999;
+    await authenticator.authenticate(secret);
+    now += 1;
+    await refused(authenticator.authenticate(secret), /expired/);
+  });
+
+  it('cannot have a scope or a project that does not exist', async () => {
+    await refused(make({ scopes: ['code:fly'] }), /code:fly/);
+    const other = await orgs.create('other');
+    await refused(make({ projectIds: [other.defaultProjectId] }), /no project/);
+  });
+
+  it('is the first only once', async () => {
+    await service.createFirst(orgId);
+    await refused(service.createFirst(orgId), /already/);
+  });
+});
+
+describe('the bootstrap key', () => {
+  it('is any text, has every scope, and stays the same key over restarts', async () => {
+    const text = 'correct horse battery staple';
+    await service.bootstrap(orgId, text);
+    const { apiKeyId, scopes } = await authenticator.authenticate(text);
+    assert.equal(scopes.size, SCOPES.length);
+    await service.bootstrap(orgId, text);
+    assert.equal((await authenticator.authenticate(text)).apiKeyId, apiKeyId);
+  });
+
+  it('is revoked by another one and by none, and can come back', async () => {
+    const [one, two] = ['a'.repeat(20), 'b'.repeat(20)];
+    await service.bootstrap(orgId, one);
+    await authenticator.authenticate(one);
+    await service.bootstrap(orgId, two);
+    await refused(authenticator.authenticate(one), /revoked/);
+    await service.bootstrap(orgId, undefined);
+    await refused(authenticator.authenticate(two), /revoked/);
+    await service.bootstrap(orgId, one);
+    await authenticator.authenticate(one);
+  });
+
+  it('may be one of the form that the service makes', async () => {
+    const { key } = makeApiKey();
+    await service.bootstrap(orgId, key);
+    await authenticator.authenticate(key);
+  });
+});
+
+describe('organizations', () => {
+  it('have a default project each, and names of their own', async () => {
+    const other = await orgs.create('other');
+    const projects = new SqlProjectRepository(db);
+    assert.equal((await projects.getDefault(other.id)).id, other.defaultProjectId);
+    assert.equal(await projects.find(orgId, other.defaultProjectId), undefined);
+    await refused(orgs.create('other'), /already/);
+    assert.equal((await orgs.find('other'))?.id, other.id);
+    assert.deepEqual((await orgs.list()).map(({ name }) => name).sort(), ['default', 'other']);
+  });
+});

@@ -1,0 +1,90 @@
+import { timingSafeEqual } from 'node:crypto';
+import { AppError } from '../app-error.ts';
+import type { Clock } from '../clock.ts';
+import { hashApiKey, parseApiKey } from './api-key-format.ts';
+import { type ApiKey, type ApiKeyRepository, grantedScopes } from './api-key-repository.ts';
+import type { Credential } from './credential.ts';
+
+/** Keys of one busy installation; past it the cache starts over. */
+const CREDENTIALS_KEPT = 10_000;
+
+interface Remembered {
+  readonly credential: Credential;
+  readonly expiresAt: number | undefined;
+}
+
+/**
+ * Tells whom a key belongs to. Known keys are remembered by their hash, never by the key; whoever revokes or changes
+ * keys calls `forget`, so a revocation holds for the next request.
+ */
+export class Authenticator {
+  readonly #keys: ApiKeyRepository;
+  readonly #clock: Clock;
+  readonly #remembered = new Map<string, Remembered>();
+  #forgotten = 0;
+
+  constructor(keys: ApiKeyRepository, clock: Clock) {
+    this.#keys = keys;
+    this.#clock = clock;
+  }
+
+  /** @throws AppError `unauthorized` for a key that is malformed, unknown, revoked or expired. */
+  async authenticate(key: string): Promise<Credential> {
+    const secretHash = hashApiKey(key);
+    const remembered = this.#remembered.get(secretHash) ?? (await this.#read(key, secretHash));
+    if (remembered.expiresAt !== undefined && remembered.expiresAt <= this.#clock.now()) {
+      throw unauthorized('The API key has expired; use another.');
+    }
+    return remembered.credential;
+  }
+
+  /** After any change of keys. */
+  forget(): void {
+    this.#forgotten++;
+    this.#remembered.clear();
+  }
+
+  async #read(key: string, secretHash: string): Promise<Remembered> {
+    const before = this.#forgotten;
+    const found = await this.#find(key, secretHash);
+    if (found.revokedAt !== undefined) throw unauthorized('The API key was revoked; use another.');
+    const remembered = { credential: toCredential(found), expiresAt: found.expiresAt };
+    // What was read before a change may be stale.
+    if (before === this.#forgotten) {
+      if (this.#remembered.size >= CREDENTIALS_KEPT) this.#remembered.clear();
+      this.#remembered.set(secretHash, remembered);
+    }
+    return remembered;
+  }
+
+  async #find(key: string, secretHash: string): Promise<ApiKey> {
+    const parsed = parseApiKey(key);
+    const found =
+      parsed.kind === 'generated'
+        ? await this.#keys.findByPublicPart(parsed.publicPart)
+        : await this.#keys.findBySecretHash(secretHash);
+    if (found && sameHash(found.secretHash, secretHash)) return found;
+    throw unauthorized(
+      parsed.kind === 'mistyped'
+        ? 'The API key is mistyped: its checksum does not fit. Copy it again, whole.'
+        : 'The API key is unknown; check that it belongs to this service.',
+    );
+  }
+}
+
+export function unauthorized(message: string): AppError {
+  return new AppError('unauthorized', message);
+}
+
+function sameHash(one: string, other: string): boolean {
+  return timingSafeEqual(Buffer.from(one), Buffer.from(other));
+}
+
+function toCredential(key: ApiKey): Credential {
+  return {
+    apiKeyId: key.id,
+    orgId: key.orgId,
+    scopes: grantedScopes(key),
+    projectIds: key.projectIds && new Set(key.projectIds),
+  };
+}

@@ -1,0 +1,27 @@
+import { hash } from 'node:crypto';
+
+/** JSON whose object keys are sorted, so that neither order nor white space of the original shows. Takes JSON values. */
+export function canonicalJson(value: unknown): string {
+  return JSON.stringify(value, sortedKeys);
+}
+
+function sortedKeys(_key: string, value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  const names = Object.keys(value);
+  if (isSorted(names)) return value;
+  // Numeric names come first in every object, so two objects of the same names agree on their order.
+  const entries = names.sort().map((name) => [name, (value as Record<string, unknown>)[name]]);
+  return Object.fromEntries(entries);
+}
+
+function isSorted(names: readonly string[]): boolean {
+  for (let index = 1; index < names.length; index++) {
+    if ((names[index - 1] as string) > (names[index] as string)) return false;
+  }
+  return true;
+}
+
+/** What tells one request body from another, hex. */
+export function hashBody(body: unknown): string {
+  return hash('sha256', canonicalJson(body ?? {}), 'hex');
+}

@@ -1,0 +1,175 @@
+import type { ApiKeyId, OrgId } from '@cloche/contract';
+import type { Database } from '../db/database.ts';
+import { prepareQuery } from '../db/prepared-query.ts';
+
+/** What makes two requests the same operation. */
+export interface IdempotencyScope {
+  readonly orgId: OrgId;
+  readonly apiKeyId: ApiKeyId;
+  readonly method: string;
+  /** The concrete path. */
+  readonly route: string;
+  readonly key: string;
+}
+
+export interface ClaimRequest extends IdempotencyScope {
+  /** The record's id, if this claim is the first of its scope. */
+  readonly id: string;
+  readonly bodyHash: string;
+  readonly owner: string;
+  readonly now: number;
+  readonly expiresAt: number;
+}
+
+export interface StoredRecord {
+  readonly state: 'in_progress' | 'completed' | 'failed';
+  readonly bodyHash: string;
+  readonly response: { status: number; body: string } | undefined;
+}
+
+export class IdempotencyRepository {
+  readonly #db: Database;
+  readonly #claim;
+  readonly #find;
+  readonly #complete;
+
+  constructor(db: Database) {
+    this.#db = db;
+    this.#claim = prepareClaim(db);
+    this.#find = prepareFind(db);
+    this.#complete = prepareComplete(db);
+  }
+
+  /**
+   * Takes the record of a scope that has none, or one that failed with the same body, or one that has expired: a
+   * single statement, so of any number at once exactly one gets it. The id is the old one after a failure.
+   */
+  async claim(request: ClaimRequest): Promise<string | undefined> {
+    const { rows } = await this.#claim(request);
+    return rows[0]?.id;
+  }
+
+  async find(scope: IdempotencyScope): Promise<StoredRecord | undefined> {
+    const [row] = (await this.#find(scope)).rows;
+    return (
+      row && {
+        state: row.state,
+        bodyHash: row.body_hash,
+        response:
+          row.response_status === null || row.response_body === null
+            ? undefined
+            : { status: row.response_status, body: row.response_body },
+      }
+    );
+  }
+
+  /** False when the record is no longer `owner`'s: its lease ran out, and what it did does not count. */
+  async complete(id: string, owner: string, status: number, body: string): Promise<boolean> {
+    return (await this.#complete({ id, owner, status, body })).changed === 1n;
+  }
+
+  async fail(id: string, owner: string): Promise<void> {
+    await this.#inProgress().where('id', '=', id).where('owner', '=', owner).execute();
+  }
+
+  async delete(id: string, owner: string): Promise<void> {
+    await this.#db
+      .deleteFrom('idempotency_records')
+      .where('id', '=', id)
+      .where('owner', '=', owner)
+      .where('state', '=', 'in_progress')
+      .execute();
+  }
+
+  /** What a server that is gone left in progress becomes `failed`; answers how many. */
+  async failAllOf(owner: string): Promise<number> {
+    return Number((await this.#inProgress().where('owner', '=', owner).executeTakeFirst()).numUpdatedRows);
+  }
+
+  /** The same for every server whose lease has run out. */
+  async failAbandoned(now: number): Promise<number> {
+    const live = this.#db.selectFrom('server_leases').select('id').where('lease_until', '>', now);
+    return Number((await this.#inProgress().where('owner', 'not in', live).executeTakeFirst()).numUpdatedRows);
+  }
+
+  async deleteExpired(now: number): Promise<void> {
+    await this.#db.deleteFrom('idempotency_records').where('expires_at', '<=', now).execute();
+  }
+
+  #inProgress() {
+    return this.#db.updateTable('idempotency_records').set({ state: 'failed' }).where('state', '=', 'in_progress');
+  }
+}
+
+function prepareClaim(db: Database) {
+  return prepareQuery(db, (slots: ClaimRequest) =>
+    db
+      .insertInto('idempotency_records')
+      .values({
+        id: slots.id,
+        org_id: slots.orgId,
+        api_key_id: slots.apiKeyId,
+        method: slots.method,
+        route: slots.route,
+        key: slots.key,
+        body_hash: slots.bodyHash,
+        state: 'in_progress',
+        owner: slots.owner,
+        created_at: slots.now,
+        expires_at: slots.expiresAt,
+      })
+      .onConflict((conflict) =>
+        conflict
+          .columns(['org_id', 'api_key_id', 'method', 'route', 'key'])
+          .doUpdateSet((row) => ({
+            id: row
+              .case()
+              .when('idempotency_records.expires_at', '<=', slots.now)
+              .then(row.ref('excluded.id'))
+              .else(row.ref('idempotency_records.id'))
+              .end(),
+            body_hash: row.ref('excluded.body_hash'),
+            state: 'in_progress',
+            owner: row.ref('excluded.owner'),
+            response_status: null,
+            response_body: null,
+            created_at: row.ref('excluded.created_at'),
+            expires_at: row.ref('excluded.expires_at'),
+          }))
+          .where((row) =>
+            row.or([
+              row('idempotency_records.expires_at', '<=', slots.now),
+              row.and([
+                row('idempotency_records.state', '=', 'failed'),
+                row('idempotency_records.body_hash', '=', row.ref('excluded.body_hash')),
+              ]),
+            ]),
+          ),
+      )
+      .returning('id'),
+  );
+}
+
+function prepareFind(db: Database) {
+  return prepareQuery(db, (slots: IdempotencyScope) =>
+    db
+      .selectFrom('idempotency_records')
+      .select(['state', 'body_hash', 'response_status', 'response_body'])
+      .where('org_id', '=', slots.orgId)
+      .where('api_key_id', '=', slots.apiKeyId)
+      .where('method', '=', slots.method)
+      .where('route', '=', slots.route)
+      .where('key', '=', slots.key),
+  );
+}
+
+function prepareComplete(db: Database) {
+  return prepareQuery(db, (slots: { id: string; owner: string; status: number; body: string }) =>
+    db
+      .updateTable('idempotency_records')
+      .set({ state: 'completed', response_status: slots.status, response_body: slots.body })
+      .where('id', '=', slots.id)
+      .where('owner', '=', slots.owner)
+      .where('state', '=', 'in_progress'),
+  );
+}

@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict';
+import { beforeEach, describe, it } from 'node:test';
+import { type ErrorCode, LIMITS } from '@cloche/contract';
+import { pino } from 'pino';
+import { AppError } from '../app-error.ts';
+import type { Database } from '../db/database.ts';
+import { migrate } from '../db/migrate.ts';
+import { openDatabase } from '../db/open-database.ts';
+import { randomIds } from '../id-source.ts';
+import { canonicalJson } from './canonical-json.ts';
+import { type Claim, Idempotency } from './idempotency.ts';
+import { IdempotencyRepository, type IdempotencyScope } from './idempotency-repository.ts';
+import { ServerLease } from './server-lease.ts';
+
+const scope: IdempotencyScope = { orgId: 'org_1', apiKeyId: 'key_1', method: 'POST', route: '/v1/x', key: 'k' };
+const log = pino({ level: 'silent' });
+
+let now: number;
+let db: Database;
+let records: IdempotencyRepository;
+let idempotency: Idempotency;
+const clock = { now: () => now };
+
+beforeEach(async () => {
+  now = 1_000_000;
+  db = openDatabase('sqlite::memory:');
+  await migrate(db);
+  records = new IdempotencyRepository(db);
+  idempotency = new Idempotency(records, 'srv_1', clock, randomIds);
+});
+
+async function claim(body: unknown = {}, where = scope): Promise<Claim> {
+  const opened = await idempotency.open(where, body);
+  assert.equal(opened.status, 'claimed');
+  return opened.status === 'claimed' ? opened.claim : assert.fail();
+}
+
+function refuses(promise: Promise<unknown>, code: ErrorCode): Promise<void> {
+  return assert.rejects(promise, (error) => error instanceof AppError && error.code === code);
+}
+
+describe('an idempotency record', () => {
+  it('is claimed by exactly one of many requests at once', async () => {
+    const results = await Promise.allSettled(Array.from({ length: 30 }, () => idempotency.open(scope, { a: 1 })));
+    assert.equal(results.filter(({ status }) => status === 'fulfilled').length, 1);
+    for (const result of results) {
+      if (result.status === 'rejected') assert.equal(result.reason.code, 'idempotency_request_in_progress');
+    }
+  });
+
+  it('is replayed once completed, whatever the order of the keys in the body', async () => {
+    await (await claim({ a: 1, b: { c: 1, d: 2 } })).complete(201, '{"x":1}');
+    const opened = await idempotency.open(scope, { b: { d: 2, c: 1 }, a: 1 });
+    assert.deepEqual(opened, { status: 'replay', response: { status: 201, body: '{"x":1}' } });
+  });
+
+  it('refuses another body in progress, completed and failed', async () => {
+    const first = await claim({ a: 1 });
+    await refuses(idempotency.open(scope, { a: 2 }), 'idempotency_key_reused');
+    await first.fail();
+    await refuses(idempotency.open(scope, { a: 2 }), 'idempotency_key_reused');
+    await (await claim({ a: 1 })).complete(200, '{}');
+    await refuses(idempotency.open(scope, { a: 2 }), 'idempotency_key_reused');
+  });
+
+  it('keeps its id when the same request runs again after a failure', async () => {
+    const first = await claim();
+    await first.fail();
+    assert.equal((await claim()).recordId, first.recordId);
+  });
+
+  it('is gone after a rejection, so that a better body may use the key', async () => {
+    await (await claim({ a: 1 })).reject();
+    await claim({ a: 2 });
+  });
+
+  it('is failed again, not gone, when a retry is rejected', async () => {
+    const first = await claim({ a: 1 });
+    await first.fail();
+    await (await claim({ a: 1 })).reject();
+    await refuses(idempotency.open(scope, { a: 2 }), 'idempotency_key_reused');
+    assert.equal((await claim({ a: 1 })).recordId, first.recordId);
+  });
+
+  it('ends by the error: a rejection withdraws it, anything else fails it', async () => {
+    await (await claim({ a: 1 })).endWith(new AppError('not_found', 'no'), log);
+    const second = await claim({ a: 2 });
+    await second.endWith(new AppError('unavailable', 'later'), log);
+    const third = await claim({ a: 2 });
+    assert.equal(third.recordId, second.recordId);
+    await third.endWith(new Error('bug'), log);
+    assert.equal((await claim({ a: 2 })).recordId, second.recordId);
+  });
+
+  it('belongs to one organization, key, method, path and value', async () => {
+    await claim({ a: 1 });
+    for (const other of [
+      { orgId: 'org_2' },
+      { apiKeyId: 'key_2' },
+      { method: 'PUT' },
+      { route: '/v1/y' },
+      { key: 'K' },
+    ] as Partial<IdempotencyScope>[]) {
+      await claim({ a: 2 }, { ...scope, ...other });
+    }
+  });
+
+  it('expires after 24 hours: the same key is then a new request with a new record', async () => {
+    const first = await claim({ a: 1 });
+    await first.complete(200, '{}');
+    now += LIMITS.idempotencyRetentionMs - 1;
+    await refuses(idempotency.open(scope, { a: 2 }), 'idempotency_key_reused');
+    now += 1;
+    assert.notEqual((await claim({ a: 2 })).recordId, first.recordId);
+  });
+
+  it('cannot be completed by a server that has lost it', async () => {
+    const lost = await claim();
+    await records.failAllOf('srv_1');
+    const other = new Idempotency(records, 'srv_2', clock, randomIds);
+    assert.equal((await other.open(scope, {})).status, 'claimed');
+    await assert.rejects(lost.complete(200, '{}'), /was lost/);
+    await lost.fail();
+    await refuses(other.open(scope, {}), 'idempotency_request_in_progress');
+  });
+});
+
+describe('a server lease', () => {
+  it('fails at its start what its last life left in progress', async () => {
+    const interrupted = await claim();
+    const lease = new ServerLease(db, records, 'srv_1', clock, log);
+    await lease.start();
+    lease.stop();
+    assert.equal((await claim()).recordId, interrupted.recordId);
+  });
+
+  it('fails what another server left, only once its lease has run out', async () => {
+    await new ServerLease(db, records, 'srv_1', clock, log).beat();
+    await claim();
+    const survivor = new ServerLease(db, records, 'srv_2', clock, log);
+    await survivor.beat();
+    await refuses(idempotency.open(scope, {}), 'idempotency_request_in_progress');
+    now += 60_000;
+    await survivor.beat();
+    await claim();
+  });
+
+  it('sweeps expired records', async () => {
+    await (await claim()).complete(200, '{}');
+    now += LIMITS.idempotencyRetentionMs;
+    await new ServerLease(db, records, 'srv_1', clock, log).beat();
+    assert.deepEqual(await db.selectFrom('idempotency_records').select('id').execute(), []);
+  });
+});
+
+describe('canonicalJson', () => {
+  it('sorts keys at every depth, keeps the order of arrays, and tells values of different types apart', () => {
+    assert.equal(canonicalJson({ b: [2, { z: 1, a: 2 }], a: null }), '{"a":null,"b":[2,{"a":2,"z":1}]}');
+    assert.notEqual(canonicalJson({ a: 1 }), canonicalJson({ a: '1' }));
+    assert.equal(canonicalJson({ b: 1, 10: 1, 9: 1 }), canonicalJson({ 9: 1, b: 1, 10: 1 }));
+  });
+});

@@ -1,0 +1,71 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Logger } from 'pino';
+import type { Clock } from '../clock.ts';
+import type { Database } from '../db/database.ts';
+import type { IdSource } from '../id-source.ts';
+import type { IdempotencyRepository } from './idempotency-repository.ts';
+
+const HEARTBEAT_MS = 5_000;
+const LEASE_MS = 30_000;
+const SWEEP_EVERY_BEATS = 12;
+
+/** The same after every restart, so that a server knows what it left behind. `serverDir` is this server's alone. */
+export function stableServerId(serverDir: string, ids: IdSource): string {
+  const file = join(serverDir, 'server-id');
+  mkdirSync(serverDir, { recursive: true, mode: 0o700 });
+  try {
+    writeFileSync(file, ids.next('srv_'), { flag: 'wx', mode: 0o600 });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+  const id = readFileSync(file, 'utf8').trim();
+  if (!id.startsWith('srv_')) throw new Error(`${file} does not hold a server id; remove it`);
+  return id;
+}
+
+/** Shows the other servers of the database that this one lives, and ends what those that do not left in progress. */
+export class ServerLease {
+  readonly #db: Database;
+  readonly #records: IdempotencyRepository;
+  readonly #serverId: string;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  #timer: NodeJS.Timeout | undefined;
+  #beats = 0;
+
+  constructor(db: Database, records: IdempotencyRepository, serverId: string, clock: Clock, log: Logger) {
+    this.#db = db;
+    this.#records = records;
+    this.#serverId = serverId;
+    this.#clock = clock;
+    this.#log = log;
+  }
+
+  /** Before the first request: whatever this server has in progress now, its last life left behind. */
+  async start(): Promise<void> {
+    const failed = await this.#records.failAllOf(this.#serverId);
+    if (failed > 0) this.#log.warn({ failed }, 'idempotency records of the last life failed');
+    await this.beat();
+    this.#timer = setInterval(() => {
+      this.beat().catch((error: unknown) => this.#log.error({ err: error }, 'heartbeat failed'));
+    }, HEARTBEAT_MS);
+    this.#timer.unref();
+  }
+
+  async beat(): Promise<void> {
+    const now = this.#clock.now();
+    const lease = { id: this.#serverId, lease_until: now + LEASE_MS };
+    await this.#db
+      .insertInto('server_leases')
+      .values(lease)
+      .onConflict((conflict) => conflict.column('id').doUpdateSet({ lease_until: lease.lease_until }))
+      .execute();
+    await this.#records.failAbandoned(now);
+    if (this.#beats++ % SWEEP_EVERY_BEATS === 0) await this.#records.deleteExpired(now);
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+}

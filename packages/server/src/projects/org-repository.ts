@@ -1,0 +1,96 @@
+import { ID_PREFIXES, type OrgId, type ProjectId } from '@cloche/contract';
+import { AppError } from '../app-error.ts';
+import type { Clock } from '../clock.ts';
+import type { Database } from '../db/database.ts';
+import type { IdSource } from '../id-source.ts';
+
+const FIRST_ORG = 'default';
+const DEFAULT_PROJECT = 'default';
+
+export interface Org {
+  readonly id: OrgId;
+  readonly name: string;
+  readonly defaultProjectId: ProjectId;
+  readonly createdAt: number;
+}
+
+/** Organizations, each with its default project from its first moment. */
+export class OrgRepository {
+  readonly #db: Database;
+  readonly #clock: Clock;
+  readonly #ids: IdSource;
+
+  constructor(db: Database, clock: Clock, ids: IdSource) {
+    this.#db = db;
+    this.#clock = clock;
+    this.#ids = ids;
+  }
+
+  /** @throws AppError `conflict` when the name is taken. */
+  async create(name: string): Promise<Org> {
+    const org: Org = {
+      id: this.#ids.next(ID_PREFIXES.org),
+      name,
+      defaultProjectId: this.#ids.next(ID_PREFIXES.project),
+      createdAt: this.#clock.now(),
+    };
+    await this.#db.transaction().execute(async (trx) => {
+      const inserted = await trx
+        .insertInto('orgs')
+        .values({ id: org.id, name, created_at: org.createdAt })
+        .onConflict((conflict) => conflict.column('name').doNothing())
+        .returning('id')
+        .executeTakeFirst();
+      if (!inserted) throw new AppError('conflict', `There is an organization "${name}" already; choose another name.`);
+      await trx
+        .insertInto('projects')
+        .values({
+          id: org.defaultProjectId,
+          org_id: org.id,
+          name: DEFAULT_PROJECT,
+          is_default: 1,
+          created_at: org.createdAt,
+        })
+        .execute();
+    });
+    return org;
+  }
+
+  /** Oldest first. */
+  async list(): Promise<Org[]> {
+    const rows = await this.#select().execute();
+    return rows.map(toOrg);
+  }
+
+  /** By its id or its name. */
+  async find(idOrName: string): Promise<Org | undefined> {
+    const row = await this.#select()
+      .where((where) => where.or([where('orgs.id', '=', idOrName), where('orgs.name', '=', idOrName)]))
+      .executeTakeFirst();
+    return row && toOrg(row);
+  }
+
+  /** The first organization, made when there is none. */
+  async ensureFirst(): Promise<Org> {
+    const row = await this.#select().limit(1).executeTakeFirst();
+    return row ? toOrg(row) : this.create(FIRST_ORG);
+  }
+
+  #select() {
+    return this.#db
+      .selectFrom('orgs')
+      .innerJoin('projects', (join) => join.onRef('projects.org_id', '=', 'orgs.id').on('projects.is_default', '=', 1))
+      .select(['orgs.id', 'orgs.name', 'orgs.created_at', 'projects.id as default_project_id'])
+      .orderBy('orgs.created_at')
+      .orderBy('orgs.id');
+  }
+}
+
+function toOrg(row: { id: string; name: string; created_at: number; default_project_id: string }): Org {
+  return {
+    id: row.id as OrgId,
+    name: row.name,
+    defaultProjectId: row.default_project_id as ProjectId,
+    createdAt: row.created_at,
+  };
+}
