@@ -53,8 +53,8 @@ describe('the OpenAPI document', () => {
     for (const [id, { method, path }] of table) {
       assert.equal(document.paths[path][method.toLowerCase()].operationId, id);
     }
-    for (const [, name] of JSON.stringify(document).matchAll(/"#\/components\/schemas\/(\w+)"/g)) {
-      assert.ok(document.components.schemas[name ?? ''], name);
+    for (const [, name = ''] of JSON.stringify(document).matchAll(/"#\/components\/schemas\/(\w+)"/g)) {
+      assert.ok(document.components.schemas[name], name);
     }
   });
 });
