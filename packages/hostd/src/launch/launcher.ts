@@ -19,6 +19,7 @@ import {
   mountOverlay,
   mountOwnDisk,
   mountShared,
+  openConsole,
   type RootPlaces,
   removeRootPlaces,
   rootPlaces,
@@ -97,7 +98,7 @@ export class Launcher {
       undo.push('cgroup', () => host.cgroups.destroy(key));
       host.cgroups.create(key);
     });
-    const pid = await step('create', () => this.#createContainer(key, bundleDir, undo));
+    const pid = await step('create', () => this.#createContainer(key, places.diskDir, undo));
     await step('network', () => {
       undo.push('link', () => host.network.disconnect(slot));
       if (isConnected) host.network.connect(slot, pid);
@@ -141,18 +142,19 @@ export class Launcher {
     return mountOwnDisk(image, key, places.diskDir);
   }
 
-  async #createContainer(key: InstanceKey, bundleDir: string, undo: UndoStack): Promise<number> {
-    const { runtime, service, socketsDir } = this.#host;
+  async #createContainer(key: InstanceKey, diskDir: string, undo: UndoStack): Promise<number> {
+    const { runtime, service, socketsDir, records } = this.#host;
     const folder = join(socketsDir, key);
     undo.push('socket folder', () => rmSync(folder, { recursive: true, force: true }));
     mkdirSync(folder, { mode: 0o750 });
     chownSync(folder, 0, service.gid);
     const listener = openListeningSocket(join(folder, 'agent.sock'), service);
+    const console = openConsole(diskDir);
     try {
       undo.push('container state', () => runtime.forget(key));
-      return await runtime.create(key, bundleDir, listener);
+      return await runtime.create(key, records.folderOf(key), { console, listener });
     } finally {
-      closeSync(listener);
+      for (const fd of new Set([...console, listener])) closeSync(fd);
     }
   }
 }

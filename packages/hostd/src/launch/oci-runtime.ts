@@ -9,6 +9,12 @@ export interface OciRuntimeOptions {
   stateDir: string;
 }
 
+/** What a container inherits: its standard streams, and the socket where its agent answers. */
+export interface InheritedDescriptors {
+  console: readonly [stdin: number, stdout: number, stderr: number];
+  listener: number;
+}
+
 /** Longest that the runtime may take; it is done in milliseconds, so this only ends what hangs. */
 const TIMEOUT_MS = 30_000;
 
@@ -23,18 +29,15 @@ export class OciRuntime {
   }
 
   /** Makes the container up to the point where its first process waits to start, and returns that process's id. */
-  async create(id: string, bundleDir: string, listenFd: number): Promise<number> {
+  async create(id: string, bundleDir: string, { console, listener }: InheritedDescriptors): Promise<number> {
     const pidFile = join(bundleDir, 'init.pid');
-    await this.#run(
-      bundleDir,
-      ['create', '--bundle', bundleDir, '--pid-file', pidFile, '--preserve-fds', '1', id],
-      listenFd,
-    );
+    const command = ['create', '--bundle', bundleDir, '--pid-file', pidFile, '--preserve-fds', '1', id];
+    await this.#run(bundleDir, command, [...console, listener]);
     return Number(readFileSync(pidFile, 'utf8'));
   }
 
   async start(id: string, bundleDir: string): Promise<void> {
-    await this.#run(bundleDir, ['start', id]);
+    await this.#run(bundleDir, ['start', id], ['ignore', 'ignore', 'ignore']);
   }
 
   /** Forgets a container whose processes are gone. Idempotent. */
@@ -42,13 +45,12 @@ export class OciRuntime {
     rmSync(join(this.#stateDir, id), { recursive: true, force: true });
   }
 
-  async #run(bundleDir: string, command: readonly string[], ...descriptors: number[]): Promise<void> {
+  async #run(bundleDir: string, command: readonly string[], stdio: ('ignore' | number)[]): Promise<void> {
     const log = join(bundleDir, 'runtime.log');
     // A container made for a hostd that is gone would be nobody's, so the runtime dies with the one that called it.
     const tied = ['--pdeathsig', 'KILL', '--', this.#program, '--root', this.#stateDir, '--log', log];
     const child = spawn('setpriv', [...tied, ...command], {
-      // What the container inherits must be nothing of hostd's, so its output goes nowhere.
-      stdio: ['ignore', 'ignore', 'ignore', ...descriptors],
+      stdio,
       env: { PATH: process.env.PATH },
       timeout: TIMEOUT_MS,
       killSignal: 'SIGKILL',

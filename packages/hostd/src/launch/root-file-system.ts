@@ -1,4 +1,4 @@
-import { chownSync, closeSync, mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
+import { chownSync, closeSync, mkdirSync, openSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { GUEST_PATH } from '@cloche/protocol';
 import type { IdRange } from '../id-range.ts';
@@ -103,9 +103,6 @@ export function mountOverlay(places: RootPlaces, idRange: IdRange, files: OwnFil
     // `volatile`: a sync within the sandbox need not reach a disk that never outlives it.
     options: `lowerdir=${places.lowerDir},upperdir=${upper},workdir=${work},volatile`,
   });
-  // The overlay holds its layers itself.
-  detachMount(places.lowerDir);
-  detachMount(places.diskDir);
 }
 
 /** Shows the agent with its kernels, and the host's authorities, read-only within the root. */
@@ -113,6 +110,17 @@ export function mountShared(rootDir: string, guestDir: string, caBundle: string 
   bindReadOnlyIn(rootDir, guestDir, GUEST_PATH);
   if (caBundle === undefined) return;
   ignoring(['ENOENT'], () => bindReadOnlyIn(rootDir, caBundle, CA_BUNDLE_PATH));
+}
+
+/** Standard input, output and errors of a sandbox's first process. The caller closes them. */
+export function openConsole(diskDir: string): [stdin: number, stdout: number, stderr: number] {
+  // SECURITY: the runtime gives these files to the sandbox's root, so /dev/null of the host must not be among them
+  // (launch.runtime.test.ts). On the sandbox's own disk, and by no name in there, they are bounded as it is.
+  const input = join(diskDir, 'stdin');
+  writeFileSync(input, '', { flag: 'wx' });
+  const stdin = openSync(input, 'r');
+  const output = openSync(join(diskDir, 'console.log'), 'ax', 0o600);
+  return [stdin, output, output];
 }
 
 function makeOwned(dir: string, { base }: IdRange): void {
