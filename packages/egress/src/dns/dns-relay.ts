@@ -1,0 +1,113 @@
+import { createSocket, type Socket as DatagramSocket, type RemoteInfo } from 'node:dgram';
+import { once } from 'node:events';
+import { createServer, type Server, type Socket } from 'node:net';
+import type { Logger } from 'pino';
+import { isInRange } from '../ipv4-range.ts';
+import { frame, readFrames } from './dns-frames.ts';
+import { isQuery, serverFailure } from './dns-messages.ts';
+import { InFlight } from './in-flight.ts';
+import { askByConnection, askByDatagram, type Upstream } from './upstream.ts';
+
+const DATAGRAM_LIMITS = { total: 1024, perSource: 128 };
+const CONNECTION_LIMITS = { total: 256, perSource: 16 };
+const ANSWER_TIMEOUT_MS = 5000;
+const IDLE_CONNECTION_MS = 10_000;
+
+export interface DnsRelayOptions {
+  /** Where sandboxes ask, by datagram and by connection. */
+  listen: { address: string; port: number };
+  upstream: Upstream;
+  /** The range of those that are answered. */
+  sandboxCidr: string;
+  log: Logger;
+  answerTimeoutMs?: number;
+}
+
+/**
+ * Passes the questions of sandboxes on to a resolver of the host's, and the answers back, without reading either: what
+ * a sandbox may ask is decided elsewhere. What cannot be answered in time is answered with a server failure.
+ */
+export class DnsRelay {
+  readonly #options: DnsRelayOptions;
+  readonly #datagrams: DatagramSocket;
+  readonly #server: Server;
+  readonly #datagramsInFlight = new InFlight(DATAGRAM_LIMITS);
+  readonly #connectionsOpen = new InFlight(CONNECTION_LIMITS);
+  readonly #connections = new Set<Socket>();
+
+  private constructor(options: DnsRelayOptions) {
+    this.#options = options;
+    this.#datagrams = createSocket('udp4');
+    this.#server = createServer();
+  }
+
+  /** Listens on both. Rejects when the address cannot be bound. */
+  static async open(options: DnsRelayOptions): Promise<DnsRelay> {
+    const relay = new DnsRelay(options);
+    const { address, port } = options.listen;
+    relay.#datagrams.bind(port, address);
+    await once(relay.#datagrams, 'listening');
+    relay.#server.listen(relay.#datagrams.address().port, address);
+    await once(relay.#server, 'listening');
+
+    relay.#datagrams.on('message', (query, from) => void relay.#onDatagram(query, from));
+    relay.#datagrams.on('error', (err) => options.log.error({ operation: 'dns.datagram', err }));
+    relay.#server.on('connection', (socket) => void relay.#onConnection(socket));
+    relay.#server.on('error', (err) => options.log.error({ operation: 'dns.listen', err }));
+    return relay;
+  }
+
+  /** The port of both. */
+  get port(): number {
+    return this.#datagrams.address().port;
+  }
+
+  async close(): Promise<void> {
+    this.#datagrams.close();
+    for (const socket of this.#connections) socket.destroy();
+    this.#server.close();
+    await once(this.#server, 'close');
+  }
+
+  async #onDatagram(query: Buffer, from: RemoteInfo): Promise<void> {
+    if (!isQuery(query) || !isInRange(from.address, this.#options.sandboxCidr)) return;
+    using place = this.#datagramsInFlight.tryEnter(from.address);
+    const answer = place ? await this.#answer(query, askByDatagram) : serverFailure(query);
+    // An asker that is gone by now is told nothing, and that is no failure of ours.
+    if (answer) this.#datagrams.send(answer, from.port, from.address, () => {});
+  }
+
+  async #onConnection(socket: Socket): Promise<void> {
+    const source = socket.remoteAddress ?? '';
+    using place = isInRange(source, this.#options.sandboxCidr) ? this.#connectionsOpen.tryEnter(source) : undefined;
+    if (!place) return void socket.destroy();
+
+    this.#connections.add(socket);
+    socket.setTimeout(IDLE_CONNECTION_MS, () => socket.destroy());
+    try {
+      for await (const query of readFrames(socket)) {
+        const answer = isQuery(query) ? await this.#answer(query, askByConnection) : undefined;
+        if (!answer) break;
+        if (!socket.write(frame(answer))) await once(socket, 'drain');
+      }
+    } catch (err) {
+      // A connection that its sandbox breaks off is its own affair.
+      this.#options.log.debug({ operation: 'dns.connection', source, err });
+    } finally {
+      this.#connections.delete(socket);
+      socket.destroy();
+    }
+  }
+
+  async #answer(query: Buffer, ask: typeof askByDatagram): Promise<Buffer | undefined> {
+    const { upstream, answerTimeoutMs = ANSWER_TIMEOUT_MS, log } = this.#options;
+    const startedAt = performance.now();
+    try {
+      return await ask(query, upstream, AbortSignal.timeout(answerTimeoutMs));
+    } catch (err) {
+      const durationMs = Math.round(performance.now() - startedAt);
+      log.warn({ operation: 'dns.ask', upstream, durationMs, outcome: 'failed', err });
+      return serverFailure(query);
+    }
+  }
+}

@@ -1,0 +1,61 @@
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
+import { connect, isIP } from 'node:net';
+import { frame, readFrames } from './dns-frames.ts';
+import { answersQuery } from './dns-messages.ts';
+
+/** The resolver that is asked. */
+export interface Upstream {
+  address: string;
+  port: number;
+}
+
+const DNS_PORT = 53;
+
+/** Understands `1.2.3.4`, `1.2.3.4:53`, `::1` and `[::1]:53`. Throws for everything else, names included. */
+export function parseUpstream(text: string): Upstream {
+  const match = /^\[(?<v6>[^\]]+)\](?::(?<v6Port>\d+))?$|^(?<v4>[\d.]+):(?<v4Port>\d+)$/.exec(text)?.groups;
+  const address = match?.v6 ?? match?.v4 ?? text;
+  const port = Number(match?.v6Port ?? match?.v4Port ?? DNS_PORT);
+  if (isIP(address) === 0 || port < 1 || port > 65_535) throw new Error(`not the address of a resolver: ${text}`);
+  return { address, port };
+}
+
+/** The first resolver that a `resolv.conf` names. */
+export function firstNameserver(resolvConf: string): Upstream | undefined {
+  const address = /^\s*nameserver\s+(\S+)/m.exec(resolvConf)?.[1];
+  return address === undefined ? undefined : { address, port: DNS_PORT };
+}
+
+/** Asks by one datagram, from a port of its own so that nobody else can guess where to send a forged answer. */
+export async function askByDatagram(query: Buffer, upstream: Upstream, signal: AbortSignal): Promise<Buffer> {
+  const socket = createSocket({ type: isIP(upstream.address) === 6 ? 'udp6' : 'udp4', signal });
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+  signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+  socket.on('error', reject);
+  // Connected, so the kernel takes datagrams of the resolver alone and reports a refusal.
+  socket.connect(upstream.port, upstream.address, () => socket.send(query));
+  socket.on('message', (answer) => {
+    if (answersQuery(answer, query)) resolve(answer);
+  });
+  try {
+    return await promise;
+  } finally {
+    if (!signal.aborted) socket.close();
+  }
+}
+
+/** Asks over a connection, for answers that do not fit a datagram. */
+export async function askByConnection(query: Buffer, upstream: Upstream, signal: AbortSignal): Promise<Buffer> {
+  const socket = connect({ host: upstream.address, port: upstream.port, signal });
+  try {
+    await once(socket, 'connect');
+    socket.write(frame(query));
+    for await (const answer of readFrames(socket)) {
+      if (answersQuery(answer, query)) return Buffer.from(answer);
+    }
+    throw new Error('the resolver closed the connection without an answer');
+  } finally {
+    socket.destroy();
+  }
+}
