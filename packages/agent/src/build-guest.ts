@@ -93,7 +93,7 @@ async function assemble(folder: string): Promise<void> {
   mkdirSync(join(folder, 'kernel-js'));
   await Promise.all([
     bundleAgent(join(folder, 'agent.mjs')),
-    existsSync(join(PACKAGES, 'kernel-js/src/main/main.ts')) ? buildKernelJs(join(folder, 'kernel-js')) : undefined, // DEV
+    buildKernelJs(join(folder, 'kernel-js')),
     copyPythonKernel(join(folder, 'python/cloche_kernel')),
   ]);
 }

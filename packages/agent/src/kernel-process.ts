@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
-import { type FromKernel, KERNEL_SOCKET_FD, type ToKernel } from '@cloche/protocol';
+import { type FromKernel, KERNEL_SOCKET_FD, type SyncedMessage, type ToKernel } from '@cloche/protocol';
 import { createFifos } from './fifo.ts';
 import { encodeFrame, FrameDecoder } from './frames.ts';
 import type { KernelCommand } from './kernel-launch.ts';
@@ -60,7 +60,7 @@ export class KernelProcess {
     return this.#ready;
   }
 
-  send(message: ToKernel): void {
+  send(message: ToKernel | SyncedMessage): void {
     this.#socket?.write(encodeFrame(message));
   }
 

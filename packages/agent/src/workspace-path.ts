@@ -8,7 +8,7 @@ import { AgentError } from './agent-error.ts';
  */
 export function resolveCwd(cwd: string, workspace: string): string {
   if (!cwd.startsWith('/') || cwd.includes('\0')) throw new AgentError('invalid_cwd', 'cwd is no absolute path.');
-  const root = realpathSync(workspace);
+  const root = realpathSync.native(workspace);
   const resolved = realPathOf(cwd);
   if (resolved !== root && !resolved.startsWith(root + sep)) {
     throw new AgentError('invalid_cwd', `cwd leads out of ${workspace}.`);
@@ -19,7 +19,8 @@ export function resolveCwd(cwd: string, workspace: string): string {
 
 function realPathOf(path: string): string {
   try {
-    return realpathSync(path);
+    // Links are followed before `..` is: the way the system itself reads a path.
+    return realpathSync.native(path);
   } catch {
     throw new AgentError('invalid_cwd', 'cwd does not exist.');
   }

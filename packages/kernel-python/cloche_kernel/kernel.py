@@ -50,9 +50,13 @@ class Kernel:
     def run(self):
         self._channel.send({"type": "ready", "protocolVersion": PROTOCOL_VERSION})
         _thread.start_new_thread(self._listen, ())
-        while True:
-            message = self._cells.get()
-            self._execute(message["runId"], message["code"])
+        try:
+            while True:
+                message = self._cells.get()
+                self._execute(message["runId"], message["code"])
+        except OSError:
+            # The channel broke, or user code has closed it.
+            os._exit(1)
 
     # The listening thread
 

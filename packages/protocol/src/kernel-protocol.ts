@@ -18,11 +18,15 @@ export const ExecuteMessage = Type.Object({
 /** Interrupts the cell named by `runId` and nothing else: without effect once that run is over. */
 export const InterruptMessage = Type.Object({ type: Type.Literal('interrupt'), runId: Type.String() });
 
-/** Answers an output that has `sync`: what was printed before it has been taken, so what is printed now follows it. */
-export const SyncedMessage = Type.Object({ type: Type.Literal('synced'), sync: Type.Integer({ minimum: 0 }) });
-
-export const ToKernel = Type.Union([ExecuteMessage, InterruptMessage, SyncedMessage]);
+export const ToKernel = Type.Union([ExecuteMessage, InterruptMessage]);
 export type ToKernel = Static<typeof ToKernel>;
+
+/**
+ * Answers an output that has `sync`, and comes to no kernel that sends none: what was printed before that output has
+ * been taken, so what is printed now follows it.
+ */
+export const SyncedMessage = Type.Object({ type: Type.Literal('synced'), sync: Type.Integer({ minimum: 0 }) });
+export type SyncedMessage = Static<typeof SyncedMessage>;
 
 /** Sent once, when the kernel takes its first `execute`. */
 export const KernelReady = Type.Object({ type: Type.Literal('ready'), protocolVersion: Type.Integer() });

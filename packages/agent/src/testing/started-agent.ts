@@ -1,10 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, rmSync, watch } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { setImmediate } from 'node:timers/promises';
 import type { AgentOutput, AgentRunEvent, RunDone, StartRun } from '@cloche/protocol';
 import { buildGuest } from '../build-guest.ts';
 
@@ -72,8 +73,9 @@ export class StartedAgent implements AsyncDisposable {
         CLOCHE_USER_HOME: join(folder, 'home'),
       },
     });
-    await appearance(folder, 'agent.sock');
-    return new StartedAgent(folder, child);
+    const agent = new StartedAgent(folder, child);
+    await agent.#answers();
+    return agent;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -122,6 +124,14 @@ export class StartedAgent implements AsyncDisposable {
     return run.result();
   }
 
+  async #answers(): Promise<void> {
+    for (;;) {
+      const answer = await this.call('GET', '/health').catch(() => undefined);
+      if (answer?.status === 200) return;
+      await setImmediate();
+    }
+  }
+
   #send(method: string, path: string, body?: unknown): Promise<IncomingMessage> {
     return new Promise((resolve, reject) => {
       const socketPath = join(this.folder, 'agent.sock');
@@ -146,10 +156,4 @@ async function collect(events: AsyncIterable<AgentRunEvent>, startedAt: number):
   const last = result.events.at(-1);
   if (last?.type !== 'done') throw new Error('the stream ended without done');
   return { ...result, done: last.data, elapsedMs: performance.now() - startedAt };
-}
-
-async function appearance(folder: string, name: string): Promise<void> {
-  const watcher = watch(folder);
-  while (!existsSync(join(folder, name))) await once(watcher, 'change');
-  watcher.close();
 }
