@@ -1,0 +1,125 @@
+import type { ContextId, SandboxId } from '@cloche/contract';
+import type { Logger } from 'pino';
+import type { Credential } from '../api-keys/credential.ts';
+import { notFound } from '../app-error.ts';
+import type { Clock } from '../clock.ts';
+import type { AgentConnections } from '../runtime/agent-connections.ts';
+import { Deadline } from '../runtime/deadline.ts';
+import { type AgentClient, AgentFault } from '../runtime/runtime-driver.ts';
+import type { Executions } from '../sandboxes/executions.ts';
+import type { JudgeFault } from '../sandboxes/judge-fault.ts';
+import { isLive, isPending, type SandboxRecord } from '../sandboxes/sandbox.ts';
+import { requireLive, type SandboxAccess } from '../sandboxes/sandbox-access.ts';
+import type { ContextRecord } from './context.ts';
+import type { ContextRepository } from './context-repository.ts';
+import type { OpenContexts } from './open-contexts.ts';
+
+/** How long the agent may take to close, interrupt or restart. */
+const AGENT_ACT_MS = 10_000;
+
+export interface ChangeContextDeps {
+  readonly access: SandboxAccess;
+  readonly contexts: ContextRepository;
+  readonly openContexts: OpenContexts;
+  readonly connections: AgentConnections;
+  readonly executions: Executions;
+  readonly faults: JudgeFault;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export interface ContextRequest {
+  readonly credential: Credential;
+  readonly params: { readonly sandboxId: SandboxId; readonly contextId: ContextId };
+}
+
+/** Reads contexts and acts on them. A context lives no longer than its sandbox. */
+export class ChangeContext {
+  readonly #deps: ChangeContextDeps;
+
+  constructor(deps: ChangeContextDeps) {
+    this.#deps = deps;
+  }
+
+  /** The active ones; none in a sandbox that has ended. */
+  async list(credential: Credential, sandboxId: SandboxId): Promise<ContextRecord[]> {
+    const sandbox = await this.#deps.access.get(credential, sandboxId);
+    return isLive(sandbox) ? this.#deps.contexts.list(sandbox.id) : [];
+  }
+
+  /** @throws AppError `not_found` unless it is active. */
+  async get({ credential, params }: ContextRequest): Promise<ContextRecord> {
+    const sandbox = await this.#deps.access.get(credential, params.sandboxId);
+    if (!isLive(sandbox)) throw notFound('code context', params.contextId);
+    return this.#getActive(sandbox, params.contextId);
+  }
+
+  /** The record decides, then the agent is told; every execution in it has ended when this resolves. Idempotent. */
+  async delete({ credential, params }: ContextRequest): Promise<ContextRecord> {
+    const { access, contexts, executions, clock } = this.#deps;
+    const sandbox = await access.get(credential, params.sandboxId);
+    const record = await contexts.find(sandbox.id, params.contextId);
+    if (!record || !isLive(sandbox)) throw notFound('code context', params.contextId);
+    if (record.deletedAt !== undefined) return record;
+    const deleted = await contexts.markDeleted(record.id, clock.now());
+    executions.endContext(sandbox.id, record.id);
+    await this.#close(sandbox, record.id);
+    // What the agent did not end by closing may have opened the context again.
+    if (executions.cancelContext(sandbox.id, record.id) > 0) await this.#close(sandbox, record.id);
+    return deleted ?? (await contexts.find(sandbox.id, record.id)) ?? record;
+  }
+
+  async interrupt(request: ContextRequest): Promise<ContextRecord> {
+    return this.#change(request, (agent, id, signal) => agent.interrupt(id, signal));
+  }
+
+  async restart(request: ContextRequest): Promise<ContextRecord> {
+    return this.#change(request, (agent, id, signal) => agent.restart(id, signal));
+  }
+
+  /** Best effort: what the agent keeps ends with the sandbox at the latest. */
+  async #close(sandbox: SandboxRecord, id: ContextId): Promise<void> {
+    const close = async (agent: AgentClient, signal: AbortSignal) => {
+      this.#deps.openContexts.forget(agent, id);
+      await agent.closeContext(id, signal);
+    };
+    await this.#act(sandbox, close).catch((error) => {
+      this.#deps.log.warn({ err: error, sandboxId: sandbox.id, contextId: id }, 'an agent could not close a context');
+    });
+  }
+
+  async #change(
+    { credential, params }: ContextRequest,
+    act: (agent: AgentClient, id: ContextId, signal: AbortSignal) => Promise<void>,
+  ): Promise<ContextRecord> {
+    const { access, faults } = this.#deps;
+    const sandbox = requireLive(await access.get(credential, params.sandboxId));
+    const record = await this.#getActive(sandbox, params.contextId);
+    try {
+      await this.#act(sandbox, (agent, signal) => act(agent, record.id, signal));
+    } catch (error) {
+      // A context that the agent does not know has no kernel yet: nothing runs and nothing is kept.
+      if (!(error instanceof AgentFault && error.kind === 'not_found')) throw await faults.judge(sandbox, error);
+    }
+    return record;
+  }
+
+  async #act(sandbox: SandboxRecord, act: (agent: AgentClient, signal: AbortSignal) => Promise<void>): Promise<void> {
+    const { connections, executions } = this.#deps;
+    if (isPending(sandbox) || !sandbox.instance) return;
+    executions.touch(sandbox.id);
+    using limit = new Deadline(AGENT_ACT_MS);
+    try {
+      await act(await connections.get(sandbox.instance, limit.signal), limit.signal);
+    } catch (error) {
+      if (!limit.expired) throw error;
+      throw new AgentFault('timeout', `the agent did not act within ${AGENT_ACT_MS} ms`, { cause: error });
+    }
+  }
+
+  async #getActive(sandbox: SandboxRecord, id: ContextId): Promise<ContextRecord> {
+    const record = await this.#deps.contexts.find(sandbox.id, id);
+    if (!record || record.deletedAt !== undefined) throw notFound('code context', id);
+    return record;
+  }
+}

@@ -1,0 +1,109 @@
+import type { ContextId, Language, SandboxId } from '@cloche/contract';
+import type { Selectable } from 'kysely';
+import type { CodeContextTable, Database } from '../db/database.ts';
+import type { ContextRecord } from './context.ts';
+
+/** The records of contexts. Deleted ones are kept; "active" leaves them out. */
+export interface ContextRepository {
+  /** False when its idempotency record, or the sandbox's default of that language, has one already. */
+  insert(record: ContextRecord): Promise<boolean>;
+  /** Also a deleted one. */
+  find(sandboxId: SandboxId, id: string): Promise<ContextRecord | undefined>;
+  /** Also a deleted one. */
+  findByIdempotencyRecord(sandboxId: SandboxId, recordId: string): Promise<ContextRecord | undefined>;
+  findDefault(sandboxId: SandboxId, language: Language): Promise<ContextRecord | undefined>;
+  /** Active ones, oldest first. */
+  list(sandboxId: SandboxId): Promise<ContextRecord[]>;
+  /** Undefined when it is not active any more. */
+  markDeleted(id: ContextId, at: number): Promise<ContextRecord | undefined>;
+  /** For a context that never came to be. */
+  remove(id: ContextId): Promise<void>;
+}
+
+export class SqlContextRepository implements ContextRepository {
+  readonly #db: Database;
+
+  constructor(db: Database) {
+    this.#db = db;
+  }
+
+  async insert(record: ContextRecord): Promise<boolean> {
+    const row = await this.#db
+      .insertInto('code_contexts')
+      .values({
+        id: record.id,
+        sandbox_id: record.sandboxId,
+        generation: record.generation,
+        language: record.language,
+        cwd: record.cwd,
+        is_default: record.isDefault ? 1 : 0,
+        timeout_ms: record.timeoutMs ?? null,
+        created_at: record.createdAt,
+        deleted_at: record.deletedAt ?? null,
+        idempotency_record_id: record.idempotencyRecordId ?? null,
+      })
+      .onConflict((conflict) => conflict.doNothing())
+      .returning('id')
+      .executeTakeFirst();
+    return row !== undefined;
+  }
+
+  async find(sandboxId: SandboxId, id: string): Promise<ContextRecord | undefined> {
+    const row = await this.#of(sandboxId).where('id', '=', id).executeTakeFirst();
+    return row && toRecord(row);
+  }
+
+  async findByIdempotencyRecord(sandboxId: SandboxId, recordId: string): Promise<ContextRecord | undefined> {
+    const row = await this.#of(sandboxId).where('idempotency_record_id', '=', recordId).executeTakeFirst();
+    return row && toRecord(row);
+  }
+
+  async findDefault(sandboxId: SandboxId, language: Language): Promise<ContextRecord | undefined> {
+    const row = await this.#of(sandboxId)
+      .where('language', '=', language)
+      .where('is_default', '=', 1)
+      .where('deleted_at', 'is', null)
+      .executeTakeFirst();
+    return row && toRecord(row);
+  }
+
+  async list(sandboxId: SandboxId): Promise<ContextRecord[]> {
+    const query = this.#of(sandboxId).where('deleted_at', 'is', null).orderBy('created_at').orderBy('id');
+    return (await query.execute()).map(toRecord);
+  }
+
+  async markDeleted(id: ContextId, at: number): Promise<ContextRecord | undefined> {
+    const row = await this.#db
+      .updateTable('code_contexts')
+      .set({ deleted_at: at })
+      .where('id', '=', id)
+      .where('deleted_at', 'is', null)
+      .returningAll()
+      .executeTakeFirst();
+    return row && toRecord(row);
+  }
+
+  async remove(id: ContextId): Promise<void> {
+    await this.#db.deleteFrom('code_contexts').where('id', '=', id).execute();
+  }
+
+  #of(sandboxId: SandboxId) {
+    return this.#db.selectFrom('code_contexts').selectAll().where('sandbox_id', '=', sandboxId);
+  }
+}
+
+/** The casts are sound: nothing else writes these columns. */
+function toRecord(row: Selectable<CodeContextTable>): ContextRecord {
+  return {
+    id: row.id as ContextId,
+    sandboxId: row.sandbox_id as SandboxId,
+    generation: row.generation,
+    language: row.language as Language,
+    cwd: row.cwd,
+    isDefault: row.is_default === 1,
+    timeoutMs: row.timeout_ms ?? undefined,
+    createdAt: row.created_at,
+    deletedAt: row.deleted_at ?? undefined,
+    idempotencyRecordId: row.idempotency_record_id ?? undefined,
+  };
+}

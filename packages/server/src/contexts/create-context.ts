@@ -1,0 +1,139 @@
+import { type CreateContextBody, type Language, LIMITS, type SandboxId } from '@cloche/contract';
+import type { Credential } from '../api-keys/credential.ts';
+import { AppError } from '../app-error.ts';
+import type { Clock } from '../clock.ts';
+import type { IdSource } from '../id-source.ts';
+import type { AgentConnections } from '../runtime/agent-connections.ts';
+import { Deadline } from '../runtime/deadline.ts';
+import type { AwaitSandbox } from '../sandboxes/await-sandbox.ts';
+import type { Executions } from '../sandboxes/executions.ts';
+import type { JudgeFault } from '../sandboxes/judge-fault.ts';
+import { isPending, type SandboxRecord } from '../sandboxes/sandbox.ts';
+import { requireLive, type SandboxAccess } from '../sandboxes/sandbox-access.ts';
+import type { TemplateCatalogue } from '../templates/template-catalogue.ts';
+import { type ContextRecord, normalizeCwd } from './context.ts';
+import type { ContextRepository } from './context-repository.ts';
+import type { OpenContexts } from './open-contexts.ts';
+
+export interface CreateContextDeps {
+  readonly access: SandboxAccess;
+  readonly catalogue: TemplateCatalogue;
+  readonly contexts: ContextRepository;
+  readonly openContexts: OpenContexts;
+  readonly connections: AgentConnections;
+  readonly waits: AwaitSandbox;
+  readonly executions: Executions;
+  readonly faults: JudgeFault;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+}
+
+export interface ContextCreation {
+  readonly credential: Credential;
+  readonly params: { readonly sandboxId: SandboxId };
+  readonly body: CreateContextBody;
+  readonly receivedAt: number;
+  readonly signal: AbortSignal;
+  readonly idempotencyRecordId: string | undefined;
+}
+
+/** Makes contexts: the explicit ones with their kernel, the default ones as records that the first run opens. */
+export class CreateContext {
+  readonly #deps: CreateContextDeps;
+
+  constructor(deps: CreateContextDeps) {
+    this.#deps = deps;
+  }
+
+  /** Ready for runs. One context for one idempotency record. @throws AppError `unavailable` when `timeoutMs` is over. */
+  async create(request: ContextCreation): Promise<ContextRecord> {
+    const { access, catalogue, waits, clock } = this.#deps;
+    const sandbox = await access.getLive(request.credential, request.params.sandboxId);
+    catalogue.requireLanguage(sandbox.templateId, request.body.language);
+    const timeoutMs = request.body.timeoutMs ?? LIMITS.contextTimeoutDefaultMs;
+    using limit = new Deadline(request.receivedAt + timeoutMs - clock.now(), request.signal);
+    const ready = requireLive(await waits.settled(sandbox, limit.signal));
+    if (isPending(ready)) throw notInTime(limit, timeoutMs);
+    const context = await this.#insertOrAdopt(ready, request);
+    if (context.deletedAt !== undefined) return context;
+    await this.#open(ready, context, limit, timeoutMs);
+    return context;
+  }
+
+  /** The one default context of a sandbox and language, however many ask at once and whichever server they ask. */
+  async getDefault(sandbox: SandboxRecord, language: Language): Promise<ContextRecord> {
+    const { catalogue, contexts } = this.#deps;
+    for (;;) {
+      const existing = await contexts.findDefault(sandbox.id, language);
+      if (existing) return existing;
+      catalogue.requireLanguage(sandbox.templateId, language);
+      const made = this.#newRecord(sandbox, { language }, { isDefault: true, idempotencyRecordId: undefined });
+      if (await contexts.insert(made)) return made;
+    }
+  }
+
+  async #insertOrAdopt(sandbox: SandboxRecord, request: ContextCreation): Promise<ContextRecord> {
+    const { contexts } = this.#deps;
+    const { idempotencyRecordId } = request;
+    const made = this.#newRecord(sandbox, request.body, { isDefault: false, idempotencyRecordId });
+    if (await contexts.insert(made)) return made;
+    const adopted = await contexts.findByIdempotencyRecord(sandbox.id, idempotencyRecordId ?? '');
+    if (!adopted) throw new Error(`the context of idempotency record ${idempotencyRecordId} is gone`);
+    return adopted;
+  }
+
+  async #open(sandbox: SandboxRecord, context: ContextRecord, limit: Deadline, timeoutMs: number): Promise<void> {
+    const { connections, openContexts, contexts, executions, faults } = this.#deps;
+    if (!sandbox.instance) throw new Error(`sandbox ${sandbox.id} is ready without an instance`);
+    executions.touch(sandbox.id);
+    try {
+      const agent = await connections.get(sandbox.instance, limit.signal);
+      await openContexts.ensure(agent, context, limit.signal);
+    } catch (error) {
+      // It never came to be: a retry starts from nothing, and a slow kernel that still starts is taken down.
+      await contexts.remove(context.id);
+      this.#closeLate(sandbox, context);
+      if (limit.signal.aborted) throw notInTime(limit, timeoutMs);
+      throw await faults.judge(sandbox, error);
+    }
+  }
+
+  #closeLate(sandbox: SandboxRecord, context: ContextRecord): void {
+    const { connections, openContexts } = this.#deps;
+    const close = async () => {
+      using limit = new Deadline(5_000);
+      if (!sandbox.instance) return;
+      const agent = await connections.get(sandbox.instance, limit.signal);
+      openContexts.forget(agent, context.id);
+      await agent.closeContext(context.id, limit.signal);
+    };
+    // The record decides; what the agent keeps ends with the sandbox at the latest.
+    close().catch(() => undefined);
+  }
+
+  #newRecord(
+    sandbox: SandboxRecord,
+    { language, cwd, timeoutMs }: CreateContextBody,
+    origin: Pick<ContextRecord, 'isDefault' | 'idempotencyRecordId'>,
+  ): ContextRecord {
+    const { ids, clock } = this.#deps;
+    return {
+      id: ids.next('cctx_'),
+      sandboxId: sandbox.id,
+      generation: sandbox.generation,
+      language,
+      cwd: normalizeCwd(cwd),
+      timeoutMs,
+      createdAt: clock.now(),
+      deletedAt: undefined,
+      ...origin,
+    };
+  }
+}
+
+function notInTime(limit: Deadline, timeoutMs: number): AppError {
+  const message = limit.expired
+    ? `The context was not ready within ${timeoutMs} ms and was not created; try again with a larger body.timeoutMs.`
+    : 'The server stops; the context was not created. Try again.';
+  return new AppError('unavailable', message, { retryAfterSeconds: 1 });
+}

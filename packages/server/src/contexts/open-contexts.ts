@@ -1,0 +1,61 @@
+import type { ContextId } from '@cloche/contract';
+import { Deadline, orAbort } from '../runtime/deadline.ts';
+import { type AgentClient, AgentFault } from '../runtime/runtime-driver.ts';
+import { type ContextRecord, openingMs } from './context.ts';
+
+/**
+ * Which contexts each agent has open, as far as this server knows: opening is idempotent, so after a restart, or on a
+ * new connection, the first use asks again.
+ */
+export class OpenContexts {
+  readonly #open = new WeakMap<AgentClient, Map<ContextId, 'open' | Promise<void>>>();
+
+  /** One opening, however many ask at once; whoever's `signal` aborts leaves while the opening goes on. */
+  async ensure(agent: AgentClient, context: ContextRecord, signal: AbortSignal): Promise<void> {
+    const contexts = this.#contextsOf(agent);
+    const known = contexts.get(context.id);
+    if (known === 'open') return;
+    await orAbort(known ?? this.#start(agent, context, contexts), signal);
+  }
+
+  /** The next use opens it anew. */
+  forget(agent: AgentClient, id: ContextId): void {
+    this.#contextsOf(agent).delete(id);
+  }
+
+  #start(agent: AgentClient, context: ContextRecord, contexts: Map<ContextId, 'open' | Promise<void>>): Promise<void> {
+    const opening = openContext(agent, context).then(
+      () => {
+        if (contexts.get(context.id) === opening) contexts.set(context.id, 'open');
+      },
+      (error) => {
+        if (contexts.get(context.id) === opening) contexts.delete(context.id);
+        throw error;
+      },
+    );
+    contexts.set(context.id, opening);
+    // Whoever waits sees the failure; when all have left, nobody needs to.
+    opening.catch(() => undefined);
+    return opening;
+  }
+
+  #contextsOf(agent: AgentClient): Map<ContextId, 'open' | Promise<void>> {
+    let contexts = this.#open.get(agent);
+    if (!contexts) {
+      contexts = new Map();
+      this.#open.set(agent, contexts);
+    }
+    return contexts;
+  }
+}
+
+async function openContext(agent: AgentClient, context: ContextRecord): Promise<void> {
+  const timeoutMs = openingMs(context);
+  using limit = new Deadline(timeoutMs);
+  try {
+    await agent.openContext(context.id, { language: context.language, cwd: context.cwd, timeoutMs }, limit.signal);
+  } catch (error) {
+    if (!limit.expired) throw error;
+    throw new AgentFault('timeout', `the kernel was not ready within ${timeoutMs} ms`, { cause: error });
+  }
+}

@@ -1,0 +1,81 @@
+import { DEFAULT_CWD, LIMITS, type RunCodeBody, type SandboxId } from '@cloche/contract';
+import type { Credential } from '../api-keys/credential.ts';
+import { invalidRequest, notFound } from '../app-error.ts';
+import { type ContextRecord, normalizeCwd } from '../contexts/context.ts';
+import type { ContextRepository } from '../contexts/context-repository.ts';
+import type { CreateContext } from '../contexts/create-context.ts';
+import type { SandboxRecord } from '../sandboxes/sandbox.ts';
+import type { SandboxAccess } from '../sandboxes/sandbox-access.ts';
+
+export interface RunRequest {
+  readonly credential: Credential;
+  readonly params: { readonly sandboxId: SandboxId };
+  readonly body: RunCodeBody;
+  readonly receivedAt: number;
+  readonly signal: AbortSignal;
+}
+
+/** A run whose sandbox and context are known. */
+export interface ResolvedRun {
+  readonly sandbox: SandboxRecord;
+  readonly context: ContextRecord;
+  readonly code: string;
+  readonly timeoutMs: number;
+  readonly receivedAt: number;
+  readonly signal: AbortSignal;
+}
+
+/** Checks what no schema can say, and finds or makes the context of a run. */
+export class ResolveRun {
+  readonly #access: SandboxAccess;
+  readonly #contexts: ContextRepository;
+  readonly #creations: CreateContext;
+
+  constructor(access: SandboxAccess, contexts: ContextRepository, creations: CreateContext) {
+    this.#access = access;
+    this.#contexts = contexts;
+    this.#creations = creations;
+  }
+
+  /** @throws AppError `invalid_request`, `not_found`, `forbidden`, `sandbox_destroyed` or `sandbox_failed`. */
+  async resolve({ credential, params, body, receivedAt, signal }: RunRequest): Promise<ResolvedRun> {
+    checkCodeSize(body.code);
+    const sandbox = await this.#access.getLive(credential, params.sandboxId);
+    const context =
+      body.contextId === undefined
+        ? await this.#getDefaultContext(sandbox, body)
+        : await this.#getNamedContext(sandbox, body.contextId, body);
+    const contextTimeoutMs = body.contextId === undefined ? undefined : context.timeoutMs;
+    const timeoutMs = body.timeoutMs ?? contextTimeoutMs ?? LIMITS.runTimeoutDefaultMs;
+    return { sandbox, context, code: body.code, timeoutMs, receivedAt, signal };
+  }
+
+  async #getDefaultContext(sandbox: SandboxRecord, { cwd, language }: RunCodeBody): Promise<ContextRecord> {
+    if (normalizeCwd(cwd) !== DEFAULT_CWD) {
+      const message = `must be ${DEFAULT_CWD} for the default context; create a context with this cwd and name it in body.contextId`;
+      throw invalidRequest({ path: 'body.cwd', message });
+    }
+    return this.#creations.getDefault(sandbox, language);
+  }
+
+  async #getNamedContext(sandbox: SandboxRecord, id: string, { cwd, language }: RunCodeBody): Promise<ContextRecord> {
+    const context = await this.#contexts.find(sandbox.id, id);
+    if (!context || context.deletedAt !== undefined) throw notFound('code context', id);
+    if (context.language !== language) {
+      const message = `is "${language}", but the context "${id}" is "${context.language}"`;
+      throw invalidRequest({ path: 'body.language', message });
+    }
+    if (cwd !== undefined && normalizeCwd(cwd) !== context.cwd) {
+      const message = `is not the context's, which is "${context.cwd}"; leave it out, or create another context`;
+      throw invalidRequest({ path: 'body.cwd', message });
+    }
+    return context;
+  }
+}
+
+function checkCodeSize(code: string): void {
+  const bytes = Buffer.byteLength(code);
+  if (bytes <= LIMITS.codeBytes) return;
+  const message = `has ${bytes} bytes of UTF-8; at most ${LIMITS.codeBytes} are allowed`;
+  throw invalidRequest({ path: 'body.code', message });
+}

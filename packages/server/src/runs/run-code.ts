@@ -1,0 +1,176 @@
+import { type CodeRun, type CodeRunEvent, LIMITS } from '@cloche/contract';
+import type { AgentRunEvent } from '@cloche/protocol';
+import type { Logger } from 'pino';
+import { AppError } from '../app-error.ts';
+import type { Clock } from '../clock.ts';
+import type { OpenContexts } from '../contexts/open-contexts.ts';
+import type { IdSource } from '../id-source.ts';
+import type { AgentConnections } from '../runtime/agent-connections.ts';
+import { type AgentClient, AgentFault } from '../runtime/runtime-driver.ts';
+import type { AwaitSandbox } from '../sandboxes/await-sandbox.ts';
+import type { Executions } from '../sandboxes/executions.ts';
+import type { JudgeFault } from '../sandboxes/judge-fault.ts';
+import { isPending, type SandboxRecord } from '../sandboxes/sandbox.ts';
+import { sandboxEnded } from '../sandboxes/sandbox-access.ts';
+import type { SandboxRepository } from '../sandboxes/sandbox-repository.ts';
+import type { ResolvedRun, ResolveRun, RunRequest } from './resolve-run.ts';
+import type { RunMetrics } from './run-metrics.ts';
+import { RunResult } from './run-result.ts';
+import { RunStop } from './run-stop.ts';
+
+/** How long an agent that should have answered is waited for, before the answer is given without it. */
+const AGENT_GRACE_MS = 200;
+const RUN_LIMITS = {
+  stdoutBytes: LIMITS.outputStreamBytes,
+  stderrBytes: LIMITS.outputStreamBytes,
+  outputBytes: LIMITS.inlineOutputBytes,
+  outputsBytes: LIMITS.inlineOutputsBytes,
+};
+
+export interface RunCodeDeps {
+  readonly runs: ResolveRun;
+  readonly sandboxes: SandboxRepository;
+  readonly waits: AwaitSandbox;
+  readonly openContexts: OpenContexts;
+  readonly connections: AgentConnections;
+  readonly executions: Executions;
+  readonly faults: JudgeFault;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  readonly metrics: RunMetrics;
+  readonly log: Logger;
+}
+
+/** Runs code. Waiting for a result and streaming it are the same execution, read differently. */
+export class RunCode {
+  readonly #deps: RunCodeDeps;
+
+  constructor(deps: RunCodeDeps) {
+    this.#deps = deps;
+  }
+
+  /** The result; code that fails, times out or is canceled is a result with `error`. */
+  async run(request: RunRequest): Promise<CodeRun> {
+    for await (const event of await this.stream(request)) {
+      if (event.type === 'complete') return event.data;
+    }
+    throw new Error('a run ended without its result');
+  }
+
+  /**
+   * Resolves when the sandbox is ready and the run accepted. The events are pulled: a slow reader slows the agent down.
+   * Leaving the iteration cancels the run. Whatever happens, the answer comes by `timeoutMs` and a short grace.
+   */
+  async stream(request: RunRequest): Promise<AsyncGenerator<CodeRunEvent, void>> {
+    const run = await this.#deps.runs.resolve(request);
+    const stop = new RunStop(run.receivedAt + run.timeoutMs + AGENT_GRACE_MS - this.#deps.clock.now(), run.signal);
+    try {
+      const sandbox = await this.#waitForSandbox(run, stop);
+      return this.#execute({ ...run, sandbox }, stop);
+    } catch (error) {
+      stop[Symbol.dispose]();
+      throw error;
+    }
+  }
+
+  /** One that ended meanwhile canceled the run; one that failed never took it. */
+  async #waitForSandbox(run: ResolvedRun, stop: RunStop): Promise<SandboxRecord> {
+    const sandbox = await this.#deps.waits.settled(run.sandbox, stop.signal);
+    if (sandbox.status === 'failed') throw sandboxEnded(sandbox);
+    if (sandbox.status !== 'ready' && !isPending(sandbox)) stop.stop('canceled');
+    return sandbox;
+  }
+
+  async *#execute(run: ResolvedRun, stopped: RunStop): AsyncGenerator<CodeRunEvent, void> {
+    const { executions, ids, clock, metrics } = this.#deps;
+    using stop = stopped;
+    const startedAt = clock.now();
+    const runId = ids.next('run_');
+    const result = new RunResult(run.context, runId);
+    const firstUse = !run.sandbox.used && !executions.wasUsed(run.sandbox.id);
+    using _ = executions.begin(run.sandbox.id, run.context.id, () => stop.stop('canceled'));
+    if (firstUse) this.#markUsed(run.sandbox);
+    let stateLost = false;
+    try {
+      const agent = await this.#openContext(run, stop);
+      for await (const event of this.#agentEvents(agent, run, runId, stop)) {
+        if (event === 'reopened') {
+          stateLost = true;
+          continue;
+        }
+        const live = result.take(event);
+        if (live) yield live;
+        if (result.isDone) break;
+      }
+    } catch (error) {
+      const told = result.fail(await this.#explain(run, stop, error));
+      if (told) yield told;
+    }
+    const completed = result.complete(stateLost);
+    metrics.ran(run.context.language, completed.error?.name, (clock.now() - startedAt) / 1000);
+    yield { type: 'complete', data: completed };
+  }
+
+  async #openContext({ sandbox, context }: ResolvedRun, stop: RunStop): Promise<AgentClient> {
+    const { connections, openContexts } = this.#deps;
+    stop.signal.throwIfAborted();
+    if (!sandbox.instance) throw new Error(`sandbox ${sandbox.id} is ready without an instance`);
+    const agent = await connections.get(sandbox.instance, stop.signal);
+    await openContexts.ensure(agent, context, stop.signal);
+    return agent;
+  }
+
+  /** A context that its agent has lost is opened anew, once: the record says that there is one. */
+  async *#agentEvents(
+    agent: AgentClient,
+    run: ResolvedRun,
+    runId: string,
+    stop: RunStop,
+  ): AsyncGenerator<AgentRunEvent | 'reopened', void> {
+    const { clock, openContexts } = this.#deps;
+    const start = () => {
+      const timeoutMs = Math.ceil(run.receivedAt + run.timeoutMs - clock.now());
+      if (timeoutMs < 1) stop.stop('timeout');
+      stop.signal.throwIfAborted();
+      return agent.run(run.context.id, { runId, code: run.code, timeoutMs, limits: RUN_LIMITS }, stop.signal);
+    };
+    try {
+      yield* start();
+    } catch (error) {
+      if (!(error instanceof AgentFault && error.kind === 'not_found')) throw error;
+      openContexts.forget(agent, run.context.id);
+      await openContexts.ensure(agent, run.context, stop.signal);
+      yield 'reopened';
+      yield* start();
+    }
+  }
+
+  /** The service's own error of the run, when it is one of the run and not of the request. */
+  async #explain(run: ResolvedRun, stop: RunStop, error: unknown): Promise<{ name: string; message: string }> {
+    const { executions, faults, log } = this.#deps;
+    switch (stop.reason) {
+      case 'timeout':
+        return { name: 'TimeoutError', message: `The run did not end within ${run.timeoutMs} ms.` };
+      case 'canceled':
+        return CANCELED;
+      case 'left':
+        throw new AppError('unavailable', 'The run was ended: nobody waits for it, or the server stops.', {
+          retryAfterSeconds: 1,
+        });
+    }
+    const verdict = await faults.judge(run.sandbox, error);
+    if (verdict.code === 'sandbox_destroyed' || verdict.code === 'sandbox_failed') executions.forget(run.sandbox.id);
+    // Whoever ended the sandbox on purpose canceled the run; one that was lost is the platform's fault.
+    if (verdict.code === 'sandbox_destroyed' && verdict.details?.reason !== 'platform_cleanup') return CANCELED;
+    log.warn({ err: error, sandboxId: run.sandbox.id, contextId: run.context.id, code: verdict.code }, 'a run failed');
+    throw verdict;
+  }
+
+  #markUsed(sandbox: SandboxRecord): void {
+    this.#deps.sandboxes.markUsed(sandbox.id).catch((error) => {
+      this.#deps.log.warn({ err: error, sandboxId: sandbox.id }, 'the first use was not written down');
+    });
+  }
+}
+
+const CANCELED = { name: 'CanceledError', message: 'The run was canceled: its context or sandbox was ended.' };

@@ -1,0 +1,136 @@
+import { type CodeExecutionError, type CodeOutput, type CodeRun, type CodeRunEvent, LIMITS } from '@cloche/contract';
+import type { AgentOutput, AgentRunEvent, RunDone, RunError } from '@cloche/protocol';
+import type { ContextRecord } from '../contexts/context.ts';
+import { AgentFault } from '../runtime/runtime-driver.ts';
+
+/** What the agent was told, and room for the line that says what was cut. */
+const STREAM_BYTES = LIMITS.outputStreamBytes + 4096;
+/** What one output weighs besides its value, so that a flood of empty ones is bounded too. */
+const OUTPUT_OVERHEAD_BYTES = 256;
+const ERROR_NAME_LENGTH = 256;
+const ERROR_TEXT_LENGTH = 64 * 1024;
+const TRACEBACK_LINES = 1000;
+
+/** Gathers one run's result from what its agent says, none of which is believed without a bound. */
+export class RunResult {
+  readonly #context: ContextRecord;
+  readonly #runId: string;
+  readonly #stdout = new BoundedText('stdout');
+  readonly #stderr = new BoundedText('stderr');
+  readonly #outputs: CodeOutput[] = [];
+  #outputBytes = 0;
+  #error: CodeExecutionError | undefined;
+  #done: RunDone | undefined;
+
+  constructor(context: ContextRecord, runId: string) {
+    this.#context = context;
+    this.#runId = runId;
+  }
+
+  get isDone(): boolean {
+    return this.#done !== undefined;
+  }
+
+  /**
+   * What a stream's client sees of it now, if anything: an error is told once, and `done` is told by `complete`.
+   *
+   * @throws AgentFault `misbehaved` for another run's event and for more than the agent was allowed.
+   */
+  take(event: AgentRunEvent): CodeRunEvent | undefined {
+    if (event.runId !== this.#runId)
+      throw new AgentFault('misbehaved', "an event of another run came in this run's stream");
+    switch (event.type) {
+      case 'stdout':
+        this.#stdout.add(event.data);
+        return { type: 'stdout', data: event.data };
+      case 'stderr':
+        this.#stderr.add(event.data);
+        return { type: 'stderr', data: event.data };
+      case 'output':
+        return { type: 'output', data: this.#takeOutput(event.data) };
+      case 'error':
+        return this.fail(event.data);
+      case 'done':
+        this.#done = event.data;
+        return event.data.error ? this.fail(event.data.error) : undefined;
+    }
+  }
+
+  /** The first error is the run's; undefined when it has one already. */
+  fail(error: RunError): CodeRunEvent | undefined {
+    if (this.#error) return undefined;
+    this.#error = bounded(error);
+    return { type: 'error', data: this.#error };
+  }
+
+  /** @param stateLost the context had to be opened anew before this run, besides what the agent says. */
+  complete(stateLost: boolean): CodeRun {
+    const done = this.#done;
+    const truncated = done?.truncated;
+    return {
+      sandboxId: this.#context.sandboxId,
+      contextId: this.#context.id,
+      language: this.#context.language,
+      executionCount: done?.executionCount ?? 0,
+      stdout: this.#stdout.text,
+      stderr: this.#stderr.text,
+      outputs: this.#outputs,
+      ...(this.#error ? { error: this.#error } : { durationMs: done?.durationMs ?? 0 }),
+      ...(truncated ? { truncated: { ...truncated } } : {}),
+      ...(stateLost || done?.stateLost ? { stateLost: true } : {}),
+    };
+  }
+
+  #takeOutput({ kind, format, mimeType, value, role, bundle }: AgentOutput): CodeOutput {
+    this.#outputBytes += Buffer.byteLength(value) + mimeType.length + OUTPUT_OVERHEAD_BYTES;
+    const tooMuch = this.#outputBytes > LIMITS.inlineOutputsBytes + STREAM_BYTES;
+    if (tooMuch || Buffer.byteLength(value) > LIMITS.inlineOutputBytes) {
+      throw new AgentFault('misbehaved', 'outputs over the bounds they were given');
+    }
+    const output: CodeOutput = { kind, format, value, mimeType, role, bundle };
+    this.#outputs.push(output);
+    return output;
+  }
+}
+
+class BoundedText {
+  readonly #name: string;
+  readonly #chunks: string[] = [];
+  #bytes = 0;
+
+  constructor(name: string) {
+    this.#name = name;
+  }
+
+  get text(): string {
+    return this.#chunks.join('');
+  }
+
+  add(chunk: string): void {
+    // The one that is added keeps a flood of empty chunks bounded too.
+    this.#bytes += Buffer.byteLength(chunk) + (chunk === '' ? 1 : 0);
+    if (this.#bytes > STREAM_BYTES)
+      throw new AgentFault('misbehaved', `more ${this.#name} than the bound it was given`);
+    this.#chunks.push(chunk);
+  }
+}
+
+function bounded({ name, message, traceback }: RunError): CodeExecutionError {
+  return {
+    name: name.slice(0, ERROR_NAME_LENGTH),
+    message: message.slice(0, ERROR_TEXT_LENGTH),
+    ...(traceback ? { traceback: boundedLines(traceback) } : {}),
+  };
+}
+
+/** The end of a traceback tells most. */
+function boundedLines(lines: readonly string[]): string[] {
+  let left = ERROR_TEXT_LENGTH;
+  const kept: string[] = [];
+  for (const line of lines.slice(-TRACEBACK_LINES).reverse()) {
+    if (left <= 0) break;
+    kept.push(line.slice(0, left));
+    left -= line.length;
+  }
+  return kept.reverse();
+}

@@ -1,0 +1,10 @@
+import { operations } from '@cloche/contract';
+import { type Route, route, streamRoute } from '../http/route.ts';
+import type { RunCode } from './run-code.ts';
+
+export function runRoutes(runs: RunCode): Route[] {
+  return [
+    route(operations.runCode, async (request) => ({ run: await runs.run(request) })),
+    streamRoute(operations.streamCode, (request) => runs.stream(request)),
+  ];
+}

@@ -1,0 +1,131 @@
+import type { ReconcileReport } from '@cloche/protocol';
+import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
+import type { Clock } from '../clock.ts';
+import { ChangeContext } from '../contexts/change-context.ts';
+import { SqlContextRepository } from '../contexts/context-repository.ts';
+import { contextRoutes } from '../contexts/context-routes.ts';
+import { CreateContext } from '../contexts/create-context.ts';
+import { OpenContexts } from '../contexts/open-contexts.ts';
+import type { Database } from '../db/database.ts';
+import type { Route } from '../http/route.ts';
+import type { IdSource } from '../id-source.ts';
+import { Loop } from '../jobs/loop.ts';
+import { Reaper } from '../jobs/reaper.ts';
+import { Reconciler } from '../jobs/reconciler.ts';
+import type { ProjectRepository } from '../projects/project-repository.ts';
+import { ResolveRun } from '../runs/resolve-run.ts';
+import { RunCode } from '../runs/run-code.ts';
+import { RunMetrics } from '../runs/run-metrics.ts';
+import { runRoutes } from '../runs/run-routes.ts';
+import { AgentConnections } from '../runtime/agent-connections.ts';
+import type { RuntimeDriver } from '../runtime/runtime-driver.ts';
+import { TemplateCatalogue } from '../templates/template-catalogue.ts';
+import { SqlTemplateRepository } from '../templates/template-repository.ts';
+import { templateRoutes } from '../templates/template-routes.ts';
+import { AwaitSandbox } from './await-sandbox.ts';
+import { CreateSandbox } from './create-sandbox.ts';
+import { EndSandbox } from './end-sandbox.ts';
+import { Executions } from './executions.ts';
+import { JudgeFault } from './judge-fault.ts';
+import { LaunchSandbox } from './launch-sandbox.ts';
+import { ListSandboxes } from './list-sandboxes.ts';
+import { OCCUPYING_STATUSES } from './sandbox.ts';
+import { SandboxAccess } from './sandbox-access.ts';
+import { SandboxChanges } from './sandbox-changes.ts';
+import { SandboxMetrics } from './sandbox-metrics.ts';
+import { sandboxRoutes } from './sandbox-routes.ts';
+import type { SandboxSettings } from './sandbox-settings.ts';
+import { SetSandboxTtl } from './set-sandbox-ttl.ts';
+import { SqlSandboxRepository } from './sql-sandbox-repository.ts';
+
+/** How soon a job that failed, or a runtime that did not answer, is tried again. */
+const RETRY_MS = 1_000;
+
+export interface SandboxesDeps {
+  readonly db: Database;
+  readonly projects: ProjectRepository;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  readonly log: Logger;
+  readonly driver: RuntimeDriver;
+  readonly settings: SandboxSettings;
+  readonly metrics: Registry;
+}
+
+/** Everything about sandboxes, contexts, runs and templates, wired. */
+export interface Sandboxes {
+  readonly routes: Route[];
+  /** Reads the catalogue and begins the jobs. A runtime that does not answer yet is no failure: it is tried again. */
+  start(): Promise<void>;
+  /** Ends the jobs and undoes launches under way; sandboxes stay. Call it when no request is under way any more. */
+  stop(): Promise<void>;
+  /** One pass now. Rejects when the runtime does not answer. */
+  reconcile(): Promise<ReconcileReport>;
+  /** Ends every sandbox with `platform_cleanup`; how many ended. */
+  destroyAll(): Promise<number>;
+  /** Rejects when sandboxes cannot be launched now. */
+  check(signal: AbortSignal): Promise<void>;
+}
+
+export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
+  const { db, projects, clock, ids, log, driver, settings } = deps;
+  const changes = new SandboxChanges();
+  const executions = new Executions(clock, changes);
+  const sandboxes = new SqlSandboxRepository(db, changes);
+  const connections = new AgentConnections(driver);
+  const catalogue = new TemplateCatalogue(new SqlTemplateRepository(db), driver, clock);
+  const metrics = new SandboxMetrics(deps.metrics);
+
+  const { launchTimeoutMs } = settings;
+  const launches = new LaunchSandbox({ sandboxes, driver, connections, clock, log, metrics, launchTimeoutMs });
+  const endings = new EndSandbox({ sandboxes, driver, connections, executions, launches, clock, log, metrics });
+  const reconciler = new Reconciler({ sandboxes, driver, connections, launches, endings, log });
+  const reaper = new Reaper({ sandboxes, endings, executions, clock, log });
+
+  const access = new SandboxAccess(sandboxes);
+  const waits = new AwaitSandbox(sandboxes, changes, executions);
+  const creations = new CreateSandbox({ sandboxes, projects, catalogue, launches, clock, ids, metrics, settings });
+  const lists = new ListSandboxes(sandboxes, projects, executions);
+  const ttls = new SetSandboxTtl(access, sandboxes, clock);
+
+  const faults = new JudgeFault(sandboxes, endings, reconciler, log);
+  const contexts = new SqlContextRepository(db);
+  const shared = { access, contexts, openContexts: new OpenContexts(), connections, waits, executions, faults, clock };
+  const contextCreations = new CreateContext({ ...shared, catalogue, ids });
+  const contextChanges = new ChangeContext({ ...shared, log });
+  const resolve = new ResolveRun(access, contexts, contextCreations);
+  const runs = new RunCode({ ...shared, runs: resolve, sandboxes, ids, metrics: new RunMetrics(deps.metrics), log });
+
+  const loops: Loop[] = [];
+  return {
+    routes: [
+      ...sandboxRoutes({ access, creations, lists, waits, ttls, endings, activity: executions }),
+      ...contextRoutes(contextCreations, contextChanges),
+      ...runRoutes(runs),
+      ...templateRoutes(catalogue),
+    ],
+    async start() {
+      await catalogue.load();
+      const mend = async () => {
+        await catalogue.sync();
+        await reconciler.reconcile();
+        return settings.reconcileIntervalMs;
+      };
+      const reap = async () => (await reaper.sweep()).sleepMs;
+      loops.push(new Loop('reconcile', mend, RETRY_MS, log), new Loop('reap', reap, RETRY_MS, log));
+    },
+    async stop() {
+      await Promise.all(loops.splice(0).map((loop) => loop.stop()));
+      await launches.abortAll();
+      await connections.closeAll();
+    },
+    reconcile: () => reconciler.reconcile(),
+    async destroyAll() {
+      const all = await sandboxes.listByStatus(OCCUPYING_STATUSES);
+      await Promise.all(all.map((record) => endings.destroy(record.id, 'platform_cleanup')));
+      return all.length;
+    },
+    check: (signal) => driver.check(signal),
+  };
+}

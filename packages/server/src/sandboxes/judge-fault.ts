@@ -1,0 +1,75 @@
+import type { Logger } from 'pino';
+import { AppError, invalidRequest } from '../app-error.ts';
+import type { Reconciler } from '../jobs/reconciler.ts';
+import { AgentFault } from '../runtime/runtime-driver.ts';
+import type { EndSandbox } from './end-sandbox.ts';
+import { isLive, type SandboxRecord } from './sandbox.ts';
+import { sandboxEnded } from './sandbox-access.ts';
+import type { SandboxRepository } from './sandbox-repository.ts';
+
+/** Decides what an agent's fault means: to the sandbox, which may end by it, and to the client. */
+export class JudgeFault {
+  readonly #sandboxes: SandboxRepository;
+  readonly #endings: EndSandbox;
+  readonly #reconciler: Reconciler;
+  readonly #log: Logger;
+
+  constructor(sandboxes: SandboxRepository, endings: EndSandbox, reconciler: Reconciler, log: Logger) {
+    this.#sandboxes = sandboxes;
+    this.#endings = endings;
+    this.#reconciler = reconciler;
+    this.#log = log;
+  }
+
+  /** What to answer. The record decides: an end that it already holds explains whatever the agent did. */
+  async judge(sandbox: SandboxRecord, error: unknown): Promise<AppError> {
+    if (error instanceof AppError) return error;
+    if (!(error instanceof AgentFault)) throw error;
+    if (error.kind === 'gone') return this.#judgeGone(sandbox, error);
+    if (error.kind === 'misbehaved') return this.#judgeMisbehaved(sandbox, error);
+    return toAppError(error);
+  }
+
+  async #judgeGone(sandbox: SandboxRecord, fault: AgentFault): Promise<AppError> {
+    this.#log.warn({ err: fault, sandboxId: sandbox.id }, 'the connection to an agent broke');
+    const now = await this.#reconciler.check(sandbox.id).catch((error) => {
+      this.#log.warn({ err: error, sandboxId: sandbox.id }, 'a sandbox could not be checked');
+      return this.#sandboxes.find(sandbox.id);
+    });
+    if (now && !isLive(now)) return sandboxEnded(now);
+    return new AppError('unavailable', `The connection to the sandbox "${sandbox.id}" broke; try again.`, {
+      cause: fault,
+      retryAfterSeconds: 1,
+    });
+  }
+
+  async #judgeMisbehaved(sandbox: SandboxRecord, fault: AgentFault): Promise<AppError> {
+    this.#log.error({ err: fault, sandboxId: sandbox.id }, 'an agent broke the protocol');
+    await this.#endings.fail(sandbox, 'What runs in it broke the protocol of the service.');
+    return sandboxEnded((await this.#sandboxes.find(sandbox.id)) ?? sandbox);
+  }
+}
+
+function toAppError(fault: AgentFault): AppError {
+  switch (fault.kind) {
+    case 'invalid_cwd':
+      return invalidRequest({
+        path: 'body.cwd',
+        message: 'must be an existing folder inside /workspace, links included',
+      });
+    case 'language_unavailable':
+      return invalidRequest({ path: 'body.language', message: "is not available in this sandbox's template" });
+    case 'timeout':
+      return unavailable('The interpreter did not start in time; try again with a larger timeoutMs.', fault);
+    case 'kernel_failed':
+      return unavailable('The interpreter could not be started; the sandbox may be out of memory.', fault);
+    case 'busy':
+      return unavailable('The sandbox has too many runs under way or waiting; try again when some have ended.', fault);
+    default:
+      return new AppError('internal', 'The sandbox could not do this.', { cause: fault });
+  }
+}
+
+function unavailable(message: string, cause: AgentFault): AppError {
+  return new AppError('unavailable', message, { cause, retryAfterSeconds: 1 });
+}

@@ -1,0 +1,166 @@
+import type { SandboxId } from '@cloche/contract';
+import type { Logger } from 'pino';
+import type { Clock } from '../clock.ts';
+import type { AgentConnections } from '../runtime/agent-connections.ts';
+import { Deadline, pause } from '../runtime/deadline.ts';
+import { AgentFault, type Instance, LaunchFault, type RuntimeDriver } from '../runtime/runtime-driver.ts';
+import { type SandboxRecord, toLaunchSpec } from './sandbox.ts';
+import type { SandboxMetrics } from './sandbox-metrics.ts';
+import type { SandboxRepository } from './sandbox-repository.ts';
+
+interface Launch {
+  readonly abort: AbortController;
+  settled: Promise<void>;
+}
+
+export interface LaunchSandboxDeps {
+  readonly sandboxes: SandboxRepository;
+  readonly driver: RuntimeDriver;
+  readonly connections: AgentConnections;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics: SandboxMetrics;
+  readonly launchTimeoutMs: number;
+}
+
+/** Takes a record from `creating` to `ready` in the background, or to `failed` with nothing left behind. */
+export class LaunchSandbox {
+  readonly #deps: LaunchSandboxDeps;
+  readonly #launches = new Map<SandboxId, Launch>();
+
+  constructor(deps: LaunchSandboxDeps) {
+    this.#deps = deps;
+  }
+
+  /** Claims the launch of a record that is about to be inserted, so that no reconciler takes it for abandoned. */
+  claim(id: SandboxId): void {
+    this.#launches.set(id, { abort: new AbortController(), settled: Promise.resolve() });
+  }
+
+  /** The record was not inserted after all. */
+  release(id: SandboxId): void {
+    this.#launches.delete(id);
+  }
+
+  isUnderWay(id: SandboxId): boolean {
+    return this.#launches.has(id);
+  }
+
+  /** Returns at once. A launch that this server has under way already goes on alone. */
+  start(record: SandboxRecord): void {
+    const launch = this.#launches.get(record.id) ?? { abort: new AbortController(), settled: Promise.resolve() };
+    this.#launches.set(record.id, launch);
+    launch.settled = this.#launch(record, launch.abort.signal).finally(() => this.#launches.delete(record.id));
+  }
+
+  /** A launch that a dead server left behind starts again as the next generation; undefined when it has moved on. */
+  async restart(record: SandboxRecord): Promise<void> {
+    this.claim(record.id);
+    const next = await this.#deps.sandboxes
+      .transition(record, 'relaunch', { generation: record.generation + 1 })
+      .catch((error) => {
+        this.release(record.id);
+        throw error;
+      });
+    if (next) this.start(next);
+    else this.release(record.id);
+  }
+
+  /** Resolves when nothing of this server's launch goes on; the record is left to the caller. */
+  async abort(id: SandboxId): Promise<void> {
+    const launch = this.#launches.get(id);
+    launch?.abort.abort();
+    await launch?.settled;
+  }
+
+  /** Undoes every launch; their records stay `creating` and start again with the next server. */
+  async abortAll(): Promise<void> {
+    await Promise.all([...this.#launches.keys()].map((id) => this.abort(id)));
+  }
+
+  async #launch(record: SandboxRecord, aborted: AbortSignal): Promise<void> {
+    const { clock, launchTimeoutMs, log, metrics } = this.#deps;
+    using deadline = new Deadline(record.createdAt + launchTimeoutMs - clock.now(), aborted);
+    try {
+      await this.#makeReady(record, deadline.signal);
+      metrics.launched((clock.now() - record.createdAt) / 1000);
+    } catch (error) {
+      // Whoever aborted it decides what becomes of the record.
+      if (aborted.aborted) return;
+      log.warn({ err: error, sandboxId: record.id, generation: record.generation }, 'launch failed');
+      const reason = deadline.expired
+        ? `It was not ready within ${launchTimeoutMs} ms.`
+        : describeFailure(error, record, this.#deps.driver);
+      await this.#fail(record, reason);
+    }
+  }
+
+  async #makeReady(record: SandboxRecord, signal: AbortSignal): Promise<void> {
+    const { sandboxes, connections, clock, driver } = this.#deps;
+    const instance = await this.#launchInstance(record, signal);
+    try {
+      const starting = await sandboxes.transition(record, 'launch', { instance });
+      if (!starting) throw new Superseded();
+      const agent = await connections.get(instance, signal);
+      if (Object.keys(record.env).length > 0) await agent.setEnvironment(record.env, signal);
+      signal.throwIfAborted();
+      const ready = await sandboxes.transition(starting, 'open', { lastActiveAt: clock.now() });
+      if (!ready) throw new Superseded();
+    } catch (error) {
+      connections.close(instance);
+      await driver.stop(record.id, record.generation).catch((stopError) => {
+        // Its record will not be live: the reconciler removes the instance.
+        this.#deps.log.warn({ err: stopError, sandboxId: record.id }, 'an instance could not be stopped yet');
+      });
+      throw error;
+    }
+  }
+
+  /** A host daemon that restarts is waited for. */
+  async #launchInstance(record: SandboxRecord, signal: AbortSignal): Promise<Instance> {
+    for (let waitMs = 100; ; waitMs = Math.min(waitMs * 2, 2000)) {
+      try {
+        return await this.#deps.driver.launch(record.id, record.generation, toLaunchSpec(record), signal);
+      } catch (error) {
+        if (!(error instanceof LaunchFault && error.kind === 'unreachable')) throw error;
+        await pause(waitMs, signal);
+        signal.throwIfAborted();
+      }
+    }
+  }
+
+  async #fail(record: SandboxRecord, failureReason: string): Promise<void> {
+    const { sandboxes, log, metrics } = this.#deps;
+    try {
+      const current = await sandboxes.find(record.id);
+      if (current?.generation !== record.generation) return;
+      if (await sandboxes.transition(current, 'fail', { failureReason })) metrics.failed();
+    } catch (error) {
+      log.error({ err: error, sandboxId: record.id }, 'a failed launch could not be recorded');
+    }
+  }
+}
+
+/** The record was ended or taken over while it was launched. */
+class Superseded extends Error {
+  override readonly name = 'Superseded';
+}
+
+/** For people, with nothing of the host's inside. */
+function describeFailure(error: unknown, { networkPolicy, resources }: SandboxRecord, driver: RuntimeDriver): string {
+  if (error instanceof AgentFault) return 'It stopped while it was starting.';
+  if (!(error instanceof LaunchFault)) return 'It could not be launched.';
+  switch (error.kind) {
+    case 'unsupported': {
+      const modes = driver.isolation.networkModes.map((mode) => `"${mode}"`).join(' or ');
+      return `This host cannot enforce the network mode "${networkPolicy.mode}", and nothing is started with less. It can enforce ${modes}.`;
+    }
+    case 'no_capacity':
+      return `The host has no room now for ${resources.cpu} cores, ${resources.memoryMb} MiB of memory and ${resources.diskMb} MiB of disk. Try again later or ask for less.`;
+    case 'template_not_found':
+      return 'Its template version is not on this host any more. Use the latest version.';
+    case 'unreachable':
+    case 'failed':
+      return 'It could not be launched.';
+  }
+}

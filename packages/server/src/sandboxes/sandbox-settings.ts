@@ -1,0 +1,12 @@
+import type { ResolvedResources } from './sandbox.ts';
+
+/** What the operator decides about sandboxes. Times in milliseconds. */
+export interface SandboxSettings {
+  readonly defaultResources: ResolvedResources;
+  readonly maxResources: ResolvedResources;
+  /** Quota of an organization; undefined: as many as the host holds. */
+  readonly maxLiveSandboxes: number | undefined;
+  /** From acceptance to ready; a launch that takes longer is undone. */
+  readonly launchTimeoutMs: number;
+  readonly reconcileIntervalMs: number;
+}

@@ -1,0 +1,212 @@
+/** Everything about sandboxes on a database in memory and a fake runtime, called as the HTTP layer calls it. */
+import {
+  type ApiKeyId,
+  type CodeRun,
+  type CodeRunEvent,
+  type Operation,
+  type OrgId,
+  operations,
+  type ProjectId,
+  type ResponseOf,
+  type Sandbox,
+  type SandboxId,
+  type SandboxStatus,
+  SCOPES,
+} from '@cloche/contract';
+import { FakeClock, FakeRuntimeDriver, SequentialIds } from '@cloche/testkit';
+import { pino } from 'pino';
+import { Registry } from 'prom-client';
+import type { Credential } from '../api-keys/credential.ts';
+import type { Database } from '../db/database.ts';
+import { migrate } from '../db/migrate.ts';
+import { openDatabase } from '../db/open-database.ts';
+import type { RequestContext } from '../http/route.ts';
+import { SqlProjectRepository } from '../projects/project-repository.ts';
+import { composeSandboxes } from './compose-sandboxes.ts';
+import type { SandboxSettings } from './sandbox-settings.ts';
+
+export const ORG = 'org_1' as OrgId;
+export const DEFAULT_PROJECT = 'prj_default' as ProjectId;
+export const OTHER_PROJECT = 'prj_other' as ProjectId;
+
+export function credentialOf(orgId: OrgId = ORG, projectIds?: readonly ProjectId[]): Credential {
+  const scopes = new Set(SCOPES);
+  return { apiKeyId: 'key_1' as ApiKeyId, orgId, scopes, projectIds: projectIds && new Set(projectIds) };
+}
+
+const SETTINGS: SandboxSettings = {
+  defaultResources: { cpu: 1, memoryMb: 512, diskMb: 512, pids: 128 },
+  maxResources: { cpu: 2, memoryMb: 1024, diskMb: 1024, pids: 256 },
+  maxLiveSandboxes: undefined,
+  launchTimeoutMs: 30_000,
+  reconcileIntervalMs: 60_000,
+};
+
+export interface Call {
+  params?: Record<string, string>;
+  query?: Record<string, unknown>;
+  body?: unknown;
+  credential?: Credential;
+  idempotencyRecordId?: string;
+  signal?: AbortSignal;
+  /** How long ago the request came in. */
+  waitedMs?: number;
+}
+
+export async function openSandboxes(settings: Partial<SandboxSettings> = {}) {
+  const db = openDatabase('sqlite::memory:');
+  await migrate(db);
+  await seed(db);
+  const driver = new FakeRuntimeDriver();
+  const clock = new FakeClock();
+  const ids = new SequentialIds();
+  const world = new SandboxesWorld(db, driver, clock, ids, { ...SETTINGS, ...settings });
+  await world.start();
+  return world;
+}
+
+async function seed(db: Database): Promise<void> {
+  for (const id of [ORG, 'org_2']) {
+    await db.insertInto('orgs').values({ id, name: id, created_at: 0 }).execute();
+  }
+  const project = (id: string, org_id: string, is_default: number) => ({
+    id,
+    org_id,
+    name: id,
+    is_default,
+    created_at: 0,
+  });
+  const projects = [
+    project(DEFAULT_PROJECT, ORG, 1),
+    project(OTHER_PROJECT, ORG, 0),
+    project('prj_foreign', 'org_2', 1),
+  ];
+  await db.insertInto('projects').values(projects).execute();
+}
+
+export class SandboxesWorld implements AsyncDisposable {
+  readonly db: Database;
+  readonly driver: FakeRuntimeDriver;
+  readonly clock: FakeClock;
+  readonly #ids: SequentialIds;
+  readonly #settings: SandboxSettings;
+  #server: ReturnType<typeof composeSandboxes>;
+
+  constructor(
+    db: Database,
+    driver: FakeRuntimeDriver,
+    clock: FakeClock,
+    ids: SequentialIds,
+    settings: SandboxSettings,
+  ) {
+    this.db = db;
+    this.driver = driver;
+    this.clock = clock;
+    this.#ids = ids;
+    this.#settings = settings;
+    this.#server = this.#compose();
+  }
+
+  get server() {
+    return this.#server;
+  }
+
+  async start(): Promise<void> {
+    await this.#server.start();
+    await this.until(async () => (await this.call(operations.listTemplates)).data.length > 0);
+  }
+
+  /** As `kill -9` and a new start: nothing of the old server's memory is there. */
+  async crash(): Promise<void> {
+    const dead = this.#server;
+    this.#server = this.#compose();
+    // What the dead one still does, it does to a runtime that does not listen to it.
+    await dead.stop();
+    await this.start();
+  }
+
+  async call<const O extends Operation>(operation: O, call: Call = {}): Promise<ResponseOf<O>> {
+    const found = this.#server.routes.find((route) => route.operation.id === operation.id);
+    if (found?.kind !== 'json') throw new Error(`${operation.id} is no JSON route`);
+    // The route was bound to this operation, so it answers with this operation's response.
+    return (await found.handle(this.#context(call))) as ResponseOf<O>;
+  }
+
+  async stream(call: Call): Promise<AsyncIterable<CodeRunEvent>> {
+    const found = this.#server.routes.find((route) => route.operation.id === 'streamCode');
+    if (found?.kind !== 'stream') throw new Error('streamCode is no stream route');
+    return (await found.handle(this.#context(call))) as AsyncIterable<CodeRunEvent>;
+  }
+
+  async create(body: unknown = {}, call: Call = {}): Promise<Sandbox> {
+    return (await this.call(operations.createSandbox, { ...call, body })).sandbox;
+  }
+
+  async createReady(body: unknown = {}): Promise<SandboxId> {
+    const { id } = await this.create(body);
+    await this.waitFor(id, 'ready');
+    return id;
+  }
+
+  async get(sandboxId: SandboxId): Promise<Sandbox> {
+    return (await this.call(operations.getSandbox, { params: { sandboxId } })).sandbox;
+  }
+
+  async waitFor(sandboxId: SandboxId, waitFor: SandboxStatus): Promise<Sandbox> {
+    const query = { waitFor, waitMs: 10_000 };
+    return (await this.call(operations.getSandbox, { params: { sandboxId }, query })).sandbox;
+  }
+
+  async kill(sandboxId: SandboxId): Promise<Sandbox> {
+    return (await this.call(operations.killSandbox, { params: { sandboxId } })).sandbox;
+  }
+
+  async run(sandboxId: SandboxId, code: string, body: Record<string, unknown> = {}, call: Call = {}): Promise<CodeRun> {
+    const request = { ...call, params: { sandboxId }, body: { code, language: 'python', ...body } };
+    return (await this.call(operations.runCode, request)).run;
+  }
+
+  /** Looks again on every turn of the event loop. */
+  async until(holds: () => Promise<boolean> | boolean): Promise<void> {
+    const giveUpAt = Date.now() + 10_000;
+    while (!(await holds())) {
+      if (Date.now() > giveUpAt) throw new Error('the condition never held');
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.driver.isDown = false;
+    await this.#server.stop();
+    await this.db.destroy();
+  }
+
+  #compose() {
+    return composeSandboxes({
+      db: this.db,
+      projects: new SqlProjectRepository(this.db),
+      clock: this.clock,
+      ids: this.#ids,
+      log: pino({ level: 'silent' }),
+      driver: this.driver,
+      settings: this.#settings,
+      metrics: new Registry(),
+    });
+  }
+
+  #context(call: Call): RequestContext<Operation> {
+    const context = {
+      requestId: 'req_1',
+      credential: call.credential ?? credentialOf(),
+      params: call.params ?? {},
+      query: call.query ?? {},
+      body: call.body,
+      receivedAt: this.clock.now() - (call.waitedMs ?? 0),
+      signal: call.signal ?? new AbortController().signal,
+      idempotencyRecordId: call.idempotencyRecordId,
+      log: pino({ level: 'silent' }),
+    };
+    // Schemas are the HTTP layer's matter: tests give what it would let through.
+    return context as unknown as RequestContext<Operation>;
+  }
+}

@@ -1,0 +1,241 @@
+import type { AgentRunEvent, Language, OpenContext, RunDone, RunError, StartRun } from '@cloche/protocol';
+import { type AgentClient, AgentFault } from '@cloche/server/runtime-driver';
+import { EventQueue } from './event-queue.ts';
+import { parseToy, type Statement } from './toy-language.ts';
+
+interface FakeContext {
+  readonly language: Language;
+  readonly cwd: string;
+  variables: Map<string, string>;
+  count: number;
+  stateLost: boolean;
+  queue: Promise<void>;
+  readonly runs: Set<FakeRun>;
+}
+
+type Ending = RunError | 'completed';
+
+/** One run: whoever calls `end` first decides how it ends. */
+class FakeRun {
+  readonly queue: EventQueue<AgentRunEvent>;
+  readonly ended = Promise.withResolvers<Ending>();
+  deaf = false;
+  truncated = 0;
+
+  constructor(onLeave: () => void) {
+    this.queue = new EventQueue(onLeave);
+  }
+
+  end(ending: Ending): void {
+    this.ended.resolve(ending);
+  }
+}
+
+const CANCELED: RunError = { name: 'CanceledError', message: 'canceled' };
+
+/** The agent of one fake instance: runs the toy language, one run a context at a time. */
+export class FakeAgent {
+  readonly contexts = new Map<string, FakeContext>();
+  readonly languages: readonly string[];
+  environment: Readonly<Record<string, string>> = {};
+  /** Requests to open a context that arrived. */
+  opened = 0;
+  /** While set, opening waits for it. */
+  openGate: Promise<void> | undefined;
+  readonly #onVanish: () => void;
+  #alive = true;
+
+  constructor(languages: readonly string[], onVanish: () => void) {
+    this.languages = languages;
+    this.#onVanish = onVanish;
+  }
+
+  /** Every connection breaks, at once and for good. */
+  kill(): void {
+    this.#alive = false;
+    for (const context of this.contexts.values()) {
+      for (const run of context.runs) run.queue.fail(new AgentFault('gone', 'the connection broke'));
+    }
+    this.contexts.clear();
+  }
+
+  client(): AgentClient {
+    return {
+      setEnvironment: async (env) => {
+        this.#requireAlive();
+        this.environment = env;
+      },
+      openContext: (id, request, signal) => this.#open(id, request, signal),
+      closeContext: async (id) => {
+        this.#requireAlive();
+        this.#cancelRuns(id);
+        this.contexts.delete(id);
+      },
+      interrupt: async (id) => {
+        const [current] = this.#get(id).runs;
+        current?.end(CANCELED);
+      },
+      restart: async (id) => {
+        const context = this.#get(id);
+        const [current] = context.runs;
+        current?.end(CANCELED);
+        context.variables = new Map();
+      },
+      run: (id, request, signal) => this.#run(id, request, signal),
+      close: async () => undefined,
+    };
+  }
+
+  async #open(
+    id: string,
+    { language, cwd }: OpenContext,
+    signal: AbortSignal,
+  ): Promise<{ cwd: string; language: Language }> {
+    this.#requireAlive();
+    this.opened += 1;
+    if (this.openGate) await Promise.race([this.openGate, rejectOnAbort(signal)]);
+    this.#requireAlive();
+    if (!this.languages.includes(language)) throw new AgentFault('language_unavailable', `no ${language} here`);
+    if (cwd !== '/workspace' && !cwd.startsWith('/workspace/')) throw new AgentFault('invalid_cwd', 'outside');
+    const fresh = {
+      variables: new Map(),
+      count: 0,
+      stateLost: false,
+      queue: Promise.resolve(),
+      runs: new Set<FakeRun>(),
+    };
+    const context = this.contexts.get(id) ?? { language, cwd, ...fresh };
+    this.contexts.set(id, context);
+    return { cwd: context.cwd, language: context.language };
+  }
+
+  async *#run(
+    id: string,
+    { runId, code, timeoutMs }: StartRun,
+    signal: AbortSignal,
+  ): AsyncGenerator<AgentRunEvent, void> {
+    const context = this.#get(id);
+    signal.throwIfAborted();
+    const run = new FakeRun(() => run.end(CANCELED));
+    const abort = () => run.queue.fail(signal.reason);
+    signal.addEventListener('abort', abort, { once: true });
+    context.runs.add(run);
+    const timer = setTimeout(() => {
+      if (!run.deaf) run.end({ name: 'TimeoutError', message: `not done within ${timeoutMs} ms` });
+    }, timeoutMs);
+    context.queue = context.queue.then(() => this.#execute(context, run, runId, code));
+    try {
+      yield* run.queue;
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', abort);
+      context.runs.delete(run);
+    }
+  }
+
+  async #execute(context: FakeContext, run: FakeRun, runId: string, code: string): Promise<void> {
+    const startedAt = performance.now();
+    this.#interpret(context, run, runId, parseToy(code)).then(() => run.end('completed'), run.end.bind(run));
+    const ending = await run.ended.promise;
+    context.count += 1;
+    const done: RunDone = {
+      executionCount: context.count,
+      durationMs: Math.round(performance.now() - startedAt),
+      ...(ending === 'completed' ? {} : { error: ending }),
+      ...(run.truncated > 0 ? { truncated: { stdout: run.truncated } } : {}),
+      ...(context.stateLost ? { stateLost: true } : {}),
+    };
+    context.stateLost = ending !== 'completed' && ending.name === 'KernelDiedError';
+    if (context.stateLost) context.variables = new Map();
+    if (ending !== 'completed') run.queue.push({ type: 'error', runId, data: ending });
+    run.queue.push({ type: 'done', runId, data: done });
+    run.queue.close();
+  }
+
+  async #interpret(context: FakeContext, run: FakeRun, runId: string, statements: Statement[]): Promise<void> {
+    let over = false;
+    run.ended.promise.then(() => {
+      over = true;
+    });
+    for (const statement of statements) {
+      await this.#step(context, run, runId, statement);
+      // Lets an end that was decided meanwhile stop the program here.
+      await Promise.resolve();
+      if (over) return;
+    }
+  }
+
+  async #step(context: FakeContext, run: FakeRun, runId: string, { verb, text }: Statement): Promise<void> {
+    const { queue, ended } = run;
+    const [first = '', ...rest] = text.split(' ');
+    const print = (type: 'stdout' | 'stderr', line: string) => queue.push({ type, runId, data: `${line}\n` });
+    switch (verb) {
+      case 'print':
+        return print('stdout', text);
+      case 'warn':
+        return print('stderr', text);
+      case 'value':
+        return queue.push({ type: 'output', runId, data: textOutput(text) });
+      case 'set':
+        context.variables.set(first, rest.join(' '));
+        return;
+      case 'get': {
+        const value = context.variables.get(first);
+        if (value === undefined) throw { name: 'NameError', message: `${first} is not defined` };
+        return print('stdout', value);
+      }
+      case 'fail':
+        throw { name: first, message: rest.join(' '), traceback: [`${first}: ${rest.join(' ')}`] };
+      case 'sleep':
+        await Promise.race([new Promise((resolve) => setTimeout(resolve, Number(text))), ended.promise]);
+        return;
+      case 'hang':
+        await ended.promise;
+        return;
+      case 'die':
+        throw { name: 'KernelDiedError', message: 'the kernel died' };
+      case 'deaf':
+        run.deaf = true;
+        await ended.promise;
+        return;
+      case 'vanish':
+        this.kill();
+        return this.#onVanish();
+      case 'impostor':
+        return queue.push({ type: 'stdout', runId: `${runId}_of_another`, data: 'late' });
+      case 'overflow':
+        return queue.push({ type: 'stdout', runId, data: 'x'.repeat(Number(text)) });
+      case 'truncate':
+        run.truncated = Number(text);
+        return;
+      default:
+        throw { name: 'SyntaxError', message: `unknown statement ${verb}` };
+    }
+  }
+
+  #cancelRuns(id: string): void {
+    for (const run of this.contexts.get(id)?.runs ?? []) run.end(CANCELED);
+  }
+
+  #get(id: string): FakeContext {
+    this.#requireAlive();
+    const context = this.contexts.get(id);
+    if (!context) throw new AgentFault('not_found', `no context ${id}`);
+    return context;
+  }
+
+  #requireAlive(): void {
+    if (!this.#alive) throw new AgentFault('gone', 'nobody answers');
+  }
+}
+
+function textOutput(value: string) {
+  return { kind: 'inline', format: 'text', mimeType: 'text/plain', value, role: 'result', bundle: 0 } as const;
+}
+
+function rejectOnAbort(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+  });
+}

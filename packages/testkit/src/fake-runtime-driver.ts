@@ -1,0 +1,149 @@
+import { setImmediate } from 'node:timers/promises';
+import type { TemplateVersionManifest } from '@cloche/protocol';
+import {
+  type AgentClient,
+  AgentFault,
+  type Instance,
+  type IsolationClaims,
+  LaunchFault,
+  type LaunchSpec,
+  type RuntimeDriver,
+} from '@cloche/server/runtime-driver';
+import { FakeAgent } from './fake-agent.ts';
+
+interface FakeInstance {
+  readonly instance: Instance;
+  readonly agent: FakeAgent;
+}
+
+/** Launches nothing but memory. Passes the same suite as the real drivers, and can be told to misbehave. */
+export class FakeRuntimeDriver implements RuntimeDriver {
+  readonly name = 'fake';
+  readonly isolation: IsolationClaims = {
+    networkModes: ['unrestricted', 'deny-all'],
+    disk: 'bounded',
+    kernel: 'own',
+  };
+  manifests: TemplateVersionManifest[];
+  /** Every launch asked for, in order. */
+  readonly launches: { sandboxId: string; generation: number; spec: LaunchSpec }[] = [];
+  /** The next launches fail with these, one each. */
+  readonly launchFaults: Error[] = [];
+  /** While set, launches wait for it. */
+  launchGate: Promise<void> | undefined;
+  /** While set, the host answers nothing. */
+  isDown = false;
+  readonly #instances = new Map<string, FakeInstance>();
+
+  constructor(manifests: TemplateVersionManifest[] = [fakeManifest('python-node'), fakeManifest('node')]) {
+    this.manifests = manifests;
+  }
+
+  /** Launches wait until the returned function is called. */
+  holdLaunches(): () => void {
+    const gate = Promise.withResolvers<void>();
+    this.launchGate = gate.promise;
+    return () => {
+      this.launchGate = undefined;
+      gate.resolve();
+    };
+  }
+
+  /** As if it was killed from outside. */
+  lose(sandboxId: string): void {
+    for (const [key, { instance, agent }] of this.#instances) {
+      if (instance.sandboxId !== sandboxId) continue;
+      this.#instances.delete(key);
+      agent.kill();
+    }
+  }
+
+  agentOf(sandboxId: string): FakeAgent {
+    for (const { instance, agent } of this.#instances.values()) if (instance.sandboxId === sandboxId) return agent;
+    throw new Error(`no instance of ${sandboxId}`);
+  }
+
+  async launch(sandboxId: string, generation: number, spec: LaunchSpec, signal: AbortSignal): Promise<Instance> {
+    this.launches.push({ sandboxId, generation, spec });
+    if (this.isDown) throw new LaunchFault('unreachable', 'the host does not answer');
+    if (this.launchGate) await Promise.race([this.launchGate, aborted(signal)]);
+    await setImmediate();
+    signal.throwIfAborted();
+    const fault = this.launchFaults.shift();
+    if (fault) throw fault;
+    if (!this.isolation.networkModes.includes(spec.network.mode)) {
+      throw new LaunchFault('unsupported', `cannot enforce ${spec.network.mode}`);
+    }
+    const manifest = this.manifests.find(({ id }) => id === spec.templateVersionId);
+    if (!manifest) throw new LaunchFault('template_not_found', `no template version ${spec.templateVersionId}`);
+    const key = `${sandboxId}/${generation}`;
+    const existing = this.#instances.get(key);
+    if (existing) return existing.instance;
+    const instance: Instance = {
+      sandboxId,
+      generation,
+      templateVersionId: spec.templateVersionId,
+      agentSocketPath: `/fake/${key}/agent.sock`,
+      startedAt: new Date().toISOString(),
+    };
+    this.#instances.set(key, { instance, agent: new FakeAgent(manifest.languages, () => this.lose(sandboxId)) });
+    return instance;
+  }
+
+  async connect({ sandboxId, generation }: Instance, signal: AbortSignal): Promise<AgentClient> {
+    signal.throwIfAborted();
+    const live = this.#instances.get(`${sandboxId}/${generation}`);
+    if (!live) throw new AgentFault('gone', 'nobody answers');
+    return live.agent.client();
+  }
+
+  async stop(sandboxId: string, generation: number): Promise<void> {
+    this.#requireUp();
+    const key = `${sandboxId}/${generation}`;
+    this.#instances.get(key)?.agent.kill();
+    this.#instances.delete(key);
+  }
+
+  async list(): Promise<readonly Instance[]> {
+    this.#requireUp();
+    return [...this.#instances.values()].map(({ instance }) => instance);
+  }
+
+  async templateVersions(): Promise<readonly TemplateVersionManifest[]> {
+    this.#requireUp();
+    return this.manifests;
+  }
+
+  async check(): Promise<void> {
+    this.#requireUp();
+  }
+
+  #requireUp(): void {
+    if (this.isDown) throw new LaunchFault('unreachable', 'the host does not answer');
+  }
+}
+
+/** A version of a curated template, as a builder would have written it. */
+export function fakeManifest(
+  slug: string,
+  { build = 1, builtAt = '2026-01-01T00:00:00.000Z' }: { build?: number; builtAt?: string } = {},
+): TemplateVersionManifest {
+  const digest = `${Buffer.from(slug).toString('hex')}${build}`.padEnd(64, '0');
+  return {
+    id: `tplv_${slug.replaceAll('-', '')}${build}`,
+    slug,
+    description: `The ${slug} template.`,
+    version: `2026.01.0${build}-${digest.slice(0, 8)}`,
+    digest,
+    languages: slug === 'node' ? ['javascript', 'typescript'] : ['python', 'javascript', 'typescript'],
+    packages: { apt: { git: '1:2.39' } },
+    builtAt,
+  };
+}
+
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+  });
+}

@@ -1,0 +1,4 @@
+export { FakeClock } from './fake-clock.ts';
+export { FakeRuntimeDriver, fakeManifest } from './fake-runtime-driver.ts';
+export { describeRuntimeDriver, type RuntimeDriverSubject } from './runtime-driver-suite.ts';
+export { SequentialIds } from './sequential-ids.ts';

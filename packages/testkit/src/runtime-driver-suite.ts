@@ -1,0 +1,211 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import type { AgentRunEvent, Language, StartRun } from '@cloche/protocol';
+import {
+  type AgentClient,
+  AgentFault,
+  type Instance,
+  type LaunchSpec,
+  type RuntimeDriver,
+} from '@cloche/server/runtime-driver';
+
+/** What the suite needs to know to speak to a driver's instances. */
+export interface RuntimeDriverSubject {
+  readonly driver: RuntimeDriver;
+  readonly spec: LaunchSpec;
+  readonly language: Language;
+  /** Programs in that language. */
+  readonly programs: {
+    /** Prints the text and a line feed. */
+    print(text: string): string;
+    set(name: string, value: string): string;
+    /** Prints what `set` kept. */
+    get(name: string): string;
+    /** Prints the text, then never ends by itself. */
+    printAndHang(text: string): string;
+  };
+  close(): Promise<void>;
+}
+
+const LIMITS = { stdoutBytes: 2 ** 20, stderrBytes: 2 ** 20, outputBytes: 2 ** 20, outputsBytes: 2 ** 20 };
+const PATIENCE_MS = 60_000;
+
+/** Every driver, fake or real, passes this. */
+export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeDriverSubject>): void {
+  describe(`runtime driver ${name}`, () => {
+    let subject: RuntimeDriverSubject;
+    let instance: Instance;
+    let agent: AgentClient;
+    let runs = 0;
+    const suffix = Date.now().toString(36);
+    const sandboxId = `sbx_suite${suffix}`;
+    const patience = () => AbortSignal.timeout(PATIENCE_MS);
+
+    const start = (code: string, timeoutMs = PATIENCE_MS): StartRun => {
+      runs += 1;
+      return { runId: `run_${runs}`, code, timeoutMs, limits: LIMITS };
+    };
+    const run = async (contextId: string, code: string, timeoutMs?: number) => {
+      const events: AgentRunEvent[] = [];
+      for await (const event of agent.run(contextId, start(code, timeoutMs), patience())) events.push(event);
+      const last = events.at(-1);
+      assert.equal(last?.type, 'done', 'the last event is done');
+      return { stdout: printed(events), done: last.data, events };
+    };
+    const openContext = (contextId: string) =>
+      agent.openContext(
+        contextId,
+        { language: subject.language, cwd: '/workspace', timeoutMs: PATIENCE_MS },
+        patience(),
+      );
+
+    before(async () => {
+      subject = await open();
+      instance = await subject.driver.launch(sandboxId, 1, subject.spec, patience());
+      agent = await subject.driver.connect(instance, patience());
+    });
+    after(async () => {
+      await agent?.close();
+      await subject?.driver.stop(sandboxId, 1);
+      await subject?.close();
+    });
+
+    it('names the template versions that it launches from', async () => {
+      const ids = (await subject.driver.templateVersions()).map(({ id }) => id);
+      assert.ok(ids.includes(subject.spec.templateVersionId));
+    });
+
+    it('lists what it launched, with the generation', async () => {
+      const listed = await subject.driver.list();
+      assert.ok(listed.some((one) => one.sandboxId === sandboxId && one.generation === 1));
+    });
+
+    it('gives the same instance when it is asked to launch it again', async () => {
+      const again = await subject.driver.launch(sandboxId, 1, subject.spec, patience());
+      assert.deepEqual(again, instance);
+    });
+
+    it('refuses a template version that it does not have', async () => {
+      const spec = { ...subject.spec, templateVersionId: 'tplv_none' };
+      await assert.rejects(subject.driver.launch(`${sandboxId}b`, 1, spec, patience()), { kind: 'template_not_found' });
+    });
+
+    it('refuses a network mode that it cannot enforce and launches nothing', async () => {
+      const modes = ['unrestricted', 'deny-all', 'allowlist', 'denylist'] as const;
+      const unsupported = modes.find((mode) => !subject.driver.isolation.networkModes.includes(mode));
+      if (!unsupported) return;
+      const spec = { ...subject.spec, network: { mode: unsupported, hosts: ['example.com'] } };
+      await assert.rejects(subject.driver.launch(`${sandboxId}c`, 1, spec, patience()), { kind: 'unsupported' });
+      assert.ok(!(await subject.driver.list()).some((one) => one.sandboxId === `${sandboxId}c`));
+    });
+
+    it('leaves nothing behind when a launch is aborted', async () => {
+      const abort = new AbortController();
+      const launch = subject.driver.launch(`${sandboxId}d`, 1, subject.spec, abort.signal);
+      abort.abort();
+      await assert.rejects(launch);
+      await subject.driver.stop(`${sandboxId}d`, 1);
+      assert.ok(!(await subject.driver.list()).some((one) => one.sandboxId === `${sandboxId}d`));
+    });
+
+    it('treats stopping what is not there as done', async () => {
+      await subject.driver.stop(`${sandboxId}e`, 7);
+    });
+
+    it('runs code in a context that keeps its variables', async () => {
+      await openContext('cctx_vars');
+      await run('cctx_vars', subject.programs.set('answer', 'forty-two'));
+      const { stdout, done } = await run('cctx_vars', subject.programs.get('answer'));
+      assert.equal(stdout, 'forty-two\n');
+      assert.equal(done.executionCount, 2);
+      assert.equal(done.error, undefined);
+    });
+
+    it('opens a context once, however often it is asked', async () => {
+      await openContext('cctx_again');
+      await run('cctx_again', subject.programs.set('kept', 'yes'));
+      await openContext('cctx_again');
+      assert.equal((await run('cctx_again', subject.programs.get('kept'))).stdout, 'yes\n');
+    });
+
+    it('keeps the variables of one context from another', async () => {
+      await openContext('cctx_one');
+      await openContext('cctx_two');
+      await run('cctx_one', subject.programs.set('secret', 'mine'));
+      assert.ok((await run('cctx_two', subject.programs.get('secret'))).done.error);
+    });
+
+    it('refuses a folder outside the workspace', async () => {
+      const request = { language: subject.language, cwd: '/etc', timeoutMs: PATIENCE_MS };
+      await assert.rejects(agent.openContext('cctx_out', request, patience()), { kind: 'invalid_cwd' });
+    });
+
+    it('answers not_found for a run in a context that it does not know', async () => {
+      await assert.rejects(run('cctx_unknown', subject.programs.print('x')), { kind: 'not_found' });
+    });
+
+    it('ends a run at its time limit with what it printed, and the context keeps its variables', async () => {
+      await openContext('cctx_timeout');
+      await run('cctx_timeout', subject.programs.set('kept', 'still here'));
+      const { stdout, done } = await run('cctx_timeout', subject.programs.printAndHang('partial'), 1500);
+      assert.equal(done.error?.name, 'TimeoutError');
+      assert.equal(stdout, 'partial\n');
+      assert.equal((await run('cctx_timeout', subject.programs.get('kept'))).stdout, 'still here\n');
+    });
+
+    it('rejects at once when a run is aborted, and the context takes the next run', async () => {
+      await openContext('cctx_abort');
+      const abort = new AbortController();
+      const events = agent.run('cctx_abort', start(subject.programs.printAndHang('begun')), abort.signal);
+      await assert.rejects(async () => {
+        for await (const event of events) if (event.type === 'stdout') abort.abort();
+      });
+      assert.equal((await run('cctx_abort', subject.programs.print('next'))).stdout, 'next\n');
+    });
+
+    it('cancels a run whose events nobody reads any more', async () => {
+      await openContext('cctx_leave');
+      for await (const event of agent.run('cctx_leave', start(subject.programs.printAndHang('begun')), patience())) {
+        if (event.type === 'stdout') break;
+      }
+      assert.equal((await run('cctx_leave', subject.programs.print('next'))).stdout, 'next\n');
+    });
+
+    it('ends a run with CanceledError when its context is interrupted, restarted or closed', async () => {
+      for (const act of ['interrupt', 'restart', 'closeContext'] as const) {
+        const contextId = `cctx_${act}`;
+        await openContext(contextId);
+        let done: AgentRunEvent | undefined;
+        for await (const event of agent.run(contextId, start(subject.programs.printAndHang('begun')), patience())) {
+          if (event.type === 'stdout') await agent[act](contextId, patience());
+          done = event;
+        }
+        assert.ok(done?.type === 'done' && done.data.error?.name === 'CanceledError', `${act} cancels`);
+      }
+    });
+
+    it('breaks runs with a fault of kind gone when the instance is stopped', async () => {
+      const other = await subject.driver.launch(`${sandboxId}f`, 1, subject.spec, patience());
+      const client = await subject.driver.connect(other, patience());
+      await client.openContext(
+        'cctx_1',
+        { language: subject.language, cwd: '/workspace', timeoutMs: PATIENCE_MS },
+        patience(),
+      );
+      await assert.rejects(
+        async () => {
+          for await (const event of client.run('cctx_1', start(subject.programs.printAndHang('begun')), patience())) {
+            if (event.type === 'stdout') await subject.driver.stop(`${sandboxId}f`, 1);
+          }
+        },
+        (error) => error instanceof AgentFault && error.kind === 'gone',
+      );
+      await client.close();
+      assert.ok(!(await subject.driver.list()).some((one) => one.sandboxId === `${sandboxId}f`));
+    });
+  });
+}
+
+function printed(events: readonly AgentRunEvent[]): string {
+  return events.map((event) => (event.type === 'stdout' ? event.data : '')).join('');
+}
