@@ -1,0 +1,32 @@
+import type { Operation, Scope } from '@cloche/contract';
+import type { Authenticator } from '../api-keys/authenticator.ts';
+import { unauthorized } from '../api-keys/authenticator.ts';
+import type { Credential } from '../api-keys/credential.ts';
+import { AppError } from '../app-error.ts';
+
+/** No key is longer; hashing what a stranger sends should cost nothing. */
+const BEARER = /^bearer +([\x20-\x7e]{1,1024})$/i;
+
+/** @throws AppError `unauthorized` without a valid key in `header`, the value of Authorization. */
+export function authenticateHeader(header: string | undefined, authenticator: Authenticator): Promise<Credential> {
+  if (!header) throw unauthorized('Send an API key: Authorization: Bearer clk_…');
+  const [, key] = BEARER.exec(header) ?? [];
+  if (key === undefined) throw unauthorized('The Authorization header must be "Bearer" and an API key.');
+  return authenticator.authenticate(key.trimEnd());
+}
+
+/** @throws AppError `forbidden`. */
+export function requireScope(credential: Credential, scope: Scope): void {
+  if (credential.scopes.has(scope)) return;
+  throw new AppError('forbidden', `This API key lacks the scope "${scope}"; use a key that has it.`, {
+    details: { requiredScope: scope },
+  });
+}
+
+/** The second scope that some bodies ask for. `body` is not validated yet. */
+export function requireExtraScope(credential: Credential, operation: Operation, body: unknown): void {
+  if (!operation.extraScope || typeof body !== 'object' || body === null) return;
+  if ('artifactPolicy' in body && body.artifactPolicy === 'promote') {
+    requireScope(credential, operation.extraScope.scope);
+  }
+}

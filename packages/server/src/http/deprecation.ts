@@ -1,0 +1,24 @@
+import { type Operation, operations } from '@cloche/contract';
+
+/** The headers of a deprecated operation, for a request with these path parameters; undefined for any other. */
+export function deprecationHeaders(
+  operation: Operation,
+): ((params: Readonly<Record<string, string>>) => Record<string, string>) | undefined {
+  const { deprecation } = operation;
+  if (!deprecation) return undefined;
+  const successor = Object.values(operations).find(({ id }) => id === deprecation.successorId);
+  if (!successor) throw new Error(`${operation.id} names a successor that does not exist`);
+  const constant = {
+    // RFC 9745 writes a date as seconds since the epoch, RFC 8594 as HTTP does.
+    deprecation: `@${Math.floor(deprecation.since.getTime() / 1000)}`,
+    sunset: deprecation.sunset.toUTCString(),
+  };
+  return (params) => ({
+    ...constant,
+    link: `<${concretePath(successor.path, params)}>; rel="successor-version"`,
+  });
+}
+
+function concretePath(path: string, params: Readonly<Record<string, string>>): string {
+  return path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent((params[name] ?? '').toWellFormed()));
+}

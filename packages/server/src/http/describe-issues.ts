@@ -1,0 +1,122 @@
+/** A validator's findings in words that a person can act on: what is wrong where, and what would be right. */
+import type { Issue } from '@cloche/contract';
+import type { TSchema } from 'typebox';
+import type { TLocalizedValidationError } from 'typebox/error';
+
+const ISSUES_SHOWN = 20;
+const VALUE_SHOWN = 60;
+
+/** What the patterns of the contract mean. */
+const PATTERNS: Readonly<Record<string, string>> = {
+  '^cctx_': 'must be the id of a context, which starts with "cctx_"',
+  '^[^\\u0000]*$': 'must not contain the character NUL (U+0000)',
+  '^[A-Za-z_][A-Za-z0-9_]*$': 'must consist of letters, digits and underscores and not start with a digit',
+};
+
+/** `part` is `body`, `query` or `params`; `schema` and `value` are what was checked and what was found wrong. */
+export function describeIssues(
+  part: string,
+  schema: TSchema,
+  value: unknown,
+  errors: readonly TLocalizedValidationError[],
+): Issue[] {
+  const issues = errors.flatMap((error) => describe(part, schema, value, error));
+  return issues.slice(0, ISSUES_SHOWN);
+}
+
+function describe(part: string, schema: TSchema, root: unknown, error: TLocalizedValidationError): Issue[] {
+  const names = segments(error.instancePath);
+  const path = [part, ...names].join('.');
+  const value = follow(root, names);
+  if (error.schemaPath.includes('/propertyNames')) {
+    return [{ path, message: `has a name that ${constraint(error, names.at(-1))}` }];
+  }
+  switch (error.keyword) {
+    // Both come with an error of their own for what they hold.
+    case 'boolean':
+    case 'propertyNames':
+      return [];
+    case 'required':
+      return error.params.requiredProperties.map((name) => ({ path: `${path}.${name}`, message: 'is required' }));
+    case 'additionalProperties':
+      return error.params.additionalProperties.map((name) => ({
+        path: `${path}.${name}`,
+        message: unknownField(part, knownNames(schema, error.schemaPath)),
+      }));
+    default:
+      return [{ path, message: constraint(error, value) }];
+  }
+}
+
+function unknownField(part: string, known: readonly string[]): string {
+  const what = part === 'query' ? 'is no parameter of this operation' : 'is not a known field';
+  return known.length > 0 ? `${what}; there are: ${known.join(', ')}` : `${what}; it takes none`;
+}
+
+function constraint(error: TLocalizedValidationError, value: unknown): string {
+  switch (error.keyword) {
+    case 'type':
+      return `must be ${articled(String(error.params.type))}, not ${typeName(value)}`;
+    case 'enum':
+      return `must be one of ${error.params.allowedValues.map(show).join(', ')}, not ${show(value)}`;
+    case 'minimum':
+      return `must be at least ${error.params.limit}`;
+    case 'maximum':
+      return `must be at most ${error.params.limit}`;
+    case 'minLength':
+      return error.params.limit === 1 ? 'must not be empty' : `must have at least ${error.params.limit} characters`;
+    case 'maxLength':
+      return `must have at most ${error.params.limit} characters`;
+    case 'minItems':
+      return `must have at least ${error.params.limit} entries`;
+    case 'maxItems':
+    case 'maxProperties':
+      return `must have at most ${error.params.limit} entries`;
+    case 'pattern':
+      return PATTERNS[String(error.params.pattern)] ?? `must match the pattern ${error.params.pattern}`;
+    default:
+      return error.message;
+  }
+}
+
+function articled(type: string): string {
+  if (type === 'integer') return 'a whole number';
+  return `${/^[aeiou]/.test(type) ? 'an' : 'a'} ${type}`;
+}
+
+function typeName(value: unknown): string {
+  if (value === null) return 'null';
+  if (value === undefined) return 'nothing';
+  if (Array.isArray(value)) return 'an array';
+  return typeof value === 'number' ? String(value) : articled(typeof value);
+}
+
+function show(value: unknown): string {
+  const text = JSON.stringify(value) ?? 'nothing';
+  return text.length > VALUE_SHOWN ? `${text.slice(0, VALUE_SHOWN)}…` : text;
+}
+
+/** The names that the object schema at `pointer` declares. */
+function knownNames(schema: TSchema, pointer: string): string[] {
+  const owner = follow(schema, segments(pointer.replace(/^#/, '')));
+  const properties = typeof owner === 'object' && owner !== null && 'properties' in owner ? owner.properties : {};
+  return Object.keys(properties as object);
+}
+
+function follow(root: unknown, names: readonly string[]): unknown {
+  let value = root;
+  for (const name of names) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined;
+    value = (value as Record<string, unknown>)[name];
+  }
+  return value;
+}
+
+/** Of a JSON pointer. */
+function segments(pointer: string): string[] {
+  if (pointer === '') return [];
+  return pointer
+    .slice(1)
+    .split('/')
+    .map((segment) => segment.replaceAll('~1', '/').replaceAll('~0', '~'));
+}

@@ -1,0 +1,61 @@
+import type { ErrorBody, ErrorCode } from '@cloche/contract';
+import { AppError } from '../app-error.ts';
+
+/** What a failing request answers. */
+export interface ErrorResponse {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: ErrorBody;
+}
+
+/** Codes that a client should try again, and after how many seconds unless the error knows better. */
+const RETRY_AFTER: Partial<Record<ErrorCode, number>> = {
+  unavailable: 5,
+  rate_limited: 1,
+  idempotency_request_in_progress: 1,
+};
+
+export const JSON_TYPE = 'application/json; charset=utf-8';
+
+export function errorResponse(error: AppError, requestId: string): ErrorResponse {
+  const { code, message, details } = error;
+  const retryAfter = error.retryAfterSeconds ?? RETRY_AFTER[code];
+  return {
+    status: error.status,
+    headers: {
+      ...(retryAfter === undefined ? {} : { 'retry-after': String(retryAfter) }),
+      ...(code === 'unauthorized' ? { 'www-authenticate': 'Bearer' } : {}),
+    },
+    body: { error: { code, message, requestId, ...(details && { details }) } },
+  };
+}
+
+/** What a client may know of `error`: of a fault of ours, nothing but that it was one. */
+export function toAppError(error: unknown): AppError {
+  if (error instanceof AppError) return error;
+  return (
+    fromFastify(error) ??
+    new AppError('internal', 'The service failed; the request id finds the cause in its log.', { cause: error })
+  );
+}
+
+/** The framework's own refusals, in the words of the catalogue. */
+function fromFastify(error: unknown): AppError | undefined {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  switch (code) {
+    case 'FST_ERR_CTP_BODY_TOO_LARGE':
+      return new AppError('payload_too_large', 'The body is larger than the 2 MiB that a request may have.');
+    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
+      return new AppError('invalid_request', 'headers.content-length does not match the size of the body', {
+        details: { issues: [{ path: 'headers.content-length', message: 'does not match the size of the body' }] },
+      });
+    case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
+      return new AppError('unsupported_media_type', 'Send the body as JSON, with Content-Type: application/json.');
+    case 'FST_ERR_BAD_URL':
+      return new AppError('invalid_request', 'path is not a valid URL path; encode it with percent escapes of UTF-8', {
+        details: { issues: [{ path: 'path', message: 'is not a valid URL path' }] },
+      });
+    default:
+      return undefined;
+  }
+}

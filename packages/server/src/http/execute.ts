@@ -1,0 +1,149 @@
+/** From a validated request to its answer: idempotency around the handler. */
+import type { OutgoingHttpHeaders } from 'node:http';
+import { type Operation, REPLAYED_HEADER } from '@cloche/contract';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Logger } from 'pino';
+import { AppError } from '../app-error.ts';
+import type { Claim, Idempotency, Opened } from '../idempotency/idempotency.ts';
+import { JSON_TYPE } from './error-response.ts';
+import { ClientGone, type InFlight } from './in-flight.ts';
+import type { ValidRequest } from './request-validator.ts';
+import type { RequestContext, Route } from './route.ts';
+import { sendEvents } from './send-events.ts';
+import { type SseEvent, SseWriter } from './sse.ts';
+
+export interface Execution {
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
+  readonly valid: ValidRequest;
+}
+
+export interface ExecutionParts {
+  readonly idempotency: Idempotency;
+  readonly inFlight: InFlight;
+}
+
+/** Executes `route` for one request, or replays what an earlier one of the same Idempotency-Key answered. */
+export async function execute(route: Route, execution: Execution, parts: ExecutionParts): Promise<FastifyReply> {
+  const { request, reply } = execution;
+  const controller = parts.inFlight.enter(route.kind);
+  // What changes something runs to its end and is recorded, whether or not the client waits for it.
+  if (route.kind === 'stream' || route.operation.method === 'GET') abortWithClient(reply, controller);
+  try {
+    const opened = await openRecord(execution, parts.idempotency);
+    if (opened?.status === 'replay') return replay(route, reply, opened.response);
+    const claim = opened?.claim;
+    const context = contextOf(execution, claim, controller.signal);
+    try {
+      return route.kind === 'json'
+        ? await answerJson(route, reply, context, claim)
+        : await answerStream(route, reply, context, claim);
+    } catch (error) {
+      await claim?.endWith(error, context.log);
+      throw error;
+    }
+  } catch (error) {
+    throw controller.signal.reason instanceof ClientGone ? controller.signal.reason : error;
+  } finally {
+    parts.inFlight.leave(controller);
+    request.state.idempotency ??= execution.valid.idempotencyKey === undefined ? undefined : 'executed';
+  }
+}
+
+function abortWithClient(reply: FastifyReply, controller: AbortController): void {
+  reply.raw.once('close', () => {
+    if (!reply.raw.writableFinished) controller.abort(new ClientGone());
+  });
+}
+
+async function openRecord({ request, valid }: Execution, idempotency: Idempotency): Promise<Opened | undefined> {
+  const { credential } = request.state;
+  if (valid.idempotencyKey === undefined || !credential) return undefined;
+  const scope = {
+    orgId: credential.orgId,
+    apiKeyId: credential.apiKeyId,
+    method: request.method,
+    route: pathOf(request),
+    key: valid.idempotencyKey,
+  };
+  try {
+    const opened = await idempotency.open(scope, valid.body);
+    if (opened.status === 'replay') request.state.idempotency = 'replayed';
+    return opened;
+  } catch (error) {
+    if (error instanceof AppError) request.state.idempotency = 'refused';
+    throw error;
+  }
+}
+
+export function pathOf(request: FastifyRequest): string {
+  return request.url.split('?', 1)[0] ?? '';
+}
+
+function contextOf({ request, valid }: Execution, claim: Claim | undefined, signal: AbortSignal): RequestContext {
+  const { credential, receivedAt } = request.state;
+  if (!credential) throw new Error('a route of the contract was reached without authentication');
+  return {
+    requestId: request.id,
+    credential,
+    // Sound: the validator checked each part by the operation's schemas.
+    params: valid.params as RequestContext['params'],
+    query: valid.query as RequestContext['query'],
+    body: valid.body as RequestContext['body'],
+    receivedAt,
+    signal,
+    idempotencyRecordId: claim?.recordId,
+    // Fastify's logger is the pino instance that it was given.
+    log: request.log as Logger,
+  };
+}
+
+async function answerJson(
+  route: Route & { kind: 'json' },
+  reply: FastifyReply,
+  context: RequestContext,
+  claim: Claim | undefined,
+): Promise<FastifyReply> {
+  const text = JSON.stringify(await route.handle(context));
+  const { status } = route.operation.response;
+  await claim?.complete(status, text);
+  return sendJson(reply, status, text);
+}
+
+async function answerStream(
+  route: Route & { kind: 'stream' },
+  reply: FastifyReply,
+  context: RequestContext,
+  claim: Claim | undefined,
+): Promise<FastifyReply> {
+  // Sound: every event of the contract has a type and data.
+  const events = (await route.handle(context)) as AsyncIterable<SseEvent>;
+  const writer = openStream(reply);
+  const error = await sendEvents(events, writer, context, claim);
+  if (error) reply.request.state.errorCode = error;
+  return reply;
+}
+
+/** The result alone: what was printed on the way is not kept. */
+async function replay(
+  { kind, operation }: { kind: Route['kind']; operation: Operation },
+  reply: FastifyReply,
+  response: { status: number; body: string },
+): Promise<FastifyReply> {
+  reply.header(REPLAYED_HEADER, 'true');
+  if (kind === 'json') return sendJson(reply, response.status, response.body);
+  if (!operation.events) throw new Error(`${operation.id} is a stream without events`);
+  const writer = openStream(reply);
+  await writer.send({ type: 'complete', data: JSON.parse(response.body) });
+  writer.end();
+  return reply;
+}
+
+function sendJson(reply: FastifyReply, status: number, text: string): FastifyReply {
+  return reply.code(status).type(JSON_TYPE).send(text);
+}
+
+function openStream(reply: FastifyReply): SseWriter {
+  reply.hijack();
+  return new SseWriter(reply.raw, reply.getHeaders() as OutgoingHttpHeaders);
+}

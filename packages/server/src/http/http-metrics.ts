@@ -1,0 +1,51 @@
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import type { InFlight } from './in-flight.ts';
+import type { RequestState } from './request-state.ts';
+
+/** Runs may take minutes, an answer from memory a fraction of a millisecond. */
+const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600];
+
+/** What Prometheus learns of requests. Labels come from the contract alone, never from what a client wrote. */
+export class HttpMetrics {
+  readonly #duration: Histogram<'operation' | 'status'>;
+  readonly #errors: Counter<'operation' | 'code'>;
+  readonly #idempotency: Counter<'outcome'>;
+
+  constructor(registry: Registry, inFlight: InFlight) {
+    const registers = [registry];
+    this.#duration = new Histogram({
+      name: 'cloche_http_request_duration_seconds',
+      help: 'Time from a request to the end of its answer.',
+      labelNames: ['operation', 'status'],
+      buckets: BUCKETS,
+      registers,
+    });
+    this.#errors = new Counter({
+      name: 'cloche_http_errors_total',
+      help: 'Requests that failed, by error code.',
+      labelNames: ['operation', 'code'],
+      registers,
+    });
+    this.#idempotency = new Counter({
+      name: 'cloche_idempotency_total',
+      help: 'Requests with an Idempotency-Key: executed, replayed or refused.',
+      labelNames: ['outcome'],
+      registers,
+    });
+    new Gauge({
+      name: 'cloche_http_requests_in_flight',
+      help: 'Requests that are being executed.',
+      registers,
+      collect() {
+        this.set(inFlight.size);
+      },
+    });
+  }
+
+  observe(state: RequestState, status: number, seconds: number): void {
+    const operation = state.operation?.id ?? 'none';
+    this.#duration.observe({ operation, status }, seconds);
+    if (state.errorCode) this.#errors.inc({ operation, code: state.errorCode });
+    if (state.idempotency) this.#idempotency.inc({ outcome: state.idempotency });
+  }
+}

@@ -1,0 +1,67 @@
+/** Answers for what fails before there is a request: broken HTTP, headers without end, tunnels. */
+import type { Server } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { type ErrorCode, LIMITS } from '@cloche/contract';
+import { AppError, invalidRequest } from '../app-error.ts';
+import type { IdSource } from '../id-source.ts';
+import { errorResponse, JSON_TYPE } from './error-response.ts';
+import { REQUEST_ID_HEADER } from './request-id.ts';
+
+/** For a connection whose bytes are no request; the connection ends with the answer. */
+export function answerClientError(error: NodeJS.ErrnoException, socket: Duplex, ids: IdSource): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
+  else endWith(socket, describe(error), ids);
+}
+
+/** For what Node would end without a word, or with an empty answer. */
+export function answerOddRequests(server: Server, ids: IdSource): void {
+  server.on('connect', (_request, socket) => {
+    endWith(socket, new AppError('method_not_allowed', 'This service is no proxy: CONNECT is not supported.'), ids);
+  });
+  server.on('checkExpectation', (request, response) => {
+    const { status, requestId, text } = render(
+      invalidRequest({ path: 'headers.expect', message: 'may be "100-continue" only' }),
+      ids,
+    );
+    request.resume();
+    const length = Buffer.byteLength(text);
+    response.writeHead(status, { 'content-type': JSON_TYPE, 'content-length': length, [REQUEST_ID_HEADER]: requestId });
+    response.end(text);
+  });
+}
+
+function render(error: AppError, ids: IdSource): { status: number; requestId: string; text: string } {
+  const requestId: string = ids.next('req_');
+  const { status, body } = errorResponse(error, requestId);
+  return { status, requestId, text: JSON.stringify(body) };
+}
+
+function describe(error: NodeJS.ErrnoException): AppError {
+  switch (error.code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return invalidRequest({
+        path: 'headers',
+        message: `and the URL together are larger than ${LIMITS.headerBytes} bytes`,
+      });
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return invalidRequest({ path: 'request', message: 'took too long to arrive' });
+    default:
+      return invalidRequest({ path: 'request', message: 'is not valid HTTP/1.1' });
+  }
+}
+
+function endWith(socket: Duplex, error: AppError, ids: IdSource): void {
+  const { status, requestId, text } = render(error, ids);
+  const head = [
+    `HTTP/1.1 ${status} ${reasonOf(error.code)}`,
+    `content-type: ${JSON_TYPE}`,
+    `content-length: ${Buffer.byteLength(text)}`,
+    `${REQUEST_ID_HEADER}: ${requestId}`,
+    'connection: close',
+  ];
+  socket.end(`${head.join('\r\n')}\r\n\r\n${text}`);
+}
+
+function reasonOf(code: ErrorCode): string {
+  return code === 'method_not_allowed' ? 'Method Not Allowed' : 'Bad Request';
+}

@@ -1,0 +1,59 @@
+import { isUtf8 } from 'node:buffer';
+import type { Issue } from '@cloche/contract';
+import { invalidRequest } from '../app-error.ts';
+
+/** A program may well hold a NUL; nothing else may, because files, environments and databases do not. */
+const MAY_HOLD_NUL = 'body.code';
+
+/**
+ * Parses a request body; none at all is undefined.
+ *
+ * @throws AppError `invalid_request` for what is not JSON in UTF-8, and for names and texts that nothing behind the
+ * service could hold safely.
+ */
+export function readJson(bytes: Buffer): unknown {
+  if (bytes.length === 0) return undefined;
+  if (!isUtf8(bytes)) throw invalidRequest({ path: 'body', message: 'is not valid UTF-8; send JSON in UTF-8' });
+  const text = bytes.toString('utf8');
+  const value = parse(text);
+  // Only an escape, or this name, can bring in what `findUnsafe` looks for.
+  if (text.includes('\\u') || text.includes('__proto__')) {
+    const issue = findUnsafe(value);
+    if (issue) throw invalidRequest(issue);
+  }
+  return value;
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw invalidRequest({ path: 'body', message: 'is not valid JSON; check quotes, commas and brackets' });
+  }
+}
+
+/** Walks without recursion: the nesting is the client's choice. */
+function findUnsafe(root: unknown): Issue | undefined {
+  const open: { value: unknown; path: string }[] = [{ value: root, path: 'body' }];
+  for (let next = open.pop(); next; next = open.pop()) {
+    const { value, path } = next;
+    if (typeof value === 'string') {
+      const message = unsafeText(value, path === MAY_HOLD_NUL);
+      if (message) return { path, message };
+    } else if (typeof value === 'object' && value !== null) {
+      for (const [name, child] of Object.entries(value)) {
+        if (name === '__proto__') return { path, message: 'may not have a field named "__proto__"' };
+        const message = unsafeText(name, false);
+        if (message) return { path, message: `has a field whose name ${message}` };
+        open.push({ value: child, path: `${path}.${name}` });
+      }
+    }
+  }
+  return undefined;
+}
+
+function unsafeText(text: string, mayHoldNul: boolean): string | undefined {
+  if (!mayHoldNul && text.includes('\0')) return 'must not contain the character NUL (U+0000)';
+  if (!text.isWellFormed()) return 'must be valid Unicode; it contains half of a surrogate pair';
+  return undefined;
+}

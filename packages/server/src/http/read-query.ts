@@ -1,0 +1,37 @@
+import type { Issue } from '@cloche/contract';
+import type { TObject } from 'typebox';
+
+export interface ReadQuery {
+  readonly values: Record<string, unknown>;
+  readonly issues: readonly Issue[];
+}
+
+/** Makes a reader of query strings that turns the parameters which `schema` declares as integers into numbers. */
+export function queryReader(schema: TObject | undefined): (text: string) => ReadQuery {
+  const integers = new Set(
+    Object.entries(schema?.properties ?? {}).flatMap(([name, { type }]: [string, { type?: unknown }]) =>
+      type === 'integer' ? [name] : [],
+    ),
+  );
+  return (text) => {
+    const issues: Issue[] = [];
+    const values: Record<string, unknown> = Object.create(null);
+    if (text === '') return { values, issues };
+    if (!isDecodable(text)) issues.push({ path: 'query', message: 'has a percent escape that is not valid UTF-8' });
+    for (const [name, value] of new URLSearchParams(text)) {
+      if (name in values) issues.push({ path: `query.${name}`, message: 'is given more than once; give it once' });
+      if (value.includes('\0')) issues.push({ path: `query.${name}`, message: 'must not contain the character NUL' });
+      values[name] = integers.has(name) && /^-?\d{1,15}$/.test(value) ? Number(value) : value;
+    }
+    return { values, issues };
+  };
+}
+
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

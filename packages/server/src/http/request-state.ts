@@ -1,0 +1,19 @@
+import type { ErrorCode, Operation } from '@cloche/contract';
+import type { Credential } from '../api-keys/credential.ts';
+
+/** What becomes known of a request on its way, for its outcome line and its metrics. */
+export interface RequestState {
+  readonly receivedAt: number;
+  operation: Operation | undefined;
+  credential: Credential | undefined;
+  errorCode: ErrorCode | 'client_gone' | undefined;
+  idempotency: IdempotencyOutcome | undefined;
+}
+
+export type IdempotencyOutcome = 'executed' | 'replayed' | 'refused';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    state: RequestState;
+  }
+}

@@ -1,0 +1,90 @@
+import { IDEMPOTENCY_HEADER, type Issue, isIdempotencyKey, LIMITS, type Operation } from '@cloche/contract';
+import { type TSchema, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { invalidRequest } from '../app-error.ts';
+import { describeIssues } from './describe-issues.ts';
+import { queryReader } from './read-query.ts';
+
+/** The parts of a request as they came in. */
+export interface RawRequest {
+  readonly params: unknown;
+  /** Without the question mark. */
+  readonly query: string;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** Parsed JSON, or undefined without a body. */
+  readonly body: unknown;
+}
+
+/** The same parts, all of which fit the contract. */
+export interface ValidRequest {
+  readonly params: unknown;
+  readonly query: unknown;
+  readonly body: unknown;
+  readonly idempotencyKey: string | undefined;
+}
+
+/** Takes a value as it is, or says all that is wrong with it. Nothing is removed or converted. */
+type Check = (value: unknown) => Issue[];
+
+/** Compiles an operation's schemas, once; the function throws AppError `invalid_request` that names every issue. */
+export function requestValidator(operation: Operation): (request: RawRequest) => ValidRequest {
+  const checkParams = checker('params', operation.params ?? Type.Object({}));
+  const checkQuery = checker('query', operation.query ?? Type.Object({}, { additionalProperties: false }));
+  const checkBody = operation.body && checker('body', operation.body);
+  const readQuery = queryReader(operation.query);
+
+  return ({ params, query: text, headers, body: given }) => {
+    const idempotencyKey = headers[IDEMPOTENCY_HEADER];
+    const query = readQuery(text);
+    const body = given === undefined && operation.bodyOptional ? {} : given;
+    const issues = [
+      ...keyIssues(operation, idempotencyKey),
+      ...checkParams(params),
+      ...query.issues,
+      ...checkQuery(query.values),
+      ...(checkBody ? bodyIssues(body, checkBody) : unexpectedBody(body)),
+    ];
+    const [first, ...others] = issues;
+    if (first) throw invalidRequest(first, ...others);
+    const isKeyed = operation.idempotency !== 'none' && typeof idempotencyKey === 'string';
+    return { params, query: query.values, body, idempotencyKey: isKeyed ? idempotencyKey : undefined };
+  };
+}
+
+/** The same for one body alone. */
+export function bodyValidator<Body>(schema: TSchema): (body: unknown) => Body {
+  const check = checker('body', schema);
+  return (body) => {
+    const [first, ...others] = bodyIssues(body, check);
+    if (first) throw invalidRequest(first, ...others);
+    // Sound: `schema` is the one that `Body` is made from.
+    return body as Body;
+  };
+}
+
+function checker(part: string, schema: TSchema): Check {
+  const validator = Compile(schema);
+  return (value) => (validator.Check(value) ? [] : describeIssues(part, schema, value, validator.Errors(value)));
+}
+
+function keyIssues(operation: Operation, key: string | string[] | undefined): Issue[] {
+  if (operation.idempotency === 'none') return [];
+  const path = `headers.${IDEMPOTENCY_HEADER}`;
+  if (key === undefined) {
+    return operation.idempotency === 'required'
+      ? [{ path, message: 'is required: send Idempotency-Key with a text that is unique to this operation' }]
+      : [];
+  }
+  if (typeof key === 'string' && isIdempotencyKey(key)) return [];
+  return [{ path, message: `must be 1 to ${LIMITS.idempotencyKeyLength} printable ASCII characters` }];
+}
+
+function bodyIssues(body: unknown, check: Check): Issue[] {
+  return body === undefined ? [{ path: 'body', message: 'is required: send a JSON object' }] : check(body);
+}
+
+/** Clients that always send a body may send an empty object. */
+function unexpectedBody(body: unknown): Issue[] {
+  const isEmpty = body === undefined || (typeof body === 'object' && body !== null && JSON.stringify(body) === '{}');
+  return isEmpty ? [] : [{ path: 'body', message: 'must be left out: this operation takes none' }];
+}

@@ -1,0 +1,54 @@
+/** What serves operators, tools and readers; outside the contract, and without a key. */
+
+import { openApiDocument } from '@cloche/contract';
+import swagger, { type StaticDocumentSpec } from '@fastify/swagger';
+import swaggerUi from '@fastify/swagger-ui';
+import type { FastifyInstance } from 'fastify';
+import type { Registry } from 'prom-client';
+import type { InFlight } from './in-flight.ts';
+
+const CHECK_MS = 2_000;
+
+export interface ServiceRoutesParts {
+  readonly version: string;
+  readonly metrics: Registry;
+  readonly inFlight: InFlight;
+  /** Rejects while sandboxes could not be served. */
+  readonly check: (signal: AbortSignal) => Promise<void>;
+}
+
+export const SERVICE_PATHS = ['/', '/healthz', '/readyz', '/metrics', '/openapi.json', '/docs'] as const;
+
+export async function registerServiceRoutes(app: FastifyInstance, parts: ServiceRoutesParts): Promise<void> {
+  const document = openApiDocument(parts.version);
+  const documentText = JSON.stringify(document);
+
+  app.get('/', (_request, reply) => reply.redirect('/docs'));
+  app.get('/healthz', () => ({ status: 'ok', version: parts.version }));
+  app.get('/readyz', async (request, reply) => {
+    if (parts.inFlight.isDraining) return reply.code(503).send({ status: 'stopping' });
+    try {
+      await parts.check(AbortSignal.timeout(CHECK_MS));
+      return { status: 'ready' };
+    } catch (error) {
+      request.log.warn({ err: error }, 'not ready');
+      return reply.code(503).send({ status: 'not ready' });
+    }
+  });
+  app.get('/metrics', async (_request, reply) =>
+    reply.type(parts.metrics.contentType).send(await parts.metrics.metrics()),
+  );
+  app.get('/openapi.json', (_request, reply) => reply.type('application/json; charset=utf-8').send(documentText));
+
+  // The document is JSON of OpenAPI 3.1; its type in the contract says no more than that.
+  await app.register(swagger, {
+    mode: 'static',
+    specification: { document: document as unknown as StaticDocumentSpec['document'] },
+  });
+  await app.register(swaggerUi, {
+    routePrefix: '/docs',
+    staticCSP: true,
+    theme: { title: 'Cloche API' },
+    uiConfig: { docExpansion: 'list', defaultModelsExpandDepth: 0, tryItOutEnabled: true, validatorUrl: null },
+  });
+}

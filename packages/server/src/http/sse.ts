@@ -1,0 +1,73 @@
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import { ClientGone } from './in-flight.ts';
+
+export interface SseEvent {
+  readonly type: string;
+  readonly data: unknown;
+}
+
+export interface SseTimes {
+  /** A comment is sent after this long without an event, so that nothing between the ends closes the connection. */
+  readonly keepAliveMs: number;
+  /** A client that takes nothing for this long is cut off. */
+  readonly stallMs: number;
+}
+
+const TIMES: SseTimes = { keepAliveMs: 15_000, stallMs: 30_000 };
+
+/**
+ * Writes server-sent events to one response. Each is handed to the socket at once; what the client does not take stays
+ * bounded, because `send` resolves only when there is room for more.
+ */
+export class SseWriter {
+  readonly #response: ServerResponse;
+  readonly #times: SseTimes;
+  readonly #keepAlive: NodeJS.Timeout;
+
+  /** Sends the headers, `headers` among them. */
+  constructor(response: ServerResponse, headers: OutgoingHttpHeaders, times: SseTimes = TIMES) {
+    this.#response = response;
+    this.#times = times;
+    response.writeHead(200, {
+      ...headers,
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-store',
+      // Proxies of the nginx kind would keep the events back.
+      'x-accel-buffering': 'no',
+    });
+    response.flushHeaders();
+    this.#keepAlive = setInterval(() => {
+      if (!response.writableNeedDrain) response.write(': keep-alive\n\n');
+    }, times.keepAliveMs);
+    this.#keepAlive.unref();
+    response.once('close', () => clearInterval(this.#keepAlive));
+  }
+
+  /** @throws ClientGone when nobody takes the event. */
+  async send({ type, data }: SseEvent): Promise<void> {
+    if (this.#response.destroyed) throw new ClientGone();
+    this.#keepAlive.refresh();
+    const frame = `event: ${type}\ndata: ${JSON.stringify({ type, data })}\n\n`;
+    if (!this.#response.write(frame)) await this.#drained();
+  }
+
+  end(): void {
+    clearInterval(this.#keepAlive);
+    this.#response.end();
+  }
+
+  #drained(): Promise<void> {
+    const response = this.#response;
+    return new Promise((resolve, reject) => {
+      const settle = (act: () => void) => () => {
+        clearTimeout(timer);
+        response.off('drain', onDrain).off('close', onClose);
+        act();
+      };
+      const onDrain = settle(resolve);
+      const onClose = settle(() => reject(new ClientGone()));
+      const timer = setTimeout(() => response.destroy(), this.#times.stallMs);
+      response.once('drain', onDrain).once('close', onClose);
+    });
+  }
+}
