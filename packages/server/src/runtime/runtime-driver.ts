@@ -53,7 +53,10 @@ export interface AgentClient {
   close(): Promise<void>;
 }
 
-/** `gone`: the connection broke; `misbehaved`: it broke the protocol; the others are its own codes. */
+/**
+ * `gone`: the connection broke; `misbehaved`: it broke the protocol; `busy`: too many runs under way or waiting;
+ * `internal`: a fault of its own; the others are its own codes.
+ */
 export class AgentFault extends Error {
   override readonly name = 'AgentFault';
   readonly kind:
@@ -64,7 +67,8 @@ export class AgentFault extends Error {
     | 'language_unavailable'
     | 'kernel_failed'
     | 'timeout'
-    | 'busy';
+    | 'busy'
+    | 'internal';
 
   constructor(kind: AgentFault['kind'], message: string, options?: ErrorOptions) {
     super(message, options);

@@ -1,0 +1,175 @@
+import {
+  AgentContext,
+  AgentErrorBody,
+  AgentHealth,
+  AgentRunEvent,
+  MAX_AGENT_EVENT_BYTES,
+  type OpenContext,
+  PROTOCOL_VERSION,
+  type StartRun,
+} from '@cloche/protocol';
+import { Compile } from 'typebox/compile';
+import { type Dispatcher, Pool } from 'undici';
+import { type AgentClient, AgentFault } from '../runtime-driver.ts';
+import { isConnectionError, MalformedAnswer, readJson } from './http-response.ts';
+import { LineTooLong, readLines } from './ndjson.ts';
+
+const health = Compile(AgentHealth);
+const openedContext = Compile(AgentContext);
+const runEvent = Compile(AgentRunEvent);
+const errorBody = Compile(AgentErrorBody);
+
+const MAX_ERROR_BYTES = 64 * 1024;
+/** Runs of one sandbox at a time; a few connections more are kept for what ends them. */
+const MAX_RUNS = 128;
+const CONTROL_CONNECTIONS = 8;
+/** How long an answer may go on after its last event. */
+const END_MS = 1_000;
+
+type AgentMethod = 'GET' | 'PUT' | 'POST' | 'DELETE';
+
+/** Speaks to the agent on one instance's socket. Nothing that it answers is believed before it is checked. */
+export class AgentHttpClient implements AgentClient {
+  readonly #pool: Pool;
+  #runs = 0;
+
+  constructor(socketPath: string) {
+    this.#pool = new Pool('http://agent', {
+      socketPath,
+      connections: MAX_RUNS + CONTROL_CONNECTIONS,
+      pipelining: 1,
+      // Runs may say nothing for minutes: every wait has its own limit in its signal.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    });
+  }
+
+  /** @throws AgentFault `gone` as long as nobody answers. */
+  async checkHealth(signal: AbortSignal): Promise<void> {
+    const response = await this.#request('GET', '/health', undefined, signal);
+    const { protocolVersion } = await this.#guard(() => readJson(response, health, MAX_ERROR_BYTES), signal);
+    if (protocolVersion !== PROTOCOL_VERSION) {
+      throw new AgentFault('misbehaved', `the agent speaks protocol ${protocolVersion}, not ${PROTOCOL_VERSION}`);
+    }
+  }
+
+  async setEnvironment(env: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void> {
+    await this.#act('PUT', '/environment', { env }, signal);
+  }
+
+  async openContext(contextId: string, request: OpenContext, signal: AbortSignal) {
+    const response = await this.#request('PUT', contextPath(contextId), request, signal);
+    const { cwd, language } = await this.#guard(() => readJson(response, openedContext, MAX_ERROR_BYTES), signal);
+    return { cwd, language };
+  }
+
+  async closeContext(contextId: string, signal: AbortSignal): Promise<void> {
+    await this.#act('DELETE', contextPath(contextId), undefined, signal);
+  }
+
+  async interrupt(contextId: string, signal: AbortSignal): Promise<void> {
+    await this.#act('POST', `${contextPath(contextId)}/interrupt`, undefined, signal);
+  }
+
+  async restart(contextId: string, signal: AbortSignal): Promise<void> {
+    await this.#act('POST', `${contextPath(contextId)}/restart`, undefined, signal);
+  }
+
+  async *run(contextId: string, request: StartRun, signal: AbortSignal): AsyncGenerator<AgentRunEvent, void> {
+    if (this.#runs >= MAX_RUNS) throw new AgentFault('busy', `${MAX_RUNS} runs are under way in the sandbox`);
+    this.#runs += 1;
+    let body: Dispatcher.ResponseData['body'] | undefined;
+    let isDone = false;
+    try {
+      const response = await this.#request('POST', `${contextPath(contextId)}/runs`, request, signal);
+      body = response.body;
+      for await (const line of readLines(body.iterator({ destroyOnReturn: false }), MAX_AGENT_EVENT_BYTES)) {
+        const event = parseEvent(line);
+        isDone = event.type === 'done';
+        yield event;
+        if (isDone) return;
+      }
+    } catch (error) {
+      throw asFault(error, signal);
+    } finally {
+      this.#runs -= 1;
+      // After `done` the connection is kept for the next run; before it, closing it is what cancels the run.
+      if (isDone) body?.dump({ limit: MAX_ERROR_BYTES, signal: AbortSignal.timeout(END_MS) }).catch(() => undefined);
+      else body?.on('error', () => undefined).destroy();
+    }
+    throw new AgentFault('misbehaved', 'the stream of a run ended without its done');
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.destroy();
+  }
+
+  async #act(method: AgentMethod, path: string, message: object | undefined, signal: AbortSignal): Promise<void> {
+    const response = await this.#request(method, path, message, signal);
+    await this.#guard(() => response.body.dump({ limit: MAX_ERROR_BYTES }), signal);
+  }
+
+  /** @throws AgentFault for every answer but a success. */
+  async #request(method: AgentMethod, path: string, message: object | undefined, signal: AbortSignal) {
+    const response = await this.#guard(
+      () =>
+        this.#pool.request({
+          method,
+          path,
+          signal,
+          ...(message ? { body: JSON.stringify(message), headers: JSON_HEADERS } : {}),
+        }),
+      signal,
+    );
+    if (response.statusCode < 300) return response;
+    const { error } = await this.#guard(() => readJson(response, errorBody, MAX_ERROR_BYTES), signal);
+    throw new AgentFault(FAULTS.get(error.code) ?? 'internal', error.message.slice(0, 500));
+  }
+
+  async #guard<T>(ask: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    try {
+      return await ask();
+    } catch (error) {
+      throw asFault(error, signal);
+    }
+  }
+}
+
+const JSON_HEADERS = { 'content-type': 'application/json' };
+
+const FAULTS: ReadonlyMap<string, AgentFault['kind']> = new Map([
+  ['invalid_cwd', 'invalid_cwd'],
+  ['not_found', 'not_found'],
+  ['language_unavailable', 'language_unavailable'],
+  ['kernel_failed', 'kernel_failed'],
+  ['timeout', 'timeout'],
+  ['queue_full', 'busy'],
+]);
+
+function contextPath(contextId: string): string {
+  return `/contexts/${encodeURIComponent(contextId)}`;
+}
+
+function parseEvent(line: string): AgentRunEvent {
+  let event: unknown;
+  try {
+    event = JSON.parse(line);
+  } catch (error) {
+    throw new AgentFault('misbehaved', 'an event that is no JSON', { cause: error });
+  }
+  if (!runEvent.Check(event)) throw new AgentFault('misbehaved', 'an event that does not fit the protocol');
+  // The schema's own type is wider in its `format` alone; it has just been checked.
+  return event as AgentRunEvent;
+}
+
+/** An abort stays what its signal says; what remains is the peer's doing. */
+function asFault(error: unknown, signal: AbortSignal): unknown {
+  if (error instanceof AgentFault) return error;
+  if (signal.aborted) return signal.reason;
+  if (error instanceof MalformedAnswer || error instanceof LineTooLong) {
+    return new AgentFault('misbehaved', error.message, { cause: error });
+  }
+  // Whatever else undici reports is a connection that broke, or an answer that is no HTTP.
+  const kind = isConnectionError(error) ? 'gone' : 'misbehaved';
+  return new AgentFault(kind, error instanceof Error ? error.message : String(error), { cause: error });
+}

@@ -1,0 +1,150 @@
+import {
+  HostdErrorBody,
+  HostdHealth,
+  type Instance,
+  InstanceList,
+  Instance as InstanceSchema,
+  type LaunchSpec,
+  PROTOCOL_VERSION,
+  TemplateVersionList,
+  type TemplateVersionManifest,
+} from '@cloche/protocol';
+import { Compile } from 'typebox/compile';
+import { type Dispatcher, Pool } from 'undici';
+import { pause } from '../deadline.ts';
+import {
+  type AgentClient,
+  AgentFault,
+  type IsolationClaims,
+  LaunchFault,
+  type RuntimeDriver,
+} from '../runtime-driver.ts';
+import { AgentHttpClient } from './agent-http-client.ts';
+import { isConnectionError, readJson } from './http-response.ts';
+
+const health = Compile(HostdHealth);
+const instance = Compile(InstanceSchema);
+const instanceList = Compile(InstanceList);
+const templateVersionList = Compile(TemplateVersionList);
+const errorBody = Compile(HostdErrorBody);
+
+/** Launches and stops are few and slow: more at once would only queue in the kernel. */
+const CONNECTIONS = 32;
+/** Hostd answers everything but launches and stops at once; those two are bounded by its own steps. */
+const ASK_MS = 10_000;
+const STOP_MS = 60_000;
+const FIRST_PAUSE_MS = 10;
+const LAST_PAUSE_MS = 250;
+
+/** Launches instances through the host daemon on this machine. */
+export class HostdDriver implements RuntimeDriver {
+  readonly name = 'hostd';
+  readonly isolation: IsolationClaims = {
+    networkModes: ['unrestricted', 'deny-all'],
+    disk: 'bounded',
+    kernel: 'shared',
+  };
+  readonly #pool: Pool;
+
+  /** @param socketPath `runPlaces(runDir).hostdSocket` */
+  constructor(socketPath: string) {
+    this.#pool = new Pool('http://hostd', {
+      socketPath,
+      connections: CONNECTIONS,
+      pipelining: 1,
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    });
+  }
+
+  async launch(sandboxId: string, generation: number, spec: LaunchSpec, signal: AbortSignal): Promise<Instance> {
+    const response = await this.#request('PUT', instancePath(sandboxId, generation), signal, spec);
+    return readJson(response, instance);
+  }
+
+  async connect(live: Instance, signal: AbortSignal): Promise<AgentClient> {
+    const client = new AgentHttpClient(live.agentSocketPath);
+    try {
+      await this.#waitForAgent(client, live, signal);
+      return client;
+    } catch (error) {
+      await client.close();
+      throw error;
+    }
+  }
+
+  async stop(sandboxId: string, generation: number): Promise<void> {
+    const path = instancePath(sandboxId, generation);
+    const response = await this.#request('DELETE', path, AbortSignal.timeout(STOP_MS));
+    await response.body.dump();
+  }
+
+  async list(): Promise<readonly Instance[]> {
+    const response = await this.#request('GET', '/instances', AbortSignal.timeout(ASK_MS));
+    return (await readJson(response, instanceList)).instances;
+  }
+
+  async templateVersions(): Promise<readonly TemplateVersionManifest[]> {
+    const response = await this.#request('GET', '/template-versions', AbortSignal.timeout(ASK_MS));
+    return (await readJson(response, templateVersionList)).templateVersions;
+  }
+
+  async check(signal: AbortSignal): Promise<void> {
+    const { protocolVersion } = await readJson(await this.#request('GET', '/health', signal), health);
+    if (protocolVersion !== PROTOCOL_VERSION) {
+      throw new LaunchFault('unreachable', `hostd speaks protocol ${protocolVersion}, not ${PROTOCOL_VERSION}`);
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.destroy();
+  }
+
+  /** The socket takes connections before the agent does, so usually one request waits inside it until there is one. */
+  async #waitForAgent(client: AgentHttpClient, live: Instance, signal: AbortSignal): Promise<void> {
+    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LAST_PAUSE_MS)) {
+      try {
+        return await client.checkHealth(signal);
+      } catch (error) {
+        if (!(error instanceof AgentFault && error.kind === 'gone')) throw error;
+        const alive = (await this.list()).some(
+          ({ sandboxId, generation }) => sandboxId === live.sandboxId && generation === live.generation,
+        );
+        if (!alive) throw error;
+        await pause(pauseMs, signal);
+        signal.throwIfAborted();
+      }
+    }
+  }
+
+  /** @throws LaunchFault for every answer but a success, and `unreachable` when there is none. */
+  async #request(
+    method: 'GET' | 'PUT' | 'DELETE',
+    path: string,
+    signal: AbortSignal,
+    message?: object,
+  ): Promise<Dispatcher.ResponseData> {
+    let response: Dispatcher.ResponseData;
+    try {
+      const body = message && { body: JSON.stringify(message), headers: { 'content-type': 'application/json' } };
+      response = await this.#pool.request({ method, path, signal, ...body });
+    } catch (error) {
+      if (signal.aborted) throw signal.reason;
+      const what = isConnectionError(error) ? 'hostd does not answer' : 'hostd answers no HTTP';
+      throw new LaunchFault('unreachable', what, { cause: error });
+    }
+    if (response.statusCode < 300) return response;
+    const { error } = await readJson(response, errorBody);
+    throw new LaunchFault(FAULTS.get(error.code) ?? 'failed', `${error.code}: ${error.message}`);
+  }
+}
+
+const FAULTS: ReadonlyMap<string, LaunchFault['kind']> = new Map([
+  ['template_not_found', 'template_not_found'],
+  ['network_mode_unsupported', 'unsupported'],
+  ['no_capacity', 'no_capacity'],
+]);
+
+function instancePath(sandboxId: string, generation: number): string {
+  return `/instances/${encodeURIComponent(sandboxId)}/${generation}`;
+}

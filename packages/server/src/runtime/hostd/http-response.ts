@@ -1,0 +1,48 @@
+/** Answers of a peer over a Unix socket: read whole, bounded, and checked. */
+import type { TSchema } from 'typebox';
+import type { Validator } from 'typebox/compile';
+import { type Dispatcher, errors } from 'undici';
+
+/** Lists of instances and versions are the largest; what a person reads is far smaller. */
+const MAX_BODY_BYTES = 16 * 1024 * 1024;
+
+/** What the peer said does not fit the protocol. */
+export class MalformedAnswer extends Error {
+  override readonly name = 'MalformedAnswer';
+}
+
+export async function readJson<S extends TSchema>(
+  response: Dispatcher.ResponseData,
+  schema: Validator<Record<never, never>, S>,
+  maxBytes: number = MAX_BODY_BYTES,
+): Promise<ReturnType<typeof schema.Parse>> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of response.body as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    // Leaving the loop destroys the body, and with it the connection.
+    if (bytes > maxBytes) throw new MalformedAnswer(`an answer of more than ${maxBytes} bytes`);
+    chunks.push(chunk);
+  }
+  const value = parse(Buffer.concat(chunks).toString('utf8'));
+  if (!schema.Check(value)) throw new MalformedAnswer('an answer that does not fit its schema');
+  return value;
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new MalformedAnswer('an answer that is no JSON', { cause: error });
+  }
+}
+
+/** The peer is not there, or went away: nothing that it said. */
+export function isConnectionError(error: unknown): boolean {
+  if (error instanceof errors.SocketError || error instanceof errors.ConnectTimeoutError) return true;
+  if (error instanceof errors.ClientDestroyedError || error instanceof errors.ClientClosedError) return true;
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  return typeof code === 'string' && CONNECTION_CODES.has(code);
+}
+
+const CONNECTION_CODES = new Set(['ECONNREFUSED', 'ECONNRESET', 'ENOENT', 'EPIPE', 'ENOTSOCK', 'UND_ERR_SOCKET']);

@@ -1,0 +1,39 @@
+const LINE_FEED = 0x0a;
+
+/**
+ * The lines of a stream of JSON texts, without their line feeds. An empty line is passed on as one.
+ *
+ * @throws LineTooLong before it holds more than `maxLineBytes` of one line.
+ */
+export async function* readLines(chunks: AsyncIterable<Buffer>, maxLineBytes: number): AsyncGenerator<string, void> {
+  let pending: Buffer[] = [];
+  let pendingBytes = 0;
+  for await (const chunk of chunks) {
+    let start = 0;
+    for (let end = chunk.indexOf(LINE_FEED); end !== -1; end = chunk.indexOf(LINE_FEED, start)) {
+      if (pendingBytes + end - start > maxLineBytes) throw new LineTooLong(maxLineBytes);
+      if (pendingBytes === 0) yield chunk.toString('utf8', start, end);
+      else {
+        pending.push(chunk.subarray(start, end));
+        const line = Buffer.concat(pending).toString('utf8');
+        pending = [];
+        pendingBytes = 0;
+        yield line;
+      }
+      start = end + 1;
+    }
+    if (start === chunk.length) continue;
+    pending.push(start === 0 ? chunk : chunk.subarray(start));
+    pendingBytes += chunk.length - start;
+    if (pendingBytes > maxLineBytes) throw new LineTooLong(maxLineBytes);
+  }
+  if (pendingBytes > 0) yield Buffer.concat(pending).toString('utf8');
+}
+
+export class LineTooLong extends Error {
+  override readonly name = 'LineTooLong';
+
+  constructor(maxLineBytes: number) {
+    super(`a line of more than ${maxLineBytes} bytes`);
+  }
+}
