@@ -7,6 +7,7 @@ import { AppError } from '../app-error.ts';
 import type { Claim, Idempotency, Opened } from '../idempotency/idempotency.ts';
 import { JSON_TYPE } from './error-response.ts';
 import { ClientGone, type InFlight } from './in-flight.ts';
+import { pathOf } from './json-app.ts';
 import type { ValidRequest } from './request-validator.ts';
 import type { RequestContext, Route } from './route.ts';
 import { sendEvents } from './send-events.ts';
@@ -74,10 +75,6 @@ async function openRecord({ request, valid }: Execution, idempotency: Idempotenc
     if (error instanceof AppError) request.state.idempotency = 'refused';
     throw error;
   }
-}
-
-export function pathOf(request: FastifyRequest): string {
-  return request.url.split('?', 1)[0] ?? '';
 }
 
 function contextOf({ request, valid }: Execution, claim: Claim | undefined, signal: AbortSignal): RequestContext {

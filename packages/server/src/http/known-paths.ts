@@ -2,21 +2,21 @@
 export class KnownPaths {
   readonly #paths = new Map<string, { pattern: RegExp; methods: Set<string> }>();
 
-  /** `path` with parameters in braces. */
-  add(method: string, path: string): void {
-    const known = this.#paths.get(path) ?? { pattern: patternOf(path), methods: new Set() };
+  /** `url` as the router writes it: parameters after a colon, the rest of a path as `*`. */
+  add(method: string, url: string): void {
+    const known = this.#paths.get(url) ?? { pattern: patternOf(url), methods: new Set() };
     known.methods.add(method);
-    if (method === 'GET') known.methods.add('HEAD');
-    this.#paths.set(path, known);
+    this.#paths.set(url, known);
   }
 
   /** For `Allow`; empty when there is no such path. */
   methodsOf(path: string): string[] {
-    return [...this.#paths.values()].flatMap(({ pattern, methods }) => (pattern.test(path) ? [...methods] : []));
+    const methods = [...this.#paths.values()].flatMap((known) => (known.pattern.test(path) ? [...known.methods] : []));
+    return [...new Set(methods)];
   }
 }
 
-function patternOf(path: string): RegExp {
-  const literal = path.replace(/[.*+?^$()|[\]\\]/g, '\\$&');
-  return new RegExp(`^${literal.replace(/\{\w+\}/g, '[^/]+')}$`);
+function patternOf(url: string): RegExp {
+  const literal = url.replace(/[.+?^$()|[\]{}\\]/g, '\\$&');
+  return new RegExp(`^${literal.replace(/:\w+/g, '[^/]+').replace(/\*/g, '.*')}$`);
 }

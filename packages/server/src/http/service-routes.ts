@@ -17,8 +17,6 @@ export interface ServiceRoutesParts {
   readonly check: (signal: AbortSignal) => Promise<void>;
 }
 
-export const SERVICE_PATHS = ['/', '/healthz', '/readyz', '/metrics', '/openapi.json', '/docs'] as const;
-
 export async function registerServiceRoutes(app: FastifyInstance, parts: ServiceRoutesParts): Promise<void> {
   const document = openApiDocument(parts.version);
   const documentText = JSON.stringify(document);

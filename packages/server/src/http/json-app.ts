@@ -1,0 +1,129 @@
+import { LIMITS } from '@cloche/contract';
+import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import type { Logger } from 'pino';
+import { AppError } from '../app-error.ts';
+import type { Clock } from '../clock.ts';
+import type { IdSource } from '../id-source.ts';
+import { errorResponse, JSON_TYPE, toAppError } from './error-response.ts';
+import { ClientGone } from './in-flight.ts';
+import { KnownPaths } from './known-paths.ts';
+import { answerClientError, answerOddRequests } from './raw-errors.ts';
+import { readJson } from './read-json.ts';
+import { REQUEST_ID_HEADER, requestIdOf } from './request-id.ts';
+
+/** A request that has not arrived whole by then is refused. */
+const REQUEST_MS = 60_000;
+/** Longer than the proxies in front keep a connection, so that they close it first. */
+const KEEP_ALIVE_MS = 75_000;
+
+export interface JsonAppParts {
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  readonly log: Logger;
+}
+
+/** An app without routes yet: JSON in and out, an id on every answer, and the catalogue's form for whatever fails. */
+export function createJsonApp(parts: JsonAppParts): FastifyInstance {
+  const app = createApp(parts);
+  identify(app, parts);
+  answerErrors(app);
+  takeJsonOnly(app);
+  answerOddRequests(app.server, parts.ids);
+  return app;
+}
+
+export function pathOf(request: FastifyRequest): string {
+  return request.url.split('?', 1)[0] ?? '';
+}
+
+function createApp({ log, ids }: JsonAppParts): FastifyInstance {
+  return fastify({
+    loggerInstance: log as FastifyBaseLogger,
+    disableRequestLogging: true,
+    requestIdLogLabel: 'requestId',
+    genReqId: (request) => requestIdOf(request.headers[REQUEST_ID_HEADER], ids),
+    bodyLimit: LIMITS.bodyBytes,
+    requestTimeout: REQUEST_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    // The requests themselves are drained by `InFlight`.
+    return503OnClosing: false,
+    forceCloseConnections: true,
+    // A missing Host is refused in the form of every other error.
+    http: { maxHeaderSize: LIMITS.headerBytes, requireHostHeader: false },
+    routerOptions: { maxParamLength: LIMITS.headerBytes, querystringParser: () => ({}) },
+    clientErrorHandler: (error, socket) => answerClientError(error, socket, ids),
+    frameworkErrors: (error, request, reply) => {
+      reply.header(REQUEST_ID_HEADER, request.id);
+      sendError(error, request, reply);
+    },
+  });
+}
+
+function identify(app: FastifyInstance, { clock }: JsonAppParts): void {
+  app.decorateRequest('state');
+  app.addHook('onRequest', async (request, reply) => {
+    request.state = {
+      receivedAt: clock.now(),
+      operation: undefined,
+      credential: undefined,
+      errorCode: undefined,
+      idempotency: undefined,
+    };
+    reply.header(REQUEST_ID_HEADER, request.id).header('x-content-type-options', 'nosniff');
+    if (request.headers.host === undefined && request.raw.httpVersion === '1.1') {
+      throw new AppError('invalid_request', 'headers.host is required', {
+        details: { issues: [{ path: 'headers.host', message: 'is required' }] },
+      });
+    }
+  });
+}
+
+function answerErrors(app: FastifyInstance): void {
+  const paths = new KnownPaths();
+  app.addHook('onRoute', ({ method, url }) => {
+    for (const each of [method].flat()) paths.add(each, url);
+  });
+  app.setErrorHandler(sendError);
+  app.setNotFoundHandler((request, reply) => {
+    const allowed = paths.methodsOf(pathOf(request));
+    const path = pathOf(request).slice(0, 200);
+    if (allowed.length === 0) throw new AppError('not_found', `There is nothing at ${path}; see /openapi.json.`);
+    const allow = allowed.join(', ');
+    reply.header('allow', allow);
+    throw new AppError('method_not_allowed', `${path} has no method ${request.method}; it has ${allow}.`);
+  });
+}
+
+function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  const appError = toAppError(error);
+  // A request with a broken URL has not passed the hooks.
+  const state = request.state as FastifyRequest['state'] | undefined;
+  if (state) state.errorCode = error instanceof ClientGone ? 'client_gone' : appError.code;
+  if (appError.code === 'internal' && !(error instanceof ClientGone)) request.log.error({ err: error }, 'failed');
+  const { status, headers, body } = errorResponse(appError, request.id);
+  reply.code(status).headers(headers).type(JSON_TYPE).send(JSON.stringify(body));
+}
+
+function takeJsonOnly(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+    const charset = /;\s*charset\s*=\s*"?([^";\s]+)/i.exec(request.headers['content-type'] ?? '')?.[1];
+    if (charset !== undefined && !/^utf-?8$/i.test(charset)) done(notJson(), undefined);
+    else {
+      try {
+        // With `parseAs: 'buffer'` it is one.
+        done(null, readJson(body as Buffer));
+      } catch (error) {
+        done(error as AppError, undefined);
+      }
+    }
+  });
+  app.addContentTypeParser('*', (_request, _payload, done) => done(notJson(), undefined));
+}
+
+function notJson(): AppError {
+  return new AppError(
+    'unsupported_media_type',
+    'The body must be JSON in UTF-8: send it with Content-Type: application/json.',
+  );
+}

@@ -1,0 +1,72 @@
+/** What the operator's socket serves; see the table in the operator protocol. */
+import {
+  CreateKey,
+  CreateOrg,
+  type KeyCreated,
+  type OrgCreated,
+  type OrgList,
+  type ReconcileReport,
+} from '@cloche/protocol';
+import type { FastifyInstance } from 'fastify';
+import type { ApiKey } from '../api-keys/api-key-repository.ts';
+import type { ApiKeyService } from '../api-keys/api-key-service.ts';
+import { notFound } from '../app-error.ts';
+import { timestamp } from '../clock.ts';
+import { bodyValidator } from '../http/request-validator.ts';
+import type { Org, OrgRepository } from '../projects/org-repository.ts';
+
+export interface OperatorParts {
+  readonly orgs: OrgRepository;
+  readonly apiKeys: ApiKeyService;
+  readonly reconcile: () => Promise<ReconcileReport>;
+  readonly destroyAll: () => Promise<number>;
+}
+
+export function addOperatorRoutes(app: FastifyInstance, { orgs, apiKeys, reconcile, destroyAll }: OperatorParts): void {
+  const readOrg = bodyValidator<CreateOrg>(CreateOrg);
+  const readKey = bodyValidator<CreateKey>(CreateKey);
+
+  app.post('/orgs', async (request, reply): Promise<OrgCreated> => {
+    const org = await orgs.create(readOrg(request.body).name);
+    reply.code(201);
+    return { org: describeOrg(org) };
+  });
+
+  app.get('/orgs', async (): Promise<OrgList> => ({ data: (await orgs.list()).map(describeOrg) }));
+
+  app.post('/keys', async (request, reply): Promise<KeyCreated> => {
+    const { org, name = 'unnamed', scopes, projectIds, expiresInMs } = readKey(request.body);
+    const found = org === undefined ? await orgs.ensureFirst() : await orgs.find(org);
+    if (!found) throw notFound('organization', org ?? '');
+    const made = await apiKeys.create({ orgId: found.id, name, scopes, projectIds, expiresInMs });
+    reply.code(201);
+    return describeKey(made);
+  });
+
+  app.post('/first-key', async (_request, reply): Promise<KeyCreated> => {
+    const made = await apiKeys.createFirst((await orgs.ensureFirst()).id);
+    reply.code(201);
+    return describeKey(made);
+  });
+
+  app.post('/reconcile', (): Promise<ReconcileReport> => reconcile());
+  app.post('/destroy-all', async () => ({ destroyed: await destroyAll() }));
+}
+
+function describeOrg({ id, name, defaultProjectId, createdAt }: Org): OrgCreated['org'] {
+  return { id, name, defaultProjectId, createdAt: timestamp(createdAt) };
+}
+
+function describeKey({ apiKey, secret }: { apiKey: ApiKey; secret: string }): KeyCreated {
+  const { id, orgId, scopes, projectIds, expiresAt } = apiKey;
+  return {
+    key: {
+      id,
+      orgId,
+      scopes: [...scopes],
+      ...(projectIds && { projectIds: [...projectIds] }),
+      ...(expiresAt !== undefined && { expiresAt: timestamp(expiresAt) }),
+      secret,
+    },
+  };
+}

@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import type { FastifyInstance } from 'fastify';
+import { pino } from 'pino';
+import { SqlApiKeyRepository } from '../api-keys/api-key-repository.ts';
+import { ApiKeyService } from '../api-keys/api-key-service.ts';
+import { Authenticator } from '../api-keys/authenticator.ts';
+import { systemClock } from '../clock.ts';
+import { migrate } from '../db/migrate.ts';
+import { openDatabase } from '../db/open-database.ts';
+import { randomIds } from '../id-source.ts';
+import { OrgRepository } from '../projects/org-repository.ts';
+import { SqlProjectRepository } from '../projects/project-repository.ts';
+import { buildOperatorApp, listenForOperator } from './operator-app.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'cloche-operator-'));
+const socketPath = join(folder, 'server', 'operator.sock');
+const db = openDatabase('sqlite::memory:');
+const keys = new SqlApiKeyRepository(db);
+const authenticator = new Authenticator(keys, systemClock);
+let app: FastifyInstance;
+
+before(async () => {
+  await migrate(db);
+  app = buildOperatorApp({
+    orgs: new OrgRepository(db, systemClock, randomIds),
+    apiKeys: new ApiKeyService(keys, new SqlProjectRepository(db), authenticator, systemClock, randomIds),
+    reconcile: async () => ({ instancesRemoved: 1, sandboxesEnded: 2 }),
+    destroyAll: async () => 3,
+    clock: systemClock,
+    ids: randomIds,
+    log: pino({ level: 'silent' }),
+  });
+  await listenForOperator(app, socketPath);
+});
+after(async () => {
+  await app.close();
+  await db.destroy();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+// biome-ignore lint/suspicious/noExplicitAny: a body is asserted on, field by field
+function call(method: string, path: string, body?: unknown): Promise<{ status: number | undefined; body: any }> {
+  return new Promise((resolve, reject) => {
+    const headers = body === undefined ? {} : { 'content-type': 'application/json' };
+    const sent = request({ socketPath, method, path, headers, agent: false }, async (response) => {
+      const text = (await response.setEncoding('utf8').toArray()).join('');
+      resolve({ status: response.statusCode, body: JSON.parse(text) });
+    });
+    sent.once('error', reject);
+    sent.end(body === undefined ? undefined : JSON.stringify(body));
+  });
+}
+
+describe("the operator's socket", () => {
+  it("answers the server's user alone", () => {
+    assert.equal(statSync(socketPath).mode & 0o777, 0o600);
+    assert.equal(statSync(join(folder, 'server')).mode & 0o777, 0o700);
+  });
+
+  it('takes the place of one that was left behind', async () => {
+    const left = join(folder, 'left.sock');
+    writeFileSync(left, '');
+    const other = buildOperatorApp({
+      ...({} as Parameters<typeof buildOperatorApp>[0]),
+      clock: systemClock,
+      ids: randomIds,
+      log: pino({ level: 'silent' }),
+    });
+    await listenForOperator(other, left);
+    assert.ok(statSync(left).isSocket());
+    await other.close();
+  });
+
+  it('makes the first key once', async () => {
+    const first = await call('POST', '/first-key');
+    assert.equal(first.status, 201);
+    await authenticator.authenticate(first.body.key.secret);
+    const second = await call('POST', '/first-key');
+    assert.deepEqual([second.status, second.body.error.code], [409, 'conflict']);
+  });
+
+  it('makes organizations and keys of them', async () => {
+    const { org } = (await call('POST', '/orgs', { name: 'acme' })).body;
+    const made = await call('POST', '/keys', {
+      org: 'acme',
+      scopes: ['code:run'],
+      projectIds: [org.defaultProjectId],
+      expiresInMs: 1000,
+    });
+    assert.deepEqual(
+      [made.status, made.body.key.orgId, made.body.key.projectIds, typeof made.body.key.expiresAt],
+      [201, org.id, [org.defaultProjectId], 'string'],
+    );
+    assert.equal((await authenticator.authenticate(made.body.key.secret)).orgId, org.id);
+    assert.ok((await call('GET', '/orgs')).body.data.some(({ id }: { id: string }) => id === org.id));
+  });
+
+  it('makes a key of the first organization where none is named', async () => {
+    const { data } = (await call('GET', '/orgs')).body;
+    assert.equal((await call('POST', '/keys', { scopes: ['*'] })).body.key.orgId, data[0].id);
+  });
+
+  it('names what is wrong', async () => {
+    const cases: [string, unknown, number, RegExp][] = [
+      ['/keys', { scopes: [] }, 400, /body.scopes must have at least 1/],
+      ['/keys', { scopes: ['fly'] }, 400, /"fly"/],
+      ['/keys', { scopes: ['*'], org: 'nobody' }, 404, /organization "nobody"/],
+      ['/keys', { scopes: ['*'], projectIds: ['prj_x'] }, 404, /project "prj_x"/],
+      ['/orgs', undefined, 400, /body is required/],
+      ['/nothing', undefined, 404, /nothing at/],
+    ];
+    for (const [path, body, status, message] of cases) {
+      const answer = await call('POST', path, body);
+      assert.equal(answer.status, status, path);
+      assert.match(answer.body.error.message, message);
+    }
+  });
+
+  it('reconciles and takes sandboxes down', async () => {
+    assert.deepEqual((await call('POST', '/reconcile')).body, { instancesRemoved: 1, sandboxesEnded: 2 });
+    assert.deepEqual((await call('POST', '/destroy-all')).body, { destroyed: 3 });
+  });
+});
