@@ -78,7 +78,7 @@ async function build(recipe: Recipe, options: BuildOptions): Promise<TemplateVer
   return manifest;
 }
 
-function describe(recipe: Recipe, packages: InstalledPackages, builtAt: string): TemplateVersion & { env: object } {
+function describe(recipe: Recipe, packages: InstalledPackages, builtAt: string): TemplateVersion {
   const content = canonicalJson({ recipe: recipeDigest(recipe), packages });
   const digest = createHash('sha256').update(content).digest('hex');
   return {

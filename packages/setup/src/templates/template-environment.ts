@@ -15,9 +15,9 @@ const CA_VARIABLES = [
 /** The environment of every process in a sandbox of the recipe's template. */
 export function templateEnvironment(recipe: Recipe): Record<string, string> {
   return {
-    PATH: '/home/user/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+    PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
     ...Object.fromEntries(CA_VARIABLES.map((name) => [name, CA_BUNDLE])),
-    // What a user installs lands in the home folder, which is theirs.
+    // What a user installs lands in the home folder, which is theirs; the agent puts its programs on their PATH.
     NPM_CONFIG_PREFIX: '/home/user/.local',
     NPM_CONFIG_UPDATE_NOTIFIER: 'false',
     PIP_DISABLE_PIP_VERSION_CHECK: '1',

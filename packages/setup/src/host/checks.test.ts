@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { describe, it } from 'node:test';
+import { missingAptPackages } from './apt-packages.ts';
+import { findV2Mount, readCgroupLayout } from './cgroup-layout.ts';
+import { examineHost } from './examine-host.ts';
+import { checkIdmappedMounts, checkKernel, checkRoot } from './kernel-checks.ts';
+import { checkMemory, checkPort } from './resource-checks.ts';
+import { checkTools } from './tool-checks.ts';
+
+const V1_MEMORY = '30 25 0:26 / /sys/fs/cgroup/memory rw,nosuid - cgroup cgroup rw,memory';
+const V1_CPU = '31 25 0:27 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid - cgroup cgroup rw,cpu,cpuacct';
+const V1_NAMED = '32 25 0:28 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd';
+const V2 = '33 25 0:29 / /sys/fs/cgroup/unified rw,nosuid - cgroup2 cgroup2 rw,nsdelegate';
+
+describe('the layout of cgroups', () => {
+  it('is hybrid when both hierarchies hold controllers', () => {
+    assert.deepEqual(readCgroupLayout([V1_MEMORY, V1_CPU, V2].join('\n'), 'pids hugetlb\n'), {
+      kind: 'hybrid',
+      controllers: { pids: 'v2', hugetlb: 'v2', memory: 'v1', cpu: 'v1', cpuacct: 'v1' },
+    });
+  });
+
+  it('is v2 when v1 has no controller', () => {
+    const layout = readCgroupLayout([V1_NAMED, V2].join('\n'), 'cpu memory pids\n');
+    assert.equal(layout.kind, 'v2');
+    assert.equal(layout.controllers.memory, 'v2');
+  });
+
+  it('is none on a host without', () => {
+    assert.equal(readCgroupLayout('', '').kind, 'none');
+  });
+
+  it('knows where v2 is mounted', () => {
+    assert.equal(findV2Mount([V1_MEMORY, V2].join('\n')), '/sys/fs/cgroup/unified');
+  });
+});
+
+describe('checks of a host', () => {
+  it('miss what a kernel is too old for', () => {
+    assert.equal(checkKernel('5.10.0-28-amd64').status, 'missing');
+    assert.equal(checkKernel('6.1.0').status, 'ok');
+    assert.equal(checkIdmappedMounts('5.19.0').status, 'ok');
+    assert.equal(checkIdmappedMounts('5.18.9').status, 'missing');
+  });
+
+  it('miss the rights of root', () => {
+    assert.equal(checkRoot(0).status, 'ok');
+    const { status, remedy } = checkRoot(1000);
+    assert.equal(status, 'missing');
+    assert.match(remedy, /sudo npm start/);
+  });
+
+  it('warn of little memory', () => {
+    assert.equal(checkMemory(1024 ** 3).status, 'warning');
+  });
+
+  it('warn of a port that is in use', async () => {
+    const server = createServer().listen(0, '127.0.0.1');
+    await new Promise((resolve) => server.once('listening', resolve));
+    const { port } = server.address() as AddressInfo;
+    assert.equal((await checkPort('127.0.0.1', port)).status, 'warning');
+    await new Promise((resolve) => server.close(resolve));
+    assert.equal((await checkPort('127.0.0.1', port)).status, 'ok');
+  });
+
+  it('tell a tool that can be installed from one that is there and broken', async () => {
+    const [absent, broken, optional] = await checkTools([
+      { name: 'absent', command: ['cloche-no-such-tool'], aptPackage: 'absent-package' },
+      { name: 'broken', command: ['false'], aptPackage: 'broken-package' },
+      { name: 'optional', command: ['cloche-no-such-tool'], optional: 'something more' },
+    ]);
+    assert.equal(absent?.installable, true);
+    assert.match(absent?.remedy ?? '', /absent-package/);
+    assert.equal(broken?.status, 'missing');
+    assert.equal(broken?.installable, undefined);
+    assert.equal(optional?.status, 'ok');
+  });
+
+  it('find the packages that are not installed, and those that nobody has heard of', async () => {
+    assert.deepEqual(await missingAptPackages(['dpkg', 'cloche-no-such-package']), ['cloche-no-such-package']);
+  });
+
+  it('name everything once and say what to do about each that is not ok', async () => {
+    const findings = await examineHost({
+      dataDir: '/var/lib/none',
+      cacheDir: '/var/cache',
+      host: '127.0.0.1',
+      port: 0,
+    });
+    assert.equal(new Set(findings.map(({ name }) => name)).size, findings.length);
+    for (const { status, remedy, found } of findings) {
+      assert.equal(remedy === '', status === 'ok');
+      assert.notEqual(found, '');
+    }
+  });
+});

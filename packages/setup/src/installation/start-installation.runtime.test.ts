@@ -1,0 +1,183 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { after, describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { requestFirstKey } from '../first-key.ts';
+import { ensureServiceAccount } from '../host/service-account.ts';
+import { SetupProblem } from '../progress.ts';
+import { type Installation, type InstallationOptions, startInstallation } from './start-installation.ts';
+
+const PROGRAMS = {
+  hostd: 'packages/setup/src/testing/stand-in-hostd.ts',
+  egress: 'packages/setup/src/testing/stand-in-egress.ts',
+  server: 'packages/setup/src/testing/stand-in-server.ts',
+};
+
+type Self = {
+  uid: number;
+  capabilities: string;
+  noNewPrivileges: string;
+  program: string;
+  canWriteCode: boolean;
+  env: Record<string, string>;
+};
+
+describe('startInstallation', () => {
+  const started: Installation[] = [];
+  const folders: string[] = [];
+
+  async function start(options: Partial<InstallationOptions> = {}): Promise<Installation> {
+    const folder = await mkdtemp(join(tmpdir(), 'cloche-setup-'));
+    const runDir = join('/run', basename(folder));
+    folders.push(folder, runDir);
+    const installation = await startInstallation({
+      dataDir: folder,
+      runDir,
+      prepared: { account: await account(), guestDir: '/nonexistent' },
+      programs: PROGRAMS,
+      ...options,
+    });
+    started.push(installation);
+    return installation;
+  }
+
+  function account() {
+    return ensureServiceAccount('/dev/null');
+  }
+
+  async function self(installation: Installation): Promise<Self> {
+    return (await (await fetch(`${installation.url}/self`)).json()) as Self;
+  }
+
+  after(async () => {
+    await Promise.all(started.map((installation) => installation.stop()));
+    await Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true })));
+  });
+
+  it('runs the server without privileges from a checkout that it cannot write', async () => {
+    const { uid, capabilities, noNewPrivileges, program, canWriteCode } = await self(await start());
+    assert.notEqual(uid, 0);
+    assert.equal(capabilities, '0000000000000000');
+    assert.equal(noNewPrivileges, '1');
+    assert.match(program, /^\/run\//);
+    assert.equal(canWriteCode, false);
+  });
+
+  it('gives the server its settings and nothing of the operator’s environment', async () => {
+    process.env.SOME_TOKEN = 'secret';
+    const installation = await start({ env: { CLOCHE_LOG_LEVEL: 'warn' } });
+    delete process.env.SOME_TOKEN;
+    const { env } = await self(installation);
+    assert.equal(env.CLOCHE_DATA_DIR, installation.dataDir);
+    assert.equal(env.CLOCHE_PORT, String(installation.port));
+    assert.equal(env.CLOCHE_LOG_LEVEL, 'warn');
+    assert.equal(env.CLOCHE_GUEST_DIR, undefined);
+    assert.equal(env.SOME_TOKEN, undefined);
+  });
+
+  it('runs two installations side by side under different names', async () => {
+    const [one, other] = await Promise.all([start(), start()]);
+    assert.notEqual(one.installationId, other.installationId);
+    assert.notEqual(one.port, other.port);
+    assert.match(one.installationId, /^[a-z0-9]{8}$/);
+    assert.notEqual((await self(one)).env.CLOCHE_RUN_DIR, (await self(other)).env.CLOCHE_RUN_DIR);
+  });
+
+  it('keeps the name of an installation over a restart', async () => {
+    const first = await start();
+    await first.stop();
+    const again = await start({ dataDir: first.dataDir });
+    assert.equal(again.installationId, first.installationId);
+  });
+
+  it('starts a part again that died, and says so', async () => {
+    const lines: string[] = [];
+    const installation = await start({ report: (line) => lines.push(line) });
+    const before = installation.pid('server');
+    installation.kill('server', 'SIGKILL');
+    await until(async () => {
+      const pid = installation.pid('server');
+      return pid !== undefined && pid !== before && (await fetch(`${installation.url}/readyz`)).ok;
+    });
+    assert.match(lines.join(), /server ended by SIGKILL; starting it again in 0\.1 s/);
+  });
+
+  it('leaves a part dead that died when it is not to supervise', async () => {
+    const installation = await start({ supervise: false });
+    installation.kill('server', 'SIGKILL');
+    await until(async () => installation.pid('server') === undefined);
+    await installation.restart('server');
+    assert.ok((await fetch(`${installation.url}/readyz`)).ok);
+  });
+
+  it('ends every part and never starts one again after stop', async () => {
+    const installation = await start();
+    const pids = (['hostd', 'egress', 'server'] as const).map((part) => installation.pid(part));
+    await installation.stop();
+    for (const pid of pids) assert.equal(existsSync(`/proc/${pid}/exe`), false);
+    await installation.stop();
+    assert.equal(installation.pid('server'), undefined);
+  });
+
+  it('leaves no part behind when it is killed itself', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'cloche-setup-'));
+    const runDir = join('/run', basename(folder));
+    folders.push(folder, runDir);
+    const options = {
+      dataDir: folder,
+      runDir,
+      programs: PROGRAMS,
+      prepared: { account: await account(), guestDir: '/x' },
+    };
+    const program = `
+      import { startInstallation } from ${JSON.stringify(new URL('./start-installation.ts', import.meta.url).href)};
+      const installation = await startInstallation(${JSON.stringify(options)});
+      console.log(JSON.stringify(['hostd', 'egress', 'server'].map(installation.pid)));`;
+    const supervisor = spawn(process.execPath, ['--input-type=module', '-e', program], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const [line] = (await once(supervisor.stdout, 'data')) as [Buffer];
+    supervisor.kill('SIGKILL');
+    const pids = JSON.parse(line.toString()) as number[];
+    await until(async () => pids.every((pid) => !existsSync(`/proc/${pid}/exe`)));
+  });
+
+  it('ends what it started when a part does not get ready, and shows that part’s last words', async () => {
+    const programs = { ...PROGRAMS, hostd: 'packages/setup/src/testing/stand-in-failing.ts' };
+    await assert.rejects(start({ programs }), (error: unknown) => {
+      assert.ok(error instanceof SetupProblem);
+      assert.match(error.message, /hostd exited with 3 before it was ready[\s\S]*the reason why/);
+      return true;
+    });
+  });
+
+  it('refuses a data folder that the server could not enter', async () => {
+    const closed = await mkdtemp(join(tmpdir(), 'cloche-closed-'));
+    folders.push(closed);
+    await assert.rejects(start({ dataDir: join(closed, 'data') }), /cannot enter/);
+  });
+
+  it('writes what each part prints to a log of its own', async () => {
+    const installation = await start();
+    assert.equal(await readFile(installation.logs.server, 'utf8'), '');
+  });
+
+  it('asks for the first key once', async () => {
+    const installation = await start();
+    assert.equal(await requestFirstKey(installation), 'clk_first');
+    assert.equal(await requestFirstKey(installation), undefined);
+  });
+});
+
+async function until(condition: () => Promise<boolean>, timeoutMs = 10_000): Promise<void> {
+  const deadline = Date.now() + timeoutMs;
+  while (!(await condition().catch(() => false))) {
+    if (Date.now() > deadline) throw new Error('the condition was not met in time');
+    await delay(10);
+  }
+}

@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { parseDownloadOptions, parseIndexTargets } from './apt-configuration.ts';
+
+describe('the apt configuration of the machine', () => {
+  it('gives the release, its updates and its security fixes, and leaves other vendors out', () => {
+    const targets = [
+      'http://mirror.example/debian/\tbookworm\tmain\t/usr/share/keyrings/debian-archive-keyring.gpg',
+      'http://mirror.example/debian/\tbookworm\tmain\t/usr/share/keyrings/debian-archive-keyring.gpg',
+      'http://mirror.example/security/\tbookworm-security\tmain\t$(SIGNED_BY)',
+      'http://vendor.example/apt/\tvendor-bookworm\tmain\t/usr/share/keyrings/vendor.gpg',
+      '',
+    ].join('\n');
+    assert.deepEqual(parseIndexTargets(targets, 'bookworm'), [
+      'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://mirror.example/debian/ bookworm main',
+      'deb http://mirror.example/security/ bookworm-security main',
+    ]);
+  });
+
+  it('keeps proxies and certificates, and nothing that is not about downloads', () => {
+    const dump = [
+      'APT::Architecture "amd64";',
+      'Acquire::http::Proxy "http://proxy.example:3128";',
+      'Acquire::https "";',
+      'Acquire::https::CAInfo "/etc/ssl/company.pem";',
+      'Acquire::IndexTargets::deb::Packages::flatMetaKey "Packages";',
+      'Acquire::Check-Valid-Until "false";',
+    ].join('\n');
+    assert.deepEqual(parseDownloadOptions(dump), [
+      'Acquire::http::Proxy "http://proxy.example:3128";',
+      'Acquire::https::CAInfo "/etc/ssl/company.pem";',
+      'Acquire::Check-Valid-Until "false";',
+    ]);
+  });
+});

@@ -1,0 +1,2 @@
+console.error('the reason why it does not start');
+process.exit(3);

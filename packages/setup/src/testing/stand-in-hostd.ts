@@ -1,0 +1,13 @@
+import { rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { runPlaces } from '@cloche/protocol';
+
+const { hostdSocket } = runPlaces(process.env.CLOCHE_RUN_DIR ?? '');
+rmSync(hostdSocket, { force: true });
+const server = createServer((request, response) => {
+  response.end(request.url === '/instances' ? '{"instances":[]}' : '{}');
+});
+// The service's account connects as hostd's real socket lets it.
+process.umask(0);
+server.listen(hostdSocket);
+process.once('SIGTERM', () => process.exit(0));
