@@ -2,10 +2,20 @@ import { request } from 'node:http';
 
 export type SocketAnswer = { status: number; body: unknown };
 
-/** One bodiless operation over a Unix socket. @throws when nobody answers there. */
-export function callSocket(socketPath: string, method: 'GET' | 'POST', path: string): Promise<SocketAnswer> {
+/** One operation over a Unix socket, with `message` as its JSON body. @throws when nobody answers there. */
+export function callSocket(
+  socketPath: string,
+  method: 'GET' | 'POST',
+  path: string,
+  message?: unknown,
+): Promise<SocketAnswer> {
+  const body = message === undefined ? '' : JSON.stringify(message);
+  const headers = {
+    'content-length': Buffer.byteLength(body),
+    ...(message === undefined ? {} : { 'content-type': 'application/json' }),
+  };
   return new Promise((resolve, reject) => {
-    const call = request({ socketPath, method, path, agent: false, headers: { 'content-length': 0 } }, (response) => {
+    const call = request({ socketPath, method, path, agent: false, headers }, (response) => {
       const chunks: Buffer[] = [];
       response.on('data', (chunk: Buffer) => chunks.push(chunk));
       response.once('error', reject);
@@ -15,6 +25,6 @@ export function callSocket(socketPath: string, method: 'GET' | 'POST', path: str
       });
     });
     call.once('error', reject);
-    call.end();
+    call.end(body);
   });
 }

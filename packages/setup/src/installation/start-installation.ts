@@ -52,7 +52,7 @@ export type Installation = {
   /** Ends it as `stop` does, starts it and waits until it answers. */
   restart(part: PartName): Promise<void>;
   /** One operation of the operator's socket. */
-  operator(method: 'GET' | 'POST', path: string): ReturnType<typeof callSocket>;
+  operator(method: 'GET' | 'POST', path: string, message?: unknown): ReturnType<typeof callSocket>;
   /** Live instances, as hostd counts them. */
   instanceCount(): Promise<number>;
   /** Ends server, egress and hostd in this order. Sandboxes stay unless asked otherwise. Idempotent. */
@@ -96,7 +96,8 @@ export async function startInstallation(options: InstallationOptions): Promise<I
     server: part('server', (signal) => waitUntilReady(servedAt, '/readyz', signal)),
   };
 
-  const operator = (method: 'GET' | 'POST', path: string) => callSocket(run.operatorSocket, method, path);
+  const operator = (method: 'GET' | 'POST', path: string, message?: unknown) =>
+    callSocket(run.operatorSocket, method, path, message);
   const stop = async ({ destroyAll = false } = {}) => {
     if (destroyAll && parts.server.pid !== undefined) await operator('POST', '/destroy-all');
     for (const name of PART_NAMES.toReversed()) await parts[name].stop();
