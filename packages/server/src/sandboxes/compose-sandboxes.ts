@@ -107,6 +107,8 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     ],
     async start() {
       await catalogue.load();
+      // So that the first creation already gets the newest version; the job below comes back to it.
+      await catalogue.sync().catch((error) => log.warn({ err: error }, 'the runtime does not answer yet'));
       const mend = async () => {
         await catalogue.sync();
         await reconciler.reconcile();
