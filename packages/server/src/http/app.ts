@@ -49,7 +49,7 @@ function reportOutcomes(app: FastifyInstance, { log, metrics, inFlight }: AppPar
 /** One line a request: who, what, how it ended. Never a body, a query or a key. */
 function logOutcome(log: Logger, request: FastifyRequest, reply: FastifyReply): void {
   const { operation, credential, errorCode, idempotency } = request.state;
-  const level = reply.statusCode >= 500 ? 'error' : operation ? 'info' : 'debug';
+  const level = !operation ? 'debug' : reply.statusCode >= 500 ? 'error' : 'info';
   if (!log.isLevelEnabled(level)) return;
   const outcome = {
     requestId: request.id,

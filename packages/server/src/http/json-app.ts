@@ -1,5 +1,11 @@
 import { LIMITS } from '@cloche/contract';
-import fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import fastify, {
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  LogController,
+} from 'fastify';
 import type { Logger } from 'pino';
 import { AppError } from '../app-error.ts';
 import type { Clock } from '../clock.ts';
@@ -39,8 +45,7 @@ export function pathOf(request: FastifyRequest): string {
 function createApp({ log, ids }: JsonAppParts): FastifyInstance {
   return fastify({
     loggerInstance: log as FastifyBaseLogger,
-    disableRequestLogging: true,
-    requestIdLogLabel: 'requestId',
+    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
     genReqId: (request) => requestIdOf(request.headers[REQUEST_ID_HEADER], ids),
     bodyLimit: LIMITS.bodyBytes,
     requestTimeout: REQUEST_MS,

@@ -29,7 +29,7 @@ export async function registerServiceRoutes(app: FastifyInstance, parts: Service
       await parts.check(AbortSignal.timeout(CHECK_MS));
       return { status: 'ready' };
     } catch (error) {
-      request.log.warn({ err: error }, 'not ready');
+      request.log.debug({ err: error }, 'not ready');
       return reply.code(503).send({ status: 'not ready' });
     }
   });

@@ -24,9 +24,8 @@ const keys = new SqlApiKeyRepository(db);
 const authenticator = new Authenticator(keys, systemClock);
 let app: FastifyInstance;
 
-before(async () => {
-  await migrate(db);
-  app = buildOperatorApp({
+function makeApp(): FastifyInstance {
+  return buildOperatorApp({
     orgs: new OrgRepository(db, systemClock, randomIds),
     apiKeys: new ApiKeyService(keys, new SqlProjectRepository(db), authenticator, systemClock, randomIds),
     reconcile: async () => ({ instancesRemoved: 1, sandboxesEnded: 2 }),
@@ -35,6 +34,11 @@ before(async () => {
     ids: randomIds,
     log: pino({ level: 'silent' }),
   });
+}
+
+before(async () => {
+  await migrate(db);
+  app = makeApp();
   await listenForOperator(app, socketPath);
 });
 after(async () => {
@@ -65,12 +69,7 @@ describe("the operator's socket", () => {
   it('takes the place of one that was left behind', async () => {
     const left = join(folder, 'left.sock');
     writeFileSync(left, '');
-    const other = buildOperatorApp({
-      ...({} as Parameters<typeof buildOperatorApp>[0]),
-      clock: systemClock,
-      ids: randomIds,
-      log: pino({ level: 'silent' }),
-    });
+    const other = makeApp();
     await listenForOperator(other, left);
     assert.ok(statSync(left).isSocket());
     await other.close();

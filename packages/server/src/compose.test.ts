@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, it } from 'node:test';
+import { FakeRuntimeDriver } from '@cloche/testkit';
+import { pino } from 'pino';
+import { type Server, startServer } from './compose.ts';
+import { readConfig } from './config.ts';
+
+const KEY = 'a key of free form for tests';
+
+let folder: string;
+let driver: FakeRuntimeDriver;
+let server: Server;
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'cloche-server-'));
+  driver = new FakeRuntimeDriver();
+  server = await start();
+});
+afterEach(async () => {
+  await server.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function start(env: Record<string, string> = {}): Promise<Server> {
+  const config = readConfig({
+    CLOCHE_PORT: '0',
+    CLOCHE_DATA_DIR: join(folder, 'data'),
+    CLOCHE_RUN_DIR: join(folder, 'run'),
+    CLOCHE_BOOTSTRAP_API_KEY: KEY,
+    ...env,
+  });
+  return startServer(config, pino({ level: 'silent' }), driver);
+}
+
+interface Answer {
+  status: number;
+  // biome-ignore lint/suspicious/noExplicitAny: a body is asserted on, field by field
+  body: any;
+}
+
+async function call(method: string, path: string, body?: unknown, key?: string): Promise<Answer> {
+  const response = await fetch(server.url + path, {
+    method,
+    headers: {
+      authorization: `Bearer ${KEY}`,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(key === undefined ? {} : { 'idempotency-key': key }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  return { status: response.status, body: await response.json() };
+}
+
+function callOperator(path: string): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const socketPath = join(folder, 'run', 'server', 'operator.sock');
+    const sent = request({ socketPath, method: 'POST', path, agent: false }, async (response) => {
+      resolve(JSON.parse((await response.setEncoding('utf8').toArray()).join('')));
+    });
+    sent.once('error', reject).end();
+  });
+}
+
+async function readySandbox(key?: string): Promise<string> {
+  const { body } = await call('POST', '/v1/sandboxes', {}, key);
+  const got = await call('GET', `/v1/sandboxes/${body.sandbox.id}?waitFor=ready&waitMs=10000`);
+  assert.equal(got.body.sandbox.status, 'ready');
+  return body.sandbox.id;
+}
+
+describe('a server', () => {
+  it('serves the contract from its first moment', async () => {
+    assert.equal((await call('GET', '/readyz')).status, 200);
+    const id = await readySandbox();
+    assert.equal((await call('DELETE', `/v1/sandboxes/${id}`)).body.sandbox.destroyedReason, 'user_killed');
+  });
+
+  it('knows its keys, sandboxes and idempotency records after a restart', async () => {
+    const id = await readySandbox('once');
+    await server.stop();
+    server = await start();
+    assert.equal((await call('GET', `/v1/sandboxes/${id}`)).body.sandbox.status, 'ready');
+    assert.equal((await call('POST', '/v1/sandboxes', {}, 'once')).body.sandbox.id, id);
+    assert.equal((await call('GET', '/v1/sandboxes')).body.data.length, 1);
+  });
+
+  it('keeps to the quota of its operator', async () => {
+    await server.stop();
+    server = await start({ CLOCHE_MAX_SANDBOXES: '1' });
+    await readySandbox();
+    const { status, body } = await call('POST', '/v1/sandboxes', {});
+    assert.deepEqual([status, body.error.code], [429, 'quota_exceeded']);
+  });
+
+  it('obeys its operator', async () => {
+    const id = await readySandbox();
+    assert.deepEqual(await callOperator('/destroy-all'), { destroyed: 1 });
+    const { sandbox } = (await call('GET', `/v1/sandboxes/${id}`)).body;
+    assert.deepEqual([sandbox.status, sandbox.destroyedReason], ['destroyed', 'platform_cleanup']);
+    assert.deepEqual(await callOperator('/reconcile'), { instancesRemoved: 0, sandboxesEnded: 0 });
+  });
+
+  it('leaves sandboxes alone when it stops', async () => {
+    await readySandbox();
+    await server.stop();
+    assert.equal((await driver.list()).length, 1);
+    server = await start();
+  });
+});

@@ -1,0 +1,99 @@
+/** Builds the server out of its parts. Nothing else constructs them. */
+import { readFileSync } from 'node:fs';
+import { dataPlaces, runPlaces } from '@cloche/protocol';
+import { sql } from 'kysely';
+import type { Logger } from 'pino';
+import { collectDefaultMetrics, Registry } from 'prom-client';
+import { SqlApiKeyRepository } from './api-keys/api-key-repository.ts';
+import { ApiKeyService } from './api-keys/api-key-service.ts';
+import { Authenticator } from './api-keys/authenticator.ts';
+import { systemClock } from './clock.ts';
+import type { Config } from './config.ts';
+import { migrate } from './db/migrate.ts';
+import { openDatabase } from './db/open-database.ts';
+import { buildApp } from './http/app.ts';
+import { InFlight } from './http/in-flight.ts';
+import { randomIds } from './id-source.ts';
+import { Idempotency } from './idempotency/idempotency.ts';
+import { IdempotencyRepository } from './idempotency/idempotency-repository.ts';
+import { ServerLease, stableServerId } from './idempotency/server-lease.ts';
+import { buildOperatorApp, listenForOperator } from './operator/operator-app.ts';
+import { OrgRepository } from './projects/org-repository.ts';
+import { SqlProjectRepository } from './projects/project-repository.ts';
+import { HostdDriver } from './runtime/hostd/hostd-driver.ts';
+import type { RuntimeDriver } from './runtime/runtime-driver.ts';
+import { composeSandboxes } from './sandboxes/compose-sandboxes.ts';
+
+/** What requests under way are given to finish when the server stops. */
+const DRAIN_MS = 10_000;
+
+export interface Server {
+  /** Where it answers. */
+  readonly url: string;
+  /** Ends streams, lets requests finish, and leaves sandboxes as they are. */
+  stop(): Promise<void>;
+}
+
+/** Resolves when requests are served. `driver` is what runs sandboxes: that of the configuration, unless a test has its own. */
+export async function startServer(
+  config: Config,
+  log: Logger,
+  driver: RuntimeDriver = new HostdDriver(runPlaces(config.runDir).hostdSocket),
+): Promise<Server> {
+  const shared = { clock: systemClock, ids: randomIds, log };
+  const { clock, ids } = shared;
+  const db = openDatabase(config.databaseUrl);
+  await migrate(db);
+
+  const orgs = new OrgRepository(db, clock, ids);
+  const projects = new SqlProjectRepository(db);
+  const keys = new SqlApiKeyRepository(db);
+  const authenticator = new Authenticator(keys, clock);
+  const apiKeys = new ApiKeyService(keys, projects, authenticator, clock, ids);
+  await apiKeys.bootstrap((await orgs.ensureFirst()).id, config.bootstrapApiKey);
+
+  const serverId = stableServerId(dataPlaces(config.dataDir).serverDir, ids);
+  const records = new IdempotencyRepository(db);
+  const idempotency = new Idempotency(records, serverId, clock, ids);
+  const lease = new ServerLease(db, records, serverId, clock, log);
+
+  const metrics = new Registry();
+  collectDefaultMetrics({ register: metrics });
+  const sandboxes = composeSandboxes({ ...shared, db, projects, driver, settings: config.sandboxes, metrics });
+  const check = async (signal: AbortSignal) => {
+    await sql`select 1`.execute(db);
+    await sandboxes.check(signal);
+  };
+  const inFlight = new InFlight();
+  const { routes } = sandboxes;
+  const version = ownVersion();
+  const app = await buildApp({ ...shared, routes, authenticator, idempotency, inFlight, metrics, version, check });
+  const operator = buildOperatorApp({
+    ...shared,
+    orgs,
+    apiKeys,
+    reconcile: () => sandboxes.reconcile(),
+    destroyAll: () => sandboxes.destroyAll(),
+  });
+
+  await lease.start();
+  await sandboxes.start();
+  await listenForOperator(operator, runPlaces(config.runDir).operatorSocket);
+  const url = await app.listen({ host: config.host, port: config.port });
+
+  return {
+    url,
+    async stop() {
+      await inFlight.drain(DRAIN_MS);
+      await Promise.all([app.close(), operator.close()]);
+      await sandboxes.stop();
+      lease.stop();
+      await db.destroy();
+    },
+  };
+}
+
+function ownVersion(): string {
+  const manifest: unknown = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
+  return (manifest as { version: string }).version;
+}

@@ -1,0 +1,296 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { afterEach, beforeEach, describe, it } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { type CodeRunEvent, operations } from '@cloche/contract';
+import { AppError } from '../app-error.ts';
+import { route, streamRoute } from './route.ts';
+import { startTestService, type TestService } from './test-service.ts';
+
+/** What the handler of the next stream does. */
+let produce: (signal: AbortSignal) => AsyncIterable<CodeRunEvent>;
+/** Rejects the next stream before it opens. */
+let refusal: AppError | undefined;
+let attempts: (string | undefined)[];
+let service: TestService;
+let whenJson: () => Promise<void>;
+
+const path = '/v1/sandboxes/sbx_1/code/runs/stream';
+const complete = { type: 'complete', data: { stdout: 'all' } } as CodeRunEvent;
+const stdout = (data: string): CodeRunEvent => ({ type: 'stdout', data });
+
+beforeEach(async () => {
+  attempts = [];
+  refusal = undefined;
+  whenJson = async () => undefined;
+  service = await startTestService([
+    streamRoute(operations.streamCode, async ({ signal, idempotencyRecordId }) => {
+      attempts.push(idempotencyRecordId);
+      if (refusal) throw refusal;
+      return produce(signal);
+    }),
+    route(operations.runCode, async ({ signal }) => {
+      attempts.push(undefined);
+      await whenJson();
+      return { run: { aborted: signal.aborted } as never };
+    }),
+    route(operations.getSandbox, async ({ signal }) => {
+      await aborted(signal);
+      throw signal.reason;
+    }),
+  ]);
+});
+afterEach(() => service.close());
+
+async function aborted(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) await once(signal, 'abort');
+}
+
+const send = (idempotencyKey = 'k', body: object = {}) =>
+  service.call('POST', path, { idempotencyKey, body: { code: '1', language: 'python', ...body } });
+
+/** A response whose bytes come as they are read. */
+async function open(idempotencyKey = 'k'): Promise<IncomingMessage> {
+  const request = httpRequest(service.url + path, {
+    method: 'POST',
+    agent: false,
+    headers: {
+      'content-type': 'application/json',
+      'idempotency-key': idempotencyKey,
+      authorization: `Bearer ${await service.key()}`,
+    },
+  });
+  request.on('error', () => undefined);
+  request.end('{"code":"1","language":"python"}');
+  const [response] = (await once(request, 'response')) as [IncomingMessage];
+  response.on('error', () => undefined);
+  return response;
+}
+
+function frames(text: string): { event: string; payload: { type: string; data: unknown } }[] {
+  return text
+    .split('\n\n')
+    .filter((frame) => frame !== '' && !frame.startsWith(':'))
+    .map((frame) => {
+      const [, event = '', data = ''] = /^event: (.*)\ndata: (.*)$/s.exec(frame) ?? assert.fail(frame);
+      return { event, payload: JSON.parse(data) };
+    });
+}
+
+const events = (text: string) => frames(text).map(({ payload }) => payload);
+
+describe('a stream', () => {
+  it('has its headers, and its events as frames of type and data', async () => {
+    produce = async function* () {
+      yield stdout('a\n\n\u2028b');
+      yield complete;
+    };
+    const answer = await send();
+    assert.equal(answer.status, 200);
+    assert.equal(answer.headers.get('content-type'), 'text/event-stream; charset=utf-8');
+    assert.equal(answer.headers.get('cache-control'), 'no-store');
+    assert.match(answer.headers.get('x-request-id') ?? '', /^req_/);
+    assert.deepEqual(events(answer.text), [stdout('a\n\n\u2028b'), complete]);
+    for (const { event, payload } of frames(answer.text)) assert.equal(event, payload.type);
+    assert.doesNotMatch(answer.text, /^id:/m);
+  });
+
+  it('hands out its first event before the second exists', async () => {
+    const second = Promise.withResolvers<void>();
+    produce = async function* () {
+      yield stdout('first');
+      await second.promise;
+      yield complete;
+    };
+    const response = await open();
+    const [chunk] = await once(response.setEncoding('utf8'), 'data');
+    assert.deepEqual(events(chunk), [stdout('first')]);
+    second.resolve();
+    await once(response.resume(), 'end');
+  });
+
+  it('answers as plain JSON what is refused before it opens, and leaves no record', async () => {
+    refusal = new AppError('sandbox_destroyed', 'gone');
+    const answer = await send();
+    assert.deepEqual([answer.status, answer.body.error.code], [409, 'sandbox_destroyed']);
+    refusal = undefined;
+    produce = async function* () {
+      yield complete;
+    };
+    assert.equal((await send('k', { code: 'other' })).status, 200);
+  });
+
+  it('is replayed as its complete event alone', async () => {
+    produce = async function* () {
+      yield stdout('a');
+      yield complete;
+    };
+    await send();
+    const again = await send();
+    assert.equal(again.headers.get('idempotency-replayed'), 'true');
+    assert.equal(again.headers.get('content-type'), 'text/event-stream; charset=utf-8');
+    assert.deepEqual(events(again.text), [complete]);
+    assert.equal(attempts.length, 1);
+  });
+
+  for (const [title, fault, expected] of [
+    ['an error of the catalogue', new AppError('sandbox_failed', 'it broke'), ['sandbox_failed', 'it broke']],
+    ['a fault of ours', new Error('secret'), ['internal', /^(?!.*secret)/]],
+  ] as const) {
+    it(`ends with an error event after ${title}, and may be run again`, async () => {
+      produce = async function* () {
+        yield stdout('a');
+        throw fault;
+      };
+      const [, last] = events((await send()).text) as [
+        unknown,
+        { type: string; data: { name: string; message: string } },
+      ];
+      assert.equal(last.type, 'error');
+      assert.equal(last.data.name, expected[0]);
+      assert.match(last.data.message, new RegExp(expected[1]));
+      produce = async function* () {
+        yield complete;
+      };
+      assert.equal((await send('k', { code: 'other' })).body.error.code, 'idempotency_key_reused');
+      assert.deepEqual(events((await send()).text), [complete]);
+      assert.equal(attempts[0], attempts[1]);
+    });
+  }
+
+  it('that ends without its complete event says internal', async () => {
+    produce = async function* () {
+      yield stdout('a');
+    };
+    const [, last] = events((await send()).text) as [unknown, { type: string; data: { name: string } }];
+    assert.deepEqual([last.type, last.data.name], ['error', 'internal']);
+  });
+
+  it('whose client goes away is canceled, and its record is failed', async () => {
+    const ended = Promise.withResolvers<unknown>();
+    produce = async function* (signal) {
+      try {
+        yield stdout('a');
+        await aborted(signal);
+      } finally {
+        ended.resolve(signal.reason);
+      }
+    };
+    const key = await service.key();
+    const headers = { authorization: `Bearer ${key}`, 'idempotency-key': 'gone', 'content-type': 'application/json' };
+    const request = httpRequest(service.url + path, { method: 'POST', headers, agent: false });
+    request.on('error', () => undefined).end('{"code":"1","language":"python"}');
+    const [response] = (await once(request, 'response')) as [IncomingMessage];
+    response.on('error', () => undefined);
+    await once(response, 'data');
+    request.destroy();
+    assert.match(String(await ended.promise), /client closed/);
+    while (service.inFlight.size > 0) await turn();
+    produce = async function* () {
+      yield complete;
+    };
+    const again = await service.call('POST', path, {
+      key,
+      idempotencyKey: 'gone',
+      body: { code: '1', language: 'python' },
+    });
+    assert.deepEqual(events(again.text), [complete]);
+  });
+
+  it('is not read ahead of a client that stops reading', async () => {
+    let produced = 0;
+    const chunk = 'x'.repeat(1 << 20);
+    produce = async function* () {
+      for (; produced < 200; produced++) yield stdout(chunk);
+      yield complete;
+    };
+    const response = await open();
+    response.pause();
+    // What the socket and the buffers on the way take is a few megabytes; then nothing moves any more.
+    let before = -1;
+    for (let still = 0; still < 50; still = produced === before ? still + 1 : 0) {
+      before = produced;
+      await turn();
+      await new Promise((resolve) => setTimeout(resolve, 2));
+    }
+    assert.ok(produced < 50, `${produced} MiB were produced`);
+    response.destroy();
+  });
+
+  it('ends with unavailable when the service stops', async () => {
+    produce = async function* (signal) {
+      yield stdout('a');
+      await aborted(signal);
+    };
+    const response = (await open()).setEncoding('utf8');
+    await once(response, 'data');
+    const rest = response.toArray();
+    await service.inFlight.drain(10_000);
+    assert.deepEqual(
+      events((await rest).join('')).map(({ type, data }) => [type, (data as { name: string }).name]),
+      [['error', 'unavailable']],
+    );
+  });
+});
+
+describe('a request for JSON', () => {
+  const runs = '/v1/sandboxes/sbx_1/code/runs';
+  const body = { code: '1', language: 'python' };
+
+  it('runs to its end and is recorded though its client has gone', async () => {
+    const started = Promise.withResolvers<void>();
+    const finish = Promise.withResolvers<void>();
+    whenJson = async () => {
+      started.resolve();
+      await finish.promise;
+    };
+    const key = await service.key();
+    const leaving = new AbortController();
+    const call = service.call('POST', runs, { key, idempotencyKey: 'j', body, signal: leaving.signal });
+    await started.promise;
+    leaving.abort();
+    await assert.rejects(call);
+    finish.resolve();
+    while (service.inFlight.size > 0) await turn();
+    const again = await service.call('POST', runs, { key, idempotencyKey: 'j', body });
+    assert.equal(again.headers.get('idempotency-replayed'), 'true');
+    assert.deepEqual([again.body.run, attempts.length], [{ aborted: false }, 1]);
+  });
+
+  it('that only waits ends when its client goes away', async () => {
+    const leaving = new AbortController();
+    const call = service.call('GET', '/v1/sandboxes/sbx_1?waitFor=ready', { signal: leaving.signal });
+    while (service.inFlight.size === 0) await turn();
+    leaving.abort();
+    await assert.rejects(call);
+    while (service.inFlight.size > 0) await turn();
+    assert.ok(!service.lines.some(({ level }) => Number(level) >= 50), 'it is no fault of the service');
+  });
+
+  it('finishes while the service stops; new ones are unavailable', async () => {
+    const started = Promise.withResolvers<void>();
+    const finish = Promise.withResolvers<void>();
+    whenJson = async () => {
+      started.resolve();
+      await finish.promise;
+    };
+    const running = service.call('POST', runs, { idempotencyKey: 'd', body });
+    await started.promise;
+    const drained = service.inFlight.drain(10_000);
+    const refused = await service.call('POST', runs, { idempotencyKey: 'e', body });
+    assert.deepEqual([refused.status, refused.body.error.code], [503, 'unavailable']);
+    assert.ok(refused.headers.get('retry-after'));
+    assert.equal((await service.call('GET', '/readyz')).status, 503);
+    finish.resolve();
+    await drained;
+    assert.equal((await running).status, 200);
+  });
+
+  it('that takes longer than a stopping service grants is told so', async () => {
+    const waiting = service.call('GET', '/v1/sandboxes/sbx_1?waitFor=ready');
+    while (service.inFlight.size === 0) await turn();
+    await service.inFlight.drain(1);
+    assert.equal((await waiting).body.error.code, 'unavailable');
+  });
+});

@@ -1,0 +1,41 @@
+import { type Logger, pino } from 'pino';
+import { startServer } from './compose.ts';
+import { type Config, ConfigProblem, readConfig } from './config.ts';
+
+const config = configuredOrExit();
+const log = pino({ name: 'server', level: config.logLevel });
+endOnFaults(log);
+await serve(config, log);
+
+async function serve(config: Config, log: Logger): Promise<void> {
+  const server = await startServer(config, log);
+  log.info({ url: server.url }, 'serving');
+  const signal = await new Promise<NodeJS.Signals>((resolve) => {
+    process.once('SIGTERM', resolve).once('SIGINT', resolve);
+  });
+  // A second signal ends the process at once.
+  log.info({ signal }, 'stopping');
+  await server.stop();
+  log.info('stopped');
+  // Connections kept for later requests would keep the process.
+  process.exit();
+}
+
+function configuredOrExit(): Config {
+  try {
+    return readConfig(process.env);
+  } catch (error) {
+    if (!(error instanceof ConfigProblem)) throw error;
+    process.stderr.write(`${error.message}\n`);
+    process.exit(78);
+  }
+}
+
+/** Whoever supervises starts it again, and a state that nobody foresaw goes with the process. */
+function endOnFaults(log: Logger): void {
+  const end = (error: unknown) => {
+    log.fatal({ err: error }, 'fault');
+    process.exit(1);
+  };
+  process.on('uncaughtException', end).on('unhandledRejection', end);
+}
