@@ -7,15 +7,17 @@ export interface CompiledCell {
   source: string;
   /** From `source` back to what the user wrote: applied in order. */
   sourceMaps: string[];
-  /** Names to declare, once, in the scope that all cells share. */
-  names: string[];
+  /** What to declare, once, in the scope that all cells share. A binding starts as the global of its name, if any. */
+  bindings: { name: string; global: string }[];
 }
 
 /** Cells are numbered from 1 in the order in which they came; the number is also in the cell's file name. */
 export type ToMain =
   | { type: 'run'; number: number; cell: CompiledCell }
   /** Answered with the same `sequence` as soon as the main thread's event loop turns. */
-  | { type: 'ping'; sequence: number };
+  | { type: 'ping'; sequence: number }
+  /** Follows a termination of what the thread executed. */
+  | { type: 'recover' };
 
 export type FromMain =
   | { type: 'ready' }

@@ -6,6 +6,13 @@ import { build } from 'esbuild';
 
 const sourceDir = dirname(dirname(fileURLToPath(import.meta.url)));
 
+/** User code shares the main thread's globals and may replace them: the kernel goes on with those it started with. */
+const ownGlobals = `const {${[
+  ...['Array', 'ArrayBuffer', 'Atomics', 'Buffer', 'Error', 'Int32Array', 'JSON', 'Map', 'Number', 'Object', 'Promise'],
+  ...['Reflect', 'Set', 'SharedArrayBuffer', 'String', 'Symbol', 'SyntaxError', 'TypeError', 'Uint8Array', 'URL'],
+  ...['process', 'setTimeout'],
+]}} = globalThis;`;
+
 /**
  * Writes the kernel into `outDir` (made if it is missing): `main.mjs`, which is what Node is started with, the worker
  * that holds its protocol, and the TypeScript transformer's native library for this machine's architecture (glibc).
@@ -18,6 +25,7 @@ export async function buildKernelJs(outDir: string): Promise<void> {
       entryPoints: { main: join(sourceDir, 'main/main.ts'), worker: join(sourceDir, 'worker/worker.ts') },
       outdir: outDir,
       outExtension: { '.js': '.mjs' },
+      banner: { js: ownGlobals },
       bundle: true,
       format: 'esm',
       platform: 'node',

@@ -2,13 +2,15 @@ import type { KernelError } from '@cloche/protocol';
 import { parse } from 'acorn';
 import { type CompiledCell, cellFileName, type Language } from '../messages.ts';
 import { CellSyntaxError } from './cell-syntax-error.ts';
-import { rewriteCell } from './rewrite-cell.ts';
+import { aliasOf, rewriteCell } from './rewrite-cell.ts';
 import { transformTypeScript } from './transform-typescript.ts';
 
 /** Compiles the cells of one context, in order. It remembers what is constant. */
 export class CellCompiler {
   readonly #language: Language;
   readonly #constants = new Set<string>();
+  readonly #globals = new Set(Object.getOwnPropertyNames(globalThis));
+  readonly #aliased = new Set<string>();
 
   constructor(language: Language) {
     this.#language = language;
@@ -28,15 +30,22 @@ export class CellCompiler {
     const javascript = isTypeScript ? transformTypeScript(code) : { code, sourceMap: undefined };
     const { source, sourceMap, declared } = parsed(asObjectLiteral(javascript.code), {
       constants: this.#constants,
+      aliased: this.#aliased,
+      globals: this.#globals,
       lenientImports: isTypeScript,
     });
 
     for (const [name, { constant }] of declared) {
       if (constant) this.#constants.add(name);
       else this.#constants.delete(name);
+      if (this.#globals.has(name)) this.#aliased.add(name);
     }
+    const bindings = [...declared.keys()].map((name) => ({
+      name: this.#aliased.has(name) ? aliasOf(name) : name,
+      global: name,
+    }));
     const sourceMaps = javascript.sourceMap ? [sourceMap, javascript.sourceMap] : [sourceMap];
-    return { source, sourceMaps, names: [...declared.keys()] };
+    return { source, sourceMaps, bindings };
   }
 }
 

@@ -14,7 +14,7 @@ import {
   type VariableDeclarator,
 } from 'acorn';
 import MagicString from 'magic-string';
-import { type ConstantAssignment, findConstantAssignments } from './constant-assignments.ts';
+import { findReferences, type Reference } from './references.ts';
 import { forEachChild, isFunctionLike, namesOf } from './syntax-tree.ts';
 
 /** The parameter through which a cell's code reaches the kernel; see `CellSupport`. */
@@ -27,9 +27,21 @@ export interface RewrittenCell {
   declared: Map<string, { constant: boolean }>;
 }
 
+/** The binding that stands for a cell's variable `name` when `name` is also a global. */
+export function aliasOf(name: string): string {
+  return `__cloche_${name}`;
+}
+
 interface RewriteOptions {
   /** Constants that earlier cells declared. */
   constants: ReadonlySet<string>;
+  /** Names of globals that earlier cells declared: these cells mean the alias. */
+  aliased: ReadonlySet<string>;
+  /**
+   * Names that are aliased when a cell declares them. Modules see the scope that cells share before they see the
+   * global object: without this a cell's `URL` would be every library's `URL`.
+   */
+  globals: ReadonlySet<string>;
   /** A name that a module does not export is a type perhaps: it is not an error. */
   lenientImports: boolean;
 }
@@ -72,7 +84,7 @@ class CellRewriter {
     // Inner edits come first: of two insertions at one place the later one ends up outside.
     this.#rewriteNested(this.#program, undefined, true);
     for (const statement of this.#program.body) this.#declare(statement);
-    this.#rejectConstantAssignments();
+    this.#rewriteReferences();
     for (const statement of this.#program.body) this.#rewriteStatement(statement);
     this.#returnLastExpression();
     for (const node of this.#functions) this.#moveToFront(node);
@@ -143,7 +155,9 @@ class CellRewriter {
         return;
       case 'FunctionDeclaration':
       case 'ClassDeclaration':
-        this.#text.prependRight(statement.start, `${statement.id.name} = `).appendLeft(statement.end, ';');
+        this.#text
+          .prependRight(statement.start, `${this.#bindingOf(statement.id.name)} = `)
+          .appendLeft(statement.end, ';');
         if (statement.type === 'FunctionDeclaration') {
           // A part that was removed before it moves along.
           this.#functions.push({ ...statement, start: exportStart });
@@ -202,39 +216,53 @@ class CellRewriter {
     const module = `await import(${source.raw}${options})`;
     if (specifiers.length === 0) return `${module};`;
 
-    const locals = specifiers.map((specifier) => specifier.local.name);
+    const locals = specifiers.map((specifier) => this.#bindingOf(specifier.local.name));
     const exported = JSON.stringify(specifiers.map(importedName));
     const from = this.#options.lenientImports ? '' : `, ${source.raw}`;
     return `[${locals.join(', ')}] = ${SUPPORT}.imported(${module}, ${exported}${from});`;
   }
 
-  #rejectConstantAssignments(): void {
+  #rewriteReferences(): void {
     const constants = new Set(this.#options.constants);
     for (const [name, { constant }] of this.#declared) {
       if (constant) constants.add(name);
       else constants.delete(name);
     }
-    for (const assignment of findConstantAssignments(this.#program, constants)) this.#rejectAssignment(assignment);
+    const aliased = [...this.#options.aliased, ...this.#declared.keys()].filter((name) => this.#isAliased(name));
+    for (const reference of findReferences(this.#program, new Set([...constants, ...aliased]))) {
+      const { node, assignment, isShorthand } = reference;
+      if (assignment && constants.has(node.name)) this.#rejectAssignment(reference);
+      else if (this.#isAliased(node.name)) {
+        this.#text.overwrite(node.start, node.end, `${isShorthand ? `${node.name}: ` : ''}${aliasOf(node.name)}`);
+      }
+    }
   }
 
   /** Throws where the assignment would have been made, after its value is known, as the language has it. */
-  #rejectAssignment(assignment: ConstantAssignment): void {
-    const { node } = assignment;
-    const rejection = `${SUPPORT}.constant(${JSON.stringify(assignment.name)}`;
-    if (assignment.kind === 'update') {
-      this.#text.overwrite(node.start, node.end, `${rejection})`);
-    } else if (assignment.kind === 'target') {
-      if (assignment.shorthand) this.#text.appendLeft(node.end, `: ${rejection}).value`);
-      else this.#text.overwrite(node.start, node.end, `${rejection}).value`);
-    } else if (node.type === 'AssignmentExpression') {
-      const operator = this.#code.indexOf(node.operator, node.left.end);
-      this.#text.overwrite(node.start, operator + node.operator.length, `${rejection},`).appendLeft(node.end, ')');
+  #rejectAssignment({ node, assignment, isShorthand }: Reference): void {
+    const rejection = `${SUPPORT}.constant(${JSON.stringify(node.name)}`;
+    if (assignment === 'target') {
+      this.#text.overwrite(node.start, node.end, `${isShorthand ? `${node.name}: ` : ''}${rejection}).value`);
+    } else if (assignment?.type === 'UpdateExpression') {
+      this.#text.overwrite(assignment.start, assignment.end, `${rejection})`);
+    } else if (assignment?.type === 'AssignmentExpression') {
+      const operatorEnd = this.#code.indexOf(assignment.operator, node.end) + assignment.operator.length;
+      this.#text.overwrite(assignment.start, operatorEnd, `${rejection},`).appendLeft(assignment.end, ')');
     }
+  }
+
+  #isAliased(name: string): boolean {
+    return this.#options.aliased.has(name) || (this.#declared.has(name) && this.#options.globals.has(name));
+  }
+
+  #bindingOf(name: string): string {
+    return this.#isAliased(name) ? aliasOf(name) : name;
   }
 
   #returnLastExpression(): void {
     const last = this.#program.body.findLast((statement) => statement.type !== 'EmptyStatement');
-    if (last?.type !== 'ExpressionStatement' || last.directive) return;
+    if (last?.type !== 'ExpressionStatement' || last.directive === 'use strict') return;
+    if (isDecoration(this.#code.slice(last.start, last.end))) return;
     const end = this.#code[last.end - 1] === ';' ? last.end - 1 : last.end;
     this.#text.prependRight(last.start, 'return (').appendLeft(end, ')');
   }
@@ -299,4 +327,9 @@ function firstOf({ declarations }: VariableDeclaration): AnyNode {
 
 function lastOf({ declarations }: VariableDeclaration): AnyNode {
   return declarations.at(-1) as VariableDeclarator; // the grammar has at least one
+}
+
+/** What the TypeScript transformer appends to a decorated class, which is no expression of the user's. */
+function isDecoration(statement: string): boolean {
+  return /^([\w$]+ = )?babelHelpers\.decorate\(/.test(statement);
 }

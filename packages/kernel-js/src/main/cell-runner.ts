@@ -32,6 +32,8 @@ export class CellRunner {
   run(number: number, cell: CompiledCell): void {
     const run: Run = { number, isOver: false };
     this.#parts.runs.enter(run, () => {
+      // Interrupted while an earlier cell's timer held the thread.
+      if (this.#parts.runs.isInStoppedRun()) return;
       try {
         const value = this.#start(number, cell);
         if (isThenable(value)) Promise.resolve(value).then(...this.#settle(run));
@@ -57,7 +59,7 @@ export class CellRunner {
     this.#parts.post({ type: 'output', number: run.number, role, forms: json });
   }
 
-  #start(number: number, { source, sourceMaps, names }: CompiledCell): unknown {
+  #start(number: number, { source, sourceMaps, bindings }: CompiledCell): unknown {
     const filename = cellFileName(number);
     this.#parts.stackTraces.remember(filename, sourceMaps);
     const script = new vm.Script(source, {
@@ -65,15 +67,14 @@ export class CellRunner {
       // `import()` resolves as in a file of the working directory.
       importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
     });
-    this.#declare(names);
+    this.#declare(bindings);
     return script.runInThisContext()(this.#parts.support, babelHelpers);
   }
 
-  /** In the script scope and not as properties of the global object: a cell's `URL` is no library's `URL`. */
-  #declare(names: readonly string[]): void {
-    for (const name of names) {
+  #declare(bindings: CompiledCell['bindings']): void {
+    for (const { name, global } of bindings) {
       if (this.#declared.has(name)) continue;
-      vm.runInThisContext(`let ${name} = globalThis[${JSON.stringify(name)}];`);
+      vm.runInThisContext(`let ${name} = this[${JSON.stringify(global)}];`);
       this.#declared.add(name);
     }
   }

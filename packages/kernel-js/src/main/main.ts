@@ -11,6 +11,7 @@ import { createCellSupport } from './cell-support.ts';
 import { createDisplay } from './display.ts';
 import { defineGlobals } from './globals.ts';
 import { confineExit, replaceStandardStreams, surviveUncaughtErrors } from './process-guards.ts';
+import { rearmTimers } from './rearm-timers.ts';
 import { Runs } from './runs.ts';
 import { StackTraces } from './stack-traces.ts';
 
@@ -40,6 +41,7 @@ function start(language: Language): void {
   const runner = new CellRunner({ runs, support: createCellSupport(runs), stackTraces, control, post });
   port.on('message', (message: ToMain) => {
     if (message.type === 'ping') post({ type: 'pong', sequence: message.sequence });
+    else if (message.type === 'recover') rearmTimers();
     else runner.run(message.number, message.cell);
   });
 

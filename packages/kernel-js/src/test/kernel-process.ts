@@ -49,6 +49,7 @@ export class KernelProcess implements AsyncDisposable {
   readonly child: ChildProcess;
   readonly frames: Frame[] = [];
   readonly #socket: Socket;
+  readonly #died: Promise<never>;
   readonly #printed = { stdout: [] as Buffer[], stderr: [] as Buffer[] };
   #received = Buffer.alloc(0);
   #runs = 0;
@@ -56,6 +57,10 @@ export class KernelProcess implements AsyncDisposable {
 
   private constructor(child: ChildProcess) {
     this.child = child;
+    this.#died = once(child, 'exit').then(([code, signal]) => {
+      throw new Error(`The kernel died (${code ?? signal}): ${this.stderr}`);
+    });
+    this.#died.catch(() => {});
     this.#socket = child.stdio[3] as Socket;
     this.#socket.on('data', (chunk: Buffer) => this.#receive(chunk));
     for (const name of ['stdout', 'stderr'] as const) {
@@ -109,7 +114,9 @@ export class KernelProcess implements AsyncDisposable {
     // Pipes and socket are read side by side: a turn of the loop lets what was written before `done` arrive.
     await this.#drained();
     const done = this.frames.find(isDone) as unknown as { executionCount: number; error?: KernelError };
-    const outputs = this.frames.filter((frame) => frame.type === 'output' && frame.runId === runId) as unknown as Output[];
+    const outputs = this.frames.filter(
+      (frame) => frame.type === 'output' && frame.runId === runId,
+    ) as unknown as Output[];
     const result = outputs.find(({ role }) => role === 'result')?.forms['text/plain'];
     return {
       stdout: this.stdout,
@@ -119,6 +126,11 @@ export class KernelProcess implements AsyncDisposable {
       ...(done.error && { error: done.error }),
       ...(typeof result === 'string' && { result }),
     };
+  }
+
+  /** Closes the agent's end of the socket. */
+  hangUp(): void {
+    this.#socket.destroy();
   }
 
   get stdout(): string {
@@ -131,12 +143,8 @@ export class KernelProcess implements AsyncDisposable {
 
   /** Resolves when `condition` holds, which is looked at whenever something arrives. Rejects if the kernel dies. */
   async until(condition: () => boolean): Promise<void> {
-    const died = once(this.child, 'exit').then(([code, signal]) => {
-      throw new Error(`The kernel died (${code ?? signal}): ${this.stderr}`);
-    });
-    died.catch(() => {});
     while (!condition()) {
-      await Promise.race([new Promise<void>((resolve) => this.#onChange.push(resolve)), died]);
+      await Promise.race([new Promise<void>((resolve) => this.#onChange.push(resolve)), this.#died]);
     }
   }
 

@@ -1,3 +1,4 @@
+import { uptime } from 'node:os';
 import { type KernelError, MAX_KERNEL_FRAME_BYTES, PROTOCOL_VERSION, type ToKernel } from '@cloche/protocol';
 import { CellCompiler } from '../compile/compile-cell.ts';
 import { Control, type FromMain, type Language } from '../messages.ts';
@@ -14,6 +15,8 @@ interface Parts {
 interface Run {
   readonly runId: string;
   readonly number: number;
+  /** `os.uptime()` in seconds. */
+  readonly startedAt: number;
   /** Once a run is being stopped, what its code still says counts no more. */
   isStopping: boolean;
 }
@@ -44,7 +47,7 @@ export class KernelSession {
 
   #execute(runId: string, code: string): void {
     this.#executionCount += 1;
-    const run = { runId, number: this.#executionCount, isStopping: false };
+    const run = { runId, number: this.#executionCount, startedAt: uptime(), isStopping: false };
     this.#run = run;
     const compiled = this.#compiler.compile(code, run.number);
     if ('error' in compiled) this.#finish(run, compiled.error);
@@ -81,7 +84,7 @@ export class KernelSession {
   async #stop(run: Run, error: KernelError, { immediately = false } = {}): Promise<void> {
     if (run.isStopping) return;
     run.isStopping = true;
-    await this.#mainThread.stop(run.number, { immediately });
+    await this.#mainThread.stop(run.number, { immediately, startedAt: run.startedAt });
     this.#finish(run, error);
   }
 

@@ -1,11 +1,18 @@
 import { Session } from 'node:inspector/promises';
 import type { MessagePort } from 'node:worker_threads';
 import { Control, type FromMain, type ToMain } from '../messages.ts';
+import { endProcessesStartedSince } from './child-processes.ts';
 
 /** An event loop that turns answers well within this. */
 const RESPONSIVE_MS = 20;
 /** How long to wait for an answer after a termination before terminating again: another loop may have been next. */
-const SETTLE_MS = 200;
+const SETTLE_MS = 150;
+
+interface StopOptions {
+  immediately: boolean;
+  /** Of the run, as `os.uptime()` in seconds. */
+  startedAt: number;
+}
 
 /** The thread that runs cells, seen from the one that watches over it. */
 export class MainThread {
@@ -37,20 +44,30 @@ export class MainThread {
    * termination is outstanding that could strike a later cell. Code that merely waits is left to find out by itself
    * that its run was stopped. `immediately` skips asking a thread that is known to be blocked.
    */
-  async stop(number: number, { immediately }: { immediately: boolean }): Promise<void> {
+  async stop(number: number, { immediately, startedAt }: StopOptions): Promise<void> {
     Atomics.store(this.#control, Control.stoppedRun, number);
     if (!immediately && (await this.#answersWithin(RESPONSIVE_MS))) return;
-    do await this.#terminateExecution();
+    do await this.#terminateExecution(startedAt);
     while (!(await this.#answersWithin(SETTLE_MS)));
+    this.post({ type: 'recover' });
   }
 
-  /** A termination asked for while nothing runs strikes what runs next: pings make sure that it is one of ours. */
-  async #terminateExecution(): Promise<void> {
+  /**
+   * A termination asked for while nothing runs strikes what runs next: pings make sure that it is one of ours. A thread
+   * that waits for a child cannot be terminated, its child can.
+   */
+  async #terminateExecution(startedAt: number): Promise<void> {
     const pings = setInterval(() => this.#ping(), RESPONSIVE_MS);
+    let signal: NodeJS.Signals = 'SIGTERM';
+    const children = setInterval(() => {
+      endProcessesStartedSince(startedAt, signal);
+      signal = 'SIGKILL';
+    }, SETTLE_MS);
     try {
       await this.#inspector.post('Runtime.terminateExecution');
     } finally {
       clearInterval(pings);
+      clearInterval(children);
     }
   }
 

@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { KernelProcess, removeBuiltKernel } from './kernel-process.ts';
+
+after(removeBuiltKernel);
+
+async function resultsOf(...cells: string[]): Promise<(string | undefined)[]> {
+  await using kernel = await KernelProcess.start('typescript');
+  const results: (string | undefined)[] = [];
+  for (const cell of cells) {
+    const { error, result } = await kernel.run(cell);
+    results.push(error ? `${error.name}: ${error.message}` : result);
+  }
+  return results;
+}
+
+test('types vanish and are not checked', async () => {
+  assert.deepEqual(
+    await resultsOf(
+      'interface A { a: string }\ntype B<T> = T[]\nconst list: B<number> = [1, 2] satisfies number[]',
+      'const wrong: string = 5 as any; declare const absent: number; function f<T>(x: T, y?: number): T { return x! }',
+      'f<number>(wrong) + list.length',
+    ),
+    [undefined, undefined, '7'],
+  );
+});
+
+test('enums and namespaces are values of later cells too', async () => {
+  assert.deepEqual(
+    await resultsOf(
+      'enum Color { Red, Green = "g" } const enum Size { S = 3 } namespace Geo { export const pi = 3; export namespace Deep { export const x = pi } }',
+      '[Color.Red, Color[0], Color.Green, Size.S, Geo.pi, Geo.Deep.x].join()',
+      'enum Color { Blue } Object.keys(Color).join()',
+      'namespace Geo { export const e = 2 } Object.keys(Geo).join()',
+    ),
+    [undefined, "'0,Red,g,3,3,3'", "'0,Blue'", "'e'"],
+  );
+});
+
+test('parameter properties, fields and abstract classes work', async () => {
+  const cell = `
+    abstract class Base { abstract area(): number; protected readonly tag: string = 'base' }
+    class Box extends Base { constructor(private w: number, public h = 2) { super() } area() { return this.w * this.h } override toString() { return this.tag } }
+  `;
+  assert.deepEqual(await resultsOf(cell, 'const box = new Box(3); [box.toString(), box.area()].join(" ")'), [
+    undefined,
+    "'base 6'",
+  ]);
+});
+
+test('decorators of classes, methods, accessors, properties and parameters are applied', async () => {
+  const cell = `
+    const log: string[] = [];
+    const note = (name: string) => (...args: any[]): any => { log.push(name + ':' + args.slice(1).map((a) => typeof a).join('/')) };
+    function doubled(target: any, key: string, descriptor: PropertyDescriptor) {
+      const method = descriptor.value;
+      descriptor.value = function (...args: any[]) { return method.apply(this, args) * 2 };
+    }
+    @note('class')
+    class Service {
+      @note('property') name = 'x';
+      @doubled count(@note('parameter') n: number) { return n }
+      @note('static') static make() { return new Service() }
+    }
+  `;
+  assert.deepEqual(await resultsOf(cell, 'Service.make().count(21)', 'log.join(" ")'), [
+    undefined,
+    '42',
+    "'property:string/undefined parameter:string/number static:string/object class:'",
+  ]);
+});
+
+test('an import that only a later cell uses is kept', async () => {
+  assert.deepEqual(await resultsOf("import { join } from 'node:path'", "join('a', 'b')"), [undefined, "'a/b'"]);
+});
