@@ -26,7 +26,7 @@ export { Context } from './context.ts';
 export { Contexts, type CreateContextOptions } from './contexts.ts';
 export { isBinaryOutput, outputBytes } from './output-bytes.ts';
 export type { CallOptions, RequestOf } from './request.ts';
-export type { ContextRef, RunOptions, StreamOptions } from './run-code.ts';
+export { type ContextRef, type RunOptions, type StreamOptions, streamCode } from './run-code.ts';
 export { Sandbox, type SandboxInfo } from './sandbox.ts';
 export { type ListSandboxesOptions, Sandboxes } from './sandboxes.ts';
 export { Templates } from './templates.ts';

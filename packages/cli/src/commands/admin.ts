@@ -1,0 +1,90 @@
+import { ALL_SCOPES, isScope, SCOPES } from '@cloche/contract';
+import { type CreateKey, KeyCreated, OrgCreated, OrgList, ReconcileReport } from '@cloche/protocol';
+import type { Command } from 'commander';
+import { Type } from 'typebox';
+import { UsageError } from '../cli-error.ts';
+import { group, leaf, perform } from '../command.ts';
+import { callOperator } from '../operator-client.ts';
+import { duration, list } from '../option-values.ts';
+import type { Session } from '../session.ts';
+import { formatAge, formatLeft } from '../terminal/duration.ts';
+import { table } from '../terminal/table.ts';
+
+const DestroyAllReport = Type.Object({ destroyed: Type.Integer() });
+
+export function addAdminCommands(program: Command): void {
+  const admin = group(program, 'admin', 'Operate the installation on this machine (root)');
+  addOrgCommands(group(admin, 'org', 'Organizations'));
+
+  const key = leaf(group(admin, 'key', 'API keys'), 'create', 'Create a key and print it, this once', [
+    'cloche admin key create --scopes "*"',
+    'cloche admin key create --org acme --scopes sandbox:create,sandbox:read,code:run --expires 30d',
+  ])
+    .option('--org <org>', 'id or name (default: the first organization)')
+    .requiredOption('--scopes <scopes>', 'with commas between; * is all', list)
+    .option('--projects <ids>', 'only these projects', list)
+    .option('--expires <duration>', 'such as 30d', duration)
+    .option('--name <name>', 'to tell it from others');
+  perform(key, createKey);
+
+  perform(leaf(admin, 'gc', 'Repair what drifted: lost instances, stale records'), async (session) => {
+    const report = await callOperator('POST', '/reconcile', ReconcileReport);
+    const { instancesRemoved, sandboxesEnded } = report;
+    await session.show(report, () => `${instancesRemoved} instances removed, ${sandboxesEnded} sandboxes ended`);
+  });
+
+  perform(leaf(admin, 'destroy-all', 'Destroy every sandbox of the installation'), async (session) => {
+    const report = await callOperator('POST', '/destroy-all', DestroyAllReport);
+    await session.show(report, () => `${report.destroyed} sandboxes destroyed`);
+  });
+}
+
+function addOrgCommands(org: Command): void {
+  const create = leaf(org, 'create <name>', 'Create an organization with its default project');
+  perform(create, async (session, _options, name: string) => {
+    const { org: created } = await callOperator('POST', '/orgs', OrgCreated, { name });
+    await session.show(created, () => created.id);
+    await session.note(`default project ${created.defaultProjectId}; \`cloche admin key create --org ${created.id}\``);
+  });
+
+  perform(leaf(org, 'list', 'List the organizations'), async (session) => {
+    const { data } = await callOperator('GET', '/orgs', OrgList);
+    const { colors } = session.terminal.out;
+    await session.show({ data }, () =>
+      table(
+        data,
+        [
+          { title: 'ID', value: ({ id }) => id },
+          { title: 'NAME', value: ({ name }) => name },
+          { title: 'DEFAULT PROJECT', value: ({ defaultProjectId }) => defaultProjectId },
+          { title: 'CREATED', value: ({ createdAt }) => formatAge(createdAt) },
+        ],
+        colors,
+      ),
+    );
+  });
+}
+
+interface KeyFlags {
+  org?: string;
+  scopes: string[];
+  projects?: string[];
+  expires?: number;
+  name?: string;
+}
+
+async function createKey(session: Session, { org, scopes, projects, expires, name }: KeyFlags): Promise<void> {
+  const unknown = scopes.find((scope) => scope !== ALL_SCOPES && !isScope(scope));
+  if (unknown !== undefined) throw new UsageError(`There is no scope ${unknown}; those are: * ${SCOPES.join(' ')}.`);
+  const body: CreateKey = {
+    scopes,
+    ...(org === undefined ? {} : { org }),
+    ...(projects === undefined ? {} : { projectIds: projects }),
+    ...(expires === undefined ? {} : { expiresInMs: expires }),
+    ...(name === undefined ? {} : { name }),
+  };
+  const { key } = await callOperator('POST', '/keys', KeyCreated, body);
+  await session.show(key, () => key.secret);
+  const until = key.expiresAt === undefined ? '' : `, ends in ${formatLeft(key.expiresAt)}`;
+  await session.note(`${key.id} of ${key.orgId}: ${key.scopes.join(', ')}${until}; it is not shown again`);
+}

@@ -1,0 +1,74 @@
+import { type ContextInfo, Contexts, type Language } from '@cloche/sdk';
+import type { Command } from 'commander';
+import { group, leaf, perform } from '../command.ts';
+import { language } from '../option-values.ts';
+import type { Session } from '../session.ts';
+import { formatAge } from '../terminal/duration.ts';
+import { table } from '../terminal/table.ts';
+
+export function addContextCommands(program: Command): void {
+  const context = group(program, 'context', 'Namespaces of code in a sandbox');
+
+  const create = leaf(context, 'create <sandbox>', 'Create a context and print its id', [
+    'cloche context create sbx_… --language typescript',
+    'cloche run --sandbox sbx_… --context cctx_… cell.ts',
+  ])
+    .option('-l, --language <language>', 'python, javascript or typescript', language, 'python')
+    .option('--cwd <folder>', 'working folder, inside /workspace');
+  perform(create, async (session, options: { language: Language; cwd?: string }, sandboxId: string) => {
+    const { info } = await (await contextsOf(session, sandboxId)).create(options);
+    await session.show(info, () => info.id);
+  });
+
+  perform(leaf(context, 'list <sandbox>', 'List the active contexts'), async (session, _options, sandboxId: string) => {
+    const contexts = (await (await contextsOf(session, sandboxId)).list()).map(({ info }) => info);
+    if (contexts.length === 0) await session.note('No contexts yet. The first run makes a default one.');
+    if (contexts.length > 0 || session.json)
+      await session.show({ data: contexts }, () => contextTable(contexts, session));
+  });
+
+  addAction(context, 'delete', 'Delete a context and end what runs in it', 'deleteContext');
+  addAction(context, 'interrupt', 'Stop the current run and keep the variables', 'interruptContext');
+  addAction(context, 'restart', 'Give it a fresh kernel; the variables are gone', 'restartContext');
+}
+
+function addAction(
+  parent: Command,
+  verb: string,
+  summary: string,
+  operation: 'deleteContext' | 'interruptContext' | 'restartContext',
+): void {
+  const command = leaf(parent, `${verb} <sandbox> <context>`, summary);
+  perform(command, async (session, _options, sandboxId: string, contextId: string) => {
+    const cloche = await session.connect();
+    const { context } = await cloche.call(operation, { params: typedIds(sandboxId, contextId) });
+    if (session.json) await session.show(context, () => '');
+    await session.note(`${context.id} ${verb === 'delete' ? 'deleted' : `${verb}ed`}`);
+  });
+}
+
+async function contextsOf(session: Session, sandboxId: string): Promise<Contexts> {
+  return new Contexts(await session.connect(), typedIds(sandboxId, '').sandboxId);
+}
+
+/** Ids are opaque: the service tells which exist, whatever they look like. */
+function typedIds(
+  sandboxId: string,
+  contextId: string,
+): { sandboxId: ContextInfo['sandboxId']; contextId: ContextInfo['id'] } {
+  return { sandboxId: sandboxId as ContextInfo['sandboxId'], contextId: contextId as ContextInfo['id'] };
+}
+
+function contextTable(contexts: readonly ContextInfo[], session: Session): string {
+  return table(
+    contexts,
+    [
+      { title: 'ID', value: ({ id }) => id },
+      { title: 'LANGUAGE', value: ({ language }) => language },
+      { title: 'DEFAULT', value: ({ isDefault }) => (isDefault ? 'yes' : 'no') },
+      { title: 'CREATED', value: ({ createdAt }) => formatAge(createdAt) },
+      { title: 'FOLDER', value: ({ cwd }) => cwd },
+    ],
+    session.terminal.out.colors,
+  );
+}

@@ -1,0 +1,36 @@
+import type { Command } from 'commander';
+import { CliError } from '../cli-error.ts';
+import { leaf, perform } from '../command.ts';
+import { table } from '../terminal/table.ts';
+
+export function addDoctorCommand(program: Command): void {
+  const doctor = leaf(program, 'doctor', 'Show what this machine has and lacks for running Cloche');
+  perform(doctor, async (session) => {
+    // Loaded late: only this command needs what examines a host.
+    const { effectiveSettings, examineHost } = await import('@cloche/setup');
+    const values = new Map(effectiveSettings(process.env).map(({ name, value }) => [name, value ?? '']));
+    const findings = await examineHost({
+      dataDir: values.get('CLOCHE_DATA_DIR') ?? '',
+      cacheDir: values.get('CLOCHE_CACHE_DIR') ?? '',
+      host: values.get('CLOCHE_HOST') ?? '',
+      port: Number(values.get('CLOCHE_PORT')),
+    });
+    const { colors } = session.terminal.out;
+    const colorOf = { ok: colors.green, warning: colors.yellow, missing: colors.red };
+    await session.show({ data: findings }, () =>
+      table(
+        findings,
+        [
+          { title: 'WHAT', value: ({ name }) => name },
+          { title: 'STATUS', value: ({ status }) => status, style: (cell, { status }) => colorOf[status](cell) },
+          { title: 'FOUND', value: ({ found }) => found },
+          { title: 'REMEDY', value: ({ remedy }) => remedy },
+        ],
+        colors,
+      ),
+    );
+    const missing = findings.filter(({ status }) => status === 'missing').map(({ name }) => name);
+    if (missing.length > 0)
+      throw new CliError(`Missing here: ${missing.join(', ')}; follow the remedies in the table.`);
+  });
+}

@@ -1,0 +1,64 @@
+import type { CreateSandboxBody, NetworkPolicy } from '@cloche/sdk';
+import type { Command } from 'commander';
+import { duration, keyValue, networkPolicy, positiveNumber } from '../option-values.ts';
+
+/** What a new sandbox can be asked for, wherever one is made. */
+export interface SandboxOptions {
+  template?: string;
+  templateVersion?: string;
+  project?: string;
+  ttl?: number;
+  idle?: number;
+  network?: NetworkPolicy;
+  env?: Record<string, string>;
+  metadata?: Record<string, string>;
+  cpu?: number;
+  memory?: number;
+  disk?: number;
+  pids?: number;
+}
+
+export function addSandboxOptions(command: Command): Command {
+  return command
+    .optionsGroup('Options of the new sandbox:')
+    .option('--template <slug>', 'template (default: python-node)')
+    .option('--template-version <id>', 'exact version, tplv_…')
+    .option('--project <id>', 'project (default: the default one)')
+    .option('--ttl <duration>', 'lifetime, at most 1h', duration)
+    .option('--idle <duration>', 'end it after so long without use', duration)
+    .option('--network <policy>', 'unrestricted, deny-all, allowlist:HOST,… or denylist:HOST,…', networkPolicy)
+    .option('--env <key=value>', 'environment of all that runs in it; repeatable', keyValue)
+    .option('--metadata <key=value>', 'label; repeatable', keyValue)
+    .option('--cpu <cores>', 'cores', positiveNumber)
+    .option('--memory <mib>', 'memory in MiB', positiveNumber)
+    .option('--disk <mib>', 'disk in MiB', positiveNumber)
+    .option('--pids <count>', 'processes and threads', positiveNumber);
+}
+
+export function sandboxBody(options: SandboxOptions): CreateSandboxBody {
+  const resources = present({
+    cpu: options.cpu,
+    memoryMb: options.memory,
+    diskMb: options.disk,
+    pids: options.pids,
+  });
+  return present({
+    projectId: options.project,
+    template: options.template,
+    templateVersionId: options.templateVersion,
+    ttlMs: options.ttl,
+    idleTimeoutMs: options.idle,
+    networkPolicy: options.network,
+    env: options.env,
+    metadata: options.metadata,
+    resources: Object.keys(resources).length === 0 ? undefined : resources,
+  });
+}
+
+type Present<T> = { [Key in keyof T]?: Exclude<T[Key], undefined> };
+
+/** Without the entries that have no value. */
+function present<T extends Record<string, unknown>>(entries: T): Present<T> {
+  // Dropping what is undefined is all that the type says.
+  return Object.fromEntries(Object.entries(entries).filter(([, value]) => value !== undefined)) as Present<T>;
+}

@@ -1,0 +1,147 @@
+import type { ListSandboxesOptions, SandboxInfo, SandboxStatus } from '@cloche/sdk';
+import type { Command } from 'commander';
+import { group, leaf, perform } from '../command.ts';
+import { duration, keyValue } from '../option-values.ts';
+import type { Session } from '../session.ts';
+import { formatAge, formatLeft } from '../terminal/duration.ts';
+import { fields, table } from '../terminal/table.ts';
+import type { Colors } from '../terminal/terminal.ts';
+import { addSandboxOptions, type SandboxOptions, sandboxBody } from './sandbox-options.ts';
+
+export function addSandboxCommands(program: Command): void {
+  const sandbox = group(program, 'sandbox', 'Create, list and end sandboxes');
+
+  const create = leaf(sandbox, 'create', 'Create a sandbox and print its id', [
+    'cloche sandbox create --ttl 30m --network deny-all',
+    'id=$(cloche sandbox create); cloche run --sandbox $id script.py',
+  ]).option('--no-wait', 'do not wait until it is ready');
+  perform(addSandboxOptions(create), createSandbox);
+
+  const list = leaf(sandbox, 'list', 'List the live sandboxes', ['cloche sandbox list --metadata team=blue --all'])
+    .option('-a, --all', 'destroyed and failed ones too')
+    .option('--status <status>', 'only these')
+    .option('--project <id>', 'only those of one project')
+    .option('--metadata <key=value>', 'only those with this label; repeatable', keyValue);
+  perform(list, listSandboxes);
+
+  perform(leaf(sandbox, 'get <sandbox>', 'Show a sandbox'), async (session, _options, id: string) => {
+    const cloche = await session.connect();
+    const { info } = await cloche.sandboxes.get(id);
+    await session.show(info, () => describe(info, session.terminal.out.colors));
+  });
+
+  const ttl = leaf(sandbox, 'ttl <sandbox>', 'Give a sandbox more time, counted from now', [
+    'cloche sandbox ttl sbx_… 2h',
+  ]).argument('<duration>', 'such as 30m or 2h', duration);
+  perform(ttl, async (session, _options, id: string, ttlMs: number) => {
+    const cloche = await session.connect();
+    const params = { sandboxId: id as SandboxInfo['id'] };
+    const { sandbox: info } = await cloche.call('setSandboxTtl', { params, body: { ttlMs } });
+    await session.show(info, () => `${info.id} ends in ${formatLeft(info.expiresAt)}`);
+  });
+
+  perform(leaf(sandbox, 'kill <sandbox...>', 'Destroy sandboxes at once'), killSandboxes);
+}
+
+async function createSandbox(session: Session, options: SandboxOptions & { wait: boolean }): Promise<void> {
+  const cloche = await session.connect();
+  const sandbox = await cloche.sandboxes.create(sandboxBody(options));
+  if (options.wait) await sandbox.waitUntilReady();
+  await session.show(sandbox.info, () => sandbox.id);
+  const { status, templateSlug, expiresAt } = sandbox.info;
+  await session.note(`${status}, ${templateSlug}, ends in ${formatLeft(expiresAt)}`);
+}
+
+interface ListFlags {
+  all?: boolean;
+  status?: SandboxStatus;
+  project?: string;
+  metadata?: Record<string, string>;
+}
+
+async function listSandboxes(session: Session, { all, status, project, metadata }: ListFlags): Promise<void> {
+  const cloche = await session.connect();
+  const filter: ListSandboxesOptions = {
+    status,
+    projectId: project,
+    metadata,
+    include: all ? 'historical' : undefined,
+  };
+  const sandboxes = (await cloche.sandboxes.list(filter)).map(({ info }) => info);
+  if (sandboxes.length === 0) await session.note('No sandboxes. `cloche sandbox create` makes one.');
+  if (sandboxes.length === 0 && !session.json) return;
+  await session.show({ data: sandboxes }, () => sandboxTable(sandboxes, session.terminal.out.colors));
+}
+
+/** Every one is tried, whatever becomes of those before. */
+async function killSandboxes(session: Session, _options: unknown, ids: string[]): Promise<void> {
+  const cloche = await session.connect();
+  const killed = await Promise.allSettled(
+    ids.map(async (id) => {
+      const { sandbox } = await cloche.call('killSandbox', { params: { sandboxId: id as SandboxInfo['id'] } });
+      await session.note(`${sandbox.id} ${sandbox.status}`);
+      return sandbox;
+    }),
+  );
+  const data = killed.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+  if (session.json) await session.show({ data }, () => '');
+  const failed = killed.find((result) => result.status === 'rejected');
+  if (failed) throw failed.reason;
+}
+
+function sandboxTable(sandboxes: readonly SandboxInfo[], colors: Colors): string {
+  return table(
+    sandboxes,
+    [
+      { title: 'ID', value: ({ id }) => id },
+      {
+        title: 'STATUS',
+        value: ({ status }) => status,
+        style: (cell, { status }) => statusColor(status, colors)(cell),
+      },
+      { title: 'TEMPLATE', value: ({ templateSlug }) => templateSlug },
+      { title: 'NETWORK', value: ({ networkPolicy }) => networkPolicy.mode },
+      { title: 'CREATED', value: ({ createdAt }) => formatAge(createdAt) },
+      { title: 'LEFT', value: (sandbox) => (isLive(sandbox) ? formatLeft(sandbox.expiresAt) : '-') },
+      { title: 'METADATA', value: ({ metadata }) => pairs(metadata) },
+    ],
+    colors,
+  );
+}
+
+function describe(info: SandboxInfo, colors: Colors): string {
+  const { mode, hosts } = info.networkPolicy;
+  const { cpu, memoryMb, diskMb, pids } = info.resources;
+  return fields(
+    [
+      ['id', info.id],
+      ['status', info.status],
+      ['failed because', info.failureReason],
+      ['template', `${info.templateSlug} ${info.templateVersion} (${info.templateVersionId})`],
+      ['project', info.projectId],
+      ['network', hosts ? `${mode}: ${hosts.join(', ')}` : mode],
+      ['resources', `${cpu} cores, ${memoryMb} MiB memory, ${diskMb} MiB disk, ${pids} processes`],
+      ['metadata', Object.keys(info.metadata).length === 0 ? undefined : pairs(info.metadata)],
+      ['created', `${formatAge(info.createdAt)} (${info.createdAt})`],
+      ['ends', isLive(info) ? `in ${formatLeft(info.expiresAt)} (${info.expiresAt})` : undefined],
+      ['destroyed', info.destroyedAt && `${formatAge(info.destroyedAt)}, ${info.destroyedReason}`],
+    ],
+    colors,
+  );
+}
+
+function isLive({ status }: Pick<SandboxInfo, 'status'>): boolean {
+  return status !== 'destroyed' && status !== 'failed';
+}
+
+function statusColor(status: SandboxStatus, colors: Colors): (text: string) => string {
+  if (status === 'failed') return colors.red;
+  if (status === 'destroyed' || status === 'expiring') return colors.dim;
+  return status === 'creating' || status === 'starting' ? colors.yellow : colors.green;
+}
+
+function pairs(metadata: Record<string, string>): string {
+  return Object.entries(metadata)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(' ');
+}

@@ -1,0 +1,213 @@
+import assert from 'node:assert/strict';
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { failing, json, type Script, sampleContext, sampleSandbox, startScriptedServer } from '@cloche/sdk/testing';
+import { runCloche } from './testing/run-cloche.ts';
+
+async function startService(script: Script) {
+  const server = await startScriptedServer(script);
+  return Object.assign(server, { env: { CLOCHE_URL: server.url, CLOCHE_API_KEY: 'clk_test' } });
+}
+
+describe('cloche', () => {
+  let home: string;
+  before(async () => {
+    home = await mkdtemp(join(tmpdir(), 'cloche-cli-'));
+  });
+  after(() => rm(home, { recursive: true }));
+
+  it('suggests the nearest command and exits with 2 where the command line is wrong', async () => {
+    const { exitCode, stderr } = await runCloche(['sandbox', 'lst']);
+    assert.equal(exitCode, 2);
+    assert.match(stderr, /unknown command 'lst'[\s\S]*Did you mean list\?/);
+    assert.equal((await runCloche([])).exitCode, 2);
+    assert.equal((await runCloche(['sandbox', 'get'])).exitCode, 2);
+  });
+
+  it('shows examples in its help', async () => {
+    const { exitCode, stdout } = await runCloche(['run', '--help']);
+    assert.equal(exitCode, 0);
+    assert.match(stdout, /Examples:\n {2}cloche run script\.py/);
+  });
+
+  it('takes address and key from flag, then environment, then file', async () => {
+    await using service = await startService(() => json(200, { data: [], hasMore: false }));
+    await mkdir(join(home, '.config', 'cloche'), { recursive: true });
+    const file = join(home, '.config', 'cloche', 'config.json');
+    await writeFile(file, JSON.stringify({ url: service.url, apiKey: 'from-file' }));
+    await chmod(file, 0o600);
+
+    await runCloche(['sandbox', 'list'], { env: { HOME: home } });
+    await runCloche(['sandbox', 'list'], { env: { HOME: home, CLOCHE_API_KEY: 'from-env' } });
+    await runCloche(['sandbox', 'list', '--api-key', 'from-flag'], { env: { HOME: home, CLOCHE_API_KEY: 'from-env' } });
+    await runCloche(['--api-key', 'from-front', 'sandbox', 'list'], { env: { HOME: home } });
+    assert.deepEqual(
+      service.requests.map(({ headers }) => headers.authorization),
+      ['Bearer from-file', 'Bearer from-env', 'Bearer from-flag', 'Bearer from-front'],
+    );
+  });
+
+  it('says in one sentence that no key is known, and that nothing answers', async () => {
+    const keyless = await runCloche(['sandbox', 'list']);
+    assert.equal(keyless.exitCode, 1);
+    assert.match(keyless.stderr, /^error: No API key is known; pass --api-key[^\n]*npm start[^\n]*\n$/);
+
+    const nowhere = await runCloche(['sandbox', 'list', '--url', 'http://127.0.0.1:9', '--api-key', 'k']);
+    assert.equal(nowhere.exitCode, 1);
+    assert.match(
+      nowhere.stderr,
+      /^error: Cloche cannot be reached at http:\/\/127\.0\.0\.1:9 [^\n]*npm start[^\n]*\n$/,
+    );
+  });
+
+  it('passes on what the service refuses, as JSON with --json', async () => {
+    await using service = await startService(() => failing('not_found'));
+    const plain = await runCloche(['sandbox', 'get', 'sbx_9'], service);
+    assert.deepEqual(plain, { exitCode: 1, stdout: '', stderr: 'error: Unknown, or of another organization.\n' });
+    const asJson = await runCloche(['sandbox', 'get', 'sbx_9', '--json'], service);
+    assert.equal(JSON.parse(asJson.stderr).error.code, 'not_found');
+    assert.equal(asJson.stdout, '');
+  });
+});
+
+describe('cloche sandbox', () => {
+  it('prints the id of a new one alone to standard output', async () => {
+    await using service = await startService(({ method }) =>
+      json(method === 'POST' ? 201 : 200, {
+        sandbox: sampleSandbox({ status: method === 'POST' ? 'creating' : 'idle' }),
+      }),
+    );
+    const args = ['--ttl', '10m', '--env', 'A=b=c', '--env', 'D=', '--metadata', 'team=blue', '--memory', '512'];
+    const { stdout, stderr } = await runCloche(['sandbox', 'create', ...args], service);
+    assert.equal(stdout, 'sbx_1\n');
+    assert.match(stderr, /^idle, python-node, ends in /);
+    assert.deepEqual(service.requests[0]?.body, {
+      ttlMs: 600_000,
+      env: { A: 'b=c', D: '' },
+      metadata: { team: 'blue' },
+      resources: { memoryMb: 512 },
+    });
+    assert.match(service.requests[1]?.path ?? '', /waitFor=ready/);
+  });
+
+  it('lists them in aligned columns without what could move the cursor', async () => {
+    const expiresAt = new Date(Date.now() + 3_599_000).toISOString();
+    const createdAt = new Date(Date.now() - 61_000).toISOString();
+    const data = [
+      sampleSandbox({ id: 'sbx_long', status: 'ready', createdAt, expiresAt, metadata: { a: '\u001b[2Jx\ny' } }),
+      sampleSandbox({ id: 'sbx_2', status: 'destroyed', createdAt }),
+    ];
+    await using service = await startService(() => json(200, { data, hasMore: false }));
+    const { stdout } = await runCloche(['sandbox', 'list', '--all', '--metadata', 'a=b'], service);
+    assert.deepEqual(stdout.split('\n'), [
+      'ID        STATUS     TEMPLATE     NETWORK       CREATED    LEFT    METADATA',
+      'sbx_long  ready      python-node  unrestricted  1 min ago  59 min  a=x y',
+      'sbx_2     destroyed  python-node  unrestricted  1 min ago  -',
+      '',
+    ]);
+    assert.equal(service.requests[0]?.path, '/v1/sandboxes?include=historical&metadata.a=b');
+
+    const asJson = await runCloche(['sandbox', 'list', '--json'], service);
+    assert.deepEqual(JSON.parse(asJson.stdout), { data });
+  });
+
+  it('gives more time and kills, each of several', async () => {
+    await using service = await startService(({ path }) =>
+      path.endsWith('/sbx_9') ? failing('not_found') : json(200, { sandbox: sampleSandbox({ status: 'destroyed' }) }),
+    );
+    await runCloche(['sandbox', 'ttl', 'sbx_1', '1h30m'], service);
+    assert.deepEqual(service.requests[0]?.body, { ttlMs: 5_400_000 });
+    const { exitCode, stderr } = await runCloche(['sandbox', 'kill', 'sbx_9', 'sbx_1'], service);
+    assert.equal(exitCode, 1);
+    assert.match(stderr, /sbx_1 destroyed/);
+    assert.match(stderr, /error: Unknown/);
+  });
+});
+
+describe('cloche context', () => {
+  it('creates, lists, interrupts, restarts and deletes', async () => {
+    const context = sampleContext({ createdAt: new Date(Date.now() - 10_890_000).toISOString() });
+    await using service = await startService(({ method, path }) =>
+      method === 'GET' && path.endsWith('/contexts') ? json(200, { data: [context] }) : json(200, { context }),
+    );
+    const made = await runCloche(['context', 'create', 'sbx_1', '-l', 'typescript', '--cwd', '/workspace/a'], service);
+    assert.equal(made.stdout, 'cctx_1\n');
+    assert.deepEqual(service.requests[0]?.body, { language: 'typescript', cwd: '/workspace/a' });
+    const listed = await runCloche(['context', 'list', 'sbx_1'], service);
+    assert.match(listed.stdout, /\ncctx_1 {2}python {4}no {7}3 h 1 min ago {2}\/workspace\n/);
+    for (const [verb, done] of [
+      ['interrupt', 'interrupted'],
+      ['restart', 'restarted'],
+      ['delete', 'deleted'],
+    ] as const) {
+      const { stderr } = await runCloche(['context', verb, 'sbx_1', 'cctx_1'], service);
+      assert.equal(stderr, `cctx_1 ${done}\n`);
+    }
+  });
+});
+
+describe('cloche admin', { skip: process.getuid?.() === 0 ? false : 'the operator is root' }, () => {
+  it('speaks to the socket of the installation that the environment names', async () => {
+    const runDir = await mkdtemp(join(tmpdir(), 'cloche-run-'));
+    await mkdir(join(runDir, 'server'));
+    const bodies: unknown[] = [];
+    const server = createServer(async (request, response) => {
+      let body = '';
+      for await (const chunk of request) body += chunk;
+      bodies.push([`${request.method} ${request.url}`, body === '' ? undefined : JSON.parse(body)]);
+      const key = { id: 'key_1', orgId: 'org_1', scopes: ['code:run'], secret: 'clk_secret' };
+      response.setHeader('content-type', 'application/json');
+      response.end(JSON.stringify(request.url === '/keys' ? { key } : { destroyed: 3 }));
+    });
+    await new Promise<void>((resolve) => server.listen(join(runDir, 'server', 'operator.sock'), resolve));
+    const env = { CLOCHE_RUN_DIR: runDir };
+    const args = ['admin', 'key', 'create', '--org', 'acme', '--scopes', 'code:run', '--projects', 'prj_1,prj_2'];
+    const created = await runCloche([...args, '--expires', '30d'], { env });
+    const destroyed = await runCloche(['admin', 'destroy-all', '--json'], { env });
+    await new Promise((resolve) => server.close(resolve));
+    await rm(runDir, { recursive: true });
+
+    assert.equal(created.stdout, 'clk_secret\n');
+    assert.deepEqual(JSON.parse(destroyed.stdout), { destroyed: 3 });
+    assert.deepEqual(bodies, [
+      ['POST /keys', { org: 'acme', scopes: ['code:run'], projectIds: ['prj_1', 'prj_2'], expiresInMs: 2_592_000_000 }],
+      ['POST /destroy-all', undefined],
+    ]);
+  });
+
+  it('says where it looked when no installation is there or none runs', async () => {
+    const none = await runCloche(['admin', 'gc'], { env: { CLOCHE_DATA_DIR: '/nonexistent/data' } });
+    assert.match(none.stderr, /^error: There is no installation in \/nonexistent\/data; [^\n]*npm start[^\n]*\n$/);
+    const stopped = await runCloche(['admin', 'gc'], { env: { CLOCHE_RUN_DIR: '/nonexistent/run' } });
+    assert.match(stopped.stderr, /^error: No Cloche answers at \/nonexistent\/run\/server\/operator\.sock; /);
+    assert.equal(stopped.exitCode, 1);
+  });
+
+  it('refuses a scope that does not exist', async () => {
+    const { exitCode, stderr } = await runCloche(['admin', 'key', 'create', '--scopes', 'code:walk']);
+    assert.equal(exitCode, 2);
+    assert.match(stderr, /There is no scope code:walk; those are: \* /);
+  });
+});
+
+describe('cloche config', () => {
+  it('shows where each setting comes from and no secret', async () => {
+    const env = { CLOCHE_API_KEY: 'clk_very_secret', CLOCHE_PORT: '4999' };
+    const { stdout } = await runCloche(['config'], { env });
+    assert.match(stdout, /CLOCHE_PORT +4999 +environment/);
+    assert.doesNotMatch(stdout, /very_secret/);
+    const { data } = JSON.parse((await runCloche(['config', '--json'], { env })).stdout);
+    assert.ok(data.length > 5);
+  });
+});
+
+describe('cloche doctor', () => {
+  it('gives each finding a status, with a remedy where something is amiss', async () => {
+    const { data } = JSON.parse((await runCloche(['doctor', '--json'])).stdout);
+    assert.ok(data.length > 5);
+    for (const { status, remedy } of data) assert.equal(status === 'ok', remedy === '');
+  });
+});

@@ -1,0 +1,16 @@
+import packageJson from '../package.json' with { type: 'json' };
+import { buildProgram } from './program.ts';
+import { reportError } from './report-error.ts';
+import { processTerminal } from './terminal/terminal.ts';
+
+const args = process.argv.slice(2);
+// A reader that has gone (`| head`) is no failure to report; what still runs notices by itself.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+});
+
+try {
+  await buildProgram(packageJson.version).parseAsync(args, { from: 'user' });
+} catch (error) {
+  process.exitCode = await reportError(error, args.includes('--json'), processTerminal());
+}

@@ -1,0 +1,71 @@
+import { readFile } from 'node:fs/promises';
+import { request } from 'node:http';
+import { join } from 'node:path';
+import { ErrorBody } from '@cloche/contract';
+import { dataPlaces, runPlaces } from '@cloche/protocol';
+import type { Static, TSchema } from 'typebox';
+import { Value } from 'typebox/value';
+import { CliError } from './cli-error.ts';
+
+/**
+ * One operation on the operator's socket of the installation that the settings name.
+ * @throws {CliError} for whoever is not root, and where no installation runs.
+ */
+export async function callOperator<S extends TSchema>(
+  method: 'GET' | 'POST',
+  path: string,
+  answer: S,
+  body?: unknown,
+): Promise<Static<S>> {
+  if (process.getuid?.() !== 0) throw new CliError('Operator commands need root; run it again with sudo.');
+  const socketPath = await operatorSocket();
+  const { status, text } = await exchange(socketPath, method, path, body);
+  const received: unknown = text === '' ? {} : JSON.parse(text);
+  if (status >= 400) {
+    throw new CliError(Value.Check(ErrorBody, received) ? received.error.message : `The service answered ${status}.`);
+  }
+  return Value.Parse(answer, received);
+}
+
+async function operatorSocket(): Promise<string> {
+  // Loaded late: no other command needs what prepares a host.
+  const { effectiveSettings, settingsFor } = await import('@cloche/setup');
+  const settings = settingsFor('cli', effectiveSettings(process.env));
+  if (settings.CLOCHE_RUN_DIR) return runPlaces(settings.CLOCHE_RUN_DIR).operatorSocket;
+  const dataDir = settings.CLOCHE_DATA_DIR ?? '/var/lib/cloche';
+  try {
+    const id = (await readFile(dataPlaces(dataDir).installationId, 'utf8')).trim();
+    return runPlaces(join('/run/cloche', id)).operatorSocket;
+  } catch {
+    const message = `There is no installation in ${dataDir}; make one with \`npm start\`, or name its CLOCHE_DATA_DIR.`;
+    throw new CliError(message);
+  }
+}
+
+function exchange(
+  socketPath: string,
+  method: string,
+  path: string,
+  body: unknown,
+): Promise<{ status: number; text: string }> {
+  const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>();
+  const payload = body === undefined ? undefined : JSON.stringify(body);
+  const headers = payload === undefined ? {} : { 'content-type': 'application/json' };
+  const call = request({ socketPath, method, path, headers, agent: false }, async (response) => {
+    try {
+      response.setEncoding('utf8');
+      let text = '';
+      for await (const chunk of response) text += chunk;
+      resolve({ status: response.statusCode ?? 0, text });
+    } catch (error) {
+      reject(error);
+    }
+  });
+  call.once('error', () =>
+    reject(
+      new CliError(`No Cloche answers at ${socketPath}; start it with \`npm start\`, or name its CLOCHE_RUN_DIR.`),
+    ),
+  );
+  call.end(payload);
+  return promise;
+}

@@ -1,0 +1,47 @@
+/** Readers of option values. Each says what it would take instead. */
+import { LANGUAGES, type Language, NETWORK_MODES, type NetworkMode, type NetworkPolicy } from '@cloche/contract';
+import { InvalidArgumentError } from 'commander';
+import { parseDuration } from './terminal/duration.ts';
+
+/** Milliseconds. */
+export function duration(text: string): number {
+  const durationMs = parseDuration(text);
+  if (durationMs === undefined || durationMs < 1) throw new InvalidArgumentError('Write it as 90s, 10m or 1h30m.');
+  return durationMs;
+}
+
+export function positiveNumber(text: string): number {
+  const value = Number(text);
+  if (!(value > 0)) throw new InvalidArgumentError('Give a number above 0.');
+  return value;
+}
+
+/** `KEY=VALUE`, as often as it is given. */
+export function keyValue(text: string, before: Record<string, string> = {}): Record<string, string> {
+  const at = text.indexOf('=');
+  if (at < 1) throw new InvalidArgumentError('Write it as KEY=VALUE.');
+  return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
+}
+
+/** With commas between, or given more than once. */
+export function list(text: string, before: string[] = []): string[] {
+  const items = text.split(',').map((item) => item.trim());
+  return [...before, ...items.filter((item) => item !== '')];
+}
+
+export function language(text: string): Language {
+  const known = LANGUAGES.find((name) => name === text);
+  if (!known) throw new InvalidArgumentError(`It is one of ${LANGUAGES.join(', ')}.`);
+  return known;
+}
+
+/** `deny-all`, or `allowlist:pypi.org,*.pythonhosted.org`. */
+export function networkPolicy(text: string): NetworkPolicy {
+  const [name = '', hosts] = text.split(/:(.*)/s);
+  const mode = NETWORK_MODES.find((known): known is NetworkMode => known === name);
+  const takesHosts = mode === 'allowlist' || mode === 'denylist';
+  if (!mode || takesHosts !== (hosts !== undefined)) {
+    throw new InvalidArgumentError('It is unrestricted, deny-all, allowlist:HOST,… or denylist:HOST,….');
+  }
+  return hosts === undefined ? { mode } : { mode, hosts: list(hosts) };
+}

@@ -1,0 +1,30 @@
+import { Command } from 'commander';
+import { addAdminCommands } from './commands/admin.ts';
+import { addConfigCommand } from './commands/config.ts';
+import { addContextCommands } from './commands/context.ts';
+import { addDoctorCommand } from './commands/doctor.ts';
+import { addRunCommand } from './commands/run.ts';
+import { addSandboxCommands } from './commands/sandbox.ts';
+import { addTemplateCommands } from './commands/template.ts';
+
+/** The whole command line. It throws instead of ending the process. */
+export function buildProgram(version: string): Command {
+  const program = new Command('cloche')
+    .description('Run code that nobody trusts in isolated, live sandboxes.')
+    .version(version)
+    .enablePositionalOptions()
+    .exitOverride()
+    .showHelpAfterError('(--help shows what it takes)')
+    .option('--json', 'print JSON')
+    .option('--url <url>', 'address of the service (CLOCHE_URL)')
+    .option('--api-key <key>', 'API key (CLOCHE_API_KEY)')
+    .addHelpText('after', '\nExamples:\n  cloche run script.py\n  cloche sandbox list\n  cloche doctor');
+  addRunCommand(program);
+  addSandboxCommands(program);
+  addContextCommands(program);
+  addTemplateCommands(program);
+  addAdminCommands(program);
+  addDoctorCommand(program);
+  addConfigCommand(program);
+  return program;
+}

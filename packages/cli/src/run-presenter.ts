@@ -1,0 +1,106 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import {
+  type CodeExecutionError,
+  type CodeOutput,
+  type CodeRun,
+  type CodeRunEvent,
+  type OutputFormat,
+  outputBytes,
+} from '@cloche/sdk';
+import type { Terminal } from './terminal/terminal.ts';
+
+/** What of a bundle is shown, where several forms of one thing came: the first of these. */
+const READABLE: readonly OutputFormat[] = ['text', 'markdown', 'json', 'latex', 'html', 'svg', 'javascript'];
+const EXTENSION_OF: Readonly<Partial<Record<OutputFormat, string>>> = {
+  markdown: 'md',
+  latex: 'tex',
+  javascript: 'js',
+  chart: 'chart.json',
+  data: 'data.json',
+};
+
+/** Shows the events of a run as they come: what it printed where it printed it, the rest readable. */
+export class RunPresenter {
+  readonly #terminal: Terminal;
+  readonly #saveDir: string | undefined;
+  readonly #asJson: boolean;
+  /** Forms of one thing, shown when they are all there. */
+  #bundle: CodeOutput[] = [];
+  #saved = 0;
+
+  /** @param asJson one line of JSON for each event, instead of what people read. */
+  constructor(terminal: Terminal, saveDir: string | undefined, asJson: boolean) {
+    this.#terminal = terminal;
+    this.#saveDir = saveDir;
+    this.#asJson = asJson;
+  }
+
+  async present(event: CodeRunEvent): Promise<void> {
+    const { out, err } = this.#terminal;
+    if (this.#asJson) await out.line(JSON.stringify(event));
+    if (event.type !== 'output' || event.data.bundle !== this.#bundle[0]?.bundle) await this.#presentBundle();
+    if (event.type === 'output') this.#bundle.push(event.data);
+    if (this.#asJson) return;
+    if (event.type === 'stdout') await out.write(event.data);
+    if (event.type === 'stderr') await err.write(event.data);
+    if (event.type === 'complete') await this.#presentEnd(event.data);
+  }
+
+  async #presentEnd({ error, stateLost }: CodeRun): Promise<void> {
+    const { err } = this.#terminal;
+    if (stateLost)
+      await err.line(err.colors.yellow('The kernel was replaced before this run: earlier variables are gone.'));
+    if (error) await err.line(describeError(error, err.colors.red));
+  }
+
+  async #presentBundle(): Promise<void> {
+    const bundle = this.#bundle;
+    this.#bundle = [];
+    if (bundle.length === 0) return;
+    const readable = READABLE.map((format) => bundle.find((output) => output.format === format)).find(Boolean);
+    const pictures = bundle.filter((output) => isPicture(output.format));
+    // The text beside a picture only says that there is one.
+    if (readable?.value !== undefined && pictures.length === 0 && !this.#asJson)
+      await this.#terminal.out.line(readable.value);
+    const files = bundle.filter((output) => output.format !== 'text');
+    if (this.#saveDir !== undefined && files.length > 0) await this.#save(files, this.#saveDir);
+    else for (const picture of pictures) await this.#note(`${describeOutput(picture)}; --save-outputs DIR keeps it`);
+  }
+
+  async #save(outputs: readonly CodeOutput[], folder: string): Promise<void> {
+    await mkdir(folder, { recursive: true });
+    this.#saved += 1;
+    for (const output of outputs) {
+      if (output.kind === 'artifact') {
+        await this.#note(`${describeOutput(output)}; kept as artifact ${output.artifactId}`);
+        continue;
+      }
+      const file = join(folder, `output-${this.#saved}.${EXTENSION_OF[output.format] ?? output.format}`);
+      await writeFile(file, outputBytes(output));
+      await this.#note(`${describeOutput(output)}; saved to ${file}`);
+    }
+  }
+
+  async #note(text: string): Promise<void> {
+    const { err } = this.#terminal;
+    if (!this.#asJson) await err.line(err.colors.dim(text));
+  }
+}
+
+function describeError({ name, message, traceback }: CodeExecutionError, red: (text: string) => string): string {
+  const summary = message === '' ? name : `${name}: ${message}`;
+  const lines = traceback ?? [];
+  // Most tracebacks end in the summary already.
+  return lines.at(-1)?.trim().startsWith(name) ? lines.join('\n') : [...lines, red(summary)].join('\n');
+}
+
+function isPicture(format: OutputFormat): boolean {
+  return ['png', 'jpeg', 'gif', 'svg', 'pdf'].includes(format);
+}
+
+/** `png, 12.3 kB`. */
+function describeOutput(output: CodeOutput): string {
+  const sizeBytes = output.sizeBytes ?? outputBytes(output).length;
+  return `${output.format}, ${sizeBytes < 1000 ? `${sizeBytes} bytes` : `${(sizeBytes / 1000).toFixed(1)} kB`}`;
+}

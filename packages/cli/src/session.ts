@@ -1,0 +1,44 @@
+import { Cloche, DEFAULT_URL } from '@cloche/sdk';
+import type { Command } from 'commander';
+import { readClientFile } from './client-file.ts';
+import { processTerminal, type Terminal } from './terminal/terminal.ts';
+
+/** The options that every command takes. */
+export interface CommonOptions {
+  json?: boolean;
+  url?: string;
+  apiKey?: string;
+}
+
+/** What one command works with: where it writes, in which form, and the service. */
+export class Session {
+  readonly terminal: Terminal;
+  readonly json: boolean;
+  readonly #options: CommonOptions;
+
+  constructor(command: Command, terminal = processTerminal()) {
+    this.#options = command.optsWithGlobals<CommonOptions>();
+    this.terminal = terminal;
+    this.json = this.#options.json ?? false;
+  }
+
+  /** Flag, then environment, then file, then the default address. @throws {ClocheError} `missing_api_key` */
+  async connect(): Promise<Cloche> {
+    const { CLOCHE_URL, CLOCHE_API_KEY } = process.env;
+    const file = await readClientFile();
+    return new Cloche({
+      url: this.#options.url ?? (CLOCHE_URL || file.url || DEFAULT_URL),
+      apiKey: this.#options.apiKey ?? (CLOCHE_API_KEY || file.apiKey || ''),
+    });
+  }
+
+  /** The result: one JSON value, or a form for people. */
+  async show(value: unknown, forPeople: () => string): Promise<void> {
+    await this.terminal.out.line(this.json ? JSON.stringify(value) : forPeople());
+  }
+
+  /** About the result, for people alone. */
+  async note(text: string): Promise<void> {
+    if (!this.json) await this.terminal.err.line(this.terminal.err.colors.dim(text));
+  }
+}

@@ -1,0 +1,44 @@
+import { readFile } from 'node:fs/promises';
+import { extname } from 'node:path';
+import { text } from 'node:stream/consumers';
+import type { Language } from '@cloche/sdk';
+import { CliError, UsageError } from './cli-error.ts';
+
+const LANGUAGE_OF: Readonly<Record<string, Language>> = {
+  '.py': 'python',
+  '.js': 'javascript',
+  '.cjs': 'javascript',
+  '.mjs': 'javascript',
+  '.ts': 'typescript',
+  '.cts': 'typescript',
+  '.mts': 'typescript',
+};
+
+export interface Source {
+  code: string;
+  /** What the file's name says; undefined where it says nothing. */
+  language: Language | undefined;
+}
+
+/**
+ * The code to run: given as it is, a file's, or standard input's (`-`, or nothing while something is piped in).
+ * @throws {UsageError} where none is given.
+ */
+export async function readSource(file: string | undefined, code: string | undefined): Promise<Source> {
+  if (code !== undefined && file !== undefined) throw new UsageError('Give a file or -c CODE, not both.');
+  if (code !== undefined) return { code, language: undefined };
+  if (file === undefined && process.stdin.isTTY) {
+    throw new UsageError("There is no code; give a file, `-` for standard input, or -c 'print(1)'.");
+  }
+  if (file === undefined || file === '-') return { code: await text(process.stdin), language: undefined };
+  return { code: await readCodeFile(file), language: LANGUAGE_OF[extname(file).toLowerCase()] };
+}
+
+async function readCodeFile(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    const why = (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'it does not exist' : (error as Error).message;
+    throw new CliError(`${file} cannot be read: ${why}.`);
+  }
+}

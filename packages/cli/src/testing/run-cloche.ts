@@ -1,0 +1,41 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+
+const BIN = fileURLToPath(new URL('../../bin/cloche.mjs', import.meta.url));
+
+export interface Invocation {
+  env?: Record<string, string>;
+  input?: string;
+  /** Of Node itself. */
+  nodeArgs?: readonly string[];
+}
+export interface Outcome {
+  exitCode: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+/** The real command line as a child, with nothing of this process's `CLOCHE_*` and a home that has no file. */
+export function startCloche(args: readonly string[], { env = {}, nodeArgs = [] }: Invocation = {}) {
+  return spawn(process.execPath, [...nodeArgs, BIN, ...args], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+    env: { PATH: process.env.PATH, HOME: '/nonexistent', ...env },
+  });
+}
+
+export async function runCloche(args: readonly string[], invocation: Invocation = {}): Promise<Outcome> {
+  const child = startCloche(args, invocation);
+  // A command that does not read its input may be gone before it is written.
+  child.stdin.on('error', () => {});
+  child.stdin.end(invocation.input ?? '');
+  const [stdout, stderr, exitCode] = await Promise.all([text(child.stdout), text(child.stderr), exitOf(child)]);
+  return { exitCode, stdout, stderr };
+}
+
+/** The exit code; null after a signal. */
+export async function exitOf(child: ChildProcess): Promise<number | null> {
+  const [code] = (await once(child, 'close')) as [number | null];
+  return code;
+}
