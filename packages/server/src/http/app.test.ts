@@ -127,6 +127,13 @@ const badRequests: [title: string, request: [string, string, CallOptions], code:
     'unsupported_media_type',
     /UTF-8/,
   ],
+  ['a compressed body', post('{}', { 'content-encoding': 'gzip' }), 'unsupported_media_type', /not compressed/],
+  [
+    'a type that only begins like JSON',
+    post('{}', { 'content-type': 'application/jsonp' }),
+    'unsupported_media_type',
+    /JSON/,
+  ],
   ['a body over the limit', post('x'.repeat(3 << 20)), 'payload_too_large', /2 MiB/],
   ['a missing field', runs({ code: '1' }), 'invalid_request', /body.language is required/],
   ['two missing fields', runs({}), 'invalid_request', /body.code is required; body.language is required/],
@@ -241,6 +248,11 @@ describe('a good request', () => {
   it('may hold a NUL in its code', async () => {
     const answer = await service.call(...runs('{"code":"a\\u0000","language":"python"}'));
     assert.equal(answer.body.run.stdout, 'a\0');
+  });
+
+  it('may spell its content type in any case and name UTF-8', async () => {
+    const headers = { 'content-type': 'Application/JSON; Charset="UTF-8"' };
+    assert.equal((await service.call('POST', '/v1/sandboxes', { body: '{}', headers })).status, 201);
   });
 
   it('has its query read as the contract types it', async () => {

@@ -1,6 +1,6 @@
 /** From a validated request to its answer: idempotency around the handler. */
 import type { OutgoingHttpHeaders } from 'node:http';
-import { type Operation, REPLAYED_HEADER } from '@cloche/contract';
+import { REPLAYED_HEADER } from '@cloche/contract';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { AppError } from '../app-error.ts';
@@ -32,9 +32,9 @@ export async function execute(route: Route, execution: Execution, parts: Executi
   if (route.kind === 'stream' || route.operation.method === 'GET') abortWithClient(reply, controller);
   try {
     const opened = await openRecord(execution, parts.idempotency);
-    if (opened?.status === 'replay') return replay(route, reply, opened.response);
-    const claim = opened?.claim;
+    const claim = opened?.status === 'claimed' ? opened.claim : undefined;
     const context = contextOf(execution, claim, controller.signal);
+    if (opened?.status === 'replay') return await replay(route, reply, context, opened.response);
     try {
       return route.kind === 'json'
         ? await answerJson(route, reply, context, claim)
@@ -115,32 +115,38 @@ async function answerStream(
 ): Promise<FastifyReply> {
   // Sound: every event of the contract has a type and data.
   const events = (await route.handle(context)) as AsyncIterable<SseEvent>;
-  const writer = openStream(reply);
+  return streamTo(reply, events, context, claim);
+}
+
+async function replay(
+  route: Route,
+  reply: FastifyReply,
+  context: RequestContext,
+  response: { status: number; body: string },
+): Promise<FastifyReply> {
+  reply.header(REPLAYED_HEADER, 'true');
+  if (route.kind === 'json') return sendJson(reply, response.status, response.body);
+  return streamTo(reply, resultAlone(response.body), context, undefined);
+}
+
+/** What was printed on the way is not kept. */
+async function* resultAlone(body: string): AsyncGenerator<SseEvent> {
+  yield { type: 'complete', data: JSON.parse(body) };
+}
+
+async function streamTo(
+  reply: FastifyReply,
+  events: AsyncIterable<SseEvent>,
+  context: RequestContext,
+  claim: Claim | undefined,
+): Promise<FastifyReply> {
+  reply.hijack();
+  const writer = new SseWriter(reply.raw, reply.getHeaders() as OutgoingHttpHeaders);
   const error = await sendEvents(events, writer, context, claim);
   if (error) reply.request.state.errorCode = error;
   return reply;
 }
 
-/** The result alone: what was printed on the way is not kept. */
-async function replay(
-  { kind, operation }: { kind: Route['kind']; operation: Operation },
-  reply: FastifyReply,
-  response: { status: number; body: string },
-): Promise<FastifyReply> {
-  reply.header(REPLAYED_HEADER, 'true');
-  if (kind === 'json') return sendJson(reply, response.status, response.body);
-  if (!operation.events) throw new Error(`${operation.id} is a stream without events`);
-  const writer = openStream(reply);
-  await writer.send({ type: 'complete', data: JSON.parse(response.body) });
-  writer.end();
-  return reply;
-}
-
 function sendJson(reply: FastifyReply, status: number, text: string): FastifyReply {
   return reply.code(status).type(JSON_TYPE).send(text);
-}
-
-function openStream(reply: FastifyReply): SseWriter {
-  reply.hijack();
-  return new SseWriter(reply.raw, reply.getHeaders() as OutgoingHttpHeaders);
 }

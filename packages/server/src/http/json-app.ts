@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import { LIMITS } from '@cloche/contract';
 import fastify, {
   type FastifyBaseLogger,
@@ -21,6 +22,8 @@ import { REQUEST_ID_HEADER, requestIdOf } from './request-id.ts';
 const REQUEST_MS = 60_000;
 /** Longer than the proxies in front keep a connection, so that they close it first. */
 const KEEP_ALIVE_MS = 75_000;
+/** Seen in logs and metrics alone: nobody is left to read it. */
+const CLIENT_GONE_STATUS = 499;
 
 export interface JsonAppParts {
   readonly clock: Clock;
@@ -100,11 +103,16 @@ function answerErrors(app: FastifyInstance): void {
 }
 
 function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
-  const appError = toAppError(error);
   // A request with a broken URL has not passed the hooks.
   const state = request.state as FastifyRequest['state'] | undefined;
-  if (state) state.errorCode = error instanceof ClientGone ? 'client_gone' : appError.code;
-  if (appError.code === 'internal' && !(error instanceof ClientGone)) request.log.error({ err: error }, 'failed');
+  if (error instanceof ClientGone) {
+    if (state) state.errorCode = 'client_gone';
+    reply.code(CLIENT_GONE_STATUS).send();
+    return;
+  }
+  const appError = toAppError(error);
+  if (state) state.errorCode = appError.code;
+  if (appError.code === 'internal') request.log.error({ err: error }, 'failed');
   const { status, headers, body } = errorResponse(appError, request.id);
   reply.code(status).headers(headers).type(JSON_TYPE).send(JSON.stringify(body));
 }
@@ -112,23 +120,26 @@ function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply)
 function takeJsonOnly(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
-    const charset = /;\s*charset\s*=\s*"?([^";\s]+)/i.exec(request.headers['content-type'] ?? '')?.[1];
-    if (charset !== undefined && !/^utf-?8$/i.test(charset)) done(notJson(), undefined);
-    else {
-      try {
-        // With `parseAs: 'buffer'` it is one.
-        done(null, readJson(body as Buffer));
-      } catch (error) {
-        done(error as AppError, undefined);
-      }
+    try {
+      requirePlainUtf8(request.headers);
+      // With `parseAs: 'buffer'` it is one.
+      done(null, readJson(body as Buffer));
+    } catch (error) {
+      done(error as AppError, undefined);
     }
   });
   app.addContentTypeParser('*', (_request, _payload, done) => done(notJson(), undefined));
 }
 
+function requirePlainUtf8(headers: IncomingHttpHeaders): void {
+  const charset = /;\s*charset\s*=\s*"?([^";\s]+)/i.exec(headers['content-type'] ?? '')?.[1] ?? 'utf-8';
+  const encoding = headers['content-encoding'] ?? 'identity';
+  if (!/^utf-?8$/i.test(charset) || encoding.toLowerCase() !== 'identity') throw notJson();
+}
+
 function notJson(): AppError {
   return new AppError(
     'unsupported_media_type',
-    'The body must be JSON in UTF-8: send it with Content-Type: application/json.',
+    'The body must be JSON in UTF-8, not compressed: send it with Content-Type: application/json.',
   );
 }

@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { after, describe, it } from 'node:test';
+
+const folder = mkdtempSync(join(tmpdir(), 'cloche-main-'));
+const children: ChildProcess[] = [];
+after(() => {
+  for (const child of children) child.kill('SIGKILL');
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function run(env: Record<string, string>): ChildProcess {
+  const child = spawn(process.execPath, [join(import.meta.dirname, 'main.ts')], {
+    env: { CLOCHE_DATA_DIR: join(folder, 'data'), CLOCHE_RUN_DIR: join(folder, 'run'), CLOCHE_PORT: '0', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  children.push(child);
+  return child;
+}
+
+/** The address in the line that says so. */
+async function servedAt(child: ChildProcess): Promise<string> {
+  assert.ok(child.stdout);
+  for await (const line of createInterface(child.stdout)) {
+    const { msg, url } = JSON.parse(line);
+    if (msg === 'serving') return url;
+  }
+  assert.fail('it never served');
+}
+
+describe('the server process', () => {
+  it('says what is wrong with its settings and ends', async () => {
+    const child = run({ CLOCHE_PORT: 'many' });
+    const [text, [code]] = await Promise.all([child.stderr?.setEncoding('utf8').toArray(), once(child, 'exit')]);
+    assert.equal(code, 78);
+    assert.equal(text?.join(''), 'CLOCHE_PORT must be a whole number from 0 to 65535\n');
+  });
+
+  it('lives but is not ready while nothing can run sandboxes, and ends in order when told to', async () => {
+    const child = run({});
+    const url = await servedAt(child);
+    assert.equal((await fetch(`${url}/healthz`)).status, 200);
+    assert.equal((await fetch(`${url}/readyz`)).status, 503);
+    child.kill('SIGTERM');
+    assert.deepEqual(await once(child, 'exit'), [0, null]);
+  });
+});
