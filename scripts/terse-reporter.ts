@@ -8,7 +8,7 @@ export default async function* terse(source: AsyncIterable<TestEvent>): AsyncGen
   for await (const event of source) {
     if (event.type === 'test:fail') {
       const error: Error & { failureType?: string } = event.data.details.error;
-      if (error.failureType !== 'subtestsFailed') {
+      if (error.failureType !== 'subtestsFailed' && error.failureType !== 'cancelledByParent') {
         yield `✖ ${place(event.data)}: ${event.data.name}\n${indent(inspect(error.cause ?? error))}\n`;
       }
     }

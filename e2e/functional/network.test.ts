@@ -44,8 +44,6 @@ describe('unrestricted', () => {
   it("does not reach the host's own addresses, which the host itself reaches", async () => {
     assert.match(await (await fetch(`http://${internet.hostAddress}:8001/`)).text(), /^reached/);
     assert.match(await reach(open, `http://${internet.hostAddress}:8001/`), /^failed/);
-    const gateway = (await service.api.run(open, '!ip route | head -1 || cat /proc/net/route')).stdout;
-    assert.ok(gateway);
     assert.match(await reach(open, `${service.url}/healthz`), /^failed/);
   });
 

@@ -128,6 +128,10 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
       await Promise.all(all.map((record) => endings.destroy(record.id, 'platform_cleanup')));
       return all.length;
     },
-    check: (signal) => driver.check(signal),
+    async check(signal) {
+      await driver.check(signal);
+      // A server that started before the runtime would else be ready with nothing to create from.
+      if (catalogue.list().length === 0) await catalogue.sync();
+    },
   };
 }
