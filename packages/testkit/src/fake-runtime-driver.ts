@@ -31,6 +31,8 @@ export class FakeRuntimeDriver implements RuntimeDriver {
   readonly launchFaults: Error[] = [];
   /** While set, launches wait for it. */
   launchGate: Promise<void> | undefined;
+  /** What cannot be stopped now. */
+  readonly stuck = new Set<string>();
   /** While set, the host answers nothing. */
   isDown = false;
   readonly #instances = new Map<string, FakeInstance>();
@@ -99,6 +101,7 @@ export class FakeRuntimeDriver implements RuntimeDriver {
 
   async stop(sandboxId: string, generation: number): Promise<void> {
     this.#requireUp();
+    if (this.stuck.has(sandboxId)) throw new LaunchFault('failed', 'a mount is busy');
     const key = `${sandboxId}/${generation}`;
     this.#instances.get(key)?.agent.kill();
     this.#instances.delete(key);

@@ -1,6 +1,7 @@
 import type { ContextId, Language, SandboxId } from '@cloche/contract';
 import type { Selectable } from 'kysely';
 import type { CodeContextTable, Database } from '../db/database.ts';
+import { prepareQuery } from '../db/prepared-query.ts';
 import type { ContextRecord } from './context.ts';
 
 /** The records of contexts. Deleted ones are kept; "active" leaves them out. */
@@ -22,9 +23,24 @@ export interface ContextRepository {
 
 export class SqlContextRepository implements ContextRepository {
   readonly #db: Database;
+  // Every run looks its context up, by one of these two.
+  readonly #findById;
+  readonly #findDefault;
 
   constructor(db: Database) {
     this.#db = db;
+    this.#findById = prepareQuery(db, ({ sandboxId, id }: { sandboxId: string; id: string }) =>
+      db.selectFrom('code_contexts').selectAll().where('id', '=', id).where('sandbox_id', '=', sandboxId),
+    );
+    this.#findDefault = prepareQuery(db, ({ sandboxId, language }: { sandboxId: string; language: string }) =>
+      db
+        .selectFrom('code_contexts')
+        .selectAll()
+        .where('sandbox_id', '=', sandboxId)
+        .where('language', '=', language)
+        .where('is_default', '=', 1)
+        .where('deleted_at', 'is', null),
+    );
   }
 
   async insert(record: ContextRecord): Promise<boolean> {
@@ -49,7 +65,7 @@ export class SqlContextRepository implements ContextRepository {
   }
 
   async find(sandboxId: SandboxId, id: string): Promise<ContextRecord | undefined> {
-    const row = await this.#of(sandboxId).where('id', '=', id).executeTakeFirst();
+    const [row] = (await this.#findById({ sandboxId, id })).rows;
     return row && toRecord(row);
   }
 
@@ -59,11 +75,7 @@ export class SqlContextRepository implements ContextRepository {
   }
 
   async findDefault(sandboxId: SandboxId, language: Language): Promise<ContextRecord | undefined> {
-    const row = await this.#of(sandboxId)
-      .where('language', '=', language)
-      .where('is_default', '=', 1)
-      .where('deleted_at', 'is', null)
-      .executeTakeFirst();
+    const [row] = (await this.#findDefault({ sandboxId, language })).rows;
     return row && toRecord(row);
   }
 

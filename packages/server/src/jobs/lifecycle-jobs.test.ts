@@ -172,6 +172,20 @@ describe('the reconciler', () => {
     assert.equal((await world.get(id)).destroyedReason, 'user_killed');
   });
 
+  it('comes back to one that cannot be stopped, and mends the others meanwhile', async () => {
+    await using world = await openSandboxes();
+    const [stuck, other] = [await world.createReady(), await world.createReady()];
+    world.driver.isDown = true;
+    for (const id of [stuck, other]) await assert.rejects(world.kill(id), { code: 'unavailable' });
+    world.driver.isDown = false;
+    world.driver.stuck.add(stuck);
+    assert.equal((await world.server.reconcile()).sandboxesEnded, 1);
+    assert.equal((await world.get(other)).status, 'destroyed');
+    world.driver.stuck.clear();
+    assert.equal((await world.server.reconcile()).sandboxesEnded, 1);
+    assert.equal((await world.get(stuck)).status, 'destroyed');
+  });
+
   it('ends everything when the operator says so', async () => {
     await using world = await openSandboxes();
     const ids = [await world.createReady(), await world.createReady()];

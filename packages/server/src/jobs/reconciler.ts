@@ -68,10 +68,10 @@ export class Reconciler {
     const suspects: SandboxRecord[] = [];
     for (const record of records) {
       if (record.status === 'expiring') {
-        await endings.destroy(record.id, record.endingReason ?? 'platform_cleanup');
-        ended += 1;
+        const end = () => endings.destroy(record.id, record.endingReason ?? 'platform_cleanup');
+        if (await this.#attempt(record.id, end)) ended += 1;
       } else if (isPending(record)) {
-        if (!launches.isUnderWay(record.id)) await launches.restart(record);
+        if (!launches.isUnderWay(record.id)) await this.#attempt(record.id, () => launches.restart(record));
       } else if (!hasInstance(instances, record)) suspects.push(record);
     }
     if (suspects.length === 0) return ended;
@@ -79,8 +79,8 @@ export class Reconciler {
     const now = await driver.list();
     for (const record of suspects.filter((suspect) => !hasInstance(now, suspect))) {
       log.warn({ sandboxId: record.id, generation: record.generation }, 'an instance was lost');
-      await endings.destroy(record.id, 'platform_cleanup', ({ status }) => status === 'ready');
-      ended += 1;
+      const end = () => endings.destroy(record.id, 'platform_cleanup', ({ status }) => status === 'ready');
+      if (await this.#attempt(record.id, end)) ended += 1;
     }
     return ended;
   }
@@ -94,10 +94,20 @@ export class Reconciler {
       const occupying = record && (OCCUPYING_STATUSES as readonly string[]).includes(record.status);
       if (occupying && record.generation <= generation) continue;
       log.warn({ sandboxId, generation }, 'an instance without a live record is removed');
-      await driver.stop(sandboxId, generation);
-      removed += 1;
+      if (await this.#attempt(sandboxId, () => driver.stop(sandboxId, generation))) removed += 1;
     }
     return removed;
+  }
+
+  /** One that cannot be mended now keeps no other from it; the next pass comes back to it. */
+  async #attempt(sandboxId: string, act: () => Promise<unknown>): Promise<boolean> {
+    try {
+      await act();
+      return true;
+    } catch (error) {
+      this.#deps.log.warn({ err: error, sandboxId }, 'a sandbox could not be mended yet');
+      return false;
+    }
   }
 }
 

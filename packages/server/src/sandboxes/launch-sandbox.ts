@@ -80,10 +80,11 @@ export class LaunchSandbox {
 
   async #launch(record: SandboxRecord, aborted: AbortSignal): Promise<void> {
     const { clock, launchTimeoutMs, log, metrics } = this.#deps;
-    using deadline = new Deadline(record.createdAt + launchTimeoutMs - clock.now(), aborted);
+    using deadline = new Deadline(launchTimeoutMs, aborted);
+    const startedAt = clock.now();
     try {
       await this.#makeReady(record, deadline.signal);
-      metrics.launched((clock.now() - record.createdAt) / 1000);
+      metrics.launched((clock.now() - startedAt) / 1000);
     } catch (error) {
       // Whoever aborted it decides what becomes of the record.
       if (aborted.aborted) return;

@@ -20,7 +20,7 @@ export class SandboxMetrics {
     });
     this.#launch = new Histogram({
       name: 'cloche_sandbox_launch_seconds',
-      help: 'From acceptance to ready.',
+      help: 'From the start of a launch to ready.',
       buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
       registers,
     });

@@ -6,7 +6,7 @@ export interface SandboxSettings {
   readonly maxResources: ResolvedResources;
   /** Quota of an organization; undefined: as many as the host holds. */
   readonly maxLiveSandboxes: number | undefined;
-  /** From acceptance to ready; a launch that takes longer is undone. */
+  /** How long a launch may take until the sandbox is ready; one that takes longer is undone. */
   readonly launchTimeoutMs: number;
   readonly reconcileIntervalMs: number;
 }

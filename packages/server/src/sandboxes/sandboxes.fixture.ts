@@ -42,6 +42,8 @@ const SETTINGS: SandboxSettings = {
   reconcileIntervalMs: 60_000,
 };
 
+const SILENT = pino({ level: 'silent' });
+
 export interface Call {
   params?: Record<string, string>;
   query?: Record<string, unknown>;
@@ -187,7 +189,7 @@ export class SandboxesWorld implements AsyncDisposable {
       projects: new SqlProjectRepository(this.db),
       clock: this.clock,
       ids: this.#ids,
-      log: pino({ level: 'silent' }),
+      log: SILENT,
       driver: this.driver,
       settings: this.#settings,
       metrics: new Registry(),
@@ -204,7 +206,7 @@ export class SandboxesWorld implements AsyncDisposable {
       receivedAt: this.clock.now() - (call.waitedMs ?? 0),
       signal: call.signal ?? new AbortController().signal,
       idempotencyRecordId: call.idempotencyRecordId,
-      log: pino({ level: 'silent' }),
+      log: SILENT,
     };
     // Schemas are the HTTP layer's matter: tests give what it would let through.
     return context as unknown as RequestContext<Operation>;

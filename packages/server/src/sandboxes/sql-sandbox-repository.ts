@@ -1,6 +1,7 @@
 import type { DestroyedReason, OrgId, ProjectId, SandboxId, TemplateId, TemplateVersionId } from '@cloche/contract';
 import type { Insertable, Selectable, Transaction } from 'kysely';
 import type { Database, SandboxTable, Tables } from '../db/database.ts';
+import { prepareQuery } from '../db/prepared-query.ts';
 import {
   allows,
   LIVE_STATUSES,
@@ -16,10 +17,15 @@ import type { InsertResult, SandboxFilter, SandboxRepository, TransitionChange }
 export class SqlSandboxRepository implements SandboxRepository {
   readonly #db: Database;
   readonly #changes: SandboxChanges;
+  /** Every run looks its sandbox up. */
+  readonly #findById;
 
   constructor(db: Database, changes: SandboxChanges) {
     this.#db = db;
     this.#changes = changes;
+    this.#findById = prepareQuery(db, ({ id }: { id: string }) =>
+      db.selectFrom('sandboxes').selectAll().where('id', '=', id),
+    );
   }
 
   async insert(record: SandboxRecord, maxLive: number | undefined): Promise<InsertResult> {
@@ -45,7 +51,7 @@ export class SqlSandboxRepository implements SandboxRepository {
   }
 
   async find(id: string): Promise<SandboxRecord | undefined> {
-    const row = await this.#db.selectFrom('sandboxes').selectAll().where('id', '=', id).executeTakeFirst();
+    const [row] = (await this.#findById({ id })).rows;
     return row && toRecord(row);
   }
 

@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { operations } from '@cloche/contract';
+import { openSandboxes } from '../sandboxes/sandboxes.fixture.ts';
+import { templateIdOf } from './template.ts';
+
+describe('templates', () => {
+  it('are listed with their newest version', async () => {
+    await using world = await openSandboxes();
+    const { data, hasMore } = await world.call(operations.listTemplates);
+    assert.equal(hasMore, false);
+    assert.deepEqual(
+      data.map(({ id, slug, languages, latestVersionId }) => ({ id, slug, languages, latestVersionId })),
+      [
+        {
+          id: templateIdOf('node'),
+          slug: 'node',
+          languages: ['javascript', 'typescript'],
+          latestVersionId: 'tplv_node1',
+        },
+        {
+          id: templateIdOf('python-node'),
+          slug: 'python-node',
+          languages: ['python', 'javascript', 'typescript'],
+          latestVersionId: 'tplv_pythonnode1',
+        },
+      ],
+    );
+  });
+
+  it('are found by slug and by id, and are not found by another name', async () => {
+    await using world = await openSandboxes();
+    const get = (template: string) => world.call(operations.getTemplate, { params: { template } });
+    assert.deepEqual(await get('node'), await get(templateIdOf('node')));
+    for (const name of ['ruby', 'tpl_none', '']) await assert.rejects(get(name), { code: 'not_found' });
+  });
+
+  it('tell the digest and packages of their versions', async () => {
+    await using world = await openSandboxes();
+    const { data } = await world.call(operations.listTemplateVersions, { params: { template: 'node' } });
+    assert.equal(data.length, 1);
+    assert.deepEqual(data[0]?.packages, { apt: { git: '1:2.39' } });
+    assert.equal(data[0]?.templateId, templateIdOf('node'));
+    assert.equal(data[0]?.createdAt, '2026-01-01T00:00:00.000Z');
+  });
+
+  it('are remembered when the runtime does not answer, and those that it has no more cannot be used', async () => {
+    await using world = await openSandboxes();
+    world.driver.isDown = true;
+    await world.crash();
+    assert.equal((await world.call(operations.listTemplates)).data.length, 2);
+    world.driver.manifests = world.driver.manifests.filter(({ slug }) => slug === 'node');
+    world.driver.isDown = false;
+    await world.crash();
+    assert.equal((await world.call(operations.listTemplates)).data.length, 1);
+    await assert.rejects(world.create({ templateVersionId: 'tplv_pythonnode1' }), { code: 'not_found' });
+  });
+});
