@@ -6,6 +6,8 @@ import type { CallOptions } from './request.ts';
 type MaybePromise = void | Promise<void>;
 
 export interface StreamOptions extends Omit<CallOptions, 'timeoutMs'> {
+  /** Cancels the run; the call then rejects with the signal's reason. */
+  signal?: AbortSignal | undefined;
   /** Default: the context's, or `python` where only its id or nothing is given. */
   language?: Language | undefined;
   /** Where the code's variables live. Default: the sandbox's default context of the language. */
@@ -35,7 +37,9 @@ export async function runCode(
   code: string,
   options: RunOptions,
 ): Promise<CodeRun> {
-  if (!options.onStdout && !options.onStderr && !options.onOutput) {
+  // A run that is not streamed goes on when its client has gone; one that can be aborted must end then.
+  const streams = options.onStdout ?? options.onStderr ?? options.onOutput ?? options.signal;
+  if (!streams) {
     return (await client.call('runCode', runRequest(sandboxId, code, options))).run;
   }
   for await (const event of streamCode(client, sandboxId, code, options)) {

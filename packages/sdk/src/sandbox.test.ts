@@ -108,6 +108,21 @@ describe('a run', () => {
     assert.equal(server.requests[1]?.path, '/v1/sandboxes/sbx_1/code/runs/stream');
   });
 
+  it('is canceled when its signal aborts, which takes a stream', async () => {
+    const controller = new AbortController();
+    const reason = new Error('no longer wanted');
+    const { server, sandbox } = await setUp([
+      (response, request) => {
+        setImmediate(() => controller.abort(reason));
+        return eventStream([frame('stdout', 'a')], { end: false })(response, request);
+      },
+    ]);
+    await using _ = server;
+    await assert.rejects(sandbox.run('…', { signal: controller.signal }), reason);
+    assert.match(server.requests[1]?.path ?? '', /stream$/);
+    await server.requests[1]?.disconnected;
+  });
+
   it('is canceled when a callback throws, which is what it rejects with', async () => {
     const { server, sandbox } = await setUp([eventStream([frame('stdout', 'a')], { end: false })]);
     await using _ = server;

@@ -1,0 +1,25 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+import { json, sampleSandbox, startScriptedServer } from './testing/index.ts';
+
+describe('the package', () => {
+  it('bundles for a browser with nothing of Node in it, and works from there', async () => {
+    const { outputFiles } = await build({
+      entryPoints: [fileURLToPath(new URL('./index.ts', import.meta.url))],
+      bundle: true,
+      write: false,
+      format: 'esm',
+      platform: 'browser',
+      target: 'es2022',
+    });
+    const text = outputFiles[0]?.text ?? '';
+    assert.doesNotMatch(text, /["']node:/);
+    await using server = await startScriptedServer([json(201, { sandbox: sampleSandbox() })]);
+    const url = `data:text/javascript;base64,${Buffer.from(text).toString('base64')}`;
+    const { Cloche } = (await import(url)) as typeof import('./index.ts');
+    const sandbox = await new Cloche({ url: server.url, apiKey: 'clk_test' }).sandboxes.create();
+    assert.equal(sandbox.id, 'sbx_1');
+  });
+});
