@@ -1,10 +1,12 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { errorCode, SyscallError } from './kernel/libc.ts';
+import { errorCode } from './kernel/libc.ts';
 import { detachMount } from './kernel/mounts.ts';
 import { until } from './until.ts';
 
 const CGROUP_ROOT = '/sys/fs/cgroup';
+/** Where a hybrid host has its v2 hierarchy. */
+const UNIFIED = join(CGROUP_ROOT, 'unified');
 
 /**
  * The control groups of one installation: `cloche-<installationId>/<instance key>` in every hierarchy of the host,
@@ -49,6 +51,7 @@ export class Cgroups {
   /** False while the group is in use: a process that was killed is still ending. */
   #tryRemove(key: string): boolean {
     try {
+      this.#removeHiddenFolder(key);
       for (const hierarchy of this.#hierarchies) {
         removeTree(join(hierarchy, this.#parent, key));
         removeIfEmpty(join(hierarchy, this.#parent));
@@ -58,6 +61,13 @@ export class Cgroups {
       if (errorCode(error) === 'EBUSY') return false;
       throw error;
     }
+  }
+
+  /** Where the v2 hierarchy is hidden, its place is an ordinary folder, and crun makes folders of the same names there. */
+  #removeHiddenFolder(key: string): void {
+    if (this.#hierarchies.includes(UNIFIED)) return;
+    rmSync(join(UNIFIED, this.#parent, key), { recursive: true, force: true });
+    removeIfEmpty(join(UNIFIED, this.#parent));
   }
 
   /** Every instance key that has a group. */
@@ -82,14 +92,7 @@ function findHierarchies(): string[] {
  * mount namespace the host still has it; in here the host looks like a v1 host.
  */
 export function hideHybridHierarchy(): void {
-  const unified = join(CGROUP_ROOT, 'unified');
-  if (!existsSync(join(unified, 'cgroup.controllers'))) return;
-  try {
-    detachMount(unified);
-  } catch (error) {
-    if (error instanceof SyscallError && error.code === 'EINVAL') return;
-    throw error;
-  }
+  if (existsSync(join(UNIFIED, 'cgroup.controllers'))) detachMount(UNIFIED);
 }
 
 function killIfAlive(pid: number): void {

@@ -6,9 +6,9 @@ const LONGEST_PAUSE_MS = 50;
 const DEADLINE_MS = 30_000;
 
 /** Looks again and again, ever less often, until `isDone`; rejects with `what` when that takes too long. */
-export async function until(what: string, isDone: () => boolean): Promise<void> {
+export async function until(what: string, isDone: () => boolean | Promise<boolean>): Promise<void> {
   const deadline = performance.now() + DEADLINE_MS;
-  for (let pause = FIRST_PAUSE_MS; !isDone(); pause = Math.min(pause * 1.5, LONGEST_PAUSE_MS)) {
+  for (let pause = FIRST_PAUSE_MS; !(await isDone()); pause = Math.min(pause * 1.5, LONGEST_PAUSE_MS)) {
     if (performance.now() > deadline) throw new Error(`waited ${DEADLINE_MS} ms in vain until ${what}`);
     await delay(pause);
   }

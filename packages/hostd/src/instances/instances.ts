@@ -57,6 +57,11 @@ export class Instances {
     await this.#inLine(key, () => removeInstance(key, this.#options.host));
   }
 
+  /** Has every launch under way undone; their callers are told so. */
+  abortLaunches(): void {
+    for (const abort of this.#aborts.values()) abort.abort(new HostdError('no_capacity', 'hostd is stopping'));
+  }
+
   /** Everything alive, those launched by an earlier hostd included. */
   list(): Instance[] {
     return this.#options.host.records.keys().flatMap((key) => {

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { closeSync, ftruncateSync, openSync, readSync, rmSync, unlinkSync, writeSync } from 'node:fs';
+import { closeSync, ftruncateSync, mkdirSync, openSync, readSync, rmSync, unlinkSync, writeSync } from 'node:fs';
 import { truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -26,8 +26,11 @@ export class DiskImages {
   readonly #dir: string;
   readonly #remembered = new Map<number, Promise<Extent[]>>();
 
+  /** @param dir its own; images that a crash left in there are removed. */
   constructor(dir: string) {
     this.#dir = dir;
+    rmSync(dir, { recursive: true, force: true });
+    mkdirSync(dir, { mode: 0o700 });
   }
 
   /**

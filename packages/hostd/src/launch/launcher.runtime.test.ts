@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import type { HostParts } from '../host-parts.ts';
+import { HostdError } from '../hostd-error.ts';
+import { instanceKey } from '../instances/instance-key.ts';
+import { removeInstance } from '../instances/remains.ts';
+import { linkName } from '../network/address-plan.ts';
+import { createVeth, Netlink } from '../network/netlink.ts';
+import { closeHost, openHost } from '../open-host.ts';
+import { Templates } from '../templates.ts';
+import { IDLE_COMMAND } from '../testing/hostd-process.ts';
+import { makeInstallation, makeSpec, type SpecChanges, type TestInstallation } from '../testing/installation.ts';
+import { hostLeftovers, instanceLeftovers } from '../testing/leftovers.ts';
+import { inOwnMountNamespace } from '../testing/own-mount-namespace.ts';
+import { type Launch, Launcher } from './launcher.ts';
+
+const STEPS = [
+  'intent',
+  'slot',
+  'disk',
+  'root',
+  'bundle',
+  'cgroup',
+  'create',
+  'network',
+  'start',
+  'detach',
+  'record',
+] as const;
+const NAME = { sandboxId: 'sbx_undo', generation: 1 };
+
+inOwnMountNamespace(import.meta.filename, () => {
+  let installation: TestInstallation;
+  let host: HostParts;
+
+  before(async () => {
+    installation = makeInstallation();
+    host = await openHost(installation.config);
+  });
+
+  after(async () => {
+    await closeHost(host);
+    assert.deepEqual(hostLeftovers(installation.config), []);
+    installation[Symbol.dispose]();
+  });
+
+  async function makeLaunch(changes: SpecChanges = {}): Promise<Launch> {
+    const spec = await makeSpec(installation.config, { mode: 'unrestricted', ...changes });
+    const template = await new Templates(installation.config.templatesDir).find(spec.templateVersionId);
+    assert.ok(template);
+    return { name: NAME, spec, template };
+  }
+
+  function makeLauncher(onStep: (step: string) => void = () => {}, command: readonly string[] = IDLE_COMMAND) {
+    return new Launcher({ host, timeNamespace: true, command, onStep });
+  }
+
+  describe('a launch', () => {
+    test('takes the steps that the tests below cut it off after', async () => {
+      const steps: string[] = [];
+      await makeLauncher((step) => steps.push(step)).launch(await makeLaunch(), new AbortController().signal);
+      await removeInstance(instanceKey(NAME), host);
+      assert.deepEqual(steps, STEPS);
+      assert.deepEqual(instanceLeftovers(installation.config), []);
+    });
+
+    for (const last of STEPS) {
+      test(`that is aborted after "${last}" leaves nothing`, async () => {
+        const reason = new Error('given up');
+        const abort = new AbortController();
+        const launcher = makeLauncher((step) => {
+          if (step === last) abort.abort(reason);
+        });
+        await assert.rejects(launcher.launch(await makeLaunch(), abort.signal), reason);
+        assert.deepEqual(instanceLeftovers(installation.config), []);
+      });
+    }
+
+    test('whose signal is aborted already makes nothing', async () => {
+      const launcher = makeLauncher(() => assert.fail('a step was taken'));
+      await assert.rejects(launcher.launch(await makeLaunch(), AbortSignal.abort(new Error('too late'))), /too late/);
+      assert.deepEqual(instanceLeftovers(installation.config), []);
+    });
+
+    test('whose runtime refuses it fails with what the runtime says, and leaves nothing', async () => {
+      const launcher = makeLauncher(() => {}, ['/no/such/program']);
+      await assert.rejects(launcher.launch(await makeLaunch(), new AbortController().signal), (error) => {
+        assert.ok(error instanceof HostdError);
+        assert.equal(error.code, 'launch_failed');
+        assert.match(error.message, /no\/such\/program/);
+        return true;
+      });
+      assert.deepEqual(instanceLeftovers(installation.config), []);
+    });
+
+    test('whose link has a name that is taken fails and leaves nothing', async () => {
+      const { installationId } = installation.config;
+      const launcher = makeLauncher((step) => {
+        if (step !== 'create') return;
+        const name = linkName(installationId, host.slots.find(instanceKey(NAME)) ?? assert.fail('no slot'));
+        using netlink = new Netlink();
+        netlink.apply(createVeth({ name, mtu: 1500, peer: { name: `cx${installationId}` } }));
+      });
+      await assert.rejects(launcher.launch(await makeLaunch(), new AbortController().signal), /EEXIST/);
+      assert.deepEqual(instanceLeftovers(installation.config), []);
+    });
+
+    test('whose socket folder cannot be made fails and leaves nothing', async () => {
+      const folder = join(host.socketsDir, instanceKey(NAME));
+      mkdirSync(folder);
+      await assert.rejects(makeLauncher().launch(await makeLaunch(), new AbortController().signal), /EEXIST/);
+      assert.equal(existsSync(folder), false);
+      assert.deepEqual(instanceLeftovers(installation.config), []);
+    });
+
+    test('does not touch the null device of the host', async () => {
+      const before = statSync('/dev/null');
+      await makeLauncher().launch(await makeLaunch(), new AbortController().signal);
+      await removeInstance(instanceKey(NAME), host);
+      const { uid, gid, mode } = statSync('/dev/null');
+      assert.deepEqual({ uid, gid, mode }, { uid: before.uid, gid: before.gid, mode: before.mode });
+    });
+
+    test('leaves nothing mounted in the namespace of hostd', async () => {
+      await makeLauncher().launch(await makeLaunch(), new AbortController().signal);
+      assert.equal(existsSync(join(host.mountsDir, instanceKey(NAME))), false);
+      await removeInstance(instanceKey(NAME), host);
+    });
+
+    test('of a template that has gone fails and leaves nothing', async () => {
+      const launch = await makeLaunch();
+      const template = { ...launch.template, rootfsDir: join(installation.config.runDir, 'gone') };
+      rmSync(template.rootfsDir, { recursive: true, force: true });
+      await assert.rejects(makeLauncher().launch({ ...launch, template }, new AbortController().signal), /ENOENT/);
+      assert.deepEqual(instanceLeftovers(installation.config), []);
+    });
+  });
+});

@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { AGENT_COMMAND, type OciConfigInput, ociConfig } from './oci-config.ts';
+import { seccompProfile } from './seccomp-profile.ts';
+
+const INPUT: OciConfigInput = {
+  rootDir: '/run/cloche/x/mounts/sbx_a-1/root',
+  cgroupsPath: '/cloche-x/sbx_a-1',
+  idRange: { base: 268_500_992, size: 65_536 },
+  resources: { cpu: 1.5, memoryBytes: 512 * 1024 * 1024, diskBytes: 1024 ** 3, pids: 100 },
+  command: AGENT_COMMAND,
+  timeNamespace: true,
+};
+
+describe('the configuration of a container', () => {
+  test('has every namespace of its own', () => {
+    const types = ociConfig(INPUT).linux.namespaces.map(({ type }) => type);
+    assert.deepEqual(types, ['user', 'mount', 'pid', 'network', 'ipc', 'uts', 'cgroup', 'time']);
+    assert.ok(!ociConfig({ ...INPUT, timeNamespace: false }).linux.namespaces.some(({ type }) => type === 'time'));
+  });
+
+  test('maps its ids to its own range', () => {
+    const { uidMappings, gidMappings } = ociConfig(INPUT).linux;
+    assert.deepEqual(uidMappings, [{ containerID: 0, hostID: 268_500_992, size: 65_536 }]);
+    assert.deepEqual(gidMappings, uidMappings);
+  });
+
+  test('bounds memory without swap, cpu and processes', () => {
+    const { memory, cpu, pids } = ociConfig(INPUT).linux.resources;
+    assert.equal(memory.limit, 512 * 1024 * 1024);
+    assert.equal(memory.swap, memory.limit);
+    assert.equal(cpu.quota / cpu.period, 1.5);
+    assert.equal(cpu.shares, 1536);
+    assert.equal(pids.limit, 100);
+  });
+
+  test('gives the least cpu that a kernel takes to those who ask for less', () => {
+    const { cpu } = ociConfig({ ...INPUT, resources: { ...INPUT.resources, cpu: 0.0001 } }).linux.resources;
+    assert.deepEqual([cpu.quota, cpu.shares], [1000, 2]);
+  });
+
+  test('has no capability that reaches beyond the sandbox', () => {
+    const { capabilities, noNewPrivileges } = ociConfig(INPUT).process;
+    assert.equal(noNewPrivileges, true);
+    for (const capability of ['SYS_ADMIN', 'NET_ADMIN', 'NET_RAW', 'SYS_PTRACE', 'MKNOD', 'SYS_RESOURCE', 'BPF']) {
+      assert.ok(!capabilities.bounding.includes(`CAP_${capability}`), capability);
+    }
+    assert.deepEqual(capabilities.permitted, capabilities.bounding);
+  });
+
+  test('mounts the kernel’s own file systems so that they cannot be changed', () => {
+    for (const path of ['/sys', '/sys/fs/cgroup']) {
+      const mount = ociConfig(INPUT).mounts.find(({ destination }) => destination === path);
+      assert.ok(mount?.options.includes('ro'), path);
+    }
+    const { readonlyPaths, maskedPaths } = ociConfig(INPUT).linux;
+    assert.ok(readonlyPaths.includes('/proc/sys') && readonlyPaths.includes('/proc/sysrq-trigger'));
+    assert.ok(maskedPaths.includes('/proc/kcore') && maskedPaths.includes('/sys/firmware'));
+  });
+
+  test('bounds every file system in memory', () => {
+    for (const { type, destination, options } of ociConfig(INPUT).mounts) {
+      if (type === 'tmpfs')
+        assert.ok(
+          options.some((option) => option.startsWith('size=')),
+          destination,
+        );
+    }
+  });
+
+  test('runs the agent below an init, and tells it where its socket is', () => {
+    const { args, env, cwd, user } = ociConfig(INPUT).process;
+    assert.deepEqual(args, ['/opt/cloche/bin/tini', '--', '/opt/cloche/bin/node', '/opt/cloche/agent.mjs']);
+    assert.ok(env.includes('CLOCHE_LISTEN_FD=3'));
+    assert.equal(cwd, '/workspace');
+    assert.deepEqual(user, { uid: 0, gid: 0 });
+  });
+});
+
+describe('the seccomp profile', () => {
+  const profile = seccompProfile('x64');
+  const named = new Set(profile.syscalls.filter(({ args }) => !args).flatMap(({ names }) => names));
+
+  test('refuses what it does not name', () => {
+    assert.equal(profile.defaultAction, 'SCMP_ACT_ERRNO');
+    assert.equal(profile.defaultErrnoRet, 1);
+  });
+
+  test('names nothing that kernels are attacked through', () => {
+    const closed = `unshare setns mount umount2 pivot_root open_tree move_mount fsopen bpf perf_event_open userfaultfd
+      io_uring_setup keyctl add_key request_key init_module finit_module kexec_load swapon reboot open_by_handle_at
+      fanotify_init pidfd_getfd iopl settimeofday quotactl acct`;
+    for (const name of closed.split(/\s+/)) assert.ok(!named.has(name), name);
+  });
+
+  test('lets no namespace be made, and has libraries fall back to what it can look into', () => {
+    const clone = profile.syscalls.find(({ names }) => names.includes('clone'));
+    const newNamespaces = [0x2000_0000, 0x1000_0000, 0x0800_0000, 0x0400_0000, 0x0200_0000, 0x4000_0000, 0x0002_0000];
+    for (const flag of newNamespaces) assert.notEqual((clone?.args?.[0]?.value ?? 0) & flag, 0, flag.toString(16));
+    const clone3 = profile.syscalls.find(({ names }) => names.includes('clone3'));
+    assert.deepEqual([clone3?.action, clone3?.errnoRet], ['SCMP_ACT_ERRNO', 38]);
+  });
+
+  test('takes no calls of another architecture', () => {
+    assert.deepEqual(profile.architectures, ['SCMP_ARCH_X86_64']);
+    assert.deepEqual(seccompProfile('arm64').architectures, ['SCMP_ARCH_AARCH64']);
+    assert.throws(() => seccompProfile('mips'), /no seccomp profile for mips/);
+  });
+});

@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { UndoStack } from './undo-stack.ts';
+
+test('undoes in reverse order, one after the other', async () => {
+  const undone: string[] = [];
+  const undo = new UndoStack();
+  undo.push('first', () => void undone.push('first'));
+  undo.push('second', async () => {
+    await Promise.resolve();
+    undone.push('second');
+  });
+  await undo.unwind();
+  assert.deepEqual(undone, ['second', 'first']);
+});
+
+test('undoes the rest when one step fails, and then says which and why', async () => {
+  const undone: string[] = [];
+  const undo = new UndoStack();
+  undo.push('first', () => void undone.push('first'));
+  undo.push('second', () => {
+    throw new Error('it is stuck');
+  });
+  await assert.rejects(undo.unwind(), /undo second: it is stuck/);
+  assert.deepEqual(undone, ['first']);
+});
+
+test('undoes each step once', async () => {
+  let times = 0;
+  const undo = new UndoStack();
+  undo.push('step', () => {
+    times += 1;
+  });
+  await undo.unwind();
+  await undo.unwind();
+  assert.equal(times, 1);
+});
+
+test('undoes nothing of what is kept', async () => {
+  const undo = new UndoStack();
+  undo.push('step', () => assert.fail('undone'));
+  undo.keep();
+  await undo.unwind();
+});

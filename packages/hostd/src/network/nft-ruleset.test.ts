@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { nftRuleset } from './nft-ruleset.ts';
+
+const OPTIONS = { installationId: 'abcd1234', gatewayAddress: '198.18.0.1', dnsPort: 10_053, allowCidrs: [] };
+
+test('replaces the rules of an earlier run in one transaction', () => {
+  const [first, second, third] = nftRuleset(OPTIONS).split('\n');
+  assert.deepEqual(
+    [first, second, third],
+    ['table inet cloche_abcd1234', 'delete table inet cloche_abcd1234', 'table inet cloche_abcd1234 {'],
+  );
+});
+
+test('closes the ranges that the contract names, and leaves the documentation ranges open', () => {
+  const closed = /set closed \{(.*)\}/.exec(nftRuleset(OPTIONS))?.[1] ?? '';
+  const ranges = `0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.168.0.0/16
+    198.18.0.0/15 224.0.0.0/4 240.0.0.0/4`;
+  for (const range of ranges.split(/\s+/)) assert.ok(closed.includes(range), range);
+  for (const range of ['192.0.2.0', '198.51.100.0', '203.0.113.0']) assert.ok(!closed.includes(range), range);
+});
+
+test('opens what the operator opens, but never other sandboxes', () => {
+  const rules = nftRuleset({ ...OPTIONS, allowCidrs: ['10.1.0.0/16', '198.18.0.0/15'] });
+  assert.match(rules, /set opened \{.*10\.1\.0\.0\/16/);
+  const order = ['198.18.0.0/16 jump refused', '@opened accept', '@closed jump refused'].map((rule) =>
+    rules.indexOf(rule),
+  );
+  assert.ok(order.every((at) => at > 0));
+  assert.deepEqual(
+    order,
+    order.toSorted((a, b) => a - b),
+  );
+});
+
+test('has no rule that touches other traffic than that of its own sandboxes', () => {
+  const rules = nftRuleset(OPTIONS)
+    .split('\n')
+    .filter((line) => /\b(accept|drop|reject|dnat|jump|masquerade)\b/.test(line) && !line.includes('policy accept'));
+  assert.ok(rules.length > 10);
+  for (const rule of rules) assert.match(rule, /ifname "clabcd1234\*"|ip saddr 198\.18\.0\.0\/16 masquerade/);
+});
+
+test('leads look-ups to where the relay listens, and lets nothing else in', () => {
+  const rules = nftRuleset(OPTIONS);
+  assert.match(rules, /ip daddr 198\.18\.0\.1 udp dport 53 dnat ip to 198\.18\.0\.1:10053/);
+  assert.match(rules, /chain to_host \{[^}]*ct status dnat udp dport 10053 accept[^}]*reject/);
+});

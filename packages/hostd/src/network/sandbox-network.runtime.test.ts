@@ -1,0 +1,157 @@
+import assert from 'node:assert/strict';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { connect as connectSocket, createServer, type Server } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { after, before, describe, test } from 'node:test';
+import { HostdProcess } from '../testing/hostd-process.ts';
+import { initPid, runInside } from '../testing/inside.ts';
+import { makeInstallation, makeSpec, type TestInstallation } from '../testing/installation.ts';
+import { hostLeftovers } from '../testing/leftovers.ts';
+import { until } from '../until.ts';
+
+/** A piece of internet: a documentation range, which is open to sandboxes, behind a link of this test's own. */
+const INTERNET = {
+  namespace: `clnet${process.pid}`,
+  link: `cln${process.pid}`,
+  ours: '198.51.100.1',
+  theirs: '198.51.100.2',
+};
+/** An address of an operator's network on the same link. */
+const PRIVATE = { ours: '10.254.253.1', theirs: '10.254.253.2' };
+const PORT = 8123;
+
+/** Serves one line with the asker's address in the place where it is run, by what every template has. */
+const SERVE = `require('net').createServer((s) => s.end(s.remoteAddress + '\\n')).listen(${PORT}, '0.0.0.0')`;
+
+describe('the network of a sandbox', () => {
+  let installation: TestInstallation;
+  let hostd: HostdProcess;
+  let onHost: Server;
+  const ended: (() => void)[] = [];
+
+  before(async () => {
+    await makeInternet(ended);
+    onHost = createServer((socket) => socket.end('host\n')).listen(PORT, '0.0.0.0');
+    await once(onHost, 'listening');
+    installation = makeInstallation();
+    hostd = await HostdProcess.start(installation, ['/usr/bin/env', 'node', '-e', SERVE]);
+    await hostd.launch('sbx_open', await makeSpec(installation.config, { mode: 'unrestricted' }));
+    await hostd.launch('sbx_other', await makeSpec(installation.config, { mode: 'unrestricted' }));
+    await hostd.launch('sbx_closed', await makeSpec(installation.config, { mode: 'deny-all' }));
+    for (const id of ['sbx_open', 'sbx_other', 'sbx_closed']) {
+      await until(`${id} serves`, async () => (await connect(id, '127.0.0.1')) === '127.0.0.1');
+    }
+  });
+
+  after(async () => {
+    for (const { sandboxId } of await hostd.list()) await hostd.stop(sandboxId);
+    await hostd.close();
+    onHost.close();
+    for (const end of ended) end();
+    assert.deepEqual(hostLeftovers(installation.config), []);
+    installation[Symbol.dispose]();
+  });
+
+  /** What is read from there, or the code of the failure. */
+  async function connect(sandboxId: string, address: string, from = ''): Promise<string> {
+    const script = `const s = require('net').connect({ host: '${address}', port: ${PORT}, timeout: 1500 ${from && `, localAddress: '${from}'`} });
+      const say = (text) => { process.stdout.write(text); process.exit(0); };
+      s.on('data', (d) => say(String(d).trim())).on('error', (e) => say(e.code)).on('timeout', () => say('TIMEOUT'));`;
+    const command = `node -e "${script.replaceAll(/\s+/g, ' ')}"`;
+    const { stdout, stderr } = await runInside(installation.config, sandboxId, command);
+    return stdout || stderr;
+  }
+
+  /** The same from the host: what shows that the server is there and would answer. */
+  async function connectFromHost(address: string): Promise<string> {
+    return (await text(connectSocket({ host: address, port: PORT }))).trim();
+  }
+
+  function addressOf(sandboxId: string): string {
+    const pid = String(initPid(installation.config, sandboxId));
+    const shown = execFileSync('nsenter', ['-t', pid, '-n', 'ip', '-4', '-o', 'addr', 'show', 'eth0'], {
+      encoding: 'utf8',
+    });
+    return /inet ([\d.]+)/.exec(shown)?.[1] ?? assert.fail(shown);
+  }
+
+  describe('unrestricted', () => {
+    test('reaches the internet, by an address of the host', async () => {
+      assert.equal(await connect('sbx_open', INTERNET.theirs), INTERNET.ours);
+    });
+
+    test('reaches itself', async () => {
+      assert.equal(await connect('sbx_open', addressOf('sbx_open')), addressOf('sbx_open'));
+    });
+
+    test('reaches no network of the operator', async () => {
+      // The same server on the same link by another address: only the range tells them apart.
+      assert.equal(await connectFromHost(PRIVATE.theirs), PRIVATE.ours);
+      assert.equal(await connect('sbx_open', PRIVATE.theirs), 'ECONNREFUSED');
+    });
+
+    test('reaches no address of the host', async () => {
+      assert.equal(await connectFromHost('127.0.0.1'), 'host');
+      const gateway = addressOf('sbx_open').replace(/\d+$/, (last) => String(Number(last) - 1));
+      for (const address of [INTERNET.ours, PRIVATE.ours, gateway]) {
+        assert.equal(await connectFromHost(address), 'host');
+        assert.equal(await connect('sbx_open', address), 'ECONNREFUSED', address);
+      }
+    });
+
+    test('reaches no other sandbox', async () => {
+      assert.equal(await connect('sbx_other', addressOf('sbx_other')), addressOf('sbx_other'));
+      assert.equal(await connect('sbx_open', addressOf('sbx_other')), 'ECONNREFUSED');
+    });
+
+    test('gets nothing through from an address that is not its own', async () => {
+      const pid = String(initPid(installation.config, 'sbx_open'));
+      const forged = '198.51.100.77';
+      execFileSync('nsenter', ['-t', pid, '-n', 'ip', 'addr', 'add', `${forged}/32`, 'dev', 'eth0']);
+      assert.equal(await connect('sbx_open', INTERNET.theirs, forged), 'TIMEOUT');
+      assert.equal(await connect('sbx_open', INTERNET.theirs, addressOf('sbx_open')), INTERNET.ours);
+    });
+
+    test('has no IPv6', async () => {
+      const { stdout } = await runInside(installation.config, 'sbx_open', 'cat /proc/net/if_inet6');
+      assert.equal(stdout, '');
+    });
+  });
+
+  describe('deny-all', () => {
+    test('has a loopback and nothing else', async () => {
+      const { stdout } = await runInside(installation.config, 'sbx_closed', 'ls /sys/class/net');
+      assert.deepEqual(
+        stdout.split('\n').filter((name) => /^(lo|eth|cl)/.test(name)),
+        ['lo'],
+      );
+      assert.equal(await connect('sbx_closed', '127.0.0.1'), '127.0.0.1');
+      assert.equal(await connect('sbx_closed', INTERNET.theirs), 'ENETUNREACH');
+    });
+
+    test('is told at once that a name cannot be looked up', async () => {
+      const startedAt = performance.now();
+      const { exitCode } = await runInside(installation.config, 'sbx_closed', 'getent hosts example.com');
+      assert.notEqual(exitCode, 0);
+      assert.ok(performance.now() - startedAt < 3000);
+    });
+  });
+});
+
+async function makeInternet(ended: (() => void)[]): Promise<void> {
+  const { namespace, link, ours, theirs } = INTERNET;
+  const ip = (...args: string[]) => execFileSync('ip', args);
+  ip('netns', 'add', namespace);
+  ended.push(() => ip('netns', 'delete', namespace));
+  ip('link', 'add', link, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', namespace);
+  for (const address of [ours, PRIVATE.ours]) ip('addr', 'add', `${address}/24`, 'dev', link);
+  ip('link', 'set', link, 'up');
+  for (const address of [theirs, PRIVATE.theirs]) ip('-n', namespace, 'addr', 'add', `${address}/24`, 'dev', 'eth0');
+  for (const name of ['lo', 'eth0']) ip('-n', namespace, 'link', 'set', name, 'up');
+
+  const served = `${SERVE}.on('listening', () => console.log('listening'))`;
+  const server = spawn('ip', ['netns', 'exec', namespace, process.execPath, '-e', served]);
+  ended.unshift(() => server.kill());
+  await once(server.stdout, 'data');
+}

@@ -1,0 +1,85 @@
+import { chmodSync, chownSync, copyFileSync, existsSync, mkdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Cgroups, hideHybridHierarchy } from './cgroups.ts';
+import type { HostdConfig } from './config.ts';
+import type { HostParts } from './host-parts.ts';
+import { InstanceRecords } from './instances/instance-records.ts';
+import { holdFileLock } from './kernel/file-lock.ts';
+import { assertOwnMountNamespace } from './kernel/mount-namespace.ts';
+import { detachMount, mountFileSystem } from './kernel/mounts.ts';
+import { DiskImages } from './launch/disk-image.ts';
+import { OciRuntime } from './launch/oci-runtime.ts';
+import { CA_BUNDLE_PATH } from './launch/root-file-system.ts';
+import { SANDBOX_CIDR } from './network/address-plan.ts';
+import { DNS_PORT, SandboxNetwork } from './network/sandbox-network.ts';
+import { Slots } from './slots.ts';
+
+/** Shared by every installation of the host. */
+const SLOTS_DIR = '/run/cloche/slots';
+
+/**
+ * Makes what launches are made of, or takes over what an earlier hostd of the installation left for its sandboxes.
+ * Throws when this process has no mounts of its own, or another hostd serves the installation.
+ */
+export async function openHost(config: HostdConfig): Promise<HostParts> {
+  assertOwnMountNamespace();
+  makeFolders(config);
+  if (!holdFileLock(join(config.hostdDir, 'lock'))) throw new Error(`another hostd serves ${config.hostdDir}`);
+  hideHybridHierarchy();
+  const { installationId, hostdDir, run, allowCidrs } = config;
+  const slots = new Slots(SLOTS_DIR, installationId);
+  const network = await SandboxNetwork.open({ installationId, allowCidrs, slots });
+  const forEgress = { gatewayAddress: network.gatewayAddress, dnsPort: DNS_PORT, sandboxCidr: SANDBOX_CIDR };
+  writeFileSync(join(run.egressDir, 'network.json'), JSON.stringify(forEgress), { mode: 0o644 });
+  return {
+    records: new InstanceRecords(join(hostdDir, 'instances')),
+    slots,
+    network,
+    cgroups: new Cgroups(installationId),
+    diskImages: new DiskImages(join(hostdDir, 'disks')),
+    runtime: new OciRuntime({ program: config.ociRuntime, stateDir: join(run.hostdDir, config.ociRuntime) }),
+    mountsDir: makeMountsDir(config.runDir),
+    socketsDir: run.instancesDir,
+    service: config.service,
+    guestDir: config.guestDir,
+    caBundle: copyCaBundle(hostdDir),
+  };
+}
+
+/** Takes everything of the installation off the host. Only while no sandbox lives. */
+export async function closeHost(host: HostParts): Promise<void> {
+  await host.network.close();
+  detachMount(host.mountsDir);
+  rmdirSync(host.mountsDir);
+}
+
+function makeFolders({ hostdDir, run, service }: HostdConfig): void {
+  mkdirSync(hostdDir, { recursive: true, mode: 0o700 });
+  for (const dir of [run.hostdDir, run.instancesDir]) {
+    mkdirSync(dir, { recursive: true });
+    chownSync(dir, 0, service.gid);
+    chmodSync(dir, 0o750);
+  }
+  mkdirSync(run.egressDir, { recursive: true, mode: 0o755 });
+}
+
+/**
+ * A file system in memory for the mount points. The root of a sandbox, who is nobody on the host, has to pass through
+ * it while the runtime sets the sandbox up, so it is open to be passed through, and only to that.
+ */
+function makeMountsDir(runDir: string): string {
+  const dir = join(runDir, 'mounts');
+  mkdirSync(dir, { recursive: true, mode: 0o711 });
+  mountFileSystem({ type: 'tmpfs', source: 'cloche', target: dir, options: 'mode=0711,size=4m' });
+  return dir;
+}
+
+/** A copy that everybody may read: the host's own file may be replaced, or be under a folder that is closed. */
+function copyCaBundle(hostdDir: string): string | undefined {
+  const copy = join(hostdDir, 'ca-certificates.crt');
+  rmSync(copy, { force: true });
+  if (!existsSync(CA_BUNDLE_PATH)) return undefined;
+  copyFileSync(CA_BUNDLE_PATH, copy);
+  chmodSync(copy, 0o644);
+  return copy;
+}

@@ -1,0 +1,89 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { request } from 'node:http';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import type { Instance, LaunchSpec } from '@cloche/protocol';
+import type { TestInstallation } from './installation.ts';
+
+/** What a sandbox runs in tests that need no agent. */
+export const IDLE_COMMAND = ['/bin/sleep', 'infinity'];
+
+export interface Answer {
+  status: number;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every kind
+  body: any;
+}
+
+/** A hostd as it is started in production, but for what its sandboxes run. */
+export class HostdProcess {
+  readonly #socketPath: string;
+  readonly #child: ChildProcess;
+
+  private constructor(socketPath: string, child: ChildProcess) {
+    this.#socketPath = socketPath;
+    this.#child = child;
+  }
+
+  /** Resolves when it serves. */
+  static async start({ environment, config }: TestInstallation, command = IDLE_COMMAND): Promise<HostdProcess> {
+    const entry = join(import.meta.dirname, 'hostd-with-command.ts');
+    const child = spawn('unshare', ['--mount', '--propagation', 'private', '--', process.execPath, entry, ...command], {
+      env: { ...process.env, ...environment },
+      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    });
+    let log = '';
+    for (const stream of [child.stdout, child.stderr]) {
+      stream?.setEncoding('utf8').on('data', (chunk: string) => {
+        log += chunk;
+      });
+    }
+    const serving = once(child, 'message').then(() => true);
+    const ended = once(child, 'exit').then(() => false);
+    if (!(await Promise.race([serving, ended]))) throw new Error(`hostd ended before it served:\n${log}`);
+    return new HostdProcess(config.run.hostdSocket, child);
+  }
+
+  launch(sandboxId: string, spec: LaunchSpec, signal?: AbortSignal): Promise<Answer> {
+    return this.call('PUT', `/instances/${sandboxId}/1`, spec, signal);
+  }
+
+  stop(sandboxId: string): Promise<Answer> {
+    return this.call('DELETE', `/instances/${sandboxId}/1`);
+  }
+
+  async list(): Promise<Instance[]> {
+    const { body } = await this.call('GET', '/instances');
+    return body.instances;
+  }
+
+  async call(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Answer> {
+    const outgoing = request({
+      socketPath: this.#socketPath,
+      method,
+      path,
+      ...(signal && { signal }),
+      ...(body !== undefined && { headers: { 'content-type': 'application/json' } }),
+    });
+    outgoing.end(body === undefined ? undefined : JSON.stringify(body));
+    const [incoming] = await once(outgoing, 'response');
+    const answer = await text(incoming);
+    return { status: incoming.statusCode, body: answer === '' ? undefined : JSON.parse(answer) };
+  }
+
+  /** SIGTERM, and wait for the end. */
+  async close(): Promise<void> {
+    await this.#end('SIGTERM');
+  }
+
+  async kill(): Promise<void> {
+    await this.#end('SIGKILL');
+  }
+
+  async #end(signal: NodeJS.Signals): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const ended = once(this.#child, 'exit');
+    this.#child.kill(signal);
+    await ended;
+  }
+}

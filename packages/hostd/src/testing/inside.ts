@@ -1,0 +1,36 @@
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import type { HostdConfig } from '../config.ts';
+
+const execute = promisify(execFile);
+
+export interface Outcome {
+  exitCode: number;
+  stdout: string;
+  stderr: string;
+}
+
+/** The first process of a sandbox, by its number on the host. */
+export function initPid({ hostdDir }: HostdConfig, sandboxId: string): number {
+  return JSON.parse(readFileSync(join(hostdDir, 'instances', `${sandboxId}-1`, 'instance.json'), 'utf8')).init.pid;
+}
+
+/** Runs a shell script as root of a sandbox, in all of its namespaces. */
+export async function runInside(config: HostdConfig, sandboxId: string, script: string): Promise<Outcome> {
+  const namespaces = ['--user', '--mount', '--pid', '--net', '--ipc', '--uts', '--cgroup', '--root', '--wdns=/'];
+  const target = ['--target', String(initPid(config, sandboxId)), '--setuid', '0', '--setgid', '0'];
+  try {
+    const { stdout, stderr } = await execute('nsenter', [...target, ...namespaces, '--', '/bin/sh', '-c', script], {
+      env: { PATH: '/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin' },
+      timeout: 30_000,
+    });
+    return { exitCode: 0, stdout, stderr };
+  } catch (error) {
+    // As execFile rejects for a program that ends badly.
+    const { code, stdout, stderr } = error as { code?: unknown; stdout: string; stderr: string };
+    if (typeof code !== 'number') throw error;
+    return { exitCode: code, stdout, stderr };
+  }
+}
