@@ -47,10 +47,31 @@ export const SETTINGS: readonly Setting[] = [
     doc: 'private ranges that sandboxes may reach all the same, with commas between',
   },
   {
+    name: 'CLOCHE_EGRESS_EXTRA_CA',
+    readBy: ['egress'],
+    doc: 'file of further roots that the egress gateway trusts; without effect until it carries TLS',
+  },
+  {
+    name: 'CLOCHE_POOL_SIZE',
+    readBy: ['hostd'],
+    doc: 'sandboxes launched ahead of demand; without effect until there is a pool',
+  },
+  ...(['CPU', 'MEMORY_MB', 'DISK_MB', 'PIDS'] as const).flatMap((resource): Setting[] => [
+    {
+      name: `CLOCHE_SANDBOX_DEFAULT_${resource}`,
+      readBy: ['server'],
+      doc: 'what a sandbox gets that asks for nothing',
+    },
+    { name: `CLOCHE_SANDBOX_MAX_${resource}`, readBy: ['server'], doc: 'the most that a sandbox may ask for' },
+  ]),
+  { name: 'CLOCHE_MAX_SANDBOXES', readBy: ['server'], doc: 'live at once; default as many as the host holds' },
+  { name: 'CLOCHE_LAUNCH_TIMEOUT_MS', default: '60000', readBy: ['server'], doc: 'for a sandbox to get ready' },
+  { name: 'CLOCHE_RECONCILE_INTERVAL_MS', default: '30000', readBy: ['server'], doc: 'between two reconciliations' },
+  {
     name: 'CLOCHE_LOG_LEVEL',
     default: 'info',
     readBy: ['hostd', 'egress', 'server'],
-    doc: 'trace to fatal, or silent',
+    doc: 'trace, debug, info, warn, error or fatal',
   },
   {
     name: 'CLOCHE_CONFIG_FILE',

@@ -2,17 +2,17 @@ import { request } from 'node:http';
 
 export type SocketAnswer = { status: number; body: unknown };
 
-/** One operation over a Unix socket, with `message` as its JSON body. @throws when nobody answers there. */
+/** One operation over a Unix socket, with `body` as JSON. @throws when nobody answers there. */
 export function callSocket(
   socketPath: string,
   method: 'GET' | 'POST',
   path: string,
-  message?: unknown,
+  body?: unknown,
 ): Promise<SocketAnswer> {
-  const body = message === undefined ? '' : JSON.stringify(message);
+  const payload = body === undefined ? '' : JSON.stringify(body);
   const headers = {
-    'content-length': Buffer.byteLength(body),
-    ...(message === undefined ? {} : { 'content-type': 'application/json' }),
+    'content-length': Buffer.byteLength(payload),
+    ...(body !== undefined && { 'content-type': 'application/json' }),
   };
   return new Promise((resolve, reject) => {
     const call = request({ socketPath, method, path, agent: false, headers }, (response) => {
@@ -21,10 +21,19 @@ export function callSocket(
       response.once('error', reject);
       response.once('end', () => {
         const text = Buffer.concat(chunks).toString('utf8');
-        resolve({ status: response.statusCode ?? 0, body: text === '' ? undefined : JSON.parse(text) });
+        resolve({ status: response.statusCode ?? 0, body: text === '' ? undefined : parse(text) });
       });
     });
     call.once('error', reject);
-    call.end(body);
+    call.end(payload);
   });
+}
+
+/** What is not JSON stays the text that it is. */
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }

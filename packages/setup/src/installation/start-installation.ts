@@ -6,7 +6,7 @@ import { type PreparedHost, prepareHost } from '../host/prepare-host.ts';
 import { type EffectiveSetting, effectiveSettings } from '../settings.ts';
 import { preparePlaces } from './installation-places.ts';
 import { Part } from './part.ts';
-import { environmentFor } from './part-environment.ts';
+import { environmentFor, overridesFor } from './part-environment.ts';
 import { commandFor, PART_NAMES, type PartName, PROGRAMS, type Programs } from './parts.ts';
 import { type Address, waitUntilReady } from './readiness.ts';
 import { RotatingLog } from './rotating-log.ts';
@@ -22,7 +22,7 @@ export type InstallationOptions = {
   port?: number;
   /** Default 127.0.0.1. */
   host?: string;
-  /** Further `CLOCHE_*` variables for all parts. */
+  /** Further variables; a setting reaches the parts alone that read it. */
   env?: Record<string, string>;
   /** The settings in force; those of no environment at all where left out. */
   settings?: readonly EffectiveSetting[];
@@ -82,7 +82,10 @@ export async function startInstallation(options: InstallationOptions): Promise<I
       name,
       command: {
         command: commandFor(name, prepared, places, options.programs ?? PROGRAMS),
-        env: { ...environmentFor(name, prepared, { ...places, cacheDir }, servedAt, settings), ...options.env },
+        env: {
+          ...environmentFor(name, prepared, { ...places, cacheDir }, servedAt, settings),
+          ...overridesFor(name, options.env),
+        },
       },
       log: logs[name],
       ready,
