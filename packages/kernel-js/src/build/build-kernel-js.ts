@@ -10,7 +10,7 @@ const sourceDir = dirname(dirname(fileURLToPath(import.meta.url)));
 const ownGlobals = `const {${[
   ...['Array', 'ArrayBuffer', 'Atomics', 'Buffer', 'Error', 'Int32Array', 'JSON', 'Map', 'Number', 'Object', 'Promise'],
   ...['Reflect', 'Set', 'SharedArrayBuffer', 'String', 'Symbol', 'SyntaxError', 'TypeError', 'Uint8Array', 'URL'],
-  ...['process', 'setTimeout'],
+  ...['process', 'setImmediate', 'setTimeout'],
 ]}} = globalThis;`;
 
 /**

@@ -331,5 +331,5 @@ function lastOf({ declarations }: VariableDeclaration): AnyNode {
 
 /** What the TypeScript transformer appends to a decorated class, which is no expression of the user's. */
 function isDecoration(statement: string): boolean {
-  return /^([\w$]+ = )?babelHelpers\.decorate\(/.test(statement);
+  return /^([\w$]+ = )*babelHelpers\.decorate\(/.test(statement);
 }

@@ -94,8 +94,12 @@ export class CellRunner {
 
   #finish(run: Run, error?: KernelError): void {
     if (!this.#parts.runs.current()) return;
-    run.isOver = true;
-    this.#parts.post({ type: 'done', number: run.number, ...(error && { error }) });
+    // Promises that were rejected and never caught are told of when this turn of the event loop ends: still in the run.
+    setImmediate(() => {
+      if (!this.#parts.runs.current()) return;
+      run.isOver = true;
+      this.#parts.post({ type: 'done', number: run.number, ...(error && { error }) });
+    });
   }
 }
 

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { Control, type FromMain } from '../messages.ts';
 import { DescriptorStream } from './descriptor-stream.ts';
-import type { Runs } from './runs.ts';
+import { InterruptedError, type Runs } from './runs.ts';
 
 /** `process.exit` where no run can be ended by it, as in a timer of an earlier cell. */
 class ExitError extends Error {
@@ -18,6 +18,7 @@ export function replaceStandardStreams(runs: Runs): void {
 /** What nobody caught, in a callback or a promise, is told on standard error and ends nothing. */
 export function surviveUncaughtErrors(): void {
   process.setUncaughtExceptionCaptureCallback((error) => {
+    if (error instanceof InterruptedError) return;
     if (process.listenerCount('uncaughtException') > 0) process.emit('uncaughtException', error, 'uncaughtException');
     else process.stderr.write(`Uncaught ${inspect(error)}\n`);
   });

@@ -99,6 +99,15 @@ test('what nobody catches is printed on standard error and ends nothing', async 
   assert.match(stderr + kernel.stderr, /Uncaught Error: in a timer\n {4}at .*cell-1:2:/);
 });
 
+test('a rejection that nobody catches is told before the run is over', async () => {
+  await using kernel = await KernelProcess.start();
+  for (const cell of ['Promise.reject(new Error("lost")); 5', 'await null; Promise.reject(new Error("lost")); 5']) {
+    const { stderr, result } = await kernel.run(cell);
+    assert.equal(result, '5');
+    assert.match(stderr, /^Uncaught Error: lost\n {4}at cell-\d:1:/);
+  }
+});
+
 test('deep recursion is an error and not the end', async () => {
   await using kernel = await KernelProcess.start();
   assert.equal((await kernel.run('function f() { f() } f()')).error?.name, 'RangeError');

@@ -4,9 +4,9 @@ import { KernelProcess, type RunRecord, removeBuiltKernel } from './kernel-proce
 
 after(removeBuiltKernel);
 
-/** Interrupts `code` once it has printed `begun`. */
+/** Interrupts `code` once it has printed `begun`, which it does at its start if it does not say where. */
 async function interrupted(kernel: KernelProcess, code: string): Promise<RunRecord> {
-  const runId = kernel.execute(`console.log('begun'); ${code}`);
+  const runId = kernel.execute(code.includes('begun') ? code : `console.log('begun'); ${code}`);
   await kernel.until(() => kernel.stdout.includes('begun'));
   kernel.interrupt(runId);
   return kernel.finished(runId);
@@ -17,9 +17,12 @@ const endless: Record<string, string> = {
   'a loop after an await': 'await 0; while (true) {}',
   'a loop after a timer': 'await new Promise((resolve) => setTimeout(resolve, 5)); while (true) {}',
   'a wait for something that never comes': 'await new Promise(() => {})',
-  'a loop in a timer': 'setTimeout(() => { while (true) {} }); await new Promise(() => {})',
-  'a loop in an interval': 'setInterval(() => { while (true) {} }, 1); await new Promise(() => {})',
+  'a loop in a timer': 'setTimeout(() => { console.log("begun"); while (true) {} }); await new Promise(() => {})',
+  'a loop in an interval':
+    'setInterval(() => { console.log("begun"); while (true) {} }, 1); await new Promise(() => {})',
   'a loop that swallows every error': 'while (true) { try { while (true) {} } catch {} finally { continue } }',
+  'a loop in an immediate':
+    'setImmediate(() => { console.log("begun"); while (true) {} }); await new Promise(() => {})',
   'a loop of awaits': 'while (true) await 0',
   'a loop of awaits in a function': 'async function f() { while (true) { await 0 } } await f()',
   'a loop in a function of promises': 'const spin = () => Promise.resolve().then(spin); await spin()',
@@ -75,6 +78,25 @@ test('what an interrupted run still does is never a later run’s', async () => 
   assert.equal(next.stdout, '');
   assert.equal(next.outputs.length, 1);
   assert.equal(kernel.frames.filter(({ type }) => type === 'done').length, 2);
+});
+
+test('functions of an interrupted run stop at their next wait, in silence', async () => {
+  await using kernel = await KernelProcess.start();
+  const { stderr } = await interrupted(
+    kernel,
+    `
+    globalThis.rounds = 0;
+    (async () => { while (true) { await new Promise((resolve) => setTimeout(resolve, 1)); rounds++ } })();
+    await new Promise(() => {});
+    `,
+  );
+  assert.equal(stderr, '');
+  const next = await kernel.run(`
+    const sleep = () => new Promise((resolve) => setTimeout(resolve, 20));
+    await sleep(); const before = rounds; await sleep(); rounds - before
+  `);
+  assert.equal(next.result, '0');
+  assert.equal(next.stderr, '');
 });
 
 test('an interruption that names another run does nothing', async () => {
