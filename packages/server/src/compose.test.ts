@@ -88,6 +88,30 @@ describe('a server', () => {
     assert.equal((await call('GET', '/v1/sandboxes')).body.data.length, 1);
   });
 
+  it('fails at its restart what a crash cut off, and the same request then runs in the same sandbox', async () => {
+    const id = await readySandbox();
+    const runs = `/v1/sandboxes/${id}/code/runs`;
+    const body = { code: 'sleep 200\nprint done', language: 'python' };
+    const crashed = server;
+    const cutOff = call('POST', runs, body, 'crash');
+    const running = async () => (await call('GET', `/v1/sandboxes/${id}`)).body.sandbox.status === 'running';
+    while (!(await running()));
+    assert.equal((await call('POST', runs, body, 'crash')).body.error.code, 'idempotency_request_in_progress');
+
+    // Nothing in one process can be killed, so the first one goes on; what it does from here on must not count.
+    server = await start();
+    try {
+      const other = await call('POST', runs, { ...body, code: 'print other' }, 'crash');
+      assert.equal(other.body.error.code, 'idempotency_key_reused');
+      const again = await call('POST', runs, body, 'crash');
+      assert.deepEqual([again.status, again.body.run.sandboxId], [200, id], JSON.stringify(again.body));
+      assert.equal((await cutOff).status, 500);
+      assert.deepEqual((await call('POST', runs, body, 'crash')).body, again.body);
+    } finally {
+      await crashed.stop();
+    }
+  });
+
   it('keeps to the quota of its operator', async () => {
     await server.stop();
     server = await start({ CLOCHE_MAX_SANDBOXES: '1' });

@@ -43,7 +43,7 @@ export interface IdempotencyRecordTable {
   /** SHA-256 of the canonical JSON body, hex. */
   body_hash: string;
   state: 'in_progress' | 'completed' | 'failed';
-  /** The server that executes it. */
+  /** The server that executes it, a colon, and its claim. */
   owner: string;
   response_status: number | null;
   response_body: string | null;

@@ -1,4 +1,5 @@
 import type { ApiKeyId, OrgId } from '@cloche/contract';
+import { sql } from 'kysely';
 import type { Database } from '../db/database.ts';
 import { prepareQuery } from '../db/prepared-query.ts';
 
@@ -16,6 +17,7 @@ export interface ClaimRequest extends IdempotencyScope {
   /** The record's id, if this claim is the first of its scope. */
   readonly id: string;
   readonly bodyHash: string;
+  /** Of `claimOwner`: no two claims share one. */
   readonly owner: string;
   readonly now: number;
   readonly expiresAt: number;
@@ -25,6 +27,11 @@ export interface StoredRecord {
   readonly state: 'in_progress' | 'completed' | 'failed';
   readonly bodyHash: string;
   readonly response: { status: number; body: string } | undefined;
+}
+
+/** Names one claim of one server, so that nobody else's ending counts for it, an earlier claim's least of all. */
+export function claimOwner(serverId: string, claim: string): string {
+  return `${serverId}:${claim}`;
 }
 
 export class IdempotencyRepository {
@@ -63,7 +70,7 @@ export class IdempotencyRepository {
     );
   }
 
-  /** False when the record is no longer `owner`'s: its lease ran out, and what it did does not count. */
+  /** False when the record is no longer `owner`'s: what it did does not count. */
   async complete(id: string, owner: string, status: number, body: string): Promise<boolean> {
     return (await this.#complete({ id, owner, status, body })).changed === 1n;
   }
@@ -82,14 +89,18 @@ export class IdempotencyRepository {
   }
 
   /** What a server that is gone left in progress becomes `failed`; answers how many. */
-  async failAllOf(owner: string): Promise<number> {
-    return Number((await this.#inProgress().where('owner', '=', owner).executeTakeFirst()).numUpdatedRows);
+  async failAllOf(serverId: string): Promise<number> {
+    const prefix = claimOwner(serverId, '');
+    const isTheirs = sql<boolean>`substr(owner, 1, ${prefix.length}) = ${prefix}`;
+    return Number((await this.#inProgress().where(isTheirs).executeTakeFirst()).numUpdatedRows);
   }
 
   /** The same for every server whose lease has run out. */
   async failAbandoned(now: number): Promise<number> {
-    const live = this.#db.selectFrom('server_leases').select('id').where('lease_until', '>', now);
-    return Number((await this.#inProgress().where('owner', 'not in', live).executeTakeFirst()).numUpdatedRows);
+    const isTheirs = sql<boolean>`substr(idempotency_records.owner, 1, length(server_leases.id) + 1) = server_leases.id || ':'`;
+    const live = this.#db.selectFrom('server_leases').select('id').where('lease_until', '>', now).where(isTheirs);
+    const abandoned = this.#inProgress().where(({ not, exists }) => not(exists(live)));
+    return Number((await abandoned.executeTakeFirst()).numUpdatedRows);
   }
 
   async deleteExpired(now: number): Promise<void> {

@@ -125,6 +125,21 @@ describe('an idempotency record', () => {
   });
 });
 
+describe('a claim that was lost', () => {
+  it('cannot end the record that a later claim of the same server holds', async () => {
+    const lost = await claim();
+    await records.failAllOf('srv_1');
+    const later = await claim();
+    await assert.rejects(lost.complete(200, '"lost"'), /was lost/);
+    await lost.fail();
+    await later.complete(200, '"later"');
+    assert.deepEqual(await idempotency.open(scope, {}), {
+      status: 'replay',
+      response: { status: 200, body: '"later"' },
+    });
+  });
+});
+
 describe('a server lease', () => {
   it('fails at its start what its last life left in progress', async () => {
     const interrupted = await claim();
@@ -142,6 +157,14 @@ describe('a server lease', () => {
     await refuses(idempotency.open(scope, {}), 'idempotency_request_in_progress');
     now += 60_000;
     await survivor.beat();
+    await claim();
+  });
+
+  it('is not taken for that of a server whose id begins alike', async () => {
+    const longer = new Idempotency(records, 'srv_12', clock, randomIds);
+    await longer.open(scope, {});
+    assert.equal(await records.failAllOf('srv_1'), 0);
+    await new ServerLease(db, records, 'srv_1', clock, log).beat();
     await claim();
   });
 

@@ -4,7 +4,7 @@ import { AppError } from '../app-error.ts';
 import type { Clock } from '../clock.ts';
 import type { IdSource } from '../id-source.ts';
 import { hashBody } from './canonical-json.ts';
-import type { IdempotencyRepository, IdempotencyScope } from './idempotency-repository.ts';
+import { claimOwner, type IdempotencyRepository, type IdempotencyScope } from './idempotency-repository.ts';
 
 /** A record changes hands between the claim and the look at most now and then, never this often. */
 const ATTEMPTS = 10;
@@ -17,14 +17,14 @@ export type Opened =
 /** Decides for each request with an Idempotency-Key: execute it, replay it, or refuse it. */
 export class Idempotency {
   readonly #records: IdempotencyRepository;
-  readonly #owner: string;
+  readonly #serverId: string;
   readonly #clock: Clock;
   readonly #ids: IdSource;
 
-  /** `owner` is this server; what it leaves in progress when it dies becomes `failed`. */
-  constructor(records: IdempotencyRepository, owner: string, clock: Clock, ids: IdSource) {
+  /** What this server leaves in progress when it dies becomes `failed`. */
+  constructor(records: IdempotencyRepository, serverId: string, clock: Clock, ids: IdSource) {
     this.#records = records;
-    this.#owner = owner;
+    this.#serverId = serverId;
     this.#clock = clock;
     this.#ids = ids;
   }
@@ -34,11 +34,12 @@ export class Idempotency {
     const bodyHash = hashBody(body);
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const id = this.#ids.next('idem_');
+      const owner = claimOwner(this.#serverId, id);
       const now = this.#clock.now();
       const expiresAt = now + LIMITS.idempotencyRetentionMs;
-      const claimed = await this.#records.claim({ ...scope, id, bodyHash, owner: this.#owner, now, expiresAt });
+      const claimed = await this.#records.claim({ ...scope, id, bodyHash, owner, now, expiresAt });
       if (claimed !== undefined) {
-        return { status: 'claimed', claim: new Claim(this.#records, claimed, this.#owner, claimed !== id) };
+        return { status: 'claimed', claim: new Claim(this.#records, claimed, owner, claimed !== id) };
       }
       const record = await this.#records.find(scope);
       if (record && record.bodyHash !== bodyHash) throw reused();
