@@ -58,7 +58,7 @@ function step(title, work) {
     output
       .trimEnd()
       .split('\n')
-      .slice(-12)
+      .slice(-30)
       .map((line) => `  │ ${line}`)
       .join('\n'),
   );
