@@ -25,6 +25,7 @@ async function startService(run: Reply): Promise<ScriptedServer & { env: Record<
   const server = await startScriptedServer(({ method, path }) => {
     if (path.endsWith('/stream')) return run;
     if (path.includes('/contexts/')) return json(200, { context: sampleContext({ language: 'typescript' }) });
+    if (method === 'GET') return json(200, { sandbox: sampleSandbox({ status: 'ready' }) });
     if (method === 'DELETE') return json(200, { sandbox: sampleSandbox({ status: 'destroyed' }) });
     const expiresAt = new Date(Date.now() + 3_590_000).toISOString();
     return json(201, { sandbox: sampleSandbox({ expiresAt }) });
@@ -64,7 +65,13 @@ describe('cloche run', () => {
     await runCloche(['run', '-c', '1', '--timeout', '90s', '--network', 'allowlist:pypi.org,*.example.com'], service);
     const networkPolicy = { mode: 'allowlist', hosts: ['pypi.org', '*.example.com'] };
     assert.deepEqual(service.requests[0]?.body, { ttlMs: 210_000, networkPolicy });
-    assert.deepEqual(service.requests[1]?.body, { code: '1', language: 'python', timeoutMs: 90_000 });
+    assert.deepEqual(service.requests[2]?.body, { code: '1', language: 'python', timeoutMs: 90_000 });
+  });
+
+  it('gives a time that was chosen to the code alone: it starts when the sandbox is ready', async () => {
+    await using service = await startService(stream());
+    await runCloche(['run', '-c', '1', '--timeout', '1s'], service);
+    assert.deepEqual(callsOf(service), [create, 'GET /v1/sandboxes/sbx_1?waitFor=ready&waitMs=60000', runStream, kill]);
   });
 
   it('takes the language from the name of the file, and code from standard input', async () => {

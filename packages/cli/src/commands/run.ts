@@ -65,6 +65,8 @@ async function runCommand(session: Session, flags: RunFlags, file?: string): Pro
   const own = flags.sandbox === undefined ? await createOwn(cloche, flags) : undefined;
   try {
     signal.throwIfAborted();
+    // The creation would count: a time that somebody chose is meant for the code.
+    if (flags.timeout !== undefined) await own?.waitUntilReady({ signal });
     const sandboxId = own?.id ?? (flags.sandbox as SandboxInfo['id']);
     const events = streamCode(cloche, sandboxId, source.code, {
       language: flags.language ?? source.language ?? (await contextLanguage(cloche, sandboxId, flags.context)),

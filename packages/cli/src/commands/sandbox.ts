@@ -120,7 +120,7 @@ function describe(info: SandboxInfo, colors: Colors): string {
       ['template', `${info.templateSlug} ${info.templateVersion} (${info.templateVersionId})`],
       ['project', info.projectId],
       ['network', hosts ? `${mode}: ${hosts.join(', ')}` : mode],
-      ['resources', `${cpu} cores, ${memoryMb} MiB memory, ${diskMb} MiB disk, ${pids} processes`],
+      ['resources', `cpu ${cpu}, memory ${memoryMb} MiB, disk ${diskMb} MiB, ${pids} processes`],
       ['metadata', Object.keys(info.metadata).length === 0 ? undefined : pairs(info.metadata)],
       ['created', `${formatAge(info.createdAt)} (${info.createdAt})`],
       ['ends', isLive(info) ? `in ${formatLeft(info.expiresAt)} (${info.expiresAt})` : undefined],
