@@ -31,8 +31,8 @@ const unitTests = () =>
 const stages: Stage[] = [
   { name: 'types', command: [bin('tsc'), '-p', 'tsconfig.json'] },
   { name: 'lint', command: [bin('biome'), 'check', '.'] },
-  { name: 'unit', files: unitTests, concurrency: 2 },
   { name: 'prepare', command: [process.execPath, 'packages/setup/src/main.ts', 'prepare'] },
+  { name: 'unit', files: unitTests, concurrency: 2 },
   { name: 'runtime', files: () => globSync('packages/*/src/**/*.runtime.test.ts'), concurrency: 1 },
   { name: 'e2e', files: () => globSync('e2e/**/*.test.ts'), concurrency: 1 },
 ];

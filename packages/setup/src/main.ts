@@ -1,19 +1,31 @@
 import { parseArgs } from 'node:util';
-import { createProgress, describeProblem, SetupProblem } from './progress.ts';
-import { SettingsProblem } from './settings.ts';
+import { prepareHost } from './host/prepare-host.ts';
+import { createProgress, describeProblem, type Progress, SetupProblem } from './progress.ts';
+import { effectiveSettings, SettingsProblem, settingsFor } from './settings.ts';
 import { start } from './start.ts';
+
+const COMMANDS: Record<string, (progress: Progress) => Promise<unknown>> = {
+  start: (progress) => start(process.env, progress),
+  /** All that tests need of the host, without serving. */
+  prepare: (progress) => prepareHost({ cacheDir: cacheDirOf(process.env), progress }),
+};
 
 const { positionals } = parseArgs({ allowPositionals: true });
 try {
-  if (positionals.length !== 1 || positionals[0] !== 'start') {
+  const command = COMMANDS[positionals[0] ?? ''];
+  if (positionals.length !== 1 || !command) {
     throw new SetupProblem(
       `There is no command \`${positionals.join(' ')}\`.`,
       'Run `npm start`; it takes no arguments.',
     );
   }
-  await start(process.env, createProgress(process.stdout));
+  await command(createProgress(process.stdout));
   process.exit(0);
 } catch (error) {
   process.stderr.write(`\n${error instanceof SettingsProblem ? error.message : describeProblem(error)}\n`);
   process.exit(1);
+}
+
+function cacheDirOf(env: NodeJS.ProcessEnv): string {
+  return settingsFor('setup', effectiveSettings(env)).CLOCHE_CACHE_DIR ?? '';
 }
