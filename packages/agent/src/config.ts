@@ -19,23 +19,23 @@ export interface AgentConfig {
 
 /** Throws when the environment names no place to listen. */
 export function readConfig(env: NodeJS.ProcessEnv): Readonly<AgentConfig> {
-  const home = env['CLOCHE_USER_HOME'] ?? '/home/user';
+  const home = env.CLOCHE_USER_HOME ?? '/home/user';
   return Object.freeze({
     listen: readListen(env),
-    guestDir: env['CLOCHE_GUEST_PATH'] ?? GUEST_PATH,
-    workspace: env['CLOCHE_WORKSPACE'] ?? WORKSPACE_PATH,
-    python: env['CLOCHE_PYTHON'] ?? '/usr/bin/python3',
-    uid: Number(env['CLOCHE_USER_UID'] ?? 1000),
-    gid: Number(env['CLOCHE_USER_GID'] ?? 1000),
+    guestDir: env.CLOCHE_GUEST_PATH ?? GUEST_PATH,
+    workspace: env.CLOCHE_WORKSPACE ?? WORKSPACE_PATH,
+    python: env.CLOCHE_PYTHON ?? '/usr/bin/python3',
+    uid: Number(env.CLOCHE_USER_UID ?? 1000),
+    gid: Number(env.CLOCHE_USER_GID ?? 1000),
     home,
     baseEnv: baseEnvironment(env, home),
   });
 }
 
 function readListen(env: NodeJS.ProcessEnv): AgentConfig['listen'] {
-  const path = env['CLOCHE_LISTEN_PATH'];
+  const path = env.CLOCHE_LISTEN_PATH;
   if (path !== undefined) return { path };
-  const fd = Number(env['CLOCHE_LISTEN_FD']);
+  const fd = Number(env.CLOCHE_LISTEN_FD);
   if (!Number.isInteger(fd) || fd < 3) throw new Error('CLOCHE_LISTEN_FD must name the inherited listening socket');
   return { fd };
 }
@@ -48,7 +48,7 @@ function baseEnvironment(env: NodeJS.ProcessEnv, home: string): Record<string, s
   return {
     LANG: 'C.UTF-8',
     ...Object.fromEntries(inherited),
-    PATH: `${home}/.local/bin:${env['PATH'] ?? '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'}`,
+    PATH: `${home}/.local/bin:${env.PATH ?? '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'}`,
     HOME: home,
     USER: 'user',
     LOGNAME: 'user',

@@ -138,8 +138,8 @@ export class Context {
       return;
     }
     this.#executionCount = message.executionCount;
-    this.#kernel?.setBusy(false);
     this.#release(message.error);
+    this.#kernel?.setBusy(false);
     this.#next();
   }
 
@@ -179,12 +179,13 @@ export class Context {
     if (run === undefined) return;
     // What was printed since the last run belongs to none.
     kernel.drain();
-    kernel.setBusy(true);
-    this.#oomKillsBefore = countOomKills();
     this.#current = run;
     this.#executionCount++;
     run.begin();
     kernel.send({ type: 'execute', runId: run.id, code: run.code });
+    // The kernel needs a moment to read that: time for what need not delay it.
+    kernel.setBusy(true);
+    this.#oomKillsBefore = countOomKills();
   }
 
   async #replace(): Promise<void> {

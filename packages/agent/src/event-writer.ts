@@ -5,6 +5,9 @@ import type { AgentRunEvent } from '@cloche/protocol';
 const GATHER_MS = 2;
 const GATHER_CHARACTERS = 64 * 1024;
 
+/** A run that is silent for this long tells its client all the same that it was taken. */
+const ACCEPT_MS = 20;
+
 /** Beyond this the reader is behind and the kernel has to wait. */
 const CONGESTED_BYTES = 1024 * 1024;
 
@@ -14,15 +17,20 @@ export class EventWriter {
   readonly #response: ServerResponse;
   #gathered: { type: 'stdout' | 'stderr'; text: string } | undefined;
   #timer: NodeJS.Timeout | undefined;
+  #acceptTimer: NodeJS.Timeout | undefined;
 
   constructor(runId: string, response: ServerResponse) {
     this.#runId = runId;
     this.#response = response;
-    response.setHeader('content-type', 'application/x-ndjson');
   }
 
   get congested(): boolean {
     return this.#response.writableLength > CONGESTED_BYTES;
+  }
+
+  open(): void {
+    this.#response.setHeader('content-type', 'application/x-ndjson');
+    this.#acceptTimer = setTimeout(() => this.#response.flushHeaders(), ACCEPT_MS);
   }
 
   text(type: 'stdout' | 'stderr', text: string): void {
@@ -39,6 +47,7 @@ export class EventWriter {
   }
 
   end(event: AgentRunEvent): void {
+    clearTimeout(this.#acceptTimer);
     this.#flush();
     this.#response.end(`${JSON.stringify(event)}\n`);
   }

@@ -12,22 +12,22 @@ const MAX_TRACEBACK_LINES = 1000;
  */
 export function readKernelMessage(value: unknown): FromKernel {
   const fields = objectOf(value);
-  switch (fields['type']) {
+  switch (fields.type) {
     case 'ready':
-      return { type: 'ready', protocolVersion: integerOf(fields['protocolVersion']) };
+      return { type: 'ready', protocolVersion: integerOf(fields.protocolVersion) };
     case 'output':
       return {
         type: 'output',
-        runId: textOf(fields['runId']),
-        role: fields['role'] === 'result' ? 'result' : 'display',
-        forms: objectOf(fields['forms']),
-        ...(fields['sync'] !== undefined && { sync: integerOf(fields['sync']) }),
+        runId: textOf(fields.runId),
+        role: fields.role === 'result' ? 'result' : 'display',
+        forms: objectOf(fields.forms),
+        ...(fields.sync !== undefined && { sync: integerOf(fields.sync) }),
       };
     case 'done': {
-      const done = { type: 'done', runId: textOf(fields['runId']) } as const;
-      const executionCount = integerOf(fields['executionCount']);
-      if (fields['error'] === undefined) return { ...done, executionCount };
-      return { ...done, executionCount, error: errorOf(fields['error']) };
+      const done = { type: 'done', runId: textOf(fields.runId) } as const;
+      const executionCount = integerOf(fields.executionCount);
+      if (fields.error === undefined) return { ...done, executionCount };
+      return { ...done, executionCount, error: errorOf(fields.error) };
     }
     default:
       throw new Error('unknown message');
@@ -36,13 +36,13 @@ export function readKernelMessage(value: unknown): FromKernel {
 
 function errorOf(value: unknown): KernelError {
   const fields = objectOf(value);
-  const traceback = fields['traceback'];
+  const traceback = fields.traceback;
   if (!Array.isArray(traceback)) throw new Error('no traceback');
   const lines = traceback.slice(0, MAX_TRACEBACK_LINES).map(textOf);
   const tooLong = lines.reduce((characters, line) => characters + line.length, 0) > MAX_ERROR_CHARACTERS;
   return {
-    name: textOf(fields['name']).slice(0, 256),
-    message: textOf(fields['message']).slice(0, MAX_ERROR_CHARACTERS),
+    name: textOf(fields.name).slice(0, 256),
+    message: textOf(fields.message).slice(0, MAX_ERROR_CHARACTERS),
     traceback: tooLong ? [] : lines,
   };
 }

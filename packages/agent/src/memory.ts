@@ -11,6 +11,7 @@ export function setOomScore(pid: number, score: number): void {
 
 /** How many processes of this cgroup the kernel has killed for memory; 0 where that cannot be read. */
 export function countOomKills(): number {
+  counterPaths ??= findCounterPaths();
   for (const path of counterPaths) {
     const count = readCounter(path);
     if (count !== undefined) return count;
@@ -18,7 +19,7 @@ export function countOomKills(): number {
   return 0;
 }
 
-const counterPaths = findCounterPaths();
+let counterPaths: readonly string[] | undefined;
 
 /** cgroup v1 and v2. In a container the hierarchy's root is the container's own group. */
 function findCounterPaths(): string[] {

@@ -56,9 +56,8 @@ export class Run {
 
   /** From here on time counts. */
   watch(listener: RunListener): void {
+    this.#writer.open();
     const leftMs = this.timeoutMs - (performance.now() - this.#arrivedAt);
-    // The client learns that the run was taken, however long it stays silent.
-    this.#response.flushHeaders();
     this.#timer = setTimeout(() => listener.timedOut(this), Math.max(0, leftMs));
     this.#response.on('drain', () => listener.relieved(this));
     this.#response.on('close', () => {

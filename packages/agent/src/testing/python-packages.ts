@@ -1,12 +1,12 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 
-const TEMPLATES = join(process.env['CLOCHE_CACHE_DIR'] ?? '/var/cache/cloche', 'templates/python-node');
+const TEMPLATES = join(process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche', 'templates/python-node');
 const IN_ROOTFS = 'rootfs/usr/local/lib/python3.11/dist-packages';
 
 /** Where IPython and the scientific libraries of a built template lie; undefined when none is built. */
 export function findPythonPackages(): string | undefined {
-  const given = process.env['CLOCHE_TEST_PYTHONPATH'];
+  const given = process.env.CLOCHE_TEST_PYTHONPATH;
   if (given !== undefined) return given;
   if (!existsSync(TEMPLATES)) return undefined;
   return readdirSync(TEMPLATES)

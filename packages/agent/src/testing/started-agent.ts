@@ -64,7 +64,7 @@ export class StartedAgent implements AsyncDisposable {
     const child = spawn(join(guestDir, 'bin/node'), [join(guestDir, 'agent.mjs')], {
       stdio: ['ignore', 'inherit', 'inherit'],
       env: {
-        PATH: process.env['PATH'],
+        PATH: process.env.PATH,
         PYTHONPATH: pythonPath,
         PYTHONDONTWRITEBYTECODE: '1',
         CLOCHE_LISTEN_PATH: socket,

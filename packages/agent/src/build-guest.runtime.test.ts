@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { buildGuest } from './build-guest.ts';
+
+const cacheDir = mkdtempSync(join(tmpdir(), 'cloche-guest-test-'));
+after(() => rmSync(cacheDir, { recursive: true }));
+const skip = !existsSync('/usr/bin/tini-static') && 'tini-static is not installed';
+
+test('the guest folder is built once, whole and readable, however many ask for it', { skip }, async () => {
+  const guests = await Promise.all([1, 2, 3].map(() => buildGuest({ cacheDir })));
+  const { guestDir, digest } = guests[0] ?? { guestDir: '', digest: '' };
+  assert.deepEqual(guests, Array(3).fill({ guestDir, digest }));
+  assert.equal(guestDir, join(cacheDir, 'guest', digest));
+  assert.deepEqual(readdirSync(join(cacheDir, 'guest')), [digest], 'nothing of the building is left');
+  for (const file of ['agent.mjs', 'kernel-js/main.mjs', 'python/cloche_kernel/kernel.py']) {
+    assert.equal(statSync(join(guestDir, file)).mode & 0o777, 0o644, file);
+  }
+  assert.ok(readdirSync(join(guestDir, 'python/cloche_kernel/__pycache__')).length > 0);
+  for (const entry of readdirSync(guestDir, { recursive: true, withFileTypes: true })) {
+    if (entry.isDirectory()) assert.equal(statSync(join(entry.parentPath, entry.name)).mode & 0o777, 0o755);
+  }
+});
+
+test('its programs run by themselves', { skip }, async () => {
+  const { guestDir } = await buildGuest({ cacheDir });
+  const node = join(guestDir, 'bin/node');
+  assert.equal(execFileSync(join(guestDir, 'bin/tini'), ['-s', '--', node, '-p', '6*7']).toString().trim(), '42');
+});
+
+test('asking again costs next to nothing', { skip }, async () => {
+  await buildGuest({ cacheDir });
+  const startedAt = performance.now();
+  await buildGuest({ cacheDir });
+  assert.ok(performance.now() - startedAt < 200);
+});
