@@ -9,7 +9,7 @@ import { isPending, OCCUPYING_STATUSES, type SandboxRecord } from '../sandboxes/
 import type { SandboxRepository } from '../sandboxes/sandbox-repository.ts';
 
 /** How long an agent whose connection broke may take to answer again. */
-const AGENT_ANSWER_MS = 2_000;
+const AGENT_ANSWER_MS = 10_000;
 
 export interface ReconcilerDeps {
   readonly sandboxes: SandboxRepository;

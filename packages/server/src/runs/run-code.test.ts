@@ -57,7 +57,7 @@ describe('running code', () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
     const run = await world.run(id, 'set x kept\nprint partial\nhang', { timeoutMs: 50 });
-    assert.equal(run.error?.name, 'TimeoutError');
+    assert.deepEqual(run.error, { name: 'TimeoutError', message: 'The run did not end within 50 ms.' });
     assert.equal(run.stdout, 'partial\n');
     assert.equal((await world.run(id, 'get x')).stdout, 'kept\n');
   });

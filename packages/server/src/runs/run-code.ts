@@ -15,7 +15,7 @@ import { sandboxEnded } from '../sandboxes/sandbox-access.ts';
 import type { SandboxRepository } from '../sandboxes/sandbox-repository.ts';
 import type { ResolvedRun, ResolveRun, RunRequest } from './resolve-run.ts';
 import type { RunMetrics } from './run-metrics.ts';
-import { RunResult } from './run-result.ts';
+import { RunResult, timeoutError } from './run-result.ts';
 import { RunStop } from './run-stop.ts';
 
 /** How long an agent that should have answered is waited for, before the answer is given without it. */
@@ -86,7 +86,7 @@ export class RunCode {
     using stop = stopped;
     const startedAt = clock.now();
     const runId = ids.next('run_');
-    const result = new RunResult(run.context, runId);
+    const result = new RunResult(run.context, runId, run.timeoutMs);
     const firstUse = !run.sandbox.used && !executions.wasUsed(run.sandbox.id);
     using _ = executions.begin(run.sandbox.id, run.context.id, () => stop.stop('canceled'));
     if (firstUse) this.#markUsed(run.sandbox);
@@ -150,7 +150,7 @@ export class RunCode {
     const { executions, faults, log } = this.#deps;
     switch (stop.reason) {
       case 'timeout':
-        return { name: 'TimeoutError', message: `The run did not end within ${run.timeoutMs} ms.` };
+        return timeoutError(run.timeoutMs);
       case 'canceled':
         return CANCELED;
       case 'left':

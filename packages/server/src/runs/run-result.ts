@@ -15,6 +15,7 @@ const TRACEBACK_LINES = 1000;
 export class RunResult {
   readonly #context: ContextRecord;
   readonly #runId: string;
+  readonly #timeoutMs: number;
   readonly #stdout = new BoundedText('stdout');
   readonly #stderr = new BoundedText('stderr');
   readonly #outputs: CodeOutput[] = [];
@@ -22,9 +23,10 @@ export class RunResult {
   #error: CodeExecutionError | undefined;
   #done: RunDone | undefined;
 
-  constructor(context: ContextRecord, runId: string) {
+  constructor(context: ContextRecord, runId: string, timeoutMs: number) {
     this.#context = context;
     this.#runId = runId;
+    this.#timeoutMs = timeoutMs;
   }
 
   get isDone(): boolean {
@@ -59,7 +61,7 @@ export class RunResult {
   /** The first error is the run's; undefined when it has one already. */
   fail(error: RunError): CodeRunEvent | undefined {
     if (this.#error) return undefined;
-    this.#error = bounded(error);
+    this.#error = isOwnTimeout(error) ? timeoutError(this.#timeoutMs) : bounded(error);
     return { type: 'error', data: this.#error };
   }
 
@@ -91,6 +93,15 @@ export class RunResult {
     this.#outputs.push(output);
     return output;
   }
+}
+
+export function timeoutError(timeoutMs: number): CodeExecutionError {
+  return { name: 'TimeoutError', message: `The run did not end within ${timeoutMs} ms.` };
+}
+
+/** The agent counts what was left of the time when it got the run. An exception of that name has a traceback. */
+function isOwnTimeout({ name, traceback }: RunError): boolean {
+  return name === 'TimeoutError' && traceback === undefined;
 }
 
 class BoundedText {

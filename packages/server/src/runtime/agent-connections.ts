@@ -30,6 +30,10 @@ export class AgentConnections {
 
   async #connect(instance: Instance, signal: AbortSignal): Promise<AgentClient> {
     const client = await this.#driver.connect(instance, signal);
+    if (signal.aborted) {
+      await client.close();
+      throw signal.reason;
+    }
     const first = this.#clients.get(keyOf(instance));
     if (!first) {
       this.#clients.set(keyOf(instance), client);

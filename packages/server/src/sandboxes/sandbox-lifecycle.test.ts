@@ -51,6 +51,21 @@ describe('a sandbox from creation to destruction', () => {
     assert.equal((await world.get(id)).status, 'destroyed');
   });
 
+  it('leaves nothing, whenever in its launch it is killed', async () => {
+    await using world = await openSandboxes();
+    const killedAfter = async (turns: number) => {
+      const { id } = await world.create({ env: { A: 'b' } });
+      for (let turn = 0; turn < turns; turn += 1) await Promise.resolve();
+      return world.kill(id);
+    };
+    const killed = await Promise.all(Array.from({ length: 60 }, (_, turns) => killedAfter(turns * 3)));
+    for (const { status, destroyedReason } of killed) {
+      assert.deepEqual({ status, destroyedReason }, { status: 'destroyed', destroyedReason: 'user_killed' });
+    }
+    assert.deepEqual(await world.driver.list(), []);
+    assert.deepEqual(await world.server.reconcile(), { instancesRemoved: 0, sandboxesEnded: 0 });
+  });
+
   it('stays expiring when the host does not answer, and the reconciler finishes it with the first reason', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();

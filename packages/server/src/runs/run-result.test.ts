@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { type ContextId, LIMITS, type SandboxId } from '@cloche/contract';
+import type { AgentOutput } from '@cloche/protocol';
+import type { ContextRecord } from '../contexts/context.ts';
+import { RunResult } from './run-result.ts';
+
+const CONTEXT: ContextRecord = {
+  id: 'cctx_1' as ContextId,
+  sandboxId: 'sbx_1' as SandboxId,
+  generation: 1,
+  language: 'python',
+  cwd: '/workspace',
+  isDefault: true,
+  timeoutMs: undefined,
+  createdAt: 0,
+  deletedAt: undefined,
+  idempotencyRecordId: undefined,
+};
+const result = () => new RunResult(CONTEXT, 'run_1', 1000);
+const MISBEHAVED = { name: 'AgentFault', kind: 'misbehaved' };
+
+describe('the result of a run', () => {
+  it('tells an error once, though the agent tells it live and at the end', () => {
+    const run = result();
+    const error = { name: 'ValueError', message: 'no', traceback: ['ValueError: no'] };
+    assert.deepEqual(run.take({ type: 'error', runId: 'run_1', data: error }), { type: 'error', data: error });
+    const data = { executionCount: 3, durationMs: 5, error };
+    assert.equal(run.take({ type: 'done', runId: 'run_1', data }), undefined);
+    assert.deepEqual(run.complete(false).error, error);
+  });
+
+  it("keeps an exception that is named like the service's own", () => {
+    const run = result();
+    const data = { name: 'TimeoutError', message: 'the socket', traceback: ['TimeoutError: the socket'] };
+    run.take({ type: 'error', runId: 'run_1', data });
+    assert.deepEqual(run.complete(false).error, data);
+  });
+
+  it('takes output of the bound with the line that says what was cut, and no more', () => {
+    const run = result();
+    const half = 'x'.repeat(LIMITS.outputStreamBytes / 2);
+    for (const data of [half, half, '[cut]']) run.take({ type: 'stdout', runId: 'run_1', data });
+    const more = () => run.take({ type: 'stdout', runId: 'run_1', data: 'x'.repeat(5000) });
+    assert.throws(more, MISBEHAVED);
+    run.take({ type: 'stderr', runId: 'run_1', data: half });
+  });
+
+  it('bounds outputs one by one, together and in number', () => {
+    const output = (value: string): AgentOutput => ({
+      kind: 'inline',
+      format: 'text',
+      mimeType: 'text/plain',
+      value,
+      role: 'display',
+      bundle: 0,
+    });
+    const take = (run: RunResult, value: string) => run.take({ type: 'output', runId: 'run_1', data: output(value) });
+    assert.throws(() => take(result(), 'x'.repeat(LIMITS.inlineOutputBytes + 1)), MISBEHAVED);
+    const large = result();
+    for (let taken = 0; taken < 4; taken += 1) take(large, 'x'.repeat(LIMITS.inlineOutputBytes));
+    assert.throws(() => [1, 2].map(() => take(large, 'x'.repeat(LIMITS.inlineOutputBytes))), MISBEHAVED);
+    const many = result();
+    assert.throws(() => {
+      for (let taken = 0; taken < 1_000_000; taken += 1) take(many, '');
+    }, MISBEHAVED);
+  });
+
+  it('bounds what an error says, keeping the end of a traceback', () => {
+    const run = result();
+    const traceback = Array.from({ length: 5000 }, (_, line) => `line ${line}`);
+    run.fail({ name: 'n'.repeat(10_000), message: 'm'.repeat(1_000_000), traceback });
+    const { error } = run.complete(false);
+    assert.equal(error?.name.length, 256);
+    assert.equal(error?.message.length, 65_536);
+    assert.equal(error?.traceback?.length, 1000);
+    assert.equal(error?.traceback?.at(-1), 'line 4999');
+  });
+});
