@@ -4,7 +4,7 @@ import { after, before, describe, it } from 'node:test';
 import { type CodeRun, ERRORS, type ErrorCode, operations, type Sandbox } from '@cloche/contract';
 import { AppError, notFound } from '../app-error.ts';
 import { route } from './route.ts';
-import { type Answer, type CallOptions, startTestService, type TestService } from './test-service.ts';
+import { type Answer, type CallOptions, startTestService, type TestService } from './test-service.fixture.ts';
 
 let service: TestService;
 let made = 0;

@@ -6,7 +6,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { type CodeRunEvent, operations } from '@cloche/contract';
 import { AppError } from '../app-error.ts';
 import { route, streamRoute } from './route.ts';
-import { startTestService, type TestService } from './test-service.ts';
+import { startTestService, type TestService } from './test-service.fixture.ts';
 
 /** What the handler of the next stream does. */
 let produce: (signal: AbortSignal) => AsyncIterable<CodeRunEvent>;

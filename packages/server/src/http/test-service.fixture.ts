@@ -1,4 +1,4 @@
-/** A service with routes of a test's own, on a real socket. For tests alone. */
+/** A service with routes of a test's own, on a real socket. */
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { pino } from 'pino';
