@@ -40,13 +40,18 @@ export interface WorkerSetup {
 export const Control = {
   /** The newest run that was stopped from outside; unlike a message it is seen by code that never yields. */
   stoppedRun: 0,
-  /** Bytes of outputs that were posted and not yet written to the socket. */
-  pendingBytes: 1,
+  /** The cost of outputs that were posted and not yet written to the socket; see `outputCost`. */
+  pendingOutput: 1,
   /** Never changes: waiting on it lasts until the thread's execution is terminated. */
   never: 2,
 } as const;
 
 export const CONTROL_BYTES = 4 * Int32Array.BYTES_PER_ELEMENT;
+
+/** What an output takes of memory while it waits, about: small ones cost more than their text. */
+export function outputCost(forms: string): number {
+  return forms.length + 1024;
+}
 
 /** How a cell is named in stack traces. */
 export function cellFileName(number: number): string {

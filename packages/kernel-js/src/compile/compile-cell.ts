@@ -16,11 +16,17 @@ export class CellCompiler {
     this.#language = language;
   }
 
+  /** Loads what the first cell would otherwise wait for. */
+  warmUp(): void {
+    new CellCompiler(this.#language).compile('const warm = await 1', 0);
+  }
+
   compile(code: string, number: number): { cell: CompiledCell } | { error: KernelError } {
     try {
       return { cell: this.#compile(code) };
     } catch (error) {
       if (error instanceof CellSyntaxError) return { error: describe(error, code, number) };
+      if (error instanceof RangeError) return { error: tooDeep() };
       throw error;
     }
   }
@@ -70,6 +76,12 @@ function parsed(code: string, options: Parameters<typeof rewriteCell>[1]) {
     if (!(error instanceof SyntaxError) || !('pos' in error)) throw error;
     throw new CellSyntaxError(error.message.replace(/ \(\d+:\d+\)$/, ''), Number(error.pos));
   }
+}
+
+/** Parsing recurses as deeply as the code nests. */
+function tooDeep(): KernelError {
+  const message = 'The cell nests too deeply to be compiled';
+  return { name: 'RangeError', message, traceback: [`RangeError: ${message}`] };
 }
 
 function describe(error: CellSyntaxError, code: string, number: number): KernelError {

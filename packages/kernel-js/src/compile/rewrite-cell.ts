@@ -1,21 +1,21 @@
-import {
-  type AnyNode,
-  type ClassDeclaration,
-  type Expression,
-  type FunctionDeclaration,
-  type Identifier,
-  type ImportDeclaration,
-  type ModuleDeclaration,
-  type Pattern,
-  type Program,
-  parse,
-  type Statement,
-  type VariableDeclaration,
-  type VariableDeclarator,
+import type {
+  AnyNode,
+  ClassDeclaration,
+  FunctionDeclaration,
+  Identifier,
+  ImportDeclaration,
+  ModuleDeclaration,
+  Program,
+  Statement,
+  VariableDeclaration,
+  VariableDeclarator,
 } from 'acorn';
 import MagicString from 'magic-string';
+import { importExpression, importedName } from './import-source.ts';
+import { parseCell } from './parse-cell.ts';
 import { findReferences, type Reference } from './references.ts';
 import { forEachChild, isFunctionLike, namesOf } from './syntax-tree.ts';
+import { enumAccumulator, isDecoration } from './transformer-output.ts';
 
 /** The parameter through which a cell's code reaches the kernel; see `CellSupport`. */
 export const SUPPORT = '__cloche';
@@ -70,13 +70,7 @@ class CellRewriter {
   constructor(code: string, options: RewriteOptions) {
     this.#code = code;
     this.#options = options;
-    this.#program = parse(code, {
-      ecmaVersion: 'latest',
-      sourceType: 'script',
-      allowAwaitOutsideFunction: true,
-      allowImportExportEverywhere: true,
-      allowHashBang: true,
-    });
+    this.#program = parseCell(code);
     this.#text = new MagicString(code);
   }
 
@@ -164,7 +158,7 @@ class CellRewriter {
         }
         return;
       case 'ImportDeclaration':
-        this.#replaceByImport(statement, this.#importSource(statement));
+        this.#replaceByImport(statement, this.#import(statement));
         return;
       case 'ExportAllDeclaration':
         this.#replaceByImport(statement, `await import(${statement.source.raw});`);
@@ -208,20 +202,16 @@ class CellRewriter {
     this.#imports.push(statement);
   }
 
-  #importSource({ source, specifiers, attributes }: ImportDeclaration): string {
-    const withAttributes = attributes.map(({ key, value }) => {
-      return `${key.type === 'Identifier' ? key.name : key.raw}: ${value.raw}`;
-    });
-    const options = withAttributes.length > 0 ? `, { with: { ${withAttributes.join(', ')} } }` : '';
-    const module = `await import(${source.raw}${options})`;
-    if (specifiers.length === 0) return `${module};`;
-
-    const locals = specifiers.map((specifier) => this.#bindingOf(specifier.local.name));
-    const exported = JSON.stringify(specifiers.map(importedName));
-    const from = this.#options.lenientImports ? '' : `, ${source.raw}`;
+  #import(declaration: ImportDeclaration): string {
+    const module = importExpression(declaration);
+    if (declaration.specifiers.length === 0) return `${module};`;
+    const locals = declaration.specifiers.map((specifier) => this.#bindingOf(specifier.local.name));
+    const exported = JSON.stringify(declaration.specifiers.map(importedName));
+    const from = this.#options.lenientImports ? '' : `, ${declaration.source.raw}`;
     return `[${locals.join(', ')}] = ${SUPPORT}.imported(${module}, ${exported}${from});`;
   }
 
+  /** `update` and not `overwrite`: what was inserted around an awaited name stays. */
   #rewriteReferences(): void {
     const constants = new Set(this.#options.constants);
     for (const [name, { constant }] of this.#declared) {
@@ -233,7 +223,7 @@ class CellRewriter {
       const { node, assignment, isShorthand } = reference;
       if (assignment && constants.has(node.name)) this.#rejectAssignment(reference);
       else if (this.#isAliased(node.name)) {
-        this.#text.overwrite(node.start, node.end, `${isShorthand ? `${node.name}: ` : ''}${aliasOf(node.name)}`);
+        this.#text.update(node.start, node.end, `${isShorthand ? `${node.name}: ` : ''}${aliasOf(node.name)}`);
       }
     }
   }
@@ -242,12 +232,12 @@ class CellRewriter {
   #rejectAssignment({ node, assignment, isShorthand }: Reference): void {
     const rejection = `${SUPPORT}.constant(${JSON.stringify(node.name)}`;
     if (assignment === 'target') {
-      this.#text.overwrite(node.start, node.end, `${isShorthand ? `${node.name}: ` : ''}${rejection}).value`);
+      this.#text.update(node.start, node.end, `${isShorthand ? `${node.name}: ` : ''}${rejection}).value`);
     } else if (assignment?.type === 'UpdateExpression') {
-      this.#text.overwrite(assignment.start, assignment.end, `${rejection})`);
+      this.#text.update(assignment.start, assignment.end, `${rejection})`);
     } else if (assignment?.type === 'AssignmentExpression') {
       const operatorEnd = this.#code.indexOf(assignment.operator, node.end) + assignment.operator.length;
-      this.#text.overwrite(assignment.start, operatorEnd, `${rejection},`).appendLeft(assignment.end, ')');
+      this.#text.update(assignment.start, operatorEnd, `${rejection},`).appendLeft(assignment.end, ')');
     }
   }
 
@@ -302,34 +292,10 @@ function isNamedDeclaration(node: AnyNode): node is NamedDeclaration {
   return (node.type === 'FunctionDeclaration' || node.type === 'ClassDeclaration') && node.id !== null;
 }
 
-/** `*` stands for the module itself. */
-function importedName(specifier: ImportDeclaration['specifiers'][number]): string {
-  if (specifier.type === 'ImportNamespaceSpecifier') return '*';
-  if (specifier.type === 'ImportDefaultSpecifier') return 'default';
-  const { imported } = specifier;
-  return imported.type === 'Identifier' ? imported.name : String(imported.value);
-}
-
-/**
- * The `Color || {}` in `var Color = function (Color) { … }(Color || {})`, which is what a TypeScript enum becomes: one
- * that is declared again starts empty, instead of adding to the one of an earlier cell.
- */
-function enumAccumulator(init: Expression, id: Pattern): AnyNode | undefined {
-  if (init.type !== 'CallExpression' || init.callee.type !== 'FunctionExpression' || id.type !== 'Identifier') return;
-  const [argument] = init.arguments;
-  if (argument?.type !== 'LogicalExpression' || argument.left.type !== 'Identifier') return;
-  return argument.left.name === id.name && argument.right.type === 'ObjectExpression' ? argument : undefined;
-}
-
 function firstOf({ declarations }: VariableDeclaration): AnyNode {
   return declarations[0] as VariableDeclarator; // the grammar has at least one
 }
 
 function lastOf({ declarations }: VariableDeclaration): AnyNode {
   return declarations.at(-1) as VariableDeclarator; // the grammar has at least one
-}
-
-/** What the TypeScript transformer appends to a decorated class, which is no expression of the user's. */
-function isDecoration(statement: string): boolean {
-  return /^([\w$]+ = )*babelHelpers\.decorate\(/.test(statement);
 }

@@ -1,6 +1,6 @@
 import vm from 'node:vm';
 import type { KernelError } from '@cloche/protocol';
-import { type CompiledCell, Control, cellFileName, type FromMain } from '../messages.ts';
+import { type CompiledCell, Control, cellFileName, type FromMain, outputCost } from '../messages.ts';
 import type { CellSupport } from './cell-support.ts';
 import { babelHelpers } from './decorator-support.ts';
 import { describeError } from './describe-error.ts';
@@ -8,8 +8,8 @@ import { type Forms, render } from './render.ts';
 import type { Run, Runs } from './runs.ts';
 import type { StackTraces } from './stack-traces.ts';
 
-/** Outputs that the agent has not taken yet may hold this many characters before the run has to wait. */
-const MAX_PENDING_CHARACTERS = 64 * 1024 * 1024;
+/** Outputs that the agent has not taken yet may cost this much before the run has to wait. */
+const MAX_PENDING_OUTPUT = 32 * 1024 * 1024;
 
 interface Parts {
   runs: Runs;
@@ -31,18 +31,7 @@ export class CellRunner {
   /** Returns when the cell first waits; its end is posted. */
   run(number: number, cell: CompiledCell): void {
     const run: Run = { number, isOver: false };
-    this.#parts.runs.enter(run, () => {
-      // Interrupted while an earlier cell's timer held the thread.
-      if (this.#parts.runs.isInStoppedRun()) return;
-      try {
-        const value = this.#start(number, cell);
-        if (isThenable(value)) Promise.resolve(value).then(...this.#settle(run));
-        else if (value === undefined) this.#finish(run);
-        else this.#show(run, value);
-      } catch (error) {
-        this.#finish(run, describeError(error));
-      }
-    });
+    this.#parts.runs.enter(run, () => this.#execute(run, cell));
   }
 
   show(role: 'result' | 'display', forms: Forms): void {
@@ -51,12 +40,25 @@ export class CellRunner {
     const json = JSON.stringify(forms);
     const { control } = this.#parts;
     for (;;) {
-      const pending = Atomics.load(control, Control.pendingBytes);
-      if (pending < MAX_PENDING_CHARACTERS) break;
-      Atomics.wait(control, Control.pendingBytes, pending);
+      const pending = Atomics.load(control, Control.pendingOutput);
+      if (pending < MAX_PENDING_OUTPUT) break;
+      Atomics.wait(control, Control.pendingOutput, pending);
     }
-    Atomics.add(control, Control.pendingBytes, json.length);
+    Atomics.add(control, Control.pendingOutput, outputCost(json));
     this.#parts.post({ type: 'output', number: run.number, role, forms: json });
+  }
+
+  // Nothing of a promise's that user code can replace is used: only `await`.
+  async #execute(run: Run, cell: CompiledCell): Promise<void> {
+    // Interrupted while an earlier cell's timer held the thread.
+    if (this.#parts.runs.isInStoppedRun()) return;
+    try {
+      const value = await this.#start(run.number, cell);
+      if (value !== undefined) this.show('result', await render(value));
+      this.#finish(run);
+    } catch (error) {
+      this.#finish(run, describeError(error));
+    }
   }
 
   #start(number: number, { source, sourceMaps, bindings }: CompiledCell): unknown {
@@ -79,19 +81,6 @@ export class CellRunner {
     }
   }
 
-  #show(run: Run, value: unknown): void {
-    render(value)
-      .then((forms) => this.show('result', forms))
-      .then(...this.#settle(run, { isShown: true }));
-  }
-
-  #settle(run: Run, { isShown = false } = {}): [(value: unknown) => void, (error: unknown) => void] {
-    return [
-      (value) => (isShown || value === undefined ? this.#finish(run) : this.#show(run, value)),
-      (error) => this.#finish(run, describeError(error)),
-    ];
-  }
-
   #finish(run: Run, error?: KernelError): void {
     if (!this.#parts.runs.current()) return;
     // Promises that were rejected and never caught are told of when this turn of the event loop ends: still in the run.
@@ -101,8 +90,4 @@ export class CellRunner {
       this.#parts.post({ type: 'done', number: run.number, ...(error && { error }) });
     });
   }
-}
-
-function isThenable(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
 }

@@ -15,10 +15,7 @@ import { rearmTimers } from './rearm-timers.ts';
 import { Runs } from './runs.ts';
 import { StackTraces } from './stack-traces.ts';
 
-const EXIT_SOFTWARE_FAILURE = 70;
-
 function start(language: Language): void {
-  const reallyExit = process.exit.bind(process);
   const sharedControl = new SharedArrayBuffer(CONTROL_BYTES);
   const control = new Int32Array(sharedControl);
   const { port1: port, port2: workerPort } = new MessageChannel();
@@ -33,7 +30,7 @@ function start(language: Language): void {
   // Without the worker nobody hears this process: better that the agent sees it gone.
   worker.once('error', (error) => {
     writeSync(2, `The kernel failed: ${error instanceof Error ? error.stack : error}\n`);
-    reallyExit(EXIT_SOFTWARE_FAILURE);
+    process.kill(process.pid, 'SIGKILL');
   });
 
   const runs = new Runs(control);

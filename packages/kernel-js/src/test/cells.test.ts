@@ -162,3 +162,58 @@ test('a name declared by a cell may be that of a global', async () => {
     [undefined, '1'],
   );
 });
+
+test('a cell that nests too deeply is an error and not the end', async () => {
+  const parentheses = `${'('.repeat(100_000)}1${')'.repeat(100_000)}`;
+  const [first, second, next] = await resultsOf(parentheses, `${'1 + '.repeat(50_000)} 1`, '1');
+  assert.equal(first, 'SyntaxError: Not enough stack space to parse input');
+  assert.match(String(second), /^(Range|Syntax)Error/);
+  assert.equal(next, '1');
+});
+
+test('awaits, calls and patterns keep their shape around renamed names and constants', async () => {
+  assert.deepEqual(
+    await resultsOf(
+      'const URL = Promise.resolve(1), Event = [2]; const c = 3; let o = { URL, Event }',
+      '[await URL, ...Event, await o.URL, { Event }.Event[0], typeof await URL].join()',
+      'var fetch; for (var Headers of [5]); ({ Blob: fetch, File = 6 } = { Blob: 4 }); var File; [fetch, File, Headers].join()',
+      'await c++',
+      'function Request() { return Request.name } class Response { static me = Response } [Request(), Response.me === Response].join()',
+    ),
+    [undefined, "'1,2,1,2,number'", "'4,6,5'", 'TypeError: Assignment to constant variable.', "'Request,true'"],
+  );
+});
+
+test('replaced built-ins do not break later cells', async () => {
+  const cell = `
+    Promise.prototype.then = Promise.resolve = null;
+    globalThis.JSON = globalThis.Promise = globalThis.setImmediate = globalThis.process = undefined;
+    Error.prepareStackTrace = undefined;
+  `;
+  assert.deepEqual(await resultsOf(cell, 'await 7', 'throw new Error("x")', '({ a: 1 })'), [
+    undefined,
+    '7',
+    'Error: x',
+    '{ a: 1 }',
+  ]);
+});
+
+test('a script with an interpreter line, a trailing comment and a top-level using runs', async () => {
+  const cell =
+    '#!/usr/bin/env node\nlet log = ""\nusing r = { [Symbol.dispose]() { log += "gone" } }\nlog += "here" // end';
+  assert.deepEqual(await resultsOf(cell, 'log'), ["'here'", "'heregone'"]);
+});
+
+test('worker threads of a cell print and answer', async () => {
+  await using kernel = await KernelProcess.start();
+  const { stdout, result } = await kernel.run(`
+    const { Worker } = require('node:worker_threads');
+    const worker = new Worker('console.log("in a worker"); require("node:worker_threads").parentPort.postMessage(5)', { eval: true });
+    const exited = new Promise((resolve) => worker.once('exit', resolve));
+    const answer = await new Promise((resolve) => worker.once('message', resolve));
+    await exited;
+    answer
+  `);
+  assert.equal(result, '5');
+  assert.equal(stdout, 'in a worker\n');
+});

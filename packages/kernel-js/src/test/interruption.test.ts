@@ -80,6 +80,22 @@ test('what an interrupted run still does is never a later run’s', async () => 
   assert.equal(kernel.frames.filter(({ type }) => type === 'done').length, 2);
 });
 
+test('what fails late in an interrupted run is not on standard error of a later one', async () => {
+  await using kernel = await KernelProcess.start();
+  await interrupted(
+    kernel,
+    `
+    globalThis.late = Promise.withResolvers();
+    setTimeout(() => { throw new Error('late error') }, 30);
+    setTimeout(() => { Promise.reject(new Error('late rejection')); setTimeout(late.resolve, 5) }, 30);
+    await new Promise(() => {});
+    `,
+  );
+  const next = await kernel.run('await late.promise; 1');
+  assert.equal(next.result, '1');
+  assert.equal(next.stderr, '');
+});
+
 test('functions of an interrupted run stop at their next wait, in silence', async () => {
   await using kernel = await KernelProcess.start();
   const { stderr } = await interrupted(

@@ -1,7 +1,7 @@
 import { uptime } from 'node:os';
 import { type KernelError, MAX_KERNEL_FRAME_BYTES, PROTOCOL_VERSION, type ToKernel } from '@cloche/protocol';
 import { CellCompiler } from '../compile/compile-cell.ts';
-import { Control, type FromMain, type Language } from '../messages.ts';
+import { Control, type FromMain, type Language, outputCost } from '../messages.ts';
 import type { FrameSocket } from './frame-socket.ts';
 import type { MainThread } from './main-thread.ts';
 
@@ -57,6 +57,7 @@ export class KernelSession {
   #hear(message: Exclude<FromMain, { type: 'pong' }>): void {
     if (message.type === 'ready') {
       this.#socket.send({ type: 'ready', protocolVersion: PROTOCOL_VERSION });
+      setImmediate(() => this.#compiler.warmUp());
       return;
     }
     const run = this.#run;
@@ -69,8 +70,8 @@ export class KernelSession {
   /** The main thread waits when too much is pending, so what is not sent is settled too. */
   #forward({ role, forms }: Extract<FromMain, { type: 'output' }>, run: Run | undefined): void {
     const settle = () => {
-      Atomics.sub(this.#control, Control.pendingBytes, forms.length);
-      Atomics.notify(this.#control, Control.pendingBytes);
+      Atomics.sub(this.#control, Control.pendingOutput, outputCost(forms));
+      Atomics.notify(this.#control, Control.pendingOutput);
     };
     if (!run) {
       settle();
