@@ -15,10 +15,10 @@ export async function withLock<Result>(
   onWait: () => void = () => {},
 ): Promise<Result> {
   await mkdir(dirname(lockFile), { recursive: true });
-  let lock = await tryLock(lockFile, ['--nonblock']);
+  let lock = await tryLock(lockFile);
   if (!lock) {
     onWait();
-    lock = await tryLock(lockFile, []);
+    lock = await takeLock(lockFile, []);
   }
   if (!lock) throw new Error(`Cannot lock ${lockFile}.`);
   try {
@@ -28,8 +28,15 @@ export async function withLock<Result>(
   }
 }
 
+export type Lock = { release(): Promise<void> };
+
+/** Undefined when another process holds it. It goes with us, however we end. */
+export async function tryLock(lockFile: string): Promise<Lock | undefined> {
+  return takeLock(lockFile, ['--nonblock']);
+}
+
 /** The lock is held by a child that lives until its standard input ends, which the kernel sees to when we die. */
-async function tryLock(lockFile: string, options: string[]): Promise<{ release(): Promise<void> } | undefined> {
+async function takeLock(lockFile: string, options: string[]): Promise<Lock | undefined> {
   const holder = spawn('flock', [...options, '--exclusive', lockFile, 'sh', '-c', 'echo held; exec cat >/dev/null'], {
     stdio: ['pipe', 'pipe', 'inherit'],
     // An interrupt at the terminal is ours to answer, not the lock's.

@@ -6,7 +6,9 @@ import { ensureTemplate, findTemplate, type TemplateVersion } from '../templates
 import { type Recipe, readRecipes } from '../templates/recipe.ts';
 import { installAptPackages, missingAptPackages } from './apt-packages.ts';
 import { examineBase } from './examine-host.ts';
+import type { Finding } from './finding.ts';
 import { ensureServiceAccount, type ServiceAccount } from './service-account.ts';
+import { checkTools, REQUIRED_TOOLS } from './tool-checks.ts';
 
 /** The recipes that come with Cloche. */
 export const RECIPES_FOLDER = fileURLToPath(new URL('../../../../templates', import.meta.url));
@@ -37,9 +39,11 @@ export async function prepareHost({ cacheDir, progress = silentProgress }: Prepa
   const account = await withLock(join(cacheDir, 'building', 'host.lock'), async () => {
     await progress.step('apt packages', ONLINE, async (note) => {
       const missing = await missingAptPackages();
-      if (missing.length === 0) return;
-      note(missing.join(', '));
-      await installAptPackages(missing, logFile);
+      if (missing.length > 0) {
+        note(missing.join(', '));
+        await installAptPackages(missing, logFile);
+      }
+      refuseMissing(await checkTools(REQUIRED_TOOLS), 'Cloche cannot use the tools of this host:');
     });
     return progress.step('service account', 'See that /etc/passwd can be written.', () =>
       ensureServiceAccount(logFile),
@@ -53,12 +57,17 @@ export async function prepareHost({ cacheDir, progress = silentProgress }: Prepa
 }
 
 async function requireBase(): Promise<void> {
-  const missing = (await examineBase()).filter(({ status }) => status === 'missing');
+  refuseMissing(await examineBase(), 'Cloche cannot isolate sandboxes on this host:');
+}
+
+/** It never goes on with less isolation. */
+function refuseMissing(findings: Finding[], title: string): void {
+  const missing = findings.filter(({ status }) => status === 'missing');
   if (missing.length === 0) return;
   const lines = missing.map(({ name, found, remedy }) => `  ${name}: ${found}. ${remedy}`);
   throw new SetupProblem(
-    ['Cloche cannot isolate sandboxes on this host:', ...lines].join('\n'),
-    'It never runs code without isolation. `npx cloche doctor` shows the whole table.',
+    [title, ...lines].join('\n'),
+    'Cloche never runs code without isolation. `npx cloche doctor` shows the whole table.',
   );
 }
 

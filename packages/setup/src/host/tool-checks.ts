@@ -24,6 +24,11 @@ const TOOLS: readonly Tool[] = [
   { name: 'unshare', command: ['unshare', '--version'], aptPackage: 'util-linux' },
 ];
 
+/** What every launch needs: quick enough to be asked at each start. */
+export const REQUIRED_TOOLS: readonly Tool[] = TOOLS.filter(({ name }) =>
+  ['crun', 'nftables', 'iproute2', 'mke2fs'].includes(name),
+);
+
 export function checkTools(tools: readonly Tool[] = TOOLS): Promise<Finding[]> {
   return Promise.all(tools.map(checkTool));
 }

@@ -95,6 +95,11 @@ describe('startInstallation', () => {
     assert.equal(again.installationId, first.installationId);
   });
 
+  it('refuses a data folder that another one runs from', async () => {
+    const { dataDir } = await start();
+    await assert.rejects(start({ dataDir }), /Another Cloche runs from/);
+  });
+
   it('starts a part again that died, and says so', async () => {
     const lines: string[] = [];
     const installation = await start({ report: (line) => lines.push(line) });

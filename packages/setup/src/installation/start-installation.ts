@@ -1,15 +1,14 @@
-import { createServer } from 'node:net';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { InstanceList, runPlaces } from '@cloche/protocol';
 import { Value } from 'typebox/value';
+import { type Lock, tryLock } from '../build-lock.ts';
 import { type PreparedHost, prepareHost } from '../host/prepare-host.ts';
+import { SetupProblem } from '../progress.ts';
 import { type EffectiveSetting, effectiveSettings } from '../settings.ts';
-import { preparePlaces } from './installation-places.ts';
-import { Part } from './part.ts';
-import { environmentFor, overridesFor } from './part-environment.ts';
-import { commandFor, PART_NAMES, type PartName, PROGRAMS, type Programs } from './parts.ts';
-import { type Address, waitUntilReady } from './readiness.ts';
-import { RotatingLog } from './rotating-log.ts';
+import { findFreePort } from './free-port.ts';
+import { InstallationParts, logFileOf } from './installation-parts.ts';
+import { type InstallationPlaces, preparePlaces } from './installation-places.ts';
+import { type PartName, PROGRAMS, type Programs } from './parts.ts';
 import { callSocket } from './socket-client.ts';
 
 export type InstallationOptions = {
@@ -63,87 +62,80 @@ export type Installation = {
  * Starts hostd, egress and the server of one installation and resolves when the API answers. Installations with
  * different data folders run side by side. When it fails, what it started is ended.
  *
- * @throws {SetupProblem} when a part does not get ready.
+ * @throws {SetupProblem} when a part does not get ready, or the data folder is in use.
  */
 export async function startInstallation(options: InstallationOptions): Promise<Installation> {
-  const { cacheDir = '/var/cache/cloche', host = '127.0.0.1' } = options;
+  const cacheDir = resolve(options.cacheDir ?? '/var/cache/cloche');
+  const host = options.host ?? '127.0.0.1';
   const prepared = options.prepared ?? (await prepareHost({ cacheDir }));
-  const places = await preparePlaces(options.dataDir, options.runDir, prepared.account);
-  const port = options.port || (await findFreePort(host));
-  const settings = options.settings ?? effectiveSettings({});
-  const run = runPlaces(places.runDir);
-  const servedAt: Address = { host, port };
-
-  const logs = Object.fromEntries(
-    PART_NAMES.map((name) => [name, new RotatingLog(join(places.logsDir, `${name}.log`))]),
-  ) as Record<PartName, RotatingLog>; // One for each name, which `fromEntries` cannot say.
-  const part = (name: PartName, ready: (signal: AbortSignal) => Promise<void>) =>
-    new Part({
-      name,
-      command: {
-        command: commandFor(name, prepared, places, options.programs ?? PROGRAMS),
-        env: {
-          ...environmentFor(name, prepared, { ...places, cacheDir }, servedAt, settings),
-          ...overridesFor(name, options.env),
-        },
-      },
-      log: logs[name],
-      ready,
-      readyTimeoutMs: options.readyTimeoutMs ?? 30_000,
-      supervise: options.supervise ?? true,
-      report: options.report ?? (() => {}),
-    });
-  const parts: Record<PartName, Part> = {
-    hostd: part('hostd', (signal) => waitUntilReady({ socketPath: run.hostdSocket }, '/health', signal)),
-    egress: part('egress', async () => {}),
-    server: part('server', (signal) => waitUntilReady(servedAt, '/readyz', signal)),
-  };
-
-  const operator = (method: 'GET' | 'POST', path: string, message?: unknown) =>
-    callSocket(run.operatorSocket, method, path, message);
-  const stop = async ({ destroyAll = false } = {}) => {
-    if (destroyAll && parts.server.pid !== undefined) await operator('POST', '/destroy-all');
-    for (const name of PART_NAMES.toReversed()) await parts[name].stop();
-  };
+  const runDir = options.runDir && resolve(options.runDir);
+  const places = await preparePlaces(resolve(options.dataDir), runDir, prepared.account);
+  const lock = await lockData(places);
+  const servedAt = { host, port: options.port || (await findFreePort(host)) };
+  const parts = new InstallationParts({
+    prepared,
+    places: { ...places, cacheDir },
+    servedAt,
+    settings: options.settings ?? effectiveSettings({}),
+    env: options.env ?? {},
+    programs: options.programs ?? PROGRAMS,
+    supervise: options.supervise ?? true,
+    report: options.report ?? (() => {}),
+    readyTimeoutMs: options.readyTimeoutMs ?? 30_000,
+  });
   try {
-    // The server loads while hostd does; it is ready only when hostd answers.
-    await Promise.all([parts.hostd.start().then(() => parts.egress.start()), parts.server.start()]);
+    await parts.start();
   } catch (error) {
-    await stop();
+    await lock.release();
     throw error;
   }
+  return describe(places, servedAt, parts, lock);
+}
 
+/** Two hostds on one data folder would each remove what the other launches. */
+async function lockData({ dataDir }: InstallationPlaces): Promise<Lock> {
+  const lock = await tryLock(join(dataDir, 'lock'));
+  if (lock) return lock;
+  throw new SetupProblem(
+    `Another Cloche runs from ${dataDir}.`,
+    'Use that one, or set CLOCHE_DATA_DIR to a folder of its own.',
+  );
+}
+
+function describe(
+  places: InstallationPlaces,
+  { host, port }: { host: string; port: number },
+  parts: InstallationParts,
+  lock: Lock,
+): Installation {
+  const { hostdSocket, operatorSocket } = runPlaces(places.runDir);
+  const operator: Installation['operator'] = (...operation) => callSocket(operatorSocket, ...operation);
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${port}`,
     port,
     installationId: places.installationId,
     dataDir: places.dataDir,
     runDir: places.runDir,
-    logs: { hostd: logs.hostd.file, egress: logs.egress.file, server: logs.server.file },
-    pid: (name) => parts[name].pid,
-    kill: (name, signal) => parts[name].kill(signal),
+    logs: {
+      hostd: logFileOf('hostd', places),
+      egress: logFileOf('egress', places),
+      server: logFileOf('server', places),
+    },
+    pid: (name) => parts.get(name).pid,
+    kill: (name, signal) => parts.get(name).kill(signal),
     restart: async (name) => {
-      await parts[name].stop();
-      await parts[name].start();
+      await parts.get(name).stop();
+      await parts.get(name).start();
     },
     operator,
     instanceCount: async () => {
-      const { body } = await callSocket(run.hostdSocket, 'GET', '/instances');
+      const { body } = await callSocket(hostdSocket, 'GET', '/instances');
       return Value.Parse(InstanceList, body).instances.length;
     },
-    stop,
+    stop: async ({ destroyAll = false } = {}) => {
+      if (destroyAll && parts.get('server').pid !== undefined) await operator('POST', '/destroy-all');
+      await parts.stop();
+      await lock.release();
+    },
   };
-}
-
-function findFreePort(host: string): Promise<number> {
-  const server = createServer();
-  return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    server.listen({ host, port: 0 }, () => {
-      const address = server.address();
-      server.close(() =>
-        address && typeof address === 'object' ? resolve(address.port) : reject(new Error('no port')),
-      );
-    });
-  });
 }

@@ -1,0 +1,79 @@
+import { join } from 'node:path';
+import { runPlaces } from '@cloche/protocol';
+import type { PreparedHost } from '../host/prepare-host.ts';
+import type { EffectiveSetting } from '../settings.ts';
+import type { InstallationPlaces } from './installation-places.ts';
+import { Part, type PartOptions } from './part.ts';
+import { environmentFor, overridesFor, type ServedAt } from './part-environment.ts';
+import { commandFor, PART_NAMES, type PartName, type Programs } from './parts.ts';
+import { waitUntilReady } from './readiness.ts';
+import { RotatingLog } from './rotating-log.ts';
+
+export type PartsOptions = Pick<PartOptions, 'supervise' | 'report' | 'readyTimeoutMs'> & {
+  prepared: Pick<PreparedHost, 'account' | 'guestDir'>;
+  places: InstallationPlaces & { cacheDir: string };
+  servedAt: ServedAt;
+  settings: readonly EffectiveSetting[];
+  env: Record<string, string>;
+  programs: Programs;
+};
+
+/** The parts of one installation, which start and stop together. */
+export class InstallationParts {
+  readonly #parts: Record<PartName, Part>;
+
+  constructor(options: PartsOptions) {
+    const { hostdSocket } = runPlaces(options.places.runDir);
+    const ready: Record<PartName, PartOptions['ready']> = {
+      hostd: (signal) => waitUntilReady({ socketPath: hostdSocket }, '/health', signal),
+      // Speaks DNS alone; that it runs is all that can be asked.
+      egress: async () => {},
+      server: (signal) => waitUntilReady(options.servedAt, '/readyz', signal),
+    };
+    const part = (name: PartName) => new Part(partOptions(name, ready[name], options));
+    this.#parts = { hostd: part('hostd'), egress: part('egress'), server: part('server') };
+  }
+
+  get(name: PartName): Part {
+    return this.#parts[name];
+  }
+
+  /** Resolves when the API answers; when a part fails, ends them all and throws why. */
+  async start(): Promise<void> {
+    const { hostd, egress, server } = this.#parts;
+    // The server loads while hostd does; it is ready only when hostd answers.
+    const starting = [hostd.start().then(() => egress.start()), server.start()];
+    try {
+      await Promise.all(starting);
+    } catch (error) {
+      await this.stop();
+      // One that was just starting when the others ended.
+      await Promise.allSettled(starting);
+      await this.stop();
+      throw error;
+    }
+  }
+
+  /** In the order in which they need each other. Idempotent. */
+  async stop(): Promise<void> {
+    for (const name of PART_NAMES.toReversed()) await this.#parts[name].stop();
+  }
+}
+
+/** Where a part's log lies. */
+export function logFileOf(name: PartName, { logsDir }: InstallationPlaces): string {
+  return join(logsDir, `${name}.log`);
+}
+
+function partOptions(name: PartName, ready: PartOptions['ready'], options: PartsOptions): PartOptions {
+  const { prepared, places, servedAt, settings, env, programs, supervise, report, readyTimeoutMs } = options;
+  return {
+    name,
+    command: {
+      command: commandFor(name, prepared, places, programs),
+      env: { ...environmentFor(name, prepared, places, servedAt, settings), ...overridesFor(name, env) },
+    },
+    log: new RotatingLog(logFileOf(name, places)),
+    ...{ ready, supervise, report, readyTimeoutMs },
+  };
+}
