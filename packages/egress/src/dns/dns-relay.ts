@@ -34,6 +34,7 @@ export class DnsRelay {
   readonly #datagramsInFlight = new InFlight(DATAGRAM_LIMITS);
   readonly #connectionsOpen = new InFlight(CONNECTION_LIMITS);
   readonly #connections = new Set<Socket>();
+  readonly #closing = new AbortController();
 
   private constructor(options: DnsRelayOptions) {
     this.#options = options;
@@ -62,7 +63,9 @@ export class DnsRelay {
     return this.#datagrams.address().port;
   }
 
+  /** What is under way is given up unanswered. */
   async close(): Promise<void> {
+    this.#closing.abort();
     this.#datagrams.close();
     for (const socket of this.#connections) socket.destroy();
     this.#server.close();
@@ -103,8 +106,10 @@ export class DnsRelay {
     const { upstream, answerTimeoutMs = ANSWER_TIMEOUT_MS, log } = this.#options;
     const startedAt = performance.now();
     try {
-      return await ask(query, upstream, AbortSignal.timeout(answerTimeoutMs));
+      const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(answerTimeoutMs)]);
+      return await ask(query, upstream, signal);
     } catch (err) {
+      if (this.#closing.signal.aborted) return undefined;
       const durationMs = Math.round(performance.now() - startedAt);
       log.warn({ operation: 'dns.ask', upstream, durationMs, outcome: 'failed', err });
       return serverFailure(query);

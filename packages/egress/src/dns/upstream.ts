@@ -34,7 +34,10 @@ export async function askByDatagram(query: Buffer, upstream: Upstream, signal: A
   signal.addEventListener('abort', () => reject(signal.reason), { once: true });
   socket.on('error', reject);
   // Connected, so the kernel takes datagrams of the resolver alone and reports a refusal.
-  socket.connect(upstream.port, upstream.address, () => socket.send(query));
+  socket.connect(upstream.port, upstream.address, (unreachable?: Error) => {
+    if (unreachable) reject(unreachable);
+    else socket.send(query, (error) => error && reject(error));
+  });
   socket.on('message', (answer) => {
     if (answersQuery(answer, query)) resolve(answer);
   });

@@ -1,0 +1,56 @@
+import { createSocket, type Socket } from 'node:dgram';
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:net';
+import { decode, encode, streamEncode } from 'dns-packet';
+
+/** A resolver on the loopback that answers every question with one address, or says nothing at all. */
+export class TinyDnsServer implements AsyncDisposable {
+  readonly asked: string[] = [];
+  readonly #datagrams: Socket;
+  readonly #server: Server;
+  isSilent = false;
+
+  private constructor(datagrams: Socket, server: Server) {
+    this.#datagrams = datagrams;
+    this.#server = server;
+    datagrams.on('message', (query, from) => {
+      if (!this.isSilent) datagrams.send(encode(this.#answer(query)), from.port, from.address);
+      else this.asked.push('');
+    });
+    server.on('connection', (socket) => {
+      socket.on('data', (query: Buffer) => {
+        if (!this.isSilent) socket.write(streamEncode(this.#answer(query.subarray(2))));
+      });
+    });
+  }
+
+  static async open(): Promise<TinyDnsServer> {
+    const datagrams = createSocket('udp4');
+    datagrams.bind(0, '127.0.0.1');
+    await once(datagrams, 'listening');
+    const server = createServer().listen(datagrams.address().port, '127.0.0.1');
+    await once(server, 'listening');
+    return new TinyDnsServer(datagrams, server);
+  }
+
+  get port(): number {
+    return this.#datagrams.address().port;
+  }
+
+  #answer(query: Buffer) {
+    const { id = 0, questions = [] } = decode(query);
+    const name = questions[0]?.name ?? '';
+    this.asked.push(name);
+    return {
+      type: 'response' as const,
+      id,
+      questions,
+      answers: [{ type: 'A' as const, name, ttl: 60, data: '203.0.113.7' }],
+    };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#datagrams.close();
+    this.#server.close();
+  }
+}
