@@ -202,6 +202,20 @@ describe('cloche config', () => {
     const { data } = JSON.parse((await runCloche(['config', '--json'], { env })).stdout);
     assert.ok(data.length > 5);
   });
+
+  it('names the file that the address and the key of the command line come from', async () => {
+    const home = await mkdtemp(join(tmpdir(), 'cloche-cli-'));
+    const file = join(home, '.config', 'cloche', 'config.json');
+    await mkdir(join(home, '.config', 'cloche'), { recursive: true });
+    await writeFile(file, JSON.stringify({ url: 'http://127.0.0.1:4999', apiKey: 'clk_very_secret' }));
+    const { stdout } = await runCloche(['config', '--json'], { env: { HOME: home } });
+    await rm(home, { recursive: true });
+    const { data } = JSON.parse(stdout) as { data: { name: string; value: string; source: string }[] };
+    const shown = (name: string) => data.find((setting) => setting.name === name);
+    assert.equal(shown('CLOCHE_URL')?.value, 'http://127.0.0.1:4999');
+    assert.equal(shown('CLOCHE_API_KEY')?.value, '(redacted)');
+    assert.equal(shown('CLOCHE_API_KEY')?.source, file);
+  });
 });
 
 describe('cloche doctor', () => {

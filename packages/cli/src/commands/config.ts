@@ -1,18 +1,20 @@
+import { DEFAULT_URL } from '@cloche/sdk';
 import type { Command } from 'commander';
+import { clientFilePath, readClientFile } from '../client-file.ts';
 import { leaf, perform } from '../command.ts';
 import { table } from '../terminal/table.ts';
+
+interface ShownSetting {
+  name: string;
+  value: string | undefined;
+  source: string;
+  doc: string;
+}
 
 export function addConfigCommand(program: Command): void {
   const config = leaf(program, 'config', 'Show the settings in force, secrets redacted');
   perform(config, async (session) => {
-    // Loaded late, as no other command needs it.
-    const { effectiveSettings, redacted } = await import('@cloche/setup');
-    const settings = effectiveSettings(process.env).map((setting) => ({
-      name: setting.name,
-      value: redacted(setting),
-      source: setting.source,
-      doc: setting.doc,
-    }));
+    const settings = await shownSettings();
     const { colors } = session.terminal.out;
     await session.show({ data: settings }, () =>
       table(
@@ -27,4 +29,26 @@ export function addConfigCommand(program: Command): void {
       ),
     );
   });
+}
+
+async function shownSettings(): Promise<ShownSetting[]> {
+  // Loaded late, as no other command needs it.
+  const { effectiveSettings, redacted } = await import('@cloche/setup');
+  const ofClient = await clientDefaults();
+  return effectiveSettings(process.env).map((setting) => {
+    const { name, source, doc } = setting;
+    const fallback = source === 'default' ? ofClient[name] : undefined;
+    if (fallback === undefined) return { name, value: redacted(setting), source, doc };
+    return { name, value: redacted({ ...setting, value: fallback.value }), source: fallback.source, doc };
+  });
+}
+
+/** What the command line itself falls back to. */
+async function clientDefaults(): Promise<Record<string, { value: string; source: string } | undefined>> {
+  const { url, apiKey } = await readClientFile();
+  const source = clientFilePath();
+  return {
+    CLOCHE_URL: url === undefined ? { value: DEFAULT_URL, source: 'default' } : { value: url, source },
+    CLOCHE_API_KEY: apiKey === undefined ? undefined : { value: apiKey, source },
+  };
 }
