@@ -109,7 +109,7 @@ export class ConfigProblem extends Error {
 }
 
 /** @throws ConfigProblem */
-export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
+export function readConfig(env: Readonly<Record<string, string | undefined>> = process.env): Config {
   const settings = readSettings(env);
   const resources = (kind: 'DEFAULT' | 'MAX') => ({
     cpu: settings[`CLOCHE_SANDBOX_${kind}_CPU`],

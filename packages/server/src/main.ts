@@ -23,7 +23,7 @@ async function serve(config: Config, log: Logger): Promise<void> {
 
 function configuredOrExit(): Config {
   try {
-    return readConfig(process.env);
+    return readConfig();
   } catch (error) {
     if (!(error instanceof ConfigProblem)) throw error;
     process.stderr.write(`${error.message}\n`);
