@@ -95,7 +95,10 @@ export class FakeRuntimeDriver implements RuntimeDriver {
   async connect({ sandboxId, generation }: Instance, signal: AbortSignal): Promise<AgentClient> {
     signal.throwIfAborted();
     const live = this.#instances.get(`${sandboxId}/${generation}`);
-    if (!live) throw new AgentFault('gone', 'nobody answers');
+    if (!live) {
+      this.#requireUp();
+      throw new AgentFault('gone', 'nobody answers');
+    }
     return live.agent.client();
   }
 

@@ -169,6 +169,26 @@ describe('a run whose context or sandbox ends', () => {
   });
 });
 
+describe('a run whose host does not answer', () => {
+  it('goes on as long as its agent answers', async () => {
+    await using world = await openSandboxes();
+    const id = await world.createReady();
+    world.driver.isDown = true;
+    assert.equal((await world.run(id, 'print x')).stdout, 'x\n');
+  });
+
+  it('answers unavailable when its agent does not answer either, and leaves the sandbox to the host', async () => {
+    await using world = await openSandboxes();
+    const id = await world.createReady();
+    world.driver.isDown = true;
+    await assert.rejects(world.run(id, 'vanish'), { code: 'unavailable' });
+    await assert.rejects(world.run(id, 'print x'), { code: 'unavailable' });
+    assert.equal((await world.get(id)).status, 'idle');
+    world.driver.isDown = false;
+    await assert.rejects(world.run(id, 'print x'), { code: 'sandbox_destroyed' });
+  });
+});
+
 describe('an agent that lies', () => {
   for (const [lie, code] of [
     ['an event of another run', 'impostor'],

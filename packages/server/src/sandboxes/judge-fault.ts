@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { AppError, invalidRequest } from '../app-error.ts';
 import type { Reconciler } from '../jobs/reconciler.ts';
-import { AgentFault } from '../runtime/runtime-driver.ts';
+import { AgentFault, LaunchFault } from '../runtime/runtime-driver.ts';
 import type { EndSandbox } from './end-sandbox.ts';
 import { isLive, type SandboxRecord } from './sandbox.ts';
 import { sandboxEnded } from './sandbox-access.ts';
@@ -24,6 +24,7 @@ export class JudgeFault {
   /** What to answer. The record decides: an end that it already holds explains whatever the agent did. */
   async judge(sandbox: SandboxRecord, error: unknown): Promise<AppError> {
     if (error instanceof AppError) return error;
+    if (error instanceof LaunchFault) return unavailable('The host of the sandbox does not answer; try again.', error);
     if (!(error instanceof AgentFault)) throw error;
     if (error.kind === 'gone') return this.#judgeGone(sandbox, error);
     if (error.kind === 'misbehaved') return this.#judgeMisbehaved(sandbox, error);
@@ -37,10 +38,7 @@ export class JudgeFault {
       return this.#sandboxes.find(sandbox.id);
     });
     if (now && !isLive(now)) return sandboxEnded(now);
-    return new AppError('unavailable', `The connection to the sandbox "${sandbox.id}" broke; try again.`, {
-      cause: fault,
-      retryAfterSeconds: 1,
-    });
+    return unavailable(`The connection to the sandbox "${sandbox.id}" broke; try again.`, fault);
   }
 
   async #judgeMisbehaved(sandbox: SandboxRecord, fault: AgentFault): Promise<AppError> {
@@ -70,6 +68,6 @@ function toAppError(fault: AgentFault): AppError {
   }
 }
 
-function unavailable(message: string, cause: AgentFault): AppError {
+function unavailable(message: string, cause: Error): AppError {
   return new AppError('unavailable', message, { cause, retryAfterSeconds: 1 });
 }

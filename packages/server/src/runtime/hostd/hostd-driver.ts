@@ -129,7 +129,8 @@ export class HostdDriver implements RuntimeDriver {
       const body = message && { body: JSON.stringify(message), headers: { 'content-type': 'application/json' } };
       response = await this.#pool.request({ method, path, signal, ...body });
     } catch (error) {
-      if (signal.aborted) throw signal.reason;
+      // A caller's abort stays the caller's; the limits of this driver's own questions mean that hostd is silent.
+      if (signal.aborted && signal.reason?.name !== 'TimeoutError') throw signal.reason;
       const what = isConnectionError(error) ? 'hostd does not answer' : 'hostd answers no HTTP';
       throw new LaunchFault('unreachable', what, { cause: error });
     }
