@@ -27,9 +27,12 @@ export interface RewrittenCell {
   declared: Map<string, { constant: boolean }>;
 }
 
-/** The binding that stands for a cell's variable `name` when `name` is also a global. */
+/**
+ * The binding that stands for a cell's variable `name` when `name` is also a global. The character added is one that
+ * identifiers may hold and nobody sees, so that error messages and the names of functions read as they should.
+ */
 export function aliasOf(name: string): string {
-  return `__cloche_${name}`;
+  return `${name}\u200c`;
 }
 
 interface RewriteOptions {

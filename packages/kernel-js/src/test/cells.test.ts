@@ -184,6 +184,11 @@ test('awaits, calls and patterns keep their shape around renamed names and const
   );
 });
 
+test('an error message shows a renamed name as it was written', async () => {
+  const [message] = await resultsOf('const fetch = 5; fetch()');
+  assert.equal(message?.replace('\u200c', ''), 'TypeError: fetch is not a function');
+});
+
 test('replaced built-ins do not break later cells', async () => {
   const cell = `
     Promise.prototype.then = Promise.resolve = null;
