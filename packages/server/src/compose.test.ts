@@ -120,6 +120,14 @@ describe('a server', () => {
     assert.deepEqual([status, body.error.code], [429, 'quota_exceeded']);
   });
 
+  it('counts live sandboxes by status', async () => {
+    await readySandbox();
+    const text = await (await fetch(`${server.url}/metrics`)).text();
+    assert.match(text, /cloche_sandboxes\{status="ready"\} 1/);
+    assert.match(text, /cloche_sandboxes\{status="creating"\} 0/);
+    assert.match(text, /process_cpu_seconds_total/);
+  });
+
   it('obeys its operator', async () => {
     const id = await readySandbox();
     assert.deepEqual(await callOperator('/destroy-all'), { destroyed: 1 });

@@ -17,6 +17,7 @@ import { randomIds } from './id-source.ts';
 import { Idempotency } from './idempotency/idempotency.ts';
 import { IdempotencyRepository } from './idempotency/idempotency-repository.ts';
 import { ServerLease, stableServerId } from './idempotency/server-lease.ts';
+import { registerLiveSandboxesGauge } from './operator/live-sandboxes-gauge.ts';
 import { buildOperatorApp, listenForOperator } from './operator/operator-app.ts';
 import { OrgRepository } from './projects/org-repository.ts';
 import { SqlProjectRepository } from './projects/project-repository.ts';
@@ -59,6 +60,7 @@ export async function startServer(
 
   const metrics = new Registry();
   collectDefaultMetrics({ register: metrics });
+  registerLiveSandboxesGauge(metrics, db);
   const sandboxes = composeSandboxes({ ...shared, db, projects, driver, settings: config.sandboxes, metrics });
   const check = async (signal: AbortSignal) => {
     await sql`select 1`.execute(db);
