@@ -201,6 +201,8 @@ export class FakeAgent {
       case 'vanish':
         this.kill();
         return this.#onVanish();
+      case 'cut':
+        return queue.fail(new AgentFault('gone', 'the connection broke'));
       case 'impostor':
         return queue.push({ type: 'stdout', runId: `${runId}_of_another`, data: 'late' });
       case 'overflow':

@@ -11,6 +11,7 @@
  * | `die` | the kernel dies: `KernelDiedError` |
  * | `deaf` | the agent stops answering, also at the time limit |
  * | `vanish` | the instance is lost |
+ * | `cut` | the connection of this run breaks, and no other |
  * | `impostor` | the agent sends an event of another run |
  * | `overflow BYTES` | the agent sends so much standard output, whatever the bound |
  * | `truncate BYTES` | the agent says that it cut so much of standard output |

@@ -1,6 +1,5 @@
 import type { ReconcileReport } from '@cloche/protocol';
 import type { Logger } from 'pino';
-import type { AgentConnections } from '../runtime/agent-connections.ts';
 import { Deadline } from '../runtime/deadline.ts';
 import type { Instance, RuntimeDriver } from '../runtime/runtime-driver.ts';
 import type { EndSandbox } from '../sandboxes/end-sandbox.ts';
@@ -14,7 +13,6 @@ const AGENT_ANSWER_MS = 10_000;
 export interface ReconcilerDeps {
   readonly sandboxes: SandboxRepository;
   readonly driver: RuntimeDriver;
-  readonly connections: AgentConnections;
   readonly launches: LaunchSandbox;
   readonly endings: EndSandbox;
   readonly log: Logger;
@@ -43,19 +41,20 @@ export class Reconciler {
 
   /** The connection to a ready sandbox broke: finds out at once whether it is lost, and if so ends it. */
   async check(id: string): Promise<SandboxRecord | undefined> {
-    const { sandboxes, driver, connections, endings } = this.#deps;
+    const { sandboxes, driver, endings } = this.#deps;
     const record = await sandboxes.find(id);
     if (record?.status !== 'ready' || !record.instance) return record;
-    connections.close(record.instance);
     const listed = hasInstance(await driver.list(), record);
     if (listed && (await this.#answers(record.instance))) return record;
     return endings.destroy(record.id, 'platform_cleanup', ({ status }) => status === 'ready');
   }
 
+  /** Asked on a connection of its own: runs that go on use the others. */
   async #answers(instance: Instance): Promise<boolean> {
     using limit = new Deadline(AGENT_ANSWER_MS);
     try {
-      await this.#deps.connections.get(instance, limit.signal);
+      const client = await this.#deps.driver.connect(instance, limit.signal);
+      await client.close();
       return true;
     } catch {
       return false;

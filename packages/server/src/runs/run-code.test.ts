@@ -169,6 +169,18 @@ describe('a run whose context or sandbox ends', () => {
   });
 });
 
+describe('a run whose connection breaks', () => {
+  it('answers unavailable and disturbs no other run of its sandbox', async () => {
+    await using world = await openSandboxes();
+    const id = await world.createReady();
+    const other = world.run(id, 'sleep 50\nprint undisturbed', { language: 'javascript' });
+    await world.waitFor(id, 'running');
+    await assert.rejects(world.run(id, 'cut'), { code: 'unavailable' });
+    assert.equal((await other).stdout, 'undisturbed\n');
+    assert.equal((await world.get(id)).status, 'idle');
+  });
+});
+
 describe('a run whose host does not answer', () => {
   it('goes on as long as its agent answers', async () => {
     await using world = await openSandboxes();

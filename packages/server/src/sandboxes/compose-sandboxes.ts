@@ -80,7 +80,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   const { launchTimeoutMs } = settings;
   const launches = new LaunchSandbox({ sandboxes, driver, connections, clock, log, metrics, launchTimeoutMs });
   const endings = new EndSandbox({ sandboxes, driver, connections, executions, launches, clock, log, metrics });
-  const reconciler = new Reconciler({ sandboxes, driver, connections, launches, endings, log });
+  const reconciler = new Reconciler({ sandboxes, driver, launches, endings, log });
   const reaper = new Reaper({ sandboxes, endings, executions, clock, log });
 
   const access = new SandboxAccess(sandboxes);
