@@ -8,6 +8,7 @@ interface TransformerLibrary {
 
 const options: TransformOptions = {
   lang: 'ts',
+  sourceType: 'module',
   target: 'esnext',
   sourcemap: true,
   // What a cell imports may be used by the next one only.

@@ -73,3 +73,9 @@ test('decorators of classes, methods, accessors, properties and parameters are a
 test('an import that only a later cell uses is kept', async () => {
   assert.deepEqual(await resultsOf("import { join } from 'node:path'", "join('a', 'b')"), [undefined, "'a/b'"]);
 });
+
+test('await and for await work at the top level', async () => {
+  const cell =
+    'const seen: number[] = []; for await (const x of [1, Promise.resolve(2)]) seen.push(x); seen.push(await 3); seen.join()';
+  assert.deepEqual(await resultsOf(cell), ["'1,2,3'"]);
+});
