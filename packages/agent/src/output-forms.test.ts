@@ -33,6 +33,13 @@ test('a MIME type without a format of its own keeps its name', () => {
   assert.deepEqual(forms().convert('display', { 'video/mp4': 'AAAA' }), []);
 });
 
+test('outputs without end come to an end', () => {
+  const outputs = forms({ outputsBytes: 2 ** 30 });
+  const all = Array.from({ length: 20_000 }, () => outputs.convert('display', { 'text/plain': '1' })).flat();
+  assert.equal(all.length, 10_000);
+  assert.match(all.at(-1)?.value ?? '', /at most 10000/);
+});
+
 test('a form over either limit is replaced by a line that says so', () => {
   const outputs = forms({ outputBytes: 10, outputsBytes: 15 });
   const values = ['x'.repeat(11), 'y'.repeat(10), 'z'.repeat(6)].map(

@@ -17,6 +17,11 @@ const FORMATS: Readonly<Record<string, OutputFormat>> = {
   [DATA_MIME_TYPE]: 'data',
 };
 
+/** However small they are: each costs its readers something. */
+const MAX_OUTPUTS = 10_000;
+
+type OutputContent = Pick<AgentOutput, 'format' | 'mimeType' | 'value'>;
+
 export interface OutputLimits {
   /** One form's value. */
   outputBytes: number;
@@ -29,22 +34,24 @@ export class OutputForms {
   readonly #limits: OutputLimits;
   #bundles = 0;
   #bytes = 0;
+  #outputs = 0;
 
   constructor(limits: OutputLimits) {
     this.#limits = limits;
   }
 
-  /** A form that is too large is replaced by one line of text that says so. */
+  /** A form that is too large is replaced by one line of text that says so; so are all after the last that may be. */
   convert(role: AgentOutput['role'], forms: Readonly<Record<string, unknown>>): AgentOutput[] {
     const bundle = this.#bundles++;
     return Object.entries(forms).flatMap(([mimeType, form]) => {
       const value = textOf(mimeType, form);
-      if (value === undefined) return [];
-      return [{ kind: 'inline' as const, ...this.#bounded(mimeType, value), role, bundle }];
+      if (value === undefined || ++this.#outputs > MAX_OUTPUTS) return [];
+      const content = this.#outputs === MAX_OUTPUTS ? NO_MORE : this.#bounded(mimeType, value);
+      return [{ kind: 'inline' as const, ...content, role, bundle }];
     });
   }
 
-  #bounded(mimeType: string, value: string): Pick<AgentOutput, 'format' | 'mimeType' | 'value'> {
+  #bounded(mimeType: string, value: string): OutputContent {
     const bytes = Buffer.byteLength(value);
     const limit = Math.min(this.#limits.outputBytes, this.#limits.outputsBytes - this.#bytes);
     if (bytes > limit) return { format: 'text', mimeType: 'text/plain', value: leftOut(mimeType, bytes, limit) };
@@ -52,6 +59,12 @@ export class OutputForms {
     return { format: formatOf(mimeType), mimeType, value };
   }
 }
+
+const NO_MORE: OutputContent = {
+  format: 'text',
+  mimeType: 'text/plain',
+  value: `[cloche: outputs from here on left out, a run has at most ${MAX_OUTPUTS}]`,
+};
 
 function leftOut(mimeType: string, bytes: number, limit: number): string {
   return `[cloche: ${mimeType} output of ${bytes} bytes left out, ${limit} bytes were left for it]`;

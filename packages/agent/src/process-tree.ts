@@ -33,17 +33,19 @@ export async function killTree(tree: ProcessTree): Promise<void> {
   const sessions = new Set([tree.pid]);
   for (let round = 0; round < MAX_ROUNDS; round++) {
     const members = membersOf(sessions);
-    kill(members);
+    // A group is killed at one stroke, even while its processes multiply.
+    kill([...new Set(members.map((entry) => -entry.group))]);
+    kill(members.map((entry) => entry.pid));
     if (members.length === 0) break;
     await setImmediate();
   }
   // The mark can be read by the same user alone, so a process of that user looks for it.
-  const marked = await findMarked(tree);
+  const marked = await findMarked(tree).catch(() => []);
   kill(marked.filter((pid) => ownerOf(pid) === tree.uid));
 }
 
 /** Adds the sessions that it meets to `sessions`. */
-function membersOf(sessions: Set<number>): number[] {
+function membersOf(sessions: Set<number>): ProcessEntry[] {
   const processes = listProcesses();
   const members = new Set<number>(sessions);
   let before = -1;
@@ -51,12 +53,13 @@ function membersOf(sessions: Set<number>): number[] {
     before = members.size;
     for (const entry of processes) {
       const related = members.has(entry.parent) || sessions.has(entry.session) || members.has(entry.group);
-      if (!related) continue;
+      // A session of 0 is one of outside this container, and none of ours.
+      if (!related || entry.session === 0) continue;
       members.add(entry.pid);
       sessions.add(entry.session);
     }
   }
-  return processes.filter((entry) => members.has(entry.pid) && entry.state !== 'Z').map((entry) => entry.pid);
+  return processes.filter((entry) => members.has(entry.pid) && entry.state !== 'Z');
 }
 
 function listProcesses(): ProcessEntry[] {

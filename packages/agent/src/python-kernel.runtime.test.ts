@@ -194,6 +194,33 @@ describe('a Python context', { skip: packages === undefined && 'no python-node t
     assert.deepEqual((await run('plt.get_fignums()')).outputs[0]?.value, '[]');
   });
 
+  test('takes the magics of notebooks that ask for figures inline', async () => {
+    const { outputs, done, stdout } = await run(
+      '%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([1, 2]);',
+    );
+    assert.equal(done.error, undefined);
+    assert.equal(stdout, '');
+    assert.equal(outputs.filter(({ format }) => format === 'png').length, 1);
+  });
+
+  test('replaces what is too large for the protocol', async () => {
+    const { outputs, done } = await agent.run(
+      context,
+      'from IPython.display import display\ndisplay({"text/html": "\\x01" * 20_000_000}, raw=True); "next"',
+    );
+    assert.equal(done.error, undefined);
+    assert.deepEqual(
+      outputs.map(({ value }) => value.slice(0, 26)),
+      ['[cloche: text/html output ', "'next'"],
+    );
+  });
+
+  test('an interrupt does its work whatever handler a cell has installed', async () => {
+    await run('import signal; kept = 5; signal.signal(signal.SIGINT, signal.SIG_IGN);');
+    await agent.run(context, 'while True: pass', { timeoutMs: 200 });
+    assert.equal((await run('kept')).outputs[0]?.value, '5');
+  });
+
   test('leaves matplotlib to programs that a cell starts', async () => {
     const { stdout, stderr } = await run(
       'import subprocess, sys\nsubprocess.run([sys.executable, "-c", "import matplotlib.pyplot as p; p.plot([1]); print(p.get_backend())"]);',

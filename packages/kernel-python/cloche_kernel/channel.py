@@ -16,6 +16,10 @@ MAX_FRAME_BYTES = 64 * 1024 * 1024
 _LENGTH = struct.Struct(">I")
 
 
+class FrameTooLarge(Exception):
+    """The agent would end the kernel for it."""
+
+
 class ChannelClosed(Exception):
     """The agent is gone: nothing is left to do."""
 
@@ -44,6 +48,8 @@ class Channel:
     def send(self, message):
         """Blocks until the agent has taken it: a slow reader slows the cell, not the agent's heap."""
         body = encode(message)
+        if len(body) > MAX_FRAME_BYTES:
+            raise FrameTooLarge(len(body))
         with self._send_lock:
             self._socket.sendall(_LENGTH.pack(len(body)) + body)
 

@@ -11,6 +11,8 @@ CHART_MIME_TYPE = "application/vnd.cloche.chart+json"
 MAX_AXES = 32
 MAX_SERIES = 64
 MAX_POINTS = 5000
+# All series of a figure together; those that would go beyond are left out.
+MAX_TOTAL_POINTS = 20_000
 
 
 def describe(figure):
@@ -20,6 +22,7 @@ def describe(figure):
     except Exception:
         # Artists are open to any subclass; a picture without its data is better than a cell that fails.
         return None
+    _keep_within(axes, MAX_TOTAL_POINTS)
     axes = [one for one in axes if one["series"]]
     if not axes:
         return None
@@ -28,6 +31,16 @@ def describe(figure):
     if figure.get_suptitle():
         chart["title"] = figure.get_suptitle()
     return chart
+
+
+def _keep_within(axes, points):
+    for one in axes:
+        kept = []
+        for series in one["series"]:
+            if len(series["x"]) <= points:
+                points -= len(series["x"])
+                kept.append(series)
+        one["series"] = kept
 
 
 def _axes(axes):

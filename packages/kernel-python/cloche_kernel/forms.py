@@ -7,8 +7,8 @@ import math
 
 from cloche_kernel.channel import MAX_FRAME_BYTES
 
-# One frame holds all forms of one output with room for escapes.
-MAX_FORMS_BYTES = MAX_FRAME_BYTES // 4
+# One frame holds all forms of one output; a quarter of it is for escapes.
+MAX_FORMS_BYTES = MAX_FRAME_BYTES // 4 * 3
 
 _MAX_DEPTH = 64
 
@@ -17,15 +17,18 @@ def to_forms(bundle):
     """A display bundle (MIME type to value) with values that can be sent; the largest go first if it is too much."""
     forms = {}
     budget = MAX_FORMS_BYTES
-    sized = [(_form(mime, value)) for mime, value in bundle.items() if isinstance(mime, str) and value is not None]
+    sized = [_form(mime, value) for mime, value in bundle.items() if isinstance(mime, str) and value is not None]
     for (mime, value), size in sorted(sized, key=lambda form: form[1]):
         if size > budget:
-            note = f"[cloche: {mime} output of {size} bytes left out, the kernel sends at most {MAX_FORMS_BYTES} bytes]"
-            forms.setdefault("text/plain", note)
+            forms.setdefault("text/plain", left_out(mime, size))
             continue
         budget -= size
         forms[mime] = value
     return {mime: forms[mime] for mime in [*bundle, "text/plain"] if mime in forms}
+
+
+def left_out(mime, size):
+    return f"[cloche: {mime} output of {size} bytes left out, the kernel sends at most {MAX_FORMS_BYTES} bytes]"
 
 
 def _form(mime, value):
@@ -53,6 +56,9 @@ def json_safe(value, depth=0):
         return {str(key): json_safe(item, depth + 1) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [json_safe(item, depth + 1) for item in value]
+    if type(value).__name__ in ("datetime64", "timedelta64"):
+        # Their `item` is a bare number.
+        return str(value)
     if hasattr(value, "item") and getattr(value, "shape", None) == ():
         scalar = value.item()
         return str(value) if scalar is value else json_safe(scalar, depth + 1)

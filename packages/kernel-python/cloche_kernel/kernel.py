@@ -9,10 +9,10 @@ import sys
 from queue import SimpleQueue
 
 from cloche_kernel import import_hook
-from cloche_kernel.channel import ChannelClosed
+from cloche_kernel.channel import ChannelClosed, FrameTooLarge
 from cloche_kernel.errors import to_error
 from cloche_kernel.event_loop import CellLoop
-from cloche_kernel.forms import to_forms
+from cloche_kernel.forms import left_out, to_forms
 from cloche_kernel.shell import Shell
 from cloche_kernel.streams import StandardStreams
 
@@ -43,11 +43,11 @@ class Kernel:
         self._main_thread = _thread.get_ident()
         self._sync_numbers = itertools.count()
         self._syncs = {}
-        signal.signal(signal.SIGINT, self._on_sigint)
         os.register_at_fork(after_in_child=self._after_fork)
         import_hook.install()
 
     def run(self):
+        signal.signal(signal.SIGINT, self._on_sigint)
         self._channel.send({"type": "ready", "protocolVersion": PROTOCOL_VERSION})
         _thread.start_new_thread(self._listen, ())
         try:
@@ -105,6 +105,8 @@ class Kernel:
 
     def _execute(self, run_id, code):
         self._streams.repair()
+        # A cell may have put its own handler in place; that lasts until the cell's end.
+        signal.signal(signal.SIGINT, self._on_sigint)
         with self._lock:
             self._run_id = run_id
         error = self._run_cell(code)
@@ -175,6 +177,9 @@ class Kernel:
             self._sending = True
         try:
             self._channel.send(message)
+        except FrameTooLarge as too_large:
+            (size,) = too_large.args
+            self._channel.send(message | {"forms": {"text/plain": left_out(" and ".join(message["forms"]), size)}})
         finally:
             if on_main_thread:
                 self._sending = False

@@ -15,6 +15,7 @@ from traitlets import Type
 from traitlets.config import Config
 
 from cloche_kernel.errors import CELL_PREFIX
+from cloche_kernel.import_hook import BACKEND
 from cloche_kernel.tables import data_form
 
 
@@ -83,6 +84,13 @@ class Shell(InteractiveShell):
 
     def init_completer(self):
         pass
+
+    def enable_gui(self, gui=None):
+        """There is no screen."""
+
+    def enable_matplotlib(self, gui=None):
+        """`%matplotlib inline` and its like: figures are published as it is, whatever is asked for."""
+        return "inline", BACKEND
 
     def showtraceback(self, exc_tuple=None, *args, **kwargs):
         """Kept, not printed: `%run` and its like report an exception this way and no other."""

@@ -7,6 +7,9 @@ import io
 import os
 import sys
 
+# Above what user code closes by number.
+FIRST_SAFE_NUMBER = 256
+
 _libc = ctypes.CDLL(None)
 
 
@@ -14,7 +17,7 @@ class StandardStreams:
     """Keeps copies of both pipes, so that a cell that closes its streams does not silence the next one."""
 
     def __init__(self):
-        self._copies = {number: fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 512) for number in (1, 2)}
+        self._copies = {number: fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, FIRST_SAFE_NUMBER) for number in (1, 2)}
         self._install()
 
     def _install(self):

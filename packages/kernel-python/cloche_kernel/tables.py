@@ -7,6 +7,8 @@ DATA_MIME_TYPE = "application/vnd.cloche.data+json"
 MAX_ROWS = 1000
 MAX_COLUMNS = 200
 MAX_CELL_CHARACTERS = 4096
+# All texts of a table together; rows that would go beyond are left out.
+MAX_CHARACTERS = 1024 * 1024
 
 
 def data_form(frame, include=None, exclude=None):
@@ -15,8 +17,17 @@ def data_form(frame, include=None, exclude=None):
     columns = [
         {"name": _label(name), "type": str(dtype)} for name, dtype in zip(head.columns, head.dtypes, strict=True)
     ]
-    rows = [[_cell(value) for value in row] for row in head.itertuples(index=False, name=None)]
-    return {DATA_MIME_TYPE: {"columns": columns, "rows": rows, "rowCount": len(frame)}}
+    return {DATA_MIME_TYPE: {"columns": columns, "rows": list(_rows(head)), "rowCount": len(frame)}}
+
+
+def _rows(frame):
+    left = MAX_CHARACTERS
+    for values in frame.itertuples(index=False, name=None):
+        row = [_cell(value) for value in values]
+        left -= sum(len(value) for value in row if isinstance(value, str))
+        if left < 0:
+            return
+        yield row
 
 
 def _label(name):
