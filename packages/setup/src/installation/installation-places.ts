@@ -24,8 +24,8 @@ export async function preparePlaces(
   runDir: string | undefined,
   account: ServiceAccount,
 ): Promise<InstallationPlaces> {
-  await ensureFolder(dataDir, 0o755, 0, 0);
   await requireReachable(dataDir);
+  await ensureFolder(dataDir, 0o755, 0, 0);
   const data = dataPlaces(dataDir);
   await ensureFolder(data.serverDir, 0o700, account.uid, account.gid);
   await ensureFolder(data.hostdDir, 0o700, 0, 0);
@@ -35,8 +35,8 @@ export async function preparePlaces(
   const installationId = await ensureInstallationId(data.installationId);
   const runFolder = runDir ?? join('/run/cloche', installationId);
   const run = runPlaces(runFolder);
-  await ensureFolder(runFolder, 0o755, 0, 0);
   await requireReachable(runFolder);
+  await ensureFolder(runFolder, 0o755, 0, 0);
   await ensureFolder(run.serverDir, 0o700, account.uid, account.gid);
   await ensureFolder(run.hostdDir, 0o750, 0, account.gid);
   await ensureFolder(run.instancesDir, 0o750, 0, account.gid);
@@ -71,7 +71,9 @@ async function ensureInstallationId(file: string): Promise<string> {
 /** The server is not root: a folder above that only root may enter would stop it later, less clearly. */
 async function requireReachable(folder: string): Promise<void> {
   for (let above = dirname(folder); above !== '/'; above = dirname(above)) {
-    if (((await stat(above)).mode & 0o001) !== 0) continue;
+    const found = await stat(above).catch(() => undefined);
+    // What is not there yet, we make, open enough.
+    if (found === undefined || (found.mode & 0o001) !== 0) continue;
     throw new SetupProblem(
       `The server, which is not root, cannot enter ${above} on the way to ${folder}.`,
       `Choose another folder, or run \`chmod o+x ${above}\`.`,

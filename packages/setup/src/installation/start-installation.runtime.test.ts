@@ -165,6 +165,7 @@ describe('startInstallation', () => {
     const closed = await mkdtemp(join(tmpdir(), 'cloche-closed-'));
     folders.push(closed);
     await assert.rejects(start({ dataDir: join(closed, 'data') }), /cannot enter/);
+    assert.equal(existsSync(join(closed, 'data')), false);
   });
 
   it('writes what each part prints to a log of its own', async () => {
