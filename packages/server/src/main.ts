@@ -13,7 +13,7 @@ async function serve(config: Config, log: Logger): Promise<void> {
   const signal = await new Promise<NodeJS.Signals>((resolve) => {
     process.once('SIGTERM', resolve).once('SIGINT', resolve);
   });
-  // A second signal ends the process at once.
+  // The same signal again ends the process at once.
   log.info({ signal }, 'stopping');
   await server.stop();
   log.info('stopped');

@@ -367,6 +367,16 @@ describe('an idempotent request', () => {
     assert.equal((await create('many')).headers.get('idempotency-replayed'), 'true');
   });
 
+  it('is the same however its path is escaped', async () => {
+    const body = python();
+    const path = (id: string) => `/v1/sandboxes/${id}/code/runs`;
+    await service.call('POST', path('sbx_1'), { body, idempotencyKey: 'path' });
+    const again = await service.call('POST', path('sbx%5f1'), { body, idempotencyKey: 'path' });
+    assert.equal(again.headers.get('idempotency-replayed'), 'true');
+    const other = await service.call('POST', path('sbx_2'), { body, idempotencyKey: 'path' });
+    assert.equal(other.headers.get('idempotency-replayed'), null);
+  });
+
   it('with another body is refused', async () => {
     await create('body', { ttlMs: 1 });
     assertError(await create('body', { ttlMs: 2 }), 'idempotency_key_reused', /new key/);

@@ -75,7 +75,7 @@ function addRoute(app: FastifyInstance, route: Route, parts: AppParts): void {
     url: operation.path.replace(/\{(\w+)\}/g, ':$1'),
     onRequest: async (request, reply) => {
       request.state.operation = operation;
-      if (deprecation) reply.headers(deprecation(request.params as Record<string, string>));
+      if (deprecation) reply.headers(deprecation(request.params));
       if (parts.inFlight.isDraining) {
         reply.header('connection', 'close');
         throw stopping();

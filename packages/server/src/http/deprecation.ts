@@ -1,9 +1,8 @@
 import { type Operation, operations } from '@cloche/contract';
+import { concretePath } from './concrete-path.ts';
 
 /** The headers of a deprecated operation, for a request with these path parameters; undefined for any other. */
-export function deprecationHeaders(
-  operation: Operation,
-): ((params: Readonly<Record<string, string>>) => Record<string, string>) | undefined {
+export function deprecationHeaders(operation: Operation): ((params: unknown) => Record<string, string>) | undefined {
   const { deprecation } = operation;
   if (!deprecation) return undefined;
   const successor = Object.values(operations).find(({ id }) => id === deprecation.successorId);
@@ -17,8 +16,4 @@ export function deprecationHeaders(
     ...constant,
     link: `<${concretePath(successor.path, params)}>; rel="successor-version"`,
   });
-}
-
-function concretePath(path: string, params: Readonly<Record<string, string>>): string {
-  return path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent((params[name] ?? '').toWellFormed()));
 }

@@ -5,9 +5,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { AppError } from '../app-error.ts';
 import type { Claim, Idempotency, Opened } from '../idempotency/idempotency.ts';
+import { concretePath } from './concrete-path.ts';
 import { JSON_TYPE } from './error-response.ts';
 import { ClientGone, type InFlight } from './in-flight.ts';
-import { pathOf } from './json-app.ts';
 import type { ValidRequest } from './request-validator.ts';
 import type { RequestContext, Route } from './route.ts';
 import { sendEvents } from './send-events.ts';
@@ -31,7 +31,7 @@ export async function execute(route: Route, execution: Execution, parts: Executi
   // What changes something runs to its end and is recorded, whether or not the client waits for it.
   if (route.kind === 'stream' || route.operation.method === 'GET') abortWithClient(reply, controller);
   try {
-    const opened = await openRecord(execution, parts.idempotency);
+    const opened = await openRecord(route, execution, parts.idempotency);
     const claim = opened?.status === 'claimed' ? opened.claim : undefined;
     const context = contextOf(execution, claim, controller.signal);
     if (opened?.status === 'replay') return await replay(route, reply, context, opened.response);
@@ -46,7 +46,7 @@ export async function execute(route: Route, execution: Execution, parts: Executi
   } catch (error) {
     throw controller.signal.reason instanceof ClientGone ? controller.signal.reason : error;
   } finally {
-    parts.inFlight.leave(controller);
+    afterAnswer(reply, () => parts.inFlight.leave(controller));
     request.state.idempotency ??= execution.valid.idempotencyKey === undefined ? undefined : 'executed';
   }
 }
@@ -57,14 +57,24 @@ function abortWithClient(reply: FastifyReply, controller: AbortController): void
   });
 }
 
-async function openRecord({ request, valid }: Execution, idempotency: Idempotency): Promise<Opened | undefined> {
+/** When the last byte is on its way, or nobody is left to take it: a server that stops waits for that. */
+function afterAnswer({ raw }: FastifyReply, act: () => void): void {
+  if (raw.closed || raw.destroyed) act();
+  else raw.once('close', act);
+}
+
+async function openRecord(
+  { operation }: Route,
+  { request, valid }: Execution,
+  idempotency: Idempotency,
+): Promise<Opened | undefined> {
   const { credential } = request.state;
   if (valid.idempotencyKey === undefined || !credential) return undefined;
   const scope = {
     orgId: credential.orgId,
     apiKeyId: credential.apiKeyId,
-    method: request.method,
-    route: pathOf(request),
+    method: operation.method,
+    route: concretePath(operation.path, valid.params),
     key: valid.idempotencyKey,
   };
   try {

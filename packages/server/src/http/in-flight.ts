@@ -31,6 +31,8 @@ export class InFlight {
   enter(kind: 'json' | 'stream'): AbortController {
     const controller = new AbortController();
     (kind === 'stream' ? this.#streams : this.#others).add(controller);
+    // Its headers came before the stop, its body after.
+    if (kind === 'stream' && this.#isDraining) controller.abort(stopping());
     return controller;
   }
 

@@ -15,6 +15,7 @@ let refusal: AppError | undefined;
 let attempts: (string | undefined)[];
 let service: TestService;
 let whenJson: () => Promise<void>;
+let answerJson: (() => object) | undefined;
 
 const path = '/v1/sandboxes/sbx_1/code/runs/stream';
 const complete = { type: 'complete', data: { stdout: 'all' } } as CodeRunEvent;
@@ -24,6 +25,7 @@ beforeEach(async () => {
   attempts = [];
   refusal = undefined;
   whenJson = async () => undefined;
+  answerJson = undefined;
   service = await startTestService([
     streamRoute(operations.streamCode, async ({ signal, idempotencyRecordId }) => {
       attempts.push(idempotencyRecordId);
@@ -33,7 +35,7 @@ beforeEach(async () => {
     route(operations.runCode, async ({ signal }) => {
       attempts.push(undefined);
       await whenJson();
-      return { run: { aborted: signal.aborted } as never };
+      return { run: (answerJson?.() ?? { aborted: signal.aborted }) as never };
     }),
     route(operations.getSandbox, async ({ signal }) => {
       await aborted(signal);
@@ -232,6 +234,26 @@ describe('a stream', () => {
       [['error', 'unavailable']],
     );
   });
+
+  it('whose body arrives after the service began to stop is unavailable', async () => {
+    produce = async function* (signal) {
+      await aborted(signal);
+    };
+    const headers = {
+      authorization: `Bearer ${await service.key()}`,
+      'idempotency-key': 'late',
+      'content-type': 'application/json',
+    };
+    const request = httpRequest(service.url + path, { method: 'POST', headers, agent: false });
+    request.write('{"code":"1",');
+    // The answer to another request shows that the first one's headers have been read.
+    await service.call('GET', '/healthz');
+    const drained = service.inFlight.drain(10_000);
+    request.end('"language":"python"}');
+    const [response] = (await once(request, 'response')) as [IncomingMessage];
+    assert.match((await response.setEncoding('utf8').toArray()).join(''), /"unavailable"/);
+    await drained;
+  });
 });
 
 describe('a request for JSON', () => {
@@ -285,6 +307,25 @@ describe('a request for JSON', () => {
     finish.resolve();
     await drained;
     assert.equal((await running).status, 200);
+  });
+
+  it('is awaited by a stopping service until its answer is out', async () => {
+    const size = 64 << 20;
+    const big = 'x'.repeat(size);
+    answerJson = () => ({ stdout: big });
+    const headers = {
+      authorization: `Bearer ${await service.key()}`,
+      'idempotency-key': 'big',
+      'content-type': 'application/json',
+    };
+    const request = httpRequest(service.url + runs, { method: 'POST', headers, agent: false });
+    request.end(JSON.stringify(body));
+    const [response] = (await once(request, 'response')) as [IncomingMessage];
+    const stopped = service.inFlight.drain(10_000).then(() => service.close());
+    let received = 0;
+    for await (const chunk of response) received += chunk.length;
+    assert.ok(received > size);
+    await stopped;
   });
 
   it('that takes longer than a stopping service grants is told so', async () => {

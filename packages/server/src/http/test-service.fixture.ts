@@ -58,6 +58,7 @@ export async function startTestService(routes: readonly Route[]): Promise<TestSe
   const authenticator = new Authenticator(keys, systemClock);
   const service = new ApiKeyService(keys, new SqlProjectRepository(db), authenticator, systemClock, randomIds);
   const inFlight = new InFlight();
+  let closed: Promise<void> | undefined;
   let checkError: Error | undefined;
   const app = await buildApp({
     routes,
@@ -88,9 +89,9 @@ export async function startTestService(routes: readonly Route[]): Promise<TestSe
     },
     call: (method, path, options = {}) => call(url + path, method, { key: everything, ...options }),
     raw: (bytes, options) => raw(Number(new URL(url).port), bytes, options),
-    close: async () => {
-      await app.close();
-      await db.destroy();
+    close: () => {
+      closed ??= app.close().then(() => db.destroy());
+      return closed;
     },
   };
 }
