@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
 import { clientConfigFile, readClientConfig, writeClientConfig } from './client-config.ts';
 import { requestFirstKey } from './first-key.ts';
 import { prepareHost } from './host/prepare-host.ts';
@@ -7,6 +8,8 @@ import { type Installation, startInstallation } from './installation/start-insta
 import { type Progress, SetupProblem } from './progress.ts';
 import { effectiveSettings, settingsFor } from './settings.ts';
 import { type Welcome, welcomeLines } from './welcome.ts';
+
+const PORT_WAIT_MS = 3000;
 
 /** `npm start`: prepares the host, serves until interrupted, leaves the sandboxes alone. */
 export async function start(env: NodeJS.ProcessEnv, progress: Progress): Promise<void> {
@@ -62,11 +65,18 @@ function portOf(text = ''): number {
   throw new SetupProblem(`CLOCHE_PORT is ${JSON.stringify(text)}.`, 'Set it to a number from 0 to 65535.');
 }
 
+/** One that was killed a moment ago may still be giving it back. */
 async function requireFreePort(host: string, port: number): Promise<void> {
-  const { status, found } = await checkPort(host, port);
-  if (status === 'ok') return;
-  throw new SetupProblem(
-    `Port ${found}.`,
-    'If it is Cloche already, use it; otherwise set CLOCHE_PORT and CLOCHE_HOST to what is free.',
-  );
+  const deadline = performance.now() + PORT_WAIT_MS;
+  for (;;) {
+    const { status, found } = await checkPort(host, port);
+    if (status === 'ok') return;
+    if (performance.now() > deadline) {
+      throw new SetupProblem(
+        `Port ${found}.`,
+        'If it is Cloche already, use it; otherwise set CLOCHE_PORT and CLOCHE_HOST to what is free.',
+      );
+    }
+    await delay(50);
+  }
 }
