@@ -238,6 +238,7 @@ describe('a stream', () => {
   it('whose body arrives after the service began to stop is unavailable', async () => {
     produce = async function* (signal) {
       await aborted(signal);
+      yield complete;
     };
     const headers = {
       authorization: `Bearer ${await service.key()}`,
