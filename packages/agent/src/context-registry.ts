@@ -39,12 +39,13 @@ export class ContextRegistry {
     }
     const cwd = resolveCwd(request.cwd, this.#config.workspace);
     const context = new Context({ contextId, language: request.language, cwd }, this.#config, () => this.#env);
-    const ready = context.start(request.timeoutMs);
-    this.#contexts.set(contextId, { context, ready });
+    const entry = { context, ready: context.start(request.timeoutMs) };
+    this.#contexts.set(contextId, entry);
     try {
-      await ready;
+      await entry.ready;
     } catch (error) {
-      await this.close(contextId);
+      // Closed in the meantime, the id may stand for another context by now.
+      if (this.#contexts.get(contextId) === entry) await this.close(contextId);
       throw error;
     }
     return context;

@@ -283,6 +283,16 @@ describe('a context of the agent', { skip: packages === undefined && 'no python-
     assert.equal(next.done.executionCount, 1);
   });
 
+  test('runs that come during a restart go to the fresh kernel, of which there is one', async () => {
+    const before = kernelsOf(agent.process.pid);
+    const restart = agent.call('POST', `/contexts/${context}/restart`);
+    const runs = await Promise.all([1, 2, 3].map((n) => agent.run(context, `import os; [${n}, os.getpid()]`)));
+    await restart;
+    for (const { done } of runs) assert.ok(done.error === undefined || done.error.name === 'CanceledError');
+    while (kernelsOf(agent.process.pid) > before) await setImmediate();
+    assert.equal(kernelsOf(agent.process.pid), before);
+  });
+
   test('opening is idempotent by id, also at the same time', async () => {
     const ids = await Promise.all([1, 2, 3].map(() => agent.open('python', 'same')));
     assert.deepEqual(ids, ['same', 'same', 'same']);
@@ -372,6 +382,12 @@ function residentBytes(pid: number | undefined): number {
 
 function descriptorCount(pid: number | undefined): number {
   return readdirSync(`/proc/${pid}/fd`).length;
+}
+
+/** Children of the agent that are kernels. */
+function kernelsOf(pid: number | undefined): number {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ');
+  return children.filter((child) => commandLine(child).includes('cloche_kernel')).length;
 }
 
 /** Processes that sleep for just this long. */

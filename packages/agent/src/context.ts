@@ -76,8 +76,9 @@ export class Context {
   async restart(): Promise<void> {
     const kernel = this.#detachKernel();
     this.#release(canceled('The context was restarted.'));
-    await kernel?.stop('was restarted');
-    await this.start(RESTART_TIMEOUT_MS);
+    // Begun before anything is awaited, so that a run that comes in between starts no other.
+    const started = this.start(RESTART_TIMEOUT_MS);
+    await Promise.all([kernel?.stop('was restarted'), started]);
   }
 
   /** Ends its runs and everything that it started. */
@@ -191,8 +192,12 @@ export class Context {
   async #replace(): Promise<void> {
     try {
       await this.start(RESTART_TIMEOUT_MS);
-    } catch {
-      // The run that waits for it has been told; the next one tries again.
+    } catch (error) {
+      // A kernel that ended before it was ready has told the run that waited for it. The next one tries again.
+      const impossible = error instanceof AgentError && error.code === 'language_unavailable';
+      if (!impossible) return;
+      const died = { name: 'KernelDiedError', message: `The kernel cannot be replaced. ${error.message}` };
+      for (const run of this.#queue.splice(0)) run.finish({ executionCount: 0, error: died });
     }
   }
 
