@@ -33,7 +33,7 @@ export function commandFor(
 /** What hostd mounts is seen by nobody else and goes with it. */
 function privileged(program: string): [string, string[]] {
   const namespaces = ['--mount', '--propagation', 'private'];
-  return ['unshare', [...namespaces, '--', 'setpriv', ...ENDS_WITH_US, process.execPath, program]];
+  return ['unshare', [...namespaces, '--', ...endsWithUs([process.execPath, program])]];
 }
 
 /**
@@ -57,10 +57,16 @@ function unprivileged(
     '--inh-caps=-all',
     '--no-new-privs',
   ];
-  const command = [...drop, 'setpriv', ...ENDS_WITH_US, node, program];
+  const command = [...drop, ...endsWithUs([node, program])];
   const namespaces = ['--mount', '--propagation', 'private'];
   return ['unshare', [...namespaces, '--', 'sh', '-euc', SHOW_CODE, 'show-code', CHECKOUT, codeDir, ...command]];
 }
 
-/** Set last: the kernel forgets it when a process changes its user. */
-const ENDS_WITH_US = ['--pdeathsig', 'TERM'];
+/**
+ * Makes the command end when we do, however we end. Set last, as the kernel forgets it when a process changes its user;
+ * whoever finds then that we are gone already does not begin.
+ */
+function endsWithUs(command: readonly string[]): string[] {
+  const begin = 'test "$PPID" = "$0"; exec "$@"';
+  return ['setpriv', '--pdeathsig', 'TERM', 'sh', '-euc', begin, `${process.pid}`, ...command];
+}
