@@ -1,4 +1,4 @@
-import { chmodSync, chownSync, existsSync, rmSync } from 'node:fs';
+import { chmodSync, chownSync, rmSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { PROTOCOL_VERSION } from '@cloche/protocol';
 import type { Logger } from 'pino';
@@ -7,6 +7,7 @@ import type { HostParts } from './host-parts.ts';
 import { createApp } from './http/app.ts';
 import { Instances } from './instances/instances.ts';
 import { Launcher } from './launch/launcher.ts';
+import type { SandboxNetwork } from './network/sandbox-network.ts';
 import { closeHost, openHost } from './open-host.ts';
 import { Templates } from './templates.ts';
 
@@ -32,7 +33,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const { config, log } = options;
   const host = await openHost(config);
   const templates = new Templates(config.templatesDir);
-  const instances = new Instances({ host, launcher: makeLauncher(host, options), templates, log });
+  const instances = new Instances({ host, launcher: await makeLauncher(host, options), templates, log });
   await instances.sweep();
 
   const { installationId, ociRuntime } = config;
@@ -40,7 +41,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const app = createApp({ instances, templates, health, log });
   await listen(app, config);
   const sweeping = new AbortController();
-  const swept = sweepRepeatedly(instances, sweeping.signal);
+  const swept = sweepRepeatedly(host, instances, log, sweeping.signal);
 
   return {
     close: async () => {
@@ -54,10 +55,10 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   };
 }
 
-function makeLauncher(host: HostParts, { command, log }: HostdOptions): Launcher {
+async function makeLauncher(host: HostParts, { command, log }: HostdOptions): Promise<Launcher> {
   return new Launcher({
     host,
-    timeNamespace: existsSync('/proc/self/ns/time'),
+    timeNamespace: await host.runtime.hasTimeNamespaces(),
     ...(command && { command }),
     onStep: (step, durationMs) => log.trace({ step, durationMs }),
   });
@@ -71,9 +72,24 @@ async function listen(app: ReturnType<typeof createApp>, { run, service }: Hostd
   chmodSync(run.hostdSocket, 0o660);
 }
 
-async function sweepRepeatedly(instances: Instances, signal: AbortSignal): Promise<void> {
+async function sweepRepeatedly(
+  { network }: HostParts,
+  instances: Instances,
+  log: Logger,
+  signal: AbortSignal,
+): Promise<void> {
   while (!signal.aborted) {
     await delay(SWEEP_INTERVAL_MS, undefined, { signal, ref: false }).catch(() => {});
-    if (!signal.aborted) await instances.sweep();
+    if (signal.aborted) return;
+    await repairNetwork(network, log);
+    await instances.sweep();
+  }
+}
+
+async function repairNetwork(network: SandboxNetwork, log: Logger): Promise<void> {
+  try {
+    if (await network.repair()) log.warn({ operation: 'repair', outcome: 'the rules were gone and are back' });
+  } catch (err) {
+    log.error({ operation: 'repair', outcome: 'failed', err });
   }
 }

@@ -2,6 +2,9 @@ import { pino } from 'pino';
 import { readConfig } from './config.ts';
 import { startHostd } from './hostd.ts';
 
+// Folders that the root of a sandbox, who is nobody here, has to pass through are made with the rights that they ask for.
+process.umask(0o022);
+
 const config = readConfig(process.env);
 const log = pino({ name: 'hostd', level: config.logLevel });
 const hostd = await startHostd({ config, log });

@@ -37,12 +37,12 @@ export class Templates {
     return this.#known.get(id);
   }
 
-  /** Undefined for a folder without a manifest: a build that has not ended, which writes it last. */
+  /** Undefined for a folder without a manifest: a build that has not ended, or one of another version. */
   async #read(dir: string): Promise<TemplateVersion | undefined> {
     const text = await readFile(join(dir, 'manifest.json'), 'utf8').catch(ignoreMissing);
     if (text === undefined) return undefined;
-    const manifest = Value.Parse(TemplateVersionManifest, JSON.parse(text));
-    return { manifest, rootfsDir: join(dir, 'rootfs') };
+    const manifest: unknown = JSON.parse(text);
+    return Value.Check(TemplateVersionManifest, manifest) ? { manifest, rootfsDir: join(dir, 'rootfs') } : undefined;
   }
 }
 

@@ -9,7 +9,7 @@ import type { LiveRecord } from '../instances/instance-records.ts';
 import { diskIsReleased } from '../instances/remains.ts';
 import { errorCode } from '../kernel/libc.ts';
 import { openListeningSocket } from '../kernel/listening-socket.ts';
-import { identifyProcess, type ProcessIdentity } from '../kernel/process-identity.ts';
+import { identifyProcess, isProcessAlive, type ProcessIdentity } from '../kernel/process-identity.ts';
 import type { TemplateVersion } from '../templates.ts';
 import { AGENT_COMMAND, ociConfig } from './oci-config.ts';
 import { ownFiles } from './own-files.ts';
@@ -98,20 +98,24 @@ export class Launcher {
       undo.push('cgroup', () => host.cgroups.destroy(key));
       host.cgroups.create(key);
     });
-    const pid = await step('create', () => this.#createContainer(key, places.diskDir, undo));
+    const init = await step('create', async () => {
+      const process = livingProcess(await this.#createContainer(key, places.diskDir, undo));
+      // From here on, what has the slot's ids and addresses outlives this hostd.
+      host.slots.transfer(slot, key, process);
+      return process;
+    });
     await step('network', () => {
       undo.push('link', () => host.network.disconnect(slot));
-      if (isConnected) host.network.connect(slot, pid);
-      else host.network.isolate(pid);
+      if (isConnected) host.network.connect(slot, init.pid);
+      else host.network.isolate(init.pid);
     });
     await step('start', () => host.runtime.start(key, bundleDir));
     await step('detach', () => removeRootPlaces(places));
     return step('record', () => {
-      const init = livingProcess(pid);
+      if (!isProcessAlive(init)) throw new Error('the first process of the sandbox ended at once');
       const { templateVersionId } = spec;
       const startedAt = new Date().toISOString();
       const record: LiveRecord = { status: 'live', ...name, templateVersionId, startedAt, slot, loopDevice, init };
-      host.slots.transfer(slot, key, init);
       host.records.write(key, record);
       return record;
     });

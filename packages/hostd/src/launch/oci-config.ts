@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { GUEST_PATH, type LaunchSpec } from '@cloche/protocol';
 import type { IdRange } from '../id-range.ts';
 import { type SeccompProfile, seccompProfile } from './seccomp-profile.ts';
@@ -33,7 +33,15 @@ const MASKED_PATHS = [
   '/sys/firmware',
   '/sys/fs/selinux',
 ];
-const READONLY_PATHS = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger'];
+const READONLY_PATHS = [
+  '/proc/bus',
+  '/proc/fs',
+  '/proc/irq',
+  '/proc/sys',
+  '/proc/sysrq-trigger',
+  // On a v1 host the folder that holds the hierarchies, each of which is read-only already.
+  '/sys/fs/cgroup',
+];
 
 /** The init of every sandbox, which reaps, and the agent below it. */
 export const AGENT_COMMAND = [
@@ -78,7 +86,7 @@ export function ociConfig(input: OciConfigInput) {
       cgroupsPath: input.cgroupsPath,
       resources: ociResources(input.resources),
       seccomp: sharedSeccompProfile(),
-      sysctl: SYSCTLS,
+      sysctl: sysctls(),
       rootfsPropagation: 'private',
       maskedPaths: MASKED_PATHS,
       readonlyPaths: READONLY_PATHS,
@@ -86,13 +94,15 @@ export function ociConfig(input: OciConfigInput) {
   };
 }
 
-/* IPv6 is off, as the network policy decides on IPv4 addresses alone; ports below 1024 and ping need no privilege. */
-const SYSCTLS = {
-  'net.ipv6.conf.all.disable_ipv6': '1',
-  'net.ipv6.conf.default.disable_ipv6': '1',
-  'net.ipv4.ip_unprivileged_port_start': '0',
-  'net.ipv4.ping_group_range': '0 65535',
-};
+/** IPv6 is off, as network policies decide on IPv4 addresses alone; low ports and ping need no privilege. */
+function sysctls(): Record<string, string> {
+  const ipv6Off = { 'net.ipv6.conf.all.disable_ipv6': '1', 'net.ipv6.conf.default.disable_ipv6': '1' };
+  return {
+    'net.ipv4.ip_unprivileged_port_start': '0',
+    'net.ipv4.ping_group_range': '0 65535',
+    ...(existsSync('/proc/sys/net/ipv6') && ipv6Off),
+  };
+}
 
 function ociProcess(command: readonly string[]) {
   return {

@@ -1,6 +1,9 @@
-import { spawn } from 'node:child_process';
-import { readFileSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { execFile, spawn } from 'node:child_process';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { promisify } from 'node:util';
+
+const execute = promisify(execFile);
 
 export interface OciRuntimeOptions {
   /** The program, by name or absolute path: crun or runc. */
@@ -26,6 +29,18 @@ export class OciRuntime {
   constructor({ program, stateDir }: OciRuntimeOptions) {
     this.#program = program;
     this.#stateDir = stateDir;
+  }
+
+  /** Whether kernel and runtime both give a sandbox clocks of its own. */
+  async hasTimeNamespaces(): Promise<boolean> {
+    if (!existsSync('/proc/self/ns/time')) return false;
+    try {
+      const { stdout } = await execute(this.#program, ['features']);
+      return JSON.parse(stdout).linux?.namespaces?.includes('time') ?? false;
+    } catch {
+      // The crun that cannot say what it has, has them.
+      return basename(this.#program) === 'crun';
+    }
   }
 
   /** Makes the container up to the point where its first process waits to start, and returns that process's id. */

@@ -9,6 +9,7 @@ import { initPid, runInside } from '../testing/inside.ts';
 import { makeInstallation, makeSpec, type TestInstallation } from '../testing/installation.ts';
 import { hostLeftovers } from '../testing/leftovers.ts';
 import { until } from '../until.ts';
+import { tableName } from './nft-ruleset.ts';
 
 /** A piece of internet: a documentation range, which is open to sandboxes, behind a link of this test's own. */
 const INTERNET = {
@@ -111,6 +112,16 @@ describe('the network of a sandbox', () => {
       execFileSync('nsenter', ['-t', pid, '-n', 'ip', 'addr', 'add', `${forged}/32`, 'dev', 'eth0']);
       assert.equal(await connect('sbx_open', INTERNET.theirs, forged), 'TIMEOUT');
       assert.equal(await connect('sbx_open', INTERNET.theirs, addressOf('sbx_open')), INTERNET.ours);
+    });
+
+    test('is closed again soon after the rules of the host were flushed', async () => {
+      const table = tableName(installation.config.installationId);
+      execFileSync('nft', ['delete', 'table', 'inet', table]);
+      await until('the rules are back', () =>
+        execFileSync('nft', ['list', 'tables'], { encoding: 'utf8' }).includes(table),
+      );
+      assert.equal(await connect('sbx_open', PRIVATE.theirs), 'ECONNREFUSED');
+      assert.equal(await connect('sbx_open', INTERNET.theirs), INTERNET.ours);
     });
 
     test('has no IPv6', async () => {

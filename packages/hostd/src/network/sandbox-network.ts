@@ -1,11 +1,14 @@
 import { execFile } from 'node:child_process';
 import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from 'node:fs';
+import { promisify } from 'node:util';
 import { errorCode } from '../kernel/libc.ts';
 import { identifyProcess } from '../kernel/process-identity.ts';
 import { GATEWAY_PURPOSE, type Slots } from '../slots.ts';
 import { addressesOfSlot, gatewayLinkName, gatewayPeerName, linkName, SANDBOX_PREFIX_LENGTH } from './address-plan.ts';
 import { addAddress, addDefaultRoute, createVeth, deleteLink, Netlink, raiseLink } from './netlink.ts';
 import { nftRuleset, tableName } from './nft-ruleset.ts';
+
+const execute = promisify(execFile);
 
 /** Where egress listens on the gateway address; the rules lead port 53 there. */
 export const DNS_PORT = 10_053;
@@ -25,9 +28,11 @@ export class SandboxNetwork {
   readonly #installationId: string;
   readonly #slots: Slots;
   readonly #gatewaySlot: number;
+  readonly #allowCidrs: readonly string[];
   readonly #mtu: number;
 
-  private constructor({ installationId, slots }: SandboxNetworkOptions, gatewaySlot: number) {
+  private constructor({ installationId, allowCidrs, slots }: SandboxNetworkOptions, gatewaySlot: number) {
+    this.#allowCidrs = allowCidrs;
     this.#installationId = installationId;
     this.#slots = slots;
     this.#gatewaySlot = gatewaySlot;
@@ -37,19 +42,37 @@ export class SandboxNetwork {
 
   /** Makes the gateway address and the rules, or takes over those of an earlier hostd while its sandboxes live on. */
   static async open(options: SandboxNetworkOptions): Promise<SandboxNetwork> {
-    const { installationId, allowCidrs, slots } = options;
+    const { slots } = options;
     const self = identifyProcess(process.pid);
     if (self === undefined) throw new Error('hostd cannot see itself in /proc');
     const slot = slots.find(GATEWAY_PURPOSE) ?? slots.acquire(GATEWAY_PURPOSE, self);
     slots.transfer(slot, GATEWAY_PURPOSE, self);
     const network = new SandboxNetwork(options, slot);
 
-    const { gatewayAddress } = network;
-    await nft(nftRuleset({ installationId, gatewayAddress, dnsPort: DNS_PORT, allowCidrs }));
-    makeGateway(installationId, network.#mtu, gatewayAddress);
+    await network.#install();
+    return network;
+  }
+
+  /**
+   * Puts the rules back when something on the host has taken them away, as a reload of its firewall does. Returns
+   * whether that was so.
+   */
+  async repair(): Promise<boolean> {
+    const isThere = await execute('nft', ['-t', 'list', 'table', 'inet', tableName(this.#installationId)]).then(
+      () => true,
+      () => false,
+    );
+    if (!isThere) await this.#install();
+    return !isThere;
+  }
+
+  async #install(): Promise<void> {
+    const installationId = this.#installationId;
+    const { gatewayAddress } = this;
+    await nft(nftRuleset({ installationId, gatewayAddress, dnsPort: DNS_PORT, allowCidrs: this.#allowCidrs }));
+    makeGateway(installationId, this.#mtu, gatewayAddress);
     // Documented in docs/operations: what the host forwards beyond the sandboxes' traffic is its own firewall's matter.
     if (readFileSync(IP_FORWARD, 'utf8').trim() !== '1') writeFileSync(IP_FORWARD, '1');
-    return network;
   }
 
   /** Gives the sandbox whose first process is `pid` a link of its own to the host. */
@@ -60,7 +83,8 @@ export class SandboxNetwork {
     try {
       using outside = new Netlink();
       outside.apply(createVeth({ name, mtu: this.#mtu, peer: { name: 'eth0', networkNamespaceFd: namespace } }));
-      writeFileSync(`/proc/sys/net/ipv6/conf/${name}/disable_ipv6`, '1');
+      const ipv6Switch = `/proc/sys/net/ipv6/conf/${name}/disable_ipv6`;
+      if (existsSync(ipv6Switch)) writeFileSync(ipv6Switch, '1');
       const link = outside.linkIndex(name);
       outside.apply(addAddress(link, host, SANDBOX_PREFIX_LENGTH), raiseLink(link));
 

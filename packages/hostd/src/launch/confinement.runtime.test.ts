@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { HostdProcess } from '../testing/hostd-process.ts';
+import { runInside } from '../testing/inside.ts';
+import { MEBIBYTE, makeInstallation, makeSpec, type TestInstallation } from '../testing/installation.ts';
+import { hostLeftovers } from '../testing/leftovers.ts';
+import { until } from '../until.ts';
+
+/** What root of a sandbox tries, by name. Each of them says `done` if it may. */
+const ATTEMPTS = {
+  'make a user namespace': 'unshare --user true',
+  'make a mount namespace': 'unshare --mount true',
+  'make a network namespace': 'unshare --net true',
+  'mount a file system': 'mount -t tmpfs x /mnt',
+  'unmount what is over its files': 'umount /proc/kcore || umount /opt/cloche',
+  'mount a file system of the kernel anew': 'mount -t proc proc /mnt',
+  'make a device': 'mknod /root/mem c 1 1 && head -c 1 /root/mem',
+  'read the memory of the kernel': 'test -n "$(head -c 1 /proc/kcore)"',
+  'read the log of the kernel': 'dmesg',
+  'change a setting of the kernel': 'echo 1 > /proc/sys/kernel/panic',
+  'press a magic key': 'echo h > /proc/sysrq-trigger',
+  'set the clock': 'date -s 2001-01-01',
+  'change its name': 'hostname other',
+  'change its network': 'test -w /sys/class/net/lo/mtu',
+  'spend more descriptors than it has': 'ulimit -Hn 10000000',
+  'give back its limit of processes': 'echo max > /sys/fs/cgroup/pids/pids.max || echo max > /sys/fs/cgroup/pids.max',
+  'count down its score with the memory killer': 'echo -1000 > /proc/self/oom_score_adj',
+} as const;
+
+/** What it may do all the same, so that refusals are told apart from a sandbox where nothing works. */
+const CONTROLS = {
+  'change the owner of a file': 'touch /root/x && chown 1000:1000 /root/x',
+  'become another user': 'setpriv --reuid 1000 --regid 1000 --clear-groups true',
+  'write where root writes': 'echo x > /etc/x',
+  'start processes': 'for i in 1 2 3; do true & done; wait',
+} as const;
+
+describe('root of a sandbox', () => {
+  let installation: TestInstallation;
+  let hostd: HostdProcess;
+  const outcomes = new Map<string, string>();
+
+  before(async () => {
+    installation = makeInstallation();
+    const attempts = Object.values({ ...CONTROLS, ...ATTEMPTS });
+    const lines = attempts.map((attempt) => `if ( ${attempt} ) >/dev/null 2>&1; then echo done; else echo refused; fi`);
+    const script = `( ${lines.join('\n')} ) > /root/outcomes; mv /root/outcomes /outcomes; sleep infinity`;
+    hostd = await HostdProcess.start(installation, ['/bin/sh', '-c', script]);
+    await hostd.launch('sbx_a', await makeSpec(installation.config));
+    await until(
+      'it has tried all',
+      async () => (await runInside(installation.config, 'sbx_a', 'test -e /outcomes')).exitCode === 0,
+    );
+    const { stdout } = await runInside(installation.config, 'sbx_a', 'cat /outcomes');
+    const said = stdout.trim().split('\n');
+    for (const [index, name] of Object.keys({ ...CONTROLS, ...ATTEMPTS }).entries())
+      outcomes.set(name, said[index] ?? '');
+  });
+
+  after(async () => {
+    await hostd.stop('sbx_a');
+    await hostd.close();
+    assert.deepEqual(hostLeftovers(installation.config), []);
+    installation[Symbol.dispose]();
+  });
+
+  for (const name of Object.keys(CONTROLS)) {
+    test(`can ${name}`, () => assert.equal(outcomes.get(name), 'done'));
+  }
+  for (const name of Object.keys(ATTEMPTS)) {
+    test(`cannot ${name}`, () => assert.equal(outcomes.get(name), 'refused'));
+  }
+});
+
+test('a sandbox that uses more memory than it has is killed within itself, and its neighbour lives', async () => {
+  using installation = makeInstallation();
+  const { config } = installation;
+  const hog = 'tail /dev/zero; echo $? > /killed; sleep infinity';
+  const hostd = await HostdProcess.start(installation, ['/bin/sh', '-c', hog]);
+  const spec = await makeSpec(config, { memoryBytes: 48 * MEBIBYTE });
+  await hostd.launch('sbx_a', spec);
+  await hostd.launch('sbx_b', spec);
+  for (const id of ['sbx_a', 'sbx_b']) {
+    await until('the hog is killed', async () => (await runInside(config, id, 'test -s /killed')).exitCode === 0);
+    assert.equal((await runInside(config, id, 'cat /killed')).stdout, '137\n');
+  }
+  assert.equal((await hostd.list()).length, 2);
+  for (const id of ['sbx_a', 'sbx_b']) await hostd.stop(id);
+  await hostd.close();
+  assert.deepEqual(hostLeftovers(config), []);
+});
+
+test('a sandbox that forks without end stops at its bound, and is stopped like any other', async () => {
+  using installation = makeInstallation();
+  const { config } = installation;
+  const bomb = 'i=0; while [ $i -lt 500 ]; do sleep infinity & i=$((i+1)); done 2>/dev/null; sleep infinity';
+  const hostd = await HostdProcess.start(installation, ['/bin/sh', '-c', `( ${bomb} ) & sleep infinity`]);
+  await hostd.launch('sbx_a', await makeSpec(config, { pids: 32 }));
+  const counted = 'cat /sys/fs/cgroup/pids/pids.current /sys/fs/cgroup/pids.current 2>/dev/null';
+  // The shell itself gives up at the bound, so one or two are missing from it afterwards.
+  await until('it is at its bound', async () => Number((await runInside(config, 'sbx_a', counted)).stdout) >= 30);
+  assert.ok(Number((await runInside(config, 'sbx_a', counted)).stdout) <= 32);
+  assert.equal((await hostd.stop('sbx_a')).status, 204);
+  await hostd.close();
+  assert.deepEqual(hostLeftovers(config), []);
+});
