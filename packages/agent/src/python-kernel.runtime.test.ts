@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { findPythonPackages } from './testing/python-packages.ts';
 import { StartedAgent } from './testing/started-agent.ts';
+import { findPythonPackages } from './testing/test-cache.ts';
 
 const packages = findPythonPackages();
 

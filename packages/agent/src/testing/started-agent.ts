@@ -8,6 +8,7 @@ import { createInterface } from 'node:readline';
 import { setImmediate } from 'node:timers/promises';
 import type { AgentOutput, AgentRunEvent, RunDone, StartRun } from '@cloche/protocol';
 import { buildGuest } from '../build-guest.ts';
+import { CACHE_DIR } from './test-cache.ts';
 
 const KERNEL_UID = 1000;
 
@@ -59,7 +60,7 @@ export class StartedAgent implements AsyncDisposable {
       mkdirSync(join(folder, name));
       chownSync(join(folder, name), KERNEL_UID, KERNEL_UID);
     }
-    const { guestDir } = await buildGuest({ cacheDir: join(tmpdir(), 'cloche-agent-test-cache') });
+    const { guestDir } = await buildGuest({ cacheDir: CACHE_DIR });
     const socket = join(folder, 'agent.sock');
     const child = spawn(join(guestDir, 'bin/node'), [join(guestDir, 'agent.mjs')], {
       stdio: ['ignore', 'inherit', 'inherit'],
