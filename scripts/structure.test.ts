@@ -44,7 +44,9 @@ interface Import {
   readonly to: string;
 }
 
-const sources = globSync('packages/*/src/**/*.ts').filter((file) => !/\.test\.ts$|\/(testing|test)\//.test(file));
+const sources = globSync('packages/*/src/**/*.ts').filter(
+  (file) => !/\.(test|fixture)\.ts$|\/(testing|test)\//.test(file),
+);
 const imports: Import[] = sources.flatMap((from) =>
   [
     ...readFileSync(from, 'utf8').matchAll(
