@@ -249,12 +249,12 @@ describe('hostd, killed', () => {
   test('and started again, lists and stops what lives', async () => {
     using installation = makeInstallation();
     const { config } = installation;
-    const before = await HostdProcess.start(installation);
+    await using before = await HostdProcess.start(installation);
     const { body } = await before.launch('sbx_a', await makeSpec(config, { mode: 'unrestricted' }));
     const pid = initPid(config, 'sbx_a');
     await before.kill();
 
-    const after = await HostdProcess.start(installation);
+    await using after = await HostdProcess.start(installation);
     assert.deepEqual(await after.list(), [body]);
     assert.equal(initPid(config, 'sbx_a'), pid);
     assert.ok(existsSync(body.agentSocketPath));
@@ -268,13 +268,13 @@ describe('hostd, killed', () => {
     const { config } = installation;
     const spec = await makeSpec(config, { mode: 'unrestricted' });
     for (const patienceMs of [5, 15, 25, 35, 45, 60, 80]) {
-      const before = await HostdProcess.start(installation);
+      await using before = await HostdProcess.start(installation);
       const launches = ['sbx_a', 'sbx_b', 'sbx_c'].map((id) => before.launch(id, spec).catch(() => {}));
       await new Promise((resolve) => setTimeout(resolve, patienceMs));
       await before.kill();
       await Promise.all(launches);
 
-      const after = await HostdProcess.start(installation);
+      await using after = await HostdProcess.start(installation);
       for (const { sandboxId } of await after.list()) await after.stop(sandboxId);
       assert.deepEqual(instanceLeftovers(config), []);
       await after.close();
@@ -285,13 +285,13 @@ describe('hostd, killed', () => {
   test('with the machine, lists nothing that ran before the start of the machine', async () => {
     using installation = makeInstallation();
     const { config } = installation;
-    const before = await HostdProcess.start(installation);
+    await using before = await HostdProcess.start(installation);
     await before.launch('sbx_a', await makeSpec(config));
     await before.kill();
     const file = join(config.hostdDir, 'instances', 'sbx_a-1', 'instance.json');
     writeFileSync(file, readFileSync(file, 'utf8').replace(BOOT_ID, '00000000-0000-0000-0000-000000000000'));
 
-    const after = await HostdProcess.start(installation);
+    await using after = await HostdProcess.start(installation);
     assert.deepEqual(await after.list(), []);
     await after.close();
     assert.deepEqual(hostLeftovers(config), []);
@@ -299,7 +299,7 @@ describe('hostd, killed', () => {
 
   test('refuses to serve twice', async () => {
     using installation = makeInstallation();
-    const first = await HostdProcess.start(installation);
+    await using first = await HostdProcess.start(installation);
     await assert.rejects(HostdProcess.start(installation), /another hostd serves/);
     await first.close();
   });
@@ -308,13 +308,15 @@ describe('hostd, killed', () => {
 test('two installations on one host see and stop only their own', async () => {
   using one = makeInstallation();
   using other = makeInstallation();
-  const [hostdOne, hostdOther] = await Promise.all([HostdProcess.start(one), HostdProcess.start(other)]);
+  await using hostdOne = await HostdProcess.start(one);
+  await using hostdOther = await HostdProcess.start(other);
   await hostdOne.launch('sbx_same', await makeSpec(one.config, { mode: 'unrestricted' }));
   await hostdOther.launch('sbx_same', await makeSpec(other.config, { mode: 'unrestricted' }));
   const [ofOne, ofOther] = [initPid(one.config, 'sbx_same'), initPid(other.config, 'sbx_same')];
   assert.notEqual(uidOf(ofOne), uidOf(ofOther));
 
   await hostdOne.stop('sbx_same');
+  assert.equal((await hostdOne.stop('sbx_same')).status, 204);
   assert.deepEqual(await hostdOne.list(), []);
   await hostdOne.close();
   assert.deepEqual(hostLeftovers(one.config), []);

@@ -17,7 +17,7 @@ export async function removeInstance(key: InstanceKey, host: HostParts): Promise
   removeRootPlaces(rootPlaces(host.mountsDir, key));
   await host.cgroups.destroy(key);
   if (slot !== undefined) host.network.disconnect(slot);
-  await diskIsReleased(key, record?.status === 'live' ? record.loopDevice : undefined);
+  await diskIsReleased(key, host, record?.status === 'live' ? record.loopDevice : undefined);
 
   host.runtime.forget(key);
   rmSync(join(host.socketsDir, key), { recursive: true, force: true });
@@ -27,8 +27,8 @@ export async function removeInstance(key: InstanceKey, host: HostParts): Promise
 }
 
 /** Resolves when no loop device holds the instance's disk any more. Without its number all of them are looked at. */
-export async function diskIsReleased(key: InstanceKey, loopDevice?: number): Promise<void> {
-  const image = `/${key}.img`;
+export async function diskIsReleased(key: InstanceKey, host: HostParts, loopDevice?: number): Promise<void> {
+  const image = host.diskImages.pathOf(key);
   const devices = loopDevice === undefined ? loopDevices() : [loopDevice];
   await until(`the disk of ${key} is released`, () => !devices.some((number) => isLoopDeviceBackedBy(number, image)));
 }

@@ -1,4 +1,4 @@
-import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, openSync, readFileSync } from 'node:fs';
 import { bindLibc, checked, errorCode } from './libc.ts';
 
 const ioctlCall = bindLibc('int ioctl(int fd, ulong request, void *argument)');
@@ -8,8 +8,6 @@ const LOOP_CONFIGURE = 0x4c0a;
 const LO_FLAGS_AUTOCLEAR = 4;
 const CONFIG_BYTES = 304;
 const CONFIG_FLAGS_AT = 60;
-const CONFIG_NAME_AT = 64;
-const NAME_BYTES = 63;
 /** Other programs take free devices too; each collision is one of these. */
 const ATTEMPTS = 64;
 
@@ -21,12 +19,12 @@ export interface LoopDevice {
 }
 
 /** Attaches a file to a free loop device that frees itself after its last user. The caller closes `fd`. */
-export function attachLoopDevice(fileFd: number, name: string): LoopDevice {
+export function attachLoopDevice(fileFd: number): LoopDevice {
   const control = openSync('/dev/loop-control', 'r+');
   try {
     for (let attempt = 1; ; attempt += 1) {
       const number = checked(ioctlCall(control, LOOP_CTL_GET_FREE, null), 'ioctl', 'LOOP_CTL_GET_FREE');
-      const device = tryAttach(number, fileFd, name, attempt < ATTEMPTS);
+      const device = tryAttach(number, fileFd, attempt < ATTEMPTS);
       if (device) return device;
     }
   } finally {
@@ -34,12 +32,11 @@ export function attachLoopDevice(fileFd: number, name: string): LoopDevice {
   }
 }
 
-function tryAttach(number: number, fileFd: number, name: string, mayBeTaken: boolean): LoopDevice | undefined {
+function tryAttach(number: number, fileFd: number, mayBeTaken: boolean): LoopDevice | undefined {
   const path = `/dev/loop${number}`;
   const config = Buffer.alloc(CONFIG_BYTES);
   config.writeUInt32LE(fileFd, 0);
   config.writeUInt32LE(LO_FLAGS_AUTOCLEAR, CONFIG_FLAGS_AT);
-  config.write(name.slice(0, NAME_BYTES), CONFIG_NAME_AT, 'latin1');
   const fd = openSync(path, 'r+');
   try {
     checked(ioctlCall(fd, LOOP_CONFIGURE, config), 'ioctl', `LOOP_CONFIGURE ${path}`);
@@ -51,14 +48,14 @@ function tryAttach(number: number, fileFd: number, name: string, mayBeTaken: boo
   }
 }
 
-/** Whether that loop device still has a file attached whose path contains `part`. */
-export function isLoopDeviceBackedBy(number: number, part: string): boolean {
-  const backingFile = `/sys/block/loop${number}/loop/backing_file`;
-  if (!existsSync(backingFile)) return false;
+/** Whether that loop device still has the file attached that had that path. */
+export function isLoopDeviceBackedBy(number: number, path: string): boolean {
   try {
-    return readFileSync(backingFile, 'utf8').includes(part);
-  } catch {
-    // It was freed between the two looks.
-    return false;
+    const backingFile = readFileSync(`/sys/block/loop${number}/loop/backing_file`, 'utf8').trimEnd();
+    return backingFile.replace(/ \(deleted\)$/, '') === path;
+  } catch (error) {
+    // Nothing is attached, or no more.
+    if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ENXIO' || errorCode(error) === 'ENODEV') return false;
+    throw error;
   }
 }

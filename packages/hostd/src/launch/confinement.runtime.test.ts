@@ -76,7 +76,7 @@ test('a sandbox that uses more memory than it has is killed within itself, and i
   using installation = makeInstallation();
   const { config } = installation;
   const hog = 'tail /dev/zero; echo $? > /killed; sleep infinity';
-  const hostd = await HostdProcess.start(installation, ['/bin/sh', '-c', hog]);
+  await using hostd = await HostdProcess.start(installation, ['/bin/sh', '-c', hog]);
   const spec = await makeSpec(config, { memoryBytes: 48 * MEBIBYTE });
   await hostd.launch('sbx_a', spec);
   await hostd.launch('sbx_b', spec);
@@ -94,7 +94,7 @@ test('a sandbox that forks without end stops at its bound, and is stopped like a
   using installation = makeInstallation();
   const { config } = installation;
   const bomb = 'i=0; while [ $i -lt 500 ]; do sleep infinity & i=$((i+1)); done 2>/dev/null; sleep infinity';
-  const hostd = await HostdProcess.start(installation, ['/bin/sh', '-c', `( ${bomb} ) & sleep infinity`]);
+  await using hostd = await HostdProcess.start(installation, ['/bin/sh', '-c', `( ${bomb} ) & sleep infinity`]);
   await hostd.launch('sbx_a', await makeSpec(config, { pids: 32 }));
   const counted = 'cat /sys/fs/cgroup/pids/pids.current /sys/fs/cgroup/pids.current 2>/dev/null';
   // The shell itself gives up at the bound, so one or two are missing from it afterwards.

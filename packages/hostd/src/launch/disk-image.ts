@@ -1,5 +1,15 @@
 import { execFile } from 'node:child_process';
-import { closeSync, ftruncateSync, mkdirSync, openSync, readSync, rmSync, unlinkSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  realpathSync,
+  rmSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs';
 import { truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -28,9 +38,14 @@ export class DiskImages {
 
   /** @param dir its own; images that a crash left in there are removed. */
   constructor(dir: string) {
-    this.#dir = dir;
     rmSync(dir, { recursive: true, force: true });
     mkdirSync(dir, { mode: 0o700 });
+    this.#dir = realpathSync(dir);
+  }
+
+  /** The path that an image had while it had a name, as the kernel tells it. */
+  pathOf(name: string): string {
+    return join(this.#dir, `${name}.img`);
   }
 
   /**
@@ -39,7 +54,7 @@ export class DiskImages {
    */
   async open(diskBytes: number, name: string): Promise<number> {
     const extents = await this.#extents(diskBytes);
-    const path = join(this.#dir, `${name}.img`);
+    const path = this.pathOf(name);
     const fd = openSync(path, 'wx+', 0o600);
     try {
       unlinkSync(path);

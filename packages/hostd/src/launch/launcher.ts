@@ -140,10 +140,10 @@ export class Launcher {
   }
 
   async #mountDisk(key: InstanceKey, diskBytes: number, places: RootPlaces, undo: UndoStack): Promise<number> {
-    undo.push('disk', () => diskIsReleased(key));
+    undo.push('disk', () => diskIsReleased(key, this.#host));
     makeRootPlaces(places, undo);
     const image = await this.#host.diskImages.open(diskBytes, key);
-    return mountOwnDisk(image, key, places.diskDir);
+    return mountOwnDisk(image, places.diskDir);
   }
 
   async #createContainer(key: InstanceKey, diskDir: string, undo: UndoStack): Promise<number> {

@@ -52,10 +52,10 @@ export function removeRootPlaces({ lowerDir, diskDir, rootDir }: RootPlaces): vo
 }
 
 /** Mounts the instance's own disk and returns the number of its loop device. Takes `imageFd` over. */
-export async function mountOwnDisk(imageFd: number, name: string, diskDir: string): Promise<number> {
+export async function mountOwnDisk(imageFd: number, diskDir: string): Promise<number> {
   let deviceFd: number | undefined;
   try {
-    const device = attachLoopDevice(imageFd, name);
+    const device = attachLoopDevice(imageFd);
     deviceFd = device.fd;
     await mountDisk({
       type: 'ext4',

@@ -16,7 +16,7 @@ export interface Answer {
 }
 
 /** A hostd as it is started in production, but for what its sandboxes run. */
-export class HostdProcess {
+export class HostdProcess implements AsyncDisposable {
   readonly #socketPath: string;
   readonly #child: ChildProcess;
 
@@ -80,8 +80,19 @@ export class HostdProcess {
     await this.#end('SIGKILL');
   }
 
+  /** Stops its sandboxes too, unless it has ended already: what a failing test leaves behind would fail others. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#hasEnded()) return;
+    for (const { sandboxId } of await this.list()) await this.stop(sandboxId);
+    await this.close();
+  }
+
+  #hasEnded(): boolean {
+    return this.#child.exitCode !== null || this.#child.signalCode !== null;
+  }
+
   async #end(signal: NodeJS.Signals): Promise<void> {
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    if (this.#hasEnded()) return;
     const ended = once(this.#child, 'exit');
     this.#child.kill(signal);
     await ended;
