@@ -61,7 +61,8 @@ export class Launcher {
       return record;
     } catch (cause) {
       await undo.unwind();
-      // Only now: should the undoing itself fail, the record has the sweep try again.
+      // Only now: should the undoing itself fail, nobody else is given the slot, and the sweep tries again.
+      this.#releaseSlot(key);
       this.#host.records.remove(key);
       signal.throwIfAborted();
       throw launchError(cause);
@@ -77,7 +78,7 @@ export class Launcher {
     const isConnected = spec.network.mode === 'unrestricted';
 
     await step('intent', () => host.records.write(key, { status: 'launching', ...name }));
-    const slot = await step('slot', () => this.#acquireSlot(key, undo));
+    const slot = await step('slot', () => host.slots.acquire(key, livingProcess(process.pid)));
     const idRange = idRangeOfSlot(slot);
     const loopDevice = await step('disk', () => this.#mountDisk(key, spec.resources.diskBytes, places, undo));
     await step('root', () => {
@@ -99,10 +100,10 @@ export class Launcher {
       host.cgroups.create(key);
     });
     const init = await step('create', async () => {
-      const process = livingProcess(await this.#createContainer(key, places.diskDir, undo));
+      const first = livingProcess(await this.#createContainer(key, places.diskDir, undo));
       // From here on, what has the slot's ids and addresses outlives this hostd.
-      host.slots.transfer(slot, key, process);
-      return process;
+      host.slots.transfer(slot, key, first);
+      return first;
     });
     await step('network', () => {
       undo.push('link', () => host.network.disconnect(slot));
@@ -133,10 +134,10 @@ export class Launcher {
     };
   }
 
-  #acquireSlot(key: InstanceKey, undo: UndoStack): number {
-    const slot = this.#host.slots.acquire(key, livingProcess(process.pid));
-    undo.push('slot', () => this.#host.slots.release(slot, key));
-    return slot;
+  #releaseSlot(key: InstanceKey): void {
+    const { slots } = this.#host;
+    const slot = slots.find(key);
+    if (slot !== undefined) slots.release(slot, key);
   }
 
   async #mountDisk(key: InstanceKey, diskBytes: number, places: RootPlaces, undo: UndoStack): Promise<number> {
