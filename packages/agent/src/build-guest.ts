@@ -18,7 +18,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { buildKernelJs } from '@cloche/kernel-js/build';
 import { cachePlaces } from '@cloche/protocol';
-import { build } from 'esbuild';
+import { buildSync } from 'esbuild';
 
 const run = promisify(execFile);
 const require = createRequire(import.meta.url);
@@ -92,15 +92,16 @@ async function assemble(folder: string): Promise<void> {
   linkOrCopy(nodeProgram(), join(folder, 'bin/node'));
   copyFileSync(TINI, join(folder, 'bin/tini'));
   mkdirSync(join(folder, 'kernel-js'));
+  bundleAgent(join(folder, 'agent.mjs'));
   await Promise.all([
-    bundleAgent(join(folder, 'agent.mjs')),
     buildKernelJs(join(folder, 'kernel-js')),
     copyPythonKernel(join(folder, 'python/cloche_kernel')),
   ]);
 }
 
-async function bundleAgent(outfile: string): Promise<void> {
-  await build({
+/** Synchronously: the other way leaves the bundler's process running for as long as ours does. */
+function bundleAgent(outfile: string): void {
+  buildSync({
     entryPoints: [join(PACKAGES, 'agent/src/main.ts')],
     outfile,
     bundle: true,
