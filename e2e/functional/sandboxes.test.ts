@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
 import type { Sandbox } from '@cloche/contract';
 import { eventually } from '../support/eventually.ts';
@@ -59,6 +60,15 @@ describe('creating a sandbox', () => {
     const run = await service.api.run(body.sandbox.id, '1 + 1', { language: 'javascript' });
     assert.equal(run.outputs[0]?.value, '2');
     await service.api.delete(`/v1/sandboxes/${body.sandbox.id}`);
+  });
+
+  it('has the variables of its template, and trusts what the host trusts', async () => {
+    const sandbox = await service.api.readySandbox();
+    const code = "import os; (os.environ['PIP_CERT'], open(os.environ['PIP_CERT']).read().count('BEGIN CERTIFICATE'))";
+    const trusted = readFileSync('/etc/ssl/certs/ca-certificates.crt', 'utf8').split('BEGIN CERTIFICATE').length - 1;
+    const run = await service.api.run(sandbox.id, code);
+    assert.equal(run.outputs[0]?.value, `('/etc/ssl/certs/ca-certificates.crt', ${trusted})`);
+    await service.api.delete(`/v1/sandboxes/${sandbox.id}`);
   });
 
   it('gives its env to what runs in it', async () => {

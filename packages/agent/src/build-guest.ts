@@ -93,10 +93,7 @@ async function assemble(folder: string): Promise<void> {
   copyFileSync(TINI, join(folder, 'bin/tini'));
   mkdirSync(join(folder, 'kernel-js'));
   bundleAgent(join(folder, 'agent.mjs'));
-  await Promise.all([
-    buildKernelJs(join(folder, 'kernel-js')),
-    copyPythonKernel(join(folder, 'python/cloche_kernel')),
-  ]);
+  await Promise.all([buildKernelJs(join(folder, 'kernel-js')), copyPythonKernel(join(folder, 'python/cloche_kernel'))]);
 }
 
 /** Synchronously: the other way leaves the bundler's process running for as long as ours does. */

@@ -1,4 +1,4 @@
-import { GUEST_PATH, WORKSPACE_PATH } from '@cloche/protocol';
+import { GUEST_PATH, TEMPLATE_ENVIRONMENT, WORKSPACE_PATH } from '@cloche/protocol';
 
 /** Where the agent finds its world. In a sandbox all of it is fixed; tests run the agent elsewhere. */
 export interface AgentConfig {
@@ -40,15 +40,19 @@ function readListen(env: NodeJS.ProcessEnv): AgentConfig['listen'] {
   return { fd };
 }
 
-/** What the container was started with, without what is meant for the agent. */
+/** The template's variables, over those that the container was started with and that are not meant for the agent. */
 function baseEnvironment(env: NodeJS.ProcessEnv, home: string): Record<string, string> {
   const inherited = Object.entries(env).filter(
     (entry): entry is [string, string] => entry[1] !== undefined && !entry[0].startsWith('CLOCHE_'),
   );
+  // Written by hostd from a manifest that it has checked.
+  const template = JSON.parse(env[TEMPLATE_ENVIRONMENT] ?? '{}') as Record<string, string>;
+  const path = template.PATH ?? env.PATH ?? '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
   return {
     LANG: 'C.UTF-8',
     ...Object.fromEntries(inherited),
-    PATH: `${home}/.local/bin:${env.PATH ?? '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'}`,
+    ...template,
+    PATH: `${home}/.local/bin:${path}`,
     HOME: home,
     USER: 'user',
     LOGNAME: 'user',

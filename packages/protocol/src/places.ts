@@ -46,3 +46,9 @@ export const GUEST_PATH = '/opt/cloche';
 
 /** The folder that contexts work in; `cwd` may not leave it. */
 export const WORKSPACE_PATH = '/workspace';
+
+/**
+ * A variable of the agent's environment: JSON of those that the template has for what runs in its sandboxes. They reach
+ * kernels and not the agent, which is root of the sandbox and looks programs up by its own PATH.
+ */
+export const TEMPLATE_ENVIRONMENT = 'CLOCHE_TEMPLATE_ENV';

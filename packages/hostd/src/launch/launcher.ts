@@ -92,7 +92,8 @@ export class Launcher {
       const { timeNamespace } = this.#options;
       const { rootDir } = places;
       const { resources } = spec;
-      const config = ociConfig({ rootDir, cgroupsPath, idRange, resources, command, timeNamespace });
+      const environment = template.manifest.env ?? {};
+      const config = ociConfig({ rootDir, cgroupsPath, idRange, resources, command, environment, timeNamespace });
       writeFileSync(join(bundleDir, 'config.json'), JSON.stringify(config));
     });
     await step('cgroup', () => {

@@ -9,6 +9,7 @@ const INPUT: OciConfigInput = {
   idRange: { base: 268_500_992, size: 65_536 },
   resources: { cpu: 1.5, memoryBytes: 512 * 1024 * 1024, diskBytes: 1024 ** 3, pids: 100 },
   command: AGENT_COMMAND,
+  environment: { PIP_CERT: '/etc/ssl/certs/ca-certificates.crt' },
   timeNamespace: true,
 };
 
@@ -71,6 +72,7 @@ describe('the configuration of a container', () => {
   test('runs the agent below an init, and tells it where its socket is', () => {
     const { args, env, cwd, user } = ociConfig(INPUT).process;
     assert.deepEqual(args, ['/opt/cloche/bin/tini', '--', '/opt/cloche/bin/node', '/opt/cloche/agent.mjs']);
+    assert.ok(env.includes('CLOCHE_TEMPLATE_ENV={"PIP_CERT":"/etc/ssl/certs/ca-certificates.crt"}'));
     assert.ok(env.includes('CLOCHE_LISTEN_FD=3'));
     assert.equal(cwd, '/workspace');
     assert.deepEqual(user, { uid: 0, gid: 0 });

@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { GUEST_PATH, type LaunchSpec } from '@cloche/protocol';
+import { GUEST_PATH, type LaunchSpec, TEMPLATE_ENVIRONMENT } from '@cloche/protocol';
 import type { IdRange } from '../id-range.ts';
 import { type SeccompProfile, seccompProfile } from './seccomp-profile.ts';
 
@@ -65,6 +65,8 @@ export interface OciConfigInput {
   idRange: IdRange;
   resources: LaunchSpec['resources'];
   command: readonly string[];
+  /** The template's variables, for what runs in the sandbox; the agent itself is started without them. */
+  environment: Readonly<Record<string, string>>;
   /** The oldest runtimes know no time namespaces. */
   timeNamespace: boolean;
 }
@@ -77,7 +79,7 @@ export function ociConfig(input: OciConfigInput) {
     ociVersion: '1.0.2',
     hostname: 'sandbox',
     root: { path: input.rootDir, readonly: false },
-    process: ociProcess(input.command),
+    process: ociProcess(input.command, input.environment),
     mounts: ociMounts(),
     linux: {
       namespaces: namespaces(input.timeNamespace),
@@ -104,7 +106,7 @@ function sysctls(): Record<string, string> {
   };
 }
 
-function ociProcess(command: readonly string[]) {
+function ociProcess(command: readonly string[], environment: Readonly<Record<string, string>>) {
   return {
     terminal: false,
     user: { uid: 0, gid: 0 },
@@ -115,6 +117,7 @@ function ociProcess(command: readonly string[]) {
       'HOME=/root',
       'LANG=C.UTF-8',
       `CLOCHE_LISTEN_FD=${LISTEN_FD}`,
+      `${TEMPLATE_ENVIRONMENT}=${JSON.stringify(environment)}`,
     ],
     capabilities: {
       bounding: CAPABILITIES,
