@@ -27,6 +27,9 @@ export const Metadata = Type.Record(Type.String(), Type.String({ maxLength: LIMI
 });
 export type Metadata = Static<typeof Metadata>;
 
+/** Names of the query parameters that filter by a label, whatever its key holds. */
+export const LABEL_PATTERN = '^metadata\\.';
+
 /** Within the maximum that the operator set. */
 export const Resources = Type.Object(
   {

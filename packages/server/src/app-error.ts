@@ -26,10 +26,19 @@ export class AppError extends Error {
   }
 }
 
+/** However much is wrong, and however long the names of it are, the answer stays short. */
+const ISSUES_SHOWN = 20;
+const ISSUE_PATH_LENGTH = 200;
+
 /** `invalid_request` with its issues; `path` is dotted from the part of the request: `body.ttlMs`, `query.status`. */
-export function invalidRequest(...issues: [Issue, ...Issue[]]): AppError {
+export function invalidRequest(...all: [Issue, ...Issue[]]): AppError {
+  const issues = all.slice(0, ISSUES_SHOWN).map(({ path, message }) => ({ path: shortened(path), message }));
   const message = issues.map(({ path, message: text }) => `${path} ${text}`).join('; ');
   return new AppError('invalid_request', message, { details: { issues } });
+}
+
+function shortened(path: string): string {
+  return path.length > ISSUE_PATH_LENGTH ? `${path.slice(0, ISSUE_PATH_LENGTH).toWellFormed()}…` : path;
 }
 
 /** The same words for what does not exist and what another organization owns. */

@@ -54,7 +54,7 @@ export const deleteContext = {
   method: 'DELETE',
   path: `${collection}/{contextId}`,
   summary: 'Delete a context and end its execution',
-  description: 'Idempotent: a deleted one is returned again, as long as its sandbox lives.',
+  description: 'Idempotent: a deleted one is returned again. Those that ended with their sandbox are `not_found`.',
   idempotency: 'none',
   params: ContextParams,
   response: { status: 200, schema: ContextResponse, description: 'The context with `deletedAt`.' },

@@ -3,7 +3,7 @@ import { SandboxIdSchema } from '../ids.ts';
 import { ALIAS_DEPRECATED_SINCE, ALIAS_SUNSET, LIMITS } from '../limits.ts';
 import { listOf, oneOf } from '../list.ts';
 import type { Operation } from '../operation.ts';
-import { CreateSandboxBody, SANDBOX_STATUSES, Sandbox, SetTtlBody } from '../sandbox.ts';
+import { CreateSandboxBody, LABEL_PATTERN, SANDBOX_STATUSES, Sandbox, SetTtlBody } from '../sandbox.ts';
 
 export const SandboxParams = Type.Object({ sandboxId: SandboxIdSchema });
 const SandboxResponse = Type.Object({ sandbox: Sandbox });
@@ -40,7 +40,7 @@ export const listSandboxes = {
       status: Type.Optional(oneOf(SANDBOX_STATUSES)),
       include: Type.Optional(oneOf(['historical'])),
     },
-    { patternProperties: { '^metadata\\..+$': Type.String() }, additionalProperties: false },
+    { patternProperties: { [LABEL_PATTERN]: Type.String() }, additionalProperties: false },
   ),
   response: { status: 200, schema: listOf(Sandbox), description: 'The whole visible collection.' },
   errors: [],

@@ -7,7 +7,7 @@ import {
   type ProjectId,
   type Scope,
 } from '@cloche/contract';
-import { AppError, invalidRequest, notFound } from '../app-error.ts';
+import { AppError, invalidRequest } from '../app-error.ts';
 import type { Clock } from '../clock.ts';
 import type { IdSource } from '../id-source.ts';
 import type { ProjectRepository } from '../projects/project-repository.ts';
@@ -119,7 +119,7 @@ export class ApiKeyService {
     const ids: ProjectId[] = [];
     for (const id of new Set(wanted)) {
       const project = await this.#projects.find(orgId, id);
-      if (!project) throw notFound('project', id);
+      if (!project) throw new AppError('not_found', `The organization has no project "${id.slice(0, 80)}".`);
       ids.push(project.id);
     }
     return ids;

@@ -59,8 +59,8 @@ export class ChangeContext {
     const { access, contexts, executions, clock } = this.#deps;
     const sandbox = await access.get(credential, params.sandboxId);
     const record = await contexts.find(sandbox.id, params.contextId);
+    if (record?.deletedAt !== undefined) return record;
     if (!record || !isLive(sandbox)) throw notFound('code context', params.contextId);
-    if (record.deletedAt !== undefined) return record;
     const deleted = await contexts.markDeleted(record.id, clock.now());
     executions.endContext(sandbox.id, record.id);
     await this.#close(sandbox, record.id);

@@ -145,6 +145,8 @@ describe('the life of a context', () => {
     await assert.rejects(act(world, 'getContext', id, context.id), { code: 'not_found' });
     assert.deepEqual(await list(world, id), []);
     assert.ok(!world.driver.agentOf(id).contexts.has(context.id));
+    await world.kill(id);
+    assert.deepEqual(await act(world, 'deleteContext', id, context.id), deleted);
   });
 
   it('ends at once by deletion also when a deaf agent goes on', async () => {

@@ -175,7 +175,7 @@ const badRequests: [title: string, request: [string, string, CallOptions], code:
     'an unknown parameter',
     ['GET', '/v1/sandboxes?limit=1', {}],
     'invalid_request',
-    /query.limit is no parameter.*projectId/,
+    /query.limit is no parameter.*projectId.*metadata\.<key>/,
   ],
   [
     'a parameter where none is taken',
@@ -230,9 +230,45 @@ describe('a malformed request', () => {
       'query.x',
     ]);
   });
+
+  it('is refused however much of it is wrong', async () => {
+    const before = made;
+    for (const count of [7, 8, 9, 10_000]) {
+      const unknown = Object.fromEntries(Array.from({ length: count }, (_, n) => [`field${n}`, 1]));
+      assertError(
+        await service.call('POST', '/v1/sandboxes', { body: { ...unknown, ttlMs: 'soon' } }),
+        'invalid_request',
+        /field0/,
+      );
+    }
+    const query = Array.from({ length: 500 }, (_, n) => `p${n}`).join('&');
+    assertError(await service.call('GET', `/v1/sandboxes?${query}`), 'invalid_request', /query.p0/);
+    assert.equal(made, before);
+  });
+
+  it('has a short answer however long the names in it are and however deep they lie', async () => {
+    const long = 'n'.repeat(500_000);
+    const answers = [
+      await service.call('POST', '/v1/sandboxes', {
+        body: { [long]: 1, metadata: { [long]: '' }, env: { [`${long}-`]: '' } },
+      }),
+      await service.call('POST', '/v1/sandboxes', { body: `${'['.repeat(50_000)}"\\u0000"${']'.repeat(50_000)}` }),
+      await service.call('GET', `/v1/sandboxes?${'a&'.repeat(7000)}`),
+    ];
+    for (const answer of answers) {
+      assertError(answer, 'invalid_request', /is|must|has/);
+      assert.ok(answer.text.length < 20_000, `${answer.text.length}`);
+    }
+  });
 });
 
 describe('a good request', () => {
+  it('may filter by a label whatever its key holds', async () => {
+    for (const name of ['metadata.', 'metadata.a%0Ab', 'metadata.a.b', 'metadata.__proto__']) {
+      assert.equal((await service.call('GET', `/v1/sandboxes?${name}=x`)).status, 200, name);
+    }
+  });
+
   it('may leave an optional body out, with and without a content type', async () => {
     assert.deepEqual((await service.call('POST', '/v1/sandboxes')).body.sandbox.body, {});
     const typed = await service.call('POST', '/v1/sandboxes', { headers: { 'content-type': 'application/json' } });
@@ -322,7 +358,7 @@ describe('a deprecated alias', () => {
   const expected = [
     '@1783641600',
     'Sat, 10 Jul 2027 00:00:00 GMT',
-    '</v1/sandboxes/sbx_1/ttl>; rel="successor-version"',
+    '</v1/sandboxes/sbx_1/ttl>; rel="canonical", </v1/sandboxes/sbx_1/ttl>; rel="successor-version"',
   ];
 
   it('says so and names its successor, on success and on errors of every kind', async () => {
@@ -343,7 +379,7 @@ describe('a deprecated alias', () => {
 
   it('encodes the id in the link', async () => {
     const answer = await service.call('POST', '/v1/sandboxes/a%22%3E%0d%0ab/extend', { key: null });
-    assert.equal(answer.headers.get('link'), '</v1/sandboxes/a%22%3E%0D%0Ab/ttl>; rel="successor-version"');
+    assert.match(answer.headers.get('link') ?? '', /^<\/v1\/sandboxes\/a%22%3E%0D%0Ab\/ttl>; rel="canonical", /);
   });
 
   it('is alone in saying so', async () => {

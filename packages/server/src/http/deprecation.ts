@@ -12,8 +12,8 @@ export function deprecationHeaders(operation: Operation): ((params: unknown) => 
     deprecation: `@${Math.floor(deprecation.since.getTime() / 1000)}`,
     sunset: deprecation.sunset.toUTCString(),
   };
-  return (params) => ({
-    ...constant,
-    link: `<${concretePath(successor.path, params)}>; rel="successor-version"`,
-  });
+  return (params) => {
+    const target = `<${concretePath(successor.path, params)}>`;
+    return { ...constant, link: `${target}; rel="canonical", ${target}; rel="successor-version"` };
+  };
 }

@@ -1,9 +1,8 @@
 /** A validator's findings in words that a person can act on: what is wrong where, and what would be right. */
-import type { Issue } from '@cloche/contract';
+import { type Issue, LABEL_PATTERN } from '@cloche/contract';
 import type { TSchema } from 'typebox';
 import type { TLocalizedValidationError } from 'typebox/error';
 
-const ISSUES_SHOWN = 20;
 const VALUE_SHOWN = 60;
 
 /** What the patterns of the contract mean. */
@@ -13,7 +12,13 @@ const PATTERNS: Readonly<Record<string, string>> = {
   '^[A-Za-z_][A-Za-z0-9_]*$': 'must consist of letters, digits and underscores and not start with a digit',
 };
 
-/** `part` is `body`, `query` or `params`; `schema` and `value` are what was checked and what was found wrong. */
+/** The names that its patterns stand for. */
+const NAMES: Readonly<Record<string, string>> = { [LABEL_PATTERN]: 'metadata.<key>' };
+
+/**
+ * `part` is `body`, `query` or `params`; `schema` and `value` are what was checked and what was found wrong. Never empty:
+ * what has no issue passes.
+ */
 export function describeIssues(
   part: string,
   schema: TSchema,
@@ -21,7 +26,7 @@ export function describeIssues(
   errors: readonly TLocalizedValidationError[],
 ): Issue[] {
   const issues = errors.flatMap((error) => describe(part, schema, value, error));
-  return issues.slice(0, ISSUES_SHOWN);
+  return issues.length > 0 ? issues : [{ path: part, message: 'does not fit the contract; see /openapi.json' }];
 }
 
 function describe(part: string, schema: TSchema, root: unknown, error: TLocalizedValidationError): Issue[] {
@@ -32,17 +37,14 @@ function describe(part: string, schema: TSchema, root: unknown, error: TLocalize
     return [{ path, message: `has a name that ${constraint(error, names.at(-1))}` }];
   }
   switch (error.keyword) {
-    // Both come with an error of their own for what they hold.
-    case 'boolean':
+    // Both come with an error of its own for each name. The validator stops after a few errors, so these may be missing.
+    case 'additionalProperties':
     case 'propertyNames':
       return [];
+    case 'boolean':
+      return [{ path, message: unknownField(part, knownNames(schema, error.schemaPath)) }];
     case 'required':
       return error.params.requiredProperties.map((name) => ({ path: `${path}.${name}`, message: 'is required' }));
-    case 'additionalProperties':
-      return error.params.additionalProperties.map((name) => ({
-        path: `${path}.${name}`,
-        message: unknownField(part, knownNames(schema, error.schemaPath)),
-      }));
     default:
       return [{ path, message: constraint(error, value) }];
   }
@@ -96,11 +98,11 @@ function show(value: unknown): string {
   return text.length > VALUE_SHOWN ? `${text.slice(0, VALUE_SHOWN)}…` : text;
 }
 
-/** The names that the object schema at `pointer` declares. */
+/** The names that the object schema declares whose `additionalProperties` is at `pointer`. */
 function knownNames(schema: TSchema, pointer: string): string[] {
-  const owner = follow(schema, segments(pointer.replace(/^#/, '')));
-  const properties = typeof owner === 'object' && owner !== null && 'properties' in owner ? owner.properties : {};
-  return Object.keys(properties as object);
+  const owner = follow(schema, segments(pointer.replace(/^#/, '').replace(/\/additionalProperties$/, '')));
+  const namesIn = (keyword: string) => Object.keys((follow(owner, [keyword]) ?? {}) as object);
+  return [...namesIn('properties'), ...namesIn('patternProperties').map((pattern) => NAMES[pattern] ?? pattern)];
 }
 
 function follow(root: unknown, names: readonly string[]): unknown {

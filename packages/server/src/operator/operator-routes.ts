@@ -10,7 +10,7 @@ import {
 import type { FastifyInstance } from 'fastify';
 import type { ApiKey } from '../api-keys/api-key-repository.ts';
 import type { ApiKeyService } from '../api-keys/api-key-service.ts';
-import { notFound } from '../app-error.ts';
+import { AppError } from '../app-error.ts';
 import { timestamp } from '../clock.ts';
 import { bodyValidator } from '../http/request-validator.ts';
 import type { Org, OrgRepository } from '../projects/org-repository.ts';
@@ -37,7 +37,7 @@ export function addOperatorRoutes(app: FastifyInstance, { orgs, apiKeys, reconci
   app.post('/keys', async (request, reply): Promise<KeyCreated> => {
     const { org, name = 'unnamed', scopes, projectIds, expiresInMs } = readKey(request.body);
     const found = org === undefined ? await orgs.ensureFirst() : await orgs.find(org);
-    if (!found) throw notFound('organization', org ?? '');
+    if (!found) throw unknownOrg(org ?? '');
     const made = await apiKeys.create({ orgId: found.id, name, scopes, projectIds, expiresInMs });
     reply.code(201);
     return describeKey(made);
@@ -51,6 +51,11 @@ export function addOperatorRoutes(app: FastifyInstance, { orgs, apiKeys, reconci
 
   app.post('/reconcile', (): Promise<ReconcileReport> => reconcile());
   app.post('/destroy-all', async () => ({ destroyed: await destroyAll() }));
+}
+
+function unknownOrg(name: string): AppError {
+  const message = `There is no organization "${name.slice(0, 80)}"; \`cloche admin org list\` shows those that there are.`;
+  return new AppError('not_found', message);
 }
 
 function describeOrg({ id, name, defaultProjectId, createdAt }: Org): OrgCreated['org'] {

@@ -108,8 +108,8 @@ describe("the operator's socket", () => {
     const cases: [string, unknown, number, RegExp][] = [
       ['/keys', { scopes: [] }, 400, /body.scopes must have at least 1/],
       ['/keys', { scopes: ['fly'] }, 400, /"fly"/],
-      ['/keys', { scopes: ['*'], org: 'nobody' }, 404, /organization "nobody"/],
-      ['/keys', { scopes: ['*'], projectIds: ['prj_x'] }, 404, /project "prj_x"/],
+      ['/keys', { scopes: ['*'], org: 'nobody' }, 404, /no organization "nobody"; `cloche admin org list`/],
+      ['/keys', { scopes: ['*'], projectIds: ['prj_x'] }, 404, /The organization has no project "prj_x"/],
       ['/orgs', undefined, 400, /body is required/],
       ['/nothing', undefined, 404, /nothing at/],
     ];
