@@ -1,0 +1,63 @@
+/** Who attacks, and who shows that the attack would work: the same Python, run with different privileges. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { execa } from 'execa';
+import type { TestService } from '../../support/service.ts';
+
+/** What an attempt came to, by its name: `done`, or how it was refused. */
+export type Outcomes = Readonly<Record<string, string>>;
+
+/** Everything that a test sees of the machine, so that what a control does is done to nothing of the host's. */
+const OWN_NAMESPACES = ['--mount', '--pid', '--fork', '--mount-proc', '--net', '--ipc', '--uts', '--cgroup'];
+
+/** A process of the host with no defence but its user's. */
+const CONTROLS = {
+  /** Nobody in particular. */
+  user: ['setpriv', '--reuid=54321', '--regid=54321', '--clear-groups'],
+  /** What a container's root is without a filter of system calls and with all capabilities of its namespaces. */
+  'root of namespaces': ['unshare', '--user', '--map-root-user', ...OWN_NAMESPACES],
+  root: ['unshare', ...OWN_NAMESPACES],
+  /** Sees the host's own processes too. */
+  'root of the host': [],
+} as const;
+
+/** As a client's code runs: uid 1000 of the sandbox, in a kernel. */
+export async function asUser(service: TestService, sandboxId: string, code: string): Promise<string> {
+  const run = await service.api.run(sandboxId, code);
+  if (run.error) throw new Error(`${run.error.name}: ${run.error.message}\n${run.stderr}`);
+  return run.stdout;
+}
+
+/**
+ * As somebody who has become root in the sandbox, which the API offers nobody: the OCI runtime starts the code in it,
+ * under the container's own filter of system calls, capabilities and limits.
+ */
+export async function asRoot(service: TestService, sandboxId: string, code: string): Promise<string> {
+  return (await execInside(service, sandboxId, ['/usr/bin/python3', '-'], code)).stdout;
+}
+
+/** A command as root of a sandbox. It is hostd's mount namespace that has what the runtime needs. */
+export function execInside(service: TestService, sandboxId: string, command: readonly string[], input = '') {
+  const runtime = process.env.CLOCHE_OCI_RUNTIME ?? 'crun';
+  const inHostd = ['--target', String(service.pid('hostd')), '--mount', '--', runtime];
+  const state = ['--root', join(service.runDir, 'hostd', runtime)];
+  const options = { input, timeout: 30_000, maxBuffer: 16 * 1024 * 1024 } as const;
+  const exec = ['exec', '--no-new-privs', '--user', '0:0', `${sandboxId}-1`];
+  return execa('nsenter', [...inHostd, ...state, ...exec, ...command], options);
+}
+
+/** The control: outside of every sandbox. */
+export async function onHost(privileges: keyof typeof CONTROLS, code: string): Promise<string> {
+  const [command = '', ...args] = [...CONTROLS[privileges], '/usr/bin/python3', '-'];
+  return (await execa(command, args, { input: code, timeout: 30_000, cwd: '/' })).stdout;
+}
+
+/** A script of `attempts/`, with what a test gives it as `given`. */
+export function attempts(name: string, given: object = {}): string {
+  const script = readFileSync(new URL(`../attempts/${name}.py`, import.meta.url), 'utf8');
+  return `import json\ngiven = json.loads(${JSON.stringify(JSON.stringify(given))})\n${script}`;
+}
+
+export function outcomesOf(stdout: string): Outcomes {
+  return JSON.parse(stdout.trim().split('\n').at(-1) ?? '');
+}
