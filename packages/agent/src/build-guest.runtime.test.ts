@@ -29,6 +29,7 @@ test('its programs run by themselves', { skip }, async () => {
   const { guestDir } = await buildGuest({ cacheDir });
   const node = join(guestDir, 'bin/node');
   assert.equal(execFileSync(join(guestDir, 'bin/tini'), ['-s', '--', node, '-p', '6*7']).toString().trim(), '42');
+  execFileSync(join(guestDir, 'kernel-js/bin/esbuild'), ['--version']);
 });
 
 test('asking again costs next to nothing', { skip }, async () => {

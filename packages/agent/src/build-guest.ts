@@ -13,7 +13,7 @@ import {
 } from 'node:fs';
 import { cp, mkdtemp, rename, rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { buildKernelJs } from '@cloche/kernel-js/build';
@@ -134,7 +134,7 @@ function makeReadable(folder: string): void {
   chmodSync(folder, 0o755);
   for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
     const path = join(entry.parentPath, entry.name);
-    const isProgram = entry.parentPath === join(folder, 'bin');
+    const isProgram = basename(entry.parentPath) === 'bin';
     if (!entry.isSymbolicLink()) chmodSync(path, entry.isDirectory() || isProgram ? 0o755 : 0o644);
   }
 }

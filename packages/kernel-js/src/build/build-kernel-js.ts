@@ -1,4 +1,4 @@
-import { copyFile, mkdir } from 'node:fs/promises';
+import { chmod, copyFile, mkdir } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -15,11 +15,12 @@ const ownGlobals = `const {${[
 
 /**
  * Writes the kernel into `outDir` (made if it is missing): `main.mjs`, which is what Node is started with, the worker
- * that holds its protocol, and the TypeScript transformer's native library for this machine's architecture (glibc).
- * Repeating it overwrites the same files.
+ * that holds its protocol, the TypeScript transformer's native library for this machine's architecture (glibc), and in
+ * `bin/` the program that lowers decorators. Repeating it overwrites the same files.
  */
 export async function buildKernelJs(outDir: string): Promise<void> {
-  await mkdir(outDir, { recursive: true });
+  const decoratorCompiler = join(outDir, 'bin/esbuild');
+  await mkdir(dirname(decoratorCompiler), { recursive: true });
   await Promise.all([
     build({
       entryPoints: { main: join(sourceDir, 'main/main.ts'), worker: join(sourceDir, 'worker/worker.ts') },
@@ -36,11 +37,19 @@ export async function buildKernelJs(outDir: string): Promise<void> {
       logLevel: 'warning',
     }),
     copyFile(transformerLibrary(), join(outDir, 'transform.node')),
+    copyFile(esbuildProgram(), decoratorCompiler),
   ]);
+  await chmod(decoratorCompiler, 0o755);
 }
 
 /** The package loads one of many libraries by trial; the kernel knows where its own is and starts faster. */
 function transformerLibrary(): string {
   const require = createRequire(import.meta.resolve('oxc-transform'));
   return require.resolve(`@oxc-transform/binding-linux-${process.arch}-gnu`);
+}
+
+/** The package's own `bin/esbuild` may be a script. */
+function esbuildProgram(): string {
+  const require = createRequire(import.meta.resolve('esbuild'));
+  return require.resolve(`@esbuild/linux-${process.arch}/bin/esbuild`);
 }

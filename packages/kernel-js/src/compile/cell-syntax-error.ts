@@ -1,3 +1,8 @@
+import { SourceMap } from 'node:module';
+import { originalPosition } from '../source-position.ts';
+import type { JavaScript } from './javascript.ts';
+import { offsetOf, positionOf } from './text-offset.ts';
+
 /** A cell that the language does not allow. `offset` is where, in UTF-16 units of the code. */
 export class CellSyntaxError extends Error {
   readonly offset: number;
@@ -6,4 +11,12 @@ export class CellSyntaxError extends Error {
     super(message);
     this.offset = offset;
   }
+}
+
+/** The error as one of what the user wrote: `offset` is in `javascript`, which `written` became. */
+export function syntaxErrorIn(written: string, javascript: JavaScript, message: string, offset: number) {
+  const maps = javascript.sourceMaps.map((map) => new SourceMap(JSON.parse(map)));
+  if (maps.length === 0) return new CellSyntaxError(message, offset);
+  const position = originalPosition(maps, positionOf(javascript.code, offset));
+  return new CellSyntaxError(message, position ? offsetOf(written, position) : 0);
 }

@@ -1,9 +1,12 @@
 import type { KernelError } from '@cloche/protocol';
 import { parse } from 'acorn';
 import { type CompiledCell, cellFileName, type Language } from '../messages.ts';
-import { CellSyntaxError } from './cell-syntax-error.ts';
-import { aliasOf, rewriteCell } from './rewrite-cell.ts';
-import { transformTypeScript } from './transform-typescript.ts';
+import { CellSyntaxError, syntaxErrorIn } from './cell-syntax-error.ts';
+import type { JavaScript } from './javascript.ts';
+import { addedNames, lowerDecorators, mayHaveDecorators } from './lower-decorators.ts';
+import { aliasOf, type RewriteOptions, type RewrittenCell, rewriteCell } from './rewrite-cell.ts';
+import { positionOf } from './text-offset.ts';
+import { transformParameterDecorators, transformTypeScript } from './transform-typescript.ts';
 
 /** Compiles the cells of one context, in order. It remembers what is constant. */
 export class CellCompiler {
@@ -27,19 +30,15 @@ export class CellCompiler {
     } catch (error) {
       if (error instanceof CellSyntaxError) return { error: describe(error, code, number) };
       if (error instanceof RangeError) return { error: tooDeep() };
+      if (error instanceof DecoratorCompilerError) return { error: withoutPlace('Error', error.message) };
       throw error;
     }
   }
 
   #compile(code: string): CompiledCell {
-    const isTypeScript = this.#language === 'typescript';
-    const javascript = isTypeScript ? transformTypeScript(code) : { code, sourceMap: undefined };
-    const { source, sourceMap, declared } = parsed(asObjectLiteral(javascript.code), {
-      constants: this.#constants,
-      aliased: this.#aliased,
-      globals: this.#globals,
-      lenientImports: isTypeScript,
-    });
+    const javascript = this.#language === 'typescript' ? transformTypeScript(code) : { code, sourceMaps: [] };
+    const { rewritten, sourceMaps } = this.#rewrite(code, javascript);
+    const { source, sourceMap, declared } = rewritten;
 
     for (const [name, { constant }] of declared) {
       if (constant) this.#constants.add(name);
@@ -50,8 +49,49 @@ export class CellCompiler {
       name: this.#aliased.has(name) ? aliasOf(name) : name,
       global: name,
     }));
-    const sourceMaps = javascript.sourceMap ? [sourceMap, javascript.sourceMap] : [sourceMap];
-    return { source, sourceMaps, bindings };
+    return { source, sourceMaps: [sourceMap, ...sourceMaps], bindings };
+  }
+
+  /** Decorators are looked for in what cannot be parsed only: no other cell pays for them. */
+  #rewrite(written: string, javascript: JavaScript): { rewritten: RewrittenCell } & Pick<JavaScript, 'sourceMaps'> {
+    const options = this.#options();
+    try {
+      return { rewritten: rewriteCell(asObjectLiteral(javascript.code), options), ...javascript };
+    } catch (error) {
+      if (!isParserError(error)) throw error;
+      if (!mayHaveDecorators(javascript.code)) throw inWritten(written, javascript, error);
+    }
+    const lowered = this.#withoutDecorators(written, javascript);
+    try {
+      return { rewritten: rewriteCell(lowered.code, { ...options, isAdded: addedNames(written) }), ...lowered };
+    } catch (error) {
+      throw isParserError(error) ? inWritten(written, lowered, error) : error;
+    }
+  }
+
+  #withoutDecorators(written: string, javascript: JavaScript): JavaScript {
+    const ofParameters = this.#language === 'typescript' ? transformParameterDecorators(written) : undefined;
+    if (ofParameters) return ofParameters;
+    const lowered = lowerDecorators(javascript);
+    if (lowered.status === 'lowered') return lowered.javascript;
+    if (lowered.status === 'failed') throw new DecoratorCompilerError(lowered.reason);
+    throw syntaxErrorIn(written, javascript, lowered.message, lowered.offset);
+  }
+
+  #options(): RewriteOptions {
+    return {
+      constants: this.#constants,
+      aliased: this.#aliased,
+      globals: this.#globals,
+      lenientImports: this.#language === 'typescript',
+      isAdded: () => false,
+    };
+  }
+}
+
+class DecoratorCompilerError extends Error {
+  constructor(reason: string) {
+    super(`The decorators of the cell could not be compiled: ${reason}`);
   }
 }
 
@@ -69,30 +109,36 @@ function asObjectLiteral(code: string): string {
   }
 }
 
-function parsed(code: string, options: Parameters<typeof rewriteCell>[1]) {
-  try {
-    return rewriteCell(code, options);
-  } catch (error) {
-    if (!(error instanceof SyntaxError) || !('pos' in error)) throw error;
-    throw new CellSyntaxError(error.message.replace(/ \(\d+:\d+\)$/, ''), Number(error.pos));
-  }
+/** What acorn throws. */
+interface ParserError extends SyntaxError {
+  pos: number;
+}
+
+function isParserError(error: unknown): error is ParserError {
+  return error instanceof SyntaxError && 'pos' in error;
+}
+
+function inWritten(written: string, javascript: JavaScript, { message, pos }: ParserError): CellSyntaxError {
+  return syntaxErrorIn(written, javascript, message.replace(/ \(\d+:\d+\)$/, ''), pos);
 }
 
 /** Parsing recurses as deeply as the code nests. */
 function tooDeep(): KernelError {
-  const message = 'The cell nests too deeply to be compiled';
-  return { name: 'RangeError', message, traceback: [`RangeError: ${message}`] };
+  return withoutPlace('RangeError', 'The cell nests too deeply to be compiled');
+}
+
+function withoutPlace(name: string, message: string): KernelError {
+  return { name, message, traceback: [`${name}: ${message}`] };
 }
 
 function describe(error: CellSyntaxError, code: string, number: number): KernelError {
-  const before = code.slice(0, error.offset).split('\n');
-  const column = before.at(-1)?.length ?? 0;
-  const line = code.split('\n')[before.length - 1] ?? '';
+  const { line: lineIndex, column } = positionOf(code, error.offset);
+  const line = code.split('\n')[lineIndex] ?? '';
   return {
     name: 'SyntaxError',
     message: error.message,
     traceback: [
-      `${cellFileName(number)}:${before.length}:${column + 1}`,
+      `${cellFileName(number)}:${lineIndex + 1}:${column + 1}`,
       line,
       `${line.slice(0, column).replace(/[^\t]/g, ' ')}^`,
       `SyntaxError: ${error.message}`,

@@ -1,20 +1,17 @@
-import type {
-  AnyNode,
-  ClassDeclaration,
-  FunctionDeclaration,
-  Identifier,
-  ImportDeclaration,
-  ModuleDeclaration,
-  Program,
-  Statement,
-  VariableDeclaration,
-  VariableDeclarator,
-} from 'acorn';
+import type { AnyNode, ImportDeclaration, ModuleDeclaration, Program, Statement, VariableDeclaration } from 'acorn';
 import MagicString from 'magic-string';
 import { importExpression, importedName } from './import-source.ts';
 import { parseCell } from './parse-cell.ts';
 import { findReferences, type Reference } from './references.ts';
-import { forEachChild, isFunctionLike, namesOf } from './syntax-tree.ts';
+import {
+  firstOf,
+  forEachChild,
+  isFunctionLike,
+  isLoopHead,
+  isNamedDeclaration,
+  lastOf,
+  namesOf,
+} from './syntax-tree.ts';
 import { enumAccumulator, isDecoration } from './transformer-output.ts';
 
 /** The parameter through which a cell's code reaches the kernel; see `CellSupport`. */
@@ -35,7 +32,7 @@ export function aliasOf(name: string): string {
   return `${name}\u200c`;
 }
 
-interface RewriteOptions {
+export interface RewriteOptions {
   /** Constants that earlier cells declared. */
   constants: ReadonlySet<string>;
   /** Names of globals that earlier cells declared: these cells mean the alias. */
@@ -47,6 +44,8 @@ interface RewriteOptions {
   globals: ReadonlySet<string>;
   /** A name that a module does not export is a type perhaps: it is not an error. */
   lenientImports: boolean;
+  /** Names that compiling added: they are the cell's own, and no later cell's. */
+  isAdded: (name: string) => boolean;
 }
 
 /**
@@ -111,7 +110,7 @@ class CellRewriter {
       this.#text.appendLeft(node.body.start + 1, `${SUPPORT}.resumed();`);
     } else if (node.type === 'MetaProperty' && node.meta.name === 'import') {
       this.#text.overwrite(node.start, node.end, `${SUPPORT}.meta`);
-    } else if (isOutside && node.type === 'VariableDeclaration' && node.kind === 'var') {
+    } else if (isOutside && node.type === 'VariableDeclaration' && node.kind === 'var' && !this.#isAdded(node)) {
       for (const { id } of node.declarations) for (const name of namesOf(id)) this.#declareName(name, false);
       if (parent && isLoopHead(parent, node)) this.#text.remove(node.start, firstOf(node).start);
       else this.#assignInsteadOfDeclaring(node);
@@ -121,7 +120,7 @@ class CellRewriter {
   #declare(statement: Statement | ModuleDeclaration): void {
     switch (statement.type) {
       case 'VariableDeclaration':
-        if (!isPersistentLexical(statement)) return;
+        if (!isPersistentLexical(statement) || this.#isAdded(statement)) return;
         for (const { id } of statement.declarations) {
           for (const name of namesOf(id)) this.#declareName(name, statement.kind === 'const');
         }
@@ -148,7 +147,7 @@ class CellRewriter {
   #rewriteStatement(statement: Statement | ModuleDeclaration, exportStart = statement.start): void {
     switch (statement.type) {
       case 'VariableDeclaration':
-        if (isPersistentLexical(statement)) this.#assignInsteadOfDeclaring(statement);
+        if (isPersistentLexical(statement) && !this.#isAdded(statement)) this.#assignInsteadOfDeclaring(statement);
         return;
       case 'FunctionDeclaration':
       case 'ClassDeclaration':
@@ -216,13 +215,16 @@ class CellRewriter {
 
   /** `update` and not `overwrite`: what was inserted around an awaited name stays. */
   #rewriteReferences(): void {
+    const { isAdded } = this.#options;
     const constants = new Set(this.#options.constants);
     for (const [name, { constant }] of this.#declared) {
       if (constant) constants.add(name);
       else constants.delete(name);
     }
     const aliased = [...this.#options.aliased, ...this.#declared.keys()].filter((name) => this.#isAliased(name));
-    for (const reference of findReferences(this.#program, new Set([...constants, ...aliased]))) {
+    const names = new Set([...constants, ...aliased].filter((name) => !isAdded(name)));
+    const written = this.#program.body.filter((statement) => !this.#isHelper(statement));
+    for (const reference of findReferences({ ...this.#program, body: written }, names)) {
       const { node, assignment, isShorthand } = reference;
       if (assignment && constants.has(node.name)) this.#rejectAssignment(reference);
       else if (this.#isAliased(node.name)) {
@@ -255,9 +257,18 @@ class CellRewriter {
   #returnLastExpression(): void {
     const last = this.#program.body.findLast((statement) => statement.type !== 'EmptyStatement');
     if (last?.type !== 'ExpressionStatement' || last.directive === 'use strict') return;
-    if (isDecoration(this.#code.slice(last.start, last.end))) return;
+    if (isDecoration(last.expression, this.#options.isAdded)) return;
     const end = this.#code[last.end - 1] === ';' ? last.end - 1 : last.end;
     this.#text.prependRight(last.start, 'return (').appendLeft(end, ')');
+  }
+
+  #isAdded({ declarations }: VariableDeclaration): boolean {
+    return declarations.flatMap(({ id }) => namesOf(id)).every(this.#options.isAdded);
+  }
+
+  /** Code that compiling put first means the globals as they are, whatever cells declared. */
+  #isHelper(statement: AnyNode): boolean {
+    return statement.type === 'VariableDeclaration' && statement.kind === 'var' && this.#isAdded(statement);
   }
 
   #moveToFront({ start, end }: AnyNode): void {
@@ -282,23 +293,4 @@ function isAsynchronous(node: AnyNode): boolean {
 /** `using` is not: its value is disposed of when the cell ends. `var` may also stand deeper and is handled there. */
 function isPersistentLexical({ kind }: VariableDeclaration): boolean {
   return kind === 'let' || kind === 'const';
-}
-
-function isLoopHead(parent: AnyNode, declaration: VariableDeclaration): boolean {
-  if (parent.type === 'ForStatement') return parent.init === declaration;
-  return (parent.type === 'ForInStatement' || parent.type === 'ForOfStatement') && parent.left === declaration;
-}
-
-type NamedDeclaration = (FunctionDeclaration | ClassDeclaration) & { id: Identifier };
-
-function isNamedDeclaration(node: AnyNode): node is NamedDeclaration {
-  return (node.type === 'FunctionDeclaration' || node.type === 'ClassDeclaration') && node.id !== null;
-}
-
-function firstOf({ declarations }: VariableDeclaration): AnyNode {
-  return declarations[0] as VariableDeclarator; // the grammar has at least one
-}
-
-function lastOf({ declarations }: VariableDeclaration): AnyNode {
-  return declarations.at(-1) as VariableDeclarator; // the grammar has at least one
 }

@@ -1,4 +1,13 @@
-import type { AnyNode, Node, Pattern } from 'acorn';
+import type {
+  AnyNode,
+  ClassDeclaration,
+  FunctionDeclaration,
+  Identifier,
+  Node,
+  Pattern,
+  VariableDeclaration,
+  VariableDeclarator,
+} from 'acorn';
 
 /** Calls `visit` with each direct child of `node`, in source order as far as the tree keeps it. */
 export function forEachChild(node: AnyNode, visit: (child: AnyNode) => void): void {
@@ -41,4 +50,24 @@ export function namesOf(pattern: Pattern): string[] {
     default:
       return [];
   }
+}
+
+export function isLoopHead(parent: AnyNode, declaration: VariableDeclaration): boolean {
+  if (parent.type === 'ForStatement') return parent.init === declaration;
+  return (parent.type === 'ForInStatement' || parent.type === 'ForOfStatement') && parent.left === declaration;
+}
+
+/** Not the nameless one that an `export default` may have. */
+type NamedDeclaration = (FunctionDeclaration | ClassDeclaration) & { id: Identifier };
+
+export function isNamedDeclaration(node: AnyNode): node is NamedDeclaration {
+  return (node.type === 'FunctionDeclaration' || node.type === 'ClassDeclaration') && node.id !== null;
+}
+
+export function firstOf({ declarations }: VariableDeclaration): AnyNode {
+  return declarations[0] as VariableDeclarator; // the grammar has at least one
+}
+
+export function lastOf({ declarations }: VariableDeclaration): AnyNode {
+  return declarations.at(-1) as VariableDeclarator; // the grammar has at least one
 }

@@ -1,4 +1,5 @@
 import type { AnyNode, Expression, Pattern } from 'acorn';
+import { isFunction } from './syntax-tree.ts';
 
 /**
  * The `Color || {}` in `var Color = function (Color) { … }(Color || {})`, which is what a TypeScript enum becomes: one
@@ -11,7 +12,30 @@ export function enumAccumulator(init: Expression, id: Pattern): AnyNode | undefi
   return argument.left.name === id.name && argument.right.type === 'ObjectExpression' ? argument : undefined;
 }
 
-/** What the TypeScript transformer appends to a decorated class, which is no expression of the user's. */
-export function isDecoration(statement: string): boolean {
-  return /^([\w$]+ = )*babelHelpers\.decorate\(/.test(statement);
+/**
+ * Whether this is what compiling puts after a decorated class, and no expression of the user's. `isAdded` tells the
+ * names that compiling added.
+ */
+export function isDecoration(expression: Expression, isAdded: (name: string) => boolean): boolean {
+  switch (expression.type) {
+    case 'SequenceExpression':
+      return expression.expressions.slice(-1).some((last) => isDecoration(last, isAdded));
+    case 'AssignmentExpression':
+      if (expression.left.type !== 'Identifier') return false;
+      return isAdded(expression.left.name) || isDecoration(expression.right, isAdded);
+    case 'CallExpression':
+      return isDecorator(expression.callee, isAdded) && !expression.arguments.slice(0, 1).some(isNamedValue);
+    default:
+      return false;
+  }
+}
+
+function isDecorator(callee: AnyNode, isAdded: (name: string) => boolean): boolean {
+  if (callee.type === 'MemberExpression') return isDecorator(callee.object, isAdded);
+  return callee.type === 'Identifier' && (isAdded(callee.name) || callee.name === 'babelHelpers');
+}
+
+/** Functions of the user's are passed through a call too, which gives them their names. */
+function isNamedValue(argument: AnyNode): boolean {
+  return isFunction(argument) || argument.type === 'ClassExpression';
 }

@@ -1,4 +1,5 @@
 import { SourceMap, type SourceMapPayload } from 'node:module';
+import { originalPosition, type Position } from '../source-position.ts';
 
 /** The last so many cells have their positions mapped. */
 const MAX_CELLS = 1000;
@@ -32,28 +33,30 @@ export class StackTraces {
 
   /** The kernel is the caller of a cell: what called the kernel says nothing about the cell either. */
   #withoutKernel(frames: NodeJS.CallSite[]): NodeJS.CallSite[] {
-    const isKernel = (frame: NodeJS.CallSite) => frame.getFileName() === this.#kernelFile;
+    const isKernel = (frame: NodeJS.CallSite) => frame.getFileName() === this.#kernelFile || this.#isAdded(frame);
     const isMachinery = (frame: NodeJS.CallSite) =>
       isKernel(frame) || frame.getFileName()?.startsWith('node:internal/');
     const last = frames.findLastIndex((frame) => !isMachinery(frame));
     return frames.slice(0, last + 1).filter((frame) => !isKernel(frame));
   }
 
+  /** What compiling added to a cell, such as the code that applies decorators, comes from nothing that was written. */
+  #isAdded(frame: NodeJS.CallSite): boolean {
+    const fileName = frame.getFileName();
+    if (!fileName || !this.#sourceMaps.has(fileName)) return false;
+    const [line, column] = [frame.getLineNumber() ?? 1, frame.getColumnNumber() ?? 1];
+    return this.#original(fileName, { line: line - 1, column: column - 1 }) === undefined;
+  }
+
   #map(frame: string): string {
     return frame.replace(/\b(cell-\d+):(\d+):(\d+)/g, (position, fileName: string, line: string, column: string) => {
-      const mapped = this.#original(fileName, Number(line) - 1, Number(column) - 1);
+      const mapped = this.#original(fileName, { line: Number(line) - 1, column: Number(column) - 1 });
       return mapped ? `${fileName}:${mapped.line + 1}:${mapped.column + 1}` : position;
     });
   }
 
-  #original(fileName: string, line: number, column: number): { line: number; column: number } | undefined {
-    let position = { line, column };
-    for (const map of this.#mapsOf(fileName)) {
-      const entry = map.findEntry(position.line, position.column);
-      if (!('originalLine' in entry)) return;
-      position = { line: entry.originalLine, column: entry.originalColumn };
-    }
-    return position;
+  #original(fileName: string, position: Position): Position | undefined {
+    return originalPosition(this.#mapsOf(fileName), position);
   }
 
   #mapsOf(fileName: string): SourceMap[] {

@@ -48,28 +48,6 @@ test('parameter properties, fields and abstract classes work', async () => {
   ]);
 });
 
-test('decorators of classes, methods, accessors, properties and parameters are applied', async () => {
-  const cell = `
-    const log: string[] = [];
-    const note = (name: string) => (...args: any[]): any => { log.push(name + ':' + args.slice(1).map((a) => typeof a).join('/')) };
-    function doubled(target: any, key: string, descriptor: PropertyDescriptor) {
-      const method = descriptor.value;
-      descriptor.value = function (...args: any[]) { return method.apply(this, args) * 2 };
-    }
-    @note('class')
-    class Service {
-      @note('property') name = 'x';
-      @doubled count(@note('parameter') n: number) { return n }
-      @note('static') static make() { return new Service() }
-    }
-  `;
-  assert.deepEqual(await resultsOf(cell, 'Service.make().count(21)', 'log.join(" ")'), [
-    undefined,
-    '42',
-    "'property:string/undefined parameter:string/number static:string/object class:'",
-  ]);
-});
-
 test('an import that only a later cell uses is kept', async () => {
   assert.deepEqual(await resultsOf("import { join } from 'node:path'", "join('a', 'b')"), [undefined, "'a/b'"]);
 });

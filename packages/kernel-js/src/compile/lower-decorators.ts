@@ -1,0 +1,80 @@
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import type { JavaScript } from './javascript.ts';
+import { offsetOf, utf16Length } from './text-offset.ts';
+
+/** Longer than any cell takes: a sandbox may be starved of processor time. */
+const TIMEOUT_MS = 30_000;
+
+const PROGRAM = fileURLToPath(new URL('./bin/esbuild', import.meta.url));
+
+const OPTIONS = [
+  '--loader=js',
+  '--target=esnext',
+  '--supported:decorators=false',
+  '--keep-names',
+  '--charset=utf8',
+  '--legal-comments=none',
+  '--sourcemap=inline',
+  '--sources-content=false',
+  '--log-level=error',
+  '--log-limit=1',
+  '--color=false',
+];
+
+const SOURCE_MAP = /\/\/# sourceMappingURL=data:application\/json;base64,(\S+)\s*$/;
+const SYNTAX_ERROR = /\[ERROR\] (.*)\n\n +<stdin>:(\d+):(\d+):/;
+
+export type Lowered =
+  | { status: 'lowered'; javascript: JavaScript }
+  | { status: 'invalid'; message: string; offset: number }
+  /** The compiler itself could not run, for want of memory perhaps. */
+  | { status: 'failed'; reason: string };
+
+/** Whether code that is not understood as it is may be so once decorators and `accessor` are lowered. Errs on the side of yes. */
+export function mayHaveDecorators(code: string): boolean {
+  return /@|\baccessor\b/.test(code);
+}
+
+/**
+ * Turns standard decorators, which Node does not know yet, and `accessor` into classes without them. A process of its
+ * own does it and ends: few cells need it, and their compiler is larger than the kernel.
+ */
+export function lowerDecorators({ code, sourceMaps }: JavaScript): Lowered {
+  const { error, signal, status, stdout, stderr } = spawnSync(PROGRAM, OPTIONS, {
+    input: code,
+    encoding: 'utf8',
+    cwd: '/',
+    // One thread is as fast as many at this, and a sandbox has few to give.
+    env: { GOMAXPROCS: '1' },
+    maxBuffer: Number.POSITIVE_INFINITY,
+    timeout: TIMEOUT_MS,
+  });
+  if (error) return { status: 'failed', reason: error.message };
+  if (status !== 0) return failure(code, stderr, `it ended with ${signal ?? status}`);
+  const [comment, map] = SOURCE_MAP.exec(stdout) ?? [];
+  if (comment === undefined || map === undefined) return { status: 'failed', reason: 'its output has no source map' };
+  return {
+    status: 'lowered',
+    javascript: {
+      code: stdout.slice(0, -comment.length),
+      sourceMaps: [Buffer.from(map, 'base64').toString(), ...sourceMaps],
+    },
+  };
+}
+
+function failure(code: string, printed: string, reason: string): Lowered {
+  const [, message, lineNumber, byteColumn] = SYNTAX_ERROR.exec(printed) ?? [];
+  if (message === undefined) return { status: 'failed', reason };
+  const line = Number(lineNumber) - 1;
+  const column = utf16Length(code.split('\n')[line] ?? '', Number(byteColumn));
+  return { status: 'invalid', message, offset: offsetOf(code, { line, column }) };
+}
+
+const IDENTIFIER = /[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*/gu;
+
+/** Tells the names that compiling added from the user's, which `written` has. */
+export function addedNames(written: string): (name: string) => boolean {
+  const words = new Set(written.match(IDENTIFIER));
+  return (name) => !words.has(name);
+}
