@@ -43,6 +43,7 @@ export class FakeAgent {
   /** While set, opening waits for it. */
   openGate: Promise<void> | undefined;
   readonly #onVanish: () => void;
+  readonly #watchers = new Set<() => void>();
   #alive = true;
 
   constructor(languages: readonly string[], onVanish: () => void) {
@@ -57,9 +58,12 @@ export class FakeAgent {
       for (const run of context.runs) run.queue.fail(new AgentFault('gone', 'the connection broke'));
     }
     this.contexts.clear();
+    for (const onBroken of this.#watchers) onBroken();
+    this.#watchers.clear();
   }
 
-  client(): AgentClient {
+  client(onBroken: () => void = () => {}): AgentClient {
+    this.#watchers.add(onBroken);
     return {
       setEnvironment: async (env) => {
         this.#requireAlive();
@@ -82,7 +86,9 @@ export class FakeAgent {
         context.variables = new Map();
       },
       run: (id, request, signal) => this.#run(id, request, signal),
-      close: async () => undefined,
+      close: async () => {
+        this.#watchers.delete(onBroken);
+      },
     };
   }
 

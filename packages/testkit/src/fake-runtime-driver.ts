@@ -92,14 +92,14 @@ export class FakeRuntimeDriver implements RuntimeDriver {
     return instance;
   }
 
-  async connect({ sandboxId, generation }: Instance, signal: AbortSignal): Promise<AgentClient> {
+  async connect({ sandboxId, generation }: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient> {
     signal.throwIfAborted();
     const live = this.#instances.get(`${sandboxId}/${generation}`);
     if (!live) {
       this.#requireUp();
       throw new AgentFault('gone', 'nobody answers');
     }
-    return live.agent.client();
+    return live.agent.client(onBroken);
   }
 
   async stop(sandboxId: string, generation: number): Promise<void> {

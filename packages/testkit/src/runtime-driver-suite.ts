@@ -184,6 +184,17 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
       }
     });
 
+    it('tells that no connection is left when the instance is stopped, and not after close', async () => {
+      const other = await subject.driver.launch(`${sandboxId}g`, 1, subject.spec, patience());
+      const broken = Promise.withResolvers<void>();
+      const closed = await subject.driver.connect(other, patience(), () => assert.fail('told after close'));
+      await closed.close();
+      const client = await subject.driver.connect(other, patience(), broken.resolve);
+      await subject.driver.stop(`${sandboxId}g`, 1);
+      await broken.promise;
+      await client.close();
+    });
+
     it('breaks runs with a fault of kind gone when the instance is stopped', async () => {
       const other = await subject.driver.launch(`${sandboxId}f`, 1, subject.spec, patience());
       const client = await subject.driver.connect(other, patience());

@@ -4,9 +4,12 @@ import type { AgentClient, Instance, RuntimeDriver } from './runtime-driver.ts';
 export class AgentConnections {
   readonly #driver: RuntimeDriver;
   readonly #clients = new Map<string, AgentClient>();
+  readonly #onBroken: (instance: Instance) => void;
 
-  constructor(driver: RuntimeDriver) {
+  /** @param onBroken told when the last connection to an instance's agent ended by itself */
+  constructor(driver: RuntimeDriver, onBroken: (instance: Instance) => void) {
     this.#driver = driver;
+    this.#onBroken = onBroken;
   }
 
   /** The client that answered before, or one that answers now. Throws as `RuntimeDriver.connect` does. */
@@ -29,7 +32,7 @@ export class AgentConnections {
   }
 
   async #connect(instance: Instance, signal: AbortSignal): Promise<AgentClient> {
-    const client = await this.#driver.connect(instance, signal);
+    const client = await this.#driver.connect(instance, signal, () => this.#onBroken(instance));
     if (signal.aborted) {
       await client.close();
       throw signal.reason;

@@ -24,8 +24,11 @@ export interface RuntimeDriver {
   readonly isolation: IsolationClaims;
   /** Leaves nothing behind if it rejects or `signal` aborts. Idempotent by sandbox and generation. */
   launch(sandboxId: string, generation: number, spec: LaunchSpec, signal: AbortSignal): Promise<Instance>;
-  /** Resolves when the agent answers. */
-  connect(instance: Instance, signal: AbortSignal): Promise<AgentClient>;
+  /**
+   * Resolves when the agent answers. `onBroken` is told, any number of times, that no connection to it is left: it may
+   * have gone, or have been quiet for long. Not after `close`.
+   */
+  connect(instance: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient>;
   /** Idempotent: an instance already gone is success. */
   stop(sandboxId: string, generation: number): Promise<void>;
   /** Everything alive, for the reconciler after a restart. */

@@ -73,7 +73,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   const changes = new SandboxChanges();
   const executions = new Executions(clock, changes);
   const sandboxes = new SqlSandboxRepository(db, changes);
-  const connections = new AgentConnections(driver);
+  const connections = new AgentConnections(driver, (instance) => checkOn(instance.sandboxId));
   const catalogue = new TemplateCatalogue(new SqlTemplateRepository(db), driver, clock);
   const metrics = new SandboxMetrics(deps.metrics);
 
@@ -81,6 +81,10 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   const launches = new LaunchSandbox({ sandboxes, driver, connections, clock, log, metrics, launchTimeoutMs });
   const endings = new EndSandbox({ sandboxes, driver, connections, executions, launches, clock, log, metrics });
   const reconciler = new Reconciler({ sandboxes, driver, launches, endings, log });
+  // A crash is noticed when it happens; the periodic pass is for what nobody was connected to.
+  const checkOn = (sandboxId: string) => {
+    reconciler.check(sandboxId).catch((error) => log.warn({ err: error, sandboxId }, 'a sandbox could not be checked'));
+  };
   const reaper = new Reaper({ sandboxes, endings, executions, clock, log });
 
   const access = new SandboxAccess(sandboxes);

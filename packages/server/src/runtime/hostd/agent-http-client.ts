@@ -23,6 +23,8 @@ const MAX_ERROR_BYTES = 64 * 1024;
 /** Runs of one sandbox at a time; a few connections more are kept for what ends them. */
 const MAX_RUNS = 128;
 const CONTROL_CONNECTIONS = 8;
+/** A quiet connection stays: its end tells at once that the agent is gone. */
+const KEEP_ALIVE_MS = 3_600_000;
 /** How long an answer may go on after its last event. */
 const END_MS = 1_000;
 
@@ -33,7 +35,8 @@ export class AgentHttpClient implements AgentClient {
   readonly #pool: Pool;
   #runs = 0;
 
-  constructor(socketPath: string) {
+  /** @param onBroken told that no connection is left, as `RuntimeDriver.connect` says. */
+  constructor(socketPath: string, onBroken?: () => void) {
     this.#pool = new Pool('http://agent', {
       socketPath,
       connections: MAX_RUNS + CONTROL_CONNECTIONS,
@@ -41,6 +44,10 @@ export class AgentHttpClient implements AgentClient {
       // Runs may say nothing for minutes: every wait has its own limit in its signal.
       headersTimeout: 0,
       bodyTimeout: 0,
+      keepAliveMaxTimeout: KEEP_ALIVE_MS,
+    });
+    this.#pool.on('disconnect', () => {
+      if (!this.#pool.destroyed && this.#pool.stats.connected === 0) onBroken?.();
     });
   }
 

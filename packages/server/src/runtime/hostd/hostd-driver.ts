@@ -62,8 +62,8 @@ export class HostdDriver implements RuntimeDriver {
     return readJson(response, instance);
   }
 
-  async connect(live: Instance, signal: AbortSignal): Promise<AgentClient> {
-    const client = new AgentHttpClient(live.agentSocketPath);
+  async connect(live: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient> {
+    const client = new AgentHttpClient(live.agentSocketPath, onBroken);
     try {
       await this.#waitForAgent(client, live, signal);
       return client;
