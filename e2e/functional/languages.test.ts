@@ -32,6 +32,14 @@ describe('Python', () => {
     assert.equal(second.contextId, first.contextId);
   });
 
+  it('is restarted into one fresh kernel, however many ask at once', async () => {
+    const { contextId } = await run('kept = 1');
+    const path = `/v1/sandboxes/${sandboxId}/code/contexts/${contextId}/restart`;
+    const restarts = await Promise.all(Array.from({ length: 8 }, () => service.api.post(path)));
+    assert.deepEqual([...new Set(restarts.map(({ status }) => status))], [200]);
+    assert.equal((await run('kept')).error?.name, 'NameError');
+  });
+
   it('awaits at top level, and runs shell lines and magics', async () => {
     const result = await run('import asyncio\nawait asyncio.sleep(0)\n!echo from-shell\n%timeit -n1 -r1 pass\n"done"');
     assert.equal(text(result), "'done'");

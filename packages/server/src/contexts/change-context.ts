@@ -36,6 +36,7 @@ export interface ContextRequest {
 /** Reads contexts and acts on them. A context lives no longer than its sandbox. */
 export class ChangeContext {
   readonly #deps: ChangeContextDeps;
+  readonly #restarts = new Map<ContextId, Promise<void>>();
 
   constructor(deps: ChangeContextDeps) {
     this.#deps = deps;
@@ -73,8 +74,13 @@ export class ChangeContext {
     return this.#change(request, (agent, id, signal) => agent.interrupt(id, signal));
   }
 
+  /** One restart, however many ask while it goes on: each has its fresh kernel. */
   async restart(request: ContextRequest): Promise<ContextRecord> {
-    return this.#change(request, (agent, id, signal) => agent.restart(id, signal));
+    return this.#change(request, (agent, id, signal) => {
+      const underWay = this.#restarts.get(id) ?? agent.restart(id, signal).finally(() => this.#restarts.delete(id));
+      this.#restarts.set(id, underWay);
+      return underWay;
+    });
   }
 
   /** Best effort: what the agent keeps ends with the sandbox at the latest. */

@@ -246,6 +246,19 @@ describe('a malformed request', () => {
     assert.equal(made, before);
   });
 
+  it('has its answer also when its body is far too large', async () => {
+    const body = `"${'x'.repeat(30_000_000)}"`;
+    assertError(await service.call('POST', '/v1/sandboxes', { body }), 'payload_too_large', /2 MiB/);
+    const headers = { 'content-type': 'text/plain' };
+    assertError(await service.call('POST', '/v1/sandboxes', { body, headers }), 'unsupported_media_type', /JSON/);
+    const chunked = `4\r\n"xxx\r\n${`10000\r\n${'x'.repeat(65_536)}\r\n`.repeat(200)}0\r\n\r\n`;
+    const head = `POST /v1/sandboxes HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${await service.key()}\r\n`;
+    const type = 'content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n';
+    const after = 'GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n';
+    const answers = await service.raw(head + type + chunked + after);
+    assert.deepEqual(answers.match(/HTTP\/1.1 \d+/g), ['HTTP/1.1 413', 'HTTP/1.1 200']);
+  });
+
   it('has a short answer however long the names in it are and however deep they lie', async () => {
     const long = 'n'.repeat(500_000);
     const answers = [

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { LIMITS } from '@cloche/contract';
+import { type ErrorCode, LIMITS } from '@cloche/contract';
 import fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -22,6 +22,8 @@ import { REQUEST_ID_HEADER, requestIdOf } from './request-id.ts';
 const REQUEST_MS = 60_000;
 /** Longer than the proxies in front keep a connection, so that they close it first. */
 const KEEP_ALIVE_MS = 75_000;
+/** Refused by its size or type, before it has arrived. */
+const BODY_UNREAD: ReadonlySet<ErrorCode> = new Set(['payload_too_large', 'unsupported_media_type']);
 /** Seen in logs and metrics alone: nobody is left to read it. */
 const CLIENT_GONE_STATUS = 499;
 
@@ -113,8 +115,15 @@ function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply)
   const appError = toAppError(error);
   if (state) state.errorCode = appError.code;
   if (appError.code === 'internal') request.log.error({ err: error }, 'failed');
+  if (BODY_UNREAD.has(appError.code)) takeRest(request, reply);
   const { status, headers, body } = errorResponse(appError, request.id);
   reply.code(status).headers(headers).type(JSON_TYPE).send(JSON.stringify(body));
+}
+
+/** Closing the connection while a client still writes would lose it the answer; `REQUEST_MS` bounds how long it may. */
+function takeRest(request: FastifyRequest, reply: FastifyReply): void {
+  reply.removeHeader('connection');
+  request.raw.resume();
 }
 
 function takeJsonOnly(app: FastifyInstance): void {
