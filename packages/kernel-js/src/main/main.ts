@@ -2,6 +2,12 @@
  * The kernel: `node <kernelJsFlags> main.mjs javascript|typescript`, with the agent's socket as descriptor 3, standard
  * input at its end, and the context's working directory. This thread runs cells and holds nothing of the protocol but
  * a port to the worker, in a closure.
+ *
+ * Cells may use all of TypeScript, and decorators in either language: standard ones, or in a cell that decorates
+ * parameters those of `experimentalDecorators`. What they import is Node's own business:
+ * - A file is loaded once in a context. Importing it again after a change gives what was loaded first, unless its
+ *   specifier differs, as by a query (`./file.mjs?2`).
+ * - A TypeScript file loses its types and no more: enums and the like are errors there.
  */
 import { writeSync } from 'node:fs';
 import { MessageChannel, SHARE_ENV, Worker } from 'node:worker_threads';

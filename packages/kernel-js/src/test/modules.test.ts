@@ -17,6 +17,7 @@ before(async () => {
     'node_modules/cjs/main.js': 'exports.kind = "cjs"; exports.url = () => new URL("http://a/b").pathname;',
     'local.mjs': 'export const local = 1; export default 2; globalThis.loaded = (globalThis.loaded ?? 0) + 1;',
     'typed.ts': 'export type T = number; export interface I { a: 1 } export const typed: T = 3;',
+    'enum.ts': 'export const one: number = 1;\nexport enum Color { Red }',
     'common.cjs': 'module.exports = { common: 4 };',
     'data.json': '{ "five": 5 }',
   };
@@ -104,6 +105,28 @@ test('types are imported from TypeScript files without harm', async () => {
     'typed',
   ];
   assert.deepEqual(await resultsOf(cells, 'typescript'), [undefined, '3']);
+});
+
+test('a TypeScript file with an enum is an error that names the file, the line and the enum', async () => {
+  for (const cell of ['import { Color } from "./enum.ts"', 'await import("./enum.ts")', 'require("./enum.ts")']) {
+    await using kernel = await KernelProcess.start('typescript', { cwd: workspace });
+    const { error } = await kernel.run(cell);
+    assert.equal(error?.name, 'SyntaxError');
+    assert.equal(error.message, 'TypeScript enum is not supported in strip-only mode');
+    assert.match(error.traceback.join('\n'), /\/enum\.ts:2\n.*\nexport enum Color/);
+  }
+});
+
+test('a file that changed is loaded again under another specifier only', async () => {
+  assert.deepEqual(
+    await resultsOf([
+      'const { writeFileSync } = require("node:fs"); writeFileSync("changing.mjs", "export const n = 1")',
+      'import { n } from "./changing.mjs"; writeFileSync("changing.mjs", "export const n = 2"); n',
+      'import { n } from "./changing.mjs"; n',
+      'import { n } from "./changing.mjs?2"; n',
+    ]),
+    [undefined, '1', '1', '2'],
+  );
 });
 
 test('a cell that declares the name of a global leaves the modules alone', async () => {
