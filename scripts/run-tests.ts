@@ -15,6 +15,7 @@ interface Stage {
   readonly files?: () => string[];
   /** Files at once: suites with real sandboxes take turns, so that their timings mean something. */
   readonly concurrency?: number;
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 interface Totals {
@@ -27,6 +28,8 @@ const bin = (name: string) => join('node_modules', '.bin', name);
 const isRuntimeTest = (file: string) => file.endsWith('.runtime.test.ts');
 const unitTests = () =>
   globSync(['packages/*/src/**/*.test.ts', 'scripts/**/*.test.ts']).filter((file) => !isRuntimeTest(file));
+/** What shows that a runtime serves: code of each language, limits of time and output, and the network. */
+const coreOfE2e = () => globSync('e2e/functional/{languages,network,output,timeouts}.test.ts');
 
 const stages: Stage[] = [
   { name: 'types', command: [bin('tsc'), '-p', 'tsconfig.json'] },
@@ -35,6 +38,7 @@ const stages: Stage[] = [
   { name: 'unit', files: unitTests, concurrency: 2 },
   { name: 'runtime', files: () => globSync('packages/*/src/**/*.runtime.test.ts'), concurrency: 1 },
   { name: 'e2e', files: () => globSync('e2e/**/*.test.ts'), concurrency: 1 },
+  { name: 'e2e-runc', files: coreOfE2e, concurrency: 1, env: { CLOCHE_OCI_RUNTIME: 'runc' } },
 ];
 
 const started = performance.now();
@@ -46,7 +50,7 @@ for (const stage of stages) {
   if (wanted.length > 0 && !wanted.includes(stage.name)) continue;
   const stageStarted = performance.now();
   console.log(`\n── ${stage.name}`);
-  const result = stage.files ? await runTests(stage.files().sort(), stage.concurrency ?? 1) : await runCheck(stage);
+  const result = stage.files ? await runTests(stage) : await runCheck(stage);
   totals.passed += result.passed;
   totals.failed += result.failed;
   totals.skipped += result.skipped;
@@ -74,12 +78,13 @@ async function runCheck(stage: Stage): Promise<Totals> {
 }
 
 /** Runs test files in node's runner; the totals come from its TAP report, the eyes get the readable one. */
-async function runTests(files: readonly string[], concurrency: number): Promise<Totals> {
+async function runTests({ files: findFiles, concurrency = 1, env = {} }: Stage): Promise<Totals> {
+  const files = findFiles?.().sort() ?? [];
   if (files.length === 0) return { passed: 0, failed: 0, skipped: 0 };
   const folder = mkdtempSync(join(tmpdir(), 'cloche-test-report-'));
   const report = join(folder, 'report.tap');
   try {
-    const code = await run([
+    const command = [
       process.execPath,
       '--test',
       `--test-concurrency=${concurrency}`,
@@ -89,7 +94,8 @@ async function runTests(files: readonly string[], concurrency: number): Promise<
       '--test-reporter=tap',
       `--test-reporter-destination=${report}`,
       ...files,
-    ]);
+    ];
+    const code = await run(command, env);
     return readTotals(readFileSync(report, 'utf8'), code);
   } finally {
     rmSync(folder, { recursive: true, force: true });
@@ -102,9 +108,10 @@ function readTotals(tap: string, exitCode: number): Totals {
   return { passed: count('pass'), failed: failed === 0 && exitCode !== 0 ? 1 : failed, skipped: count('skipped') };
 }
 
-function run([command, ...args]: readonly string[]): Promise<number> {
+function run([command, ...args]: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<number> {
   return new Promise((resolve) => {
-    const child = spawn(command ?? '', args, { stdio: ['ignore', 'inherit', 'inherit'] });
+    const stdio = ['ignore', 'inherit', 'inherit'] as const;
+    const child = spawn(command ?? '', args, { stdio: [...stdio], env: { ...process.env, ...env } });
     child.on('error', (error) => {
       console.error(`${command}: ${error.message}`);
       resolve(1);

@@ -5,7 +5,7 @@ import type { HostdConfig } from '../config.ts';
 import { errorCode } from '../kernel/libc.ts';
 
 /** Everything on the host that belongs to instances of that installation, in words. */
-export function instanceLeftovers({ installationId, hostdDir, run, runDir }: HostdConfig): string[] {
+export function instanceLeftovers({ installationId, hostdDir, run, runDir, ociRuntime }: HostdConfig): string[] {
   const folder = dirname(runDir);
   return [
     ...names('/sys/class/net', (name) => name.startsWith(`cl${installationId}`), 'link'),
@@ -18,7 +18,7 @@ export function instanceLeftovers({ installationId, hostdDir, run, runDir }: Hos
     ...names(run.instancesDir, () => true, 'socket folder'),
     ...names(join(hostdDir, 'instances'), () => true, 'instance folder'),
     ...names(join(hostdDir, 'disks'), () => true, 'image'),
-    ...names(join(run.hostdDir, 'crun'), () => true, 'container state'),
+    ...names(join(run.hostdDir, ociRuntime), () => true, 'container state'),
   ];
 }
 
