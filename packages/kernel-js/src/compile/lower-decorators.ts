@@ -3,8 +3,8 @@ import { fileURLToPath } from 'node:url';
 import type { JavaScript } from './javascript.ts';
 import { offsetOf, utf16Length } from './text-offset.ts';
 
-/** Longer than any cell takes: a sandbox may be starved of processor time. */
-const TIMEOUT_MS = 30_000;
+/** Longer than any cell takes, however starved of processor time the sandbox is. Nothing else is heard meanwhile. */
+const TIMEOUT_MS = 10_000;
 
 const PROGRAM = fileURLToPath(new URL('./bin/esbuild', import.meta.url));
 
@@ -49,6 +49,8 @@ export function lowerDecorators({ code, sourceMaps }: JavaScript): Lowered {
     env: { GOMAXPROCS: '1' },
     maxBuffer: Number.POSITIVE_INFINITY,
     timeout: TIMEOUT_MS,
+    // User code may have stopped it.
+    killSignal: 'SIGKILL',
   });
   if (error) return { status: 'failed', reason: error.message };
   if (status !== 0) return failure(code, stderr, `it ended with ${signal ?? status}`);
