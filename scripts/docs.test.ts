@@ -23,6 +23,22 @@ describe('docs/errors.md', () => {
   });
 });
 
+describe('docs/operations.md', () => {
+  it('names every setting', () => {
+    const text = read('docs/operations.md');
+    const named = (name: string) =>
+      text.includes(`\`${name}\``) || text.includes(`\`…${name.replace(/^CLOCHE_SANDBOX_(DEFAULT|MAX)/, '')}\``);
+    const settings = [...read('packages/setup/src/settings.ts').matchAll(/'(CLOCHE_\w+)'/g)].map(
+      ([, name = '']) => name,
+    );
+    assert.ok(settings.length > 0);
+    assert.deepEqual(
+      settings.filter((name) => !named(name)),
+      [],
+    );
+  });
+});
+
 describe('docs/specification.md', () => {
   const promises = [...read('docs/specification.md').matchAll(/^\| (\d+\.\d+) \| (.+?) \| `([^`]+)`: (.+?) \|$/gm)];
 
