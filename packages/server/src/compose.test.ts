@@ -91,7 +91,7 @@ describe('a server', () => {
   it('fails at its restart what a crash cut off, and the same request then runs in the same sandbox', async () => {
     const id = await readySandbox();
     const runs = `/v1/sandboxes/${id}/code/runs`;
-    const body = { code: 'sleep 200\nprint done', language: 'python' };
+    const body = { code: 'sleep 1000\nprint done', language: 'python' };
     const crashed = server;
     const cutOff = call('POST', runs, body, 'crash');
     const running = async () => (await call('GET', `/v1/sandboxes/${id}`)).body.sandbox.status === 'running';

@@ -27,9 +27,10 @@ export interface ExecutionParts {
 /** Executes `route` for one request, or replays what an earlier one of the same Idempotency-Key answered. */
 export async function execute(route: Route, execution: Execution, parts: ExecutionParts): Promise<FastifyReply> {
   const { request, reply } = execution;
-  const controller = parts.inFlight.enter(route.kind);
   // What changes something runs to its end and is recorded, whether or not the client waits for it.
-  if (route.kind === 'stream' || route.operation.method === 'GET') abortWithClient(reply, controller);
+  const isInterruptible = route.kind === 'stream' || route.operation.method === 'GET';
+  const controller = parts.inFlight.enter(isInterruptible);
+  if (isInterruptible) abortWithClient(reply, controller);
   try {
     const opened = await openRecord(route, execution, parts.idempotency);
     const claim = opened?.status === 'claimed' ? opened.claim : undefined;

@@ -14,38 +14,42 @@ export class ClientGone extends Error {
 
 /** Follows the requests that are being executed, so that a stopping server can end them in order. */
 export class InFlight {
-  readonly #streams = new Set<AbortController>();
+  readonly #interruptible = new Set<AbortController>();
   readonly #others = new Set<AbortController>();
   #isDraining = false;
   #changed: (() => void) | undefined;
 
   get size(): number {
-    return this.#streams.size + this.#others.size;
+    return this.#interruptible.size + this.#others.size;
   }
 
   get isDraining(): boolean {
     return this.#isDraining;
   }
 
-  /** The signal of the request aborts when it has to end; `leave` when it has. */
-  enter(kind: 'json' | 'stream'): AbortController {
+  /**
+   * The signal of the request aborts when it has to end; `leave` when it has.
+   *
+   * @param isInterruptible loses nothing by ending early: a stream, or a wait for what somebody else does.
+   */
+  enter(isInterruptible: boolean): AbortController {
     const controller = new AbortController();
-    (kind === 'stream' ? this.#streams : this.#others).add(controller);
+    (isInterruptible ? this.#interruptible : this.#others).add(controller);
     // Its headers came before the stop, its body after.
-    if (kind === 'stream' && this.#isDraining) controller.abort(stopping());
+    if (isInterruptible && this.#isDraining) controller.abort(stopping());
     return controller;
   }
 
   leave(controller: AbortController): void {
-    this.#streams.delete(controller);
+    this.#interruptible.delete(controller);
     this.#others.delete(controller);
     this.#changed?.();
   }
 
-  /** Ends streams at once and everything else after `graceMs`; resolves when nothing runs, or soon after. */
+  /** Ends streams and waits at once and everything else after `graceMs`; resolves when nothing runs, or soon after. */
   async drain(graceMs: number): Promise<void> {
     this.#isDraining = true;
-    for (const controller of this.#streams) controller.abort(stopping());
+    for (const controller of this.#interruptible) controller.abort(stopping());
     await this.#untilEmpty(graceMs);
     for (const controller of this.#others) controller.abort(stopping());
     await this.#untilEmpty(UNWIND_MS);

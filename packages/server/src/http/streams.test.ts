@@ -14,7 +14,7 @@ let produce: (signal: AbortSignal) => AsyncIterable<CodeRunEvent>;
 let refusal: AppError | undefined;
 let attempts: (string | undefined)[];
 let service: TestService;
-let whenJson: () => Promise<void>;
+let whenJson: (signal: AbortSignal) => Promise<void>;
 let answerJson: (() => object) | undefined;
 
 const path = '/v1/sandboxes/sbx_1/code/runs/stream';
@@ -34,7 +34,7 @@ beforeEach(async () => {
     }),
     route(operations.runCode, async ({ signal }) => {
       attempts.push(undefined);
-      await whenJson();
+      await whenJson(signal);
       return { run: (answerJson?.() ?? { aborted: signal.aborted }) as never };
     }),
     route(operations.getSandbox, async ({ signal }) => {
@@ -330,9 +330,20 @@ describe('a request for JSON', () => {
   });
 
   it('that takes longer than a stopping service grants is told so', async () => {
+    whenJson = async (signal) => {
+      await aborted(signal);
+      throw signal.reason;
+    };
+    const running = service.call('POST', runs, { idempotencyKey: 'l', body });
+    while (attempts.length === 0) await turn();
+    await service.inFlight.drain(1);
+    assert.equal((await running).body.error.code, 'unavailable');
+  });
+
+  it('that only waits does not hold up a stopping service', async () => {
     const waiting = service.call('GET', '/v1/sandboxes/sbx_1?waitFor=ready');
     while (service.inFlight.size === 0) await turn();
-    await service.inFlight.drain(1);
+    await service.inFlight.drain(2 ** 31 - 1);
     assert.equal((await waiting).body.error.code, 'unavailable');
   });
 });
