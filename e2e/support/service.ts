@@ -34,7 +34,7 @@ export async function testService(env: Record<string, string> = {}): Promise<Tes
   const apiKey = `e2e-${randomBytes(16).toString('hex')}`;
   const installation = await startInstallation({
     dataDir,
-    env: { CLOCHE_BOOTSTRAP_API_KEY: apiKey, ...env },
+    env: { CLOCHE_BOOTSTRAP_API_KEY: apiKey, ...ociRuntime(), ...env },
     supervise: false,
   });
   let closed: Promise<void> | undefined;
@@ -79,4 +79,10 @@ export async function testService(env: Record<string, string> = {}): Promise<Tes
       return closed;
     },
   };
+}
+
+/** That of whoever runs the tests, so that a suite can be run with each of them. */
+function ociRuntime(): Record<string, string> {
+  const { CLOCHE_OCI_RUNTIME } = process.env;
+  return CLOCHE_OCI_RUNTIME === undefined ? {} : { CLOCHE_OCI_RUNTIME };
 }
