@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
-import { cachePlaces, dataPlaces, runPlaces } from '@cloche/protocol';
+import { cachePlaces, dataPlaces, egressPlaces, runPlaces } from '@cloche/protocol';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 
@@ -28,6 +28,7 @@ export interface HostdConfig {
   hostdDir: string;
   runDir: string;
   run: ReturnType<typeof runPlaces>;
+  egress: ReturnType<typeof egressPlaces>;
   templatesDir: string;
   guestDir: string;
   ociRuntime: string;
@@ -41,7 +42,8 @@ export function readConfig(env: NodeJS.ProcessEnv): HostdConfig {
   const known = Object.fromEntries(Object.keys(Environment.properties).map((name) => [name, env[name] || undefined]));
   const given = Object.fromEntries(Object.entries(known).filter(([, value]) => value !== undefined));
   assertEnvironment(given);
-  const data = dataPlaces(given.CLOCHE_DATA_DIR ?? DEFAULT_DATA_DIR);
+  const dataDir = given.CLOCHE_DATA_DIR ?? DEFAULT_DATA_DIR;
+  const data = dataPlaces(dataDir);
   const installationId = readInstallationId(data.installationId);
   const runDir = given.CLOCHE_RUN_DIR ?? `/run/cloche/${installationId}`;
   return Object.freeze({
@@ -49,6 +51,7 @@ export function readConfig(env: NodeJS.ProcessEnv): HostdConfig {
     hostdDir: data.hostdDir,
     runDir,
     run: runPlaces(runDir),
+    egress: egressPlaces(runDir, dataDir),
     templatesDir: cachePlaces(given.CLOCHE_CACHE_DIR ?? DEFAULT_CACHE_DIR).templatesDir,
     guestDir: given.CLOCHE_GUEST_DIR,
     ociRuntime: given.CLOCHE_OCI_RUNTIME ?? 'crun',

@@ -2,7 +2,9 @@ import type { Cgroups } from './cgroups.ts';
 import type { InstanceRecords } from './instances/instance-records.ts';
 import type { DiskImages } from './launch/disk-image.ts';
 import type { OciRuntime } from './launch/oci-runtime.ts';
+import type { EgressGate } from './network/egress-gate.ts';
 import type { SandboxNetwork } from './network/sandbox-network.ts';
+import type { TrustBundles } from './network/trust-bundle.ts';
 import type { Slots } from './slots.ts';
 
 /** What instances are made of on this host, and where. One set for each installation. */
@@ -12,6 +14,7 @@ export interface HostParts {
   cgroups: Cgroups;
   diskImages: DiskImages;
   network: SandboxNetwork;
+  egress: EgressGate;
   runtime: OciRuntime;
   /** Mount points, seen in hostd's own mount namespace only. */
   mountsDir: string;
@@ -21,6 +24,6 @@ export interface HostParts {
   service: { uid: number; gid: number };
   /** Agent and kernels, as every sandbox has them. */
   guestDir: string;
-  /** The authorities that the host trusts; undefined when it has none. */
-  caBundle: string | undefined;
+  /** The authorities that sandboxes trust. */
+  trust: TrustBundles;
 }

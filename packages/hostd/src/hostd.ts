@@ -31,10 +31,11 @@ export interface Hostd {
 /** Brings hostd up to where it serves on its socket; what an earlier one left half done is undone by then. */
 export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const { config, log } = options;
-  const host = await openHost(config);
+  const host = await openHost(config, log);
   const templates = new Templates(config.templatesDir);
   const instances = new Instances({ host, launcher: await makeLauncher(host, options), templates, log });
   await instances.sweep();
+  host.egress.open(instances.gated());
 
   const { installationId, ociRuntime } = config;
   const health = { status: 'ready' as const, protocolVersion: PROTOCOL_VERSION, installationId, ociRuntime };
@@ -50,6 +51,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
       await app.close();
       await swept;
       await instances.sweep();
+      await host.egress.close();
       if (instances.list().length === 0) await closeHost(host);
     },
   };

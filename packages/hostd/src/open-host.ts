@@ -1,5 +1,6 @@
-import { chmodSync, chownSync, copyFileSync, existsSync, mkdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Logger } from 'pino';
 import { Cgroups, hideHybridHierarchy } from './cgroups.ts';
 import type { HostdConfig } from './config.ts';
 import type { HostParts } from './host-parts.ts';
@@ -9,9 +10,11 @@ import { assertOwnMountNamespace } from './kernel/mount-namespace.ts';
 import { detachMount, mountFileSystem } from './kernel/mounts.ts';
 import { DiskImages } from './launch/disk-image.ts';
 import { OciRuntime } from './launch/oci-runtime.ts';
-import { CA_BUNDLE_PATH } from './launch/root-file-system.ts';
 import { SANDBOX_CIDR } from './network/address-plan.ts';
+import { EgressClient } from './network/egress-client.ts';
+import { EgressGate } from './network/egress-gate.ts';
 import { DNS_PORT, SandboxNetwork } from './network/sandbox-network.ts';
+import { TrustBundles } from './network/trust-bundle.ts';
 import { Slots } from './slots.ts';
 
 /** Shared by every installation of the host. */
@@ -21,7 +24,7 @@ const SLOTS_DIR = '/run/cloche/slots';
  * Makes what launches are made of, or takes over what an earlier hostd of the installation left for its sandboxes.
  * Throws when this process has no mounts of its own, or another hostd serves the installation.
  */
-export async function openHost(config: HostdConfig): Promise<HostParts> {
+export async function openHost(config: HostdConfig, log?: Logger): Promise<HostParts> {
   assertOwnMountNamespace();
   makeFolders(config);
   if (!holdFileLock(join(config.hostdDir, 'lock'))) throw new Error(`another hostd serves ${config.hostdDir}`);
@@ -31,10 +34,16 @@ export async function openHost(config: HostdConfig): Promise<HostParts> {
   const network = await SandboxNetwork.open({ installationId, allowCidrs, slots });
   const forEgress = { gatewayAddress: network.gatewayAddress, dnsPort: DNS_PORT, sandboxCidr: SANDBOX_CIDR };
   writeFileSync(join(run.egressDir, 'network.json'), JSON.stringify(forEgress), { mode: 0o644 });
+  const trust = new TrustBundles(hostdDir);
   return {
     records: new InstanceRecords(join(hostdDir, 'instances')),
     slots,
     network,
+    egress: new EgressGate({
+      client: new EgressClient(config.egress.controlSocket),
+      trust: (certificate) => trust.trust(certificate),
+      ...(log && { log }),
+    }),
     cgroups: new Cgroups(installationId),
     diskImages: new DiskImages(join(hostdDir, 'disks')),
     runtime: new OciRuntime({ program: config.ociRuntime, stateDir: join(run.hostdDir, config.ociRuntime) }),
@@ -42,7 +51,7 @@ export async function openHost(config: HostdConfig): Promise<HostParts> {
     socketsDir: run.instancesDir,
     service: config.service,
     guestDir: config.guestDir,
-    caBundle: copyCaBundle(hostdDir),
+    trust,
   };
 }
 
@@ -53,7 +62,7 @@ export async function closeHost(host: HostParts): Promise<void> {
   rmdirSync(host.mountsDir);
 }
 
-function makeFolders({ hostdDir, run, service }: HostdConfig): void {
+function makeFolders({ hostdDir, run, egress, service }: HostdConfig): void {
   mkdirSync(hostdDir, { recursive: true, mode: 0o700 });
   for (const dir of [run.hostdDir, run.instancesDir]) {
     mkdirSync(dir, { recursive: true });
@@ -61,6 +70,11 @@ function makeFolders({ hostdDir, run, service }: HostdConfig): void {
     chmodSync(dir, 0o750);
   }
   mkdirSync(run.egressDir, { recursive: true, mode: 0o755 });
+  for (const dir of [egress.controlDir, egress.authorityDir]) {
+    mkdirSync(dir, { recursive: true });
+    chownSync(dir, service.uid, service.gid);
+    chmodSync(dir, 0o700);
+  }
 }
 
 /**
@@ -72,14 +86,4 @@ function makeMountsDir(runDir: string): string {
   mkdirSync(dir, { recursive: true, mode: 0o711 });
   mountFileSystem({ type: 'tmpfs', source: 'cloche', target: dir, options: 'mode=0711,size=4m' });
   return dir;
-}
-
-/** A copy that everybody may read: the host's own file may be replaced, or be under a folder that is closed. */
-function copyCaBundle(hostdDir: string): string | undefined {
-  const copy = join(hostdDir, 'ca-certificates.crt');
-  rmSync(copy, { force: true });
-  if (!existsSync(CA_BUNDLE_PATH)) return undefined;
-  copyFileSync(CA_BUNDLE_PATH, copy);
-  chmodSync(copy, 0o644);
-  return copy;
 }

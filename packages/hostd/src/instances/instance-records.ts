@@ -1,5 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { LaunchSpec } from '@cloche/protocol';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { errorCode } from '../kernel/libc.ts';
@@ -22,6 +23,8 @@ const LiveRecord = Type.Object({
   startedAt: Type.String(),
   slot: Type.Integer(),
   loopDevice: Type.Integer(),
+  /** Absent in what an earlier release wrote, which gated nothing. */
+  network: Type.Optional(LaunchSpec.properties.network),
   /** The first process of the sandbox: the sandbox lives as long as it does. */
   init: Process,
 });

@@ -6,6 +6,8 @@ import { HostdError } from '../hostd-error.ts';
 import { isProcessAlive } from '../kernel/process-identity.ts';
 import type { Launch, Launcher } from '../launch/launcher.ts';
 import { Limiter } from '../launch/limiter.ts';
+import { addressesOfSlot } from '../network/address-plan.ts';
+import { type GatedInstance, gatedPolicy } from '../network/egress-gate.ts';
 import type { Templates } from '../templates.ts';
 import { type InstanceKey, type InstanceName, instanceKey, isInstanceKey } from './instance-key.ts';
 import type { LiveRecord } from './instance-records.ts';
@@ -35,10 +37,6 @@ export class Instances {
 
   /** Idempotent: one that lives is answered as it is. Leaves nothing behind if it rejects or `signal` aborts. */
   async launch(name: InstanceName, spec: LaunchSpec, signal: AbortSignal): Promise<Instance> {
-    const { mode } = spec.network;
-    if (mode === 'allowlist' || mode === 'denylist') {
-      throw new HostdError('network_mode_unsupported', `this host cannot enforce the network mode ${mode} yet`);
-    }
     const key = instanceKey(name);
     return this.#inLine(key, async () => {
       const living = this.#findLive(key);
@@ -70,6 +68,19 @@ export class Instances {
     });
   }
 
+  /** Those alive whose network is by egress. */
+  gated(): Map<InstanceKey, GatedInstance> {
+    return new Map(
+      this.#options.host.records.keys().flatMap((key) => {
+        const living = this.#findLive(key);
+        const policy = living?.network && gatedPolicy(living.network);
+        if (!living || !policy) return [];
+        const { sandboxId, slot } = living;
+        return [[key, { sandboxId, policy, address: addressesOfSlot(slot).sandbox }] as const];
+      }),
+    );
+  }
+
   /** Removes what is left of instances that died, and of launches that their hostd did not survive. */
   async sweep(): Promise<void> {
     const { host, log } = this.#options;
@@ -92,6 +103,8 @@ export class Instances {
     const either = AbortSignal.any([signal, abort.signal]);
     this.#aborts.set(key, abort);
     try {
+      // Before its turn: who waits for egress keeps nobody else waiting.
+      if (gatedPolicy(launch.spec.network)) await host.egress.ready(either);
       return await this.#launches.run(either, async () => {
         // Of one that died and was not swept yet.
         if (host.records.read(key)) await removeInstance(key, host);

@@ -12,11 +12,13 @@ import type { InstanceKey } from './instance-key.ts';
  */
 export async function removeInstance(key: InstanceKey, host: HostParts): Promise<void> {
   const record = host.records.read(key);
-  const slot = record?.status === 'live' ? record.slot : host.slots.find(key);
 
   removeRootPlaces(rootPlaces(host.mountsDir, key));
   await host.cgroups.destroy(key);
+  // A slot is free as soon as its last process is gone, so by now it may be another's, along with its link.
+  const slot = host.slots.find(key);
   if (slot !== undefined) host.network.disconnect(slot);
+  await host.egress.unregister(key);
   await diskIsReleased(key, host, record?.status === 'live' ? record.loopDevice : undefined);
 
   host.runtime.forget(key);

@@ -1,6 +1,6 @@
 import { chownSync, closeSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { LaunchSpec } from '@cloche/protocol';
+import type { GatedSandbox, LaunchSpec } from '@cloche/protocol';
 import type { HostParts } from '../host-parts.ts';
 import { HostdError } from '../hostd-error.ts';
 import { idRangeOfSlot } from '../id-range.ts';
@@ -10,6 +10,8 @@ import { diskIsReleased } from '../instances/remains.ts';
 import { errorCode } from '../kernel/libc.ts';
 import { openListeningSocket } from '../kernel/listening-socket.ts';
 import { identifyProcess, isProcessAlive, type ProcessIdentity } from '../kernel/process-identity.ts';
+import { addressesOfSlot } from '../network/address-plan.ts';
+import { gatedPolicy } from '../network/egress-gate.ts';
 import type { TemplateVersion } from '../templates.ts';
 import { AGENT_COMMAND, ociConfig } from './oci-config.ts';
 import { ownFiles } from './own-files.ts';
@@ -75,7 +77,8 @@ export class Launcher {
     const step = this.#stepper(signal);
     const places = rootPlaces(host.mountsDir, key);
     const bundleDir = host.records.folderOf(key);
-    const isConnected = spec.network.mode === 'unrestricted';
+    const policy = gatedPolicy(spec.network);
+    const hasNetwork = policy !== undefined || spec.network.mode === 'unrestricted';
 
     await step('intent', () => host.records.write(key, { status: 'launching', ...name }));
     const slot = await step('slot', () => host.slots.acquire(key, livingProcess(process.pid)));
@@ -83,8 +86,8 @@ export class Launcher {
     const loopDevice = await step('disk', () => this.#mountDisk(key, spec.resources.diskBytes, places, undo));
     await step('root', () => {
       mountLower(template.rootfsDir, idRange, places.lowerDir);
-      mountOverlay(places, idRange, ownFiles(isConnected ? host.network.gatewayAddress : undefined));
-      mountShared(places.rootDir, host.guestDir, host.caBundle);
+      mountOverlay(places, idRange, ownFiles(hasNetwork ? host.network.gatewayAddress : undefined));
+      mountShared(places.rootDir, host.guestDir, policy ? host.trust.gated : host.trust.plain);
     });
     await step('bundle', () => {
       const command = this.#options.command ?? AGENT_COMMAND;
@@ -106,18 +109,28 @@ export class Launcher {
       host.slots.transfer(slot, key, first);
       return first;
     });
-    await step('network', () => {
+    await step('network', async () => {
       undo.push('link', () => host.network.disconnect(slot));
-      if (isConnected) host.network.connect(slot, init.pid);
+      if (policy) await this.#connectToEgress(key, { sandboxId: name.sandboxId, policy }, slot, init.pid, undo, signal);
+      else if (hasNetwork) host.network.connect(slot, init.pid);
       else host.network.isolate(init.pid);
     });
     await step('start', () => host.runtime.start(key, bundleDir));
     await step('detach', () => removeRootPlaces(places));
     return step('record', () => {
       if (!isProcessAlive(init)) throw new Error('the first process of the sandbox ended at once');
-      const { templateVersionId } = spec;
+      const { templateVersionId, network } = spec;
       const startedAt = new Date().toISOString();
-      const record: LiveRecord = { status: 'live', ...name, templateVersionId, startedAt, slot, loopDevice, init };
+      const record: LiveRecord = {
+        status: 'live',
+        ...name,
+        templateVersionId,
+        startedAt,
+        slot,
+        loopDevice,
+        network,
+        init,
+      };
       host.records.write(key, record);
       return record;
     });
@@ -146,6 +159,21 @@ export class Launcher {
     makeRootPlaces(places, undo);
     const image = await this.#host.diskImages.open(diskBytes, key);
     return mountOwnDisk(image, places.diskDir);
+  }
+
+  /** The policy is in force before there is a link that it could be missing on. */
+  async #connectToEgress(
+    key: InstanceKey,
+    sandbox: GatedSandbox,
+    slot: number,
+    pid: number,
+    undo: UndoStack,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { egress, network } = this.#host;
+    undo.push('network policy', () => egress.unregister(key));
+    await egress.register(key, { ...sandbox, address: addressesOfSlot(slot).sandbox }, signal);
+    network.connectToEgress(slot, pid);
   }
 
   async #createContainer(key: InstanceKey, diskDir: string, undo: UndoStack): Promise<number> {

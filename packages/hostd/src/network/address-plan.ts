@@ -23,9 +23,18 @@ export function linkPrefix(installationId: string): string {
   return `cl${installationId}`;
 }
 
+/** The same for the links of sandboxes that reach nothing but egress. */
+export function gatedLinkPrefix(installationId: string): string {
+  return `ce${installationId}`;
+}
+
 /** At most 15 characters, as the kernel wants it. */
 export function linkName(installationId: string, slot: number): string {
   return `${linkPrefix(installationId)}${slot}`;
+}
+
+export function gatedLinkName(installationId: string, slot: number): string {
+  return `${gatedLinkPrefix(installationId)}${slot}`;
 }
 
 /** The link that carries the installation's gateway address, where sandboxes find their resolver. */

@@ -38,11 +38,26 @@ test('has no rule that touches other traffic than that of its own sandboxes', ()
     .split('\n')
     .filter((line) => /\b(accept|drop|reject|dnat|jump|masquerade)\b/.test(line) && !line.includes('policy accept'));
   assert.ok(rules.length > 10);
-  for (const rule of rules) assert.match(rule, /ifname "clabcd1234\*"|ip saddr 198\.18\.0\.0\/16 masquerade/);
+  for (const rule of rules) assert.match(rule, /ifname "c[le]abcd1234\*"|ip saddr 198\.18\.0\.0\/16 masquerade/);
 });
 
 test('leads look-ups to where the relay listens, and lets nothing else in', () => {
   const rules = nftRuleset(OPTIONS);
   assert.match(rules, /ip daddr 198\.18\.0\.1 udp dport 53 dnat ip to 198\.18\.0\.1:10053/);
   assert.match(rules, /chain to_host \{[^}]*ct status dnat udp dport 10053 accept[^}]*reject/);
+});
+
+test('forwards nothing of a gated sandbox, and lets it in nowhere but at egress', () => {
+  const rules = nftRuleset(OPTIONS);
+  const gated = rules.split('\n').filter((line) => line.includes('"ceabcd1234*"'));
+  for (const rule of gated.filter((line) => line.includes('accept'))) {
+    assert.match(
+      rule,
+      /iifname "ceabcd1234\*" ip daddr 198\.18\.0\.1 ct status dnat (tcp|udp) dport 100(54|80) accept/,
+    );
+  }
+  assert.match(
+    rules,
+    /chain through_host \{\n[^\n]*\n\s+iifname "ceabcd1234\*" meta l4proto tcp reject[^\n]*\n\s+iifname "ceabcd1234\*" reject/,
+  );
 });

@@ -1,4 +1,5 @@
-import { linkPrefix, SANDBOX_CIDR } from './address-plan.ts';
+import { EGRESS_PORTS } from '@cloche/protocol';
+import { gatedLinkPrefix, linkPrefix, SANDBOX_CIDR } from './address-plan.ts';
 
 /** What no sandbox reaches in any mode: it is the operator's network, or nobody's. */
 export const CLOSED_RANGES = [
@@ -29,16 +30,19 @@ export function tableName(installationId: string): string {
 /**
  * The rules of one installation, as one transaction that replaces those of an earlier run. They go by the links' names
  * and not by sandbox, so they are complete before the first sandbox exists and never change while one runs.
+ *
+ * Two classes of sandboxes: those that the kernel carries traffic for, and the gated, for whom it carries none: all of
+ * their TCP and look-ups end at egress, and the rest ends here.
  */
 export function nftRuleset({ installationId, gatewayAddress, dnsPort, allowCidrs }: RulesetOptions): string {
   const table = `inet ${tableName(installationId)}`;
   const fromSandbox = `iifname "${linkPrefix(installationId)}*"`;
   const toSandbox = `oifname "${linkPrefix(installationId)}*"`;
+  const fromGated = `iifname "${gatedLinkPrefix(installationId)}*"`;
+  const toGated = `oifname "${gatedLinkPrefix(installationId)}*"`;
   const elements = (cidrs: readonly string[]) => (cidrs.length === 0 ? '' : `elements = { ${cidrs.join(', ')} }`);
-  const refuse = [
-    `${fromSandbox} meta l4proto tcp reject with tcp reset`,
-    `${fromSandbox} reject with icmpx admin-prohibited`,
-  ].join('\n    ');
+  const refuse = (from: string) =>
+    [`${from} meta l4proto tcp reject with tcp reset`, `${from} reject with icmpx admin-prohibited`].join('\n    ');
 
   return `table ${table}
 delete table ${table}
@@ -50,32 +54,43 @@ table ${table} {
     type filter hook prerouting priority raw; policy accept;
     ${fromSandbox} meta nfproto != ipv4 drop
     ${fromSandbox} fib saddr . iif oif missing drop
+    ${fromGated} meta nfproto != ipv4 drop
+    ${fromGated} fib saddr . iif oif missing drop
   }
 
   chain resolver {
     type nat hook prerouting priority dstnat; policy accept;
     ${fromSandbox} ip daddr ${gatewayAddress} udp dport 53 dnat ip to ${gatewayAddress}:${dnsPort}
     ${fromSandbox} ip daddr ${gatewayAddress} tcp dport 53 dnat ip to ${gatewayAddress}:${dnsPort}
+    ${fromGated} udp dport 53 dnat ip to ${gatewayAddress}:${EGRESS_PORTS.dns}
+    ${fromGated} tcp dport 53 dnat ip to ${gatewayAddress}:${EGRESS_PORTS.dns}
+    ${fromGated} meta l4proto tcp dnat ip to ${gatewayAddress}:${EGRESS_PORTS.tcp}
   }
 
   chain to_host {
     type filter hook input priority filter; policy accept;
     ${fromSandbox} ip daddr ${gatewayAddress} ct status dnat udp dport ${dnsPort} accept
     ${fromSandbox} ip daddr ${gatewayAddress} ct status dnat tcp dport ${dnsPort} accept
-    ${refuse}
+    ${refuse(fromSandbox)}
+    ${fromGated} ip daddr ${gatewayAddress} ct status dnat udp dport ${EGRESS_PORTS.dns} accept
+    ${fromGated} ip daddr ${gatewayAddress} ct status dnat tcp dport ${EGRESS_PORTS.dns} accept
+    ${fromGated} ip daddr ${gatewayAddress} ct status dnat tcp dport ${EGRESS_PORTS.tcp} accept
+    ${refuse(fromGated)}
   }
 
   chain through_host {
     type filter hook forward priority filter; policy accept;
+    ${refuse(fromGated)}
     ${fromSandbox} ip daddr ${SANDBOX_CIDR} jump refused
     ${fromSandbox} ip daddr @opened accept
     ${fromSandbox} ip daddr @closed jump refused
     ${toSandbox} ct state established,related accept
     ${toSandbox} drop
+    ${toGated} drop
   }
 
   chain refused {
-    ${refuse}
+    ${refuse(fromSandbox)}
   }
 
   chain leaving {

@@ -4,7 +4,14 @@ import { promisify } from 'node:util';
 import { errorCode } from '../kernel/libc.ts';
 import { identifyProcess } from '../kernel/process-identity.ts';
 import { GATEWAY_PURPOSE, type Slots } from '../slots.ts';
-import { addressesOfSlot, gatewayLinkName, gatewayPeerName, linkName, SANDBOX_PREFIX_LENGTH } from './address-plan.ts';
+import {
+  addressesOfSlot,
+  gatedLinkName,
+  gatewayLinkName,
+  gatewayPeerName,
+  linkName,
+  SANDBOX_PREFIX_LENGTH,
+} from './address-plan.ts';
 import { addAddress, addDefaultRoute, createVeth, deleteLink, Netlink, raiseLink } from './netlink.ts';
 import { nftRuleset, tableName } from './nft-ruleset.ts';
 
@@ -75,16 +82,29 @@ export class SandboxNetwork {
     if (readFileSync(IP_FORWARD, 'utf8').trim() !== '1') writeFileSync(IP_FORWARD, '1');
   }
 
-  /** Gives the sandbox whose first process is `pid` a link of its own to the host. */
+  /** Gives the sandbox whose first process is `pid` a link of its own to the host, which carries its traffic on. */
   connect(slot: number, pid: number): void {
+    this.#connect(linkName(this.#installationId, slot), slot, pid);
+  }
+
+  /** Gives it a link that leads to egress alone. */
+  connectToEgress(slot: number, pid: number): void {
+    this.#connect(gatedLinkName(this.#installationId, slot), slot, pid, (name) => {
+      // SECURITY: the kernel itself forwards nothing that comes by this link, even while somebody has flushed the rules
+      // (gated-network.runtime.test.ts).
+      writeFileSync(`/proc/sys/net/ipv4/conf/${name}/forwarding`, '0');
+    });
+  }
+
+  #connect(name: string, slot: number, pid: number, prepare: (name: string) => void = () => {}): void {
     const { host, sandbox } = addressesOfSlot(slot);
-    const name = linkName(this.#installationId, slot);
     const namespace = openSync(`/proc/${pid}/ns/net`, 'r');
     try {
       using outside = new Netlink();
       outside.apply(createVeth({ name, mtu: this.#mtu, peer: { name: 'eth0', networkNamespaceFd: namespace } }));
       const ipv6Switch = `/proc/sys/net/ipv6/conf/${name}/disable_ipv6`;
       if (existsSync(ipv6Switch)) writeFileSync(ipv6Switch, '1');
+      prepare(name);
       const link = outside.linkIndex(name);
       outside.apply(addAddress(link, host, SANDBOX_PREFIX_LENGTH), raiseLink(link));
 
@@ -114,7 +134,7 @@ export class SandboxNetwork {
 
   /** Takes the link of a slot away; one that went with its sandbox is gone already. */
   disconnect(slot: number): void {
-    removeLink(linkName(this.#installationId, slot));
+    for (const nameOf of [linkName, gatedLinkName]) removeLink(nameOf(this.#installationId, slot));
   }
 
   /** Takes everything off the host again. Only while no sandbox lives. */

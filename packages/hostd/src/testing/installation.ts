@@ -42,14 +42,14 @@ export function makeInstallation(): TestInstallation {
 export async function makeSpec(config: HostdConfig, changes: SpecChanges = {}): Promise<LaunchSpec> {
   const [template] = await new Templates(config.templatesDir).list();
   if (!template) throw new Error(`no template in ${config.templatesDir}: build one first`);
-  const { mode = 'deny-all', ...resources } = changes;
+  const { mode = 'deny-all', hosts, ...resources } = changes;
   return {
     templateVersionId: template.manifest.id,
     resources: { cpu: 1, memoryBytes: 256 * MEBIBYTE, diskBytes: 64 * MEBIBYTE, pids: 64, ...resources },
-    network: { mode },
+    network: { mode, ...(hosts && { hosts }) },
   };
 }
 
-export type SpecChanges = Partial<LaunchSpec['resources']> & { mode?: LaunchSpec['network']['mode'] };
+export type SpecChanges = Partial<LaunchSpec['resources'] & LaunchSpec['network']>;
 
 export const MEBIBYTE = 1024 * 1024;

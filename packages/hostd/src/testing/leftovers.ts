@@ -8,7 +8,7 @@ import { errorCode } from '../kernel/libc.ts';
 export function instanceLeftovers({ installationId, hostdDir, run, runDir, ociRuntime }: HostdConfig): string[] {
   const folder = dirname(runDir);
   return [
-    ...names('/sys/class/net', (name) => name.startsWith(`cl${installationId}`), 'link'),
+    ...names('/sys/class/net', (name) => /^c[le]/.test(name) && name.slice(2).startsWith(installationId), 'link'),
     ...readdirSync('/sys/fs/cgroup').flatMap((controller) =>
       names(join('/sys/fs/cgroup', controller), (name) => name === `cloche-${installationId}`, `cgroup ${controller}`),
     ),

@@ -1,0 +1,104 @@
+import { once } from 'node:events';
+import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:http';
+import { EgressErrorBody, EgressHealth, type GatedSandbox, type GatedSandboxList } from '@cloche/protocol';
+import { Value } from 'typebox/value';
+
+const ANSWER_MS = 5000;
+/** Egress talks to strangers, so it is not trusted with the memory of hostd. */
+const MAX_ANSWER_BYTES = 64 * 1024;
+
+/** What egress refused; everything else that is thrown means that it could not be asked. */
+export class EgressRefusal extends Error {
+  override readonly name = 'EgressRefusal';
+}
+
+/** The control socket of egress. Requests are sent in the order of their calls, each when the one before is answered. */
+export class EgressClient {
+  readonly #socketPath: string;
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
+
+  constructor(socketPath: string) {
+    this.#socketPath = socketPath;
+  }
+
+  async health(): Promise<EgressHealth> {
+    return Value.Parse(EgressHealth, JSON.parse(await this.#ask('GET', '/health')));
+  }
+
+  async replaceAll(list: GatedSandboxList): Promise<void> {
+    await this.#ask('PUT', '/sandboxes', list);
+  }
+
+  async put(address: string, sandbox: GatedSandbox): Promise<void> {
+    await this.#ask('PUT', `/sandboxes/${address}`, sandbox);
+  }
+
+  async delete(address: string): Promise<void> {
+    await this.#ask('DELETE', `/sandboxes/${address}`);
+  }
+
+  /** Resolves when egress answers; what it resolves to aborts when that egress is gone, or `signal` aborts. */
+  async lifetime(signal: AbortSignal): Promise<AbortSignal> {
+    const outgoing = request({ socketPath: this.#socketPath, path: '/lifetime', agent: false, signal });
+    outgoing.end();
+    const incoming = await answerTo(outgoing, ANSWER_MS);
+    if (incoming.statusCode !== 200) {
+      outgoing.destroy();
+      throw new Error(`egress answered ${incoming.statusCode} to /lifetime`);
+    }
+    const ended = new AbortController();
+    incoming.on('error', () => {}).once('close', () => ended.abort());
+    incoming.resume();
+    return ended.signal;
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  async #ask(method: string, path: string, message?: object): Promise<string> {
+    const outgoing = request({
+      socketPath: this.#socketPath,
+      agent: this.#agent,
+      method,
+      path,
+      ...(message && { headers: { 'content-type': 'application/json' } }),
+      signal: AbortSignal.timeout(ANSWER_MS),
+    });
+    outgoing.end(message && JSON.stringify(message));
+    const incoming = await answerTo(outgoing, ANSWER_MS);
+    const answer = await boundedText(incoming);
+    const { statusCode = 0 } = incoming;
+    if (statusCode >= 400) throw new EgressRefusal(`egress answered ${statusCode}: ${messageOf(answer)}`);
+    return answer;
+  }
+}
+
+async function answerTo(outgoing: ClientRequest, timeoutMs: number): Promise<IncomingMessage> {
+  // An error that comes after the answer is the answer's to tell.
+  outgoing.on('error', () => {});
+  try {
+    const [incoming] = await once(outgoing, 'response', { signal: AbortSignal.timeout(timeoutMs) });
+    return incoming;
+  } catch (error) {
+    outgoing.destroy();
+    throw error;
+  }
+}
+
+async function boundedText(incoming: IncomingMessage): Promise<string> {
+  let answer = '';
+  for await (const chunk of incoming.setEncoding('utf8')) {
+    answer += chunk;
+    if (answer.length > MAX_ANSWER_BYTES) throw new Error('the answer of egress does not end');
+  }
+  return answer;
+}
+
+function messageOf(answer: string): string {
+  try {
+    return Value.Parse(EgressErrorBody, JSON.parse(answer)).error.message;
+  } catch {
+    return 'no reason given';
+  }
+}

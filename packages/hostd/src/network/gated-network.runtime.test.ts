@@ -1,0 +1,220 @@
+import assert from 'node:assert/strict';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync } from 'node:fs';
+import { after, before, describe, test } from 'node:test';
+import { FakeEgress } from '../testing/fake-egress.ts';
+import { HostdProcess } from '../testing/hostd-process.ts';
+import { initPid, runInside } from '../testing/inside.ts';
+import { makeInstallation, makeSpec, type TestInstallation } from '../testing/installation.ts';
+import { hostLeftovers, instanceLeftovers } from '../testing/leftovers.ts';
+import { until } from '../until.ts';
+import { tableName } from './nft-ruleset.ts';
+
+const INTERNET = {
+  namespace: `clgat${process.pid}`,
+  link: `clh${process.pid}`,
+  ours: '203.0.113.1',
+  theirs: '203.0.113.2',
+};
+const PORT = 8124;
+const POLICY = { mode: 'allowlist', hosts: ['example.com'] } as const;
+
+/** Answers connections and datagrams with the asker's address. */
+const SERVE = `require('net').createServer((s) => s.end(s.remoteAddress + '\\n')).listen(${PORT}, '0.0.0.0');
+  for (const port of [53, ${PORT}]) { const u = require('dgram').createSocket('udp4');
+    u.on('message', (m, from) => u.send(from.address, from.port, from.address)).bind(port, '0.0.0.0'); }`;
+
+describe('a gated sandbox', () => {
+  let installation: TestInstallation;
+  let hostd: HostdProcess;
+  let egress: FakeEgress;
+  const ended: (() => void)[] = [];
+
+  before(async () => {
+    await makeInternet(ended);
+    installation = makeInstallation();
+    hostd = await HostdProcess.start(installation);
+    egress = new FakeEgress(installation.config);
+    await egress.start();
+    await hostd.launch('sbx_open', await makeSpec(installation.config, { mode: 'unrestricted' }));
+    await launchGated('sbx_gated');
+  });
+
+  after(async () => {
+    for (const { sandboxId } of await hostd.list()) await hostd.stop(sandboxId);
+    await hostd.close();
+    await egress.stop();
+    for (const end of ended) end();
+    assert.deepEqual(hostLeftovers(installation.config), []);
+    installation[Symbol.dispose]();
+  });
+
+  async function launchGated(sandboxId: string) {
+    return hostd.launch(sandboxId, await makeSpec(installation.config, { ...POLICY, hosts: [...POLICY.hosts] }));
+  }
+
+  /** What is read from there, or the code of the failure. */
+  async function ask(sandboxId: string, kind: 'tcp' | 'udp', address: string, port = PORT): Promise<string> {
+    const say = `const say = (text) => { process.stdout.write(String(text).trim()); process.exit(0); };
+      setTimeout(() => say('TIMEOUT'), 1500);`;
+    const tcp = `const s = require('net').connect(${port}, '${address}'); s.on('data', say).on('error', (e) => say(e.code));`;
+    const udp = `const u = require('dgram').createSocket('udp4'); u.on('message', say).on('error', (e) => say(e.code));
+      u.connect(${port}, '${address}', () => u.send('hello'));`;
+    const script = `${say} ${kind === 'tcp' ? tcp : udp}`.replaceAll(/\s+/g, ' ');
+    const { stdout, stderr } = await runInside(installation.config, sandboxId, `node -e "${script}"`);
+    return stdout || stderr;
+  }
+
+  function addressOf(sandboxId: string): string {
+    const pid = String(initPid(installation.config, sandboxId));
+    const shown = execFileSync('nsenter', ['-t', pid, '-n', 'ip', '-4', '-o', 'addr'], { encoding: 'utf8' });
+    return /inet (198[\d.]+)/.exec(shown)?.[1] ?? assert.fail(shown);
+  }
+
+  async function isTold(sandboxId: string): Promise<void> {
+    const address = addressOf(sandboxId);
+    await until('egress is told', () => egress.sandboxes.has(address));
+    assert.deepEqual(egress.sandboxes.get(address), { sandboxId, policy: POLICY });
+  }
+
+  describe('has traffic', () => {
+    test('that ends at egress, wherever it was going to', async () => {
+      const own = addressOf('sbx_gated');
+      assert.equal(await ask('sbx_open', 'tcp', INTERNET.theirs), INTERNET.ours);
+      const hostsEnd = own.replace(/\d+$/, (last) => String(Number(last) - 1));
+      for (const address of [INTERNET.theirs, INTERNET.ours, hostsEnd, addressOf('sbx_open'), '10.1.2.3', '1.1.1.1']) {
+        assert.equal(await ask('sbx_gated', 'tcp', address), 'egress', address);
+      }
+    });
+
+    test('whose look-ups end at egress, whichever resolver they are for', async () => {
+      assert.equal(await ask('sbx_open', 'udp', INTERNET.theirs, 53), INTERNET.ours);
+      assert.equal(await ask('sbx_gated', 'udp', INTERNET.theirs, 53), 'egress');
+      assert.equal(await ask('sbx_gated', 'tcp', INTERNET.theirs, 53), 'egress');
+    });
+
+    test('of no other kind', async () => {
+      assert.equal(await ask('sbx_open', 'udp', INTERNET.theirs), INTERNET.ours);
+      assert.match(await ask('sbx_gated', 'udp', INTERNET.theirs), /TIMEOUT|EHOSTUNREACH|EACCES|ECONNREFUSED/);
+    });
+
+    test('that no other sandbox can send for it', async () => {
+      assert.equal(await ask('sbx_open', 'tcp', addressOf('sbx_gated')), 'ECONNREFUSED');
+    });
+
+    test('that is not carried by the kernel even while the rules are flushed', async () => {
+      execFileSync('nft', ['delete', 'table', 'inet', tableName(installation.config.installationId)]);
+      const [open, gated] = await Promise.all(['sbx_open', 'sbx_gated'].map((id) => ask(id, 'udp', INTERNET.theirs)));
+      // By its own address, as nothing hides it now, unless another installation's rules do.
+      assert.match(open ?? '', /^198\.18\.|^203\.0\.113\.1$/);
+      assert.match(gated ?? '', /^(TIMEOUT|E[A-Z]+)$/);
+      await until('the rules are back', async () => (await ask('sbx_gated', 'tcp', INTERNET.theirs)) === 'egress');
+    });
+  });
+
+  test('trusts egress and whom the host trusts; others do not trust egress', async () => {
+    const trusted = async (id: string) =>
+      (await runInside(installation.config, id, 'cat /etc/ssl/certs/ca-certificates.crt')).stdout;
+    assert.ok((await trusted('sbx_gated')).endsWith(egress.certificate));
+    assert.equal(
+      (await trusted('sbx_gated')).replace(egress.certificate, '').trim(),
+      (await trusted('sbx_open')).trim(),
+    );
+  });
+
+  test('has its policy in force before it has a link', async () => {
+    let linksThen: string[] = [];
+    egress.onPut = () => {
+      linksThen = gatedLinks();
+    };
+    const linksBefore = gatedLinks();
+    await launchGated('sbx_order');
+    egress.onPut = () => {};
+    assert.deepEqual(linksThen, linksBefore);
+    assert.equal(gatedLinks().length, linksBefore.length + 1);
+    const address = addressOf('sbx_order');
+    await hostd.stop('sbx_order');
+    assert.equal(egress.sandboxes.has(address), false);
+  });
+
+  test('is not launched when egress refuses its policy, and nothing is left', async () => {
+    egress.onPut = () => {
+      throw new Error('no such policy');
+    };
+    const leftovers = instanceLeftovers(installation.config);
+    const { status, body } = await launchGated('sbx_refused');
+    egress.onPut = () => {};
+    assert.deepEqual([status, body.error.code], [500, 'launch_failed']);
+    assert.deepEqual(instanceLeftovers(installation.config), leftovers);
+    assert.equal(
+      [...egress.sandboxes.values()].some(({ sandboxId }) => sandboxId === 'sbx_refused'),
+      false,
+    );
+  });
+
+  describe('when egress dies', () => {
+    test('has no network until it is back, and then has it again', async () => {
+      await egress.stop();
+      assert.equal(await ask('sbx_gated', 'tcp', INTERNET.theirs), 'ECONNREFUSED');
+      assert.match(await ask('sbx_gated', 'udp', INTERNET.theirs, 53), /TIMEOUT|ECONNREFUSED/);
+      await egress.start();
+      await isTold('sbx_gated');
+      assert.equal(await ask('sbx_gated', 'tcp', INTERNET.theirs), 'egress');
+    });
+
+    test('cannot be launched, and leaves nothing', async () => {
+      await egress.stop();
+      const leftovers = instanceLeftovers(installation.config);
+      const { status, body } = await launchGated('sbx_late');
+      assert.deepEqual([status, body.error.code], [422, 'network_mode_unsupported']);
+      assert.deepEqual(instanceLeftovers(installation.config), leftovers);
+      await egress.start();
+      await isTold('sbx_gated');
+    });
+
+    test('and is stopped, is not told to the next egress', async () => {
+      await launchGated('sbx_gone');
+      const address = addressOf('sbx_gone');
+      await egress.stop();
+      assert.equal((await hostd.stop('sbx_gone')).status, 204);
+      await egress.start();
+      await isTold('sbx_gated');
+      assert.equal(egress.sandboxes.has(address), false);
+    });
+  });
+
+  test('is known to egress when hostd is killed and started again, and is swept away when it died meanwhile', async () => {
+    await launchGated('sbx_died');
+    const address = addressOf('sbx_died');
+    await hostd.kill();
+    process.kill(initPid(installation.config, 'sbx_died'), 'SIGKILL');
+    egress.sandboxes.clear();
+    hostd = await HostdProcess.start(installation);
+    await isTold('sbx_gated');
+    assert.equal(egress.sandboxes.has(address), false);
+    assert.equal(await ask('sbx_gated', 'tcp', INTERNET.theirs), 'egress');
+  });
+
+  function gatedLinks(): string[] {
+    return readdirSync('/sys/class/net').filter((name) => name.startsWith(`ce${installation.config.installationId}`));
+  }
+});
+
+async function makeInternet(ended: (() => void)[]): Promise<void> {
+  const { namespace, link, ours, theirs } = INTERNET;
+  const ip = (...args: string[]) => execFileSync('ip', args);
+  ip('netns', 'add', namespace);
+  ended.push(() => ip('netns', 'delete', namespace));
+  ip('link', 'add', link, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', namespace);
+  ip('addr', 'add', `${ours}/32`, 'peer', `${theirs}/32`, 'dev', link);
+  ip('link', 'set', link, 'up');
+  ip('-n', namespace, 'addr', 'add', `${theirs}/32`, 'peer', `${ours}/32`, 'dev', 'eth0');
+  for (const name of ['lo', 'eth0']) ip('-n', namespace, 'link', 'set', name, 'up');
+  ip('-n', namespace, 'route', 'add', '198.18.0.0/16', 'via', ours, 'dev', 'eth0');
+
+  const served = `${SERVE} setTimeout(() => console.log('listening'), 100)`;
+  const server = spawn('ip', ['netns', 'exec', namespace, process.execPath, '-e', served]);
+  ended.unshift(() => server.kill());
+  await once(server.stdout, 'data');
+}

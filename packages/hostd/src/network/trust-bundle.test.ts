@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, test } from 'node:test';
+import { TrustBundles } from './trust-bundle.ts';
+
+let dir: string;
+let hosts: string;
+const AUTHORITY = makeCertificate('CA:TRUE');
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), 'cloche-trust-'));
+  hosts = join(dir, 'hosts.pem');
+  writeFileSync(hosts, 'of the host\n');
+});
+afterEach(() => rmSync(dir, { recursive: true }));
+
+test('gated sandboxes trust egress and whom the host trusts; others trust whom the host trusts', () => {
+  const bundles = new TrustBundles(dir, hosts);
+  bundles.trust(AUTHORITY);
+  assert.equal(readFileSync(bundles.plain ?? '', 'utf8'), 'of the host\n');
+  assert.equal(readFileSync(bundles.gated, 'utf8'), `of the host\n\n${AUTHORITY}`);
+  assert.equal(statSync(bundles.gated).mode & 0o777, 0o644);
+});
+
+test('one certificate alone is taken from what egress says', () => {
+  const bundles = new TrustBundles(dir, hosts);
+  bundles.trust(`${AUTHORITY}${makeCertificate('CA:TRUE')}`);
+  assert.equal(readFileSync(bundles.gated, 'utf8'), `of the host\n\n${AUTHORITY}`);
+});
+
+test('what is no certificate of an authority is refused, and what was trusted stays', () => {
+  const bundles = new TrustBundles(dir, hosts);
+  assert.throws(() => bundles.gated, /not known yet/);
+  bundles.trust(AUTHORITY);
+  assert.throws(() => bundles.trust(makeCertificate('CA:FALSE')), /no authority/);
+  assert.throws(() => bundles.trust('-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----'));
+  assert.equal(readFileSync(bundles.gated, 'utf8'), `of the host\n\n${AUTHORITY}`);
+});
+
+test('a new authority does not change the file that living sandboxes have', () => {
+  const bundles = new TrustBundles(dir, hosts);
+  bundles.trust(AUTHORITY);
+  const { ino } = statSync(bundles.gated);
+  bundles.trust(AUTHORITY);
+  assert.equal(statSync(bundles.gated).ino, ino);
+  bundles.trust(makeCertificate('CA:TRUE'));
+  assert.notEqual(statSync(bundles.gated).ino, ino);
+});
+
+test('on a host that trusts nobody, gated sandboxes trust egress alone', () => {
+  const bundles = new TrustBundles(dir, join(dir, 'none'));
+  bundles.trust(AUTHORITY);
+  assert.equal(bundles.plain, undefined);
+  assert.equal(readFileSync(bundles.gated, 'utf8').trim(), AUTHORITY.trim());
+});
+
+function makeCertificate(basicConstraints: string): string {
+  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', '/dev/null'];
+  const extension = ['-addext', `basicConstraints=critical,${basicConstraints}`];
+  const request = ['req', '-x509', ...key, ...extension, '-subj', '/CN=egress', '-days', '2'];
+  return execFileSync('openssl', request, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+}
