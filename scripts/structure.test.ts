@@ -10,7 +10,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   protocol: [],
   server: ['contract', 'protocol'],
   hostd: ['protocol'],
-  egress: ['protocol'],
+  egress: ['contract', 'protocol'],
   agent: ['protocol', 'kernel-js'],
   'kernel-js': ['protocol'],
   sdk: ['contract'],

@@ -2,7 +2,7 @@ import { chmod, copyFile, mkdir } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { build } from 'esbuild';
+import { buildSync } from 'esbuild';
 
 const sourceDir = dirname(dirname(fileURLToPath(import.meta.url)));
 
@@ -21,24 +21,23 @@ const ownGlobals = `const {${[
 export async function buildKernelJs(outDir: string): Promise<void> {
   const decoratorCompiler = join(outDir, 'bin/esbuild');
   await mkdir(dirname(decoratorCompiler), { recursive: true });
-  await Promise.all([
-    build({
-      entryPoints: { main: join(sourceDir, 'main/main.ts'), worker: join(sourceDir, 'worker/worker.ts') },
-      outdir: outDir,
-      outExtension: { '.js': '.mjs' },
-      banner: { js: ownGlobals },
-      bundle: true,
-      format: 'esm',
-      platform: 'node',
-      target: 'node26',
-      minifySyntax: true,
-      minifyWhitespace: true,
-      legalComments: 'none',
-      logLevel: 'warning',
-    }),
-    copyFile(transformerLibrary(), join(outDir, 'transform.node')),
-    copyFile(esbuildProgram(), decoratorCompiler),
-  ]);
+  // Synchronously: the other way leaves esbuild's process running for as long as ours does.
+  buildSync({
+    entryPoints: { main: join(sourceDir, 'main/main.ts'), worker: join(sourceDir, 'worker/worker.ts') },
+    outdir: outDir,
+    outExtension: { '.js': '.mjs' },
+    banner: { js: ownGlobals },
+    bundle: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node26',
+    minifySyntax: true,
+    minifyWhitespace: true,
+    legalComments: 'none',
+    logLevel: 'warning',
+  });
+  await copyFile(transformerLibrary(), join(outDir, 'transform.node'));
+  await copyFile(esbuildProgram(), decoratorCompiler);
   await chmod(decoratorCompiler, 0o755);
 }
 
