@@ -516,6 +516,9 @@ describe('the pages for operators and readers', () => {
       const { status } = await service.call('GET', String(asset), { key: null });
       assert.equal(status, 200, String(asset));
     }
+    const style = await service.call('GET', '/docs/static/theme/cloche.css', { key: null });
+    assert.match(style.text, /\.topbar \{ display: none/);
+    assert.match(page.text, /cloche\.css/);
   });
 
   it('say when the service is not ready, without the reason', async () => {

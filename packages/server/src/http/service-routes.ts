@@ -17,6 +17,9 @@ const DOCS_POLICY = [
   "object-src 'none'",
 ].join('; ');
 
+/** The bar shows another project's logo, and a field for the address of any other API. */
+const DOCS_STYLE = '.swagger-ui .topbar { display: none; }';
+
 export interface ServiceRoutesParts {
   readonly version: string;
   readonly metrics: Registry;
@@ -54,7 +57,7 @@ export async function registerServiceRoutes(app: FastifyInstance, parts: Service
   await app.register(swaggerUi, {
     routePrefix: '/docs',
     staticCSP: DOCS_POLICY,
-    theme: { title: 'Cloche API' },
+    theme: { title: 'Cloche API', css: [{ filename: 'cloche.css', content: DOCS_STYLE }] },
     uiConfig: { docExpansion: 'list', defaultModelsExpandDepth: 0, tryItOutEnabled: true, validatorUrl: null },
   });
 }
