@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -223,5 +225,15 @@ describe('cloche doctor', () => {
     const { data } = JSON.parse((await runCloche(['doctor', '--json'])).stdout);
     assert.ok(data.length > 5);
     for (const { status, remedy } of data) assert.equal(status === 'ok', remedy === '');
+  });
+
+  it('says what to do below the table, in a line of its own', async () => {
+    const taken = createServer().listen(0, '127.0.0.1');
+    await once(taken, 'listening');
+    const port = String((taken.address() as AddressInfo).port);
+    const { stdout } = await runCloche(['doctor'], { env: { CLOCHE_PORT: port } });
+    taken.close();
+    assert.match(stdout, /^port +warning +\d+ is in use$/m);
+    assert.match(stdout, /^port: .*CLOCHE_PORT/m);
   });
 });

@@ -59,6 +59,11 @@ describe('the OpenAPI document', () => {
   });
 });
 
+it('the OpenAPI document names aliases after everything else', () => {
+  const { paths } = openApiDocument('0.0.0') as { paths: object };
+  assert.equal(Object.keys(paths).at(-1), '/v1/sandboxes/{sandboxId}/extend');
+});
+
 describe('an Idempotency-Key', () => {
   it('is 1 to 255 printable ASCII characters', () => {
     assert.ok(isIdempotencyKey('a'));

@@ -12,7 +12,7 @@ type Json = Record<string, unknown>;
 export function openApiDocument(version: string): Json {
   const components = new Map<string, unknown>();
   const paths: Record<string, Json> = {};
-  for (const operation of Object.values(operations) as Operation[]) {
+  for (const operation of currentFirst(Object.values(operations))) {
     const entry = { [operation.method.toLowerCase()]: describeOperation(operation, components) };
     paths[operation.path] = { ...paths[operation.path], ...entry };
   }
@@ -33,6 +33,11 @@ export function openApiDocument(version: string): Json {
       securitySchemes: { apiKey: { type: 'http', scheme: 'bearer', bearerFormat: 'clk_…' } },
     },
   };
+}
+
+/** Readers meet what they should use before its deprecated aliases. */
+function currentFirst(all: readonly Operation[]): Operation[] {
+  return all.toSorted((one, other) => Number(Boolean(one.deprecation)) - Number(Boolean(other.deprecation)));
 }
 
 function describeOperation(operation: Operation, components: Map<string, unknown>): Json {

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { leaf, perform } from '../command.ts';
-import { table } from '../terminal/table.ts';
+import { type Column, table } from '../terminal/table.ts';
 
 export function addDoctorCommand(program: Command): void {
   const doctor = leaf(program, 'doctor', 'Show what this machine has and lacks for running Cloche');
@@ -17,20 +17,18 @@ export function addDoctorCommand(program: Command): void {
     });
     const { colors } = session.terminal.out;
     const colorOf = { ok: colors.green, warning: colors.yellow, missing: colors.red };
-    await session.show({ data: findings }, () =>
-      table(
-        findings,
-        [
-          { title: 'WHAT', value: ({ name }) => name },
-          { title: 'STATUS', value: ({ status }) => status, style: (cell, { status }) => colorOf[status](cell) },
-          { title: 'FOUND', value: ({ found }) => found },
-          { title: 'REMEDY', value: ({ remedy }) => remedy },
-        ],
-        colors,
-      ),
-    );
+    await session.show({ data: findings }, () => {
+      const columns: Column<(typeof findings)[number]>[] = [
+        { title: 'WHAT', value: ({ name }) => name },
+        { title: 'STATUS', value: ({ status }) => status, style: (cell, { status }) => colorOf[status](cell) },
+        { title: 'FOUND', value: ({ found }) => found },
+      ];
+      // Sentences, too long for a column.
+      const amiss = findings.filter(({ remedy }) => remedy !== '');
+      const remedies = amiss.map(({ name, status, remedy }) => `\n${colorOf[status](name)}: ${remedy}`);
+      return [table(findings, columns, colors), ...remedies].join('\n');
+    });
     const missing = findings.filter(({ status }) => status === 'missing').map(({ name }) => name);
-    if (missing.length > 0)
-      throw new CliError(`Missing here: ${missing.join(', ')}; follow the remedies in the table.`);
+    if (missing.length > 0) throw new CliError(`Missing here: ${missing.join(', ')}; follow the remedies above.`);
   });
 }
