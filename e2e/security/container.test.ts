@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { chmodSync, copyFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { type TestService, testService } from '../support/service.ts';
+import { asRoot, asUser, attempts, execInside, type Outcomes, onHost, outcomesOf } from './support/attackers.ts';
+
+let service: TestService;
+let sandboxId: string;
+let folder: string;
+before(async () => {
+  service = await testService();
+  sandboxId = (await service.api.readySandbox()).id;
+  folder = mkdtempSync(join(tmpdir(), 'cloche-attack-'));
+  chmodSync(folder, 0o755);
+});
+after(async () => {
+  rmSync(folder, { recursive: true, force: true });
+  await service?.close();
+});
+
+const done = (outcomes: Outcomes) => Object.keys(outcomes).filter((name) => outcomes[name] === 'done');
+
+describe("a client's code", () => {
+  const fields = `
+status = dict(line.split(":\\t") for line in open("/proc/self/status").read().splitlines() if ":\\t" in line)
+import json; print(json.dumps({k: status[k].strip() for k in ["Uid", "CapEff", "CapPrm", "CapInh", "CapAmb", "NoNewPrivs", "Seccomp"]}))`;
+  const NONE = '0000000000000000';
+
+  it('has no capability, can gain none, and is filtered', async () => {
+    const user = outcomesOf(await asUser(service, sandboxId, fields));
+    const none = { CapEff: NONE, CapPrm: NONE, CapInh: NONE, CapAmb: NONE };
+    assert.deepEqual(user, { Uid: '1000\t1000\t1000\t1000', ...none, NoNewPrivs: '1', Seccomp: '2' });
+    const control = outcomesOf(await onHost('root', fields));
+    assert.notEqual(control.CapEff, NONE);
+    assert.deepEqual([control.NoNewPrivs, control.Seccomp], ['0', '0']);
+  });
+
+  it('is started by an agent that can gain nothing either', async () => {
+    const status = await asRoot(service, sandboxId, 'print(open("/proc/2/status").read())');
+    assert.match(status, /^NoNewPrivs:\t1$/m);
+    assert.match(status, /^Seccomp:\t2$/m);
+    // None of CAP_SYS_ADMIN, CAP_SYS_PTRACE, CAP_MKNOD, CAP_NET_ADMIN, CAP_NET_RAW, CAP_DAC_READ_SEARCH, CAP_SYS_RESOURCE.
+    const effective = BigInt(`0x${/^CapEff:\t(\w+)$/m.exec(status)?.[1]}`);
+    for (const capability of [21, 19, 27, 12, 13, 2, 24]) assert.equal((effective >> BigInt(capability)) & 1n, 0n);
+  });
+
+  it('does not become more by programs, devices or other processes, and neither does root', async () => {
+    await execInside(service, sandboxId, ['/bin/sh', '-c', 'cp /bin/cat /srv/cat && chmod 4755 /srv/cat']);
+    const inside = { folder: '/workspace', setuid: '/srv/cat', inside: true };
+    assert.deepEqual(
+      done(outcomesOf(await asUser(service, sandboxId, attempts('privileges', { ...inside, pid: 2 })))),
+      [],
+    );
+    // Root of a sandbox rules its processes: what is left to refuse is what reaches out.
+    const root = outcomesOf(await asRoot(service, sandboxId, attempts('privileges', { ...inside, pid: 1 })));
+    const ownAffairs = /process of another user|another user's process|set-user-id bit/;
+    assert.deepEqual(
+      done(root).filter((name) => !ownAffairs.test(name)),
+      [],
+    );
+  });
+
+  it('would, without the defences', async () => {
+    const setuid = join(folder, 'cat');
+    copyFileSync('/bin/cat', setuid);
+    chmodSync(setuid, 0o4755);
+    const other = spawn('sleep', ['60']);
+    try {
+      const outside = { folder, setuid, pid: other.pid, inside: false };
+      const root = outcomesOf(await onHost('root of the host', attempts('privileges', outside)));
+      assert.deepEqual(done(root), Object.keys(root));
+      const user = outcomesOf(await onHost('user', attempts('privileges', { ...outside, folder: '/tmp' })));
+      assert.equal(user["become root by a program with root's set-user-id bit"], 'done');
+    } finally {
+      other.kill('SIGKILL');
+    }
+  });
+});
+
+describe('the settings and the secrets of the kernel', () => {
+  it('are out of reach for code and for the root of a sandbox, and within that of root outside', async () => {
+    const control = outcomesOf(await onHost('root', attempts('kernel-files')));
+    const paths = { write: pathsOf(control, 'write'), read: pathsOf(control, 'read') };
+    assert.ok(paths.write.length > 8 && paths.read.length > 3, JSON.stringify(paths));
+    const script = attempts('kernel-files', { paths });
+    assert.deepEqual(done(outcomesOf(await asUser(service, sandboxId, script))), []);
+    assert.deepEqual(done(outcomesOf(await asRoot(service, sandboxId, script))), []);
+  });
+
+  it('are on file systems mounted read-only, control groups included, or covered', async () => {
+    const mounts = await asRoot(service, sandboxId, 'print(open("/proc/self/mountinfo").read())');
+    const writable = effectiveMounts(mounts).filter(({ target, options }) => {
+      const concerns = /^\/(sys|proc\/(sys|irq|bus|fs|acpi|keys|timer_list|interrupts))(\/|$)/.test(target);
+      return concerns && !options.includes('ro');
+    });
+    assert.deepEqual(
+      writable.map(({ target }) => target),
+      [],
+    );
+  });
+
+  function pathsOf(outcomes: Outcomes, kind: string): string[] {
+    return done(outcomes)
+      .filter((name) => name.startsWith(`${kind} `))
+      .map((name) => name.slice(kind.length + 1));
+  }
+});
+
+/** What is mounted last at a place is what is seen there. */
+function effectiveMounts(mountinfo: string) {
+  const byTarget = new Map<string, string[]>();
+  for (const line of mountinfo.trim().split('\n')) {
+    const [, , , , target = '', options = ''] = line.split(' ');
+    byTarget.set(target, options.split(','));
+  }
+  return [...byTarget].map(([target, options]) => ({ target, options }));
+}

@@ -1,0 +1,214 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { eventually } from '../support/eventually.ts';
+import { residentBytes } from '../support/process.ts';
+import { type TestService, testService } from '../support/service.ts';
+import { asRoot, execInside } from './support/attackers.ts';
+import { type LyingService, lyingService } from './support/lying-service.ts';
+
+const MEBIBYTE = 1024 * 1024;
+const TIMEOUT_MS = 1000;
+/** What a lie may cost the server while it is told. A line may hold 64 MiB, as text and as bytes. */
+const MOST_GROWTH = 256 * MEBIBYTE;
+
+describe('an agent that lies', () => {
+  let service: LyingService;
+  let neighbour: string;
+  before(async () => {
+    service = await lyingService();
+    neighbour = (await service.api.readySandbox()).id;
+  });
+  after(() => service?.[Symbol.asyncDispose]());
+
+  const run = (sandboxId: string, lie: string, contextId?: string, timeoutMs = TIMEOUT_MS) =>
+    service.api.post(`/v1/sandboxes/${sandboxId}/code/runs`, {
+      code: lie,
+      language: 'python',
+      timeoutMs,
+      ...(contextId && { contextId }),
+    });
+
+  it('is taken for an honest one as long as it tells the truth', async () => {
+    const { id } = await service.api.readySandbox();
+    const { status, body } = await run(id, 'truth');
+    assert.deepEqual([status, body.run.stdout, body.run.error], [200, 'honest', undefined]);
+  });
+
+  /** What breaks the protocol makes the sandbox `failed`; what keeps to it, or says nothing, ends with the run. */
+  const lies = {
+    failed: [
+      'garbage',
+      'no HTTP',
+      'an event of no kind',
+      'a result of another run',
+      'a line of gigabytes',
+      'endless output',
+      'endless headers',
+      'endless small headers',
+      'deep nesting',
+      'no end',
+      'another protocol',
+      'a way elsewhere',
+      'a length that is none',
+      'a number of executions that is none',
+    ],
+    TimeoutError: ['nothing', 'endless announcements', 'endless chunk extensions', 'most of a line, and then nothing'],
+    unavailable: ['a broken connection'],
+    ignored: ['more after the end'],
+  };
+
+  for (const [end, names] of Object.entries(lies)) {
+    for (const lie of names) {
+      it(`by ${lie}: ${end}, in bounded memory and time, and its neighbour works on`, async () => {
+        const { id } = await service.api.readySandbox();
+        const startedAt = performance.now();
+        const { answer, grown } = await whileWatching(() => run(id, lie));
+        assert.ok(performance.now() - startedAt < TIMEOUT_MS + 1500);
+        assert.ok(grown < MOST_GROWTH, `grew by ${grown / MEBIBYTE} MiB`);
+        const { sandbox } = (await service.api.get(`/v1/sandboxes/${id}`)).body;
+        assert.equal(sandbox.status === 'failed', end === 'failed');
+        assert.equal(endOf(answer), end);
+        assert.equal((await run(neighbour, 'truth')).body.run.stdout, 'honest');
+        await service.api.delete(`/v1/sandboxes/${id}`);
+      });
+    }
+  }
+
+  const todo = 'a line is bounded, but not what all lines under way hold together: in packages/server, runtime/hostd';
+  it('in many runs at once costs no more than in one', { todo }, async () => {
+    const { id } = await service.api.readySandbox();
+    const contexts = await Promise.all(
+      Array.from({ length: 8 }, () => service.api.post(`/v1/sandboxes/${id}/code/contexts`, { language: 'python' })),
+    );
+    const { grown } = await whileWatching(() =>
+      Promise.all(contexts.map(({ body }) => run(id, 'most of a line, and then nothing', body.context.id, 4000))),
+    );
+    assert.ok(grown < MOST_GROWTH, `grew by ${grown / MEBIBYTE} MiB`);
+  });
+
+  const slow = 'each event costs the server the same, however small: count events, and 1xx answers, in packages/server';
+  it('by events without end does not keep the server from others', { todo: slow }, async () => {
+    const { id } = await service.api.readySandbox();
+    let isOver = false;
+    const flood = run(id, 'events without end').finally(() => {
+      isOver = true;
+    });
+    const times: number[] = [];
+    while (!isOver) {
+      const startedAt = performance.now();
+      await run(neighbour, 'truth');
+      times.push(performance.now() - startedAt);
+    }
+    await flood;
+    const median = times.toSorted((a, b) => a - b)[Math.floor(times.length / 2)] ?? Number.NaN;
+    assert.ok(median < 20, `${median.toFixed(1)} ms`);
+  });
+
+  function endOf({
+    status,
+    body,
+  }: {
+    status: number;
+    body: { error?: { code: string }; run?: { error?: { name: string } } };
+  }) {
+    if (body.error?.code === 'sandbox_failed') return 'failed';
+    if (body.error) return body.error.code;
+    assert.equal(status, 200);
+    return body.run?.error?.name ?? 'ignored';
+  }
+
+  /** By how much the server's memory grows at most while `act` is under way. */
+  async function whileWatching<T>(act: () => Promise<T>): Promise<{ answer: T; grown: number }> {
+    const before = residentBytes(service.serverPid());
+    let peak = before;
+    const watch = setInterval(() => {
+      peak = Math.max(peak, residentBytes(service.serverPid()));
+    }, 20);
+    try {
+      return { answer: await act(), grown: peak - before };
+    } finally {
+      clearInterval(watch);
+    }
+  }
+});
+
+describe('the root of a sandbox', () => {
+  let service: TestService;
+  let neighbour: string;
+  before(async () => {
+    service = await testService();
+    neighbour = (await service.api.readySandbox()).id;
+    await service.api.run(neighbour, 'kept = 1');
+  });
+  after(() => service?.close());
+
+  it('who kills the agent ends its own sandbox, and no other', async () => {
+    const { id } = await service.api.readySandbox();
+    await service.api.run(id, '1');
+    await execInside(service, id, ['/bin/sh', '-c', 'kill -9 2']).catch(() => undefined);
+    await eventually(async () => {
+      await service.api.post(`/v1/sandboxes/${id}/code/runs`, { code: '1', language: 'python' });
+      return (await service.api.get(`/v1/sandboxes/${id}`)).body.sandbox.status === 'destroyed';
+    });
+    assert.equal((await service.api.run(neighbour, 'kept')).outputs[0]?.value, '1');
+  });
+
+  it('who stops the agent gets no answer beyond the time of a run, and can be destroyed all the same', async () => {
+    const { id } = await service.api.readySandbox();
+    await service.api.run(id, '1');
+    await asRoot(service, id, 'import os, signal; os.kill(2, signal.SIGSTOP)');
+    const startedAt = performance.now();
+    const run = await service.api.run(id, '1', { timeoutMs: TIMEOUT_MS });
+    assert.equal(run.error?.name, 'TimeoutError');
+    assert.ok(performance.now() - startedAt < TIMEOUT_MS + 1000);
+    assert.equal((await service.api.delete(`/v1/sandboxes/${id}`)).body.sandbox.status, 'destroyed');
+    assert.equal((await service.api.run(neighbour, 'kept')).outputs[0]?.value, '1');
+  });
+});
+
+describe('a kernel that lies to its agent', () => {
+  let service: TestService;
+  let sandboxId: string;
+  before(async () => {
+    service = await testService();
+    sandboxId = (await service.api.readySandbox()).id;
+  });
+  after(() => service?.close());
+
+  /** User code shares its process with the kernel: it finds the socket to the agent and speaks on it itself. */
+  const speak = (what: string) => `
+import os, stat, struct, json
+sockets = [int(fd) for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}") and stat.S_ISSOCK(os.stat(f"/proc/self/fd/{fd}").st_mode)]
+def frame(body): return struct.pack(">I", len(body)) + body
+def send(data):
+    for fd in sockets:
+        os.set_blocking(fd, True)
+        while data: data = data[os.write(fd, data):]
+assert sockets
+${what}`;
+  const lies: Record<string, string> = {
+    'garbage in a frame': 'send(frame(b"\\x00 no JSON"))',
+    'a frame of gigabytes': 'send(struct.pack(">I", 0xffffffff) + b"x" * (1 << 20))',
+    'a message of no kind': 'send(frame(json.dumps({"type": "secret"}).encode()))',
+    'deep nesting': 'send(frame(b"[" * (1 << 20)))',
+  };
+  for (const [name, lie] of Object.entries(lies)) {
+    it(`by ${name} loses its process, and the context works on`, async () => {
+      const run = await service.api.run(sandboxId, `${speak(lie)}\nimport time; time.sleep(5)`, { timeoutMs: 8000 });
+      assert.equal(run.error?.name, 'KernelDiedError', JSON.stringify(run));
+      const next = await service.api.run(sandboxId, '1 + 1');
+      assert.deepEqual([next.outputs[0]?.value, next.stateLost], ['2', true]);
+    });
+  }
+
+  it('by the result of another run hands it to nobody', async () => {
+    const stolen = '{"type": "output", "runId": "run_other", "kind": "inline", "format": "text", "value": "stolen"}';
+    const { id } = await service.api.readySandbox();
+    await service.api.run(id, speak(`send(frame(${JSON.stringify(stolen)}.encode()))`));
+    const next = await service.api.run(id, '1 + 1');
+    assert.deepEqual(
+      next.outputs.map(({ value }) => value),
+      ['2'],
+    );
+  });
+});

@@ -1,0 +1,36 @@
+import type { TestService } from '../../support/service.ts';
+
+const HOT_RUN = '1 + 1';
+
+/** Half of the hot runs of a sandbox are answered in this time or less. In milliseconds. */
+export async function medianLatencyMs(service: TestService, sandboxId: string, samples = 15): Promise<number> {
+  const times: number[] = [];
+  for (let sample = 0; sample < samples; sample += 1) times.push(await hotRunMs(service, sandboxId));
+  return median(times);
+}
+
+/** The same, measured for as long as `meanwhile` takes. */
+export async function medianLatencyDuringMs(
+  service: TestService,
+  sandboxId: string,
+  meanwhile: Promise<unknown>,
+): Promise<number> {
+  const times: number[] = [];
+  let isOver = false;
+  const over = () => {
+    isOver = true;
+  };
+  meanwhile.then(over, over);
+  while (!isOver || times.length === 0) times.push(await hotRunMs(service, sandboxId));
+  return median(times);
+}
+
+async function hotRunMs(service: TestService, sandboxId: string): Promise<number> {
+  const startedAt = performance.now();
+  await service.api.run(sandboxId, HOT_RUN);
+  return performance.now() - startedAt;
+}
+
+function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
+}
