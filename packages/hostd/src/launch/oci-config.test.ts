@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { globSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { describe, test } from 'node:test';
 import { AGENT_COMMAND, type OciConfigInput, ociConfig } from './oci-config.ts';
 import { seccompProfile } from './seccomp-profile.ts';
@@ -56,6 +58,7 @@ describe('the configuration of a container', () => {
     }
     const { readonlyPaths, maskedPaths } = ociConfig(INPUT).linux;
     assert.ok(readonlyPaths.includes('/proc/sys') && readonlyPaths.includes('/proc/sysrq-trigger'));
+    for (const place of globSync('/sys/fs/cgroup/*/tasks').map(dirname)) assert.ok(readonlyPaths.includes(place), place);
     assert.ok(maskedPaths.includes('/proc/kcore') && maskedPaths.includes('/sys/firmware'));
   });
 

@@ -39,9 +39,8 @@ const READONLY_PATHS = [
   '/proc/irq',
   '/proc/sys',
   '/proc/sysrq-trigger',
-  // On a v1 host the folder that holds the hierarchies, each of which is read-only already.
-  '/sys/fs/cgroup',
 ];
+const CGROUP_ROOT = '/sys/fs/cgroup';
 
 /** The init of every sandbox, which reaps, and the agent below it. */
 export const AGENT_COMMAND = [
@@ -91,9 +90,19 @@ export function ociConfig(input: OciConfigInput) {
       sysctl: sysctls(),
       rootfsPropagation: 'private',
       maskedPaths: MASKED_PATHS,
-      readonlyPaths: READONLY_PATHS,
+      readonlyPaths: [...READONLY_PATHS, ...cgroupPlaces()],
     },
   };
+}
+
+/**
+ * The folder of the control groups, and on a v1 host each hierarchy in it by name: crun shows the folder anew with all
+ * that it holds, which then may be written until it is closed as well.
+ */
+function cgroupPlaces(): string[] {
+  const mounts = readFileSync('/proc/self/mounts', 'utf8').split('\n');
+  const places = mounts.map((line) => line.split(' ')[1] ?? '');
+  return [CGROUP_ROOT, ...places.filter((place) => place.startsWith(`${CGROUP_ROOT}/`))];
 }
 
 /** IPv6 is off, as network policies decide on IPv4 addresses alone; low ports and ping need no privilege. */
