@@ -51,6 +51,7 @@ describe('running code', () => {
     assert.equal(run.error?.name, 'TimeoutError');
     assert.match(run.contextId, /^cctx_/);
     release();
+    assert.equal((await world.waitFor(id, 'ready')).status, 'ready', 'a run that never began is no use of it');
   });
 
   it('keeps what was printed before the time limit, and the context keeps its variables', async () => {

@@ -82,14 +82,13 @@ export class RunCode {
   }
 
   async *#execute(run: ResolvedRun, stopped: RunStop): AsyncGenerator<CodeRunEvent, void> {
-    const { executions, ids, clock, metrics } = this.#deps;
+    const { ids, clock, metrics } = this.#deps;
     using stop = stopped;
     const startedAt = clock.now();
     const runId = ids.next('run_');
     const result = new RunResult(run.context, runId, run.timeoutMs);
-    const firstUse = !run.sandbox.used && !executions.wasUsed(run.sandbox.id);
-    using _ = executions.begin(run.sandbox.id, run.context.id, () => stop.stop('canceled'));
-    if (firstUse) this.#markUsed(run.sandbox);
+    // What was over while it waited for the sandbox never begins: of one that has ended, nothing is followed any more.
+    using _ = stop.reason === undefined ? this.#begin(run, stop) : undefined;
     let stateLost = false;
     try {
       const agent = await this.#openContext(run, stop);
@@ -164,6 +163,14 @@ export class RunCode {
     if (verdict.code === 'sandbox_destroyed' && verdict.details?.reason !== 'platform_cleanup') return CANCELED;
     log.warn({ err: error, sandboxId: run.sandbox.id, contextId: run.context.id, code: verdict.code }, 'a run failed');
     throw verdict;
+  }
+
+  #begin({ sandbox, context }: ResolvedRun, stop: RunStop): Disposable {
+    const { executions } = this.#deps;
+    const firstUse = !sandbox.used && !executions.wasUsed(sandbox.id);
+    const execution = executions.begin(sandbox.id, context.id, () => stop.stop('canceled'));
+    if (firstUse) this.#markUsed(sandbox);
+    return execution;
   }
 
   #markUsed(sandbox: SandboxRecord): void {
