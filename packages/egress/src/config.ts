@@ -1,13 +1,15 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { runPlaces } from '@cloche/protocol';
+import { egressPlaces, runPlaces } from '@cloche/protocol';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { firstNameserver, parseUpstream, type Upstream } from './dns/upstream.ts';
+import { parseCidrs } from './ipv4-range.ts';
 
 /** What hostd leaves for egress before it is ready. */
 const NetworkFile = Type.Object({
   gatewayAddress: Type.String(),
+  /** Of sandboxes that are not gated. */
   dnsPort: Type.Integer({ minimum: 1, maximum: 65_535 }),
   sandboxCidr: Type.String(),
 });
@@ -15,19 +17,32 @@ const NetworkFile = Type.Object({
 export interface EgressConfig {
   network: Static<typeof NetworkFile>;
   dnsUpstream: Upstream;
+  places: ReturnType<typeof egressPlaces>;
+  /** A file of further roots that servers' certificates are checked against. */
+  extraCaFile: string | undefined;
+  /** Closed ranges that the operator opens. */
+  allowCidrs: readonly string[];
   logLevel: string;
 }
 
 /** Reads all that egress is told, once. Throws what is missing or wrong. */
 export function readConfig(env: NodeJS.ProcessEnv): EgressConfig {
-  const runDir = env.CLOCHE_RUN_DIR;
-  if (!runDir) throw new Error('configuration: CLOCHE_RUN_DIR is missing');
+  const runDir = required(env, 'CLOCHE_RUN_DIR');
   const networkFile = join(runPlaces(runDir).egressDir, 'network.json');
   return Object.freeze({
     network: Value.Parse(NetworkFile, JSON.parse(readFileSync(networkFile, 'utf8'))),
     dnsUpstream: env.CLOCHE_DNS_UPSTREAM ? parseUpstream(env.CLOCHE_DNS_UPSTREAM) : hostsOwnResolver(),
+    places: egressPlaces(runDir, required(env, 'CLOCHE_DATA_DIR')),
+    extraCaFile: env.CLOCHE_EGRESS_EXTRA_CA || undefined,
+    allowCidrs: parseCidrs(env.CLOCHE_EGRESS_ALLOW_CIDRS ?? ''),
     logLevel: env.CLOCHE_LOG_LEVEL || 'info',
   });
+}
+
+function required(env: NodeJS.ProcessEnv, name: string): string {
+  const value = env[name];
+  if (!value) throw new Error(`configuration: ${name} is missing`);
+  return value;
 }
 
 function hostsOwnResolver(): Upstream {

@@ -1,20 +1,39 @@
+import { EGRESS_PORTS } from '@cloche/protocol';
 import { pino } from 'pino';
 import { readConfig } from './config.ts';
 import { DnsRelay } from './dns/dns-relay.ts';
+import { GatedEgress } from './gated-egress.ts';
+import { OwnAddresses } from './policy/own-addresses.ts';
+import { originalDestination } from './socket-options.ts';
+import { trustedRoots } from './upstream/trusted-roots.ts';
 
-const { network, dnsUpstream, logLevel } = readConfig(process.env);
+const { network, dnsUpstream, logLevel, places, extraCaFile, allowCidrs } = readConfig(process.env);
+const { gatewayAddress, sandboxCidr } = network;
 const log = pino({ name: 'egress', level: logLevel });
 const relay = await DnsRelay.open({
-  listen: { address: network.gatewayAddress, port: network.dnsPort },
+  listen: { address: gatewayAddress, port: network.dnsPort },
   upstream: dnsUpstream,
-  sandboxCidr: network.sandboxCidr,
+  sandboxCidr,
+  log,
+});
+const ownAddresses = new OwnAddresses();
+const gated = await GatedEgress.open({
+  listen: { address: gatewayAddress, tcpPort: EGRESS_PORTS.tcp, dnsPort: EGRESS_PORTS.dns },
+  sandboxCidr,
+  allowCidrs,
+  isOwnAddress: (address) => ownAddresses.has(address),
+  dnsUpstream,
+  trust: trustedRoots(extraCaFile),
+  authorityDir: places.authorityDir,
+  controlSocket: places.controlSocket,
+  destinationOf: originalDestination,
   log,
 });
 log.info({ operation: 'start', outcome: 'serving', ...network, dnsUpstream });
 
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {
   process.once(signal, async () => {
-    await relay.close();
+    await Promise.all([relay.close(), gated.close()]);
     log.info({ operation: 'stop', outcome: 'closed' });
     process.exit(0);
   });

@@ -25,7 +25,7 @@ import { type Static, Type } from 'typebox';
 export const EGRESS_PORTS = {
   /** Every TCP connection of a gated sandbox but those to port 53. */
   tcp: 10_080,
-  /** Every UDP datagram and TCP connection of a gated sandbox to port 53. */
+  /** Every UDP datagram and TCP connection of a gated sandbox to port 53, whatever its address. */
   dns: 10_054,
 } as const;
 

@@ -21,11 +21,18 @@ export interface DnsRelayOptions {
   sandboxCidr: string;
   log: Logger;
   answerTimeoutMs?: number;
+  /** What to make of a question of that source; without it every question is passed on as it is. */
+  plan?: (query: Buffer, source: string, transport: Transport) => LookupPlan;
 }
 
+export type Transport = 'datagram' | 'connection';
+
+/** A question that is answered here, or that is asked in this form and whose answer is then finished. */
+export type LookupPlan = { answer: Buffer | undefined } | { ask: Buffer; finish: (answer: Buffer) => Buffer };
+
 /**
- * Passes the questions of sandboxes on to a resolver of the host's, and the answers back, without reading either: what
- * a sandbox may ask is decided elsewhere. What cannot be answered in time is answered with a server failure.
+ * Passes the questions of sandboxes on to a resolver of the host's, and the answers back, without reading either unless
+ * there is a plan that does. What cannot be answered in time is answered with a server failure.
  */
 export class DnsRelay {
   readonly #options: DnsRelayOptions;
@@ -75,7 +82,7 @@ export class DnsRelay {
   async #onDatagram(query: Buffer, from: RemoteInfo): Promise<void> {
     if (!isQuery(query) || !isInRange(from.address, this.#options.sandboxCidr)) return;
     using place = this.#datagramsInFlight.tryEnter(from.address);
-    const answer = place ? await this.#answer(query, askByDatagram) : serverFailure(query);
+    const answer = place ? await this.#answer(query, from.address, 'datagram') : serverFailure(query);
     // An asker that is gone by now is told nothing, and that is no failure of ours.
     if (answer) this.#datagrams.send(answer, from.port, from.address, () => {});
   }
@@ -89,7 +96,7 @@ export class DnsRelay {
     socket.setTimeout(IDLE_CONNECTION_MS, () => socket.destroy());
     try {
       for await (const query of readFrames(socket)) {
-        const answer = isQuery(query) ? await this.#answer(query, askByConnection) : undefined;
+        const answer = isQuery(query) ? await this.#answer(query, source, 'connection') : undefined;
         if (!answer) break;
         if (!socket.write(frame(answer))) await once(socket, 'drain');
       }
@@ -102,12 +109,15 @@ export class DnsRelay {
     }
   }
 
-  async #answer(query: Buffer, ask: typeof askByDatagram): Promise<Buffer | undefined> {
+  async #answer(query: Buffer, source: string, transport: Transport): Promise<Buffer | undefined> {
     const { upstream, answerTimeoutMs = ANSWER_TIMEOUT_MS, log } = this.#options;
     const startedAt = performance.now();
     try {
+      const plan = this.#options.plan?.(query, source, transport) ?? { ask: query, finish: (answer: Buffer) => answer };
+      if ('answer' in plan) return plan.answer;
       const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(answerTimeoutMs)]);
-      return await ask(query, upstream, signal);
+      const ask = transport === 'datagram' ? askByDatagram : askByConnection;
+      return plan.finish(await ask(plan.ask, upstream, signal));
     } catch (err) {
       if (this.#closing.signal.aborted) return undefined;
       const durationMs = Math.round(performance.now() - startedAt);

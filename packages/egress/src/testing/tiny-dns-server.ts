@@ -3,9 +3,11 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:net';
 import { decode, encode, streamEncode } from 'dns-packet';
 
-/** A resolver on the loopback that answers every question with one address, or says nothing at all. */
+/** A resolver on the loopback that answers every question with the addresses of its name, or says nothing at all. */
 export class TinyDnsServer implements AsyncDisposable {
   readonly asked: string[] = [];
+  /** What names have others than the usual address; one may change whenever it is asked for. */
+  readonly addresses = new Map<string, () => readonly string[]>();
   readonly #datagrams: Socket;
   readonly #server: Server;
   isSilent = false;
@@ -41,11 +43,12 @@ export class TinyDnsServer implements AsyncDisposable {
     const { id = 0, questions = [] } = decode(query);
     const name = questions[0]?.name ?? '';
     this.asked.push(name);
+    const addresses = this.addresses.get(name)?.() ?? ['203.0.113.7'];
     return {
       type: 'response' as const,
       id,
       questions,
-      answers: [{ type: 'A' as const, name, ttl: 60, data: '203.0.113.7' }],
+      answers: addresses.map((data) => ({ type: 'A' as const, name, ttl: 60, data })),
     };
   }
 

@@ -1,0 +1,133 @@
+import { type ClientRequest, type IncomingMessage, request } from 'node:http';
+import type { Socket } from 'node:net';
+import { pipeline } from 'node:stream/promises';
+import { hostText } from '../policy/host-name.ts';
+import type { SandboxTraffic } from '../sandboxes/sandbox-traffic.ts';
+import type { Target } from '../upstream/connector.ts';
+import { EgressError, type EgressFailure } from '../upstream/egress-error.ts';
+import type { UpstreamRequest } from '../upstream/upstream-agent.ts';
+import { type Exchange, refusalBody } from './exchange.ts';
+import { endToEndFields, pairs } from './fields.ts';
+
+/** For a server that works on its answer, or a client that is slow to take it. */
+const IDLE_MS = 10 * 60 * 1000;
+const MAX_HEADER_BYTES = 64 * 1024;
+
+export interface Permitted {
+  target: Target;
+  path: string;
+  hostField: string;
+}
+
+export interface Forwarded {
+  /** Undefined when there was no answer. */
+  status?: number;
+  failure?: EgressFailure | 'broken_off';
+  bytesUp: number;
+  bytesDown: number;
+}
+
+/** Asks the server and passes its answer on as it comes. Does not reject: what fails is told to the client. */
+export async function forward(exchange: Exchange, permitted: Permitted, traffic: SandboxTraffic): Promise<Forwarded> {
+  const { target, path, hostField } = permitted;
+  const fields = ['Host', hostField, ...exchange.fields, ...framing(exchange)];
+  const attempt = () => sendRequest({ agent: traffic.agent, target, method: exchange.method, path, fields });
+  let asked = attempt();
+  exchange.onAbandoned(() => asked.request.destroy());
+  let status: number | undefined;
+  try {
+    if (exchange.body) {
+      exchange.askForBody?.();
+      exchange.body.pipe(asked.request);
+    } else asked.request.end();
+    let answer = await asked.answer.catch((error) => error);
+    if (wasClosedWhileIdle(answer, asked.request) && isRepeatable(exchange)) {
+      asked = attempt();
+      asked.request.end();
+      answer = await asked.answer;
+    }
+    if (answer instanceof Error) throw answer;
+    status = await passOn(answer, exchange);
+    return { status, ...asked.bytes() };
+  } catch (error) {
+    asked.request.destroy();
+    const failure = error instanceof EgressError ? error.reason : 'broken_off';
+    refuseFailed(exchange, hostText(target.host), failure);
+    return { ...(status !== undefined && { status }), failure, ...asked.bytes() };
+  }
+}
+
+interface Asked {
+  request: ClientRequest;
+  answer: Promise<IncomingMessage>;
+  /** What went over the connection for this request alone. */
+  bytes(): { bytesUp: number; bytesDown: number };
+}
+
+export function sendRequest(options: {
+  agent: SandboxTraffic['agent'];
+  target: Target;
+  method: string;
+  path: string;
+  fields: string[];
+}): Asked {
+  const { agent, target, method, path, fields } = options;
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+  const upstream: UpstreamRequest = {
+    agent,
+    target,
+    method,
+    path,
+    headers: fields,
+    setHost: false,
+    timeout: IDLE_MS,
+    maxHeaderSize: MAX_HEADER_BYTES,
+  };
+  const sent = request(upstream);
+  let counted: { socket: Socket; up: number; down: number } | undefined;
+  sent.on('socket', (socket) => {
+    counted = { socket, up: socket.bytesWritten, down: socket.bytesRead };
+  });
+  sent.on('response', resolve);
+  sent.on('error', reject);
+  sent.on('timeout', () => sent.destroy(new EgressError('timeout', 'the server says nothing')));
+  return {
+    request: sent,
+    answer: promise,
+    bytes: () =>
+      counted === undefined
+        ? { bytesUp: 0, bytesDown: 0 }
+        : { bytesUp: counted.socket.bytesWritten - counted.up, bytesDown: counted.socket.bytesRead - counted.down },
+  };
+}
+
+/** The body's length goes on as it was declared; one without is sent in chunks of our own making. */
+function framing({ body, fields, method }: Exchange): string[] {
+  const isDeclared = pairs(fields).some(([name]) => name.toLowerCase() === 'content-length');
+  if (body) return isDeclared ? [] : ['Transfer-Encoding', 'chunked'];
+  return isDeclared || !['POST', 'PUT', 'PATCH'].includes(method) ? [] : ['Content-Length', '0'];
+}
+
+async function passOn(answer: IncomingMessage, exchange: Exchange): Promise<number> {
+  const { statusCode: status = 502, statusMessage = '', rawHeaders } = answer;
+  // HTTP/3 would go past egress, so nobody is told of it.
+  const out = exchange.answer(status, statusMessage, endToEndFields(rawHeaders, 'alt-svc'));
+  if (out) await pipeline(answer, out);
+  else answer.resume();
+  return status;
+}
+
+/** A server may close a connection that is kept just as it is used again; nothing was done then. */
+function wasClosedWhileIdle(answer: unknown, sent: ClientRequest): boolean {
+  return answer instanceof Error && 'code' in answer && answer.code === 'ECONNRESET' && sent.reusedSocket;
+}
+
+/** What may be asked again though a first time could have been heard. */
+function isRepeatable({ method, body }: Exchange): boolean {
+  return !body && ['GET', 'HEAD', 'OPTIONS'].includes(method);
+}
+
+export function refuseFailed(exchange: Pick<Exchange, 'refuse'>, host: string, failure: EgressFailure | 'broken_off') {
+  if (failure === 'denied') exchange.refuse(403, refusalBody('egress_denied', host, 'address'));
+  else exchange.refuse(failure === 'timeout' ? 504 : 502, refusalBody('egress_failed', host, failure));
+}

@@ -1,0 +1,198 @@
+import { once } from 'node:events';
+import { createServer, type Server, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { LeafContexts } from '../authority/leaf-contexts.ts';
+import type { DecisionLog } from '../decision-log.ts';
+import { permitsRaw } from '../policy/egress-policy.ts';
+import { hostText } from '../policy/host-name.ts';
+import type { GatedSandboxes } from '../sandboxes/gated-sandboxes.ts';
+import type { Endpoint } from '../socket-options.ts';
+import type { Connector } from '../upstream/connector.ts';
+import { EgressError } from '../upstream/egress-error.ts';
+import type { Connection } from './connection.ts';
+import { Http1Carrier } from './http1-carrier.ts';
+import { Http2Carrier } from './http2-carrier.ts';
+import { type Protocol, Sniffer } from './sniffer.ts';
+import { interceptTls } from './tls-interceptor.ts';
+import { tunnel } from './tunnel.ts';
+
+/** A client that says nothing for so long may be one that waits for the server to speak first. */
+const SILENCE_MS = 300;
+const FIRST_BYTES_TIMEOUT_MS = 30_000;
+const MAX_CONNECTIONS = 8192;
+
+export interface GatewayOptions {
+  listen: { address: string; port: number };
+  sandboxes: GatedSandboxes;
+  connector: Connector;
+  leaves: LeafContexts;
+  decisions: DecisionLog;
+  /** Where a redirected connection was going. */
+  destinationOf: (socket: Socket) => Endpoint | undefined;
+  headersTimeoutMs?: number;
+}
+
+/** Takes every TCP connection of gated sandboxes, tells what is spoken on it, and has it decided and carried. */
+export class Gateway {
+  readonly #options: GatewayOptions;
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+  readonly #http1: Http1Carrier;
+  readonly #http2: Http2Carrier;
+
+  private constructor(options: GatewayOptions) {
+    const { decisions, headersTimeoutMs } = options;
+    this.#options = options;
+    this.#http1 = new Http1Carrier({
+      decisions,
+      onTunnel: (socket, connection) => void this.#admit(socket, connection),
+      ...(headersTimeoutMs !== undefined && { headersTimeoutMs }),
+    });
+    this.#http2 = new Http2Carrier(decisions);
+    // A client may close its side and still wait for the rest of the answer.
+    this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => this.#onConnection(socket));
+    this.#server.maxConnections = MAX_CONNECTIONS;
+  }
+
+  /** Rejects when the address cannot be bound. */
+  static async open(options: GatewayOptions): Promise<Gateway> {
+    const gateway = new Gateway(options);
+    gateway.#server.listen(options.listen.port, options.listen.address);
+    await once(gateway.#server, 'listening');
+    return gateway;
+  }
+
+  get port(): number {
+    const address = this.#server.address();
+    return address !== null && typeof address === 'object' ? address.port : 0;
+  }
+
+  /** Breaks off what is under way. */
+  async close(): Promise<void> {
+    this.#server.close();
+    this.#http1.close();
+    this.#http2.close();
+    for (const socket of this.#sockets) socket.destroy();
+    await once(this.#server, 'close');
+  }
+
+  #onConnection(socket: Socket): void {
+    this.#sockets.add(socket);
+    socket.once('close', () => this.#sockets.delete(socket));
+    // A client that breaks off is its own affair; the socket closes all the same.
+    socket.on('error', () => {});
+    const traffic = this.#options.sandboxes.find(socket.remoteAddress);
+    const destination = this.#options.destinationOf(socket);
+    if (!destination || !traffic?.adopt(socket)) return void socket.resetAndDestroy();
+    const { address, port } = destination;
+    void this.#admit(socket, { traffic, destination: { host: { kind: 'ipv4', address }, port }, depth: 0 });
+  }
+
+  /** Does not reject. */
+  async #admit(socket: Socket, connection: Connection): Promise<void> {
+    if (connection.traffic.policy.mode === 'deny-all') return this.#refuse(socket, connection, 'policy');
+    const sniffer = new Sniffer(socket);
+    const deadline = setTimeout(() => sniffer.stop(), FIRST_BYTES_TIMEOUT_MS);
+    const isRawPermitted = permitsRaw(connection.traffic.policy, connection.destination.host);
+    const isSilent = isRawPermitted && (await this.#staysSilent(sniffer));
+    if (isSilent) await this.#letServerSpeak(socket, connection, sniffer);
+    else this.#carry(await sniffer.protocol, socket, connection);
+    clearTimeout(deadline);
+  }
+
+  async #staysSilent(sniffer: Sniffer): Promise<boolean> {
+    const spoken = new AbortController();
+    const silence = delay(SILENCE_MS, true, { signal: spoken.signal }).catch(() => false);
+    const isSilent = await Promise.race([sniffer.protocol.then(() => false), silence]);
+    spoken.abort();
+    return isSilent;
+  }
+
+  /** Whoever speaks first decides: a server that does is none of HTTP. A client that does is decided as ever. */
+  async #letServerSpeak(socket: Socket, connection: Connection, sniffer: Sniffer): Promise<void> {
+    const server = await this.#connectRaw(socket, connection);
+    if (!server) return sniffer.stop();
+    const listening = new AbortController();
+    const spoken = once(server, 'readable', { signal: listening.signal }).then(
+      () => 'server' as const,
+      () => 'server' as const,
+    );
+    const first = await Promise.race([sniffer.protocol, spoken]);
+    // Nobody but the relay reads from here on.
+    listening.abort();
+    if (first === 'server' || first === 'raw') {
+      sniffer.stop();
+      return this.#relay(socket, server, connection);
+    }
+    server.destroy();
+    this.#carry(first, socket, connection);
+  }
+
+  #carry(protocol: Protocol | undefined, socket: Socket, connection: Connection): void {
+    if (protocol === 'http') this.#http1.serve(socket, connection);
+    else if (protocol === 'tls') void this.#carryTls(socket, connection);
+    else if (protocol === 'raw') void this.#carryRaw(socket, connection);
+    else socket.destroy();
+  }
+
+  async #carryTls(socket: Socket, connection: Connection): Promise<void> {
+    const { leaves } = this.#options;
+    try {
+      const { socket: secured, host } = await interceptTls(socket, connection.destination.host, leaves);
+      const inside = { ...connection, secureHost: host };
+      if (secured.alpnProtocol === 'h2') this.#http2.serve(secured, inside);
+      else this.#http1.serve(secured, inside);
+    } catch {
+      this.#record(connection, 'tls', { verdict: 'failed', reason: 'handshake' });
+    }
+  }
+
+  async #carryRaw(socket: Socket, connection: Connection): Promise<void> {
+    const { policy } = connection.traffic;
+    if (!permitsRaw(policy, connection.destination.host)) return this.#refuse(socket, connection, 'protocol');
+    const server = await this.#connectRaw(socket, connection);
+    if (server) await this.#relay(socket, server, connection);
+  }
+
+  /** Undefined, with the client's connection reset, when the server cannot or may not be reached. */
+  async #connectRaw(socket: Socket, { traffic, destination, depth }: Connection): Promise<Socket | undefined> {
+    const target = { ...destination, isSecure: false };
+    try {
+      return await this.#options.connector.connect(target, traffic.policy, traffic.signal);
+    } catch (error) {
+      const reason = error instanceof EgressError ? error.reason : 'unreachable';
+      this.#record({ traffic, destination, depth }, 'raw', {
+        verdict: reason === 'denied' ? 'denied' : 'failed',
+        reason,
+      });
+      socket.resetAndDestroy();
+      return undefined;
+    }
+  }
+
+  async #relay(socket: Socket, server: Socket, connection: Connection): Promise<void> {
+    const startedAt = performance.now();
+    await tunnel(socket, server);
+    this.#record(connection, 'raw', {
+      verdict: 'permitted',
+      bytesUp: server.bytesWritten,
+      bytesDown: server.bytesRead,
+      durationMs: Math.round(performance.now() - startedAt),
+    });
+  }
+
+  #refuse(socket: Socket, connection: Connection, reason: string): void {
+    this.#record(connection, 'raw', { verdict: 'denied', reason });
+    socket.resetAndDestroy();
+  }
+
+  #record(
+    { traffic, destination }: Connection,
+    protocol: 'raw' | 'tls',
+    outcome: Pick<Parameters<DecisionLog['record']>[0], 'verdict' | 'reason' | 'bytesUp' | 'bytesDown' | 'durationMs'>,
+  ): void {
+    const { sandboxId } = traffic;
+    const { host, port } = destination;
+    this.#options.decisions.record({ sandboxId, protocol, host: hostText(host), port, ...outcome });
+  }
+}

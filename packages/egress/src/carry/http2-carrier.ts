@@ -1,0 +1,106 @@
+import {
+  constants,
+  type IncomingHttpHeaders,
+  type OutgoingHttpHeaders,
+  performServerHandshake,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from 'node:http2';
+import type { TLSSocket } from 'node:tls';
+import type { DecisionLog } from '../decision-log.ts';
+import type { Connection } from './connection.ts';
+import type { Exchange } from './exchange.ts';
+import { endToEndFields, type FlatFields, pairs } from './fields.ts';
+import { forward } from './forward.ts';
+import { recorder, refuseDecided } from './outcome.ts';
+import { type Decision, decideRequest } from './request-target.ts';
+
+const IDLE_MS = 10 * 60 * 1000;
+const SESSION_LIMITS = {
+  maxSessionMemory: 4,
+  /** What uploads are allowed to send ahead of the server's reading. */
+  settings: { maxConcurrentStreams: 100, initialWindowSize: 1024 * 1024, maxHeaderListSize: 64 * 1024 },
+} as const;
+
+/** HTTP/2 of clients inside TLS; servers are asked by HTTP/1.1. */
+export class Http2Carrier {
+  readonly #decisions: DecisionLog;
+  readonly #sessions = new Set<ServerHttp2Session>();
+
+  constructor(decisions: DecisionLog) {
+    this.#decisions = decisions;
+  }
+
+  serve(socket: TLSSocket, connection: Connection): void {
+    const session = performServerHandshake(socket, SESSION_LIMITS);
+    this.#sessions.add(session);
+    session.once('close', () => this.#sessions.delete(session));
+    session.on('error', () => session.destroy());
+    session.setTimeout(IDLE_MS, () => session.destroy());
+    session.on('stream', (stream, headers) => void this.#onStream(stream, headers, connection));
+  }
+
+  close(): void {
+    for (const session of this.#sessions) session.destroy();
+  }
+
+  async #onStream(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, connection: Connection): Promise<void> {
+    // A stream that its client resets is no failure of ours; it closes all the same.
+    stream.on('error', () => {});
+    const exchange = http2Exchange(stream, headers);
+    const record = recorder(this.#decisions, connection, 'https', performance.now());
+    const decision = decide(connection, headers);
+    if (decision.verdict !== 'permitted') {
+      refuseDecided(decision, (status, body) => exchange.refuse(status, body));
+      return record(decision);
+    }
+    record(decision, await forward(exchange, decision, connection.traffic));
+  }
+}
+
+function decide(connection: Connection, headers: IncomingHttpHeaders): Decision {
+  const { ':authority': authority, ':scheme': scheme, ':path': path = '', ':method': method, host } = headers;
+  const hosts = [authority, host].filter((text) => text !== undefined);
+  if (scheme !== 'https' || method === 'CONNECT' || hosts.length === 0 || /^https?:/i.test(path)) {
+    return { verdict: 'malformed', reason: 'request_target', host: hosts.join(' ') };
+  }
+  return decideRequest(connection, { url: path, hosts });
+}
+
+function http2Exchange(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): Exchange {
+  const method = headers[':method'] ?? '';
+  return {
+    method,
+    fields: endToEndFields(flat(headers), 'host', 'expect'),
+    body: stream.endAfterHeaders ? undefined : stream,
+    answer(status, _message, fields) {
+      const endStream = method === 'HEAD' || status === 204 || status === 205 || status === 304;
+      stream.respond({ ...joined(fields), ':status': status }, { endStream });
+      return endStream ? undefined : stream;
+    },
+    onAbandoned(callback) {
+      stream.once('close', () => {
+        if (stream.rstCode !== constants.NGHTTP2_NO_ERROR || !stream.writableFinished) callback();
+      });
+    },
+    refuse(status, body) {
+      if (stream.headersSent) return stream.close(constants.NGHTTP2_INTERNAL_ERROR);
+      if (stream.destroyed) return;
+      stream.respond({ ':status': status, 'content-type': 'application/json' });
+      stream.end(body);
+    },
+  };
+}
+
+function flat(headers: IncomingHttpHeaders): string[] {
+  return Object.entries(headers).flatMap(([name, value]) => {
+    if (name.startsWith(':') || value === undefined) return [];
+    return [value].flat().flatMap((one) => [name, one]);
+  });
+}
+
+/** Fields of one name become one with several values. */
+function joined(fields: FlatFields): OutgoingHttpHeaders {
+  const byName = Map.groupBy(pairs(fields), ([name]) => name.toLowerCase());
+  return Object.fromEntries(byName.entries().map(([name, same]) => [name, same.map(([, value]) => value)]));
+}

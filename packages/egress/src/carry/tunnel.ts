@@ -1,0 +1,24 @@
+import type { Duplex } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+
+const IDLE_MS = 10 * 60 * 1000;
+
+/** Carries bytes both ways until both ends are done, one breaks off, or nothing comes for ten minutes. */
+export async function tunnel(one: Duplex & Idle, other: Duplex & Idle): Promise<void> {
+  const end = () => {
+    one.destroy();
+    other.destroy();
+  };
+  for (const side of [one, other]) side.setTimeout(IDLE_MS, end);
+  try {
+    await Promise.all([pipeline(one, other), pipeline(other, one)]);
+  } catch {
+    // Either side may break off; the other learns of it.
+  } finally {
+    end();
+  }
+}
+
+interface Idle {
+  setTimeout(ms: number, listener: () => void): unknown;
+}

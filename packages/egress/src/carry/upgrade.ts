@@ -1,0 +1,65 @@
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { hostText } from '../policy/host-name.ts';
+import type { SandboxTraffic } from '../sandboxes/sandbox-traffic.ts';
+import { EgressError } from '../upstream/egress-error.ts';
+import { endToEndFields, pairs } from './fields.ts';
+import { type Forwarded, type Permitted, refuseFailed, sendRequest } from './forward.ts';
+import { http1Exchange, responseOn } from './http1-exchange.ts';
+import { tunnel } from './tunnel.ts';
+
+/** Asks a server for a WebSocket and, when it agrees, carries what goes both ways. Does not reject. */
+export async function forwardUpgrade(
+  request: IncomingMessage,
+  client: Socket,
+  { target, path, hostField }: Permitted,
+  traffic: SandboxTraffic,
+): Promise<Forwarded> {
+  const fields = endToEndFields(request.rawHeaders, 'host', 'content-length');
+  const asked = sendRequest({
+    agent: traffic.agent,
+    target,
+    method: 'GET',
+    path,
+    fields: ['Host', hostField, ...fields, 'Connection', 'Upgrade', 'Upgrade', 'websocket'],
+  });
+  const { promise: agreed, resolve: agree } = Promise.withResolvers<[IncomingMessage, Duplex, Buffer]>();
+  asked.request.on('upgrade', (...agreement) => agree(agreement));
+  const abandoned = () => asked.request.destroy();
+  client.once('close', abandoned).on('error', abandoned);
+  asked.request.end();
+  try {
+    const outcome = await Promise.race([agreed, asked.answer]);
+    if (!Array.isArray(outcome)) return { status: await passRefusalOn(request, client, outcome), ...asked.bytes() };
+    const [answer, server, head] = outcome;
+    client.write(switchingProtocols(answer));
+    if (head.length > 0) server.unshift(head);
+    await tunnel(client, server as Socket);
+    return { status: 101, ...asked.bytes() };
+  } catch (error) {
+    const failure = error instanceof EgressError ? error.reason : 'broken_off';
+    const exchange = http1Exchange(request, responseOn(request, client));
+    if (exchange) refuseFailed(exchange, hostText(target.host), failure);
+    return { failure, ...asked.bytes() };
+  }
+}
+
+async function passRefusalOn(request: IncomingMessage, client: Socket, answer: IncomingMessage): Promise<number> {
+  const { statusCode: status = 502, statusMessage = '', rawHeaders } = answer;
+  const out = http1Exchange(request, responseOn(request, client))?.answer(status, statusMessage, [
+    ...endToEndFields(rawHeaders, 'alt-svc'),
+    'Connection',
+    'close',
+  ]);
+  if (out) await pipeline(answer, out);
+  return status;
+}
+
+/** Written from what the strict parser read, so that no value can hold a line of its own. */
+function switchingProtocols({ statusMessage, rawHeaders }: IncomingMessage): Buffer {
+  const fields = [...pairs(endToEndFields(rawHeaders, 'alt-svc')), ['Connection', 'Upgrade'], ['Upgrade', 'websocket']];
+  const lines = fields.map(([name, value]) => `${name}: ${value}\r\n`).join('');
+  return Buffer.from(`HTTP/1.1 101 ${statusMessage}\r\n${lines}\r\n`, 'latin1');
+}

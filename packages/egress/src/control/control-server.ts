@@ -1,0 +1,98 @@
+import { once } from 'node:events';
+import { chmodSync, rmSync } from 'node:fs';
+import { type EgressErrorBody, GatedSandbox, GatedSandboxList, PROTOCOL_VERSION } from '@cloche/protocol';
+import Fastify, { type FastifyInstance } from 'fastify';
+import type { Registry } from 'prom-client';
+import { type Static, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
+import type { GatedSandboxes } from '../sandboxes/gated-sandboxes.ts';
+import { peerUid } from '../socket-options.ts';
+
+/** The longest list: every slot of a host with a full policy. */
+const MAX_BODY_BYTES = 512 * 1024 * 1024;
+
+const AddressParams = Type.Object({ address: GatedSandboxList.properties.sandboxes.items.properties.address });
+
+export interface ControlServerOptions {
+  socketPath: string;
+  sandboxes: GatedSandboxes;
+  authorityCertificate: string;
+  registry: Registry;
+  /** Who else than root may say what is in force; tests run it as themselves. */
+  isTrusted?: (uid: number | undefined) => boolean;
+}
+
+/**
+ * Serves what the egress protocol lists, in the place of a socket that an egress left when it died.
+ *
+ * SECURITY: the server runs as the same user as egress, so the folder's mode alone does not keep it out: the kernel is
+ * asked who connects (control-server.test.ts).
+ */
+export async function openControlServer(options: ControlServerOptions): Promise<FastifyInstance> {
+  const { socketPath, isTrusted = (uid) => uid === 0 } = options;
+  const app = createApp(options);
+  app.server.prependListener('connection', (socket) => {
+    if (!isTrusted(peerUid(socket))) socket.destroy();
+  });
+  rmSync(socketPath, { force: true });
+  await app.listen({ path: socketPath });
+  chmodSync(socketPath, 0o600);
+  return app;
+}
+
+function createApp({ sandboxes, authorityCertificate, registry }: ControlServerOptions): FastifyInstance {
+  const app = Fastify({ bodyLimit: MAX_BODY_BYTES, exposeHeadRoutes: false, forceCloseConnections: true });
+  app.setValidatorCompiler(({ schema }) => validator(schema as Type.TSchema));
+  app.setErrorHandler<Error>((error, _request, reply) => {
+    const body: Static<typeof EgressErrorBody> = { error: { code: 'bad_request', message: error.message } };
+    reply.code(400).send(body);
+  });
+
+  app.get('/health', async () => ({ status: 'ready', protocolVersion: PROTOCOL_VERSION, authorityCertificate }));
+
+  app.get('/lifetime', async (request, reply) => {
+    reply.hijack();
+    reply.raw.writeHead(200);
+    reply.raw.flushHeaders();
+    await once(request.raw, 'close');
+  });
+
+  app.get('/sandboxes', async () => ({ sandboxes: sandboxes.list() }));
+
+  app.put<{ Body: GatedSandboxList }>('/sandboxes', { schema: { body: GatedSandboxList } }, async (request, reply) => {
+    sandboxes.replaceAll(request.body.sandboxes);
+    return reply.code(204).send();
+  });
+
+  app.put<{ Params: Static<typeof AddressParams>; Body: GatedSandbox }>(
+    '/sandboxes/:address',
+    { schema: { params: AddressParams, body: GatedSandbox } },
+    async ({ params, body }, reply) => {
+      sandboxes.put(params.address, body);
+      return reply.code(204).send();
+    },
+  );
+
+  app.delete<{ Params: Static<typeof AddressParams> }>(
+    '/sandboxes/:address',
+    { schema: { params: AddressParams } },
+    async ({ params }, reply) => {
+      sandboxes.delete(params.address);
+      return reply.code(204).send();
+    },
+  );
+
+  app.get('/metrics', async (_request, reply) => reply.type(registry.contentType).send(await registry.metrics()));
+  return app;
+}
+
+/** A validator as Fastify takes it, which says where a message is wrong. */
+function validator(schema: Type.TSchema) {
+  const compiled = Compile(schema);
+  return (value: unknown) => {
+    if (compiled.Check(value)) return { value };
+    const [first] = compiled.Errors(value);
+    const where = first?.instancePath === '' ? 'the message' : first?.instancePath;
+    return { error: new Error(`${where} ${first?.message}`) };
+  };
+}

@@ -1,0 +1,130 @@
+import type { Socket } from 'node:net';
+import type { SecureContext } from 'node:tls';
+import type { Logger } from 'pino';
+import { Gauge, Registry } from 'prom-client';
+import { CertificateAuthority } from './authority/certificate-authority.ts';
+import { LeafContexts } from './authority/leaf-contexts.ts';
+import { Gateway } from './carry/gateway.ts';
+import { type ControlServerOptions, openControlServer } from './control/control-server.ts';
+import { DecisionLog } from './decision-log.ts';
+import { DnsRelay } from './dns/dns-relay.ts';
+import { planGatedLookup } from './dns/gated-lookups.ts';
+import type { Upstream } from './dns/upstream.ts';
+import { ClosedAddresses } from './policy/closed-addresses.ts';
+import { GatedSandboxes } from './sandboxes/gated-sandboxes.ts';
+import type { Endpoint } from './socket-options.ts';
+import { Connector } from './upstream/connector.ts';
+
+export interface GatedEgressOptions {
+  listen: { address: string; tcpPort: number; dnsPort: number };
+  sandboxCidr: string;
+  allowCidrs: readonly string[];
+  isOwnAddress: (address: string) => boolean;
+  dnsUpstream: Upstream;
+  trust: SecureContext;
+  authorityDir: string;
+  controlSocket: string;
+  isTrusted?: NonNullable<ControlServerOptions['isTrusted']>;
+  destinationOf: (socket: Socket) => Endpoint | undefined;
+  headersTimeoutMs?: number;
+  log: Logger;
+}
+
+/** All that decides and carries the traffic of gated sandboxes. */
+export class GatedEgress implements AsyncDisposable {
+  readonly sandboxes: GatedSandboxes;
+  readonly authorityCertificate: string;
+  readonly #parts: { close(): unknown }[] = [];
+  #tcpPort = 0;
+  #dnsPort = 0;
+
+  private constructor(sandboxes: GatedSandboxes, authority: CertificateAuthority) {
+    this.sandboxes = sandboxes;
+    this.authorityCertificate = authority.certificate;
+  }
+
+  /** Resolves when traffic is taken and the control socket answers. What was opened is closed when it rejects. */
+  static async open(options: GatedEgressOptions): Promise<GatedEgress> {
+    const { sandboxCidr, allowCidrs, isOwnAddress, dnsUpstream, trust } = options;
+    const authority = await CertificateAuthority.open(options.authorityDir);
+    const closed = new ClosedAddresses({ allowCidrs, sandboxCidr, isOwnAddress });
+    const connector = new Connector({ dnsUpstream, closed, trust });
+    const egress = new GatedEgress(new GatedSandboxes(connector), authority);
+    try {
+      await egress.#openParts(options, { authority, closed, connector });
+    } catch (error) {
+      await egress.close();
+      throw error;
+    }
+    return egress;
+  }
+
+  /** Where redirected connections are taken. */
+  get tcpPort(): number {
+    return this.#tcpPort;
+  }
+
+  get dnsPort(): number {
+    return this.#dnsPort;
+  }
+
+  /** Ends all traffic. Idempotent. */
+  async close(): Promise<void> {
+    this.sandboxes.clear();
+    for (const part of this.#parts.splice(0).reverse()) await part.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #openParts(
+    options: GatedEgressOptions,
+    {
+      authority,
+      closed,
+      connector,
+    }: { authority: CertificateAuthority; closed: ClosedAddresses; connector: Connector },
+  ): Promise<void> {
+    const { sandboxes } = this;
+    const { listen, sandboxCidr, dnsUpstream, log, destinationOf, headersTimeoutMs } = options;
+    const registry = new Registry();
+    const decisions = new DecisionLog(log, registry);
+    registerGauge(registry, sandboxes);
+    const gateway = await Gateway.open({
+      listen: { address: listen.address, port: listen.tcpPort },
+      sandboxes,
+      connector,
+      leaves: new LeafContexts(authority),
+      decisions,
+      destinationOf,
+      ...(headersTimeoutMs !== undefined && { headersTimeoutMs }),
+    });
+    this.#parts.push(gateway);
+    this.#tcpPort = gateway.port;
+    const lookups = await DnsRelay.open({
+      listen: { address: listen.address, port: listen.dnsPort },
+      upstream: dnsUpstream,
+      sandboxCidr,
+      log,
+      plan: planGatedLookup({ sandboxes, closed, decisions }),
+    });
+    this.#parts.push(lookups);
+    this.#dnsPort = lookups.port;
+    const { controlSocket: socketPath, isTrusted } = options;
+    const { certificate: authorityCertificate } = authority;
+    const control = { socketPath, sandboxes, authorityCertificate, registry, ...(isTrusted && { isTrusted }) };
+    this.#parts.push(await openControlServer(control));
+  }
+}
+
+function registerGauge(registry: Registry, sandboxes: GatedSandboxes): void {
+  new Gauge({
+    name: 'cloche_egress_connections',
+    help: 'Open connections of gated sandboxes.',
+    registers: [registry],
+    collect() {
+      this.set(sandboxes.connectionCount);
+    },
+  });
+}

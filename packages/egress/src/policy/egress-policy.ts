@@ -1,0 +1,45 @@
+import { type HostEntry, parseHostEntry } from '@cloche/contract';
+import type { GatedSandbox } from '@cloche/protocol';
+import type { Host } from './host-name.ts';
+
+/** A policy whose entries are read, ready to be asked. */
+export interface EgressPolicy {
+  mode: GatedSandbox['policy']['mode'];
+  entries: readonly HostEntry[];
+}
+
+/** Throws for an entry that the contract does not accept: a policy that cannot be read must not be in force half. */
+export function readPolicy({ mode, hosts = [] }: GatedSandbox['policy']): EgressPolicy {
+  const entries = hosts.map((text) => {
+    const result = parseHostEntry(text);
+    if (!result.ok) throw new Error(`host "${text}" ${result.reason}`);
+    return result.entry;
+  });
+  return { mode, entries };
+}
+
+/** Whether HTTP and HTTPS to a host, and looking it up, are permitted. */
+export function permitsHost({ mode, entries }: EgressPolicy, host: Host): boolean {
+  if (mode === 'deny-all') return false;
+  return matchesAny(entries, host) === (mode === 'allowlist');
+}
+
+/** Whether a connection may go to an address that a permitted name led to. */
+export function permitsAddressOfName({ mode, entries }: EgressPolicy, address: string): boolean {
+  return mode === 'allowlist' || (mode === 'denylist' && !matchesAny(entries, { kind: 'ipv4', address }));
+}
+
+/** Whether traffic that is neither HTTP nor HTTPS may go to a host. */
+export function permitsRaw(policy: EgressPolicy, host: Host): boolean {
+  return policy.mode === 'denylist' && permitsHost(policy, host);
+}
+
+function matchesAny(entries: readonly HostEntry[], host: Host): boolean {
+  return entries.some((entry) => matches(entry, host));
+}
+
+function matches(entry: HostEntry, host: Host): boolean {
+  if (entry.kind === 'ipv4') return host.kind === 'ipv4' && host.address === entry.address;
+  if (host.kind !== 'name') return false;
+  return entry.kind === 'name' ? host.name === entry.name : host.name.endsWith(`.${entry.suffix}`);
+}

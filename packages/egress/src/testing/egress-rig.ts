@@ -1,0 +1,112 @@
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type ConnectionOptions, createSecureContext, type TLSSocket, connect as tlsConnect } from 'node:tls';
+import type { GatedSandbox } from '@cloche/protocol';
+import { pino } from 'pino';
+import { CertificateAuthority } from '../authority/certificate-authority.ts';
+import type { DecisionRecord } from '../decision-log.ts';
+import { GatedEgress, type GatedEgressOptions } from '../gated-egress.ts';
+import type { Endpoint } from '../socket-options.ts';
+import { SERVER_ADDRESS } from './test-servers.ts';
+import { TinyDnsServer } from './tiny-dns-server.ts';
+
+export const SANDBOX_ADDRESS = '127.0.9.1';
+const SANDBOX_CIDR = '127.0.9.0/24';
+/** The rest of the loopback stays closed, as it is to sandboxes. */
+const OPENED = `${SERVER_ADDRESS}/32`;
+
+/** An egress on the loopback with one sandbox, a resolver, and an authority that servers have their certificates from. */
+export class EgressRig implements AsyncDisposable {
+  readonly egress: GatedEgress;
+  readonly resolver: TinyDnsServer;
+  readonly serverAuthority: CertificateAuthority;
+  readonly decisions: DecisionRecord[];
+  readonly folder: string;
+  /** Where the sandbox believes to be connected to. */
+  destination: Endpoint = { address: '203.0.113.7', port: 80 };
+
+  private constructor(parts: Pick<EgressRig, 'egress' | 'resolver' | 'serverAuthority' | 'decisions' | 'folder'>) {
+    this.egress = parts.egress;
+    this.resolver = parts.resolver;
+    this.serverAuthority = parts.serverAuthority;
+    this.decisions = parts.decisions;
+    this.folder = parts.folder;
+  }
+
+  static async open(policy: GatedSandbox['policy'], changes: Partial<GatedEgressOptions> = {}): Promise<EgressRig> {
+    const folder = mkdtempSync(join(tmpdir(), 'cloche-egress-'));
+    const resolver = await TinyDnsServer.open();
+    const serverAuthority = await CertificateAuthority.open(join(folder, 'servers'));
+    const decisions: DecisionRecord[] = [];
+    const log = pino({ level: 'debug' }, { write: (line) => collect(decisions, JSON.parse(line)) });
+    let rig: EgressRig | undefined;
+    const egress = await GatedEgress.open({
+      listen: { address: '127.0.0.1', tcpPort: 0, dnsPort: 0 },
+      sandboxCidr: SANDBOX_CIDR,
+      allowCidrs: [OPENED],
+      isOwnAddress: () => false,
+      dnsUpstream: { address: '127.0.0.1', port: resolver.port },
+      trust: createSecureContext({ ca: serverAuthority.certificate }),
+      authorityDir: join(folder, 'authority'),
+      controlSocket: join(folder, 'control.sock'),
+      isTrusted: () => true,
+      destinationOf: () => rig?.destination,
+      log,
+      ...changes,
+    });
+    egress.sandboxes.put(SANDBOX_ADDRESS, { sandboxId: 'sbx_test', policy });
+    rig = new EgressRig({ egress, resolver, serverAuthority, decisions, folder });
+    return rig;
+  }
+
+  setPolicy(policy: GatedSandbox['policy']): void {
+    this.egress.sandboxes.put(SANDBOX_ADDRESS, { sandboxId: 'sbx_test', policy });
+  }
+
+  /** Gives names of the tests their server's address. */
+  name(...names: string[]): void {
+    for (const name of names) this.resolver.addresses.set(name, () => [SERVER_ADDRESS]);
+  }
+
+  /** A connection of the sandbox, as the host's rules lead it to egress. */
+  connect(localAddress = SANDBOX_ADDRESS): Socket {
+    const socket = connect({ port: this.egress.tcpPort, host: '127.0.0.1', localAddress });
+    return socket.on('error', () => {});
+  }
+
+  /** The same with TLS, in which the sandbox trusts egress alone. */
+  async connectTls(options: ConnectionOptions): Promise<TLSSocket> {
+    const socket = tlsConnect({ socket: this.connect(), ca: this.egress.authorityCertificate, ...options });
+    await once(socket, 'secureConnect');
+    return socket.on('error', () => {});
+  }
+
+  /** Sends bytes and resolves with all that comes back until the connection ends. */
+  async send(bytes: string | Buffer, socket = this.connect()): Promise<string> {
+    socket.write(bytes, 'latin1');
+    return this.readAll(socket);
+  }
+
+  async readAll(socket: Socket): Promise<string> {
+    let received = '';
+    socket.on('data', (chunk) => {
+      received += chunk.toString('latin1');
+    });
+    // Not `once`, which takes a reset for a failure of the test.
+    if (!socket.closed) await new Promise((resolve) => socket.once('close', resolve));
+    return received;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.egress.close();
+    await this.resolver[Symbol.asyncDispose]();
+    rmSync(this.folder, { recursive: true });
+  }
+}
+
+function collect(decisions: DecisionRecord[], line: DecisionRecord & { operation: string }): void {
+  if (line.operation === 'egress') decisions.push(line);
+}

@@ -1,0 +1,92 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { type SecureContext, connect as tlsConnect } from 'node:tls';
+import type { Upstream } from '../dns/upstream.ts';
+import type { ClosedAddresses } from '../policy/closed-addresses.ts';
+import { type EgressPolicy, permitsAddressOfName } from '../policy/egress-policy.ts';
+import { type Host, hostText } from '../policy/host-name.ts';
+import { EgressError } from './egress-error.ts';
+import { resolveName } from './resolve-name.ts';
+
+const CONNECT_TIMEOUT_MS = 10_000;
+
+export interface ConnectorOptions {
+  dnsUpstream: Upstream;
+  closed: ClosedAddresses;
+  /** Whom servers' certificates are checked against. */
+  trust: SecureContext;
+  connectTimeoutMs?: number;
+}
+
+/** A server that a permitted request is for. */
+export interface Target {
+  host: Host;
+  port: number;
+  isSecure: boolean;
+}
+
+/**
+ * Opens connections to servers. The name is looked up here, once, and the connection goes to an address that was
+ * checked: what the sandbox believes the name to be has no say.
+ */
+export class Connector {
+  readonly #options: ConnectorOptions;
+
+  constructor(options: ConnectorOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves when the server can be written to. Rejects with an `EgressError`. */
+  async connect(target: Target, policy: EgressPolicy, ended: AbortSignal): Promise<Socket> {
+    const signal = AbortSignal.any([ended, AbortSignal.timeout(this.#options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS)]);
+    let socket: Socket | undefined;
+    try {
+      const address = await this.#permittedAddress(target.host, policy, signal);
+      socket = connect({ host: address, port: target.port, noDelay: true });
+      await once(socket, 'connect', { signal });
+      if (target.isSecure) socket = await this.#secure(socket, target.host, signal);
+      return socket;
+    } catch (error) {
+      socket?.destroy();
+      throw asEgressError(error, target);
+    }
+  }
+
+  async #permittedAddress(host: Host, policy: EgressPolicy, signal: AbortSignal): Promise<string> {
+    const { dnsUpstream, closed } = this.#options;
+    const addresses = host.kind === 'ipv4' ? [host.address] : await resolveName(host.name, dnsUpstream, signal);
+    const permitted = addresses.find((address) => !closed.isClosed(address) && permitsAddressOfName(policy, address));
+    if (permitted === undefined) throw new EgressError('denied', `${hostText(host)} is at an address that is closed`);
+    return permitted;
+  }
+
+  async #secure(socket: Socket, host: Host, signal: AbortSignal): Promise<Socket> {
+    const secured = tlsConnect({
+      socket,
+      secureContext: this.#options.trust,
+      ALPNProtocols: ['http/1.1'],
+      // A literal address is checked against the certificate, and is no server name.
+      ...(host.kind === 'name' ? { servername: host.name } : { host: host.address }),
+    });
+    try {
+      await once(secured, 'secureConnect', { signal });
+    } catch (error) {
+      secured.destroy();
+      throw error;
+    }
+    return secured;
+  }
+}
+
+function asEgressError(error: unknown, target: Target): EgressError {
+  if (error instanceof EgressError) return error;
+  const where = `${hostText(target.host)}:${target.port}`;
+  const { name, code = '', message } = error as NodeJS.ErrnoException;
+  if (name === 'TimeoutError' || name === 'AbortError' || code === 'ETIMEDOUT') {
+    return new EgressError('timeout', `${where} did not answer in time`, { cause: error });
+  }
+  if (/CERT|ISSUER|SELF_SIGNED|VERIFY_LEAF|ALTNAME/.test(code)) {
+    return new EgressError('untrusted', `${where}: ${message}`, { cause: error });
+  }
+  return new EgressError('unreachable', `${where}: ${code || message}`, { cause: error });
+}
