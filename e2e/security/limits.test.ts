@@ -10,16 +10,15 @@ const MEBIBYTE = 1024 * 1024;
 const RESOURCES = { cpu: 1, memoryMb: 384, diskMb: 128, pids: 128 };
 /** A neighbour's hot run may take this many times as long, or so much longer where it takes next to nothing. */
 const RATIO = 3;
-const NOISE_MS = 15;
+const NOISE_MS = 10;
+const ATTEMPTS = 3;
 
 let service: TestService;
 let neighbour: string;
-let quietMs: number;
 before(async () => {
   service = await testService();
   neighbour = (await service.api.readySandbox()).id;
-  await medianLatencyMs(service, neighbour, 5);
-  quietMs = await medianLatencyMs(service, neighbour, 40);
+  await medianLatencyMs(service, neighbour, 40);
 });
 after(() => service?.close());
 
@@ -73,6 +72,33 @@ const BOMBS: Record<string, Bomb> = {
     error: /^OSError$/,
     message: /No space left on device/,
   },
+  'a /dev/shm that is filled with empty files': {
+    code: 'i = 0\nwhile True:\n    open(f"/dev/shm/{i}", "w").close(); i += 1',
+    error: /^OSError$/,
+    message: /No space left on device/,
+  },
+  'shared memory that outlives who made it': {
+    code: `
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True); libc.shmat.restype = ctypes.c_void_p
+while True:
+    segment = libc.shmget(0, 64 << 20, 0o1600)
+    place = libc.shmat(segment, None, 0)
+    ctypes.memset(place, 1, 64 << 20)`,
+    error: /^(OutOfMemoryError|KernelDiedError)$/,
+  },
+  'messages that outlive who wrote them': {
+    code: `
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+text = ctypes.create_string_buffer(8008); text[0] = 1
+while True:
+    queue = libc.msgget(0, 0o1600)
+    if queue < 0: raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    while libc.msgsnd(queue, text, 8000, 0o4000) == 0: pass`,
+    error: /^OSError$/,
+    message: /No space left on device/,
+  },
   'a flood of descriptors': {
     code: 'import os\nfds = []\nwhile True: fds.append(os.open("/dev/null", os.O_RDONLY))',
     error: /^OSError$/,
@@ -120,16 +146,16 @@ describe('in one sandbox', () => {
 
   it('a flood of output is cut, and costs the server bounded memory', async (t) => {
     const before = residentBytes(service.pid('server'));
-    const { id } = await service.api.readySandbox({ resources: RESOURCES });
-    const flood = service.api.run(id, 'import os\nline = b"x" * 65536\nfor _ in range(3200): os.write(1, line)');
-    const busyMs = await medianLatencyDuringMs(service, neighbour, flood);
-    const run = await flood;
-    assert.ok(Buffer.byteLength(run.stdout) < LIMITS.outputStreamBytes + 1000);
-    assert.ok((run.truncated?.stdout ?? 0) > 190 * MEBIBYTE);
+    await besideNeighbour(t, RESOURCES, async (id, latencyDuring) => {
+      const flood = service.api.run(id, 'import os\nline = b"x" * 65536\nfor _ in range(9600): os.write(1, line)');
+      const busyMs = await latencyDuring(flood);
+      const run = await flood;
+      assert.ok(Buffer.byteLength(run.stdout) < LIMITS.outputStreamBytes + 1000);
+      assert.ok((run.truncated?.stdout ?? 0) > 590 * MEBIBYTE);
+      return busyMs;
+    });
     const grown = residentBytes(service.pid('server')) - before;
     assert.ok(grown < 200 * MEBIBYTE, `grew by ${grown / MEBIBYTE} MiB`);
-    assertNear(t, busyMs);
-    await service.api.delete(`/v1/sandboxes/${id}`);
   });
 
   it('a file that is larger than the disk costs nothing as long as it is empty', async () => {
@@ -144,21 +170,39 @@ describe('in one sandbox', () => {
 const FORK_BOMB = 'import os\nwhile True:\n    try: os.fork()\n    except OSError: pass';
 
 async function setOff(t: Diagnosed, bomb: Bomb, { answersWithinMs = 5000, resources = RESOURCES } = {}): Promise<void> {
-  const { id } = await service.api.readySandbox({ resources });
-  await service.api.run(id, 'None');
-  const explosion = service.api.run(id, bomb.code, { timeoutMs: 4000 });
-  const busyMs = await medianLatencyDuringMs(service, neighbour, explosion);
-  const { error } = await explosion;
-  assert.match(error?.name ?? 'no error', bomb.error, error?.message ?? 'it ended as if nothing were');
-  if (bomb.message) assert.match(error?.message ?? '', bomb.message);
-  const next = await service.api.run(id, bomb.afterwards ?? '"works"', { timeoutMs: answersWithinMs });
-  assert.equal(next.error, undefined, JSON.stringify(next.error));
-  assertNear(t, busyMs);
-  await service.api.delete(`/v1/sandboxes/${id}`);
+  await besideNeighbour(t, resources, async (id, latencyDuring) => {
+    const explosion = service.api.run(id, bomb.code, { timeoutMs: 3000 });
+    const busyMs = await latencyDuring(explosion);
+    const { error } = await explosion;
+    assert.match(error?.name ?? 'no error', bomb.error, error?.message ?? 'it ended as if nothing were');
+    if (bomb.message) assert.match(error?.message ?? '', bomb.message);
+    const next = await service.api.run(id, bomb.afterwards ?? '"works"', { timeoutMs: answersWithinMs });
+    assert.equal(next.error, undefined, JSON.stringify(next.error));
+    return busyMs;
+  });
 }
 
-function assertNear(t: Diagnosed, busyMs: number): void {
-  t.diagnostic(`a neighbour's hot run: ${quietMs.toFixed(1)} ms, meanwhile ${busyMs.toFixed(1)} ms`);
-  const most = Math.max(RATIO * quietMs, quietMs + NOISE_MS);
-  assert.ok(busyMs <= most, `${busyMs.toFixed(1)} ms, quiet ${quietMs.toFixed(1)} ms`);
+type LatencyDuring = (meanwhile: Promise<unknown>) => Promise<number>;
+
+/**
+ * Lets `attack` happen in a sandbox of its own and asserts that its neighbour is answered in time. What else this
+ * machine does meanwhile counts against it, so one quiet attack of three is enough; without limits none would be.
+ */
+async function besideNeighbour(
+  t: Diagnosed,
+  resources: object,
+  attack: (sandboxId: string, latencyDuring: LatencyDuring) => Promise<number>,
+): Promise<void> {
+  const seen: string[] = [];
+  for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+    const { id } = await service.api.readySandbox({ resources });
+    await service.api.run(id, 'None');
+    const quietMs = await medianLatencyMs(service, neighbour);
+    const busyMs = await attack(id, (meanwhile) => medianLatencyDuringMs(service, neighbour, meanwhile));
+    await service.api.delete(`/v1/sandboxes/${id}`);
+    seen.push(`${busyMs.toFixed(1)} ms, quiet ${quietMs.toFixed(1)} ms`);
+    if (busyMs <= Math.max(RATIO * quietMs, quietMs + NOISE_MS)) break;
+    assert.ok(attempt + 1 < ATTEMPTS, seen.join('; '));
+  }
+  t.diagnostic(`a neighbour's hot run meanwhile: ${seen.join('; ')}`);
 }

@@ -58,7 +58,8 @@ describe('the configuration of a container', () => {
     }
     const { readonlyPaths, maskedPaths } = ociConfig(INPUT).linux;
     assert.ok(readonlyPaths.includes('/proc/sys') && readonlyPaths.includes('/proc/sysrq-trigger'));
-    for (const place of globSync('/sys/fs/cgroup/*/tasks').map(dirname)) assert.ok(readonlyPaths.includes(place), place);
+    for (const place of globSync('/sys/fs/cgroup/*/tasks').map(dirname))
+      assert.ok(readonlyPaths.includes(place), place);
     assert.ok(maskedPaths.includes('/proc/kcore') && maskedPaths.includes('/sys/firmware'));
   });
 
@@ -70,6 +71,12 @@ describe('the configuration of a container', () => {
           destination,
         );
     }
+  });
+
+  test('bounds all that outlives the process that made it, or nothing where the kernel does not let it', () => {
+    const { sysctl } = ociConfig(INPUT).linux;
+    const bounds = ['kernel.shm_rmid_forced', 'kernel.msgmni', 'kernel.sem'].filter((name) => name in sysctl);
+    assert.ok(bounds.length === 3 || bounds.length === 0, `only ${bounds}`);
   });
 
   test('runs the agent below an init, and tells it where its socket is', () => {

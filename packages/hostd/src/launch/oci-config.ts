@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
+import { release } from 'node:os';
 import { GUEST_PATH, type LaunchSpec, TEMPLATE_ENVIRONMENT } from '@cloche/protocol';
 import type { IdRange } from '../id-range.ts';
 import { type SeccompProfile, seccompProfile } from './seccomp-profile.ts';
@@ -33,13 +34,7 @@ const MASKED_PATHS = [
   '/sys/firmware',
   '/sys/fs/selinux',
 ];
-const READONLY_PATHS = [
-  '/proc/bus',
-  '/proc/fs',
-  '/proc/irq',
-  '/proc/sys',
-  '/proc/sysrq-trigger',
-];
+const READONLY_PATHS = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger'];
 const CGROUP_ROOT = '/sys/fs/cgroup';
 
 /** The init of every sandbox, which reaps, and the agent below it. */
@@ -112,7 +107,27 @@ function sysctls(): Record<string, string> {
     'net.ipv4.ip_unprivileged_port_start': '0',
     'net.ipv4.ping_group_range': '0 65535',
     ...(existsSync('/proc/sys/net/ipv6') && ipv6Off),
+    ...(letsNamespacesBoundIpc() && BOUNDED_IPC),
   };
+}
+
+/**
+ * System V objects outlive the process that made them: without these bounds one run could leave so much of a sandbox's
+ * memory in them that no kernel starts there any more.
+ */
+const BOUNDED_IPC = {
+  // Shared memory goes with the last process that has it.
+  'kernel.shm_rmid_forced': '1',
+  // Queues, of 16 KiB each.
+  'kernel.msgmni': '256',
+  // Semaphores of a set, and of all sets; operations of a call; sets.
+  'kernel.sem': '250 32000 100 128',
+};
+
+/** Since Linux 6.9 the owner of an IPC namespace may set its bounds; before, the runtime fails to. */
+function letsNamespacesBoundIpc(): boolean {
+  const [major = 0, minor = 0] = release().split('.').map(Number);
+  return major > 6 || (major === 6 && minor >= 9);
 }
 
 function ociProcess(command: readonly string[], environment: Readonly<Record<string, string>>) {
@@ -195,7 +210,7 @@ function ociMounts() {
       source: 'devpts',
       options: ['nosuid', 'noexec', 'newinstance', 'ptmxmode=0666', 'mode=0620', 'gid=5'],
     },
-    tmpfs('/dev/shm', 'noexec', 'nodev', 'mode=1777', `size=${SHARED_MEMORY_BYTES}`),
+    tmpfs('/dev/shm', 'noexec', 'nodev', 'mode=1777', `size=${SHARED_MEMORY_BYTES}`, 'nr_inodes=65536'),
     { destination: '/dev/mqueue', type: 'mqueue', source: 'mqueue', options: ['nosuid', 'noexec', 'nodev'] },
     { destination: '/sys', type: 'sysfs', source: 'sysfs', options: ['nosuid', 'noexec', 'nodev', 'ro'] },
     { destination: '/sys/fs/cgroup', type: 'cgroup', source: 'cgroup', options: ['nosuid', 'noexec', 'nodev', 'ro'] },
