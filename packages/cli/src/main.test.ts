@@ -180,6 +180,26 @@ describe('cloche admin', { skip: process.getuid?.() === 0 ? false : 'the operato
     ]);
   });
 
+  it('passes on what the installation refuses, and counts in words', async () => {
+    const runDir = await mkdtemp(join(tmpdir(), 'cloche-run-'));
+    await mkdir(join(runDir, 'server'));
+    const refusal = { code: 'not_found', message: 'There is no organization "nobody".', requestId: 'req_1' };
+    const server = createServer((request, response) => {
+      response.statusCode = request.url === '/keys' ? 404 : 200;
+      response.end(JSON.stringify(request.url === '/keys' ? { error: refusal } : { destroyed: 1 }));
+    });
+    await new Promise<void>((resolve) => server.listen(join(runDir, 'server', 'operator.sock'), resolve));
+    const env = { CLOCHE_RUN_DIR: runDir };
+    const args = ['admin', 'key', 'create', '--org', 'nobody', '--scopes', 'code:run', '--json'];
+    const refused = await runCloche(args, { env });
+    const destroyed = await runCloche(['admin', 'destroy-all'], { env });
+    await new Promise((resolve) => server.close(resolve));
+    await rm(runDir, { recursive: true });
+
+    assert.deepEqual(JSON.parse(refused.stderr), { error: refusal });
+    assert.equal(destroyed.stdout, '1 sandbox destroyed\n');
+  });
+
   it('says where it looked when no installation is there or none runs', async () => {
     const none = await runCloche(['admin', 'gc'], { env: { CLOCHE_DATA_DIR: '/nonexistent/data' } });
     assert.match(none.stderr, /^error: There is no installation in \/nonexistent\/data; [^\n]*npm start[^\n]*\n$/);
@@ -217,6 +237,18 @@ describe('cloche config', () => {
     assert.equal(shown('CLOCHE_URL')?.value, 'http://127.0.0.1:4999');
     assert.equal(shown('CLOCHE_API_KEY')?.value, '(redacted)');
     assert.equal(shown('CLOCHE_API_KEY')?.source, file);
+  });
+});
+
+describe('a refused request', () => {
+  it('is told in the words of the service, once', async () => {
+    const issues = ['ttlMs', 'metadata'].map((name) => ({ path: `body.${name}`, message: 'is wrong' }));
+    const message = issues.map((issue) => `${issue.path} ${issue.message}`).join('; ');
+    const refuse = () =>
+      json(400, { error: { code: 'invalid_request', message, requestId: 'req_1', details: { issues } } });
+    await using service = await startService(refuse);
+    const { stderr } = await runCloche(['sandbox', 'create'], { env: service.env });
+    assert.equal(stderr, `error: ${message}\n`);
   });
 });
 

@@ -5,7 +5,7 @@ import { ErrorBody } from '@cloche/contract';
 import { dataPlaces, runPlaces } from '@cloche/protocol';
 import type { Static, TSchema } from 'typebox';
 import { Value } from 'typebox/value';
-import { CliError } from './cli-error.ts';
+import { CliError, OperatorError } from './cli-error.ts';
 
 /**
  * One operation on the operator's socket of the installation that the settings name.
@@ -22,7 +22,8 @@ export async function callOperator<S extends TSchema>(
   const { status, text } = await exchange(socketPath, method, path, body);
   const received: unknown = text === '' ? {} : JSON.parse(text);
   if (status >= 400) {
-    throw new CliError(Value.Check(ErrorBody, received) ? received.error.message : `The service answered ${status}.`);
+    if (Value.Check(ErrorBody, received)) throw new OperatorError(received.error);
+    throw new CliError(`The service answered ${status}.`);
   }
   return Value.Parse(answer, received);
 }

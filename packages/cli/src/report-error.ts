@@ -1,6 +1,6 @@
 import { isClocheError } from '@cloche/sdk';
 import { CommanderError } from 'commander';
-import { CliError } from './cli-error.ts';
+import { CliError, OperatorError } from './cli-error.ts';
 import { clientFilePath } from './client-file.ts';
 import { Interrupted } from './interruption.ts';
 import { printable } from './terminal/table.ts';
@@ -35,18 +35,12 @@ function describe(error: unknown): string {
   if (isClocheError(error, 'unreachable')) {
     return `${error.message.split(';')[0]}; start it with \`npm start\`, or give its address with --url or CLOCHE_URL.`;
   }
-  if (isClocheError(error, 'invalid_request')) {
-    const issues = error.details?.issues ?? [];
-    // The message of a single issue is the message of the error.
-    return issues.length < 2
-      ? error.message
-      : `${error.message} ${issues.map(({ path, message }) => `${path}: ${message}`).join('; ')}`;
-  }
   if (isClocheError(error, 'internal')) return `${error.message} (request ${error.requestId ?? 'unknown'})`;
   return error instanceof Error ? error.message : String(error);
 }
 
 function describeAsJson(error: unknown): Record<string, unknown> {
+  if (error instanceof OperatorError) return { ...error.answer };
   if (!isClocheError(error)) return { code: 'failed', message: describe(error) };
   const { code, requestId, details } = error;
   return { code, message: describe(error), requestId, details };

@@ -30,12 +30,15 @@ export function addAdminCommands(program: Command): void {
   perform(leaf(admin, 'gc', 'Repair what drifted: lost instances, stale records'), async (session) => {
     const report = await callOperator('POST', '/reconcile', ReconcileReport);
     const { instancesRemoved, sandboxesEnded } = report;
-    await session.show(report, () => `${instancesRemoved} instances removed, ${sandboxesEnded} sandboxes ended`);
+    await session.show(
+      report,
+      () => `${count(instancesRemoved, 'instance')} removed, ${count(sandboxesEnded, 'sandbox')} ended`,
+    );
   });
 
   perform(leaf(admin, 'destroy-all', 'Destroy every sandbox of the installation'), async (session) => {
     const report = await callOperator('POST', '/destroy-all', DestroyAllReport);
-    await session.show(report, () => `${report.destroyed} sandboxes destroyed`);
+    await session.show(report, () => `${count(report.destroyed, 'sandbox')} destroyed`);
   });
 }
 
@@ -87,4 +90,9 @@ async function createKey(session: Session, { org, scopes, projects, expires, nam
   await session.show(key, () => key.secret);
   const until = key.expiresAt === undefined ? '' : `, ends in ${formatLeft(key.expiresAt)}`;
   await session.note(`${key.id} of ${key.orgId}: ${key.scopes.join(', ')}${until}; it is not shown again`);
+}
+
+function count(number: number, what: 'instance' | 'sandbox'): string {
+  const several = what === 'sandbox' ? 'sandboxes' : 'instances';
+  return `${number} ${number === 1 ? what : several}`;
 }
