@@ -145,19 +145,20 @@ export class EgressGate {
       this.#trust(authorityCertificate);
       await this.#inLine(() => this.#tellAll());
       this.#log?.info({ operation: 'reach egress', outcome: 'told', sandboxes: this.#wanted.size });
-      this.#ready.resolve();
       await aborted(gone);
       this.#log?.warn({ operation: 'reach egress', outcome: 'gone' });
     } finally {
       cut.abort();
+      // Who waits for the first answer goes on waiting; who asks after the end of one waits for the next.
+      if (this.#isTold) this.#ready = Promise.withResolvers();
       this.#isTold = false;
-      this.#ready = Promise.withResolvers();
     }
   }
 
   async #tellAll(): Promise<void> {
     await this.#client.replaceAll({ sandboxes: [...this.#wanted.values()] });
     this.#isTold = true;
+    this.#ready.resolve();
   }
 }
 

@@ -173,6 +173,15 @@ describe('a gated sandbox', () => {
       await isTold('sbx_gated');
     });
 
+    test('is launched once it is back, when that is soon', async () => {
+      await egress.stop();
+      const launched = launchGated('sbx_soon');
+      // After some attempts of hostd's to reach it.
+      setTimeout(() => void egress.start(), 400);
+      assert.equal((await launched).status, 200);
+      assert.equal((await hostd.stop('sbx_soon')).status, 204);
+    });
+
     test('and is stopped, is not told to the next egress', async () => {
       await launchGated('sbx_gone');
       const address = addressOf('sbx_gone');
