@@ -49,6 +49,13 @@ describe('setting the TTL', () => {
     await refused(23.5 * HOUR_MS + 1, 23.5 * HOUR_MS);
   });
 
+  it('does not revive a sandbox whose time is up, before the reaper has come', async () => {
+    await using world = await openSandboxes();
+    const { id } = await world.create({ ttlMs: 1000 });
+    world.clock.advance(1000);
+    await assert.rejects(setTtl(world, id, HOUR_MS), { code: 'sandbox_destroyed', details: { reason: 'ttl_expired' } });
+  });
+
   it('needs a live sandbox', async () => {
     await using world = await openSandboxes();
     const destroyed = await world.createReady();

@@ -3,7 +3,7 @@ import type { Credential } from '../api-keys/credential.ts';
 import { AppError, invalidRequest } from '../app-error.ts';
 import { type Clock, timestamp } from '../clock.ts';
 import type { SandboxRecord } from './sandbox.ts';
-import type { SandboxAccess } from './sandbox-access.ts';
+import { type SandboxAccess, sandboxEnded } from './sandbox-access.ts';
 import type { SandboxRepository } from './sandbox-repository.ts';
 
 /** Restarts the TTL countdown of live sandboxes. */
@@ -35,6 +35,8 @@ export class SetSandboxTtl {
 }
 
 function nextExpiry(current: SandboxRecord, ttlMs: number, now: number): number {
+  // Expired is expired, also in the moment before the reaper comes.
+  if (current.expiresAt <= now) throw sandboxEnded({ ...current, endingReason: 'ttl_expired' });
   const sessionLeftMs = Math.max(0, current.createdAt + LIMITS.sessionMaxMs - now);
   const maxTtlMs = Math.min(LIMITS.updateTtlMaxMs, sessionLeftMs);
   if (ttlMs > maxTtlMs) {
