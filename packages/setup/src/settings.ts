@@ -49,7 +49,7 @@ export const SETTINGS: readonly Setting[] = [
   {
     name: 'CLOCHE_EGRESS_EXTRA_CA',
     readBy: ['egress'],
-    doc: 'file of further roots that the egress gateway trusts; without effect until it carries TLS',
+    doc: 'file of further roots that the egress gateway checks servers by; its user has to be able to read it',
   },
   {
     name: 'CLOCHE_POOL_SIZE',

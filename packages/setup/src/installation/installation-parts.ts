@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { runPlaces } from '@cloche/protocol';
+import { egressPlaces, runPlaces } from '@cloche/protocol';
 import type { PreparedHost } from '../host/prepare-host.ts';
 import type { EffectiveSetting } from '../settings.ts';
 import type { InstallationPlaces } from './installation-places.ts';
@@ -23,11 +23,12 @@ export class InstallationParts {
   readonly #parts: Record<PartName, Part>;
 
   constructor(options: PartsOptions) {
-    const { hostdSocket } = runPlaces(options.places.runDir);
+    const { runDir, dataDir } = options.places;
+    const { hostdSocket } = runPlaces(runDir);
+    const { controlSocket } = egressPlaces(runDir, dataDir);
     const ready: Record<PartName, PartOptions['ready']> = {
       hostd: (signal) => waitUntilReady({ socketPath: hostdSocket }, '/health', signal),
-      // Speaks DNS alone; that it runs is all that can be asked.
-      egress: async () => {},
+      egress: (signal) => waitUntilReady({ socketPath: controlSocket }, '/health', signal),
       server: (signal) => waitUntilReady(options.servedAt, '/readyz', signal),
     };
     const part = (name: PartName) => new Part(partOptions(name, ready[name], options));

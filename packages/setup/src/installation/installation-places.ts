@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { chmod, chown, link, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { dataPlaces, runPlaces } from '@cloche/protocol';
+import { dataPlaces, egressPlaces, runPlaces } from '@cloche/protocol';
 import type { ServiceAccount } from '../host/service-account.ts';
 import { SetupProblem } from '../progress.ts';
 
@@ -41,6 +41,8 @@ export async function preparePlaces(
   await ensureFolder(run.hostdDir, 0o750, 0, account.gid);
   await ensureFolder(run.instancesDir, 0o750, 0, account.gid);
   await ensureFolder(run.egressDir, 0o755, 0, 0);
+  const { controlDir, authorityDir } = egressPlaces(runFolder, dataDir);
+  for (const folder of [controlDir, authorityDir]) await ensureFolder(folder, 0o700, account.uid, account.gid);
   const codeDir = join(runFolder, 'code');
   await ensureFolder(codeDir, 0o755, 0, 0);
   return { installationId, dataDir, runDir: runFolder, logsDir, codeDir };
