@@ -1,10 +1,11 @@
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { TLSSocket } from 'node:tls';
 import type { LeafContexts } from '../authority/leaf-contexts.ts';
 import type { DecisionLog } from '../decision-log.ts';
 import { permitsRaw } from '../policy/egress-policy.ts';
-import { hostText } from '../policy/host-name.ts';
+import { type Host, hostText } from '../policy/host-name.ts';
 import type { GatedSandboxes } from '../sandboxes/gated-sandboxes.ts';
 import type { Endpoint } from '../socket-options.ts';
 import type { Connector } from '../upstream/connector.ts';
@@ -137,11 +138,12 @@ export class Gateway {
 
   async #carryTls(socket: Socket, connection: Connection): Promise<void> {
     const { leaves } = this.#options;
+    const onSecure = (secured: TLSSocket, secureHost: Host) => {
+      const carrier = secured.alpnProtocol === 'h2' ? this.#http2 : this.#http1;
+      carrier.serve(secured, { ...connection, secureHost });
+    };
     try {
-      const { socket: secured, host } = await interceptTls(socket, connection.destination.host, leaves);
-      const inside = { ...connection, secureHost: host };
-      if (secured.alpnProtocol === 'h2') this.#http2.serve(secured, inside);
-      else this.#http1.serve(secured, inside);
+      await interceptTls(socket, { destination: connection.destination.host, leaves, onSecure });
     } catch {
       this.#record(connection, 'tls', { verdict: 'failed', reason: 'handshake' });
     }

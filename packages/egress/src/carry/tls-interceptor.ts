@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type { LeafContexts } from '../authority/leaf-contexts.ts';
@@ -6,25 +5,26 @@ import { type Host, normalizeHost } from '../policy/host-name.ts';
 
 const HANDSHAKE_TIMEOUT_MS = 10_000;
 
-export interface Intercepted {
-  socket: TLSSocket;
-  /** For whom the client takes us. */
-  host: Host;
+export interface Interception {
+  /** For whom we stand in when the client names nobody. */
+  destination: Host;
+  leaves: LeafContexts;
+  /** Takes what is inside, and for whom the client takes us. Called while nothing of it has been read yet. */
+  onSecure: (socket: TLSSocket, host: Host) => void;
 }
 
 /**
- * Speaks TLS to a client in the name of the server that it asks for, or of `destination` when it names none. Also for
- * hosts that the policy closes, so that the client can be told so inside. Rejects, with the connection closed, when the
- * handshake fails.
+ * Speaks TLS to a client in the name of the server that it asks for. Also for hosts that the policy closes, so that the
+ * client can be told so inside. Rejects, with the connection closed, when the handshake fails.
  */
-export async function interceptTls(socket: Socket, destination: Host, leaves: LeafContexts): Promise<Intercepted> {
-  let host = destination;
-  const ofDestination = await leaves.get(destination);
+export async function interceptTls(socket: Socket, { destination, leaves, onSecure }: Interception): Promise<void> {
+  const secureContext = await leaves.get(destination);
   if (socket.destroyed) throw new Error('the client went away');
+  let host = destination;
   const secured = new TLSSocket(socket, {
     isServer: true,
     ALPNProtocols: ['h2', 'http/1.1'],
-    secureContext: ofDestination,
+    secureContext,
     SNICallback: (name, done) => {
       const asked = normalizeHost(name);
       if (!asked) return done(new Error('a server name that is none'));
@@ -32,21 +32,24 @@ export async function interceptTls(socket: Socket, destination: Host, leaves: Le
       leaves.get(asked).then((context) => done(null, context), done);
     },
   });
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const deadline = setTimeout(() => secured.destroy(), HANDSHAKE_TIMEOUT_MS);
   // Node's own servers end a connection on it; one that is made by hand is only told.
   secured.on('_tlsError', () => secured.destroy());
   secured.on('error', () => secured.destroy());
-  const signal = AbortSignal.timeout(HANDSHAKE_TIMEOUT_MS);
+  secured.once('close', () => reject(new Error('the handshake was not finished')));
+  secured.once('secure', () => {
+    // Set by Node's own servers as well; HTTP/2 waits for it.
+    Object.assign(secured, { secureConnecting: false });
+    onSecure(secured, host);
+    resolve();
+  });
   try {
-    await Promise.race([once(secured, 'secure', { signal }), closed(secured)]);
+    await promise;
   } catch (error) {
-    secured.destroy();
     socket.destroy();
     throw error;
+  } finally {
+    clearTimeout(deadline);
   }
-  return { socket: secured, host };
-}
-
-async function closed(socket: TLSSocket): Promise<never> {
-  await once(socket, 'close');
-  throw new Error('the handshake was not finished');
 }
