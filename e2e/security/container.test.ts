@@ -5,14 +5,25 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { type TestService, testService } from '../support/service.ts';
-import { asRoot, asUser, attempts, execInside, type Outcomes, onHost, outcomesOf } from './support/attackers.ts';
+import {
+  agentPid,
+  asRoot,
+  asUser,
+  attempts,
+  execInside,
+  type Outcomes,
+  onHost,
+  outcomesOf,
+} from './support/attackers.ts';
 
 let service: TestService;
 let sandboxId: string;
+let agent: number;
 let folder: string;
 before(async () => {
   service = await testService();
   sandboxId = (await service.api.readySandbox()).id;
+  agent = await agentPid(service, sandboxId);
   folder = mkdtempSync(join(tmpdir(), 'cloche-attack-'));
   chmodSync(folder, 0o755);
 });
@@ -39,7 +50,7 @@ import json; print(json.dumps({k: status[k].strip() for k in ["Uid", "CapEff", "
   });
 
   it('is started by an agent that can gain nothing either', async () => {
-    const status = await asRoot(service, sandboxId, 'print(open("/proc/2/status").read())');
+    const status = await asRoot(service, sandboxId, `print(open("/proc/${agent}/status").read())`);
     assert.match(status, /^NoNewPrivs:\t1$/m);
     assert.match(status, /^Seccomp:\t2$/m);
     // None of CAP_SYS_ADMIN, CAP_SYS_PTRACE, CAP_MKNOD, CAP_NET_ADMIN, CAP_NET_RAW, CAP_DAC_READ_SEARCH, CAP_SYS_RESOURCE.
@@ -51,7 +62,7 @@ import json; print(json.dumps({k: status[k].strip() for k in ["Uid", "CapEff", "
     await execInside(service, sandboxId, ['/bin/sh', '-c', 'cp /bin/cat /srv/cat && chmod 4755 /srv/cat']);
     const inside = { folder: '/workspace', setuid: '/srv/cat', inside: true };
     assert.deepEqual(
-      done(outcomesOf(await asUser(service, sandboxId, attempts('privileges', { ...inside, pid: 2 })))),
+      done(outcomesOf(await asUser(service, sandboxId, attempts('privileges', { ...inside, pid: agent })))),
       [],
     );
     // Root of a sandbox rules its processes: what is left to refuse is what reaches out.

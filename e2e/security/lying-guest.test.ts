@@ -3,7 +3,7 @@ import { after, before, describe, it } from 'node:test';
 import { eventually } from '../support/eventually.ts';
 import { residentBytes } from '../support/process.ts';
 import { type TestService, testService } from '../support/service.ts';
-import { asRoot, execInside } from './support/attackers.ts';
+import { agentPid, execInside } from './support/attackers.ts';
 import { type LyingService, lyingService } from './support/lying-service.ts';
 
 const MEBIBYTE = 1024 * 1024;
@@ -145,7 +145,9 @@ describe('the root of a sandbox', () => {
   it('who kills the agent ends its own sandbox, and no other', async () => {
     const { id } = await service.api.readySandbox();
     await service.api.run(id, '1');
-    await execInside(service, id, ['/bin/sh', '-c', 'kill -9 2']).catch(() => undefined);
+    const agent = await agentPid(service, id);
+    // The one who kills goes with the sandbox.
+    await execInside(service, id, ['kill', '-9', String(agent)]).catch(() => undefined);
     await eventually(async () => {
       await service.api.post(`/v1/sandboxes/${id}/code/runs`, { code: '1', language: 'python' });
       return (await service.api.get(`/v1/sandboxes/${id}`)).body.sandbox.status === 'destroyed';
@@ -156,7 +158,7 @@ describe('the root of a sandbox', () => {
   it('who stops the agent gets no answer beyond the time of a run, and can be destroyed all the same', async () => {
     const { id } = await service.api.readySandbox();
     await service.api.run(id, '1');
-    await asRoot(service, id, 'import os, signal; os.kill(2, signal.SIGSTOP)');
+    await execInside(service, id, ['kill', '-STOP', String(await agentPid(service, id))]);
     const startedAt = performance.now();
     const run = await service.api.run(id, '1', { timeoutMs: TIMEOUT_MS });
     assert.equal(run.error?.name, 'TimeoutError');

@@ -111,10 +111,14 @@ describe('from inside a sandbox', () => {
 
   it('the name, the devices and the ids are those of a sandbox', async () => {
     const { inside, control } = await look();
-    const minimal = 'core fd full mqueue null ptmx pts random shm stderr stdin stdout tty urandom zero'.split(' ');
+    const minimal = 'fd full mqueue null ptmx pts random shm stderr stdin stdout tty urandom zero'.split(' ');
     for (const { hostname, devices, ids } of inside) {
       assert.equal(hostname, 'sandbox');
-      assert.deepEqual(devices, minimal);
+      // Crun makes a link to the memory of the kernel, which is not to be read through it (container.test.ts).
+      assert.deepEqual(
+        devices.filter((name) => name !== 'core'),
+        minimal,
+      );
       assert.ok(Number(ids[1]) >= 0x1000_0000);
     }
     assert.notEqual(control.hostname, 'sandbox');

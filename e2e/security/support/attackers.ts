@@ -1,5 +1,5 @@
 /** Who attacks, and who shows that the attack would work: the same Python, run with different privileges. */
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import type { TestService } from '../../support/service.ts';
@@ -36,14 +36,26 @@ export async function asRoot(service: TestService, sandboxId: string, code: stri
   return (await execInside(service, sandboxId, ['/usr/bin/python3', '-'], code)).stdout;
 }
 
-/** A command as root of a sandbox. It is hostd's mount namespace that has what the runtime needs. */
+/**
+ * A command as root of a sandbox. Crun works on a hybrid host only where hostd runs it, in its mount namespace; runc
+ * begins in the folder that the root file system had at first, which hostd has taken away by now.
+ */
 export function execInside(service: TestService, sandboxId: string, command: readonly string[], input = '') {
   const runtime = process.env.CLOCHE_OCI_RUNTIME ?? 'crun';
-  const inHostd = ['--target', String(service.pid('hostd')), '--mount', '--', runtime];
-  const state = ['--root', join(service.runDir, 'hostd', runtime)];
+  if (runtime !== 'crun') mkdirSync(join(service.runDir, 'mounts', `${sandboxId}-1`, 'root'), { recursive: true });
+  const inHostd = runtime === 'crun' ? ['nsenter', '--target', String(service.pid('hostd')), '--mount', '--'] : [];
+  const [program = runtime, ...start] = [...inHostd, runtime, '--root', join(service.runDir, 'hostd', runtime)];
   const options = { input, timeout: 30_000, maxBuffer: 16 * 1024 * 1024 } as const;
   const exec = ['exec', '--no-new-privs', '--user', '0:0', `${sandboxId}-1`];
-  return execa('nsenter', [...inHostd, ...state, ...exec, ...command], options);
+  return execa(program, [...start, ...exec, ...command], options);
+}
+
+/** The agent's process, by its number in the sandbox: the one that the init there started. */
+export async function agentPid(service: TestService, sandboxId: string): Promise<number> {
+  const find = `
+for pid in filter(str.isdigit, __import__("os").listdir("/proc")):
+    if open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[1] == "1" and "agent" in open(f"/proc/{pid}/cmdline").read(): print(pid)`;
+  return Number(await asRoot(service, sandboxId, find));
 }
 
 /** The control: outside of every sandbox. */
