@@ -84,6 +84,7 @@ describe('a host that is permitted', () => {
     expect({
       'another port': always,
       'a WebSocket to an allowed host': always,
+      'CONNECT to an allowed host': always,
       'Host ALLOWED.TEST': always,
       'Host allowed.test.': always,
     });

@@ -1,33 +1,130 @@
-/** The host of a test internet: `PORT [ADDRESS]`. With an address it also answers DNS, with that address. */
+/**
+ * The servers of a test internet, started in its network namespace with an `InternetHost` as JSON. It remembers what
+ * reached it: `GET /seen` on port 8000 says so.
+ */
+import { createHash } from 'node:crypto';
 import { createSocket } from 'node:dgram';
-import { createServer } from 'node:http';
-import { decode, encode } from 'dns-packet';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
+import { createServer as createSecureServer } from 'node:https';
+import { createServer as createTcpServer, type Socket } from 'node:net';
+import { decode, encode, streamDecode, streamEncode } from 'dns-packet';
 
-const [port = '8000', address] = process.argv.slice(2);
-
-if (address) {
-  const dns = createSocket('udp4');
-  dns.on('message', (message, from) => {
-    const query = decode(message);
-    const [question] = query.questions ?? [];
-    const known = question?.name === 'cloche.test' && question.type === 'A';
-    const answer = encode({
-      type: 'response',
-      id: query.id ?? 0,
-      // 0x8000: recursion and so on as asked; 3 is NXDOMAIN.
-      flags: known ? 0 : 3,
-      questions: query.questions ?? [],
-      answers: known ? [{ type: 'A', name: 'cloche.test', ttl: 1, data: address }] : [],
-    });
-    dns.send(answer, from.port, from.address);
-  });
-  dns.bind(53, address);
+export interface InternetHost {
+  httpPorts: readonly number[];
+  /** Where DNS is answered on port 53; other servers are on every address. */
+  resolvers: readonly string[];
+  /** Addresses of a name, with an asterisk for its first label; each look-up is answered with the next one. */
+  names: Readonly<Record<string, readonly string[]>>;
+  tls?: { certFile: string; keyFile: string; unknownCertFile: string };
 }
 
-createServer((request, response) => response.end(`reached ${request.headers.host}`)).listen(
-  Number(port),
-  '0.0.0.0',
-  () => {
-    console.log('listening');
-  },
-);
+const RAW_PORT = 7000;
+const UNTRUSTED_PORT = 8443;
+
+export interface Seen {
+  requests: string[];
+  questions: string[];
+  raw: number;
+  datagrams: number;
+}
+
+const host: InternetHost = JSON.parse(process.argv[2] ?? '{}');
+const seen: Seen = { requests: [], questions: [], raw: 0, datagrams: 0 };
+const turns = new Map<string, number>();
+
+const answer: RequestListener = (request, response) => {
+  const url = new URL(request.url ?? '/', `http://${request.headers.host ?? 'none'}`);
+  if (url.pathname === '/seen') return void response.end(JSON.stringify(seen));
+  seen.requests.push(`${request.method} ${request.headers.host} ${request.url}`);
+  const to = url.searchParams.get('to');
+  if (to) return void response.writeHead(302, { location: to }).end();
+  response.end(`reached ${request.headers.host} at ${request.socket.localAddress}`);
+};
+
+function listen(server: Server | ReturnType<typeof createTcpServer>, port: number): Promise<unknown> {
+  server.listen(port, '0.0.0.0');
+  return once(server, 'listening');
+}
+
+function web(server: Server): Server {
+  server.on('upgrade', (request: IncomingMessage, socket: Socket) => {
+    seen.requests.push(`UPGRADE ${request.headers.host} ${request.url}`);
+    const key = `${request.headers['sec-websocket-key']}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`;
+    const accept = createHash('sha1').update(key).digest('base64');
+    const head = 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade';
+    // One text frame with the word.
+    socket.end(`${head}\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n\x81\x07reached`);
+  });
+  server.on('connect', (request: IncomingMessage, socket: Socket) => {
+    seen.requests.push(`CONNECT ${request.url}`);
+    // A tunnel to itself, whatever it was asked for.
+    socket.write('HTTP/1.1 200 OK\r\n\r\n');
+    server.emit('connection', socket);
+  });
+  return server;
+}
+
+function resolve(message: Buffer): Buffer {
+  const query = decode(message);
+  const [question] = query.questions ?? [];
+  const name = question?.name.toLowerCase() ?? '';
+  seen.questions.push(name);
+  const known = host.names[name] ?? host.names[name.replace(/^[^.]+/, '*')];
+  const turn = turns.get(name) ?? 0;
+  if (question?.type === 'A') turns.set(name, turn + 1);
+  const address = question?.type === 'A' ? known?.[turn % known.length] : undefined;
+  return encode({
+    type: 'response',
+    id: query.id ?? 0,
+    // 0x8000: recursion and so on as asked; 3 is NXDOMAIN.
+    flags: known ? 0 : 3,
+    questions: query.questions ?? [],
+    answers: address ? [{ type: 'A', name: question?.name ?? '', ttl: 1, data: address }] : [],
+  });
+}
+
+async function serveNames(address: string): Promise<void> {
+  const datagrams = createSocket('udp4');
+  datagrams.on('message', (message, from) => datagrams.send(resolve(message), from.port, from.address));
+  datagrams.bind(53, address);
+  const connections = createTcpServer((socket) => {
+    socket
+      .on('error', () => {})
+      .once('data', (data: Buffer) => {
+        const query = streamDecode(data);
+        socket.end(query && streamEncode(decode(resolve(encode(query)))));
+      });
+  });
+  connections.listen(53, address);
+  await Promise.all([once(datagrams, 'listening'), once(connections, 'listening')]);
+}
+
+async function serveRaw(address: string): Promise<void> {
+  const datagrams = createSocket('udp4');
+  datagrams.on('message', (_message, from) => {
+    seen.datagrams += 1;
+    datagrams.send('reached', from.port, from.address);
+  });
+  datagrams.bind(RAW_PORT, address);
+  await once(datagrams, 'listening');
+}
+
+await Promise.all(host.httpPorts.map((port) => listen(web(createServer(answer)), port)));
+await Promise.all(host.resolvers.flatMap((address) => [serveNames(address), serveRaw(address)]));
+if (host.resolvers.length > 0) {
+  const raw = createTcpServer((socket) => {
+    seen.raw += 1;
+    socket.on('error', () => {}).end('reached');
+  });
+  await listen(raw, RAW_PORT);
+}
+if (host.tls) {
+  const [cert, unknown, key] = [host.tls.certFile, host.tls.unknownCertFile, host.tls.keyFile].map((file) =>
+    readFileSync(file),
+  );
+  await listen(web(createSecureServer({ cert, key }, answer)), 443);
+  await listen(createSecureServer({ cert: unknown, key }, answer), UNTRUSTED_PORT);
+}
+console.log('listening');

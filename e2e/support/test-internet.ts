@@ -1,53 +1,96 @@
-/** A small internet for a test: one host in a network namespace, with HTTP and DNS, at documentation addresses. */
+/** A small internet for a test: one host in a network namespace, with several addresses, at documentation ranges. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { execa } from 'execa';
+import { type TestAuthority, testAuthority } from './test-authority.ts';
+import type { InternetHost, Seen } from './test-internet-host.ts';
 
 export interface TestInternet extends AsyncDisposable {
-  /** Answers HTTP on port 8000 and DNS on 53: `cloche.test` is itself. */
+  /**
+   * Answers HTTP on ports 80 and 8000, HTTPS on 443, HTTPS that nobody vouches for on 8443, `reached` to connections and
+   * datagrams on 7000, and DNS on 53: `cloche.test` is itself.
+   */
   readonly address: string;
+  /** The same host under another address; it answers DNS there as well. */
+  readonly otherAddress: string;
   /** The same host under an address of a private range, which the test's machine can reach and sandboxes may not. */
   readonly privateAddress: string;
   /** The machine's own address on that network; it answers HTTP on port 8001. */
   readonly hostAddress: string;
+  readonly authority: TestAuthority;
+  /** What reached the host so far, whoever sent it. */
+  seen(): Promise<Seen>;
 }
+
+/** Names that lead to `address`. */
+const AT_ADDRESS = ['cloche.test', 'allowed.test', 'wild.test', '*.wild.test', 'deep.a.wild.test', '*.data.test'];
+/** Names that lead to `otherAddress`. */
+const AT_OTHER_ADDRESS = ['denied.test', '*.denied.test', 'untrusted.test'];
 
 export async function testInternet(): Promise<TestInternet> {
   const name = `cl-e2e-${process.pid}`;
   const network = 100 + (process.pid % 100);
   const address = `203.0.113.${network}`;
+  const otherAddress = `198.51.100.${network}`;
   const hostAddress = `203.0.113.${network + 100 > 254 ? network - 100 : network + 100}`;
   const privateAddress = `10.213.${network}.2`;
   const hostLink = `ie2e${process.pid}`.slice(0, 15);
   const children: ChildProcess[] = [];
-  const ip = (...args: string[]) => execa('ip', args);
+  const authority = await testAuthority([...AT_ADDRESS, ...AT_OTHER_ADDRESS], [address, otherAddress]);
   const undo = async () => {
     for (const child of children) child.kill('SIGKILL');
     await execa('ip', ['netns', 'delete', name], { reject: false });
     await execa('ip', ['link', 'delete', hostLink], { reject: false });
+    authority[Symbol.dispose]();
   };
+  const names = Object.fromEntries([
+    ...AT_ADDRESS.map((there) => [there, [address]]),
+    ...AT_OTHER_ADDRESS.map((there) => [there, [otherAddress]]),
+    ['private.test', [privateAddress]],
+    ['changing.test', [address, privateAddress]],
+  ]);
   try {
-    await ip('netns', 'add', name);
-    await ip('link', 'add', hostLink, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', name);
-    await ip('address', 'add', `${hostAddress}/32`, 'dev', hostLink);
-    await ip('link', 'set', hostLink, 'up');
-    for (const there of [address, privateAddress]) {
-      await ip('-n', name, 'address', 'add', `${there}/32`, 'dev', 'eth0');
-      await ip('route', 'add', `${there}/32`, 'dev', hostLink);
-    }
-    await ip('-n', name, 'link', 'set', 'lo', 'up');
-    await ip('-n', name, 'link', 'set', 'eth0', 'up');
-    await ip('-n', name, 'route', 'add', `${hostAddress}/32`, 'dev', 'eth0');
-    await ip('-n', name, 'route', 'add', 'default', 'via', hostAddress, 'dev', 'eth0', 'onlink');
-    const script = new URL('./test-internet-host.ts', import.meta.url).pathname;
-    children.push(await started(['ip', 'netns', 'exec', name, process.execPath, script, '8000', address]));
-    children.push(await started([process.execPath, script, '8001']));
+    await makeNetwork({ name, hostLink, hostAddress, addresses: [address, otherAddress, privateAddress] });
+    const { certFile, keyFile, unknownCertFile } = authority;
+    const tls = { certFile, keyFile, unknownCertFile };
+    const theirs: InternetHost = { httpPorts: [80, 8000], resolvers: [address, otherAddress], names, tls };
+    const ours: InternetHost = { httpPorts: [8001], resolvers: [], names: {} };
+    children.push(await started(['ip', 'netns', 'exec', name, ...servers(theirs)]));
+    children.push(await started(servers(ours)));
   } catch (error) {
     await undo();
     throw error;
   }
-  return { address, privateAddress, hostAddress, [Symbol.asyncDispose]: undo };
+  const seen = async () => (await (await fetch(`http://${address}:8000/seen`)).json()) as Seen;
+  return { address, otherAddress, privateAddress, hostAddress, authority, seen, [Symbol.asyncDispose]: undo };
+}
+
+interface Network {
+  name: string;
+  hostLink: string;
+  hostAddress: string;
+  addresses: readonly string[];
+}
+
+async function makeNetwork({ name, hostLink, hostAddress, addresses }: Network): Promise<void> {
+  const ip = (...args: string[]) => execa('ip', args);
+  await ip('netns', 'add', name);
+  await ip('link', 'add', hostLink, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', name);
+  await ip('address', 'add', `${hostAddress}/32`, 'dev', hostLink);
+  await ip('link', 'set', hostLink, 'up');
+  for (const there of addresses) {
+    await ip('-n', name, 'address', 'add', `${there}/32`, 'dev', 'eth0');
+    await ip('route', 'add', `${there}/32`, 'dev', hostLink);
+  }
+  await ip('-n', name, 'link', 'set', 'lo', 'up');
+  await ip('-n', name, 'link', 'set', 'eth0', 'up');
+  await ip('-n', name, 'route', 'add', `${hostAddress}/32`, 'dev', 'eth0');
+  await ip('-n', name, 'route', 'add', 'default', 'via', hostAddress, 'dev', 'eth0', 'onlink');
+}
+
+function servers(host: InternetHost): string[] {
+  return [process.execPath, new URL('./test-internet-host.ts', import.meta.url).pathname, JSON.stringify(host)];
 }
 
 /** The process, once it has printed its first line. */

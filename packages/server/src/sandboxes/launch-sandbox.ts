@@ -153,6 +153,9 @@ function describeFailure(error: unknown, { networkPolicy, resources }: SandboxRe
   if (!(error instanceof LaunchFault)) return 'It could not be launched.';
   switch (error.kind) {
     case 'unsupported': {
+      if (driver.isolation.networkModes.includes(networkPolicy.mode)) {
+        return `The network mode "${networkPolicy.mode}" could not be enforced at that moment, and nothing is started with less. Try again.`;
+      }
       const modes = driver.isolation.networkModes.map((mode) => `"${mode}"`).join(' or ');
       return `This host cannot enforce the network mode "${networkPolicy.mode}", and nothing is started with less. It can enforce ${modes}.`;
     }

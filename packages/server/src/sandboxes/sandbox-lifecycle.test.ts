@@ -112,6 +112,12 @@ describe('a sandbox that fails', () => {
     });
   }
 
+  it('says that a mode which the host can enforce could not be enforced just then', async () => {
+    const { world, failed } = await failing({}, new LaunchFault('unsupported', 'the egress gateway does not answer'));
+    await using _ = world;
+    assert.match(failed.failureReason ?? '', /"unrestricted" could not be enforced at that moment.*Try again/);
+  });
+
   it('says why without anything of the host inside', async () => {
     const { world, failed } = await failing({}, new LaunchFault('failed', 'mount /var/lib/cloche: EINVAL'));
     await using _ = world;

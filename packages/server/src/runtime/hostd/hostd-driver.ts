@@ -40,7 +40,7 @@ const LAST_PAUSE_MS = 250;
 export class HostdDriver implements RuntimeDriver {
   readonly name = 'hostd';
   readonly isolation: IsolationClaims = {
-    networkModes: ['unrestricted', 'deny-all'],
+    networkModes: ['unrestricted', 'deny-all', 'allowlist', 'denylist'],
     disk: 'bounded',
     kernel: 'shared',
   };
