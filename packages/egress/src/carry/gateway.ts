@@ -19,7 +19,7 @@ import { tunnel } from './tunnel.ts';
 
 /** A client that says nothing for so long may be one that waits for the server to speak first. */
 const SILENCE_MS = 300;
-const FIRST_BYTES_TIMEOUT_MS = 30_000;
+const FIRST_BYTES_TIMEOUT_MS = 10_000;
 const MAX_CONNECTIONS = 8192;
 
 export interface GatewayOptions {

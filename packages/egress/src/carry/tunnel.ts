@@ -1,7 +1,10 @@
+import { setMaxListeners } from 'node:events';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 
 const IDLE_MS = 10 * 60 * 1000;
+/** Each direction listens several times to both ends, beside those who carried them here. */
+const MAX_LISTENERS = 32;
 
 /** Carries bytes both ways until both ends are done, one breaks off, or nothing comes for ten minutes. */
 export async function tunnel(one: Duplex & Idle, other: Duplex & Idle): Promise<void> {
@@ -9,6 +12,7 @@ export async function tunnel(one: Duplex & Idle, other: Duplex & Idle): Promise<
     one.destroy();
     other.destroy();
   };
+  setMaxListeners(MAX_LISTENERS, one, other);
   for (const side of [one, other]) side.setTimeout(IDLE_MS, end);
   try {
     await Promise.all([pipeline(one, other), pipeline(other, one)]);
