@@ -3,55 +3,28 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { execa } from 'execa';
-import { eventually } from '../support/eventually.ts';
-import { type TestService, testService } from '../support/service.ts';
-import { type TestInternet, testInternet } from '../support/test-internet.ts';
 import type { Seen } from '../support/test-internet-host.ts';
-import { asUser, attempts, type Outcomes, outcomesOf } from './support/attackers.ts';
+import type { Outcomes } from './support/attackers.ts';
+import { GATED, type PolicyWorld, policyWorld, SANDBOXES, type SandboxName } from './support/policy-world.ts';
 
-/** `open` is the control: what it reaches is there, and would be reached without a policy. */
-const SANDBOXES = ['open', 'allow', 'deny'] as const;
-type Name = (typeof SANDBOXES)[number];
-
-let internet: TestInternet;
-let service: TestService;
+let world: PolicyWorld;
 let seen: Seen;
-const ids = {} as Record<Name, string>;
-const outcomes = {} as Record<Name, Outcomes>;
+const outcomes = {} as Record<SandboxName, Outcomes>;
 
 before(async () => {
-  internet = await testInternet();
-  const { address, otherAddress, authority } = internet;
-  service = await testService({ CLOCHE_DNS_UPSTREAM: `${address}:53`, CLOCHE_EGRESS_EXTRA_CA: authority.rootFile });
-  const allowed = ['allowed.test', '*.wild.test', 'private.test', 'changing.test', 'untrusted.test'];
-  const policies = {
-    open: { mode: 'unrestricted' },
-    allow: { mode: 'allowlist', hosts: allowed },
-    deny: { mode: 'denylist', hosts: ['denied.test', '*.denied.test', otherAddress] },
-  };
-  for (const name of SANDBOXES) {
-    ids[name] = (await service.api.readySandbox({ networkPolicy: policies[name] })).id;
-    outcomes[name] = await attack(name);
-  }
-  seen = await internet.seen();
+  world = await policyWorld();
+  for (const name of SANDBOXES) outcomes[name] = await world.attack(name);
+  seen = await world.internet.seen();
 });
-after(async () => {
-  await service?.close();
-  await internet?.[Symbol.asyncDispose]();
-});
-
-async function attack(name: Name, only?: readonly string[]): Promise<Outcomes> {
-  const { address, otherAddress: other, privateAddress, authority } = internet;
-  const trust = name === 'open' ? { root: authority.root } : {};
-  const given = { address, other, private: privateAddress, tag: `tag-${name}`, ...trust, ...(only && { only }) };
-  return outcomesOf(await asUser(service, ids[name], attempts('network', given)));
-}
+after(() => world?.[Symbol.asyncDispose]());
 
 /** Every attempt that is expected in one place. */
-function expect(expected: Readonly<Record<string, Readonly<Record<Name, RegExp>>>>): void {
+function expect(expected: Readonly<Record<string, Readonly<Record<SandboxName, RegExp>>>>): void {
   for (const [attempt, words] of Object.entries(expected)) {
-    for (const name of SANDBOXES)
-      assert.match(outcomes[name][attempt] ?? 'not tried', words[name], `${name}: ${attempt}`);
+    for (const name of SANDBOXES) {
+      const word = outcomes[name][attempt] ?? assert.fail(`nobody tried ${attempt}`);
+      assert.match(word, words[name], `${name}: ${attempt}`);
+    }
   }
 }
 
@@ -122,7 +95,7 @@ describe('a host that is not permitted', () => {
     }
     for (const program of ['pip', 'git', 'npm']) {
       assert.ok(wasAsked('denied.test', `tag-open-${program}`), program);
-      for (const name of ['allow', 'deny']) assert.ok(!wasAsked('denied.test', `tag-${name}-${program}`), program);
+      for (const name of GATED) assert.ok(!wasAsked('denied.test', `tag-${name}-${program}`), program);
     }
   });
 
@@ -160,7 +133,7 @@ describe('a host that is not permitted', () => {
 
   it('is not reached by a request in or behind another one', () => {
     assert.ok(wasAsked('denied.test', 'tag-open-pipelined'));
-    for (const name of ['allow', 'deny']) {
+    for (const name of GATED) {
       for (const way of ['pipelined', 'smuggled', 'odd'])
         assert.ok(!wasAsked('denied.test', `tag-${name}-${way}`), way);
     }
@@ -179,9 +152,9 @@ describe('a host that is not permitted', () => {
 
 describe('names', () => {
   it('of private addresses lead nowhere, even those that led elsewhere before', async () => {
-    assert.match(await (await fetch(`http://${internet.privateAddress}:80/`)).text(), REACHED);
+    assert.match(await (await fetch(`http://${world.internet.privateAddress}:80/`)).text(), REACHED);
     expect({ 'a name of a private address': { open: NOT_REACHED, allow: NOT_REACHED, deny: NOT_REACHED } });
-    for (const name of ['allow', 'deny'] as const) {
+    for (const name of GATED) {
       assert.equal(outcomes[name]['a name that changes to a private address'], 'never private');
     }
   });
@@ -191,7 +164,7 @@ describe('names', () => {
       assert.ok(seen.questions.includes(`tag-open-${way}.data.test`), way);
       assert.ok(seen.questions.includes(`tag-open-${way}.denied.test`), way);
       assert.ok(!seen.questions.includes(`tag-allow-${way}.data.test`), way);
-      for (const name of ['allow', 'deny']) assert.ok(!seen.questions.includes(`tag-${name}-${way}.denied.test`), way);
+      for (const name of GATED) assert.ok(!seen.questions.includes(`tag-${name}-${way}.denied.test`), way);
     }
   });
 
@@ -220,7 +193,7 @@ describe('traffic that is no HTTP', () => {
 
   it('does not flow by ICMP or IPv6, even for root of the host within the network of the sandbox', async () => {
     assert.equal(await fromOutside('open', PING), 'reached');
-    for (const name of ['allow', 'deny'] as const) assert.notEqual(await fromOutside(name, PING), 'reached');
+    for (const name of GATED) assert.notEqual(await fromOutside(name, PING), 'reached');
     const links = 'print(open("/proc/net/if_inet6").read().count("eth0"))';
     for (const name of SANDBOXES) assert.equal(await fromOutside(name, links), '0');
   });
@@ -239,55 +212,15 @@ it('a server that nobody vouches for is not reached', () => {
   expect({ 'a server that nobody vouches for': { open: REACHED, allow: NOT_REACHED, deny: NOT_REACHED } });
 });
 
-describe('when the gateway is killed', () => {
-  const ways = [
-    'http to an allowed host by urllib',
-    'https to an allowed host by urllib',
-    'raw TCP to an allowed address',
-    'data in a unlisted name, to another resolver',
-    'UDP to an allowed address',
-  ];
-
-  it('gated sandboxes have no network, and have it again when it is back', async () => {
-    await service.kill('egress');
-    const open = await attack('open', ['raw TCP to an allowed address', 'UDP to an allowed address']);
-    assert.deepEqual(Object.values(open), ['reached', 'reached']);
-    for (const name of ['allow', 'deny'] as const) {
-      for (const [way, word] of Object.entries(await attack(name, ways)))
-        assert.match(word, /^(?!reached|answered)/, way);
-    }
-
-    await service.restart('egress');
-    for (const name of ['allow', 'deny'] as const) {
-      await eventually(async () => (await attack(name, ways.slice(0, 1)))[ways[0] ?? ''] === 'reached');
-      assert.equal((await attack(name, ways))['https to an allowed host by urllib'], 'reached');
-    }
-    const denied = 'http to a denied host by urllib';
-    for (const name of ['allow', 'deny'] as const)
-      assert.match((await attack(name, [denied]))[denied] ?? '', NOT_REACHED);
-  });
-
-  it('a gated sandbox cannot be created meanwhile: it is failed, and never unrestricted', async () => {
-    await service.kill('egress');
-    const networkPolicy = { mode: 'allowlist', hosts: ['allowed.test'] };
-    const { body } = await service.api.post('/v1/sandboxes', { networkPolicy });
-    const ended = await service.api.get(`/v1/sandboxes/${body.sandbox.id}?waitFor=ready&waitMs=20000`);
-    assert.equal(ended.body.sandbox.status, 'failed');
-    assert.match(ended.body.sandbox.failureReason, /network/);
-    await service.restart('egress');
-    await service.api.readySandbox({ networkPolicy });
-  });
-});
-
 /** Whether that host was asked for a path that begins so. */
 function wasAsked(host: string, path: string): boolean {
   return seen.requests.some((request) => request.includes(` ${host} /${path}`));
 }
 
 /** Runs Python as root of the host in the network of a sandbox, past every other bound. */
-async function fromOutside(name: Name, code: string): Promise<string> {
-  const record = join(service.dataDir, 'hostd', 'instances', `${ids[name]}-1`, 'instance.json');
+async function fromOutside(name: SandboxName, code: string): Promise<string> {
+  const record = join(world.service.dataDir, 'hostd', 'instances', `${world.ids[name]}-1`, 'instance.json');
   const { pid } = JSON.parse(readFileSync(record, 'utf8')).init;
-  const script = code.replace('ADDRESS', internet.address);
+  const script = code.replace('ADDRESS', world.internet.address);
   return (await execa('nsenter', ['-t', String(pid), '-n', 'python3', '-c', script])).stdout.trim();
 }

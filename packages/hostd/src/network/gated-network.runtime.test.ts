@@ -205,6 +205,20 @@ describe('a gated sandbox', () => {
     assert.equal(await ask('sbx_gated', 'tcp', INTERNET.theirs), 'egress');
   });
 
+  test('keeps link and policy when one that had its address before is cleared away', async () => {
+    await launchGated('sbx_before');
+    const address = addressOf('sbx_before');
+    const links = gatedLinks();
+    process.kill(initPid(installation.config, 'sbx_before'), 'SIGKILL');
+    await until('its link is gone', () => gatedLinks().length < links.length);
+    await launchGated('sbx_after');
+    assert.equal(addressOf('sbx_after'), address);
+    assert.equal((await hostd.stop('sbx_before')).status, 204);
+    assert.deepEqual(gatedLinks(), links);
+    await isTold('sbx_after');
+    assert.equal(await ask('sbx_after', 'tcp', INTERNET.theirs), 'egress');
+  });
+
   function gatedLinks(): string[] {
     return readdirSync('/sys/class/net').filter((name) => name.startsWith(`ce${installation.config.installationId}`));
   }

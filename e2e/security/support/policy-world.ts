@@ -1,0 +1,51 @@
+/** Three sandboxes that differ in their network policy alone, before a small internet of the test's own. */
+import { type TestService, testService } from '../../support/service.ts';
+import { type TestInternet, testInternet } from '../../support/test-internet.ts';
+import { asUser, attempts, type Outcomes, outcomesOf } from './attackers.ts';
+
+/** `open` is the control: what it reaches is there, and would be reached without a policy. */
+export const SANDBOXES = ['open', 'allow', 'deny'] as const;
+export type SandboxName = (typeof SANDBOXES)[number];
+export const GATED = ['allow', 'deny'] as const;
+
+export interface PolicyWorld extends AsyncDisposable {
+  readonly internet: TestInternet;
+  readonly service: TestService;
+  readonly ids: Readonly<Record<SandboxName, string>>;
+  /** What the attempts of `attempts/network.py` come to, all of them unless some are named. */
+  attack(name: SandboxName, only?: readonly string[]): Promise<Outcomes>;
+}
+
+export async function policyWorld(): Promise<PolicyWorld> {
+  const internet = await testInternet();
+  const { address, otherAddress, privateAddress, authority } = internet;
+  let service: TestService | undefined;
+  const dispose = async () => {
+    await service?.close();
+    await internet[Symbol.asyncDispose]();
+  };
+  try {
+    const started = await testService({
+      CLOCHE_DNS_UPSTREAM: `${address}:53`,
+      CLOCHE_EGRESS_EXTRA_CA: authority.rootFile,
+    });
+    service = started;
+    const create = async (networkPolicy: object) => (await started.api.readySandbox({ networkPolicy })).id;
+    const allowed = ['allowed.test', '*.wild.test', 'private.test', 'changing.test', 'untrusted.test'];
+    const ids = {
+      open: await create({ mode: 'unrestricted' }),
+      allow: await create({ mode: 'allowlist', hosts: allowed }),
+      deny: await create({ mode: 'denylist', hosts: ['denied.test', '*.denied.test', otherAddress] }),
+    };
+    const attack = async (name: SandboxName, only?: readonly string[]) => {
+      const trust = name === 'open' ? { root: authority.root } : {};
+      const given = { address, other: otherAddress, private: privateAddress, tag: `tag-${name}` };
+      const script = attempts('network', { ...given, ...trust, ...(only && { only }) });
+      return outcomesOf(await asUser(started, ids[name], script));
+    };
+    return { internet, service, ids, attack, [Symbol.asyncDispose]: dispose };
+  } catch (error) {
+    await dispose();
+    throw error;
+  }
+}
