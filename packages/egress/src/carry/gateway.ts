@@ -21,6 +21,8 @@ import { tunnel } from './tunnel.ts';
 const SILENCE_MS = 300;
 const FIRST_BYTES_TIMEOUT_MS = 10_000;
 const MAX_CONNECTIONS = 8192;
+/** Of one connection in one direction: a few reads, so that writing seldom waits for reading. */
+const BUFFERED_BYTES = 256 * 1024;
 
 export interface GatewayOptions {
   listen: { address: string; port: number };
@@ -51,7 +53,9 @@ export class Gateway {
     });
     this.#http2 = new Http2Carrier(decisions);
     // A client may close its side and still wait for the rest of the answer.
-    this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => this.#onConnection(socket));
+    this.#server = createServer({ allowHalfOpen: true, noDelay: true, highWaterMark: BUFFERED_BYTES }, (socket) =>
+      this.#onConnection(socket),
+    );
     this.#server.maxConnections = MAX_CONNECTIONS;
   }
 
