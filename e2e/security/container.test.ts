@@ -21,10 +21,10 @@ let sandboxId: string;
 let agent: number;
 let folder: string;
 before(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'cloche-attack-'));
   service = await testService();
   sandboxId = (await service.api.readySandbox()).id;
   agent = await agentPid(service, sandboxId);
-  folder = mkdtempSync(join(tmpdir(), 'cloche-attack-'));
   chmodSync(folder, 0o755);
 });
 after(async () => {

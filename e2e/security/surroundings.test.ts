@@ -14,10 +14,10 @@ let attacker: string;
 let neighbour: string;
 let folder: string;
 before(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'cloche-attack-'));
   service = await testService();
   attacker = (await service.api.readySandbox()).id;
   neighbour = (await service.api.readySandbox()).id;
-  folder = mkdtempSync(join(tmpdir(), 'cloche-attack-'));
 });
 after(async () => {
   rmSync(folder, { recursive: true, force: true });
