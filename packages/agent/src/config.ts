@@ -2,8 +2,8 @@ import { GUEST_PATH, TEMPLATE_ENVIRONMENT, WORKSPACE_PATH } from '@cloche/protoc
 
 /** Where the agent finds its world. In a sandbox all of it is fixed; tests run the agent elsewhere. */
 export interface AgentConfig {
-  /** A listening socket that was passed in, or the path to listen on. */
-  listen: { fd: number } | { path: string };
+  /** A listening socket that was passed in, the path to listen on, or that of a socket of the host's to dial. */
+  listen: { fd: number } | { path: string } | { dial: string };
   /** Holds `bin/node`, `kernel-js/` and `python/`. */
   guestDir: string;
   /** What a context's `cwd` may not leave. */
@@ -35,6 +35,8 @@ export function readConfig(env: NodeJS.ProcessEnv): Readonly<AgentConfig> {
 function readListen(env: NodeJS.ProcessEnv): AgentConfig['listen'] {
   const path = env.CLOCHE_LISTEN_PATH;
   if (path !== undefined) return { path };
+  const dial = env.CLOCHE_DIAL_PATH;
+  if (dial !== undefined) return { dial };
   const fd = Number(env.CLOCHE_LISTEN_FD);
   if (!Number.isInteger(fd) || fd < 3) throw new Error('CLOCHE_LISTEN_FD must name the inherited listening socket');
   return { fd };

@@ -1,13 +1,17 @@
 import { createAgentServer } from './agent-server.ts';
 import { readConfig } from './config.ts';
 import { ContextRegistry } from './context-registry.ts';
+import { DialOut } from './dial-out.ts';
 
 const config = readConfig(process.env);
 const contexts = new ContextRegistry(config);
 const server = createAgentServer(contexts);
-server.listen(config.listen);
+const dialOut = 'dial' in config.listen ? new DialOut(server, config.listen.dial) : undefined;
+if (dialOut) dialOut.start();
+else server.listen(config.listen);
 
 async function shutDown(): Promise<void> {
+  dialOut?.stop();
   server.close();
   await contexts.closeAll();
   process.exit(0);

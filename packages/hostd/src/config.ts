@@ -1,5 +1,6 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
+import { basename } from 'node:path';
 import { cachePlaces, dataPlaces, egressPlaces, runPlaces } from '@cloche/protocol';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
@@ -31,7 +32,9 @@ export interface HostdConfig {
   egress: ReturnType<typeof egressPlaces>;
   templatesDir: string;
   guestDir: string;
+  /** crun, runc or runsc. */
   ociRuntime: string;
+  ociRuntimeProgram: string;
   service: { uid: number; gid: number };
   allowCidrs: readonly string[];
   logLevel: string;
@@ -43,6 +46,7 @@ export function readConfig(env: NodeJS.ProcessEnv): HostdConfig {
   const given = Object.fromEntries(Object.entries(known).filter(([, value]) => value !== undefined));
   assertEnvironment(given);
   const dataDir = given.CLOCHE_DATA_DIR ?? DEFAULT_DATA_DIR;
+  const cache = cachePlaces(given.CLOCHE_CACHE_DIR ?? DEFAULT_CACHE_DIR);
   const data = dataPlaces(dataDir);
   const installationId = readInstallationId(data.installationId);
   const runDir = given.CLOCHE_RUN_DIR ?? `/run/cloche/${installationId}`;
@@ -52,9 +56,9 @@ export function readConfig(env: NodeJS.ProcessEnv): HostdConfig {
     runDir,
     run: runPlaces(runDir),
     egress: egressPlaces(runDir, dataDir),
-    templatesDir: cachePlaces(given.CLOCHE_CACHE_DIR ?? DEFAULT_CACHE_DIR).templatesDir,
+    templatesDir: cache.templatesDir,
     guestDir: given.CLOCHE_GUEST_DIR,
-    ociRuntime: given.CLOCHE_OCI_RUNTIME ?? 'crun',
+    ...readOciRuntime(given.CLOCHE_OCI_RUNTIME ?? 'crun', cache.runsc),
     service: { uid: Number(given.CLOCHE_SERVICE_UID), gid: Number(given.CLOCHE_SERVICE_GID) },
     allowCidrs: parseCidrs(given.CLOCHE_EGRESS_ALLOW_CIDRS ?? ''),
     logLevel: given.CLOCHE_LOG_LEVEL ?? 'info',
@@ -64,6 +68,12 @@ export function readConfig(env: NodeJS.ProcessEnv): HostdConfig {
 function assertEnvironment(given: unknown): asserts given is Static<typeof Environment> {
   const [first] = Value.Errors(Environment, given);
   if (first) throw new Error(`configuration: ${first.instancePath.slice(1) || 'environment'} ${first.message}`);
+}
+
+/** A name or a path; what goes by the name of runsc is the one that was built for Cloche, if one was. */
+function readOciRuntime(given: string, builtRunsc: string): Pick<HostdConfig, 'ociRuntime' | 'ociRuntimeProgram'> {
+  const program = given === 'runsc' && existsSync(builtRunsc) ? builtRunsc : given;
+  return { ociRuntime: basename(program), ociRuntimeProgram: program };
 }
 
 function readInstallationId(file: string): string {

@@ -5,6 +5,7 @@ import type { OciRuntime } from './launch/oci-runtime.ts';
 import type { EgressGate } from './network/egress-gate.ts';
 import type { SandboxNetwork } from './network/sandbox-network.ts';
 import type { TrustBundles } from './network/trust-bundle.ts';
+import type { AgentRelays } from './relay/agent-relays.ts';
 import type { Slots } from './slots.ts';
 
 /** What instances are made of on this host, and where. One set for each installation. */
@@ -16,6 +17,7 @@ export interface HostParts {
   network: SandboxNetwork;
   egress: EgressGate;
   runtime: OciRuntime;
+  relays: AgentRelays;
   /** Mount points, seen in hostd's own mount namespace only. */
   mountsDir: string;
   /** One folder an instance with its agent's socket, which the server's user opens. */

@@ -35,6 +35,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const templates = new Templates(config.templatesDir);
   const instances = new Instances({ host, launcher: await makeLauncher(host, options), templates, log });
   await instances.sweep();
+  instances.openRelays();
   host.egress.open(instances.gated());
 
   const { installationId, ociRuntime } = config;
@@ -51,6 +52,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
       await app.close();
       await swept;
       await instances.sweep();
+      host.relays.closeAll();
       await host.egress.close();
       if (instances.list().length === 0) await closeHost(host);
     },

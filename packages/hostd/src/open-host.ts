@@ -15,6 +15,7 @@ import { EgressClient } from './network/egress-client.ts';
 import { EgressGate } from './network/egress-gate.ts';
 import { DNS_PORT, SandboxNetwork } from './network/sandbox-network.ts';
 import { TrustBundles } from './network/trust-bundle.ts';
+import { AgentRelays } from './relay/agent-relays.ts';
 import { Slots } from './slots.ts';
 
 /** Shared by every installation of the host. */
@@ -46,7 +47,12 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<HostP
     }),
     cgroups: new Cgroups(installationId),
     diskImages: new DiskImages(join(hostdDir, 'disks')),
-    runtime: new OciRuntime({ program: config.ociRuntime, stateDir: join(run.hostdDir, config.ociRuntime) }),
+    runtime: new OciRuntime({ program: config.ociRuntimeProgram, stateDir: join(run.hostdDir, config.ociRuntime) }),
+    relays: new AgentRelays({
+      dialsDir: join(config.runDir, 'dials'),
+      socketsDir: run.instancesDir,
+      service: config.service,
+    }),
     mountsDir: makeMountsDir(config.runDir),
     socketsDir: run.instancesDir,
     service: config.service,

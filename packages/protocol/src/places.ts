@@ -31,6 +31,9 @@ export function dataPlaces(dataDir: string) {
   };
 }
 
+/** As `packages/setup/gvisor/go.mod` pins it. */
+export const GVISOR_VERSION = 'v0.0.0-20260905035102-160fafc42237';
+
 /** What can be made again, shared by all installations of a host and named by the digest of its content. */
 export function cachePlaces(cacheDir: string) {
   return {
@@ -38,6 +41,8 @@ export function cachePlaces(cacheDir: string) {
     templatesDir: join(cacheDir, 'templates'),
     /** `guest/<digest>/`: Node, agent and kernels as they are mounted read-only into every sandbox. */
     guestDir: join(cacheDir, 'guest'),
+    /** gVisor's runtime, where it was built. */
+    runsc: join(cacheDir, 'gvisor', GVISOR_VERSION, 'runsc'),
   };
 }
 
@@ -52,3 +57,6 @@ export const WORKSPACE_PATH = '/workspace';
  * kernels and not the agent, which is root of the sandbox and looks programs up by its own PATH.
  */
 export const TEMPLATE_ENVIRONMENT = 'CLOCHE_TEMPLATE_ENV';
+
+/** Where a sandbox whose agent cannot listen finds the folder with the socket that it dials, read-only. */
+export const AGENT_DIAL_FOLDER = '/run/cloche';

@@ -3,6 +3,7 @@ import type { Instance, LaunchSpec } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import type { HostParts } from '../host-parts.ts';
 import { HostdError } from '../hostd-error.ts';
+import { idRangeOfSlot } from '../id-range.ts';
 import { isProcessAlive } from '../kernel/process-identity.ts';
 import type { Launch, Launcher } from '../launch/launcher.ts';
 import { Limiter } from '../launch/limiter.ts';
@@ -79,6 +80,16 @@ export class Instances {
         return [[key, { sandboxId, policy, address: addressesOfSlot(slot).sandbox }] as const];
       }),
     );
+  }
+
+  /** Serves at the sockets of instances that an earlier hostd launched, where theirs ended with it. */
+  openRelays(): void {
+    const { host } = this.#options;
+    if (!host.runtime.isGvisor) return;
+    for (const key of host.records.keys()) {
+      const living = this.#findLive(key);
+      if (living) host.relays.open(key, idRangeOfSlot(living.slot));
+    }
   }
 
   /** Removes what is left of instances that died, and of launches that their hostd did not survive. */

@@ -22,6 +22,7 @@ export async function removeInstance(key: InstanceKey, host: HostParts): Promise
   await diskIsReleased(key, host, record?.status === 'live' ? record.loopDevice : undefined);
 
   host.runtime.forget(key);
+  host.relays.remove(key);
   rmSync(join(host.socketsDir, key), { recursive: true, force: true });
   // Last of what others may be given: by now nothing is left that has the slot's ids or addresses.
   if (slot !== undefined) host.slots.release(slot, key);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { GatedSandbox, LaunchSpec } from '@cloche/protocol';
 import type { HostParts } from '../host-parts.ts';
 import { HostdError } from '../hostd-error.ts';
-import { idRangeOfSlot } from '../id-range.ts';
+import { type IdRange, idRangeOfSlot } from '../id-range.ts';
 import { type InstanceKey, type InstanceName, instanceKey } from '../instances/instance-key.ts';
 import type { LiveRecord } from '../instances/instance-records.ts';
 import { diskIsReleased } from '../instances/remains.ts';
@@ -13,6 +13,7 @@ import { identifyProcess, isProcessAlive, type ProcessIdentity } from '../kernel
 import { addressesOfSlot } from '../network/address-plan.ts';
 import { gatedPolicy } from '../network/egress-gate.ts';
 import type { TemplateVersion } from '../templates.ts';
+import { gvisorConfig } from './gvisor-config.ts';
 import { AGENT_COMMAND, ociConfig } from './oci-config.ts';
 import { ownFiles } from './own-files.ts';
 import {
@@ -97,14 +98,15 @@ export class Launcher {
       const { resources } = spec;
       const environment = template.manifest.env ?? {};
       const config = ociConfig({ rootDir, cgroupsPath, idRange, resources, command, environment, timeNamespace });
-      writeFileSync(join(bundleDir, 'config.json'), JSON.stringify(config));
+      const forRuntime = host.runtime.isGvisor ? gvisorConfig(config, host.relays.folderOf(key)) : config;
+      writeFileSync(join(bundleDir, 'config.json'), JSON.stringify(forRuntime));
     });
     await step('cgroup', () => {
       undo.push('cgroup', () => host.cgroups.destroy(key));
       host.cgroups.create(key);
     });
     const init = await step('create', async () => {
-      const first = livingProcess(await this.#createContainer(key, places.diskDir, undo));
+      const first = livingProcess(await this.#createContainer(key, idRange, places.diskDir, undo));
       // From here on, what has the slot's ids and addresses outlives this hostd.
       host.slots.transfer(slot, key, first);
       return first;
@@ -176,20 +178,29 @@ export class Launcher {
     network.connectToEgress(slot, pid);
   }
 
-  async #createContainer(key: InstanceKey, diskDir: string, undo: UndoStack): Promise<number> {
+  async #createContainer(key: InstanceKey, idRange: IdRange, diskDir: string, undo: UndoStack): Promise<number> {
     const { runtime, service, socketsDir, records } = this.#host;
     const folder = join(socketsDir, key);
     undo.push('socket folder', () => rmSync(folder, { recursive: true, force: true }));
     mkdirSync(folder, { mode: 0o750 });
     chownSync(folder, 0, service.gid);
-    const listener = openListeningSocket(join(folder, 'agent.sock'), service);
+    const listener = this.#openAgentSocket(key, idRange, folder, undo);
     const console = openConsole(diskDir);
     try {
       undo.push('container state', () => runtime.forget(key));
       return await runtime.create(key, records.folderOf(key), { console, listener });
     } finally {
-      for (const fd of new Set([...console, listener])) closeSync(fd);
+      for (const fd of new Set([...console, listener])) if (fd !== undefined) closeSync(fd);
     }
+  }
+
+  /** The socket to hand over, or none when a relay serves in its place. */
+  #openAgentSocket(key: InstanceKey, idRange: IdRange, folder: string, undo: UndoStack): number | undefined {
+    const { runtime, relays, service } = this.#host;
+    if (!runtime.isGvisor) return openListeningSocket(join(folder, 'agent.sock'), service);
+    undo.push('relay', () => relays.remove(key));
+    relays.open(key, idRange);
+    return undefined;
   }
 }
 

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 const execute = promisify(execFile);
 
 export interface OciRuntimeOptions {
-  /** The program, by name or absolute path: crun or runc. */
+  /** The program, by name or absolute path: crun, runc or runsc. */
   program: string;
   /** Where the runtime keeps its own state. */
   stateDir: string;
@@ -15,8 +15,15 @@ export interface OciRuntimeOptions {
 /** What a container inherits: its standard streams, and the socket where its agent answers. */
 export interface InheritedDescriptors {
   console: readonly [stdin: number, stdout: number, stderr: number];
-  listener: number;
+  /** Undefined where a relay listens instead. */
+  listener: number | undefined;
 }
+
+/**
+ * How gVisor is run. The guest may connect to the sockets that it is shown and make none; its files are those of the
+ * root that it is given, whose disk is bounded, and no layer over it in memory.
+ */
+const RUNSC_OPTIONS = ['--network=sandbox', '--platform=systrap', '--host-uds=open', '--overlay2=none'];
 
 /** Longest that the runtime may take; it is done in milliseconds, so this only ends what hangs. */
 const TIMEOUT_MS = 30_000;
@@ -29,6 +36,11 @@ export class OciRuntime {
   constructor({ program, stateDir }: OciRuntimeOptions) {
     this.#program = program;
     this.#stateDir = stateDir;
+  }
+
+  /** gVisor: its guests have a kernel of their own, which takes over no listening socket. */
+  get isGvisor(): boolean {
+    return basename(this.#program) === 'runsc';
   }
 
   /** Whether kernel and runtime both give a sandbox clocks of its own. */
@@ -46,8 +58,10 @@ export class OciRuntime {
   /** Makes the container up to the point where its first process waits to start, and returns that process's id. */
   async create(id: string, bundleDir: string, { console, listener }: InheritedDescriptors): Promise<number> {
     const pidFile = join(bundleDir, 'init.pid');
-    const command = ['create', '--bundle', bundleDir, '--pid-file', pidFile, '--preserve-fds', '1', id];
-    await this.#run(bundleDir, command, [...console, listener]);
+    const inherited = listener === undefined ? [] : [listener];
+    const preserve = inherited.length === 0 ? [] : ['--preserve-fds', String(inherited.length)];
+    const command = ['create', '--bundle', bundleDir, '--pid-file', pidFile, ...preserve, id];
+    await this.#run(bundleDir, command, [...console, ...inherited]);
     return Number(readFileSync(pidFile, 'utf8'));
   }
 
@@ -57,14 +71,16 @@ export class OciRuntime {
 
   /** Forgets a container whose processes are gone. Idempotent. */
   forget(id: string): void {
-    rmSync(join(this.#stateDir, id), { recursive: true, force: true });
+    const names = this.isGvisor ? [`${id}_sandbox:${id}.state`, `${id}_sandbox:${id}.lock`, `runsc-${id}.sock`] : [id];
+    for (const name of names) rmSync(join(this.#stateDir, name), { recursive: true, force: true });
   }
 
   async #run(bundleDir: string, command: readonly string[], stdio: ('ignore' | number)[]): Promise<void> {
     const log = join(bundleDir, 'runtime.log');
     // A container made for a hostd that is gone would be nobody's, so the runtime dies with the one that called it.
     const tied = ['--pdeathsig', 'KILL', '--', this.#program, '--root', this.#stateDir, '--log', log];
-    const child = spawn('setpriv', [...tied, ...command], {
+    const options = this.isGvisor ? RUNSC_OPTIONS : [];
+    const child = spawn('setpriv', [...tied, ...options, ...command], {
       stdio,
       env: { PATH: process.env.PATH },
       timeout: TIMEOUT_MS,

@@ -18,6 +18,7 @@ export function instanceLeftovers({ installationId, hostdDir, run, runDir, ociRu
     ...names(run.instancesDir, () => true, 'socket folder'),
     ...names(join(hostdDir, 'instances'), () => true, 'instance folder'),
     ...names(join(hostdDir, 'disks'), () => true, 'image'),
+    ...names(join(runDir, 'dials'), () => true, 'dial folder'),
     ...names(join(run.hostdDir, ociRuntime), () => true, 'container state'),
   ];
 }

@@ -1,0 +1,54 @@
+import { join } from 'node:path';
+import { AGENT_DIAL_FOLDER } from '@cloche/protocol';
+import { DIAL_SOCKET } from '../relay/agent-relays.ts';
+import type { ociConfig } from './oci-config.ts';
+
+type OciConfig = ReturnType<typeof ociConfig>;
+
+/** What gVisor's kernel takes for itself, as it shares the group of the host with the programs that it runs. */
+const OWN_MEMORY_BYTES = 128 * 1024 * 1024;
+const OWN_PIDS = 256;
+
+/** As gVisor takes it: its agent dials the socket in `dialDir`, and its kernel has room beside the guest's programs. */
+export function gvisorConfig(config: OciConfig, dialDir: string) {
+  const { memory, pids } = config.linux.resources;
+  const memoryBytes = memory.limit + OWN_MEMORY_BYTES;
+  return {
+    ...config,
+    process: { ...config.process, env: [...config.process.env.filter(isNoDescriptor), dialPath()] },
+    mounts: [...config.mounts, ...binds(config.root.path, dialDir)],
+    linux: {
+      ...config.linux,
+      // runsc sets no limit on a group that it finds, so it makes one of its own below ours.
+      cgroupsPath: `${config.linux.cgroupsPath}/gvisor`,
+      resources: {
+        ...config.linux.resources,
+        memory: { limit: memoryBytes, swap: memoryBytes },
+        pids: { limit: pids.limit + OWN_PIDS },
+      },
+    },
+  };
+}
+
+function isNoDescriptor(variable: string): boolean {
+  return !variable.startsWith('CLOCHE_LISTEN_FD=');
+}
+
+function dialPath(): string {
+  return `CLOCHE_DIAL_PATH=${join(AGENT_DIAL_FOLDER, DIAL_SOCKET)}`;
+}
+
+function binds(rootDir: string, dialDir: string) {
+  const bind = (destination: string, source: string, ...options: string[]) => ({
+    destination,
+    type: 'bind',
+    source,
+    options: ['bind', 'nosuid', 'nodev', ...options],
+  });
+  return [
+    // SECURITY: read-only, so that the guest can put nothing in the place of the socket.
+    bind(AGENT_DIAL_FOLDER, dialDir, 'ro', 'noexec'),
+    // Over an empty folder of that name gVisor would put a file system in memory, without a bound of its own.
+    bind('/tmp', join(rootDir, 'tmp')),
+  ];
+}

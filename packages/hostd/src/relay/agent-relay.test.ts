@@ -1,0 +1,129 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { openListeningSocket } from '../kernel/listening-socket.ts';
+import { until } from '../until.ts';
+import { AgentRelay, MAX_IDLE, MAX_WAITING } from './agent-relay.ts';
+
+const ROOT = { uid: 0, gid: 0 };
+
+describe('a relay', () => {
+  let folder: string;
+  let relay: AgentRelay;
+  let sockets: Socket[];
+
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'relay-'));
+    sockets = [];
+    relay = new AgentRelay({
+      outside: openListeningSocket(join(folder, 'outside'), ROOT),
+      inside: openListeningSocket(join(folder, 'inside'), ROOT),
+    });
+  });
+
+  afterEach(() => {
+    relay.close();
+    for (const socket of sockets) socket.destroy();
+    rmSync(folder, { recursive: true });
+  });
+
+  async function open(side: 'outside' | 'inside'): Promise<Socket> {
+    const socket = connect(join(folder, side)).on('error', () => {});
+    sockets.push(socket);
+    await once(socket, 'connect');
+    return socket;
+  }
+
+  async function openMany(side: 'outside' | 'inside', count: number): Promise<Socket[]> {
+    return Promise.all(Array.from({ length: count }, () => open(side)));
+  }
+
+  async function read(socket: Socket): Promise<string> {
+    const [bytes] = await once(socket, 'data');
+    return String(bytes);
+  }
+
+  test('joins the server to the guest, whichever connects first', async () => {
+    for (const order of [
+      ['outside', 'inside'],
+      ['inside', 'outside'],
+    ] as const) {
+      const pair = { [order[0]]: await open(order[0]), [order[1]]: await open(order[1]) } as Record<string, Socket>;
+      pair.outside?.write('question');
+      assert.equal(await read(pair.inside as Socket), 'question');
+      pair.inside?.write('answer');
+      assert.equal(await read(pair.outside as Socket), 'answer');
+    }
+  });
+
+  test('gives each connection of the server one of its own', async () => {
+    const servers = await openMany('outside', 5);
+    const guests = await openMany('inside', 5);
+    for (const [index, server] of servers.entries()) server.write(`${index}`);
+    const received = await Promise.all(guests.map(read));
+    assert.deepEqual(received.sort(), ['0', '1', '2', '3', '4']);
+  });
+
+  test('ends one side when the other ends', async () => {
+    for (const ending of ['outside', 'inside'] as const) {
+      const [server, guest] = [await open('outside'), await open('inside')];
+      server.write('x');
+      await read(guest);
+      const [gone, told] = ending === 'outside' ? [server, guest] : [guest, server];
+      const closed = once(told.resume(), 'close');
+      gone.destroy();
+      await closed;
+    }
+  });
+
+  test('never joins two connections of a guest', async () => {
+    const guests = await openMany('inside', 2);
+    const heard: string[] = [];
+    for (const guest of guests) guest.on('data', (bytes) => heard.push(String(bytes)));
+    for (const guest of guests) guest.write('to whom?');
+    const server = await open('outside');
+    assert.equal(await read(server), 'to whom?');
+    assert.deepEqual(heard, []);
+  });
+
+  test('passes over a connection that the guest has closed', async () => {
+    const early = await open('inside');
+    early.destroy();
+    await once(early, 'close');
+    const guest = await open('inside');
+    const server = await open('outside');
+    server.write('x');
+    assert.equal(await read(guest), 'x');
+  });
+
+  test('closes what a guest opens beyond the bound, and serves on', async () => {
+    const guests = await openMany('inside', MAX_IDLE + 20);
+    for (const guest of guests) guest.resume();
+    await until('the rest is closed', () => guests.filter((guest) => !guest.closed).length === MAX_IDLE);
+    const server = await open('outside');
+    server.write('x');
+    await Promise.race(guests.filter((guest) => !guest.closed).map((guest) => once(guest, 'data')));
+  });
+
+  test('closes what the server opens beyond its bound', async () => {
+    const servers = await openMany('outside', MAX_WAITING + 5);
+    for (const server of servers) server.resume();
+    await until('the rest is closed', () => servers.filter((server) => !server.closed).length === MAX_WAITING);
+  });
+
+  test('reads no more from a guest than it can pass on', async () => {
+    const [server, guest] = [await open('outside'), await open('inside')];
+    let sent = 0;
+    const chunk = Buffer.alloc(1 << 20);
+    // The server takes nothing, so the guest soon gets no further.
+    while (sent < 64 && guest.write(chunk, () => undefined)) sent += 1;
+    assert.ok(guest.writableLength > 0);
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.ok(sent < 64);
+    assert.equal(server.bytesRead < 4 << 20, true);
+  });
+});

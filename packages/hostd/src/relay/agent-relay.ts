@@ -1,0 +1,72 @@
+import { createServer, type Server, type Socket } from 'node:net';
+
+/** Connections that the guest may have open without their being asked for. */
+export const MAX_IDLE = 16;
+/** Connections of the server's that wait for one of the guest's; it has no more than this itself. */
+export const MAX_WAITING = 256;
+
+/** Listening sockets, which the relay takes over. */
+export interface RelayListeners {
+  /** Where the server connects. */
+  outside: number;
+  /** Where the guest connects. */
+  inside: number;
+}
+
+/**
+ * Joins each connection of the server's to one that the guest has opened, for a runtime whose guests can connect but
+ * not be connected to.
+ *
+ * SECURITY: whatever the guest does here, it reaches what the server connects to this very relay, and nothing else: no
+ * address or name comes from it. What it opens beyond the bound is closed at once.
+ */
+export class AgentRelay {
+  readonly #listeners: readonly Server[];
+  readonly #sockets = new Set<Socket>();
+  readonly #idle = new Set<Socket>();
+  readonly #waiting = new Set<Socket>();
+
+  constructor({ outside, inside }: RelayListeners) {
+    this.#listeners = [
+      createServer((socket) => this.#accept(socket, this.#waiting, MAX_WAITING)).listen({ fd: outside }),
+      createServer((socket) => this.#accept(socket, this.#idle, MAX_IDLE)).listen({ fd: inside }),
+    ];
+  }
+
+  /** Ends all of its connections. Idempotent. */
+  close(): void {
+    for (const listener of this.#listeners) listener.close();
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  #accept(socket: Socket, queue: Set<Socket>, bound: number): void {
+    if (queue.size >= bound) {
+      socket.destroy();
+      return;
+    }
+    this.#sockets.add(socket);
+    queue.add(socket);
+    socket.on('error', () => socket.destroy());
+    socket.once('close', () => {
+      this.#sockets.delete(socket);
+      queue.delete(socket);
+    });
+    this.#join();
+  }
+
+  #join(): void {
+    const [server] = this.#waiting;
+    const [guest] = this.#idle;
+    if (server === undefined || guest === undefined) return;
+    this.#waiting.delete(server);
+    this.#idle.delete(guest);
+    // The end of one is the end of the other: closing a connection is how the server cancels a run.
+    for (const [one, other] of [
+      [server, guest],
+      [guest, server],
+    ] as const) {
+      one.pipe(other);
+      one.once('close', () => other.destroy());
+    }
+  }
+}
