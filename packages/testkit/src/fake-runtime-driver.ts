@@ -23,6 +23,7 @@ export class FakeRuntimeDriver implements RuntimeDriver {
     networkModes: ['unrestricted', 'deny-all'],
     disk: 'bounded',
     kernel: 'own',
+    outOfMemory: 'named',
   };
   manifests: TemplateVersionManifest[];
   /** Every launch asked for, in order. */

@@ -15,6 +15,8 @@ export interface IsolationClaims {
   readonly networkModes: readonly LaunchSpec['network']['mode'][];
   readonly disk: 'bounded' | 'unbounded';
   readonly kernel: 'shared' | 'own';
+  /** Whether a run that ends for want of memory is told from one whose kernel died otherwise. */
+  readonly outOfMemory: 'named' | 'unnamed';
 }
 
 /** Creates and destroys isolated instances. Knows nothing of HTTP, tenants or SQL. */

@@ -39,10 +39,10 @@ const LAST_PAUSE_MS = 250;
 /** Launches instances through the host daemon on this machine. */
 export class HostdDriver implements RuntimeDriver {
   readonly name = 'hostd';
-  readonly isolation: IsolationClaims = {
+  #isolation: IsolationClaims = {
     networkModes: ['unrestricted', 'deny-all', 'allowlist', 'denylist'],
     disk: 'bounded',
-    kernel: 'shared',
+    ...claimsOf('crun'),
   };
   readonly #pool: Pool;
 
@@ -55,6 +55,11 @@ export class HostdDriver implements RuntimeDriver {
       headersTimeout: 0,
       bodyTimeout: 0,
     });
+  }
+
+  /** Of the OCI runtime that hostd named when it was last asked. */
+  get isolation(): IsolationClaims {
+    return this.#isolation;
   }
 
   async launch(sandboxId: string, generation: number, spec: LaunchSpec, signal: AbortSignal): Promise<Instance> {
@@ -90,10 +95,11 @@ export class HostdDriver implements RuntimeDriver {
   }
 
   async check(signal: AbortSignal): Promise<void> {
-    const { protocolVersion } = await readJson(await this.#request('GET', '/health', signal), health);
+    const { protocolVersion, ociRuntime } = await readJson(await this.#request('GET', '/health', signal), health);
     if (protocolVersion !== PROTOCOL_VERSION) {
       throw new LaunchFault('unreachable', `hostd speaks protocol ${protocolVersion}, not ${PROTOCOL_VERSION}`);
     }
+    this.#isolation = { ...this.#isolation, ...claimsOf(ociRuntime) };
   }
 
   async close(): Promise<void> {
@@ -145,6 +151,13 @@ const FAULTS: ReadonlyMap<string, LaunchFault['kind']> = new Map([
   ['network_mode_unsupported', 'unsupported'],
   ['no_capacity', 'no_capacity'],
 ]);
+
+/** gVisor keeps host and sandbox further apart, and does not tell the agent which process ended for want of memory. */
+function claimsOf(ociRuntime: string): Pick<IsolationClaims, 'kernel' | 'outOfMemory'> {
+  return ociRuntime === 'runsc'
+    ? { kernel: 'own', outOfMemory: 'unnamed' }
+    : { kernel: 'shared', outOfMemory: 'named' };
+}
 
 function instancePath(sandboxId: string, generation: number): string {
   return `/instances/${encodeURIComponent(sandboxId)}/${generation}`;
