@@ -3,10 +3,11 @@
  * Prints one progress line a stage and, last, the totals. Arguments name stages to run (`unit e2e`); none means all.
  */
 import { spawn } from 'node:child_process';
-import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describeDifference, hostFootprint } from '../e2e/support/host-footprint.ts';
+import { cachePlaces } from '../packages/protocol/src/places.ts';
 
 interface Stage {
   readonly name: string;
@@ -30,6 +31,13 @@ const unitTests = () =>
   globSync(['packages/*/src/**/*.test.ts', 'scripts/**/*.test.ts']).filter((file) => !isRuntimeTest(file));
 /** What shows that a runtime serves: code of each language, limits of time and output, and the network. */
 const coreOfE2e = () => globSync('e2e/functional/{languages,network,output,timeouts}.test.ts');
+/** gVisor's runtime is there where `prepare` found a Go to build it with. */
+const coreIfRunsc = () => {
+  const { runsc } = cachePlaces(process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche');
+  if (existsSync(runsc)) return coreOfE2e();
+  console.log('skipped: it takes Go');
+  return [];
+};
 
 const stages: Stage[] = [
   { name: 'types', command: [bin('tsc'), '-p', 'tsconfig.json'] },
@@ -39,6 +47,7 @@ const stages: Stage[] = [
   { name: 'runtime', files: () => globSync('packages/*/src/**/*.runtime.test.ts'), concurrency: 1 },
   { name: 'e2e', files: () => globSync('e2e/**/*.test.ts'), concurrency: 1 },
   { name: 'e2e-runc', files: coreOfE2e, concurrency: 1, env: { CLOCHE_OCI_RUNTIME: 'runc' } },
+  { name: 'e2e-runsc', files: coreIfRunsc, concurrency: 1, env: { CLOCHE_OCI_RUNTIME: 'runsc' } },
 ];
 
 const started = performance.now();

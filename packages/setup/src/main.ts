@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { canBuildRunsc } from './host/build-runsc.ts';
 import { prepareHost } from './host/prepare-host.ts';
 import { createProgress, describeProblem, type Progress, SetupProblem } from './progress.ts';
 import { effectiveSettings, SettingsProblem, settingsFor } from './settings.ts';
@@ -7,7 +8,8 @@ import { start } from './start.ts';
 const COMMANDS: Record<string, (progress: Progress) => Promise<unknown>> = {
   start: (progress) => start(process.env, progress),
   /** All that tests need of the host, without serving. */
-  prepare: (progress) => prepareHost({ cacheDir: cacheDirOf(process.env), progress }),
+  prepare: async (progress) =>
+    prepareHost({ cacheDir: cacheDirOf(process.env), progress, gvisor: await canBuildRunsc() }),
 };
 
 const { positionals } = parseArgs({ allowPositionals: true });

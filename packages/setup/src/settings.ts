@@ -28,7 +28,7 @@ export const SETTINGS: readonly Setting[] = [
   },
   { name: 'CLOCHE_DATABASE_URL', readBy: ['server'], secret: true, doc: 'default sqlite: in the data folder' },
   { name: 'CLOCHE_RUNTIME', default: 'hostd', readBy: ['server'], doc: 'what runs sandboxes' },
-  { name: 'CLOCHE_OCI_RUNTIME', default: 'crun', readBy: ['hostd'], doc: 'what makes containers: crun or runc' },
+  { name: 'CLOCHE_OCI_RUNTIME', default: 'crun', readBy: ['hostd'], doc: 'what makes containers: crun, runc or runsc' },
   {
     name: 'CLOCHE_BOOTSTRAP_API_KEY',
     readBy: ['server'],

@@ -22,8 +22,9 @@ export async function start(env: NodeJS.ProcessEnv, progress: Progress): Promise
   const { CLOCHE_CACHE_DIR: cacheDir = '', CLOCHE_DATA_DIR: dataDir = '', CLOCHE_HOST: host = '' } = own;
   const runDir = own.CLOCHE_RUN_DIR;
   const port = portOf(own.CLOCHE_PORT);
+  const gvisor = settingsFor('hostd', settings).CLOCHE_OCI_RUNTIME === 'runsc';
   await requireFreePort(host, port);
-  const prepared = await prepareHost({ cacheDir, progress });
+  const prepared = await prepareHost({ cacheDir, progress, gvisor });
   const installation = await progress.step('hostd, egress, server', 'See the logs above.', () =>
     startInstallation({
       ...{ dataDir, cacheDir, host, port, settings, prepared },

@@ -9,13 +9,17 @@ import {
   checkUserNamespaces,
 } from './kernel-checks.ts';
 import { checkDisk, checkMemory, checkNode, checkPort } from './resource-checks.ts';
-import { checkTools } from './tool-checks.ts';
+import { checkTools, toolsOf } from './tool-checks.ts';
 
 export type ExaminedPlaces = { dataDir: string; cacheDir: string; host: string; port: number };
 
 /** Everything that Cloche needs of a host, changing nothing. What `cloche doctor` prints. */
 export async function examineHost(places: ExaminedPlaces): Promise<Finding[]> {
-  const [base, tools, resources] = await Promise.all([examineBase(), checkTools(), examineResources(places)]);
+  const [base, tools, resources] = await Promise.all([
+    examineBase(),
+    checkTools(toolsOf(places.cacheDir)),
+    examineResources(places),
+  ]);
   return [...base, ...tools, ...resources];
 }
 

@@ -1,10 +1,12 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { GVISOR_VERSION } from '@cloche/protocol';
 import { withLock } from '../build-lock.ts';
 import { type Progress, SetupProblem, silentProgress } from '../progress.ts';
 import { ensureTemplate, findTemplate, type TemplateVersion } from '../templates/build-template.ts';
 import { type Recipe, readRecipes } from '../templates/recipe.ts';
 import { installAptPackages, missingAptPackages } from './apt-packages.ts';
+import { ensureRunsc } from './build-runsc.ts';
 import { examineBase } from './examine-host.ts';
 import type { Finding } from './finding.ts';
 import { ensureServiceAccount, type ServiceAccount } from './service-account.ts';
@@ -24,6 +26,8 @@ export type PrepareOptions = {
   /** Shared by all installations of the host. */
   cacheDir: string;
   progress?: Progress;
+  /** Build gVisor's runtime too; Debian has no package of it. */
+  gvisor?: boolean;
 };
 
 const ONLINE = 'See that this machine reaches its package registries, then start again.';
@@ -33,7 +37,11 @@ const ONLINE = 'See that this machine reaches its package registries, then start
  *
  * @throws {SetupProblem} when something is missing that cannot be installed, or an installation fails.
  */
-export async function prepareHost({ cacheDir, progress = silentProgress }: PrepareOptions): Promise<PreparedHost> {
+export async function prepareHost({
+  cacheDir,
+  progress = silentProgress,
+  gvisor = false,
+}: PrepareOptions): Promise<PreparedHost> {
   const logFile = join(cacheDir, 'building', 'host.log');
   await progress.step('host', 'Run `npx cloche doctor` for the whole table.', requireBase);
   const account = await withLock(join(cacheDir, 'building', 'host.lock'), async () => {
@@ -49,6 +57,7 @@ export async function prepareHost({ cacheDir, progress = silentProgress }: Prepa
       ensureServiceAccount(logFile),
     );
   });
+  if (gvisor) await prepareGvisor(cacheDir, progress);
   const guestDir = await progress.step('guest files', ONLINE, () => prepareGuest(cacheDir));
   const templates: TemplateVersion[] = [];
   for (const recipe of await readRecipes(RECIPES_FOLDER))
@@ -69,6 +78,14 @@ function refuseMissing(findings: Finding[], title: string): void {
     [title, ...lines].join('\n'),
     'Cloche never runs code without isolation. `npx cloche doctor` shows the whole table.',
   );
+}
+
+async function prepareGvisor(cacheDir: string, progress: Progress): Promise<void> {
+  const remedy = 'CLOCHE_OCI_RUNTIME=runsc takes Go and its module proxy once; leave it out to run with crun.';
+  await progress.step('gVisor', remedy, async (note) => {
+    await ensureRunsc(cacheDir, () => note('built once, which takes two minutes'));
+    note(GVISOR_VERSION);
+  });
 }
 
 /** Loaded late: it brings the bundler, which a start without changes does not need at once. */

@@ -1,12 +1,14 @@
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { promisify } from 'node:util';
+import { cachePlaces } from '@cloche/protocol';
 import { type Finding, missing, ok, warning } from './finding.ts';
 
 const run = promisify(execFile);
 
 type Tool = {
   name: string;
-  command: [file: string, ...args: string[]];
+  command: readonly [file: string, ...args: string[]];
   aptPackage?: string;
   /** What works less without it; Cloche does not run without the others. */
   optional?: string;
@@ -29,7 +31,15 @@ export const REQUIRED_TOOLS: readonly Tool[] = TOOLS.filter(({ name }) =>
   ['crun', 'nftables', 'iproute2', 'mke2fs'].includes(name),
 );
 
-export function checkTools(tools: readonly Tool[] = TOOLS): Promise<Finding[]> {
+/** All of them; the runsc of `cacheDir` is the one that was built for Cloche. */
+export function toolsOf(cacheDir: string): readonly Tool[] {
+  const { runsc } = cachePlaces(cacheDir);
+  return TOOLS.map((tool) =>
+    tool.name === 'runsc' && existsSync(runsc) ? { ...tool, command: [runsc, '--version'] as const } : tool,
+  );
+}
+
+export function checkTools(tools: readonly Tool[]): Promise<Finding[]> {
   return Promise.all(tools.map(checkTool));
 }
 
