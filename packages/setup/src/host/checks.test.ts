@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { GVISOR_VERSION } from '@cloche/protocol';
 import { missingAptPackages } from './apt-packages.ts';
+import { GVISOR_MODULE } from './build-runsc.ts';
 import { findV2Mount, readCgroupLayout } from './cgroup-layout.ts';
 import { examineHost } from './examine-host.ts';
 import { checkIdmappedMounts, checkKernel, checkRoot } from './kernel-checks.ts';
@@ -76,6 +80,22 @@ describe('checks of a host', () => {
     assert.equal(broken?.status, 'missing');
     assert.equal(broken?.installable, undefined);
     assert.equal(optional?.status, 'ok');
+  });
+
+  it('name versions, those of commits too', async () => {
+    const outputs = ['runc version 1.1.5+ds1', 'runsc version v0.0.0-20260905035102-160fafc42237'];
+    const findings = await checkTools(outputs.map((output) => ({ name: output, command: ['echo', output] as const })));
+    assert.deepEqual(
+      findings.map(({ found }) => found),
+      ['1.1.5', '0.0.0-20260905035102-160fafc42237'],
+    );
+  });
+
+  it('pin one version of gVisor', () => {
+    assert.match(
+      readFileSync(join(GVISOR_MODULE, 'go.mod'), 'utf8'),
+      new RegExp(`gvisor.dev/gvisor ${GVISOR_VERSION}`),
+    );
   });
 
   it('find the packages that are not installed, and those that nobody has heard of', async () => {

@@ -68,7 +68,8 @@ async function checkTool({ name, command, aptPackage, optional }: Tool): Promise
 }
 
 function versionIn(output: string): string {
-  return /\d+\.\d+(\.\d+)*/.exec(output)?.[0] ?? 'works';
+  // What a Go module without releases has after its zeros is all that tells its versions apart.
+  return /\d+\.\d+(\.\d+)*(-\d{14}-[0-9a-f]{12})?/.exec(output)?.[0] ?? 'works';
 }
 
 function lastLine(error: unknown): string {
