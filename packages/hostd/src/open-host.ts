@@ -68,7 +68,7 @@ export async function closeHost(host: HostParts): Promise<void> {
   rmdirSync(host.mountsDir);
 }
 
-function makeFolders({ hostdDir, run, egress, service }: HostdConfig): void {
+function makeFolders({ hostdDir, run, service }: HostdConfig): void {
   mkdirSync(hostdDir, { recursive: true, mode: 0o700 });
   for (const dir of [run.hostdDir, run.instancesDir]) {
     mkdirSync(dir, { recursive: true });
@@ -76,11 +76,6 @@ function makeFolders({ hostdDir, run, egress, service }: HostdConfig): void {
     chmodSync(dir, 0o750);
   }
   mkdirSync(run.egressDir, { recursive: true, mode: 0o755 });
-  for (const dir of [egress.controlDir, egress.authorityDir]) {
-    mkdirSync(dir, { recursive: true });
-    chownSync(dir, service.uid, service.gid);
-    chmodSync(dir, 0o700);
-  }
 }
 
 /**

@@ -29,7 +29,7 @@ export const EGRESS_PORTS = {
   dns: 10_054,
 } as const;
 
-/** Hostd makes the two folders for egress' user, with no access for others (0700). */
+/** Setup makes the two folders for egress' user, with no access for others (0700). */
 export function egressPlaces(runDir: string, dataDir: string) {
   return {
     controlDir: join(runDir, 'egress', 'control'),

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { createSocket, type Socket as DatagramSocket } from 'node:dgram';
 import { once } from 'node:events';
-import { readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { createServer as createHttpServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer, type Socket, type Server as TcpServer } from 'node:net';
 import { join } from 'node:path';
@@ -33,7 +33,8 @@ export class FakeEgress {
   /** Serves, with nothing known of an earlier time. */
   async start(): Promise<void> {
     this.sandboxes.clear();
-    const { controlSocket } = this.#config.egress;
+    const { controlDir, controlSocket } = this.#config.egress;
+    mkdirSync(controlDir, { recursive: true, mode: 0o700 });
     rmSync(controlSocket, { force: true });
     const { gatewayAddress } = JSON.parse(readFileSync(join(this.#config.run.egressDir, 'network.json'), 'utf8'));
     const control = createHttpServer((request, response) => void this.#answer(request, response));
