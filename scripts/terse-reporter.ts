@@ -6,6 +6,10 @@ import { inspect } from 'node:util';
 export default async function* terse(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   const files = new Map<string, { passed: number; failed: number; ms: number }>();
   for await (const event of source) {
+    if (event.data && 'todo' in event.data && event.data.todo && event.type === 'test:fail') {
+      yield `- to do: ${place(event.data)}: ${event.data.name} (${event.data.todo})\n`;
+      continue;
+    }
     if (event.type === 'test:fail') {
       const error: Error & { failureType?: string } = event.data.details.error;
       if (error.failureType !== 'subtestsFailed' && error.failureType !== 'cancelledByParent') {

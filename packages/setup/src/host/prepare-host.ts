@@ -9,14 +9,14 @@ import { installAptPackages, missingAptPackages } from './apt-packages.ts';
 import { ensureRunsc } from './build-runsc.ts';
 import { examineBase } from './examine-host.ts';
 import type { Finding } from './finding.ts';
-import { ensureServiceAccount, type ServiceAccount } from './service-account.ts';
+import { ensureServiceAccounts, type ServiceAccounts } from './service-account.ts';
 import { checkTools, REQUIRED_TOOLS } from './tool-checks.ts';
 
 /** The recipes that come with Cloche. */
 export const RECIPES_FOLDER = fileURLToPath(new URL('../../../../templates', import.meta.url));
 
 export type PreparedHost = {
-  account: ServiceAccount;
+  accounts: ServiceAccounts;
   /** Node, agent and kernels as every sandbox sees them. */
   guestDir: string;
   templates: TemplateVersion[];
@@ -44,7 +44,7 @@ export async function prepareHost({
 }: PrepareOptions): Promise<PreparedHost> {
   const logFile = join(cacheDir, 'building', 'host.log');
   await progress.step('host', 'Run `npx cloche doctor` for the whole table.', requireBase);
-  const account = await withLock(join(cacheDir, 'building', 'host.lock'), async () => {
+  const accounts = await withLock(join(cacheDir, 'building', 'host.lock'), async () => {
     await progress.step('apt packages', ONLINE, async (note) => {
       const missing = await missingAptPackages();
       if (missing.length > 0) {
@@ -53,8 +53,8 @@ export async function prepareHost({
       }
       refuseMissing(await checkTools(REQUIRED_TOOLS), 'Cloche cannot use the tools of this host:');
     });
-    return progress.step('service account', 'See that /etc/passwd can be written.', () =>
-      ensureServiceAccount(logFile),
+    return progress.step('service accounts', 'See that /etc/passwd can be written.', () =>
+      ensureServiceAccounts(logFile),
     );
   });
   if (gvisor) await prepareGvisor(cacheDir, progress);
@@ -62,7 +62,7 @@ export async function prepareHost({
   const templates: TemplateVersion[] = [];
   for (const recipe of await readRecipes(RECIPES_FOLDER))
     templates.push(await prepareTemplate(recipe, cacheDir, progress));
-  return { account, guestDir, templates };
+  return { accounts, guestDir, templates };
 }
 
 async function requireBase(): Promise<void> {

@@ -10,7 +10,7 @@ import { waitUntilReady } from './readiness.ts';
 import { RotatingLog } from './rotating-log.ts';
 
 export type PartsOptions = Pick<PartOptions, 'supervise' | 'report' | 'readyTimeoutMs'> & {
-  prepared: Pick<PreparedHost, 'account' | 'guestDir'>;
+  prepared: Pick<PreparedHost, 'accounts' | 'guestDir'>;
   places: InstallationPlaces & { cacheDir: string };
   servedAt: ServedAt;
   settings: readonly EffectiveSetting[];

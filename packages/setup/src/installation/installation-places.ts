@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto';
 import { chmod, chown, link, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { dataPlaces, egressPlaces, runPlaces } from '@cloche/protocol';
-import type { ServiceAccount } from '../host/service-account.ts';
+import type { ServiceAccounts } from '../host/service-account.ts';
 import { SetupProblem } from '../progress.ts';
 
 export type InstallationPlaces = {
@@ -22,12 +22,12 @@ export type InstallationPlaces = {
 export async function preparePlaces(
   dataDir: string,
   runDir: string | undefined,
-  account: ServiceAccount,
+  { server, egress }: ServiceAccounts,
 ): Promise<InstallationPlaces> {
   await requireReachable(dataDir);
   await ensureFolder(dataDir, 0o755, 0, 0);
   const data = dataPlaces(dataDir);
-  await ensureFolder(data.serverDir, 0o700, account.uid, account.gid);
+  await ensureFolder(data.serverDir, 0o700, server.uid, server.gid);
   await ensureFolder(data.hostdDir, 0o700, 0, 0);
   const logsDir = join(dataDir, 'logs');
   await ensureFolder(logsDir, 0o700, 0, 0);
@@ -37,12 +37,12 @@ export async function preparePlaces(
   const run = runPlaces(runFolder);
   await requireReachable(runFolder);
   await ensureFolder(runFolder, 0o755, 0, 0);
-  await ensureFolder(run.serverDir, 0o700, account.uid, account.gid);
-  await ensureFolder(run.hostdDir, 0o750, 0, account.gid);
-  await ensureFolder(run.instancesDir, 0o750, 0, account.gid);
+  await ensureFolder(run.serverDir, 0o700, server.uid, server.gid);
+  await ensureFolder(run.hostdDir, 0o750, 0, server.gid);
+  await ensureFolder(run.instancesDir, 0o750, 0, server.gid);
   await ensureFolder(run.egressDir, 0o755, 0, 0);
   const { controlDir, authorityDir } = egressPlaces(runFolder, dataDir);
-  for (const folder of [controlDir, authorityDir]) await ensureFolder(folder, 0o700, account.uid, account.gid);
+  for (const folder of [controlDir, authorityDir]) await ensureFolder(folder, 0o700, egress.uid, egress.gid);
   const codeDir = join(runFolder, 'code');
   await ensureFolder(codeDir, 0o755, 0, 0);
   return { installationId, dataDir, runDir: runFolder, logsDir, codeDir };

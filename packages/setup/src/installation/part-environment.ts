@@ -12,7 +12,7 @@ export type ServedAt = { host: string; port: number };
 /** The whole environment of one part. */
 export function environmentFor(
   part: PartName,
-  host: Pick<PreparedHost, 'account' | 'guestDir'>,
+  host: Pick<PreparedHost, 'accounts' | 'guestDir'>,
   places: InstallationPlaces & { cacheDir: string },
   servedAt: ServedAt,
   settings: readonly EffectiveSetting[],
@@ -28,8 +28,8 @@ export function environmentFor(
     CLOCHE_RUN_DIR: places.runDir,
     CLOCHE_CACHE_DIR: places.cacheDir,
     ...(part === 'hostd' && {
-      CLOCHE_SERVICE_UID: `${host.account.uid}`,
-      CLOCHE_SERVICE_GID: `${host.account.gid}`,
+      CLOCHE_SERVICE_UID: `${host.accounts.server.uid}`,
+      CLOCHE_SERVICE_GID: `${host.accounts.server.gid}`,
       CLOCHE_GUEST_DIR: host.guestDir,
     }),
     ...(part === 'server' && { CLOCHE_HOST: servedAt.host, CLOCHE_PORT: `${servedAt.port}` }),

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { PreparedHost } from '../host/prepare-host.ts';
+import type { ServiceAccount } from '../host/service-account.ts';
 import type { InstallationPlaces } from './installation-places.ts';
 
 /** The processes of an installation, in the order in which they are needed. */
@@ -21,13 +22,13 @@ export const PROGRAMS: Programs = {
 /** A command that becomes the part: each step of it replaces itself by the next, so its pid is the part's. */
 export function commandFor(
   part: PartName,
-  host: Pick<PreparedHost, 'account'>,
+  host: Pick<PreparedHost, 'accounts'>,
   places: InstallationPlaces,
   programs: Programs,
 ): [file: string, args: string[]] {
   return part === 'hostd'
     ? privileged(join(CHECKOUT, programs.hostd))
-    : unprivileged(host, places, join(places.codeDir, programs[part]));
+    : unprivileged(host.accounts[part], places, join(places.codeDir, programs[part]));
 }
 
 /** What hostd mounts is seen by nobody else and goes with it. */
@@ -42,11 +43,7 @@ function privileged(program: string): [string, string[]] {
  */
 const SHOW_CODE = `mount --bind "$1" "$2"; mount -o remount,bind,ro,nosuid,nodev "$2"; cd "$2"; shift 2; exec "$@"`;
 
-function unprivileged(
-  { account }: Pick<PreparedHost, 'account'>,
-  { codeDir }: InstallationPlaces,
-  program: string,
-): [string, string[]] {
+function unprivileged(account: ServiceAccount, { codeDir }: InstallationPlaces, program: string): [string, string[]] {
   const node = join(codeDir, 'node_modules', 'node', 'bin', 'node');
   const drop = [
     'setpriv',

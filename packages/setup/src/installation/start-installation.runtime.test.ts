@@ -8,7 +8,7 @@ import { basename, join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { requestFirstKey } from '../first-key.ts';
-import { ensureServiceAccount } from '../host/service-account.ts';
+import { ensureServiceAccounts } from '../host/service-account.ts';
 import { SetupProblem } from '../progress.ts';
 import { type Installation, type InstallationOptions, startInstallation } from './start-installation.ts';
 
@@ -38,7 +38,7 @@ describe('startInstallation', () => {
     const installation = await startInstallation({
       dataDir: folder,
       runDir,
-      prepared: { account: await account(), guestDir: '/nonexistent' },
+      prepared: { accounts: await accounts(), guestDir: '/nonexistent' },
       programs: PROGRAMS,
       ...options,
     });
@@ -46,8 +46,8 @@ describe('startInstallation', () => {
     return installation;
   }
 
-  function account() {
-    return ensureServiceAccount('/dev/null');
+  function accounts() {
+    return ensureServiceAccounts('/dev/null');
   }
 
   async function self(installation: Installation): Promise<Self> {
@@ -137,7 +137,7 @@ describe('startInstallation', () => {
       dataDir: folder,
       runDir,
       programs: PROGRAMS,
-      prepared: { account: await account(), guestDir: '/x' },
+      prepared: { accounts: await accounts(), guestDir: '/x' },
     };
     const program = `
       import { startInstallation } from ${JSON.stringify(new URL('./start-installation.ts', import.meta.url).href)};

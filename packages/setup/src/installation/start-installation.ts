@@ -26,7 +26,7 @@ export type InstallationOptions = {
   /** The settings in force; those of no environment at all where left out. */
   settings?: readonly EffectiveSetting[];
   /** What `prepareHost` gave; it is called where this is left out. */
-  prepared?: Pick<PreparedHost, 'account' | 'guestDir'>;
+  prepared?: Pick<PreparedHost, 'accounts' | 'guestDir'>;
   /** Start a part again when it dies. Default true. */
   supervise?: boolean;
   /** For one part to answer. Default 30 s. */
@@ -69,7 +69,7 @@ export async function startInstallation(options: InstallationOptions): Promise<I
   const host = options.host ?? '127.0.0.1';
   const prepared = options.prepared ?? (await prepareHost({ cacheDir }));
   const runDir = options.runDir && resolve(options.runDir);
-  const places = await preparePlaces(resolve(options.dataDir), runDir, prepared.account);
+  const places = await preparePlaces(resolve(options.dataDir), runDir, prepared.accounts);
   const lock = await lockData(places);
   const servedAt = { host, port: options.port || (await findFreePort(host)) };
   const parts = new InstallationParts({
