@@ -35,7 +35,7 @@ export function language(text: string): Language {
   return known;
 }
 
-/** `deny-all`, or `allowlist:pypi.org,*.pythonhosted.org`. */
+/** `deny-all`, or `allowlist:api.example.org,*.example.com`. */
 export function networkPolicy(text: string): NetworkPolicy {
   const [name = '', hosts] = text.split(/:(.*)/s);
   const mode = NETWORK_MODES.find((known): known is NetworkMode => known === name);
