@@ -62,7 +62,10 @@ describe('cloche run', () => {
 
   it('lets its sandbox outlive the run only by a little, in case nobody is left to kill it', async () => {
     await using service = await startService(stream());
-    await runCloche(['run', '-c', '1', '--timeout', '90s', '--network', 'allowlist:api.example.org,*.example.com'], service);
+    await runCloche(
+      ['run', '-c', '1', '--timeout', '90s', '--network', 'allowlist:api.example.org,*.example.com'],
+      service,
+    );
     const networkPolicy = { mode: 'allowlist', hosts: ['api.example.org', '*.example.com'] };
     assert.deepEqual(service.requests[0]?.body, { ttlMs: 210_000, networkPolicy });
     assert.deepEqual(service.requests[2]?.body, { code: '1', language: 'python', timeoutMs: 90_000 });
