@@ -1,4 +1,5 @@
 export * from './agent-protocol.ts';
+export * from './closed-ranges.ts';
 export * from './egress-protocol.ts';
 export * from './hostd-protocol.ts';
 export * from './kernel-constants.ts';
