@@ -94,7 +94,8 @@ test('a sandbox that forks without end stops at its bound, and is stopped like a
   using installation = makeInstallation();
   const { config } = installation;
   const bomb = 'i=0; while [ $i -lt 500 ]; do sleep infinity & i=$((i+1)); done 2>/dev/null; sleep infinity';
-  await using hostd = await HostdProcess.start(installation, ['/bin/sh', '-c', `( ${bomb} ) & sleep infinity`]);
+  // The first process starts none once the bomb runs: it could not, and its end would be the sandbox's.
+  await using hostd = await HostdProcess.start(installation, ['/bin/sh', '-c', `( ${bomb} ) & exec sleep infinity`]);
   await hostd.launch('sbx_a', await makeSpec(config, { pids: 32 }));
   const counted = 'cat /sys/fs/cgroup/pids/pids.current /sys/fs/cgroup/pids.current 2>/dev/null';
   // The shell itself gives up at the bound, so one or two are missing from it afterwards.
