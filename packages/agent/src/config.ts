@@ -13,6 +13,8 @@ export interface AgentConfig {
   uid: number;
   gid: number;
   home: string;
+  /** Descriptors that move processes to the group of kernels. */
+  kernelsGroupFds: readonly number[];
   /** The environment of every kernel, before the client's own. */
   baseEnv: Readonly<Record<string, string>>;
 }
@@ -28,6 +30,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Readonly<AgentConfig> {
     uid: Number(env.CLOCHE_USER_UID ?? 1000),
     gid: Number(env.CLOCHE_USER_GID ?? 1000),
     home,
+    kernelsGroupFds: (env.CLOCHE_KERNELS_GROUP_FDS ?? '').split(',').filter(Boolean).map(Number),
     baseEnv: baseEnvironment(env, home),
   });
 }

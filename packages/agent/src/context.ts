@@ -3,6 +3,7 @@ import { AgentError } from './agent-error.ts';
 import type { AgentConfig } from './config.ts';
 import { kernelCommand } from './kernel-launch.ts';
 import { type KernelListener, KernelProcess, type StandardStream } from './kernel-process.ts';
+import { KernelsGroup } from './kernels-group.ts';
 import { countOomKills } from './memory.ts';
 import type { Run, RunListener } from './run.ts';
 
@@ -92,14 +93,14 @@ export class Context {
   }
 
   #launch(): KernelProcess {
-    const { uid, gid, baseEnv } = this.#config;
+    const { uid, gid, baseEnv, kernelsGroupFds } = this.#config;
     const { language, cwd } = this.description;
     const command = kernelCommand(language, this.#config);
     const env = { ...baseEnv, ...this.#clientEnv() };
     this.#startWords = '';
     this.#executionCount = 0;
     const kernel = new KernelProcess(
-      { command, cwd, env, uid, gid },
+      { command, cwd, env, uid, gid, group: new KernelsGroup(kernelsGroupFds) },
       this.#listenerFor(() => kernel),
     );
     this.#kernel = kernel;

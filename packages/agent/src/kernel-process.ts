@@ -6,6 +6,7 @@ import { createFifos } from './fifo.ts';
 import { encodeFrame, FrameDecoder } from './frames.ts';
 import type { KernelCommand } from './kernel-launch.ts';
 import { readKernelMessage } from './kernel-messages.ts';
+import type { KernelsGroup } from './kernels-group.ts';
 import { setOomScore } from './memory.ts';
 import { OutputPipe } from './output-pipe.ts';
 import { KERNEL_MARK, killTree } from './process-tree.ts';
@@ -15,18 +16,13 @@ const LAST_WORDS_MS = 200;
 
 export type StandardStream = 'stdout' | 'stderr';
 
-/**
- * SECURITY: the agent goes before whatever kernels start, which cannot raise themselves again: a fork bomb leaves it the
- * time to answer (e2e/security/limits). The priority counts inside the sandbox's own share of the processor alone.
- */
-const NICE = '/usr/bin/nice';
-
 export interface KernelSpec {
   command: KernelCommand;
   cwd: string;
   env: Readonly<Record<string, string>>;
   uid: number;
   gid: number;
+  group: KernelsGroup;
 }
 
 /** What a kernel does, in order: everything that was printed before a message comes before it. */
@@ -47,6 +43,7 @@ export class KernelProcess {
   readonly #frames = new FrameDecoder();
   readonly #exit = Promise.withResolvers<void>();
   #child: ChildProcess | undefined;
+  #joined: Promise<void> | undefined;
   #socket: Socket | undefined;
   #pipes: OutputPipe[] = [];
   #ready = false;
@@ -118,7 +115,7 @@ export class KernelProcess {
     });
     try {
       if (this.#stopped) throw new Error('it was stopped');
-      this.#child = spawn(NICE, ['-n', '19', command.file, ...command.args], {
+      this.#child = spawn(command.file, command.args, {
         cwd,
         env: { ...env, PWD: cwd, [KERNEL_MARK]: this.#mark },
         uid,
@@ -132,8 +129,26 @@ export class KernelProcess {
     }
     this.#child.once('error', (error) => this.#ended(`did not start: ${error.message}`, null));
     this.#child.once('exit', (code, signal) => this.#onExit(code, signal));
+    this.#joined = this.#joinGroup(this.#child.pid);
+    // It ends in any case, and whoever waits for it learns of that.
+    this.#joined.catch(() => undefined);
     this.#listen(this.#child.stdio[KERNEL_SOCKET_FD] as Socket);
     this.setBusy(false);
+  }
+
+  /**
+   * SECURITY: a kernel is told to run code only when it is among the kernels, where a fork bomb takes nothing from the
+   * agent (e2e/security/limits).
+   */
+  async #joinGroup(pid: number | undefined): Promise<void> {
+    if (pid === undefined) return;
+    try {
+      await this.#spec.group.join(pid);
+    } catch (error) {
+      const isGone = (error as NodeJS.ErrnoException).code === 'ESRCH';
+      if (!isGone) void this.stop(`could not be bounded (${(error as Error).message})`);
+      throw error;
+    }
   }
 
   #listen(socket: Socket): void {
@@ -165,10 +180,18 @@ export class KernelProcess {
     if (message.type !== 'ready') {
       this.#listener.message(message);
       if (message.type === 'output' && message.sync !== undefined) this.send({ type: 'synced', sync: message.sync });
-    } else if (!this.#ready) {
-      this.#ready = true;
-      this.#listener.ready();
+    } else {
+      this.#joined?.then(
+        () => this.#becomeReady(),
+        () => undefined,
+      );
     }
+  }
+
+  #becomeReady(): void {
+    if (this.#ready || this.#stopped) return;
+    this.#ready = true;
+    this.#listener.ready();
   }
 
   #onExit(code: number | null, signal: NodeJS.Signals | null): void {

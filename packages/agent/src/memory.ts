@@ -1,4 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs';
+import { normalize } from 'node:path';
 
 /** Higher goes first when memory runs out. Children inherit it. */
 export function setOomScore(pid: number, score: number): void {
@@ -9,34 +10,34 @@ export function setOomScore(pid: number, score: number): void {
   }
 }
 
-/** How many processes of this cgroup the kernel has killed for memory; 0 where that cannot be read. */
+/** How many processes of this sandbox the kernel has killed for memory; 0 where that cannot be read. */
 export function countOomKills(): number {
   counterPaths ??= findCounterPaths();
-  for (const path of counterPaths) {
-    const count = readCounter(path);
-    if (count !== undefined) return count;
-  }
-  return 0;
+  return counterPaths.reduce((count, path) => count + readCounter(path), 0);
 }
 
 let counterPaths: readonly string[] | undefined;
 
-/** cgroup v1 and v2. In a container the hierarchy's root is the container's own group. */
+/**
+ * Where the kernel counts them. A group of v2 counts for those below it; in v1 each counts for itself, so the one of the
+ * kernels is looked into beside the one above it and the agent's own.
+ */
 function findCounterPaths(): string[] {
   const groups = readFileSync('/proc/self/cgroup', 'utf8').trim().split('\n');
-  return groups.flatMap((line) => {
-    const [, controllers, path = '/'] = line.split(':');
-    if (controllers === '') return [`/sys/fs/cgroup${path}/memory.events`, '/sys/fs/cgroup/memory.events'];
+  const places = groups.flatMap((line) => {
+    const [, controllers, own = '/'] = line.split(':');
+    const whole = own.replace(/\/agent$/, '');
+    if (controllers === '') return [`/sys/fs/cgroup${whole}/memory.events`];
     if (controllers !== 'memory') return [];
-    return [`/sys/fs/cgroup/memory${path}/memory.oom_control`, '/sys/fs/cgroup/memory/memory.oom_control'];
+    return [own, whole, `${whole}/kernels`].map((path) => `/sys/fs/cgroup/memory${path}/memory.oom_control`);
   });
+  return [...new Set(places.map((path) => normalize(path)))];
 }
 
-function readCounter(path: string): number | undefined {
+function readCounter(path: string): number {
   try {
-    const count = /^oom_kill (\d+)$/m.exec(readFileSync(path, 'utf8'))?.[1];
-    return count === undefined ? undefined : Number(count);
+    return Number(/^oom_kill (\d+)$/m.exec(readFileSync(path, 'utf8'))?.[1] ?? 0);
   } catch {
-    return undefined;
+    return 0;
   }
 }

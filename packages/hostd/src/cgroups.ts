@@ -1,23 +1,26 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, openSync, readdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import type { LaunchSpec } from '@cloche/protocol';
+import { type CgroupHierarchy, findHierarchies, UNIFIED } from './cgroup-hierarchies.ts';
+import { AGENT_GROUP, divide, dividedHierarchies, KERNELS_GROUP } from './divided-group.ts';
 import { errorCode } from './kernel/libc.ts';
 import { detachMount } from './kernel/mounts.ts';
 import { until } from './until.ts';
 
-const CGROUP_ROOT = '/sys/fs/cgroup';
-/** Where a hybrid host has its v2 hierarchy. */
-const UNIFIED = join(CGROUP_ROOT, 'unified');
-
 /**
  * The control groups of one installation: `cloche-<installationId>/<instance key>` in every hierarchy of the host,
- * which is one on a v2 host and one for each controller on v1.
+ * which is one on a v2 host and one for each controller on v1. An instance's group is divided in two where processor,
+ * memory and processes are counted: `agent`, and `kernels` for whatever a client has started.
  */
 export class Cgroups {
+  /** Folders of every hierarchy. */
   readonly #hierarchies: readonly string[];
+  readonly #divided: readonly CgroupHierarchy[];
   readonly #parent: string;
 
-  constructor(installationId: string, hierarchies = findHierarchies()) {
-    this.#hierarchies = hierarchies;
+  constructor(installationId: string, hierarchies: readonly CgroupHierarchy[] = findHierarchies()) {
+    this.#hierarchies = hierarchies.map(({ place }) => place);
+    this.#divided = dividedHierarchies(hierarchies);
     this.#parent = `cloche-${installationId}`;
   }
 
@@ -29,6 +32,38 @@ export class Cgroups {
   /** Makes an instance's group everywhere. In one go, so that nobody finds the parent empty and takes it away. */
   create(key: string): void {
     for (const hierarchy of this.#hierarchies) mkdirSync(join(hierarchy, this.#parent, key), { recursive: true });
+  }
+
+  /** In how many hierarchies a process has to be moved to be among an instance's kernels. */
+  get dividedCount(): number {
+    return this.#divided.length;
+  }
+
+  /** The folders of the instance's kernels' group: a process is in it when its id was written to `cgroup.procs` of each. */
+  kernelsPathsOf(key: string): string[] {
+    return this.#divided.map(({ place }) => join(place, this.#parent, key, KERNELS_GROUP));
+  }
+
+  /**
+   * Makes the groups of agent and kernels, and returns a descriptor for each hierarchy that moves processes into that of
+   * the kernels. The caller closes them.
+   *
+   * SECURITY: whoever writes a number there moves a process of their own pid namespace, and only into that group
+   * (surroundings.test.ts); so a sandbox may have them.
+   */
+  openKernels(key: string): number[] {
+    for (const { place } of this.#divided) {
+      mkdirSync(join(place, this.#parent, key, AGENT_GROUP), { recursive: true });
+    }
+    return this.kernelsPathsOf(key).map((folder) => {
+      mkdirSync(folder, { recursive: true });
+      return openSync(join(folder, 'cgroup.procs'), 'w');
+    });
+  }
+
+  /** Moves what is in the group so far, which is the init, to the agent's, and bounds that of the kernels. */
+  divide(key: string, resources: LaunchSpec['resources']): void {
+    for (const hierarchy of this.#divided) divide(hierarchy, join(hierarchy.place, this.#parent, key), resources);
   }
 
   /**
@@ -74,17 +109,6 @@ export class Cgroups {
   keys(): Set<string> {
     return new Set(this.#hierarchies.flatMap((hierarchy) => childGroups(join(hierarchy, this.#parent))));
   }
-}
-
-/** Every hierarchy mounted on the host, each by its place. */
-function findHierarchies(): string[] {
-  const places = new Set<string>();
-  for (const line of readFileSync('/proc/self/mounts', 'utf8').split('\n')) {
-    const [, place, type] = line.split(' ');
-    if (place?.startsWith(CGROUP_ROOT) && (type === 'cgroup' || type === 'cgroup2')) places.add(place);
-  }
-  if (places.size === 0) throw new Error(`no cgroup hierarchy is mounted at ${CGROUP_ROOT}`);
-  return [...places];
 }
 
 /**

@@ -24,6 +24,11 @@ const ATTEMPTS = {
   'change its network': 'test -w /sys/class/net/lo/mtu',
   'spend more descriptors than it has': 'ulimit -Hn 10000000',
   'give back its limit of processes': 'echo max > /sys/fs/cgroup/pids/pids.max || echo max > /sys/fs/cgroup/pids.max',
+  'leave the group of its kernels':
+    'echo 0 >&4; echo 0 > /sys/fs/cgroup/cpu/agent/cgroup.procs || echo 0 > /sys/fs/cgroup/agent/cgroup.procs',
+  'open what moves processes there anew': 'echo 0 > /proc/self/fd/4',
+  'look around from what moves processes there': 'ls /proc/self/fd/4/..',
+  'move a process that is not in the sandbox': `echo ${process.pid} >&4`,
   'count down its score with the memory killer': 'echo -1000 > /proc/self/oom_score_adj',
 } as const;
 
@@ -32,6 +37,7 @@ const CONTROLS = {
   'change the owner of a file': 'touch /root/x && chown 1000:1000 /root/x',
   'become another user': 'setpriv --reuid 1000 --regid 1000 --clear-groups true',
   'write where root writes': 'echo x > /etc/x',
+  'move its processes to the group of its kernels': 'echo 0 >&4',
   'start processes': 'for i in 1 2 3; do true & done; wait',
 } as const;
 
@@ -72,10 +78,13 @@ describe('root of a sandbox', () => {
   }
 });
 
+/** Done by a process of a sandbox, as the agent does it for each kernel before it is told to run anything. */
+const AMONG_KERNELS = 'for fd in $(echo "$CLOCHE_KERNELS_GROUP_FDS" | tr , " "); do eval "echo 0 >&$fd"; done';
+
 test('a sandbox that uses more memory than it has is killed within itself, and its neighbour lives', async () => {
   using installation = makeInstallation();
   const { config } = installation;
-  const hog = 'tail /dev/zero; echo $? > /killed; sleep infinity';
+  const hog = `( ${AMONG_KERNELS}; exec tail /dev/zero ); echo $? > /killed; sleep infinity`;
   await using hostd = await HostdProcess.start(installation, ['/bin/sh', '-c', hog]);
   const spec = await makeSpec(config, { memoryBytes: 48 * MEBIBYTE });
   await hostd.launch('sbx_a', spec);
@@ -94,13 +103,17 @@ test('a sandbox that forks without end stops at its bound, and is stopped like a
   using installation = makeInstallation();
   const { config } = installation;
   const bomb = 'i=0; while [ $i -lt 500 ]; do sleep infinity & i=$((i+1)); done 2>/dev/null; sleep infinity';
-  // The first process starts none once the bomb runs: it could not, and its end would be the sandbox's.
-  await using hostd = await HostdProcess.start(installation, ['/bin/sh', '-c', `( ${bomb} ) & exec sleep infinity`]);
+  await using hostd = await HostdProcess.start(installation, [
+    '/bin/sh',
+    '-c',
+    `( ${AMONG_KERNELS}; ${bomb} ) & exec sleep infinity`,
+  ]);
   await hostd.launch('sbx_a', await makeSpec(config, { pids: 32 }));
-  const counted = 'cat /sys/fs/cgroup/pids/pids.current /sys/fs/cgroup/pids.current 2>/dev/null';
+  const counted = 'cat /sys/fs/cgroup/pids/kernels/pids.current /sys/fs/cgroup/kernels/pids.current 2>/dev/null';
+  const count = async () => Number((await runInside(config, 'sbx_a', counted)).stdout);
   // The shell itself gives up at the bound, so one or two are missing from it afterwards.
-  await until('it is at its bound', async () => Number((await runInside(config, 'sbx_a', counted)).stdout) >= 30);
-  assert.ok(Number((await runInside(config, 'sbx_a', counted)).stdout) <= 32);
+  await until('it is at its bound', async () => (await count()) >= 30);
+  assert.ok((await count()) <= 32);
   assert.equal((await hostd.stop('sbx_a')).status, 204);
   await hostd.close();
   assert.deepEqual(hostLeftovers(config), []);

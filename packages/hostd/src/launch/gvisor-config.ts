@@ -5,9 +5,12 @@ import type { ociConfig } from './oci-config.ts';
 
 type OciConfig = ReturnType<typeof ociConfig>;
 
-/** What gVisor's kernel takes for itself, as it shares the group of the host with the programs that it runs. */
-const OWN_MEMORY_BYTES = 128 * 1024 * 1024;
-const OWN_PIDS = 256;
+/**
+ * What gVisor's kernel takes for itself, beside the agent's share: it has one group of the host's with the programs that
+ * it runs.
+ */
+const OWN_MEMORY_BYTES = 64 * 1024 * 1024;
+const OWN_PIDS = 192;
 
 /** As gVisor takes it: its agent dials the socket in `dialDir`, and its kernel has room beside the guest's programs. */
 export function gvisorConfig(config: OciConfig, dialDir: string) {
@@ -31,7 +34,7 @@ export function gvisorConfig(config: OciConfig, dialDir: string) {
 }
 
 function isNoDescriptor(variable: string): boolean {
-  return !variable.startsWith('CLOCHE_LISTEN_FD=');
+  return !/^CLOCHE_(LISTEN_FD|KERNELS_GROUP_FDS)=/.test(variable);
 }
 
 function dialPath(): string {

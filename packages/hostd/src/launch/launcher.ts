@@ -97,7 +97,9 @@ export class Launcher {
       const { rootDir } = places;
       const { resources } = spec;
       const environment = template.manifest.env ?? {};
-      const config = ociConfig({ rootDir, cgroupsPath, idRange, resources, command, environment, timeNamespace });
+      const kernelsGroupCount = host.cgroups.dividedCount;
+      const forContainer = { rootDir, cgroupsPath, idRange, resources, command, environment };
+      const config = ociConfig({ ...forContainer, timeNamespace, kernelsGroupCount });
       const forRuntime = host.runtime.isGvisor ? gvisorConfig(config, host.relays.folderOf(key)) : config;
       writeFileSync(join(bundleDir, 'config.json'), JSON.stringify(forRuntime));
     });
@@ -107,6 +109,7 @@ export class Launcher {
     });
     const init = await step('create', async () => {
       const first = livingProcess(await this.#createContainer(key, idRange, places.diskDir, undo));
+      if (!host.runtime.isGvisor) host.cgroups.divide(key, spec.resources);
       // From here on, what has the slot's ids and addresses outlives this hostd.
       host.slots.transfer(slot, key, first);
       return first;
@@ -179,28 +182,31 @@ export class Launcher {
   }
 
   async #createContainer(key: InstanceKey, idRange: IdRange, diskDir: string, undo: UndoStack): Promise<number> {
-    const { runtime, service, socketsDir, records } = this.#host;
+    const { runtime, service, socketsDir, records, cgroups } = this.#host;
     const folder = join(socketsDir, key);
     undo.push('socket folder', () => rmSync(folder, { recursive: true, force: true }));
     mkdirSync(folder, { mode: 0o750 });
     chownSync(folder, 0, service.gid);
-    const listener = this.#openAgentSocket(key, idRange, folder, undo);
     const console = openConsole(diskDir);
+    const forAgent: number[] = [];
     try {
+      if (runtime.isGvisor) this.#openRelay(key, idRange, undo);
+      else {
+        forAgent.push(openListeningSocket(join(folder, 'agent.sock'), service));
+        forAgent.push(...cgroups.openKernels(key));
+      }
       undo.push('container state', () => runtime.forget(key));
-      return await runtime.create(key, records.folderOf(key), { console, listener });
+      return await runtime.create(key, records.folderOf(key), { console, forAgent });
     } finally {
-      for (const fd of new Set([...console, listener])) if (fd !== undefined) closeSync(fd);
+      for (const fd of new Set([...console, ...forAgent])) closeSync(fd);
     }
   }
 
-  /** The socket to hand over, or none when a relay serves in its place. */
-  #openAgentSocket(key: InstanceKey, idRange: IdRange, folder: string, undo: UndoStack): number | undefined {
-    const { runtime, relays, service } = this.#host;
-    if (!runtime.isGvisor) return openListeningSocket(join(folder, 'agent.sock'), service);
+  /** Serves in place of an agent that takes over no socket. */
+  #openRelay(key: InstanceKey, idRange: IdRange, undo: UndoStack): void {
+    const { relays } = this.#host;
     undo.push('relay', () => relays.remove(key));
     relays.open(key, idRange);
-    return undefined;
   }
 }
 

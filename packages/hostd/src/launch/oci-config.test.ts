@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { globSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { describe, test } from 'node:test';
+import { AGENT_SHARE } from '../divided-group.ts';
 import { AGENT_COMMAND, type OciConfigInput, ociConfig } from './oci-config.ts';
 import { seccompProfile } from './seccomp-profile.ts';
 
@@ -13,6 +14,7 @@ const INPUT: OciConfigInput = {
   command: AGENT_COMMAND,
   environment: { PIP_CERT: '/etc/ssl/certs/ca-certificates.crt' },
   timeNamespace: true,
+  kernelsGroupCount: 2,
 };
 
 describe('the configuration of a container', () => {
@@ -28,18 +30,18 @@ describe('the configuration of a container', () => {
     assert.deepEqual(gidMappings, uidMappings);
   });
 
-  test('bounds memory without swap, cpu and processes', () => {
+  test('bounds memory without swap, cpu and processes: what was asked for, and the share of the agent', () => {
     const { memory, cpu, pids } = ociConfig(INPUT).linux.resources;
-    assert.equal(memory.limit, 512 * 1024 * 1024);
+    assert.equal(memory.limit, 512 * 1024 * 1024 + AGENT_SHARE.memoryBytes);
     assert.equal(memory.swap, memory.limit);
-    assert.equal(cpu.quota / cpu.period, 1.5);
+    assert.equal(cpu.quota / cpu.period, 1.5 + AGENT_SHARE.cpu);
     assert.equal(cpu.shares, 1536);
-    assert.equal(pids.limit, 100);
+    assert.equal(pids.limit, 100 + AGENT_SHARE.pids);
   });
 
-  test('gives the least cpu that a kernel takes to those who ask for less', () => {
+  test('gives the least share of the processor that a kernel takes to those who ask for less', () => {
     const { cpu } = ociConfig({ ...INPUT, resources: { ...INPUT.resources, cpu: 0.0001 } }).linux.resources;
-    assert.deepEqual([cpu.quota, cpu.shares], [1000, 2]);
+    assert.equal(cpu.shares, 2);
   });
 
   test('has no capability that reaches beyond the sandbox', () => {
@@ -79,11 +81,12 @@ describe('the configuration of a container', () => {
     assert.ok(bounds.length === 3 || bounds.length === 0, `only ${bounds}`);
   });
 
-  test('runs the agent below an init, and tells it where its socket is', () => {
+  test('runs the agent below an init, and tells it where its socket and the group of its kernels are', () => {
     const { args, env, cwd, user } = ociConfig(INPUT).process;
     assert.deepEqual(args, ['/opt/cloche/bin/tini', '--', '/opt/cloche/bin/node', '/opt/cloche/agent.mjs']);
     assert.ok(env.includes('CLOCHE_TEMPLATE_ENV={"PIP_CERT":"/etc/ssl/certs/ca-certificates.crt"}'));
     assert.ok(env.includes('CLOCHE_LISTEN_FD=3'));
+    assert.ok(env.includes('CLOCHE_KERNELS_GROUP_FDS=4,5'));
     assert.equal(cwd, '/workspace');
     assert.deepEqual(user, { uid: 0, gid: 0 });
   });

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { release } from 'node:os';
 import { GUEST_PATH, type LaunchSpec, TEMPLATE_ENVIRONMENT } from '@cloche/protocol';
+import { AGENT_SHARE, CPU_PERIOD_US, cpuQuotaUs } from '../divided-group.ts';
 import type { IdRange } from '../id-range.ts';
 import { type SeccompProfile, seccompProfile } from './seccomp-profile.ts';
 
@@ -48,7 +49,6 @@ export const AGENT_COMMAND = [
 /** The agent's listening socket in the sandbox: the first descriptor after the standard ones. */
 export const LISTEN_FD = 3;
 
-const CPU_PERIOD_US = 100_000;
 const SHARES_OF_A_CORE = 1024;
 const WANTED_OPEN_FILES = 65_536;
 const SHARED_MEMORY_BYTES = 64 * 1024 * 1024;
@@ -63,6 +63,8 @@ export interface OciConfigInput {
   environment: Readonly<Record<string, string>>;
   /** The oldest runtimes know no time namespaces. */
   timeNamespace: boolean;
+  /** How many descriptors that move processes to the kernels' group follow the listening socket. */
+  kernelsGroupCount: number;
 }
 
 /** The `config.json` of one instance, as the OCI runtime specification has it. */
@@ -73,7 +75,7 @@ export function ociConfig(input: OciConfigInput) {
     ociVersion: '1.0.2',
     hostname: 'sandbox',
     root: { path: input.rootDir, readonly: false },
-    process: ociProcess(input.command, input.environment),
+    process: ociProcess(input),
     mounts: ociMounts(),
     linux: {
       namespaces: namespaces(input.timeNamespace),
@@ -130,7 +132,8 @@ function letsNamespacesBoundIpc(): boolean {
   return major > 6 || (major === 6 && minor >= 9);
 }
 
-function ociProcess(command: readonly string[], environment: Readonly<Record<string, string>>) {
+function ociProcess({ command, environment, kernelsGroupCount }: OciConfigInput) {
+  const kernelsGroup = Array.from({ length: kernelsGroupCount }, (_, index) => LISTEN_FD + 1 + index);
   return {
     terminal: false,
     user: { uid: 0, gid: 0 },
@@ -141,6 +144,7 @@ function ociProcess(command: readonly string[], environment: Readonly<Record<str
       'HOME=/root',
       'LANG=C.UTF-8',
       `CLOCHE_LISTEN_FD=${LISTEN_FD}`,
+      `CLOCHE_KERNELS_GROUP_FDS=${kernelsGroup.join(',')}`,
       `${TEMPLATE_ENVIRONMENT}=${JSON.stringify(environment)}`,
     ],
     capabilities: {
@@ -168,16 +172,18 @@ function namespaces(timeNamespace: boolean): { type: string }[] {
   return [...types, ...(timeNamespace ? ['time'] : [])].map((type) => ({ type }));
 }
 
+/** Of agent and kernels together. */
 function ociResources({ cpu, memoryBytes, pids }: LaunchSpec['resources']) {
+  const memory = memoryBytes + AGENT_SHARE.memoryBytes;
   return {
     // Memory and swap together, so equal means no swap.
-    memory: { limit: memoryBytes, swap: memoryBytes },
+    memory: { limit: memory, swap: memory },
     cpu: {
       period: CPU_PERIOD_US,
-      quota: Math.max(1000, Math.round(cpu * CPU_PERIOD_US)),
+      quota: cpuQuotaUs(cpu + AGENT_SHARE.cpu),
       shares: Math.max(2, Math.round(cpu * SHARES_OF_A_CORE)),
     },
-    pids: { limit: pids },
+    pids: { limit: pids + AGENT_SHARE.pids },
     devices: [{ allow: false, access: 'rwm' }, ...HARMLESS_DEVICES],
   };
 }

@@ -12,11 +12,11 @@ export interface OciRuntimeOptions {
   stateDir: string;
 }
 
-/** What a container inherits: its standard streams, and the socket where its agent answers. */
+/** What a container inherits: its standard streams, and what its agent is given. */
 export interface InheritedDescriptors {
   console: readonly [stdin: number, stdout: number, stderr: number];
-  /** Undefined where a relay listens instead. */
-  listener: number | undefined;
+  /** The socket where it answers, then what moves processes to the kernels' group. None where a relay listens. */
+  forAgent: readonly number[];
 }
 
 /**
@@ -56,12 +56,11 @@ export class OciRuntime {
   }
 
   /** Makes the container up to the point where its first process waits to start, and returns that process's id. */
-  async create(id: string, bundleDir: string, { console, listener }: InheritedDescriptors): Promise<number> {
+  async create(id: string, bundleDir: string, { console, forAgent }: InheritedDescriptors): Promise<number> {
     const pidFile = join(bundleDir, 'init.pid');
-    const inherited = listener === undefined ? [] : [listener];
-    const preserve = inherited.length === 0 ? [] : ['--preserve-fds', String(inherited.length)];
+    const preserve = forAgent.length === 0 ? [] : ['--preserve-fds', String(forAgent.length)];
     const command = ['create', '--bundle', bundleDir, '--pid-file', pidFile, ...preserve, id];
-    await this.#run(bundleDir, command, [...console, ...inherited]);
+    await this.#run(bundleDir, command, [...console, ...forAgent]);
     return Number(readFileSync(pidFile, 'utf8'));
   }
 

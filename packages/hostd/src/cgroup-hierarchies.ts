@@ -1,0 +1,27 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+const CGROUP_ROOT = '/sys/fs/cgroup';
+/** Where a hybrid host has its v2 hierarchy. */
+export const UNIFIED = join(CGROUP_ROOT, 'unified');
+
+/** A tree of control groups, by the folder where it is mounted. */
+export interface CgroupHierarchy {
+  readonly place: string;
+  readonly version: 1 | 2;
+  /** Of v1: the names that it was mounted with. */
+  readonly controllers: readonly string[];
+}
+
+/** Every hierarchy that is mounted on the host. Throws when there is none. */
+export function findHierarchies(mounts = readFileSync('/proc/self/mounts', 'utf8')): CgroupHierarchy[] {
+  const found = new Map<string, CgroupHierarchy>();
+  for (const line of mounts.split('\n')) {
+    const [, place = '', type, options = ''] = line.split(' ');
+    if (!place.startsWith(CGROUP_ROOT)) continue;
+    if (type === 'cgroup') found.set(place, { place, version: 1, controllers: options.split(',') });
+    if (type === 'cgroup2') found.set(place, { place, version: 2, controllers: [] });
+  }
+  if (found.size === 0) throw new Error(`no cgroup hierarchy is mounted at ${CGROUP_ROOT}`);
+  return [...found.values()];
+}

@@ -1,0 +1,91 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { LaunchSpec } from '@cloche/protocol';
+import type { CgroupHierarchy } from './cgroup-hierarchies.ts';
+
+/** The two halves of an instance's group. */
+export const AGENT_GROUP = 'agent';
+export const KERNELS_GROUP = 'kernels';
+
+/**
+ * What an instance has beside what it asked for, so that its kernels can take nothing from its agent: whatever they do,
+ * it can answer, start processes and end them.
+ */
+export const AGENT_SHARE = { cpu: 0.25, memoryBytes: 64 * 1024 * 1024, pids: 64 } as const;
+
+export const CPU_PERIOD_US = 100_000;
+/** The most that either version of control groups takes, which is some hundred times what the kernels have. */
+const AGENT_CPU_SHARES = 262_144;
+const AGENT_CPU_WEIGHT = 10_000;
+
+const DIVIDED_CONTROLLERS = ['cpu', 'memory', 'pids'] as const;
+type Controller = (typeof DIVIDED_CONTROLLERS)[number];
+
+/** Where an instance's group has to be divided: the one of v2, or those of v1 with a controller that counts. */
+export function dividedHierarchies(hierarchies: readonly CgroupHierarchy[]): CgroupHierarchy[] {
+  const ofVersion1 = hierarchies.filter((hierarchy) => controllersOf(hierarchy).length > 0);
+  return ofVersion1.length > 0 ? ofVersion1 : hierarchies.filter(({ version }) => version === 2);
+}
+
+/** Moves what is in `group` to its agent's half and bounds the halves. Throws when a bound cannot be set. */
+export function divide(hierarchy: CgroupHierarchy, group: string, resources: LaunchSpec['resources']): void {
+  const [agent, kernels] = [join(group, AGENT_GROUP), join(group, KERNELS_GROUP)];
+  for (const pid of readFileSync(join(group, 'cgroup.procs'), 'utf8').split('\n')) {
+    if (pid !== '') writeFileSync(join(agent, 'cgroup.procs'), pid);
+  }
+  if (hierarchy.version === 2) {
+    // Only a group that holds no process itself may hand its controllers down.
+    writeFileSync(join(group, 'cgroup.subtree_control'), DIVIDED_CONTROLLERS.map((name) => `+${name}`).join(' '));
+    set(agent, { 'cpu.weight': AGENT_CPU_WEIGHT });
+    set(kernels, boundsOfVersion2(resources));
+    return;
+  }
+  for (const controller of controllersOf(hierarchy)) {
+    if (controller === 'cpu') set(agent, { 'cpu.shares': AGENT_CPU_SHARES });
+    set(kernels, boundsOfVersion1(controller, kernels, resources));
+  }
+}
+
+/** Microseconds of each period; no less than the kernel takes. */
+export function cpuQuotaUs(cpu: number): number {
+  return Math.max(1000, Math.round(cpu * CPU_PERIOD_US));
+}
+
+function boundsOfVersion1(controller: Controller, group: string, { cpu, memoryBytes, pids }: LaunchSpec['resources']) {
+  switch (controller) {
+    case 'cpu':
+      return { 'cpu.cfs_period_us': CPU_PERIOD_US, 'cpu.cfs_quota_us': cpuQuotaUs(cpu) };
+    case 'memory': {
+      const withSwap = 'memory.memsw.limit_in_bytes';
+      const countsSwap = existsSync(join(group, withSwap));
+      // Memory with swap may not be bounded below memory alone, so that comes first.
+      return { 'memory.limit_in_bytes': memoryBytes, ...(countsSwap && { [withSwap]: memoryBytes }) };
+    }
+    case 'pids':
+      return { 'pids.max': pids };
+  }
+}
+
+function boundsOfVersion2({ cpu, memoryBytes, pids }: LaunchSpec['resources']) {
+  return {
+    'cpu.max': `${cpuQuotaUs(cpu)} ${CPU_PERIOD_US}`,
+    'memory.max': memoryBytes,
+    'memory.swap.max': 0,
+    'pids.max': pids,
+  };
+}
+
+function controllersOf({ version, controllers }: CgroupHierarchy): Controller[] {
+  return version === 2 ? [] : DIVIDED_CONTROLLERS.filter((name) => controllers.includes(name));
+}
+
+function set(group: string, bounds: Readonly<Record<string, string | number>>): void {
+  for (const [name, value] of Object.entries(bounds)) {
+    try {
+      writeFileSync(join(group, name), String(value));
+    } catch (error) {
+      // A kernel without accounting of swap has no such bound, and the group above has none to keep either.
+      if (name !== 'memory.swap.max') throw error;
+    }
+  }
+}
