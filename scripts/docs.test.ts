@@ -3,6 +3,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { ERRORS, SERVICE_ERROR_NAMES } from '@cloche/contract';
+import { hostEntryTables } from './host-entry-tables.ts';
 
 const read = (path: string) => readFileSync(path, 'utf8');
 
@@ -35,6 +36,15 @@ describe('docs/operations.md', () => {
     assert.deepEqual(
       settings.filter((name) => !named(name)),
       [],
+    );
+  });
+});
+
+describe('docs/network-policy.md', () => {
+  it('has the rules of host entries as the service goes by them', () => {
+    assert.ok(
+      read('docs/network-policy.md').includes(hostEntryTables()),
+      'put in what `node_modules/.bin/node scripts/host-entry-tables.ts` prints',
     );
   });
 });

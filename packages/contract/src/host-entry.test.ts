@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { ACCEPTED_HOST_FORMS, type HostEntry, parseHostEntry, REFUSED_HOST_FORMS } from './host-entry.ts';
+
+const MEANINGS: [string, HostEntry][] = [
+  ['example.com', { kind: 'name', name: 'example.com' }],
+  [`${'a'.repeat(63)}.example`, { kind: 'name', name: `${'a'.repeat(63)}.example` }],
+  ['*.example.com', { kind: 'suffix', suffix: 'example.com' }],
+  ['192.0.2.1', { kind: 'ipv4', address: '192.0.2.1' }],
+];
+
+/** What the contract names as refused, whatever the table says. */
+const REFUSED_BY_CONTRACT = [
+  'https://example.com',
+  'example.com:443',
+  '192.0.2.0/24',
+  '2001:db8::1',
+  'bücher.example',
+  'Example.com',
+  'a.*.com',
+  '*',
+  'example.com.',
+  '010.0.0.1',
+  '*.1.2.3.4',
+  '-a.com',
+];
+
+const KINDS: Record<string, HostEntry['kind']> = { name: 'name', pattern: 'suffix', 'IPv4 address': 'ipv4' };
+const shown = (text: string) => JSON.stringify(text.slice(0, 40));
+
+describe('a host entry', () => {
+  for (const [text, entry] of MEANINGS) {
+    it(`${shown(text)} means what it says`, () => assert.deepEqual(parseHostEntry(text), { ok: true, entry }));
+  }
+
+  for (const { form, examples } of ACCEPTED_HOST_FORMS) {
+    for (const text of examples) {
+      it(`${shown(text)} is accepted as ${form}`, () => {
+        const result = parseHostEntry(text);
+        assert.equal(result.ok && result.entry.kind, KINDS[form]);
+      });
+    }
+  }
+
+  for (const { form, reason, examples } of REFUSED_HOST_FORMS) {
+    for (const text of examples) {
+      it(`${shown(text)} is refused as ${form}`, () => assert.deepEqual(parseHostEntry(text), { ok: false, reason }));
+    }
+  }
+
+  for (const text of REFUSED_BY_CONTRACT) {
+    it(`${shown(text)} is refused with a reason`, () => assert.equal(parseHostEntry(text).ok, false));
+  }
+});
+
+describe('each form of a host entry', () => {
+  it('has a reason of its own and an example', () => {
+    assert.equal(new Set(REFUSED_HOST_FORMS.map(({ reason }) => reason)).size, REFUSED_HOST_FORMS.length);
+    for (const { form, examples } of [...ACCEPTED_HOST_FORMS, ...REFUSED_HOST_FORMS]) assert.ok(examples.length, form);
+  });
+});

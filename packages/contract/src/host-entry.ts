@@ -1,0 +1,152 @@
+/** The rules of host entries, as data: contract tests and docs/network-policy.md show the same rows. */
+
+export type HostEntry =
+  | { kind: 'name'; name: string }
+  | { kind: 'suffix'; suffix: string }
+  | { kind: 'ipv4'; address: string };
+
+export type HostEntryResult = { ok: true; entry: HostEntry } | { ok: false; reason: string };
+
+/** A form that `hosts` takes, with what it covers. */
+export interface AcceptedHostForm {
+  readonly form: string;
+  readonly covers: string;
+  readonly examples: readonly string[];
+}
+
+/** A form that `hosts` refuses. */
+export interface RefusedHostForm {
+  readonly form: string;
+  /** Follows the entry in the message, and says what would be accepted instead. */
+  readonly reason: string;
+  readonly examples: readonly string[];
+  /** `name` is the entry without its leading `*.`. */
+  readonly matches: (entry: string, name: string) => boolean;
+}
+
+export const ACCEPTED_HOST_FORMS: readonly AcceptedHostForm[] = [
+  {
+    form: 'name',
+    covers: 'that name, at every port',
+    examples: ['example.com', 'localhost', 'a_b.example', 'xn--bcher-kva.example', '1e100.net'],
+  },
+  {
+    form: 'pattern',
+    covers: 'every name below it, however deep, and not the name itself',
+    examples: ['*.example.com', '*.com'],
+  },
+  {
+    form: 'IPv4 address',
+    covers: 'that address, where a request names it in any notation',
+    examples: ['192.0.2.1', '0.0.0.0'],
+  },
+];
+
+const LABEL = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
+/** A last label that resolvers read as a number makes the whole an address (WHATWG URL, "ends in a number"). */
+const NUMBER_LABEL = /^(?:[0-9]+|0x[0-9a-f]*)$/;
+const OCTET = /^(?:0|[1-9][0-9]{0,2})$/;
+
+const endsInNumber = (name: string) => NUMBER_LABEL.test(name.split('.').at(-1) ?? '');
+const isCanonicalAddress = (name: string) => {
+  const parts = name.split('.');
+  return parts.length === 4 && parts.every((part) => OCTET.test(part) && Number(part) <= 255);
+};
+
+/** In the order in which they are tried: the first that matches gives the reason. */
+export const REFUSED_HOST_FORMS: readonly RefusedHostForm[] = [
+  {
+    form: 'Unicode name, control character',
+    reason: 'must be ASCII; write an internationalized name as its `xn--` form',
+    examples: ['bücher.example', 'a\n.com'],
+    matches: (entry) => /[^\x20-\x7e]/.test(entry),
+  },
+  {
+    form: 'URL',
+    reason: 'is a URL; give the host name alone',
+    examples: ['https://example.com', 'HTTP://EXAMPLE.COM/'],
+    matches: (entry) => entry.includes('://'),
+  },
+  {
+    form: 'IPv6 address',
+    reason: 'is an IPv6 address; only IPv4 is supported',
+    examples: ['2001:db8::1', '[::1]', '::ffff:192.0.2.1'],
+    matches: (entry) => /[[\]]|:.*:/.test(entry),
+  },
+  {
+    form: 'port',
+    reason: 'has a port; give the host name alone, every port is meant',
+    examples: ['example.com:443', '192.0.2.1:80'],
+    matches: (entry) => entry.includes(':'),
+  },
+  {
+    form: 'CIDR range',
+    reason: 'is a CIDR range; give single IPv4 addresses',
+    examples: ['192.0.2.0/24'],
+    matches: (entry) => /\/\d+$/.test(entry),
+  },
+  {
+    form: 'path',
+    reason: 'has a path; give the host name alone',
+    examples: ['example.com/a', 'example.com/'],
+    matches: (entry) => entry.includes('/'),
+  },
+  {
+    form: 'upper case',
+    reason: 'must be lower case',
+    examples: ['Example.com'],
+    matches: (entry) => /[A-Z]/.test(entry),
+  },
+  {
+    form: 'other pattern',
+    reason: '`*` may only stand as a leftmost `*.`, as in `*.example.com`',
+    examples: ['*', 'a.*.com', '**.a.com', '*.*.com', 'a*.com'],
+    matches: (_entry, name) => name.includes('*'),
+  },
+  {
+    form: 'nothing',
+    reason: 'is empty; give a host name, an IPv4 address or `*.name`',
+    examples: ['', '*.'],
+    matches: (_entry, name) => name === '',
+  },
+  {
+    form: 'long name',
+    reason: 'is longer than 253 characters',
+    examples: [`${'a.'.repeat(126)}abc`],
+    matches: (_entry, name) => name.length > 253,
+  },
+  {
+    form: 'pattern of addresses',
+    reason: 'is a pattern of addresses; give the exact IPv4 address',
+    examples: ['*.1.2.3.4', '*.4'],
+    matches: (entry, name) => entry !== name && endsInNumber(name),
+  },
+  {
+    form: 'address in another notation, or none',
+    reason: 'ends in a number but is no IPv4 address of four decimal parts from 0 to 255 without leading zeros',
+    examples: ['256.1.1.1', '010.0.0.1', '1.2.3', '1.2.3.4.5', '0x7f.0.0.1', 'example.0x1', '2130706433'],
+    matches: (_entry, name) => endsInNumber(name) && !isCanonicalAddress(name),
+  },
+  {
+    form: 'empty part',
+    reason: 'has an empty part; remove the doubled, leading or trailing dot',
+    examples: ['example.com.', '.example.com', 'a..b'],
+    matches: (_entry, name) => name.split('.').includes(''),
+  },
+  {
+    form: 'other characters, long part, hyphen at an end',
+    reason: 'has a part that is not 1 to 63 letters, digits, hyphens or underscores, or has a hyphen at an end',
+    examples: ['-a.com', 'a-.com', 'a b.com', `${'a'.repeat(64)}.com`],
+    matches: (_entry, name) => !name.split('.').every((label) => LABEL.test(label)),
+  },
+];
+
+/** Reads one entry of `hosts`. The reason of a refusal says what would be accepted instead. */
+export function parseHostEntry(text: string): HostEntryResult {
+  const isPattern = text.startsWith('*.');
+  const name = isPattern ? text.slice(2) : text;
+  const refused = REFUSED_HOST_FORMS.find(({ matches }) => matches(text, name));
+  if (refused) return { ok: false, reason: refused.reason };
+  if (isPattern) return { ok: true, entry: { kind: 'suffix', suffix: name } };
+  return { ok: true, entry: endsInNumber(name) ? { kind: 'ipv4', address: name } : { kind: 'name', name } };
+}
