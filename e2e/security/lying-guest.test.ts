@@ -10,6 +10,10 @@ const MEBIBYTE = 1024 * 1024;
 const TIMEOUT_MS = 1000;
 /** What a lie may cost the server while it is told. A line may hold 64 MiB, as text and as bytes. */
 const MOST_GROWTH = 256 * MEBIBYTE;
+/** A neighbour's run may take this many times as long, or so much longer where it takes next to nothing. */
+const RATIO = 3;
+const NOISE_MS = 10;
+const ATTEMPTS = 3;
 
 describe('an agent that lies', () => {
   let service: LyingService;
@@ -51,8 +55,10 @@ describe('an agent that lies', () => {
       'a way elsewhere',
       'a length that is none',
       'a number of executions that is none',
+      'endless announcements',
+      'a line of nothing but brackets',
     ],
-    TimeoutError: ['nothing', 'endless announcements', 'endless chunk extensions', 'most of a line, and then nothing'],
+    TimeoutError: ['nothing', 'endless chunk extensions', 'most of a line, and then nothing'],
     unavailable: ['a broken connection'],
     ignored: ['more after the end'],
   };
@@ -74,8 +80,7 @@ describe('an agent that lies', () => {
     }
   }
 
-  const todo = 'a line is bounded, but not what all lines under way hold together: in packages/server, runtime/hostd';
-  it('in many runs at once costs no more than in one', { todo }, async () => {
+  it('in many runs at once costs no more than in one', async () => {
     const { id } = await service.api.readySandbox();
     const contexts = await Promise.all(
       Array.from({ length: 8 }, () => service.api.post(`/v1/sandboxes/${id}/code/contexts`, { language: 'python' })),
@@ -86,23 +91,37 @@ describe('an agent that lies', () => {
     assert.ok(grown < MOST_GROWTH, `grew by ${grown / MEBIBYTE} MiB`);
   });
 
-  const slow = 'each event costs the server the same, however small: count events, and 1xx answers, in packages/server';
-  it('by events without end does not keep the server from others', { todo: slow }, async () => {
-    const { id } = await service.api.readySandbox();
+  for (const lie of ['events without end', 'endless announcements', 'endless chunk extensions']) {
+    it(`by ${lie} does not keep the server from others`, async (t) => {
+      const seen: string[] = [];
+      for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+        const quietMs = await medianMs(neighbour, 25);
+        const { id } = await service.api.readySandbox();
+        const flood = run(id, lie, undefined, 2000);
+        const busyMs = await medianMs(neighbour, Number.POSITIVE_INFINITY, flood);
+        await service.api.delete(`/v1/sandboxes/${id}`);
+        seen.push(`${busyMs.toFixed(1)} ms, quiet ${quietMs.toFixed(1)} ms`);
+        if (busyMs <= Math.max(RATIO * quietMs, quietMs + NOISE_MS)) break;
+        assert.ok(attempt + 1 < ATTEMPTS, seen.join('; '));
+      }
+      t.diagnostic(`a neighbour's run meanwhile: ${seen.join('; ')}`);
+    });
+  }
+
+  /** Half of the runs of a sandbox take this long or less, of so many or of those while `meanwhile` is under way. */
+  async function medianMs(sandboxId: string, samples: number, meanwhile?: Promise<unknown>): Promise<number> {
     let isOver = false;
-    const flood = run(id, 'events without end').finally(() => {
+    meanwhile?.finally(() => {
       isOver = true;
     });
     const times: number[] = [];
-    while (!isOver) {
+    while (times.length === 0 || (times.length < samples && !isOver)) {
       const startedAt = performance.now();
-      await run(neighbour, 'truth');
+      await run(sandboxId, 'truth');
       times.push(performance.now() - startedAt);
     }
-    await flood;
-    const median = times.toSorted((a, b) => a - b)[Math.floor(times.length / 2)] ?? Number.NaN;
-    assert.ok(median < 20, `${median.toFixed(1)} ms`);
-  });
+    return times.toSorted((one, other) => one - other)[Math.floor(times.length / 2)] ?? Number.NaN;
+  }
 
   function endOf({
     status,

@@ -34,6 +34,7 @@ const lies: Record<string, Lie> = {
   },
   'deep nesting': (response, runId) =>
     response.end(`{"type":"stdout","runId":"${runId}","data":${'['.repeat(1 << 20)}\n`),
+  'a line of nothing but brackets': (response) => response.end(`${'['.repeat(60 << 20)}\n`),
   'no end': (response, runId) => response.end(event(runId, 'stdout', 'half')),
   'a broken connection': (response) => response.socket?.destroy(),
   'endless announcements': (response) =>

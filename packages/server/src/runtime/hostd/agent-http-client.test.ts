@@ -83,6 +83,8 @@ describe('the client of an agent', () => {
   const lies: [string, Answer][] = [
     ['an event that is no JSON', (_, response) => response.end('{oops\n')],
     ['an event that does not fit the protocol', (_, response) => response.end(line({ type: 'stdout', data: 7 }))],
+    ['more values than an event has', (_, response) => response.end(`${'['.repeat(1 << 20)}\n`)],
+    ['an interim answer', (_, response) => response.writeProcessing()],
     ['an end without done', (_, response) => response.end(line({ type: 'stdout', data: 'x' }))],
     ['an error body that is none', (_, response) => response.writeHead(500).end('{}')],
     ['an endless error body', (_, response) => response.writeHead(500).end('x'.repeat(100_000))],
@@ -93,6 +95,30 @@ describe('the client of an agent', () => {
       await assert.rejects(drain(agent.run()), { name: 'AgentFault', kind: 'misbehaved' });
     });
   }
+
+  it('reads a flood of events in slices that let others work', async () => {
+    const empty = line({ type: 'stdout', data: '' }).repeat(1000);
+    await using agent = await openAgent((request, response) => {
+      const flood = (error?: Error | null) => {
+        if (!error) response.write(empty, flood);
+      };
+      request.on('end', flood);
+    });
+    let events = 0;
+    const abort = new AbortController();
+    const flood = (async () => {
+      for await (const _ of agent.run('x', abort.signal)) events += 1;
+    })();
+    let turns = 0;
+    // What the flood would take without a rest is thousands of events for each turn of the loop.
+    while (events < 10_000) {
+      await new Promise((resolve) => setImmediate(resolve));
+      turns += 1;
+    }
+    abort.abort(new Error('enough'));
+    await assert.rejects(flood, /enough/);
+    assert.ok(events / turns < 100, `${events} events in ${turns} turns`);
+  });
 
   it('calls a connection that breaks, or that there is not, gone', async () => {
     await using agent = await openAgent((_, response) => {

@@ -10,9 +10,13 @@ import {
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
 import { type Dispatcher, Pool } from 'undici';
+import { pause } from '../deadline.ts';
 import { type AgentClient, AgentFault } from '../runtime-driver.ts';
+import { EventBudget } from './event-budget.ts';
 import { isConnectionError, MalformedAnswer, readJson } from './http-response.ts';
+import { LineOverdue, LongLines, SandboxLines } from './long-lines.ts';
 import { LineTooLong, readLines } from './ndjson.ts';
+import { parsePlainJson } from './plain-json.ts';
 
 const health = Compile(AgentHealth);
 const openedContext = Compile(AgentContext);
@@ -33,10 +37,16 @@ type AgentMethod = 'GET' | 'PUT' | 'POST' | 'DELETE';
 /** Speaks to the agent on one instance's socket. Nothing that it answers is believed before it is checked. */
 export class AgentHttpClient implements AgentClient {
   readonly #pool: Pool;
+  readonly #budget = new EventBudget();
+  readonly #lines: SandboxLines;
   #runs = 0;
 
-  /** @param onBroken told that no connection is left, as `RuntimeDriver.connect` says. */
-  constructor(socketPath: string, onBroken?: () => void) {
+  /**
+   * @param onBroken told that no connection is left, as `RuntimeDriver.connect` says.
+   * @param longLines what the clients of all agents share.
+   */
+  constructor(socketPath: string, onBroken?: () => void, longLines = new LongLines()) {
+    this.#lines = new SandboxLines(longLines);
     this.#pool = new Pool('http://agent', {
       socketPath,
       connections: MAX_RUNS + CONTROL_CONNECTIONS,
@@ -90,11 +100,15 @@ export class AgentHttpClient implements AgentClient {
     try {
       const response = await this.#request('POST', `${contextPath(contextId)}/runs`, request, signal);
       body = response.body;
-      for await (const line of readLines(body.iterator({ destroyOnReturn: false }), MAX_AGENT_EVENT_BYTES)) {
+      using room = this.#lines.open(signal, (error) => body?.destroy(error));
+      const chunks = body.iterator({ destroyOnReturn: false });
+      for await (const line of readLines(chunks, MAX_AGENT_EVENT_BYTES, room)) {
         const event = parseEvent(line);
         isDone = event.type === 'done';
         yield event;
         if (isDone) return;
+        const restMs = this.#budget.spend(line.length);
+        if (restMs > 0) await pause(restMs, signal);
       }
     } catch (error) {
       throw asFault(error, signal);
@@ -124,6 +138,7 @@ export class AgentHttpClient implements AgentClient {
           method,
           path,
           signal,
+          onInfo: refuseInterim,
           ...(message ? { body: JSON.stringify(message), headers: JSON_HEADERS } : {}),
         }),
       signal,
@@ -140,6 +155,11 @@ export class AgentHttpClient implements AgentClient {
       throw asFault(error, signal);
     }
   }
+}
+
+/** An agent sends none, and each of an endless row of them would be one too many to read. */
+function refuseInterim({ statusCode }: { statusCode: number }): never {
+  throw new MalformedAnswer(`an interim answer (${statusCode})`);
 }
 
 const JSON_HEADERS = { 'content-type': 'application/json' };
@@ -160,20 +180,24 @@ function contextPath(contextId: string): string {
 function parseEvent(line: string): AgentRunEvent {
   let event: unknown;
   try {
-    event = JSON.parse(line);
+    event = parsePlainJson(line);
   } catch (error) {
-    throw new AgentFault('misbehaved', 'an event that is no JSON', { cause: error });
+    throw new AgentFault('misbehaved', 'an event that is no JSON of its size', { cause: error });
   }
   if (!runEvent.Check(event)) throw new AgentFault('misbehaved', 'an event that does not fit the protocol');
   // The schema's own type is wider in its `format` alone; it has just been checked.
   return event as AgentRunEvent;
 }
 
+function isMalformed(error: unknown): error is Error {
+  return error instanceof MalformedAnswer || error instanceof LineTooLong || error instanceof LineOverdue;
+}
+
 /** An abort stays what its signal says; what remains is the peer's doing. */
 function asFault(error: unknown, signal: AbortSignal): unknown {
   if (error instanceof AgentFault) return error;
   if (signal.aborted) return signal.reason;
-  if (error instanceof MalformedAnswer || error instanceof LineTooLong) {
+  if (isMalformed(error)) {
     return new AgentFault('misbehaved', error.message, { cause: error });
   }
   // Whatever else undici reports is a connection that broke, or an answer that is no HTTP.

@@ -21,6 +21,7 @@ import {
 } from '../runtime-driver.ts';
 import { AgentHttpClient } from './agent-http-client.ts';
 import { isConnectionError, readJson } from './http-response.ts';
+import { LongLines } from './long-lines.ts';
 
 const health = Compile(HostdHealth);
 const instance = Compile(InstanceSchema);
@@ -45,6 +46,7 @@ export class HostdDriver implements RuntimeDriver {
     ...claimsOf('crun'),
   };
   readonly #pool: Pool;
+  readonly #longLines = new LongLines();
 
   /** @param socketPath `runPlaces(runDir).hostdSocket` */
   constructor(socketPath: string) {
@@ -68,7 +70,7 @@ export class HostdDriver implements RuntimeDriver {
   }
 
   async connect(live: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient> {
-    const client = new AgentHttpClient(live.agentSocketPath, onBroken);
+    const client = new AgentHttpClient(live.agentSocketPath, onBroken, this.#longLines);
     try {
       await this.#waitForAgent(client, live, signal);
       return client;

@@ -1,11 +1,23 @@
 const LINE_FEED = 0x0a;
 
+/** Asked for room before more of a line is held that is not whole yet. */
+export interface LineRoom {
+  /** Undefined when there is room already. */
+  hold(bytes: number): Promise<void> | undefined;
+  /** The line is whole. */
+  release(): void;
+}
+
 /**
  * The lines of a stream of JSON texts, without their line feeds. An empty line is passed on as one.
  *
  * @throws LineTooLong before it holds more than `maxLineBytes` of one line.
  */
-export async function* readLines(chunks: AsyncIterable<Buffer>, maxLineBytes: number): AsyncGenerator<string, void> {
+export async function* readLines(
+  chunks: AsyncIterable<Buffer>,
+  maxLineBytes: number,
+  room?: LineRoom,
+): AsyncGenerator<string, void> {
   let pending: Buffer[] = [];
   let pendingBytes = 0;
   for await (const chunk of chunks) {
@@ -18,6 +30,7 @@ export async function* readLines(chunks: AsyncIterable<Buffer>, maxLineBytes: nu
         const line = Buffer.concat(pending).toString('utf8');
         pending = [];
         pendingBytes = 0;
+        room?.release();
         yield line;
       }
       start = end + 1;
@@ -26,6 +39,8 @@ export async function* readLines(chunks: AsyncIterable<Buffer>, maxLineBytes: nu
     pending.push(start === 0 ? chunk : chunk.subarray(start));
     pendingBytes += chunk.length - start;
     if (pendingBytes > maxLineBytes) throw new LineTooLong(maxLineBytes);
+    const waiting = room?.hold(chunk.length - start);
+    if (waiting) await waiting;
   }
   if (pendingBytes > 0) yield Buffer.concat(pending).toString('utf8');
 }

@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { EventBudget } from './event-budget.ts';
+
+/** Sends `count` events of `bytes` without a pause of its own, and says how long it had to rest in all. */
+function send(budget: EventBudget, clock: { now: number }, count: number, bytes: number): number {
+  let restedMs = 0;
+  for (let event = 0; event < count; event += 1) {
+    const restMs = budget.spend(bytes);
+    clock.now += restMs;
+    restedMs += restMs;
+  }
+  return restedMs;
+}
+
+describe('the budget of events', () => {
+  const open = () => {
+    const clock = { now: 0 };
+    return { clock, budget: new EventBudget(() => clock.now) };
+  };
+
+  it('lets through at once what an honest run sends', () => {
+    const { clock, budget } = open();
+    // All that a run may print, in the pieces that the agent sends, and hundreds of small ones.
+    assert.equal(send(budget, clock, 128, 64 * 1024), 0);
+    assert.equal(send(budget, clock, 200, 100), 0);
+  });
+
+  it('slows a flood of events down, however small they are', () => {
+    const { clock, budget } = open();
+    const restedMs = send(budget, clock, 100_000, 60);
+    assert.ok(restedMs > 4000 && restedMs < 6000, `${restedMs} ms`);
+  });
+
+  it('slows large events down as it does many', () => {
+    const { clock, budget } = open();
+    assert.ok(send(budget, clock, 100, 60 << 20) > 10_000);
+  });
+
+  it('is full again after a while, and never fuller than at first', () => {
+    const { clock, budget } = open();
+    send(budget, clock, 10_000, 60);
+    clock.now += 3_600_000;
+    assert.equal(send(budget, clock, 900, 60), 0);
+    assert.ok(send(budget, clock, 2000, 60) > 0);
+  });
+});

@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { LineOverdue, LongLines, SandboxLines } from './long-lines.ts';
+
+const MEBIBYTE = 1024 * 1024;
+const never = new AbortController().signal;
+const notOverdue = () => assert.fail('it was in time');
+
+describe('lines that are not whole yet', () => {
+  it('share a store as long as they are short, and wait for nothing', () => {
+    const sandbox = new SandboxLines(new LongLines());
+    for (let stream = 0; stream < 8; stream += 1) {
+      assert.equal(sandbox.open(never, notOverdue).hold(MEBIBYTE), undefined);
+    }
+  });
+
+  it('are long one at a time in a sandbox', async () => {
+    const sandbox = new SandboxLines(new LongLines());
+    using first = sandbox.open(never, notOverdue);
+    using second = sandbox.open(never, notOverdue);
+    await first.hold(9 * MEBIBYTE);
+    assert.equal(first.hold(50 * MEBIBYTE), undefined, 'whose turn it is may hold a whole line');
+    let isSecond = false;
+    const waiting = second.hold(9 * MEBIBYTE)?.then(() => {
+      isSecond = true;
+    });
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(isSecond, false);
+    first.release();
+    await waiting;
+    assert.equal(isSecond, true);
+  });
+
+  it('are a few at a time in the server, whoever sends them', async () => {
+    const all = new LongLines({ atOnce: 2 });
+    const streams = Array.from({ length: 3 }, () => new SandboxLines(all).open(never, notOverdue));
+    const order: number[] = [];
+    const holding = streams.map((stream, index) => stream.hold(9 * MEBIBYTE)?.then(() => order.push(index)));
+    await Promise.all(holding.slice(0, 2));
+    assert.deepEqual(order, [0, 1]);
+    streams[1]?.release();
+    await holding[2];
+    assert.deepEqual(order, [0, 1, 2]);
+    for (const stream of streams) stream.release();
+  });
+
+  it('give back what they held, so that the next ones find room', () => {
+    const sandbox = new SandboxLines(new LongLines());
+    const stream = sandbox.open(never, notOverdue);
+    for (let line = 0; line < 100; line += 1) {
+      assert.equal(stream.hold(MEBIBYTE), undefined);
+      stream.release();
+    }
+  });
+
+  it('stop waiting when they are given up, and then are in nobody’s way', async () => {
+    const sandbox = new SandboxLines(new LongLines({ atOnce: 1 }));
+    const abort = new AbortController();
+    using first = sandbox.open(never, notOverdue);
+    await first.hold(9 * MEBIBYTE);
+    const waiting = sandbox.open(abort.signal, notOverdue).hold(9 * MEBIBYTE);
+    abort.abort(new Error('enough'));
+    await assert.rejects(async () => waiting, /enough/);
+    first.release();
+    using third = sandbox.open(never, notOverdue);
+    await third.hold(9 * MEBIBYTE);
+  });
+
+  it('are told of when they take too long', async () => {
+    const overdue = Promise.withResolvers<Error>();
+    using stream = new SandboxLines(new LongLines({ timeLimitMs: 1 })).open(never, overdue.resolve);
+    await stream.hold(9 * MEBIBYTE);
+    assert.ok((await overdue.promise) instanceof LineOverdue);
+  });
+});
