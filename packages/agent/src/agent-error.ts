@@ -5,6 +5,7 @@ const STATUS: Record<AgentErrorCode, number> = {
   bad_request: 400,
   not_found: 404,
   language_unavailable: 409,
+  port_closed: 409,
   queue_full: 429,
   kernel_failed: 500,
   internal: 500,

@@ -1,9 +1,11 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { type AgentErrorCode, PROTOCOL_VERSION } from '@cloche/protocol';
+import { type AgentErrorCode, PORT_TUNNEL_PROTOCOL, PROTOCOL_VERSION } from '@cloche/protocol';
 import { AgentError } from './agent-error.ts';
 import type { ContextRegistry } from './context-registry.ts';
+import { openPortTunnel } from './port-tunnel.ts';
 import { readEnvironment, readJson, readOpenContext, readStartRun } from './requests.ts';
 import { Run } from './run.ts';
+import { serveUpgrades } from './upgrades.ts';
 
 /** The server keeps its connections: they end when it ends, not because they were quiet. */
 const KEEP_ALIVE_TIMEOUT_MS = 3_600_000;
@@ -13,6 +15,7 @@ export function createAgentServer(contexts: ContextRegistry): Server {
   const server = createServer({ keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS, requestTimeout: 0 }, (request, response) => {
     route(contexts, request, response).catch((error: unknown) => answerError(response, error));
   });
+  serveUpgrades(server, { [PORT_TUNNEL_PROTOCOL]: openPortTunnel });
   return server;
 }
 

@@ -18,7 +18,9 @@ export class DialOut {
   constructor(server: Server, path: string) {
     this.#server = server;
     this.#path = path;
-    server.on('request', ({ socket }: IncomingMessage) => this.#isTaken(socket));
+    for (const event of ['request', 'upgrade']) {
+      server.on(event, ({ socket }: IncomingMessage) => this.#isTaken(socket));
+    }
   }
 
   start(): void {

@@ -12,6 +12,7 @@
  * | `POST /contexts/:contextId/interrupt` | → 204; the current run ends with `CanceledError`, the state stays |
  * | `POST /contexts/:contextId/restart` | → 204; a fresh kernel; the current run ends with `CanceledError` |
  * | `POST /contexts/:contextId/runs` | `StartRun` → 200 and a stream of `AgentRunEvent`, one JSON text a line |
+ * | `GET /ports/:port` | with `Upgrade: cloche-tunnel` → 101 and a connection to that port of the sandbox's loopback |
  *
  * Closing the connection of a run's answer before its `done` cancels that run: it is interrupted, or leaves the queue.
  * Failures answer with `AgentErrorBody`.
@@ -140,7 +141,7 @@ export const MAX_AGENT_EVENT_BYTES = 64 * 1024 * 1024;
  * `invalid_cwd` 400: `cwd` does not exist, is no folder or leads out of the workspace; `not_found` 404: no such context;
  * `language_unavailable` 409: the template has no kernel for it; `kernel_failed` 500: the kernel did not start;
  * `timeout` 504: it did not start within `timeoutMs`; `queue_full` 429: too many runs wait in the context already;
- * `bad_request` 400: the message does not fit its schema.
+ * `port_closed` 409: nothing listens on the port; `bad_request` 400: the message does not fit its schema.
  */
 export const AGENT_ERROR_CODES = [
   'invalid_cwd',
@@ -149,6 +150,7 @@ export const AGENT_ERROR_CODES = [
   'kernel_failed',
   'timeout',
   'queue_full',
+  'port_closed',
   'bad_request',
   'internal',
 ] as const;

@@ -6,4 +6,5 @@ export * from './kernel-constants.ts';
 export * from './kernel-protocol.ts';
 export * from './operator-protocol.ts';
 export * from './places.ts';
+export * from './port-tunnel.ts';
 export * from './version.ts';

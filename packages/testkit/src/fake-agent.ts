@@ -1,6 +1,7 @@
 import type { AgentRunEvent, Language, OpenContext, RunDone, RunError, StartRun } from '@cloche/protocol';
 import { type AgentClient, AgentFault } from '@cloche/server/runtime-driver';
 import { EventQueue } from './event-queue.ts';
+import { FakePorts } from './fake-ports.ts';
 import { parseToy, type Statement } from './toy-language.ts';
 
 interface FakeContext {
@@ -37,6 +38,7 @@ const CANCELED: RunError = { name: 'CanceledError', message: 'canceled' };
 export class FakeAgent {
   readonly contexts = new Map<string, FakeContext>();
   readonly languages: readonly string[];
+  readonly ports = new FakePorts();
   environment: Readonly<Record<string, string>> = {};
   /** Requests to open a context that arrived. */
   opened = 0;
@@ -58,6 +60,7 @@ export class FakeAgent {
       for (const run of context.runs) run.queue.fail(new AgentFault('gone', 'the connection broke'));
     }
     this.contexts.clear();
+    this.ports.close();
     for (const onBroken of this.#watchers) onBroken();
     this.#watchers.clear();
   }
@@ -86,6 +89,10 @@ export class FakeAgent {
         context.variables = new Map();
       },
       run: (id, request, signal) => this.#run(id, request, signal),
+      openTunnel: async (port, signal) => {
+        this.#requireAlive();
+        return this.ports.connect(port, signal);
+      },
       close: async () => {
         this.#watchers.delete(onBroken);
       },
@@ -213,6 +220,8 @@ export class FakeAgent {
         return queue.push({ type: 'stdout', runId: `${runId}_of_another`, data: 'late' });
       case 'overflow':
         return queue.push({ type: 'stdout', runId, data: 'x'.repeat(Number(text)) });
+      case 'listen':
+        return this.ports.echo(Number(text));
       case 'truncate':
         run.truncated = Number(text);
         return;

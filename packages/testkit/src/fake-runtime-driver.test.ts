@@ -14,6 +14,7 @@ describeRuntimeDriver('fake', async () => ({
     set: (name, value) => `set ${name} ${value}`,
     get: (name) => `get ${name}`,
     printAndHang: (text) => `print ${text}\nhang`,
+    echo: (port) => `listen ${port}`,
   },
   close: async () => undefined,
 }));

@@ -23,6 +23,8 @@ export interface RuntimeDriverSubject {
     get(name: string): string;
     /** Prints the text, then never ends by itself. */
     printAndHang(text: string): string;
+    /** Listens on the loopback and sends back what it gets; ends when it does so. */
+    echo(port: number): string;
   };
   close(): Promise<void>;
 }
@@ -182,6 +184,19 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
         }
         assert.ok(done?.type === 'done' && done.data.error?.name === 'CanceledError', `${act} cancels`);
       }
+    });
+
+    it('carries the bytes of a connection to a port of its loopback, both ways and to their ends', async () => {
+      await openContext('cctx_port');
+      assert.equal((await run('cctx_port', subject.programs.echo(7000))).done.error, undefined);
+      const tunnel = await agent.openTunnel(7000, patience());
+      const sent = Buffer.alloc(3_000_000, 'cloche');
+      tunnel.end(sent);
+      assert.ok(Buffer.concat(await tunnel.toArray()).equals(sent));
+    });
+
+    it('tells of a port that nobody listens on', async () => {
+      await assert.rejects(agent.openTunnel(7001, patience()), { kind: 'port_closed' });
     });
 
     it('tells that no connection is left when the instance is stopped, and not after close', async () => {

@@ -14,6 +14,7 @@
  * | `cut` | the connection of this run breaks, and no other |
  * | `impostor` | the agent sends an event of another run |
  * | `overflow BYTES` | the agent sends so much standard output, whatever the bound |
+ * | `listen PORT` | listens there and sends back what it gets |
  * | `truncate BYTES` | the agent says that it cut so much of standard output |
  */
 export interface Statement {

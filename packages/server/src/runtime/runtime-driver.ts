@@ -1,3 +1,4 @@
+import type { Duplex } from 'node:stream';
 import type {
   AgentRunEvent,
   Instance,
@@ -55,6 +56,11 @@ export interface AgentClient {
   restart(contextId: string, signal: AbortSignal): Promise<void>;
   /** Ends with `done`. Aborting cancels the run. Throws `AgentFault` when the agent breaks the protocol or is gone. */
   run(contextId: string, request: StartRun, signal: AbortSignal): AsyncIterable<AgentRunEvent>;
+  /**
+   * The bytes of a connection to `port` of the sandbox's loopback. Whoever gets it destroys it. `signal` bounds the
+   * opening alone. Throws `AgentFault`, `port_closed` where nothing listens.
+   */
+  openTunnel(port: number, signal: AbortSignal): Promise<Duplex>;
   close(): Promise<void>;
 }
 
@@ -73,6 +79,7 @@ export class AgentFault extends Error {
     | 'kernel_failed'
     | 'timeout'
     | 'busy'
+    | 'port_closed'
     | 'internal';
 
   constructor(kind: AgentFault['kind'], message: string, options?: ErrorOptions) {

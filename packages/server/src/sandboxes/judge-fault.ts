@@ -63,6 +63,8 @@ function toAppError(fault: AgentFault): AppError {
       return unavailable('The interpreter could not be started; the sandbox may be out of memory.', fault);
     case 'busy':
       return unavailable('The sandbox has too many runs under way or waiting; try again when some have ended.', fault);
+    case 'port_closed':
+      return unavailable('Nothing listens on the port inside the sandbox.', fault);
     default:
       return new AppError('internal', 'The sandbox could not do this.', { cause: fault });
   }

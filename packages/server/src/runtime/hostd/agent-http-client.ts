@@ -12,6 +12,7 @@ import { Compile } from 'typebox/compile';
 import { type Dispatcher, Pool } from 'undici';
 import { pause } from '../deadline.ts';
 import { type AgentClient, AgentFault } from '../runtime-driver.ts';
+import { openAgentTunnel } from './agent-tunnel.ts';
 import { EventBudget } from './event-budget.ts';
 import { isConnectionError, MalformedAnswer, readJson } from './http-response.ts';
 import { LineOverdue, LongLines, SandboxLines } from './long-lines.ts';
@@ -37,6 +38,7 @@ type AgentMethod = 'GET' | 'PUT' | 'POST' | 'DELETE';
 /** Speaks to the agent on one instance's socket. Nothing that it answers is believed before it is checked. */
 export class AgentHttpClient implements AgentClient {
   readonly #pool: Pool;
+  readonly #socketPath: string;
   readonly #budget = new EventBudget();
   readonly #lines: SandboxLines;
   #runs = 0;
@@ -46,6 +48,7 @@ export class AgentHttpClient implements AgentClient {
    * @param longLines what the clients of all agents share.
    */
   constructor(socketPath: string, onBroken?: () => void, longLines = new LongLines()) {
+    this.#socketPath = socketPath;
     this.#lines = new SandboxLines(longLines);
     this.#pool = new Pool('http://agent', {
       socketPath,
@@ -119,6 +122,10 @@ export class AgentHttpClient implements AgentClient {
       else body?.on('error', () => undefined).destroy();
     }
     throw new AgentFault('misbehaved', 'the stream of a run ended without its done');
+  }
+
+  openTunnel(port: number, signal: AbortSignal) {
+    return openAgentTunnel(this.#socketPath, port, signal);
   }
 
   async close(): Promise<void> {

@@ -11,6 +11,25 @@ async function versionOf(slug: string, { driver }: HostdFixture): Promise<string
   return newest.id;
 }
 
+const PYTHON_ECHO = `
+import asyncio, threading
+async def echo(reader, writer):
+    while chunk := await reader.read(65536):
+        writer.write(chunk)
+        await writer.drain()
+    writer.close()
+listening = threading.Event()
+async def serve():
+    server = await asyncio.start_server(echo, '127.0.0.1', PORT)
+    listening.set()
+    await server.serve_forever()
+threading.Thread(target=lambda: asyncio.run(serve()), daemon=True).start()
+listening.wait()`;
+
+const JAVASCRIPT_ECHO = `
+const { createServer } = await import('node:net');
+await new Promise((resolve) => createServer({ allowHalfOpen: true }, (socket) => socket.pipe(socket)).listen(PORT, '127.0.0.1', resolve));`;
+
 describeRuntimeDriver('hostd with python', async () => {
   const hostd = await openHostd();
   const templateVersionId = await versionOf('python-node', hostd);
@@ -23,6 +42,7 @@ describeRuntimeDriver('hostd with python', async () => {
       set: (name, value) => `${name} = ${JSON.stringify(value)}`,
       get: (name) => `print(${name})`,
       printAndHang: (text) => `import time\nprint(${JSON.stringify(text)})\nwhile True: time.sleep(1)`,
+      echo: (port) => PYTHON_ECHO.replace('PORT', `${port}`),
     },
     close: () => hostd.close(),
   };
@@ -40,6 +60,7 @@ describeRuntimeDriver('hostd with javascript', async () => {
       set: (name, value) => `const ${name} = ${JSON.stringify(value)}`,
       get: (name) => `console.log(${name})`,
       printAndHang: (text) => `console.log(${JSON.stringify(text)})\nfor (;;) {}`,
+      echo: (port) => JAVASCRIPT_ECHO.replace('PORT', `${port}`),
     },
     close: () => hostd.close(),
   };

@@ -1,0 +1,36 @@
+import type { IncomingMessage, Server } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { AgentError } from './agent-error.ts';
+
+/** Takes a connection over; `head` is what came after the request already. What it throws is answered. */
+export type Upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) => Promise<void>;
+
+/** Hands connections over to the protocols that requests upgrade to. */
+export function serveUpgrades(server: Server, protocols: Readonly<Record<string, Upgrade>>): void {
+  server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    socket.on('error', () => socket.destroy());
+    const upgrade = protocols[request.headers.upgrade ?? ''] ?? unknownProtocol;
+    upgrade(request, socket, head).catch((error: unknown) => refuse(socket, error));
+  });
+}
+
+/** For an upgrade that was accepted. */
+export function switchProtocols(socket: Duplex, protocol: string): void {
+  socket.write(`HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: ${protocol}\r\n\r\n`);
+}
+
+async function unknownProtocol({ url, headers }: IncomingMessage): Promise<void> {
+  throw new AgentError('not_found', `The agent has no ${headers.upgrade} at ${url}.`);
+}
+
+function refuse(socket: Duplex, error: unknown): void {
+  const known = error instanceof AgentError ? error : new AgentError('internal', String(error));
+  const text = JSON.stringify({ error: { code: known.code, message: known.message } });
+  const head = [
+    `HTTP/1.1 ${known.status} Refused`,
+    'content-type: application/json',
+    `content-length: ${Buffer.byteLength(text)}`,
+    'connection: close',
+  ];
+  socket.end(`${head.join('\r\n')}\r\n\r\n${text}`);
+}

@@ -1,0 +1,69 @@
+import { type IncomingMessage, request } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { AgentErrorBody, PORT_TUNNEL_PROTOCOL } from '@cloche/protocol';
+import { Compile } from 'typebox/compile';
+import { AgentFault } from '../runtime-driver.ts';
+import { isConnectionError } from './http-response.ts';
+
+const errorBody = Compile(AgentErrorBody);
+const MAX_ERROR_BYTES = 64 * 1024;
+const MAX_HEADER_BYTES = 4 * 1024;
+
+/**
+ * Opens a connection to a port inside the sandbox, over the agent's socket. From the agent's `101` on nothing of it is
+ * looked at here: its bytes are what whoever listens on the port says.
+ *
+ * @throws AgentFault for every other answer, and `gone` for none.
+ */
+export function openAgentTunnel(socketPath: string, port: number, signal: AbortSignal): Promise<Duplex> {
+  const opened = Promise.withResolvers<Duplex>();
+  const headers = { connection: 'upgrade', upgrade: PORT_TUNNEL_PROTOCOL };
+  const sent = request({ socketPath, path: `/ports/${port}`, headers, agent: false, maxHeaderSize: MAX_HEADER_BYTES });
+  const abort = () => sent.destroy(signal.reason);
+  sent.once('upgrade', (_, socket, head) => {
+    if (head.length > 0) socket.unshift(head);
+    opened.resolve(socket);
+  });
+  sent.once('response', (response) => {
+    readFault(response).then((fault) => {
+      opened.reject(fault);
+      sent.destroy();
+    }, opened.reject);
+  });
+  sent.on('error', (error) => opened.reject(asFault(error, signal)));
+  sent.once('close', () => opened.reject(new AgentFault('gone', 'the connection broke while a tunnel was opened')));
+  if (signal.aborted) abort();
+  else signal.addEventListener('abort', abort, { once: true });
+  sent.end();
+  return opened.promise.finally(() => signal.removeEventListener('abort', abort));
+}
+
+async function readFault(response: IncomingMessage): Promise<AgentFault> {
+  let text = '';
+  for await (const chunk of response.setEncoding('utf8')) {
+    text += chunk;
+    if (text.length > MAX_ERROR_BYTES) return new AgentFault('misbehaved', 'an answer that is too large');
+  }
+  const body = parse(text);
+  if (!errorBody.Check(body)) return new AgentFault('misbehaved', 'an answer that does not fit its schema');
+  return new AgentFault(FAULTS.get(body.error.code) ?? 'internal', body.error.message.slice(0, 500));
+}
+
+const FAULTS: ReadonlyMap<string, AgentFault['kind']> = new Map([
+  ['port_closed', 'port_closed'],
+  ['queue_full', 'busy'],
+]);
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function asFault(error: Error, signal: AbortSignal): unknown {
+  if (signal.aborted) return signal.reason;
+  const kind = isConnectionError(error) ? 'gone' : 'misbehaved';
+  return new AgentFault(kind, error.message, { cause: error });
+}
