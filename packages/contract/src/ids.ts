@@ -11,6 +11,7 @@ export type ProjectId = Id<'prj_'>;
 export type TemplateId = Id<'tpl_'>;
 export type TemplateVersionId = Id<'tplv_'>;
 export type ApiKeyId = Id<'key_'>;
+export type PreviewId = Id<'prv_'>;
 
 export const ID_PREFIXES = {
   sandbox: 'sbx_',
@@ -20,6 +21,7 @@ export const ID_PREFIXES = {
   template: 'tpl_',
   templateVersion: 'tplv_',
   apiKey: 'key_',
+  preview: 'prv_',
 } as const;
 
 const idSchema = <T extends string>(prefix: string, of: string) =>
@@ -31,3 +33,4 @@ export const OrgIdSchema = idSchema<OrgId>('org_', 'an organization');
 export const ProjectIdSchema = idSchema<ProjectId>('prj_', 'a project');
 export const TemplateIdSchema = idSchema<TemplateId>('tpl_', 'a template');
 export const TemplateVersionIdSchema = idSchema<TemplateVersionId>('tplv_', 'a template version');
+export const PreviewIdSchema = idSchema<PreviewId>('prv_', 'a preview');

@@ -10,6 +10,8 @@ export * from './network-policy.ts';
 export * from './openapi.ts';
 export * from './operation.ts';
 export * from './operations/index.ts';
+export * from './preview.ts';
+export * from './preview-errors.ts';
 export * from './sandbox.ts';
 export * from './scopes.ts';
 export * from './template.ts';

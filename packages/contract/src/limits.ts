@@ -31,6 +31,9 @@ export const LIMITS = {
   /** All rich outputs of a run together. */
   inlineOutputsBytes: 32 * 1024 * 1024,
 
+  /** Open previews of one sandbox. */
+  previewsPerSandbox: 64,
+
   waitMaxMs: 60_000,
   waitDefaultMs: 10_000,
 

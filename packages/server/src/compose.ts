@@ -12,6 +12,7 @@ import type { Config } from './config.ts';
 import { migrate } from './db/migrate.ts';
 import { openDatabase } from './db/open-database.ts';
 import { buildApp } from './http/app.ts';
+import { authenticateHeader } from './http/authorize.ts';
 import { InFlight } from './http/in-flight.ts';
 import { randomIds } from './id-source.ts';
 import { Idempotency } from './idempotency/idempotency.ts';
@@ -19,6 +20,7 @@ import { IdempotencyRepository } from './idempotency/idempotency-repository.ts';
 import { ServerLease, stableServerId } from './idempotency/server-lease.ts';
 import { registerLiveSandboxesGauge } from './operator/live-sandboxes-gauge.ts';
 import { buildOperatorApp, listenForOperator } from './operator/operator-app.ts';
+import { composePreviews } from './previews/compose-previews.ts';
 import { OrgRepository } from './projects/org-repository.ts';
 import { SqlProjectRepository } from './projects/project-repository.ts';
 import { HostdDriver } from './runtime/hostd/hostd-driver.ts';
@@ -67,9 +69,33 @@ export async function startServer(
     await sandboxes.check(signal);
   };
   const inFlight = new InFlight();
-  const { routes } = sandboxes;
+  const previews = composePreviews({
+    ...shared,
+    db,
+    projects,
+    metrics,
+    sandboxes: sandboxes.parts,
+    previewUrl: config.previewUrl,
+    isApiKey: (header) =>
+      authenticateHeader(header, authenticator).then(
+        () => true,
+        () => false,
+      ),
+  });
+  const routes = [...sandboxes.routes, ...previews.routes];
+  const { front } = previews;
   const version = ownVersion();
-  const app = await buildApp({ ...shared, routes, authenticator, idempotency, inFlight, metrics, version, check });
+  const app = await buildApp({
+    ...shared,
+    front,
+    routes,
+    authenticator,
+    idempotency,
+    inFlight,
+    metrics,
+    version,
+    check,
+  });
   const operator = buildOperatorApp({
     ...shared,
     orgs,
@@ -82,11 +108,13 @@ export async function startServer(
   await sandboxes.start();
   await listenForOperator(operator, runPlaces(config.runDir).operatorSocket);
   const url = await app.listen({ host: config.host, port: config.port });
+  previews.servedAt(Number(new URL(url).port));
 
   return {
     url,
     async stop() {
       await inFlight.drain(DRAIN_MS);
+      previews.stop();
       await Promise.all([app.close(), operator.close()]);
       await sandboxes.stop();
       lease.stop();

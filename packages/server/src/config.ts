@@ -64,6 +64,12 @@ const Settings = Type.Object({
   CLOCHE_SANDBOX_MAX_DISK_MB: diskMb,
   CLOCHE_SANDBOX_MAX_PIDS: pids,
   CLOCHE_MAX_SANDBOXES: Type.Optional(integer(1, 1_000_000)),
+  CLOCHE_PREVIEW_URL: Type.Optional(
+    Type.String({
+      pattern: '^https?://[a-z0-9][a-z0-9.-]*[a-z0-9](:[0-9]{1,5})?/?$',
+      means: 'a URL of a host alone, in lower case, such as https://preview.example.com',
+    }),
+  ),
   CLOCHE_LAUNCH_TIMEOUT_MS: integer(100, 600_000),
   CLOCHE_RECONCILE_INTERVAL_MS: integer(100, 3_600_000),
 });
@@ -100,6 +106,8 @@ export interface Config {
   readonly databaseUrl: string;
   readonly bootstrapApiKey: string | undefined;
   readonly logLevel: (typeof LOG_LEVELS)[number];
+  /** Below which every preview has a host; undefined: `http://localhost` at the port that is served. */
+  readonly previewUrl: string | undefined;
   readonly sandboxes: SandboxSettings;
 }
 
@@ -126,6 +134,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     databaseUrl: settings.CLOCHE_DATABASE_URL ?? `sqlite:${dataPlaces(dataDir).sqliteFile}`,
     bootstrapApiKey: settings.CLOCHE_BOOTSTRAP_API_KEY,
     logLevel: settings.CLOCHE_LOG_LEVEL,
+    previewUrl: settings.CLOCHE_PREVIEW_URL,
     sandboxes: Object.freeze({
       defaultResources: Object.freeze(resources('DEFAULT')),
       maxResources: Object.freeze(resources('MAX')),

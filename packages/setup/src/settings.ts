@@ -64,6 +64,11 @@ export const SETTINGS: readonly Setting[] = [
     },
     { name: `CLOCHE_SANDBOX_MAX_${resource}`, readBy: ['server'], doc: 'the most that a sandbox may ask for' },
   ]),
+  {
+    name: 'CLOCHE_PREVIEW_URL',
+    readBy: ['server'],
+    doc: 'https://preview.example.com gives each preview a host below it; default http://localhost at CLOCHE_PORT',
+  },
   { name: 'CLOCHE_MAX_SANDBOXES', readBy: ['server'], doc: 'live at once; default as many as the host holds' },
   { name: 'CLOCHE_LAUNCH_TIMEOUT_MS', default: '60000', readBy: ['server'], doc: 'for a sandbox to get ready' },
   { name: 'CLOCHE_RECONCILE_INTERVAL_MS', default: '30000', readBy: ['server'], doc: 'between two reconciliations' },

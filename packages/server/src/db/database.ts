@@ -105,6 +105,22 @@ export interface CodeContextTable {
   idempotency_record_id: string | null;
 }
 
+export interface PreviewTable {
+  id: string;
+  org_id: string;
+  project_id: string;
+  sandbox_id: string;
+  port: number;
+  visibility: string;
+  /** SHA-256 of the access token, hex; null for a public one. */
+  token_hash: string | null;
+  created_at: number;
+  /** Null: as long as its sandbox. */
+  expires_at: number | null;
+  deleted_at: number | null;
+  idempotency_record_id: string | null;
+}
+
 export interface TemplateTable {
   id: string;
   slug: string;
@@ -132,6 +148,7 @@ export interface Tables {
   server_leases: ServerLeaseTable;
   sandboxes: SandboxTable;
   code_contexts: CodeContextTable;
+  previews: PreviewTable;
   templates: TemplateTable;
   template_versions: TemplateVersionTable;
 }

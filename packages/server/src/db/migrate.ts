@@ -1,9 +1,13 @@
 import { type Migration, Migrator } from 'kysely/migration';
 import type { Database } from './database.ts';
 import { initial } from './migrations/001-initial.ts';
+import { previews } from './migrations/003-previews.ts';
 
 /** In order of their names; one that has been released never changes. */
-const MIGRATIONS: Record<string, Migration> = { '001-initial': initial };
+const MIGRATIONS: Record<string, Migration> = {
+  '001-initial': initial,
+  '003-previews': previews,
+};
 
 /** Brings the tables to the newest form; idempotent. Throws when a migration fails, or when the database is newer. */
 export async function migrate(db: Database): Promise<void> {

@@ -8,6 +8,7 @@ import type { Idempotency } from '../idempotency/idempotency.ts';
 import { authenticateHeader, requireExtraScope, requireScope } from './authorize.ts';
 import { deprecationHeaders } from './deprecation.ts';
 import { execute } from './execute.ts';
+import type { Front } from './front.ts';
 import { HttpMetrics } from './http-metrics.ts';
 import { type InFlight, stopping } from './in-flight.ts';
 import { createJsonApp, pathOf } from './json-app.ts';
@@ -16,6 +17,7 @@ import type { Route } from './route.ts';
 import { registerServiceRoutes } from './service-routes.ts';
 
 export interface AppParts {
+  readonly front?: Front;
   readonly routes: readonly Route[];
   readonly authenticator: Authenticator;
   readonly idempotency: Idempotency;

@@ -1,4 +1,10 @@
-import type { IncomingHttpHeaders } from 'node:http';
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+} from 'node:http';
 import { type ErrorCode, LIMITS } from '@cloche/contract';
 import fastify, {
   type FastifyBaseLogger,
@@ -12,6 +18,7 @@ import { AppError } from '../app-error.ts';
 import type { Clock } from '../clock.ts';
 import type { IdSource } from '../id-source.ts';
 import { errorResponse, JSON_TYPE, toAppError } from './error-response.ts';
+import type { Front } from './front.ts';
 import { ClientGone } from './in-flight.ts';
 import { KnownPaths } from './known-paths.ts';
 import { answerClientError, answerOddRequests } from './raw-errors.ts';
@@ -27,10 +34,14 @@ const BODY_UNREAD: ReadonlySet<ErrorCode> = new Set(['payload_too_large', 'unsup
 /** Seen in logs and metrics alone: nobody is left to read it. */
 const CLIENT_GONE_STATUS = 499;
 
+const HTTP_OPTIONS = { maxHeaderSize: LIMITS.headerBytes, requireHostHeader: false };
+
 export interface JsonAppParts {
   readonly clock: Clock;
   readonly ids: IdSource;
   readonly log: Logger;
+  /** Takes the requests of some hosts before this app sees them. */
+  readonly front?: Front;
 }
 
 /** An app without routes yet: JSON in and out, an id on every answer, and the catalogue's form for whatever fails. */
@@ -47,7 +58,7 @@ export function pathOf(request: FastifyRequest): string {
   return request.url.split('?', 1)[0] ?? '';
 }
 
-function createApp({ log, ids }: JsonAppParts): FastifyInstance {
+function createApp({ log, ids, front }: JsonAppParts): FastifyInstance {
   return fastify({
     loggerInstance: log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
@@ -59,7 +70,8 @@ function createApp({ log, ids }: JsonAppParts): FastifyInstance {
     return503OnClosing: false,
     forceCloseConnections: true,
     // A missing Host is refused in the form of every other error.
-    http: { maxHeaderSize: LIMITS.headerBytes, requireHostHeader: false },
+    http: HTTP_OPTIONS,
+    ...(front && { serverFactory: (handle: RequestListener) => serverBehind(front, handle) }),
     routerOptions: { maxParamLength: LIMITS.headerBytes, querystringParser: () => ({}) },
     clientErrorHandler: (error, socket) => answerClientError(error, socket, ids),
     frameworkErrors: (error, request, reply) => {
@@ -67,6 +79,25 @@ function createApp({ log, ids }: JsonAppParts): FastifyInstance {
       sendError(error, request, reply);
     },
   });
+}
+
+/** As the framework makes it, but that `front` is asked first. Requests to upgrade anything else are ordinary ones. */
+function serverBehind(front: Front, handle: RequestListener): Server {
+  const options = {
+    ...HTTP_OPTIONS,
+    requestTimeout: REQUEST_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    shouldUpgradeCallback: (request: IncomingMessage) => isWebSocket(request) && front.takes(request),
+  };
+  const server = createServer(options, (request, response) => {
+    if (front.takes(request)) front.handle(request, response);
+    else handle(request, response);
+  });
+  return server.on('upgrade', (request, socket, head) => front.upgrade(request, socket, head));
+}
+
+function isWebSocket({ headers }: IncomingMessage): boolean {
+  return headers.upgrade?.toLowerCase() === 'websocket';
 }
 
 function identify(app: FastifyInstance, { clock }: JsonAppParts): void {

@@ -34,6 +34,7 @@ import { OCCUPYING_STATUSES } from './sandbox.ts';
 import { SandboxAccess } from './sandbox-access.ts';
 import { SandboxChanges } from './sandbox-changes.ts';
 import { SandboxMetrics } from './sandbox-metrics.ts';
+import type { SandboxRepository } from './sandbox-repository.ts';
 import { sandboxRoutes } from './sandbox-routes.ts';
 import type { SandboxSettings } from './sandbox-settings.ts';
 import { SetSandboxTtl } from './set-sandbox-ttl.ts';
@@ -53,8 +54,19 @@ export interface SandboxesDeps {
   readonly metrics: Registry;
 }
 
+/** What other features do things to sandboxes with. */
+export interface SandboxParts {
+  readonly sandboxes: SandboxRepository;
+  readonly access: SandboxAccess;
+  readonly waits: AwaitSandbox;
+  readonly connections: AgentConnections;
+  readonly executions: Executions;
+  readonly faults: JudgeFault;
+}
+
 /** Everything about sandboxes, contexts, runs and templates, wired. */
 export interface Sandboxes {
+  readonly parts: SandboxParts;
   readonly routes: Route[];
   /** Reads the catalogue and begins the jobs. A runtime that does not answer yet is no failure: it is tried again. */
   start(): Promise<void>;
@@ -103,6 +115,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
 
   const loops: Loop[] = [];
   return {
+    parts: { sandboxes, access, waits, connections, executions, faults },
     routes: [
       ...sandboxRoutes({ access, creations, lists, waits, ttls, endings, activity: executions }),
       ...contextRoutes(contextCreations, contextChanges),

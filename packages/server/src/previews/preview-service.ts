@@ -1,0 +1,125 @@
+import { LIMITS, type OpenPreviewBody, type PreviewId, type ProjectId, type SandboxId } from '@cloche/contract';
+import { type Credential, mayUseProject } from '../api-keys/credential.ts';
+import { AppError, notFound } from '../app-error.ts';
+import type { Clock } from '../clock.ts';
+import type { IdSource } from '../id-source.ts';
+import type { ProjectRepository } from '../projects/project-repository.ts';
+import type { SandboxAccess } from '../sandboxes/sandbox-access.ts';
+import type { PreviewRecord } from './preview.ts';
+import type { NewPreview, PreviewRepository } from './preview-repository.ts';
+import { hashPreviewToken, newPreviewToken } from './preview-token.ts';
+
+export interface PreviewServiceDeps {
+  readonly access: SandboxAccess;
+  readonly projects: ProjectRepository;
+  readonly previews: PreviewRepository;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  /** Ends every connection through a preview. */
+  readonly disconnect: (id: PreviewId) => void;
+}
+
+export interface PreviewOpening {
+  readonly credential: Credential;
+  readonly params: { readonly sandboxId: SandboxId };
+  readonly body: OpenPreviewBody;
+  readonly idempotencyRecordId: string | undefined;
+}
+
+/** Opens and closes previews. */
+export class PreviewService {
+  readonly #deps: PreviewServiceDeps;
+
+  constructor(deps: PreviewServiceDeps) {
+    this.#deps = deps;
+  }
+
+  /** `token` opens a private one, and is known to the caller alone from here on. @throws AppError */
+  async open(opening: PreviewOpening): Promise<{ preview: PreviewRecord; token: string | undefined }> {
+    const { access, previews, clock, ids } = this.#deps;
+    const { credential, params, body, idempotencyRecordId } = opening;
+    const sandbox = await access.getLive(credential, params.sandboxId);
+    const visibility = body.visibility ?? 'private';
+    const token = visibility === 'private' ? newPreviewToken() : undefined;
+    const createdAt = clock.now();
+    const preview: NewPreview = {
+      id: ids.next('prv_'),
+      orgId: sandbox.orgId,
+      projectId: sandbox.projectId,
+      sandboxId: sandbox.id,
+      port: body.port,
+      visibility,
+      tokenHash: token === undefined ? undefined : hashPreviewToken(token),
+      createdAt,
+      expiresAt: body.ttlMs === undefined ? undefined : createdAt + body.ttlMs,
+      idempotencyRecordId,
+    };
+    const inserted = await previews.insert(preview, LIMITS.previewsPerSandbox);
+    if (inserted.status === 'full') throw tooMany(sandbox.id, inserted.used);
+    return { preview: await this.#find(preview.id), token };
+  }
+
+  /** The open ones of a sandbox. */
+  async listOf(credential: Credential, sandboxId: SandboxId): Promise<PreviewRecord[]> {
+    const { access, previews, clock } = this.#deps;
+    const sandbox = await access.get(credential, sandboxId);
+    return previews.list({ orgId: sandbox.orgId, projectIds: undefined, sandboxId: sandbox.id }, clock.now());
+  }
+
+  /** The open ones that the key can see. */
+  async list(
+    credential: Credential,
+    { projectId, sandboxId }: { projectId?: string; sandboxId?: string },
+  ): Promise<PreviewRecord[]> {
+    const { previews, clock } = this.#deps;
+    const projectIds = await this.#projectsOf(credential, projectId);
+    // Of a sandbox that the key cannot see there is none.
+    const filter = { orgId: credential.orgId, projectIds, sandboxId: sandboxId as SandboxId | undefined };
+    return previews.list(filter, clock.now());
+  }
+
+  async get(credential: Credential, id: PreviewId): Promise<PreviewRecord> {
+    const preview = await this.#deps.previews.findOpen(id, this.#deps.clock.now());
+    return visible(credential, id, preview);
+  }
+
+  /** Idempotent, also for one that has ended by itself. */
+  async delete(credential: Credential, id: PreviewId): Promise<PreviewRecord> {
+    const { previews, clock, disconnect } = this.#deps;
+    const preview = visible(credential, id, await previews.find(id));
+    if (preview.deletedAt !== undefined) return preview;
+    await previews.markDeleted(id, clock.now());
+    disconnect(id);
+    return this.#find(id);
+  }
+
+  async #find(id: PreviewId): Promise<PreviewRecord> {
+    const preview = await this.#deps.previews.find(id);
+    if (!preview) throw new Error(`the record of preview ${id} is gone`);
+    return preview;
+  }
+
+  async #projectsOf(credential: Credential, wanted: string | undefined): Promise<readonly ProjectId[] | undefined> {
+    if (wanted === undefined) return credential.projectIds && [...credential.projectIds];
+    const project = await this.#deps.projects.find(credential.orgId, wanted);
+    if (!project) throw notFound('project', wanted);
+    if (!mayUseProject(credential, project.id)) throw foreignProject(`project "${wanted}"`);
+    return [project.id];
+  }
+}
+
+function visible(credential: Credential, id: string, preview: PreviewRecord | undefined): PreviewRecord {
+  if (!preview || preview.orgId !== credential.orgId) throw notFound('preview', id);
+  if (!mayUseProject(credential, preview.projectId)) throw foreignProject(`project of the preview "${id}"`);
+  return preview;
+}
+
+function foreignProject(what: string): AppError {
+  return new AppError('forbidden', `This API key may not use the ${what}.`);
+}
+
+function tooMany(sandboxId: SandboxId, used: number): AppError {
+  const limit = LIMITS.previewsPerSandbox;
+  const message = `The sandbox "${sandboxId}" has ${used} open previews, of at most ${limit}; close some.`;
+  return new AppError('quota_exceeded', message, { details: { quota: 'previews', limit, used } });
+}

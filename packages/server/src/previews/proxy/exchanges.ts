@@ -1,0 +1,104 @@
+import type { PreviewId } from '@cloche/contract';
+import type { Clock } from '../../clock.ts';
+import { PreviewProblem } from './preview-problem.ts';
+
+/** Through one preview at a time; a WebSocket counts as long as it is open. */
+export const MAX_EXCHANGES = 256;
+/** One through which no byte goes for so long ends. */
+const IDLE_MS = 300_000;
+/** Activity is told of at most so often. */
+const TELL_MS = 1_000;
+/** A timer waits no longer than 24.8 days. */
+const LONGEST_MS = 2 ** 31 - 1;
+
+/** One request through a preview, from its first byte to its last; its signal aborts when it has to end. */
+export class Exchange implements Disposable {
+  readonly #controller = new AbortController();
+  readonly #expiry: NodeJS.Timeout;
+  readonly #idle: NodeJS.Timeout;
+  readonly #clock: Clock;
+  readonly #onActivity: () => void;
+  readonly #onEnd: (exchange: Exchange) => void;
+  #toldAt = 0;
+
+  constructor(expiresAt: number, clock: Clock, onActivity: () => void, onEnd: (exchange: Exchange) => void) {
+    this.#clock = clock;
+    this.#onActivity = onActivity;
+    this.#onEnd = onEnd;
+    const leftMs = Math.min(Math.max(0, expiresAt - clock.now()), LONGEST_MS);
+    this.#expiry = setTimeout(() => this.end(ended()), leftMs);
+    this.#idle = setTimeout(() => this.end(silent()), IDLE_MS);
+    this.touch();
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** Bytes went through. */
+  touch(): void {
+    this.#idle.refresh();
+    const now = this.#clock.now();
+    if (now - this.#toldAt < TELL_MS) return;
+    this.#toldAt = now;
+    this.#onActivity();
+  }
+
+  end(reason: PreviewProblem): void {
+    this.#controller.abort(reason);
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#expiry);
+    clearTimeout(this.#idle);
+    this.#onEnd(this);
+  }
+}
+
+/** What goes through each preview of this server, bounded, so that an end reaches all of it. */
+export class Exchanges {
+  readonly #clock: Clock;
+  readonly #previews = new Map<PreviewId, Set<Exchange>>();
+  #size = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Dispose it when it is over. @throws PreviewProblem `preview_busy` */
+  begin(preview: { id: PreviewId; expiresAt: number }, onActivity: () => void): Exchange {
+    const exchanges = this.#previews.get(preview.id) ?? new Set();
+    if (exchanges.size >= MAX_EXCHANGES) {
+      throw new PreviewProblem('preview_busy', `It has ${MAX_EXCHANGES} connections already; close some.`);
+    }
+    const exchange = new Exchange(preview.expiresAt, this.#clock, onActivity, (over) => {
+      if (!exchanges.delete(over)) return;
+      this.#size -= 1;
+      if (exchanges.size === 0) this.#previews.delete(preview.id);
+    });
+    exchanges.add(exchange);
+    this.#previews.set(preview.id, exchanges);
+    this.#size += 1;
+    return exchange;
+  }
+
+  endPreview(id: PreviewId): void {
+    for (const exchange of this.#previews.get(id) ?? []) exchange.end(ended());
+  }
+
+  endAll(): void {
+    for (const id of this.#previews.keys()) this.endPreview(id);
+  }
+}
+
+function ended(): PreviewProblem {
+  return new PreviewProblem('preview_not_found', 'The preview has ended meanwhile.');
+}
+
+function silent(): PreviewProblem {
+  return new PreviewProblem('preview_timeout', `Nothing came or went for ${IDLE_MS / 1000} seconds.`);
+}

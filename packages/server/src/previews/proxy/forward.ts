@@ -1,0 +1,201 @@
+/** One request through a tunnel to what listens at its other end, and the answer back. */
+import {
+  type ClientRequest,
+  type IncomingMessage,
+  request as openRequest,
+  type ServerResponse,
+  validateHeaderValue,
+} from 'node:http';
+import { type Duplex, pipeline } from 'node:stream';
+import { finished } from 'node:stream/promises';
+import { LIMITS } from '@cloche/contract';
+import type { Exchange } from './exchanges.ts';
+import { responseFields } from './fields.ts';
+import { PreviewProblem } from './preview-problem.ts';
+
+export interface Forwarding {
+  readonly request: IncomingMessage;
+  /** Path and query, as the app gets them. */
+  readonly target: string;
+  /** The header fields that the app gets. */
+  readonly fields: readonly string[];
+  readonly tunnel: Duplex;
+  readonly exchange: Exchange;
+  /** Never reaches the browser as the app's. */
+  readonly tokenCookie: string;
+}
+
+/**
+ * Resolves when the answer has gone out whole or its client has left. A tunnel carries one exchange, so what an app
+ * leaves behind on a connection reaches nobody else.
+ *
+ * @throws PreviewProblem as long as the answer has not begun; once it has, its connection is cut instead.
+ */
+export async function forward(forwarding: Forwarding, response: ServerResponse): Promise<void> {
+  const { request, exchange, tokenCookie } = forwarding;
+  const sent = send(forwarding, bodyFraming(request));
+  const leave = () => sent.destroy();
+  response.once('close', leave);
+  try {
+    const answer = await answerOf(sent, exchange.signal, sendBody(request, sent, exchange));
+    await deliver(answer, response, exchange, tokenCookie);
+  } catch (error) {
+    if (!response.destroyed) throw asProblem(error);
+  } finally {
+    response.off('close', leave);
+    sent.destroy();
+  }
+}
+
+/** Both ways at the pace of the slower side. What breaks after the answer has begun cuts its connection. */
+export async function deliver(
+  answer: IncomingMessage,
+  response: ServerResponse,
+  exchange: Exchange,
+  tokenCookie: string,
+): Promise<void> {
+  writeHead(response, answer, tokenCookie);
+  answer.on('data', () => exchange.touch());
+  answer.pipe(response);
+  try {
+    await finished(answer, { signal: exchange.signal });
+    await finished(response, { signal: exchange.signal });
+  } catch {
+    response.destroy();
+  }
+}
+
+/** What an app says to a request to upgrade: its consent, and from there on a connection; or any other answer. */
+export type UpgradeAnswer =
+  | { readonly kind: 'switched'; readonly head: string; readonly stream: Duplex }
+  | { readonly kind: 'answered'; readonly answer: IncomingMessage };
+
+/** @throws PreviewProblem */
+export async function forwardUpgrade(forwarding: Forwarding): Promise<UpgradeAnswer> {
+  const { request, exchange, tokenCookie } = forwarding;
+  const sent = send(forwarding, ['Connection', 'Upgrade', 'Upgrade', request.headers.upgrade ?? '']);
+  const switched = Promise.withResolvers<UpgradeAnswer>();
+  sent.once('upgrade', (answer, stream, head) => {
+    if (head.length > 0) stream.unshift(head);
+    try {
+      switched.resolve({ kind: 'switched', head: switchingHead(answer, tokenCookie), stream });
+    } catch (error) {
+      switched.reject(error);
+    }
+  });
+  sent.end();
+  const answered = answerOf(sent, exchange.signal).then((answer): UpgradeAnswer => ({ kind: 'answered', answer }));
+  try {
+    return await Promise.race([switched.promise, answered]);
+  } catch (error) {
+    throw asProblem(error);
+  }
+}
+
+/** Bytes both ways until one side ends; resolves when both are closed. */
+export async function join(one: Duplex, other: Duplex, exchange: Exchange): Promise<void> {
+  const touch = () => exchange.touch();
+  one.on('data', touch);
+  other.on('data', touch);
+  const closed = [one, other].map((stream) => {
+    if (stream.closed) return Promise.resolve();
+    return new Promise<void>((resolve) => stream.once('close', () => resolve()));
+  });
+  const end = () => {
+    one.destroy();
+    other.destroy();
+  };
+  exchange.signal.addEventListener('abort', end, { once: true });
+  if (exchange.signal.aborted) end();
+  const isOver = () => undefined;
+  pipeline(one, other, isOver);
+  pipeline(other, one, isOver);
+  await Promise.all(closed);
+  exchange.signal.removeEventListener('abort', end);
+}
+
+function writeHead(response: ServerResponse, answer: IncomingMessage, tokenCookie: string): void {
+  const { statusCode = 0, statusMessage = '' } = answer;
+  if (statusCode < 200 || statusCode > 599) throw noHttp();
+  try {
+    response.writeHead(statusCode, statusMessage, responseFields(answer.rawHeaders, tokenCookie));
+  } catch (error) {
+    // A field that Node took and would not write.
+    throw noHttp(error);
+  }
+}
+
+function send({ request, target, fields, tunnel }: Forwarding, framing: readonly string[]): ClientRequest {
+  return openRequest({
+    createConnection: () => tunnel,
+    method: request.method,
+    path: target,
+    headers: [...fields, ...framing],
+    maxHeaderSize: LIMITS.headerBytes,
+    setDefaultHeaders: false,
+  });
+}
+
+/** The body is framed as it came, so that both ends agree where it stops; its length is among the fields. */
+function bodyFraming({ headers }: IncomingMessage): string[] {
+  const chunked = headers['transfer-encoding'] === undefined ? [] : ['Transfer-Encoding', 'chunked'];
+  return ['Connection', 'close', ...chunked];
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+}
+
+/** Rejects when the client stops in the midst; never because the app does not want the rest. */
+function sendBody(request: IncomingMessage, sent: ClientRequest, exchange: Exchange): Promise<never> {
+  const broken = Promise.withResolvers<never>();
+  broken.promise.catch(() => undefined);
+  if (!hasBody(request)) {
+    sent.end();
+    return broken.promise;
+  }
+  request.on('data', () => exchange.touch());
+  request.pipe(sent);
+  request.once('error', broken.reject);
+  return broken.promise;
+}
+
+async function answerOf(sent: ClientRequest, signal: AbortSignal, broken?: Promise<never>): Promise<IncomingMessage> {
+  const answered = Promise.withResolvers<IncomingMessage>();
+  sent.once('response', answered.resolve);
+  sent.on('error', answered.reject);
+  sent.once('close', () => answered.reject(new Error('closed')));
+  const abort = () => answered.reject(signal.reason);
+  signal.addEventListener('abort', abort, { once: true });
+  try {
+    signal.throwIfAborted();
+    return await Promise.race(broken ? [answered.promise, broken] : [answered.promise]);
+  } catch (error) {
+    sent.destroy();
+    throw error;
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+}
+
+function switchingHead(answer: IncomingMessage, tokenCookie: string): string {
+  const fields = responseFields(answer.rawHeaders, tokenCookie);
+  const lines = ['HTTP/1.1 101 Switching Protocols', 'Connection: Upgrade', `Upgrade: ${answer.headers.upgrade}`];
+  for (let at = 0; at + 1 < fields.length; at += 2) {
+    validateHeaderValue(fields[at] ?? '', fields[at + 1] ?? '');
+    lines.push(`${fields[at]}: ${fields[at + 1]}`);
+  }
+  return `${lines.join('\r\n')}\r\n\r\n`;
+}
+
+function asProblem(error: unknown): PreviewProblem {
+  return error instanceof PreviewProblem ? error : noHttp(error);
+}
+
+function noHttp(cause?: unknown): PreviewProblem {
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
+  const message = code.startsWith('HPE_')
+    ? 'What listens on the port inside the sandbox does not speak HTTP.'
+    : 'What listens on the port inside the sandbox ended the connection without an HTTP answer.';
+  return new PreviewProblem('preview_no_http', message, { cause });
+}

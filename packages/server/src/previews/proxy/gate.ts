@@ -1,0 +1,80 @@
+import type { IncomingMessage } from 'node:http';
+import { PREVIEW_TOKEN_PARAMETER } from '@cloche/contract';
+import type { PreviewRecord } from '../preview.ts';
+import { isPreviewToken } from '../preview-token.ts';
+import { cookiesOf, fieldOf, tokenHeaderOf } from './fields.ts';
+import { PreviewProblem } from './preview-problem.ts';
+
+export type Entry =
+  /** `target` is what the app is asked for, without what opened the preview. */
+  | { readonly kind: 'open'; readonly target: string }
+  /** To the same place without the token, which is now in a cookie. */
+  | { readonly kind: 'redirect'; readonly target: string; readonly setCookie: string };
+
+/** `__Host-` keeps other hosts from setting it, and is for HTTPS alone. */
+export function tokenCookieName(isSecure: boolean): string {
+  return isSecure ? '__Host-cloche-preview' : 'cloche-preview';
+}
+
+/**
+ * Whether a request may pass, and to where.
+ *
+ * @param host that of the preview
+ * @throws PreviewProblem
+ */
+export function enter(request: IncomingMessage, preview: PreviewRecord, host: string, isSecure: boolean): Entry {
+  const { url = '/', rawHeaders } = request;
+  if (!url.startsWith('/') && url !== '*') {
+    throw new PreviewProblem('preview_bad_request', 'The request must name a path.');
+  }
+  const { target, token } = takeToken(url);
+  const { tokenHash } = preview;
+  if (tokenHash === undefined) return { kind: 'open', target };
+  const opens = (text: string | undefined) => text !== undefined && isPreviewToken(text, tokenHash);
+  const cookie = tokenCookieName(isSecure);
+
+  if (token !== undefined && opens(token)) {
+    const isNavigation = request.method === 'GET' && request.headers.upgrade === undefined;
+    if (!isNavigation) return { kind: 'open', target };
+    const secure = isSecure ? '; Secure' : '';
+    return { kind: 'redirect', target, setCookie: `${cookie}=${token}; Path=/; HttpOnly; SameSite=Lax${secure}` };
+  }
+  const header = tokenHeaderOf(rawHeaders);
+  if (opens(header)) return { kind: 'open', target };
+  const cookies = cookiesOf(rawHeaders, cookie);
+  if (cookies.some(opens) && isOwnRequest(request, host)) return { kind: 'open', target };
+  if (token !== undefined || header !== undefined) {
+    throw new PreviewProblem('preview_token_wrong', 'The token is that of another preview, or mistyped.');
+  }
+  const how = `Open it with the link that has its token (?${PREVIEW_TOKEN_PARAMETER}=…), which whoever opened the preview has.`;
+  throw new PreviewProblem('preview_token_required', how);
+}
+
+/**
+ * Whether the browser sends its cookie of its own accord, and not because a page of another origin told it to: previews
+ * can share a site, where SameSite lets such requests pass.
+ */
+function isOwnRequest({ method, rawHeaders }: IncomingMessage, host: string): boolean {
+  const site = fieldOf(rawHeaders, 'sec-fetch-site');
+  if (site !== undefined) {
+    const isLink = fieldOf(rawHeaders, 'sec-fetch-mode') === 'navigate' && (method === 'GET' || method === 'HEAD');
+    return site === 'same-origin' || site === 'none' || isLink;
+  }
+  const origin = fieldOf(rawHeaders, 'origin');
+  return origin === undefined || URL.parse(origin)?.host === host.toLowerCase();
+}
+
+/** The parameter comes out, wherever it is; the rest of the query stays as it was written. */
+function takeToken(url: string): { target: string; token: string | undefined } {
+  const [path = '', query] = url.split(/\?(.*)/s);
+  if (query === undefined) return { target: url, token: undefined };
+  let token: string | undefined;
+  const rest = query.split('&').filter((part) => {
+    const [name, value = ''] = part.split(/=(.*)/s);
+    if (name !== PREVIEW_TOKEN_PARAMETER) return true;
+    token ??= value;
+    return false;
+  });
+  if (token === undefined) return { target: url, token };
+  return { target: rest.length === 0 ? path : `${path}?${rest.join('&')}`, token };
+}

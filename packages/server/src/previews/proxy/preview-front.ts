@@ -1,0 +1,192 @@
+import { type IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { Logger } from 'pino';
+import { Counter, Gauge, type Registry } from 'prom-client';
+import type { Clock } from '../../clock.ts';
+import type { Front } from '../../http/front.ts';
+import { REQUEST_ID_HEADER, requestIdOf } from '../../http/request-id.ts';
+import type { IdSource } from '../../id-source.ts';
+import type { Executions } from '../../sandboxes/executions.ts';
+import type { PreviewRecord } from '../preview.ts';
+import type { PreviewHosts } from '../preview-hosts.ts';
+import type { PreviewRepository } from '../preview-repository.ts';
+import type { Exchange, Exchanges } from './exchanges.ts';
+import { requestFields } from './fields.ts';
+import { deliver, type Forwarding, forward, forwardUpgrade, join } from './forward.ts';
+import { enter, tokenCookieName } from './gate.ts';
+import { PreviewProblem } from './preview-problem.ts';
+import { answerProblem } from './problem-page.ts';
+import type { ReachPort } from './reach-port.ts';
+
+/** How long a client may go on with a body that nobody takes. */
+const REST_MS = 5_000;
+
+export interface PreviewFrontDeps {
+  readonly hosts: PreviewHosts;
+  readonly previews: PreviewRepository;
+  readonly exchanges: Exchanges;
+  readonly ports: ReachPort;
+  readonly executions: Executions;
+  /** Whether an Authorization header is an API key of this service. */
+  readonly isApiKey: (authorization: string) => Promise<boolean>;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  readonly metrics: Registry;
+  readonly log: Logger;
+}
+
+/** Serves the hosts of previews, before anything of the API sees their requests. */
+export class PreviewFront implements Front {
+  readonly #deps: PreviewFrontDeps;
+  readonly #outcomes: Counter<'outcome'>;
+
+  constructor(deps: PreviewFrontDeps) {
+    this.#deps = deps;
+    const registers = [deps.metrics];
+    this.#outcomes = new Counter({
+      name: 'cloche_preview_requests_total',
+      help: 'Requests to previews: passed on, or why not.',
+      labelNames: ['outcome'],
+      registers,
+    });
+    new Gauge({
+      name: 'cloche_preview_connections',
+      help: 'Requests and WebSockets that go through previews.',
+      registers,
+      collect() {
+        this.set(deps.exchanges.size);
+      },
+    });
+  }
+
+  takes({ headers }: IncomingMessage): boolean {
+    return this.#deps.hosts.idOf(headers.host) !== undefined;
+  }
+
+  handle(request: IncomingMessage, response: ServerResponse): void {
+    response.on('error', () => undefined);
+    this.#answer(request, response, async (forwarding) => forward(forwarding, response));
+  }
+
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    socket.on('error', () => socket.destroy());
+    if (head.length > 0) socket.unshift(head);
+    const response = new ServerResponse(request);
+    this.#answer(request, onSocket(response, socket), async (forwarding) => {
+      const answer = await forwardUpgrade(forwarding);
+      if (answer.kind === 'answered') {
+        return deliver(answer.answer, response, forwarding.exchange, forwarding.tokenCookie);
+      }
+      response.detachSocket(socket as Parameters<ServerResponse['detachSocket']>[0]);
+      socket.write(answer.head);
+      await join(socket, answer.stream, forwarding.exchange);
+    });
+  }
+
+  /** Never rejects: what fails is answered, or ends the connection. */
+  async #answer(
+    request: IncomingMessage,
+    response: ServerResponse,
+    pass: (forwarding: Forwarding) => Promise<void>,
+  ): Promise<void> {
+    const { ids, log } = this.#deps;
+    const requestId = requestIdOf(request.headers[REQUEST_ID_HEADER], ids);
+    try {
+      const outcome = await this.#pass(request, response, pass);
+      this.#outcomes.inc({ outcome });
+    } catch (error) {
+      const problem = error instanceof PreviewProblem ? error : failed(error);
+      this.#outcomes.inc({ outcome: problem.code });
+      if (problem !== error) log.error({ err: error, requestId }, 'a preview failed');
+      if (response.headersSent || response.destroyed) response.destroy();
+      else answerProblem(problem, request, response, requestId);
+      if (!request.complete) takeRest(request);
+    }
+  }
+
+  async #pass(
+    request: IncomingMessage,
+    response: ServerResponse,
+    pass: (forwarding: Forwarding) => Promise<void>,
+  ): Promise<'passed' | 'redirected'> {
+    const { hosts, exchanges, ports, executions } = this.#deps;
+    const { host = '' } = request.headers;
+    const preview = await this.#find(host);
+    const entry = enter(request, preview, host, hosts.isSecure);
+    if (entry.kind === 'redirect') {
+      redirect(response, hosts.urlOf(preview.id) + entry.target, entry.setCookie);
+      return 'redirected';
+    }
+    using exchange = exchanges.begin(preview, () => executions.touch(preview.sandboxId));
+    const leave = () => exchange.end(new PreviewProblem('preview_unavailable', 'The client has left.'));
+    response.once('close', leave);
+    const tunnel = await ports.connect(preview, exchange.signal).finally(() => response.off('close', leave));
+    tunnel.on('error', () => tunnel.destroy());
+    try {
+      await pass(await this.#forwardingOf(request, entry.target, tunnel, exchange));
+    } finally {
+      tunnel.destroy();
+    }
+    return 'passed';
+  }
+
+  async #find(host: string): Promise<PreviewRecord> {
+    const { hosts, previews, clock } = this.#deps;
+    const id = hosts.idOf(host);
+    const preview = id && (await previews.findOpen(id, clock.now()));
+    if (preview) return preview;
+    throw new PreviewProblem('preview_not_found', 'It has expired, was closed, or never was.');
+  }
+
+  async #forwardingOf(
+    request: IncomingMessage,
+    target: string,
+    tunnel: Duplex,
+    exchange: Exchange,
+  ): Promise<Forwarding> {
+    const { hosts, isApiKey } = this.#deps;
+    const { authorization, host = '' } = request.headers;
+    const tokenCookie = tokenCookieName(hosts.isSecure);
+    const fields = requestFields({
+      raw: request.rawHeaders,
+      host,
+      protocol: hosts.isSecure ? 'https' : 'http',
+      clientAddress: request.socket.remoteAddress ?? 'unknown',
+      tokenCookie,
+      dropsAuthorization: authorization !== undefined && (await isApiKey(authorization)),
+    });
+    return { request, target, fields, tunnel, exchange, tokenCookie };
+  }
+}
+
+/** To answer a request to upgrade as any other. */
+function onSocket(response: ServerResponse, socket: Duplex): ServerResponse {
+  response.shouldKeepAlive = false;
+  // The socket of an HTTP server is one of `net`, whatever the event's type says.
+  response.assignSocket(socket as Parameters<ServerResponse['assignSocket']>[0]);
+  response.on('error', () => undefined).once('finish', () => socket.end());
+  return response;
+}
+
+/** The browser never shows the address with the token, nor tells it to anybody. */
+function redirect(response: ServerResponse, location: string, setCookie: string): void {
+  response.writeHead(302, {
+    location,
+    'set-cookie': setCookie,
+    'cache-control': 'no-store',
+    'referrer-policy': 'no-referrer',
+    'content-length': 0,
+  });
+  response.end();
+}
+
+/** Closing the connection while a client still writes would lose it the answer. */
+function takeRest(request: IncomingMessage): void {
+  request.on('error', () => undefined).resume();
+  const timer = setTimeout(() => request.destroy(), REST_MS);
+  request.once('close', () => clearTimeout(timer));
+}
+
+function failed(cause: unknown): PreviewProblem {
+  return new PreviewProblem('preview_unavailable', 'The service could not do this; try again.', { cause });
+}

@@ -1,0 +1,89 @@
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import type { PreviewErrorCode } from '@cloche/contract';
+import { REQUEST_ID_HEADER } from '../../http/request-id.ts';
+import type { PreviewProblem } from './preview-problem.ts';
+
+/** How soon a page about what may pass looks again. */
+const RETRY_SECONDS = 2;
+
+const TITLES: Record<PreviewErrorCode, string> = {
+  preview_bad_request: 'This request cannot be passed on',
+  preview_token_required: 'This preview is private',
+  preview_token_wrong: 'This token does not open the preview',
+  preview_not_found: 'There is no preview here',
+  preview_port_closed: 'Nothing listens yet',
+  preview_no_http: 'No HTTP answer',
+  preview_busy: 'Too many connections',
+  preview_unavailable: 'The sandbox is not reachable now',
+  preview_timeout: 'No answer in time',
+};
+
+/** Scripts and other places are none of this page's. */
+const POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors *";
+
+/** Answers with a page, or with JSON where that is asked for. */
+export function answerProblem(
+  problem: PreviewProblem,
+  request: IncomingMessage,
+  response: ServerResponse,
+  requestId: string,
+): void {
+  const isJson = wantsJson(request);
+  const retries = problem.passes && request.method === 'GET';
+  const text = isJson
+    ? JSON.stringify({ error: { code: problem.code, message: problem.message, requestId } })
+    : pageOf(problem, retries ? RETRY_SECONDS : undefined);
+  const headers: OutgoingHttpHeaders = {
+    'content-type': `${isJson ? 'application/json' : 'text/html'}; charset=utf-8`,
+    'content-length': Buffer.byteLength(text),
+    'cache-control': 'no-store',
+    'content-security-policy': POLICY,
+    'referrer-policy': 'no-referrer',
+    'x-content-type-options': 'nosniff',
+    'x-robots-tag': 'noindex',
+    [REQUEST_ID_HEADER]: requestId,
+    ...(problem.passes ? { 'retry-after': String(RETRY_SECONDS) } : {}),
+    ...(problem.status === 401 ? { 'www-authenticate': 'Cloche-Preview' } : {}),
+  };
+  response.writeHead(problem.status, headers);
+  response.end(text);
+}
+
+function wantsJson({ headers }: IncomingMessage): boolean {
+  const { accept = '' } = headers;
+  return accept.includes('json') && !accept.includes('text/html');
+}
+
+function pageOf(problem: PreviewProblem, retrySeconds: number | undefined): string {
+  const refresh = retrySeconds === undefined ? '' : `<meta http-equiv="refresh" content="${retrySeconds}">`;
+  const note = retrySeconds === undefined ? '' : '<p class="note">This page tries again by itself.</p>';
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+${refresh}
+<title>${TITLES[problem.code]}</title>
+<style>
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
+body { display: grid; place-content: center; min-height: 90vh; margin: 0 1.5rem; }
+main { max-width: 34rem; }
+h1 { font-size: 1.4rem; margin: 0 0 .5rem; }
+p { margin: .5rem 0; }
+.note { opacity: .7; font-size: .9rem; }
+</style>
+</head>
+<body>
+<main>
+<h1>${TITLES[problem.code]}</h1>
+<p>${escapeHtml(problem.message)}</p>
+${note}
+</main>
+</body>
+</html>
+`;
+}
+
+function escapeHtml(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}
