@@ -1,22 +1,27 @@
-import type { AgentErrorCode } from '@cloche/protocol';
+import type { AgentErrorCode, AgentFileErrorCode } from '@cloche/protocol';
 
-const STATUS: Record<AgentErrorCode, number> = {
+const STATUS: Record<AgentErrorCode | AgentFileErrorCode, number> = {
   invalid_cwd: 400,
+  invalid_path: 400,
   bad_request: 400,
   not_found: 404,
   language_unavailable: 409,
   port_closed: 409,
+  conflict: 409,
+  precondition_failed: 412,
+  range_not_satisfiable: 416,
   queue_full: 429,
   kernel_failed: 500,
   internal: 500,
   timeout: 504,
+  disk_full: 507,
 };
 
 /** A refusal that the server understands. */
 export class AgentError extends Error {
-  readonly code: AgentErrorCode;
+  readonly code: AgentErrorCode | AgentFileErrorCode;
 
-  constructor(code: AgentErrorCode, message: string) {
+  constructor(code: AgentErrorCode | AgentFileErrorCode, message: string) {
     super(message);
     this.code = code;
   }

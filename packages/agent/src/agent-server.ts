@@ -1,7 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { type AgentErrorCode, PORT_TUNNEL_PROTOCOL, PROTOCOL_VERSION } from '@cloche/protocol';
+import { PORT_TUNNEL_PROTOCOL, PROTOCOL_VERSION } from '@cloche/protocol';
 import { AgentError } from './agent-error.ts';
 import type { ContextRegistry } from './context-registry.ts';
+import type { FileRequests } from './files/file-requests.ts';
 import { openPortTunnel } from './port-tunnel.ts';
 import { readEnvironment, readJson, readOpenContext, readStartRun } from './requests.ts';
 import { Run } from './run.ts';
@@ -11,10 +12,14 @@ import { serveUpgrades } from './upgrades.ts';
 const KEEP_ALIVE_TIMEOUT_MS = 3_600_000;
 
 /** The agent's HTTP interface, as `agent-protocol.ts` describes it. Not listening yet. */
-export function createAgentServer(contexts: ContextRegistry): Server {
-  const server = createServer({ keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS, requestTimeout: 0 }, (request, response) => {
-    route(contexts, request, response).catch((error: unknown) => answerError(response, error));
-  });
+export function createAgentServer(contexts: ContextRegistry, files: FileRequests): Server {
+  const options = { keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS, requestTimeout: 0 };
+  const onRequest = (request: IncomingMessage, response: ServerResponse) => {
+    const answered = files.takes(request) ? files.answer(request, response) : route(contexts, request, response);
+    answered.catch((error: unknown) => answerError(response, error));
+  };
+  // Whoever asks before sending a body is told to by what reads it.
+  const server = createServer(options, onRequest).on('checkContinue', onRequest);
   serveUpgrades(server, { [PORT_TUNNEL_PROTOCOL]: openPortTunnel });
   return server;
 }
@@ -77,7 +82,7 @@ function answerError(response: ServerResponse, error: unknown): void {
     return;
   }
   const known = error instanceof AgentError;
-  const code: AgentErrorCode = known ? error.code : 'internal';
+  const code = known ? error.code : 'internal';
   const message = error instanceof Error ? error.message : String(error);
   answer(response, known ? error.status : 500, { error: { code, message } });
 }

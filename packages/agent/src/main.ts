@@ -2,10 +2,11 @@ import { createAgentServer } from './agent-server.ts';
 import { readConfig } from './config.ts';
 import { ContextRegistry } from './context-registry.ts';
 import { DialOut } from './dial-out.ts';
+import { FileRequests } from './files/file-requests.ts';
 
 const config = readConfig(process.env);
 const contexts = new ContextRegistry(config);
-const server = createAgentServer(contexts);
+const server = createAgentServer(contexts, new FileRequests(config));
 const dialOut = 'dial' in config.listen ? new DialOut(server, config.listen.dial) : undefined;
 if (dialOut) dialOut.start();
 else server.listen(config.listen);

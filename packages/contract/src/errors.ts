@@ -15,9 +15,13 @@ export const ERRORS = {
   },
   idempotency_key_reused: { status: 409, means: 'This Idempotency-Key belongs to a request with another body.' },
   conflict: { status: 409, means: 'The state of the resource does not allow it.' },
-  precondition_failed: { status: 412, means: '`If-Match` does not hold.' },
+  precondition_failed: { status: 412, means: '`If-Match` or `If-None-Match` does not hold.' },
   payload_too_large: { status: 413, means: 'The body is larger than the operation takes.' },
-  unsupported_media_type: { status: 415, means: 'The body must be `application/json`.' },
+  unsupported_media_type: {
+    status: 415,
+    means: 'The body must be `application/json`, or of a form that the operation takes.',
+  },
+  range_not_satisfiable: { status: 416, means: 'The range begins after the last byte; `Content-Range` has the size.' },
   sandbox_ttl_exceeded: {
     status: 422,
     means: 'The lifetime breaks a cap; `details.maxTtlMs` is the most that would be accepted now.',

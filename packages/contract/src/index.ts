@@ -1,6 +1,7 @@
 export * from './code-context.ts';
 export * from './code-run.ts';
 export * from './errors.ts';
+export * from './file.ts';
 export * from './host-entry.ts';
 export * from './idempotency.ts';
 export * from './ids.ts';

@@ -33,6 +33,11 @@ export const LIMITS = {
 
   /** Open previews of one sandbox. */
   previewsPerSandbox: 64,
+  /** A path as it is written; one of 4096 bytes is longer where escapes spell it. */
+  filePathLength: 12_300,
+  /** Entries of one listing. */
+  fileListEntries: 50_000,
+  fileListDepth: 64,
 
   waitMaxMs: 60_000,
   waitDefaultMs: 10_000,

@@ -41,10 +41,7 @@ function currentFirst(all: readonly Operation[]): Operation[] {
 }
 
 function describeOperation(operation: Operation, components: Map<string, unknown>): Json {
-  const { response, events } = operation;
-  const content = events
-    ? { 'text/event-stream': { schema: refer(events, components) } }
-    : { 'application/json': { schema: refer(response.schema, components) } };
+  const { response } = operation;
   return {
     operationId: operation.id,
     tags: [operation.tag],
@@ -53,19 +50,38 @@ function describeOperation(operation: Operation, components: Map<string, unknown
     ...(operation.deprecation ? { deprecated: true } : {}),
     'x-scope': operation.scope,
     parameters: describeParameters(operation, components),
-    ...(operation.body
-      ? {
-          requestBody: {
-            required: !operation.bodyOptional,
-            content: { 'application/json': { schema: refer(operation.body, components) } },
-          },
-        }
-      : {}),
+    ...describeRequestBody(operation, components),
     responses: {
-      [response.status]: { description: response.description, content },
+      [response.status]: { description: response.description, content: describeContent(operation, components) },
+      ...furtherResponses(operation),
       ...errorResponses(operation, components),
     },
   };
+}
+
+function describeRequestBody({ body, bodyOptional, upload }: Operation, components: Map<string, unknown>): Json {
+  if (upload) {
+    return { requestBody: { required: true, description: upload.description, content: bytes(upload.contentTypes) } };
+  }
+  if (!body) return {};
+  const content = { 'application/json': { schema: refer(body, components) } };
+  return { requestBody: { required: !bodyOptional, content } };
+}
+
+function describeContent({ response, events, download }: Operation, components: Map<string, unknown>): Json {
+  if (events) return { 'text/event-stream': { schema: refer(events, components) } };
+  if (download) return bytes(download.contentTypes);
+  return { 'application/json': { schema: refer(response.schema, components) } };
+}
+
+/** As OpenAPI 3.1 describes bytes: a media type, and no schema. */
+function bytes(contentTypes: readonly string[]): Json {
+  return Object.fromEntries(contentTypes.map((type) => [type, {}]));
+}
+
+function furtherResponses({ download }: Operation): Json {
+  const also = Object.entries(download?.also ?? {});
+  return Object.fromEntries(also.map(([status, description]) => [status, { description }]));
 }
 
 function describeRules(operation: Operation): string {
@@ -87,6 +103,9 @@ function describeParameters(operation: Operation, components: Map<string, unknow
   for (const [name, schema] of Object.entries(operation.query?.properties ?? {})) {
     const required = operation.query?.required?.includes(name) ?? false;
     parameters.push({ name, in: 'query', required, schema: refer(schema, components) });
+  }
+  for (const [name, description] of Object.entries(operation.headers ?? {})) {
+    parameters.push({ name, in: 'header', required: false, description, schema: { type: 'string' } });
   }
   if (operation.idempotency !== 'none') {
     parameters.push({

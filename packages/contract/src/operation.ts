@@ -8,6 +8,13 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 /** `required`: `invalid_request` without the header. `optional`: honoured when sent. `none`: idempotent by nature. */
 export type IdempotencyUse = 'none' | 'optional' | 'required';
 
+/** Bytes instead of JSON, of any size, streamed. */
+export interface RawBytes {
+  /** Media types, for the document. */
+  readonly contentTypes: readonly string[];
+  readonly description: string;
+}
+
 export interface Operation {
   /** Camel case and unique: OpenAPI's operationId and the SDK's name for it. */
   readonly id: string;
@@ -22,11 +29,17 @@ export interface Operation {
   readonly extraScope?: { readonly scope: Scope; readonly when: string };
   readonly idempotency: IdempotencyUse;
   readonly params?: TObject;
+  /** Request headers that it heeds besides those that all do: lower-case name → what it does. */
+  readonly headers?: Readonly<Record<string, string>>;
   /** Closed: a parameter that it does not name is refused. */
   readonly query?: TObject;
   readonly body?: TSchema;
   /** A body that may be left out altogether counts as `{}`. */
   readonly bodyOptional?: boolean;
+  /** The body is bytes and not JSON: streamed, with no bound but the disk's. */
+  readonly upload?: RawBytes;
+  /** The answer's body is bytes; HEAD answers with its headers alone. `also` names further statuses of success. */
+  readonly download?: RawBytes & { readonly also?: Readonly<Record<number, string>> };
   readonly response: { readonly status: number; readonly schema: TSchema; readonly description: string };
   /** The answer is an SSE stream of this event instead of one JSON body. */
   readonly events?: TSchema;
@@ -59,7 +72,7 @@ export function errorsOf(operation: Operation): ErrorCode[] {
     ...new Set([
       ...operation.errors,
       ...COMMON_ERRORS,
-      ...(operation.body ? BODY_ERRORS : []),
+      ...(operation.body || operation.upload ? BODY_ERRORS : []),
       ...(operation.idempotency === 'none' ? [] : IDEMPOTENCY_ERRORS),
     ]),
   ];

@@ -11,8 +11,12 @@ import { retryKind, retryPauseMs } from './retry.ts';
 export type StreamId = {
   [Id in OperationId]: Operations[Id] extends { events: unknown } ? Id : never;
 }[OperationId];
+/** Operations that take or give bytes. */
+export type BytesId = {
+  [Id in OperationId]: Operations[Id] extends { upload: unknown } | { download: unknown } ? Id : never;
+}[OperationId];
 /** Operations that answer with one JSON body. */
-export type CallId = Exclude<OperationId, StreamId>;
+export type CallId = Exclude<OperationId, StreamId | BytesId>;
 
 /** The request may be left out where nothing in it is required. */
 type RequestArgument<Id extends OperationId> =

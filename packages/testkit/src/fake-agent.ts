@@ -1,6 +1,7 @@
 import type { AgentRunEvent, Language, OpenContext, RunDone, RunError, StartRun } from '@cloche/protocol';
 import { type AgentClient, AgentFault } from '@cloche/server/runtime-driver';
 import { EventQueue } from './event-queue.ts';
+import { FakeFiles } from './fake-files.ts';
 import { FakePorts } from './fake-ports.ts';
 import { parseToy, type Statement } from './toy-language.ts';
 
@@ -37,6 +38,7 @@ const CANCELED: RunError = { name: 'CanceledError', message: 'canceled' };
 /** The agent of one fake instance: runs the toy language, one run a context at a time. */
 export class FakeAgent {
   readonly contexts = new Map<string, FakeContext>();
+  readonly files = new FakeFiles(() => this.#requireAlive());
   readonly languages: readonly string[];
   readonly ports = new FakePorts();
   environment: Readonly<Record<string, string>> = {};
@@ -68,6 +70,7 @@ export class FakeAgent {
   client(onBroken: () => void = () => {}): AgentClient {
     this.#watchers.add(onBroken);
     return {
+      files: this.files,
       setEnvironment: async (env) => {
         this.#requireAlive();
         this.environment = env;

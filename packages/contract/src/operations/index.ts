@@ -1,5 +1,6 @@
 import * as codeContexts from './code-contexts.ts';
 import * as codeRuns from './code-runs.ts';
+import * as files from './files.ts';
 import * as previews from './previews.ts';
 import * as sandboxes from './sandboxes.ts';
 import * as templates from './templates.ts';
@@ -7,6 +8,13 @@ import * as templates from './templates.ts';
 const { SandboxParams: _, ...sandboxOperations } = sandboxes;
 
 /** Everything that the service serves under `/v1`, by id. What this table does not hold cannot be served. */
-export const operations = { ...sandboxOperations, ...codeContexts, ...codeRuns, ...previews, ...templates } as const;
+export const operations = {
+  ...sandboxOperations,
+  ...codeContexts,
+  ...codeRuns,
+  ...files,
+  ...previews,
+  ...templates,
+} as const;
 export type Operations = typeof operations;
 export type OperationId = keyof Operations;

@@ -15,6 +15,7 @@ import { createJsonApp, pathOf } from './json-app.ts';
 import { requestValidator } from './request-validator.ts';
 import type { Route } from './route.ts';
 import { registerServiceRoutes } from './service-routes.ts';
+import { holdContinue } from './uploads.ts';
 
 export interface AppParts {
   readonly front?: Front;
@@ -35,7 +36,8 @@ export interface AppParts {
 export async function buildApp(parts: AppParts): Promise<FastifyInstance> {
   const app = createJsonApp(parts);
   reportOutcomes(app, parts);
-  for (const route of parts.routes) addRoute(app, route, parts);
+  for (const route of parts.routes) if (route.kind !== 'upload') addRoute(app, route, parts);
+  await addUploads(app, parts);
   await registerServiceRoutes(app, parts);
   return app;
 }
@@ -66,6 +68,17 @@ function logOutcome(log: Logger, request: FastifyRequest, reply: FastifyReply): 
     idempotency,
   };
   log[level](outcome, 'request');
+}
+
+/** Apart from the others, because their bodies are not parsed. */
+async function addUploads(app: FastifyInstance, parts: AppParts): Promise<void> {
+  const uploads = parts.routes.filter(({ kind }) => kind === 'upload');
+  holdContinue(app.server, uploads);
+  await app.register(async (scope) => {
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser('*', (_request, _payload, done) => done(null, undefined));
+    for (const route of uploads) addRoute(scope, route, parts);
+  });
 }
 
 function addRoute(app: FastifyInstance, route: Route, parts: AppParts): void {

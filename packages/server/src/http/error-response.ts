@@ -24,6 +24,7 @@ export function errorResponse(error: AppError, requestId: string): ErrorResponse
     status: error.status,
     headers: {
       ...(retryAfter === undefined ? {} : { 'retry-after': String(retryAfter) }),
+      ...(code === 'range_not_satisfiable' ? { 'content-range': `bytes */${details?.sizeBytes ?? '*'}` } : {}),
       ...(code === 'unauthorized' ? { 'www-authenticate': 'Bearer' } : {}),
     },
     body: { error: { code, message, requestId, ...(details && { details }) } },

@@ -5,6 +5,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { AppError } from '../app-error.ts';
 import type { Claim, Idempotency, Opened } from '../idempotency/idempotency.ts';
+import { answerDownload, answerUpload } from './bytes.ts';
 import { concretePath } from './concrete-path.ts';
 import { JSON_TYPE } from './error-response.ts';
 import { ClientGone, type InFlight } from './in-flight.ts';
@@ -30,16 +31,14 @@ export async function execute(route: Route, execution: Execution, parts: Executi
   // What changes something runs to its end and is recorded, whether or not the client waits for it.
   const isInterruptible = route.kind === 'stream' || route.operation.method === 'GET';
   const controller = parts.inFlight.enter(isInterruptible);
-  if (isInterruptible) abortWithClient(reply, controller);
+  if (isInterruptible || route.kind === 'upload') abortWithClient(reply, controller);
   try {
     const opened = await openRecord(route, execution, parts.idempotency);
     const claim = opened?.status === 'claimed' ? opened.claim : undefined;
     const context = contextOf(execution, claim, controller.signal);
     if (opened?.status === 'replay') return await replay(route, reply, context, opened.response);
     try {
-      return route.kind === 'json'
-        ? await answerJson(route, reply, context, claim)
-        : await answerStream(route, reply, context, claim);
+      return await answer(route, execution, context, claim);
     } catch (error) {
       await claim?.endWith(error, context.log);
       throw error;
@@ -49,6 +48,24 @@ export async function execute(route: Route, execution: Execution, parts: Executi
   } finally {
     afterAnswer(reply, () => parts.inFlight.leave(controller));
     request.state.idempotency ??= execution.valid.idempotencyKey === undefined ? undefined : 'executed';
+  }
+}
+
+function answer(
+  route: Route,
+  { request, reply }: Execution,
+  context: RequestContext,
+  claim: Claim | undefined,
+): Promise<FastifyReply> {
+  switch (route.kind) {
+    case 'json':
+      return answerJson(route, reply, context, claim);
+    case 'stream':
+      return answerStream(route, reply, context, claim);
+    case 'download':
+      return answerDownload(route, request, reply, context);
+    case 'upload':
+      return answerUpload(route, request, reply, context);
   }
 }
 

@@ -24,6 +24,7 @@ import { KnownPaths } from './known-paths.ts';
 import { answerClientError, answerOddRequests } from './raw-errors.ts';
 import { readJson } from './read-json.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.ts';
+import { isAwaitingContinue } from './uploads.ts';
 
 /** A request that has not arrived whole by then is refused. */
 const REQUEST_MS = 60_000;
@@ -146,13 +147,18 @@ function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply)
   const appError = toAppError(error);
   if (state) state.errorCode = appError.code;
   if (appError.code === 'internal') request.log.error({ err: error }, 'failed');
-  if (BODY_UNREAD.has(appError.code)) takeRest(request, reply);
+  if (BODY_UNREAD.has(appError.code) || state?.operation?.upload) takeRest(request, reply);
   const { status, headers, body } = errorResponse(appError, request.id);
   reply.code(status).headers(headers).type(JSON_TYPE).send(JSON.stringify(body));
 }
 
 /** Closing the connection while a client still writes would lose it the answer; `REQUEST_MS` bounds how long it may. */
 function takeRest(request: FastifyRequest, reply: FastifyReply): void {
+  if (isAwaitingContinue(request.raw)) {
+    // It sends nothing before it is told to, and nobody will tell it.
+    reply.header('connection', 'close');
+    return;
+  }
   reply.removeHeader('connection');
   request.raw.resume();
 }

@@ -6,9 +6,12 @@ import { AppError, invalidRequest } from '../app-error.ts';
 import type { IdSource } from '../id-source.ts';
 import { errorResponse, JSON_TYPE } from './error-response.ts';
 import { REQUEST_ID_HEADER } from './request-id.ts';
+import { isUploading } from './uploads.ts';
 
 /** For a connection whose bytes are no request; the connection ends with the answer. */
 export function answerClientError(error: NodeJS.ErrnoException, socket: Duplex, ids: IdSource): void {
+  // An upload takes as long as it takes: it ends when no byte moves.
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isUploading(socket)) return;
   if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
   else endWith(socket, describe(error), ids);
 }

@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream';
 import type { BodyOf, EventOf, Operation, ParamsOf, QueryOf, ResponseOf } from '@cloche/contract';
 import type { Logger } from 'pino';
 import type { Credential } from '../api-keys/credential.ts';
@@ -26,7 +27,44 @@ export type JsonHandler<O extends Operation> = (request: RequestContext<O>) => P
  */
 export type StreamHandler<O extends Operation> = (request: RequestContext<O>) => Promise<AsyncIterable<EventOf<O>>>;
 
+/** The body of a request whose bytes have not been read yet. */
+export interface Upload {
+  /** As the client says, where it does. */
+  readonly sizeBytes: number | undefined;
+  readonly contentType: string | undefined;
+  /** The bytes; a client that asked before sending them is told to. Call it once. */
+  open(): Readable;
+}
+
+export interface UploadRequest<O extends Operation> extends RequestContext<O> {
+  /** Those that the operation names. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly upload: Upload;
+}
+
+export interface DownloadRequest<O extends Operation> extends RequestContext<O> {
+  /** Those that the operation names. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** The client wants no bytes. */
+  readonly headOnly: boolean;
+}
+
+/** What answers a download. Whoever makes it ends `body` when the request's signal aborts. */
+export interface Download {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: Readable;
+}
+
+/** Answers when it has read the whole body, or refuses earlier. The signal aborts when the client goes away. */
+export type UploadHandler<O extends Operation> = (
+  request: UploadRequest<O>,
+) => Promise<{ readonly json: ResponseOf<O>; readonly headers?: Readonly<Record<string, string>> }>;
+export type DownloadHandler<O extends Operation> = (request: DownloadRequest<O>) => Promise<Download>;
+
 export type Route =
+  | { readonly kind: 'upload'; readonly operation: Operation; readonly handle: UploadHandler<Operation> }
+  | { readonly kind: 'download'; readonly operation: Operation; readonly handle: DownloadHandler<Operation> }
   | { readonly kind: 'json'; readonly operation: Operation; readonly handle: JsonHandler<Operation> }
   | { readonly kind: 'stream'; readonly operation: Operation; readonly handle: StreamHandler<Operation> };
 
@@ -37,4 +75,12 @@ export function route<const O extends Operation>(operation: O, handle: JsonHandl
 
 export function streamRoute<const O extends Operation>(operation: O, handle: StreamHandler<O>): Route {
   return { kind: 'stream', operation, handle: handle as unknown as StreamHandler<Operation> };
+}
+
+export function uploadRoute<const O extends Operation>(operation: O, handle: UploadHandler<O>): Route {
+  return { kind: 'upload', operation, handle: handle as unknown as UploadHandler<Operation> };
+}
+
+export function downloadRoute<const O extends Operation>(operation: O, handle: DownloadHandler<O>): Route {
+  return { kind: 'download', operation, handle: handle as unknown as DownloadHandler<Operation> };
 }

@@ -9,7 +9,10 @@ import type {
   TemplateVersionManifest,
 } from '@cloche/protocol';
 
+import type { AgentFiles } from './agent-files.ts';
+
 export type { Instance, LaunchSpec } from '@cloche/protocol';
+export * from './agent-files.ts';
 
 /** What a driver promises to enforce. */
 export interface IsolationClaims {
@@ -44,6 +47,7 @@ export interface RuntimeDriver {
 
 /** Talks to the agent of one instance. What comes back has been checked against the protocol and bounded. */
 export interface AgentClient {
+  readonly files: AgentFiles;
   setEnvironment(env: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void>;
   openContext(
     contextId: string,

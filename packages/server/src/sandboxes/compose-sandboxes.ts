@@ -8,6 +8,8 @@ import { contextRoutes } from '../contexts/context-routes.ts';
 import { CreateContext } from '../contexts/create-context.ts';
 import { OpenContexts } from '../contexts/open-contexts.ts';
 import type { Database } from '../db/database.ts';
+import { AccessFiles } from '../files/access-files.ts';
+import { fileRoutes } from '../files/file-routes.ts';
 import type { Route } from '../http/route.ts';
 import type { IdSource } from '../id-source.ts';
 import { Loop } from '../jobs/loop.ts';
@@ -120,6 +122,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
       ...sandboxRoutes({ access, creations, lists, waits, ttls, endings, activity: executions }),
       ...contextRoutes(contextCreations, contextChanges),
       ...runRoutes(runs),
+      ...fileRoutes(new AccessFiles(shared)),
       ...templateRoutes(catalogue),
     ],
     async start() {

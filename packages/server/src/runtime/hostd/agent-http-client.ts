@@ -12,6 +12,7 @@ import { Compile } from 'typebox/compile';
 import { type Dispatcher, Pool } from 'undici';
 import { pause } from '../deadline.ts';
 import { type AgentClient, AgentFault } from '../runtime-driver.ts';
+import { AgentHttpFiles } from './agent-http-files.ts';
 import { openAgentTunnel } from './agent-tunnel.ts';
 import { EventBudget } from './event-budget.ts';
 import { isConnectionError, MalformedAnswer, readJson } from './http-response.ts';
@@ -37,6 +38,7 @@ type AgentMethod = 'GET' | 'PUT' | 'POST' | 'DELETE';
 
 /** Speaks to the agent on one instance's socket. Nothing that it answers is believed before it is checked. */
 export class AgentHttpClient implements AgentClient {
+  readonly files: AgentHttpFiles;
   readonly #pool: Pool;
   readonly #socketPath: string;
   readonly #budget = new EventBudget();
@@ -49,6 +51,7 @@ export class AgentHttpClient implements AgentClient {
    */
   constructor(socketPath: string, onBroken?: () => void, longLines = new LongLines()) {
     this.#socketPath = socketPath;
+    this.files = new AgentHttpFiles(socketPath);
     this.#lines = new SandboxLines(longLines);
     this.#pool = new Pool('http://agent', {
       socketPath,
@@ -129,6 +132,7 @@ export class AgentHttpClient implements AgentClient {
   }
 
   async close(): Promise<void> {
+    this.files.close();
     await this.#pool.destroy();
   }
 

@@ -1,0 +1,84 @@
+/**
+ * Paths as the system knows them: bytes. Inside the agent each byte is one character (Latin-1), so that the usual
+ * functions on paths work; `bytesOf` makes of it what the system takes.
+ */
+import { isUtf8 } from 'node:buffer';
+import { realpath } from 'node:fs/promises';
+import { posix } from 'node:path';
+import { MAX_PATH_BYTES } from '@cloche/protocol';
+import { AgentError } from '../agent-error.ts';
+
+declare const kind: unique symbol;
+/** Absolute, one character a byte. */
+export type FilePath = string & { readonly [kind]: 'FilePath' };
+
+const URI_PREFIX = 'file://';
+
+export function bytesOf(path: FilePath): Buffer {
+  return Buffer.from(path, 'latin1');
+}
+
+/** `path` as the system resolves it from `workspace`: links are followed before `..` is. Throws `invalid_path`. */
+export async function readPath(text: string, workspace: string): Promise<FilePath> {
+  const path = text.startsWith(`${URI_PREFIX}/`) ? fromUri(text) : Buffer.from(text, 'utf8').toString('latin1');
+  if (path === '' || path.includes('\0')) throw new AgentError('invalid_path', 'A path is not empty and has no NUL.');
+  const base = Buffer.from(workspace).toString('latin1');
+  const absolute = path.startsWith('/') ? path : `${base}/${path}`;
+  if (absolute.length > MAX_PATH_BYTES) {
+    throw new AgentError('invalid_path', `A path has at most ${MAX_PATH_BYTES} bytes.`);
+  }
+  return /(^|\/)\.\.(\/|$)/.test(absolute) ? await withoutDots(absolute) : normalized(absolute);
+}
+
+/** As an answer spells it. */
+export function textOf(path: FilePath): string {
+  const bytes = bytesOf(path);
+  return isUtf8(bytes) ? bytes.toString('utf8') : URI_PREFIX + path.replace(/[^\w./~-]/g, escapeByte);
+}
+
+/** The last part, for people to read. */
+export function nameOf(path: FilePath): string {
+  return Buffer.from(posix.basename(path), 'latin1').toString('utf8');
+}
+
+export function joined(folder: FilePath, name: string): FilePath {
+  return posix.join(folder, name) as FilePath;
+}
+
+export function folderOf(path: FilePath): FilePath {
+  return posix.dirname(path) as FilePath;
+}
+
+/** Where a link in `folder` leads that says `target`. */
+export function followed(folder: FilePath, target: string): FilePath {
+  return posix.resolve(folder, target) as FilePath;
+}
+
+export async function realPathOf(path: FilePath): Promise<FilePath> {
+  return (await realpath(bytesOf(path), { encoding: 'latin1' as BufferEncoding })) as FilePath;
+}
+
+function normalized(path: string): FilePath {
+  const short = posix.normalize(path);
+  return (short.length > 1 && short.endsWith('/') ? short.slice(0, -1) : short) as FilePath;
+}
+
+async function withoutDots(path: string): Promise<FilePath> {
+  let at = '/' as FilePath;
+  for (const part of path.split('/')) {
+    if (part === '..') at = folderOf(await realPathOf(at).catch(() => at));
+    else if (part !== '' && part !== '.') at = joined(at, part);
+  }
+  return at;
+}
+
+function fromUri(uri: string): string {
+  const escaped = uri.slice(URI_PREFIX.length);
+  if (/%(?![0-9a-f]{2})/i.test(escaped)) throw new AgentError('invalid_path', 'The URI has an escape that is none.');
+  const bytes = Buffer.from(escaped, 'utf8').toString('latin1');
+  return bytes.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
+}
+
+function escapeByte(character: string): string {
+  return `%${character.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`;
+}

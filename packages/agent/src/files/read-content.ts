@@ -1,0 +1,150 @@
+import { type BigIntStats, constants } from 'node:fs';
+import { type FileHandle, open, stat } from 'node:fs/promises';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { AgentError } from '../agent-error.ts';
+import { type ByteRange, rangeOf, readCondition } from './conditions.ts';
+import { etagOf } from './file-entry.ts';
+import { onFile, shown } from './file-fault.ts';
+import { bytesOf, type FilePath } from './file-path.ts';
+
+/** A transfer holds two of these. */
+const CHUNK_BYTES = 512 * 1024;
+
+/** Files up to this size are read before anything is answered: those of `/sys` have less in them than they say. */
+const SMALL_BYTES = 256 * 1024;
+
+/** Files of `/proc` say that they are empty; this much of what they hold is read. */
+const UNSIZED_BYTES = 16 * 1024 * 1024;
+
+/** A file that is open for reading. */
+interface OpenFile {
+  readonly handle: FileHandle;
+  readonly sizeBytes: number;
+  /** All of it, where it has been read already. */
+  readonly content: Buffer | undefined;
+  /** None where the system says nothing of changes. */
+  readonly etag: string | undefined;
+}
+
+/** Answers a read of `path`: the file as it is now, at most as long as it is now. */
+export async function sendContent(path: FilePath, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const file = await onFile(path, () => openFile(path));
+  try {
+    const range = answerHead(path, file, request, response);
+    if (range === undefined || request.method === 'HEAD') response.end();
+    else if (file.content) response.end(file.content.subarray(range.first, range.last + 1));
+    else await stream(file.handle, range, response);
+  } finally {
+    await file.handle.close();
+  }
+}
+
+async function openFile(path: FilePath): Promise<OpenFile> {
+  // Looked at first: opening a device may do something.
+  requireFile(path, await stat(bytesOf(path), { bigint: true }));
+  // What has taken its place since cannot hang the agent, as a pipe would.
+  const handle = await open(bytesOf(path), constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+  try {
+    const found = await handle.stat({ bigint: true });
+    requireFile(path, found);
+    const sizeBytes = Number(found.size);
+    if (sizeBytes > SMALL_BYTES) return { handle, sizeBytes, content: undefined, etag: etagOf(found) };
+    const content = await readUpTo(handle, sizeBytes === 0 ? UNSIZED_BYTES : sizeBytes);
+    const etag = sizeBytes === 0 && content.length > 0 ? undefined : etagOf(found);
+    return { handle, sizeBytes: content.length, content, etag };
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+function requireFile(path: FilePath, found: BigIntStats): void {
+  if (found.isFile()) return;
+  const what = found.isDirectory() ? 'a directory' : 'a pipe, a socket or a device';
+  throw new AgentError('conflict', `${shown(path)} is ${what}; only the content of files can be read and written.`);
+}
+
+/** Without a position: some files of the system can only be read onwards. */
+async function readUpTo(handle: FileHandle, bytes: number): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  for (let total = 0; total < bytes; ) {
+    const part = Buffer.allocUnsafe(Math.min(bytes - total, 64 * 1024));
+    const { bytesRead } = await handle.read(part, 0, part.length, null);
+    if (bytesRead === 0) break;
+    parts.push(part.subarray(0, bytesRead));
+    total += bytesRead;
+  }
+  return parts.length === 1 && parts[0] ? parts[0] : Buffer.concat(parts);
+}
+
+/** Writes status and headers; what to send, or undefined for nothing. */
+function answerHead(
+  path: FilePath,
+  { etag, sizeBytes }: OpenFile,
+  { headers }: IncomingMessage,
+  response: ServerResponse,
+): Exclude<ByteRange, string> | undefined {
+  const common = { ...(etag === undefined ? {} : { etag }), 'accept-ranges': etag === undefined ? 'none' : 'bytes' };
+  const condition = readCondition(headers, etag);
+  if (condition === 'failed') throw new AgentError('precondition_failed', `${shown(path)} has another ETag.`);
+  if (condition === 'unchanged') {
+    response.writeHead(304, common);
+    return undefined;
+  }
+  const range = etag === undefined ? 'whole' : rangeOf(headers, etag, sizeBytes);
+  if (range === 'unsatisfiable') {
+    response.setHeader('content-range', `bytes */${sizeBytes}`);
+    throw new AgentError(
+      'range_not_satisfiable',
+      `${shown(path)} has ${sizeBytes} bytes; the range begins after them.`,
+    );
+  }
+  if (range === 'whole') {
+    response.writeHead(200, { ...common, 'content-length': sizeBytes });
+    return { first: 0, last: sizeBytes - 1 };
+  }
+  const { first, last } = range;
+  const contentRange = `bytes ${first}-${last}/${sizeBytes}`;
+  response.writeHead(206, { ...common, 'content-length': last - first + 1, 'content-range': contentRange });
+  return range;
+}
+
+/** One chunk is read while the one before it is sent. A file that has become shorter breaks the connection. */
+async function stream(
+  handle: FileHandle,
+  { first, last }: Exclude<ByteRange, string>,
+  response: ServerResponse,
+): Promise<void> {
+  let filling = Buffer.allocUnsafeSlow(CHUNK_BYTES);
+  let sending = Buffer.allocUnsafeSlow(CHUNK_BYTES);
+  let sent = Promise.resolve();
+  for (let at = first; at <= last; ) {
+    const { bytesRead } = await handle.read(filling, 0, Math.min(CHUNK_BYTES, last + 1 - at), at);
+    await sent;
+    if (bytesRead === 0) {
+      response.destroy();
+      return;
+    }
+    at += bytesRead;
+    sent = write(response, filling.subarray(0, bytesRead));
+    // Awaited on the next turn at the latest; until then a failure is nobody's.
+    sent.catch(() => undefined);
+    [filling, sending] = [sending, filling];
+  }
+  await sent;
+  response.end();
+}
+
+/** Resolves when the system has taken `bytes`, and the buffer can be used again. */
+function write(response: ServerResponse, bytes: Buffer): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const onClose = () => reject(new Error('the connection closed'));
+    if (response.destroyed) return onClose();
+    response.once('close', onClose);
+    response.write(bytes, (error) => {
+      response.off('close', onClose);
+      if (error) reject(error);
+      else resolve();
+    });
+  });
+}

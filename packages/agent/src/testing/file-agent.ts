@@ -1,0 +1,77 @@
+import { once } from 'node:events';
+import { chownSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { Agent, type IncomingHttpHeaders, type IncomingMessage, type OutgoingHttpHeaders, request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { createAgentServer } from '../agent-server.ts';
+import type { ContextRegistry } from '../context-registry.ts';
+import { FileRequests } from '../files/file-requests.ts';
+
+export interface FileAnswer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly bytes: Buffer;
+  // biome-ignore lint/suspicious/noExplicitAny: a body is asserted on, field by field
+  readonly json: any;
+}
+
+/** The agent's server with files alone, in this process. The workspace is a user's of our own. */
+export class FileAgent implements AsyncDisposable {
+  readonly folder = mkdtempSync(join(tmpdir(), 'cloche-files-'));
+  readonly workspace = join(this.folder, 'workspace');
+  readonly user = { uid: 1000, gid: 1000 };
+  readonly #connections = new Agent({ keepAlive: true });
+  readonly #server;
+
+  private constructor() {
+    mkdirSync(this.workspace);
+    chownSync(this.workspace, this.user.uid, this.user.gid);
+    // Nothing here opens a context.
+    const contexts = undefined as unknown as ContextRegistry;
+    this.#server = createAgentServer(contexts, new FileRequests({ workspace: this.workspace, ...this.user }));
+  }
+
+  static async start(): Promise<FileAgent> {
+    const agent = new FileAgent();
+    agent.#server.listen(agent.#socketPath);
+    await once(agent.#server, 'listening');
+    return agent;
+  }
+
+  async call(
+    method: string,
+    path: string,
+    query: Record<string, string> = {},
+    { headers = {}, body }: { headers?: OutgoingHttpHeaders; body?: string | Buffer } = {},
+  ): Promise<FileAnswer> {
+    const asked = this.open(method, path, query, headers);
+    asked.end(body);
+    return this.answerTo(asked);
+  }
+
+  /** A request whose body is still to be written. */
+  open(method: string, path: string, query: Record<string, string> = {}, headers: OutgoingHttpHeaders = {}) {
+    const url = `/files${path}?${new URLSearchParams(query)}`;
+    return request({ socketPath: this.#socketPath, agent: this.#connections, method, path: url, headers });
+  }
+
+  async answerTo(asked: ReturnType<typeof request>): Promise<FileAnswer> {
+    const [response] = (await once(asked, 'response')) as [IncomingMessage];
+    const bytes = await buffer(response);
+    const isJson = response.headers['content-type'] === 'application/json' && bytes.length > 0;
+    const json = isJson ? JSON.parse(bytes.toString()) : undefined;
+    return { status: response.statusCode ?? 0, headers: response.headers, bytes, json };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#connections.destroy();
+    this.#server.closeAllConnections();
+    await new Promise((resolve) => this.#server.close(resolve));
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  get #socketPath(): string {
+    return join(this.folder, 'agent.sock');
+  }
+}

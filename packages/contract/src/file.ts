@@ -1,0 +1,32 @@
+import { type Static, Type } from 'typebox';
+import { LIMITS } from './limits.ts';
+import { oneOf } from './list.ts';
+
+/** Where a file is, as requests and answers write it. */
+export const FilePath = Type.String({
+  minLength: 1,
+  maxLength: LIMITS.filePathLength,
+  description:
+    'Absolute, or relative to `/workspace`; or a `file:///` URI whose percent escapes spell any byte. Answers have ' +
+    'absolute paths, and URIs for those that are not valid UTF-8.',
+});
+
+export const FILE_TYPES = ['file', 'directory', 'symlink', 'other'] as const;
+export type FileType = (typeof FILE_TYPES)[number];
+
+export const FileEntry = Type.Object(
+  {
+    path: FilePath,
+    name: Type.String({ description: 'The last part of the path; what is not valid UTF-8 in it is replaced.' }),
+    type: oneOf(FILE_TYPES, '`other`: a pipe, a socket or a device.'),
+    sizeBytes: Type.Integer({ minimum: 0 }),
+    mode: Type.String({ description: 'Permissions in octal, as in `0644`.' }),
+    uid: Type.Integer({ minimum: 0 }),
+    gid: Type.Integer({ minimum: 0 }),
+    modifiedAt: Type.String({ description: 'Timestamp.' }),
+    etag: Type.Optional(Type.String({ description: 'Of a file: the ETag of its content.' })),
+    target: Type.Optional(Type.String({ description: 'What a symbolic link points to, as it is written in it.' })),
+  },
+  { $id: 'FileEntry' },
+);
+export type FileEntry = Static<typeof FileEntry>;

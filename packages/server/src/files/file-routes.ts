@@ -1,0 +1,43 @@
+import { type FileEntry, operations } from '@cloche/contract';
+import type { AgentFile } from '@cloche/protocol';
+import { timestamp } from '../clock.ts';
+import { type Download, downloadRoute, type Route, uploadRoute } from '../http/route.ts';
+import type { FileContent } from '../runtime/agent-files.ts';
+import type { AccessFiles } from './access-files.ts';
+
+export function fileRoutes(files: AccessFiles): Route[] {
+  return [
+    downloadRoute(operations.readFile, (request) =>
+      files.with(request, async (agentFiles, activity) => {
+        const { query, headers, headOnly, signal } = request;
+        const content = await agentFiles.read(query.path, { headers, headOnly }, signal);
+        activity.holdUntilClosed(content.body);
+        if (headOnly || content.status === 304) content.body.resume();
+        return toDownload(content, headOnly);
+      }),
+    ),
+    uploadRoute(operations.writeFile, (request) =>
+      files.with(request, async (agentFiles) => {
+        const { query, headers, upload, signal } = request;
+        const file = toEntry(await agentFiles.write(query.path, upload, { headers, mode: query.mode }, signal));
+        return { json: { file }, headers: file.etag === undefined ? {} : { etag: file.etag } };
+      }),
+    ),
+  ];
+}
+
+export function toEntry({ modifiedMs, mode, type, ...file }: AgentFile): FileEntry {
+  return { ...file, type, mode: mode.toString(8).padStart(4, '0'), modifiedAt: timestamp(modifiedMs) };
+}
+
+function toDownload({ status, sizeBytes, etag, contentRange, body }: FileContent, headOnly: boolean): Download {
+  const headers = {
+    'cache-control': 'no-cache',
+    ...(etag === undefined ? {} : { etag, 'accept-ranges': 'bytes' }),
+    ...(sizeBytes === undefined
+      ? {}
+      : { 'content-type': 'application/octet-stream', 'content-length': String(sizeBytes) }),
+    ...(contentRange === undefined ? {} : { 'content-range': contentRange }),
+  };
+  return { status, headers, ...(headOnly || status === 304 ? {} : { body }) };
+}

@@ -1,0 +1,65 @@
+/** Answers of the operations that take or give bytes instead of JSON. */
+import type { OutgoingHttpHeaders } from 'node:http';
+import { pipeline } from 'node:stream/promises';
+import type { Operation } from '@cloche/contract';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { AppError } from '../app-error.ts';
+import { JSON_TYPE } from './error-response.ts';
+import { ClientGone } from './in-flight.ts';
+import type { RequestContext, Route } from './route.ts';
+import { STALL_MS, uploadOf } from './uploads.ts';
+
+export async function answerUpload(
+  route: Route & { kind: 'upload' },
+  request: FastifyRequest,
+  reply: FastifyReply,
+  context: RequestContext,
+): Promise<FastifyReply> {
+  refuseEncoding(request);
+  using upload = uploadOf(request.raw, reply.raw);
+  const { operation } = route;
+  const { json, headers = {} } = await route.handle({ ...context, headers: headersOf(request, operation), upload });
+  return reply.code(operation.response.status).headers(headers).type(JSON_TYPE).send(JSON.stringify(json));
+}
+
+/** From the first byte on the connection itself is all that can tell the client of a failure: it breaks. */
+export async function answerDownload(
+  route: Route & { kind: 'download' },
+  request: FastifyRequest,
+  reply: FastifyReply,
+  context: RequestContext,
+): Promise<FastifyReply> {
+  const headOnly = request.method === 'HEAD';
+  const headers = headersOf(request, route.operation);
+  const { status, headers: answered, body } = await route.handle({ ...context, headers, headOnly });
+  reply.headers(answered).hijack();
+  reply.raw.writeHead(status, reply.getHeaders() as OutgoingHttpHeaders);
+  if (!body) {
+    reply.raw.end();
+    return reply;
+  }
+  reply.raw.setTimeout(STALL_MS);
+  try {
+    await pipeline(body, reply.raw, { signal: context.signal });
+  } catch (error) {
+    const isClients = context.signal.reason instanceof ClientGone || reply.raw.closed;
+    request.state.errorCode = isClients ? 'client_gone' : 'unavailable';
+    if (!isClients) context.log.warn({ err: error }, 'a download broke');
+  }
+  return reply;
+}
+
+function headersOf(request: FastifyRequest, { headers = {} }: Operation): Record<string, string> {
+  const given: [string, string][] = [];
+  for (const name of Object.keys(headers)) {
+    const value = request.headers[name];
+    if (typeof value === 'string') given.push([name, value]);
+  }
+  return Object.fromEntries(given);
+}
+
+/** What is stored is what is sent: nobody would know later that it is compressed. */
+function refuseEncoding({ headers }: FastifyRequest): void {
+  if ((headers['content-encoding'] ?? 'identity').toLowerCase() === 'identity') return;
+  throw new AppError('unsupported_media_type', 'Send the bytes as they are, without Content-Encoding.');
+}

@@ -1,0 +1,60 @@
+import type { Readable } from 'node:stream';
+import type { AgentFile, AgentFileErrorCode } from '@cloche/protocol';
+
+/** The files of one instance, through its agent. Paths are as clients write them. */
+export interface AgentFiles {
+  /**
+   * `headers`: `range`, `if-range`, `if-match` and `if-none-match`, as HTTP has them. The body ends early, with an error,
+   * when the file became shorter or the signal aborted.
+   *
+   * @throws FileFault, or AgentFault when the agent breaks the protocol or is gone.
+   */
+  read(path: string, options: ReadOptions, signal: AbortSignal): Promise<FileContent>;
+  /** Replaces the file when all of the source has come, and leaves it alone otherwise. Throws as `read` does. */
+  write(path: string, source: FileSource, options: WriteOptions, signal: AbortSignal): Promise<AgentFile>;
+}
+
+export interface ReadOptions {
+  readonly headers?: Readonly<Record<string, string>>;
+  /** The body is left out. */
+  readonly headOnly?: boolean;
+}
+
+export interface WriteOptions {
+  /** `if-match` and `if-none-match`. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Permissions in octal. */
+  readonly mode?: string | undefined;
+}
+
+export interface FileContent {
+  readonly status: 200 | 206 | 304;
+  /** Bytes of the body; undefined for 304. */
+  readonly sizeBytes: number | undefined;
+  readonly etag: string | undefined;
+  /** Of a part: as HTTP writes it, with the size of the whole. */
+  readonly contentRange: string | undefined;
+  /** Exactly `sizeBytes`, or an error. */
+  readonly body: Readable;
+}
+
+export interface FileSource {
+  /** Where it is known beforehand. */
+  readonly sizeBytes?: number | undefined;
+  /** Called when the agent wants the bytes, at most once. */
+  open(): Readable;
+}
+
+/** The agent refused: the file, or what is asked of it, is not so. Its message is for the client. */
+export class FileFault extends Error {
+  override readonly name = 'FileFault';
+  readonly kind: AgentFileErrorCode;
+  /** Of the file whose range does not exist. */
+  readonly sizeBytes: number | undefined;
+
+  constructor(kind: AgentFileErrorCode, message: string, sizeBytes?: number) {
+    super(message);
+    this.kind = kind;
+    this.sizeBytes = sizeBytes;
+  }
+}
