@@ -12,7 +12,7 @@ import type { Config } from './config.ts';
 import { migrate } from './db/migrate.ts';
 import { openDatabase } from './db/open-database.ts';
 import { buildApp } from './http/app.ts';
-import { authenticateHeader } from './http/authorize.ts';
+import { isApiKey } from './http/authorize.ts';
 import { InFlight } from './http/in-flight.ts';
 import { randomIds } from './id-source.ts';
 import { Idempotency } from './idempotency/idempotency.ts';
@@ -76,11 +76,7 @@ export async function startServer(
     metrics,
     sandboxes: sandboxes.parts,
     previewUrl: config.previewUrl,
-    isApiKey: (header) =>
-      authenticateHeader(header, authenticator).then(
-        () => true,
-        () => false,
-      ),
+    isApiKey: (header) => isApiKey(header, authenticator),
   });
   const routes = [...sandboxes.routes, ...previews.routes];
   const { front } = previews;

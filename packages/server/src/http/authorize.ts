@@ -15,6 +15,17 @@ export function authenticateHeader(header: string | undefined, authenticator: Au
   return authenticator.authenticate(key.trimEnd());
 }
 
+/** Whether `header` holds a key that is valid now. */
+export async function isApiKey(header: string, authenticator: Authenticator): Promise<boolean> {
+  try {
+    await authenticateHeader(header, authenticator);
+    return true;
+  } catch (error) {
+    if (error instanceof AppError) return false;
+    throw error;
+  }
+}
+
 /** @throws AppError `forbidden`. */
 export function requireScope(credential: Credential, scope: Scope): void {
   if (credential.scopes.has(scope)) return;

@@ -18,7 +18,6 @@ export const APP_PORT = 8000;
 export interface Answer {
   readonly status: number;
   readonly headers: IncomingMessage['headers'];
-  readonly rawHeaders: readonly string[];
   readonly text: string;
 }
 
@@ -64,13 +63,9 @@ export async function openPreviewWorld(env: Record<string, string> = {}) {
   const ask = (host: string, { method = 'GET', path = '/', headers = {}, body }: Ask = {}): Promise<Answer> =>
     new Promise((resolve, reject) => {
       const sent = request({ host: '127.0.0.1', port, method, path, headers: { ...headers, host }, agent: false });
-      sent.once('error', reject).once('response', async (response) => {
-        resolve({
-          status: response.statusCode ?? 0,
-          headers: response.headers,
-          rawHeaders: response.rawHeaders,
-          text: await text(response),
-        });
+      sent.once('error', reject).once('response', (response) => {
+        const { statusCode = 0, headers: answered } = response;
+        text(response).then((all) => resolve({ status: statusCode, headers: answered, text: all }), reject);
       });
       sent.end(body);
     });
@@ -98,7 +93,7 @@ export async function openPreviewWorld(env: Record<string, string> = {}) {
       return { ...answer.body.preview, host: new URL(answer.body.preview.url).host };
     },
     /** A connection to write to as one likes. */
-    connect: () => connect({ host: '127.0.0.1', port, allowHalfOpen: true }).on('error', () => undefined),
+    connect: () => connect({ host: '127.0.0.1', port }).on('error', () => undefined),
     async close(): Promise<void> {
       await server.stop();
       for (const app of apps) {

@@ -13,6 +13,9 @@ import type { Exchange } from './exchanges.ts';
 import { responseFields } from './fields.ts';
 import { PreviewProblem } from './preview-problem.ts';
 
+/** How long the other side of a WebSocket may go on when one has ended. */
+const LINGER_MS = 1_000;
+
 export interface Forwarding {
   readonly request: IncomingMessage;
   /** Path and query, as the app gets them. */
@@ -107,10 +110,18 @@ export async function join(one: Duplex, other: Duplex, exchange: Exchange): Prom
   };
   exchange.signal.addEventListener('abort', end, { once: true });
   if (exchange.signal.aborted) end();
+  // Whoever has left waits for no more than what is on its way.
+  let lingering: NodeJS.Timeout | undefined;
+  const linger = () => {
+    lingering ??= setTimeout(end, LINGER_MS);
+  };
+  one.once('end', linger);
+  other.once('end', linger);
   const isOver = () => undefined;
   pipeline(one, other, isOver);
   pipeline(other, one, isOver);
   await Promise.all(closed);
+  clearTimeout(lingering);
   exchange.signal.removeEventListener('abort', end);
 }
 
