@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { nftRuleset } from './nft-ruleset.ts';
+import { nftGuardRuleset, nftRuleset } from './nft-ruleset.ts';
 
 const OPTIONS = { installationId: 'abcd1234', gatewayAddress: '198.18.0.1', dnsPort: 10_053, allowCidrs: [] };
 
@@ -60,4 +60,12 @@ test('forwards nothing of a gated sandbox, and lets it in nowhere but at egress'
     rules,
     /chain through_host \{\n[^\n]*\n\s+iifname "ceabcd1234\*" meta l4proto tcp reject[^\n]*\n\s+iifname "ceabcd1234\*" reject/,
   );
+});
+
+test('refuses the same in the guard, which leads nothing anywhere', () => {
+  const refusing = (rules: string) =>
+    rules.split('\n').filter((line) => /\b(drop|reject|jump|accept)\b|^ {2}set /.test(line) && !/type nat/.test(line));
+  const guard = nftGuardRuleset(OPTIONS, 1);
+  assert.deepEqual(refusing(guard), refusing(nftRuleset(OPTIONS)));
+  assert.doesNotMatch(guard, /type nat|masquerade|dnat ip to/);
 });

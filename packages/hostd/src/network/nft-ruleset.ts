@@ -13,6 +13,11 @@ export function tableName(installationId: string): string {
   return `cloche_${installationId}`;
 }
 
+/** Of the second table, which is hostd's own. */
+export function guardTableName(installationId: string, pid: number): string {
+  return `${tableName(installationId)}_guard_${pid}`;
+}
+
 /**
  * The rules of one installation, as one transaction that replaces those of an earlier run. They go by the links' names
  * and not by sandbox, so they are complete before the first sandbox exists and never change while one runs.
@@ -20,19 +25,52 @@ export function tableName(installationId: string): string {
  * Two classes of sandboxes: those that the kernel carries traffic for, and the gated, for whom it carries none: all of
  * their TCP and look-ups end at egress, and the rest ends here.
  */
-export function nftRuleset({ installationId, gatewayAddress, dnsPort, allowCidrs }: RulesetOptions): string {
-  const table = `inet ${tableName(installationId)}`;
-  const fromSandbox = `iifname "${linkPrefix(installationId)}*"`;
-  const toSandbox = `oifname "${linkPrefix(installationId)}*"`;
-  const fromGated = `iifname "${gatedLinkPrefix(installationId)}*"`;
-  const toGated = `oifname "${gatedLinkPrefix(installationId)}*"`;
-  const elements = (cidrs: readonly string[]) => (cidrs.length === 0 ? '' : `elements = { ${cidrs.join(', ')} }`);
-  const refuse = (from: string) =>
-    [`${from} meta l4proto tcp reject with tcp reset`, `${from} reject with icmpx admin-prohibited`].join('\n    ');
-
+export function nftRuleset(options: RulesetOptions): string {
+  const table = `inet ${tableName(options.installationId)}`;
   return `table ${table}
 delete table ${table}
 table ${table} {
+${leading(options)}
+${filters(options)}
+}
+`;
+}
+
+/**
+ * What is refused, once more, in a table that nobody but its owner can flush. It leads nothing anywhere, so while the
+ * other one is away sandboxes have less of the network than they should, and never more.
+ */
+export function nftGuardRuleset(options: RulesetOptions, pid: number): string {
+  return `table inet ${guardTableName(options.installationId, pid)} {
+  flags owner
+${filters(options)}
+}
+`;
+}
+
+/** Where traffic is led to. */
+function leading({ installationId, gatewayAddress, dnsPort }: RulesetOptions): string {
+  const { fromSandbox, fromGated } = linksOf(installationId);
+  return `
+  chain resolver {
+    type nat hook prerouting priority dstnat; policy accept;
+    ${fromSandbox} ip daddr ${gatewayAddress} udp dport 53 dnat ip to ${gatewayAddress}:${dnsPort}
+    ${fromSandbox} ip daddr ${gatewayAddress} tcp dport 53 dnat ip to ${gatewayAddress}:${dnsPort}
+    ${fromGated} udp dport 53 dnat ip to ${gatewayAddress}:${EGRESS_PORTS.dns}
+    ${fromGated} tcp dport 53 dnat ip to ${gatewayAddress}:${EGRESS_PORTS.dns}
+    ${fromGated} meta l4proto tcp dnat ip to ${gatewayAddress}:${EGRESS_PORTS.tcp}
+  }
+
+  chain leaving {
+    type nat hook postrouting priority srcnat; policy accept;
+    ip saddr ${SANDBOX_CIDR} masquerade
+  }`;
+}
+
+/** What is refused. */
+function filters({ installationId, gatewayAddress, dnsPort, allowCidrs }: RulesetOptions): string {
+  const { fromSandbox, toSandbox, fromGated, toGated } = linksOf(installationId);
+  return `
   set closed { type ipv4_addr; flags interval; auto-merge; ${elements(CLOSED_RANGES)} }
   set opened { type ipv4_addr; flags interval; auto-merge; ${elements(allowCidrs)} }
 
@@ -42,15 +80,6 @@ table ${table} {
     ${fromSandbox} fib saddr . iif oif missing drop
     ${fromGated} meta nfproto != ipv4 drop
     ${fromGated} fib saddr . iif oif missing drop
-  }
-
-  chain resolver {
-    type nat hook prerouting priority dstnat; policy accept;
-    ${fromSandbox} ip daddr ${gatewayAddress} udp dport 53 dnat ip to ${gatewayAddress}:${dnsPort}
-    ${fromSandbox} ip daddr ${gatewayAddress} tcp dport 53 dnat ip to ${gatewayAddress}:${dnsPort}
-    ${fromGated} udp dport 53 dnat ip to ${gatewayAddress}:${EGRESS_PORTS.dns}
-    ${fromGated} tcp dport 53 dnat ip to ${gatewayAddress}:${EGRESS_PORTS.dns}
-    ${fromGated} meta l4proto tcp dnat ip to ${gatewayAddress}:${EGRESS_PORTS.tcp}
   }
 
   chain to_host {
@@ -77,12 +106,25 @@ table ${table} {
 
   chain refused {
     ${refuse(fromSandbox)}
-  }
-
-  chain leaving {
-    type nat hook postrouting priority srcnat; policy accept;
-    ip saddr ${SANDBOX_CIDR} masquerade
-  }
+  }`;
 }
-`;
+
+function linksOf(installationId: string) {
+  const [plain, gated] = [linkPrefix(installationId), gatedLinkPrefix(installationId)];
+  return {
+    fromSandbox: `iifname "${plain}*"`,
+    toSandbox: `oifname "${plain}*"`,
+    fromGated: `iifname "${gated}*"`,
+    toGated: `oifname "${gated}*"`,
+  };
+}
+
+function elements(cidrs: readonly string[]): string {
+  return cidrs.length === 0 ? '' : `elements = { ${cidrs.join(', ')} }`;
+}
+
+function refuse(from: string): string {
+  return [`${from} meta l4proto tcp reject with tcp reset`, `${from} reject with icmpx admin-prohibited`].join(
+    '\n    ',
+  );
 }

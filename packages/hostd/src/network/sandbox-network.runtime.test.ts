@@ -9,7 +9,7 @@ import { initPid, runInside } from '../testing/inside.ts';
 import { makeInstallation, makeSpec, type TestInstallation } from '../testing/installation.ts';
 import { hostLeftovers } from '../testing/leftovers.ts';
 import { until } from '../until.ts';
-import { tableName } from './nft-ruleset.ts';
+import { guardTableName, tableName } from './nft-ruleset.ts';
 
 /** A piece of internet: a documentation range, which is open to sandboxes, behind a link of this test's own. */
 const INTERNET = {
@@ -114,14 +114,22 @@ describe('the network of a sandbox', () => {
       assert.equal(await connect('sbx_open', INTERNET.theirs, addressOf('sbx_open')), INTERNET.ours);
     });
 
-    test('is closed again soon after the rules of the host were flushed', async () => {
+    test('is closed while the rules of the host are flushed, and has its network again soon after', async () => {
       const table = tableName(installation.config.installationId);
-      execFileSync('nft', ['delete', 'table', 'inet', table]);
-      await until('the rules are back', () =>
-        execFileSync('nft', ['list', 'tables'], { encoding: 'utf8' }).includes(table),
-      );
-      assert.equal(await connect('sbx_open', PRIVATE.theirs), 'ECONNREFUSED');
+      const hostsEnd = addressOf('sbx_open').replace(/\d+$/, (last) => String(Number(last) - 1));
+      for (const address of [PRIVATE.theirs, PRIVATE.ours, INTERNET.ours, hostsEnd, addressOf('sbx_other')]) {
+        // Whether or not it is back from the last time.
+        execFileSync('nft', [`add table inet ${table}; delete table inet ${table}`]);
+        assert.equal(await connect('sbx_open', address), 'ECONNREFUSED', address);
+      }
+      await until('the rules are back', () => nftTables().includes(`${table}\n`));
       assert.equal(await connect('sbx_open', INTERNET.theirs), INTERNET.ours);
+    });
+
+    test('has a second wall, which nobody but hostd can take away', () => {
+      const guard = guardTableName(installation.config.installationId, hostd.pid);
+      assert.ok(nftTables().includes(guard));
+      assert.throws(() => execFileSync('nft', ['delete', 'table', 'inet', guard], { stdio: 'pipe' }), /not permitted/);
     });
 
     test('has no IPv6', async () => {
@@ -149,6 +157,10 @@ describe('the network of a sandbox', () => {
     });
   });
 });
+
+function nftTables(): string {
+  return execFileSync('nft', ['list', 'tables'], { encoding: 'utf8' });
+}
 
 async function makeInternet(ended: (() => void)[]): Promise<void> {
   const { namespace, link, ours, theirs } = INTERNET;

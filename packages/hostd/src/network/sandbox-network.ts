@@ -10,15 +10,16 @@ import {
   gatewayLinkName,
   gatewayPeerName,
   linkName,
+  linkPrefix,
   SANDBOX_PREFIX_LENGTH,
 } from './address-plan.ts';
+import { admitThroughDocker, withdrawFromDocker } from './docker-user-chain.ts';
+import { acquireGatewaySlot, DNS_PORT } from './gateway-slot.ts';
 import { addAddress, addDefaultRoute, createVeth, deleteLink, Netlink, raiseLink } from './netlink.ts';
-import { nftRuleset, tableName } from './nft-ruleset.ts';
+import { nftGuardRuleset, nftRuleset, type RulesetOptions, tableName } from './nft-ruleset.ts';
+import { OwnedRules } from './owned-rules.ts';
 
 const execute = promisify(execFile);
-
-/** Where egress listens on the gateway address; the rules lead port 53 there. */
-export const DNS_PORT = 10_053;
 
 const LOOPBACK_INDEX = 1;
 const IP_FORWARD = '/proc/sys/net/ipv4/ip_forward';
@@ -37,6 +38,7 @@ export class SandboxNetwork {
   readonly #gatewaySlot: number;
   readonly #allowCidrs: readonly string[];
   readonly #mtu: number;
+  readonly #guard = new OwnedRules();
 
   private constructor({ installationId, allowCidrs, slots }: SandboxNetworkOptions, gatewaySlot: number) {
     this.#allowCidrs = allowCidrs;
@@ -52,10 +54,12 @@ export class SandboxNetwork {
     const { slots } = options;
     const self = identifyProcess(process.pid);
     if (self === undefined) throw new Error('hostd cannot see itself in /proc');
-    const slot = slots.find(GATEWAY_PURPOSE) ?? slots.acquire(GATEWAY_PURPOSE, self);
+    const slot = slots.find(GATEWAY_PURPOSE) ?? acquireGatewaySlot(slots, self);
     slots.transfer(slot, GATEWAY_PURPOSE, self);
     const network = new SandboxNetwork(options, slot);
 
+    // SECURITY: what is refused stays so while somebody has flushed the rules (sandbox-network.runtime.test.ts).
+    network.#guard.apply(nftGuardRuleset(network.#rules, process.pid));
     await network.#install();
     return network;
   }
@@ -73,11 +77,15 @@ export class SandboxNetwork {
     return !isThere;
   }
 
-  async #install(): Promise<void> {
-    const installationId = this.#installationId;
+  get #rules(): RulesetOptions {
     const { gatewayAddress } = this;
-    await nft(nftRuleset({ installationId, gatewayAddress, dnsPort: DNS_PORT, allowCidrs: this.#allowCidrs }));
-    makeGateway(installationId, this.#mtu, gatewayAddress);
+    return { installationId: this.#installationId, gatewayAddress, dnsPort: DNS_PORT, allowCidrs: this.#allowCidrs };
+  }
+
+  async #install(): Promise<void> {
+    await nft(nftRuleset(this.#rules));
+    await admitThroughDocker(linkPrefix(this.#installationId));
+    makeGateway(this.#installationId, this.#mtu, this.gatewayAddress);
     // Documented in docs/operations: what the host forwards beyond the sandboxes' traffic is its own firewall's matter.
     if (readFileSync(IP_FORWARD, 'utf8').trim() !== '1') writeFileSync(IP_FORWARD, '1');
   }
@@ -140,8 +148,10 @@ export class SandboxNetwork {
   /** Takes everything off the host again. Only while no sandbox lives. */
   async close(): Promise<void> {
     removeLink(gatewayLinkName(this.#installationId));
+    await withdrawFromDocker(linkPrefix(this.#installationId));
     this.#slots.release(this.#gatewaySlot, GATEWAY_PURPOSE);
     await nft(`delete table inet ${tableName(this.#installationId)}\n`);
+    this.#guard[Symbol.dispose]();
   }
 }
 

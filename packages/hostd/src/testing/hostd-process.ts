@@ -44,6 +44,10 @@ export class HostdProcess implements AsyncDisposable {
     return new HostdProcess(config.run.hostdSocket, child);
   }
 
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
   launch(sandboxId: string, spec: LaunchSpec, signal?: AbortSignal): Promise<Answer> {
     return this.call('PUT', `/instances/${sandboxId}/1`, spec, signal);
   }

@@ -1,4 +1,5 @@
 import type { Finding } from './finding.ts';
+import { checkFirewall } from './firewall-check.ts';
 import {
   checkCgroups,
   checkIdmappedMounts,
@@ -43,5 +44,6 @@ async function examineResources({ dataDir, cacheDir, host, port }: ExaminedPlace
     checkDisk('disk (data)', dataDir),
     checkDisk('disk (cache)', cacheDir),
     checkPort(host, port),
+    checkFirewall(),
   ]);
 }

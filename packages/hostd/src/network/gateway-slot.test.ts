@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { identifyProcess } from '../kernel/process-identity.ts';
+import { Slots } from '../slots.ts';
+import { acquireGatewaySlot } from './gateway-slot.ts';
+
+describe('the slot of a gateway', () => {
+  let dir: string;
+  let slots: Slots;
+  const self = identifyProcess(process.pid) ?? assert.fail();
+  before(() => {
+    dir = mkdtempSync(join(tmpdir(), 'cloche-slots-'));
+    slots = new Slots(dir, 'abcd1234');
+  });
+  after(() => rmSync(dir, { recursive: true }));
+
+  test('is one at whose address nobody holds the ports of egress; the others are free again', () => {
+    const orphans = ['198.18.0.1', '198.18.0.5'];
+    const slot = acquireGatewaySlot(slots, self, (address, [port = 0]) =>
+      orphans.includes(address) ? [{ address, port }] : [],
+    );
+    assert.equal(slot, 2);
+    assert.deepEqual(
+      readdirSync(dir).filter((name) => /\d/.test(name)),
+      ['2'],
+    );
+  });
+
+  test('is none where a program holds a port at every address: its end is asked for by name', () => {
+    assert.throws(
+      () => acquireGatewaySlot(slots, self, () => [{ address: '0.0.0.0', port: 10_053 }]),
+      /another program holds 0\.0\.0\.0:10053; `ss -lntup sport = :10053` names it/,
+    );
+    assert.deepEqual(
+      readdirSync(dir).filter((name) => /\d/.test(name)),
+      ['2'],
+    );
+  });
+});

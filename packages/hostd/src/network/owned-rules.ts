@@ -1,0 +1,50 @@
+import { readdirSync } from 'node:fs';
+import koffi from 'koffi';
+import { bindLibc, checked } from '../kernel/libc.ts';
+
+const fcntlCall = bindLibc('int fcntl(int fd, int command, int argument)');
+const F_SETFD = 2;
+const FD_CLOEXEC = 1;
+const STDERR = 2;
+
+/**
+ * Rules in a table with `flags owner`: the kernel lets nobody else change or flush it, not even `nft flush ruleset`, and
+ * takes it away with this process, however that ends. So this talks to the kernel by a socket of its own, in the library
+ * of the program `nft`.
+ */
+export class OwnedRules implements Disposable {
+  readonly #library = bindLibrary();
+  readonly #context: unknown;
+
+  constructor() {
+    const context: unknown = this.#library.create(0);
+    if (context === null) throw new Error('libnftables gives no context');
+    this.#context = context;
+    // SECURITY: the library leaves its socket open for the programs that we start (owned-rules.runtime.test.ts).
+    for (const fd of readdirSync('/proc/self/fd').map(Number)) {
+      if (fd > STDERR) fcntlCall(fd, F_SETFD, FD_CLOEXEC);
+    }
+    checked(this.#library.bufferErrors(context), 'nft_ctx_buffer_error');
+  }
+
+  /** One transaction. @throws what nft says of it. */
+  apply(commands: string): void {
+    if (this.#library.run(this.#context, commands) === 0) return;
+    throw new Error(`nft refused the rules: ${this.#library.takeErrors(this.#context).trim()}`);
+  }
+
+  [Symbol.dispose](): void {
+    this.#library.free(this.#context);
+  }
+}
+
+function bindLibrary() {
+  const library = koffi.load('libnftables.so.1');
+  return {
+    create: library.func('void *nft_ctx_new(uint32_t flags)'),
+    bufferErrors: library.func('int nft_ctx_buffer_error(void *context)'),
+    run: library.func('int nft_run_cmd_from_buffer(void *context, const char *commands)'),
+    takeErrors: library.func('const char *nft_ctx_get_error_buffer(void *context)'),
+    free: library.func('void nft_ctx_free(void *context)'),
+  };
+}

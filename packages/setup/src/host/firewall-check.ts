@@ -1,0 +1,39 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { type Static, Type } from 'typebox';
+import { Value } from 'typebox/value';
+import { type Finding, ok, warning } from './finding.ts';
+
+const run = promisify(execFile);
+const NAME = 'firewall';
+
+const Chain = Type.Object({
+  table: Type.String(),
+  name: Type.String(),
+  hook: Type.Optional(Type.String()),
+  policy: Type.Optional(Type.String()),
+});
+const Listing = Type.Object({ nftables: Type.Array(Type.Object({ chain: Type.Optional(Chain) })) });
+
+/** Whether another firewall of this host drops what sandboxes send: a packet has to be accepted by each of them. */
+export async function checkFirewall(list = listChains): Promise<Finding> {
+  const chains = await list().catch(() => []);
+  const dropping = chains.filter(({ hook, policy }) => hook === 'forward' && policy === 'drop');
+  const [first] = dropping;
+  if (!first) return ok(NAME, 'forwards');
+  const places = dropping.map(({ table, name }) => `${table} ${name}`).join(', ');
+  // hostd lets its sandboxes through there.
+  if (dropping.length === 1 && first.name === 'FORWARD' && chains.some(({ name }) => name === 'DOCKER-USER')) {
+    return ok(NAME, 'Docker’s, which lets sandboxes through');
+  }
+  return warning(
+    NAME,
+    `drops what is forwarded (${places})`,
+    'Let it forward what comes from and goes to links named cl*, or sandboxes reach nothing: with nft, `iifname "cl*" accept` and `oifname "cl*" ct state established,related accept`.',
+  );
+}
+
+async function listChains(): Promise<Static<typeof Chain>[]> {
+  const { stdout } = await run('nft', ['-j', 'list', 'chains']);
+  return Value.Parse(Listing, JSON.parse(stdout)).nftables.flatMap(({ chain }) => chain ?? []);
+}
