@@ -30,3 +30,16 @@ export const FileEntry = Type.Object(
   { $id: 'FileEntry' },
 );
 export type FileEntry = Static<typeof FileEntry>;
+
+/** The body of a move and of a copy. */
+export const TransferFileBody = Type.Object(
+  {
+    from: FilePath,
+    to: FilePath,
+    overwrite: Type.Optional(
+      Type.Boolean({ default: false, description: 'Replace what is at `to`, a whole directory as well.' }),
+    ),
+  },
+  { additionalProperties: false },
+);
+export type TransferFileBody = Static<typeof TransferFileBody>;

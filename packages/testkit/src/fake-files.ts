@@ -7,6 +7,7 @@ import {
   type FileContent,
   FileFault,
   type FileSource,
+  type FileTransfer,
   type ReadOptions,
   type WriteOptions,
 } from '@cloche/server/runtime-driver';
@@ -17,9 +18,10 @@ interface FakeFile {
   readonly version: number;
 }
 
-/** The files of a fake instance, in memory: whole files, no folders of their own, no links. */
+/** The files of a fake instance, in memory: no links, and a directory is there where it was made or something is in it. */
 export class FakeFiles implements AgentFiles {
   readonly #files = new Map<string, FakeFile>();
+  readonly #directories = new Set(['/workspace']);
   readonly #requireAlive: () => void;
   #versions = 0;
 
@@ -48,6 +50,7 @@ export class FakeFiles implements AgentFiles {
     const at = absolute(path);
     const before = this.#files.get(at);
     requireMatch(headers, before && etagOf(before.version));
+    if (this.#isDirectory(at)) throw new FileFault('conflict', `${at} is a directory`);
     const bytes = await buffer(source.open());
     this.#requireAlive();
     const file = {
@@ -59,14 +62,100 @@ export class FakeFiles implements AgentFiles {
     return describe(at, file);
   }
 
+  async list(path: string, { depth, limit }: { depth: number; limit: number }): Promise<AgentFile[]> {
+    this.#requireAlive();
+    const at = absolute(path);
+    if (this.#files.has(at)) throw new FileFault('conflict', `${at} is no directory`);
+    if (!this.#isDirectory(at)) throw new FileFault('not_found', `${at} does not exist`);
+    const below = this.#below(at).filter((other) => other.slice(at.length + 1).split('/').length <= depth);
+    if (below.length > limit) throw new FileFault('too_many', `${at} has more than ${limit} entries`);
+    return below.map((other) => this.#describe(other));
+  }
+
+  async stat(path: string): Promise<AgentFile> {
+    this.#requireAlive();
+    return this.#describe(absolute(path));
+  }
+
+  async makeDirectory(path: string): Promise<AgentFile> {
+    this.#requireAlive();
+    const at = absolute(path);
+    if (this.#files.has(at)) throw new FileFault('conflict', `${at} is no directory`);
+    this.#directories.add(at);
+    return this.#describe(at);
+  }
+
+  async move(transfer: FileTransfer): Promise<AgentFile> {
+    const file = await this.copy(transfer);
+    await this.remove(transfer.from, { recursive: true });
+    return file;
+  }
+
+  async copy({ from, to, overwrite }: FileTransfer): Promise<AgentFile> {
+    this.#requireAlive();
+    const [source, target] = [absolute(from), absolute(to)];
+    this.#describe(source);
+    if (`${target}/`.startsWith(`${source}/`)) throw new FileFault('conflict', `${target} lies in ${source}`);
+    const isTaken = this.#files.has(target) || this.#isDirectory(target);
+    if (isTaken && !overwrite) throw new FileFault('conflict', `${target} exists already`);
+    if (isTaken) await this.remove(to, { recursive: true });
+    for (const path of [source, ...this.#below(source)]) {
+      const file = this.#files.get(path);
+      if (file) this.#files.set(target + path.slice(source.length), { ...file, version: ++this.#versions });
+      else this.#directories.add(target + path.slice(source.length));
+    }
+    return this.#describe(target);
+  }
+
+  async remove(path: string, { recursive }: { recursive: boolean }): Promise<AgentFile> {
+    this.#requireAlive();
+    const at = absolute(path);
+    const entry = this.#describe(at);
+    const below = this.#below(at);
+    if (below.length > 0 && !recursive) throw new FileFault('conflict', `${at} is not empty`);
+    for (const other of [at, ...below]) {
+      this.#files.delete(other);
+      this.#directories.delete(other);
+    }
+    return entry;
+  }
+
   #get(path: string): FakeFile {
     const at = absolute(path);
     const file = this.#files.get(at);
     if (file) return file;
-    if ([...this.#files.keys()].some((other) => other.startsWith(`${at}/`))) {
-      throw new FileFault('conflict', `${at} is a directory`);
-    }
+    if (this.#isDirectory(at)) throw new FileFault('conflict', `${at} is a directory`);
     throw new FileFault('not_found', `${at} does not exist`);
+  }
+
+  #isDirectory(at: string): boolean {
+    return this.#directories.has(at) || this.#below(at).length > 0;
+  }
+
+  /** Every path below `at`, the directories that nobody made among them. */
+  #below(at: string): string[] {
+    const paths = [...this.#files.keys(), ...this.#directories].filter((path) => path.startsWith(`${at}/`));
+    const between = paths.flatMap((path) => {
+      const parts = path.slice(at.length + 1).split('/');
+      return parts.map((_, index) => `${at}/${parts.slice(0, index + 1).join('/')}`);
+    });
+    return [...new Set(between)].sort();
+  }
+
+  #describe(at: string): AgentFile {
+    const file = this.#files.get(at);
+    if (file) return describe(at, file);
+    if (!this.#isDirectory(at)) throw new FileFault('not_found', `${at} does not exist`);
+    const owner = { uid: 1000, gid: 1000 };
+    return {
+      path: at,
+      name: posix.basename(at),
+      type: 'directory',
+      sizeBytes: 0,
+      mode: 0o755,
+      ...owner,
+      modifiedMs: 0,
+    };
   }
 }
 

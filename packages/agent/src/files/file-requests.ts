@@ -1,7 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AgentError } from '../agent-error.ts';
 import type { AgentConfig } from '../config.ts';
+import { copyFile, deleteFile, makeDirectory, moveFile, type Transfer } from './change-files.ts';
+import { describeFile } from './file-entry.ts';
+import { onFile } from './file-fault.ts';
 import { type FilePath, readPath } from './file-path.ts';
+import { type Listing, sendListing } from './list-files.ts';
 import type { Owner } from './owner.ts';
 import { sendContent } from './read-content.ts';
 import { writeContent } from './write-content.ts';
@@ -30,6 +34,22 @@ export class FileRequests {
         return sendContent(await this.#path(query), request, response);
       case 'PUT /files/content':
         return this.#write(query, request, response);
+      case 'GET /files':
+        return sendListing(await this.#path(query), listingOf(query), response);
+      case 'GET /files/stat': {
+        const path = await this.#path(query);
+        return sendJson(response, await onFile(path, () => describeFile(path)));
+      }
+      case 'POST /files/directories':
+        return sendJson(response, await makeDirectory(await this.#path(query), this.#user));
+      case 'POST /files/move':
+        return sendJson(response, await moveFile(await this.#transfer(query), this.#user));
+      case 'POST /files/copy':
+        return sendJson(response, await copyFile(await this.#transfer(query), this.#user));
+      case 'DELETE /files': {
+        const [path, workspace] = [await this.#path(query), await readPath('.', this.#workspace)];
+        return sendJson(response, await deleteFile(path, query.get('recursive') === 'true', workspace));
+      }
       default:
         throw new AgentError('not_found', `The agent has no ${request.method} ${pathname}.`);
     }
@@ -47,9 +67,20 @@ export class FileRequests {
     sendJson(response, await writeContent(write, this.#user));
   }
 
+  async #transfer(query: URLSearchParams): Promise<Transfer> {
+    const [from, to] = [await this.#path(query, 'from'), await this.#path(query, 'to')];
+    return { from, to, overwrite: query.get('overwrite') === 'true' };
+  }
+
   #path(query: URLSearchParams, name = 'path'): Promise<FilePath> {
     return readPath(query.get(name) ?? '', this.#workspace);
   }
+}
+
+function listingOf(query: URLSearchParams): Listing {
+  const [depth, limit] = ['depth', 'limit'].map((name) => Number(query.get(name)));
+  if (!depth || !limit) throw new AgentError('bad_request', 'A listing has a depth and a limit.');
+  return { depth, limit };
 }
 
 function sendJson(response: ServerResponse, body: object): void {

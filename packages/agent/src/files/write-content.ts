@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { type BigIntStats, linkSync, renameSync, statSync, unlinkSync } from 'node:fs';
 import { type FileHandle, lstat, open, readlink, rm, stat, statfs } from 'node:fs/promises';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
@@ -7,15 +6,13 @@ import { AgentError } from '../agent-error.ts';
 import { preconditionHolds } from './conditions.ts';
 import { describeFile, etagOf } from './file-entry.ts';
 import { onFile, shown, toFileFault } from './file-fault.ts';
-import { bytesOf, type FilePath, folderOf, followed, joined } from './file-path.ts';
+import { bytesOf, type FilePath, folderOf, followed } from './file-path.ts';
 import { codeOf, makeFolders, type Owner, ownerIn, removeFolders } from './owner.ts';
 import { receive } from './receive.ts';
+import { temporaryIn } from './temporary.ts';
 
 const NEW_FILE_MODE = 0o644;
 const MAX_LINKS = 40;
-
-/** What is being written lies beside its target under such a name. */
-const TEMPORARY = /^\.cloche-[0-9a-f]{16}\.part$/;
 
 export interface WriteContent {
   readonly path: FilePath;
@@ -24,14 +21,6 @@ export interface WriteContent {
   readonly headers: IncomingHttpHeaders;
   /** The bytes, once the sender is told that they are wanted. */
   readonly open: () => IncomingMessage;
-}
-
-export function isTemporary(name: string): boolean {
-  return TEMPORARY.test(name);
-}
-
-export function temporaryIn(folder: FilePath): FilePath {
-  return joined(folder, `.cloche-${randomBytes(8).toString('hex')}.part`);
 }
 
 /**

@@ -1,11 +1,14 @@
 import { Type } from 'typebox';
-import { FileEntry, FilePath } from '../file.ts';
+import { FileEntry, FilePath, TransferFileBody } from '../file.ts';
+import { LIMITS } from '../limits.ts';
+import { listOf } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { SandboxParams } from './sandboxes.ts';
 
 const FileResponse = Type.Object({ file: FileEntry });
 const common = { tag: 'Files', idempotency: 'none', params: SandboxParams } as const;
 const ENDED = ['sandbox_destroyed', 'sandbox_failed'] as const;
+const collection = '/v1/sandboxes/{sandboxId}/files';
 const content = '/v1/sandboxes/{sandboxId}/files/content';
 
 export const readFile = {
@@ -61,4 +64,99 @@ export const writeFile = {
   upload: { contentTypes: ['application/octet-stream'], description: 'The whole file; any Content-Type will do.' },
   response: { status: 200, schema: FileResponse, description: 'The file as it is now.' },
   errors: ['conflict', 'precondition_failed', 'disk_full', ...ENDED],
+} as const satisfies Operation;
+
+export const listFiles = {
+  ...common,
+  id: 'listFiles',
+  method: 'GET',
+  path: collection,
+  summary: 'List a directory',
+  description:
+    'What is in it and, down to `depth`, below it: a directory comes before what it holds, names of one directory in the ' +
+    `order of their bytes. Links are listed and not followed. More than ${LIMITS.fileListEntries} entries are ` +
+    '`invalid_request`: list less deeply, or a directory of it.',
+  scope: 'file:read',
+  query: Type.Object(
+    {
+      path: Type.Optional({ ...FilePath, default: '/workspace' }),
+      depth: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.fileListDepth, default: 1 })),
+    },
+    { additionalProperties: false },
+  ),
+  response: { status: 200, schema: listOf(FileEntry), description: 'All of them.' },
+  errors: ['conflict', ...ENDED],
+} as const satisfies Operation;
+
+export const statFile = {
+  ...common,
+  id: 'statFile',
+  method: 'GET',
+  path: `${collection}/stat`,
+  summary: 'Describe a file',
+  description: 'Or a directory, a link or whatever else there is at the path; a link is not followed.',
+  scope: 'file:read',
+  query: Type.Object({ path: FilePath }, { additionalProperties: false }),
+  response: { status: 200, schema: FileResponse, description: 'What is there.' },
+  errors: ['conflict', ...ENDED],
+} as const satisfies Operation;
+
+export const makeDirectory = {
+  ...common,
+  id: 'makeDirectory',
+  method: 'POST',
+  path: `${collection}/directories`,
+  summary: 'Make a directory',
+  description: 'And those above it that are missing. One that is there already stays as it is.',
+  scope: 'file:write',
+  idempotency: 'optional',
+  body: Type.Object({ path: FilePath }, { additionalProperties: false }),
+  response: { status: 201, schema: FileResponse, description: 'The directory.' },
+  errors: ['conflict', 'disk_full', ...ENDED],
+} as const satisfies Operation;
+
+export const moveFile = {
+  ...common,
+  id: 'moveFile',
+  method: 'POST',
+  path: `${collection}/move`,
+  summary: 'Move or rename a file or a directory',
+  description: 'In one step, and never into `to`: that is its new path. Missing directories above it are made.',
+  scope: 'file:write',
+  idempotency: 'optional',
+  body: TransferFileBody,
+  response: { status: 200, schema: FileResponse, description: 'What is at `to` now.' },
+  errors: ['conflict', 'disk_full', ...ENDED],
+} as const satisfies Operation;
+
+export const copyFile = {
+  ...common,
+  id: 'copyFile',
+  method: 'POST',
+  path: `${collection}/copy`,
+  summary: 'Copy a file or a directory',
+  description:
+    'It appears at `to` when all of it is there. Links are copied as links; pipes, sockets and devices are a `conflict`. ' +
+    'The copy is the user’s, or of whoever owns a directory that the user cannot write to.',
+  scope: 'file:write',
+  idempotency: 'optional',
+  body: TransferFileBody,
+  response: { status: 200, schema: FileResponse, description: 'What is at `to` now.' },
+  errors: ['conflict', 'disk_full', ...ENDED],
+} as const satisfies Operation;
+
+export const deleteFile = {
+  ...common,
+  id: 'deleteFile',
+  method: 'DELETE',
+  path: collection,
+  summary: 'Delete a file or a directory',
+  description: 'A directory that is not empty only with `recursive=true`. A link is deleted, not what it points to.',
+  scope: 'file:write',
+  query: Type.Object(
+    { path: FilePath, recursive: Type.Optional(Type.Boolean({ default: false })) },
+    { additionalProperties: false },
+  ),
+  response: { status: 200, schema: FileResponse, description: 'What was there.' },
+  errors: ['conflict', ...ENDED],
 } as const satisfies Operation;

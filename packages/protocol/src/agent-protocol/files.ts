@@ -5,36 +5,48 @@
  * |---|---|
  * | `GET`, `HEAD /files/content?path` | → the bytes, with `content-length`, `etag` and, for 206, `content-range`; heeds `range`, `if-range`, `if-match`, `if-none-match` |
  * | `PUT /files/content?path&mode` | the bytes → `AgentFile`; heeds `if-match`, `if-none-match: *`, and `expect: 100-continue` |
+ * | `GET /files?path&depth&limit` | → `AgentFile`, one JSON text a line; `too_many` beyond the limit |
+ * | `GET /files/stat?path` | → `AgentFile` |
+ * | `POST /files/directories?path` | → `AgentFile` |
+ * | `POST /files/move?from&to&overwrite`, `POST /files/copy?from&to&overwrite` | → `AgentFile`, what is at `to` now |
+ * | `DELETE /files?path&recursive` | → `AgentFile`, what was there |
  *
  * A path is absolute, relative to the workspace, or a `file:///` URI whose escapes spell any byte. Closing the connection
  * of an upload undoes it.
  */
 import { type Static, Type } from 'typebox';
 
-export const AgentFile = Type.Object({
-  /** Absolute, or a URI where its bytes are not valid UTF-8. */
-  path: Type.String(),
-  name: Type.String(),
-  type: Type.Union(['file', 'directory', 'symlink', 'other'].map((type) => Type.Literal(type))),
-  sizeBytes: Type.Integer({ minimum: 0 }),
-  /** The permission bits. */
-  mode: Type.Integer({ minimum: 0, maximum: 0o7777 }),
-  uid: Type.Integer({ minimum: 0 }),
-  gid: Type.Integer({ minimum: 0 }),
-  modifiedMs: Type.Integer({ minimum: -8.64e15, maximum: 8.64e15 }),
-  /** Of a file: changes with its content. */
-  etag: Type.Optional(Type.String({ pattern: '^"[0-9a-f-]{1,100}"$' })),
-  /** Of a symbolic link. */
-  target: Type.Optional(Type.String()),
-});
+export const AgentFile = Type.Object(
+  {
+    /** Absolute, or a URI where its bytes are not valid UTF-8. */
+    path: Type.String(),
+    name: Type.String(),
+    type: Type.Union(['file', 'directory', 'symlink', 'other'].map((type) => Type.Literal(type))),
+    sizeBytes: Type.Integer({ minimum: 0 }),
+    /** The permission bits. */
+    mode: Type.Integer({ minimum: 0, maximum: 0o7777 }),
+    uid: Type.Integer({ minimum: 0 }),
+    gid: Type.Integer({ minimum: 0 }),
+    modifiedMs: Type.Integer({ minimum: -8.64e15, maximum: 8.64e15 }),
+    /** Of a file: changes with its content. */
+    etag: Type.Optional(Type.String({ pattern: '^"[0-9a-f-]{1,100}"$' })),
+    /** Of a symbolic link. */
+    target: Type.Optional(Type.String()),
+  },
+  { additionalProperties: false },
+);
 export type AgentFile = Omit<Static<typeof AgentFile>, 'type'> & { type: 'file' | 'directory' | 'symlink' | 'other' };
+
+/** One line of a listing: path, name and target, each byte of them escaped. */
+export const MAX_AGENT_FILE_BYTES = 64 * 1024;
 
 /** Longer paths are refused before they are read. */
 export const MAX_PATH_BYTES = 4096;
 
 /**
  * `not_found` 404; `conflict` 409: a folder or device in the place of a file, and the like; `precondition_failed` 412;
- * `range_not_satisfiable` 416, with `content-range`; `disk_full` 507; `invalid_path` 400.
+ * `range_not_satisfiable` 416, with `content-range`; `disk_full` 507; `invalid_path` 400; `too_many` 400: entries of a
+ * listing.
  */
 export const AGENT_FILE_ERROR_CODES = [
   'not_found',
@@ -43,5 +55,6 @@ export const AGENT_FILE_ERROR_CODES = [
   'range_not_satisfiable',
   'disk_full',
   'invalid_path',
+  'too_many',
 ] as const;
 export type AgentFileErrorCode = (typeof AGENT_FILE_ERROR_CODES)[number];

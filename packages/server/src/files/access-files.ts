@@ -10,6 +10,8 @@ import type { JudgeFault } from '../sandboxes/judge-fault.ts';
 import { isPending } from '../sandboxes/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../sandboxes/sandbox-access.ts';
 
+/** A large tree takes a while to copy or to delete. */
+const ACT_MS = 300_000;
 /** How long a sandbox that is still being made is waited for. */
 const SETTLE_MS = 60_000;
 /** A transfer counts as activity for as long as it goes on. */
@@ -35,6 +37,17 @@ export class AccessFiles {
 
   constructor(deps: AccessFilesDeps) {
     this.#deps = deps;
+  }
+
+  /** Does `act`, which moves no bytes through the service, within a time of its own. Throws as `with` does. */
+  async act<T>(request: FileRequest, act: (files: AgentFiles, signal: AbortSignal) => Promise<T>): Promise<T> {
+    using limit = new Deadline(ACT_MS, request.signal);
+    try {
+      return await this.with({ ...request, signal: limit.signal }, (files) => act(files, limit.signal));
+    } catch (error) {
+      if (!limit.expired) throw error;
+      throw new AppError('unavailable', `The sandbox had not done this after ${ACT_MS / 1000} s.`, { cause: error });
+    }
   }
 
   /**
@@ -99,7 +112,10 @@ export class Activity {
 
 function toAppError(fault: FileFault): AppError {
   const { kind, message, sizeBytes } = fault;
-  if (kind === 'invalid_path') return invalidRequest({ path: 'query.path', message: message.toWellFormed() });
+  // Which field had the path, its client knows better than the agent.
+  if (kind === 'invalid_path' || kind === 'too_many') {
+    return invalidRequest({ path: 'path', message: message.toWellFormed() });
+  }
   return new AppError(kind, message.toWellFormed(), {
     cause: fault,
     ...(sizeBytes === undefined ? {} : { details: { sizeBytes } }),

@@ -1,8 +1,8 @@
-import { type FileEntry, operations } from '@cloche/contract';
+import { type FileEntry, LIMITS, operations, type TransferFileBody } from '@cloche/contract';
 import type { AgentFile } from '@cloche/protocol';
 import { timestamp } from '../clock.ts';
-import { type Download, downloadRoute, type Route, uploadRoute } from '../http/route.ts';
-import type { FileContent } from '../runtime/agent-files.ts';
+import { type Download, downloadRoute, type Route, route, uploadRoute } from '../http/route.ts';
+import type { FileContent, FileTransfer } from '../runtime/agent-files.ts';
 import type { AccessFiles } from './access-files.ts';
 
 export function fileRoutes(files: AccessFiles): Route[] {
@@ -23,7 +23,37 @@ export function fileRoutes(files: AccessFiles): Route[] {
         return { json: { file }, headers: file.etag === undefined ? {} : { etag: file.etag } };
       }),
     ),
+    route(operations.listFiles, async (request) => {
+      const { path = '/workspace', depth = 1 } = request.query;
+      const limit = LIMITS.fileListEntries;
+      const entries = await files.act(request, (agentFiles, signal) => agentFiles.list(path, { depth, limit }, signal));
+      return { data: entries.map(toEntry), hasMore: false };
+    }),
+    route(operations.statFile, (request) =>
+      answer(files.act(request, (agentFiles, signal) => agentFiles.stat(request.query.path, signal))),
+    ),
+    route(operations.makeDirectory, (request) =>
+      answer(files.act(request, (agentFiles, signal) => agentFiles.makeDirectory(request.body.path, signal))),
+    ),
+    route(operations.moveFile, (request) =>
+      answer(files.act(request, (agentFiles, signal) => agentFiles.move(transferOf(request.body), signal))),
+    ),
+    route(operations.copyFile, (request) =>
+      answer(files.act(request, (agentFiles, signal) => agentFiles.copy(transferOf(request.body), signal))),
+    ),
+    route(operations.deleteFile, (request) => {
+      const { path, recursive = false } = request.query;
+      return answer(files.act(request, (agentFiles, signal) => agentFiles.remove(path, { recursive }, signal)));
+    }),
   ];
+}
+
+async function answer(file: Promise<AgentFile>): Promise<{ file: FileEntry }> {
+  return { file: toEntry(await file) };
+}
+
+function transferOf({ from, to, overwrite = false }: TransferFileBody): FileTransfer {
+  return { from, to, overwrite };
 }
 
 export function toEntry({ modifiedMs, mode, type, ...file }: AgentFile): FileEntry {

@@ -6,12 +6,10 @@ export interface ReadQuery {
   readonly issues: readonly Issue[];
 }
 
-/** Makes a reader of query strings that turns the parameters which `schema` declares as integers into numbers. */
+/** Makes a reader of query strings that turns what `schema` declares as integers and booleans into such. */
 export function queryReader(schema: TObject | undefined): (text: string) => ReadQuery {
-  const integers = new Set(
-    Object.entries(schema?.properties ?? {}).flatMap(([name, { type }]: [string, { type?: unknown }]) =>
-      type === 'integer' ? [name] : [],
-    ),
+  const types = new Map(
+    Object.entries(schema?.properties ?? {}).map(([name, { type }]: [string, { type?: unknown }]) => [name, type]),
   );
   return (text) => {
     const issues: Issue[] = [];
@@ -21,10 +19,16 @@ export function queryReader(schema: TObject | undefined): (text: string) => Read
     for (const [name, value] of new URLSearchParams(text)) {
       if (name in values) issues.push({ path: `query.${name}`, message: 'is given more than once; give it once' });
       if (value.includes('\0')) issues.push({ path: `query.${name}`, message: 'must not contain the character NUL' });
-      values[name] = integers.has(name) && /^-?\d{1,15}$/.test(value) ? Number(value) : value;
+      values[name] = typed(value, types.get(name));
     }
     return { values, issues };
   };
+}
+
+function typed(value: string, type: unknown): unknown {
+  if (type === 'integer' && /^-?\d{1,15}$/.test(value)) return Number(value);
+  if (type === 'boolean' && /^(true|false)$/.test(value)) return value === 'true';
+  return value;
 }
 
 function isDecodable(text: string): boolean {

@@ -12,6 +12,21 @@ export interface AgentFiles {
   read(path: string, options: ReadOptions, signal: AbortSignal): Promise<FileContent>;
   /** Replaces the file when all of the source has come, and leaves it alone otherwise. Throws as `read` does. */
   write(path: string, source: FileSource, options: WriteOptions, signal: AbortSignal): Promise<AgentFile>;
+  /** What is in a directory, and below it. At most `limit` entries, else `too_many`. */
+  list(path: string, options: { depth: number; limit: number }, signal: AbortSignal): Promise<AgentFile[]>;
+  stat(path: string, signal: AbortSignal): Promise<AgentFile>;
+  /** Idempotent; makes those above it as well. */
+  makeDirectory(path: string, signal: AbortSignal): Promise<AgentFile>;
+  move(transfer: FileTransfer, signal: AbortSignal): Promise<AgentFile>;
+  copy(transfer: FileTransfer, signal: AbortSignal): Promise<AgentFile>;
+  /** What was there. */
+  remove(path: string, options: { recursive: boolean }, signal: AbortSignal): Promise<AgentFile>;
+}
+
+export interface FileTransfer {
+  readonly from: string;
+  readonly to: string;
+  readonly overwrite: boolean;
 }
 
 export interface ReadOptions {

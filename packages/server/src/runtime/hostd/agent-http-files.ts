@@ -7,18 +7,20 @@ import {
   AgentFile,
   type AgentFileErrorCode,
   type AgentFile as AgentFileType,
+  MAX_AGENT_FILE_BYTES,
 } from '@cloche/protocol';
-import type { TSchema } from 'typebox';
-import { Compile, type Validator } from 'typebox/compile';
+import { Compile } from 'typebox/compile';
 import {
   type AgentFiles,
   type FileContent,
   FileFault,
   type FileSource,
+  type FileTransfer,
   type ReadOptions,
   type WriteOptions,
 } from '../agent-files.ts';
 import { AgentFault } from '../runtime-driver.ts';
+import { LineTooLong, readLines } from './ndjson.ts';
 
 const agentFile = Compile(AgentFile);
 const errorBody = Compile(AgentErrorBody);
@@ -26,7 +28,9 @@ const errorBody = Compile(AgentErrorBody);
 /** Transfers of one sandbox at a time, and those that wait for their turn. */
 const MAX_TRANSFERS = 16;
 const MAX_WAITING = 64;
-const MAX_ANSWER_BYTES = 64 * 1024;
+const MAX_ACTS = 8;
+/** Fifty thousand entries with paths of some length. */
+const MAX_LIST_CHARACTERS = 64 * 1024 * 1024;
 
 /**
  * Files over one instance's socket. Node's own client carries them: it copies less than undici, and asks before it sends a
@@ -34,7 +38,8 @@ const MAX_ANSWER_BYTES = 64 * 1024;
  */
 export class AgentHttpFiles implements AgentFiles {
   readonly #socketPath: string;
-  readonly #connections = new Agent({ keepAlive: true, maxSockets: MAX_TRANSFERS, maxFreeSockets: 1 });
+  readonly #transferring = new Agent({ keepAlive: true, maxSockets: MAX_TRANSFERS, maxFreeSockets: 1 });
+  readonly #acting = new Agent({ keepAlive: true, maxSockets: MAX_ACTS, maxFreeSockets: 1 });
   #transfers = 0;
 
   constructor(socketPath: string) {
@@ -76,7 +81,7 @@ export class AgentHttpFiles implements AgentFiles {
       asked.flushHeaders();
       const response = await answerTo(asked, signal);
       await refuse(response, signal);
-      return (await readJson(response, agentFile, signal)) as AgentFileType;
+      return await readFile(response, signal);
     } finally {
       // An answer before the end of the body is a refusal: nothing of what would follow is wanted.
       if (!asked.writableFinished) asked.destroy();
@@ -84,8 +89,61 @@ export class AgentHttpFiles implements AgentFiles {
     }
   }
 
+  async list(path: string, { depth, limit }: { depth: number; limit: number }, signal: AbortSignal) {
+    const response = await this.#act('GET', `/files?${queryOf({ path, depth, limit })}`, signal);
+    const files: AgentFileType[] = [];
+    let bytes = 0;
+    try {
+      for await (const line of readLines(response as AsyncIterable<Buffer>, MAX_AGENT_FILE_BYTES)) {
+        bytes += line.length;
+        if (files.length >= limit || bytes > MAX_LIST_CHARACTERS)
+          throw new AgentFault('misbehaved', 'an endless listing');
+        files.push(parseFile(line));
+      }
+      return files;
+    } catch (error) {
+      throw asFault(error, signal);
+    } finally {
+      response.destroy();
+    }
+  }
+
+  stat(path: string, signal: AbortSignal): Promise<AgentFileType> {
+    return this.#change('GET', `/files/stat?${queryOf({ path })}`, signal);
+  }
+
+  makeDirectory(path: string, signal: AbortSignal): Promise<AgentFileType> {
+    return this.#change('POST', `/files/directories?${queryOf({ path })}`, signal);
+  }
+
+  move({ from, to, overwrite }: FileTransfer, signal: AbortSignal): Promise<AgentFileType> {
+    return this.#change('POST', `/files/move?${queryOf({ from, to, overwrite })}`, signal);
+  }
+
+  copy({ from, to, overwrite }: FileTransfer, signal: AbortSignal): Promise<AgentFileType> {
+    return this.#change('POST', `/files/copy?${queryOf({ from, to, overwrite })}`, signal);
+  }
+
+  remove(path: string, { recursive }: { recursive: boolean }, signal: AbortSignal): Promise<AgentFileType> {
+    return this.#change('DELETE', `/files?${queryOf({ path, recursive })}`, signal);
+  }
+
   close(): void {
-    this.#connections.destroy();
+    this.#transferring.destroy();
+    this.#acting.destroy();
+  }
+
+  async #change(method: string, path: string, signal: AbortSignal): Promise<AgentFileType> {
+    return readFile(await this.#act(method, path, signal), signal);
+  }
+
+  /** What takes no bytes along; it does not wait for those that do. */
+  async #act(method: string, path: string, signal: AbortSignal): Promise<IncomingMessage> {
+    const asked = request({ method, path, socketPath: this.#socketPath, agent: this.#acting, signal });
+    asked.end();
+    const response = await answerTo(asked, signal);
+    await refuse(response, signal);
+    return response;
   }
 
   #enter(): () => void {
@@ -101,12 +159,16 @@ export class AgentHttpFiles implements AgentFiles {
   }
 
   #ask(options: RequestOptions, signal: AbortSignal): ClientRequest {
-    return request({ ...options, socketPath: this.#socketPath, agent: this.#connections, signal });
+    return request({ ...options, socketPath: this.#socketPath, agent: this.#transferring, signal });
   }
 }
 
 function contentPath(path: string, mode?: string): string {
-  return `/files/content?${new URLSearchParams({ path, ...(mode === undefined ? {} : { mode }) })}`;
+  return `/files/content?${queryOf({ path, ...(mode === undefined ? {} : { mode }) })}`;
+}
+
+function queryOf(values: Readonly<Record<string, string | number | boolean>>): string {
+  return new URLSearchParams(Object.entries(values).map(([name, value]) => [name, String(value)])).toString();
 }
 
 function answerTo(asked: ClientRequest, signal: AbortSignal): Promise<IncomingMessage> {
@@ -127,10 +189,9 @@ async function refuse(response: IncomingMessage, signal: AbortSignal, headOnly =
   const range = /^bytes \*\/(\d{1,15})$/.exec(headers['content-range'] ?? '')?.[1];
   const sizeBytes = range === undefined ? undefined : Number(range);
   if (headOnly) throw new FileFault(...withoutWords(statusCode), sizeBytes);
-  const { error } = (await readJson(response, errorBody, signal)) as { error: { code: string; message: string } };
-  const message = error.message.slice(0, 500);
-  if (isFileError(error.code)) throw new FileFault(error.code, message, sizeBytes);
-  throw new AgentFault('internal', message);
+  const { code, message } = await readError(response, signal);
+  if (isFileError(code)) throw new FileFault(code, message.slice(0, 500), sizeBytes);
+  throw new AgentFault('internal', message.slice(0, 500));
 }
 
 /** An answer to HEAD has no body that could say more. */
@@ -174,29 +235,46 @@ function contentOf(response: IncomingMessage): FileContent {
   };
 }
 
-async function readJson<S extends TSchema>(
-  response: IncomingMessage,
-  schema: Validator<Record<never, never>, S>,
-  signal: AbortSignal,
-): Promise<unknown> {
-  let value: unknown;
+async function readFile(response: IncomingMessage, signal: AbortSignal): Promise<AgentFileType> {
   try {
-    value = JSON.parse(await text(bounded(response)));
+    return parseFile(await text(bounded(response)));
   } catch (error) {
-    if (signal.aborted) throw signal.reason;
-    if (error instanceof AgentFault) throw error;
-    const kind = error instanceof SyntaxError ? 'misbehaved' : 'gone';
-    throw new AgentFault(kind, 'an answer about a file that broke off or is no JSON', { cause: error });
+    throw asFault(error, signal);
   }
-  if (!schema.Check(value)) throw new AgentFault('misbehaved', 'an answer about a file that does not fit its schema');
-  return value;
+}
+
+async function readError(response: IncomingMessage, signal: AbortSignal): Promise<{ code: string; message: string }> {
+  try {
+    const body: unknown = JSON.parse(await text(bounded(response)));
+    if (!errorBody.Check(body)) throw new AgentFault('misbehaved', 'a refusal that does not fit its schema');
+    return body.error;
+  } catch (error) {
+    throw asFault(error, signal);
+  }
+}
+
+function parseFile(line: string): AgentFileType {
+  const file: unknown = JSON.parse(line);
+  if (!agentFile.Check(file)) throw new AgentFault('misbehaved', 'a file that does not fit its schema');
+  // The schema's own type is wider in its `type` alone; it has just been checked.
+  return file as AgentFileType;
 }
 
 async function* bounded(response: IncomingMessage): AsyncGenerator<Buffer> {
   let bytes = 0;
   for await (const chunk of response as AsyncIterable<Buffer>) {
     bytes += chunk.length;
-    if (bytes > MAX_ANSWER_BYTES) throw new AgentFault('misbehaved', 'an endless answer about a file');
+    if (bytes > MAX_AGENT_FILE_BYTES) throw new AgentFault('misbehaved', 'an endless answer about a file');
     yield chunk;
   }
+}
+
+/** An abort stays what its signal says; what is no JSON, or has no end, is misbehaviour; the rest broke. */
+function asFault(error: unknown, signal: AbortSignal): unknown {
+  if (signal.aborted) return signal.reason;
+  if (error instanceof AgentFault) return error;
+  const isLie = error instanceof SyntaxError || error instanceof LineTooLong;
+  return new AgentFault(isLie ? 'misbehaved' : 'gone', 'an answer about a file that broke off or is none', {
+    cause: error,
+  });
 }

@@ -1,0 +1,13 @@
+import { randomBytes } from 'node:crypto';
+import { type FilePath, joined } from './file-path.ts';
+
+const TEMPORARY = /^\.cloche-[0-9a-f]{16}\.part$/;
+
+/** What is being made lies beside its target under such a name, which no listing shows. */
+export function isTemporary(name: string): boolean {
+  return TEMPORARY.test(name);
+}
+
+export function temporaryIn(folder: FilePath): FilePath {
+  return joined(folder, `.cloche-${randomBytes(8).toString('hex')}.part`);
+}

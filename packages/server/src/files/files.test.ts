@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { afterEach, beforeEach, describe, it } from 'node:test';
+import { type OrgId, operations, type SandboxId } from '@cloche/contract';
+import { AgentFault, FileFault } from '../runtime/runtime-driver.ts';
+import { credentialOf, openSandboxes, type SandboxesWorld } from '../sandboxes/sandboxes.fixture.ts';
+
+let world: SandboxesWorld;
+let sandboxId: SandboxId;
+beforeEach(async () => {
+  world = await openSandboxes();
+  sandboxId = await world.createReady();
+});
+afterEach(() => world[Symbol.asyncDispose]());
+
+const params = () => ({ sandboxId });
+const agentFiles = () => world.driver.agentOf(sandboxId).files;
+const put = (path: string, content = path) =>
+  agentFiles().write(path, { open: () => Readable.from([Buffer.from(content)]) }, {});
+
+describe('the files of a sandbox', () => {
+  it('are listed as the contract has them', async () => {
+    await put('a');
+    await put('b/c');
+    const { data, hasMore } = await world.call(operations.listFiles, { params: params(), query: { depth: 2 } });
+    assert.deepEqual(
+      data.map(({ path, type, mode, modifiedAt }) => [path, type, mode, modifiedAt]),
+      [
+        ['/workspace/a', 'file', '0644', '1970-01-01T00:00:00.000Z'],
+        ['/workspace/b', 'directory', '0755', '1970-01-01T00:00:00.000Z'],
+        ['/workspace/b/c', 'file', '0644', '1970-01-01T00:00:00.000Z'],
+      ],
+    );
+    assert.equal(hasMore, false);
+  });
+
+  it('are moved, copied, described and deleted', async () => {
+    await put('a', 'text');
+    await world.call(operations.copyFile, { params: params(), body: { from: 'a', to: 'b' } });
+    await world.call(operations.moveFile, { params: params(), body: { from: 'a', to: 'c' } });
+    await world.call(operations.makeDirectory, { params: params(), body: { path: 'd' } });
+    await world.call(operations.deleteFile, { params: params(), query: { path: 'b' } });
+    const { data } = await world.call(operations.listFiles, { params: params() });
+    assert.deepEqual(
+      data.map(({ name }) => name),
+      ['c', 'd'],
+    );
+    const { body } = await agentFiles().read('c', {});
+    assert.equal(await text(body), 'text');
+  });
+
+  it('are those of another organization to nobody else', async () => {
+    const credential = credentialOf('org_2' as OrgId);
+    const call = world.call(operations.statFile, { params: params(), query: { path: 'a' }, credential });
+    await assert.rejects(call, { code: 'not_found', message: /no sandbox/ });
+  });
+
+  it('are gone with the sandbox', async () => {
+    await world.kill(sandboxId);
+    const call = world.call(operations.statFile, { params: params(), query: { path: '.' } });
+    await assert.rejects(call, { code: 'sandbox_destroyed' });
+  });
+});
+
+describe('what the agent refuses', () => {
+  const stat = () => world.call(operations.statFile, { params: params(), query: { path: 'a' } });
+  const refuseWith = (error: Error) => {
+    agentFiles().stat = () => Promise.reject(error);
+  };
+
+  it('is told in the words of the catalogue', async () => {
+    const codes = [
+      ['not_found', 'not_found'],
+      ['conflict', 'conflict'],
+      ['disk_full', 'disk_full'],
+      ['invalid_path', 'invalid_request'],
+      ['too_many', 'invalid_request'],
+    ] as const;
+    for (const [kind, code] of codes) {
+      refuseWith(new FileFault(kind, 'the reason'));
+      await assert.rejects(stat(), { code, message: /the reason/ }, kind);
+    }
+  });
+
+  it('fails a sandbox whose agent breaks the protocol, and no other', async () => {
+    refuseWith(new AgentFault('busy', 'much to do'));
+    await assert.rejects(stat(), { code: 'unavailable' });
+    assert.equal((await world.get(sandboxId)).status, 'ready');
+    refuseWith(new AgentFault('misbehaved', 'nonsense'));
+    await assert.rejects(stat(), { code: 'sandbox_failed' });
+    assert.equal((await world.get(sandboxId)).status, 'failed');
+  });
+});
