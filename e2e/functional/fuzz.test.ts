@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
 import { ERRORS, type ErrorCode } from '@cloche/contract';
+import { Random } from '@cloche/testkit/fuzz';
 import type { Answer } from '../support/api.ts';
 import { type MalformedRequest, malformedRequest } from '../support/malformed-requests.ts';
-import { Random } from '../support/random.ts';
 import { type TestService, testService } from '../support/service.ts';
 
 const SEED = Number(process.env.CLOCHE_FUZZ_SEED ?? Date.now() % 2 ** 31);

@@ -1,7 +1,7 @@
 /** Requests that nearly fit the contract: good ones, broken in one to three places. */
 import { type Operation, type OperationId, operations } from '@cloche/contract';
+import type { Random } from '@cloche/testkit/fuzz';
 import type { RequestOptions } from './api.ts';
-import type { Random } from './random.ts';
 
 export interface MalformedRequest {
   readonly operation: Operation;

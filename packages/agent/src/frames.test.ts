@@ -29,6 +29,13 @@ test('a frame that announces too much is refused before its body comes', () => {
   assert.throws(() => decoder.take(), /too large/);
 });
 
+test('a frame of nothing but brackets is refused before they become values', () => {
+  const decoder = new FrameDecoder();
+  const body = Buffer.alloc(2 << 20, '[');
+  decoder.push(Buffer.concat([Buffer.from([0, 0x20, 0, 0]), body]));
+  assert.throws(() => decoder.take(), /values/);
+});
+
 test('what is no JSON is refused', () => {
   const decoder = new FrameDecoder();
   decoder.push(Buffer.from([0, 0, 0, 2, 0x7b, 0x7b]));

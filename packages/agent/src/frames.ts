@@ -1,6 +1,8 @@
-import { MAX_KERNEL_FRAME_BYTES } from '@cloche/protocol';
+import { MAX_KERNEL_FRAME_BYTES, parsePlainJson } from '@cloche/protocol';
 
 const LENGTH_BYTES = 4;
+/** An output of JSON may have many; these fit into the agent's share of the memory. */
+const MAX_VALUES = 1_000_000;
 
 /** A message as a frame: its length in 4 big-endian bytes, then its JSON. */
 export function encodeFrame(message: unknown): Buffer {
@@ -35,7 +37,7 @@ export class FrameDecoder {
     if (this.#bytes < this.#bodyBytes) return undefined;
     const body = this.#cut(this.#bodyBytes);
     this.#bodyBytes = undefined;
-    return { message: JSON.parse(body.toString()) };
+    return { message: parsePlainJson(body.toString(), MAX_VALUES) };
   }
 
   #cut(length: number): Buffer {

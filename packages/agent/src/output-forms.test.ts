@@ -33,6 +33,12 @@ test('a MIME type without a format of its own keeps its name', () => {
   assert.deepEqual(forms().convert('display', { 'video/mp4': 'AAAA' }), []);
 });
 
+test('names that are no MIME types carry nothing, whatever else they name', () => {
+  for (const name of ['constructor', '__proto__', 'toString', `text/${'x'.repeat(300)}`, '']) {
+    assert.deepEqual(forms().convert('display', JSON.parse(`{${JSON.stringify(name)}: "x"}`)), []);
+  }
+});
+
 test('outputs without end come to an end', () => {
   const outputs = forms({ outputsBytes: 2 ** 30 });
   const all = Array.from({ length: 20_000 }, () => outputs.convert('display', { 'text/plain': '1' })).flat();

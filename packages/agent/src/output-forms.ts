@@ -1,21 +1,26 @@
 import { type AgentOutput, CHART_MIME_TYPE, DATA_MIME_TYPE, type OutputFormat } from '@cloche/protocol';
 
-const FORMATS: Readonly<Record<string, OutputFormat>> = {
-  'text/plain': 'text',
-  'text/html': 'html',
-  'text/markdown': 'markdown',
-  'text/latex': 'latex',
-  'image/svg+xml': 'svg',
-  'image/png': 'png',
-  'image/jpeg': 'jpeg',
-  'image/gif': 'gif',
-  'application/pdf': 'pdf',
-  'application/json': 'json',
-  'application/javascript': 'javascript',
-  'text/javascript': 'javascript',
-  [CHART_MIME_TYPE]: 'chart',
-  [DATA_MIME_TYPE]: 'data',
-};
+const FORMATS: ReadonlyMap<string, OutputFormat> = new Map(
+  Object.entries({
+    'text/plain': 'text',
+    'text/html': 'html',
+    'text/markdown': 'markdown',
+    'text/latex': 'latex',
+    'image/svg+xml': 'svg',
+    'image/png': 'png',
+    'image/jpeg': 'jpeg',
+    'image/gif': 'gif',
+    'application/pdf': 'pdf',
+    'application/json': 'json',
+    'application/javascript': 'javascript',
+    'text/javascript': 'javascript',
+    [CHART_MIME_TYPE]: 'chart',
+    [DATA_MIME_TYPE]: 'data',
+  } as const),
+);
+
+/** User code names them, and no type is called that long. */
+const MAX_MIME_TYPE_CHARACTERS = 255;
 
 /** However small they are: each costs its readers something. */
 const MAX_OUTPUTS = 10_000;
@@ -72,13 +77,14 @@ function leftOut(mimeType: string, bytes: number, limit: number): string {
 
 /** Undefined for a form that no format can carry. */
 function textOf(mimeType: string, form: unknown): string | undefined {
-  if (FORMATS[mimeType] === undefined && !isTextual(mimeType)) return undefined;
+  if (mimeType.length > MAX_MIME_TYPE_CHARACTERS) return undefined;
+  if (!FORMATS.has(mimeType) && !isTextual(mimeType)) return undefined;
   return typeof form === 'string' && !isJson(mimeType) ? form : JSON.stringify(form);
 }
 
 /** What has no format of its own goes as JSON or as text, under its own MIME type. */
 function formatOf(mimeType: string): OutputFormat {
-  return FORMATS[mimeType] ?? (isJson(mimeType) ? 'json' : 'text');
+  return FORMATS.get(mimeType) ?? (isJson(mimeType) ? 'json' : 'text');
 }
 
 function isTextual(mimeType: string): boolean {

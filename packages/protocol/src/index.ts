@@ -7,5 +7,6 @@ export * from './kernel-constants.ts';
 export * from './kernel-protocol.ts';
 export * from './operator-protocol.ts';
 export * from './places.ts';
+export * from './plain-json.ts';
 export * from './port-tunnel.ts';
 export * from './version.ts';

@@ -6,6 +6,7 @@ import {
   MAX_AGENT_EVENT_BYTES,
   type OpenContext,
   PROTOCOL_VERSION,
+  parsePlainJson,
   type StartRun,
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
@@ -18,13 +19,14 @@ import { EventBudget } from './event-budget.ts';
 import { isConnectionError, MalformedAnswer, readJson } from './http-response.ts';
 import { LineOverdue, LongLines, SandboxLines } from './long-lines.ts';
 import { LineTooLong, readLines } from './ndjson.ts';
-import { parsePlainJson } from './plain-json.ts';
 
 const health = Compile(AgentHealth);
 const openedContext = Compile(AgentContext);
 const runEvent = Compile(AgentRunEvent);
 const errorBody = Compile(AgentErrorBody);
 
+/** The lines of a traceback are the most that an event has. */
+const MAX_EVENT_VALUES = 10_000;
 const MAX_ERROR_BYTES = 64 * 1024;
 /** Runs of one sandbox at a time; a few connections more are kept for what ends them. */
 const MAX_RUNS = 128;
@@ -191,7 +193,7 @@ function contextPath(contextId: string): string {
 function parseEvent(line: string): AgentRunEvent {
   let event: unknown;
   try {
-    event = parsePlainJson(line);
+    event = parsePlainJson(line, MAX_EVENT_VALUES);
   } catch (error) {
     throw new AgentFault('misbehaved', 'an event that is no JSON of its size', { cause: error });
   }

@@ -9,7 +9,8 @@ import {
   TemplateVersionList,
   type TemplateVersionManifest,
 } from '@cloche/protocol';
-import { Compile } from 'typebox/compile';
+import type { TSchema } from 'typebox';
+import { Compile, type Validator } from 'typebox/compile';
 import { type Dispatcher, Pool } from 'undici';
 import { pause } from '../deadline.ts';
 import {
@@ -66,7 +67,7 @@ export class HostdDriver implements RuntimeDriver {
 
   async launch(sandboxId: string, generation: number, spec: LaunchSpec, signal: AbortSignal): Promise<Instance> {
     const response = await this.#request('PUT', instancePath(sandboxId, generation), signal, spec);
-    return readJson(response, instance);
+    return readAnswer(response, instance);
   }
 
   async connect(live: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient> {
@@ -88,16 +89,16 @@ export class HostdDriver implements RuntimeDriver {
 
   async list(): Promise<readonly Instance[]> {
     const response = await this.#request('GET', '/instances', AbortSignal.timeout(ASK_MS));
-    return (await readJson(response, instanceList)).instances;
+    return (await readAnswer(response, instanceList)).instances;
   }
 
   async templateVersions(): Promise<readonly TemplateVersionManifest[]> {
     const response = await this.#request('GET', '/template-versions', AbortSignal.timeout(ASK_MS));
-    return (await readJson(response, templateVersionList)).templateVersions;
+    return (await readAnswer(response, templateVersionList)).templateVersions;
   }
 
   async check(signal: AbortSignal): Promise<void> {
-    const { protocolVersion, ociRuntime } = await readJson(await this.#request('GET', '/health', signal), health);
+    const { protocolVersion, ociRuntime } = await readAnswer(await this.#request('GET', '/health', signal), health);
     if (protocolVersion !== PROTOCOL_VERSION) {
       throw new LaunchFault('unreachable', `hostd speaks protocol ${protocolVersion}, not ${PROTOCOL_VERSION}`);
     }
@@ -143,8 +144,21 @@ export class HostdDriver implements RuntimeDriver {
       throw new LaunchFault('unreachable', what, { cause: error });
     }
     if (response.statusCode < 300) return response;
-    const { error } = await readJson(response, errorBody);
+    const { error } = await readAnswer(response, errorBody);
     throw new LaunchFault(FAULTS.get(error.code) ?? 'failed', `${error.code}: ${error.message}`);
+  }
+}
+
+/** @throws LaunchFault for an answer that breaks off or does not fit the protocol. */
+async function readAnswer<S extends TSchema>(
+  response: Dispatcher.ResponseData,
+  schema: Validator<Record<never, never>, S>,
+) {
+  try {
+    return await readJson(response, schema);
+  } catch (error) {
+    const what = error instanceof Error ? error.message : String(error);
+    throw new LaunchFault('unreachable', `hostd gave no answer that can be read: ${what}`, { cause: error });
   }
 }
 

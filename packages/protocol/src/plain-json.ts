@@ -1,26 +1,27 @@
-/** A shorter line is parsed as it is: it cannot become much. */
+/** A shorter text is parsed as it is: it cannot become much. */
 const SHORT_CHARACTERS = 64 * 1024;
-/** More values than any event of an agent has: the lines of a traceback are the most. */
-const MAX_SEPARATORS = 10_000;
 
 const QUOTE = '"';
 const BACKSLASH = 0x5c;
 
-/** Text that would become far more values than an event has, which costs far more memory than the text. */
+/** Text that would become more values than it may, which take far more memory than the text. */
 export class TooManyValues extends Error {
   override readonly name = 'TooManyValues';
 }
 
 /**
- * Reads JSON whose size is that of its strings. Throws `TooManyValues` before it makes them, and `SyntaxError`.
+ * Reads JSON of somebody who is not trusted: text of megabytes that is nothing but brackets would take gigabytes, while
+ * what is long and honest is so by its strings.
+ *
+ * @throws TooManyValues before it makes more than about `maxValues`, and SyntaxError.
  */
-export function parsePlainJson(text: string): unknown {
-  if (text.length > SHORT_CHARACTERS) boundValues(text);
+export function parsePlainJson(text: string, maxValues: number): unknown {
+  if (text.length > SHORT_CHARACTERS) boundValues(text, maxValues);
   return JSON.parse(text);
 }
 
-function boundValues(text: string): void {
-  let separators = 0;
+function boundValues(text: string, maxValues: number): void {
+  let values = 0;
   let at = 0;
   while (at < text.length) {
     const quote = text.indexOf(QUOTE, at);
@@ -28,8 +29,8 @@ function boundValues(text: string): void {
     for (; at < end; at += 1) {
       const code = text.charCodeAt(at);
       // What begins or parts values: `[`, `{` and `,`.
-      if ((code === 0x5b || code === 0x7b || code === 0x2c) && ++separators > MAX_SEPARATORS) {
-        throw new TooManyValues(`more than ${MAX_SEPARATORS} values`);
+      if ((code === 0x5b || code === 0x7b || code === 0x2c) && ++values > maxValues) {
+        throw new TooManyValues(`more than ${maxValues} values`);
       }
     }
     if (quote === -1) return;

@@ -14,7 +14,7 @@ describe('reading plain JSON', () => {
   for (const [name, data] of Object.entries(strings)) {
     it(`takes a string, ${name}`, () => {
       const event = { type: 'stdout', runId: 'run_1', data };
-      assert.deepEqual(parsePlainJson(JSON.stringify(event)), event);
+      assert.deepEqual(parsePlainJson(JSON.stringify(event), 1000), event);
     });
   }
 
@@ -27,14 +27,14 @@ describe('reading plain JSON', () => {
   };
   for (const [name, text] of Object.entries(floods)) {
     it(`refuses a flood ${name} before it makes the values`, () => {
-      assert.throws(() => parsePlainJson(text), TooManyValues);
+      assert.throws(() => parsePlainJson(text, 1000), TooManyValues);
     });
   }
 
   it('leaves what is short, or no JSON, to the parser', () => {
-    assert.deepEqual(parsePlainJson('[[],[],{}]'), [[], [], {}]);
+    assert.deepEqual(parsePlainJson('[[],[],{}]', 1), [[], [], {}]);
     for (const text of ['', '{oops', `"${'x'.repeat(MANY)}`, `"${'\\'.repeat(MANY)}`]) {
-      assert.throws(() => parsePlainJson(text), SyntaxError);
+      assert.throws(() => parsePlainJson(text, 1000), SyntaxError);
     }
   });
 });

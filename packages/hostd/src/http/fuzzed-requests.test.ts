@@ -1,0 +1,55 @@
+/** What a caller may ask of hostd: valid requests with anything done to them. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { HostdErrorBody, type LaunchSpec, LaunchSpec as LaunchSpecSchema } from '@cloche/protocol';
+import { fuzz, mutateBytes, mutateJson } from '@cloche/testkit/fuzz';
+import { pino } from 'pino';
+import { Compile } from 'typebox/compile';
+import { type AppOptions, createApp } from './app.ts';
+
+const SPEC: LaunchSpec = {
+  templateVersionId: 'tplv_0123456789abcdef0123',
+  resources: { cpu: 1, memoryBytes: 2 ** 29, diskBytes: 2 ** 28, pids: 128 },
+  network: { mode: 'allowlist', hosts: ['example.com', '*.example.org'] },
+};
+const INSTANCE = { templateVersionId: 'tplv_1', agentSocketPath: '/x', startedAt: '2026-01-01T00:00:00Z' };
+const launchSpec = Compile(LaunchSpecSchema);
+const errorBody = Compile(HostdErrorBody);
+
+test('whatever is asked of hostd, it launches what fits the protocol and refuses all else in its own words', async () => {
+  const launched: unknown[] = [];
+  const instances = {
+    list: () => [],
+    launch: async (name: object, spec: LaunchSpec) => {
+      launched.push(spec);
+      return { ...name, ...INSTANCE };
+    },
+    stop: async () => undefined,
+  };
+  const app = createApp({
+    instances: instances as unknown as AppOptions['instances'],
+    templates: { list: async () => [] } as unknown as AppOptions['templates'],
+    health: { status: 'ready', protocolVersion: 1, installationId: 'x', ociRuntime: 'crun' },
+    log: pino({ level: 'silent' }),
+  });
+  await fuzz(3000, async (random) => {
+    launched.length = 0;
+    const json = Buffer.from(JSON.stringify(random.chance(0.7) ? mutateJson(random, SPEC) : SPEC));
+    const path = Buffer.from('/instances/sbx_0123456789/1');
+    const answer = await app.inject({
+      method: 'PUT',
+      url: random.chance(0.3) ? `/${encodeURI(mutateBytes(random, path).toString('latin1'))}` : path.toString(),
+      headers: { 'content-type': 'application/json' },
+      payload: random.chance(0.3) ? mutateBytes(random, json) : json,
+    });
+    if (answer.statusCode === 200) {
+      assert.equal(launched.length, 1);
+      assert.ok(launchSpec.Check(launched[0]));
+    } else {
+      assert.equal(launched.length, 0);
+      assert.ok(answer.statusCode >= 400 && answer.statusCode < 500, `${answer.statusCode}: ${answer.body}`);
+      assert.ok(errorBody.Check(answer.json()), answer.body);
+    }
+  });
+  await app.close();
+});

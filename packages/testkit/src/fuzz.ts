@@ -1,0 +1,21 @@
+import { Random } from './random.ts';
+
+export { mutateBytes, mutateJson, randomBytes } from './mutations.ts';
+export { Random } from './random.ts';
+
+/**
+ * Does `attempt` as often as told, each time with random numbers of its own. A failure names its seed, and
+ * `CLOCHE_FUZZ_SEED` of that number does this one attempt again.
+ */
+export async function fuzz(attempts: number, attempt: (random: Random) => unknown): Promise<void> {
+  const given = process.env.CLOCHE_FUZZ_SEED;
+  const first = given === undefined ? Math.floor(Math.random() * 2 ** 31) : Number(given);
+  for (let seed = first; seed < first + (given === undefined ? attempts : 1); seed += 1) {
+    try {
+      await attempt(new Random(seed));
+    } catch (cause) {
+      const what = cause instanceof Error ? cause.message : String(cause);
+      throw new Error(`CLOCHE_FUZZ_SEED=${seed} does it again: ${what}`, { cause });
+    }
+  }
+}
