@@ -73,7 +73,7 @@ function logOutcome(log: Logger, request: FastifyRequest, reply: FastifyReply): 
 /** Apart from the others, because their bodies are not parsed. */
 async function addUploads(app: FastifyInstance, parts: AppParts): Promise<void> {
   const uploads = parts.routes.filter(({ kind }) => kind === 'upload');
-  holdContinue(app.server, uploads);
+  holdContinue(app.server, uploads, parts.front);
   await app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', (_request, _payload, done) => done(null, undefined));

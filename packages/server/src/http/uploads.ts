@@ -1,6 +1,7 @@
 /** Requests whose bodies are streams of any size: who waits to be told to send, and who is sending. */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
+import type { Front } from './front.ts';
 import type { Route, Upload } from './route.ts';
 
 /** An upload, or an answer, of which no byte moved for so long is given up. */
@@ -11,10 +12,10 @@ const awaitingContinue = new WeakSet<IncomingMessage>();
 const uploading = new WeakSet<object>();
 
 /** For these routes `100 Continue` is said when the body is wanted, so that a refusal comes before any of it is sent. */
-export function holdContinue(server: Server, routes: readonly Route[]): void {
+export function holdContinue(server: Server, routes: readonly Route[], front: Front | undefined): void {
   const paths = routes.map(({ operation }) => new RegExp(`^${operation.path.replace(/\{\w+\}/g, '[^/]+')}(\\?|$)`));
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
-    if (paths.some((path) => path.test(request.url ?? ''))) awaitingContinue.add(request);
+    if (!front?.takes(request) && paths.some((path) => path.test(request.url ?? ''))) awaitingContinue.add(request);
     else response.writeContinue();
     server.emit('request', request, response);
   });
@@ -28,12 +29,17 @@ export function isUploading(socket: object): boolean {
   return uploading.has(socket);
 }
 
+/** From here to its disposal the body of the request may take as long as it takes; whoever calls it ends one that stalls. */
+export function letArrive({ socket }: IncomingMessage): Disposable {
+  uploading.add(socket);
+  return { [Symbol.dispose]: () => uploading.delete(socket) };
+}
+
 /** The body of `request`; disposing it is the end of its arriving. */
 export function uploadOf(request: IncomingMessage, response: ServerResponse): Upload & Disposable {
-  const { socket } = request;
+  const arriving = letArrive(request);
   const length = request.headers['content-length'];
   response.setTimeout(STALL_MS);
-  uploading.add(socket);
   return {
     sizeBytes: length === undefined ? undefined : Number(length),
     contentType: request.headers['content-type'],
@@ -41,6 +47,6 @@ export function uploadOf(request: IncomingMessage, response: ServerResponse): Up
       if (awaitingContinue.delete(request)) response.writeContinue();
       return request;
     },
-    [Symbol.dispose]: () => uploading.delete(socket),
+    [Symbol.dispose]: () => arriving[Symbol.dispose](),
   };
 }

@@ -269,6 +269,19 @@ describe('what is previewed', () => {
     socket.destroy();
   });
 
+  it('is sent the body of a client that waits to be told to, whatever its path', async () => {
+    await world.serve(async (request, response) => {
+      response.end(`got ${(await request.toArray()).join('')}`);
+    });
+    const socket = world.connect();
+    const path = '/v1/sandboxes/sbx_1/files/content';
+    socket.write(`PUT ${path} HTTP/1.1\r\nHost: ${host}\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n`);
+    assert.match(String((await once(socket, 'data'))[0]), /^HTTP\/1\.1 100 /);
+    socket.write('body');
+    assert.match(String((await once(socket, 'data'))[0]), /got body/);
+    socket.destroy();
+  });
+
   it('speaks over a WebSocket, each end by itself', async () => {
     const app = await world.serve(echo);
     app.on('upgrade', (request, socket: Socket) => {

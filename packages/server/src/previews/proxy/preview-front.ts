@@ -5,6 +5,7 @@ import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Clock } from '../../clock.ts';
 import type { Front } from '../../http/front.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from '../../http/request-id.ts';
+import { letArrive } from '../../http/uploads.ts';
 import type { IdSource } from '../../id-source.ts';
 import type { Executions } from '../../sandboxes/executions.ts';
 import type { PreviewRecord } from '../preview.ts';
@@ -118,6 +119,7 @@ export class PreviewFront implements Front {
       return 'redirected';
     }
     using exchange = exchanges.begin(preview, () => executions.touch(preview.sandboxId));
+    using _ = letArrive(request);
     const leave = () => exchange.end(new PreviewProblem('preview_unavailable', 'The client has left.'));
     response.once('close', leave);
     const tunnel = await ports.connect(preview, exchange.signal).finally(() => response.off('close', leave));
