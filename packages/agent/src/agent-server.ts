@@ -1,6 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { PORT_TUNNEL_PROTOCOL, PROTOCOL_VERSION } from '@cloche/protocol';
 import { AgentError } from './agent-error.ts';
+import { answer } from './answer.ts';
+import type { CommandRegistry } from './commands/command-registry.ts';
+import { routeCommand } from './commands/command-routes.ts';
 import type { ContextRegistry } from './context-registry.ts';
 import type { FileRequests } from './files/file-requests.ts';
 import { openPortTunnel } from './port-tunnel.ts';
@@ -12,10 +15,12 @@ import { serveUpgrades } from './upgrades.ts';
 const KEEP_ALIVE_TIMEOUT_MS = 3_600_000;
 
 /** The agent's HTTP interface, as `agent-protocol.ts` describes it. Not listening yet. */
-export function createAgentServer(contexts: ContextRegistry, files: FileRequests): Server {
+export function createAgentServer(contexts: ContextRegistry, commands: CommandRegistry, files: FileRequests): Server {
   const options = { keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS, requestTimeout: 0 };
   const onRequest = (request: IncomingMessage, response: ServerResponse) => {
-    const answered = files.takes(request) ? files.answer(request, response) : route(contexts, request, response);
+    const answered = files.takes(request)
+      ? files.answer(request, response)
+      : route(contexts, commands, request, response);
     answered.catch((error: unknown) => answerError(response, error));
   };
   // Whoever asks before sending a body is told to by what reads it.
@@ -24,10 +29,16 @@ export function createAgentServer(contexts: ContextRegistry, files: FileRequests
   return server;
 }
 
-async function route(contexts: ContextRegistry, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function route(
+  contexts: ContextRegistry,
+  commands: CommandRegistry,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
   const [resource, contextId, action, ...rest] = (request.url ?? '').split('/').slice(1).map(decodeURIComponent);
   const operation = [request.method, resource, contextId && ':id', action, ...rest].filter(Boolean).join(' ');
   const id = contextId ?? '';
+  if (resource === 'commands') return routeCommand(commands, { id, action }, request, response);
   switch (operation) {
     case 'GET health':
       return answer(response, 200, { status: 'ready', protocolVersion: PROTOCOL_VERSION });
@@ -64,16 +75,6 @@ async function startRun(
   const start = readStartRun(await readJson(request));
   const context = contexts.get(contextId);
   context.submit(new Run(start, response, arrivedAt));
-}
-
-function answer(response: ServerResponse, status: number, body?: unknown): void {
-  if (body === undefined) {
-    response.writeHead(status).end();
-    return;
-  }
-  const text = JSON.stringify(body);
-  response.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) });
-  response.end(text);
 }
 
 function answerError(response: ServerResponse, error: unknown): void {

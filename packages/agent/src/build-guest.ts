@@ -71,7 +71,7 @@ function digestInputs(): string {
 
 function sourceFiles(folder: string): string[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && /\.(ts|py)$/.test(entry.name))
+    .filter((entry) => entry.isFile() && /\.(ts|py|pl)$/.test(entry.name))
     .map((entry) => join(entry.parentPath, entry.name))
     .filter((path) => !/\/test(ing)?\/|\.test\.ts$/.test(path))
     .sort();
@@ -91,6 +91,7 @@ async function assemble(folder: string): Promise<void> {
   mkdirSync(join(folder, 'bin'));
   linkOrCopy(nodeProgram(), join(folder, 'bin/node'));
   copyFileSync(TINI, join(folder, 'bin/tini'));
+  copyFileSync(join(PACKAGES, 'agent/src/commands/supervise.pl'), join(folder, 'supervise.pl'));
   mkdirSync(join(folder, 'kernel-js'));
   bundleAgent(join(folder, 'agent.mjs'));
   await Promise.all([buildKernelJs(join(folder, 'kernel-js')), copyPythonKernel(join(folder, 'python/cloche_kernel'))]);

@@ -15,6 +15,8 @@ export interface AgentConfig {
   home: string;
   /** Descriptors that move processes to the group of kernels. */
   kernelsGroupFds: readonly number[];
+  /** Where the logs of commands go: root's alone. */
+  commandLogDir: string;
   /** The environment of every kernel, before the client's own. */
   baseEnv: Readonly<Record<string, string>>;
 }
@@ -31,6 +33,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Readonly<AgentConfig> {
     gid: Number(env.CLOCHE_USER_GID ?? 1000),
     home,
     kernelsGroupFds: (env.CLOCHE_KERNELS_GROUP_FDS ?? '').split(',').filter(Boolean).map(Number),
+    commandLogDir: env.CLOCHE_COMMAND_LOGS ?? '/var/lib/cloche/commands',
     baseEnv: baseEnvironment(env, home),
   });
 }

@@ -19,6 +19,10 @@ export class ContextRegistry {
     this.#env = { ...env };
   }
 
+  get environment(): Readonly<Record<string, string>> {
+    return this.#env;
+  }
+
   list(): Context[] {
     return [...this.#contexts.values()].map(({ context }) => context);
   }

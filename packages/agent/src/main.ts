@@ -1,4 +1,5 @@
 import { createAgentServer } from './agent-server.ts';
+import { CommandRegistry } from './commands/command-registry.ts';
 import { readConfig } from './config.ts';
 import { ContextRegistry } from './context-registry.ts';
 import { DialOut } from './dial-out.ts';
@@ -6,7 +7,8 @@ import { FileRequests } from './files/file-requests.ts';
 
 const config = readConfig(process.env);
 const contexts = new ContextRegistry(config);
-const server = createAgentServer(contexts, new FileRequests(config));
+const commands = new CommandRegistry(config, () => contexts.environment);
+const server = createAgentServer(contexts, commands, new FileRequests(config));
 const dialOut = 'dial' in config.listen ? new DialOut(server, config.listen.dial) : undefined;
 if (dialOut) dialOut.start();
 else server.listen(config.listen);
@@ -14,7 +16,7 @@ else server.listen(config.listen);
 async function shutDown(): Promise<void> {
   dialOut?.stop();
   server.close();
-  await contexts.closeAll();
+  await Promise.all([contexts.closeAll(), commands.killAll()]);
   process.exit(0);
 }
 process.once('SIGTERM', shutDown);

@@ -17,7 +17,7 @@ export interface ProcessTree {
   gid: number;
 }
 
-interface ProcessEntry {
+export interface ProcessEntry {
   pid: number;
   parent: number;
   group: number;
@@ -62,7 +62,7 @@ function membersOf(sessions: Set<number>): ProcessEntry[] {
   return processes.filter((entry) => members.has(entry.pid) && entry.state !== 'Z');
 }
 
-function listProcesses(): ProcessEntry[] {
+export function listProcesses(): ProcessEntry[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .flatMap((name) => readProcess(Number(name)) ?? []);

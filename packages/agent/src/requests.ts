@@ -10,7 +10,7 @@ const MAX_BODY_BYTES = 4 * 1024 * 1024;
 
 const LANGUAGES: readonly string[] = ['python', 'javascript', 'typescript'] satisfies Language[];
 
-type Fields = Record<string, unknown>;
+export type Fields = Record<string, unknown>;
 
 /** Reads a whole body. Throws `bad_request` when it is too large or no JSON. */
 export async function readJson(request: IncomingMessage): Promise<unknown> {
@@ -29,9 +29,7 @@ export async function readJson(request: IncomingMessage): Promise<unknown> {
 }
 
 export function readEnvironment(body: unknown): Record<string, string> {
-  const env = objectIn(fieldsOf(body, 'body'), 'env');
-  for (const name of Object.keys(env)) textIn(env, name);
-  return env as Record<string, string>;
+  return stringMapIn(fieldsOf(body, 'body'), 'env');
 }
 
 export function readOpenContext(body: unknown): OpenContext {
@@ -61,24 +59,30 @@ function isLanguage(text: string): text is Language {
   return LANGUAGES.includes(text);
 }
 
-function fieldsOf(value: unknown, name: string): Fields {
+export function fieldsOf(value: unknown, name: string): Fields {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new AgentError('bad_request', `${name} is no object.`);
   }
   return value as Fields;
 }
 
-function objectIn(fields: Fields, name: string): Fields {
+export function objectIn(fields: Fields, name: string): Fields {
   return fieldsOf(fields[name], name);
 }
 
-function textIn(fields: Fields, name: string): string {
+export function stringMapIn(fields: Fields, name: string): Record<string, string> {
+  const map = objectIn(fields, name);
+  for (const key of Object.keys(map)) textIn(map, key);
+  return map as Record<string, string>;
+}
+
+export function textIn(fields: Fields, name: string): string {
   const value = fields[name];
   if (typeof value !== 'string') throw new AgentError('bad_request', `${name} is no string.`);
   return value;
 }
 
-function integerIn(fields: Fields, name: string, minimum: number): number {
+export function integerIn(fields: Fields, name: string, minimum: number): number {
   const value = fields[name];
   if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < minimum) {
     throw new AgentError('bad_request', `${name} is no integer of at least ${minimum}.`);

@@ -26,7 +26,7 @@ export class Utf8Stream {
 }
 
 /** How many bytes at the end are the beginning of a character. */
-function incompleteTailBytes(bytes: Buffer): number {
+export function incompleteTailBytes(bytes: Buffer): number {
   for (let back = 1; back <= Math.min(3, bytes.length); back++) {
     const byte = bytes[bytes.length - back] ?? 0;
     if ((byte & 0b1100_0000) === 0b1000_0000) continue;

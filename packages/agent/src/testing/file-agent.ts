@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { createAgentServer } from '../agent-server.ts';
+import type { CommandRegistry } from '../commands/command-registry.ts';
 import type { ContextRegistry } from '../context-registry.ts';
 import { FileRequests } from '../files/file-requests.ts';
 
@@ -27,9 +28,10 @@ export class FileAgent implements AsyncDisposable {
   private constructor() {
     mkdirSync(this.workspace);
     chownSync(this.workspace, this.user.uid, this.user.gid);
-    // Nothing here opens a context.
+    // Nothing here opens a context or starts a command.
     const contexts = undefined as unknown as ContextRegistry;
-    this.#server = createAgentServer(contexts, new FileRequests({ workspace: this.workspace, ...this.user }));
+    const commands = undefined as unknown as CommandRegistry;
+    this.#server = createAgentServer(contexts, commands, new FileRequests({ workspace: this.workspace, ...this.user }));
   }
 
   static async start(): Promise<FileAgent> {

@@ -72,6 +72,7 @@ export class StartedAgent implements AsyncDisposable {
         CLOCHE_GUEST_PATH: guestDir,
         CLOCHE_WORKSPACE: join(folder, 'workspace'),
         CLOCHE_USER_HOME: join(folder, 'home'),
+        CLOCHE_COMMAND_LOGS: join(folder, 'logs'),
       },
     });
     const agent = new StartedAgent(folder, child);
@@ -88,9 +89,9 @@ export class StartedAgent implements AsyncDisposable {
   }
 
   async call(method: string, path: string, body?: unknown): Promise<Answer> {
-    const response = await this.#send(method, path, body);
+    const response = await this.request(method, path, body);
     let text = '';
-    for await (const chunk of response) text += chunk;
+    for await (const chunk of response.setEncoding('utf8')) text += chunk;
     return { status: response.statusCode ?? 0, body: text === '' ? undefined : JSON.parse(text) };
   }
 
@@ -109,7 +110,7 @@ export class StartedAgent implements AsyncDisposable {
     const startedAt = performance.now();
     const { runId = `run-${this.#runs++}`, timeoutMs = 60_000, limits = {} } = options;
     const body = { runId, code, timeoutMs, limits: { ...LIMITS, ...limits } };
-    const response = await this.#send('POST', `/contexts/${contextId}/runs`, body);
+    const response = await this.request('POST', `/contexts/${contextId}/runs`, body);
     if (response.statusCode !== 200) throw new Error(`the run was refused with ${response.statusCode}`);
     const events = readEvents(response);
     return {
@@ -133,7 +134,8 @@ export class StartedAgent implements AsyncDisposable {
     }
   }
 
-  #send(method: string, path: string, body?: unknown): Promise<IncomingMessage> {
+  /** The response, before its body. */
+  request(method: string, path: string, body?: unknown): Promise<IncomingMessage> {
     return new Promise((resolve, reject) => {
       const socketPath = join(this.folder, 'agent.sock');
       const outgoing = request({ socketPath, method, path, agent: this.#connections }, resolve);

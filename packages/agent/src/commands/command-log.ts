@@ -1,0 +1,210 @@
+import type { AgentLogEntry } from '@cloche/protocol';
+import type { StandardStream } from '../kernel-process.ts';
+import { incompleteTailBytes } from '../utf8-stream.ts';
+import { ENTRY_OVERHEAD_BYTES, type KeptEntry, LogFiles } from './log-files.ts';
+
+/** Output comes in small pieces and is kept in larger ones: the gathering of one waits no longer than this. */
+const GATHER_MS = 2;
+const MAX_ENTRY_BYTES = 64 * 1024;
+/** The latest entries are in memory; what is older goes to disk. A short log never does. */
+const TAIL_BYTES = 128 * 1024;
+
+export interface LogPage {
+  entries: AgentLogEntry[];
+  hasMore: boolean;
+}
+
+/**
+ * What a command prints, as entries counted from 1 without a gap. The oldest are dropped beyond a bound, or when the
+ * disk is full; who reads then meets one entry that says so, with the number of the last one dropped.
+ */
+export class CommandLog {
+  readonly #files: LogFiles;
+  readonly #limitBytes: number;
+  readonly #waiting = new Set<() => void>();
+  /** Of each stream, the beginning of a character whose end is to come. */
+  readonly #torn: Record<StandardStream, Buffer> = { stdout: Buffer.alloc(0), stderr: Buffer.alloc(0) };
+  #tail: KeptEntry[] = [];
+  #tailBytes = 0;
+  #lastSeq = 0;
+  #ended = false;
+  #droppedSeq = 0;
+  #droppedBytes = 0;
+  #gathered: { stream: StandardStream; pieces: Buffer[]; bytes: number; at: number } | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** @param folder of its own, made when it is needed */
+  constructor(folder: string, limitBytes: number) {
+    this.#files = new LogFiles(folder);
+    this.#limitBytes = limitBytes;
+  }
+
+  /** On disk and in memory. */
+  get bytes(): number {
+    return this.#files.bytes + this.#tailBytes;
+  }
+
+  /** Copies what it keeps of `bytes`. */
+  push(stream: StandardStream, bytes: Buffer): void {
+    let rest = Buffer.concat([this.#torn[stream], bytes]);
+    const whole = rest.length - incompleteTailBytes(rest);
+    this.#torn[stream] = rest.subarray(whole);
+    rest = rest.subarray(0, whole);
+    while (rest.length > 0) {
+      const gathered = this.#gathered?.stream === stream ? this.#gathered.bytes : 0;
+      const room = MAX_ENTRY_BYTES - gathered;
+      const head = rest.length <= room ? rest : cutAtCharacter(rest, room);
+      if (head.length > 0) this.#gather(stream, head);
+      else this.#flush();
+      rest = rest.subarray(head.length);
+    }
+  }
+
+  /** Nothing more comes. */
+  end(): void {
+    for (const stream of ['stdout', 'stderr'] as const) {
+      const torn = this.#torn[stream];
+      this.#torn[stream] = Buffer.alloc(0);
+      if (torn.length > 0) this.#gather(stream, torn);
+    }
+    this.#flush();
+    this.#ended = true;
+    for (const wake of [...this.#waiting]) wake();
+  }
+
+  /** Entries after `afterSeq`, at most `limit` and about `maxBytes`, at least one where there is one. */
+  page(afterSeq: number, limit: number, maxBytes: number): LogPage {
+    this.#flush();
+    const entries: AgentLogEntry[] = [];
+    if (afterSeq < this.#droppedSeq) entries.push(this.#marker());
+    let after = Math.max(afterSeq, this.#droppedSeq);
+    let left = maxBytes;
+    while (after < this.#lastSeq && entries.length < limit && left > 0) {
+      const found = this.#read(after, limit - entries.length, left);
+      if (found.length === 0) {
+        // Root of the sandbox has changed what is on its disk.
+        this.#dropFiles();
+        if (entries.length === 0) entries.push(this.#marker());
+        after = this.#droppedSeq;
+        continue;
+      }
+      for (const entry of found) {
+        left -= entry.bytes.length + ENTRY_OVERHEAD_BYTES;
+        entries.push(toEntry(entry));
+      }
+      after = found.at(-1)?.seq ?? after;
+    }
+    return { entries, hasMore: after < this.#lastSeq };
+  }
+
+  /** Resolves when there are entries after `afterSeq`, when nothing more comes, or when `signal` aborts. */
+  async waitBeyond(afterSeq: number, signal: AbortSignal): Promise<void> {
+    this.#flush();
+    if (this.#lastSeq > afterSeq || this.#ended || signal.aborted) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const wake = () => resolve();
+    this.#waiting.add(wake);
+    signal.addEventListener('abort', wake, { once: true });
+    await promise;
+    this.#waiting.delete(wake);
+    signal.removeEventListener('abort', wake);
+  }
+
+  /** Gives up memory for disk, where that has room. */
+  settle(): void {
+    this.#flush();
+    this.#spill(0);
+  }
+
+  /** Nothing of it remains readable. */
+  drop(): void {
+    this.#flush();
+    this.#dropUpTo(this.#lastSeq, this.bytes);
+    this.#files.drop();
+    this.#tail = [];
+    this.#tailBytes = 0;
+  }
+
+  #gather(stream: StandardStream, bytes: Buffer): void {
+    if (this.#gathered?.stream !== stream) this.#flush();
+    this.#gathered ??= { stream, pieces: [], bytes: 0, at: Date.now() };
+    this.#gathered.pieces.push(bytes);
+    this.#gathered.bytes += bytes.length;
+    if (this.#gathered.bytes >= MAX_ENTRY_BYTES) this.#flush();
+    else this.#timer ??= setTimeout(() => this.#flush(), GATHER_MS);
+  }
+
+  #flush(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (this.#gathered === undefined) return;
+    const { stream, pieces, at } = this.#gathered;
+    this.#gathered = undefined;
+    this.#lastSeq += 1;
+    const entry: KeptEntry = { seq: this.#lastSeq, stream, at, bytes: Buffer.concat(pieces) };
+    this.#tail.push(entry);
+    this.#tailBytes += entry.bytes.length + ENTRY_OVERHEAD_BYTES;
+    if (this.#tailBytes > TAIL_BYTES) this.#spill(TAIL_BYTES / 2);
+    for (const wake of [...this.#waiting]) wake();
+  }
+
+  /** Moves the oldest entries from memory to disk, until no more than `keepBytes` are left there. */
+  #spill(keepBytes: number): void {
+    let count = 0;
+    let bytes = 0;
+    while (count < this.#tail.length && this.#tailBytes - bytes > keepBytes) {
+      bytes += (this.#tail[count]?.bytes.length ?? 0) + ENTRY_OVERHEAD_BYTES;
+      count += 1;
+    }
+    if (count === 0) return;
+    const old = this.#tail.slice(0, count);
+    if (!this.#files.append(old)) {
+      // A command that has ended need not give up what is in memory.
+      if (keepBytes === 0) return;
+      this.#dropFiles();
+      this.#dropUpTo(old.at(-1)?.seq ?? 0, bytes);
+    }
+    this.#tail = this.#tail.slice(count);
+    this.#tailBytes -= bytes;
+    const dropped = this.#files.trim(this.#limitBytes);
+    if (dropped) this.#dropUpTo(dropped.lastSeq, dropped.bytes);
+  }
+
+  #read(afterSeq: number, limit: number, maxBytes: number): KeptEntry[] {
+    const firstInTail = this.#tail[0]?.seq ?? this.#lastSeq + 1;
+    if (afterSeq + 1 < firstInTail) return this.#files.read(afterSeq, limit, maxBytes);
+    const found: KeptEntry[] = [];
+    let left = maxBytes;
+    for (const entry of this.#tail.slice(afterSeq + 1 - firstInTail)) {
+      if (found.length >= limit || left <= 0) break;
+      left -= entry.bytes.length + ENTRY_OVERHEAD_BYTES;
+      found.push(entry);
+    }
+    return found;
+  }
+
+  #dropFiles(): void {
+    this.#dropUpTo((this.#tail[0]?.seq ?? this.#lastSeq + 1) - 1, this.#files.bytes);
+    this.#files.drop();
+  }
+
+  #dropUpTo(seq: number, bytes: number): void {
+    this.#droppedSeq = Math.max(this.#droppedSeq, seq);
+    this.#droppedBytes += bytes;
+  }
+
+  #marker(): AgentLogEntry {
+    const data = `[cloche: ${this.#droppedBytes} bytes dropped, the oldest of the log]\n`;
+    return { seq: this.#droppedSeq, stream: 'system', data, at: Date.now() };
+  }
+}
+
+/** The head of `bytes`, at most `room` long and with no broken character at its end. */
+function cutAtCharacter(bytes: Buffer, room: number): Buffer {
+  const head = bytes.subarray(0, room);
+  return head.subarray(0, head.length - incompleteTailBytes(head));
+}
+
+function toEntry({ seq, stream, at, bytes }: KeptEntry): AgentLogEntry {
+  return { seq, stream, data: bytes.toString('utf8'), at };
+}

@@ -1,0 +1,61 @@
+/** What the server may send about commands, checked by hand as in `requests.ts`. */
+import { constants } from 'node:os';
+import type { ReadCommandLog, StartCommand, WriteStdin } from '@cloche/protocol';
+import { AgentError } from '../agent-error.ts';
+import { type Fields, fieldsOf, integerIn, objectIn, stringMapIn, textIn } from '../requests.ts';
+
+export function readStartCommand(body: unknown): StartCommand {
+  const fields = fieldsOf(body, 'body');
+  const user = textIn(fields, 'user');
+  if (user !== 'user' && user !== 'root') throw new AgentError('bad_request', 'user is user or root.');
+  const argv = textsIn(fields, 'argv');
+  const cwd = textIn(fields, 'cwd');
+  const env = stringMapIn(fields, 'env');
+  // They travel with NUL between them, and no program could be given one.
+  if ([cwd, ...argv, ...Object.entries(env).flat()].some((text) => text.includes('\0'))) {
+    throw new AgentError('bad_request', 'A NUL is in the arguments, the environment or cwd.');
+  }
+  return {
+    argv,
+    cwd,
+    env,
+    user,
+    stdinOpen: fields.stdinOpen === true,
+    logBytes: integerIn(fields, 'logBytes', 0),
+    ...(fields.stdin !== undefined && { stdin: textIn(fields, 'stdin') }),
+    ...(fields.timeoutMs !== undefined && { timeoutMs: integerIn(fields, 'timeoutMs', 1) }),
+    ...(fields.capture !== undefined && { capture: readCapture(objectIn(fields, 'capture')) }),
+  };
+}
+
+export function readLogRequest(body: unknown): ReadCommandLog {
+  const fields = fieldsOf(body, 'body');
+  return { afterSeq: integerIn(fields, 'afterSeq', 0), limit: integerIn(fields, 'limit', 1) };
+}
+
+export function readFollowRequest(body: unknown): number {
+  return integerIn(fieldsOf(body, 'body'), 'afterSeq', 0);
+}
+
+export function readWriteStdin(body: unknown): WriteStdin {
+  const fields = fieldsOf(body, 'body');
+  return { dataBase64: textIn(fields, 'dataBase64'), close: fields.close === true };
+}
+
+export function readSignal(body: unknown): NodeJS.Signals {
+  const signal = textIn(fieldsOf(body, 'body'), 'signal');
+  if (!(signal in constants.signals)) throw new AgentError('bad_request', 'signal is no signal.');
+  return signal as NodeJS.Signals;
+}
+
+function readCapture(fields: Fields): NonNullable<StartCommand['capture']> {
+  return { stdoutBytes: integerIn(fields, 'stdoutBytes', 0), stderrBytes: integerIn(fields, 'stderrBytes', 0) };
+}
+
+function textsIn(fields: Fields, name: string): string[] {
+  const value = fields[name];
+  if (!Array.isArray(value) || value.length === 0 || !value.every((item) => typeof item === 'string')) {
+    throw new AgentError('bad_request', `${name} is no list of strings.`);
+  }
+  return value;
+}

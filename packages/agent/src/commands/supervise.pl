@@ -1,0 +1,225 @@
+# Starts one command, reaps all that descends from it, and carries its input and output.
+#
+# Perl, because nothing else that every Debian has can become a subreaper and a terminal's master, tells an exit from a
+# signal, and starts in two milliseconds. It speaks to the agent on descriptor 3, in frames: one byte that says what it
+# is, the length of the rest in four big-endian bytes, the rest.
+#
+#   from the agent  S  what to start: fields with NUL between, as below; first, and once
+#                   I  standard input    C  end of standard input    R  "columns rows" of the terminal
+#   to the agent    P  it runs           F  it could not be started: "cwd REASON" or "exec REASON"; last
+#                   O  standard output   E  standard error           X  "exit N" or "signal N": the command has ended
+#
+# It ends when nothing of the command is left; what goes on printing after the command has ended is taken and dropped.
+#
+# SECURITY: it is root of the sandbox and stays so, that a command of the user cannot kill it and leave its tree
+# (packages/agent/src/commands/commands.runtime.test.ts). It passes on what a command says and reads none of it.
+use strict;
+
+use constant { CHUNK => 65536, MAX_PENDING => 1 << 20, MAX_LAST_WORDS => 1 << 20 };
+use constant { F_SETFD => 2, FD_CLOEXEC => 1, F_SETFL => 4, O_NONBLOCK => 2048, O_RDWR => 2, O_NOCTTY => 256 };
+use constant { PR_SET_CHILD_SUBREAPER => 36, WNOHANG => 1, OOM_SCORE => 600 };
+use constant { EINTR => 4, EIO => 5, EAGAIN => 11 };
+use constant { TIOCSCTTY => 0x540e, TIOCSWINSZ => 0x5414, TIOCGPTN => 0x80045430, TIOCSPTLCK => 0x40045431 };
+
+my %CALLS = (
+    x64   => { prctl => 157, setsid => 112, setgroups => 116, setresgid => 119, setresuid => 117 },
+    arm64 => { prctl => 167, setsid => 157, setgroups => 159, setresgid => 149, setresuid => 147 },
+);
+my $calls = $CALLS{ $ARGV[0] } or die "no system calls known for $ARGV[0]\n";
+
+open(my $agent, '+<&=', 3) or die "descriptor 3: $!\n";
+fcntl($agent, F_SETFD, FD_CLOEXEC);
+my $received = '';
+
+my (undef, $spec) = next_frame();
+my ($mode, $uid, $gid, $cwd, $has_input, $columns, $rows, $count, @fields) = split(/\0/, $spec, -1);
+my @argv = splice(@fields, 0, $count);
+my %environment = map { split(/=/, $_, 2) } grep { /=/ } @fields;
+
+syscall($calls->{prctl}, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+$SIG{PIPE} = 'IGNORE';
+pipe(my $woken, my $wake);
+unblock($woken, $wake);
+$SIG{CHLD} = sub { syswrite($wake, '.') };
+
+# Where the command's input goes; and by descriptor, what it prints and as what.
+my ($input, %outputs);
+my ($pending, $input_ends, $ended) = ('', 0, 0);
+my $child = $mode eq 'terminal' ? start_in_terminal() : start_with_pipes();
+obey();
+serve() while 1;
+
+sub start_with_pipes {
+    pipe(my $out_reader, my $out_writer);
+    pipe(my $err_reader, my $err_writer);
+    my $in_reader;
+    pipe($in_reader, $input) if $has_input;
+    # It may open them by name.
+    chown($uid, $gid, $out_writer, $err_writer, $in_reader // ());
+    unblock($out_reader, $err_reader, $input // ());
+    %outputs = (fileno($out_reader) => [$out_reader, 'O'], fileno($err_reader) => [$err_reader, 'E']);
+    return start($in_reader, $out_writer, $err_writer, sub { syscall($calls->{setsid}) });
+}
+
+sub start_in_terminal {
+    sysopen(my $master, '/dev/ptmx', O_RDWR | O_NOCTTY) or fail("exec no terminal: $!");
+    my ($number, $unlocked) = (pack('i', 0), pack('i', 0));
+    ioctl($master, TIOCSPTLCK, $unlocked);
+    ioctl($master, TIOCGPTN, $number);
+    my $path = '/dev/pts/' . unpack('i', $number);
+    sysopen(my $slave, $path, O_RDWR | O_NOCTTY) or fail("exec no terminal: $!");
+    chown($uid, -1, $path);
+    $input = $master;
+    resize("$columns $rows");
+    unblock($master);
+    %outputs = (fileno($master) => [$master, 'O']);
+    return start($slave, $slave, $slave, sub { syscall($calls->{setsid}); ioctl($slave, TIOCSCTTY, 0) });
+}
+
+# The command's process, once it is the program. Descriptors above 2 close with that.
+sub start {
+    my ($in, $out, $err, $begin_session) = @_;
+    pipe(my $reason_reader, my $reason_writer);
+    my $pid = fork() // fail("exec $!");
+    if ($pid == 0) {
+        $SIG{$_} = 'DEFAULT' for 'PIPE', 'CHLD';
+        $begin_session->();
+        open(STDIN, '<&', $in) if $in;
+        open(STDOUT, '>&', $out);
+        open(STDERR, '>&', $err);
+        # When memory runs out commands go before what watches over them.
+        if (open(my $score, '>', '/proc/self/oom_score_adj')) { syswrite($score, OOM_SCORE) }
+        drop_privileges() if $uid != 0;
+        my $reason = chdir($cwd) ? 'exec ' : 'cwd ';
+        if ($reason eq 'exec ') {
+            %ENV = %environment;
+            no warnings;
+            exec { $argv[0] } @argv;
+        }
+        syswrite($reason_writer, "$reason$!");
+        kill('KILL', $$);
+    }
+    close($reason_writer);
+    sysread($reason_reader, my $reason, 1024);
+    fail($reason) if $reason;
+    send_frame('P', '');
+    return $pid;
+}
+
+sub drop_privileges {
+    syscall($calls->{setgroups}, 0, 0);
+    syscall($calls->{setresgid}, $gid + 0, $gid + 0, $gid + 0);
+    syscall($calls->{setresuid}, $uid + 0, $uid + 0, $uid + 0);
+    kill('KILL', $$) if $< != $uid || $> != $uid;
+}
+
+sub serve {
+    my ($reads, $writes) = ('', '');
+    vec($reads, $_, 1) = 1 for fileno($woken), keys %outputs;
+    vec($reads, fileno($agent), 1) = 1 if length($pending) < MAX_PENDING;
+    vec($writes, fileno($input), 1) = 1 if $input && $pending ne '';
+    return if select($reads, $writes, undef, undef) < 1;
+    if (vec($reads, fileno($woken), 1)) { sysread($woken, my $dots, CHUNK) }
+    for my $descriptor (grep { vec($reads, $_, 1) } keys %outputs) { carry($descriptor) }
+    receive() if vec($reads, fileno($agent), 1);
+    feed() if $input && $pending ne '' && vec($writes, fileno($input), 1);
+    # Always: a signal may have come while something else was done.
+    reap();
+}
+
+# Whether there was anything.
+sub carry {
+    my ($descriptor) = @_;
+    my ($reader, $type) = @{ $outputs{$descriptor} };
+    my $length = sysread($reader, my $bytes, CHUNK);
+    if ($length) {
+        send_frame($type, $bytes) unless $ended;
+        return 1;
+    }
+    # The end of a terminal is an error.
+    delete $outputs{$descriptor} if defined($length) || $! == EIO;
+    return 0;
+}
+
+sub receive {
+    my $length = sysread($agent, $received, CHUNK, length($received));
+    return if !defined($length) && $! == EINTR;
+    exit(1) if !$length;
+    obey();
+}
+
+sub obey {
+    while (my ($type, $body) = frame()) {
+        if ($type eq 'I') { $pending .= $body if $input }
+        elsif ($type eq 'C') { $input_ends = 1 }
+        elsif ($type eq 'R') { resize($body) }
+    }
+    close_input() if $input && $input_ends && $pending eq '';
+}
+
+sub feed {
+    my $length = syswrite($input, $pending, CHUNK);
+    if (defined $length) { substr($pending, 0, $length) = '' }
+    elsif ($! != EAGAIN && $! != EINTR) { $pending = ''; $input_ends = 1 }
+    close_input() if $input_ends && $pending eq '';
+}
+
+sub close_input {
+    return if $mode eq 'terminal';
+    close($input);
+    undef $input;
+}
+
+sub reap {
+    while ((my $pid = waitpid(-1, WNOHANG)) != 0) {
+        exit(0) if $pid < 0;
+        next if $pid != $child;
+        my $status = $?;
+        # What it printed comes before its end.
+        for my $descriptor (keys %outputs) {
+            for (my $left = MAX_LAST_WORDS; $left > 0 && carry($descriptor); $left -= CHUNK) { }
+        }
+        send_frame('X', $status & 127 ? 'signal ' . ($status & 127) : 'exit ' . ($status >> 8));
+        $ended = 1;
+    }
+}
+
+sub resize {
+    my ($columns, $rows) = split(/ /, $_[0]);
+    ioctl($input, TIOCSWINSZ, pack('S4', $rows, $columns, 0, 0)) if $mode eq 'terminal';
+}
+
+# Waits for it.
+sub next_frame {
+    until (length($received) >= 5 && length($received) >= 5 + unpack('x N', $received)) {
+        sysread($agent, $received, CHUNK, length($received)) or exit(1);
+    }
+    return frame();
+}
+
+sub frame {
+    return () if length($received) < 5;
+    my ($type, $length) = unpack('a N', $received);
+    return () if length($received) < 5 + $length;
+    my $body = substr($received, 5, $length);
+    substr($received, 0, 5 + $length) = '';
+    return ($type, $body);
+}
+
+sub send_frame {
+    my ($type, $body) = @_;
+    my $frame = pack('a N', $type, length($body)) . $body;
+    while ($frame ne '') {
+        my $length = syswrite($agent, $frame);
+        # Without the agent nobody is served, and the sandbox ends.
+        exit(1) if !defined($length) && $! != EINTR;
+        substr($frame, 0, $length // 0) = '';
+    }
+}
+
+sub fail {
+    send_frame('F', $_[0]);
+    exit(0);
+}
+
+sub unblock { fcntl($_, F_SETFL, O_NONBLOCK) for @_ }

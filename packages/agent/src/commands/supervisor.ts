@@ -1,0 +1,201 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { Socket } from 'node:net';
+import { constants } from 'node:os';
+import type { StandardStream } from '../kernel-process.ts';
+import type { KernelsGroup } from '../kernels-group.ts';
+import { setOomScore } from '../memory.ts';
+import { killDescendants, signalDescendants } from './descendants.ts';
+import { encodeSupervisorFrame, SupervisorFrames } from './supervisor-frames.ts';
+
+const PERL = '/usr/bin/perl';
+
+export interface SupervisorSpec {
+  /** `supervise.pl` in the guest folder. */
+  script: string;
+  argv: readonly string[];
+  cwd: string;
+  /** All of it: nothing of the agent's reaches a command. */
+  env: Readonly<Record<string, string>>;
+  uid: number;
+  gid: number;
+  group: KernelsGroup;
+  /** Without it standard input is empty. */
+  hasInput: boolean;
+  /** A terminal in place of pipes; its output is `stdout`. */
+  terminal?: { columns: number; rows: number };
+}
+
+/** How the command's own process ended. */
+export type CommandEnd = { exitCode: number } | { signal: NodeJS.Signals | string; exitCode: number };
+
+/** Last of `ended` and `failed` one comes, once. */
+export interface SupervisorListener {
+  started(): void;
+  /** `bytes` is only valid during the call. */
+  printed(stream: StandardStream, bytes: Buffer): void;
+  ended(end: CommandEnd): void;
+  /** It never ran, or is watched over no more. */
+  failed(cause: 'cwd' | 'exec' | 'lost', reason: string): void;
+  /** Nothing of it is left, not what it left running either. */
+  gone(): void;
+}
+
+/** The process that starts a command and outlives all that descends from it. */
+export class Supervisor {
+  readonly #listener: SupervisorListener;
+  readonly #process: ChildProcess;
+  readonly #socket: Socket;
+  #settled = false;
+  /** What is for a command that has not begun yet. */
+  #held: ['S' | 'I' | 'C' | 'R', string | Buffer][] | undefined = [];
+
+  constructor(spec: SupervisorSpec, listener: SupervisorListener) {
+    this.#listener = listener;
+    this.#process = spawn(PERL, [spec.script, process.arch], {
+      // SECURITY: nothing of the client's environment reaches a program of root's.
+      env: {},
+      cwd: '/',
+      detached: true,
+      stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
+    });
+    // Without descriptors left there is none; `error` tells.
+    this.#socket = (this.#process.stdio?.[3] as Socket | undefined) ?? new Socket();
+    if (this.#process.pid !== undefined) setOomScore(this.#process.pid, 0);
+    const frames = new SupervisorFrames((type, body) => this.#take(type, body));
+    this.#socket.on('data', (chunk: Buffer) => this.#read(frames, chunk));
+    this.#socket.on('error', () => this.#socket.destroy());
+    this.#socket.on('close', () => this.#lost('what watched over the command ended'));
+    this.#process.once('error', (error) => {
+      this.#lost(`the command could not be watched over: ${error.message}`);
+      this.#listener.gone();
+    });
+    this.#process.once('exit', () => this.#listener.gone());
+    this.#begin(spec);
+  }
+
+  /** False when it should be given no more until `drained`. */
+  write(bytes: Buffer): boolean {
+    return this.#send('I', bytes);
+  }
+
+  /** Resolves when there is room for more input, the command is gone, or `signal` aborts. */
+  async drained(signal: AbortSignal): Promise<void> {
+    if (!this.#socket.writableNeedDrain || this.#socket.destroyed) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const settle = () => resolve();
+    this.#socket.once('drain', settle).once('close', settle);
+    signal.addEventListener('abort', settle, { once: true });
+    await promise;
+    this.#socket.off('drain', settle).off('close', settle);
+    signal.removeEventListener('abort', settle);
+  }
+
+  endInput(): void {
+    this.#send('C', '');
+  }
+
+  resize(columns: number, rows: number): void {
+    this.#send('R', `${columns} ${rows}`);
+  }
+
+  /** The command and all that descends from it. */
+  signal(signal: NodeJS.Signals): void {
+    if (this.#process.pid !== undefined && !this.#isGone) signalDescendants(this.#process.pid, signal);
+  }
+
+  /** Resolves when nothing of the command is left, or cannot be got rid of. */
+  async kill(): Promise<void> {
+    const { pid } = this.#process;
+    if (pid === undefined || this.#isGone) return;
+    await killDescendants(pid, () => this.#isGone);
+  }
+
+  /**
+   * SECURITY: it starts the command only when it is among what a client starts, where a fork bomb takes nothing from the
+   * agent (e2e/security/limits).
+   */
+  #begin(spec: SupervisorSpec): void {
+    const { pid } = this.#process;
+    if (pid === undefined) return;
+    spec.group.join(pid).then(
+      () => {
+        const held = this.#held ?? [];
+        this.#held = undefined;
+        this.#send('S', specText(spec));
+        for (const [type, body] of held) this.#send(type, body);
+      },
+      (error: Error) => {
+        this.#lost(`the command could not be bounded: ${error.message}`);
+        this.#socket.destroy();
+      },
+    );
+  }
+
+  get #isGone(): boolean {
+    return this.#process.exitCode !== null || this.#process.signalCode !== null;
+  }
+
+  #send(type: 'S' | 'I' | 'C' | 'R', body: string | Buffer): boolean {
+    if (this.#held) {
+      this.#held.push([type, body]);
+      return true;
+    }
+    const [header, bytes] = encodeSupervisorFrame(type, typeof body === 'string' ? Buffer.from(body) : body);
+    this.#socket.cork();
+    this.#socket.write(header as Buffer);
+    const hasRoom = this.#socket.write(bytes as Buffer);
+    this.#socket.uncork();
+    return hasRoom;
+  }
+
+  #read(frames: SupervisorFrames, chunk: Buffer): void {
+    try {
+      frames.push(chunk);
+    } catch {
+      this.#socket.destroy();
+    }
+  }
+
+  #take(type: string, body: Buffer): void {
+    if (this.#settled) return;
+    if (type === 'O') this.#listener.printed('stdout', body);
+    else if (type === 'E') this.#listener.printed('stderr', body);
+    else if (type === 'P') this.#listener.started();
+    else if (type === 'X') {
+      this.#settled = true;
+      this.#listener.ended(readEnd(body.toString()));
+    } else if (type === 'F') {
+      const [, cause = 'exec', reason = ''] = /^(cwd|exec) (.*)$/s.exec(body.toString()) ?? [];
+      this.#settled = true;
+      // One of the two: the pattern says so.
+      this.#listener.failed(cause as 'cwd' | 'exec', reason);
+    }
+  }
+
+  #lost(reason: string): void {
+    if (this.#settled) return;
+    this.#settled = true;
+    this.#listener.failed('lost', reason);
+  }
+}
+
+function specText(spec: SupervisorSpec): string {
+  const { argv, cwd, env, uid, gid, hasInput, terminal } = spec;
+  const { columns, rows } = terminal ?? { columns: 0, rows: 0 };
+  const mode = terminal ? 'terminal' : 'pipes';
+  const head = [mode, uid, gid, cwd, hasInput ? 1 : 0, columns, rows, argv.length, ...argv];
+  return [...head, ...Object.entries(env).map(([name, value]) => `${name}=${value}`)].join('\0');
+}
+
+function readEnd(text: string): CommandEnd {
+  const [how, value = '0'] = text.split(' ');
+  const number = Number(value) & 255;
+  if (how !== 'signal') return { exitCode: number };
+  return { exitCode: (128 + number) & 255, signal: signalName(number) };
+}
+
+function signalName(number: number): string {
+  const names = Object.entries(constants.signals).filter(([, value]) => value === number);
+  // Two names of one signal: the older one is what people know.
+  return names[0]?.[0] ?? `SIG${number}`;
+}

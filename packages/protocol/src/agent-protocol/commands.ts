@@ -1,0 +1,109 @@
+/**
+ * The agent's interface for commands, beside that of `agent-protocol.ts`.
+ *
+ * | method and path | body → answer |
+ * |---|---|
+ * | `PUT /commands/:id` | `StartCommand` → `AgentCommand` when it has started; idempotent by id |
+ * | `POST /commands/:id/result` | `CommandResultRequest` → a stream of `CommandResultEvent`, one JSON text a line, when it has ended |
+ * | `GET /commands/:id` | → `AgentCommand` |
+ * | `GET /commands/:id/end` | → `AgentCommand` when it has ended |
+ * | `POST /commands/:id/logs` | `ReadCommandLog` → `AgentLogPage`, at once |
+ * | `POST /commands/:id/follow` | `FollowCommandLog` → a stream of `AgentCommandEvent`, one JSON text a line |
+ * | `POST /commands/:id/stdin` | `WriteStdin` → 204 when there is room for more |
+ * | `POST /commands/:id/kill` | `SignalCommand` → `AgentCommand`; after SIGKILL it has ended |
+ *
+ * Closing a connection leaves the command alone.
+ */
+import { type Static, Type } from 'typebox';
+
+export const StartCommand = Type.Object({
+  argv: Type.Array(Type.String(), { minItems: 1 }),
+  /** Absolute path; anywhere in the sandbox. */
+  cwd: Type.String(),
+  /** Over that of the sandbox. */
+  env: Type.Record(Type.String(), Type.String()),
+  user: Type.Union([Type.Literal('user'), Type.Literal('root')]),
+  stdin: Type.Optional(Type.String()),
+  /** Otherwise standard input ends after `stdin`. */
+  stdinOpen: Type.Boolean(),
+  /** None when left out. */
+  timeoutMs: Type.Optional(Type.Integer({ minimum: 1 })),
+  /** What `result` will ask for: the head of each stream. Nothing is kept for it when left out. */
+  capture: Type.Optional(
+    Type.Object({ stdoutBytes: Type.Integer({ minimum: 0 }), stderrBytes: Type.Integer({ minimum: 0 }) }),
+  ),
+  /** Of its log. */
+  logBytes: Type.Integer({ minimum: 0 }),
+});
+export type StartCommand = Static<typeof StartCommand>;
+
+export const AgentCommandStatus = Type.Union([
+  Type.Literal('running'),
+  Type.Literal('exited'),
+  Type.Literal('killed'),
+  Type.Literal('timed_out'),
+  Type.Literal('failed'),
+]);
+
+/** Times are milliseconds since the epoch, by the clock of the sandbox. */
+export const AgentCommand = Type.Object({
+  id: Type.String(),
+  status: AgentCommandStatus,
+  exitCode: Type.Optional(Type.Integer({ minimum: 0, maximum: 255 })),
+  signal: Type.Optional(Type.String({ maxLength: 16 })),
+  failureReason: Type.Optional(Type.String({ maxLength: 1024 })),
+  durationMs: Type.Optional(Type.Integer({ minimum: 0 })),
+});
+export type AgentCommand = Static<typeof AgentCommand>;
+
+/** Bytes that were cut, per stream; present only where something was. */
+const CutBytes = Type.Object({
+  stdout: Type.Optional(Type.Integer({ minimum: 1 })),
+  stderr: Type.Optional(Type.Integer({ minimum: 1 })),
+});
+
+/** `done` is last. */
+export const CommandResultEvent = Type.Union([
+  Type.Object({ type: Type.Union([Type.Literal('stdout'), Type.Literal('stderr')]), data: Type.String() }),
+  Type.Object({ type: Type.Literal('done'), command: AgentCommand, truncated: Type.Optional(CutBytes) }),
+]);
+export type CommandResultEvent = Static<typeof CommandResultEvent>;
+
+export const AgentLogEntry = Type.Object({
+  seq: Type.Integer({ minimum: 1 }),
+  stream: Type.Union([Type.Literal('stdout'), Type.Literal('stderr'), Type.Literal('system')]),
+  data: Type.String(),
+  at: Type.Integer({ minimum: 0 }),
+});
+export type AgentLogEntry = Static<typeof AgentLogEntry>;
+
+export const ReadCommandLog = Type.Object({
+  afterSeq: Type.Integer({ minimum: 0 }),
+  limit: Type.Integer({ minimum: 1 }),
+});
+export type ReadCommandLog = Static<typeof ReadCommandLog>;
+
+export const AgentLogPage = Type.Object({
+  entries: Type.Array(AgentLogEntry, { maxItems: 10_000 }),
+  hasMore: Type.Boolean(),
+});
+export type AgentLogPage = Static<typeof AgentLogPage>;
+
+export const FollowCommandLog = Type.Object({ afterSeq: Type.Integer({ minimum: 0 }) });
+
+/** `exit` is last and always comes, unless the connection breaks. */
+export const AgentCommandEvent = Type.Union([
+  Type.Object({ type: Type.Literal('log'), entry: AgentLogEntry }),
+  Type.Object({ type: Type.Literal('exit'), command: AgentCommand }),
+]);
+export type AgentCommandEvent = Static<typeof AgentCommandEvent>;
+
+export const WriteStdin = Type.Object({ dataBase64: Type.String(), close: Type.Boolean() });
+export type WriteStdin = Static<typeof WriteStdin>;
+
+export const SignalCommand = Type.Object({ signal: Type.String() });
+
+/** A page of logs, or one line of a stream: entries are cut at 64 KiB, and JSON may spell a byte with six. */
+export const MAX_COMMAND_MESSAGE_BYTES = 16 * 1024 * 1024;
+/** Of a page, before it is JSON. */
+export const COMMAND_PAGE_BYTES = 2 * 1024 * 1024;
