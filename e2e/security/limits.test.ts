@@ -139,6 +139,27 @@ describe('in one sandbox', () => {
     await setOff(t, bomb, { answersWithinMs: 3000, resources });
   });
 
+  it('code sees how much there is of the sandbox, not of the host', async () => {
+    const { id } = await service.api.readySandbox({ resources: RESOURCES });
+    const seen = await asUser(
+      service,
+      id,
+      `
+import json, os, subprocess
+memory = dict(line.split(":") for line in open("/proc/meminfo"))
+print(json.dumps({
+  "memoryMb": int(memory["MemTotal"].split()[0]) // 1024,
+  "swapMb": int(memory["SwapTotal"].split()[0]) // 1024,
+  "processors": [os.cpu_count(), open("/proc/cpuinfo").read().count("processor\t")],
+  "threads": [os.environ["OMP_NUM_THREADS"], subprocess.run(["nproc"], capture_output=True, text=True).stdout.strip()],
+}))`,
+    );
+    const { memoryMb, cpu } = RESOURCES;
+    const cores = [cpu, cpu];
+    assert.deepEqual(JSON.parse(seen), { memoryMb, swapMb: 0, processors: cores, threads: cores.map(String) });
+    await service.api.delete(`/v1/sandboxes/${id}`);
+  });
+
   it('a flood of output is cut, and costs the server bounded memory', async (t) => {
     const before = residentBytes(service.pid('server'));
     await besideNeighbour(t, RESOURCES, async (id, latencyDuring) => {

@@ -11,6 +11,7 @@ const PLAIN = ociConfig({
   command: AGENT_COMMAND,
   environment: {},
   timeNamespace: false,
+  overlaid: [],
   kernelsGroupCount: 3,
 });
 

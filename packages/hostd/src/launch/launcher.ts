@@ -28,6 +28,7 @@ import {
   rootPlaces,
 } from './root-file-system.ts';
 import { UndoStack } from './undo-stack.ts';
+import { threadLimits, visibleLimits, writeVisibleLimits } from './visible-limits.ts';
 
 export interface LauncherOptions {
   host: HostParts;
@@ -96,10 +97,12 @@ export class Launcher {
       const { timeNamespace } = this.#options;
       const { rootDir } = places;
       const { resources } = spec;
-      const environment = template.manifest.env ?? {};
+      const environment = { ...threadLimits(resources), ...template.manifest.env };
+      // gVisor's own kernel tells of the limits that it is given.
+      const overlaid = host.runtime.isGvisor ? [] : writeVisibleLimits(places.diskDir, visibleLimits(resources));
       const kernelsGroupCount = host.cgroups.dividedCount;
       const forContainer = { rootDir, cgroupsPath, idRange, resources, command, environment };
-      const config = ociConfig({ ...forContainer, timeNamespace, kernelsGroupCount });
+      const config = ociConfig({ ...forContainer, timeNamespace, overlaid, kernelsGroupCount });
       const forRuntime = host.runtime.isGvisor ? gvisorConfig(config, host.relays.folderOf(key)) : config;
       writeFileSync(join(bundleDir, 'config.json'), JSON.stringify(forRuntime));
     });

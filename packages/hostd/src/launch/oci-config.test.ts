@@ -14,6 +14,7 @@ const INPUT: OciConfigInput = {
   command: AGENT_COMMAND,
   environment: { PIP_CERT: '/etc/ssl/certs/ca-certificates.crt' },
   timeNamespace: true,
+  overlaid: [],
   kernelsGroupCount: 2,
 };
 

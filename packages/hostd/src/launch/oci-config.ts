@@ -53,6 +53,13 @@ const SHARES_OF_A_CORE = 1024;
 const WANTED_OPEN_FILES = 65_536;
 const SHARED_MEMORY_BYTES = 64 * 1024 * 1024;
 
+export interface OciMount {
+  destination: string;
+  type: string;
+  source: string;
+  options: string[];
+}
+
 export interface OciConfigInput {
   rootDir: string;
   cgroupsPath: string;
@@ -63,6 +70,8 @@ export interface OciConfigInput {
   environment: Readonly<Record<string, string>>;
   /** The oldest runtimes know no time namespaces. */
   timeNamespace: boolean;
+  /** Mounted last, over what the kernel shows. */
+  overlaid: readonly OciMount[];
   /** How many descriptors that move processes to the kernels' group follow the listening socket. */
   kernelsGroupCount: number;
 }
@@ -76,7 +85,7 @@ export function ociConfig(input: OciConfigInput) {
     hostname: 'sandbox',
     root: { path: input.rootDir, readonly: false },
     process: ociProcess(input),
-    mounts: ociMounts(),
+    mounts: [...ociMounts(), ...input.overlaid],
     linux: {
       namespaces: namespaces(input.timeNamespace),
       uidMappings: mappings,
@@ -200,7 +209,7 @@ const HARMLESS_DEVICES = [
   [136, undefined],
 ].map(([major, minor]) => ({ allow: true, type: 'c', major, ...(minor !== undefined && { minor }), access: 'rwm' }));
 
-function ociMounts() {
+function ociMounts(): OciMount[] {
   const tmpfs = (destination: string, ...options: string[]) => ({
     destination,
     type: 'tmpfs',

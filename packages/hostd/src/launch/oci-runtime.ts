@@ -23,7 +23,13 @@ export interface InheritedDescriptors {
  * How gVisor is run. The guest may connect to the sockets that it is shown and make none; its files are those of the
  * root that it is given, whose disk is bounded, and no layer over it in memory.
  */
-const RUNSC_OPTIONS = ['--network=sandbox', '--platform=systrap', '--host-uds=open', '--overlay2=none'];
+const RUNSC_OPTIONS = [
+  '--network=sandbox',
+  '--platform=systrap',
+  '--host-uds=open',
+  '--overlay2=none',
+  '--cpu-num-from-quota',
+];
 
 /** Longest that the runtime may take; it is done in milliseconds, so this only ends what hangs. */
 const TIMEOUT_MS = 30_000;

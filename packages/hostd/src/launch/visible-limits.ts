@@ -1,0 +1,87 @@
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import type { LaunchSpec } from '@cloche/protocol';
+
+type Resources = LaunchSpec['resources'];
+
+/** Where the kernel tells of the host, and what tells of the sandbox there. */
+export interface VisibleLimit {
+  /** In the sandbox. */
+  path: string;
+  content: string;
+}
+
+const KIBIBYTE = 1024;
+
+/**
+ * Files that say how much there is, over those of the kernel that speak of the host: programs size their caches and
+ * count their threads by them. They are written once, so they say what a sandbox may use and not what is left of it.
+ */
+export function visibleLimits(resources: Resources, { cpuinfo = readFileSync('/proc/cpuinfo', 'utf8') } = {}) {
+  const cores = coresOf(resources);
+  const limits: VisibleLimit[] = [
+    { path: '/proc/meminfo', content: meminfo(resources) },
+    { path: '/proc/cpuinfo', content: firstProcessors(cpuinfo, cores) },
+    { path: '/sys/devices/system/cpu/online', content: cores === 1 ? '0\n' : `0-${cores - 1}\n` },
+  ];
+  return limits.filter(({ path }) => existsSync(path));
+}
+
+/** As the libraries of OpenMP and BLAS take it: more threads than there is processor for are slower than fewer. */
+export function threadLimits(resources: Resources): Record<string, string> {
+  const threads = String(coresOf(resources));
+  return {
+    OMP_NUM_THREADS: threads,
+    OPENBLAS_NUM_THREADS: threads,
+    MKL_NUM_THREADS: threads,
+    NUMEXPR_MAX_THREADS: threads,
+  };
+}
+
+/** Writes the files, which are bounded as the sandbox's disk is, and returns how to mount them. */
+export function writeVisibleLimits(diskDir: string, limits: readonly VisibleLimit[]) {
+  const folder = join(diskDir, 'limits');
+  mkdirSync(folder, { mode: 0o755 });
+  return limits.map(({ path, content }, index) => {
+    const source = join(folder, String(index));
+    writeFileSync(source, content, { flag: 'wx', mode: 0o444 });
+    chmodSync(source, 0o444);
+    return { destination: path, type: 'bind', source, options: ['bind', 'ro', 'nosuid', 'nodev', 'noexec'] };
+  });
+}
+
+function coresOf({ cpu }: Resources): number {
+  return Math.min(Math.max(1, Math.ceil(cpu)), availableParallelism());
+}
+
+function meminfo({ memoryBytes }: Resources): string {
+  const fields = {
+    MemTotal: memoryBytes,
+    MemFree: memoryBytes,
+    MemAvailable: memoryBytes,
+    Buffers: 0,
+    Cached: 0,
+    SwapCached: 0,
+    Active: 0,
+    Inactive: 0,
+    SwapTotal: 0,
+    SwapFree: 0,
+    Shmem: 0,
+    Slab: 0,
+    SReclaimable: 0,
+    SUnreclaim: 0,
+  };
+  const lines = Object.entries(fields).map(([name, bytes]) => {
+    return `${`${name}:`.padEnd(16)}${String(Math.floor(bytes / KIBIBYTE)).padStart(8)} kB\n`;
+  });
+  return lines.join('');
+}
+
+/** A block for each processor, with an empty line after it. */
+function firstProcessors(cpuinfo: string, count: number): string {
+  return cpuinfo
+    .split(/(?<=\n\n)/)
+    .slice(0, count)
+    .join('');
+}
