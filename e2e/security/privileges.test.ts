@@ -89,12 +89,13 @@ describe('the sockets', () => {
 
   it("of an agent answers root and the server's user alone", async () => {
     const { instancesDir } = runPlaces(service.runDir);
-    const health = ask(join(instancesDir, `${sandboxId}-1`, 'agent.sock'), '/health');
+    const folder = join(instancesDir, service.instanceKey(sandboxId));
+    const health = ask(join(folder, 'agent.sock'), '/health');
     assert.equal(await answers(health), true);
     assert.equal(await asServiceUser('server', health), true);
     assert.equal(await answers([...nobody, ...health]), false);
     // A sandbox cannot put another socket in its place either: the folder is none of its own.
-    assert.equal(statSync(join(instancesDir, `${sandboxId}-1`)).uid, 0);
+    assert.equal(statSync(folder).uid, 0);
   });
 
   it('of the operator answers root alone', async () => {

@@ -2,8 +2,8 @@
 import { randomBytes } from 'node:crypto';
 import { chmodSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import type { CreateKey, KeyCreated, OrgCreated } from '@cloche/protocol';
+import { basename, dirname, join } from 'node:path';
+import { type CreateKey, dataPlaces, type KeyCreated, type OrgCreated } from '@cloche/protocol';
 import { type PartName, startInstallation } from '@cloche/setup';
 import { Api } from './api.ts';
 import { eventually } from './eventually.ts';
@@ -19,6 +19,8 @@ export interface TestService {
   /** SIGKILL; resolves when the process is gone. It is not started again. */
   kill(part: PartName): Promise<void>;
   restart(part: PartName): Promise<void>;
+  /** What a sandbox's instance is called on the host: in its folders, control groups and containers. */
+  instanceKey(sandboxId: string): string;
   /** Ends an instance's processes behind the service's back, as a crash of the host's would. */
   killInstance(sandboxId: string): Promise<void>;
   createOrg(name: string): Promise<string>;
@@ -27,6 +29,9 @@ export interface TestService {
   close(): Promise<void>;
 }
 
+/** So that tests meet instances of both kinds: claimed ones, and where those run out, launched ones. */
+const SMALL_POOL = { CLOCHE_POOL_SIZE: '2' };
+
 export async function testService(env: Record<string, string> = {}): Promise<TestService> {
   const dataDir = mkdtempSync(join(tmpdir(), 'cloche-e2e-'));
   // The server's user finds its own folder in it.
@@ -34,9 +39,17 @@ export async function testService(env: Record<string, string> = {}): Promise<Tes
   const apiKey = `e2e-${randomBytes(16).toString('hex')}`;
   const installation = await startInstallation({
     dataDir,
-    env: { CLOCHE_BOOTSTRAP_API_KEY: apiKey, ...ociRuntime(), ...env },
+    env: { CLOCHE_BOOTSTRAP_API_KEY: apiKey, ...SMALL_POOL, ...ociRuntime(), ...env },
     supervise: false,
   });
+  /** As hostd wrote it down. */
+  const instanceKey = (sandboxId: string) => {
+    const { hostdDir } = dataPlaces(dataDir);
+    const isIts = (file: string) => JSON.parse(readFileSync(join(hostdDir, file), 'utf8')).sandboxId === sandboxId;
+    const record = globSync('instances/*/instance.json', { cwd: hostdDir }).find(isIts);
+    if (record === undefined) throw new Error(`no instance of ${sandboxId}`);
+    return basename(dirname(record));
+  };
   let closed: Promise<void> | undefined;
   const close = async () => {
     for (const part of ['hostd', 'server'] as const)
@@ -60,8 +73,10 @@ export async function testService(env: Record<string, string> = {}): Promise<Tes
       await eventually(() => installation.pid(part) === undefined);
     },
     restart: (part) => installation.restart(part),
+    instanceKey,
     async killInstance(sandboxId) {
-      const pattern = `/sys/fs/cgroup/{,*/}cloche-${installation.installationId}/${sandboxId}-*/**/cgroup.procs`;
+      const group = `cloche-${installation.installationId}/${instanceKey(sandboxId)}`;
+      const pattern = `/sys/fs/cgroup/{,*/}${group}/**/cgroup.procs`;
       const pids = new Set(globSync(pattern).flatMap((file) => readFileSync(file, 'utf8').split('\n').filter(Boolean)));
       if (pids.size === 0) throw new Error(`no process of ${sandboxId} in ${pattern}`);
       for (const pid of pids) process.kill(Number(pid), 'SIGKILL');

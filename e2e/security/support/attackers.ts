@@ -42,11 +42,12 @@ export async function asRoot(service: TestService, sandboxId: string, code: stri
  */
 export function execInside(service: TestService, sandboxId: string, command: readonly string[], input = '') {
   const runtime = process.env.CLOCHE_OCI_RUNTIME ?? 'crun';
-  if (runtime !== 'crun') mkdirSync(join(service.runDir, 'mounts', `${sandboxId}-1`, 'root'), { recursive: true });
+  const key = service.instanceKey(sandboxId);
+  if (runtime !== 'crun') mkdirSync(join(service.runDir, 'mounts', key, 'root'), { recursive: true });
   const inHostd = runtime === 'crun' ? ['nsenter', '--target', String(service.pid('hostd')), '--mount', '--'] : [];
   const [program = runtime, ...start] = [...inHostd, runtime, '--root', join(service.runDir, 'hostd', runtime)];
   const options = { input, timeout: 30_000, maxBuffer: 16 * 1024 * 1024 } as const;
-  const exec = ['exec', '--no-new-privs', '--user', '0:0', `${sandboxId}-1`];
+  const exec = ['exec', '--no-new-privs', '--user', '0:0', key];
   return execa(program, [...start, ...exec, ...command], options);
 }
 

@@ -1,13 +1,20 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
+import { totalmem } from 'node:os';
 import { basename } from 'node:path';
-import { cachePlaces, dataPlaces, egressPlaces, runPlaces } from '@cloche/protocol';
+import { cachePlaces, dataPlaces, defaultResources, egressPlaces, type LaunchSpec, runPlaces } from '@cloche/protocol';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 
 const DEFAULT_DATA_DIR = '/var/lib/cloche';
 const DEFAULT_CACHE_DIR = '/var/cache/cloche';
 const ABSOLUTE_PATH = { pattern: '^/' };
+const WHOLE_NUMBER = { pattern: '^[0-9]{1,10}$' };
+const MEBIBYTE = 1024 * 1024;
+/** What an instance that waits costs, generously. */
+const POOLED_INSTANCE_BYTES = 32 * MEBIBYTE;
+const POOL_SHARE_OF_MEMORY = 1 / 16;
+const LARGEST_DEFAULT_POOL = 64;
 
 const Environment = Type.Object({
   CLOCHE_DATA_DIR: Type.Optional(Type.String(ABSOLUTE_PATH)),
@@ -15,8 +22,13 @@ const Environment = Type.Object({
   CLOCHE_CACHE_DIR: Type.Optional(Type.String(ABSOLUTE_PATH)),
   CLOCHE_GUEST_DIR: Type.String(ABSOLUTE_PATH),
   CLOCHE_OCI_RUNTIME: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9._/-]+$' })),
-  CLOCHE_SERVICE_UID: Type.String({ pattern: '^[0-9]{1,10}$' }),
-  CLOCHE_SERVICE_GID: Type.String({ pattern: '^[0-9]{1,10}$' }),
+  CLOCHE_SERVICE_UID: Type.String(WHOLE_NUMBER),
+  CLOCHE_SERVICE_GID: Type.String(WHOLE_NUMBER),
+  CLOCHE_POOL_SIZE: Type.Optional(Type.String({ pattern: '^[0-9]{1,4}$' })),
+  CLOCHE_SANDBOX_DEFAULT_CPU: Type.Optional(Type.String({ pattern: '^[0-9]{1,3}([.][0-9]+)?$' })),
+  CLOCHE_SANDBOX_DEFAULT_MEMORY_MB: Type.Optional(Type.String(WHOLE_NUMBER)),
+  CLOCHE_SANDBOX_DEFAULT_DISK_MB: Type.Optional(Type.String(WHOLE_NUMBER)),
+  CLOCHE_SANDBOX_DEFAULT_PIDS: Type.Optional(Type.String(WHOLE_NUMBER)),
   CLOCHE_EGRESS_ALLOW_CIDRS: Type.Optional(Type.String()),
   CLOCHE_LOG_LEVEL: Type.Optional(
     Type.Union(['trace', 'debug', 'info', 'warn', 'error', 'fatal'].map((l) => Type.Literal(l))),
@@ -37,6 +49,8 @@ export interface HostdConfig {
   ociRuntimeProgram: string;
   service: { uid: number; gid: number };
   allowCidrs: readonly string[];
+  /** Instances launched ahead: how many, and what each gets before anybody has asked for anything else. */
+  pool: { size: number; resources: LaunchSpec['resources'] };
   logLevel: string;
 }
 
@@ -61,6 +75,7 @@ export function readConfig(env: NodeJS.ProcessEnv): HostdConfig {
     ...readOciRuntime(given.CLOCHE_OCI_RUNTIME ?? 'crun', cache.runsc),
     service: { uid: Number(given.CLOCHE_SERVICE_UID), gid: Number(given.CLOCHE_SERVICE_GID) },
     allowCidrs: parseCidrs(given.CLOCHE_EGRESS_ALLOW_CIDRS ?? ''),
+    pool: readPool(given),
     logLevel: given.CLOCHE_LOG_LEVEL ?? 'info',
   });
 }
@@ -74,6 +89,24 @@ function assertEnvironment(given: unknown): asserts given is Static<typeof Envir
 function readOciRuntime(given: string, builtRunsc: string): Pick<HostdConfig, 'ociRuntime' | 'ociRuntimeProgram'> {
   const program = given === 'runsc' && existsSync(builtRunsc) ? builtRunsc : given;
   return { ociRuntime: basename(program), ociRuntimeProgram: program };
+}
+
+function readPool(given: Static<typeof Environment>): HostdConfig['pool'] {
+  const defaults = { ...defaultResources(totalmem()), CLOCHE_POOL_SIZE: defaultPoolSize() };
+  const number = (name: keyof typeof defaults) => Number(given[name] ?? defaults[name]);
+  return {
+    size: number('CLOCHE_POOL_SIZE'),
+    resources: {
+      cpu: number('CLOCHE_SANDBOX_DEFAULT_CPU'),
+      memoryBytes: number('CLOCHE_SANDBOX_DEFAULT_MEMORY_MB') * MEBIBYTE,
+      diskBytes: number('CLOCHE_SANDBOX_DEFAULT_DISK_MB') * MEBIBYTE,
+      pids: number('CLOCHE_SANDBOX_DEFAULT_PIDS'),
+    },
+  };
+}
+
+function defaultPoolSize(): number {
+  return Math.min(LARGEST_DEFAULT_POOL, Math.floor((totalmem() * POOL_SHARE_OF_MEMORY) / POOLED_INSTANCE_BYTES));
 }
 
 function readInstallationId(file: string): string {

@@ -9,6 +9,10 @@ import { Instances } from './instances/instances.ts';
 import { Launcher } from './launch/launcher.ts';
 import type { SandboxNetwork } from './network/sandbox-network.ts';
 import { closeHost, openHost } from './open-host.ts';
+import { Demand } from './pool/demand.ts';
+import { PooledInstances } from './pool/pooled-instances.ts';
+import { seedDemand } from './pool/seed-demand.ts';
+import { WarmPool } from './pool/warm-pool.ts';
 import { Templates } from './templates.ts';
 
 const SWEEP_INTERVAL_MS = 5000;
@@ -33,17 +37,30 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const { config, log } = options;
   const host = await openHost(config, log);
   const templates = new Templates(config.templatesDir);
-  const instances = new Instances({ host, launcher: await makeLauncher(host, options), templates, log });
+  const launcher = await makeLauncher(host, options);
+  const demand = new Demand();
+  const maker = new PooledInstances(host, launcher, templates);
+  const pool = new WarmPool({ size: config.pool.size, demand, maker, log });
+  const instances = new Instances({ host, launcher, pool, templates, log });
   await instances.sweep();
   instances.openRelays();
   host.egress.open(instances.gated());
 
   const { installationId, ociRuntime } = config;
-  const health = { status: 'ready' as const, protocolVersion: PROTOCOL_VERSION, installationId, ociRuntime };
+  const whose = { protocolVersion: PROTOCOL_VERSION, installationId, ociRuntime };
+  const health = () => ({ status: 'ready' as const, ...whose, pool: pool.state() });
   const app = createApp({ instances, templates, health, log });
   await listen(app, config);
+  const seed = () => seedDemand(demand, templates, config.pool.resources);
+  await seed();
+  pool.open();
   const sweeping = new AbortController();
-  const swept = sweepRepeatedly(host, instances, log, sweeping.signal);
+  const swept = repeatedly(sweeping.signal, log, async () => {
+    await repairNetwork(host.network, log);
+    await instances.sweep();
+    await seed();
+    await pool.refresh();
+  });
 
   return {
     close: async () => {
@@ -51,6 +68,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
       instances.abortLaunches();
       await app.close();
       await swept;
+      await pool.close();
       await instances.sweep();
       host.relays.closeAll();
       await host.egress.close();
@@ -76,17 +94,10 @@ async function listen(app: ReturnType<typeof createApp>, { run, service }: Hostd
   chmodSync(run.hostdSocket, 0o660);
 }
 
-async function sweepRepeatedly(
-  { network }: HostParts,
-  instances: Instances,
-  log: Logger,
-  signal: AbortSignal,
-): Promise<void> {
+async function repeatedly(signal: AbortSignal, log: Logger, act: () => Promise<void>): Promise<void> {
   while (!signal.aborted) {
     await delay(SWEEP_INTERVAL_MS, undefined, { signal, ref: false }).catch(() => {});
-    if (signal.aborted) return;
-    await repairNetwork(network, log);
-    await instances.sweep();
+    if (!signal.aborted) await act().catch((err) => log.error({ operation: 'sweep', outcome: 'failed', err }));
   }
 }
 

@@ -6,7 +6,7 @@
  * | `GET /health` | → `HostdHealth` |
  * | `GET /template-versions` | → `TemplateVersionList` |
  * | `GET /instances` | → `InstanceList`: everything alive of this installation |
- * | `PUT /instances/:sandboxId/:generation` | `LaunchSpec` → `Instance`; idempotent; closing the connection undoes it |
+ * | `PUT /instances/:sandboxId/:generation` | `LaunchSpec` → `LaunchedInstance`; idempotent; closing the connection undoes it |
  * | `DELETE /instances/:sandboxId/:generation` | → 204 when nothing of it is left; idempotent |
  *
  * Failures answer with `HostdErrorBody`.
@@ -50,6 +50,14 @@ export const Instance = Type.Object({
   startedAt: Type.String(),
 });
 export type Instance = Static<typeof Instance>;
+
+export const LaunchedInstance = Type.Object({
+  ...Instance.properties,
+  /** Its agent has answered already, as one launched ahead of demand has; otherwise it may be starting still. */
+  agentAnswers: Type.Boolean(),
+});
+export type LaunchedInstance = Static<typeof LaunchedInstance>;
+
 export const InstanceList = Type.Object({ instances: Type.Array(Instance) });
 
 /** What a curated image is, as the builder wrote it beside the root file system. */
@@ -78,6 +86,15 @@ export const HostdHealth = Type.Object({
   protocolVersion: Type.Integer(),
   installationId: Type.String(),
   ociRuntime: Type.String(),
+  /** Instances launched ahead of demand. The counts are since the start of hostd. */
+  pool: Type.Object({
+    /** How many are wanted, of all kinds together. */
+    size: Type.Integer(),
+    ready: Type.Integer(),
+    /** Launches that found one, and that did not. */
+    hits: Type.Integer(),
+    misses: Type.Integer(),
+  }),
 });
 
 /**

@@ -2,6 +2,7 @@ export * from './agent-protocol/commands.ts';
 export * from './agent-protocol/files.ts';
 export * from './agent-protocol.ts';
 export * from './closed-ranges.ts';
+export * from './default-resources.ts';
 export * from './egress-protocol.ts';
 export * from './hostd-protocol.ts';
 export * from './kernel-constants.ts';

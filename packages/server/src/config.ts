@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { availableParallelism, totalmem } from 'node:os';
 import { join } from 'node:path';
-import { dataPlaces } from '@cloche/protocol';
+import { dataPlaces, defaultResources } from '@cloche/protocol';
 import { type Static, type TSchema, Type } from 'typebox';
 import { Errors } from 'typebox/value';
 import type { SandboxSettings } from './sandboxes/sandbox-settings.ts';
@@ -85,10 +85,7 @@ function defaults(): Partial<Record<keyof Settings, unknown>> {
     CLOCHE_DATA_DIR: '/var/lib/cloche',
     CLOCHE_RUNTIME: 'hostd',
     CLOCHE_LOG_LEVEL: 'info',
-    CLOCHE_SANDBOX_DEFAULT_CPU: 1,
-    CLOCHE_SANDBOX_DEFAULT_MEMORY_MB: Math.min(1024, hostMemoryMb),
-    CLOCHE_SANDBOX_DEFAULT_DISK_MB: 2048,
-    CLOCHE_SANDBOX_DEFAULT_PIDS: 512,
+    ...defaultResources(totalmem()),
     CLOCHE_SANDBOX_MAX_CPU: hostCpu,
     CLOCHE_SANDBOX_MAX_MEMORY_MB: hostMemoryMb,
     CLOCHE_SANDBOX_MAX_DISK_MB: 65_536,

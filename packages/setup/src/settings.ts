@@ -54,12 +54,12 @@ export const SETTINGS: readonly Setting[] = [
   {
     name: 'CLOCHE_POOL_SIZE',
     readBy: ['hostd'],
-    doc: 'sandboxes launched ahead of demand; without effect until there is a pool',
+    doc: 'sandboxes launched ahead of demand, of all kinds together; 0 for none',
   },
   ...(['CPU', 'MEMORY_MB', 'DISK_MB', 'PIDS'] as const).flatMap((resource): Setting[] => [
     {
       name: `CLOCHE_SANDBOX_DEFAULT_${resource}`,
-      readBy: ['server'],
+      readBy: ['server', 'hostd'],
       doc: 'what a sandbox gets that asks for nothing',
     },
     { name: `CLOCHE_SANDBOX_MAX_${resource}`, readBy: ['server'], doc: 'the most that a sandbox may ask for' },

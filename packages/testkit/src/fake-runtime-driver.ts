@@ -5,6 +5,7 @@ import {
   AgentFault,
   type Instance,
   type IsolationClaims,
+  type Launched,
   LaunchFault,
   type LaunchSpec,
   type RuntimeDriver,
@@ -32,6 +33,8 @@ export class FakeRuntimeDriver implements RuntimeDriver {
   readonly launchFaults: Error[] = [];
   /** While set, launches wait for it. */
   launchGate: Promise<void> | undefined;
+  /** Instances are there before they are asked for. */
+  launchesAhead = false;
   /** What cannot be stopped now. */
   readonly stuck = new Set<string>();
   /** While set, the host answers nothing. */
@@ -66,7 +69,7 @@ export class FakeRuntimeDriver implements RuntimeDriver {
     throw new Error(`no instance of ${sandboxId}`);
   }
 
-  async launch(sandboxId: string, generation: number, spec: LaunchSpec, signal: AbortSignal): Promise<Instance> {
+  async launch(sandboxId: string, generation: number, spec: LaunchSpec, signal: AbortSignal): Promise<Launched> {
     this.launches.push({ sandboxId, generation, spec });
     if (this.isDown) throw new LaunchFault('unreachable', 'the host does not answer');
     if (this.launchGate) await Promise.race([this.launchGate, aborted(signal)]);
@@ -81,7 +84,7 @@ export class FakeRuntimeDriver implements RuntimeDriver {
     if (!manifest) throw new LaunchFault('template_not_found', `no template version ${spec.templateVersionId}`);
     const key = `${sandboxId}/${generation}`;
     const existing = this.#instances.get(key);
-    if (existing) return existing.instance;
+    if (existing) return { instance: existing.instance, agentAnswers: false };
     const instance: Instance = {
       sandboxId,
       generation,
@@ -90,7 +93,7 @@ export class FakeRuntimeDriver implements RuntimeDriver {
       startedAt: new Date().toISOString(),
     };
     this.#instances.set(key, { instance, agent: new FakeAgent(manifest.languages, () => this.lose(sandboxId)) });
-    return instance;
+    return { instance, agentAnswers: this.launchesAhead };
   }
 
   async connect({ sandboxId, generation }: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient> {

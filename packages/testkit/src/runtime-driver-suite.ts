@@ -63,7 +63,7 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
 
     before(async () => {
       subject = await open();
-      instance = await subject.driver.launch(sandboxId, 1, subject.spec, patience());
+      ({ instance } = await subject.driver.launch(sandboxId, 1, subject.spec, patience()));
       agent = await subject.driver.connect(instance, patience());
     });
     after(async () => {
@@ -84,7 +84,7 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
 
     it('gives the same instance when it is asked to launch it again', async () => {
       const again = await subject.driver.launch(sandboxId, 1, subject.spec, patience());
-      assert.deepEqual(again, instance);
+      assert.deepEqual(again.instance, instance);
     });
 
     it('refuses a template version that it does not have', async () => {
@@ -200,7 +200,7 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
     });
 
     it('tells that no connection is left when the instance is stopped, and not after close', async () => {
-      const other = await subject.driver.launch(`${sandboxId}g`, 1, subject.spec, patience());
+      const { instance: other } = await subject.driver.launch(`${sandboxId}g`, 1, subject.spec, patience());
       const broken = Promise.withResolvers<void>();
       const closed = await subject.driver.connect(other, patience(), () => assert.fail('told after close'));
       await closed.close();
@@ -211,7 +211,7 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
     });
 
     it('breaks runs with a fault of kind gone when the instance is stopped', async () => {
-      const other = await subject.driver.launch(`${sandboxId}f`, 1, subject.spec, patience());
+      const { instance: other } = await subject.driver.launch(`${sandboxId}f`, 1, subject.spec, patience());
       const client = await subject.driver.connect(other, patience());
       await client.openContext(
         'cctx_1',

@@ -1,4 +1,11 @@
-import { HostdErrorBody, HostdHealth, Instance, InstanceList, LaunchSpec, TemplateVersionList } from '@cloche/protocol';
+import {
+  HostdErrorBody,
+  HostdHealth,
+  InstanceList,
+  LaunchedInstance,
+  LaunchSpec,
+  TemplateVersionList,
+} from '@cloche/protocol';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { type Static, Type } from 'typebox';
@@ -27,7 +34,7 @@ const InstanceParams = Type.Object({
 export interface AppOptions {
   instances: Instances;
   templates: Templates;
-  health: Static<typeof HostdHealth>;
+  health: () => Static<typeof HostdHealth>;
   log: Logger;
 }
 
@@ -42,7 +49,7 @@ export function createApp({ instances, templates, health, log }: AppOptions): Fa
   });
   app.addHook('onResponse', async (request, reply) => logOutcome(log, request, reply));
 
-  app.get('/health', { schema: { response: { 200: HostdHealth } } }, async () => health);
+  app.get('/health', { schema: { response: { 200: HostdHealth } } }, async () => health());
 
   app.get('/template-versions', { schema: { response: { 200: TemplateVersionList } } }, async () => ({
     templateVersions: (await templates.list()).map(({ manifest }) => manifest),
@@ -54,7 +61,13 @@ export function createApp({ instances, templates, health, log }: AppOptions): Fa
 
   app.put<{ Params: Static<typeof InstanceParams>; Body: LaunchSpec }>(
     '/instances/:sandboxId/:generation',
-    { schema: { params: InstanceParams, body: LaunchSpec, response: { 200: Instance, default: HostdErrorBody } } },
+    {
+      schema: {
+        params: InstanceParams,
+        body: LaunchSpec,
+        response: { 200: LaunchedInstance, default: HostdErrorBody },
+      },
+    },
     async (request, reply) => instances.launch(nameOf(request.params), request.body, closedEarly(reply)),
   );
 

@@ -22,14 +22,20 @@ test('whatever is asked of hostd, it launches what fits the protocol and refuses
     list: () => [],
     launch: async (name: object, spec: LaunchSpec) => {
       launched.push(spec);
-      return { ...name, ...INSTANCE };
+      return { ...name, ...INSTANCE, agentAnswers: false };
     },
     stop: async () => undefined,
   };
   const app = createApp({
     instances: instances as unknown as AppOptions['instances'],
     templates: { list: async () => [] } as unknown as AppOptions['templates'],
-    health: { status: 'ready', protocolVersion: 1, installationId: 'x', ociRuntime: 'crun' },
+    health: () => ({
+      status: 'ready',
+      protocolVersion: 1,
+      installationId: 'x',
+      ociRuntime: 'crun',
+      pool: { size: 0, ready: 0, hits: 0, misses: 0 },
+    }),
     log: pino({ level: 'silent' }),
   });
   await fuzz(3000, async (random) => {

@@ -4,42 +4,54 @@ import { LaunchSpec } from '@cloche/protocol';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { errorCode } from '../kernel/libc.ts';
-import { type InstanceKey, isInstanceKey } from './instance-key.ts';
+import { type InstanceKey, type InstanceName, instanceKey, isInstanceKey } from './instance-key.ts';
 
 const Process = Type.Object({ pid: Type.Integer(), startTicks: Type.Integer(), bootId: Type.String() });
 
 /** Written before a launch makes anything, so that whatever a crash leaves behind has a name to be removed by. */
-const LaunchIntent = Type.Object({
-  status: Type.Literal('launching'),
-  sandboxId: Type.String(),
-  generation: Type.Integer(),
-});
+const LaunchIntent = Type.Object({ status: Type.Literal('launching') });
+
+const running = {
+  templateVersionId: Type.String(),
+  startedAt: Type.String(),
+  slot: Type.Integer(),
+  loopDevice: Type.Integer(),
+  /** The first process of the sandbox: the sandbox lives as long as it does. */
+  init: Process,
+};
+
+/** Launched ahead of demand, nobody's yet. It does not outlive the hostd that launched it. */
+const PooledRecord = Type.Object({ status: Type.Literal('pooled'), ...running });
+export type PooledRecord = Static<typeof PooledRecord>;
 
 const LiveRecord = Type.Object({
   status: Type.Literal('live'),
   sandboxId: Type.String(),
   generation: Type.Integer(),
-  templateVersionId: Type.String(),
-  startedAt: Type.String(),
-  slot: Type.Integer(),
-  loopDevice: Type.Integer(),
+  ...running,
   /** Absent in what an earlier release wrote, which gated nothing. */
   network: Type.Optional(LaunchSpec.properties.network),
-  /** The first process of the sandbox: the sandbox lives as long as it does. */
-  init: Process,
 });
 export type LiveRecord = Static<typeof LiveRecord>;
 
-const InstanceRecord = Type.Union([LaunchIntent, LiveRecord]);
+const InstanceRecord = Type.Union([LaunchIntent, PooledRecord, LiveRecord]);
 export type InstanceRecord = Static<typeof InstanceRecord>;
 
-/** One folder an instance: what hostd knows of it, and the bundle that its runtime was given. */
+/**
+ * One folder an instance: what hostd knows of it, and the bundle that its runtime was given. Nobody else writes there,
+ * so the disk is read once, at the start.
+ */
 export class InstanceRecords {
   readonly #dir: string;
+  /** Undefined for a folder without a record that can be read: what a crash left. */
+  readonly #records = new Map<InstanceKey, InstanceRecord | undefined>();
+  /** The instances of sandboxes, by the key that one launched for that very incarnation would have. */
+  readonly #claims = new Map<InstanceKey, InstanceKey>();
 
   constructor(dir: string) {
     this.#dir = dir;
     mkdirSync(dir, { recursive: true, mode: 0o700 });
+    for (const key of readdirSync(dir).filter(isInstanceKey)) this.#remember(key, this.#load(key));
   }
 
   folderOf(key: InstanceKey): string {
@@ -49,14 +61,44 @@ export class InstanceRecords {
   /** Replaces the record in one step; makes the folder. */
   write(key: InstanceKey, record: InstanceRecord): void {
     const folder = this.folderOf(key);
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    if (!this.#records.has(key)) mkdirSync(folder, { recursive: true, mode: 0o700 });
     const draft = join(folder, 'instance.json.new');
     writeFileSync(draft, JSON.stringify(record), { mode: 0o600 });
     renameSync(draft, join(folder, 'instance.json'));
+    this.#remember(key, record);
   }
 
   /** Undefined when there is none, or only a folder that a crash left without one. */
   read(key: InstanceKey): InstanceRecord | undefined {
+    return this.#records.get(key);
+  }
+
+  /** The instance that is that incarnation, or would be if it was launched now. */
+  keyOf(name: InstanceName): InstanceKey {
+    const own = instanceKey(name);
+    return this.#claims.get(own) ?? own;
+  }
+
+  /** Every key that has a folder. */
+  keys(): InstanceKey[] {
+    return [...this.#records.keys()];
+  }
+
+  remove(key: InstanceKey): void {
+    rmSync(this.folderOf(key), { recursive: true, force: true });
+    const record = this.#records.get(key);
+    this.#records.delete(key);
+    if (record?.status === 'live' && this.#claims.get(instanceKey(record)) === key) {
+      this.#claims.delete(instanceKey(record));
+    }
+  }
+
+  #remember(key: InstanceKey, record: InstanceRecord | undefined): void {
+    this.#records.set(key, record);
+    if (record?.status === 'live') this.#claims.set(instanceKey(record), key);
+  }
+
+  #load(key: InstanceKey): InstanceRecord | undefined {
     try {
       const record: unknown = JSON.parse(readFileSync(join(this.folderOf(key), 'instance.json'), 'utf8'));
       return Value.Check(InstanceRecord, record) ? record : undefined;
@@ -64,14 +106,5 @@ export class InstanceRecords {
       if (errorCode(error) === 'ENOENT' || error instanceof SyntaxError) return undefined;
       throw error;
     }
-  }
-
-  /** Every key that has a folder. */
-  keys(): InstanceKey[] {
-    return readdirSync(this.#dir).filter(isInstanceKey);
-  }
-
-  remove(key: InstanceKey): void {
-    rmSync(this.folderOf(key), { recursive: true, force: true });
   }
 }

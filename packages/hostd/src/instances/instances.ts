@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { Instance, LaunchSpec } from '@cloche/protocol';
+import type { Instance, LaunchedInstance, LaunchSpec } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import type { HostParts } from '../host-parts.ts';
 import { HostdError } from '../hostd-error.ts';
@@ -9,6 +9,8 @@ import type { Launch, Launcher } from '../launch/launcher.ts';
 import { Limiter } from '../launch/limiter.ts';
 import { addressesOfSlot } from '../network/address-plan.ts';
 import { type GatedInstance, gatedPolicy } from '../network/egress-gate.ts';
+import { kindOf } from '../pool/pool-kind.ts';
+import type { WarmPool } from '../pool/warm-pool.ts';
 import type { Templates } from '../templates.ts';
 import { type InstanceKey, type InstanceName, instanceKey, isInstanceKey } from './instance-key.ts';
 import type { LiveRecord } from './instance-records.ts';
@@ -20,11 +22,12 @@ const PARALLEL_LAUNCHES = 4;
 export interface InstancesOptions {
   host: HostParts;
   launcher: Launcher;
+  pool: WarmPool;
   templates: Templates;
   log: Logger;
 }
 
-/** The instances of one installation. What is done to one instance is done one thing after the other. */
+/** The instances of one installation that sandboxes have. What is done to one instance is done one thing after the other. */
 export class Instances {
   readonly #options: InstancesOptions;
   readonly #launches = new Limiter(PARALLEL_LAUNCHES);
@@ -36,24 +39,34 @@ export class Instances {
     this.#options = options;
   }
 
-  /** Idempotent: one that lives is answered as it is. Leaves nothing behind if it rejects or `signal` aborts. */
-  async launch(name: InstanceName, spec: LaunchSpec, signal: AbortSignal): Promise<Instance> {
-    const key = instanceKey(name);
-    return this.#inLine(key, async () => {
+  /**
+   * Claims an instance that was launched ahead, or launches one. Idempotent: one that lives is answered as it is.
+   * Leaves nothing behind if it rejects or `signal` aborts.
+   */
+  async launch(name: InstanceName, spec: LaunchSpec, signal: AbortSignal): Promise<LaunchedInstance> {
+    const own = instanceKey(name);
+    return this.#inLine(own, async () => {
+      const { host, templates } = this.#options;
+      const key = host.records.keyOf(name);
       const living = this.#findLive(key);
-      if (living) return this.#describe(key, living);
+      if (living) return { ...this.#describe(key, living), agentAnswers: false };
+      // Of one that died and was not swept yet.
+      if (host.records.read(key)) await removeInstance(key, host);
 
-      const template = await this.#options.templates.find(spec.templateVersionId);
+      const template = await templates.find(spec.templateVersionId);
       if (!template) throw new HostdError('template_not_found', `no template version ${spec.templateVersionId} here`);
-      return this.#launchInTurn(key, { name, spec, template }, signal);
+      const claimed = await this.#claim(name, spec, signal);
+      if (claimed) return { ...claimed, agentAnswers: true };
+      return { ...(await this.#launchInTurn(own, { name, spec, template }, signal)), agentAnswers: false };
     });
   }
 
   /** Idempotent; a launch under way is aborted. Resolves when nothing of the instance is left. */
   async stop(name: InstanceName): Promise<void> {
-    const key = instanceKey(name);
-    this.#aborts.get(key)?.abort(new HostdError('launch_failed', `the launch of ${key} was stopped`));
-    await this.#inLine(key, () => removeInstance(key, this.#options.host));
+    const { host } = this.#options;
+    const own = instanceKey(name);
+    this.#aborts.get(own)?.abort(new HostdError('launch_failed', `the launch of ${own} was stopped`));
+    await this.#inLine(own, () => removeInstance(host.records.keyOf(name), host));
   }
 
   /** Has every launch under way undone; their callers are told so. */
@@ -92,20 +105,52 @@ export class Instances {
     }
   }
 
-  /** Removes what is left of instances that died, and of launches that their hostd did not survive. */
+  /**
+   * Removes what is left of instances that died, of launches that their hostd did not survive, and of what an earlier
+   * hostd launched ahead.
+   */
   async sweep(): Promise<void> {
-    const { host, log } = this.#options;
+    const { host, pool, log } = this.#options;
     const keys = new Set([...host.records.keys(), ...[...host.cgroups.keys()].filter(isInstanceKey)]);
     for (const key of keys) {
+      const record = host.records.read(key);
+      const line = record?.status === 'live' ? instanceKey(record) : key;
       // Whoever is busy with it leaves nothing either.
-      if (this.#lines.has(key) || this.#findLive(key)) continue;
+      if (this.#lines.has(line) || pool.owns(key) || this.#findLive(key)) continue;
       try {
-        await this.#inLine(key, () => removeInstance(key, host));
+        await this.#inLine(line, () => removeInstance(key, host));
         log.info({ operation: 'sweep', instance: key, outcome: 'removed' });
       } catch (error) {
         log.error({ operation: 'sweep', instance: key, outcome: 'failed', err: error });
       }
     }
+  }
+
+  /**
+   * The record is what makes the claim, in one step: cut off before, the instance is swept as one that nobody has; cut
+   * off after, it is listed as the sandbox's.
+   */
+  async #claim(name: InstanceName, spec: LaunchSpec, signal: AbortSignal): Promise<Instance | undefined> {
+    const { host, pool } = this.#options;
+    const key = pool.take(kindOf(spec));
+    const pooled = key && host.records.read(key);
+    if (key === undefined || pooled?.status !== 'pooled') return undefined;
+    return this.#inLine(key, async () => {
+      try {
+        const policy = gatedPolicy(spec.network);
+        const address = addressesOfSlot(pooled.slot).sandbox;
+        if (policy) await host.egress.register(key, { sandboxId: name.sandboxId, policy, address }, signal);
+        signal.throwIfAborted();
+        const { network } = spec;
+        const { sandboxId, generation } = name;
+        const record: LiveRecord = { ...pooled, status: 'live', sandboxId, generation, network };
+        host.records.write(key, record);
+        return this.#describe(key, record);
+      } catch (error) {
+        await removeInstance(key, host);
+        throw error;
+      }
+    });
   }
 
   async #launchInTurn(key: InstanceKey, launch: Launch, signal: AbortSignal): Promise<Instance> {
@@ -116,11 +161,8 @@ export class Instances {
     try {
       // Before its turn: who waits for egress keeps nobody else waiting.
       if (gatedPolicy(launch.spec.network)) await host.egress.ready(either);
-      return await this.#launches.run(either, async () => {
-        // Of one that died and was not swept yet.
-        if (host.records.read(key)) await removeInstance(key, host);
-        return this.#describe(key, await launcher.launch(launch, either));
-      });
+      using _ = this.#options.pool.holdBack();
+      return await this.#launches.run(either, async () => this.#describe(key, await launcher.launch(launch, either)));
     } finally {
       this.#aborts.delete(key);
     }

@@ -1,17 +1,18 @@
 import { chownSync, closeSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { GatedSandbox, LaunchSpec } from '@cloche/protocol';
+import type { LaunchSpec } from '@cloche/protocol';
 import type { HostParts } from '../host-parts.ts';
 import { HostdError } from '../hostd-error.ts';
 import { type IdRange, idRangeOfSlot } from '../id-range.ts';
 import { type InstanceKey, type InstanceName, instanceKey } from '../instances/instance-key.ts';
-import type { LiveRecord } from '../instances/instance-records.ts';
+import type { LiveRecord, PooledRecord } from '../instances/instance-records.ts';
 import { diskIsReleased } from '../instances/remains.ts';
 import { errorCode } from '../kernel/libc.ts';
 import { openListeningSocket } from '../kernel/listening-socket.ts';
 import { identifyProcess, isProcessAlive, type ProcessIdentity } from '../kernel/process-identity.ts';
 import { addressesOfSlot } from '../network/address-plan.ts';
 import { gatedPolicy } from '../network/egress-gate.ts';
+import { type NetworkClass, networkClassOf } from '../network/network-class.ts';
 import type { TemplateVersion } from '../templates.ts';
 import { gvisorConfig } from './gvisor-config.ts';
 import { AGENT_COMMAND, ociConfig } from './oci-config.ts';
@@ -39,11 +40,29 @@ export interface LauncherOptions {
   onStep?: (step: string, durationMs: number) => void;
 }
 
+/** For one incarnation of a sandbox. */
 export interface Launch {
   name: InstanceName;
   spec: LaunchSpec;
   template: TemplateVersion;
 }
+
+/** For nobody yet. */
+export interface PooledLaunch {
+  key: InstanceKey;
+  network: NetworkClass;
+  resources: LaunchSpec['resources'];
+  template: TemplateVersion;
+}
+
+/** What both come down to. */
+interface Plan extends PooledLaunch {
+  /** Has the policy of whom it is for enforced; without an owner egress refuses everything from the address. */
+  gate: (slot: number) => Promise<void>;
+  undoGate: () => Promise<void>;
+}
+
+type Running = Omit<PooledRecord, 'status'>;
 
 /** Launches instances, step by step; one that fails or is aborted undoes what it made. */
 export class Launcher {
@@ -56,11 +75,40 @@ export class Launcher {
   }
 
   /** Throws `launch_failed`, `no_capacity` or the signal's reason, and then nothing of the instance is left. */
-  async launch(launch: Launch, signal: AbortSignal): Promise<LiveRecord> {
-    const key = instanceKey(launch.name);
+  async launch({ name, spec, template }: Launch, signal: AbortSignal): Promise<LiveRecord> {
+    const { egress } = this.#host;
+    const key = instanceKey(name);
+    const { network, resources } = spec;
+    const policy = gatedPolicy(network);
+    const gate = async (slot: number) => {
+      if (!policy) return;
+      const address = addressesOfSlot(slot).sandbox;
+      await egress.register(key, { sandboxId: name.sandboxId, policy, address }, signal);
+    };
+    const undoGate = () => egress.unregister(key);
+    const plan = { key, resources, template, network: networkClassOf(network.mode), gate, undoGate };
+    return this.#launch(plan, signal, (running) => ({ status: 'live', ...name, ...running, network }));
+  }
+
+  /** The same for an instance that a sandbox will claim; it has no policy yet, so a gated one is closed. */
+  async launchPooled(launch: PooledLaunch, signal: AbortSignal): Promise<PooledRecord> {
+    const { egress } = this.#host;
+    const gate = async (slot: number) => {
+      if (launch.network === 'gated') await egress.vacate(addressesOfSlot(slot).sandbox, signal);
+    };
+    const plan = { ...launch, gate, undoGate: async () => {} };
+    return this.#launch(plan, signal, (running) => ({ status: 'pooled', ...running }));
+  }
+
+  async #launch<R extends LiveRecord | PooledRecord>(
+    plan: Plan,
+    signal: AbortSignal,
+    recordOf: (running: Running) => R,
+  ): Promise<R> {
+    const { key } = plan;
     const undo = new UndoStack();
     try {
-      const record = await this.#runSteps(key, launch, undo, signal);
+      const record = await this.#runSteps(plan, undo, signal, recordOf);
       undo.keep();
       return record;
     } catch (cause) {
@@ -73,30 +121,32 @@ export class Launcher {
     }
   }
 
-  async #runSteps(key: InstanceKey, launch: Launch, undo: UndoStack, signal: AbortSignal): Promise<LiveRecord> {
+  async #runSteps<R extends LiveRecord | PooledRecord>(
+    plan: Plan,
+    undo: UndoStack,
+    signal: AbortSignal,
+    recordOf: (running: Running) => R,
+  ): Promise<R> {
     const host = this.#host;
-    const { name, spec, template } = launch;
+    const { key, template, resources, network } = plan;
     const step = this.#stepper(signal);
     const places = rootPlaces(host.mountsDir, key);
     const bundleDir = host.records.folderOf(key);
-    const policy = gatedPolicy(spec.network);
-    const hasNetwork = policy !== undefined || spec.network.mode === 'unrestricted';
 
-    await step('intent', () => host.records.write(key, { status: 'launching', ...name }));
+    await step('intent', () => host.records.write(key, { status: 'launching' }));
     const slot = await step('slot', () => host.slots.acquire(key, livingProcess(process.pid)));
     const idRange = idRangeOfSlot(slot);
-    const loopDevice = await step('disk', () => this.#mountDisk(key, spec.resources.diskBytes, places, undo));
+    const loopDevice = await step('disk', () => this.#mountDisk(key, resources.diskBytes, places, undo));
     await step('root', () => {
       mountLower(template.rootfsDir, idRange, places.lowerDir);
-      mountOverlay(places, idRange, ownFiles(hasNetwork ? host.network.gatewayAddress : undefined));
-      mountShared(places.rootDir, host.guestDir, policy ? host.trust.gated : host.trust.plain);
+      mountOverlay(places, idRange, ownFiles(network === 'none' ? undefined : host.network.gatewayAddress));
+      mountShared(places.rootDir, host.guestDir, network === 'gated' ? host.trust.gated : host.trust.plain);
     });
     await step('bundle', () => {
       const command = this.#options.command ?? AGENT_COMMAND;
       const cgroupsPath = host.cgroups.pathOf(key);
       const { timeNamespace } = this.#options;
       const { rootDir } = places;
-      const { resources } = spec;
       const environment = { ...threadLimits(resources), ...template.manifest.env };
       // gVisor's own kernel tells of the limits that it is given.
       const overlaid = host.runtime.isGvisor ? [] : writeVisibleLimits(places.diskDir, visibleLimits(resources));
@@ -112,33 +162,18 @@ export class Launcher {
     });
     const init = await step('create', async () => {
       const first = livingProcess(await this.#createContainer(key, idRange, places.diskDir, undo));
-      if (!host.runtime.isGvisor) host.cgroups.divide(key, spec.resources);
+      if (!host.runtime.isGvisor) host.cgroups.divide(key, resources);
       // From here on, what has the slot's ids and addresses outlives this hostd.
       host.slots.transfer(slot, key, first);
       return first;
     });
-    await step('network', async () => {
-      undo.push('link', () => host.network.disconnect(slot));
-      if (policy) await this.#connectToEgress(key, { sandboxId: name.sandboxId, policy }, slot, init.pid, undo, signal);
-      else if (hasNetwork) host.network.connect(slot, init.pid);
-      else host.network.isolate(init.pid);
-    });
+    await step('network', () => this.#connect(plan, slot, init.pid, undo));
     await step('start', () => host.runtime.start(key, bundleDir));
     await step('detach', () => removeRootPlaces(places));
     return step('record', () => {
       if (!isProcessAlive(init)) throw new Error('the first process of the sandbox ended at once');
-      const { templateVersionId, network } = spec;
       const startedAt = new Date().toISOString();
-      const record: LiveRecord = {
-        status: 'live',
-        ...name,
-        templateVersionId,
-        startedAt,
-        slot,
-        loopDevice,
-        network,
-        init,
-      };
+      const record = recordOf({ templateVersionId: template.manifest.id, startedAt, slot, loopDevice, init });
       host.records.write(key, record);
       return record;
     });
@@ -169,19 +204,19 @@ export class Launcher {
     return mountOwnDisk(image, places.diskDir);
   }
 
-  /** The policy is in force before there is a link that it could be missing on. */
-  async #connectToEgress(
-    key: InstanceKey,
-    sandbox: GatedSandbox,
-    slot: number,
-    pid: number,
-    undo: UndoStack,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { egress, network } = this.#host;
-    undo.push('network policy', () => egress.unregister(key));
-    await egress.register(key, { ...sandbox, address: addressesOfSlot(slot).sandbox }, signal);
-    network.connectToEgress(slot, pid);
+  async #connect({ network, gate, undoGate }: Plan, slot: number, pid: number, undo: UndoStack): Promise<void> {
+    undo.push('link', () => this.#host.network.disconnect(slot));
+    switch (network) {
+      case 'none':
+        return this.#host.network.isolate(pid);
+      case 'open':
+        return this.#host.network.connect(slot, pid);
+      case 'gated':
+        undo.push('network policy', undoGate);
+        // What is enforced is in force before there is a link that it could be missing on.
+        await gate(slot);
+        return this.#host.network.connectToEgress(slot, pid);
+    }
   }
 
   async #createContainer(key: InstanceKey, idRange: IdRange, diskDir: string, undo: UndoStack): Promise<number> {

@@ -96,6 +96,17 @@ export class EgressGate {
     }
   }
 
+  /**
+   * Resolves when egress refuses everything from that address: whoever had it before is dead, and perhaps not removed
+   * yet. Idempotent. Throws when egress does not answer.
+   */
+  async vacate(address: string, signal: AbortSignal): Promise<void> {
+    await this.ready(signal);
+    const stale = [...this.#wanted].filter(([, instance]) => instance.address === address).map(([key]) => key);
+    for (const key of stale) this.#wanted.delete(key);
+    if (stale.length > 0) await this.#inLine(() => this.#client.delete(address));
+  }
+
   /** Idempotent. Resolves when egress has ended all of it, or is gone: the next one never hears of it. */
   async unregister(key: InstanceKey): Promise<void> {
     const instance = this.#wanted.get(key);

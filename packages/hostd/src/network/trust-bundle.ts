@@ -26,8 +26,13 @@ export class TrustBundles {
 
   /** Throws before egress has told its certificate. */
   get gated(): string {
+    return this.gatedCertificate && this.#gated;
+  }
+
+  /** That of the authority which gated sandboxes that are launched now trust. Throws before it is known. */
+  get gatedCertificate(): string {
     if (this.#certificate === undefined) throw new Error('the authority of egress is not known yet');
-    return this.#gated;
+    return this.#certificate;
   }
 
   /**

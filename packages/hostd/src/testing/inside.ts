@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { globSync, readFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import type { HostdConfig } from '../config.ts';
 
@@ -13,8 +13,18 @@ export interface Outcome {
 }
 
 /** The first process of a sandbox, by its number on the host. */
-export function initPid({ hostdDir }: HostdConfig, sandboxId: string): number {
-  return JSON.parse(readFileSync(join(hostdDir, 'instances', `${sandboxId}-1`, 'instance.json'), 'utf8')).init.pid;
+export function initPid(config: HostdConfig, sandboxId: string): number {
+  const { record } = recordsOnDisk(config).find((one) => one.record.sandboxId === sandboxId) ?? {};
+  if (!record) throw new Error(`no instance of ${sandboxId}`);
+  return record.init.pid;
+}
+
+/** What hostd has written down of its instances. */
+export function recordsOnDisk({ hostdDir }: HostdConfig) {
+  return globSync('instances/*/instance.json', { cwd: hostdDir }).map((file) => ({
+    key: basename(dirname(file)),
+    record: JSON.parse(readFileSync(join(hostdDir, file), 'utf8')),
+  }));
 }
 
 /** Runs a shell script as root of a sandbox, in all of its namespaces. */

@@ -14,7 +14,7 @@ export interface TestInstallation extends Disposable {
   config: HostdConfig;
 }
 
-export function makeInstallation(): TestInstallation {
+export function makeInstallation(settings: Record<string, string> = {}): TestInstallation {
   // Short, as paths of Unix sockets are.
   const dir = mkdtempSync('/tmp/cloche-');
   chmodSync(dir, 0o755);
@@ -29,7 +29,9 @@ export function makeInstallation(): TestInstallation {
     CLOCHE_OCI_RUNTIME: process.env.CLOCHE_OCI_RUNTIME ?? 'crun',
     CLOCHE_SERVICE_UID: String(SERVICE_ID),
     CLOCHE_SERVICE_GID: String(SERVICE_ID),
+    CLOCHE_POOL_SIZE: '0',
     CLOCHE_LOG_LEVEL: 'trace',
+    ...settings,
   };
   return {
     environment,

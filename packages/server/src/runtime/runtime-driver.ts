@@ -23,13 +23,19 @@ export interface IsolationClaims {
   readonly outOfMemory: 'named' | 'unnamed';
 }
 
+export interface Launched {
+  readonly instance: Instance;
+  /** Its agent has answered: it was launched ahead of demand, and connecting to it takes no time. */
+  readonly agentAnswers: boolean;
+}
+
 /** Creates and destroys isolated instances. Knows nothing of HTTP, tenants or SQL. */
 export interface RuntimeDriver {
   readonly name: string;
   /** What this driver enforces; e2e/security asserts each claim. */
   readonly isolation: IsolationClaims;
   /** Leaves nothing behind if it rejects or `signal` aborts. Idempotent by sandbox and generation. */
-  launch(sandboxId: string, generation: number, spec: LaunchSpec, signal: AbortSignal): Promise<Instance>;
+  launch(sandboxId: string, generation: number, spec: LaunchSpec, signal: AbortSignal): Promise<Launched>;
   /**
    * Resolves when the agent answers. `onBroken` is told, any number of times, that no connection to it is left: it may
    * have gone, or have been quiet for long. Not after `close`.

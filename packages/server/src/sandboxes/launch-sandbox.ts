@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { Clock } from '../clock.ts';
 import type { AgentConnections } from '../runtime/agent-connections.ts';
 import { Deadline, pause } from '../runtime/deadline.ts';
-import { AgentFault, type Instance, LaunchFault, type RuntimeDriver } from '../runtime/runtime-driver.ts';
+import { AgentFault, type Launched, LaunchFault, type RuntimeDriver } from '../runtime/runtime-driver.ts';
 import { type SandboxRecord, toLaunchSpec } from './sandbox.ts';
 import type { SandboxMetrics } from './sandbox-metrics.ts';
 import type { SandboxRepository } from './sandbox-repository.ts';
@@ -98,14 +98,14 @@ export class LaunchSandbox {
 
   async #makeReady(record: SandboxRecord, signal: AbortSignal): Promise<void> {
     const { sandboxes, connections, clock, driver } = this.#deps;
-    const instance = await this.#launchInstance(record, signal);
+    const { instance, agentAnswers } = await this.#launchInstance(record, signal);
     try {
-      const starting = await sandboxes.transition(record, 'launch', { instance });
-      if (!starting) throw new Superseded();
+      const launched = agentAnswers ? record : await sandboxes.transition(record, 'launch', { instance });
+      if (!launched) throw new Superseded();
       const agent = await connections.get(instance, signal);
       if (Object.keys(record.env).length > 0) await agent.setEnvironment(record.env, signal);
       signal.throwIfAborted();
-      const ready = await sandboxes.transition(starting, 'open', { lastActiveAt: clock.now() });
+      const ready = await sandboxes.transition(launched, 'open', { instance, lastActiveAt: clock.now() });
       if (!ready) throw new Superseded();
     } catch (error) {
       connections.close(instance);
@@ -118,7 +118,7 @@ export class LaunchSandbox {
   }
 
   /** A host daemon that restarts is waited for. */
-  async #launchInstance(record: SandboxRecord, signal: AbortSignal): Promise<Instance> {
+  async #launchInstance(record: SandboxRecord, signal: AbortSignal): Promise<Launched> {
     for (let waitMs = 100; ; waitMs = Math.min(waitMs * 2, 2000)) {
       try {
         return await this.#deps.driver.launch(record.id, record.generation, toLaunchSpec(record), signal);

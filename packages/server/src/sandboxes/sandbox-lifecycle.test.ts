@@ -24,6 +24,15 @@ describe('a sandbox from creation to destruction', () => {
     assert.deepEqual(await world.driver.list(), []);
   });
 
+  it('goes from creating to ready when its instance was there before it, and starting is never seen', async () => {
+    await using world = await openSandboxes();
+    world.driver.launchesAhead = true;
+    const { id, status } = await world.create({ env: { A: 'b' } });
+    assert.equal(status, 'creating');
+    assert.equal((await world.waitFor(id, 'starting')).status, 'ready');
+    assert.deepEqual(world.driver.agentOf(id).environment, { A: 'b' });
+  });
+
   it('returns the destroyed record when it is killed again', async () => {
     await using world = await openSandboxes();
     const id = await world.createReady();
@@ -58,9 +67,12 @@ describe('a sandbox from creation to destruction', () => {
       for (let turn = 0; turn < turns; turn += 1) await Promise.resolve();
       return world.kill(id);
     };
-    const killed = await Promise.all(Array.from({ length: 60 }, (_, turns) => killedAfter(turns * 3)));
-    for (const { status, destroyedReason } of killed) {
-      assert.deepEqual({ status, destroyedReason }, { status: 'destroyed', destroyedReason: 'user_killed' });
+    for (const launchesAhead of [false, true]) {
+      world.driver.launchesAhead = launchesAhead;
+      const killed = await Promise.all(Array.from({ length: 60 }, (_, turns) => killedAfter(turns * 3)));
+      for (const { status, destroyedReason } of killed) {
+        assert.deepEqual({ status, destroyedReason }, { status: 'destroyed', destroyedReason: 'user_killed' });
+      }
     }
     assert.deepEqual(await world.driver.list(), []);
     assert.deepEqual(await world.server.reconcile(), { instancesRemoved: 0, sandboxesEnded: 0 });

@@ -16,6 +16,7 @@ describe('the transitions of a sandbox', () => {
       'creating -end-> expiring',
       'creating -fail-> failed',
       'creating -launch-> starting',
+      'creating -open-> ready',
       'creating -relaunch-> creating',
       'expiring -destroy-> destroyed',
       'failed -end-> expiring',

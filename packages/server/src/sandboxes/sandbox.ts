@@ -60,8 +60,8 @@ export interface SandboxRecord {
 export const TRANSITIONS = {
   /** Its instance runs; the agent need not answer yet. */
   launch: { from: ['creating'], to: 'starting' },
-  /** The agent answers and every restriction is in force. */
-  open: { from: ['starting'], to: 'ready' },
+  /** The agent answers and every restriction is in force; of an instance launched ahead, as soon as it is claimed. */
+  open: { from: ['creating', 'starting'], to: 'ready' },
   /** The server that launched it died: the next generation begins. */
   relaunch: { from: ['creating', 'starting'], to: 'creating' },
   fail: { from: ['creating', 'starting', 'ready'], to: 'failed' },

@@ -69,6 +69,10 @@ export class AgentHttpClient implements AgentClient {
     });
   }
 
+  get isClosed(): boolean {
+    return this.#pool.destroyed;
+  }
+
   /** @throws AgentFault `gone` as long as nobody answers. */
   async checkHealth(signal: AbortSignal): Promise<void> {
     const response = await this.#request('GET', '/health', undefined, signal);

@@ -1,8 +1,26 @@
 import type { LaunchSpec } from '@cloche/protocol';
-import { describeRuntimeDriver } from '@cloche/testkit';
+import { describeRuntimeDriver, type RuntimeDriverSubject } from '@cloche/testkit';
 import { type HostdFixture, openHostd } from './hostd.fixture.ts';
 
 const RESOURCES: LaunchSpec['resources'] = { cpu: 1, memoryBytes: 2 ** 29, diskBytes: 2 ** 28, pids: 128 };
+
+const JAVASCRIPT: RuntimeDriverSubject['programs'] = {
+  print: (text) => `console.log(${JSON.stringify(text)})`,
+  set: (name, value) => `const ${name} = ${JSON.stringify(value)}`,
+  get: (name) => `console.log(${name})`,
+  printAndHang: (text) => `console.log(${JSON.stringify(text)})\nfor (;;) {}`,
+  echo: (port) => JAVASCRIPT_ECHO.replace('PORT', `${port}`),
+};
+
+/** Resolves when instances of that kind are there before they are asked for. */
+async function claimOne({ driver }: HostdFixture, spec: LaunchSpec): Promise<void> {
+  for (let attempt = 1; attempt < 100; attempt += 1) {
+    const { agentAnswers } = await driver.launch('sbx_first', attempt, spec, AbortSignal.timeout(60_000));
+    await driver.stop('sbx_first', attempt);
+    if (agentAnswers) return;
+  }
+  throw new Error('nothing is launched ahead');
+}
 
 async function versionOf(slug: string, { driver }: HostdFixture): Promise<string> {
   const newest = (await driver.templateVersions())
@@ -48,6 +66,28 @@ describeRuntimeDriver('hostd with python', async () => {
   };
 });
 
+describeRuntimeDriver('hostd with instances launched ahead', async () => {
+  const hostd = await openHostd({
+    CLOCHE_POOL_SIZE: '4',
+    CLOCHE_SANDBOX_DEFAULT_MEMORY_MB: '512',
+    CLOCHE_SANDBOX_DEFAULT_DISK_MB: '256',
+    CLOCHE_SANDBOX_DEFAULT_PIDS: '128',
+  });
+  const spec = {
+    templateVersionId: await versionOf('node', hostd),
+    resources: RESOURCES,
+    network: { mode: 'unrestricted' },
+  } as const;
+  await claimOne(hostd, spec);
+  return {
+    driver: hostd.driver,
+    spec,
+    language: 'javascript',
+    programs: JAVASCRIPT,
+    close: () => hostd.close(),
+  };
+});
+
 describeRuntimeDriver('hostd with javascript', async () => {
   const hostd = await openHostd();
   const templateVersionId = await versionOf('node', hostd);
@@ -55,13 +95,7 @@ describeRuntimeDriver('hostd with javascript', async () => {
     driver: hostd.driver,
     spec: { templateVersionId, resources: RESOURCES, network: { mode: 'deny-all' } },
     language: 'javascript',
-    programs: {
-      print: (text) => `console.log(${JSON.stringify(text)})`,
-      set: (name, value) => `const ${name} = ${JSON.stringify(value)}`,
-      get: (name) => `console.log(${name})`,
-      printAndHang: (text) => `console.log(${JSON.stringify(text)})\nfor (;;) {}`,
-      echo: (port) => JAVASCRIPT_ECHO.replace('PORT', `${port}`),
-    },
+    programs: JAVASCRIPT,
     close: () => hostd.close(),
   };
 });

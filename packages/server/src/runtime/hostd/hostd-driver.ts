@@ -3,7 +3,7 @@ import {
   HostdHealth,
   type Instance,
   InstanceList,
-  Instance as InstanceSchema,
+  LaunchedInstance,
   type LaunchSpec,
   PROTOCOL_VERSION,
   TemplateVersionList,
@@ -17,6 +17,7 @@ import {
   type AgentClient,
   AgentFault,
   type IsolationClaims,
+  type Launched,
   LaunchFault,
   type RuntimeDriver,
 } from '../runtime-driver.ts';
@@ -25,7 +26,7 @@ import { isConnectionError, readJson } from './http-response.ts';
 import { LongLines } from './long-lines.ts';
 
 const health = Compile(HostdHealth);
-const instance = Compile(InstanceSchema);
+const launched = Compile(LaunchedInstance);
 const instanceList = Compile(InstanceList);
 const templateVersionList = Compile(TemplateVersionList);
 const errorBody = Compile(HostdErrorBody);
@@ -48,6 +49,8 @@ export class HostdDriver implements RuntimeDriver {
   };
   readonly #pool: Pool;
   readonly #longLines = new LongLines();
+  /** Those whose agents hostd has heard, until they are connected to. */
+  readonly #answering = new WeakSet<Instance>();
 
   /** @param socketPath `runPlaces(runDir).hostdSocket` */
   constructor(socketPath: string) {
@@ -65,13 +68,20 @@ export class HostdDriver implements RuntimeDriver {
     return this.#isolation;
   }
 
-  async launch(sandboxId: string, generation: number, spec: LaunchSpec, signal: AbortSignal): Promise<Instance> {
+  async launch(sandboxId: string, generation: number, spec: LaunchSpec, signal: AbortSignal): Promise<Launched> {
     const response = await this.#request('PUT', instancePath(sandboxId, generation), signal, spec);
-    return readAnswer(response, instance);
+    const { agentAnswers, ...instance } = await readAnswer(response, launched);
+    if (agentAnswers) this.#answering.add(instance);
+    return { instance, agentAnswers };
   }
 
   async connect(live: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient> {
     const client = new AgentHttpClient(live.agentSocketPath, onBroken, this.#longLines);
+    if (this.#answering.delete(live)) {
+      // It is looked at all the same, so that there is a connection whose end tells that it is gone.
+      client.checkHealth(AbortSignal.timeout(ASK_MS)).catch(() => client.isClosed || onBroken?.());
+      return client;
+    }
     try {
       await this.#waitForAgent(client, live, signal);
       return client;

@@ -16,7 +16,7 @@ export interface HostdFixture {
 }
 
 /** Resolves when it serves. */
-export async function openHostd(): Promise<HostdFixture> {
+export async function openHostd(settings: Record<string, string> = {}): Promise<HostdFixture> {
   const cacheDir = process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche';
   const { guestDir } = await buildGuest({ cacheDir });
   // Short, as paths of Unix sockets are.
@@ -33,6 +33,8 @@ export async function openHostd(): Promise<HostdFixture> {
     CLOCHE_SERVICE_UID: '65534',
     CLOCHE_SERVICE_GID: '65534',
     CLOCHE_LOG_LEVEL: 'warn',
+    CLOCHE_POOL_SIZE: '0',
+    ...settings,
   });
   const driver = new HostdDriver(runPlaces(runDir).hostdSocket);
   await serving(driver, child);

@@ -1,0 +1,26 @@
+import { connect } from 'node:net';
+
+/**
+ * Resolves when somebody behind that socket answers a request; rejects when the connection ends first, or with the
+ * signal's reason.
+ *
+ * SECURITY: hostd reads nothing that a guest wrote: that a byte came is all that it looks at.
+ */
+export function agentAnswers(socketPath: string, signal: AbortSignal): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  if (signal.aborted) return Promise.reject(signal.reason);
+  const socket = connect(socketPath);
+  const giveUp = () => socket.destroy(signal.reason);
+  signal.addEventListener('abort', giveUp, { once: true });
+  socket.once('error', reject);
+  socket.once('data', () => {
+    resolve();
+    socket.destroy();
+  });
+  socket.once('close', () => {
+    signal.removeEventListener('abort', giveUp);
+    reject(new Error('the agent closed the connection'));
+  });
+  socket.end('GET /health HTTP/1.1\r\nhost: agent\r\nconnection: close\r\n\r\n');
+  return promise;
+}

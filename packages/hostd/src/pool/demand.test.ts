@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { Demand } from './demand.ts';
+import { kindId, type PoolKind } from './pool-kind.ts';
+
+const RESOURCES = { cpu: 1, memoryBytes: 2 ** 30, diskBytes: 2 ** 31, pids: 512 };
+const PYTHON = kind('tplv_python');
+const NODE = kind('tplv_node');
+const GATED: PoolKind = { ...PYTHON, network: 'gated' };
+const MINUTE = 60_000;
+
+function kind(templateVersionId: string): PoolKind {
+  return { templateVersionId, network: 'open', resources: RESOURCES };
+}
+
+describe('the shares of a pool', () => {
+  let now = 0;
+  const demandOf = (...asked: PoolKind[]) => {
+    const demand = new Demand(() => now);
+    demand.seed([PYTHON, NODE]);
+    for (const one of asked) demand.note(one);
+    return demand;
+  };
+  const sharesOf = (demand: Demand, size: number) =>
+    [PYTHON, NODE, GATED].map((one) => demand.shares(size).get(kindId(one))?.share ?? 0);
+
+  test('are equal as long as nobody has asked for anything', () => {
+    assert.deepEqual(sharesOf(demandOf(), 10), [5, 5, 0]);
+  });
+
+  test('go by what is asked for, and a kind that nobody asks for keeps a little', () => {
+    assert.deepEqual(sharesOf(demandOf(PYTHON), 10), [8, 2, 0]);
+    assert.deepEqual(sharesOf(demandOf(PYTHON, PYTHON, PYTHON, NODE), 12), [8, 4, 0]);
+  });
+
+  test('begin for another kind when it is asked for a second time', () => {
+    assert.deepEqual(sharesOf(demandOf(PYTHON, GATED), 9)[2], 0);
+    assert.ok((sharesOf(demandOf(PYTHON, GATED, GATED), 9)[2] ?? 0) >= 2);
+  });
+
+  test('end for another kind when it has not been asked for in a long time', () => {
+    const demand = demandOf(PYTHON, GATED, GATED);
+    now += 30 * MINUTE;
+    assert.equal(sharesOf(demand, 9)[2], 0);
+  });
+
+  test('never make more than the size in all', () => {
+    for (let size = 0; size < 40; size += 1) {
+      const demand = demandOf(PYTHON, PYTHON, NODE, GATED, GATED, GATED);
+      for (let other = 0; other < 5; other += 1) for (const _ of [1, 2]) demand.note(kind(`tplv_${other}`));
+      const shares = [...demand.shares(size).values()];
+      const sum = shares.reduce((total, { share }) => total + share, 0);
+      assert.equal(sum, size, `${size}`);
+      assert.ok(shares.every(({ share }) => share > 0));
+    }
+  });
+
+  test('are for what a template was replaced by, once it is a seed', () => {
+    const demand = demandOf(PYTHON, PYTHON);
+    const next = kind('tplv_python2');
+    demand.keepTemplates(new Set(['tplv_python2', 'tplv_node']));
+    demand.seed([next, NODE]);
+    assert.deepEqual(sharesOf(demand, 10), [0, 5, 0]);
+    assert.equal(demand.shares(10).get(kindId(next))?.share, 5);
+  });
+
+  test('are of a bounded number of kinds, whatever clients ask for', () => {
+    const demand = demandOf();
+    for (let other = 0; other < 1000; other += 1) for (const _ of [1, 2]) demand.note(kind(`tplv_${other}`));
+    assert.ok(demand.shares(10_000).size <= 20);
+    assert.ok((demand.shares(10_000).get(kindId(PYTHON))?.share ?? 0) > 0);
+  });
+});

@@ -1,0 +1,21 @@
+import type { LaunchSpec } from '@cloche/protocol';
+import { type NetworkClass, networkClassOf } from '../network/network-class.ts';
+
+/** What is fixed when an instance is launched: sandboxes that agree in it can claim the same ones. */
+export interface PoolKind {
+  templateVersionId: string;
+  network: NetworkClass;
+  resources: LaunchSpec['resources'];
+}
+
+/** Equal for equal kinds. */
+export type KindId = string & { readonly brand: 'KindId' };
+
+export function kindOf({ templateVersionId, network, resources }: LaunchSpec): PoolKind {
+  return { templateVersionId, network: networkClassOf(network.mode), resources };
+}
+
+export function kindId({ templateVersionId, network, resources }: PoolKind): KindId {
+  const { cpu, memoryBytes, diskBytes, pids } = resources;
+  return [templateVersionId, network, cpu, memoryBytes, diskBytes, pids].join(' ') as KindId;
+}

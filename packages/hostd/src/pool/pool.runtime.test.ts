@@ -1,0 +1,233 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, afterEach, before, describe, test } from 'node:test';
+import type { LaunchSpec } from '@cloche/protocol';
+import { isProcessAlive } from '../kernel/process-identity.ts';
+import { FakeEgress } from '../testing/fake-egress.ts';
+import { HostdProcess } from '../testing/hostd-process.ts';
+import { initPid, recordsOnDisk, runInside } from '../testing/inside.ts';
+import { MEBIBYTE, makeInstallation, makeSpec, type TestInstallation } from '../testing/installation.ts';
+import { hostLeftovers, instanceLeftovers } from '../testing/leftovers.ts';
+import { until } from '../until.ts';
+
+/** Answers whatever it is asked, as an agent does. */
+const ANSWERING = [
+  '/usr/bin/env',
+  'node',
+  '-e',
+  "require('http').createServer((_, r) => r.end('ok')).listen({ fd: 3 })",
+];
+const SIZE = 3;
+const POLICY = { mode: 'allowlist' as const, hosts: ['example.com'] };
+
+/** Of what is launched ahead from the start: the network of the host, and what a sandbox gets that asks for nothing. */
+function withPool(size = SIZE): TestInstallation {
+  return makeInstallation({
+    CLOCHE_POOL_SIZE: String(size),
+    CLOCHE_SANDBOX_DEFAULT_MEMORY_MB: '256',
+    CLOCHE_SANDBOX_DEFAULT_DISK_MB: '64',
+    CLOCHE_SANDBOX_DEFAULT_PIDS: '64',
+  });
+}
+
+async function filled(hostd: HostdProcess): Promise<void> {
+  await until('the pool is full', async () => {
+    const { size, ready } = (await hostd.call('GET', '/health')).body.pool;
+    return ready === size;
+  });
+}
+
+async function poolOf(hostd: HostdProcess) {
+  return (await hostd.call('GET', '/health')).body.pool;
+}
+
+/** One that waits for each kind of template is enough for a claim of any of them. */
+const specOf = ({ config }: TestInstallation, changes = {}): Promise<LaunchSpec> =>
+  makeSpec(config, { mode: 'unrestricted', memoryBytes: 256 * MEBIBYTE, ...changes });
+
+describe('instances launched ahead', () => {
+  let installation: TestInstallation;
+  let hostd: HostdProcess;
+  let egress: FakeEgress;
+
+  before(async () => {
+    installation = withPool();
+    hostd = await HostdProcess.start(installation, ANSWERING);
+    egress = new FakeEgress(installation.config);
+    await egress.start();
+  });
+
+  afterEach(async () => {
+    for (const { sandboxId } of await hostd.list()) await hostd.stop(sandboxId);
+  });
+
+  after(async () => {
+    await hostd.close();
+    await egress.stop();
+    assert.deepEqual(hostLeftovers(installation.config), []);
+    installation[Symbol.dispose]();
+  });
+
+  test('are listed as nobody’s', async () => {
+    await filled(hostd);
+    assert.deepEqual(await hostd.list(), []);
+    assert.equal(recordsOnDisk(installation.config).filter(({ record }) => record.status === 'pooled').length, SIZE);
+  });
+
+  test('are claimed each by one sandbox, which is then listed, answers and can be stopped', async () => {
+    await filled(hostd);
+    const before = await poolOf(hostd);
+    const waiting = recordsOnDisk(installation.config).map(({ record }) => record.init.pid);
+    const spec = await specOf(installation);
+    const answers = await Promise.all(
+      ['sbx_a', 'sbx_b', 'sbx_c', 'sbx_d', 'sbx_e'].map((id) => hostd.launch(id, spec)),
+    );
+    assert.ok(answers.every(({ status }) => status === 200));
+    const claimed = answers.filter(({ body }) => body.agentAnswers);
+    assert.ok(claimed.length > 0 && claimed.length <= SIZE);
+    const pids = claimed.map(({ body }) => initPid(installation.config, body.sandboxId));
+    assert.equal(new Set(pids).size, claimed.length);
+    assert.ok(pids.every((pid) => waiting.includes(pid)));
+
+    assert.equal((await hostd.list()).length, answers.length);
+    const after = await poolOf(hostd);
+    assert.deepEqual([after.hits - before.hits, after.misses - before.misses], [claimed.length, 5 - claimed.length]);
+    const [first] = claimed;
+    const again = await hostd.launch(first?.body.sandboxId, spec);
+    assert.deepEqual({ ...again.body, agentAnswers: true }, first?.body);
+    assert.equal((await hostd.stop(first?.body.sandboxId)).status, 204);
+    assert.equal((await hostd.list()).length, answers.length - 1);
+  });
+
+  test('have what they are claimed with, and no more', async () => {
+    await filled(hostd);
+    const { body } = await hostd.launch('sbx_a', await specOf(installation));
+    assert.equal(body.agentAnswers, true);
+    const { stdout } = await runInside(
+      installation.config,
+      'sbx_a',
+      'cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null; cat /proc/net/dev',
+    );
+    assert.match(stdout, new RegExp(`^${256 * MEBIBYTE}\n`));
+    assert.match(stdout, /eth0/);
+  });
+
+  test('are not claimed for another limit, network or template', async () => {
+    await filled(hostd);
+    const spec = await specOf(installation);
+    for (const other of [
+      { ...spec, resources: { ...spec.resources, memoryBytes: 128 * MEBIBYTE } },
+      { ...spec, network: { mode: 'deny-all' as const } },
+    ]) {
+      const { body } = await hostd.launch('sbx_a', other);
+      assert.equal(body.agentAnswers, false);
+      await hostd.stop('sbx_a');
+    }
+  });
+
+  test('of a gated kind are closed until they are claimed, and then have the policy of their sandbox', async () => {
+    const spec = await specOf(installation, POLICY);
+    for (const id of ['sbx_a', 'sbx_b']) await hostd.launch(id, spec);
+    const gated = () =>
+      recordsOnDisk(installation.config).filter(
+        ({ key, record }) => key.startsWith('pool_') && record.status === 'pooled' && hasLink(record.init.pid),
+      );
+    await until('one of the kind waits', async () => gated().length > 0 && (await poolOf(hostd)).ready === SIZE);
+    assert.equal(egress.sandboxes.size, 2);
+
+    const { body } = await hostd.launch('sbx_c', spec);
+    assert.equal(body.agentAnswers, true);
+    assert.deepEqual(
+      [...egress.sandboxes.values()].map(({ sandboxId, policy }) => ({ sandboxId, policy })),
+      ['sbx_a', 'sbx_b', 'sbx_c'].map((sandboxId) => ({ sandboxId, policy: POLICY })),
+    );
+    egress.onPut = () => {
+      throw new Error('refused');
+    };
+    await until('another waits', async () => (await poolOf(hostd)).ready === SIZE);
+    const refused = await hostd.launch('sbx_d', spec);
+    egress.onPut = () => {};
+    assert.equal(refused.status, 500);
+    assert.ok(!(await hostd.list()).some(({ sandboxId }) => sandboxId === 'sbx_d'));
+  });
+
+  test('that died are neither claimed nor kept', async () => {
+    await filled(hostd);
+    const waiting = recordsOnDisk(installation.config).filter(({ record }) => record.status === 'pooled');
+    for (const { record } of waiting) process.kill(record.init.pid, 'SIGKILL');
+    await until('they are dead', () => waiting.every(({ record }) => !isProcessAlive(record.init)));
+    const { body } = await hostd.launch('sbx_a', await specOf(installation));
+    const died = waiting.map(({ record }) => record.init.pid);
+    assert.ok(!died.includes(initPid(installation.config, body.sandboxId)));
+    await filled(hostd);
+    const keys = () => recordsOnDisk(installation.config).map(({ key }) => key);
+    await until('they are removed', () => waiting.every(({ key }) => !keys().includes(key)));
+  });
+});
+
+describe('hostd with instances launched ahead', () => {
+  test('killed and started again, has the claimed ones and none of the others', async () => {
+    using installation = withPool();
+    const { config } = installation;
+    await using before = await HostdProcess.start(installation, ANSWERING);
+    await filled(before);
+    const { body } = await before.launch('sbx_a', await specOf(installation));
+    const pid = initPid(config, 'sbx_a');
+    await before.kill();
+    const waited = recordsOnDisk(config).filter(({ record }) => record.status === 'pooled');
+
+    await using after = await HostdProcess.start(installation, ANSWERING);
+    const { agentAnswers: _, ...instance } = body;
+    assert.deepEqual(await after.list(), [instance]);
+    assert.equal(initPid(config, 'sbx_a'), pid);
+    const keys = new Set(recordsOnDisk(config).map(({ key }) => key));
+    assert.ok(waited.every(({ key }) => !keys.has(key)));
+    await after.stop('sbx_a');
+    await after.close();
+    assert.deepEqual(hostLeftovers(config), []);
+  });
+
+  test('leaves none of them when it ends, and all that were claimed', async () => {
+    using installation = withPool();
+    await using first = await HostdProcess.start(installation, ANSWERING);
+    await filled(first);
+    await first.launch('sbx_a', await specOf(installation));
+    await first.close();
+    assert.deepEqual(
+      recordsOnDisk(installation.config).map(({ record }) => record.sandboxId),
+      ['sbx_a'],
+    );
+    await using second = await HostdProcess.start(installation, ANSWERING);
+    await second.stop('sbx_a');
+    await second.close();
+    assert.deepEqual(instanceLeftovers(installation.config), []);
+    assert.deepEqual(hostLeftovers(installation.config), []);
+  });
+
+  test('killed in the middle of claims, has each either listed or gone', async () => {
+    using installation = withPool();
+    const spec = await specOf(installation);
+    for (const patienceMs of [0, 2, 4]) {
+      await using before = await HostdProcess.start(installation, ANSWERING);
+      await filled(before);
+      const ids = ['sbx_a', 'sbx_b', 'sbx_c'];
+      const claims = ids.map((id) => before.launch(id, spec).catch(() => undefined));
+      await new Promise((resolve) => setTimeout(resolve, patienceMs));
+      await before.kill();
+      const answered = (await Promise.all(claims)).flatMap((answer) => answer?.body.sandboxId ?? []);
+
+      await using after = await HostdProcess.start(installation, ANSWERING);
+      const listed = (await after.list()).map(({ sandboxId }) => sandboxId);
+      assert.ok(answered.every((id) => listed.includes(id)));
+      assert.equal(new Set(listed.map((id) => initPid(installation.config, id))).size, listed.length);
+      for (const id of listed) await after.stop(id);
+      await after.close();
+      assert.deepEqual(instanceLeftovers(installation.config), []);
+    }
+    assert.deepEqual(hostLeftovers(installation.config), []);
+  });
+});
+
+function hasLink(pid: number): boolean {
+  return readFileSync(`/proc/${pid}/net/dev`, 'utf8').includes('eth0');
+}

@@ -1,0 +1,61 @@
+import { join } from 'node:path';
+import type { HostParts } from '../host-parts.ts';
+import { HostdError } from '../hostd-error.ts';
+import type { InstanceKey } from '../instances/instance-key.ts';
+import { removeInstance } from '../instances/remains.ts';
+import { isProcessAlive } from '../kernel/process-identity.ts';
+import type { Launcher } from '../launch/launcher.ts';
+import type { Templates } from '../templates.ts';
+import { agentAnswers } from './agent-answers.ts';
+import { hasMemoryToSpare } from './host-memory.ts';
+import type { PoolKind } from './pool-kind.ts';
+import type { PoolMaker } from './warm-pool.ts';
+
+/** Makes instances that wait for their sandbox: launched, linked, and their agent answering. */
+export class PooledInstances implements PoolMaker {
+  readonly #host: HostParts;
+  readonly #launcher: Launcher;
+  readonly #templates: Templates;
+  /** Which authority each gated one trusts. */
+  readonly #authorities = new Map<InstanceKey, string>();
+
+  constructor(host: HostParts, launcher: Launcher, templates: Templates) {
+    this.#host = host;
+    this.#launcher = launcher;
+    this.#templates = templates;
+  }
+
+  async launch(key: InstanceKey, { templateVersionId, network, resources }: PoolKind, signal: AbortSignal) {
+    const { egress, trust, socketsDir } = this.#host;
+    const template = await this.#templates.find(templateVersionId);
+    if (!template) throw new HostdError('template_not_found', `no template version ${templateVersionId} here`);
+    if (network === 'gated') {
+      await egress.ready(signal);
+      this.#authorities.set(key, trust.gatedCertificate);
+    }
+    try {
+      await this.#launcher.launchPooled({ key, network, resources, template }, signal);
+      await agentAnswers(join(socketsDir, key, 'agent.sock'), signal);
+    } catch (error) {
+      await this.remove(key);
+      throw error;
+    }
+  }
+
+  async remove(key: InstanceKey): Promise<void> {
+    this.#authorities.delete(key);
+    await removeInstance(key, this.#host);
+  }
+
+  isFresh(key: InstanceKey): boolean {
+    const { records, trust } = this.#host;
+    const record = records.read(key);
+    const authority = this.#authorities.get(key);
+    if (authority !== undefined && authority !== trust.gatedCertificate) return false;
+    return record?.status === 'pooled' && isProcessAlive(record.init);
+  }
+
+  hasMemoryToSpare(): boolean {
+    return hasMemoryToSpare();
+  }
+}

@@ -1,0 +1,26 @@
+import type { LaunchSpec } from '@cloche/protocol';
+import type { Templates, TemplateVersion } from '../templates.ts';
+import type { Demand } from './demand.ts';
+
+/** What a creation that says nothing gets: the newest version of a template, with the network of the host. */
+export async function seedDemand(
+  demand: Demand,
+  templates: Templates,
+  resources: LaunchSpec['resources'],
+): Promise<void> {
+  const versions = await templates.list();
+  demand.keepTemplates(new Set(versions.map(({ manifest }) => manifest.id)));
+  const newest = newestVersions(versions).map(({ manifest }) => manifest.id);
+  demand.seed(newest.map((templateVersionId) => ({ templateVersionId, network: 'open', resources })));
+}
+
+/** One for each template. */
+function newestVersions(versions: readonly TemplateVersion[]): TemplateVersion[] {
+  const newest = new Map<string, TemplateVersion>();
+  for (const version of versions) {
+    const { slug, builtAt } = version.manifest;
+    const known = newest.get(slug);
+    if (known === undefined || Date.parse(known.manifest.builtAt) < Date.parse(builtAt)) newest.set(slug, version);
+  }
+  return [...newest.values()];
+}

@@ -1,0 +1,168 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { describe, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { pino } from 'pino';
+import type { InstanceKey } from '../instances/instance-key.ts';
+import { until } from '../until.ts';
+import { Demand } from './demand.ts';
+import type { PoolKind } from './pool-kind.ts';
+import { type PoolMaker, WarmPool } from './warm-pool.ts';
+
+const RESOURCES = { cpu: 1, memoryBytes: 2 ** 30, diskBytes: 2 ** 31, pids: 512 };
+const OPEN: PoolKind = { templateVersionId: 'tplv_a', network: 'open', resources: RESOURCES };
+const CLOSED: PoolKind = { ...OPEN, network: 'none' };
+
+class FakeMaker implements PoolMaker {
+  readonly living = new Map<InstanceKey, PoolKind>();
+  readonly stale = new Set<InstanceKey>();
+  underWay = 0;
+  mostUnderWay = 0;
+  launched = 0;
+  hasMemory = true;
+  fails = false;
+  gate: Promise<void> | undefined;
+
+  async launch(key: InstanceKey, kind: PoolKind, signal: AbortSignal): Promise<void> {
+    this.underWay += 1;
+    this.mostUnderWay = Math.max(this.mostUnderWay, this.underWay);
+    try {
+      if (this.gate) await Promise.race([this.gate, once(signal, 'abort')]);
+      await setImmediate();
+      signal.throwIfAborted();
+      if (this.fails) throw new Error('no luck');
+      this.launched += 1;
+      this.living.set(key, kind);
+    } finally {
+      this.underWay -= 1;
+    }
+  }
+
+  async remove(key: InstanceKey): Promise<void> {
+    await setImmediate();
+    this.living.delete(key);
+  }
+
+  isFresh(key: InstanceKey): boolean {
+    return this.living.has(key) && !this.stale.has(key);
+  }
+
+  hasMemoryToSpare(): boolean {
+    return this.hasMemory;
+  }
+}
+
+function openPool(size: number) {
+  const maker = new FakeMaker();
+  const demand = new Demand();
+  demand.seed([OPEN]);
+  const pool = new WarmPool({ size, demand, maker, log: pino({ level: 'silent' }) });
+  pool.open();
+  const filled = () => until('the pool is full', () => pool.state().ready === size);
+  return { maker, demand, pool, filled, [Symbol.asyncDispose]: () => pool.close() };
+}
+
+describe('a warm pool', () => {
+  test('fills to its size, one after another', async () => {
+    await using world = openPool(5);
+    await world.filled();
+    assert.equal(world.maker.living.size, 5);
+    assert.equal(world.maker.mostUnderWay, 1);
+  });
+
+  test('hands each one out once, and makes others in their place', async () => {
+    await using world = openPool(3);
+    await world.filled();
+    const taken = [1, 2, 3].map(() => world.pool.take(OPEN));
+    assert.equal(new Set(taken).size, 3);
+    assert.ok(taken.every((key) => key !== undefined && !world.pool.owns(key)));
+    assert.equal(world.pool.take(OPEN), undefined);
+    await world.filled();
+    assert.ok(!taken.includes(world.pool.take(OPEN)));
+    assert.deepEqual(world.pool.state(), { size: 3, ready: 2, hits: 4, misses: 1 });
+  });
+
+  test('gives nothing of another kind, and has that kind too once it was asked for', async () => {
+    await using world = openPool(4);
+    await world.filled();
+    assert.equal(world.pool.take(CLOSED), undefined);
+    assert.equal(world.pool.take(CLOSED), undefined);
+    await until('there is one', () => [...world.maker.living.values()].includes(CLOSED));
+    await world.filled();
+    assert.ok(world.maker.living.size <= 4);
+    assert.ok(world.pool.take(CLOSED));
+  });
+
+  test('launches nothing while somebody waits for a launch of their own', async () => {
+    await using world = openPool(2);
+    await world.filled();
+    const held = world.pool.holdBack();
+    world.pool.take(OPEN);
+    for (let turn = 0; turn < 20; turn += 1) await setImmediate();
+    assert.equal(world.maker.launched, 2);
+    held[Symbol.dispose]();
+    await world.filled();
+  });
+
+  test('hands out none that is stale or dead, and replaces it', async () => {
+    await using world = openPool(2);
+    await world.filled();
+    const [stale, dead] = [...world.maker.living.keys()] as [InstanceKey, InstanceKey];
+    world.maker.stale.add(stale);
+    world.maker.living.delete(dead);
+    assert.equal(world.pool.take(OPEN), undefined);
+    await world.filled();
+    assert.ok(!world.maker.living.has(stale));
+  });
+
+  test('replaces what has become stale without being asked for it', async () => {
+    await using world = openPool(2);
+    await world.filled();
+    for (const key of world.maker.living.keys()) world.maker.stale.add(key);
+    await world.pool.refresh();
+    await world.filled();
+    assert.ok([...world.maker.living.keys()].every((key) => !world.maker.stale.has(key)));
+  });
+
+  test('gives its memory back when the host runs short of it', async () => {
+    await using world = openPool(3);
+    await world.filled();
+    world.maker.hasMemory = false;
+    await world.pool.refresh();
+    assert.equal(world.maker.living.size, 0);
+    assert.equal(world.pool.take(OPEN), undefined);
+    world.maker.hasMemory = true;
+    await world.pool.refresh();
+    await world.filled();
+  });
+
+  test('does not try again at once what cannot be launched', async () => {
+    await using world = openPool(1);
+    await world.filled();
+    world.maker.fails = true;
+    world.pool.take(OPEN);
+    for (let turn = 0; turn < 50; turn += 1) {
+      world.pool.take(OPEN);
+      await setImmediate();
+    }
+    assert.ok(world.maker.mostUnderWay <= 1);
+    assert.equal(world.pool.state().ready, 0);
+    assert.equal(world.maker.launched, 1);
+  });
+
+  test('leaves nothing when it closes, however far a launch has come', async () => {
+    const world = openPool(4);
+    await until('one is there', () => world.pool.state().ready > 0);
+    world.maker.gate = new Promise(() => {});
+    await world.pool.close();
+    assert.equal(world.maker.living.size, 0);
+    assert.equal(world.maker.underWay, 0);
+  });
+
+  test('of size 0 does nothing at all', async () => {
+    await using world = openPool(0);
+    assert.equal(world.pool.take(OPEN), undefined);
+    assert.deepEqual(world.pool.state(), { size: 0, ready: 0, hits: 0, misses: 0 });
+    assert.equal(world.maker.launched, 0);
+  });
+});

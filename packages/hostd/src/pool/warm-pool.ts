@@ -1,0 +1,213 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { type InstanceKey, pooledInstanceKey } from '../instances/instance-key.ts';
+import type { Demand } from './demand.ts';
+import { type KindId, kindId, type PoolKind } from './pool-kind.ts';
+
+/** How long a launch and its agent may take. */
+const LAUNCH_MS = 30_000;
+/** Launches ahead wait until nobody has claimed one for this long, unless little is left to claim. */
+const QUIET_MS = 25;
+const LITTLE_LEFT = 0.25;
+const FIRST_PAUSE_MS = 1000;
+const LONGEST_PAUSE_MS = 60_000;
+/** A kind has to be this much over its share until one of it makes room for another kind. */
+const TOLERATED_SURPLUS = 0.25;
+
+/** Makes and removes the instances of a pool. */
+export interface PoolMaker {
+  /** Launches one and resolves when its agent answers. Leaves nothing behind when it rejects. */
+  launch(key: InstanceKey, kind: PoolKind, signal: AbortSignal): Promise<void>;
+  /** Idempotent. */
+  remove(key: InstanceKey): Promise<void>;
+  /** Whether one that was launched can still be claimed: it lives, and is as one launched now would be. */
+  isFresh(key: InstanceKey): boolean;
+  hasMemoryToSpare(): boolean;
+}
+
+export interface WarmPoolOptions {
+  /** Instances to have ready, of all kinds together; 0 switches the pool off. */
+  size: number;
+  demand: Demand;
+  maker: PoolMaker;
+  log: Logger;
+}
+
+export interface PoolState {
+  size: number;
+  ready: number;
+  hits: number;
+  misses: number;
+}
+
+/**
+ * Instances launched ahead of demand. Each is taken once, by one sandbox. They are launched one after another, while
+ * nobody else launches: whoever waits for a sandbox comes first.
+ */
+export class WarmPool {
+  readonly #options: WarmPoolOptions;
+  readonly #ready = new Map<InstanceKey, KindId>();
+  /** Ours, though not to be taken: under launch, or on their way out. */
+  readonly #busy = new Set<InstanceKey>();
+  readonly #closing = new AbortController();
+  readonly #pauses = new Map<KindId, { until: number; ms: number }>();
+  #changed = Promise.withResolvers<void>();
+  #foreground = 0;
+  #lastTakenAt = Number.NEGATIVE_INFINITY;
+  #hits = 0;
+  #misses = 0;
+  #refilled: Promise<void> = Promise.resolve();
+
+  constructor(options: WarmPoolOptions) {
+    this.#options = options;
+  }
+
+  /** Begins to launch ahead. */
+  open(): void {
+    if (this.#options.size > 0) this.#refilled = this.#refill(this.#closing.signal);
+  }
+
+  /** Ends the launches under way and removes all that nobody has taken. */
+  async close(): Promise<void> {
+    this.#closing.abort(new Error('the pool is closing'));
+    await this.#refilled;
+    await Promise.all([...this.#ready.keys()].map((key) => this.#retire(key)));
+  }
+
+  /** One of that kind, which is the caller's from here on, or none. Either way the demand is noted. */
+  take(kind: PoolKind): InstanceKey | undefined {
+    if (this.#options.size === 0) return undefined;
+    const id = kindId(kind);
+    this.#options.demand.note(kind);
+    const key = this.#findFresh(id);
+    if (key === undefined) this.#misses += 1;
+    else {
+      this.#ready.delete(key);
+      this.#hits += 1;
+      this.#lastTakenAt = performance.now();
+    }
+    this.#wake();
+    return key;
+  }
+
+  /** While it is not disposed, nothing is launched ahead. */
+  holdBack(): Disposable {
+    this.#foreground += 1;
+    return {
+      [Symbol.dispose]: () => {
+        this.#foreground -= 1;
+        this.#wake();
+      },
+    };
+  }
+
+  /** Whether the pool answers for that instance. */
+  owns(key: InstanceKey): boolean {
+    return this.#ready.has(key) || this.#busy.has(key);
+  }
+
+  state(): PoolState {
+    return { size: this.#options.size, ready: this.#ready.size, hits: this.#hits, misses: this.#misses };
+  }
+
+  /** Looks at everything again: what has died or become stale is removed, and where memory is short, all of it. */
+  async refresh(): Promise<void> {
+    const { maker } = this.#options;
+    const keeps = this.#ready.size === 0 || maker.hasMemoryToSpare();
+    const stale = [...this.#ready.keys()].filter((key) => !keeps || !maker.isFresh(key));
+    await Promise.all(stale.map((key) => this.#retire(key)));
+    this.#wake();
+  }
+
+  #findFresh(id: KindId): InstanceKey | undefined {
+    for (const [key, kind] of this.#ready) {
+      if (kind !== id) continue;
+      if (this.#options.maker.isFresh(key)) return key;
+      void this.#retire(key);
+    }
+    return undefined;
+  }
+
+  async #refill(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      const changed = this.#changed.promise;
+      const step = this.#nextStep();
+      if (step === undefined || this.#foreground > 0) await orAborted(changed, signal);
+      else if (this.#quietInMs() > 0) await delay(this.#quietInMs(), undefined, { signal }).catch(() => {});
+      else if ('retire' in step) await this.#retire(step.retire);
+      else await this.#launch(step.launch, signal);
+    }
+  }
+
+  /** The kind that most is missing of, or one that has to make room for it. */
+  #nextStep(): { launch: PoolKind } | { retire: InstanceKey } | undefined {
+    const { size, demand, maker } = this.#options;
+    const counts = new Map<KindId, number>();
+    for (const id of this.#ready.values()) counts.set(id, (counts.get(id) ?? 0) + 1);
+    const shares = demand.shares(size);
+    const now = performance.now();
+    const [poorest] = [...shares]
+      .map(([id, { kind, share }]) => ({ id, kind, missing: share - (counts.get(id) ?? 0) }))
+      .filter(({ id, missing }) => missing > 0 && (this.#pauses.get(id)?.until ?? 0) <= now)
+      .sort((one, other) => other.missing - one.missing);
+    if (poorest === undefined || !maker.hasMemoryToSpare()) return undefined;
+    if (this.#ready.size < size) return { launch: poorest.kind };
+
+    const richest = [...this.#ready].find(([, id]) => {
+      const share = shares.get(id)?.share ?? 0;
+      return (counts.get(id) ?? 0) > share * (1 + TOLERATED_SURPLUS);
+    });
+    return richest && { retire: richest[0] };
+  }
+
+  #quietInMs(): number {
+    if (this.#ready.size < this.#options.size * LITTLE_LEFT) return 0;
+    return this.#lastTakenAt + QUIET_MS - performance.now();
+  }
+
+  async #launch(kind: PoolKind, closing: AbortSignal): Promise<void> {
+    const { maker, log } = this.#options;
+    const key = pooledInstanceKey();
+    const id = kindId(kind);
+    this.#busy.add(key);
+    try {
+      await maker.launch(key, kind, AbortSignal.any([closing, AbortSignal.timeout(LAUNCH_MS)]));
+      this.#ready.set(key, id);
+      this.#pauses.delete(id);
+    } catch (err) {
+      if (closing.aborted) return;
+      const ms = Math.min((this.#pauses.get(id)?.ms ?? FIRST_PAUSE_MS / 2) * 2, LONGEST_PAUSE_MS);
+      this.#pauses.set(id, { until: performance.now() + ms, ms });
+      log.warn({ operation: 'launch ahead', outcome: 'failed', kind: id, retryInMs: ms, err });
+    } finally {
+      this.#busy.delete(key);
+    }
+  }
+
+  async #retire(key: InstanceKey): Promise<void> {
+    this.#ready.delete(key);
+    this.#busy.add(key);
+    try {
+      await this.#options.maker.remove(key);
+    } catch (err) {
+      // From here on it is the sweep's, which tries until it is gone.
+      this.#options.log.error({ operation: 'retire', instance: key, outcome: 'failed', err });
+    } finally {
+      this.#busy.delete(key);
+    }
+  }
+
+  #wake(): void {
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers();
+  }
+}
+
+async function orAborted(promise: Promise<void>, signal: AbortSignal): Promise<void> {
+  const aborted = Promise.withResolvers<void>();
+  const abort = () => aborted.resolve();
+  signal.addEventListener('abort', abort, { once: true });
+  if (signal.aborted) abort();
+  await Promise.race([promise, aborted.promise]);
+  signal.removeEventListener('abort', abort);
+}
