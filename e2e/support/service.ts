@@ -45,7 +45,7 @@ export async function testService(env: Record<string, string> = {}): Promise<Tes
   /** As hostd wrote it down. */
   const instanceKey = (sandboxId: string) => {
     const { hostdDir } = dataPlaces(dataDir);
-    const isIts = (file: string) => JSON.parse(readFileSync(join(hostdDir, file), 'utf8')).sandboxId === sandboxId;
+    const isIts = (file: string) => readIfThere(join(hostdDir, file)).includes(`"sandboxId":"${sandboxId}"`);
     const record = globSync('instances/*/instance.json', { cwd: hostdDir }).find(isIts);
     if (record === undefined) throw new Error(`no instance of ${sandboxId}`);
     return basename(dirname(record));
@@ -100,4 +100,13 @@ export async function testService(env: Record<string, string> = {}): Promise<Tes
 function ociRuntime(): Record<string, string> {
   const { CLOCHE_OCI_RUNTIME } = process.env;
   return CLOCHE_OCI_RUNTIME === undefined ? {} : { CLOCHE_OCI_RUNTIME };
+}
+
+/** Instances that wait for a sandbox come and go at any time. */
+function readIfThere(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return '';
+  }
 }

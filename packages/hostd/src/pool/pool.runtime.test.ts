@@ -99,17 +99,22 @@ describe('instances launched ahead', () => {
     assert.equal((await hostd.list()).length, answers.length - 1);
   });
 
-  test('have what they are claimed with, and no more', async () => {
+  test('have the limits and the link of one that is launched for its sandbox', async () => {
     await filled(hostd);
-    const { body } = await hostd.launch('sbx_a', await specOf(installation));
-    assert.equal(body.agentAnswers, true);
-    const { stdout } = await runInside(
-      installation.config,
-      'sbx_a',
-      'cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null; cat /proc/net/dev',
+    const ids = ['sbx_a', 'sbx_b', 'sbx_c', 'sbx_d', 'sbx_e'];
+    const spec = await specOf(installation);
+    const answers = await Promise.all(ids.map((id) => hostd.launch(id, spec)));
+    const look = `cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null
+      cat /sys/fs/cgroup/pids/pids.max /sys/fs/cgroup/pids.max 2>/dev/null; ls /proc/sys/net/ipv4/conf`;
+    const seen = await Promise.all(
+      answers.map(async ({ body }) => ({
+        agentAnswers: body.agentAnswers,
+        stdout: (await runInside(installation.config, body.sandboxId, look)).stdout,
+      })),
     );
-    assert.match(stdout, new RegExp(`^${256 * MEBIBYTE}\n`));
-    assert.match(stdout, /eth0/);
+    assert.ok(seen.some(({ agentAnswers }) => agentAnswers) && seen.some(({ agentAnswers }) => !agentAnswers));
+    for (const { stdout } of seen) assert.equal(stdout, seen[0]?.stdout);
+    assert.match(seen[0]?.stdout ?? '', /eth0/);
   });
 
   test('are not claimed for another limit, network or template', async () => {

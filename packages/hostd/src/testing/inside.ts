@@ -21,10 +21,19 @@ export function initPid(config: HostdConfig, sandboxId: string): number {
 
 /** What hostd has written down of its instances. */
 export function recordsOnDisk({ hostdDir }: HostdConfig) {
-  return globSync('instances/*/instance.json', { cwd: hostdDir }).map((file) => ({
-    key: basename(dirname(file)),
-    record: JSON.parse(readFileSync(join(hostdDir, file), 'utf8')),
-  }));
+  return globSync('instances/*/instance.json', { cwd: hostdDir }).flatMap((file) => {
+    const text = readIfThere(join(hostdDir, file));
+    return text === undefined ? [] : [{ key: basename(dirname(file)), record: JSON.parse(text) }];
+  });
+}
+
+/** Those that wait for a sandbox come and go at any time. */
+function readIfThere(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return undefined;
+  }
 }
 
 /** Runs a shell script as root of a sandbox, in all of its namespaces. */
