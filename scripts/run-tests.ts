@@ -28,7 +28,9 @@ interface Totals {
 const bin = (name: string) => join('node_modules', '.bin', name);
 const isRuntimeTest = (file: string) => file.endsWith('.runtime.test.ts');
 const unitTests = () =>
-  globSync(['packages/*/src/**/*.test.ts', 'scripts/**/*.test.ts']).filter((file) => !isRuntimeTest(file));
+  globSync(['packages/*/src/**/*.test.ts', 'bench/src/**/*.test.ts', 'scripts/**/*.test.ts']).filter(
+    (file) => !isRuntimeTest(file),
+  );
 /** What shows that a runtime serves: code of each language, limits of time and output, and the network. */
 const coreOfE2e = () => globSync('e2e/functional/{languages,network,output,timeouts}.test.ts');
 /** gVisor's runtime is there where `prepare` found a Go to build it with. */

@@ -1,0 +1,121 @@
+/**
+ * `npm run bench`: Cloche beside its peers, on the same work, in turns. See bench/README.md.
+ */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import type { Bench, Measurement, Row } from './measurement.ts';
+import { MEASUREMENTS } from './measurements/index.ts';
+import { Peers } from './peers/peers.ts';
+import { describeAims, figure, isMet, timesAsGood } from './report/judge.ts';
+import { renderMarkdown } from './report/markdown.ts';
+import { renderPlot } from './report/plot.ts';
+import {
+  currentLoad,
+  describeMachine,
+  merge,
+  type Results,
+  readResults,
+  type StoredOutcome,
+  stored,
+} from './results.ts';
+import { Subject } from './subject.ts';
+
+const FOLDER = new URL('..', import.meta.url).pathname;
+
+const { values: flags } = parseArgs({
+  options: {
+    quick: { type: 'boolean', default: false },
+    only: { type: 'string', multiple: true, default: [] },
+    json: { type: 'boolean', default: false },
+    list: { type: 'boolean', default: false },
+    write: { type: 'boolean', default: false },
+  },
+});
+
+if (flags.list) {
+  for (const { name, title, fullOnly } of MEASUREMENTS)
+    console.log(`${name.padEnd(14)} ${title}${fullOnly ? ' (not in a quick run)' : ''}`);
+} else {
+  const chosen = chooseMeasurements();
+  const results = await measureAll(chosen);
+  if (flags.json) console.log(JSON.stringify(results, null, 2));
+  // Figures that are kept are those of full runs, unless somebody asks.
+  if (!flags.quick || flags.write) writeResults(results);
+  process.exit(0);
+}
+
+function chooseMeasurements(): readonly Measurement[] {
+  const wanted = flags.only.flatMap((names) => names.split(','));
+  const unknown = wanted.find((name) => !MEASUREMENTS.some((one) => one.name === name));
+  if (unknown !== undefined) {
+    console.error(`There is no measurement ${unknown}; \`npm run bench -- --list\` shows those that there are.`);
+    process.exit(2);
+  }
+  return MEASUREMENTS.filter(({ name, fullOnly }) =>
+    wanted.length > 0 ? wanted.includes(name) : !(flags.quick && fullOnly),
+  );
+}
+
+async function measureAll(chosen: readonly Measurement[]): Promise<Results> {
+  const say = (line: string) => process.stderr.write(`   ${line}\n`);
+  const peers = new Peers(say);
+  let started: Promise<Subject> | undefined;
+  const bench: Bench = {
+    subject: () => {
+      started ??= Subject.open();
+      return started;
+    },
+    peers,
+    quick: flags.quick,
+    say,
+    rounds: (full, quick) => (flags.quick ? quick : full),
+  };
+  const outcomes: StoredOutcome[] = [];
+  let failed = 0;
+  try {
+    for (const [index, measurement] of chosen.entries()) {
+      process.stderr.write(`[${index + 1}/${chosen.length}] ${measurement.title}\n`);
+      const load = currentLoad();
+      const began = performance.now();
+      try {
+        const outcome = await measurement.measure(bench);
+        outcomes.push(stored(measurement, outcome, load, flags.quick));
+        for (const row of outcome.rows) process.stderr.write(`   ${describeRow(row)}\n`);
+      } catch (error) {
+        failed += 1;
+        process.stderr.write(`   failed: ${error instanceof Error ? error.stack : error}\n`);
+      }
+      say(`${((performance.now() - began) / 1000).toFixed(0)} s`);
+    }
+  } finally {
+    await started?.then((subject) => subject.close());
+    await peers.close();
+  }
+  if (failed > 0) process.exitCode = 1;
+  return { machine: describeMachine(peers.versions), outcomes };
+}
+
+function describeRow(row: Row): string {
+  const { what, unit, subject, peer } = row;
+  const ratio = timesAsGood(row);
+  const beside =
+    peer && ratio ? `   ${ratio.toFixed(ratio < 10 ? 2 : 0)}× ${peer.name} (${figure(peer.figures.p50, unit)})` : '';
+  const aims = describeAims(row);
+  const verdict = aims ? `   [${isMet(row) ? 'met' : 'missed'}: ${aims}]` : '';
+  const tail = subject.count > 1 ? `  p95 ${figure(subject.p95, unit)}  p99 ${figure(subject.p99, unit)}` : '';
+  return `${what.padEnd(52)} p50 ${figure(subject.p50, unit)}${tail}${beside}${verdict}`;
+}
+
+function writeResults(now: Results): void {
+  const file = join(FOLDER, 'results.json');
+  const results = merge(
+    readResults(file),
+    now,
+    MEASUREMENTS.map(({ name }) => name),
+  );
+  writeFileSync(file, `${JSON.stringify(results, null, 2)}\n`);
+  writeFileSync(join(FOLDER, 'results.md'), renderMarkdown(results));
+  const curves = results.outcomes.flatMap(({ curves: own = [] }) => own);
+  if (curves.length > 0) writeFileSync(join(FOLDER, 'results.svg'), renderPlot(curves));
+}

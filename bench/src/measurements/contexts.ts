@@ -1,0 +1,53 @@
+import type { Measurement, Row } from '../measurement.ts';
+import { figuresOf } from '../statistics.ts';
+import { inTurns, repeat, timed } from '../timing.ts';
+
+/** A further context in a sandbox that runs. */
+export const contexts: Measurement = {
+  name: 'contexts',
+  title: 'a new context in a running sandbox',
+  async measure(bench) {
+    const subject = await bench.subject();
+    const jupyter = await bench.peers.jupyter();
+    const rows: Row[] = [];
+    for (const [language, atMost] of [
+      ['python', 15],
+      ['javascript', 30],
+    ] as const) {
+      const id = await subject.createReady();
+      const open = async () => {
+        let contextId = '';
+        const ms = await timed(async () => {
+          contextId = await subject.createContext(id, language);
+        });
+        await subject.http.call('DELETE', `/v1/sandboxes/${id}/code/contexts/${contextId}`);
+        return ms;
+      };
+      await open();
+      const rounds = bench.rounds(50, 8);
+      const values =
+        language === 'python'
+          ? await inTurns(rounds, {
+              cloche: open,
+              jupyter: async (round) => {
+                const ms = await jupyter.startKernel(`context-${round}`, '1');
+                await jupyter.stopKernel(`context-${round}`);
+                return ms;
+              },
+            })
+          : { cloche: await repeat(rounds, open) };
+      rows.push({
+        what: `new context in a running sandbox, ${language}`,
+        unit: 'ms',
+        subject: figuresOf(values.cloche),
+        targets: [{ atMost }],
+        ...('jupyter' in values && {
+          peer: { name: 'Jupyter kernel: start → first result', figures: figuresOf(values.jupyter as number[]) },
+        }),
+        note: 'one to warm up',
+      });
+      await subject.kill(id);
+    }
+    return { rows };
+  },
+};

@@ -1,0 +1,148 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Bench, Measurement, Outcome, Row } from '../measurement.ts';
+import { figuresOf } from '../statistics.ts';
+import { Subject } from '../subject.ts';
+import { inTurns, timed } from '../timing.ts';
+
+/** Between two creations: clients that come one at a time, and a pool that has a moment to be filled again. */
+const PAUSE_MS = 250;
+const WARM_UP = 3;
+const RATIO = 20;
+
+/** create → ready, as a client sees it, beside `docker run -d`. */
+export const create: Measurement = {
+  name: 'create',
+  title: 'creation of a sandbox',
+  async measure(bench) {
+    const docker = await bench.peers.docker();
+    const peerName = `docker run -d (${docker.version}, by its API)`;
+    const rounds = bench.rounds(100, 15);
+    const beside = async (subject: Subject, pauseMs: number) => {
+      const containers: string[] = [];
+      const values = await inTurns(rounds, {
+        cloche: () => createOnce(subject, pauseMs),
+        docker: async () => {
+          const ms = await timed(async () => containers.push(await docker.run()));
+          await docker.remove(containers.pop() ?? '');
+          return ms;
+        },
+      });
+      return { values, peer: { name: peerName, figures: figuresOf(values.docker) } };
+    };
+
+    const subject = await bench.subject();
+    await warmUp(subject);
+    const warm = await beside(subject, PAUSE_MS);
+    const warmRow: Row = {
+      what: 'create → ready, warm pool, one at a time',
+      unit: 'ms',
+      subject: figuresOf(warm.values.cloche),
+      targets: [{ atMost: 8 }, { of: 'p99', atMost: 40 }],
+      peer: warm.peer,
+      ratioAtLeast: RATIO,
+      note: `${WARM_UP} creations to warm up; ${PAUSE_MS} ms between two`,
+    };
+    return { rows: [warmRow, await coldRow(bench, beside)] };
+  },
+};
+
+/** On an installation without a pool. */
+async function coldRow(
+  _bench: Bench,
+  beside: (subject: Subject, pauseMs: number) => Promise<{ values: { cloche: number[] }; peer: Row['peer'] & object }>,
+): Promise<Row> {
+  const subject = await Subject.open({ CLOCHE_POOL_SIZE: '0' });
+  try {
+    await warmUp(subject);
+    const { values, peer } = await beside(subject, 0);
+    return {
+      what: 'create → ready, without a pool',
+      unit: 'ms',
+      subject: figuresOf(values.cloche),
+      targets: [{ atMost: 80 }],
+      peer,
+      note: 'an installation with CLOCHE_POOL_SIZE=0',
+    };
+  } finally {
+    await subject.close();
+  }
+}
+
+async function warmUp(subject: Subject): Promise<void> {
+  for (let n = 0; n < WARM_UP; n++) await createOnce(subject, PAUSE_MS);
+}
+
+async function createOnce(subject: Subject, pauseMs: number): Promise<number> {
+  let id = '';
+  const ms = await timed(async () => {
+    id = await subject.createReady();
+  });
+  await subject.kill(id);
+  if (pauseMs > 0) await delay(pauseMs);
+  return ms;
+}
+
+/** Many at once: each from its own request to its own readiness. */
+export const burst: Measurement = {
+  name: 'burst',
+  title: 'many creations at once',
+  async measure(bench): Promise<Outcome> {
+    const subject = await bench.subject();
+    const docker = await bench.peers.docker();
+    await warmUp(subject);
+    const rows: Row[] = [];
+    const count = bench.rounds(50, 20);
+    const cloche = await atOnce(
+      count,
+      () => subject.createReady(),
+      (id) => subject.kill(id),
+    );
+    const peer = await atOnce(
+      count,
+      () => docker.run(),
+      (name) => docker.remove(name),
+    );
+    rows.push({
+      what: `${count} creations at once → ready`,
+      unit: 'ms',
+      subject: figuresOf(cloche),
+      targets: [{ of: 'p95', atMost: 250 }],
+      peer: { name: `docker run -d (${docker.version}, by its API)`, figures: figuresOf(peer) },
+      note: 'CubeSandbox publishes p95 90 ms on its own hardware',
+    });
+    const staggered = await Promise.all(
+      Array.from({ length: count }, async (_, index) => {
+        await delay(index * 100);
+        return createAndRun(subject);
+      }),
+    );
+    rows.push({
+      what: `create → first command, ${count} staggered by 100 ms`,
+      unit: 'ms',
+      subject: figuresOf(staggered),
+      note: 'the shape of ComputeSDK; its published medians, over a network: Daytona 186 ms, E2B 491, Vercel 671',
+    });
+    return { rows };
+  },
+};
+
+async function createAndRun(subject: Subject): Promise<number> {
+  let id = '';
+  const ms = await timed(async () => {
+    id = await subject.create();
+    await subject.run(id, '1+1');
+  });
+  await subject.kill(id);
+  return ms;
+}
+
+async function atOnce(
+  count: number,
+  make: () => Promise<string>,
+  remove: (made: string) => Promise<unknown>,
+): Promise<number[]> {
+  const made: string[] = [];
+  const all = await Promise.all(Array.from({ length: count }, () => timed(async () => void made.push(await make()))));
+  for (const one of made) await remove(one);
+  return all;
+}

@@ -1,0 +1,104 @@
+import type { Measurement, Row } from '../measurement.ts';
+import type { KernelConversation } from '../peers/kernel-gateway.ts';
+import { figuresOf } from '../statistics.ts';
+import { inTurns, repeat, timed } from '../timing.ts';
+
+const WARM_UP = 200;
+
+/** One client, one context: each request waits for the answer of the one before. */
+export const hotRuns: Measurement = {
+  name: 'hot',
+  title: 'hot runs, one at a time',
+  async measure(bench) {
+    const subject = await bench.subject();
+    const fastify = await bench.peers.fastify();
+    const jupyter = await bench.peers.jupyter();
+    const id = await subject.createReady();
+    const run = () => timed(() => subject.run(id, '1+1'));
+    const post = () => timed(() => fastify.post());
+    const rounds = bench.rounds(3000, 800);
+    await inTurns(WARM_UP, { run, post });
+    const http = await inTurns(rounds, { run, post });
+
+    await jupyter.startKernel('hot', '1+1');
+    const execute = () => jupyter.execute('hot', '1+1');
+    await repeat(50, execute);
+    const beside = await inTurns(bench.rounds(500, 100), { run, execute });
+    await jupyter.stopKernel('hot');
+    await subject.kill(id);
+    const what = 'hot run of `1+1` over HTTP';
+    const rows: Row[] = [
+      {
+        what,
+        unit: 'ms',
+        subject: figuresOf(http.run),
+        targets: [{ atMost: 0.6 }, { of: 'p99', atMost: 2.5 }],
+        peer: { name: 'empty POST to Fastify', figures: figuresOf(http.post) },
+        ratioAtMost: 4,
+        note: `${WARM_UP} of each to warm up; its idempotency record included`,
+      },
+      {
+        what: `${what}, beside a kernel without HTTP`,
+        unit: 'ms',
+        subject: figuresOf(beside.run),
+        peer: { name: 'jupyter_client execute', figures: figuresOf(beside.execute) },
+        ratioAtLeast: 5,
+        note: '50 to warm up',
+      },
+    ];
+    return { rows };
+  },
+};
+
+const CLIENTS = 16;
+const CONTEXTS = 8;
+
+/** Many clients at once: how many runs a second they get in all. */
+export const throughput: Measurement = {
+  name: 'throughput',
+  title: 'hot runs a second',
+  async measure(bench) {
+    const subject = await bench.subject();
+    const gateway = await bench.peers.kernelGateway();
+    const id = await subject.createReady();
+    const contextIds = await Promise.all(Array.from({ length: CONTEXTS }, () => subject.createContext(id, 'python')));
+    const kernels = await Promise.all(Array.from({ length: CONTEXTS }, () => gateway.startKernel()));
+    const conversations = await Promise.all(
+      Array.from({ length: CLIENTS }, (_, client) => gateway.connect(kernels[client % CONTEXTS] ?? '')),
+    );
+    const cloche = (client: number) => subject.run(id, '1+1', { contextId: contextIds[client % CONTEXTS] });
+    const peer = (client: number) => (conversations[client] as KernelConversation).execute('1+1');
+    const lastMs = bench.rounds(3000, 1000);
+    await perSecond(500, cloche);
+    await perSecond(500, peer);
+    const values = await inTurns(bench.rounds(5, 3), {
+      cloche: () => perSecond(lastMs, cloche),
+      gateway: () => perSecond(lastMs, peer),
+    });
+    for (const conversation of conversations) conversation.close();
+    await subject.kill(id);
+    const row: Row = {
+      what: `hot runs a second, ${CLIENTS} clients, ${CONTEXTS} contexts`,
+      unit: '/s',
+      subject: figuresOf(values.cloche),
+      targets: [{ atLeast: 1500 }],
+      peer: { name: 'Jupyter kernel gateway', figures: figuresOf(values.gateway) },
+      note: 'half a second of each to warm up; client and services share the processors',
+    };
+    return { rows: [row] };
+  },
+};
+
+async function perSecond(lastMs: number, act: (client: number) => Promise<unknown>): Promise<number> {
+  const started = performance.now();
+  let done = 0;
+  await Promise.all(
+    Array.from({ length: CLIENTS }, async (_, client) => {
+      while (performance.now() - started < lastMs) {
+        await act(client);
+        done += 1;
+      }
+    }),
+  );
+  return (done * 1000) / (performance.now() - started);
+}

@@ -1,0 +1,25 @@
+import type { Measurement } from '../measurement.ts';
+import { contexts } from './contexts.ts';
+import { burst, create } from './create.ts';
+import { cycles } from './cycles.ts';
+import { deletion } from './deletion.ts';
+import { firstResult } from './first-result.ts';
+import { growth } from './growth.ts';
+import { hotRuns, throughput } from './hot-runs.ts';
+import { networks } from './networks.ts';
+import { output } from './output.ts';
+
+/** In the order in which they are run and shown. */
+export const MEASUREMENTS: readonly Measurement[] = [
+  create,
+  firstResult,
+  contexts,
+  hotRuns,
+  throughput,
+  output,
+  burst,
+  deletion,
+  networks,
+  growth,
+  cycles,
+];

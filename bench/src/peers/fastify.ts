@@ -1,0 +1,32 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { HttpClient } from '../http-client.ts';
+
+/** The least that an HTTP service of this kind can do: a POST of the same JSON that answers an empty object. */
+export class FastifyPeer implements AsyncDisposable {
+  readonly http: HttpClient;
+  readonly #child: ChildProcess;
+
+  private constructor(child: ChildProcess, port: number) {
+    this.#child = child;
+    this.http = new HttpClient({ host: '127.0.0.1', port });
+  }
+
+  static async start(): Promise<FastifyPeer> {
+    const program = new URL('./fastify-server.ts', import.meta.url).pathname;
+    const child = spawn(process.execPath, [program], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+    const [port] = await once(child, 'message');
+    return new FastifyPeer(child, port);
+  }
+
+  async post(): Promise<void> {
+    await this.http.call('POST', '/', { code: '1+1', language: 'python' });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.http.close();
+    const ended = once(this.#child, 'exit');
+    this.#child.kill();
+    await ended;
+  }
+}

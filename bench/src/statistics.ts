@@ -1,0 +1,25 @@
+/** What a series of measured values comes to. */
+export interface Figures {
+  readonly count: number;
+  readonly p50: number;
+  readonly p95: number;
+  readonly p99: number;
+  readonly max: number;
+}
+
+export function figuresOf(values: readonly number[]): Figures {
+  const sorted = values.toSorted((a, b) => a - b);
+  return {
+    count: sorted.length,
+    p50: quantile(sorted, 0.5),
+    p95: quantile(sorted, 0.95),
+    p99: quantile(sorted, 0.99),
+    max: quantile(sorted, 1),
+  };
+}
+
+/** The smallest value that at least `share` of them do not exceed. */
+export function quantile(sorted: readonly number[], share: number): number {
+  const index = Math.max(0, Math.ceil(share * sorted.length) - 1);
+  return sorted[index] ?? Number.NaN;
+}

@@ -1,0 +1,29 @@
+/** Milliseconds that `act` takes. */
+export async function timed(act: () => Promise<unknown>): Promise<number> {
+  const started = performance.now();
+  await act();
+  return performance.now() - started;
+}
+
+export async function repeat(times: number, act: (index: number) => Promise<number>): Promise<number[]> {
+  const all: number[] = [];
+  for (let index = 0; index < times; index++) all.push(await act(index));
+  return all;
+}
+
+/**
+ * Measures subject and peer in turns, so that whatever else the machine does meets both. Each is an act that resolves to
+ * its own measured value.
+ */
+export async function inTurns<Name extends string>(
+  rounds: number,
+  acts: Readonly<Record<Name, (round: number) => Promise<number>>>,
+): Promise<Record<Name, number[]>> {
+  const names = Object.keys(acts) as Name[];
+  const values = Object.fromEntries(names.map((name) => [name, [] as number[]])) as Record<Name, number[]>;
+  for (let round = 0; round < rounds; round++) {
+    // The first of one round is the last of the next.
+    for (const name of round % 2 === 0 ? names : names.toReversed()) values[name].push(await acts[name](round));
+  }
+  return values;
+}
