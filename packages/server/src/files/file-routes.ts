@@ -56,8 +56,9 @@ function transferOf({ from, to, overwrite = false }: TransferFileBody): FileTran
   return { from, to, overwrite };
 }
 
-export function toEntry({ modifiedMs, mode, type, ...file }: AgentFile): FileEntry {
-  return { ...file, type, mode: mode.toString(8).padStart(4, '0'), modifiedAt: timestamp(modifiedMs) };
+export function toEntry({ path, name, type, sizeBytes, mode, uid, gid, modifiedMs, ...rest }: AgentFile): FileEntry {
+  const permissions = mode.toString(8).padStart(4, '0');
+  return { path, name, type, sizeBytes, mode: permissions, uid, gid, modifiedAt: timestamp(modifiedMs), ...rest };
 }
 
 function toDownload({ status, sizeBytes, etag, contentRange, body }: FileContent, headOnly: boolean): Download {

@@ -1,0 +1,118 @@
+/** Guides are run as they are written: each `sh` block in turn, in one shell, and beside it what it prints. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+
+export interface Step {
+  /** Where the block begins in its file, from 1. */
+  readonly line: number;
+  readonly script: string;
+  /** Lines that its output must have, in this order; `…` in one stands for any text. */
+  readonly shown: readonly string[];
+}
+
+export interface GuideService {
+  readonly url: string;
+  readonly apiKey: string;
+}
+
+/** The `sh` blocks of a guide. A `text` block right below one shows what that prints. */
+export function stepsOf(markdown: string): Step[] {
+  const steps: { line: number; script: string; shown: string[] }[] = [];
+  let open: { kind: string; line: number; lines: string[] } | undefined;
+  let isRightBelow = false;
+  for (const [index, line] of markdown.split('\n').entries()) {
+    const [, kind] = /^```(\w*)\s*$/.exec(line) ?? [];
+    if (kind === undefined) {
+      if (open) open.lines.push(line);
+      else if (line.trim() !== '') isRightBelow = false;
+    } else if (!open) open = { kind, line: index + 1, lines: [] };
+    else {
+      if (open.kind === 'sh') steps.push({ line: open.line, script: open.lines.join('\n'), shown: [] });
+      else if (open.kind === 'text' && isRightBelow) steps.at(-1)?.shown.push(...open.lines.filter(Boolean));
+      isRightBelow = open.kind === 'sh';
+      open = undefined;
+    }
+  }
+  return steps;
+}
+
+/** Runs all steps in one shell that stops at the first failure. Throws an error that names the line of the guide. */
+export async function runGuide(file: string, service: GuideService, timeoutMs: number): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'cloche-guide-'));
+  try {
+    const steps = stepsOf(readFileSync(file, 'utf8'));
+    const exitCode = await runSteps(steps, folder, service, timeoutMs);
+    for (const [index, step] of steps.entries()) {
+      const where = `${file}:${step.line}`;
+      const output = outputOf(folder, index);
+      if (output === undefined) throw new Error(`${where} was not reached`);
+      const isLast = !existsSync(join(folder, `out-${index + 1}`));
+      if (isLast && exitCode !== 0) throw new Error(`${where} ended with ${exitCode ?? 'its time up'}:\n${output}`);
+      const missing = firstMissing(step.shown, output);
+      if (missing !== undefined) throw new Error(`${where} does not print "${missing}" where it says so:\n${output}`);
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Undefined when it had to be ended. */
+async function runSteps(
+  steps: readonly Step[],
+  folder: string,
+  { url, apiKey }: GuideService,
+  timeoutMs: number,
+): Promise<number | null> {
+  for (const name of ['bin', 'work']) mkdirSync(join(folder, name));
+  symlinkSync(resolve('packages/cli/bin/cloche.mjs'), join(folder, 'bin/cloche'));
+  const blocks = steps.map(({ script }, index) => {
+    writeFileSync(join(folder, `block-${index}`), `${script}\n`);
+    return `exec >${folder}/out-${index} 2>&1\n. ${folder}/block-${index}`;
+  });
+  writeFileSync(join(folder, 'guide'), `set -e\n${blocks.join('\n')}\n`);
+  const path = [join(folder, 'bin'), resolve('node_modules/.bin'), process.env.PATH].join(':');
+  const shell = spawn('bash', [join(folder, 'guide')], {
+    cwd: join(folder, 'work'),
+    env: { PATH: path, HOME: join(folder, 'work'), LANG: 'C.UTF-8', CLOCHE_URL: url, CLOCHE_API_KEY: apiKey },
+    stdio: 'ignore',
+    // A group of its own, so that what a block leaves running ends with it.
+    detached: true,
+  });
+  const endAll = () => {
+    try {
+      process.kill(-(shell.pid ?? 0), 'SIGKILL');
+    } catch {
+      // Nothing of it is left.
+    }
+  };
+  const timer = setTimeout(endAll, timeoutMs);
+  const [exitCode] = (await once(shell, 'exit')) as [number | null];
+  clearTimeout(timer);
+  endAll();
+  return exitCode;
+}
+
+function outputOf(folder: string, index: number): string | undefined {
+  const path = join(folder, `out-${index}`);
+  return existsSync(path) ? readFileSync(path, 'utf8') : undefined;
+}
+
+/** The first of `shown` that no further line of `output` is like. */
+export function firstMissing(shown: readonly string[], output: string): string | undefined {
+  const lines = output.split(/[\r\n]+/).map((line) => line.trimEnd());
+  let from = 0;
+  for (const line of shown) {
+    const pattern = new RegExp(`^${line.trimEnd().split('…').map(escaped).join('.*')}$`);
+    const at = lines.findIndex((each, index) => index >= from && pattern.test(each));
+    if (at === -1) return line;
+    from = at + 1;
+  }
+  return undefined;
+}
+
+function escaped(text: string): string {
+  return text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+}
