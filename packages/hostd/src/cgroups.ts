@@ -66,6 +66,14 @@ export class Cgroups {
     for (const hierarchy of this.#divided) divide(hierarchy, join(hierarchy.place, this.#parent, key), resources);
   }
 
+  /** Kills what is in the group at this moment. */
+  kill(key: string): void {
+    const [counting = this.#hierarchies[0]] = this.#divided.map(({ place }) => place);
+    const pids = new Set<number>();
+    if (counting !== undefined) collectProcesses(join(counting, this.#parent, key), pids);
+    for (const pid of pids) killIfAlive(pid);
+  }
+
   /**
    * Kills what is in the group until nothing is, then removes it, and the installation's when this was its last.
    * Idempotent. Rejects when something cannot be killed in time.

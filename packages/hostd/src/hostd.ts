@@ -68,7 +68,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
       instances.abortLaunches();
       await app.close();
       await swept;
-      await pool.close();
+      await Promise.all([pool.close(), instances.settled()]);
       await instances.sweep();
       host.relays.closeAll();
       await host.egress.close();

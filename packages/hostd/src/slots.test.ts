@@ -64,6 +64,21 @@ test('a slot is found by its purpose in its own installation', () => {
   assert.equal(ours.find(GATEWAY_PURPOSE), slot);
 });
 
+test('a slot that was given back is not given out again while others are free', () => {
+  const first = ours.acquire('a', ALIVE);
+  ours.release(first, 'a');
+  const next = Array.from({ length: 10 }, (_, index) => ours.acquire(`${index}`, ALIVE));
+  assert.ok(!next.includes(first));
+});
+
+test('a later hostd finds the slots of an earlier one', () => {
+  const slot = ours.acquire('a', ALIVE);
+  const later = new Slots(dir, 'aaaaaaaa');
+  assert.equal(later.find('a'), slot);
+  later.release(slot, 'a');
+  assert.equal(later.find('a'), undefined);
+});
+
 test('a file that a crash cut off holds nothing', () => {
   writeFileSync(join(dir, '0'), '{"installationId":"bb');
   assert.equal(ours.acquire('a', ALIVE), 0);

@@ -32,21 +32,33 @@ export const GATEWAY_PURPOSE = 'gateway';
 export class Slots {
   readonly #dir: string;
   readonly #installationId: string;
+  /** The slots of this installation, which no other process takes any for, by what they are for. */
+  readonly #ours: Map<string, number>;
+  /** Where to look first: what was given back last is given out last, when its links are long gone. */
+  #next = 0;
 
   constructor(dir: string, installationId: string) {
     this.#dir = dir;
     this.#installationId = installationId;
     mkdirSync(dir, { recursive: true, mode: 0o755 });
+    this.#ours = new Map(
+      this.#takenSlots().flatMap((slot) => {
+        const claim = this.#read(slot);
+        return claim?.installationId === installationId ? [[claim.purpose, slot] as const] : [];
+      }),
+    );
   }
 
-  /** Takes the lowest slot that nothing alive holds. Throws `no_capacity` when there is none. */
+  /** Takes a slot that nothing alive holds. Throws `no_capacity` when there is none. */
   acquire(purpose: string, holder: ProcessIdentity): number {
     const claim: SlotClaim = { installationId: this.#installationId, purpose, holder };
     return this.#locked(() => {
-      const taken = new Set(readdirSync(this.#dir));
-      for (let slot = 0; slot < SLOT_COUNT; slot += 1) {
-        if (taken.has(String(slot)) && this.#isHeld(slot)) continue;
+      const taken = new Set(this.#takenSlots());
+      for (let tried = 0; tried < SLOT_COUNT; tried += 1) {
+        const slot = (this.#next + tried) % SLOT_COUNT;
+        if (taken.has(slot) && this.#isHeld(slot)) continue;
         this.#write(slot, claim);
+        this.#next = slot + 1;
         return slot;
       }
       throw new HostdError('no_capacity', `all ${SLOT_COUNT} slots of this host are taken`);
@@ -67,20 +79,22 @@ export class Slots {
       if (claim?.installationId === this.#installationId && claim.purpose === purpose) {
         rmSync(join(this.#dir, String(slot)), { force: true });
       }
+      if (this.#ours.get(purpose) === slot) this.#ours.delete(purpose);
     });
   }
 
-  /** The slot that an earlier hostd of this installation took for that purpose. */
+  /** The slot that this installation has for that purpose, whichever hostd took it. */
   find(purpose: string): number | undefined {
-    return this.#locked(() =>
-      readdirSync(this.#dir)
-        .filter((name) => /^\d+$/.test(name))
-        .map(Number)
-        .find((slot) => {
-          const claim = this.#read(slot);
-          return claim?.installationId === this.#installationId && claim.purpose === purpose;
-        }),
-    );
+    const slot = this.#ours.get(purpose);
+    if (slot === undefined) return undefined;
+    const claim = this.#read(slot);
+    return claim?.installationId === this.#installationId && claim.purpose === purpose ? slot : undefined;
+  }
+
+  #takenSlots(): number[] {
+    return readdirSync(this.#dir)
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number);
   }
 
   #isHeld(slot: number): boolean {
@@ -106,6 +120,7 @@ export class Slots {
 
   #write(slot: number, claim: SlotClaim): void {
     writeFileSync(join(this.#dir, String(slot)), JSON.stringify(claim), { mode: 0o600 });
+    this.#ours.set(claim.purpose, slot);
   }
 
   #locked<T>(critical: () => T): T {

@@ -7,7 +7,8 @@
  * | `GET /template-versions` | → `TemplateVersionList` |
  * | `GET /instances` | → `InstanceList`: everything alive of this installation |
  * | `PUT /instances/:sandboxId/:generation` | `LaunchSpec` → `LaunchedInstance`; idempotent; closing the connection undoes it |
- * | `DELETE /instances/:sandboxId/:generation` | → 204 when nothing of it is left; idempotent |
+ * | `DELETE /instances/:sandboxId/:generation` | → 204 when it is killed and listed no more; idempotent |
+ * | `DELETE …?until=gone` | → 204 when nothing of it is left on the host either |
  *
  * Failures answer with `HostdErrorBody`.
  */
@@ -59,6 +60,9 @@ export const LaunchedInstance = Type.Object({
 export type LaunchedInstance = Static<typeof LaunchedInstance>;
 
 export const InstanceList = Type.Object({ instances: Type.Array(Instance) });
+
+export const StopQuery = Type.Object({ until: Type.Optional(Type.Literal('gone')) }, { additionalProperties: false });
+export type StopQuery = Static<typeof StopQuery>;
 
 /** What a curated image is, as the builder wrote it beside the root file system. */
 export const TemplateVersionManifest = Type.Object({

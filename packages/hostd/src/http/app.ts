@@ -4,6 +4,7 @@ import {
   InstanceList,
   LaunchedInstance,
   LaunchSpec,
+  StopQuery,
   TemplateVersionList,
 } from '@cloche/protocol';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
@@ -71,11 +72,12 @@ export function createApp({ instances, templates, health, log }: AppOptions): Fa
     async (request, reply) => instances.launch(nameOf(request.params), request.body, closedEarly(reply)),
   );
 
-  app.delete<{ Params: Static<typeof InstanceParams> }>(
+  app.delete<{ Params: Static<typeof InstanceParams>; Querystring: StopQuery }>(
     '/instances/:sandboxId/:generation',
-    { schema: { params: InstanceParams } },
+    { schema: { params: InstanceParams, querystring: StopQuery } },
     async (request, reply) => {
-      await instances.stop(nameOf(request.params));
+      const { gone } = await instances.stop(nameOf(request.params));
+      if (request.query.until === 'gone') await gone;
       return reply.code(204).send();
     },
   );

@@ -24,17 +24,20 @@ const running = {
 const PooledRecord = Type.Object({ status: Type.Literal('pooled'), ...running });
 export type PooledRecord = Static<typeof PooledRecord>;
 
-const LiveRecord = Type.Object({
-  status: Type.Literal('live'),
+const claimed = {
   sandboxId: Type.String(),
   generation: Type.Integer(),
   ...running,
   /** Absent in what an earlier release wrote, which gated nothing. */
   network: Type.Optional(LaunchSpec.properties.network),
-});
+};
+const LiveRecord = Type.Object({ status: Type.Literal('live'), ...claimed });
 export type LiveRecord = Static<typeof LiveRecord>;
 
-const InstanceRecord = Type.Union([LaunchIntent, PooledRecord, LiveRecord]);
+/** Killed, and to be removed: it never lives again, whatever else becomes of it. */
+const EndingRecord = Type.Object({ status: Type.Literal('ending'), ...claimed });
+
+const InstanceRecord = Type.Union([LaunchIntent, PooledRecord, LiveRecord, EndingRecord]);
 export type InstanceRecord = Static<typeof InstanceRecord>;
 
 /**
@@ -88,14 +91,12 @@ export class InstanceRecords {
     rmSync(this.folderOf(key), { recursive: true, force: true });
     const record = this.#records.get(key);
     this.#records.delete(key);
-    if (record?.status === 'live' && this.#claims.get(instanceKey(record)) === key) {
-      this.#claims.delete(instanceKey(record));
-    }
+    if (isClaimed(record) && this.#claims.get(instanceKey(record)) === key) this.#claims.delete(instanceKey(record));
   }
 
   #remember(key: InstanceKey, record: InstanceRecord | undefined): void {
     this.#records.set(key, record);
-    if (record?.status === 'live') this.#claims.set(instanceKey(record), key);
+    if (isClaimed(record)) this.#claims.set(instanceKey(record), key);
   }
 
   #load(key: InstanceKey): InstanceRecord | undefined {
@@ -107,4 +108,8 @@ export class InstanceRecords {
       throw error;
     }
   }
+}
+
+function isClaimed(record: InstanceRecord | undefined): record is InstanceRecord & InstanceName {
+  return record !== undefined && 'sandboxId' in record;
 }

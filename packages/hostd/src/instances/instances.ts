@@ -34,6 +34,7 @@ export class Instances {
   /** The end of the line of each instance that something is being done to. */
   readonly #lines = new Map<InstanceKey, Promise<void>>();
   readonly #aborts = new Map<InstanceKey, AbortController>();
+  #hasSwept = false;
 
   constructor(options: InstancesOptions) {
     this.#options = options;
@@ -61,12 +62,37 @@ export class Instances {
     });
   }
 
-  /** Idempotent; a launch under way is aborted. Resolves when nothing of the instance is left. */
-  async stop(name: InstanceName): Promise<void> {
-    const { host } = this.#options;
+  /**
+   * Resolves when it is killed, and listed no more; `gone` resolves when nothing of it is left on the host, which is
+   * hostd's to see to from here on. Idempotent; a launch under way is aborted and undone first.
+   */
+  async stop(name: InstanceName): Promise<{ gone: Promise<void> }> {
+    const { host, log } = this.#options;
     const own = instanceKey(name);
     this.#aborts.get(own)?.abort(new HostdError('launch_failed', `the launch of ${own} was stopped`));
-    await this.#inLine(own, () => removeInstance(host.records.keyOf(name), host));
+    const killed = Promise.withResolvers<void>();
+    const gone = this.#inLine(own, async () => {
+      const key = host.records.keyOf(name);
+      const living = this.#findLive(key);
+      if (living) {
+        // The intent first: cut off after it, the next sweep kills.
+        host.records.write(key, { ...living, status: 'ending' });
+        host.cgroups.kill(key);
+        killed.resolve();
+      }
+      await removeInstance(key, host);
+    });
+    gone.then(killed.resolve, (err) => {
+      killed.reject(err);
+      log.error({ operation: 'remove', instance: own, outcome: 'failed', err });
+    });
+    await killed.promise;
+    return { gone };
+  }
+
+  /** Resolves when nothing is being done to any instance. */
+  async settled(): Promise<void> {
+    while (this.#lines.size > 0) await Promise.all(this.#lines.values());
   }
 
   /** Has every launch under way undone; their callers are told so. */
@@ -111,10 +137,9 @@ export class Instances {
    */
   async sweep(): Promise<void> {
     const { host, pool, log } = this.#options;
-    const keys = new Set([...host.records.keys(), ...[...host.cgroups.keys()].filter(isInstanceKey)]);
-    for (const key of keys) {
+    for (const key of this.#keysToSweep()) {
       const record = host.records.read(key);
-      const line = record?.status === 'live' ? instanceKey(record) : key;
+      const line = record && 'sandboxId' in record ? instanceKey(record) : key;
       // Whoever is busy with it leaves nothing either.
       if (this.#lines.has(line) || pool.owns(key) || this.#findLive(key)) continue;
       try {
@@ -124,6 +149,15 @@ export class Instances {
         log.error({ operation: 'sweep', instance: key, outcome: 'failed', err: error });
       }
     }
+  }
+
+  /** Groups without a record are those of an earlier hostd: looked for once, since there may be many. */
+  #keysToSweep(): Set<InstanceKey> {
+    const { records, cgroups } = this.#options.host;
+    const keys = new Set(records.keys());
+    if (this.#hasSwept) return keys;
+    this.#hasSwept = true;
+    return new Set([...keys, ...[...cgroups.keys()].filter(isInstanceKey)]);
   }
 
   /**

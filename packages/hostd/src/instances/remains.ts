@@ -19,7 +19,7 @@ export async function removeInstance(key: InstanceKey, host: HostParts): Promise
   const slot = host.slots.find(key);
   if (slot !== undefined) host.network.disconnect(slot);
   await host.egress.unregister(key);
-  await diskIsReleased(key, host, record?.status === 'live' ? record.loopDevice : undefined);
+  await diskIsReleased(key, host, record && 'loopDevice' in record ? record.loopDevice : undefined);
 
   host.runtime.forget(key);
   host.relays.remove(key);

@@ -97,7 +97,7 @@ inOwnMountNamespace(import.meta.filename, () => {
       assert.deepEqual(instanceLeftovers(installation.config), []);
     });
 
-    test('whose link has a name that is taken fails and leaves nothing', async () => {
+    test('replaces the link of a dead instance that had its slot, which the kernel takes away late', async () => {
       const { installationId } = installation.config;
       const launcher = makeLauncher((step) => {
         if (step !== 'create') return;
@@ -105,7 +105,10 @@ inOwnMountNamespace(import.meta.filename, () => {
         using netlink = new Netlink();
         netlink.apply(createVeth({ name, mtu: 1500, peer: { name: `cx${installationId}` } }));
       });
-      await assert.rejects(launcher.launch(await makeLaunch(), new AbortController().signal), /EEXIST/);
+      const { slot } = await launcher.launch(await makeLaunch(), new AbortController().signal);
+      assert.equal(existsSync(`/sys/class/net/cx${installationId}`), false);
+      assert.equal(existsSync(`/sys/class/net/${linkName(installationId, slot)}`), true);
+      await removeInstance(instanceKey(NAME), host);
       assert.deepEqual(instanceLeftovers(installation.config), []);
     });
 

@@ -15,7 +15,15 @@ import {
 } from './address-plan.ts';
 import { admitThroughDocker, withdrawFromDocker } from './docker-user-chain.ts';
 import { acquireGatewaySlot, DNS_PORT } from './gateway-slot.ts';
-import { addAddress, addDefaultRoute, createVeth, deleteLink, Netlink, raiseLink } from './netlink.ts';
+import {
+  addAddress,
+  addDefaultRoute,
+  createVeth,
+  deleteLink,
+  Netlink,
+  type NetlinkRequest,
+  raiseLink,
+} from './netlink.ts';
 import { nftGuardRuleset, nftRuleset, type RulesetOptions, tableName } from './nft-ruleset.ts';
 import { OwnedRules } from './owned-rules.ts';
 
@@ -109,7 +117,8 @@ export class SandboxNetwork {
     const namespace = openSync(`/proc/${pid}/ns/net`, 'r');
     try {
       using outside = new Netlink();
-      outside.apply(createVeth({ name, mtu: this.#mtu, peer: { name: 'eth0', networkNamespaceFd: namespace } }));
+      const veth = createVeth({ name, mtu: this.#mtu, peer: { name: 'eth0', networkNamespaceFd: namespace } });
+      if (!unlessCode('EEXIST', () => outside.apply(veth))) replaceLink(outside, name, veth);
       const ipv6Switch = `/proc/sys/net/ipv6/conf/${name}/disable_ipv6`;
       if (existsSync(ipv6Switch)) writeFileSync(ipv6Switch, '1');
       prepare(name);
@@ -172,11 +181,20 @@ function removeLink(name: string): void {
   unlessCode('ENODEV', () => host.apply(deleteLink(name)));
 }
 
-function unlessCode(code: string, act: () => void): void {
+/** Whoever had the slot before is dead: the kernel only takes its link away a little after it. */
+function replaceLink(host: Netlink, name: string, link: NetlinkRequest): void {
+  unlessCode('ENODEV', () => host.apply(deleteLink(name)));
+  host.apply(link);
+}
+
+/** False when `act` failed with that code. */
+function unlessCode(code: string, act: () => void): boolean {
   try {
     act();
+    return true;
   } catch (error) {
     if (errorCode(error) !== code) throw error;
+    return false;
   }
 }
 

@@ -52,8 +52,9 @@ export class HostdProcess implements AsyncDisposable {
     return this.call('PUT', `/instances/${sandboxId}/1`, spec, signal);
   }
 
+  /** Resolves when nothing of it is left. */
   stop(sandboxId: string): Promise<Answer> {
-    return this.call('DELETE', `/instances/${sandboxId}/1`);
+    return this.call('DELETE', `/instances/${sandboxId}/1?until=gone`);
   }
 
   async list(): Promise<Instance[]> {

@@ -41,7 +41,7 @@ export interface RuntimeDriver {
    * have gone, or have been quiet for long. Not after `close`.
    */
   connect(instance: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient>;
-  /** Idempotent: an instance already gone is success. */
+  /** Resolves when nothing in it runs any more and it is listed no more. Idempotent: one already gone is success. */
   stop(sandboxId: string, generation: number): Promise<void>;
   /** Everything alive, for the reconciler after a restart. */
   list(): Promise<readonly Instance[]>;
