@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util';
 import { canBuildRunsc } from './host/build-runsc.ts';
 import { prepareHost } from './host/prepare-host.ts';
+import { writeUnitEnvironments } from './installation/unit-environments.ts';
 import { createProgress, describeProblem, type Progress, SetupProblem } from './progress.ts';
 import { effectiveSettings, SettingsProblem, settingsFor } from './settings.ts';
 import { start } from './start.ts';
@@ -10,6 +11,13 @@ const COMMANDS: Record<string, (progress: Progress) => Promise<unknown>> = {
   /** All that tests need of the host, without serving. */
   prepare: async (progress) =>
     prepareHost({ cacheDir: cacheDirOf(process.env), progress, gvisor: await canBuildRunsc() }),
+  /** What the systemd units need before they start: see deploy/systemd. */
+  units: async (progress) => {
+    const settings = effectiveSettings(process.env);
+    const gvisor = settingsFor('hostd', settings).CLOCHE_OCI_RUNTIME === 'runsc';
+    const prepared = await prepareHost({ cacheDir: cacheDirOf(process.env), progress, gvisor });
+    await writeUnitEnvironments(prepared, settings);
+  },
 };
 
 const { positionals } = parseArgs({ allowPositionals: true });

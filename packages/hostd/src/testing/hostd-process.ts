@@ -25,10 +25,16 @@ export class HostdProcess implements AsyncDisposable {
     this.#child = child;
   }
 
-  /** Resolves when it serves. */
-  static async start({ environment, config }: TestInstallation, command = IDLE_COMMAND): Promise<HostdProcess> {
+  /** Resolves when it serves. @param confinement what runs it with less than its starter has */
+  static async start(
+    { environment, config }: TestInstallation,
+    command = IDLE_COMMAND,
+    confinement: readonly string[] = [],
+  ): Promise<HostdProcess> {
     const entry = join(import.meta.dirname, 'hostd-with-command.ts');
-    const child = spawn('unshare', ['--mount', '--propagation', 'private', '--', process.execPath, entry, ...command], {
+    const unshare = ['unshare', '--mount', '--propagation', 'private', '--', process.execPath, entry, ...command];
+    const [program = '', ...args] = [...confinement, ...unshare];
+    const child = spawn(program, args, {
       env: { ...process.env, ...environment },
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     });

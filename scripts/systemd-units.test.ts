@@ -1,0 +1,104 @@
+/** The units of deploy/systemd against what they start, and systemd's own judgement of them where it is. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { after, describe, it } from 'node:test';
+import { dataPlaces, egressPlaces, runPlaces } from '../packages/protocol/src/index.ts';
+import { SERVICE_USERS } from '../packages/setup/src/host/service-account.ts';
+import { CHECKOUT, PART_NAMES, type PartName, PROGRAMS } from '../packages/setup/src/installation/parts.ts';
+import { UNIT_PLACES } from '../packages/setup/src/installation/unit-environments.ts';
+import { SETTINGS } from '../packages/setup/src/settings.ts';
+
+const INSTALLED_AT = '/opt/cloche';
+const files = globSync('deploy/systemd/*').sort();
+const textOf = (unit: string) => readFileSync(`deploy/systemd/${unit}`, 'utf8');
+
+/** The values of a key in the order of their lines, words apart. */
+function words(part: PartName | 'prepare', key: string): string[] {
+  const text = textOf(`cloche-${part}.service`);
+  return [...text.matchAll(new RegExp(`^${key}=(.*)$`, 'gm'))].flatMap(([, value = '']) => value.split(' '));
+}
+
+const run = runPlaces(UNIT_PLACES.runDir);
+const data = dataPlaces(UNIT_PLACES.dataDir);
+const egress = egressPlaces(UNIT_PLACES.runDir, UNIT_PLACES.dataDir);
+const FOLDERS: Record<PartName, { run: string[]; state: string[] }> = {
+  hostd: { run: [run.hostdDir, run.instancesDir], state: [data.hostdDir] },
+  egress: { run: [egress.controlDir], state: [egress.authorityDir] },
+  server: { run: [run.serverDir], state: [data.serverDir] },
+};
+
+describe('the systemd units', () => {
+  for (const part of PART_NAMES) {
+    it(`start ${part} as npm start does: program, environment and folders`, () => {
+      assert.equal(words(part, 'ExecStart').at(-1), PROGRAMS[part]);
+      assert.deepEqual(words(part, 'EnvironmentFile'), [join(UNIT_PLACES.environments, `${part}.env`)]);
+      assert.deepEqual(
+        words(part, 'RuntimeDirectory').map((name) => join('/run', name)),
+        FOLDERS[part].run,
+      );
+      assert.deepEqual(
+        words(part, 'StateDirectory').map((name) => join('/var/lib', name)),
+        FOLDERS[part].state,
+      );
+      assert.deepEqual(words(part, 'RuntimeDirectoryPreserve'), ['yes']);
+    });
+  }
+
+  for (const part of ['server', 'egress'] as const) {
+    it(`run ${part} as a user of its own without privilege`, () => {
+      assert.deepEqual([words(part, 'User'), words(part, 'Group')], [[SERVICE_USERS[part]], [SERVICE_USERS[part]]]);
+      assert.deepEqual(words(part, 'CapabilityBoundingSet'), ['']);
+      assert.deepEqual(words(part, 'NoNewPrivileges'), ['yes']);
+      assert.deepEqual(words(part, 'ProtectSystem'), ['strict']);
+    });
+  }
+
+  it('leave sandboxes alone when hostd ends, and start each part again', () => {
+    assert.deepEqual([words('hostd', 'KillMode'), words('hostd', 'Delegate')[0]], [['process'], 'cpu']);
+    for (const part of PART_NAMES) assert.deepEqual(words(part, 'Restart'), ['always'], part);
+  });
+
+  it('name no setting that does not exist', () => {
+    const known = SETTINGS.map(({ name }) => name);
+    const named = files.flatMap((file) => readFileSync(file, 'utf8').match(/CLOCHE_\w+/g) ?? []);
+    assert.ok(named.length > 0);
+    assert.deepEqual(
+      named.filter((name) => !known.includes(name)),
+      [],
+    );
+    assert.deepEqual(words('prepare', 'Environment'), [`CLOCHE_RUN_DIR=${UNIT_PLACES.runDir}`]);
+  });
+});
+
+describe('systemd', () => {
+  const hasSystemd = spawnSync('systemd-analyze', ['--version']).status === 0;
+  const skip = hasSystemd ? false : 'systemd-analyze is not installed here';
+  const folder = mkdtempSync(join(tmpdir(), 'cloche-units-'));
+  after(() => rmSync(folder, { recursive: true }));
+  for (const file of files) {
+    writeFileSync(join(folder, basename(file)), readFileSync(file, 'utf8').replaceAll(INSTALLED_AT, CHECKOUT));
+  }
+  const analyze = (...args: string[]) => spawnSync('systemd-analyze', args, { encoding: 'utf8', cwd: folder });
+
+  it('finds no fault in the units', { skip }, () => {
+    const { status, stderr } = analyze('verify', '--man=no', ...files.map((file) => `./${basename(file)}`));
+    assert.equal(stderr, '');
+    assert.equal(status, 0);
+  });
+
+  for (const [part, most] of [
+    ['server', 2],
+    ['egress', 2],
+    ['hostd', 6.5],
+  ] as const) {
+    it(`judges ${part} to be exposed by at most ${most} of 10`, { skip }, () => {
+      const unit = `./cloche-${part}.service`;
+      const { stdout } = analyze('security', '--offline=true', '--no-pager', unit);
+      const found = Number(/exposure level for \S+: ([\d.]+)/.exec(stdout)?.[1]);
+      assert.ok(found <= most, stdout);
+    });
+  }
+});
