@@ -45,6 +45,9 @@ async function route(
     case 'PUT environment':
       contexts.setEnvironment(readEnvironment(await readJson(request)));
       return answer(response, 204);
+    case 'DELETE forked-kernel':
+      contexts.giveUpForkedKernel();
+      return answer(response, 204);
     case 'GET contexts':
       return answer(response, 200, { contexts: contexts.list().map((context) => context.description) });
     case 'PUT contexts :id':

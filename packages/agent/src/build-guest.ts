@@ -24,7 +24,13 @@ const run = promisify(execFile);
 const require = createRequire(import.meta.url);
 
 const PACKAGES = fileURLToPath(new URL('../../', import.meta.url));
-const SOURCES = ['agent/src', 'protocol/src', 'kernel-js/src', 'kernel-python/cloche_kernel'];
+const SOURCES = [
+  'agent/src',
+  'protocol/src',
+  'kernel-js/src',
+  'kernel-python/cloche_kernel',
+  'kernel-python/cloche_zygote',
+];
 /** Fixes the version of everything that is bundled. */
 const LOCK_FILE = join(PACKAGES, '../package-lock.json');
 
@@ -94,7 +100,7 @@ async function assemble(folder: string): Promise<void> {
   copyFileSync(join(PACKAGES, 'agent/src/commands/supervise.pl'), join(folder, 'supervise.pl'));
   mkdirSync(join(folder, 'kernel-js'));
   bundleAgent(join(folder, 'agent.mjs'));
-  await Promise.all([buildKernelJs(join(folder, 'kernel-js')), copyPythonKernel(join(folder, 'python/cloche_kernel'))]);
+  await Promise.all([buildKernelJs(join(folder, 'kernel-js')), copyPython(join(folder, 'python'))]);
 }
 
 /** Synchronously: the other way leaves the bundler's process running for as long as ours does. */
@@ -110,11 +116,13 @@ function bundleAgent(outfile: string): void {
   });
 }
 
-async function copyPythonKernel(folder: string): Promise<void> {
-  await cp(join(PACKAGES, 'kernel-python/cloche_kernel'), folder, {
-    recursive: true,
-    filter: (source) => !source.endsWith('__pycache__'),
-  });
+async function copyPython(folder: string): Promise<void> {
+  for (const name of ['cloche_kernel', 'cloche_zygote']) {
+    await cp(join(PACKAGES, 'kernel-python', name), join(folder, name), {
+      recursive: true,
+      filter: (source) => !source.endsWith('__pycache__'),
+    });
+  }
   // Where the host has no Python the kernel is compiled at each start, which is slower and right all the same.
   if (existsSync(PYTHON)) {
     await run(PYTHON, ['-m', 'compileall', '-q', '--invalidation-mode', 'unchecked-hash', folder]);

@@ -13,6 +13,8 @@ export interface AgentConfig {
   uid: number;
   gid: number;
   home: string;
+  /** Where kernels arrive that are forked into the sandbox; none do where this is undefined. */
+  kernelsFolder: string | undefined;
   /** Descriptors that move processes to the group of kernels. */
   kernelsGroupFds: readonly number[];
   /** Where the logs of commands go: root's alone. */
@@ -32,6 +34,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Readonly<AgentConfig> {
     uid: Number(env.CLOCHE_USER_UID ?? 1000),
     gid: Number(env.CLOCHE_USER_GID ?? 1000),
     home,
+    kernelsFolder: env.CLOCHE_KERNELS_FOLDER,
     kernelsGroupFds: (env.CLOCHE_KERNELS_GROUP_FDS ?? '').split(',').filter(Boolean).map(Number),
     commandLogDir: env.CLOCHE_COMMAND_LOGS ?? '/var/lib/cloche/commands',
     baseEnv: baseEnvironment(env, home),

@@ -2,16 +2,19 @@ import type { OpenContext } from '@cloche/protocol';
 import { AgentError } from './agent-error.ts';
 import type { AgentConfig } from './config.ts';
 import { Context } from './context.ts';
+import type { ForkedKernels } from './forked-kernels.ts';
 import { resolveCwd } from './workspace-path.ts';
 
 /** The contexts of this sandbox and the environment that they share. */
 export class ContextRegistry {
   readonly #config: AgentConfig;
+  readonly #forkedKernels: ForkedKernels;
   readonly #contexts = new Map<string, { context: Context; ready: Promise<void> }>();
   #env: Readonly<Record<string, string>> = {};
 
-  constructor(config: AgentConfig) {
+  constructor(config: AgentConfig, forkedKernels: ForkedKernels) {
     this.#config = config;
+    this.#forkedKernels = forkedKernels;
   }
 
   /** For kernels started from now on. */
@@ -42,8 +45,10 @@ export class ContextRegistry {
       return existing.context;
     }
     const cwd = resolveCwd(request.cwd, this.#config.workspace);
-    const context = new Context({ contextId, language: request.language, cwd }, this.#config, () => this.#env);
-    const entry = { context, ready: context.start(request.timeoutMs) };
+    const { language, timeoutMs, forkedKernelMs } = request;
+    const description = { contextId, language, cwd };
+    const context = new Context(description, this.#config, () => this.#env, this.#forkedKernels);
+    const entry = { context, ready: context.start(timeoutMs, forkedKernelMs) };
     this.#contexts.set(contextId, entry);
     try {
       await entry.ready;
@@ -61,6 +66,11 @@ export class ContextRegistry {
     if (entry === undefined) return;
     this.#contexts.delete(contextId);
     await entry.context.close();
+  }
+
+  /** No forked kernel comes for a context that waits for one. */
+  giveUpForkedKernel(): void {
+    this.#forkedKernels.giveUp();
   }
 
   async closeAll(): Promise<void> {

@@ -1,6 +1,7 @@
 import type { AgentContext, FromKernel, RunError } from '@cloche/protocol';
 import { AgentError } from './agent-error.ts';
 import type { AgentConfig } from './config.ts';
+import type { ForkedKernels } from './forked-kernels.ts';
 import { kernelCommand } from './kernel-launch.ts';
 import { type KernelListener, KernelProcess, type StandardStream } from './kernel-process.ts';
 import { KernelsGroup } from './kernels-group.ts';
@@ -24,6 +25,7 @@ export class Context {
   readonly description: AgentContext;
   readonly #config: AgentConfig;
   readonly #clientEnv: () => Readonly<Record<string, string>>;
+  readonly #forkedKernels: ForkedKernels;
   readonly #queue: Run[] = [];
   #kernel: KernelProcess | undefined;
   /** Settles with the start of the present kernel. */
@@ -37,15 +39,24 @@ export class Context {
   #stateLost = false;
   #closed = false;
 
-  constructor(description: AgentContext, config: AgentConfig, clientEnv: () => Readonly<Record<string, string>>) {
+  constructor(
+    description: AgentContext,
+    config: AgentConfig,
+    clientEnv: () => Readonly<Record<string, string>>,
+    forkedKernels: ForkedKernels,
+  ) {
     this.description = description;
+    this.#forkedKernels = forkedKernels;
     this.#config = config;
     this.#clientEnv = clientEnv;
   }
 
-  /** Resolves when the kernel takes runs. Throws `kernel_failed`, `timeout` or `language_unavailable`. */
-  start(timeoutMs: number): Promise<void> {
-    const kernel = this.#launch();
+  /**
+   * Resolves when the kernel takes runs. A kernel that is forked in from outside is waited for, for `forkedKernelMs`.
+   * Throws `kernel_failed`, `timeout` or `language_unavailable`.
+   */
+  start(timeoutMs: number, forkedKernelMs = 0): Promise<void> {
+    const kernel = this.#launch(forkedKernelMs);
     const starting = Promise.withResolvers<void>();
     // Nobody need wait for the start of a replacement.
     starting.promise.catch(() => {});
@@ -92,15 +103,16 @@ export class Context {
     await kernel?.stop('was deleted');
   }
 
-  #launch(): KernelProcess {
+  #launch(forkedKernelMs: number): KernelProcess {
     const { uid, gid, baseEnv, kernelsGroupFds } = this.#config;
     const { language, cwd } = this.description;
     const command = kernelCommand(language, this.#config);
     const env = { ...baseEnv, ...this.#clientEnv() };
+    const takeForked = async () => (language === 'python' ? this.#forkedKernels.take(forkedKernelMs) : undefined);
     this.#startWords = '';
     this.#executionCount = 0;
     const kernel = new KernelProcess(
-      { command, cwd, env, uid, gid, group: new KernelsGroup(kernelsGroupFds) },
+      { command, cwd, env, uid, gid, group: new KernelsGroup(kernelsGroupFds), takeForked },
       this.#listenerFor(() => kernel),
     );
     this.#kernel = kernel;
@@ -131,7 +143,7 @@ export class Context {
     this.#slowDown();
   }
 
-  #onMessage(message: Exclude<FromKernel, { type: 'ready' }>): void {
+  #onMessage(message: Exclude<FromKernel, { type: 'ready' | 'unfit' }>): void {
     const run = this.#current;
     if (run === undefined || run.id !== message.runId) return;
     if (message.type === 'output') {
@@ -145,7 +157,7 @@ export class Context {
     this.#next();
   }
 
-  #onExit(reason: string, signal: NodeJS.Signals | null): void {
+  #onExit(reason: string, signal: NodeJS.Signals | null | undefined): void {
     this.#kernel = undefined;
     if (this.#starting !== undefined) {
       const words = this.#startWords.trim();
@@ -162,8 +174,8 @@ export class Context {
     this.#next();
   }
 
-  #deathError(reason: string, signal: NodeJS.Signals | null): RunError {
-    if (signal === 'SIGKILL' && countOomKills() > this.#oomKillsBefore) {
+  #deathError(reason: string, signal: NodeJS.Signals | null | undefined): RunError {
+    if ((signal === 'SIGKILL' || signal === undefined) && countOomKills() > this.#oomKillsBefore) {
       return { name: 'OutOfMemoryError', message: 'The run used up the memory of the sandbox; its kernel was killed.' };
     }
     return { name: 'KernelDiedError', message: `The kernel ${reason} during the run.` };

@@ -15,6 +15,8 @@ export function readKernelMessage(value: unknown): FromKernel {
   switch (fields.type) {
     case 'ready':
       return { type: 'ready', protocolVersion: integerOf(fields.protocolVersion) };
+    case 'unfit':
+      return { type: 'unfit', reason: textOf(fields.reason).slice(0, 256) };
     case 'output':
       return {
         type: 'output',
@@ -32,6 +34,14 @@ export function readKernelMessage(value: unknown): FromKernel {
     default:
       throw new Error('unknown message');
   }
+}
+
+/** The first message of a kernel that comes from outside. Throws when it is none. */
+export function readHello(value: unknown): { kernelId: string; pid: number } {
+  const fields = objectOf(value);
+  const kernelId = textOf(fields.kernelId);
+  if (fields.type !== 'hello' || !/^[0-9a-f-]{1,64}$/.test(kernelId)) throw new Error('no hello');
+  return { kernelId, pid: integerOf(fields.pid) };
 }
 
 function errorOf(value: unknown): KernelError {

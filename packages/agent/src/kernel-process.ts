@@ -1,18 +1,27 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
-import { type FromKernel, KERNEL_SOCKET_FD, type SyncedMessage, type ToKernel } from '@cloche/protocol';
-import { createFifos } from './fifo.ts';
+import {
+  type AssignMessage,
+  type FromKernel,
+  KERNEL_SOCKET_FD,
+  type SyncedMessage,
+  type ToKernel,
+} from '@cloche/protocol';
+import { createFifos, type Fifo } from './fifo.ts';
+import type { ForkedKernel } from './forked-kernels.ts';
 import { encodeFrame, FrameDecoder } from './frames.ts';
 import type { KernelCommand } from './kernel-launch.ts';
 import { readKernelMessage } from './kernel-messages.ts';
 import type { KernelsGroup } from './kernels-group.ts';
 import { setOomScore } from './memory.ts';
 import { OutputPipe } from './output-pipe.ts';
-import { KERNEL_MARK, killTree } from './process-tree.ts';
+import { findStart, KERNEL_MARK, killTree } from './process-tree.ts';
 
 /** How long after the end of a kernel's process or socket the other may take to end. */
 const LAST_WORDS_MS = 200;
+
+const STREAMS = ['stdout', 'stderr'] as const;
 
 export type StandardStream = 'stdout' | 'stderr';
 
@@ -23,6 +32,8 @@ export interface KernelSpec {
   uid: number;
   gid: number;
   group: KernelsGroup;
+  /** One that was forked into the sandbox, if there is one; else a kernel is started by `command`. */
+  takeForked: () => Promise<ForkedKernel | undefined>;
 }
 
 /** What a kernel does, in order: everything that was printed before a message comes before it. */
@@ -30,9 +41,12 @@ export interface KernelListener {
   ready(): void;
   /** `bytes` is only valid during the call. */
   printed(stream: StandardStream, bytes: Buffer): void;
-  message(message: Exclude<FromKernel, { type: 'ready' }>): void;
-  /** Last, and once. `reason` completes the sentence "the kernel …". */
-  exited(reason: string, signal: NodeJS.Signals | null): void;
+  message(message: Exclude<FromKernel, { type: 'ready' | 'unfit' }>): void;
+  /**
+   * Last, and once. `reason` completes the sentence "the kernel …". Of a kernel that is no child of the agent nobody
+   * learns which signal ended it, if one did: then `signal` is undefined.
+   */
+  exited(reason: string, signal: NodeJS.Signals | null | undefined): void;
 }
 
 /** One kernel process, its private socket and its two pipes. */
@@ -40,9 +54,11 @@ export class KernelProcess {
   readonly #spec: KernelSpec;
   readonly #listener: KernelListener;
   readonly #mark = randomUUID();
-  readonly #frames = new FrameDecoder();
   readonly #exit = Promise.withResolvers<void>();
-  #child: ChildProcess | undefined;
+  #frames = new FrameDecoder();
+  /** Also its session. */
+  #pid: number | undefined;
+  #forked: ForkedKernel | undefined;
   #joined: Promise<void> | undefined;
   #socket: Socket | undefined;
   #pipes: OutputPipe[] = [];
@@ -63,7 +79,7 @@ export class KernelProcess {
     return this.#ready;
   }
 
-  send(message: ToKernel | SyncedMessage): void {
+  send(message: ToKernel | AssignMessage | SyncedMessage): void {
     this.#socket?.write(encodeFrame(message));
   }
 
@@ -88,7 +104,7 @@ export class KernelProcess {
 
   /** The busiest goes first when memory runs out. */
   setBusy(busy: boolean): void {
-    if (this.#child?.pid !== undefined) setOomScore(this.#child.pid, busy ? 1000 : 300);
+    if (this.#pid !== undefined) setOomScore(this.#pid, busy ? 1000 : 300);
   }
 
   /** Ends it and everything that it started. Resolves when all are gone. Idempotent. */
@@ -101,23 +117,29 @@ export class KernelProcess {
 
   async #killTree(): Promise<void> {
     const { uid, gid } = this.#spec;
-    const pid = this.#child?.pid;
-    if (pid !== undefined) await killTree({ pid, mark: this.#mark, uid, gid });
+    const pid = this.#pid;
+    // The number of a process that nobody waits for may be another's by now; that one's session is its own.
+    const isGone = this.#forked !== undefined && isAnother(this.#forked);
+    if (pid !== undefined && !isGone) await killTree({ pid, mark: this.#mark, uid, gid });
+    if (this.#forked) this.#socket?.destroy();
   }
 
   async #start(): Promise<void> {
-    const { command, cwd, env, uid, gid } = this.#spec;
-    const streams = ['stdout', 'stderr'] as const;
-    const fifos = await createFifos(streams.length, uid, gid);
-    this.#pipes = fifos.map((fifo, index) => {
-      const stream = streams[index] ?? 'stderr';
-      return new OutputPipe(fifo, (bytes) => this.#listener.printed(stream, bytes));
-    });
+    const forked = await this.#spec.takeForked();
+    if (forked) this.#adopt(forked);
+    else await this.#spawn();
+  }
+
+  async #spawn(): Promise<void> {
+    const { command, cwd, uid, gid } = this.#spec;
+    const fifos = await createFifos(STREAMS.length, uid, gid);
+    this.#openPipes(fifos);
+    let child: ChildProcess;
     try {
       if (this.#stopped) throw new Error('it was stopped');
-      this.#child = spawn(command.file, command.args, {
+      child = spawn(command.file, command.args, {
         cwd,
-        env: { ...env, PWD: cwd, [KERNEL_MARK]: this.#mark },
+        env: this.#environment(),
         uid,
         gid,
         // A session of its own, so that all of it can be found again.
@@ -127,13 +149,56 @@ export class KernelProcess {
     } finally {
       for (const pipe of this.#pipes) pipe.closeWriteEnd();
     }
-    this.#child.once('error', (error) => this.#ended(`did not start: ${error.message}`, null));
-    this.#child.once('exit', (code, signal) => this.#onExit(code, signal));
-    this.#joined = this.#joinGroup(this.#child.pid);
+    this.#pid = child.pid;
+    child.once('error', (error) => this.#ended(`did not start: ${error.message}`, null));
+    child.once('exit', (code, signal) => this.#onExit(code, signal));
+    this.#joined = this.#joinGroup(child.pid);
     // It ends in any case, and whoever waits for it learns of that.
     this.#joined.catch(() => undefined);
-    this.#listen(this.#child.stdio[KERNEL_SOCKET_FD] as Socket);
+    this.#listen(child.stdio[KERNEL_SOCKET_FD] as Socket);
     this.setBusy(false);
+  }
+
+  /** It is in its control group, has its user's rights, and runs nothing before it is told where. */
+  #adopt(forked: ForkedKernel): void {
+    this.#forked = forked;
+    this.#pid = forked.pid;
+    this.#openPipes(forked.fifos);
+    this.#joined = Promise.resolve();
+    this.#listen(forked.socket);
+    forked.socket.once('close', () => this.#onForkedClosed(forked));
+    if (this.#stopped) {
+      void this.#killTree();
+      return;
+    }
+    this.send({ type: 'assign', cwd: this.#spec.cwd, env: this.#environment() });
+    this.setBusy(false);
+    if (forked.socket.destroyed) this.#onForkedClosed(forked);
+  }
+
+  /** Something in the sandbox is not as it was in the template: a kernel that is started now sees it. */
+  #replaceUnfit(): void {
+    this.#forked = undefined;
+    this.#pid = undefined;
+    this.#socket
+      ?.removeAllListeners()
+      .on('error', () => undefined)
+      .destroy();
+    for (const pipe of this.#pipes.splice(0)) pipe.close();
+    this.#frames = new FrameDecoder();
+    this.#spawn().catch((error: Error) => this.#ended(`did not start: ${error.message}`, null));
+  }
+
+  #openPipes(fifos: readonly Fifo[]): void {
+    this.#pipes = fifos.map((fifo, index) => {
+      const stream = STREAMS[index] ?? 'stderr';
+      return new OutputPipe(fifo, (bytes) => this.#listener.printed(stream, bytes));
+    });
+  }
+
+  #environment(): Record<string, string> {
+    const { cwd, env } = this.#spec;
+    return { ...env, PWD: cwd, [KERNEL_MARK]: this.#mark };
   }
 
   /**
@@ -177,7 +242,9 @@ export class KernelProcess {
   }
 
   #deliver(message: FromKernel): void {
-    if (message.type !== 'ready') {
+    if (message.type === 'unfit') {
+      if (this.#forked && !this.#ready) this.#replaceUnfit();
+    } else if (message.type !== 'ready') {
       this.#listener.message(message);
       if (message.type === 'output' && message.sync !== undefined) this.send({ type: 'synced', sync: message.sync });
     } else {
@@ -207,7 +274,22 @@ export class KernelProcess {
     this.resume();
   }
 
-  #ended(reason: string, signal: NodeJS.Signals | null): void {
+  /** What came from outside is waited for by the init of the sandbox: the end of its socket is all that is seen here. */
+  #onForkedClosed(forked: ForkedKernel): void {
+    if (this.#forked !== forked) return;
+    this.resume();
+    if (findStart(forked.pid) !== forked.startTicks || this.#stopped) {
+      this.#ended(this.#stopReason ?? 'ended', undefined);
+      return;
+    }
+    setTimeout(() => {
+      const reason = findStart(forked.pid) === forked.startTicks ? 'closed its connection to the agent' : 'ended';
+      void this.stop(reason);
+      this.#ended(this.#stopReason ?? reason, undefined);
+    }, LAST_WORDS_MS);
+  }
+
+  #ended(reason: string, signal: NodeJS.Signals | null | undefined): void {
     if (this.#exited) return;
     this.drain();
     this.#exited = true;
@@ -219,4 +301,9 @@ export class KernelProcess {
     void this.stop(reason);
     this.#listener.exited(reason, signal);
   }
+}
+
+function isAnother({ pid, startTicks }: ForkedKernel): boolean {
+  const start = findStart(pid);
+  return start !== undefined && start !== startTicks;
 }

@@ -4,9 +4,12 @@ import { readConfig } from './config.ts';
 import { ContextRegistry } from './context-registry.ts';
 import { DialOut } from './dial-out.ts';
 import { FileRequests } from './files/file-requests.ts';
+import { ForkedKernels } from './forked-kernels.ts';
 
 const config = readConfig(process.env);
-const contexts = new ContextRegistry(config);
+const forkedKernels = new ForkedKernels(config.kernelsFolder ?? '');
+if (config.kernelsFolder !== undefined) forkedKernels.listen();
+const contexts = new ContextRegistry(config, forkedKernels);
 const commands = new CommandRegistry(config, () => contexts.environment);
 const server = createAgentServer(contexts, commands, new FileRequests(config));
 const dialOut = 'dial' in config.listen ? new DialOut(server, config.listen.dial) : undefined;
@@ -16,6 +19,7 @@ else server.listen(config.listen);
 async function shutDown(): Promise<void> {
   dialOut?.stop();
   server.close();
+  forkedKernels.close();
   await Promise.all([contexts.closeAll(), commands.killAll()]);
   process.exit(0);
 }

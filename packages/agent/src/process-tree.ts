@@ -23,6 +23,7 @@ export interface ProcessEntry {
   group: number;
   session: number;
   state: string;
+  startTicks: number;
 }
 
 /**
@@ -72,11 +73,19 @@ function readProcess(pid: number): ProcessEntry | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
     // The name in parentheses is the process's own choice and may hold anything.
-    const [state = '', parent, group, session] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    return { pid, state, parent: Number(parent), group: Number(group), session: Number(session) };
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    const [state = '', parent, group, session] = fields;
+    const startTicks = Number(fields[19]);
+    return { pid, state, parent: Number(parent), group: Number(group), session: Number(session), startTicks };
   } catch {
     return undefined;
   }
+}
+
+/** When that process started, in ticks; undefined when it is gone or nobody has waited for it yet. */
+export function findStart(pid: number): number | undefined {
+  const entry = readProcess(pid);
+  return entry === undefined || entry.state === 'Z' || entry.state === 'X' ? undefined : entry.startTicks;
 }
 
 function findMarked({ mark, uid, gid }: ProcessTree): Promise<number[]> {

@@ -36,7 +36,8 @@ export function readOpenContext(body: unknown): OpenContext {
   const fields = fieldsOf(body, 'body');
   const language = textIn(fields, 'language');
   if (!isLanguage(language)) throw new AgentError('bad_request', `language is one of ${LANGUAGES.join(', ')}.`);
-  return { language, cwd: textIn(fields, 'cwd'), timeoutMs: integerIn(fields, 'timeoutMs', 1) };
+  const forkedKernelMs = fields.forkedKernelMs === undefined ? 0 : integerIn(fields, 'forkedKernelMs', 0);
+  return { language, cwd: textIn(fields, 'cwd'), timeoutMs: integerIn(fields, 'timeoutMs', 1), forkedKernelMs };
 }
 
 export function readStartRun(body: unknown): StartRun {

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, openSync, readdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs';
+import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { LaunchSpec } from '@cloche/protocol';
 import { type CgroupHierarchy, findHierarchies, UNIFIED } from './cgroup-hierarchies.ts';
@@ -13,12 +13,14 @@ import { until } from './until.ts';
  * memory and processes are counted: `agent`, and `kernels` for whatever a client has started.
  */
 export class Cgroups {
+  readonly #all: readonly CgroupHierarchy[];
   /** Folders of every hierarchy. */
   readonly #hierarchies: readonly string[];
   readonly #divided: readonly CgroupHierarchy[];
   readonly #parent: string;
 
   constructor(installationId: string, hierarchies: readonly CgroupHierarchy[] = findHierarchies()) {
+    this.#all = hierarchies;
     this.#hierarchies = hierarchies.map(({ place }) => place);
     this.#divided = dividedHierarchies(hierarchies);
     this.#parent = `cloche-${installationId}`;
@@ -59,6 +61,26 @@ export class Cgroups {
       mkdirSync(folder, { recursive: true });
       return openSync(join(folder, 'cgroup.procs'), 'w');
     });
+  }
+
+  /**
+   * Descriptors that move whoever writes `0` to each of them to where a kernel of the instance belongs, in every
+   * hierarchy. The caller closes them. Throws when the instance is gone.
+   */
+  openEntrances(key: string): number[] {
+    const opened: number[] = [];
+    try {
+      for (const { place, version } of this.#all) {
+        const isDivided = this.#divided.some((divided) => divided.place === place);
+        const folder = join(place, this.#parent, key, ...(isDivided ? [KERNELS_GROUP] : []));
+        // A thread alone, which its own writing cannot lose, moves without the grace period that a process waits for.
+        opened.push(openSync(join(folder, version === 1 ? 'tasks' : 'cgroup.procs'), 'w'));
+      }
+      return opened;
+    } catch (error) {
+      for (const fd of opened) closeSync(fd);
+      throw error;
+    }
   }
 
   /** Moves what is in the group so far, which is the init, to the agent's, and bounds that of the kernels. */

@@ -7,6 +7,7 @@ import type { SandboxNetwork } from './network/sandbox-network.ts';
 import type { TrustBundles } from './network/trust-bundle.ts';
 import type { AgentRelays } from './relay/agent-relays.ts';
 import type { Slots } from './slots.ts';
+import type { KernelForks } from './zygote/kernel-forks.ts';
 
 /** What instances are made of on this host, and where. One set for each installation. */
 export interface HostParts {
@@ -18,6 +19,9 @@ export interface HostParts {
   egress: EgressGate;
   runtime: OciRuntime;
   relays: AgentRelays;
+  kernels: KernelForks;
+  /** Whether sandboxes have clocks of their own. */
+  timeNamespace: boolean;
   /** Mount points, seen in hostd's own mount namespace only. */
   mountsDir: string;
   /** One folder an instance with its agent's socket, which the server's user opens. */

@@ -37,7 +37,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const { config, log } = options;
   const host = await openHost(config, log);
   const templates = new Templates(config.templatesDir);
-  const launcher = await makeLauncher(host, options);
+  const launcher = makeLauncher(host, options);
   const demand = new Demand();
   const maker = new PooledInstances(host, launcher, templates);
   const pool = new WarmPool({ size: config.pool.size, demand, maker, log });
@@ -70,6 +70,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
       await swept;
       await Promise.all([pool.close(), instances.settled()]);
       await instances.sweep();
+      await host.kernels.close();
       host.relays.closeAll();
       await host.egress.close();
       if (instances.list().length === 0) await closeHost(host);
@@ -77,10 +78,10 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   };
 }
 
-async function makeLauncher(host: HostParts, { command, log }: HostdOptions): Promise<Launcher> {
+function makeLauncher(host: HostParts, { command, log }: HostdOptions): Launcher {
   return new Launcher({
     host,
-    timeNamespace: await host.runtime.hasTimeNamespaces(),
+    timeNamespace: host.timeNamespace,
     ...(command && { command }),
     onStep: (step, durationMs) => log.trace({ step, durationMs }),
   });

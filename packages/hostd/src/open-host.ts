@@ -18,6 +18,8 @@ import { SandboxNetwork } from './network/sandbox-network.ts';
 import { TrustBundles } from './network/trust-bundle.ts';
 import { AgentRelays } from './relay/agent-relays.ts';
 import { Slots } from './slots.ts';
+import { KernelForks } from './zygote/kernel-forks.ts';
+import { Zygotes, type ZygotesOptions } from './zygote/zygotes.ts';
 
 /** Shared by every installation of the host. */
 const SLOTS_DIR = '/run/cloche/slots';
@@ -37,6 +39,16 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<HostP
   const forEgress = { gatewayAddress: network.gatewayAddress, dnsPort: DNS_PORT, sandboxCidr: SANDBOX_CIDR };
   writeFileSync(join(run.egressDir, 'network.json'), JSON.stringify(forEgress), { mode: 0o644 });
   const trust = new TrustBundles(hostdDir);
+  const cgroups = new Cgroups(installationId);
+  const runtime = new OciRuntime({
+    program: config.ociRuntimeProgram,
+    stateDir: join(run.hostdDir, config.ociRuntime),
+  });
+  const mountsDir = makeMountsDir(config.runDir);
+  const timeNamespace = await runtime.hasTimeNamespaces();
+  const zygotes = runtime.isGvisor
+    ? undefined
+    : openZygotes({ cgroups, guestDir: config.guestDir, mountsDir, timeNamespace, ...(log && { log }) });
   return {
     records: new InstanceRecords(join(hostdDir, 'instances')),
     slots,
@@ -46,15 +58,17 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<HostP
       trust: (certificate) => trust.trust(certificate),
       ...(log && { log }),
     }),
-    cgroups: new Cgroups(installationId),
+    cgroups,
     diskImages: new DiskImages(join(hostdDir, 'disks')),
-    runtime: new OciRuntime({ program: config.ociRuntimeProgram, stateDir: join(run.hostdDir, config.ociRuntime) }),
+    runtime,
+    timeNamespace,
+    kernels: new KernelForks(zygotes),
     relays: new AgentRelays({
       dialsDir: join(config.runDir, 'dials'),
       socketsDir: run.instancesDir,
       service: config.service,
     }),
-    mountsDir: makeMountsDir(config.runDir),
+    mountsDir,
     socketsDir: run.instancesDir,
     service: config.service,
     guestDir: config.guestDir,
@@ -67,6 +81,16 @@ export async function closeHost(host: HostParts): Promise<void> {
   await host.network.close();
   detachMount(host.mountsDir);
   rmdirSync(host.mountsDir);
+}
+
+/** Undefined where the host cannot filter what a zygote does. */
+function openZygotes(options: ZygotesOptions): Zygotes | undefined {
+  try {
+    return new Zygotes(options);
+  } catch (err) {
+    options.log?.error({ operation: 'zygote', outcome: 'unavailable', err });
+    return undefined;
+  }
 }
 
 function makeFolders({ hostdDir, run, service }: HostdConfig): void {

@@ -2,7 +2,6 @@
 """Started as `python3 …/cloche_kernel` with the agent's socket as descriptor 3."""
 
 import os
-import site
 import sys
 
 # The package finds its own submodules through `__path__`, so its folder need not stay on the path. The working
@@ -12,20 +11,10 @@ sys.argv = [""]
 
 from cloche_kernel.channel import Channel
 from cloche_kernel.kernel import Kernel
+from cloche_kernel.user_site import add_user_site
 
-
-def add_user_site():
-    """Where pip installs to. Python ignores the folder if it appears only after the start."""
-    folder = site.getusersitepackages()
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except OSError:
-        return
-    if folder not in sys.path:
-        sys.path.append(folder)
-
-
-kernel = Kernel(Channel.claim())
+channel = Channel.claim()
+kernel = Kernel()
 add_user_site()
 sys.path[0] = ""
-kernel.run()
+kernel.run(channel)

@@ -35,11 +35,11 @@ class Channel:
         self._buffer = bytearray()
 
     @classmethod
-    def claim(cls):
+    def claim(cls, fd=KERNEL_SOCKET_FD):
         """Moves the socket above what user code closes by number, and out of what it executes."""
         soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        high = fcntl.fcntl(KERNEL_SOCKET_FD, fcntl.F_DUPFD_CLOEXEC, max(16, min(soft_limit, 1024) - 16))
-        os.close(KERNEL_SOCKET_FD)
+        high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, max(16, min(soft_limit, 1024) - 16))
+        os.close(fd)
         return cls(socket.socket(fileno=high))
 
     def forget(self):

@@ -26,11 +26,13 @@ SYNC_TIMEOUT_SECONDS = 5
 
 
 class Kernel:
-    def __init__(self, channel):
-        self._channel = channel
+    """Made before it is known whom it will serve: the constructor touches nothing that is of one sandbox alone."""
+
+    def __init__(self):
+        self._channel = None
+        self._streams = None
         self._pid = os.getpid()
         self._cells = SimpleQueue()
-        self._streams = StandardStreams()
         self._loop = CellLoop()
         self._shell = Shell.create(self._publish, self._loop.run)
         # Which run the main thread executes and which it is to stop; both change under the lock.
@@ -43,10 +45,23 @@ class Kernel:
         self._main_thread = _thread.get_ident()
         self._sync_numbers = itertools.count()
         self._syncs = {}
-        os.register_at_fork(after_in_child=self._after_fork)
         import_hook.install()
 
-    def run(self):
+    def warm_up(self):
+        """Runs a cell, for what IPython loads with the first one, and leaves no trace of it."""
+        self._shell.rehearse("1 + 1")
+
+    def settle(self):
+        """In the working directory and the environment that are to be its own."""
+        self._shell.starting_dir = os.getcwd()
+        self._shell.home_dir = os.path.expanduser("~")
+
+    def run(self, channel):
+        """Takes the channel and descriptors 1 and 2, and never returns."""
+        self._channel = channel
+        self._pid = os.getpid()
+        self._streams = StandardStreams()
+        os.register_at_fork(after_in_child=self._after_fork)
         signal.signal(signal.SIGINT, self._on_sigint)
         self._channel.send({"type": "ready", "protocolVersion": PROTOCOL_VERSION})
         _thread.start_new_thread(self._listen, ())

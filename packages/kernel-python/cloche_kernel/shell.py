@@ -75,6 +75,15 @@ class Shell(InteractiveShell):
         warnings.filterwarnings("ignore", message="To exit: use 'exit'")
         return shell
 
+    def rehearse(self, code):
+        """Runs a cell whose outputs nobody gets and whose names are forgotten."""
+        names, hidden = dict(self.user_ns), dict(self.user_ns_hidden)
+        self.run_cell(code, store_history=False)
+        for namespace, before in ((self.user_ns, names), (self.user_ns_hidden, hidden)):
+            namespace.clear()
+            namespace.update(before)
+        self.execution_count = 0
+
     # A profile would be files in the user's home; completion has nobody to ask for it.
     def init_ipython_dir(self, ipython_dir):
         pass

@@ -7,6 +7,7 @@
  * | `GET /template-versions` | → `TemplateVersionList` |
  * | `GET /instances` | → `InstanceList`: everything alive of this installation |
  * | `PUT /instances/:sandboxId/:generation` | `LaunchSpec` → `LaunchedInstance`; idempotent; closing the connection undoes it |
+ * | `POST /instances/:sandboxId/:generation/kernels` | `ForkKernel` → 204; one arrives at the agent, or waits there |
  * | `DELETE /instances/:sandboxId/:generation` | → 204 when it is killed and listed no more; idempotent |
  * | `DELETE …?until=gone` | → 204 when nothing of it is left on the host either |
  *
@@ -40,6 +41,10 @@ export const LaunchSpec = Type.Object(
   { additionalProperties: false },
 );
 export type LaunchSpec = Static<typeof LaunchSpec>;
+
+/** Asks for a kernel that the agent can give to a context, forked from a loaded interpreter outside. */
+export const ForkKernel = Type.Object({ language: Type.Literal('python') }, { additionalProperties: false });
+export type ForkKernel = Static<typeof ForkKernel>;
 
 /** One live incarnation of a sandbox. */
 export const Instance = Type.Object({
@@ -103,7 +108,8 @@ export const HostdHealth = Type.Object({
 
 /**
  * `bad_request` 400; `template_not_found` 404; `network_mode_unsupported` 422: this host cannot enforce it, so nothing
- * was launched; `no_capacity` 503: out of slots, memory or disk; `launch_failed` 500: undone, nothing is left.
+ * was launched; `no_capacity` 503: out of slots, memory or disk; `launch_failed` 500: undone, nothing is left;
+ * `fork_unavailable` 409: no kernel can be forked into that instance now, so its agent has to start one.
  */
 export const HOSTD_ERROR_CODES = [
   'bad_request',
@@ -111,6 +117,7 @@ export const HOSTD_ERROR_CODES = [
   'network_mode_unsupported',
   'no_capacity',
   'launch_failed',
+  'fork_unavailable',
   'internal',
 ] as const;
 export type HostdErrorCode = (typeof HOSTD_ERROR_CODES)[number];

@@ -18,6 +18,18 @@ export const ExecuteMessage = Type.Object({
 /** Interrupts the cell named by `runId` and nothing else: without effect once that run is over. */
 export const InterruptMessage = Type.Object({ type: Type.Literal('interrupt'), runId: Type.String() });
 
+/**
+ * First, and only to a kernel that was forked into the sandbox before it was known what for: where it is to work. It
+ * answers `ready`, or `unfit` when an interpreter that started there now would not be as it is.
+ */
+export const AssignMessage = Type.Object({
+  type: Type.Literal('assign'),
+  cwd: Type.String(),
+  env: Type.Record(Type.String(), Type.String()),
+});
+
+export type AssignMessage = Static<typeof AssignMessage>;
+
 export const ToKernel = Type.Union([ExecuteMessage, InterruptMessage]);
 export type ToKernel = Static<typeof ToKernel>;
 
@@ -62,5 +74,8 @@ export const KernelDone = Type.Object({
   error: Type.Optional(KernelError),
 });
 
-export const FromKernel = Type.Union([KernelReady, KernelOutput, KernelDone]);
+/** It ends, and the agent starts a kernel in its place. */
+export const KernelUnfit = Type.Object({ type: Type.Literal('unfit'), reason: Type.String() });
+
+export const FromKernel = Type.Union([KernelUnfit, KernelReady, KernelOutput, KernelDone]);
 export type FromKernel = Static<typeof FromKernel>;

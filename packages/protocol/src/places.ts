@@ -60,3 +60,6 @@ export const TEMPLATE_ENVIRONMENT = 'CLOCHE_TEMPLATE_ENV';
 
 /** Where a sandbox whose agent cannot listen finds the folder with the socket that it dials, read-only. */
 export const AGENT_DIAL_FOLDER = '/run/cloche';
+
+/** In a sandbox, the agent's own: where a kernel that was forked into it finds the agent (`kernels.sock`). */
+export const KERNELS_FOLDER = '/run/cloche-kernels';

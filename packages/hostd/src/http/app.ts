@@ -1,4 +1,5 @@
 import {
+  ForkKernel,
   HostdErrorBody,
   HostdHealth,
   InstanceList,
@@ -24,6 +25,7 @@ const STATUS_OF_CODE = {
   network_mode_unsupported: 422,
   no_capacity: 503,
   launch_failed: 500,
+  fork_unavailable: 409,
   internal: 500,
 } as const;
 
@@ -70,6 +72,15 @@ export function createApp({ instances, templates, health, log }: AppOptions): Fa
       },
     },
     async (request, reply) => instances.launch(nameOf(request.params), request.body, closedEarly(reply)),
+  );
+
+  app.post<{ Params: Static<typeof InstanceParams>; Body: ForkKernel }>(
+    '/instances/:sandboxId/:generation/kernels',
+    { schema: { params: InstanceParams, body: ForkKernel } },
+    async (request, reply) => {
+      await instances.provideKernel(nameOf(request.params));
+      return reply.code(204).send();
+    },
   );
 
   app.delete<{ Params: Static<typeof InstanceParams>; Querystring: StopQuery }>(

@@ -56,6 +56,8 @@ export class Instances {
 
       const template = await templates.find(spec.templateVersionId);
       if (!template) throw new HostdError('template_not_found', `no template version ${spec.templateVersionId} here`);
+      // By the time that its first kernel is asked for.
+      host.kernels.prepare(template);
       const claimed = await this.#claim(name, spec, signal);
       if (claimed) return { ...claimed, agentAnswers: true };
       return { ...(await this.#launchInTurn(own, { name, spec, template }, signal)), agentAnswers: false };
@@ -93,6 +95,22 @@ export class Instances {
   /** Resolves when nothing is being done to any instance. */
   async settled(): Promise<void> {
     while (this.#lines.size > 0) await Promise.all(this.#lines.values());
+  }
+
+  /**
+   * Sees to it that a Python kernel is or arrives at the instance's agent, for one context more. Throws
+   * `fork_unavailable` when there is none to be had now.
+   */
+  async provideKernel(name: InstanceName): Promise<void> {
+    const { records, kernels } = this.#options.host;
+    const key = records.keyOf(name);
+    const living = this.#findLive(key);
+    if (living === undefined) throw new HostdError('fork_unavailable', `no instance ${key} lives here`);
+    try {
+      await kernels.provide(key, living);
+    } catch (cause) {
+      throw new HostdError('fork_unavailable', cause instanceof Error ? cause.message : String(cause), { cause });
+    }
   }
 
   /** Has every launch under way undone; their callers are told so. */

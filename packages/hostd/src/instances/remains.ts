@@ -23,6 +23,7 @@ export async function removeInstance(key: InstanceKey, host: HostParts): Promise
 
   host.runtime.forget(key);
   host.relays.remove(key);
+  host.kernels.forget(key);
   rmSync(join(host.socketsDir, key), { recursive: true, force: true });
   // Last of what others may be given: by now nothing is left that has the slot's ids or addresses.
   if (slot !== undefined) host.slots.release(slot, key);

@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs';
+import { closeSync, readFileSync } from 'node:fs';
+import { bindLibc, checked } from './libc.ts';
 
 /** A process and when it started: a number alone is given to another one sooner or later. */
 export interface ProcessIdentity {
@@ -33,4 +34,17 @@ function readStat(pid: number): { startTicks: number } | undefined {
   const [state] = fields;
   if (state === 'Z' || state === 'X') return undefined;
   return { startTicks: Number(fields[19]) };
+}
+
+const pidfdOpenCall = bindLibc('long syscall(long number, int pid, uint flags)');
+/** The same on every architecture. */
+const SYS_PIDFD_OPEN = 434;
+
+/** A descriptor of that very process, which the caller closes. Throws when it does not live any more. */
+export function openProcess(identity: ProcessIdentity): number {
+  const fd = Number(checked(pidfdOpenCall(SYS_PIDFD_OPEN, identity.pid, 0), 'pidfd_open', String(identity.pid)));
+  // Only now: what has that number while it is open is what was looked at.
+  if (isProcessAlive(identity)) return fd;
+  closeSync(fd);
+  throw new Error(`process ${identity.pid} has ended`);
 }

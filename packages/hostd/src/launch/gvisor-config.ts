@@ -34,7 +34,7 @@ export function gvisorConfig(config: OciConfig, dialDir: string) {
 }
 
 function isNoDescriptor(variable: string): boolean {
-  return !/^CLOCHE_(LISTEN_FD|KERNELS_GROUP_FDS)=/.test(variable);
+  return !/^CLOCHE_(LISTEN_FD|KERNELS_GROUP_FDS|KERNELS_FOLDER)=/.test(variable);
 }
 
 function dialPath(): string {

@@ -1,12 +1,12 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { release } from 'node:os';
-import { GUEST_PATH, type LaunchSpec, TEMPLATE_ENVIRONMENT } from '@cloche/protocol';
+import { GUEST_PATH, KERNELS_FOLDER, type LaunchSpec, TEMPLATE_ENVIRONMENT } from '@cloche/protocol';
 import { AGENT_SHARE, CPU_PERIOD_US, cpuQuotaUs } from '../divided-group.ts';
 import type { IdRange } from '../id-range.ts';
 import { type SeccompProfile, seccompProfile } from './seccomp-profile.ts';
 
 /** What the root of a sandbox needs to install packages and to look after its processes; nothing that reaches out. */
-const CAPABILITIES = [
+export const CAPABILITIES = [
   'CAP_CHOWN',
   'CAP_DAC_OVERRIDE',
   'CAP_FOWNER',
@@ -154,6 +154,7 @@ function ociProcess({ command, environment, kernelsGroupCount }: OciConfigInput)
       'LANG=C.UTF-8',
       `CLOCHE_LISTEN_FD=${LISTEN_FD}`,
       `CLOCHE_KERNELS_GROUP_FDS=${kernelsGroup.join(',')}`,
+      `CLOCHE_KERNELS_FOLDER=${KERNELS_FOLDER}`,
       `${TEMPLATE_ENVIRONMENT}=${JSON.stringify(environment)}`,
     ],
     capabilities: {
@@ -171,7 +172,7 @@ function ociProcess({ command, environment, kernelsGroupCount }: OciConfigInput)
 }
 
 /** No more than hostd itself may have open, which not every host lets its root raise. */
-function maxOpenFiles(): number {
+export function maxOpenFiles(): number {
   const own = /^Max open files +\S+ +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1];
   return own === undefined ? WANTED_OPEN_FILES : Math.min(WANTED_OPEN_FILES, Number(own));
 }
@@ -235,7 +236,7 @@ function ociMounts(): OciMount[] {
 
 let profile: SeccompProfile | undefined;
 
-function sharedSeccompProfile(): SeccompProfile {
+export function sharedSeccompProfile(): SeccompProfile {
   profile ??= seccompProfile();
   return profile;
 }

@@ -29,6 +29,7 @@ export class PooledInstances implements PoolMaker {
     const { egress, trust, socketsDir } = this.#host;
     const template = await this.#templates.find(templateVersionId);
     if (!template) throw new HostdError('template_not_found', `no template version ${templateVersionId} here`);
+    this.#host.kernels.prepare(template);
     if (network === 'gated') {
       await egress.ready(signal);
       this.#authorities.set(key, trust.gatedCertificate);
@@ -36,10 +37,17 @@ export class PooledInstances implements PoolMaker {
     try {
       await this.#launcher.launchPooled({ key, network, resources, template }, signal);
       await agentAnswers(join(socketsDir, key, 'agent.sock'), signal);
+      await this.#addKernel(key);
     } catch (error) {
       await this.remove(key);
       throw error;
     }
+  }
+
+  /** The first run of most sandboxes is of Python. */
+  async #addKernel(key: InstanceKey): Promise<void> {
+    const record = this.#host.records.read(key);
+    if (record?.status === 'pooled') await this.#host.kernels.addSpare(key, record);
   }
 
   async remove(key: InstanceKey): Promise<void> {

@@ -11,6 +11,7 @@ export const APT_PACKAGES = [
   'e2fsprogs',
   'iproute2',
   'libatomic1',
+  'libseccomp2',
   'mmdebstrap',
   'nftables',
   'python3-minimal',

@@ -33,25 +33,34 @@ const MAX_RUNS = 128;
 const CONTROL_CONNECTIONS = 8;
 /** A quiet connection stays: its end tells at once that the agent is gone. */
 const KEEP_ALIVE_MS = 3_600_000;
+/** A forked kernel comes within milliseconds, or when the host is busier than starting one would leave it. */
+const FORKED_KERNEL_MS = 1_000;
 /** How long an answer may go on after its last event. */
 const END_MS = 1_000;
 
 type AgentMethod = 'GET' | 'PUT' | 'POST' | 'DELETE';
+
+export interface AgentHttpClientOptions {
+  /** Told that no connection is left, as `RuntimeDriver.connect` says. */
+  onBroken?: () => void;
+  /** Has a Python kernel arrive at the agent; rejects when none will. */
+  forkKernel?: () => Promise<void>;
+  /** What the clients of all agents share. */
+  longLines?: LongLines;
+}
 
 /** Speaks to the agent on one instance's socket. Nothing that it answers is believed before it is checked. */
 export class AgentHttpClient implements AgentClient {
   readonly files: AgentHttpFiles;
   readonly #pool: Pool;
   readonly #socketPath: string;
+  readonly #forkKernel: (() => Promise<void>) | undefined;
   readonly #budget = new EventBudget();
   readonly #lines: SandboxLines;
   #runs = 0;
 
-  /**
-   * @param onBroken told that no connection is left, as `RuntimeDriver.connect` says.
-   * @param longLines what the clients of all agents share.
-   */
-  constructor(socketPath: string, onBroken?: () => void, longLines = new LongLines()) {
+  constructor(socketPath: string, { onBroken, forkKernel, longLines = new LongLines() }: AgentHttpClientOptions = {}) {
+    this.#forkKernel = forkKernel;
     this.#socketPath = socketPath;
     this.files = new AgentHttpFiles(socketPath);
     this.#lines = new SandboxLines(longLines);
@@ -87,7 +96,10 @@ export class AgentHttpClient implements AgentClient {
   }
 
   async openContext(contextId: string, request: OpenContext, signal: AbortSignal) {
-    const response = await this.#request('PUT', contextPath(contextId), request, signal);
+    const isForked = request.language === 'python' && this.#forkKernel !== undefined;
+    if (isForked) this.#bringKernel();
+    const message = isForked ? { ...request, forkedKernelMs: FORKED_KERNEL_MS } : request;
+    const response = await this.#request('PUT', contextPath(contextId), message, signal);
     const { cwd, language } = await this.#guard(() => readJson(response, openedContext, MAX_ERROR_BYTES), signal);
     return { cwd, language };
   }
@@ -140,6 +152,14 @@ export class AgentHttpClient implements AgentClient {
   async close(): Promise<void> {
     this.files.close();
     await this.#pool.destroy();
+  }
+
+  /** Beside the opening of its context, which waits for it at the agent. */
+  #bringKernel(): void {
+    this.#forkKernel?.().catch(() => {
+      // The agent starts one; if it does not hear of it, it does so after its wait.
+      this.#act('DELETE', '/forked-kernel', undefined, AbortSignal.timeout(FORKED_KERNEL_MS)).catch(() => undefined);
+    });
   }
 
   async #act(method: AgentMethod, path: string, message: object | undefined, signal: AbortSignal): Promise<void> {

@@ -1,4 +1,5 @@
 import {
+  type ForkKernel,
   HostdErrorBody,
   HostdHealth,
   type Instance,
@@ -36,6 +37,7 @@ const CONNECTIONS = 32;
 /** Hostd answers everything but launches and stops at once; those two are bounded by its own steps. */
 const ASK_MS = 10_000;
 const STOP_MS = 60_000;
+const FORK_MS = 5_000;
 const FIRST_PAUSE_MS = 10;
 const LAST_PAUSE_MS = 250;
 
@@ -76,7 +78,11 @@ export class HostdDriver implements RuntimeDriver {
   }
 
   async connect(live: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient> {
-    const client = new AgentHttpClient(live.agentSocketPath, onBroken, this.#longLines);
+    const client = new AgentHttpClient(live.agentSocketPath, {
+      forkKernel: () => this.#forkKernel(live),
+      longLines: this.#longLines,
+      ...(onBroken && { onBroken }),
+    });
     if (this.#answering.delete(live)) {
       // It is looked at all the same, so that there is a connection whose end tells that it is gone.
       client.checkHealth(AbortSignal.timeout(ASK_MS)).catch(() => client.isClosed || onBroken?.());
@@ -94,6 +100,14 @@ export class HostdDriver implements RuntimeDriver {
   async stop(sandboxId: string, generation: number): Promise<void> {
     const path = instancePath(sandboxId, generation);
     const response = await this.#request('DELETE', path, AbortSignal.timeout(STOP_MS));
+    await response.body.dump();
+  }
+
+  /** Rejects when none can be had now. */
+  async #forkKernel({ sandboxId, generation }: Instance): Promise<void> {
+    const path = `${instancePath(sandboxId, generation)}/kernels`;
+    const message = { language: 'python' } satisfies ForkKernel;
+    const response = await this.#request('POST', path, AbortSignal.timeout(FORK_MS), message);
     await response.body.dump();
   }
 
@@ -138,7 +152,7 @@ export class HostdDriver implements RuntimeDriver {
 
   /** @throws LaunchFault for every answer but a success, and `unreachable` when there is none. */
   async #request(
-    method: 'GET' | 'PUT' | 'DELETE',
+    method: 'GET' | 'PUT' | 'POST' | 'DELETE',
     path: string,
     signal: AbortSignal,
     message?: object,

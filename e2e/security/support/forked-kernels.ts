@@ -1,0 +1,62 @@
+/** Kernels that were forked from hostd's zygote, and the zygote itself. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { eventually } from '../../support/eventually.ts';
+import type { TestService } from '../../support/service.ts';
+
+/** Its parent is outside: no process of the sandbox has that number. */
+const IS_FORKED = 'import os; print(os.getppid() == 0)';
+/** An interpreter reads such files when it starts, so that only one that is started now will do. */
+const PATHS_FILE = 'os.path.join(site.getusersitepackages(), "own.pth")';
+const WRITE_PATHS_FILE = `import os, site; os.makedirs(site.getusersitepackages(), exist_ok=True); open(${PATHS_FILE}, "w").close()`;
+const REMOVE_PATHS_FILE = `os.remove(${PATHS_FILE})`;
+
+/** A context of its own in a kernel that was forked: the zygote may need a moment to get ready. */
+export async function forkedContext(service: TestService, sandboxId: string): Promise<string> {
+  let forked: string | undefined;
+  await eventually(async () => {
+    const contextId = await openContext(service, sandboxId);
+    const { stdout } = await service.api.run(sandboxId, IS_FORKED, { contextId });
+    if (stdout === 'True\n') forked = contextId;
+    else await service.api.delete(`/v1/sandboxes/${sandboxId}/code/contexts/${contextId}`);
+    return forked !== undefined;
+  });
+  return forked ?? '';
+}
+
+/** A context whose kernel the agent started. */
+export async function startedContext(service: TestService, sandboxId: string): Promise<string> {
+  await service.api.run(sandboxId, WRITE_PATHS_FILE);
+  const contextId = await openContext(service, sandboxId);
+  await service.api.run(sandboxId, REMOVE_PATHS_FILE);
+  const { stdout } = await service.api.run(sandboxId, IS_FORKED, { contextId });
+  if (stdout !== 'False\n') throw new Error(`the kernel was not started inside: ${stdout}`);
+  return contextId;
+}
+
+export async function openContext(service: TestService, sandboxId: string): Promise<string> {
+  const answer = await service.api.post(`/v1/sandboxes/${sandboxId}/code/contexts`, { language: 'python' });
+  if (answer.status !== 201) throw new Error(JSON.stringify(answer.body));
+  return answer.body.context.id;
+}
+
+/** The zygotes of the service's hostd. */
+export function zygotePids(service: TestService): number[] {
+  const hostd = service.pid('hostd');
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .filter((pid) => parentOf(pid) === hostd && /cloche_zygote/.test(read(`/proc/${pid}/cmdline`)));
+}
+
+function parentOf(pid: number): number | undefined {
+  const parent = /^PPid:\t(\d+)$/m.exec(read(`/proc/${pid}/status`))?.[1];
+  return parent === undefined ? undefined : Number(parent);
+}
+
+function read(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return '';
+  }
+}

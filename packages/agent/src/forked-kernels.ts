@@ -1,0 +1,136 @@
+import { chmodSync, closeSync, constants, mkdirSync, openSync, rmSync } from 'node:fs';
+import { createServer, type Server, type Socket } from 'node:net';
+import { join } from 'node:path';
+import type { Fifo } from './fifo.ts';
+import { FrameDecoder } from './frames.ts';
+import { readHello } from './kernel-messages.ts';
+import { findStart } from './process-tree.ts';
+
+/** A kernel says hello as soon as it is connected. */
+const HELLO_MS = 5_000;
+/** More than wait for a context are a mistake of whoever sent them: each costs memory. */
+const MAX_SPARES = 2;
+const MAX_CONNECTIONS = 64;
+const STREAMS = ['stdout', 'stderr'] as const;
+
+/** A kernel that came into the sandbox from outside and belongs to no context yet. */
+export interface ForkedKernel {
+  pid: number;
+  /** Tells it from another that is given the same number later. */
+  startTicks: number;
+  socket: Socket;
+  /** Its standard output and error. */
+  fifos: Fifo[];
+}
+
+type Taker = (kernel: ForkedKernel | undefined) => void;
+
+/**
+ * Where kernels arrive that hostd has forked into the sandbox: `kernels.sock` in a folder of root's. They are given to
+ * contexts in the order in which both come. Nothing here is sure: a kernel may come late, never, or die while it waits.
+ */
+export class ForkedKernels {
+  readonly #folder: string;
+  readonly #spares: ForkedKernel[] = [];
+  readonly #takers: Taker[] = [];
+  readonly #server: Server;
+
+  /** @param folder on a file system in memory, so that a full disk keeps no kernel out. */
+  constructor(folder: string) {
+    this.#folder = folder;
+    this.#server = createServer((socket) => this.#greet(socket));
+    this.#server.maxConnections = MAX_CONNECTIONS;
+  }
+
+  /** Throws when the folder cannot be made; then no kernel ever comes. */
+  listen(): void {
+    mkdirSync(this.#folder, { mode: 0o700, recursive: true });
+    chmodSync(this.#folder, 0o700);
+    const path = join(this.#folder, 'kernels.sock');
+    rmSync(path, { force: true });
+    this.#server.on('error', () => undefined);
+    this.#server.listen(path);
+    this.#server.unref();
+  }
+
+  /** One that is there or comes within `waitMs`, else undefined. */
+  take(waitMs: number): Promise<ForkedKernel | undefined> {
+    for (let spare = this.#spares.shift(); spare !== undefined; spare = this.#spares.shift()) {
+      if (!spare.socket.destroyed) return Promise.resolve(spare);
+    }
+    if (waitMs <= 0) return Promise.resolve(undefined);
+    return new Promise((resolve) => {
+      const taker: Taker = (kernel) => {
+        clearTimeout(timer);
+        resolve(kernel);
+      };
+      const timer = setTimeout(() => {
+        this.#takers.splice(this.#takers.indexOf(taker), 1);
+        resolve(undefined);
+      }, waitMs);
+      this.#takers.push(taker);
+    });
+  }
+
+  /** None is coming for the context that has waited longest. */
+  giveUp(): void {
+    this.#takers.shift()?.(undefined);
+  }
+
+  close(): void {
+    this.#server.close();
+    for (const { socket } of this.#spares) socket.destroy();
+  }
+
+  #greet(socket: Socket): void {
+    const frames = new FrameDecoder();
+    const timer = setTimeout(() => socket.destroy(), HELLO_MS);
+    socket.on('error', () => socket.destroy());
+    socket.once('close', () => clearTimeout(timer));
+    const read = (chunk: Buffer) => {
+      try {
+        frames.push(chunk);
+        const frame = frames.take();
+        if (frame === undefined) return;
+        clearTimeout(timer);
+        socket.off('data', read);
+        this.#arrive(socket, frame.message);
+      } catch {
+        socket.destroy();
+      }
+    };
+    socket.on('data', read);
+  }
+
+  #arrive(socket: Socket, hello: unknown): void {
+    const { kernelId, pid } = readHello(hello);
+    const fifos = STREAMS.map((stream) => openFifo(join(this.#folder, `${kernelId}.${stream}`)));
+    const startTicks = findStart(pid);
+    const taker = this.#takers.shift();
+    if (startTicks === undefined || (taker === undefined && this.#spares.length >= MAX_SPARES)) {
+      for (const { readFd } of fifos) closeSync(readFd);
+      socket.destroy();
+      return;
+    }
+    const kernel = { pid, startTicks, socket, fifos };
+    if (taker) taker(kernel);
+    else this.#keep(kernel);
+  }
+
+  #keep(kernel: ForkedKernel): void {
+    this.#spares.push(kernel);
+    kernel.socket.once('close', () => {
+      const index = this.#spares.indexOf(kernel);
+      if (index < 0) return;
+      this.#spares.splice(index, 1);
+      for (const { readFd } of kernel.fifos) closeSync(readFd);
+    });
+  }
+}
+
+/** The kernel has made it and holds its other end; it needs no name any more. */
+function openFifo(path: string): Fifo {
+  const readFd = openSync(path, constants.O_RDWR | constants.O_NONBLOCK | constants.O_NOFOLLOW);
+  rmSync(path);
+  return { readFd, writeFd: -1 };
+}

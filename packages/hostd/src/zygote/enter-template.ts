@@ -1,0 +1,57 @@
+/**
+ * Started by hostd as `node enter-template.ts <mount point> <program> …` with the template mounted there: becomes that
+ * program, in namespaces of its own where nothing of the host's files, network or names is left, and dies with hostd.
+ */
+import { writeFileSync } from 'node:fs';
+import { execve } from 'node:process';
+import { bindLibc, checked } from '../kernel/libc.ts';
+import { detachMount, MS_NODEV, MS_NOSUID, mountFileSystem } from '../kernel/mounts.ts';
+
+const unshareCall = bindLibc('int unshare(int flags)');
+const pivotRootCall = bindLibc('long syscall(long number, const char *to, const char *old)');
+const prctlCall = bindLibc('int prctl(int option, ulong value, ulong a, ulong b, ulong c)');
+
+const fcntlCall = bindLibc('int fcntl(int fd, int command, int value)');
+
+const CONTROL_FD = 3;
+const F_SETFD = 2;
+const CLONE_NEWNS = 0x0002_0000;
+const CLONE_NEWUTS = 0x0400_0000;
+const CLONE_NEWIPC = 0x0800_0000;
+const CLONE_NEWNET = 0x4000_0000;
+const PR_SET_PDEATHSIG = 1;
+const SIGKILL = 9;
+const SYS_PIVOT_ROOT = process.arch === 'arm64' ? 41 : 155;
+/** Written to by libraries while they are loaded, and by nobody afterwards. */
+const SCRATCH_BYTES = 16 * 1024 * 1024;
+
+const [, , root = '', program = '', ...args] = process.argv;
+
+// SECURITY: as its root gave it, before anything is lowered, so that no kernel can lower its own below it
+// (e2e/security/forked-kernels.test.ts).
+writeFileSync('/proc/self/oom_score_adj', '0');
+checked(prctlCall(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0), 'prctl');
+checked(unshareCall(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNET), 'unshare');
+process.chdir(root);
+for (const target of ['tmp', 'home/user']) {
+  const options = `mode=0755,size=${SCRATCH_BYTES}`;
+  mountFileSystem({ type: 'tmpfs', source: 'tmpfs', target, flags: MS_NOSUID | MS_NODEV, options });
+}
+checked(Number(pivotRootCall(SYS_PIVOT_ROOT, '.', '.')), 'pivot_root');
+// The old root lies over the new one now.
+detachMount('.');
+process.chdir('/');
+
+// Node has it closed by what it executes.
+checked(fcntlCall(CONTROL_FD, F_SETFD, 0), 'fcntl');
+if (execve === undefined) throw new Error('this Node cannot execute in place');
+execve(program, [program, ...args], {
+  PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+  LANG: 'C.UTF-8',
+  HOME: '/home/user',
+  USER: 'user',
+  // Threads do not come along in a fork; a kernel starts as many as it may (`threads.py`).
+  OPENBLAS_NUM_THREADS: '1',
+  // Room for the mark by which the agent finds what a kernel has started.
+  CLOCHE_KERNEL: '-'.repeat(36),
+});

@@ -1,0 +1,113 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync } from 'node:fs';
+import { Socket } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import { GUEST_PATH } from '@cloche/protocol';
+import { openSocketPair, sendDescriptors } from '../kernel/descriptor-passing.ts';
+
+const ENTER_TEMPLATE = fileURLToPath(new URL('enter-template.ts', import.meta.url));
+const PYTHON = '/usr/bin/python3';
+const PROGRAM = `${GUEST_PATH}/python/cloche_zygote`;
+
+/** A fork takes milliseconds; this only ends the wait for a child that died on its way. */
+const FORK_TIMEOUT_MS = 5_000;
+const MAX_PENDING = 256;
+const MAX_ERROR_CHARACTERS = 4_096;
+
+interface Report {
+  type: 'ready' | 'entered' | 'failed';
+  id?: number;
+  message?: string;
+}
+
+export interface ForkRequest {
+  /** A name for the kernel, unique in its sandbox. */
+  kernelId: string;
+  /** Of the sandbox's first process, then of each control group: lent for the call. */
+  fds: readonly number[];
+}
+
+/** One zygote, from its start to its end. It ends when this process does, however that ends. */
+export class ZygoteProcess {
+  /** Resolves when kernels can be forked; rejects when it ended before. */
+  readonly ready: Promise<void>;
+  /** Resolves with what it last wrote to its standard error. */
+  readonly ended: Promise<string>;
+  readonly #child: ChildProcess;
+  readonly #controlFd: number;
+  readonly #control: Socket;
+  readonly #pending = new Map<number, PromiseWithResolvers<void>>();
+  readonly #isReady = Promise.withResolvers<void>();
+  #lastId = 0;
+  #lastWords = '';
+  #unread = '';
+
+  /** @param rootDir where the template is mounted with the guest folder in it. */
+  constructor(rootDir: string, setup: string) {
+    const [ours, theirs] = openSocketPair();
+    this.#controlFd = ours;
+    this.#control = new Socket({ fd: ours, readable: true, writable: true });
+    this.#child = spawn(process.execPath, [ENTER_TEMPLATE, rootDir, PYTHON, PROGRAM], {
+      stdio: ['ignore', 'ignore', 'pipe', theirs],
+      env: {},
+    });
+    closeSync(theirs);
+    this.ready = this.#isReady.promise;
+    this.ended = this.#watch();
+    sendDescriptors(ours, setup, []);
+  }
+
+  /** Resolves when a child is inside the sandbox with no more rights than its root; it goes on to its agent. */
+  async fork({ kernelId, fds }: ForkRequest): Promise<void> {
+    if (this.#pending.size >= MAX_PENDING) throw new Error(`${MAX_PENDING} forks are under way already`);
+    this.#lastId += 1;
+    const id = this.#lastId;
+    const answer = Promise.withResolvers<void>();
+    this.#pending.set(id, answer);
+    const timer = setTimeout(() => answer.reject(new Error('the zygote does not answer')), FORK_TIMEOUT_MS);
+    try {
+      sendDescriptors(this.#controlFd, JSON.stringify({ id, kernelId }), fds);
+      await answer.promise;
+    } finally {
+      clearTimeout(timer);
+      this.#pending.delete(id);
+    }
+  }
+
+  /** Kernels live on. Resolves when it is gone. Idempotent. */
+  async stop(): Promise<void> {
+    this.#child.kill('SIGKILL');
+    await this.ended;
+  }
+
+  async #watch(): Promise<string> {
+    this.ready.catch(() => undefined);
+    this.#child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      this.#lastWords = (this.#lastWords + text).slice(-MAX_ERROR_CHARACTERS);
+    });
+    this.#control.on('error', () => this.#control.destroy());
+    this.#control.setEncoding('utf8').on('data', (text: string) => this.#read(text));
+    const failure = await Promise.race([
+      once(this.#child, 'close').then(() => undefined),
+      once(this.#child, 'error').then(([error]) => String(error)),
+    ]).catch(String);
+    const reason = new Error(`the zygote ended: ${failure ?? this.#lastWords.trim().split('\n').at(-1)}`);
+    this.#control.destroy();
+    this.#isReady.reject(reason);
+    for (const answer of this.#pending.values()) answer.reject(reason);
+    return failure ?? this.#lastWords;
+  }
+
+  #read(text: string): void {
+    const lines = (this.#unread + text).split('\n');
+    this.#unread = lines.pop() ?? '';
+    for (const line of lines) this.#take(JSON.parse(line) as Report);
+  }
+
+  #take({ type, id = 0, message }: Report): void {
+    if (type === 'ready') this.#isReady.resolve();
+    else if (type === 'entered') this.#pending.get(id)?.resolve();
+    else this.#pending.get(id)?.reject(new Error(message));
+  }
+}

@@ -1,0 +1,49 @@
+import { KERNELS_FOLDER } from '@cloche/protocol';
+import { CAPABILITIES, maxOpenFiles, sharedSeccompProfile } from '../launch/oci-config.ts';
+import { compileSeccomp } from './seccomp-program.ts';
+
+const NUMBERS: Readonly<Record<string, number>> = {
+  CAP_CHOWN: 0,
+  CAP_DAC_OVERRIDE: 1,
+  CAP_FOWNER: 3,
+  CAP_FSETID: 4,
+  CAP_KILL: 5,
+  CAP_SETGID: 6,
+  CAP_SETUID: 7,
+  CAP_NET_BIND_SERVICE: 10,
+  CAP_SYS_CHROOT: 18,
+  CAP_SYS_ADMIN: 21,
+  CAP_SETFCAP: 31,
+};
+
+/** Beyond what a guest may call: entering namespaces, and leaving a keyring. */
+const CALLS_OF_ZYGOTES = ['setns', 'keyctl'];
+
+/** Who kernels run as, in every sandbox. */
+const KERNEL_UID = 1000;
+
+/** What a zygote is told first: how it is confined itself, and what the kernels that it forks may do. */
+export function zygoteSetup(timeNamespace: boolean): string {
+  const profile = sharedSeccompProfile();
+  const ownProfile = {
+    ...profile,
+    syscalls: [...profile.syscalls, { names: CALLS_OF_ZYGOTES, action: 'SCMP_ACT_ALLOW' }],
+  };
+  return JSON.stringify({
+    ownFilter: compileSeccomp(ownProfile).toString('base64'),
+    // SECURITY: only to fork into another pid namespace; over what belongs to a sandbox its owner needs none.
+    ownCapabilities: [NUMBERS.CAP_SYS_ADMIN],
+    kernelFilter: compileSeccomp(profile).toString('base64'),
+    kernelCapabilities: CAPABILITIES.map(numberOf),
+    openFiles: maxOpenFiles(),
+    uid: KERNEL_UID,
+    agentPlace: KERNELS_FOLDER,
+    timeNamespace,
+  });
+}
+
+function numberOf(capability: string): number {
+  const number = NUMBERS[capability];
+  if (number === undefined) throw new Error(`no number is known of ${capability}`);
+  return number;
+}

@@ -1,0 +1,167 @@
+import { randomUUID } from 'node:crypto';
+import { closeSync, existsSync, mkdirSync, rmdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { GUEST_PATH } from '@cloche/protocol';
+import type { Logger } from 'pino';
+import type { Cgroups } from '../cgroups.ts';
+import type { InstanceKey } from '../instances/instance-key.ts';
+import { bindReadOnly, bindReadOnlyIn, detachMount } from '../kernel/mounts.ts';
+import { openProcess } from '../kernel/process-identity.ts';
+import type { TemplateVersion } from '../templates.ts';
+import type { ForkTarget } from './kernel-forks.ts';
+import { ZygoteProcess } from './zygote-process.ts';
+import { zygoteSetup } from './zygote-setup.ts';
+
+const FIRST_PAUSE_MS = 100;
+const LAST_PAUSE_MS = 30_000;
+/** One that has served for this long starts again at once. */
+const LASTING_MS = 60_000;
+/** Each holds about 100 MB. */
+const MAX_ZYGOTES = 4;
+
+export interface ZygotesOptions {
+  cgroups: Cgroups;
+  guestDir: string;
+  /** Seen in hostd's own mount namespace only. */
+  mountsDir: string;
+  timeNamespace: boolean;
+  log?: Logger;
+}
+
+/** Loaded interpreters, one for each template version in use, which are forked into sandboxes. */
+export class Zygotes {
+  readonly #options: ZygotesOptions;
+  readonly #setup: string;
+  readonly #keepers = new Map<string, Keeper>();
+
+  constructor(options: ZygotesOptions) {
+    this.#options = options;
+    this.#setup = zygoteSetup(options.timeNamespace);
+  }
+
+  /** Starts the zygote of a template version, if it can have one, without waiting for it. Idempotent. */
+  prepare(template: TemplateVersion): void {
+    const { id } = template.manifest;
+    if (this.#keepers.has(id) || !canFork(template, this.#options.guestDir)) return;
+    const oldest = this.#keepers.keys().next().value;
+    if (this.#keepers.size >= MAX_ZYGOTES && oldest !== undefined) void this.#stop(oldest);
+    this.#keepers.set(id, new Keeper(id, template.rootfsDir, this.#setup, this.#options));
+  }
+
+  /** Whether one could be forked for that template version now. */
+  serves(templateVersionId: string): boolean {
+    return this.#keepers.get(templateVersionId)?.serving !== undefined;
+  }
+
+  /** Resolves when the first zygote of a template version was ready; rejects when there will be none. */
+  async ready(templateVersionId: string): Promise<void> {
+    const keeper = this.#keepers.get(templateVersionId);
+    if (keeper === undefined) throw new Error(`${templateVersionId} has no zygote`);
+    await keeper.ready;
+  }
+
+  /**
+   * Forks a Python kernel into a live instance, where it goes to the agent by itself. Rejects when there is no zygote
+   * for it now: the agent can always start a kernel of its own.
+   */
+  async fork(key: InstanceKey, { init, templateVersionId }: ForkTarget): Promise<void> {
+    const zygote = this.#keepers.get(templateVersionId)?.serving;
+    if (zygote === undefined) throw new Error(`no zygote serves ${templateVersionId}`);
+    const fds = [openProcess(init)];
+    try {
+      fds.push(...this.#options.cgroups.openEntrances(key));
+      await zygote.fork({ kernelId: randomUUID(), fds });
+    } finally {
+      for (const fd of fds) closeSync(fd);
+    }
+  }
+
+  /** Kernels that were forked live on. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#keepers.keys()].map((id) => this.#stop(id)));
+  }
+
+  async #stop(id: string): Promise<void> {
+    const keeper = this.#keepers.get(id);
+    this.#keepers.delete(id);
+    await keeper?.stop();
+  }
+}
+
+/** Keeps one zygote running. */
+class Keeper {
+  readonly #options: ZygotesOptions;
+  readonly #rootDir: string;
+  readonly #stopping = new AbortController();
+  readonly #kept: Promise<void>;
+  readonly #ready = Promise.withResolvers<void>();
+  #current: ZygoteProcess | undefined;
+  #serving: ZygoteProcess | undefined;
+
+  constructor(id: string, rootfsDir: string, setup: string, options: ZygotesOptions) {
+    this.#options = options;
+    this.#rootDir = join(options.mountsDir, `zygote-${id}`);
+    this.ready.catch(() => undefined);
+    this.#kept = this.#keep(rootfsDir, setup);
+  }
+
+  get ready(): Promise<void> {
+    return this.#ready.promise;
+  }
+
+  get serving(): ZygoteProcess | undefined {
+    return this.#serving;
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#current?.stop();
+    await this.#kept;
+  }
+
+  async #keep(rootfsDir: string, setup: string): Promise<void> {
+    const { log, guestDir } = this.#options;
+    const { signal } = this.#stopping;
+    mkdirSync(this.#rootDir, { mode: 0o711 });
+    bindReadOnly(rootfsDir, this.#rootDir);
+    bindReadOnlyIn(this.#rootDir, guestDir, GUEST_PATH);
+    let pauseMs = FIRST_PAUSE_MS;
+    while (!signal.aborted) {
+      const startedAt = performance.now();
+      const words = await this.#runOne(setup);
+      const lastedMs = performance.now() - startedAt;
+      if (signal.aborted) break;
+      log?.error({ operation: 'zygote', outcome: 'ended', root: this.#rootDir, lastedMs, words });
+      pauseMs = lastedMs > LASTING_MS ? FIRST_PAUSE_MS : Math.min(pauseMs * 2, LAST_PAUSE_MS);
+      await delay(pauseMs, undefined, { signal, ref: false }).catch(() => undefined);
+    }
+    this.#ready.reject(new Error('the zygote was stopped'));
+    detachMount(join(this.#rootDir, GUEST_PATH));
+    detachMount(this.#rootDir);
+    rmdirSync(this.#rootDir);
+  }
+
+  async #runOne(setup: string): Promise<string> {
+    const { log } = this.#options;
+    const startedAt = performance.now();
+    const zygote = new ZygoteProcess(this.#rootDir, setup);
+    this.#current = zygote;
+    zygote.ready.then(
+      () => {
+        this.#serving = zygote;
+        this.#ready.resolve();
+        log?.info({ operation: 'zygote', outcome: 'ready', durationMs: Math.round(performance.now() - startedAt) });
+      },
+      () => undefined,
+    );
+    const words = await zygote.ended;
+    this.#serving = undefined;
+    return words;
+  }
+}
+
+function canFork({ rootfsDir, manifest }: TemplateVersion, guestDir: string): boolean {
+  const needed = [join(rootfsDir, 'usr/bin/python3'), join(guestDir, 'python/cloche_zygote')];
+  return manifest.languages.includes('python') && needed.every((path) => existsSync(path));
+}

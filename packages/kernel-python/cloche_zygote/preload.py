@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every kernel of the template is likely to need, loaded once for all of them."""
+
+import gc
+import importlib
+import os
+import sys
+
+from cloche_kernel.kernel import Kernel
+from cloche_zygote.parked import ParkedModules, remember_files
+
+# In this order, as each group may need the ones before it. What a template has not got is passed over.
+GROUPS = (
+    ("numpy", "numpy.random", "numpy.linalg", "numpy.ma"),
+    ("pandas",),
+    ("matplotlib.pyplot", "matplotlib.backends.backend_agg", "cloche_kernel.matplotlib_backend"),
+)
+# Every cell needs these sooner or later: they stay in sight.
+COMMON = ("asyncio", "ssl", "socket", "tempfile", "uuid", "select", "selectors", "locale", "zoneinfo")
+
+KERNEL_MARK = b"CLOCHE_KERNEL="
+
+
+class Loaded:
+    def __init__(self, kernel, parked, mark_address, folders):
+        self.kernel = kernel
+        self.parked = parked
+        self.mark_address = mark_address
+        self.folders = folders
+
+
+def load():
+    gc.disable()
+    kernel = Kernel()
+    kernel.warm_up()
+    for name in COMMON:
+        importlib.import_module(name)
+    parked = ParkedModules()
+    for names in GROUPS:
+        parked.load_group(names)
+    remember_files()
+    parked.park()
+    # What a module opened while it was loaded is closed by now, and no object moves any more: collecting would write to
+    # every one of them, and pages that nobody writes to are shared by all kernels.
+    gc.collect()
+    gc.freeze()
+    return Loaded(kernel, parked, _mark_address(), library_folders())
+
+
+def library_folders():
+    """When each folder of libraries was changed last: an installation in a sandbox changes it."""
+    folders = {path: _changed(path) for path in sys.path if path.startswith(("/usr/lib/", "/usr/local/lib/"))}
+    return folders | {sys.executable: _changed(sys.executable)}
+
+
+def _changed(path):
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return None
+
+
+def _mark_address():
+    """Where the environment that this program was started with has room for the mark of a kernel."""
+    import ctypes
+
+    environment = ctypes.POINTER(ctypes.c_void_p).in_dll(ctypes.CDLL(None), "environ")
+    index = 0
+    while (address := environment[index]) is not None:
+        if ctypes.string_at(address, len(KERNEL_MARK)) == KERNEL_MARK:
+            return address + len(KERNEL_MARK)
+        index += 1
+    raise RuntimeError("the environment has no room for a mark")
