@@ -6,6 +6,7 @@ type Id<Prefix extends string> = `${Prefix}${string}` & { readonly [kind]?: Pref
 
 export type SandboxId = Id<'sbx_'>;
 export type ContextId = Id<'cctx_'>;
+export type CommandId = Id<'cmd_'>;
 export type OrgId = Id<'org_'>;
 export type ProjectId = Id<'prj_'>;
 export type TemplateId = Id<'tpl_'>;
@@ -16,6 +17,7 @@ export type PreviewId = Id<'prv_'>;
 export const ID_PREFIXES = {
   sandbox: 'sbx_',
   context: 'cctx_',
+  command: 'cmd_',
   org: 'org_',
   project: 'prj_',
   template: 'tpl_',
@@ -29,6 +31,7 @@ const idSchema = <T extends string>(prefix: string, of: string) =>
 
 export const SandboxIdSchema = idSchema<SandboxId>('sbx_', 'a sandbox');
 export const ContextIdSchema = idSchema<ContextId>('cctx_', 'a code context');
+export const CommandIdSchema = idSchema<CommandId>('cmd_', 'a command');
 export const OrgIdSchema = idSchema<OrgId>('org_', 'an organization');
 export const ProjectIdSchema = idSchema<ProjectId>('prj_', 'a project');
 export const TemplateIdSchema = idSchema<TemplateId>('tpl_', 'a template');

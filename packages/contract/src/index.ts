@@ -1,5 +1,6 @@
 export * from './code-context.ts';
 export * from './code-run.ts';
+export * from './command.ts';
 export * from './errors.ts';
 export * from './file.ts';
 export * from './host-entry.ts';

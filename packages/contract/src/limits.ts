@@ -24,6 +24,20 @@ export const LIMITS = {
   contextTimeoutMaxMs: 600_000,
   cwdLength: 4096,
 
+  commandTimeoutDefaultMs: 60_000,
+  commandTimeoutMaxMs: 3_600_000,
+  /** The longest argument that the kernel takes, its end not counted. */
+  commandArgumentBytes: 131_071,
+  commandArguments: 16_384,
+  /** All arguments together. */
+  commandBytes: 1024 * 1024,
+  /** One write to standard input. */
+  commandStdinBytes: 1024 * 1024,
+  /** What is kept of a command's output; the oldest goes first. */
+  commandLogBytes: 16 * 1024 * 1024,
+  /** One page of it. */
+  commandLogEntries: 1000,
+
   /** Standard output and standard error of a run, each. */
   outputStreamBytes: 8 * 1024 * 1024,
   /** One rich output's value. */

@@ -8,6 +8,7 @@ import { SqlApiKeyRepository } from './api-keys/api-key-repository.ts';
 import { ApiKeyService } from './api-keys/api-key-service.ts';
 import { Authenticator } from './api-keys/authenticator.ts';
 import { systemClock } from './clock.ts';
+import { composeCommands } from './commands/compose-commands.ts';
 import type { Config } from './config.ts';
 import { migrate } from './db/migrate.ts';
 import { openDatabase } from './db/open-database.ts';
@@ -78,7 +79,8 @@ export async function startServer(
     previewUrl: config.previewUrl,
     isApiKey: (header) => isApiKey(header, authenticator),
   });
-  const routes = [...sandboxes.routes, ...previews.routes];
+  const commands = composeCommands({ ...shared, db, sandboxes: sandboxes.parts });
+  const routes = [...sandboxes.routes, ...commands.routes, ...previews.routes];
   const { front } = previews;
   const version = ownVersion();
   const app = await buildApp({
@@ -102,6 +104,7 @@ export async function startServer(
 
   await lease.start();
   await sandboxes.start();
+  await commands.start();
   await listenForOperator(operator, runPlaces(config.runDir).operatorSocket);
   const url = await app.listen({ host: config.host, port: config.port });
   previews.servedAt(Number(new URL(url).port));
@@ -111,6 +114,7 @@ export async function startServer(
     async stop() {
       await inFlight.drain(DRAIN_MS);
       previews.stop();
+      commands.stop();
       await Promise.all([app.close(), operator.close()]);
       await sandboxes.stop();
       lease.stop();

@@ -1,6 +1,7 @@
 import type { AgentRunEvent, Language, OpenContext, RunDone, RunError, StartRun } from '@cloche/protocol';
 import { type AgentClient, AgentFault } from '@cloche/server/runtime-driver';
 import { EventQueue } from './event-queue.ts';
+import { FakeCommands } from './fake-commands.ts';
 import { FakeFiles } from './fake-files.ts';
 import { FakePorts } from './fake-ports.ts';
 import { parseToy, type Statement } from './toy-language.ts';
@@ -38,6 +39,7 @@ const CANCELED: RunError = { name: 'CanceledError', message: 'canceled' };
 /** The agent of one fake instance: runs the toy language, one run a context at a time. */
 export class FakeAgent {
   readonly contexts = new Map<string, FakeContext>();
+  readonly commands = new FakeCommands(() => this.#requireAlive());
   readonly files = new FakeFiles(() => this.#requireAlive());
   readonly languages: readonly string[];
   readonly ports = new FakePorts();
@@ -63,6 +65,7 @@ export class FakeAgent {
     }
     this.contexts.clear();
     this.ports.close();
+    this.commands.vanish();
     for (const onBroken of this.#watchers) onBroken();
     this.#watchers.clear();
   }
@@ -70,6 +73,7 @@ export class FakeAgent {
   client(onBroken: () => void = () => {}): AgentClient {
     this.#watchers.add(onBroken);
     return {
+      commands: this.commands,
       files: this.files,
       setEnvironment: async (env) => {
         this.#requireAlive();

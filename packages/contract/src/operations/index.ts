@@ -1,5 +1,6 @@
 import * as codeContexts from './code-contexts.ts';
 import * as codeRuns from './code-runs.ts';
+import * as commands from './commands.ts';
 import * as files from './files.ts';
 import * as previews from './previews.ts';
 import * as sandboxes from './sandboxes.ts';
@@ -12,6 +13,7 @@ export const operations = {
   ...sandboxOperations,
   ...codeContexts,
   ...codeRuns,
+  ...commands,
   ...files,
   ...previews,
   ...templates,

@@ -121,6 +121,27 @@ export interface PreviewTable {
   idempotency_record_id: string | null;
 }
 
+export interface CommandTable {
+  id: string;
+  sandbox_id: string;
+  generation: number;
+  /** JSON of the line or the list of arguments. */
+  command: string;
+  cwd: string;
+  user: string;
+  background: number;
+  /** What was heard of it last: of a sandbox that has ended none runs. */
+  status: 'running' | 'exited' | 'killed' | 'timed_out' | 'failed';
+  exit_code: number | null;
+  signal: string | null;
+  failure_reason: string | null;
+  started_at: number;
+  finished_at: number | null;
+  duration_ms: number | null;
+  /** Unique with the sandbox: one key never starts two commands. */
+  idempotency_record_id: string | null;
+}
+
 export interface TemplateTable {
   id: string;
   slug: string;
@@ -148,6 +169,7 @@ export interface Tables {
   server_leases: ServerLeaseTable;
   sandboxes: SandboxTable;
   code_contexts: CodeContextTable;
+  commands: CommandTable;
   previews: PreviewTable;
   templates: TemplateTable;
   template_versions: TemplateVersionTable;

@@ -1,11 +1,13 @@
 import { type Migration, Migrator } from 'kysely/migration';
 import type { Database } from './database.ts';
 import { initial } from './migrations/001-initial.ts';
+import { commands } from './migrations/002-commands.ts';
 import { previews } from './migrations/003-previews.ts';
 
 /** In order of their names; one that has been released never changes. */
 const MIGRATIONS: Record<string, Migration> = {
   '001-initial': initial,
+  '002-commands': commands,
   '003-previews': previews,
 };
 

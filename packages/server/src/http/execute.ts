@@ -118,6 +118,7 @@ function contextOf({ request, valid }: Execution, claim: Claim | undefined, sign
     receivedAt,
     signal,
     idempotencyRecordId: claim?.recordId,
+    lastEventId: [request.headers['last-event-id']].flat()[0],
     // Fastify's logger is the pino instance that it was given.
     log: request.log as Logger,
   };

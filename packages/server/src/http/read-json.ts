@@ -2,8 +2,8 @@ import { isUtf8 } from 'node:buffer';
 import type { Issue } from '@cloche/contract';
 import { invalidRequest } from '../app-error.ts';
 
-/** A program may well hold a NUL; nothing else may, because files, environments and databases do not. */
-const MAY_HOLD_NUL = 'body.code';
+/** A program, and what one reads, may well hold a NUL; nothing else, because files, environments and databases do not. */
+const MAY_HOLD_NUL: readonly string[] = ['body.code', 'body.stdin', 'body.data'];
 
 /**
  * Parses a request body; none at all is undefined.
@@ -38,7 +38,7 @@ function findUnsafe(root: unknown): Issue | undefined {
   for (let next = open.pop(); next; next = open.pop()) {
     const { value, path } = next;
     if (typeof value === 'string') {
-      const message = unsafeText(value, path === MAY_HOLD_NUL);
+      const message = unsafeText(value, MAY_HOLD_NUL.includes(path));
       if (message) return { path, message };
     } else if (typeof value === 'object' && value !== null) {
       for (const [name, child] of Object.entries(value)) {

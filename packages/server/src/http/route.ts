@@ -16,6 +16,8 @@ export interface RequestContext<O extends Operation = Operation> {
   readonly signal: AbortSignal;
   /** Set when an Idempotency-Key covers the request: the same on every attempt with that key. */
   readonly idempotencyRecordId: string | undefined;
+  /** What a client that resumes a stream has seen last. */
+  readonly lastEventId: string | undefined;
   readonly log: Logger;
 }
 

@@ -6,7 +6,7 @@ import type { RequestContext } from './route.ts';
 import type { SseEvent, SseWriter } from './sse.ts';
 
 /**
- * Sends `events` up to and including `complete`, which is stored before it is sent. What goes wrong on the way ends
+ * Sends `events` up to and including `complete` (of a command `exit`), which is stored before it is sent. What goes wrong on the way ends
  * the stream with an `error` event and leaves the record failed: the work had begun. Answers what went wrong.
  */
 export async function sendEvents(
@@ -43,7 +43,7 @@ async function sendUntilComplete(
   for (;;) {
     const { done, value: event } = await untilAborted(iterator.next(), signal);
     if (done) throw new Error('a stream ended without its complete event');
-    if (event.type !== 'complete') {
+    if (event.type !== 'complete' && event.type !== 'exit') {
       await untilAborted(writer.send(event), signal);
       continue;
     }

@@ -2,6 +2,8 @@ import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { ClientGone } from './in-flight.ts';
 
 export interface SseEvent {
+  /** What a client that resumes has seen last. */
+  readonly id?: number;
   readonly type: string;
   readonly data: unknown;
 }
@@ -44,10 +46,11 @@ export class SseWriter {
   }
 
   /** @throws ClientGone when nobody takes the event. */
-  async send({ type, data }: SseEvent): Promise<void> {
+  async send({ id, type, data }: SseEvent): Promise<void> {
     if (this.#response.destroyed) throw new ClientGone();
     this.#keepAlive.refresh();
-    const frame = `event: ${type}\ndata: ${JSON.stringify({ type, data })}\n\n`;
+    const position = id === undefined ? '' : `id: ${id}\n`;
+    const frame = `${position}event: ${type}\ndata: ${JSON.stringify({ type, data })}\n\n`;
     if (!this.#response.write(frame)) await this.#drained();
   }
 

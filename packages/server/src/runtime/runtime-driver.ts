@@ -9,9 +9,11 @@ import type {
   TemplateVersionManifest,
 } from '@cloche/protocol';
 
+import type { AgentCommands } from './agent-commands.ts';
 import type { AgentFiles } from './agent-files.ts';
 
 export type { Instance, LaunchSpec } from '@cloche/protocol';
+export * from './agent-commands.ts';
 export * from './agent-files.ts';
 
 /** What a driver promises to enforce. */
@@ -53,6 +55,7 @@ export interface RuntimeDriver {
 
 /** Talks to the agent of one instance. What comes back has been checked against the protocol and bounded. */
 export interface AgentClient {
+  readonly commands: AgentCommands;
   readonly files: AgentFiles;
   setEnvironment(env: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void>;
   openContext(
@@ -85,6 +88,7 @@ export class AgentFault extends Error {
     | 'misbehaved'
     | 'invalid_cwd'
     | 'not_found'
+    | 'conflict'
     | 'language_unavailable'
     | 'kernel_failed'
     | 'timeout'

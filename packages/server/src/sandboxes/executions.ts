@@ -4,8 +4,9 @@ import type { SandboxChanges } from './sandbox-changes.ts';
 
 /** One execution under way; disposing it is its end. */
 export interface Execution extends Disposable {
-  readonly contextId: ContextId;
-  /** Makes it answer with `CanceledError` now, whatever its agent does. */
+  /** Undefined for a command. */
+  readonly contextId: ContextId | undefined;
+  /** Makes it answer now that it was canceled, whatever its agent does. */
   cancel(): void;
 }
 
@@ -28,7 +29,7 @@ export class Executions {
     this.#changes = changes;
   }
 
-  begin(sandboxId: SandboxId, contextId: ContextId, cancel: () => void): Execution {
+  begin(sandboxId: SandboxId, contextId: ContextId | undefined, cancel: () => void): Execution {
     const activity = this.#activityOf(sandboxId);
     const execution: Execution = {
       contextId,
@@ -43,7 +44,7 @@ export class Executions {
     activity.used = true;
     activity.lastActiveAt = this.#clock.now();
     if (activity.executions.size === 1) this.#changes.notify(sandboxId);
-    if (activity.endedContexts.has(contextId)) cancel();
+    if (contextId !== undefined && activity.endedContexts.has(contextId)) cancel();
     return execution;
   }
 

@@ -20,7 +20,7 @@ import type { Credential } from '../api-keys/credential.ts';
 import type { Database } from '../db/database.ts';
 import { migrate } from '../db/migrate.ts';
 import { openDatabase } from '../db/open-database.ts';
-import type { RequestContext } from '../http/route.ts';
+import type { RequestContext, Route } from '../http/route.ts';
 import { SqlProjectRepository } from '../projects/project-repository.ts';
 import { composeSandboxes } from './compose-sandboxes.ts';
 import type { SandboxSettings } from './sandbox-settings.ts';
@@ -42,7 +42,7 @@ const SETTINGS: SandboxSettings = {
   reconcileIntervalMs: 60_000,
 };
 
-const SILENT = pino({ level: 'silent' });
+export const SILENT = pino({ level: 'silent' });
 
 export interface Call {
   params?: Record<string, string>;
@@ -50,19 +50,27 @@ export interface Call {
   body?: unknown;
   credential?: Credential;
   idempotencyRecordId?: string;
+  lastEventId?: string;
   signal?: AbortSignal;
   /** How long ago the request came in. */
   waitedMs?: number;
 }
 
-export async function openSandboxes(settings: Partial<SandboxSettings> = {}) {
+export function openSandboxes(settings: Partial<SandboxSettings> = {}): Promise<SandboxesWorld> {
+  return openWorld(SandboxesWorld, settings);
+}
+
+export async function openWorld<World extends SandboxesWorld>(
+  World: new (...parts: ConstructorParameters<typeof SandboxesWorld>) => World,
+  settings: Partial<SandboxSettings> = {},
+): Promise<World> {
   const db = openDatabase('sqlite::memory:');
   await migrate(db);
   await seed(db);
   const driver = new FakeRuntimeDriver();
   const clock = new FakeClock();
   const ids = new SequentialIds();
-  const world = new SandboxesWorld(db, driver, clock, ids, { ...SETTINGS, ...settings });
+  const world = new World(db, driver, clock, ids, { ...SETTINGS, ...settings });
   await world.start();
   return world;
 }
@@ -90,7 +98,7 @@ export class SandboxesWorld implements AsyncDisposable {
   readonly db: Database;
   readonly driver: FakeRuntimeDriver;
   readonly clock: FakeClock;
-  readonly #ids: SequentialIds;
+  readonly ids: SequentialIds;
   readonly #settings: SandboxSettings;
   #server: ReturnType<typeof composeSandboxes>;
 
@@ -104,13 +112,17 @@ export class SandboxesWorld implements AsyncDisposable {
     this.db = db;
     this.driver = driver;
     this.clock = clock;
-    this.#ids = ids;
+    this.ids = ids;
     this.#settings = settings;
     this.#server = this.#compose();
   }
 
   get server() {
     return this.#server;
+  }
+
+  get routes(): readonly Route[] {
+    return this.#server.routes;
   }
 
   async start(): Promise<void> {
@@ -128,16 +140,16 @@ export class SandboxesWorld implements AsyncDisposable {
   }
 
   async call<const O extends Operation>(operation: O, call: Call = {}): Promise<ResponseOf<O>> {
-    const found = this.#server.routes.find((route) => route.operation.id === operation.id);
+    const found = this.routes.find((route) => route.operation.id === operation.id);
     if (found?.kind !== 'json') throw new Error(`${operation.id} is no JSON route`);
     // The route was bound to this operation, so it answers with this operation's response.
-    return (await found.handle(this.#context(call))) as ResponseOf<O>;
+    return (await found.handle(this.context(call))) as ResponseOf<O>;
   }
 
   async stream(call: Call): Promise<AsyncIterable<CodeRunEvent>> {
-    const found = this.#server.routes.find((route) => route.operation.id === 'streamCode');
+    const found = this.routes.find((route) => route.operation.id === 'streamCode');
     if (found?.kind !== 'stream') throw new Error('streamCode is no stream route');
-    return (await found.handle(this.#context(call))) as AsyncIterable<CodeRunEvent>;
+    return (await found.handle(this.context(call))) as AsyncIterable<CodeRunEvent>;
   }
 
   async create(body: unknown = {}, call: Call = {}): Promise<Sandbox> {
@@ -188,7 +200,7 @@ export class SandboxesWorld implements AsyncDisposable {
       db: this.db,
       projects: new SqlProjectRepository(this.db),
       clock: this.clock,
-      ids: this.#ids,
+      ids: this.ids,
       log: SILENT,
       driver: this.driver,
       settings: this.#settings,
@@ -196,7 +208,7 @@ export class SandboxesWorld implements AsyncDisposable {
     });
   }
 
-  #context(call: Call): RequestContext<Operation> {
+  context(call: Call): RequestContext<Operation> {
     const context = {
       requestId: 'req_1',
       credential: call.credential ?? credentialOf(),
@@ -206,6 +218,7 @@ export class SandboxesWorld implements AsyncDisposable {
       receivedAt: this.clock.now() - (call.waitedMs ?? 0),
       signal: call.signal ?? new AbortController().signal,
       idempotencyRecordId: call.idempotencyRecordId,
+      lastEventId: call.lastEventId,
       log: SILENT,
     };
     // Schemas are the HTTP layer's matter: tests give what it would let through.

@@ -13,6 +13,7 @@ import { Compile } from 'typebox/compile';
 import { type Dispatcher, Pool } from 'undici';
 import { pause } from '../deadline.ts';
 import { type AgentClient, AgentFault } from '../runtime-driver.ts';
+import { AgentHttpCommands } from './agent-http-commands.ts';
 import { AgentHttpFiles } from './agent-http-files.ts';
 import { openAgentTunnel } from './agent-tunnel.ts';
 import { EventBudget } from './event-budget.ts';
@@ -51,6 +52,7 @@ export interface AgentHttpClientOptions {
 
 /** Speaks to the agent on one instance's socket. Nothing that it answers is believed before it is checked. */
 export class AgentHttpClient implements AgentClient {
+  readonly commands: AgentHttpCommands;
   readonly files: AgentHttpFiles;
   readonly #pool: Pool;
   readonly #socketPath: string;
@@ -62,6 +64,7 @@ export class AgentHttpClient implements AgentClient {
   constructor(socketPath: string, { onBroken, forkKernel, longLines = new LongLines() }: AgentHttpClientOptions = {}) {
     this.#forkKernel = forkKernel;
     this.#socketPath = socketPath;
+    this.commands = new AgentHttpCommands(socketPath);
     this.files = new AgentHttpFiles(socketPath);
     this.#lines = new SandboxLines(longLines);
     this.#pool = new Pool('http://agent', {
@@ -151,6 +154,7 @@ export class AgentHttpClient implements AgentClient {
 
   async close(): Promise<void> {
     this.files.close();
+    await this.commands.close();
     await this.#pool.destroy();
   }
 

@@ -1,0 +1,88 @@
+import { type Command, type CommandStdinBody, LIMITS, type Signal } from '@cloche/contract';
+import { AppError, invalidRequest } from '../app-error.ts';
+import type { Clock } from '../clock.ts';
+import { Deadline } from '../runtime/deadline.ts';
+import { type AgentCommands, AgentFault } from '../runtime/runtime-driver.ts';
+import type { Executions } from '../sandboxes/executions.ts';
+import { isLive } from '../sandboxes/sandbox.ts';
+import { requireLive } from '../sandboxes/sandbox-access.ts';
+import { type CommandRecord, endingOf, seenIn, toCommand } from './command.ts';
+import type { CommandRepository } from './command-repository.ts';
+import { tooLong } from './command-request.ts';
+import type { CommandRequest, ReadCommands } from './read-commands.ts';
+
+/** The agent gives up on a full standard input sooner, and on what does not die. */
+const AGENT_ACT_MS = 15_000;
+
+export interface ChangeCommandDeps {
+  readonly reads: ReadCommands;
+  readonly commands: CommandRepository;
+  readonly executions: Executions;
+  readonly clock: Clock;
+}
+
+/** Acts on commands that run. */
+export class ChangeCommand {
+  readonly #deps: ChangeCommandDeps;
+
+  constructor(deps: ChangeCommandDeps) {
+    this.#deps = deps;
+  }
+
+  /** @throws AppError `conflict` when it has ended or its input is closed. */
+  async writeStdin(request: CommandRequest & { readonly body: CommandStdinBody }): Promise<Command> {
+    const bytes = stdinBytes(request.body);
+    const { sandbox, record } = await this.#deps.reads.find(request);
+    const live = requireLive(sandbox);
+    this.#deps.executions.touch(live.id);
+    using limit = new Deadline(AGENT_ACT_MS, request.signal);
+    const write = async (agent: AgentCommands) => {
+      await agent.writeStdin(record.id, bytes, request.body.close ?? false, limit.signal).catch(explainStdin);
+      return 'written' as const;
+    };
+    if ((await this.#deps.reads.act(live, write)) === undefined) throw inputClosed(undefined);
+    return toCommand(record);
+  }
+
+  /** Idempotent: one that has ended stays as it is; what it left running ends too by SIGKILL. */
+  async kill(request: CommandRequest, name: Signal): Promise<Command> {
+    const { reads, executions } = this.#deps;
+    const { sandbox, record } = await reads.find(request);
+    if (!isLive(sandbox)) return toCommand(seenIn(sandbox, record));
+    if (record.status !== 'running' && name !== 'SIGKILL') return toCommand(record);
+    executions.touch(sandbox.id);
+    using limit = new Deadline(AGENT_ACT_MS, request.signal);
+    const known = await reads.act(sandbox, (agent) => agent.kill(record.id, name, limit.signal));
+    if (!known) return toCommand(await reads.refresh({ sandbox, record }));
+    return toCommand(await this.#finish(record, known));
+  }
+
+  async #finish(record: CommandRecord, known: Parameters<typeof endingOf>[1]): Promise<CommandRecord> {
+    const { commands, clock } = this.#deps;
+    const ending = record.status === 'running' ? endingOf(record, known, clock.now()) : undefined;
+    return ending ? commands.finish(record, ending) : record;
+  }
+}
+
+function stdinBytes({ data = '', encoding = 'utf8' }: CommandStdinBody): Buffer {
+  const bytes = Buffer.from(data, encoding);
+  if (encoding === 'base64' && bytes.toString('base64').replace(/=+$/, '') !== data.replace(/=+$/, '')) {
+    throw invalidRequest({ path: 'body.data', message: 'is not valid base64' });
+  }
+  if (bytes.length > LIMITS.commandStdinBytes) throw tooLong('body.data', bytes.length, LIMITS.commandStdinBytes);
+  return bytes;
+}
+
+function explainStdin(error: unknown): never {
+  if (error instanceof AgentFault && error.kind === 'conflict') throw inputClosed(error);
+  if (error instanceof AgentFault && error.kind === 'timeout') {
+    const message = 'The command does not read its standard input; what was sent waits there. Go on when it reads.';
+    throw new AppError('unavailable', message, { cause: error, retryAfterSeconds: 5 });
+  }
+  throw error;
+}
+
+function inputClosed(cause: unknown): AppError {
+  const message = 'The command has ended, or its standard input is closed; start it with stdinOpen to write to it.';
+  return new AppError('conflict', message, { cause });
+}

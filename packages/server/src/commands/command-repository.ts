@@ -1,0 +1,121 @@
+import type { CommandId, CommandUser, SandboxId } from '@cloche/contract';
+import type { Selectable } from 'kysely';
+import type { CommandTable, Database } from '../db/database.ts';
+import type { CommandEnding, CommandRecord } from './command.ts';
+
+/** The records of commands. They outlive their sandboxes. */
+export interface CommandRepository {
+  /** False when its idempotency record has one already. */
+  insert(record: CommandRecord): Promise<boolean>;
+  find(sandboxId: SandboxId, id: string): Promise<CommandRecord | undefined>;
+  findByIdempotencyRecord(sandboxId: SandboxId, recordId: string): Promise<CommandRecord | undefined>;
+  /** Oldest first. */
+  list(sandboxId: SandboxId): Promise<CommandRecord[]>;
+  /** Of all sandboxes that are ready, as far as was heard. */
+  listRunning(): Promise<CommandRecord[]>;
+  /** The first ending stays; the record as it is afterwards. */
+  finish(record: CommandRecord, ending: CommandEnding): Promise<CommandRecord>;
+  /** For a command that never came to be. */
+  remove(id: CommandId): Promise<void>;
+}
+
+export class SqlCommandRepository implements CommandRepository {
+  readonly #db: Database;
+
+  constructor(db: Database) {
+    this.#db = db;
+  }
+
+  async insert(record: CommandRecord): Promise<boolean> {
+    const row = await this.#db
+      .insertInto('commands')
+      .values({
+        id: record.id,
+        sandbox_id: record.sandboxId,
+        generation: record.generation,
+        command: JSON.stringify(record.command),
+        cwd: record.cwd,
+        user: record.user,
+        background: record.background ? 1 : 0,
+        status: record.status,
+        started_at: record.startedAt,
+        idempotency_record_id: record.idempotencyRecordId ?? null,
+      })
+      .onConflict((conflict) => conflict.doNothing())
+      .returning('id')
+      .executeTakeFirst();
+    return row !== undefined;
+  }
+
+  async find(sandboxId: SandboxId, id: string): Promise<CommandRecord | undefined> {
+    const row = await this.#of(sandboxId).where('id', '=', id).executeTakeFirst();
+    return row && toRecord(row);
+  }
+
+  async findByIdempotencyRecord(sandboxId: SandboxId, recordId: string): Promise<CommandRecord | undefined> {
+    const row = await this.#of(sandboxId).where('idempotency_record_id', '=', recordId).executeTakeFirst();
+    return row && toRecord(row);
+  }
+
+  async list(sandboxId: SandboxId): Promise<CommandRecord[]> {
+    return (await this.#of(sandboxId).orderBy('started_at').orderBy('id').execute()).map(toRecord);
+  }
+
+  async listRunning(): Promise<CommandRecord[]> {
+    const rows = await this.#db
+      .selectFrom('commands')
+      .innerJoin('sandboxes', 'sandboxes.id', 'commands.sandbox_id')
+      .where('commands.status', '=', 'running')
+      .where('sandboxes.status', '=', 'ready')
+      .selectAll('commands')
+      .execute();
+    return rows.map(toRecord);
+  }
+
+  async finish(record: CommandRecord, ending: CommandEnding): Promise<CommandRecord> {
+    const row = await this.#db
+      .updateTable('commands')
+      .set({
+        status: ending.status,
+        exit_code: ending.exitCode ?? null,
+        signal: ending.signal ?? null,
+        failure_reason: ending.failureReason ?? null,
+        finished_at: ending.finishedAt ?? null,
+        duration_ms: ending.durationMs ?? null,
+      })
+      .where('id', '=', record.id)
+      .where('status', '=', 'running')
+      .returningAll()
+      .executeTakeFirst();
+    return row ? toRecord(row) : ((await this.find(record.sandboxId, record.id)) ?? record);
+  }
+
+  async remove(id: CommandId): Promise<void> {
+    await this.#db.deleteFrom('commands').where('id', '=', id).execute();
+  }
+
+  #of(sandboxId: SandboxId) {
+    return this.#db.selectFrom('commands').selectAll().where('sandbox_id', '=', sandboxId);
+  }
+}
+
+/** The casts are sound: nothing else writes these columns. */
+function toRecord(row: Selectable<CommandTable>): CommandRecord {
+  return {
+    id: row.id as CommandId,
+    sandboxId: row.sandbox_id as SandboxId,
+    generation: row.generation,
+    command: JSON.parse(row.command),
+    cwd: row.cwd,
+    user: row.user as CommandUser,
+    background: row.background === 1,
+    status: row.status,
+    exitCode: row.exit_code ?? undefined,
+    signal: row.signal ?? undefined,
+    failureReason: row.failure_reason ?? undefined,
+    startedAt: row.started_at,
+    finishedAt: row.finished_at ?? undefined,
+    durationMs: row.duration_ms ?? undefined,
+    idempotencyRecordId: row.idempotency_record_id ?? undefined,
+  };
+}

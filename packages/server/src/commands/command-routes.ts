@@ -1,0 +1,49 @@
+import { type CommandEvent, type CommandStdinBody, operations } from '@cloche/contract';
+import { invalidRequest } from '../app-error.ts';
+import { type Route, route, streamRoute } from '../http/route.ts';
+import type { ChangeCommand } from './change-command.ts';
+import type { CreateCommand } from './create-command.ts';
+import type { ReadCommands } from './read-commands.ts';
+
+const PAGE_ENTRIES = 100;
+
+export function commandRoutes(creations: CreateCommand, reads: ReadCommands, changes: ChangeCommand): Route[] {
+  return [
+    route(operations.createCommand, async (request) => ({ command: await creations.create(request) })),
+    route(operations.runCommand, async (request) => ({
+      command: await creations.create({ ...request, body: { ...request.body, background: false } }),
+    })),
+    route(operations.startCommand, async (request) => ({
+      command: await creations.create({ ...request, body: { ...request.body, background: true } }),
+    })),
+    route(operations.listCommands, async ({ credential, params }) => ({
+      data: await reads.list(credential, params.sandboxId),
+      hasMore: false,
+    })),
+    route(operations.getCommand, async (request) => ({ command: await reads.get(request, request.query.waitMs ?? 0) })),
+    route(operations.listCommandLogs, async (request) =>
+      reads.logs(request, request.query.afterSeq ?? 0, request.query.limit ?? PAGE_ENTRIES),
+    ),
+    streamRoute(operations.streamCommand, async (request) =>
+      numbered(await reads.follow(request, lastSeen(request.lastEventId) ?? request.query.afterSeq ?? 0)),
+    ),
+    route(operations.writeCommandStdin, async (request) => ({
+      command: await changes.writeStdin({ ...request, body: request.body as CommandStdinBody }),
+    })),
+    route(operations.killCommand, async (request) => ({
+      command: await changes.kill(request, request.body.signal ?? 'SIGKILL'),
+    })),
+  ];
+}
+
+/** So that a client can come back to where it was. */
+async function* numbered(events: AsyncIterable<CommandEvent>): AsyncGenerator<CommandEvent & { id?: number }, void> {
+  for await (const event of events) yield event.type === 'log' ? { ...event, id: event.data.seq } : event;
+}
+
+/** The number that a client who comes back has seen last. */
+function lastSeen(header: string | undefined): number | undefined {
+  if (header === undefined || header === '') return undefined;
+  if (/^\d{1,15}$/.test(header)) return Number(header);
+  throw invalidRequest({ path: 'headers.last-event-id', message: 'must be the id of an event of this stream' });
+}

@@ -1,0 +1,89 @@
+import type { CommandId } from '@cloche/contract';
+import type { Logger } from 'pino';
+import type { Clock } from '../clock.ts';
+import type { AgentConnections } from '../runtime/agent-connections.ts';
+import { pause } from '../runtime/deadline.ts';
+import { AgentFault } from '../runtime/runtime-driver.ts';
+import type { Executions } from '../sandboxes/executions.ts';
+import { isLive, type SandboxRecord } from '../sandboxes/sandbox.ts';
+import type { SandboxRepository } from '../sandboxes/sandbox-repository.ts';
+import { type CommandRecord, endingOf, lostEnding } from './command.ts';
+import type { CommandRepository } from './command-repository.ts';
+
+const FIRST_PAUSE_MS = 500;
+const LAST_PAUSE_MS = 30_000;
+
+export interface CommandWatchesDeps {
+  readonly commands: CommandRepository;
+  readonly sandboxes: SandboxRepository;
+  readonly connections: AgentConnections;
+  readonly executions: Executions;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/**
+ * Waits for the end of each command that runs in the background, so that its sandbox is `running` until then and its
+ * record is up to date. One request to the agent for each, which answers at that end.
+ */
+export class CommandWatches {
+  readonly #deps: CommandWatchesDeps;
+  readonly #watched = new Map<CommandId, AbortController>();
+
+  constructor(deps: CommandWatchesDeps) {
+    this.#deps = deps;
+  }
+
+  /** Takes up those that a server before this one started. */
+  async start(): Promise<void> {
+    const { commands, sandboxes } = this.#deps;
+    for (const record of await commands.listRunning()) {
+      const sandbox = await sandboxes.find(record.sandboxId);
+      if (sandbox) this.watch(sandbox, record);
+    }
+  }
+
+  stop(): void {
+    for (const controller of this.#watched.values()) controller.abort();
+  }
+
+  watch(sandbox: SandboxRecord, record: CommandRecord): void {
+    if (this.#watched.has(record.id)) return;
+    const controller = new AbortController();
+    this.#watched.set(record.id, controller);
+    this.#follow(sandbox, record, controller).finally(() => this.#watched.delete(record.id));
+  }
+
+  async #follow(sandbox: SandboxRecord, record: CommandRecord, controller: AbortController): Promise<void> {
+    const { executions, log } = this.#deps;
+    const { signal } = controller;
+    // When its sandbox ends, so does every command: its record says so without being written.
+    using _ = executions.begin(sandbox.id, undefined, () => controller.abort());
+    for (let pauseMs = FIRST_PAUSE_MS; !signal.aborted; pauseMs = Math.min(2 * pauseMs, LAST_PAUSE_MS)) {
+      try {
+        if (await this.#awaitEnd(sandbox, record, signal)) return;
+      } catch (error) {
+        if (signal.aborted) return;
+        log.warn({ err: error, sandboxId: sandbox.id, commandId: record.id }, 'a command could not be watched');
+      }
+      const now = await this.#deps.sandboxes.find(sandbox.id).catch(() => sandbox);
+      if (!now || !isLive(now)) return;
+      await pause(pauseMs, signal);
+    }
+  }
+
+  async #awaitEnd(sandbox: SandboxRecord, record: CommandRecord, signal: AbortSignal): Promise<boolean> {
+    const { commands, connections, clock } = this.#deps;
+    if (!sandbox.instance) return true;
+    const agent = await connections.get(sandbox.instance, signal);
+    try {
+      const ending = endingOf(record, await agent.commands.end(record.id, signal), clock.now());
+      if (ending) await commands.finish(record, ending);
+      return ending !== undefined;
+    } catch (error) {
+      if (!(error instanceof AgentFault && error.kind === 'not_found')) throw error;
+      await commands.finish(record, lostEnding(record, 'The sandbox does not know it: it never began.', clock.now()));
+      return true;
+    }
+  }
+}

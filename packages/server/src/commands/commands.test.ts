@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, it } from 'node:test';
+import { type CommandEvent, operations, type SandboxId } from '@cloche/contract';
+import { type CommandsWorld, openCommands } from './commands.fixture.ts';
+
+let world: CommandsWorld;
+let sandboxId: SandboxId;
+beforeEach(async () => {
+  world = await openCommands();
+  sandboxId = await world.createReady();
+});
+afterEach(() => world[Symbol.asyncDispose]());
+
+const statusOf = async () => (await world.call(operations.getSandbox, { params: { sandboxId } })).sandbox.status;
+
+describe('a command that is waited for', () => {
+  it('answers with its output, and counts as use of its sandbox', async () => {
+    const command = await world.runCommand(sandboxId, { command: 'print out; warn err; exit 3' });
+    assert.deepEqual(
+      [command.status, command.exitCode, command.stdout, command.stderr],
+      ['exited', 3, 'out\n', 'err\n'],
+    );
+    assert.equal(await statusOf(), 'idle');
+  });
+
+  it('whose server dies is adopted by the next attempt of its key, and told with its output', async () => {
+    const call = { idempotencyRecordId: 'idem_1' };
+    const lost = world
+      .runCommand(sandboxId, { command: 'print one; sleep 200; print two' }, call)
+      .catch((error) => error);
+    await world.until(async () => (await world.listCommands(sandboxId)).length === 1);
+    await world.crash();
+    await lost;
+    const command = await world.runCommand(sandboxId, { command: 'print one; sleep 200; print two' }, call);
+    assert.equal(command.stdout, 'one\ntwo\n');
+    assert.equal(world.agent(sandboxId).started, 1);
+    assert.deepEqual((await world.runCommand(sandboxId, { command: 'print' }, call)).id, command.id);
+  });
+
+  it('is killed when its sandbox is', async () => {
+    const waited = world.runCommand(sandboxId, { command: 'hang' });
+    await world.until(async () => (await statusOf()) === 'running');
+    await world.call(operations.killSandbox, { params: { sandboxId } });
+    assert.equal((await waited).status, 'killed');
+  });
+
+  it('leaves no record when its folder does not exist', async () => {
+    await assert.rejects(world.runCommand(sandboxId, { command: 'print', cwd: '/missing' }), {
+      code: 'invalid_request',
+    });
+    assert.deepEqual(await world.listCommands(sandboxId), []);
+  });
+});
+
+describe('a command in the background', () => {
+  it('makes its sandbox running until it ends', async () => {
+    const command = await world.runCommand(sandboxId, { command: 'hang', background: true });
+    assert.equal(await statusOf(), 'running');
+    await world.call(operations.killCommand, { params: { sandboxId, commandId: command.id }, body: {} });
+    await world.until(async () => (await statusOf()) === 'idle');
+  });
+
+  it('is watched again by the next server', async () => {
+    const { id } = await world.runCommand(sandboxId, { command: 'sleep 300; exit 5', background: true });
+    await world.crash();
+    assert.equal(await statusOf(), 'running');
+    await world.until(async () => (await statusOf()) === 'idle');
+    assert.equal((await world.getCommand(sandboxId, id)).exitCode, 5);
+  });
+
+  it('that its agent has lost is failed', async () => {
+    const { id } = await world.runCommand(sandboxId, { command: 'hang', background: true });
+    world.agent(sandboxId).forget(id);
+    assert.equal((await world.getCommand(sandboxId, id)).status, 'failed');
+  });
+
+  it('of a destroyed sandbox is killed, though nobody wrote that down', async () => {
+    const { id } = await world.runCommand(sandboxId, { command: 'hang', background: true });
+    await world.call(operations.killSandbox, { params: { sandboxId } });
+    const { status, signal, finishedAt } = await world.getCommand(sandboxId, id);
+    assert.deepEqual([status, signal], ['killed', 'SIGKILL']);
+    assert.ok(finishedAt);
+  });
+});
+
+describe('the log of a command', () => {
+  it('is paged by sequence', async () => {
+    const { id } = await world.runCommand(sandboxId, { command: 'print 1; print 2; print 3' });
+    const params = { sandboxId, commandId: id };
+    const page = await world.call(operations.listCommandLogs, { params, query: { limit: 2 } });
+    assert.deepEqual([page.data.map(({ data }) => data), page.nextSeq, page.hasMore], [['1\n', '2\n'], 2, true]);
+    const rest = await world.call(operations.listCommandLogs, { params, query: { afterSeq: 2 } });
+    assert.deepEqual([rest.data.map(({ seq }) => seq), rest.nextSeq, rest.hasMore], [[3], 3, false]);
+    const none = await world.call(operations.listCommandLogs, { params, query: { afterSeq: 3 } });
+    assert.deepEqual([none.data, none.nextSeq, none.hasMore], [[], 3, false]);
+  });
+
+  it('is followed to the exit, and numbered for who comes back', async () => {
+    const { id } = await world.runCommand(sandboxId, {
+      command: 'print 1; sleep 20; print 2; exit 4',
+      background: true,
+    });
+    const seen: (CommandEvent & { id?: number })[] = [];
+    for await (const event of await world.follow(sandboxId, id)) seen.push(event);
+    assert.deepEqual(
+      seen.map((event) => event.id),
+      [1, 2, undefined],
+    );
+    const last = seen.at(-1);
+    assert.equal(last?.type === 'exit' && last.data.exitCode, 4);
+    const again: CommandEvent[] = [];
+    for await (const event of await world.follow(sandboxId, id, '1')) again.push(event);
+    assert.deepEqual(again, seen.slice(1));
+    await assert.rejects(world.follow(sandboxId, id, 'one'), { code: 'invalid_request' });
+  });
+});

@@ -1,0 +1,43 @@
+import type { Logger } from 'pino';
+import type { Clock } from '../clock.ts';
+import type { Database } from '../db/database.ts';
+import type { Route } from '../http/route.ts';
+import type { IdSource } from '../id-source.ts';
+import type { SandboxParts } from '../sandboxes/compose-sandboxes.ts';
+import { ChangeCommand } from './change-command.ts';
+import { SqlCommandRepository } from './command-repository.ts';
+import { commandRoutes } from './command-routes.ts';
+import { CommandWatches } from './command-watches.ts';
+import { CreateCommand } from './create-command.ts';
+import { ReadCommands } from './read-commands.ts';
+import { StartingCommands } from './starting-commands.ts';
+
+export interface CommandsDeps {
+  readonly db: Database;
+  readonly sandboxes: SandboxParts;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  readonly log: Logger;
+}
+
+/** Everything about commands, wired. */
+export interface Commands {
+  readonly routes: Route[];
+  /** Takes up the commands that run. */
+  start(): Promise<void>;
+  /** Leaves them running. */
+  stop(): void;
+}
+
+export function composeCommands({ db, sandboxes: parts, clock, ids, log }: CommandsDeps): Commands {
+  const commands = new SqlCommandRepository(db);
+  const starting = new StartingCommands();
+  const shared = { ...parts, commands, starting, clock, ids, log };
+  const watches = new CommandWatches(shared);
+  const reads = new ReadCommands(shared);
+  return {
+    routes: commandRoutes(new CreateCommand({ ...shared, watches }), reads, new ChangeCommand({ ...shared, reads })),
+    start: () => watches.start(),
+    stop: () => watches.stop(),
+  };
+}

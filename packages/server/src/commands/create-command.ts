@@ -1,0 +1,220 @@
+import { type Command, type CreateCommandBody, LIMITS, type SandboxId } from '@cloche/contract';
+import type { StartCommand } from '@cloche/protocol';
+import type { Logger } from 'pino';
+import type { Credential } from '../api-keys/credential.ts';
+import { AppError, invalidRequest } from '../app-error.ts';
+import type { Clock } from '../clock.ts';
+import type { IdSource } from '../id-source.ts';
+import type { AgentConnections } from '../runtime/agent-connections.ts';
+import { Deadline } from '../runtime/deadline.ts';
+import { type AgentCommandResult, type AgentCommands, AgentFault } from '../runtime/runtime-driver.ts';
+import type { AwaitSandbox } from '../sandboxes/await-sandbox.ts';
+import type { Executions } from '../sandboxes/executions.ts';
+import type { JudgeFault } from '../sandboxes/judge-fault.ts';
+import { isPending, type SandboxRecord } from '../sandboxes/sandbox.ts';
+import { requireLive, type SandboxAccess } from '../sandboxes/sandbox-access.ts';
+import type { SandboxRepository } from '../sandboxes/sandbox-repository.ts';
+import { type CommandOutput, type CommandRecord, endingOf, killedEnding, seenIn, toCommand } from './command.ts';
+import type { CommandRepository } from './command-repository.ts';
+import { commandSpec } from './command-request.ts';
+import type { CommandWatches } from './command-watches.ts';
+import type { StartingCommands } from './starting-commands.ts';
+
+/** What an agent is given beyond a command's time: SIGTERM's grace, then the killing of what it left. */
+const END_GRACE_MS = 6_000;
+
+/** For what the agent answers at once. */
+const AGENT_ANSWER_MS = 30_000;
+
+export interface CreateCommandDeps {
+  readonly access: SandboxAccess;
+  readonly sandboxes: SandboxRepository;
+  readonly waits: AwaitSandbox;
+  readonly commands: CommandRepository;
+  readonly starting: StartingCommands;
+  readonly watches: CommandWatches;
+  readonly connections: AgentConnections;
+  readonly executions: Executions;
+  readonly faults: JudgeFault;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  readonly log: Logger;
+}
+
+export interface CommandCreation {
+  readonly credential: Credential;
+  readonly params: { readonly sandboxId: SandboxId };
+  readonly body: CreateCommandBody;
+  readonly receivedAt: number;
+  readonly signal: AbortSignal;
+  readonly idempotencyRecordId: string | undefined;
+}
+
+/** Starts commands, and waits for those that do not go to the background. */
+export class CreateCommand {
+  readonly #deps: CreateCommandDeps;
+
+  constructor(deps: CreateCommandDeps) {
+    this.#deps = deps;
+  }
+
+  /** One command for one idempotency record. @throws AppError */
+  async create(request: CommandCreation): Promise<Command> {
+    const { body, receivedAt, signal } = request;
+    const spec = commandSpec(body);
+    const background = body.background ?? false;
+    const timeoutMs = body.timeoutMs ?? (background ? undefined : LIMITS.commandTimeoutDefaultMs);
+    const endsAt = timeoutMs === undefined ? undefined : receivedAt + timeoutMs;
+    const sandbox = await this.#readySandbox(request, endsAt ?? receivedAt + LIMITS.commandTimeoutDefaultMs, signal);
+    const record = await this.#insertOrAdopt(sandbox, request, spec.cwd);
+    if (record.status !== 'running') return this.#retell(sandbox, record, signal);
+    this.#markUsed(sandbox);
+    const leftMs = endsAt === undefined ? undefined : Math.max(1, endsAt - this.#deps.clock.now());
+    const start = { ...spec, ...(leftMs === undefined ? {} : { timeoutMs: leftMs }) };
+    return background ? this.#start(sandbox, record, start, signal) : this.#run(sandbox, record, start, signal);
+  }
+
+  /** Of a command that ended before its client could be told: with its output, if the agent still has it. */
+  async #retell(sandbox: SandboxRecord, record: CommandRecord, signal: AbortSignal): Promise<Command> {
+    if (record.background) return toCommand(record);
+    using limit = new Deadline(AGENT_ANSWER_MS, signal);
+    const tell = (agent: AgentCommands) => agent.result(record.id, limit.signal);
+    const result = await this.#judged(sandbox, record, limit.signal, tell).catch(() => undefined);
+    return toCommand(record, result && outputOf(result));
+  }
+
+  async #start(
+    sandbox: SandboxRecord,
+    record: CommandRecord,
+    start: StartCommand,
+    signal: AbortSignal,
+  ): Promise<Command> {
+    const { starting, commands, clock, watches } = this.#deps;
+    using _ = starting.begin(record.id);
+    using limit = new Deadline(AGENT_ANSWER_MS, signal);
+    return await this.#judged(sandbox, record, limit.signal, async (agent) => {
+      const ending = endingOf(record, await agent.start(record.id, start, limit.signal), clock.now());
+      if (ending) return toCommand(await commands.finish(record, ending));
+      watches.watch(sandbox, record);
+      return toCommand(record);
+    });
+  }
+
+  async #run(
+    sandbox: SandboxRecord,
+    record: CommandRecord,
+    start: StartCommand,
+    signal: AbortSignal,
+  ): Promise<Command> {
+    const { starting, commands, executions, clock } = this.#deps;
+    using _ = starting.begin(record.id);
+    const canceled = new AbortController();
+    using limit = new Deadline((start.timeoutMs ?? 0) + END_GRACE_MS, signal, canceled.signal);
+    using _execution = executions.begin(sandbox.id, undefined, () => canceled.abort());
+    const capture = { stdoutBytes: LIMITS.outputStreamBytes, stderrBytes: LIMITS.outputStreamBytes };
+    try {
+      return await this.#judged(sandbox, record, limit.signal, async (agent) => {
+        const result = await startAndWait(agent, record, { ...start, capture }, limit.signal);
+        const ending = endingOf(record, result.command, clock.now()) ?? killedEnding(record, clock.now());
+        return toCommand(await commands.finish(record, ending), outputOf(result));
+      });
+    } catch (error) {
+      if (canceled.signal.aborted) {
+        const ended = await commands.finish(record, killedEnding(record, clock.now()));
+        return toCommand(ended, { stdout: '', stderr: '' });
+      }
+      if (limit.expired) throw unavailable('The sandbox does not say what became of the command; get it later.', error);
+      if (signal.aborted) throw unavailable('The server stops; ask again with the same Idempotency-Key.', error);
+      throw error;
+    }
+  }
+
+  /** Runs `act`; what the agent refuses becomes an answer, and a command that never was leaves no record. */
+  async #judged<T>(
+    sandbox: SandboxRecord,
+    record: CommandRecord,
+    signal: AbortSignal,
+    act: (agent: AgentCommands) => Promise<T>,
+  ): Promise<T> {
+    const { connections, commands, faults, log } = this.#deps;
+    try {
+      if (!sandbox.instance) throw new Error(`sandbox ${sandbox.id} is ready without an instance`);
+      const agent = await connections.get(sandbox.instance, signal);
+      return await act(agent.commands);
+    } catch (error) {
+      if (!(error instanceof AgentFault)) throw error;
+      if (error.kind === 'invalid_cwd' || error.kind === 'busy') await commands.remove(record.id);
+      if (error.kind === 'invalid_cwd') {
+        throw invalidRequest({ path: 'body.cwd', message: 'must be an existing folder that the user may enter' });
+      }
+      if (error.kind === 'busy') throw unavailable('Too many commands run in the sandbox; end some.', error);
+      log.warn({ err: error, sandboxId: sandbox.id, commandId: record.id }, 'a command failed');
+      throw await faults.judge(sandbox, error);
+    }
+  }
+
+  async #readySandbox(request: CommandCreation, until: number, signal: AbortSignal): Promise<SandboxRecord> {
+    const { access, waits, clock } = this.#deps;
+    const found = await access.getLive(request.credential, request.params.sandboxId);
+    if (!isPending(found)) return found;
+    using limit = new Deadline(until - clock.now(), signal);
+    const sandbox = requireLive(await waits.settled(found, limit.signal));
+    if (isPending(sandbox)) throw unavailable('The sandbox was not ready in time; try again.', undefined);
+    return sandbox;
+  }
+
+  async #insertOrAdopt(sandbox: SandboxRecord, request: CommandCreation, cwd: string): Promise<CommandRecord> {
+    const { commands, ids, clock } = this.#deps;
+    const { command, user = 'user', background = false } = request.body;
+    const ending = {
+      exitCode: undefined,
+      signal: undefined,
+      failureReason: undefined,
+      finishedAt: undefined,
+      durationMs: undefined,
+    };
+    const record: CommandRecord = {
+      id: ids.next('cmd_'),
+      sandboxId: sandbox.id,
+      generation: sandbox.generation,
+      command,
+      cwd,
+      user,
+      background,
+      status: 'running',
+      ...ending,
+      startedAt: clock.now(),
+      idempotencyRecordId: request.idempotencyRecordId,
+    };
+    if (await commands.insert(record)) return record;
+    const first = await commands.findByIdempotencyRecord(sandbox.id, request.idempotencyRecordId ?? '');
+    if (!first) throw new Error(`a command of ${sandbox.id} was neither inserted nor found`);
+    return seenIn(sandbox, first);
+  }
+
+  #markUsed(sandbox: SandboxRecord): void {
+    const { sandboxes, executions, log } = this.#deps;
+    if (sandbox.used || executions.wasUsed(sandbox.id)) return;
+    sandboxes.markUsed(sandbox.id).catch((error) => {
+      log.warn({ err: error, sandboxId: sandbox.id }, 'the first use was not written down');
+    });
+  }
+}
+
+async function startAndWait(
+  agent: AgentCommands,
+  record: CommandRecord,
+  start: StartCommand,
+  signal: AbortSignal,
+): Promise<AgentCommandResult> {
+  await agent.start(record.id, start, signal);
+  return agent.result(record.id, signal);
+}
+
+function outputOf({ stdout, stderr, truncated }: AgentCommandResult): CommandOutput {
+  return { stdout, stderr, ...(truncated && { truncated: { ...truncated } }) };
+}
+
+function unavailable(message: string, cause: unknown): AppError {
+  return new AppError('unavailable', message, { cause, retryAfterSeconds: 1 });
+}

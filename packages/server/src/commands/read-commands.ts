@@ -1,0 +1,157 @@
+import type { Command, CommandEvent, CommandId, CommandLogEntry, CommandLogPage, SandboxId } from '@cloche/contract';
+import type { AgentLogEntry } from '@cloche/protocol';
+import type { Credential } from '../api-keys/credential.ts';
+import { AppError, notFound } from '../app-error.ts';
+import { type Clock, timestamp } from '../clock.ts';
+import type { AgentConnections } from '../runtime/agent-connections.ts';
+import { Deadline } from '../runtime/deadline.ts';
+import { type AgentCommands, AgentFault } from '../runtime/runtime-driver.ts';
+import type { JudgeFault } from '../sandboxes/judge-fault.ts';
+import type { SandboxRecord } from '../sandboxes/sandbox.ts';
+import { requireLive, type SandboxAccess } from '../sandboxes/sandbox-access.ts';
+import { type CommandRecord, endingOf, killedEnding, lostEnding, seenIn, toCommand } from './command.ts';
+import type { CommandRepository } from './command-repository.ts';
+import type { StartingCommands } from './starting-commands.ts';
+
+/** How long the agent may take to say what it knows. */
+const AGENT_ASK_MS = 10_000;
+
+export interface ReadCommandsDeps {
+  readonly access: SandboxAccess;
+  readonly commands: CommandRepository;
+  readonly starting: StartingCommands;
+  readonly connections: AgentConnections;
+  readonly faults: JudgeFault;
+  readonly clock: Clock;
+}
+
+export interface CommandRequest {
+  readonly credential: Credential;
+  readonly params: { readonly sandboxId: SandboxId; readonly commandId: CommandId };
+  readonly signal: AbortSignal;
+}
+
+/** A command in its sandbox, as far as the key may see them. */
+export interface FoundCommand {
+  readonly sandbox: SandboxRecord;
+  readonly record: CommandRecord;
+}
+
+/** Reads commands and what they printed. A record that says "running" is brought up to date before it is shown. */
+export class ReadCommands {
+  readonly #deps: ReadCommandsDeps;
+
+  constructor(deps: ReadCommandsDeps) {
+    this.#deps = deps;
+  }
+
+  async list(credential: Credential, sandboxId: SandboxId): Promise<Command[]> {
+    const sandbox = await this.#deps.access.get(credential, sandboxId);
+    const records = await this.#deps.commands.list(sandbox.id);
+    return Promise.all(records.map(async (record) => toCommand(await this.refresh({ sandbox, record }))));
+  }
+
+  /** With `waitMs`, when it has ended or so much has passed. */
+  async get(request: CommandRequest, waitMs: number): Promise<Command> {
+    const found = await this.find(request);
+    const record = await this.refresh(found);
+    if (record.status !== 'running' || waitMs === 0) return toCommand(record);
+    using limit = new Deadline(waitMs, request.signal);
+    const wait = (agent: AgentCommands) => agent.end(record.id, limit.signal);
+    return toCommand(await this.#update(found, wait, limit.signal));
+  }
+
+  /** @throws AppError `sandbox_destroyed` or `sandbox_failed`: what it printed is gone with the sandbox. */
+  async logs(request: CommandRequest, afterSeq: number, limit: number): Promise<CommandLogPage> {
+    const { sandbox, record } = await this.find(request);
+    using patience = new Deadline(AGENT_ASK_MS, request.signal);
+    const ask = (agent: AgentCommands) => agent.readLog(record.id, afterSeq, limit, patience.signal);
+    // The agent keeps the latest commands alone.
+    const page = (await this.act(requireLive(sandbox), ask)) ?? { entries: [], hasMore: false };
+    const data = page.entries.map(toEntry);
+    return { data, nextSeq: data.at(-1)?.seq ?? afterSeq, hasMore: page.hasMore };
+  }
+
+  /** Resolves when the command is found; leaving the iteration leaves the command alone. */
+  async follow(request: CommandRequest, afterSeq: number): Promise<AsyncGenerator<CommandEvent, void>> {
+    const found = await this.find(request);
+    requireLive(found.sandbox);
+    return this.#events(found, afterSeq, request.signal);
+  }
+
+  /** @throws AppError `not_found`. */
+  async find({ credential, params }: CommandRequest): Promise<FoundCommand> {
+    const sandbox = await this.#deps.access.get(credential, params.sandboxId);
+    const record = await this.#deps.commands.find(sandbox.id, params.commandId);
+    if (!record) throw notFound('command', params.commandId);
+    return { sandbox, record };
+  }
+
+  /** As it is now. What the agent cannot say stays as it was heard last. */
+  async refresh(found: FoundCommand): Promise<CommandRecord> {
+    const seen = seenIn(found.sandbox, found.record);
+    if (seen.status !== 'running' || this.#deps.starting.has(seen.id)) return seen;
+    using limit = new Deadline(AGENT_ASK_MS);
+    return this.#update(found, (agent) => agent.get(seen.id, limit.signal), limit.signal);
+  }
+
+  /** Undefined when the agent does not know the command, or not any more. @throws AppError */
+  async act<T>(sandbox: SandboxRecord, act: (agent: AgentCommands) => Promise<T>): Promise<T | undefined> {
+    const { connections, faults } = this.#deps;
+    try {
+      using limit = new Deadline(AGENT_ASK_MS);
+      if (!sandbox.instance) return undefined;
+      const agent = await connections.get(sandbox.instance, limit.signal);
+      return await act(agent.commands);
+    } catch (error) {
+      if (error instanceof AgentFault && error.kind === 'not_found') return undefined;
+      throw await faults.judge(sandbox, error);
+    }
+  }
+
+  async #update(
+    { sandbox, record }: FoundCommand,
+    ask: (agent: AgentCommands) => ReturnType<AgentCommands['get']>,
+    signal: AbortSignal,
+  ): Promise<CommandRecord> {
+    const { commands, clock } = this.#deps;
+    try {
+      const known = await this.act(sandbox, ask);
+      const ending = known
+        ? endingOf(record, known, clock.now())
+        : lostEnding(record, 'The sandbox does not know it.', clock.now());
+      return ending ? await commands.finish(record, ending) : record;
+    } catch (error) {
+      if (signal.aborted || !(error instanceof AppError)) return record;
+      const isOver = error.code === 'sandbox_destroyed' || error.code === 'sandbox_failed';
+      return isOver ? { ...record, ...killedEnding(record, clock.now()) } : record;
+    }
+  }
+
+  async *#events({ sandbox, record }: FoundCommand, afterSeq: number, signal: AbortSignal) {
+    const { connections, commands, clock, faults } = this.#deps;
+    try {
+      if (!sandbox.instance) return;
+      const agent = await connections.get(sandbox.instance, signal);
+      for await (const event of agent.commands.follow(record.id, afterSeq, signal)) {
+        if (event.type === 'log') yield { type: 'log', data: toEntry(event.entry) } as const;
+        else {
+          const ending = endingOf(record, event.command, clock.now());
+          const ended = ending ? await commands.finish(record, ending) : record;
+          yield { type: 'exit', data: toCommand(ended) } as const;
+        }
+      }
+    } catch (error) {
+      if (signal.aborted) throw signal.reason;
+      if (!(error instanceof AgentFault && error.kind === 'not_found')) throw await faults.judge(sandbox, error);
+      yield { type: 'exit', data: toCommand(await this.refresh({ sandbox, record })) } as const;
+    }
+  }
+}
+
+function toEntry({ seq, stream, data, at }: AgentLogEntry): CommandLogEntry {
+  return { seq, stream, data, at: timestamp(Math.min(at, MAX_TIME)) };
+}
+
+/** The last moment that can be written down. */
+const MAX_TIME = 8_640_000_000_000_000;
