@@ -50,16 +50,14 @@ describe('an agent that lies', () => {
       'endless headers',
       'endless small headers',
       'deep nesting',
-      'no end',
       'another protocol',
       'a way elsewhere',
-      'a length that is none',
       'a number of executions that is none',
       'endless announcements',
       'a line of nothing but brackets',
     ],
-    TimeoutError: ['nothing', 'endless chunk extensions', 'most of a line, and then nothing'],
-    unavailable: ['a broken connection'],
+    TimeoutError: ['nothing', 'half of an answer', 'most of a line, and then nothing'],
+    unavailable: ['a broken connection', 'no end'],
     ignored: ['more after the end'],
   };
 
@@ -91,7 +89,7 @@ describe('an agent that lies', () => {
     assert.ok(grown < MOST_GROWTH, `grew by ${grown / MEBIBYTE} MiB`);
   });
 
-  for (const lie of ['events without end', 'endless announcements', 'endless chunk extensions']) {
+  for (const lie of ['events without end', 'endless announcements']) {
     it(`by ${lie} does not keep the server from others`, async (t) => {
       const seen: string[] = [];
       for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {

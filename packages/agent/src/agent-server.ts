@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { PORT_TUNNEL_PROTOCOL, PROTOCOL_VERSION } from '@cloche/protocol';
+import { PORT_TUNNEL_PROTOCOL, PROTOCOL_VERSION, RUNS_UPGRADE } from '@cloche/protocol';
 import { AgentError } from './agent-error.ts';
 import { answer } from './answer.ts';
 import type { CommandRegistry } from './commands/command-registry.ts';
@@ -7,8 +7,8 @@ import { routeCommand } from './commands/command-routes.ts';
 import type { ContextRegistry } from './context-registry.ts';
 import type { FileRequests } from './files/file-requests.ts';
 import { openPortTunnel } from './port-tunnel.ts';
-import { readEnvironment, readJson, readOpenContext, readStartRun } from './requests.ts';
-import { Run } from './run.ts';
+import { readEnvironment, readJson, readOpenContext } from './requests.ts';
+import { serveRuns } from './run-connection.ts';
 import { serveUpgrades } from './upgrades.ts';
 
 /** The server keeps its connections: they end when it ends, not because they were quiet. */
@@ -25,7 +25,7 @@ export function createAgentServer(contexts: ContextRegistry, commands: CommandRe
   };
   // Whoever asks before sending a body is told to by what reads it.
   const server = createServer(options, onRequest).on('checkContinue', onRequest);
-  serveUpgrades(server, { [PORT_TUNNEL_PROTOCOL]: openPortTunnel });
+  serveUpgrades(server, { [PORT_TUNNEL_PROTOCOL]: openPortTunnel, [RUNS_UPGRADE]: serveRuns(contexts) });
   return server;
 }
 
@@ -61,23 +61,9 @@ async function route(
     case 'POST contexts :id restart':
       await contexts.get(id).restart();
       return answer(response, 204);
-    case 'POST contexts :id runs':
-      return startRun(contexts, id, request, response);
     default:
       throw new AgentError('not_found', `The agent has no ${operation}.`);
   }
-}
-
-async function startRun(
-  contexts: ContextRegistry,
-  contextId: string,
-  request: IncomingMessage,
-  response: ServerResponse,
-): Promise<void> {
-  const arrivedAt = performance.now();
-  const start = readStartRun(await readJson(request));
-  const context = contexts.get(contextId);
-  context.submit(new Run(start, response, arrivedAt));
 }
 
 function answerError(response: ServerResponse, error: unknown): void {

@@ -5,7 +5,7 @@ import type { ForkedKernels } from './forked-kernels.ts';
 import { kernelCommand } from './kernel-launch.ts';
 import { type KernelListener, KernelProcess, type StandardStream } from './kernel-process.ts';
 import { KernelsGroup } from './kernels-group.ts';
-import { countOomKills } from './memory.ts';
+import { countOomKills, countOomKillsLately } from './memory.ts';
 import type { Run, RunListener } from './run.ts';
 
 const MAX_QUEUED_RUNS = 64;
@@ -13,6 +13,9 @@ const MAX_QUEUED_RUNS = 64;
 /** An interrupted cell that goes on is asked once more, then its kernel is killed. */
 const INTERRUPT_AGAIN_MS = 500;
 const INTERRUPT_GRACE_MS = 1000;
+
+/** A run that is over sooner has no time to use up the memory, so its kernel need not be marked. */
+const MARK_BUSY_MS = 5;
 
 /** For kernels that are started in place of one that died; nobody gave a time for these. */
 const RESTART_TIMEOUT_MS = 60_000;
@@ -34,6 +37,7 @@ export class Context {
   /** What the kernel executes. Its client may have had its answer already. */
   #current: Run | undefined;
   #oomKillsBefore = 0;
+  #busyTimer: NodeJS.Timeout | undefined;
   #graceTimers: NodeJS.Timeout[] = [];
   #executionCount = 0;
   #stateLost = false;
@@ -153,7 +157,6 @@ export class Context {
     }
     this.#executionCount = message.executionCount;
     this.#release(message.error);
-    this.#kernel?.setBusy(false);
     this.#next();
   }
 
@@ -198,8 +201,8 @@ export class Context {
     run.begin();
     kernel.send({ type: 'execute', runId: run.id, code: run.code });
     // The kernel needs a moment to read that: time for what need not delay it.
-    kernel.setBusy(true);
-    this.#oomKillsBefore = countOomKills();
+    this.#busyTimer = setTimeout(() => kernel.setBusy(true), MARK_BUSY_MS);
+    this.#oomKillsBefore = countOomKillsLately();
   }
 
   async #replace(): Promise<void> {
@@ -253,10 +256,12 @@ export class Context {
   /** The kernel is done with the current run, in one way or another. */
   #release(error: RunError | undefined): void {
     for (const timer of this.#graceTimers.splice(0)) clearTimeout(timer);
+    clearTimeout(this.#busyTimer);
     const run = this.#current;
     this.#current = undefined;
     if (run === undefined) return;
     this.#finish(run, error);
+    this.#kernel?.setBusy(false);
     this.#kernel?.resume();
   }
 

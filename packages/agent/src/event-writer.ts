@@ -1,63 +1,78 @@
-import type { ServerResponse } from 'node:http';
 import type { AgentRunEvent } from '@cloche/protocol';
 
-/** Text comes in many small pieces (one `print` is two) and is sent in fewer, at most this much later. */
+/** Text comes in many small pieces (one `print` is two). A whole line is sent at once; what follows soon, together. */
 const GATHER_MS = 2;
 const GATHER_CHARACTERS = 64 * 1024;
 
-/** A run that is silent for this long tells its client all the same that it was taken. */
-const ACCEPT_MS = 20;
-
-/** Beyond this the reader is behind and the kernel has to wait. */
-const CONGESTED_BYTES = 1024 * 1024;
-
-/** Writes a run's events as lines of JSON, in order. */
+/** Writes a run's events as lines of JSON, in order; those of one turn of the event loop in one piece. */
 export class EventWriter {
   readonly #runId: string;
-  readonly #response: ServerResponse;
+  readonly #client: { write(lines: string): void };
   #gathered: { type: 'stdout' | 'stderr'; text: string } | undefined;
+  #lines = '';
+  #isScheduled = false;
+  /** Text, the last time. */
+  #sentAt = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
-  #acceptTimer: NodeJS.Timeout | undefined;
 
-  constructor(runId: string, response: ServerResponse) {
+  constructor(runId: string, client: { write(lines: string): void }) {
     this.#runId = runId;
-    this.#response = response;
-  }
-
-  get congested(): boolean {
-    return this.#response.writableLength > CONGESTED_BYTES;
-  }
-
-  open(): void {
-    this.#response.setHeader('content-type', 'application/x-ndjson');
-    this.#acceptTimer = setTimeout(() => this.#response.flushHeaders(), ACCEPT_MS);
+    this.#client = client;
   }
 
   text(type: 'stdout' | 'stderr', text: string): void {
     if (text === '') return;
-    if (this.#gathered?.type !== type) this.#flush();
+    if (this.#gathered?.type !== type) this.#addGathered();
     this.#gathered = { type, text: (this.#gathered?.text ?? '') + text };
-    if (this.#gathered.text.length >= GATHER_CHARACTERS) this.#flush();
-    else this.#timer ??= setTimeout(() => this.#flush(), GATHER_MS);
+    if (this.#gathered.text.length >= GATHER_CHARACTERS) this.#send();
+    else if (text.endsWith('\n') && performance.now() - this.#sentAt > GATHER_MS) this.#schedule();
+    else this.#timer ??= this.#later();
   }
 
   event(event: AgentRunEvent): void {
-    this.#flush();
-    this.#response.write(`${JSON.stringify(event)}\n`);
+    this.#addGathered();
+    this.#add(event);
+    this.#schedule();
   }
 
   end(event: AgentRunEvent): void {
-    clearTimeout(this.#acceptTimer);
-    this.#flush();
-    this.#response.end(`${JSON.stringify(event)}\n`);
+    this.#addGathered();
+    this.#add(event);
+    this.#send();
   }
 
-  #flush(): void {
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    setImmediate(() => {
+      this.#isScheduled = false;
+      this.#send();
+    });
+  }
+
+  #send(): void {
+    if (this.#gathered !== undefined) this.#sentAt = performance.now();
     clearTimeout(this.#timer);
     this.#timer = undefined;
+    this.#addGathered();
+    if (this.#lines === '') return;
+    const lines = this.#lines;
+    this.#lines = '';
+    this.#client.write(lines);
+  }
+
+  #later(): NodeJS.Timeout {
+    return setTimeout(() => this.#send(), GATHER_MS);
+  }
+
+  #addGathered(): void {
     if (this.#gathered === undefined) return;
     const { type, text } = this.#gathered;
     this.#gathered = undefined;
-    this.#response.write(`${JSON.stringify({ type, runId: this.#runId, data: text } satisfies AgentRunEvent)}\n`);
+    this.#add({ type, runId: this.#runId, data: text });
+  }
+
+  #add(event: AgentRunEvent): void {
+    this.#lines += `${JSON.stringify(event)}\n`;
   }
 }

@@ -66,6 +66,7 @@ export class KernelProcess {
   #stopped = false;
   #exited = false;
   #paused = false;
+  #busy: boolean | undefined;
   #stopReason: string | undefined;
   #killing: Promise<void> | undefined;
 
@@ -104,7 +105,9 @@ export class KernelProcess {
 
   /** The busiest goes first when memory runs out. */
   setBusy(busy: boolean): void {
-    if (this.#pid !== undefined) setOomScore(this.#pid, busy ? 1000 : 300);
+    if (this.#pid === undefined || this.#busy === busy) return;
+    this.#busy = busy;
+    setOomScore(this.#pid, busy ? 1000 : 300);
   }
 
   /** Ends it and everything that it started. Resolves when all are gone. Idempotent. */

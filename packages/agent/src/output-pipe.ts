@@ -72,12 +72,16 @@ export class OutputPipe {
   }
 }
 
-/** 0 when there is nothing. */
+/** 0 when there is nothing, which is so for most of what a kernel says: without a stack trace that costs little. */
 function readAvailable(fd: number): number {
+  const { stackTraceLimit } = Error;
+  Error.stackTraceLimit = 0;
   try {
     return readSync(fd, READ_BUFFER);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EAGAIN') return 0;
     throw error;
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
   }
 }

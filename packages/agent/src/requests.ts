@@ -6,7 +6,7 @@ import type { Language, OpenContext, StartRun } from '@cloche/protocol';
 import { AgentError } from './agent-error.ts';
 
 /** Code of 256 KiB in which every character is escaped, and room for the rest. */
-const MAX_BODY_BYTES = 4 * 1024 * 1024;
+export const MAX_BODY_BYTES = 4 * 1024 * 1024;
 
 const LANGUAGES: readonly string[] = ['python', 'javascript', 'typescript'] satisfies Language[];
 
@@ -21,8 +21,13 @@ export async function readJson(request: IncomingMessage): Promise<unknown> {
     if (bytes > MAX_BODY_BYTES) throw new AgentError('bad_request', `A body has at most ${MAX_BODY_BYTES} bytes.`);
     chunks.push(chunk);
   }
+  return parseJson(Buffer.concat(chunks).toString());
+}
+
+/** Throws `bad_request`. */
+export function parseJson(text: string): unknown {
   try {
-    return JSON.parse(Buffer.concat(chunks).toString());
+    return JSON.parse(text);
   } catch {
     throw new AgentError('bad_request', 'The body is no JSON.');
   }
@@ -44,6 +49,7 @@ export function readStartRun(body: unknown): StartRun {
   const fields = fieldsOf(body, 'body');
   const limits = objectIn(fields, 'limits');
   return {
+    contextId: textIn(fields, 'contextId'),
     runId: textIn(fields, 'runId'),
     code: textIn(fields, 'code'),
     timeoutMs: integerIn(fields, 'timeoutMs', 1),

@@ -1,15 +1,23 @@
-import type { ServerResponse } from 'node:http';
 import type { FromKernel, RunDone, RunError, StartRun } from '@cloche/protocol';
 import { BoundedText } from './bounded-text.ts';
 import { EventWriter } from './event-writer.ts';
 import type { StandardStream } from './kernel-process.ts';
 import { OutputForms } from './output-forms.ts';
 
+/** Where a run's events go. */
+export interface RunClient {
+  /** It is behind: what is printed from now on has to wait. */
+  readonly congested: boolean;
+  write(lines: string): void;
+  /** Nothing more is written of `run`. */
+  end(run: Run): void;
+}
+
 export interface RunListener {
   timedOut(run: Run): void;
   /** The client has gone before the run was over. */
   abandoned(run: Run): void;
-  /** The client has caught up with what it is sent. */
+  /** The client takes more again. */
   relieved(run: Run): void;
 }
 
@@ -19,22 +27,23 @@ export class Run {
   readonly code: string;
   readonly timeoutMs: number;
   readonly #arrivedAt: number;
-  readonly #response: ServerResponse;
+  readonly #client: RunClient;
   readonly #writer: EventWriter;
   readonly #texts: Record<StandardStream, BoundedText>;
   readonly #forms: OutputForms;
+  #listener: RunListener | undefined;
   #timer: NodeJS.Timeout | undefined;
   #begunAt: number | undefined;
   #ended = false;
 
   /** `arrivedAt` is on the clock of `performance.now()`. */
-  constructor(start: StartRun, response: ServerResponse, arrivedAt: number) {
+  constructor(start: StartRun, client: RunClient, arrivedAt: number) {
     this.id = start.runId;
     this.code = start.code;
     this.timeoutMs = start.timeoutMs;
     this.#arrivedAt = arrivedAt;
-    this.#response = response;
-    this.#writer = new EventWriter(start.runId, response);
+    this.#client = client;
+    this.#writer = new EventWriter(start.runId, client);
     this.#texts = {
       stdout: new BoundedText('stdout', start.limits.stdoutBytes),
       stderr: new BoundedText('stderr', start.limits.stderrBytes),
@@ -51,19 +60,24 @@ export class Run {
   }
 
   get congested(): boolean {
-    return !this.#ended && this.#writer.congested;
+    return !this.#ended && this.#client.congested;
   }
 
   /** From here on time counts. */
   watch(listener: RunListener): void {
-    this.#writer.open();
+    this.#listener = listener;
     const leftMs = this.timeoutMs - (performance.now() - this.#arrivedAt);
     this.#timer = setTimeout(() => listener.timedOut(this), Math.max(0, leftMs));
-    this.#response.on('drain', () => listener.relieved(this));
-    this.#response.on('close', () => {
-      if (!this.#ended) listener.abandoned(this);
-    });
-    if (this.#response.destroyed) listener.abandoned(this);
+  }
+
+  /** The client has gone. */
+  abandon(): void {
+    if (!this.#ended) this.#listener?.abandoned(this);
+  }
+
+  /** The client has caught up with what it is sent. */
+  relieve(): void {
+    this.#listener?.relieved(this);
   }
 
   begin(): void {
@@ -101,6 +115,7 @@ export class Run {
         ...(stateLost && { stateLost }),
       },
     });
+    this.#client.end(this);
   }
 
   #truncated(): RunDone['truncated'] {

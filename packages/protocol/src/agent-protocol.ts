@@ -12,11 +12,14 @@
  * | `DELETE /contexts/:contextId` | → 204; idempotent; ends its executions with `CanceledError` |
  * | `POST /contexts/:contextId/interrupt` | → 204; the current run ends with `CanceledError`, the state stays |
  * | `POST /contexts/:contextId/restart` | → 204; a fresh kernel; the current run ends with `CanceledError` |
- * | `POST /contexts/:contextId/runs` | `StartRun` → 200 and a stream of `AgentRunEvent`, one JSON text a line |
+ * | `GET /runs` with `Upgrade: cloche-runs` | → 101; from here on the connection carries runs |
  * | `GET /ports/:port` | with `Upgrade: cloche-tunnel` → 101 and a connection to that port of the sandbox's loopback |
  *
- * Closing the connection of a run's answer before its `done` cancels that run: it is interrupted, or leaves the queue.
- * Failures answer with `AgentErrorBody`.
+ * On a connection of runs the server writes a `StartRun`, and the agent answers with `AgentRunEvent`s up to `done`, or
+ * with one `AgentErrorBody`; then the next may start. Each is one JSON text and a line feed. The first may be sent with
+ * the request to upgrade. One connection carries one run at a time, so the pressure of a slow reader is that run's own;
+ * closing it before `done` cancels the run: it is interrupted, or leaves the queue.
+ * Failures of the other requests answer with `AgentErrorBody` too.
  */
 import { type Static, Type } from 'typebox';
 
@@ -44,6 +47,7 @@ export type AgentContext = Static<typeof AgentContext>;
 export const AgentContextList = Type.Object({ contexts: Type.Array(AgentContext) });
 
 export const StartRun = Type.Object({
+  contextId: Type.String(),
   runId: Type.String(),
   code: Type.String(),
   /** From the arrival of this request, the wait in the context's queue included. */

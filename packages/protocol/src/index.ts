@@ -11,4 +11,5 @@ export * from './operator-protocol.ts';
 export * from './places.ts';
 export * from './plain-json.ts';
 export * from './port-tunnel.ts';
+export * from './run-connection.ts';
 export * from './version.ts';

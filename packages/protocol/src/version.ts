@@ -1,2 +1,2 @@
 /** Bumped whenever a message changes its meaning; both ends of a connection must agree. */
-export const PROTOCOL_VERSION = 1;
+export const PROTOCOL_VERSION = 2;

@@ -1,9 +1,10 @@
-import { type Logger, pino } from 'pino';
+import { destination, type Logger, pino } from 'pino';
 import { startServer } from './compose.ts';
 import { type Config, ConfigProblem, readConfig } from './config.ts';
 
 const config = configuredOrExit();
-const log = pino({ name: 'server', level: config.logLevel });
+// Written at once: a thread that did it later would cost more than the line, and lose it in a fault.
+const log = pino({ name: 'server', level: config.logLevel }, destination({ sync: true }));
 endOnFaults(log);
 await serve(config, log);
 

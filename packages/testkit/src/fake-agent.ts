@@ -1,5 +1,5 @@
-import type { AgentRunEvent, Language, OpenContext, RunDone, RunError, StartRun } from '@cloche/protocol';
-import { type AgentClient, AgentFault } from '@cloche/server/runtime-driver';
+import type { AgentRunEvent, Language, OpenContext, RunDone, RunError } from '@cloche/protocol';
+import { type AgentClient, AgentFault, type RunCell } from '@cloche/server/runtime-driver';
 import { EventQueue } from './event-queue.ts';
 import { FakeCommands } from './fake-commands.ts';
 import { FakeFiles } from './fake-files.ts';
@@ -131,7 +131,7 @@ export class FakeAgent {
 
   async *#run(
     id: string,
-    { runId, code, timeoutMs }: StartRun,
+    { runId, code, timeoutMs }: RunCell,
     signal: AbortSignal,
   ): AsyncGenerator<AgentRunEvent, void> {
     const context = this.#get(id);

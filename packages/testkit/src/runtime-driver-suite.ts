@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import type { AgentRunEvent, Language, StartRun } from '@cloche/protocol';
+import type { AgentRunEvent, Language } from '@cloche/protocol';
 import {
   type AgentClient,
   AgentFault,
   type Instance,
   type LaunchSpec,
+  type RunCell,
   type RuntimeDriver,
 } from '@cloche/server/runtime-driver';
 
@@ -43,7 +44,7 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
     const sandboxId = `sbx_suite${suffix}`;
     const patience = () => AbortSignal.timeout(PATIENCE_MS);
 
-    const start = (code: string, timeoutMs = PATIENCE_MS): StartRun => {
+    const start = (code: string, timeoutMs = PATIENCE_MS): RunCell => {
       runs += 1;
       return { runId: `run_${runs}`, code, timeoutMs, limits: LIMITS };
     };

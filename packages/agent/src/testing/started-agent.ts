@@ -2,11 +2,12 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { Agent, type IncomingMessage, request } from 'node:http';
+import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setImmediate } from 'node:timers/promises';
-import type { AgentOutput, AgentRunEvent, RunDone, StartRun } from '@cloche/protocol';
+import { type AgentOutput, type AgentRunEvent, RUNS_UPGRADE, type RunDone, type StartRun } from '@cloche/protocol';
 import { buildGuest } from '../build-guest.ts';
 import { CACHE_DIR } from './test-cache.ts';
 
@@ -30,10 +31,12 @@ export interface RunResult {
 
 /** A run whose answer has begun. */
 export interface OpenRun extends AsyncIterable<AgentRunEvent> {
-  response: IncomingMessage;
+  connection: Socket;
   /** Reads to the end. */
   result(): Promise<RunResult>;
 }
+
+const UPGRADE = `GET /runs HTTP/1.1\r\nhost: agent\r\nconnection: upgrade\r\nupgrade: ${RUNS_UPGRADE}\r\n\r\n`;
 
 export type RunOptions = Partial<Pick<StartRun, 'timeoutMs' | 'runId'>> & { limits?: Partial<StartRun['limits']> };
 
@@ -109,12 +112,13 @@ export class StartedAgent implements AsyncDisposable {
   async start(contextId: string, code: string, options: RunOptions = {}): Promise<OpenRun> {
     const startedAt = performance.now();
     const { runId = `run-${this.#runs++}`, timeoutMs = 60_000, limits = {} } = options;
-    const body = { runId, code, timeoutMs, limits: { ...LIMITS, ...limits } };
-    const response = await this.request('POST', `/contexts/${contextId}/runs`, body);
-    if (response.statusCode !== 200) throw new Error(`the run was refused with ${response.statusCode}`);
-    const events = readEvents(response);
+    const message = { contextId, runId, code, timeoutMs, limits: { ...LIMITS, ...limits } };
+    const connection = connect(join(this.folder, 'agent.sock'));
+    await once(connection, 'connect');
+    connection.write(`${UPGRADE}${JSON.stringify(message)}\n`);
+    const events = readEvents(connection);
     return {
-      response,
+      connection,
       [Symbol.asyncIterator]: () => events,
       result: () => collect(events, startedAt),
     };
@@ -145,8 +149,19 @@ export class StartedAgent implements AsyncDisposable {
   }
 }
 
-async function* readEvents(response: IncomingMessage): AsyncGenerator<AgentRunEvent> {
-  for await (const line of createInterface({ input: response })) yield JSON.parse(line);
+async function* readEvents(connection: Socket): AsyncGenerator<AgentRunEvent> {
+  let isAccepted = false;
+  for await (const line of createInterface({ input: connection })) {
+    if (!isAccepted) {
+      isAccepted = line === '';
+      continue;
+    }
+    const event = JSON.parse(line);
+    if (event.error) throw new Error(`the run was refused with ${event.error.code}`);
+    yield event;
+    if (event.type === 'done') break;
+  }
+  connection.destroy();
 }
 
 async function collect(events: AsyncIterable<AgentRunEvent>, startedAt: number): Promise<RunResult> {

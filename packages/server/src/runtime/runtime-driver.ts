@@ -53,6 +53,9 @@ export interface RuntimeDriver {
   check(signal: AbortSignal): Promise<void>;
 }
 
+/** What is run in a context. */
+export type RunCell = Omit<StartRun, 'contextId'>;
+
 /** Talks to the agent of one instance. What comes back has been checked against the protocol and bounded. */
 export interface AgentClient {
   readonly commands: AgentCommands;
@@ -68,7 +71,7 @@ export interface AgentClient {
   interrupt(contextId: string, signal: AbortSignal): Promise<void>;
   restart(contextId: string, signal: AbortSignal): Promise<void>;
   /** Ends with `done`. Aborting cancels the run. Throws `AgentFault` when the agent breaks the protocol or is gone. */
-  run(contextId: string, request: StartRun, signal: AbortSignal): AsyncIterable<AgentRunEvent>;
+  run(contextId: string, request: RunCell, signal: AbortSignal): AsyncIterable<AgentRunEvent>;
   /**
    * The bytes of a connection to `port` of the sandbox's loopback. Whoever gets it destroys it. `signal` bounds the
    * opening alone. Throws `AgentFault`, `port_closed` where nothing listens.

@@ -1,23 +1,34 @@
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer as createRawServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Duplex } from 'node:stream';
 import { describe, it } from 'node:test';
+import { RUNS_ACCEPTED } from '@cloche/protocol';
 import { AgentHttpClient } from './agent-http-client.ts';
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
+/** What happens on a connection of runs, each time a run comes. */
+type Told = (socket: Duplex) => void;
 
-/** A server on a Unix socket that answers as told. */
-async function openAgent(answer: Answer) {
+/** A server on a Unix socket that does as told. */
+async function openAgent(told: Told, answer: Answer = (_, response) => response.end()) {
   const folder = mkdtempSync(join(tmpdir(), 'agent-'));
   const socketPath = join(folder, 'agent.sock');
   let connections = 0;
+  const sockets = new Set<Duplex>();
   const server = createServer((request, response) => {
     request.resume();
     answer(request, response);
-  }).on('connection', () => {
+  }).on('upgrade', (_, socket, head) => {
     connections += 1;
+    sockets.add(socket.on('error', () => {}));
+    socket.on('end', () => socket.destroy());
+    socket.write(RUNS_ACCEPTED);
+    socket.on('data', () => told(socket));
+    if (head.length > 0) told(socket);
   });
   await new Promise<void>((resolve) => server.listen(socketPath, resolve));
   const client = new AgentHttpClient(socketPath);
@@ -27,6 +38,7 @@ async function openAgent(answer: Answer) {
     run: (code = 'x', signal = new AbortController().signal) => client.run('cctx_1', { ...RUN, code }, signal),
     async [Symbol.asyncDispose]() {
       await client.close();
+      for (const socket of sockets) socket.destroy();
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
       rmSync(folder, { recursive: true });
@@ -52,12 +64,12 @@ async function drain(events: AsyncIterable<{ type: string }>): Promise<string[]>
 describe('the client of an agent', () => {
   it('yields the events of a run however the stream is cut into chunks', async () => {
     const text = line({ type: 'stdout', data: 'héllo — ✓' }) + DONE;
-    await using agent = await openAgent((_, response) => {
+    await using agent = await openAgent((socket) => {
       const bytes = Buffer.from(text);
       let at = 0;
       const next = () => {
-        if (at >= bytes.length) return response.end();
-        response.write(bytes.subarray(at, at + 1), () => setImmediate(next));
+        if (at >= bytes.length) return;
+        socket.write(bytes.subarray(at, at + 1), () => setImmediate(next));
         at += 1;
       };
       next();
@@ -69,40 +81,65 @@ describe('the client of an agent', () => {
   });
 
   it('keeps its connections for the runs that follow', async () => {
-    await using agent = await openAgent((_, response) => response.end(DONE));
+    await using agent = await openAgent((socket) => socket.write(DONE));
     for (let run = 0; run < 20; run += 1) assert.deepEqual(await drain(agent.run()), ['done']);
-    // The next run may start while the answer before it has not quite ended.
-    assert.ok(agent.connections() <= 2);
+    assert.equal(agent.connections(), 1);
+    await Promise.all(Array.from({ length: 5 }, () => drain(agent.run())));
+    assert.equal(agent.connections(), 5);
   });
 
-  it('gives the result before the answer has ended', async () => {
-    await using agent = await openAgent((_, response) => response.write(DONE));
+  it('runs on after a refusal, and says what was refused', async () => {
+    let refuse = true;
+    await using agent = await openAgent((socket) => {
+      socket.write(refuse ? `${JSON.stringify({ error: { code: 'queue_full', message: 'many wait' } })}\n` : DONE);
+    });
+    await assert.rejects(drain(agent.run()), { kind: 'busy' });
+    refuse = false;
     assert.deepEqual(await drain(agent.run()), ['done']);
   });
 
-  const lies: [string, Answer][] = [
-    ['an event that is no JSON', (_, response) => response.end('{oops\n')],
-    ['an event that does not fit the protocol', (_, response) => response.end(line({ type: 'stdout', data: 7 }))],
-    ['more values than an event has', (_, response) => response.end(`${'['.repeat(1 << 20)}\n`)],
-    ['an interim answer', (_, response) => response.writeProcessing()],
-    ['an end without done', (_, response) => response.end(line({ type: 'stdout', data: 'x' }))],
-    ['an error body that is none', (_, response) => response.writeHead(500).end('{}')],
-    ['an endless error body', (_, response) => response.writeHead(500).end('x'.repeat(100_000))],
+  it('reads no further than a little ahead of whoever takes the events', async () => {
+    let written = 0;
+    await using agent = await openAgent((socket) => {
+      const next = () => {
+        const event = line({ type: 'stdout', data: 'x'.repeat(65_536) });
+        written += event.length;
+        if (socket.write(event)) setImmediate(next);
+        else socket.once('drain', next);
+      };
+      next();
+    });
+    const events = agent.run();
+    await events.next();
+    let before = -1;
+    while (written > before) {
+      before = written;
+      for (let turn = 0; turn < 50; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    }
+    assert.ok(written < 4 << 20, `${written} bytes`);
+    await events.return();
+  });
+
+  const lies: [string, Told][] = [
+    ['an event that is no JSON', (socket) => socket.write('{oops\n')],
+    ['an event that does not fit the protocol', (socket) => socket.write(line({ type: 'stdout', data: 7 }))],
+    ['more values than an event has', (socket) => socket.write(`${'['.repeat(1 << 20)}\n`)],
+    ['a refusal that is none', (socket) => socket.write('{"error":{}}\n')],
   ];
-  for (const [lie, answer] of lies) {
+  for (const [lie, told] of lies) {
     it(`calls ${lie} misbehaviour`, async () => {
-      await using agent = await openAgent(answer);
+      await using agent = await openAgent(told);
       await assert.rejects(drain(agent.run()), { name: 'AgentFault', kind: 'misbehaved' });
     });
   }
 
   it('reads a flood of events in slices that let others work', async () => {
     const empty = line({ type: 'stdout', data: '' }).repeat(1000);
-    await using agent = await openAgent((request, response) => {
+    await using agent = await openAgent((socket) => {
       const flood = (error?: Error | null) => {
-        if (!error) response.write(empty, flood);
+        if (!error) socket.write(empty, flood);
       };
-      request.on('end', flood);
+      flood();
     });
     let events = 0;
     const abort = new AbortController();
@@ -120,31 +157,67 @@ describe('the client of an agent', () => {
     assert.ok(events / turns < 100, `${events} events in ${turns} turns`);
   });
 
+  it('takes no other answer to its request for a connection of runs', async () => {
+    for (const answer of ['HTTP/1.1 200 OK\r\n\r\n', 'HTTP/1.1 101 Else\r\nconnection: upgrade\r\n\r\n', DONE]) {
+      const folder = mkdtempSync(join(tmpdir(), 'agent-'));
+      const server = createRawServer((socket) => socket.on('error', () => {}).end(answer));
+      await new Promise<void>((resolve) => server.listen(join(folder, 'agent.sock'), resolve));
+      const client = new AgentHttpClient(join(folder, 'agent.sock'));
+      await assert.rejects(drain(client.run('cctx_1', RUN, new AbortController().signal)), { kind: 'misbehaved' });
+      await client.close();
+      server.close();
+      rmSync(folder, { recursive: true });
+    }
+  });
+
+  it('uses no connection again on which more came than the run', async () => {
+    await using agent = await openAgent((socket) => socket.write(DONE + DONE));
+    assert.deepEqual(await drain(agent.run()), ['done']);
+    assert.deepEqual(await drain(agent.run()), ['done']);
+    assert.equal(agent.connections(), 2);
+  });
+
+  const wrongAnswers: [string, Answer][] = [
+    ['an interim answer', (_, response) => response.writeProcessing()],
+    ['an error body that is none', (_, response) => response.writeHead(500).end('{}')],
+    ['an endless error body', (_, response) => response.writeHead(500).end('x'.repeat(100_000))],
+  ];
+  for (const [name, answer] of wrongAnswers) {
+    it(`calls ${name} misbehaviour`, async () => {
+      await using agent = await openAgent(() => {}, answer);
+      const interrupted = agent.client.interrupt('cctx_1', new AbortController().signal);
+      await assert.rejects(interrupted, { name: 'AgentFault', kind: 'misbehaved' });
+    });
+  }
+
   it('calls a connection that breaks, or that there is not, gone', async () => {
-    await using agent = await openAgent((_, response) => {
-      response.write(line({ type: 'stdout', data: 'x' }), () => response.destroy());
+    await using agent = await openAgent((socket) => {
+      socket.write(line({ type: 'stdout', data: 'x' }), () => socket.destroy());
     });
     await assert.rejects(drain(agent.run()), { name: 'AgentFault', kind: 'gone' });
     const nobody = new AgentHttpClient('/nonexistent/agent.sock');
     await assert.rejects(nobody.checkHealth(new AbortController().signal), { kind: 'gone' });
+    await assert.rejects(drain(nobody.run('cctx_1', RUN, new AbortController().signal)), { kind: 'gone' });
     await nobody.close();
   });
 
   it('passes on what the agent refuses with', async () => {
-    await using agent = await openAgent((_, response) => {
-      response.writeHead(404).end(JSON.stringify({ error: { code: 'not_found', message: 'no such context' } }));
-    });
+    const notFound = JSON.stringify({ error: { code: 'not_found', message: 'no such context' } });
+    await using agent = await openAgent(
+      (socket) => socket.write(`${notFound}\n`),
+      (_, response) => response.writeHead(404).end(notFound),
+    );
     await assert.rejects(drain(agent.run()), { kind: 'not_found' });
     await assert.rejects(agent.client.interrupt('cctx_1', new AbortController().signal), { kind: 'not_found' });
   });
 
   it('closes the connection when a run is aborted or left, and says why', async () => {
     let closed = 0;
-    await using agent = await openAgent((_, response) => {
-      response.on('close', () => {
+    await using agent = await openAgent((socket) => {
+      socket.on('close', () => {
         closed += 1;
       });
-      response.write(line({ type: 'stdout', data: 'x' }));
+      socket.write(line({ type: 'stdout', data: 'x' }));
     });
     const abort = new AbortController();
     await assert.rejects(

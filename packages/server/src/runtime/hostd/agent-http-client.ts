@@ -3,23 +3,21 @@ import {
   AgentErrorBody,
   AgentHealth,
   AgentRunEvent,
-  MAX_AGENT_EVENT_BYTES,
   type OpenContext,
   PROTOCOL_VERSION,
   parsePlainJson,
-  type StartRun,
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
-import { type Dispatcher, Pool } from 'undici';
+import { Pool } from 'undici';
 import { pause } from '../deadline.ts';
-import { type AgentClient, AgentFault } from '../runtime-driver.ts';
+import { type AgentClient, AgentFault, type RunCell } from '../runtime-driver.ts';
 import { AgentHttpCommands } from './agent-http-commands.ts';
 import { AgentHttpFiles } from './agent-http-files.ts';
 import { openAgentTunnel } from './agent-tunnel.ts';
 import { EventBudget } from './event-budget.ts';
 import { isConnectionError, MalformedAnswer, readJson } from './http-response.ts';
 import { LineOverdue, LongLines, SandboxLines } from './long-lines.ts';
-import { LineTooLong, readLines } from './ndjson.ts';
+import { RunConnections } from './run-connections.ts';
 
 const health = Compile(AgentHealth);
 const openedContext = Compile(AgentContext);
@@ -29,15 +27,12 @@ const errorBody = Compile(AgentErrorBody);
 /** The lines of a traceback are the most that an event has. */
 const MAX_EVENT_VALUES = 10_000;
 const MAX_ERROR_BYTES = 64 * 1024;
-/** Runs of one sandbox at a time; a few connections more are kept for what ends them. */
-const MAX_RUNS = 128;
+/** For everything but runs, files and tunnels, which have their own. */
 const CONTROL_CONNECTIONS = 8;
 /** A quiet connection stays: its end tells at once that the agent is gone. */
 const KEEP_ALIVE_MS = 3_600_000;
 /** A forked kernel comes within milliseconds, or when the host is busier than starting one would leave it. */
 const FORKED_KERNEL_MS = 1_000;
-/** How long an answer may go on after its last event. */
-const END_MS = 1_000;
 
 type AgentMethod = 'GET' | 'PUT' | 'POST' | 'DELETE';
 
@@ -59,7 +54,7 @@ export class AgentHttpClient implements AgentClient {
   readonly #forkKernel: (() => Promise<void>) | undefined;
   readonly #budget = new EventBudget();
   readonly #lines: SandboxLines;
-  #runs = 0;
+  readonly #connections: RunConnections;
 
   constructor(socketPath: string, { onBroken, forkKernel, longLines = new LongLines() }: AgentHttpClientOptions = {}) {
     this.#forkKernel = forkKernel;
@@ -67,11 +62,12 @@ export class AgentHttpClient implements AgentClient {
     this.commands = new AgentHttpCommands(socketPath);
     this.files = new AgentHttpFiles(socketPath);
     this.#lines = new SandboxLines(longLines);
+    this.#connections = new RunConnections(socketPath);
     this.#pool = new Pool('http://agent', {
       socketPath,
-      connections: MAX_RUNS + CONTROL_CONNECTIONS,
+      connections: CONTROL_CONNECTIONS,
       pipelining: 1,
-      // Runs may say nothing for minutes: every wait has its own limit in its signal.
+      // Every wait has its own limit in its signal.
       headersTimeout: 0,
       bodyTimeout: 0,
       keepAliveMaxTimeout: KEEP_ALIVE_MS,
@@ -119,33 +115,27 @@ export class AgentHttpClient implements AgentClient {
     await this.#act('POST', `${contextPath(contextId)}/restart`, undefined, signal);
   }
 
-  async *run(contextId: string, request: StartRun, signal: AbortSignal): AsyncGenerator<AgentRunEvent, void> {
-    if (this.#runs >= MAX_RUNS) throw new AgentFault('busy', `${MAX_RUNS} runs are under way in the sandbox`);
-    this.#runs += 1;
-    let body: Dispatcher.ResponseData['body'] | undefined;
+  async *run(contextId: string, request: RunCell, signal: AbortSignal): AsyncGenerator<AgentRunEvent, void> {
+    signal.throwIfAborted();
+    const connection = this.#connections.acquire();
+    const abort = () => connection.destroy(signal.reason);
+    signal.addEventListener('abort', abort, { once: true });
+    using room = this.#lines.open(signal, (error) => connection.destroy(asFault(error, signal)));
     let isDone = false;
     try {
-      const response = await this.#request('POST', `${contextPath(contextId)}/runs`, request, signal);
-      body = response.body;
-      using room = this.#lines.open(signal, (error) => body?.destroy(error));
-      const chunks = body.iterator({ destroyOnReturn: false });
-      for await (const line of readLines(chunks, MAX_AGENT_EVENT_BYTES, room)) {
+      connection.start(JSON.stringify({ contextId, ...request }));
+      while (!isDone) {
+        const line = await connection.nextLine(room);
         const event = parseEvent(line);
         isDone = event.type === 'done';
         yield event;
-        if (isDone) return;
-        const restMs = this.#budget.spend(line.length);
+        const restMs = isDone ? 0 : this.#budget.spend(line.length);
         if (restMs > 0) await pause(restMs, signal);
       }
-    } catch (error) {
-      throw asFault(error, signal);
     } finally {
-      this.#runs -= 1;
-      // After `done` the connection is kept for the next run; before it, closing it is what cancels the run.
-      if (isDone) body?.dump({ limit: MAX_ERROR_BYTES, signal: AbortSignal.timeout(END_MS) }).catch(() => undefined);
-      else body?.on('error', () => undefined).destroy();
+      signal.removeEventListener('abort', abort);
+      this.#connections.release(connection, isDone);
     }
-    throw new AgentFault('misbehaved', 'the stream of a run ended without its done');
   }
 
   openTunnel(port: number, signal: AbortSignal) {
@@ -154,6 +144,7 @@ export class AgentHttpClient implements AgentClient {
 
   async close(): Promise<void> {
     this.files.close();
+    this.#connections.close();
     await this.commands.close();
     await this.#pool.destroy();
   }
@@ -186,7 +177,7 @@ export class AgentHttpClient implements AgentClient {
     );
     if (response.statusCode < 300) return response;
     const { error } = await this.#guard(() => readJson(response, errorBody, MAX_ERROR_BYTES), signal);
-    throw new AgentFault(FAULTS.get(error.code) ?? 'internal', error.message.slice(0, 500));
+    throw refusal(error);
   }
 
   async #guard<T>(ask: () => Promise<T>, signal: AbortSignal): Promise<T> {
@@ -218,6 +209,11 @@ function contextPath(contextId: string): string {
   return `/contexts/${encodeURIComponent(contextId)}`;
 }
 
+function refusal({ code, message }: { code: string; message: string }): AgentFault {
+  return new AgentFault(FAULTS.get(code) ?? 'internal', message.slice(0, 500));
+}
+
+/** @throws AgentFault for what is no event; a refusal of the run is one too. */
 function parseEvent(line: string): AgentRunEvent {
   let event: unknown;
   try {
@@ -225,13 +221,16 @@ function parseEvent(line: string): AgentRunEvent {
   } catch (error) {
     throw new AgentFault('misbehaved', 'an event that is no JSON of its size', { cause: error });
   }
-  if (!runEvent.Check(event)) throw new AgentFault('misbehaved', 'an event that does not fit the protocol');
+  if (!runEvent.Check(event)) {
+    if (errorBody.Check(event)) throw refusal(event.error);
+    throw new AgentFault('misbehaved', 'an event that does not fit the protocol');
+  }
   // The schema's own type is wider in its `format` alone; it has just been checked.
   return event as AgentRunEvent;
 }
 
 function isMalformed(error: unknown): error is Error {
-  return error instanceof MalformedAnswer || error instanceof LineTooLong || error instanceof LineOverdue;
+  return error instanceof MalformedAnswer || error instanceof LineOverdue;
 }
 
 /** An abort stays what its signal says; what remains is the peer's doing. */

@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { AgentRunEvent } from '@cloche/protocol';
+import { AgentRunEvent, RUNS_ACCEPTED } from '@cloche/protocol';
 import { fuzz, mutateBytes, mutateJson, type Random } from '@cloche/testkit/fuzz';
 import { Compile } from 'typebox/compile';
 import { AgentFault, LaunchFault } from '../runtime-driver.ts';
@@ -61,21 +61,24 @@ async function openPeer() {
 }
 
 /** Half of the time what is said is changed, else how it is said. */
-function changedAnswer(random: Random, lines: readonly object[], type: string): Buffer {
+function changedAnswer(random: Random, lines: readonly object[], head: (body: string) => string): Buffer {
   const inJson = random.chance(0.5);
   const texts = lines.map((line) => JSON.stringify(inJson && random.chance(0.5) ? mutateJson(random, line) : line));
   const body = texts.join('\n');
-  const length = Buffer.byteLength(body);
-  const head = `HTTP/1.1 200 OK\r\ncontent-type: ${type}\r\ncontent-length: ${length}\r\nconnection: close\r\n\r\n`;
-  const whole = Buffer.from(head + body);
+  const whole = Buffer.from(head(body) + body);
   return inJson ? whole : mutateBytes(random, whole);
+}
+
+function jsonHead(body: string): string {
+  const length = Buffer.byteLength(body);
+  return `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\nconnection: close\r\n\r\n`;
 }
 
 describe('whatever an agent answers', () => {
   it('a run gets events of the protocol, and an end that is one of the known ones', async () => {
     await using peer = await openPeer();
     await fuzz(ATTEMPTS, async (random) => {
-      peer.set(changedAnswer(random, EVENTS, 'application/x-ndjson'));
+      peer.set(changedAnswer(random, EVENTS, () => RUNS_ACCEPTED));
       const client = new AgentHttpClient(peer.socketPath);
       const signal = AbortSignal.timeout(PATIENCE_MS);
       try {
@@ -95,7 +98,7 @@ describe('whatever an agent answers', () => {
         { contextId: 'c', language: 'python', cwd: '/' },
         { error: { code: 'x', message: 'y' } },
       ]);
-      peer.set(changedAnswer(random, [valid], 'application/json'));
+      peer.set(changedAnswer(random, [valid], jsonHead));
       const client = new AgentHttpClient(peer.socketPath);
       const signal = AbortSignal.timeout(PATIENCE_MS);
       try {
@@ -114,7 +117,7 @@ describe('whatever hostd answers', () => {
   it('a list holds instances, or a fault is named', async () => {
     await using peer = await openPeer();
     await fuzz(ATTEMPTS, async (random) => {
-      peer.set(changedAnswer(random, [INSTANCES], 'application/json'));
+      peer.set(changedAnswer(random, [INSTANCES], jsonHead));
       const driver = new HostdDriver(peer.socketPath);
       try {
         for (const { sandboxId, generation } of await driver.list()) {
