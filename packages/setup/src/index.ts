@@ -1,5 +1,6 @@
 export { type ClientConfig, clientConfigFile, readClientConfig, writeClientConfig } from './client-config.ts';
 export { requestFirstKey } from './first-key.ts';
+export { installAptPackages } from './host/apt-packages.ts';
 export { type ExaminedPlaces, examineHost } from './host/examine-host.ts';
 export type { Finding } from './host/finding.ts';
 export { type PreparedHost, type PrepareOptions, prepareHost } from './host/prepare-host.ts';

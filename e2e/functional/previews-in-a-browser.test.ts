@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { after, before, describe, it } from 'node:test';
+import type { Browser, Page } from 'playwright-core';
+import { launchChromium } from '../support/chromium.ts';
+import { type TestService, testService } from '../support/service.ts';
+
+const APP = `
+import asyncio, base64, hashlib, threading, urllib.parse
+
+PAGE = b'''<!doctype html><title>the app</title><h1>hello from inside</h1>
+<form method=post action=/form><input name=who><button>send</button></form><p id=ws></p>
+<script>
+document.cookie = 'own=1';
+const socket = new WebSocket('ws://' + location.host + '/ws');
+socket.onopen = () => socket.send('ping over the socket');
+socket.onmessage = ({ data }) => { ws.textContent = data; };
+</script>'''
+
+async def serve(reader, writer):
+    head = (await reader.readuntil(b'\\r\\n\\r\\n')).decode().split('\\r\\n')
+    method, path, _ = head[0].split()
+    fields = {name.lower(): value.strip() for name, _, value in (line.partition(':') for line in head[1:])}
+    if 'sec-websocket-key' in fields:
+        accept = hashlib.sha1((fields['sec-websocket-key'] + '258EAFA5-E914-47DA-95CA-C5AB0DC85B11').encode()).digest()
+        writer.write(b'HTTP/1.1 101 S\\r\\nConnection: Upgrade\\r\\nUpgrade: websocket\\r\\nSec-WebSocket-Accept: ' + base64.b64encode(accept) + b'\\r\\n\\r\\n')
+        start, length = await reader.readexactly(2)
+        mask = await reader.readexactly(4)
+        text = bytes(byte ^ mask[at % 4] for at, byte in enumerate(await reader.readexactly(length & 127)))
+        writer.write(bytes([0x81, len(text)]) + text)
+        await writer.drain()
+        await reader.read()
+    else:
+        form = urllib.parse.parse_qs((await reader.readexactly(int(fields.get('content-length', 0)))).decode())
+        body = PAGE if method == 'GET' else ('<h1>thanks, ' + form['who'][0] + '</h1><p id=cookies>' + fields.get('cookie', '') + '</p>').encode()
+        writer.write(b'HTTP/1.1 200 OK\\r\\nContent-Type: text/html\\r\\nContent-Length: %d\\r\\nConnection: close\\r\\n\\r\\n' % len(body) + body)
+    await writer.drain()
+    writer.close()
+
+async def main():
+    server = await asyncio.start_server(serve, '127.0.0.1', 8000)
+    await server.serve_forever()
+threading.Thread(target=lambda: asyncio.run(main()), daemon=True).start()`;
+
+const DEV_SERVER = `
+import os, subprocess
+os.chmod('/workspace/esbuild', 0o755)
+subprocess.Popen(['/workspace/esbuild', 'src/app.js', '--bundle', '--outdir=www', '--servedir=www', '--serve=127.0.0.1:8001', '--watch=forever'],
+  cwd='/workspace', stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)`;
+
+let service: TestService;
+let browser: Browser;
+let sandboxId: string;
+before(async () => {
+  [service, browser] = await Promise.all([testService(), launchChromium()]);
+  sandboxId = (await service.api.readySandbox()).id;
+});
+after(async () => {
+  await browser?.close();
+  await service?.close();
+});
+
+/** The link that opens it. */
+async function openPreview(port: number, body: Record<string, unknown> = {}): Promise<{ url: string; link: string }> {
+  const answer = await service.api.post(`/v1/sandboxes/${sandboxId}/previews`, { port, ...body });
+  const { url, accessToken } = answer.body.preview;
+  return { url, link: `${url}/?cloche_token=${accessToken}` };
+}
+
+async function putFile(path: string, content: string | Uint8Array): Promise<void> {
+  const response = await fetch(`${service.url}/v1/sandboxes/${sandboxId}/files/content?path=${path}`, {
+    method: 'PUT',
+    headers: { authorization: `Bearer ${service.apiKey}`, 'content-type': 'application/octet-stream' },
+    body: content as string | Uint8Array<ArrayBuffer>,
+  });
+  assert.ok(response.ok, await response.text());
+}
+
+async function inPage(act: (page: Page) => Promise<void>): Promise<void> {
+  const context = await browser.newContext();
+  try {
+    await act(await context.newPage());
+  } finally {
+    await context.close();
+  }
+}
+
+describe('in a browser, a preview', () => {
+  it('waits on its page until something listens, then shows a page with a WebSocket and takes a form', async () => {
+    const { url, link } = await openPreview(8000);
+    await inPage(async (page) => {
+      assert.equal((await page.goto(link))?.status(), 502);
+      assert.match((await page.textContent('main')) ?? '', /port 8000/);
+      assert.equal(page.url(), `${url}/`);
+      assert.equal((await service.api.run(sandboxId, APP)).error, undefined);
+      // The page looks again by itself.
+      await page.waitForSelector('h1:text("hello from inside")');
+      await page.waitForSelector('#ws:text("ping over the socket")');
+      await page.fill('input[name=who]', 'a browser');
+      await page.click('button');
+      await page.waitForSelector('h1:text("thanks, a browser")');
+      // Its own cookie came along, and not the one that opened the preview.
+      assert.equal(await page.textContent('#cookies'), 'own=1');
+    });
+  });
+
+  it('is private to who has its link, and its cookie is out of reach for scripts and other previews', async () => {
+    const { url, link } = await openPreview(8000);
+    const other = await openPreview(8000);
+    await inPage(async (page) => {
+      assert.equal((await page.goto(url))?.status(), 401);
+      await page.goto(link);
+      assert.equal(await page.evaluate('document.cookie'), 'own=1');
+      assert.equal((await page.goto(other.url))?.status(), 401);
+      await page.goto(other.link);
+      // From its neighbour's page the first one is another origin: nothing can be read, and no socket opened.
+      const read = `fetch('${url}/', { credentials: 'include' }).then(() => 'read', () => 'refused')`;
+      assert.equal(await page.evaluate(read), 'refused');
+      const socketUrl = `${url.replace('http', 'ws')}/ws`;
+      const open = `new Promise((done) => { const s = new WebSocket('${socketUrl}'); s.onopen = () => done('open'); s.onerror = () => done('refused'); })`;
+      assert.equal(await page.evaluate(open), 'refused');
+      const api = `fetch('${service.url}/v1/sandboxes').then(() => 'read', () => 'refused')`;
+      assert.equal(await page.evaluate(api), 'refused');
+    });
+  });
+
+  it('shows a dev server that reloads what changed', async () => {
+    const program = createRequire(createRequire(import.meta.url).resolve('esbuild')).resolve(
+      '@esbuild/linux-x64/bin/esbuild',
+    );
+    await putFile('/workspace/esbuild', readFileSync(program));
+    await putFile('/workspace/www/index.html', '<!doctype html><h1></h1><script src=app.js></script>');
+    const source = (text: string) =>
+      `document.querySelector('h1').textContent = '${text}'; new EventSource('/esbuild').addEventListener('change', () => location.reload());`;
+    await putFile('/workspace/src/app.js', source('first'));
+    assert.equal((await service.api.run(sandboxId, DEV_SERVER)).error, undefined);
+    const { url } = await openPreview(8001, { visibility: 'public' });
+    await inPage(async (page) => {
+      await page.goto(url);
+      await page.waitForSelector('h1:text("first")');
+      await putFile('/workspace/src/app.js', source('second'));
+      await page.waitForSelector('h1:text("second")');
+    });
+  });
+});
