@@ -39,6 +39,7 @@ describe('the table of operations', () => {
     assert.deepEqual(required.sort(), [
       'createCommand',
       'createContext',
+      'exportArtifact',
       'extendSandbox',
       'runCode',
       'runCommand',

@@ -13,6 +13,7 @@ export type TemplateId = Id<'tpl_'>;
 export type TemplateVersionId = Id<'tplv_'>;
 export type ApiKeyId = Id<'key_'>;
 export type PreviewId = Id<'prv_'>;
+export type ArtifactId = Id<'art_'>;
 
 export const ID_PREFIXES = {
   sandbox: 'sbx_',
@@ -24,6 +25,7 @@ export const ID_PREFIXES = {
   templateVersion: 'tplv_',
   apiKey: 'key_',
   preview: 'prv_',
+  artifact: 'art_',
 } as const;
 
 const idSchema = <T extends string>(prefix: string, of: string) =>
@@ -37,3 +39,4 @@ export const ProjectIdSchema = idSchema<ProjectId>('prj_', 'a project');
 export const TemplateIdSchema = idSchema<TemplateId>('tpl_', 'a template');
 export const TemplateVersionIdSchema = idSchema<TemplateVersionId>('tplv_', 'a template version');
 export const PreviewIdSchema = idSchema<PreviewId>('prv_', 'a preview');
+export const ArtifactIdSchema = idSchema<ArtifactId>('art_', 'an artifact');

@@ -1,3 +1,4 @@
+export * from './artifact.ts';
 export * from './code-context.ts';
 export * from './code-run.ts';
 export * from './command.ts';

@@ -45,6 +45,14 @@ export const LIMITS = {
   /** All rich outputs of a run together. */
   inlineOutputsBytes: 32 * 1024 * 1024,
 
+  artifactNameLength: 255,
+  downloadUrlDefaultMs: 3_600_000,
+  downloadUrlMaxMs: 7 * 86_400_000,
+  /** One rich output of a run whose outputs become artifacts, as base64 or text. */
+  promotedOutputBytes: 48 * 1024 * 1024,
+  /** All of such a run together. */
+  promotedOutputsBytes: 256 * 1024 * 1024,
+
   /** Open previews of one sandbox. */
   previewsPerSandbox: 64,
   /** A path as it is written; one of 4096 bytes is longer where escapes spell it. */

@@ -26,6 +26,7 @@ export function dataPlaces(dataDir: string) {
     installationId: join(dataDir, 'installation-id'),
     serverDir: join(dataDir, 'server'),
     sqliteFile: join(dataDir, 'server', 'cloche.db'),
+    artifactsDir: join(dataDir, 'server', 'artifacts'),
     /** Root alone: disks of sandboxes. */
     hostdDir: join(dataDir, 'hostd'),
   };

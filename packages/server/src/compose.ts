@@ -7,11 +7,14 @@ import { collectDefaultMetrics, Registry } from 'prom-client';
 import { SqlApiKeyRepository } from './api-keys/api-key-repository.ts';
 import { ApiKeyService } from './api-keys/api-key-service.ts';
 import { Authenticator } from './api-keys/authenticator.ts';
+import { composeArtifacts } from './artifacts/compose-artifacts.ts';
+import { openStore } from './artifacts/store/open-store.ts';
 import { systemClock } from './clock.ts';
 import { composeCommands } from './commands/compose-commands.ts';
 import type { Config } from './config.ts';
 import { migrate } from './db/migrate.ts';
 import { openDatabase } from './db/open-database.ts';
+import { AccessFiles } from './files/access-files.ts';
 import { buildApp } from './http/app.ts';
 import { isApiKey } from './http/authorize.ts';
 import { InFlight } from './http/in-flight.ts';
@@ -64,7 +67,10 @@ export async function startServer(
   const metrics = new Registry();
   collectDefaultMetrics({ register: metrics });
   registerLiveSandboxesGauge(metrics, db);
-  const sandboxes = composeSandboxes({ ...shared, db, projects, driver, settings: config.sandboxes, metrics });
+  const store = await openStore(config.artifacts.url);
+  const artifacts = await composeArtifacts({ ...shared, db, store, projects, settings: config.artifacts });
+  const { keep } = artifacts;
+  const sandboxes = composeSandboxes({ ...shared, db, projects, driver, settings: config.sandboxes, metrics, keep });
   const check = async (signal: AbortSignal) => {
     await sql`select 1`.execute(db);
     await sandboxes.check(signal);
@@ -80,12 +86,16 @@ export async function startServer(
     isApiKey: (header) => isApiKey(header, authenticator),
   });
   const commands = composeCommands({ ...shared, db, sandboxes: sandboxes.parts });
-  const routes = [...sandboxes.routes, ...commands.routes, ...previews.routes];
+  const { access } = sandboxes.parts;
+  const files = new AccessFiles(sandboxes.parts);
+  const routes = [...sandboxes.routes, ...commands.routes, ...artifacts.routes({ access, files }), ...previews.routes];
   const { front } = previews;
+  const { signedDownloads } = artifacts;
   const version = ownVersion();
   const app = await buildApp({
     ...shared,
     front,
+    signedDownloads,
     routes,
     authenticator,
     idempotency,
@@ -103,11 +113,13 @@ export async function startServer(
   });
 
   await lease.start();
+  await artifacts.start();
   await sandboxes.start();
   await commands.start();
   await listenForOperator(operator, runPlaces(config.runDir).operatorSocket);
   const url = await app.listen({ host: config.host, port: config.port });
   previews.servedAt(Number(new URL(url).port));
+  artifacts.servedAt(url);
 
   return {
     url,
@@ -117,6 +129,7 @@ export async function startServer(
       commands.stop();
       await Promise.all([app.close(), operator.close()]);
       await sandboxes.stop();
+      await artifacts.stop();
       lease.stop();
       await db.destroy();
     },

@@ -2,9 +2,11 @@
 import { readFileSync } from 'node:fs';
 import { availableParallelism, totalmem } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { dataPlaces, defaultResources } from '@cloche/protocol';
 import { type Static, type TSchema, Type } from 'typebox';
 import { Errors } from 'typebox/value';
+import type { ArtifactSettings } from './artifacts/artifact-settings.ts';
 import type { SandboxSettings } from './sandboxes/sandbox-settings.ts';
 
 const PREFIX = 'CLOCHE_';
@@ -64,6 +66,12 @@ const Settings = Type.Object({
   CLOCHE_SANDBOX_MAX_DISK_MB: diskMb,
   CLOCHE_SANDBOX_MAX_PIDS: pids,
   CLOCHE_MAX_SANDBOXES: Type.Optional(integer(1, 1_000_000)),
+  CLOCHE_ARTIFACTS_URL: Type.Optional(
+    Type.String({ pattern: '^(file:///.|s3://.)', means: 'file:///folder or s3://bucket/prefix?endpoint=…&region=…' }),
+  ),
+  CLOCHE_ARTIFACT_MAX_MB: integer(1, 5 * 1024 * 1024),
+  CLOCHE_ARTIFACT_RETENTION_MS: Type.Optional(integer(1000, Number.MAX_SAFE_INTEGER)),
+  CLOCHE_PUBLIC_URL: Type.Optional(Type.String({ pattern: '^https?://[^/?#]+/?$', means: 'a URL of a host alone' })),
   CLOCHE_PREVIEW_URL: Type.Optional(
     Type.String({
       pattern: '^https?://[a-z0-9][a-z0-9.-]*[a-z0-9](:[0-9]{1,5})?/?$',
@@ -90,6 +98,7 @@ function defaults(): Partial<Record<keyof Settings, unknown>> {
     CLOCHE_SANDBOX_MAX_MEMORY_MB: hostMemoryMb,
     CLOCHE_SANDBOX_MAX_DISK_MB: 65_536,
     CLOCHE_SANDBOX_MAX_PIDS: 8192,
+    CLOCHE_ARTIFACT_MAX_MB: 10_240,
     CLOCHE_LAUNCH_TIMEOUT_MS: 60_000,
     CLOCHE_RECONCILE_INTERVAL_MS: 30_000,
   };
@@ -105,6 +114,7 @@ export interface Config {
   readonly logLevel: (typeof LOG_LEVELS)[number];
   /** Below which every preview has a host; undefined: `http://localhost` at the port that is served. */
   readonly previewUrl: string | undefined;
+  readonly artifacts: ArtifactSettings;
   readonly sandboxes: SandboxSettings;
 }
 
@@ -132,6 +142,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     bootstrapApiKey: settings.CLOCHE_BOOTSTRAP_API_KEY,
     logLevel: settings.CLOCHE_LOG_LEVEL,
     previewUrl: settings.CLOCHE_PREVIEW_URL,
+    artifacts: Object.freeze(artifactSettings(settings, dataDir)),
     sandboxes: Object.freeze({
       defaultResources: Object.freeze(resources('DEFAULT')),
       maxResources: Object.freeze(resources('MAX')),
@@ -140,6 +151,20 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
       reconcileIntervalMs: settings.CLOCHE_RECONCILE_INTERVAL_MS,
     }),
   });
+}
+
+/** A local store gets contents by renaming, so they are gathered beside it. */
+function artifactSettings(settings: Settings, dataDir: string): ArtifactSettings {
+  const { artifactsDir } = dataPlaces(dataDir);
+  const url = settings.CLOCHE_ARTIFACTS_URL ?? pathToFileURL(artifactsDir).href;
+  const folder = url.startsWith('file:') ? fileURLToPath(url) : artifactsDir;
+  return {
+    url,
+    stagingDir: join(folder, 'staging'),
+    maxBytes: settings.CLOCHE_ARTIFACT_MAX_MB * MEBIBYTE,
+    retentionMs: settings.CLOCHE_ARTIFACT_RETENTION_MS,
+    publicUrl: settings.CLOCHE_PUBLIC_URL,
+  };
 }
 
 function readSettings(env: Readonly<Record<string, string | undefined>>): Settings {

@@ -65,6 +65,14 @@ export const SETTINGS: readonly Setting[] = [
     { name: `CLOCHE_SANDBOX_MAX_${resource}`, readBy: ['server'], doc: 'the most that a sandbox may ask for' },
   ]),
   {
+    name: 'CLOCHE_ARTIFACTS_URL',
+    readBy: ['server'],
+    doc: 'file:///folder, or s3://bucket/prefix?endpoint=…&region=…; default a folder in the data folder',
+  },
+  { name: 'CLOCHE_ARTIFACT_MAX_MB', default: '10240', readBy: ['server'], doc: 'the most that one artifact may have' },
+  { name: 'CLOCHE_ARTIFACT_RETENTION_MS', readBy: ['server'], doc: 'how long artifacts are kept; default for ever' },
+  { name: 'CLOCHE_PUBLIC_URL', readBy: ['server'], doc: 'what links begin with; default where the API is served' },
+  {
     name: 'CLOCHE_PREVIEW_URL',
     readBy: ['server'],
     doc: 'https://preview.example.com gives each preview a host below it; default http://localhost at CLOCHE_PORT',

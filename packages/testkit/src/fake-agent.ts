@@ -196,6 +196,14 @@ export class FakeAgent {
         return print('stderr', text);
       case 'value':
         return queue.push({ type: 'output', runId, data: textOutput(text) });
+      case 'picture':
+        return queue.push({
+          type: 'output',
+          runId,
+          data: { ...textOutput(text), format: 'png', mimeType: 'image/png' },
+        });
+      case 'large':
+        return queue.push({ type: 'output', runId, data: textOutput('x'.repeat(Number(text))) });
       case 'set':
         context.variables.set(first, rest.join(' '));
         return;

@@ -5,6 +5,7 @@
  * |---|---|
  * | `print TEXT`, `warn TEXT` | a line on standard output, standard error |
  * | `value TEXT` | a text output with the role `result` |
+ * | `picture BASE64`, `large BYTES` | a picture; so much text as an output |
  * | `set NAME VALUE`, `get NAME` | keeps a variable; prints it, or fails with `NameError` |
  * | `fail NAME MESSAGE` | raises |
  * | `sleep MS`, `hang` | waits; for ever |

@@ -1,3 +1,4 @@
+import * as artifacts from './artifacts.ts';
 import * as codeContexts from './code-contexts.ts';
 import * as codeRuns from './code-runs.ts';
 import * as commands from './commands.ts';
@@ -15,6 +16,7 @@ export const operations = {
   ...codeRuns,
   ...commands,
   ...files,
+  ...artifacts,
   ...previews,
   ...templates,
 } as const;

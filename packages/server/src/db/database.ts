@@ -142,6 +142,33 @@ export interface CommandTable {
   idempotency_record_id: string | null;
 }
 
+export interface ArtifactTable {
+  id: string;
+  org_id: string;
+  project_id: string;
+  sandbox_id: string;
+  name: string;
+  /** Null for an output of a run. */
+  path: string | null;
+  content_type: string;
+  size_bytes: number;
+  /** Names the content in the store. */
+  sha256: string;
+  metadata: string;
+  created_at: number;
+  expires_at: number | null;
+  deleted_at: number | null;
+  /** Unique: one key never makes two artifacts. */
+  idempotency_record_id: string | null;
+}
+
+/** What servers that share the database sign with. */
+export interface ServerSecretTable {
+  name: string;
+  /** Hexadecimal. */
+  value: string;
+}
+
 export interface TemplateTable {
   id: string;
   slug: string;
@@ -171,6 +198,8 @@ export interface Tables {
   code_contexts: CodeContextTable;
   commands: CommandTable;
   previews: PreviewTable;
+  artifacts: ArtifactTable;
+  server_secrets: ServerSecretTable;
   templates: TemplateTable;
   template_versions: TemplateVersionTable;
 }

@@ -3,12 +3,14 @@ import type { Database } from './database.ts';
 import { initial } from './migrations/001-initial.ts';
 import { commands } from './migrations/002-commands.ts';
 import { previews } from './migrations/003-previews.ts';
+import { artifacts } from './migrations/004-artifacts.ts';
 
 /** In order of their names; one that has been released never changes. */
 const MIGRATIONS: Record<string, Migration> = {
   '001-initial': initial,
   '002-commands': commands,
   '003-previews': previews,
+  '004-artifacts': artifacts,
 };
 
 /** Brings the tables to the newest form; idempotent. Throws when a migration fails, or when the database is newer. */

@@ -15,10 +15,12 @@ import { createJsonApp, pathOf } from './json-app.ts';
 import { requestValidator } from './request-validator.ts';
 import type { Route } from './route.ts';
 import { registerServiceRoutes } from './service-routes.ts';
+import { addSignedDownloads, type SignedDownloads } from './signed-downloads.ts';
 import { holdContinue } from './uploads.ts';
 
 export interface AppParts {
   readonly front?: Front;
+  readonly signedDownloads?: SignedDownloads;
   readonly routes: readonly Route[];
   readonly authenticator: Authenticator;
   readonly idempotency: Idempotency;
@@ -38,6 +40,7 @@ export async function buildApp(parts: AppParts): Promise<FastifyInstance> {
   reportOutcomes(app, parts);
   for (const route of parts.routes) if (route.kind !== 'upload') addRoute(app, route, parts);
   await addUploads(app, parts);
+  if (parts.signedDownloads) addSignedDownloads(app, parts.signedDownloads);
   await registerServiceRoutes(app, parts);
   return app;
 }

@@ -6,7 +6,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { AppError } from '../app-error.ts';
 import { JSON_TYPE } from './error-response.ts';
 import { ClientGone } from './in-flight.ts';
-import type { RequestContext, Route } from './route.ts';
+import type { Download, RequestContext, Route } from './route.ts';
 import { STALL_MS, uploadOf } from './uploads.ts';
 
 export async function answerUpload(
@@ -31,8 +31,18 @@ export async function answerDownload(
 ): Promise<FastifyReply> {
   const headOnly = request.method === 'HEAD';
   const headers = headersOf(request, route.operation);
-  const { status, headers: answered, body } = await route.handle({ ...context, headers, headOnly });
-  reply.headers(answered).hijack();
+  const download = await route.handle({ ...context, headers, headOnly });
+  return sendDownload(request, reply, download, context.signal);
+}
+
+/** Resolves when the last byte is out, or nobody is left to take it. */
+export async function sendDownload(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { status, headers, body }: Download,
+  signal: AbortSignal,
+): Promise<FastifyReply> {
+  reply.headers(headers).hijack();
   reply.raw.writeHead(status, reply.getHeaders() as OutgoingHttpHeaders);
   if (!body) {
     reply.raw.end();
@@ -40,11 +50,11 @@ export async function answerDownload(
   }
   reply.raw.setTimeout(STALL_MS);
   try {
-    await pipeline(body, reply.raw, { signal: context.signal });
+    await pipeline(body, reply.raw, { signal });
   } catch (error) {
-    const isClients = context.signal.reason instanceof ClientGone || reply.raw.closed;
+    const isClients = signal.reason instanceof ClientGone || reply.raw.closed;
     request.state.errorCode = isClients ? 'client_gone' : 'unavailable';
-    if (!isClients) context.log.warn({ err: error }, 'a download broke');
+    if (!isClients) request.log.warn({ err: error }, 'a download broke');
   }
   return reply;
 }

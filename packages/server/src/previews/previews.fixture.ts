@@ -1,4 +1,4 @@
-/** A whole server on a fake runtime, with a real app behind the port of a sandbox, asked over real sockets. */
+/** A whole server on a fake runtime, with one sandbox, and a real app behind the port of a sandbox, asked over real sockets. */
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type IncomingMessage, type RequestListener, request, type Server } from 'node:http';
@@ -44,12 +44,13 @@ export async function openPreviewWorld(env: Record<string, string> = {}) {
   const port = Number(new URL(server.url).port);
   const apps: Server[] = [];
 
-  const call = async (method: string, path: string, body?: unknown) => {
+  const call = async (method: string, path: string, body?: unknown, key?: string) => {
     const response = await fetch(server.url + path, {
       method,
       headers: {
         authorization: `Bearer ${KEY}`,
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...(key === undefined ? {} : { 'idempotency-key': key }),
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
@@ -72,6 +73,7 @@ export async function openPreviewWorld(env: Record<string, string> = {}) {
 
   return {
     server,
+    folder,
     driver,
     port,
     key: KEY,

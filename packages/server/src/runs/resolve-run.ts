@@ -20,6 +20,8 @@ export interface ResolvedRun {
   readonly sandbox: SandboxRecord;
   readonly context: ContextRecord;
   readonly code: string;
+  /** Its large and binary outputs become artifacts. */
+  readonly promotes: boolean;
   readonly timeoutMs: number;
   readonly receivedAt: number;
   readonly signal: AbortSignal;
@@ -47,7 +49,8 @@ export class ResolveRun {
         : await this.#getNamedContext(sandbox, body.contextId, body);
     const contextTimeoutMs = body.contextId === undefined ? undefined : context.timeoutMs;
     const timeoutMs = body.timeoutMs ?? contextTimeoutMs ?? LIMITS.runTimeoutDefaultMs;
-    return { sandbox, context, code: body.code, timeoutMs, receivedAt, signal };
+    const promotes = body.artifactPolicy === 'promote';
+    return { sandbox, context, code: body.code, promotes, timeoutMs, receivedAt, signal };
   }
 
   async #getDefaultContext(sandbox: SandboxRecord, { cwd, language }: RunCodeBody): Promise<ContextRecord> {

@@ -1,5 +1,5 @@
 import { type CodeRun, type CodeRunEvent, LIMITS } from '@cloche/contract';
-import type { AgentRunEvent } from '@cloche/protocol';
+import type { AgentOutput, AgentRunEvent } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import { AppError } from '../app-error.ts';
 import type { Clock } from '../clock.ts';
@@ -13,6 +13,7 @@ import type { JudgeFault } from '../sandboxes/judge-fault.ts';
 import { isPending, type SandboxRecord } from '../sandboxes/sandbox.ts';
 import { sandboxEnded } from '../sandboxes/sandbox-access.ts';
 import type { SandboxRepository } from '../sandboxes/sandbox-repository.ts';
+import type { PromoteOutputs } from './promote-outputs.ts';
 import type { ResolvedRun, ResolveRun, RunRequest } from './resolve-run.ts';
 import type { RunMetrics } from './run-metrics.ts';
 import { RunResult, timeoutError } from './run-result.ts';
@@ -26,6 +27,12 @@ const RUN_LIMITS = {
   outputBytes: LIMITS.inlineOutputBytes,
   outputsBytes: LIMITS.inlineOutputsBytes,
 };
+/** What becomes an artifact has to arrive first. */
+const PROMOTING_LIMITS = {
+  ...RUN_LIMITS,
+  outputBytes: LIMITS.promotedOutputBytes,
+  outputsBytes: LIMITS.promotedOutputsBytes,
+};
 
 export interface RunCodeDeps {
   readonly runs: ResolveRun;
@@ -36,6 +43,7 @@ export interface RunCodeDeps {
   readonly executions: Executions;
   readonly faults: JudgeFault;
   readonly clock: Clock;
+  readonly promotes: PromoteOutputs;
   readonly ids: IdSource;
   readonly metrics: RunMetrics;
   readonly log: Logger;
@@ -97,7 +105,10 @@ export class RunCode {
           stateLost = true;
           continue;
         }
-        const live = result.take(event);
+        const live =
+          run.promotes && event.type === 'output'
+            ? await result.takePromoting(event, this.#promotion(run, runId))
+            : result.take(event);
         if (live) yield live;
         if (result.isDone) break;
       }
@@ -108,6 +119,11 @@ export class RunCode {
     const completed = result.complete(stateLost);
     metrics.ran(run.context.language, completed.error?.name, (clock.now() - startedAt) / 1000);
     yield { type: 'complete', data: completed };
+  }
+
+  #promotion({ sandbox }: ResolvedRun, runId: string) {
+    return (output: AgentOutput, index: number, inlineBytesLeft: number) =>
+      this.#deps.promotes.promote(output, { sandbox, runId, index, inlineBytesLeft });
   }
 
   async #openContext({ sandbox, context }: ResolvedRun, stop: RunStop): Promise<AgentClient> {
@@ -131,7 +147,8 @@ export class RunCode {
       const timeoutMs = Math.ceil(run.receivedAt + run.timeoutMs - clock.now());
       if (timeoutMs < 1) stop.stop('timeout');
       stop.signal.throwIfAborted();
-      return agent.run(run.context.id, { runId, code: run.code, timeoutMs, limits: RUN_LIMITS }, stop.signal);
+      const limits = run.promotes ? PROMOTING_LIMITS : RUN_LIMITS;
+      return agent.run(run.context.id, { runId, code: run.code, timeoutMs, limits }, stop.signal);
     };
     try {
       yield* start();

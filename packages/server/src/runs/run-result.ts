@@ -2,6 +2,7 @@ import { type CodeExecutionError, type CodeOutput, type CodeRun, type CodeRunEve
 import type { AgentOutput, AgentRunEvent, RunDone, RunError } from '@cloche/protocol';
 import type { ContextRecord } from '../contexts/context.ts';
 import { AgentFault } from '../runtime/runtime-driver.ts';
+import type { PromotedOutput } from './promote-outputs.ts';
 
 /** What the agent was told, and room for the line that says what was cut. */
 const STREAM_BYTES = LIMITS.outputStreamBytes + 4096;
@@ -20,6 +21,7 @@ export class RunResult {
   readonly #stderr = new BoundedText('stderr');
   readonly #outputs: CodeOutput[] = [];
   #outputBytes = 0;
+  #inlineBytes = 0;
   #error: CodeExecutionError | undefined;
   #done: RunDone | undefined;
 
@@ -39,8 +41,7 @@ export class RunResult {
    * @throws AgentFault `misbehaved` for another run's event and for more than the agent was allowed.
    */
   take(event: AgentRunEvent): CodeRunEvent | undefined {
-    if (event.runId !== this.#runId)
-      throw new AgentFault('misbehaved', "an event of another run came in this run's stream");
+    this.#requireOwn(event);
     switch (event.type) {
       case 'stdout':
         this.#stdout.add(event.data);
@@ -56,6 +57,22 @@ export class RunResult {
         this.#done = event.data;
         return event.data.error ? this.fail(event.data.error) : undefined;
     }
+  }
+
+  /** The same for an output of a run whose outputs become artifacts, where `promote` makes one of it. */
+  async takePromoting(
+    event: Extract<AgentRunEvent, { type: 'output' }>,
+    promote: (output: AgentOutput, index: number, inlineBytesLeft: number) => Promise<PromotedOutput | undefined>,
+  ): Promise<CodeRunEvent> {
+    this.#requireOwn(event);
+    const { format, mimeType, value, role, bundle } = event.data;
+    this.#admit(event.data, LIMITS.promotedOutputBytes, LIMITS.promotedOutputsBytes);
+    const promoted = await promote(event.data, this.#outputs.length, LIMITS.inlineOutputsBytes - this.#inlineBytes);
+    if (!promoted) this.#inlineBytes += Buffer.byteLength(value);
+    const content = promoted ? { kind: 'artifact' as const, ...promoted } : { kind: 'inline' as const, value };
+    const output: CodeOutput = { ...content, format, mimeType, role, bundle };
+    this.#outputs.push(output);
+    return { type: 'output', data: output };
   }
 
   /** The first error is the run's; undefined when it has one already. */
@@ -83,12 +100,20 @@ export class RunResult {
     };
   }
 
-  #takeOutput({ kind, format, mimeType, value, role, bundle }: AgentOutput): CodeOutput {
+  #requireOwn({ runId }: AgentRunEvent): void {
+    if (runId === this.#runId) return;
+    throw new AgentFault('misbehaved', "an event of another run came in this run's stream");
+  }
+
+  #admit({ value, mimeType }: AgentOutput, outputBytes: number, outputsBytes: number): void {
     this.#outputBytes += Buffer.byteLength(value) + mimeType.length + OUTPUT_OVERHEAD_BYTES;
-    const tooMuch = this.#outputBytes > LIMITS.inlineOutputsBytes + STREAM_BYTES;
-    if (tooMuch || Buffer.byteLength(value) > LIMITS.inlineOutputBytes) {
-      throw new AgentFault('misbehaved', 'outputs over the bounds they were given');
-    }
+    if (this.#outputBytes <= outputsBytes + STREAM_BYTES && Buffer.byteLength(value) <= outputBytes) return;
+    throw new AgentFault('misbehaved', 'outputs over the bounds they were given');
+  }
+
+  #takeOutput(given: AgentOutput): CodeOutput {
+    const { kind, format, mimeType, value, role, bundle } = given;
+    this.#admit(given, LIMITS.inlineOutputBytes, LIMITS.inlineOutputsBytes);
     const output: CodeOutput = { kind, format, value, mimeType, role, bundle };
     this.#outputs.push(output);
     return output;

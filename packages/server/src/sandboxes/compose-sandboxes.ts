@@ -1,6 +1,7 @@
 import type { ReconcileReport } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
+import type { KeepArtifact } from '../artifacts/keep-artifact.ts';
 import type { Clock } from '../clock.ts';
 import { ChangeContext } from '../contexts/change-context.ts';
 import { SqlContextRepository } from '../contexts/context-repository.ts';
@@ -16,6 +17,7 @@ import { Loop } from '../jobs/loop.ts';
 import { Reaper } from '../jobs/reaper.ts';
 import { Reconciler } from '../jobs/reconciler.ts';
 import type { ProjectRepository } from '../projects/project-repository.ts';
+import { PromoteOutputs } from '../runs/promote-outputs.ts';
 import { ResolveRun } from '../runs/resolve-run.ts';
 import { RunCode } from '../runs/run-code.ts';
 import { RunMetrics } from '../runs/run-metrics.ts';
@@ -54,6 +56,8 @@ export interface SandboxesDeps {
   readonly driver: RuntimeDriver;
   readonly settings: SandboxSettings;
   readonly metrics: Registry;
+  /** Where outputs of runs are kept that become artifacts. */
+  readonly keep: KeepArtifact;
 }
 
 /** What other features do things to sandboxes with. */
@@ -113,7 +117,9 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   const contextCreations = new CreateContext({ ...shared, catalogue, ids });
   const contextChanges = new ChangeContext({ ...shared, log });
   const resolve = new ResolveRun(access, contexts, contextCreations);
-  const runs = new RunCode({ ...shared, runs: resolve, sandboxes, ids, metrics: new RunMetrics(deps.metrics), log });
+  const promotes = new PromoteOutputs(deps.keep);
+  const runMetrics = new RunMetrics(deps.metrics);
+  const runs = new RunCode({ ...shared, runs: resolve, sandboxes, promotes, ids, metrics: runMetrics, log });
 
   const loops: Loop[] = [];
   return {

@@ -1,4 +1,6 @@
 /** Everything about sandboxes on a database in memory and a fake runtime, called as the HTTP layer calls it. */
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import {
   type ApiKeyId,
   type CodeRun,
@@ -17,6 +19,11 @@ import { FakeClock, FakeRuntimeDriver, SequentialIds } from '@cloche/testkit';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import type { Credential } from '../api-keys/credential.ts';
+import { ArtifactContents } from '../artifacts/artifact-contents.ts';
+import { SqlArtifactRepository } from '../artifacts/artifact-repository.ts';
+import { KeepArtifact } from '../artifacts/keep-artifact.ts';
+import { LocalStore } from '../artifacts/store/local-store.ts';
+import { Staging } from '../artifacts/store/staging.ts';
 import type { Database } from '../db/database.ts';
 import { migrate } from '../db/migrate.ts';
 import { openDatabase } from '../db/open-database.ts';
@@ -205,7 +212,17 @@ export class SandboxesWorld implements AsyncDisposable {
       driver: this.driver,
       settings: this.#settings,
       metrics: new Registry(),
+      keep: this.#keep(),
     });
+  }
+
+  /** Its folder is made with the first artifact. */
+  #keep(): KeepArtifact {
+    const folder = join(tmpdir(), `cloche-artifacts-${process.pid}`);
+    const artifacts = new SqlArtifactRepository(this.db);
+    const contents = new ArtifactContents(new LocalStore(folder), artifacts, this.clock, SILENT);
+    const settings = { url: '', stagingDir: folder, maxBytes: 2 ** 20, retentionMs: undefined, publicUrl: undefined };
+    return new KeepArtifact(contents, artifacts, new Staging(folder, this.ids), settings, this.clock, this.ids);
   }
 
   context(call: Call): RequestContext<Operation> {

@@ -1,0 +1,130 @@
+import type { ArtifactId, Metadata, OrgId, ProjectId, SandboxId } from '@cloche/contract';
+import type { Selectable } from 'kysely';
+import type { ArtifactTable, Database } from '../db/database.ts';
+import type { ArtifactRecord } from './artifact.ts';
+
+export interface ArtifactFilter {
+  readonly orgId: OrgId;
+  /** Undefined: every project of the organization. */
+  readonly projectIds: readonly ProjectId[] | undefined;
+  readonly sandboxId: string | undefined;
+  readonly name: string | undefined;
+}
+
+/** The records of artifacts. Deleted ones are kept, without their content. */
+export interface ArtifactRepository {
+  /** False when its idempotency record has made one already. */
+  insert(record: ArtifactRecord): Promise<boolean>;
+  /** Also a deleted one. */
+  find(id: string): Promise<ArtifactRecord | undefined>;
+  /** Also a deleted one. */
+  findByIdempotencyRecord(recordId: string): Promise<ArtifactRecord | undefined>;
+  /** Those that are there and whose time is not up, newest first. */
+  list(filter: ArtifactFilter, now: number): Promise<ArtifactRecord[]>;
+  /** Undefined when it is deleted already. */
+  markDeleted(id: ArtifactId, at: number): Promise<ArtifactRecord | undefined>;
+  listExpired(now: number): Promise<ArtifactRecord[]>;
+  /** Whether any that is not deleted has this content. */
+  isContentUsed(sha256: string): Promise<boolean>;
+}
+
+export class SqlArtifactRepository implements ArtifactRepository {
+  readonly #db: Database;
+
+  constructor(db: Database) {
+    this.#db = db;
+  }
+
+  async insert(record: ArtifactRecord): Promise<boolean> {
+    const row = await this.#db
+      .insertInto('artifacts')
+      .values(toRow(record))
+      .onConflict((conflict) => conflict.doNothing())
+      .returning('id')
+      .executeTakeFirst();
+    return row !== undefined;
+  }
+
+  async find(id: string): Promise<ArtifactRecord | undefined> {
+    const row = await this.#all().where('id', '=', id).executeTakeFirst();
+    return row && toRecord(row);
+  }
+
+  async findByIdempotencyRecord(recordId: string): Promise<ArtifactRecord | undefined> {
+    const row = await this.#all().where('idempotency_record_id', '=', recordId).executeTakeFirst();
+    return row && toRecord(row);
+  }
+
+  async list({ orgId, projectIds, sandboxId, name }: ArtifactFilter, now: number): Promise<ArtifactRecord[]> {
+    let query = this.#all().where('org_id', '=', orgId).where('deleted_at', 'is', null);
+    query = query.where((where) => where.or([where('expires_at', 'is', null), where('expires_at', '>', now)]));
+    if (projectIds) query = query.where('project_id', 'in', projectIds);
+    if (sandboxId !== undefined) query = query.where('sandbox_id', '=', sandboxId);
+    if (name !== undefined) query = query.where('name', '=', name);
+    return (await query.orderBy('created_at', 'desc').orderBy('id', 'desc').execute()).map(toRecord);
+  }
+
+  async markDeleted(id: ArtifactId, at: number): Promise<ArtifactRecord | undefined> {
+    const row = await this.#db
+      .updateTable('artifacts')
+      .set({ deleted_at: at })
+      .where('id', '=', id)
+      .where('deleted_at', 'is', null)
+      .returningAll()
+      .executeTakeFirst();
+    return row && toRecord(row);
+  }
+
+  async listExpired(now: number): Promise<ArtifactRecord[]> {
+    const rows = await this.#all().where('deleted_at', 'is', null).where('expires_at', '<=', now).execute();
+    return rows.map(toRecord);
+  }
+
+  async isContentUsed(sha256: string): Promise<boolean> {
+    const query = this.#db.selectFrom('artifacts').select('id').where('sha256', '=', sha256);
+    return (await query.where('deleted_at', 'is', null).limit(1).executeTakeFirst()) !== undefined;
+  }
+
+  #all() {
+    return this.#db.selectFrom('artifacts').selectAll();
+  }
+}
+
+function toRow(record: ArtifactRecord) {
+  return {
+    id: record.id,
+    org_id: record.orgId,
+    project_id: record.projectId,
+    sandbox_id: record.sandboxId,
+    name: record.name,
+    path: record.path ?? null,
+    content_type: record.contentType,
+    size_bytes: record.sizeBytes,
+    sha256: record.sha256,
+    metadata: JSON.stringify(record.metadata),
+    created_at: record.createdAt,
+    expires_at: record.expiresAt ?? null,
+    deleted_at: record.deletedAt ?? null,
+    idempotency_record_id: record.idempotencyRecordId ?? null,
+  };
+}
+
+/** The casts are sound: nothing else writes these columns. */
+function toRecord(row: Selectable<ArtifactTable>): ArtifactRecord {
+  return {
+    id: row.id as ArtifactId,
+    orgId: row.org_id as OrgId,
+    projectId: row.project_id as ProjectId,
+    sandboxId: row.sandbox_id as SandboxId,
+    name: row.name,
+    path: row.path ?? undefined,
+    contentType: row.content_type,
+    sizeBytes: row.size_bytes,
+    sha256: row.sha256,
+    metadata: JSON.parse(row.metadata) as Metadata,
+    createdAt: row.created_at,
+    expiresAt: row.expires_at ?? undefined,
+    deletedAt: row.deleted_at ?? undefined,
+    idempotencyRecordId: row.idempotency_record_id ?? undefined,
+  };
+}

@@ -1,0 +1,46 @@
+import { type ArtifactId, LIMITS, operations } from '@cloche/contract';
+import { type Clock, timestamp } from '../clock.ts';
+import { downloadRoute, type Route, route } from '../http/route.ts';
+import { type ArtifactRecord, toArtifact } from './artifact.ts';
+import type { ArtifactContents } from './artifact-contents.ts';
+import type { ArtifactService } from './artifact-service.ts';
+import { downloadArtifact } from './download-artifact.ts';
+import type { DownloadLinks } from './download-links.ts';
+import type { ExportArtifact } from './export-artifact.ts';
+
+export interface ArtifactServices {
+  readonly service: ArtifactService;
+  readonly exports: ExportArtifact;
+  readonly contents: ArtifactContents;
+  readonly links: DownloadLinks;
+  /** What links begin with, without a slash at the end. */
+  readonly publicUrl: () => string;
+  readonly clock: Clock;
+}
+
+export function artifactRoutes({ service, exports, contents, links, publicUrl, clock }: ArtifactServices): Route[] {
+  const answer = (record: ArtifactRecord) => ({ artifact: toArtifact(record) });
+  return [
+    route(operations.exportArtifact, async (request) => answer(await exports.export(request))),
+    route(operations.listArtifacts, async ({ credential, query }) => {
+      const records = await service.list(credential, query);
+      return { data: records.map(toArtifact), hasMore: false };
+    }),
+    route(operations.getArtifact, async ({ credential, params }) =>
+      answer(await service.get(credential, params.artifactId)),
+    ),
+    downloadRoute(operations.downloadArtifact, async (request) => {
+      const record = await service.get(request.credential, request.params.artifactId);
+      return downloadArtifact(record, contents, request);
+    }),
+    route(operations.createArtifactDownloadUrl, async ({ credential, params, body }) => {
+      const { id, expiresAt } = await service.get(credential, params.artifactId);
+      const asked = clock.now() + (body.expiresInMs ?? LIMITS.downloadUrlDefaultMs);
+      const until = Math.min(asked, expiresAt ?? Number.POSITIVE_INFINITY);
+      return { download: { url: publicUrl() + links.sign(id, until), expiresAt: timestamp(until) } };
+    }),
+    route(operations.deleteArtifact, async ({ credential, params }) =>
+      answer(await service.delete(credential, params.artifactId as ArtifactId)),
+    ),
+  ];
+}

@@ -1,0 +1,75 @@
+import { extname, posix } from 'node:path';
+import type { Artifact, ArtifactId, Metadata, OrgId, ProjectId, SandboxId } from '@cloche/contract';
+import { timestamp } from '../clock.ts';
+
+/** Times are milliseconds since the epoch. */
+export interface ArtifactRecord {
+  readonly id: ArtifactId;
+  readonly orgId: OrgId;
+  readonly projectId: ProjectId;
+  readonly sandboxId: SandboxId;
+  readonly name: string;
+  readonly path: string | undefined;
+  readonly contentType: string;
+  readonly sizeBytes: number;
+  readonly sha256: string;
+  readonly metadata: Metadata;
+  readonly createdAt: number;
+  readonly expiresAt: number | undefined;
+  readonly deletedAt: number | undefined;
+  readonly idempotencyRecordId: string | undefined;
+}
+
+export function toArtifact(record: ArtifactRecord): Artifact {
+  return {
+    id: record.id,
+    orgId: record.orgId,
+    projectId: record.projectId,
+    sandboxId: record.sandboxId,
+    name: record.name,
+    ...(record.path === undefined ? {} : { path: record.path }),
+    contentType: record.contentType,
+    sizeBytes: record.sizeBytes,
+    sha256: record.sha256,
+    metadata: record.metadata,
+    createdAt: timestamp(record.createdAt),
+    ...(record.expiresAt === undefined ? {} : { expiresAt: timestamp(record.expiresAt) }),
+    ...(record.deletedAt === undefined ? {} : { deletedAt: timestamp(record.deletedAt) }),
+  };
+}
+
+/** The last part of a path, in letters that a file name may have. */
+export function nameOf(path: string): string {
+  const name = posix.basename(posix.resolve('/workspace', path));
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what a name may not have
+  return name.replace(/[\\\u0000-\u001f\u007f]/g, '_').slice(0, 200) || 'root';
+}
+
+const CONTENT_TYPES: Readonly<Record<string, string>> = {
+  '.bmp': 'image/bmp',
+  '.css': 'text/css',
+  '.csv': 'text/csv',
+  '.gif': 'image/gif',
+  '.gz': 'application/gzip',
+  '.html': 'text/html',
+  '.jpeg': 'image/jpeg',
+  '.jpg': 'image/jpeg',
+  '.js': 'text/javascript',
+  '.json': 'application/json',
+  '.md': 'text/markdown',
+  '.mp4': 'video/mp4',
+  '.pdf': 'application/pdf',
+  '.png': 'image/png',
+  '.svg': 'image/svg+xml',
+  '.tar': 'application/x-tar',
+  '.tgz': 'application/gzip',
+  '.txt': 'text/plain',
+  '.wav': 'audio/wav',
+  '.webp': 'image/webp',
+  '.xml': 'application/xml',
+  '.zip': 'application/zip',
+};
+
+export function contentTypeOf(name: string): string {
+  return CONTENT_TYPES[extname(name).toLowerCase()] ?? 'application/octet-stream';
+}

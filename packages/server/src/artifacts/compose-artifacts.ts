@@ -1,0 +1,105 @@
+import { join } from 'node:path';
+import type { Logger } from 'pino';
+import { AppError } from '../app-error.ts';
+import type { Clock } from '../clock.ts';
+import type { Database } from '../db/database.ts';
+import type { AccessFiles } from '../files/access-files.ts';
+import type { Route } from '../http/route.ts';
+import type { SignedDownloads } from '../http/signed-downloads.ts';
+import type { IdSource } from '../id-source.ts';
+import { Loop } from '../jobs/loop.ts';
+import type { ProjectRepository } from '../projects/project-repository.ts';
+import type { SandboxAccess } from '../sandboxes/sandbox-access.ts';
+import { ArtifactContents } from './artifact-contents.ts';
+import { SqlArtifactRepository } from './artifact-repository.ts';
+import { artifactRoutes } from './artifact-routes.ts';
+import { ArtifactService } from './artifact-service.ts';
+import type { ArtifactSettings } from './artifact-settings.ts';
+import { downloadArtifact } from './download-artifact.ts';
+import { DOWNLOAD_PATH, DownloadLinks, downloadKey } from './download-links.ts';
+import { ExportArtifact } from './export-artifact.ts';
+import { KeepArtifact } from './keep-artifact.ts';
+import type { ArtifactStore } from './store/artifact-store.ts';
+import { Staging } from './store/staging.ts';
+
+const EXPIRE_MS = 1_000;
+/** Looking through a whole store costs something, and nobody waits for it. */
+const ORPHANS_MS = 6 * 3_600_000;
+const RETRY_MS = 10_000;
+
+export interface ArtifactsDeps {
+  readonly db: Database;
+  readonly store: ArtifactStore;
+  readonly projects: ProjectRepository;
+  readonly settings: ArtifactSettings;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  readonly log: Logger;
+}
+
+/** How artifacts get at what is in sandboxes. */
+export interface SandboxAccesses {
+  readonly access: SandboxAccess;
+  readonly files: AccessFiles;
+}
+
+/** Everything about artifacts, wired. */
+export interface Artifacts {
+  readonly keep: KeepArtifact;
+  readonly signedDownloads: SignedDownloads;
+  routes(sandboxes: SandboxAccesses): Route[];
+  /** Before the first link is told. */
+  servedAt(url: string): void;
+  /** Clears what a server that died has left, and begins the jobs. */
+  start(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export async function composeArtifacts(deps: ArtifactsDeps): Promise<Artifacts> {
+  const { db, store, projects, settings, clock, ids, log } = deps;
+  const artifacts = new SqlArtifactRepository(db);
+  const contents = new ArtifactContents(store, artifacts, clock, log);
+  const staging = new Staging(join(settings.stagingDir), ids);
+  const keep = new KeepArtifact(contents, artifacts, staging, settings, clock, ids);
+  const service = new ArtifactService(artifacts, contents, projects, clock);
+  const links = new DownloadLinks(await downloadKey(db), clock);
+  let servedAt = '';
+  const publicUrl = () => (settings.publicUrl ?? servedAt).replace(/\/$/, '');
+  const loops: Loop[] = [];
+  return {
+    keep,
+    signedDownloads: {
+      path: DOWNLOAD_PATH,
+      async open({ id, expires, signature, ...options }) {
+        if (!links.isValid(id, expires, signature)) {
+          throw new AppError('forbidden', 'The link has expired, or was changed; ask for another.');
+        }
+        return downloadArtifact(await service.getSigned(id), contents, options);
+      },
+    },
+    routes: ({ access, files }) => {
+      const exports = new ExportArtifact(access, files, artifacts, keep);
+      return artifactRoutes({ service, exports, contents, links, publicUrl, clock });
+    },
+    servedAt(url) {
+      servedAt = url;
+    },
+    async start() {
+      await staging.clear();
+      const expire = async () => {
+        await service.expire();
+        return EXPIRE_MS;
+      };
+      const collect = async () => {
+        const removed = await contents.removeOrphans();
+        if (removed > 0) log.info({ removed }, 'contents without an artifact removed');
+        return ORPHANS_MS;
+      };
+      loops.push(new Loop('expire artifacts', expire, RETRY_MS, log), new Loop('orphans', collect, RETRY_MS, log));
+    },
+    async stop() {
+      await Promise.all(loops.splice(0).map((loop) => loop.stop()));
+      await store.close();
+    },
+  };
+}

@@ -1,0 +1,52 @@
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { Clock } from '../clock.ts';
+import type { Database } from '../db/database.ts';
+
+const SECRET_NAME = 'artifact-downloads';
+export const DOWNLOAD_PATH = '/downloads/artifacts';
+
+/**
+ * Links that download one artifact without a key, until they expire.
+ *
+ * SECURITY: what is signed names the artifact and the time, and nothing else is signed with that key; held by "a link
+ * opens its own artifact alone, and until it expires" in artifacts.test.ts.
+ */
+export class DownloadLinks {
+  readonly #key: Buffer;
+  readonly #clock: Clock;
+
+  constructor(key: Buffer, clock: Clock) {
+    this.#key = key;
+    this.#clock = clock;
+  }
+
+  /** Path and query. */
+  sign(artifactId: string, expiresAt: number): string {
+    const signature = this.#signatureOf(artifactId, String(expiresAt)).toString('base64url');
+    return `${DOWNLOAD_PATH}/${artifactId}?expires=${expiresAt}&signature=${signature}`;
+  }
+
+  /** Whether the service has signed it and its time is not up. */
+  isValid(artifactId: string, expires: string, signature: string): boolean {
+    const given = Buffer.from(signature, 'base64url');
+    const expected = this.#signatureOf(artifactId, expires);
+    if (given.length !== expected.length || !timingSafeEqual(given, expected)) return false;
+    return Number(expires) > this.#clock.now();
+  }
+
+  #signatureOf(artifactId: string, expires: string): Buffer {
+    return createHmac('sha256', this.#key).update(`${SECRET_NAME}\n${artifactId}\n${expires}`).digest();
+  }
+}
+
+/** Made once, and shared by all servers of the database. */
+export async function downloadKey(db: Database): Promise<Buffer> {
+  const value = randomBytes(32).toString('hex');
+  await db
+    .insertInto('server_secrets')
+    .values({ name: SECRET_NAME, value })
+    .onConflict((conflict) => conflict.doNothing())
+    .execute();
+  const query = db.selectFrom('server_secrets').select('value').where('name', '=', SECRET_NAME);
+  return Buffer.from((await query.executeTakeFirstOrThrow()).value, 'hex');
+}

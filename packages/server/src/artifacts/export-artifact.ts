@@ -1,0 +1,67 @@
+import type { ExportArtifactBody, SandboxId } from '@cloche/contract';
+import type { Credential } from '../api-keys/credential.ts';
+import { AppError, invalidRequest } from '../app-error.ts';
+import type { AccessFiles } from '../files/access-files.ts';
+import { type AgentFiles, FileFault } from '../runtime/agent-files.ts';
+import type { SandboxAccess } from '../sandboxes/sandbox-access.ts';
+import { type ArtifactRecord, contentTypeOf, nameOf } from './artifact.ts';
+import type { ArtifactRepository } from './artifact-repository.ts';
+import type { KeepArtifact } from './keep-artifact.ts';
+
+export interface ArtifactExport {
+  readonly credential: Credential;
+  readonly params: { readonly sandboxId: SandboxId };
+  readonly body: ExportArtifactBody;
+  readonly signal: AbortSignal;
+  readonly idempotencyRecordId: string | undefined;
+}
+
+/** Keeps files and directories of sandboxes. */
+export class ExportArtifact {
+  readonly #access: SandboxAccess;
+  readonly #files: AccessFiles;
+  readonly #artifacts: ArtifactRepository;
+  readonly #keep: KeepArtifact;
+
+  constructor(access: SandboxAccess, files: AccessFiles, artifacts: ArtifactRepository, keep: KeepArtifact) {
+    this.#access = access;
+    this.#files = files;
+    this.#artifacts = artifacts;
+    this.#keep = keep;
+  }
+
+  /** Streams it out of the sandbox into the store. @throws AppError */
+  async export(request: ArtifactExport): Promise<ArtifactRecord> {
+    const { credential, params, body, signal, idempotencyRecordId } = request;
+    const sandbox = await this.#access.getLive(credential, params.sandboxId);
+    const made = idempotencyRecordId && (await this.#artifacts.findByIdempotencyRecord(idempotencyRecordId));
+    if (made) return made;
+    return this.#files.with(request, async (files) => {
+      const { name, content } = await openContent(files, body.path, signal);
+      const called = body.name ?? name;
+      const artifact = {
+        orgId: sandbox.orgId,
+        projectId: sandbox.projectId,
+        sandboxId: sandbox.id,
+        name: called,
+        path: body.path,
+        contentType: body.contentType ?? contentTypeOf(called),
+        metadata: body.metadata ?? {},
+        idempotencyRecordId,
+      };
+      return this.#keep.keep(artifact, content, signal);
+    });
+  }
+}
+
+async function openContent(files: AgentFiles, path: string, signal: AbortSignal) {
+  try {
+    const { type } = await files.stat(path, signal);
+    if (type === 'directory') throw new AppError('conflict', `${path} is a directory; export a file.`);
+    // Of a link, what it leads to.
+    return { name: nameOf(path), content: (await files.read(path, {}, signal)).body };
+  } catch (error) {
+    if (!(error instanceof FileFault && error.kind === 'invalid_path')) throw error;
+    throw invalidRequest({ path: 'body.path', message: error.message.toWellFormed() });
+  }
+}

@@ -1,0 +1,75 @@
+import type { Readable } from 'node:stream';
+import { AppError } from '../app-error.ts';
+import type { Clock } from '../clock.ts';
+import type { IdSource } from '../id-source.ts';
+import type { ArtifactRecord } from './artifact.ts';
+import type { ArtifactContents } from './artifact-contents.ts';
+import type { ArtifactRepository } from './artifact-repository.ts';
+import type { ArtifactSettings } from './artifact-settings.ts';
+import { ContentTooLarge, type Staged, type Staging } from './store/staging.ts';
+
+export type NewArtifact = Pick<
+  ArtifactRecord,
+  'orgId' | 'projectId' | 'sandboxId' | 'name' | 'path' | 'contentType' | 'metadata' | 'idempotencyRecordId'
+>;
+
+/** Makes artifacts out of streams of bytes. */
+export class KeepArtifact {
+  readonly #contents: ArtifactContents;
+  readonly #artifacts: ArtifactRepository;
+  readonly #staging: Staging;
+  readonly #settings: ArtifactSettings;
+  readonly #clock: Clock;
+  readonly #ids: IdSource;
+
+  constructor(
+    contents: ArtifactContents,
+    artifacts: ArtifactRepository,
+    staging: Staging,
+    settings: ArtifactSettings,
+    clock: Clock,
+    ids: IdSource,
+  ) {
+    this.#contents = contents;
+    this.#artifacts = artifacts;
+    this.#staging = staging;
+    this.#settings = settings;
+    this.#clock = clock;
+    this.#ids = ids;
+  }
+
+  /** One artifact for one idempotency record: the one that an earlier attempt has made is returned. */
+  async keep(artifact: NewArtifact, source: Readable, signal?: AbortSignal): Promise<ArtifactRecord> {
+    await using staged = await this.#take(source, signal);
+    const createdAt = this.#clock.now();
+    const { retentionMs } = this.#settings;
+    const record: ArtifactRecord = {
+      ...artifact,
+      id: this.#ids.next('art_'),
+      sizeBytes: staged.sizeBytes,
+      sha256: staged.sha256,
+      createdAt,
+      expiresAt: retentionMs === undefined ? undefined : createdAt + retentionMs,
+      deletedAt: undefined,
+    };
+    if (await this.#contents.keep(staged, record)) return record;
+    const made = await this.#artifacts.findByIdempotencyRecord(artifact.idempotencyRecordId ?? '');
+    if (!made) throw new Error(`the artifact of idempotency record ${artifact.idempotencyRecordId} is gone`);
+    return made;
+  }
+
+  async #take(source: Readable, signal: AbortSignal | undefined): Promise<Staged> {
+    const { maxBytes } = this.#settings;
+    try {
+      return await this.#staging.take(source, maxBytes, signal);
+    } catch (error) {
+      if (error instanceof ContentTooLarge) {
+        throw new AppError('payload_too_large', `An artifact has at most ${maxBytes} bytes; export less at a time.`);
+      }
+      if (error instanceof Error && 'code' in error && error.code === 'ENOSPC') {
+        throw new AppError('unavailable', 'The service has no room for artifacts now; delete some.', { cause: error });
+      }
+      throw error;
+    }
+  }
+}

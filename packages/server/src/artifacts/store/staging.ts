@@ -1,0 +1,63 @@
+import { createHash } from 'node:crypto';
+import { createWriteStream } from 'node:fs';
+import { mkdir, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type Readable, Transform } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type { IdSource } from '../../id-source.ts';
+
+/** A content that has come whole, in a file of its own. Disposing it is safe when the file has been taken over. */
+export interface Staged extends AsyncDisposable {
+  readonly file: string;
+  readonly sha256: string;
+  readonly sizeBytes: number;
+}
+
+/** More than the bound came. */
+export class ContentTooLarge extends Error {
+  override readonly name = 'ContentTooLarge';
+}
+
+/** Where contents arrive before they have a name, their digest computed on the way. */
+export class Staging {
+  readonly #folder: string;
+  readonly #ids: IdSource;
+
+  constructor(folder: string, ids: IdSource) {
+    this.#folder = folder;
+    this.#ids = ids;
+  }
+
+  /** What a server that died has left. Call it before the first content. */
+  async clear(): Promise<void> {
+    for (const name of await readdir(this.#folder).catch(() => [])) await rm(join(this.#folder, name), { force: true });
+  }
+
+  /** @throws ContentTooLarge, or what the source does; nothing is left then. */
+  async take(source: Readable, maxBytes: number, signal?: AbortSignal): Promise<Staged> {
+    await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+    const file = join(this.#folder, this.#ids.next('content_'));
+    const hash = createHash('sha256');
+    let sizeBytes = 0;
+    const measure = new Transform({
+      transform(chunk: Buffer, _, done) {
+        sizeBytes += chunk.length;
+        if (sizeBytes > maxBytes) return done(new ContentTooLarge(`more than ${maxBytes} bytes`));
+        hash.update(chunk);
+        done(null, chunk);
+      },
+    });
+    try {
+      await pipeline(source, measure, createWriteStream(file, { flags: 'wx', mode: 0o600 }), { signal });
+    } catch (error) {
+      await rm(file, { force: true });
+      throw error;
+    }
+    return {
+      file,
+      sizeBytes,
+      sha256: hash.digest('hex'),
+      [Symbol.asyncDispose]: () => rm(file, { force: true }),
+    };
+  }
+}

@@ -1,0 +1,55 @@
+/** Downloads that need no key, because their links are signed. */
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { AppError } from '../app-error.ts';
+import { sendDownload } from './bytes.ts';
+import { ClientGone } from './in-flight.ts';
+import type { Download } from './route.ts';
+
+const HEEDED = ['range', 'if-range', 'if-none-match'] as const;
+
+export interface SignedDownload {
+  readonly id: string;
+  readonly expires: string;
+  readonly signature: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly headOnly: boolean;
+  readonly signal: AbortSignal;
+}
+
+export interface SignedDownloads {
+  readonly path: string;
+  /** @throws AppError `forbidden` for a link that the service has not signed, or whose time is up. */
+  open(request: SignedDownload): Promise<Download>;
+}
+
+export function addSignedDownloads(app: FastifyInstance, downloads: SignedDownloads): void {
+  app.route({
+    method: ['GET', 'HEAD'],
+    url: `${downloads.path}/:id`,
+    handler: async (request, reply) => {
+      const controller = new AbortController();
+      reply.raw.once('close', () => controller.abort(new ClientGone()));
+      const download = await downloads.open(readLink(request, controller.signal));
+      return sendDownload(request, reply, download, controller.signal);
+    },
+  });
+}
+
+function readLink(request: FastifyRequest, signal: AbortSignal): SignedDownload {
+  const query = new URLSearchParams(request.raw.url?.split('?').slice(1).join('?'));
+  const { id = '' } = request.params as { id?: string };
+  const [expires, signature] = [query.get('expires'), query.get('signature')];
+  if (expires === null || signature === null) throw new AppError('forbidden', 'The link is not whole.');
+  const headers = HEEDED.flatMap((name): [string, string][] => {
+    const value = request.headers[name];
+    return typeof value === 'string' ? [[name, value]] : [];
+  });
+  return {
+    id,
+    expires,
+    signature,
+    headers: Object.fromEntries(headers),
+    headOnly: request.method === 'HEAD',
+    signal,
+  };
+}
