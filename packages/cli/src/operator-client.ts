@@ -18,7 +18,7 @@ export async function callOperator<S extends TSchema>(
   body?: unknown,
 ): Promise<Static<S>> {
   if (process.getuid?.() !== 0) throw new CliError('Operator commands need root; run it again with sudo.');
-  const socketPath = await operatorSocket();
+  const { operatorSocket: socketPath } = runPlaces((await installationFolders()).runDir);
   const { status, text } = await exchange(socketPath, method, path, body);
   const received: unknown = text === '' ? {} : JSON.parse(text);
   if (status >= 400) {
@@ -28,15 +28,16 @@ export async function callOperator<S extends TSchema>(
   return Value.Parse(answer, received);
 }
 
-async function operatorSocket(): Promise<string> {
+/** Of the installation that the settings name. @throws {CliError} where there is none */
+export async function installationFolders(): Promise<{ runDir: string; dataDir: string }> {
   // Loaded late: no other command needs what prepares a host.
   const { effectiveSettings, settingsFor } = await import('@cloche/setup');
   const settings = settingsFor('cli', effectiveSettings(process.env));
-  if (settings.CLOCHE_RUN_DIR) return runPlaces(settings.CLOCHE_RUN_DIR).operatorSocket;
   const dataDir = settings.CLOCHE_DATA_DIR ?? '/var/lib/cloche';
+  if (settings.CLOCHE_RUN_DIR) return { runDir: settings.CLOCHE_RUN_DIR, dataDir };
   try {
     const id = (await readFile(dataPlaces(dataDir).installationId, 'utf8')).trim();
-    return runPlaces(join('/run/cloche', id)).operatorSocket;
+    return { runDir: join('/run/cloche', id), dataDir };
   } catch {
     const message = `There is no installation in ${dataDir}; make one with \`npm start\`, or name its CLOCHE_DATA_DIR.`;
     throw new CliError(message);

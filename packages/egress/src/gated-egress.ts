@@ -6,7 +6,7 @@ import { CertificateAuthority } from './authority/certificate-authority.ts';
 import { LeafContexts } from './authority/leaf-contexts.ts';
 import { Gateway } from './carry/gateway.ts';
 import { type ControlServerOptions, openControlServer } from './control/control-server.ts';
-import { DecisionLog } from './decision-log.ts';
+import { DecisionLog } from './decisions/decision-log.ts';
 import { DnsRelay } from './dns/dns-relay.ts';
 import { planGatedLookup } from './dns/gated-lookups.ts';
 import type { Upstream } from './dns/upstream.ts';
@@ -90,6 +90,7 @@ export class GatedEgress implements AsyncDisposable {
     const { listen, sandboxCidr, dnsUpstream, log, destinationOf, headersTimeoutMs } = options;
     const registry = new Registry();
     const decisions = new DecisionLog(log, registry);
+    this.#parts.push({ close: () => decisions.endWindow() });
     registerGauge(registry, sandboxes);
     const gateway = await Gateway.open({
       listen: { address: listen.address, port: listen.tcpPort },
@@ -113,7 +114,14 @@ export class GatedEgress implements AsyncDisposable {
     this.#dnsPort = lookups.port;
     const { controlSocket: socketPath, isTrusted } = options;
     const { certificate: authorityCertificate } = authority;
-    const control = { socketPath, sandboxes, authorityCertificate, registry, ...(isTrusted && { isTrusted }) };
+    const control = {
+      socketPath,
+      sandboxes,
+      authorityCertificate,
+      registry,
+      decisions: decisions.recent,
+      ...(isTrusted && { isTrusted }),
+    };
     this.#parts.push(await openControlServer(control));
   }
 }

@@ -49,7 +49,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const { installationId, ociRuntime } = config;
   const whose = { protocolVersion: PROTOCOL_VERSION, installationId, ociRuntime };
   const health = () => ({ status: 'ready' as const, ...whose, pool: pool.state() });
-  const app = createApp({ instances, templates, health, log });
+  const app = createApp({ instances, templates, health, metrics: () => host.egress.metrics(), log });
   await listen(app, config);
   const seed = () => seedDemand(demand, templates, config.pool.resources);
   await seed();

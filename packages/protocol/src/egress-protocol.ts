@@ -10,7 +10,8 @@
  * | `PUT /sandboxes` | `GatedSandboxList` → 204: these and no others |
  * | `PUT /sandboxes/:address` | `GatedSandbox` → 204 when in force; idempotent; another sandbox at the address is ended |
  * | `DELETE /sandboxes/:address` | → 204 when all its connections are ended; idempotent |
- * | `GET /metrics` | → counters in Prometheus' text form |
+ * | `GET /metrics` | → counters in Prometheus' text form, which hostd passes on |
+ * | `GET /decisions` | `DecisionQuery` → `DecisionPage`: what was decided of late, for `cloche admin egress-log` |
  *
  * Egress keeps none of this over a restart, and refuses everything to an address that it does not know. So hostd holds
  * `/lifetime` open and, when it ends, sends the whole list to the next egress.
@@ -71,6 +72,58 @@ export const EgressHealth = Type.Object({
   authorityCertificate: Type.String(),
 });
 export type EgressHealth = Static<typeof EgressHealth>;
+
+/** One line of the egress log. What a sandbox sent is in it: bound it, and let no terminal obey it. */
+export const DecisionEntry = Type.Object({
+  seq: Type.Integer({ minimum: 1 }),
+  at: Type.String({ maxLength: 40 }),
+  sandboxId: Type.String({ maxLength: 64 }),
+  /** `suppressed`: of this sandbox `count` further decisions, which came too fast to be kept. */
+  verdict: Type.Union([
+    Type.Literal('permitted'),
+    Type.Literal('denied'),
+    Type.Literal('malformed'),
+    Type.Literal('failed'),
+    Type.Literal('suppressed'),
+  ]),
+  protocol: Type.Optional(Type.String({ maxLength: 16 })),
+  host: Type.Optional(Type.String({ maxLength: 256 })),
+  port: Type.Optional(Type.Integer()),
+  reason: Type.Optional(Type.String({ maxLength: 256 })),
+  status: Type.Optional(Type.Integer()),
+  bytesUp: Type.Optional(Type.Integer()),
+  bytesDown: Type.Optional(Type.Integer()),
+  durationMs: Type.Optional(Type.Number()),
+  count: Type.Optional(Type.Integer()),
+});
+export type DecisionEntry = Static<typeof DecisionEntry>;
+
+export const MAX_DECISIONS_A_PAGE = 500;
+export const MAX_DECISIONS_WAIT_MS = 30_000;
+
+/** Of a query string, so every value is text. */
+export const DecisionQuery = Type.Object(
+  {
+    /** Those after this one; from the oldest that is kept where left out. */
+    afterSeq: Type.Optional(Type.String({ pattern: '^[0-9]{1,15}$' })),
+    sandboxId: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
+    /** How long to wait for the first one. */
+    waitMs: Type.Optional(Type.String({ pattern: '^[0-9]{1,5}$' })),
+  },
+  { additionalProperties: false },
+);
+export type DecisionQuery = Static<typeof DecisionQuery>;
+
+export const DecisionPage = Type.Object({
+  decisions: Type.Array(DecisionEntry, { maxItems: MAX_DECISIONS_A_PAGE }),
+  /** What to ask for next. */
+  nextSeq: Type.Integer(),
+  /** Further ones are there already. */
+  hasMore: Type.Boolean(),
+  /** Other than at the start of one egress, these are no longer kept. */
+  missed: Type.Integer({ minimum: 0 }),
+});
+export type DecisionPage = Static<typeof DecisionPage>;
 
 /** `bad_request` 400: the message is wrong, and nothing was changed. */
 export const EgressErrorBody = Type.Object({ error: Type.Object({ code: Type.String(), message: Type.String() }) });

@@ -103,6 +103,7 @@ export async function startServer(
     metrics,
     version,
     check,
+    readHostMetrics: driver.metrics && ((signal) => driver.metrics?.(signal) ?? Promise.resolve('')),
   });
   const operator = buildOperatorApp({
     ...shared,

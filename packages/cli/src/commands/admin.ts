@@ -9,6 +9,7 @@ import { duration, list } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatAge, formatLeft } from '../terminal/duration.ts';
 import { table } from '../terminal/table.ts';
+import { addEgressLogCommand } from './egress-log.ts';
 
 const DestroyAllReport = Type.Object({ destroyed: Type.Integer() });
 
@@ -26,6 +27,8 @@ export function addAdminCommands(program: Command): void {
     .option('--expires <duration>', 'such as 30d', duration)
     .option('--name <name>', 'to tell it from others');
   perform(key, createKey);
+
+  addEgressLogCommand(admin);
 
   perform(leaf(admin, 'gc', 'Repair what drifted: lost instances, stale records'), async (session) => {
     const report = await callOperator('POST', '/reconcile', ReconcileReport);

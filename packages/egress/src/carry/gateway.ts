@@ -3,7 +3,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
 import type { LeafContexts } from '../authority/leaf-contexts.ts';
-import type { DecisionLog } from '../decision-log.ts';
+import type { DecisionLog } from '../decisions/decision-log.ts';
 import { permitsRaw } from '../policy/egress-policy.ts';
 import { type Host, hostText } from '../policy/host-name.ts';
 import type { GatedSandboxes } from '../sandboxes/gated-sandboxes.ts';

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import type { DecisionLog } from '../decision-log.ts';
+import type { DecisionLog } from '../decisions/decision-log.ts';
 import type { Connection } from './connection.ts';
 import { refusalBody } from './exchange.ts';
 import { forward } from './forward.ts';

@@ -7,7 +7,7 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
-import type { DecisionLog } from '../decision-log.ts';
+import type { DecisionLog } from '../decisions/decision-log.ts';
 import type { Connection } from './connection.ts';
 import type { Exchange } from './exchange.ts';
 import { endToEndFields, type FlatFields, pairs } from './fields.ts';

@@ -1,4 +1,4 @@
-import type { DecisionLog } from '../decision-log.ts';
+import type { DecisionLog } from '../decisions/decision-log.ts';
 import type { Connection } from './connection.ts';
 import { refusalBody } from './exchange.ts';
 import type { Forwarded } from './forward.ts';

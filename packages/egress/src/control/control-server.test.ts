@@ -6,9 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
-import { EgressHealth, PROTOCOL_VERSION } from '@cloche/protocol';
+import { DecisionPage, EgressHealth, PROTOCOL_VERSION } from '@cloche/protocol';
 import { Registry } from 'prom-client';
 import { Value } from 'typebox/value';
+import { RecentDecisions } from '../decisions/recent-decisions.ts';
 import { EgressRig } from '../testing/egress-rig.ts';
 import { openControlServer } from './control-server.ts';
 
@@ -52,6 +53,15 @@ describe('the control socket', () => {
     assert.equal((await call('PUT', '/sandboxes', all)).status, 204);
     assert.deepEqual(JSON.parse((await call('GET', '/sandboxes')).body), all);
     assert.equal((await call('DELETE', '/sandboxes/198.18.0.6')).status, 204);
+  });
+
+  test('tells what was decided, and refuses what it does not know', async () => {
+    const { status, body } = await call('GET', '/decisions?afterSeq=0&sandboxId=sbx_none&waitMs=1');
+    const page = Value.Parse(DecisionPage, JSON.parse(body));
+    assert.deepEqual([status, page.decisions, page.missed], [200, [], 0]);
+    for (const query of ['afterSeq=x', 'waitMs=-1', 'path=/etc']) {
+      assert.equal((await call('GET', `/decisions?${query}`)).status, 400, query);
+    }
   });
 
   test('keeps what is under way of a sandbox that is put again as it was', async () => {
@@ -111,6 +121,7 @@ describe('the control socket', () => {
       sandboxes,
       authorityCertificate,
       registry: new Registry(),
+      decisions: new RecentDecisions(),
       isTrusted,
     });
     await assert.rejects(once(request({ socketPath, path: '/health' }).end(), 'response'), /hang up|EPIPE|ECONNRESET/);

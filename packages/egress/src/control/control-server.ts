@@ -1,10 +1,19 @@
 import { once } from 'node:events';
 import { chmodSync, rmSync } from 'node:fs';
-import { type EgressErrorBody, GatedSandbox, GatedSandboxList, PROTOCOL_VERSION } from '@cloche/protocol';
+import {
+  type DecisionPage,
+  DecisionQuery,
+  type EgressErrorBody,
+  GatedSandbox,
+  GatedSandboxList,
+  MAX_DECISIONS_WAIT_MS,
+  PROTOCOL_VERSION,
+} from '@cloche/protocol';
 import Fastify, { type FastifyInstance } from 'fastify';
 import type { Registry } from 'prom-client';
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
+import type { RecentDecisions } from '../decisions/recent-decisions.ts';
 import type { GatedSandboxes } from '../sandboxes/gated-sandboxes.ts';
 import { peerUid } from '../socket-options.ts';
 
@@ -18,6 +27,7 @@ export interface ControlServerOptions {
   sandboxes: GatedSandboxes;
   authorityCertificate: string;
   registry: Registry;
+  decisions: RecentDecisions;
   /** Who else than root may say what is in force; tests run it as themselves. */
   isTrusted?: (uid: number | undefined) => boolean;
 }
@@ -40,7 +50,7 @@ export async function openControlServer(options: ControlServerOptions): Promise<
   return app;
 }
 
-function createApp({ sandboxes, authorityCertificate, registry }: ControlServerOptions): FastifyInstance {
+function createApp({ sandboxes, authorityCertificate, registry, decisions }: ControlServerOptions): FastifyInstance {
   const app = Fastify({ bodyLimit: MAX_BODY_BYTES, exposeHeadRoutes: false, forceCloseConnections: true });
   app.setValidatorCompiler(({ schema }) => validator(schema as Type.TSchema));
   app.setErrorHandler<Error>((error, _request, reply) => {
@@ -79,6 +89,20 @@ function createApp({ sandboxes, authorityCertificate, registry }: ControlServerO
     async ({ params }, reply) => {
       sandboxes.delete(params.address);
       return reply.code(204).send();
+    },
+  );
+
+  app.get<{ Querystring: DecisionQuery }>(
+    '/decisions',
+    { schema: { querystring: DecisionQuery } },
+    async ({ query, raw }): Promise<DecisionPage> => {
+      const { afterSeq, sandboxId, waitMs = 0 } = query;
+      const range = { sandboxId, ...(afterSeq !== undefined && { afterSeq: Number(afterSeq) }) };
+      const wait = AbortSignal.timeout(Math.min(Number(waitMs), MAX_DECISIONS_WAIT_MS));
+      const gone = new AbortController();
+      raw.socket.once('close', () => gone.abort());
+      if (Number(waitMs) > 0) await decisions.wait(range, AbortSignal.any([wait, gone.signal]));
+      return decisions.read(range);
     },
   );
 

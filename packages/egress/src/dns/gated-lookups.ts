@@ -9,7 +9,7 @@ import {
   RECURSION_DESIRED,
   TRUNCATED_RESPONSE,
 } from 'dns-packet';
-import type { DecisionLog } from '../decision-log.ts';
+import type { DecisionLog } from '../decisions/decision-log.ts';
 import type { ClosedAddresses } from '../policy/closed-addresses.ts';
 import { permitsHost } from '../policy/egress-policy.ts';
 import { normalizeHost } from '../policy/host-name.ts';

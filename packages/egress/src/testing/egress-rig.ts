@@ -7,7 +7,7 @@ import { type ConnectionOptions, createSecureContext, type TLSSocket, connect as
 import type { GatedSandbox } from '@cloche/protocol';
 import { pino } from 'pino';
 import { CertificateAuthority } from '../authority/certificate-authority.ts';
-import type { DecisionRecord } from '../decision-log.ts';
+import type { DecisionRecord } from '../decisions/decision-log.ts';
 import { GatedEgress, type GatedEgressOptions } from '../gated-egress.ts';
 import type { Endpoint } from '../socket-options.ts';
 import { SERVER_ADDRESS } from './test-servers.ts';

@@ -38,11 +38,13 @@ export interface AppOptions {
   instances: Instances;
   templates: Templates;
   health: () => Static<typeof HostdHealth>;
+  /** In Prometheus' text form. */
+  metrics: () => Promise<string>;
   log: Logger;
 }
 
 /** The HTTP face of hostd. Every message is checked against the protocol before anything is done. */
-export function createApp({ instances, templates, health, log }: AppOptions): FastifyInstance {
+export function createApp({ instances, templates, health, metrics, log }: AppOptions): FastifyInstance {
   const app = Fastify({ bodyLimit: MAX_BODY_BYTES, exposeHeadRoutes: false });
   app.setValidatorCompiler(({ schema }) => validator(schema as Type.TSchema));
   app.setSerializerCompiler(() => (answer) => JSON.stringify(answer));
@@ -53,6 +55,8 @@ export function createApp({ instances, templates, health, log }: AppOptions): Fa
   app.addHook('onResponse', async (request, reply) => logOutcome(log, request, reply));
 
   app.get('/health', { schema: { response: { 200: HostdHealth } } }, async () => health());
+
+  app.get('/metrics', async (_request, reply) => reply.type('text/plain; charset=utf-8').send(await metrics()));
 
   app.get('/template-versions', { schema: { response: { 200: TemplateVersionList } } }, async () => ({
     templateVersions: (await templates.list()).map(({ manifest }) => manifest),

@@ -36,6 +36,7 @@ test('whatever is asked of hostd, it launches what fits the protocol and refuses
       ociRuntime: 'crun',
       pool: { size: 0, ready: 0, hits: 0, misses: 0 },
     }),
+    metrics: async () => '',
     log: pino({ level: 'silent' }),
   });
   await fuzz(3000, async (random) => {

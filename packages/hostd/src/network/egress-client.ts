@@ -25,6 +25,11 @@ export class EgressClient {
     return Value.Parse(EgressHealth, JSON.parse(await this.#ask('GET', '/health')));
   }
 
+  /** Counters in Prometheus' text form, unread. */
+  metrics(): Promise<string> {
+    return this.#ask('GET', '/metrics');
+  }
+
   async replaceAll(list: GatedSandboxList): Promise<void> {
     await this.#ask('PUT', '/sandboxes', list);
   }

@@ -66,6 +66,12 @@ export class EgressGate {
     this.#client.close();
   }
 
+  /** What egress counts, as it says it; empty while it does not answer. */
+  async metrics(): Promise<string> {
+    if (!this.#isTold) return '';
+    return this.#client.metrics().catch(() => '');
+  }
+
   /** Resolves when egress answers and is told everything. @throws `network_mode_unsupported` when it does not in time. */
   async ready(signal: AbortSignal): Promise<void> {
     const limit = AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]);

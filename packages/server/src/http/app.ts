@@ -14,7 +14,7 @@ import { type InFlight, stopping } from './in-flight.ts';
 import { createJsonApp, pathOf } from './json-app.ts';
 import { requestValidator } from './request-validator.ts';
 import type { Route } from './route.ts';
-import { registerServiceRoutes } from './service-routes.ts';
+import { registerServiceRoutes, type ServiceRoutesParts } from './service-routes.ts';
 import { addSignedDownloads, type SignedDownloads } from './signed-downloads.ts';
 import { holdContinue } from './uploads.ts';
 
@@ -32,6 +32,7 @@ export interface AppParts {
   readonly version: string;
   /** Rejects while sandboxes could not be served. */
   readonly check: (signal: AbortSignal) => Promise<void>;
+  readonly readHostMetrics?: ServiceRoutesParts['readHostMetrics'];
 }
 
 /** The HTTP service: what the routes' operations declare, enforced in the order of `addRoute`. */

@@ -5,6 +5,7 @@ import swagger, { type StaticDocumentSpec } from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
 import type { FastifyInstance } from 'fastify';
 import type { Registry } from 'prom-client';
+import { hostMetrics } from './host-metrics.ts';
 import type { InFlight } from './in-flight.ts';
 
 const CHECK_MS = 2_000;
@@ -23,6 +24,8 @@ const DOCS_STYLE = '.swagger-ui .topbar { display: none; }';
 export interface ServiceRoutesParts {
   readonly version: string;
   readonly metrics: Registry;
+  /** What other parts of the host count. */
+  readonly readHostMetrics?: ((signal: AbortSignal) => Promise<string>) | undefined;
   readonly inFlight: InFlight;
   /** Rejects while sandboxes could not be served. */
   readonly check: (signal: AbortSignal) => Promise<void>;
@@ -44,9 +47,11 @@ export async function registerServiceRoutes(app: FastifyInstance, parts: Service
       return reply.code(503).send({ status: 'not ready' });
     }
   });
-  app.get('/metrics', async (_request, reply) =>
-    reply.type(parts.metrics.contentType).send(await parts.metrics.metrics()),
-  );
+  app.get('/metrics', async (_request, reply) => {
+    const { metrics, readHostMetrics } = parts;
+    const [own, others] = await Promise.all([metrics.metrics(), readHostMetrics ? hostMetrics(readHostMetrics) : '']);
+    return reply.type(metrics.contentType).send(`${own}\n${others}`);
+  });
   app.get('/openapi.json', (_request, reply) => reply.type('application/json; charset=utf-8').send(documentText));
 
   // The document is JSON of OpenAPI 3.1; its type in the contract says no more than that.

@@ -47,6 +47,8 @@ export interface RuntimeDriver {
   stop(sandboxId: string, generation: number): Promise<void>;
   /** Everything alive, for the reconciler after a restart. */
   list(): Promise<readonly Instance[]>;
+  /** What the host counts besides, in Prometheus' text form. What it says is not to be believed: see `hostMetrics`. */
+  metrics?(signal: AbortSignal): Promise<string>;
   /** What instances can be made from. */
   templateVersions(): Promise<readonly TemplateVersionManifest[]>;
   /** Rejects when instances cannot be launched now. */

@@ -23,7 +23,7 @@ import {
   type RuntimeDriver,
 } from '../runtime-driver.ts';
 import { AgentHttpClient } from './agent-http-client.ts';
-import { isConnectionError, readJson } from './http-response.ts';
+import { isConnectionError, readJson, readText } from './http-response.ts';
 import { LongLines } from './long-lines.ts';
 
 const health = Compile(HostdHealth);
@@ -38,6 +38,7 @@ const CONNECTIONS = 32;
 const ASK_MS = 10_000;
 const STOP_MS = 60_000;
 const FORK_MS = 5_000;
+const MAX_METRICS_BYTES = 256 * 1024;
 const FIRST_PAUSE_MS = 10;
 const LAST_PAUSE_MS = 250;
 
@@ -119,6 +120,11 @@ export class HostdDriver implements RuntimeDriver {
   async templateVersions(): Promise<readonly TemplateVersionManifest[]> {
     const response = await this.#request('GET', '/template-versions', AbortSignal.timeout(ASK_MS));
     return (await readAnswer(response, templateVersionList)).templateVersions;
+  }
+
+  async metrics(signal: AbortSignal): Promise<string> {
+    const response = await this.#request('GET', '/metrics', signal);
+    return readText(response, MAX_METRICS_BYTES);
   }
 
   async check(signal: AbortSignal): Promise<void> {

@@ -16,6 +16,12 @@ export async function readJson<S extends TSchema>(
   schema: Validator<Record<never, never>, S>,
   maxBytes: number = MAX_BODY_BYTES,
 ): Promise<ReturnType<typeof schema.Parse>> {
+  const value = parse(await readText(response, maxBytes));
+  if (!schema.Check(value)) throw new MalformedAnswer('an answer that does not fit its schema');
+  return value;
+}
+
+export async function readText(response: Dispatcher.ResponseData, maxBytes: number): Promise<string> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of response.body as AsyncIterable<Buffer>) {
@@ -24,9 +30,7 @@ export async function readJson<S extends TSchema>(
     if (bytes > maxBytes) throw new MalformedAnswer(`an answer of more than ${maxBytes} bytes`);
     chunks.push(chunk);
   }
-  const value = parse(Buffer.concat(chunks).toString('utf8'));
-  if (!schema.Check(value)) throw new MalformedAnswer('an answer that does not fit its schema');
-  return value;
+  return Buffer.concat(chunks).toString('utf8');
 }
 
 function parse(text: string): unknown {

@@ -1,5 +1,7 @@
 import type { Logger } from 'pino';
 import { Counter, type Registry } from 'prom-client';
+import { LineBudget } from './line-budget.ts';
+import { RecentDecisions } from './recent-decisions.ts';
 
 /** What egress decided for one request, look-up or connection, and what became of it. */
 export interface DecisionRecord {
@@ -17,11 +19,17 @@ export interface DecisionRecord {
   durationMs?: number;
 }
 
-/** One line and one count for each decision. */
+/** As much of what a sandbox wrote as is kept. */
+const MAX_TEXT = 255;
+
+/** A count for each decision, and a line for each but those of a sandbox that makes too many at once. */
 export class DecisionLog {
+  readonly recent = new RecentDecisions();
+  readonly #budget = new LineBudget((sandboxId, count) => this.#suppressed(sandboxId, count));
   readonly #log: Logger;
   readonly #decisions: Counter<'protocol' | 'verdict' | 'reason'>;
   readonly #bytes: Counter<'direction'>;
+  readonly #suppressedLines: Counter;
 
   constructor(log: Logger, registry: Registry) {
     this.#log = log;
@@ -37,6 +45,11 @@ export class DecisionLog {
       labelNames: ['direction'],
       registers: [registry],
     });
+    this.#suppressedLines = new Counter({
+      name: 'cloche_egress_log_lines_suppressed_total',
+      help: 'Decisions without a line in the log, since their sandbox made too many at once.',
+      registers: [registry],
+    });
   }
 
   record(decision: DecisionRecord): void {
@@ -46,6 +59,26 @@ export class DecisionLog {
     this.#bytes.inc({ direction: 'down' }, bytesDown);
     // A look-up that is permitted is followed by what it was for.
     if (protocol === 'dns' && verdict === 'permitted') this.#log.debug({ operation: 'egress', ...decision });
-    else this.#log.info({ operation: 'egress', ...decision });
+    else if (this.#budget.take(decision.sandboxId)) this.#write(decision);
+    else this.#suppressedLines.inc();
+  }
+
+  /** Says now what was suppressed, and begins anew. */
+  endWindow(): void {
+    this.#budget.endWindow();
+  }
+
+  #write({ sandboxId, protocol, host, port, verdict, reason, ...rest }: DecisionRecord): void {
+    const kept = {
+      ...{ sandboxId, protocol, host: host.slice(0, MAX_TEXT), port, verdict, ...rest },
+      ...(reason !== undefined && { reason: reason.slice(0, MAX_TEXT) }),
+    };
+    this.#log.info({ operation: 'egress', ...kept });
+    this.recent.add({ at: new Date().toISOString(), ...kept });
+  }
+
+  #suppressed(sandboxId: string, count: number): void {
+    this.#log.info({ operation: 'egress', sandboxId, verdict: 'suppressed', count });
+    this.recent.add({ at: new Date().toISOString(), sandboxId, verdict: 'suppressed', count });
   }
 }

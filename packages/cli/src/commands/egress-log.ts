@@ -1,0 +1,72 @@
+import type { DecisionEntry, DecisionPage } from '@cloche/protocol';
+import type { Command } from 'commander';
+import { leaf, perform } from '../command.ts';
+import { readDecisions } from '../egress-log-client.ts';
+import { watchForInterruption } from '../interruption.ts';
+import type { Session } from '../session.ts';
+import { type Column, table } from '../terminal/table.ts';
+import type { Colors } from '../terminal/terminal.ts';
+
+const FOLLOW_WAIT_MS = 20_000;
+
+interface EgressLogFlags {
+  sandbox?: string;
+  follow?: boolean;
+}
+
+export function addEgressLogCommand(admin: Command): void {
+  const command = leaf(admin, 'egress-log', 'Show what gated sandboxes asked for, and what became of it', [
+    'cloche admin egress-log --sandbox sbx_…',
+    'cloche admin egress-log --follow --json | grep denied',
+  ])
+    .option('--sandbox <id>', 'of this sandbox alone')
+    .option('-f, --follow', 'go on until interrupted');
+  perform(command, showEgressLog);
+}
+
+async function showEgressLog(session: Session, { sandbox, follow = false }: EgressLogFlags): Promise<void> {
+  using interruption = watchForInterruption();
+  const ofSandbox = sandbox === undefined ? {} : { sandboxId: sandbox };
+  let shown = 0;
+  let page = await readDecisions(ofSandbox, interruption.signal);
+  for (;;) {
+    await showPage(session, page, shown === 0);
+    shown += page.decisions.length;
+    if (!page.hasMore && !follow) break;
+    const waitMs = page.hasMore ? {} : { waitMs: String(FOLLOW_WAIT_MS) };
+    page = await readDecisions({ ...ofSandbox, afterSeq: String(page.nextSeq), ...waitMs }, interruption.signal);
+  }
+  if (shown === 0) await session.note('Nothing was asked for since egress started.');
+}
+
+async function showPage(session: Session, { decisions, missed }: DecisionPage, isFirst: boolean): Promise<void> {
+  const { out } = session.terminal;
+  if (missed > 0) await session.note(`${missed} earlier ones are no longer kept; the log file has them.`);
+  if (decisions.length === 0) return;
+  if (session.json) {
+    for (const decision of decisions) await out.line(JSON.stringify(decision));
+    return;
+  }
+  const text = table(decisions, columnsFor(out.colors), out.colors);
+  await out.line(isFirst ? text : text.slice(text.indexOf('\n') + 1));
+}
+
+/** Of fixed widths where they can be, so that later pages stand below the titles of the first. */
+function columnsFor(colors: Colors): Column<DecisionEntry>[] {
+  const bad = (cell: string, { verdict }: DecisionEntry) => (verdict === 'permitted' ? cell : colors.red(cell));
+  return [
+    { title: 'TIME', value: ({ at }) => at.slice(11, 23) },
+    { title: 'SANDBOX', value: ({ sandboxId }) => sandboxId.padEnd(26) },
+    { title: 'VERDICT', value: ({ verdict }) => verdict.padEnd(10), style: bad },
+    { title: 'BY', value: ({ protocol = '-' }) => protocol.padEnd(9) },
+    { title: 'UP', value: ({ bytesUp = 0 }) => String(bytesUp).padStart(8) },
+    { title: 'DOWN', value: ({ bytesDown = 0 }) => String(bytesDown).padStart(10) },
+    { title: 'WHERE', value: where },
+  ];
+}
+
+function where({ host, port, reason, count, status }: DecisionEntry): string {
+  if (count !== undefined) return `${count} more, too fast to be kept`;
+  const about = [status, reason].filter((part) => part !== undefined && part !== '').join(', ');
+  return `${host}:${port}${about === '' ? '' : ` (${about})`}`;
+}

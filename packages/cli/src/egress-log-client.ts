@@ -1,0 +1,48 @@
+import { request } from 'node:http';
+import { DecisionPage, type DecisionQuery, egressPlaces } from '@cloche/protocol';
+import { Value } from 'typebox/value';
+import { CliError } from './cli-error.ts';
+import { installationFolders } from './operator-client.ts';
+
+const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
+
+/**
+ * One page of what egress decided of late, from its own socket, which root alone can ask. What egress says is checked:
+ * it reads what sandboxes send.
+ *
+ * @throws {CliError} for whoever is not root, and where no egress answers.
+ */
+export async function readDecisions(query: DecisionQuery, signal?: AbortSignal): Promise<DecisionPage> {
+  if (process.getuid?.() !== 0) throw new CliError('Operator commands need root; run it again with sudo.');
+  const { runDir, dataDir } = await installationFolders();
+  const { controlSocket: socketPath } = egressPlaces(runDir, dataDir);
+  const path = `/decisions?${new URLSearchParams(query as Record<string, string>)}`;
+  return Value.Parse(DecisionPage, JSON.parse(await get(socketPath, path, signal)));
+}
+
+function get(socketPath: string, path: string, signal: AbortSignal | undefined): Promise<string> {
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  const call = request({ socketPath, path, agent: false, ...(signal && { signal }) }, async (response) => {
+    try {
+      response.setEncoding('utf8');
+      let text = '';
+      for await (const chunk of response) {
+        text += chunk;
+        if (text.length > MAX_ANSWER_BYTES) throw new CliError('The answer of egress does not end.');
+      }
+      if (response.statusCode !== 200) throw new CliError(`Egress answered ${response.statusCode}.`);
+      resolve(text);
+    } catch (error) {
+      reject(error);
+    }
+  });
+  call.once('error', () =>
+    reject(
+      signal?.aborted
+        ? signal.reason
+        : new CliError(`No egress answers at ${socketPath}; start Cloche with \`npm start\`.`),
+    ),
+  );
+  call.end();
+  return promise;
+}

@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { Counter, Registry } from 'prom-client';
+import { hostMetrics } from './host-metrics.ts';
+
+describe('what other parts of the host count', () => {
+  it('is shown as they say it', async () => {
+    const registry = new Registry();
+    const help = 'Requests, by what was decided.';
+    const labelNames = ['protocol', 'reason'];
+    const counter = new Counter({ name: 'cloche_egress_decisions_total', help, labelNames, registers: [registry] });
+    counter.inc({ protocol: 'https', reason: '' }, 2.5e10);
+    const text = await registry.metrics();
+    assert.equal((await hostMetrics(async () => text)).trim(), text.trim());
+    assert.match(text, /protocol="https"/);
+  });
+
+  it('is left out where it has another name or is malformed', async () => {
+    const lines = [
+      'cloche_sandboxes{status="ready"} 7',
+      'process_cpu_seconds_total 1',
+      '# HELP cloche_http_errors_total mine',
+      'cloche_egress_x{a="b\\"} 1',
+      'cloche_egress_x{a="\u0007"} 1',
+      'cloche_egress_x one',
+      'cloche_egress_x 1 1700000000000',
+      `cloche_egress_x{a="${'y'.repeat(200)}"} 1`,
+      '<script>',
+    ];
+    assert.equal(await hostMetrics(async () => [...lines, 'cloche_egress_y 1'].join('\n')), 'cloche_egress_y 1\n');
+  });
+
+  it('is nothing where nobody answers', async () => {
+    assert.equal(await hostMetrics(() => Promise.reject(new Error('gone'))), '');
+  });
+});
