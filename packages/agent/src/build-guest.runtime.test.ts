@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -23,6 +23,11 @@ test('the guest folder is built once, whole and readable, however many ask for i
   for (const entry of readdirSync(guestDir, { recursive: true, withFileTypes: true })) {
     if (entry.isDirectory()) assert.equal(statSync(join(entry.parentPath, entry.name)).mode & 0o777, 0o755);
   }
+});
+
+test('the agent carries no schemas, which every sandbox would pay for', { skip }, async () => {
+  const { guestDir } = await buildGuest({ cacheDir });
+  assert.ok(!readFileSync(join(guestDir, 'agent.mjs'), 'utf8').includes('typebox'));
 });
 
 test('its programs run by themselves', { skip }, async () => {

@@ -105,5 +105,3 @@ export const SignalCommand = Type.Object({ signal: Type.String() });
 
 /** A page of logs, or one line of a stream: entries are cut at 64 KiB, and JSON may spell a byte with six. */
 export const MAX_COMMAND_MESSAGE_BYTES = 16 * 1024 * 1024;
-/** Of a page, before it is JSON. */
-export const COMMAND_PAGE_BYTES = 2 * 1024 * 1024;

@@ -40,9 +40,6 @@ export type AgentFile = Omit<Static<typeof AgentFile>, 'type'> & { type: 'file' 
 /** One line of a listing: path, name and target, each byte of them escaped. */
 export const MAX_AGENT_FILE_BYTES = 64 * 1024;
 
-/** Longer paths are refused before they are read. */
-export const MAX_PATH_BYTES = 4096;
-
 /**
  * `not_found` 404; `conflict` 409: a folder or device in the place of a file, and the like; `precondition_failed` 412;
  * `range_not_satisfiable` 416, with `content-range`; `disk_full` 507; `invalid_path` 400; `too_many` 400: entries of a
