@@ -144,7 +144,7 @@ describe('two sandboxes', () => {
 });
 
 describe('what all sandboxes share', () => {
-  const programs = ['/usr/bin/python3.11', '/etc/passwd', '/opt/cloche/agent.mjs', '/opt/cloche/bin/node'];
+  const programs = ['/usr/bin/python3.11', '/etc/passwd', '/opt/cloche/agent.cjs', '/opt/cloche/bin/node'];
   const digests = `
 import hashlib, json
 print(json.dumps({p: hashlib.sha256(open(p, "rb").read()).hexdigest() for p in ${JSON.stringify(programs)}}))`;

@@ -65,7 +65,7 @@ export class StartedAgent implements AsyncDisposable {
     }
     const { guestDir } = await buildGuest({ cacheDir: CACHE_DIR });
     const socket = join(folder, 'agent.sock');
-    const child = spawn(join(guestDir, 'bin/node'), [join(guestDir, 'agent.mjs')], {
+    const child = spawn(join(guestDir, 'bin/node'), [join(guestDir, 'agent.cjs')], {
       stdio: ['ignore', 'inherit', 'inherit'],
       env: {
         PATH: process.env.PATH,

@@ -43,7 +43,7 @@ export const AGENT_COMMAND = [
   `${GUEST_PATH}/bin/tini`,
   '--',
   `${GUEST_PATH}/bin/node`,
-  `${GUEST_PATH}/agent.mjs`,
+  `${GUEST_PATH}/agent.cjs`,
 ] as const;
 
 /** The agent's listening socket in the sandbox: the first descriptor after the standard ones. */
