@@ -258,3 +258,42 @@ describe('the files of a sandbox', () => {
     assert.equal((await service.api.get(url)).body.error.code, 'sandbox_destroyed');
   });
 });
+
+describe('a directory as an archive', () => {
+  const archiveUrl = (query: string) => `${service.url}${base()}/archive?${query}`;
+  const headers = () => ({ authorization: authorization() });
+
+  it('is read and unpacked elsewhere, in each format', async () => {
+    await shell('mkdir -p packed/sub && echo one > packed/one && echo two > packed/sub/two && ln -s one packed/link');
+    for (const format of ['tar', 'tar.gz', 'zip']) {
+      const archive = await fetch(archiveUrl(`path=packed&format=${format}`), { headers: headers() });
+      assert.equal(archive.status, 200);
+      const body = await archive.arrayBuffer();
+      const unpacked = await fetch(archiveUrl(`path=unpacked/${format}`), { method: 'PUT', headers: headers(), body });
+      const { entries, sizeBytes, file } = await jsonOf(unpacked);
+      assert.deepEqual([entries, sizeBytes, file.path], [4, 8, `/workspace/unpacked/${format}`]);
+      assert.equal(await shell(`diff -r packed unpacked/${format} && stat -c %U unpacked/${format}/sub/two`), 'user');
+    }
+  });
+
+  it('that climbs out is refused, and nothing is written', async () => {
+    await shell(
+      'mkdir evil && cd evil && echo x > x && tar -cPf ../evil.tar --transform "s,^,../../../tmp/escaped/," x',
+    );
+    const body = await (await read('evil.tar')).arrayBuffer();
+    const answer = await fetch(archiveUrl('path=fresh'), { method: 'PUT', headers: headers(), body });
+    assert.deepEqual(await codeOf(answer), [400, 'invalid_request']);
+    assert.equal(await shell('ls -d fresh /tmp/escaped 2>&1 | grep -c "No such file"'), '2');
+  });
+
+  it('that is a bomb is refused for the room it takes, and nothing is left', async () => {
+    await shell('mkdir bomb && truncate -s 1100M bomb/zeros && tar -czf bomb.tgz bomb && rm -r bomb');
+    const body = await (await read('bomb.tgz')).arrayBuffer();
+    const answer = await fetch(archiveUrl('path=exploded'), { method: 'PUT', headers: headers(), body });
+    assert.deepEqual(await codeOf(answer), [507, 'disk_full']);
+    assert.equal(
+      await shell('ls -d exploded 2>&1 | grep -c "No such file"; find / -xdev -name ".cloche-*.part" | wc -l'),
+      '1\n0',
+    );
+  });
+});

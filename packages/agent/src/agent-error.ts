@@ -4,6 +4,7 @@ const STATUS: Record<AgentErrorCode | AgentFileErrorCode, number> = {
   invalid_cwd: 400,
   invalid_path: 400,
   too_many: 400,
+  bad_archive: 400,
   bad_request: 400,
   not_found: 404,
   language_unavailable: 409,

@@ -43,3 +43,6 @@ export const TransferFileBody = Type.Object(
   { additionalProperties: false },
 );
 export type TransferFileBody = Static<typeof TransferFileBody>;
+
+export const ARCHIVE_FORMATS = ['tar', 'tar.gz', 'zip'] as const;
+export type ArchiveFormat = (typeof ARCHIVE_FORMATS)[number];

@@ -4,19 +4,19 @@ import { ClocheError } from './cloche-error.ts';
 import { Deadline } from './deadline.ts';
 import { readRunEvents } from './event-stream.ts';
 import { type AnyRequest, type PreparedRequest, prepareRequest, type RequestOf } from './request.ts';
-import { readEventBody, readJson } from './response.ts';
+import { readBytes, readEventBody, readJson } from './response.ts';
 import { retryKind, retryPauseMs } from './retry.ts';
 
 /** Operations that answer with a stream of events. */
 export type StreamId = {
   [Id in OperationId]: Operations[Id] extends { events: unknown } ? Id : never;
 }[OperationId];
-/** Operations that take or give bytes. */
-export type BytesId = {
-  [Id in OperationId]: Operations[Id] extends { upload: unknown } | { download: unknown } ? Id : never;
+/** Operations that answer with bytes. */
+export type DownloadId = {
+  [Id in OperationId]: Operations[Id] extends { download: unknown } ? Id : never;
 }[OperationId];
 /** Operations that answer with one JSON body. */
-export type CallId = Exclude<OperationId, StreamId | BytesId>;
+export type CallId = Exclude<OperationId, StreamId | DownloadId>;
 
 /** The request may be left out where nothing in it is required. */
 type RequestArgument<Id extends OperationId> =
@@ -49,6 +49,24 @@ export class ApiClient {
       throw outcomeOf(error, prepared, deadline, request?.signal);
     } finally {
       deadline.close();
+    }
+  }
+
+  /**
+   * Does an operation that answers with bytes; resolves when they begin. The deadline is for that beginning, the signal
+   * for all of it.
+   * @throws {ClocheError} as `call` does.
+   */
+  async download<Id extends DownloadId>(id: Id, request: RequestOf<Id>): Promise<Response> {
+    const prepared = prepareRequest(id, forgetTypes(request), this.#options);
+    const deadline = new Deadline(prepared.timeoutMs, request.signal);
+    try {
+      const response = await this.#retrying(prepared, deadline, readBytes);
+      deadline.pause();
+      return response;
+    } catch (error) {
+      deadline.close();
+      throw outcomeOf(error, prepared, deadline, request.signal);
     }
   }
 

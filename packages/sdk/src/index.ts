@@ -5,6 +5,7 @@ export type {
   CodeRun,
   CodeRunEvent,
   CreateSandboxBody,
+  FileEntry,
   Language,
   NetworkPolicy,
   OutputFormat,
@@ -12,7 +13,7 @@ export type {
   Template,
   TemplateVersion,
 } from '@cloche/contract';
-export { ApiClient, type CallId, type StreamId } from './api-client.ts';
+export { ApiClient, type CallId, type DownloadId, type StreamId } from './api-client.ts';
 export { type ClientOptions, DEFAULT_URL } from './client-options.ts';
 export { Cloche } from './cloche.ts';
 export {
@@ -24,8 +25,9 @@ export {
 } from './cloche-error.ts';
 export { Context } from './context.ts';
 export { Contexts, type CreateContextOptions } from './contexts.ts';
+export { type FileStream, Files, type ReadFileOptions, type TransferOptions, type WriteFileOptions } from './files.ts';
 export { isBinaryOutput, outputBytes } from './output-bytes.ts';
-export type { CallOptions, RequestOf } from './request.ts';
+export type { CallOptions, RequestOf, UploadBytes } from './request.ts';
 export { type ContextRef, type RunOptions, type StreamOptions, streamCode } from './run-code.ts';
 export { Sandbox, type SandboxInfo } from './sandbox.ts';
 export { type ListSandboxesOptions, Sandboxes } from './sandboxes.ts';

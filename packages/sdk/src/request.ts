@@ -34,25 +34,48 @@ type BodyPart<Id extends OperationId> =
     : Has<Id, 'body'> extends true
       ? { body: BodyOf<Operations[Id]> }
       : unknown;
+/** The headers that the operation heeds, in lower case. */
+type HeadersPart<Id extends OperationId> = Operations[Id] extends { headers: infer Names }
+  ? { headers?: { [Name in keyof Names]?: string | undefined } }
+  : unknown;
+type UploadPart<Id extends OperationId> = Has<Id, 'upload'> extends true ? { bytes: UploadBytes } : unknown;
 /** The schema's `patternProperties`, which its static type leaves out. */
 type LabelQuery<Id extends OperationId> = Id extends 'listSandboxes'
   ? { [label: `metadata.${string}`]: string }
   : unknown;
 
 /** What operation `Id` needs, each part typed by the contract. */
-export type RequestOf<Id extends OperationId> = CallOptions & ParamsPart<Id> & QueryPart<Id> & BodyPart<Id>;
+export type RequestOf<Id extends OperationId> = CallOptions &
+  ParamsPart<Id> &
+  QueryPart<Id> &
+  BodyPart<Id> &
+  HeadersPart<Id> &
+  UploadPart<Id>;
+
+/** What an upload sends. A stream is read once, so it is not sent again where the connection breaks. */
+export type UploadBytes =
+  | string
+  | Uint8Array
+  | ArrayBuffer
+  | Blob
+  | ReadableStream<Uint8Array>
+  | AsyncIterable<Uint8Array>;
 
 /** A request with its types forgotten: what the wire needs of it. */
 export interface AnyRequest extends CallOptions {
   params?: Record<string, string>;
   query?: Record<string, unknown>;
   body?: unknown;
+  headers?: Record<string, string | undefined>;
+  bytes?: UploadBytes;
 }
+
+type Body = NonNullable<RequestInit['body']>;
 
 export interface PreparedRequest {
   readonly operation: Operation;
   readonly url: string;
-  readonly init: { method: string; headers: Record<string, string>; body?: string };
+  readonly init: { method: string; headers: Record<string, string>; body?: Body; duplex?: 'half' };
   readonly idempotencyKey: string | undefined;
   /** Whether sending it again cannot do it twice. */
   readonly repeatable: boolean;
@@ -67,29 +90,39 @@ export function prepareRequest(id: OperationId, request: AnyRequest, options: Re
   const takesKey = operation.idempotency !== 'none';
   const idempotencyKey = takesKey ? (request.idempotencyKey ?? crypto.randomUUID()) : undefined;
   const body = request.body === undefined ? undefined : JSON.stringify(request.body);
+  const streamed = streamOf(request.bytes);
   return {
     operation,
     url: requestUrl(options.url, operation, request),
     init: {
       method: operation.method,
       headers: {
-        accept: operation.events ? 'text/event-stream' : 'application/json',
+        accept: acceptOf(operation),
+        ...definedOf(request.headers),
+        ...(request.bytes === undefined ? {} : { 'content-type': 'application/octet-stream' }),
         authorization: `Bearer ${options.apiKey}`,
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
         ...(idempotencyKey === undefined ? {} : { [IDEMPOTENCY_HEADER]: idempotencyKey }),
       },
       ...(body === undefined ? {} : { body }),
+      ...(streamed
+        ? { body: streamed, duplex: 'half' }
+        : request.bytes === undefined
+          ? {}
+          : { body: request.bytes as Body }),
     },
     idempotencyKey,
-    repeatable: operation.method !== 'POST' || takesKey,
-    timeoutMs: request.timeoutMs ?? ownTimeMs(id, request) + options.timeoutMs,
-    maxRetries: request.maxRetries ?? options.maxRetries,
+    repeatable: !streamed && (operation.method !== 'POST' || takesKey),
+    timeoutMs: request.timeoutMs ?? ownTimeMs(id, operation, request) + options.timeoutMs,
+    maxRetries: streamed ? 0 : (request.maxRetries ?? options.maxRetries),
     retryDelayMs: options.retryDelayMs,
   };
 }
 
 /** Milliseconds that the operation may take by its own rules before it answers. */
-function ownTimeMs(id: OperationId, { body, query }: AnyRequest): number {
+function ownTimeMs(id: OperationId, operation: Operation, { body, query }: AnyRequest): number {
+  // As long as bytes move, nobody can tell how long it takes.
+  if (operation.upload) return Number.POSITIVE_INFINITY;
   const given = (body as { timeoutMs?: number; contextId?: string } | undefined) ?? {};
   switch (id) {
     case 'runCode':
@@ -103,6 +136,33 @@ function ownTimeMs(id: OperationId, { body, query }: AnyRequest): number {
     default:
       return 0;
   }
+}
+
+function acceptOf({ events, download }: Operation): string {
+  if (events) return 'text/event-stream';
+  return download ? '*/*' : 'application/json';
+}
+
+function definedOf(headers: Readonly<Record<string, string | undefined>> = {}): Record<string, string> {
+  const defined = Object.entries(headers).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  return Object.fromEntries(defined);
+}
+
+/** What is read piece by piece; undefined for what is there as a whole. */
+function streamOf(bytes: UploadBytes | undefined): ReadableStream<Uint8Array> | undefined {
+  if (bytes instanceof ReadableStream) return bytes;
+  if (typeof bytes !== 'object' || !(Symbol.asyncIterator in bytes)) return undefined;
+  const iterator = bytes[Symbol.asyncIterator]();
+  return new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      const { done, value } = await iterator.next();
+      if (done) controller.close();
+      else controller.enqueue(value);
+    },
+    async cancel() {
+      await iterator.return?.();
+    },
+  });
 }
 
 function requestUrl(base: string, operation: Operation, { params = {}, query = {} }: AnyRequest): string {

@@ -16,6 +16,12 @@ export async function readEventBody(response: Response, request: PreparedRequest
   throw failure(response, parseJson(await response.text()), request);
 }
 
+/** A response whose body is bytes, not read yet. @throws {ClocheError} what a failing response says. */
+export async function readBytes(response: Response, request: PreparedRequest): Promise<Response> {
+  if (response.ok || response.status === 304) return response;
+  throw failure(response, parseJson(await response.text()), request);
+}
+
 function failure(response: Response, body: unknown, { idempotencyKey, url }: PreparedRequest): ClocheError {
   const { status, headers } = response;
   const common = { status, idempotencyKey, retryAfterMs: readRetryAfter(headers.get('retry-after')) };

@@ -4,6 +4,7 @@ import type { ApiClient } from './api-client.ts';
 import { ClocheError } from './cloche-error.ts';
 import { Contexts } from './contexts.ts';
 import { Deadline } from './deadline.ts';
+import { Files } from './files.ts';
 import type { CallOptions } from './request.ts';
 import { type RunOptions, runCode, type StreamOptions, streamCode } from './run-code.ts';
 
@@ -12,6 +13,7 @@ export type { Sandbox as SandboxInfo } from '@cloche/contract';
 /** One sandbox. `await using` kills it at the end of the block. */
 export class Sandbox {
   readonly contexts: Contexts;
+  readonly files: Files;
   readonly #client: ApiClient;
   #info: SandboxInfo;
 
@@ -19,6 +21,7 @@ export class Sandbox {
     this.#client = client;
     this.#info = info;
     this.contexts = new Contexts(client, info.id);
+    this.files = new Files(client, info.id);
   }
 
   get id(): SandboxInfo['id'] {

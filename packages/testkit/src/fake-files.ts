@@ -1,7 +1,7 @@
 import { posix } from 'node:path';
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
-import type { AgentFile } from '@cloche/protocol';
+import type { AgentFile, AgentUnpacked } from '@cloche/protocol';
 import {
   type AgentFiles,
   type FileContent,
@@ -118,6 +118,33 @@ export class FakeFiles implements AgentFiles {
       this.#directories.delete(other);
     }
     return entry;
+  }
+
+  /** No real archive: JSON of the names and contents, which `unarchive` takes. */
+  async archive(path: string): Promise<Readable> {
+    this.#requireAlive();
+    const at = absolute(path);
+    this.#describe(at);
+    const contents = [at, ...this.#below(at)].flatMap((each) => {
+      const file = this.#files.get(each);
+      const name = each === at ? posix.basename(at) : each.slice(at.length + 1);
+      return file ? [[name, file.bytes.toString('base64')]] : [];
+    });
+    return Readable.from([Buffer.from(JSON.stringify(contents))]);
+  }
+
+  async unarchive(path: string, source: FileSource): Promise<AgentUnpacked> {
+    const contents = JSON.parse((await buffer(source.open())).toString()) as [string, string][];
+    this.#requireAlive();
+    const at = absolute(path);
+    this.#directories.add(at);
+    let sizeBytes = 0;
+    for (const [name, base64] of contents) {
+      const bytes = Buffer.from(base64, 'base64');
+      sizeBytes += bytes.length;
+      this.#files.set(posix.join(at, name), { bytes, mode: 0o644, version: ++this.#versions });
+    }
+    return { file: this.#describe(at), entries: contents.length, sizeBytes };
   }
 
   #get(path: string): FakeFile {

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AgentError } from '../agent-error.ts';
+import { receiveArchive, sendArchive } from '../archives/archive-requests.ts';
 import type { AgentConfig } from '../config.ts';
 import { copyFile, deleteFile, makeDirectory, moveFile, type Transfer } from './change-files.ts';
 import { describeFile } from './file-entry.ts';
@@ -34,6 +35,10 @@ export class FileRequests {
         return sendContent(await this.#path(query), request, response);
       case 'PUT /files/content':
         return this.#write(query, request, response);
+      case 'GET /files/archive':
+        return sendArchive(await this.#path(query), query.get('format') ?? '', response);
+      case 'PUT /files/archive':
+        return sendJson(response, await receiveArchive(await this.#path(query), opener(request, response), this.#user));
       case 'GET /files':
         return sendListing(await this.#path(query), listingOf(query), response);
       case 'GET /files/stat': {
@@ -59,10 +64,7 @@ export class FileRequests {
     const mode = query.get('mode');
     const path = await this.#path(query);
     const { headers } = request;
-    const open = () => {
-      if (headers.expect !== undefined) response.writeContinue();
-      return request;
-    };
+    const open = opener(request, response);
     const write = { path, mode: mode === null ? undefined : Number.parseInt(mode, 8), headers, open };
     sendJson(response, await writeContent(write, this.#user));
   }
@@ -75,6 +77,14 @@ export class FileRequests {
   #path(query: URLSearchParams, name = 'path'): Promise<FilePath> {
     return readPath(query.get(name) ?? '', this.#workspace);
   }
+}
+
+/** Gives the body, and tells a server that asked to send it. */
+function opener(request: IncomingMessage, response: ServerResponse): () => IncomingMessage {
+  return () => {
+    if (request.headers.expect !== undefined) response.writeContinue();
+    return request;
+  };
 }
 
 function listingOf(query: URLSearchParams): Listing {

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
-import { FileEntry, FilePath, TransferFileBody } from '../file.ts';
+import { ARCHIVE_FORMATS, FileEntry, FilePath, TransferFileBody } from '../file.ts';
 import { LIMITS } from '../limits.ts';
-import { listOf } from '../list.ts';
+import { listOf, oneOf } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { SandboxParams } from './sandboxes.ts';
 
@@ -159,4 +159,57 @@ export const deleteFile = {
   ),
   response: { status: 200, schema: FileResponse, description: 'What was there.' },
   errors: ['conflict', ...ENDED],
+} as const satisfies Operation;
+
+export const readArchive = {
+  ...common,
+  id: 'readArchive',
+  method: 'GET',
+  path: `${collection}/archive`,
+  summary: 'Read a directory as an archive',
+  description:
+    'What is in it, without a directory around; of a file, the file alone. Links are kept as links; pipes, sockets and ' +
+    'devices are left out. It is made while it is sent, so a failure on the way breaks the connection.',
+  scope: 'file:read',
+  query: Type.Object(
+    {
+      path: Type.Optional({ ...FilePath, default: '/workspace' }),
+      format: Type.Optional({ ...oneOf(ARCHIVE_FORMATS), default: 'tar.gz' }),
+    },
+    { additionalProperties: false },
+  ),
+  response: { status: 200, schema: Type.String(), description: 'The archive.' },
+  download: {
+    contentTypes: ['application/gzip', 'application/x-tar', 'application/zip'],
+    description: 'The archive.',
+  },
+  errors: ['conflict', ...ENDED],
+} as const satisfies Operation;
+
+export const writeArchive = {
+  ...common,
+  id: 'writeArchive',
+  method: 'PUT',
+  path: `${collection}/archive`,
+  summary: 'Unpack an archive into a directory',
+  description:
+    'A tar, plain or compressed by gzip or zstd, or a zip: the bytes tell which. The directory is made where it is ' +
+    'missing; files replace files, directories are joined, and all that is unpacked is the user’s. An archive with a path ' +
+    'or a link that leads out of it, a device, or more than there is room for is refused, and nothing is written.',
+  scope: 'file:write',
+  query: Type.Object({ path: Type.Optional({ ...FilePath, default: '/workspace' }) }, { additionalProperties: false }),
+  upload: {
+    contentTypes: ['application/gzip', 'application/x-tar', 'application/zip', 'application/zstd'],
+    description: 'The archive; any Content-Type will do.',
+  },
+  response: {
+    status: 200,
+    schema: Type.Object({
+      file: FileEntry,
+      entries: Type.Integer({ minimum: 0, description: 'Of the archive.' }),
+      sizeBytes: Type.Integer({ minimum: 0, description: 'Of the files in it.' }),
+    }),
+    description: 'The directory, and what was put in it.',
+  },
+  errors: ['conflict', 'disk_full', ...ENDED],
 } as const satisfies Operation;

@@ -9,6 +9,8 @@
  * | `GET /files/stat?path` | → `AgentFile` |
  * | `POST /files/directories?path` | → `AgentFile` |
  * | `POST /files/move?from&to&overwrite`, `POST /files/copy?from&to&overwrite` | → `AgentFile`, what is at `to` now |
+ * | `GET /files/archive?path&format` | → the bytes of a `tar`, `tar.gz` or `zip` |
+ * | `PUT /files/archive?path` | the bytes of a tar (plain, gzip, zstd) or a zip → `AgentUnpacked` |
  * | `DELETE /files?path&recursive` | → `AgentFile`, what was there |
  *
  * A path is absolute, relative to the workspace, or a `file:///` URI whose escapes spell any byte. Closing the connection
@@ -37,13 +39,24 @@ export const AgentFile = Type.Object(
 );
 export type AgentFile = Omit<Static<typeof AgentFile>, 'type'> & { type: 'file' | 'directory' | 'symlink' | 'other' };
 
+export const AgentUnpacked = Type.Object(
+  {
+    /** The directory that it was unpacked into. */
+    file: AgentFile,
+    entries: Type.Integer({ minimum: 0 }),
+    sizeBytes: Type.Integer({ minimum: 0 }),
+  },
+  { additionalProperties: false },
+);
+export type AgentUnpacked = Omit<Static<typeof AgentUnpacked>, 'file'> & { file: AgentFile };
+
 /** One line of a listing: path, name and target, each byte of them escaped. */
 export const MAX_AGENT_FILE_BYTES = 64 * 1024;
 
 /**
  * `not_found` 404; `conflict` 409: a folder or device in the place of a file, and the like; `precondition_failed` 412;
  * `range_not_satisfiable` 416, with `content-range`; `disk_full` 507; `invalid_path` 400; `too_many` 400: entries of a
- * listing.
+ * listing; `bad_archive` 400: one that is broken, or would reach out of its place.
  */
 export const AGENT_FILE_ERROR_CODES = [
   'not_found',
@@ -53,5 +66,6 @@ export const AGENT_FILE_ERROR_CODES = [
   'disk_full',
   'invalid_path',
   'too_many',
+  'bad_archive',
 ] as const;
 export type AgentFileErrorCode = (typeof AGENT_FILE_ERROR_CODES)[number];

@@ -112,6 +112,7 @@ export class Activity {
 
 function toAppError(fault: FileFault): AppError {
   const { kind, message, sizeBytes } = fault;
+  if (kind === 'bad_archive') return invalidRequest({ path: 'body', message: message.toWellFormed() });
   // Which field had the path, its client knows better than the agent.
   if (kind === 'invalid_path' || kind === 'too_many') {
     return invalidRequest({ path: 'path', message: message.toWellFormed() });

@@ -1,9 +1,15 @@
-import { type FileEntry, LIMITS, operations, type TransferFileBody } from '@cloche/contract';
+import { type ArchiveFormat, type FileEntry, LIMITS, operations, type TransferFileBody } from '@cloche/contract';
 import type { AgentFile } from '@cloche/protocol';
 import { timestamp } from '../clock.ts';
 import { type Download, downloadRoute, type Route, route, uploadRoute } from '../http/route.ts';
 import type { FileContent, FileTransfer } from '../runtime/agent-files.ts';
 import type { AccessFiles } from './access-files.ts';
+
+const ARCHIVE_TYPES: Readonly<Record<ArchiveFormat, string>> = {
+  tar: 'application/x-tar',
+  'tar.gz': 'application/gzip',
+  zip: 'application/zip',
+};
 
 export function fileRoutes(files: AccessFiles): Route[] {
   return [
@@ -21,6 +27,24 @@ export function fileRoutes(files: AccessFiles): Route[] {
         const { query, headers, upload, signal } = request;
         const file = toEntry(await agentFiles.write(query.path, upload, { headers, mode: query.mode }, signal));
         return { json: { file }, headers: file.etag === undefined ? {} : { etag: file.etag } };
+      }),
+    ),
+    downloadRoute(operations.readArchive, (request) =>
+      files.with(request, async (agentFiles, activity) => {
+        const { path = '/workspace', format = 'tar.gz' } = request.query;
+        if (request.headOnly) await agentFiles.stat(path, request.signal);
+        const headers = { 'content-type': ARCHIVE_TYPES[format], 'cache-control': 'no-cache' };
+        if (request.headOnly) return { status: 200, headers };
+        const body = await agentFiles.archive(path, format, request.signal);
+        activity.holdUntilClosed(body);
+        return { status: 200, headers, body };
+      }),
+    ),
+    uploadRoute(operations.writeArchive, (request) =>
+      files.with(request, async (agentFiles) => {
+        const { query, upload, signal } = request;
+        const { file, ...rest } = await agentFiles.unarchive(query.path ?? '/workspace', upload, signal);
+        return { json: { file: toEntry(file), ...rest } };
       }),
     ),
     route(operations.listFiles, async (request) => {

@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
-import type { AgentFile, AgentFileErrorCode } from '@cloche/protocol';
+import type { ArchiveFormat } from '@cloche/contract';
+import type { AgentFile, AgentFileErrorCode, AgentUnpacked } from '@cloche/protocol';
 
 /** The files of one instance, through its agent. Paths are as clients write them. */
 export interface AgentFiles {
@@ -19,6 +20,10 @@ export interface AgentFiles {
   makeDirectory(path: string, signal: AbortSignal): Promise<AgentFile>;
   move(transfer: FileTransfer, signal: AbortSignal): Promise<AgentFile>;
   copy(transfer: FileTransfer, signal: AbortSignal): Promise<AgentFile>;
+  /** A file or a directory, packed while it is read. Of a body that ends early the connection breaks. */
+  archive(path: string, format: ArchiveFormat, signal: AbortSignal): Promise<Readable>;
+  /** Unpacks a tar or a zip into a directory, all of it or nothing. */
+  unarchive(path: string, source: FileSource, signal: AbortSignal): Promise<AgentUnpacked>;
   /** What was there. */
   remove(path: string, options: { recursive: boolean }, signal: AbortSignal): Promise<AgentFile>;
 }

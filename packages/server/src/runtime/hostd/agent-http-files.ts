@@ -1,5 +1,5 @@
 import { Agent, type ClientRequest, type IncomingMessage, type RequestOptions, request } from 'node:http';
-import { pipeline } from 'node:stream';
+import { pipeline, type Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import {
   AGENT_FILE_ERROR_CODES,
@@ -7,6 +7,8 @@ import {
   AgentFile,
   type AgentFileErrorCode,
   type AgentFile as AgentFileType,
+  AgentUnpacked,
+  type AgentUnpacked as AgentUnpackedType,
   MAX_AGENT_FILE_BYTES,
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
@@ -23,6 +25,7 @@ import { AgentFault } from '../runtime-driver.ts';
 import { LineTooLong, readLines } from './ndjson.ts';
 
 const agentFile = Compile(AgentFile);
+const agentUnpacked = Compile(AgentUnpacked);
 const errorBody = Compile(AgentErrorBody);
 
 /** Transfers of one sandbox at a time, and those that wait for their turn. */
@@ -47,46 +50,20 @@ export class AgentHttpFiles implements AgentFiles {
   }
 
   async read(path: string, { headers = {}, headOnly }: ReadOptions, signal: AbortSignal): Promise<FileContent> {
-    const leave = this.#enter();
-    try {
-      const asked = this.#ask({ method: headOnly ? 'HEAD' : 'GET', path: contentPath(path), headers }, signal);
-      asked.end();
-      const response = await answerTo(asked, signal);
-      await refuse(response, signal, headOnly);
-      response.once('close', leave);
-      return contentOf(response);
-    } catch (error) {
-      leave();
-      throw error;
-    }
+    const method = headOnly ? 'HEAD' : 'GET';
+    return contentOf(await this.#download({ method, path: contentPath(path), headers }, signal));
   }
 
-  async write(
-    path: string,
-    { sizeBytes, open }: FileSource,
-    { headers = {}, mode }: WriteOptions,
-    signal: AbortSignal,
-  ): Promise<AgentFileType> {
-    const length = sizeBytes === undefined ? {} : { 'content-length': sizeBytes };
-    const leave = this.#enter();
-    const asked = this.#ask(
-      { method: 'PUT', path: contentPath(path, mode), headers: { ...headers, ...length, expect: '100-continue' } },
-      signal,
-    );
-    try {
-      asked.once('continue', () => {
-        // The answer tells what became of it.
-        pipeline(open(), asked, () => undefined);
-      });
-      asked.flushHeaders();
-      const response = await answerTo(asked, signal);
-      await refuse(response, signal);
-      return await readFile(response, signal);
-    } finally {
-      // An answer before the end of the body is a refusal: nothing of what would follow is wanted.
-      if (!asked.writableFinished) asked.destroy();
-      leave();
-    }
+  archive(path: string, format: string, signal: AbortSignal): Promise<Readable> {
+    return this.#download({ method: 'GET', path: `/files/archive?${queryOf({ path, format })}` }, signal);
+  }
+
+  async write(path: string, source: FileSource, { headers, mode }: WriteOptions, signal: AbortSignal) {
+    return this.#upload(contentPath(path, mode), source, headers, signal, parseFile);
+  }
+
+  async unarchive(path: string, source: FileSource, signal: AbortSignal): Promise<AgentUnpackedType> {
+    return this.#upload(`/files/archive?${queryOf({ path })}`, source, {}, signal, parseUnpacked);
   }
 
   async list(path: string, { depth, limit }: { depth: number; limit: number }, signal: AbortSignal) {
@@ -134,7 +111,7 @@ export class AgentHttpFiles implements AgentFiles {
   }
 
   async #change(method: string, path: string, signal: AbortSignal): Promise<AgentFileType> {
-    return readFile(await this.#act(method, path, signal), signal);
+    return readAnswer(await this.#act(method, path, signal), signal, parseFile);
   }
 
   /** What takes no bytes along; it does not wait for those that do. */
@@ -144,6 +121,51 @@ export class AgentHttpFiles implements AgentFiles {
     const response = await answerTo(asked, signal);
     await refuse(response, signal);
     return response;
+  }
+
+  async #download(options: RequestOptions, signal: AbortSignal): Promise<IncomingMessage> {
+    const leave = this.#enter();
+    try {
+      const asked = this.#ask(options, signal);
+      asked.end();
+      const response = await answerTo(asked, signal);
+      await refuse(response, signal, options.method === 'HEAD');
+      response.once('close', leave);
+      return response;
+    } catch (error) {
+      leave();
+      throw error;
+    }
+  }
+
+  /** Sends `source` when the agent wants it. */
+  async #upload<T>(
+    path: string,
+    { sizeBytes, open }: FileSource,
+    headers: Readonly<Record<string, string>> = {},
+    signal: AbortSignal,
+    parse: (text: string) => T,
+  ): Promise<T> {
+    const length = sizeBytes === undefined ? {} : { 'content-length': sizeBytes };
+    const leave = this.#enter();
+    const asked = this.#ask(
+      { method: 'PUT', path, headers: { ...headers, ...length, expect: '100-continue' } },
+      signal,
+    );
+    try {
+      asked.once('continue', () => {
+        // The answer tells what became of it.
+        pipeline(open(), asked, () => undefined);
+      });
+      asked.flushHeaders();
+      const response = await answerTo(asked, signal);
+      await refuse(response, signal);
+      return await readAnswer(response, signal, parse);
+    } finally {
+      // An answer before the end of the body is a refusal: nothing of what would follow is wanted.
+      if (!asked.writableFinished) asked.destroy();
+      leave();
+    }
   }
 
   #enter(): () => void {
@@ -235,9 +257,9 @@ function contentOf(response: IncomingMessage): FileContent {
   };
 }
 
-async function readFile(response: IncomingMessage, signal: AbortSignal): Promise<AgentFileType> {
+async function readAnswer<T>(response: IncomingMessage, signal: AbortSignal, parse: (text: string) => T): Promise<T> {
   try {
-    return parseFile(await text(bounded(response)));
+    return parse(await text(bounded(response)));
   } catch (error) {
     throw asFault(error, signal);
   }
@@ -258,6 +280,13 @@ function parseFile(line: string): AgentFileType {
   if (!agentFile.Check(file)) throw new AgentFault('misbehaved', 'a file that does not fit its schema');
   // The schema's own type is wider in its `type` alone; it has just been checked.
   return file as AgentFileType;
+}
+
+function parseUnpacked(answer: string): AgentUnpackedType {
+  const unpacked: unknown = JSON.parse(answer);
+  if (!agentUnpacked.Check(unpacked)) throw new AgentFault('misbehaved', 'an answer that does not fit its schema');
+  // As above.
+  return unpacked as AgentUnpackedType;
 }
 
 async function* bounded(response: IncomingMessage): AsyncGenerator<Buffer> {

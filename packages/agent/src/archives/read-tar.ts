@@ -1,0 +1,171 @@
+import type { AgentError } from '../agent-error.ts';
+import { type ArchiveEntry, badArchive } from './entry.ts';
+import { BLOCK_BYTES, NoTar, padding, readTarHeader, type TarHeader } from './tar-header.ts';
+
+/** Records about the next entry: names and numbers that have no room in a header. */
+const MAX_RECORD_BYTES = 64 * 1024;
+
+const TYPES: Readonly<Record<string, ArchiveEntry['type']>> = {
+  '0': 'file',
+  '7': 'file',
+  '1': 'hardlink',
+  '2': 'symlink',
+  '5': 'directory',
+};
+
+/** What the records before a header say of it. */
+interface Override {
+  name?: string;
+  linkName?: string;
+  size?: number;
+  mtime?: number;
+}
+
+/** The entries of a tar archive. Throws `bad_archive`. */
+export async function* readTar(source: AsyncIterable<Buffer>): AsyncGenerator<ArchiveEntry, void> {
+  const bytes = new ByteReader(source);
+  let override: Override = {};
+  for (;;) {
+    const header = await nextHeader(bytes);
+    if (!header) return;
+    if ('LKxg'.includes(header.flag)) {
+      override = { ...override, ...(await readRecord(bytes, header)) };
+      continue;
+    }
+    const { name, linkName, mtime, size } = { ...header, ...override };
+    override = {};
+    const type = typeOf(header, name);
+    const length = type === 'file' ? size : 0;
+    const content = bytes.take(length);
+    yield { name, type, mode: header.mode & 0o7777, mtime, target: linkName, content };
+    // What the reader left, and what fills the last block.
+    for await (const _ of content);
+    await bytes.skip(padding(length));
+    if (type !== 'file') await bytes.skip(header.size + padding(header.size));
+  }
+}
+
+async function nextHeader(bytes: ByteReader): Promise<TarHeader | undefined> {
+  const block = await bytes.exactly(BLOCK_BYTES);
+  // Some writers leave the zeros at the end out.
+  if (!block) return undefined;
+  try {
+    return readTarHeader(block);
+  } catch (error) {
+    if (error instanceof NoTar) throw badArchive(`it is no tar, or broken: ${error.message}`);
+    throw error;
+  }
+}
+
+function typeOf({ flag }: TarHeader, name: string): ArchiveEntry['type'] {
+  // Before POSIX a directory was a file whose name ends with a slash.
+  if (flag === '0' && name.endsWith('/')) return 'directory';
+  const type = TYPES[flag];
+  if (type) return type;
+  const what = flag === '3' || flag === '4' ? 'a device' : flag === '6' ? 'a pipe' : `of the kind "${flag}"`;
+  throw badArchive(`${JSON.stringify(Buffer.from(name, 'latin1').toString())} is ${what}`);
+}
+
+async function readRecord(bytes: ByteReader, { flag, size }: TarHeader): Promise<Override> {
+  if (size > MAX_RECORD_BYTES) throw badArchive('it has a record of names that is far too long');
+  const record = await bytes.exactly(size);
+  await bytes.skip(padding(size));
+  if (!record) throw badArchive('it breaks off');
+  const value = record.toString('latin1');
+  if (flag === 'L') return { name: untilNul(value) };
+  if (flag === 'K') return { linkName: untilNul(value) };
+  // Global records are about how the archive was made.
+  return flag === 'g' ? {} : readPax(value);
+}
+
+/** `12 path=name\n`, each with its own length. */
+function readPax(record: string): Override {
+  const override: Override = {};
+  for (let at = 0; at < record.length; ) {
+    const [, digits = ''] = /^(\d{1,9}) /.exec(record.slice(at, at + 10)) ?? [];
+    const line = record.slice(at + digits.length + 1, at + Number(digits) - 1);
+    const equals = line.indexOf('=');
+    if (digits === '' || Number(digits) > record.length - at || equals === -1) {
+      throw badArchive('it has a record that is none');
+    }
+    const [key, value] = [line.slice(0, equals), line.slice(equals + 1)];
+    if (key === 'path') override.name = value;
+    else if (key === 'linkpath') override.linkName = value;
+    else if (key === 'size') override.size = Number(value);
+    else if (key === 'mtime') override.mtime = Number(value) || 0;
+    else if (key.startsWith('GNU.sparse.')) throw badArchive('it has sparse files; make it without --sparse');
+    at += Number(digits);
+  }
+  if (override.size !== undefined && !Number.isSafeInteger(override.size)) throw badArchive('a size in it is none');
+  return override;
+}
+
+function untilNul(value: string): string {
+  const end = value.indexOf('\0');
+  return end === -1 ? value : value.slice(0, end);
+}
+
+/** A stream read by lengths. */
+class ByteReader {
+  readonly #chunks: AsyncIterator<Buffer>;
+  #rest: Buffer = Buffer.alloc(0);
+
+  constructor(source: AsyncIterable<Buffer>) {
+    this.#chunks = source[Symbol.asyncIterator]();
+  }
+
+  /** Undefined at the end. Throws `bad_archive` in the middle. */
+  async exactly(length: number): Promise<Buffer | undefined> {
+    const parts: Buffer[] = [];
+    for await (const part of this.#upTo(length)) parts.push(part);
+    const bytes = Buffer.concat(parts);
+    if (bytes.length === 0 && length > 0) return undefined;
+    if (bytes.length < length) throw brokenOff();
+    return bytes;
+  }
+
+  /** The next `length` bytes; goes on where a reader stopped when it is read again. */
+  take(length: number): AsyncIterable<Buffer> {
+    let left = length;
+    const read = async () => {
+      if (left === 0) return undefined;
+      const part = await this.#next(left);
+      if (!part) throw brokenOff();
+      left -= part.length;
+      return part;
+    };
+    return {
+      async *[Symbol.asyncIterator]() {
+        for (let part = await read(); part; part = await read()) yield part;
+      },
+    };
+  }
+
+  async skip(length: number): Promise<void> {
+    for await (const _ of this.take(length));
+  }
+
+  async *#upTo(length: number): AsyncGenerator<Buffer, void> {
+    for (let left = length; left > 0; ) {
+      const part = await this.#next(left);
+      if (!part) return;
+      left -= part.length;
+      yield part;
+    }
+  }
+
+  async #next(most: number): Promise<Buffer | undefined> {
+    while (this.#rest.length === 0) {
+      const { done, value } = await this.#chunks.next();
+      if (done) return undefined;
+      this.#rest = value;
+    }
+    const part = this.#rest.subarray(0, most);
+    this.#rest = this.#rest.subarray(part.length);
+    return part;
+  }
+}
+
+function brokenOff(): AgentError {
+  return badArchive('it breaks off');
+}

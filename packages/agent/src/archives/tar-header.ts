@@ -1,0 +1,109 @@
+/**
+ * Blocks of tar as POSIX and GNU write them. Text is one character a byte throughout (Latin-1): a name in an archive is
+ * bytes, as it is on the disk.
+ */
+
+export const BLOCK_BYTES = 512;
+
+export interface TarHeader {
+  readonly name: string;
+  /** The type flag: `0` file, `1` hard link, `2` symbolic link, `5` directory, `L`, `K`, `x`, `g` records about the next. */
+  readonly flag: string;
+  readonly mode: number;
+  readonly size: number;
+  /** Seconds since the epoch. */
+  readonly mtime: number;
+  readonly linkName: string;
+}
+
+/** A block that no tar would write. */
+export class NoTar extends Error {
+  override readonly name = 'NoTar';
+}
+
+/** Undefined for a block of zeros, which ends an archive. Throws `NoTar`. */
+export function readTarHeader(block: Buffer): TarHeader | undefined {
+  if (block.every((byte) => byte === 0)) return undefined;
+  if (number(block, 148, 8) !== checksum(block)) throw new NoTar('the checksum of a header is wrong');
+  const prefix = block.toString('latin1', 257, 262) === 'ustar' && block[263] !== 0x20 ? text(block, 345, 155) : '';
+  const name = text(block, 0, 100);
+  return {
+    name: prefix === '' ? name : `${prefix}/${name}`,
+    flag: block[156] === 0 ? '0' : String.fromCharCode(block[156] ?? 0),
+    mode: number(block, 100, 8),
+    size: number(block, 124, 12),
+    mtime: number(block, 136, 12),
+    linkName: text(block, 157, 100),
+  };
+}
+
+/** Names that are too long for a block come in records of GNU's before it. */
+export function writeTarHeader(header: TarHeader): Buffer {
+  const { name, linkName } = header;
+  const parts: Buffer[] = [];
+  if (linkName.length > 100) parts.push(...longRecord('K', linkName));
+  if (name.length > 100) parts.push(...longRecord('L', name));
+  parts.push(block(header));
+  return Buffer.concat(parts);
+}
+
+export function padding(size: number): number {
+  return (BLOCK_BYTES - (size % BLOCK_BYTES)) % BLOCK_BYTES;
+}
+
+function longRecord(flag: string, value: string): Buffer[] {
+  const size = value.length + 1;
+  const header = { name: '././@LongLink', flag, mode: 0o644, size, mtime: 0, linkName: '' };
+  return [block(header), Buffer.from(value, 'latin1'), Buffer.alloc(1 + padding(size))];
+}
+
+function block({ name, flag, mode, size, mtime, linkName }: TarHeader): Buffer {
+  const bytes = Buffer.alloc(BLOCK_BYTES);
+  bytes.write(name.slice(0, 100), 0, 'latin1');
+  octal(bytes, mode, 100, 8);
+  octal(bytes, 0, 108, 8);
+  octal(bytes, 0, 116, 8);
+  octal(bytes, size, 124, 12);
+  octal(bytes, Math.max(0, Math.floor(mtime)), 136, 12);
+  bytes.write(flag, 156, 'latin1');
+  bytes.write(linkName.slice(0, 100), 157, 'latin1');
+  bytes.write('ustar  ', 257, 'latin1');
+  octal(bytes, checksum(bytes), 148, 7);
+  bytes[155] = 0x20;
+  return bytes;
+}
+
+/** Where the digits have no room, the number is written in base 256, as GNU does. */
+function octal(bytes: Buffer, value: number, at: number, width: number): void {
+  const digits = value.toString(8);
+  if (digits.length < width) {
+    bytes.write(digits.padStart(width - 1, '0'), at, 'latin1');
+    return;
+  }
+  bytes.writeUIntBE(value, at + width - 6, 6);
+  bytes[at] = 0x80;
+}
+
+function number(bytes: Buffer, at: number, width: number): number {
+  if ((bytes[at] ?? 0) & 0x80) {
+    // Larger than any disk.
+    if (bytes.subarray(at + 1, at + width - 6).some((byte) => byte !== 0)) return Number.MAX_SAFE_INTEGER;
+    return bytes.readUIntBE(at + width - 6, 6);
+  }
+  const digits = text(bytes, at, width).trim();
+  if (!/^[0-7]*$/.test(digits)) throw new NoTar('a header has a number that is none');
+  return digits === '' ? 0 : Number.parseInt(digits, 8);
+}
+
+/** Of all bytes, those of the sum itself counted as spaces. */
+function checksum(bytes: Buffer): number {
+  let sum = 8 * 0x20;
+  for (const [index, byte] of bytes.entries()) if (index < 148 || index >= 156) sum += byte;
+  return sum;
+}
+
+function text(bytes: Buffer, at: number, width: number): string {
+  const value = bytes.toString('latin1', at, at + width);
+  const end = value.indexOf('\0');
+  return end === -1 ? value : value.slice(0, end);
+}
