@@ -1,8 +1,10 @@
 import { Command } from 'commander';
 import { addAdminCommands } from './commands/admin.ts';
+import { addCommandCommands } from './commands/command.ts';
 import { addConfigCommand } from './commands/config.ts';
 import { addContextCommands } from './commands/context.ts';
 import { addDoctorCommand } from './commands/doctor.ts';
+import { addExecCommand } from './commands/exec.ts';
 import { addRunCommand } from './commands/run.ts';
 import { addSandboxCommands } from './commands/sandbox.ts';
 import { addTemplateCommands } from './commands/template.ts';
@@ -20,6 +22,8 @@ export function buildProgram(version: string): Command {
     .option('--api-key <key>', 'API key (CLOCHE_API_KEY)')
     .addHelpText('after', '\nExamples:\n  cloche run script.py\n  cloche sandbox list\n  cloche doctor');
   addRunCommand(program);
+  addExecCommand(program);
+  addCommandCommands(program);
   addSandboxCommands(program);
   addContextCommands(program);
   addTemplateCommands(program);

@@ -1,22 +1,24 @@
-import type { CodeRunEvent, OperationId, Operations, ResponseOf } from '@cloche/contract';
+import type { CodeRunEvent, CommandEvent, OperationId, Operations, ResponseOf } from '@cloche/contract';
 import { type ClientOptions, type ResolvedOptions, resolveOptions } from './client-options.ts';
-import { ClocheError } from './cloche-error.ts';
+import { ClocheError, isClocheError } from './cloche-error.ts';
+import { readCommandEvents } from './command-events.ts';
 import { Deadline } from './deadline.ts';
 import { readRunEvents } from './event-stream.ts';
 import { type AnyRequest, type PreparedRequest, prepareRequest, type RequestOf } from './request.ts';
 import { readBytes, readEventBody, readJson } from './response.ts';
 import { retryKind, retryPauseMs } from './retry.ts';
 
-/** Operations that answer with a stream of events. */
-export type StreamId = {
-  [Id in OperationId]: Operations[Id] extends { events: unknown } ? Id : never;
-}[OperationId];
+type EventsId = { [Id in OperationId]: Operations[Id] extends { events: unknown } ? Id : never }[OperationId];
+/** Operations that answer with a stream that can be resumed. */
+export type FollowId = Extract<EventsId, 'streamCommand'>;
+/** Operations that answer with the stream of a run. */
+export type StreamId = Exclude<EventsId, FollowId>;
 /** Operations that answer with bytes. */
 export type DownloadId = {
   [Id in OperationId]: Operations[Id] extends { download: unknown } ? Id : never;
 }[OperationId];
 /** Operations that answer with one JSON body. */
-export type CallId = Exclude<OperationId, StreamId | DownloadId>;
+export type CallId = Exclude<OperationId, EventsId | DownloadId>;
 
 /** The request may be left out where nothing in it is required. */
 type RequestArgument<Id extends OperationId> =
@@ -84,6 +86,34 @@ export class ApiClient {
       throw outcomeOf(error, prepared, deadline, request.signal);
     } finally {
       deadline.close();
+    }
+  }
+
+  /**
+   * The events of a command up to its `exit`. A stream that breaks off is taken up where it was; leaving the loop leaves
+   * the command alone.
+   */
+  async *follow(id: FollowId, request: RequestOf<FollowId>): AsyncGenerator<CommandEvent, void> {
+    let afterSeq = request.query?.afterSeq ?? 0;
+    for (let failures = 0; ; failures++) {
+      const resumed: AnyRequest = { ...forgetTypes(request), query: { afterSeq } };
+      const prepared = prepareRequest(id, resumed, this.#options);
+      const deadline = new Deadline(prepared.timeoutMs, request.signal);
+      try {
+        const body = await this.#retrying(prepared, deadline, readEventBody);
+        for await (const event of readCommandEvents(body, deadline)) {
+          failures = 0;
+          if (event.type === 'log') afterSeq = event.data.seq;
+          yield event;
+          if (event.type === 'exit') return;
+        }
+      } catch (error) {
+        const outcome = outcomeOf(error, prepared, deadline, request.signal);
+        const mayResume = isClocheError(outcome, 'stream_interrupted', 'unavailable');
+        if (!mayResume || failures >= prepared.maxRetries) throw outcome;
+      } finally {
+        deadline.close();
+      }
     }
   }
 

@@ -39,7 +39,7 @@ export async function* readRunEvents(
 }
 
 /** Frames as they arrive, however the chunks cut them. Only waiting for the service counts against the deadline. */
-async function* readMessages(
+export async function* readMessages(
   body: ReadableStream<Uint8Array>,
   deadline: Deadline,
 ): AsyncGenerator<EventSourceMessage, void> {
@@ -73,7 +73,7 @@ function isErrorCode(name: string): name is ErrorCode {
   return Object.hasOwn(ERRORS, name);
 }
 
-function platformError({ name, message }: { name: string; message: string }): ClocheError {
+export function platformError({ name, message }: { name: string; message: string }): ClocheError {
   return new ClocheError(name as ErrorCode, message);
 }
 

@@ -4,16 +4,21 @@ export type {
   CodeOutput,
   CodeRun,
   CodeRunEvent,
+  Command as CommandInfo,
+  CommandEvent,
+  CommandLogEntry,
+  CommandStatus,
   CreateSandboxBody,
   FileEntry,
   Language,
   NetworkPolicy,
   OutputFormat,
   SandboxStatus,
+  Signal,
   Template,
   TemplateVersion,
 } from '@cloche/contract';
-export { ApiClient, type CallId, type DownloadId, type StreamId } from './api-client.ts';
+export { ApiClient, type CallId, type DownloadId, type FollowId, type StreamId } from './api-client.ts';
 export { type ClientOptions, DEFAULT_URL } from './client-options.ts';
 export { Cloche } from './cloche.ts';
 export {
@@ -23,6 +28,8 @@ export {
   type ErrorDetails,
   isClocheError,
 } from './cloche-error.ts';
+export { Command, type CommandWaitOptions } from './command.ts';
+export { type CommandLine, type CommandOptions, Commands, type RunCommandOptions } from './commands.ts';
 export { Context } from './context.ts';
 export { Contexts, type CreateContextOptions } from './contexts.ts';
 export { type FileStream, Files, type ReadFileOptions, type TransferOptions, type WriteFileOptions } from './files.ts';

@@ -123,7 +123,7 @@ export function prepareRequest(id: OperationId, request: AnyRequest, options: Re
 function ownTimeMs(id: OperationId, operation: Operation, { body, query }: AnyRequest): number {
   // As long as bytes move, nobody can tell how long it takes.
   if (operation.upload) return Number.POSITIVE_INFINITY;
-  const given = (body as { timeoutMs?: number; contextId?: string } | undefined) ?? {};
+  const given = (body as { timeoutMs?: number; contextId?: string; background?: boolean } | undefined) ?? {};
   switch (id) {
     case 'runCode':
     case 'streamCode':
@@ -131,6 +131,11 @@ function ownTimeMs(id: OperationId, operation: Operation, { body, query }: AnyRe
       return given.timeoutMs ?? (given.contextId === undefined ? LIMITS.runTimeoutDefaultMs : LIMITS.runTimeoutMaxMs);
     case 'createContext':
       return given.timeoutMs ?? LIMITS.contextTimeoutDefaultMs;
+    case 'createCommand':
+    case 'runCommand':
+      return given.background ? 0 : (given.timeoutMs ?? LIMITS.commandTimeoutDefaultMs);
+    case 'getCommand':
+      return Number(query?.waitMs ?? 0);
     case 'getSandbox':
       return query?.waitFor === undefined ? 0 : Number(query.waitMs ?? LIMITS.waitDefaultMs);
     default:

@@ -2,6 +2,7 @@ import type { CodeRun, CodeRunEvent, Sandbox as SandboxInfo } from '@cloche/cont
 import { LIMITS } from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
 import { ClocheError } from './cloche-error.ts';
+import { Commands } from './commands.ts';
 import { Contexts } from './contexts.ts';
 import { Deadline } from './deadline.ts';
 import { Files } from './files.ts';
@@ -12,6 +13,7 @@ export type { Sandbox as SandboxInfo } from '@cloche/contract';
 
 /** One sandbox. `await using` kills it at the end of the block. */
 export class Sandbox {
+  readonly commands: Commands;
   readonly contexts: Contexts;
   readonly files: Files;
   readonly #client: ApiClient;
@@ -20,6 +22,7 @@ export class Sandbox {
   constructor(client: ApiClient, info: SandboxInfo) {
     this.#client = client;
     this.#info = info;
+    this.commands = new Commands(client, info.id);
     this.contexts = new Contexts(client, info.id);
     this.files = new Files(client, info.id);
   }

@@ -1,4 +1,4 @@
-import type { CodeContext, CodeRun, Sandbox } from '@cloche/contract';
+import type { CodeContext, CodeRun, Command, Sandbox } from '@cloche/contract';
 
 export function sampleSandbox(changes: Partial<Sandbox> = {}): Sandbox {
   return {
@@ -42,6 +42,20 @@ export function sampleRun(changes: Partial<CodeRun> = {}): CodeRun {
     stderr: '',
     outputs: [],
     durationMs: 3,
+    ...changes,
+  };
+}
+
+export function sampleCommand(changes: Partial<Command> = {}): Command {
+  return {
+    id: 'cmd_1',
+    sandboxId: 'sbx_1',
+    command: 'line',
+    cwd: '/workspace',
+    user: 'user',
+    background: false,
+    status: 'running',
+    startedAt: '2026-01-01T00:00:00.000Z',
     ...changes,
   };
 }

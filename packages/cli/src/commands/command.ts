@@ -1,0 +1,92 @@
+import { type Command as CommandHandle, type CommandInfo, Commands, type SandboxInfo, type Signal } from '@cloche/sdk';
+import type { Command } from 'commander';
+import { group, leaf, perform } from '../command.ts';
+import { watchForInterruption } from '../interruption.ts';
+import type { Session } from '../session.ts';
+import { formatAge } from '../terminal/duration.ts';
+import { table } from '../terminal/table.ts';
+
+export function addCommandCommands(program: Command): void {
+  const logs = leaf(program, 'logs <sandbox> <command>', 'Print what a command printed', [
+    'cloche logs -f sbx_… cmd_…',
+  ]).option('-f, --follow', 'go on until it ends; its exit code is ours');
+  perform(logs, printLogs);
+
+  const command = group(program, 'command', 'The commands of a sandbox');
+  perform(leaf(command, 'list <sandbox>', 'List its commands'), async (session, _options, sandboxId: string) => {
+    const commands = (await (await commandsOf(session, sandboxId)).list()).map(({ info }) => info);
+    if (commands.length === 0) await session.note('No commands yet. `cloche exec` runs one.');
+    if (commands.length > 0 || session.json) {
+      await session.show({ data: commands }, () => commandTable(commands, session));
+    }
+  });
+  const kill = leaf(command, 'kill <sandbox> <command>', 'End a command and all that it started').option(
+    '-s, --signal <signal>',
+    'SIGTERM, SIGINT, … (default: SIGKILL)',
+  );
+  perform(kill, async (session, { signal }: { signal?: Signal }, sandboxId: string, id: string) => {
+    const handle = await (await commandsOf(session, sandboxId)).get(id);
+    const { info } = await handle.kill(signal);
+    if (session.json) await session.show(info, () => '');
+    await session.note(`${info.id} ${info.status}`);
+  });
+}
+
+/** Prints where the command printed, to its end, and takes over its exit code. */
+export async function attend(session: Session, command: CommandHandle, signal: AbortSignal): Promise<void> {
+  const { out, err } = session.terminal;
+  for await (const event of command.events({ signal })) {
+    if (session.json) await out.line(JSON.stringify(event));
+    else if (event.type === 'log') await (event.data.stream === 'stdout' ? out : err).write(event.data.data);
+  }
+  await explain(session, command.info);
+}
+
+async function printLogs(
+  session: Session,
+  { follow }: { follow?: boolean },
+  sandboxId: string,
+  commandId: string,
+): Promise<void> {
+  const command = await (await commandsOf(session, sandboxId)).get(commandId);
+  using interruption = watchForInterruption();
+  if (follow) return attend(session, command, interruption.signal);
+  const { out, err } = session.terminal;
+  const cloche = await session.connect();
+  const params = { sandboxId: command.info.sandboxId, commandId: command.id };
+  for (let afterSeq = 0, hasMore = true; hasMore; ) {
+    const page = await cloche.call('listCommandLogs', { params, query: { afterSeq, limit: 1000 } });
+    for (const entry of page.data) {
+      if (session.json) await out.line(JSON.stringify(entry));
+      else await (entry.stream === 'stdout' ? out : err).write(entry.data);
+    }
+    ({ nextSeq: afterSeq, hasMore } = page);
+  }
+}
+
+async function explain(session: Session, { status, exitCode, failureReason }: CommandInfo): Promise<void> {
+  process.exitCode = exitCode ?? 1;
+  if (status === 'failed') await session.note(failureReason ?? 'It failed.');
+  if (status === 'timed_out') await session.note('It was ended: its time was up.');
+}
+
+async function commandsOf(session: Session, sandboxId: string): Promise<Commands> {
+  return new Commands(await session.connect(), sandboxId as SandboxInfo['id']);
+}
+
+function commandTable(commands: readonly CommandInfo[], session: Session): string {
+  return table(
+    commands,
+    [
+      { title: 'ID', value: ({ id }) => id },
+      { title: 'STATUS', value: ({ status }) => status },
+      { title: 'EXIT', value: ({ exitCode }) => (exitCode === undefined ? '-' : String(exitCode)) },
+      { title: 'STARTED', value: ({ startedAt }) => formatAge(startedAt) },
+      {
+        title: 'COMMAND',
+        value: ({ command }) => (typeof command === 'string' ? command : command.join(' ')).slice(0, 60),
+      },
+    ],
+    session.terminal.out.colors,
+  );
+}

@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { CommandInfo } from '@cloche/sdk';
+import { eventStream, frame, json, type Reply, sampleCommand, startScriptedServer } from '@cloche/sdk/testing';
+import { exitOf, runCloche, startCloche } from '../testing/run-cloche.ts';
+
+const log = (seq: number, data: string, stream = 'stdout') =>
+  frame('log', { seq, stream, data, at: '2026-01-01T00:00:00.000Z' });
+const exit = (changes: Partial<CommandInfo>) => frame('exit', sampleCommand(changes));
+
+/** A service whose commands are followed as told. */
+async function startService(follow: Reply, info: Partial<CommandInfo> = {}) {
+  const server = await startScriptedServer(({ path }) => {
+    if (path.includes('/stream')) return follow;
+    const page = { data: [{ seq: 1, stream: 'stdout', data: 'kept\n', at: '' }], nextSeq: 1, hasMore: false };
+    return path.includes('/logs') ? json(200, page) : json(200, { command: sampleCommand(info) });
+  });
+  return Object.assign(server, { env: { CLOCHE_URL: server.url, CLOCHE_API_KEY: 'clk_test' } });
+}
+
+const stream = (...frames: string[]) => eventStream([...frames, exit({ status: 'exited', exitCode: 0 })]);
+
+describe('cloche exec', () => {
+  it('prints to the streams that the command printed to, and ends with its exit code', async () => {
+    await using service = await startService(
+      eventStream([log(1, 'a\n'), log(2, 'b\n', 'stderr'), log(3, 'c'), exit({ status: 'exited', exitCode: 42 })]),
+    );
+    const outcome = await runCloche(['exec', 'sbx_1', '--', 'ls', '-l', '--json'], service);
+    assert.deepEqual(outcome, { exitCode: 42, stdout: 'a\nc', stderr: 'b\n' });
+    assert.deepEqual(service.requests[0]?.body, { command: ['ls', '-l', '--json'], background: true });
+  });
+
+  it('gives one word to the shell, and takes options before the sandbox', async () => {
+    await using service = await startService(stream());
+    const flags = ['--user', 'root', '--cwd', '/tmp', '-e', 'A=b=c', '--timeout', '90s'];
+    await runCloche(['exec', ...flags, 'sbx_1', 'ls | wc -l'], service);
+    const expected = {
+      command: 'ls | wc -l',
+      background: true,
+      cwd: '/tmp',
+      env: { A: 'b=c' },
+      user: 'root',
+      timeoutMs: 90_000,
+    };
+    assert.deepEqual(service.requests[0]?.body, expected);
+  });
+
+  it('leaves a detached command running and prints its id', async () => {
+    await using service = await startService(stream());
+    const outcome = await runCloche(['exec', '-d', 'sbx_1', 'sleep', '9'], service);
+    assert.equal(outcome.stdout, 'cmd_1\n');
+    assert.equal(service.requests.length, 1);
+  });
+
+  it('gives it our standard input', async () => {
+    const closed = Promise.withResolvers<void>();
+    const server = await startScriptedServer(({ path, body }) => async (response, request) => {
+      if ((body as { close?: boolean } | undefined)?.close) closed.resolve();
+      if (path.includes('/stream')) await closed.promise;
+      await (path.includes('/stream') ? stream() : json(200, { command: sampleCommand() }))(response, request);
+    });
+    await using _ = server;
+    const env = { CLOCHE_URL: server.url, CLOCHE_API_KEY: 'clk_test' };
+    const { exitCode } = await runCloche(['exec', '-i', 'sbx_1', 'sort'], { env, input: 'b\na\n' });
+    assert.equal(exitCode, 0);
+    const sent = server.requests
+      .filter(({ path }) => path.endsWith('/stdin'))
+      .map(({ body }) => (body as { data: string }).data);
+    assert.equal(Buffer.from(sent.join(''), 'base64').toString(), 'b\na\n');
+  });
+
+  it('kills the command when it is interrupted', async () => {
+    await using service = await startService(eventStream([log(1, 'started\n')], { end: false }));
+    const child = startCloche(['exec', 'sbx_1', 'sleep', '9'], service);
+    child.stdout.once('data', () => child.kill('SIGINT'));
+    assert.equal(await exitOf(child), 130);
+    assert.match(service.requests.at(-1)?.path ?? '', /\/cmd_1\/kill$/);
+  });
+
+  it('says why a command failed', async () => {
+    const failed = { status: 'failed', exitCode: 127, failureReason: 'nope: No such file or directory' } as const;
+    await using service = await startService(eventStream([exit(failed)]));
+    const outcome = await runCloche(['exec', 'sbx_1', 'nope', '-x'], service);
+    assert.deepEqual(outcome, { exitCode: 127, stdout: '', stderr: 'nope: No such file or directory\n' });
+  });
+});
+
+describe('cloche logs', () => {
+  it('prints what is there, and with -f what comes', async () => {
+    await using service = await startService(stream(log(1, 'kept\n'), log(2, 'more\n')));
+    assert.equal((await runCloche(['logs', 'sbx_1', 'cmd_1'], service)).stdout, 'kept\n');
+    assert.equal((await runCloche(['logs', '-f', 'sbx_1', 'cmd_1'], service)).stdout, 'kept\nmore\n');
+  });
+});
+
+describe('cloche command', () => {
+  it('kills with the signal that is named', async () => {
+    await using service = await startService(stream(), { status: 'killed' });
+    const outcome = await runCloche(['command', 'kill', 'sbx_1', 'cmd_1', '-s', 'SIGTERM'], service);
+    assert.equal(outcome.stderr, 'cmd_1 killed\n');
+    assert.deepEqual(service.requests.at(-1)?.body, { signal: 'SIGTERM' });
+  });
+});

@@ -1,0 +1,76 @@
+import { type Command as CommandHandle, Commands, type SandboxInfo } from '@cloche/sdk';
+import type { Command } from 'commander';
+import { leaf, perform } from '../command.ts';
+import { watchForInterruption } from '../interruption.ts';
+import { duration, keyValue } from '../option-values.ts';
+import type { Session } from '../session.ts';
+import { attend } from './command.ts';
+
+interface ExecFlags {
+  cwd?: string;
+  env?: Record<string, string>;
+  user?: string;
+  timeout?: number;
+  interactive?: boolean;
+  detach?: boolean;
+}
+
+export function addExecCommand(program: Command): void {
+  const exec = leaf(program, 'exec <sandbox> <command...>', 'Run a command in a sandbox; its exit code is ours', [
+    'cloche exec sbx_… -- ls -la',
+    "cloche exec sbx_… 'grep -r TODO . | wc -l'",
+    'cat data.csv | cloche exec -i sbx_… -- sort -u',
+    'cloche exec -d sbx_… -- python3 -m http.server 8000',
+  ])
+    // What follows the sandbox is the command's, dashes included.
+    .passThroughOptions()
+    .option('-d, --detach', 'leave it running, and print its id')
+    .option('-i, --interactive', 'give it our standard input')
+    .option('--user <user>', 'user or root')
+    .option('--cwd <folder>', 'working folder (default: /workspace)')
+    .option('-e, --env <key=value>', 'a variable; repeatable', keyValue)
+    .option('--timeout <duration>', 'end it after so long, at most 1h (default: never)', duration);
+  perform(exec, execCommand);
+}
+
+async function execCommand(session: Session, flags: ExecFlags, sandboxId: string, given: string[]): Promise<void> {
+  const words = given[0] === '--' ? given.slice(1) : given;
+  const cloche = await session.connect();
+  // Ids are opaque: the service tells which exist, whatever they look like.
+  const commands = new Commands(cloche, sandboxId as SandboxInfo['id']);
+  using interruption = watchForInterruption();
+  const [line = '', ...others] = words;
+  const command = await commands.start(others.length === 0 ? line : words, {
+    cwd: flags.cwd,
+    env: flags.env,
+    // The service says what there is.
+    user: flags.user as 'user' | undefined,
+    timeoutMs: flags.timeout,
+    stdinOpen: flags.interactive ?? false,
+  });
+  if (flags.detach) {
+    await session.show(command.info, () => command.id);
+    return;
+  }
+  const { signal } = interruption;
+  const feeding = flags.interactive ? feed(command, signal) : undefined;
+  try {
+    await attend(session, command, signal);
+  } catch (error) {
+    // Whoever started it wants no more of it.
+    await command.kill().catch(() => undefined);
+    throw error;
+  }
+  // What we still wait to read is nobody's any more.
+  if (feeding) process.stdin.destroy();
+}
+
+/** Ends when the command does not take any more. */
+async function feed(command: CommandHandle, signal: AbortSignal): Promise<void> {
+  try {
+    for await (const chunk of process.stdin) await command.sendStdin(chunk as Buffer, { signal });
+    await command.closeStdin({ signal });
+  } catch {
+    process.stdin.destroy();
+  }
+}

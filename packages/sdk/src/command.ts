@@ -1,0 +1,114 @@
+import type { CommandEvent, Command as CommandInfo, CommandLogEntry, Signal } from '@cloche/contract';
+import { LIMITS } from '@cloche/contract';
+import type { ApiClient } from './api-client.ts';
+import { ClocheError } from './cloche-error.ts';
+import { Deadline } from './deadline.ts';
+import type { CallOptions } from './request.ts';
+
+export interface CommandWaitOptions extends CallOptions {
+  /** Milliseconds to wait for; as long as it takes where left out. */
+  timeoutMs?: number | undefined;
+}
+
+/** One command in a sandbox. */
+export class Command {
+  readonly #client: ApiClient;
+  #info: CommandInfo;
+
+  constructor(client: ApiClient, info: CommandInfo) {
+    this.#client = client;
+    this.#info = info;
+  }
+
+  get id(): CommandInfo['id'] {
+    return this.#info.id;
+  }
+
+  /** What the service said last; `refresh` asks again. */
+  get info(): Readonly<CommandInfo> {
+    return this.#info;
+  }
+
+  async refresh(options: CallOptions = {}): Promise<this> {
+    return this.#take(await this.#client.call('getCommand', { ...options, params: this.#params }));
+  }
+
+  /** Waits for its end. @throws {ClocheError} `deadline_exceeded`: it runs on. */
+  async wait({
+    timeoutMs = Number.POSITIVE_INFINITY,
+    signal,
+    ...options
+  }: CommandWaitOptions = {}): Promise<CommandInfo> {
+    const deadline = new Deadline(timeoutMs, signal);
+    try {
+      while (this.#info.status === 'running') {
+        const waitMs = Math.min(Math.ceil(deadline.remainingMs), LIMITS.waitMaxMs);
+        this.#take(
+          await this.#client.call('getCommand', { ...options, signal, params: this.#params, query: { waitMs } }),
+        );
+        if (this.#info.status === 'running' && deadline.remainingMs === 0) {
+          throw new ClocheError('deadline_exceeded', `Command ${this.id} still runs after ${timeoutMs} ms.`);
+        }
+      }
+      return this.#info;
+    } finally {
+      deadline.close();
+    }
+  }
+
+  /** What it printed and prints, in order, to its end. A broken connection is taken up where it was. */
+  async *logs(options: CallOptions & { afterSeq?: number } = {}): AsyncGenerator<CommandLogEntry, void> {
+    for await (const event of this.events(options)) if (event.type === 'log') yield event.data;
+  }
+
+  /** The same with the command as it ended, last. Leaving the loop leaves the command alone. */
+  async *events({
+    afterSeq = 0,
+    ...options
+  }: CallOptions & { afterSeq?: number } = {}): AsyncGenerator<CommandEvent, void> {
+    const request = { ...options, params: this.#params, query: { afterSeq } };
+    for await (const event of this.#client.follow('streamCommand', request)) {
+      if (event.type === 'exit') this.#info = event.data;
+      yield event;
+    }
+  }
+
+  /** For a command that was started with `stdinOpen`. Resolves when it has room for more. */
+  async sendStdin(data: string | Uint8Array, { close = false, ...options }: CallOptions & { close?: boolean } = {}) {
+    const bytes = typeof data === 'string' ? new TextEncoder().encode(data) : data;
+    for (let at = 0; at < bytes.length || at === 0; at += STDIN_BYTES) {
+      const piece = bytes.subarray(at, at + STDIN_BYTES);
+      const isLast = at + STDIN_BYTES >= bytes.length;
+      const body = { data: base64(piece), encoding: 'base64', close: close && isLast } as const;
+      this.#take(await this.#client.call('writeCommandStdin', { ...options, params: this.#params, body }));
+    }
+  }
+
+  async closeStdin(options: CallOptions = {}): Promise<void> {
+    await this.sendStdin('', { ...options, close: true });
+  }
+
+  /** Sends a signal to it and all that it started; `SIGKILL` where left out. Idempotent. */
+  async kill(signal: Signal = 'SIGKILL', options: CallOptions = {}): Promise<this> {
+    return this.#take(await this.#client.call('killCommand', { ...options, params: this.#params, body: { signal } }));
+  }
+
+  get #params() {
+    return { sandboxId: this.#info.sandboxId, commandId: this.#info.id };
+  }
+
+  #take({ command }: { command: CommandInfo }): this {
+    this.#info = command;
+    return this;
+  }
+}
+
+/** Of one write; divisible by three, so that pieces of base64 could be joined. */
+const STDIN_BYTES = 384 * 1024;
+
+/** Without Node's Buffer, which browsers lack. */
+function base64(bytes: Uint8Array): string {
+  let binary = '';
+  for (let at = 0; at < bytes.length; at += 0x8000) binary += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
+  return btoa(binary);
+}

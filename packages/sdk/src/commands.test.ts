@@ -1,0 +1,163 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { Command as CommandInfo } from '@cloche/contract';
+import { Cloche } from './cloche.ts';
+import { Commands } from './commands.ts';
+import {
+  drop,
+  eventStream,
+  failing,
+  frame,
+  json,
+  type Reply,
+  sampleCommand,
+  startScriptedServer,
+} from './testing/index.ts';
+
+const log = (seq: number, data: string, stream = 'stdout') =>
+  frame('log', { seq, stream, data, at: '2026-01-01T00:00:00.000Z' });
+const exit = (changes: Partial<CommandInfo> = {}) =>
+  frame('exit', sampleCommand({ status: 'exited', exitCode: 0, ...changes }));
+const answer = (changes: Partial<CommandInfo> = {}): Reply => json(201, { command: sampleCommand(changes) });
+
+async function startService(...replies: Reply[]) {
+  const server = await startScriptedServer(replies);
+  const cloche = new Cloche({ url: server.url, apiKey: 'clk_test', retryDelayMs: 1 });
+  return Object.assign(server, { commands: new Commands(cloche, 'sbx_1') });
+}
+
+const calls = (service: { requests: readonly { method: string; path: string }[] }) =>
+  service.requests.map(({ method, path }) => `${method} ${path.replace('/v1/sandboxes/sbx_1/commands', '…')}`);
+
+describe('running a command', () => {
+  it('waits in one request, whose key every attempt carries', async () => {
+    await using service = await startService(drop, answer({ status: 'exited', exitCode: 3, stdout: 'out' }));
+    const command = await service.commands.run(['ls', '-l'], { cwd: '/tmp', env: { A: 'b' }, user: 'root' });
+    assert.deepEqual([command.exitCode, command.stdout], [3, 'out']);
+    assert.deepEqual(service.requests[1]?.body, { command: ['ls', '-l'], cwd: '/tmp', env: { A: 'b' }, user: 'root' });
+    const keys = service.requests.map(({ headers }) => headers['idempotency-key']);
+    assert.ok(keys[0] && keys[0] === keys[1]);
+  });
+
+  it('with callbacks tells them what it prints, and answers with all of it', async () => {
+    await using service = await startService(
+      answer({ status: 'running' }),
+      eventStream([
+        log(1, 'a'),
+        log(2, 'x', 'stderr'),
+        log(3, '[dropped]', 'system'),
+        log(4, 'b'),
+        exit({ exitCode: 7 }),
+      ]),
+    );
+    const told: string[] = [];
+    const onStdout = (text: string) => void told.push(`out ${text}`);
+    const onStderr = (text: string) => void told.push(`err ${text}`);
+    const command = await service.commands.run('line', { onStdout, onStderr });
+    assert.deepEqual(told, ['out a', 'err x', 'out b']);
+    assert.deepEqual([command.stdout, command.stderr, command.exitCode], ['ab', 'x', 7]);
+    assert.deepEqual(service.requests[0]?.body, { command: 'line', background: true, timeoutMs: 60_000 });
+  });
+
+  it('that is aborted kills it', async () => {
+    await using service = await startService(
+      answer({ status: 'running' }),
+      eventStream([log(1, 'a')], { end: false }),
+      answer({ status: 'killed' }),
+    );
+    const abort = new AbortController();
+    const reason = new Error('enough');
+    const run = service.commands.run('line', { signal: abort.signal, onStdout: () => abort.abort(reason) });
+    await assert.rejects(run, reason);
+    assert.deepEqual(calls(service).at(-1), 'POST …/cmd_1/kill');
+  });
+});
+
+describe('following a command', () => {
+  it('goes on where a broken stream ended, and repeats nothing', async () => {
+    await using service = await startService(
+      answer({ status: 'running' }),
+      eventStream([log(1, 'a'), log(2, 'b')]),
+      failing('unavailable'),
+      eventStream([log(3, 'c'), frame('error', { name: 'unavailable', message: 'stopping' })]),
+      eventStream([log(4, 'd'), exit()]),
+    );
+    const command = await service.commands.start('line');
+    const seen: string[] = [];
+    for await (const { data } of command.logs()) seen.push(data);
+    assert.deepEqual(seen, ['a', 'b', 'c', 'd']);
+    assert.equal(command.info.status, 'exited');
+    const resumed = calls(service)
+      .slice(1)
+      .map((call) => call.split('?')[1]);
+    assert.deepEqual(resumed, ['afterSeq=0', 'afterSeq=2', 'afterSeq=2', 'afterSeq=3']);
+  });
+
+  it('ends with the error that the service gives', async () => {
+    await using service = await startService(
+      answer({ status: 'running' }),
+      eventStream([log(1, 'a'), frame('error', { name: 'sandbox_destroyed', message: 'gone' })]),
+    );
+    const command = await service.commands.start('line');
+    await assert.rejects(
+      async () => {
+        for await (const _ of command.logs());
+      },
+      { code: 'sandbox_destroyed' },
+    );
+  });
+
+  it('gives up when the stream breaks off again and again', async () => {
+    const server = await startScriptedServer(() => eventStream([]));
+    await using _ = server;
+    const cloche = new Cloche({ url: server.url, apiKey: 'clk_test', retryDelayMs: 1, maxRetries: 2 });
+    await assert.rejects(
+      async () => {
+        for await (const event of cloche.follow('streamCommand', {
+          params: { sandboxId: 'sbx_1', commandId: 'cmd_1' },
+        }))
+          assert.fail(event.type);
+      },
+      { code: 'stream_interrupted' },
+    );
+    assert.equal(server.requests.length, 3);
+  });
+});
+
+describe('a command', () => {
+  it('is waited for in as many requests as it takes', async () => {
+    await using service = await startService(answer(), answer(), answer(), answer({ status: 'exited', exitCode: 1 }));
+    const command = await service.commands.start('line');
+    assert.equal((await command.wait()).exitCode, 1);
+    assert.equal(calls(service)[1], 'GET …/cmd_1?waitMs=60000');
+  });
+
+  it('is written to in pieces, bytes as they are, and closed with the last', async () => {
+    await using service = await startService(...Array(4).fill(answer()));
+    const command = await service.commands.start('line', { stdinOpen: true });
+    const bytes = Uint8Array.from({ length: 400_000 }, (_, index) => index % 256);
+    await command.sendStdin(bytes, { close: true });
+    const bodies = service.requests.slice(1).map(({ body }) => body as { data: string; close: boolean });
+    assert.deepEqual(
+      bodies.map(({ close }) => close),
+      [false, true],
+    );
+    assert.deepEqual(Buffer.concat(bodies.map(({ data }) => Buffer.from(data, 'base64'))), Buffer.from(bytes));
+  });
+
+  it('is killed with the signal that is named', async () => {
+    await using service = await startService(answer(), answer({ status: 'killed', signal: 'SIGTERM' }));
+    const command = await service.commands.start('line');
+    assert.equal((await command.kill('SIGTERM')).info.signal, 'SIGTERM');
+    assert.deepEqual(service.requests[1]?.body, { signal: 'SIGTERM' });
+  });
+
+  it('is found by its id, and listed', async () => {
+    await using service = await startService(answer(), json(200, { data: [sampleCommand()], hasMore: false }));
+    assert.equal((await service.commands.get('cmd_1')).id, 'cmd_1');
+    assert.deepEqual(
+      (await service.commands.list()).map(({ id }) => id),
+      ['cmd_1'],
+    );
+  });
+});
