@@ -19,6 +19,8 @@ from cloche_zygote.preload import library_folders
 _READ_AT_START = ("PYTHON", "LD_", "GLIBC_", "MALLOC_", "OPENBLAS_", "GOTO_", "NPY_", "OPENSSL_")
 # All but these, which can still be followed (`threads`).
 _FOLLOWED = ("OPENBLAS_NUM_THREADS",)
+# A context that waits for a kernel gives it its place within this.
+AT_ONCE_MS = 100
 _MARK = "CLOCHE_KERNEL"
 
 
@@ -31,11 +33,15 @@ class ForkedKernel:
     def run(self):
         """Until the agent is gone. A kernel that its context does not fit says so and ends."""
         gc.enable()
-        fresh.reseed()
+        fresh.reseed(self._loaded.pid)
         fresh.forget_process()
         channel = Channel.claim(self._connection.detach())
         channel.send({"type": "hello", "kernelId": self._kernel_id, "pid": os.getpid()})
-        assignment = channel.receive()
+        assignment = channel.receive(AT_ONCE_MS)
+        if assignment is None:
+            # There is time: what the first cell would have to copy from the zygote is copied now.
+            self._loaded.kernel.warm_up()
+            assignment = channel.receive()
         misfit = self._misfit(assignment["env"])
         if misfit is not None:
             channel.send({"type": "unfit", "reason": misfit})

@@ -7,14 +7,14 @@ import sys
 _ENTROPY_BYTES = 64
 
 
-def reseed():
+def reseed(zygote_pid):
     """Every generator that was seeded before the fork. Those of modules not loaded yet seed themselves."""
     import random
 
     random.seed()
     openssl = sys.modules.get("_ssl")
-    if openssl is not None:
-        # OpenSSL tells processes apart by their number, which another sandbox may have given to the same child.
+    if openssl is not None and os.getpid() == zygote_pid:
+        # OpenSSL seeds itself anew once its process has another number, which this one, of a sandbox, happens not to have.
         openssl.RAND_add(os.urandom(_ENTROPY_BYTES), float(_ENTROPY_BYTES))
     uuid = sys.modules.get("uuid")
     if uuid is not None:

@@ -27,6 +27,7 @@ class Loaded:
         self.parked = parked
         self.mark_address = mark_address
         self.folders = folders
+        self.pid = os.getpid()
 
 
 def load():

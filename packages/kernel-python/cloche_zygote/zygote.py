@@ -11,10 +11,11 @@ import os
 import signal
 import socket
 
-from cloche_zygote import child, preload, syscalls
+from cloche_zygote import child, huge_pages, preload, syscalls
 from cloche_zygote.forked_kernel import ForkedKernel
 
 CONTROL_FD = 3
+PROCESS_FOLDER_FD = 4
 # A setup with its two filters is the largest.
 MAX_MESSAGE_BYTES = 256 * 1024
 MAX_DESCRIPTORS = 64
@@ -45,11 +46,13 @@ class Setup:
 class Zygote:
     def __init__(self):
         # What hostd itself may have inherited from whoever started it.
-        syscalls.close_from(CONTROL_FD + 1)
+        syscalls.close_from(PROCESS_FOLDER_FD + 1)
         self._control = socket.socket(fileno=CONTROL_FD)
         self._setup = Setup(json.loads(self._receive()[0]))
         self._own_process = os.pidfd_open(os.getpid())
         self._loaded = preload.load()
+        huge_pages.collapse(PROCESS_FOLDER_FD)
+        os.close(PROCESS_FOLDER_FD)
         self._confine()
 
     def serve(self):

@@ -2,7 +2,7 @@
  * Started by hostd as `node enter-template.ts <mount point> <program> …` with the template mounted there: becomes that
  * program, in namespaces of its own where nothing of the host's files, network or names is left, and dies with hostd.
  */
-import { writeFileSync } from 'node:fs';
+import { constants, openSync, writeFileSync } from 'node:fs';
 import { execve } from 'node:process';
 import { bindLibc, checked } from '../kernel/libc.ts';
 import { detachMount, MS_NODEV, MS_NOSUID, mountFileSystem } from '../kernel/mounts.ts';
@@ -11,9 +11,11 @@ const unshareCall = bindLibc('int unshare(int flags)');
 const pivotRootCall = bindLibc('long syscall(long number, const char *to, const char *old)');
 const prctlCall = bindLibc('int prctl(int option, ulong value, ulong a, ulong b, ulong c)');
 
+const dup2Call = bindLibc('int dup2(int from, int to)');
 const fcntlCall = bindLibc('int fcntl(int fd, int command, int value)');
 
 const CONTROL_FD = 3;
+const PROCESS_FOLDER_FD = 4;
 const F_SETFD = 2;
 const CLONE_NEWNS = 0x0002_0000;
 const CLONE_NEWUTS = 0x0400_0000;
@@ -30,6 +32,7 @@ const [, , root = '', program = '', ...args] = process.argv;
 // SECURITY: as its root gave it, before anything is lowered, so that no kernel can lower its own below it
 // (e2e/security/forked-kernels.test.ts).
 writeFileSync('/proc/self/oom_score_adj', '0');
+const processFolder = openSync('/proc/self', constants.O_RDONLY | constants.O_DIRECTORY);
 checked(prctlCall(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0), 'prctl');
 checked(unshareCall(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNET), 'unshare');
 process.chdir(root);
@@ -42,6 +45,8 @@ checked(Number(pivotRootCall(SYS_PIVOT_ROOT, '.', '.')), 'pivot_root');
 detachMount('.');
 process.chdir('/');
 
+// Its own folder, by which it can look at itself until it has loaded everything.
+checked(dup2Call(processFolder, PROCESS_FOLDER_FD), 'dup2');
 // Node has it closed by what it executes.
 checked(fcntlCall(CONTROL_FD, F_SETFD, 0), 'fcntl');
 if (execve === undefined) throw new Error('this Node cannot execute in place');
