@@ -19,7 +19,12 @@ export class NodeSqliteDatabase implements SqliteDatabase {
     this.#database.exec('pragma journal_mode = wal; pragma synchronous = normal');
   }
 
-  prepare(sql: string): SqliteStatement {
+  /** Between a `begin` and its end. */
+  get isInTransaction(): boolean {
+    return this.#database.isTransaction;
+  }
+
+  prepare(sql: string): NodeSqliteStatement {
     const kept = this.#statements.get(sql);
     if (kept) return kept;
     if (this.#statements.size >= STATEMENTS_KEPT) this.#statements.clear();
@@ -39,7 +44,7 @@ function startingAsWriter(sql: string): string {
   return sql === 'begin' ? 'begin immediate' : sql;
 }
 
-class NodeSqliteStatement implements SqliteStatement {
+export class NodeSqliteStatement implements SqliteStatement {
   readonly reader: boolean;
   readonly #statement: StatementSync;
 

@@ -3,6 +3,7 @@ import { dirname, isAbsolute } from 'node:path';
 import { Kysely, SqliteDialect } from 'kysely';
 import type { Database } from './database.ts';
 import { NodeSqliteDatabase } from './node-sqlite.ts';
+import { executeDirectly } from './prepared-query.ts';
 
 /**
  * Opens `sqlite:/absolute/path` or `sqlite::memory:`; the file and its folder are made. The caller migrates it before
@@ -18,7 +19,10 @@ export function openDatabase(url: string): Database {
     if (!isAbsolute(file)) throw new Error(`"${url}" needs an absolute path, as in sqlite:/var/lib/cloche/cloche.db`);
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   }
-  return new Kysely({ dialect: new SqliteDialect({ database: new NodeSqliteDatabase(file) }) });
+  const database = new NodeSqliteDatabase(file);
+  const db: Database = new Kysely({ dialect: new SqliteDialect({ database }) });
+  executeDirectly(db, database);
+  return db;
 }
 
 /** The URL itself may hold a password. */
