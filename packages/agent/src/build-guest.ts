@@ -34,8 +34,6 @@ const SOURCES = [
 /** Fixes the version of everything that is bundled. */
 const LOCK_FILE = join(PACKAGES, '../package-lock.json');
 
-const REQUIRE = "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
-
 const PYTHON = '/usr/bin/python3';
 const TINI = '/usr/bin/tini-static';
 
@@ -119,8 +117,6 @@ function bundleAgent(outfile: string): void {
     format: 'cjs',
     target: 'node26',
     logLevel: 'warning',
-    // Libraries that are no modules yet ask for Node's own by this name.
-    banner: { js: REQUIRE },
   });
 }
 
