@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
-import { ERRORS, SERVICE_ERROR_NAMES } from '@cloche/contract';
+import { ERRORS, PREVIEW_ERRORS, SERVICE_ERROR_NAMES } from '@cloche/contract';
 import { hostEntryTables } from './host-entry-tables.ts';
 
 const read = (path: string) => readFileSync(path, 'utf8');
@@ -16,6 +16,14 @@ describe('docs/errors.md', () => {
     assert.deepEqual(
       Object.fromEntries(rows),
       Object.fromEntries(Object.entries(ERRORS).map(([code, { status }]) => [code, status])),
+    );
+  });
+
+  it('has a row for each error of a preview, with its status, and no others', () => {
+    const rows = [...read('docs/errors.md').matchAll(/^\| (\d+) \| `(preview_\w+)` \|/gm)];
+    assert.deepEqual(
+      Object.fromEntries(rows.map(([, status, code]) => [code, Number(status)])),
+      Object.fromEntries(Object.entries(PREVIEW_ERRORS).map(([code, { status }]) => [code, status])),
     );
   });
 

@@ -1,10 +1,12 @@
 import { Command } from 'commander';
 import { addAdminCommands } from './commands/admin.ts';
+import { addArtifactCommands } from './commands/artifact.ts';
 import { addCommandCommands } from './commands/command.ts';
 import { addConfigCommand } from './commands/config.ts';
 import { addContextCommands } from './commands/context.ts';
 import { addDoctorCommand } from './commands/doctor.ts';
 import { addExecCommand } from './commands/exec.ts';
+import { addPreviewCommand } from './commands/preview.ts';
 import { addRunCommand } from './commands/run.ts';
 import { addSandboxCommands } from './commands/sandbox.ts';
 import { addTemplateCommands } from './commands/template.ts';
@@ -26,6 +28,8 @@ export function buildProgram(version: string): Command {
   addCommandCommands(program);
   addSandboxCommands(program);
   addContextCommands(program);
+  addPreviewCommand(program);
+  addArtifactCommands(program);
   addTemplateCommands(program);
   addAdminCommands(program);
   addDoctorCommand(program);

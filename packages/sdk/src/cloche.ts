@@ -1,4 +1,5 @@
 import { ApiClient } from './api-client.ts';
+import { Artifacts } from './artifacts.ts';
 import { Sandboxes } from './sandboxes.ts';
 import { Templates } from './templates.ts';
 
@@ -15,5 +16,6 @@ import { Templates } from './templates.ts';
  */
 export class Cloche extends ApiClient {
   readonly sandboxes = new Sandboxes(this);
+  readonly artifacts = new Artifacts(this);
   readonly templates = new Templates(this);
 }

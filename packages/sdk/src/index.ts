@@ -1,4 +1,5 @@
 export type {
+  Artifact,
   CodeContext as ContextInfo,
   CodeExecutionError,
   CodeOutput,
@@ -13,12 +14,19 @@ export type {
   Language,
   NetworkPolicy,
   OutputFormat,
+  Preview,
   SandboxStatus,
   Signal,
   Template,
   TemplateVersion,
 } from '@cloche/contract';
 export { ApiClient, type CallId, type DownloadId, type FollowId, type StreamId } from './api-client.ts';
+export {
+  Artifacts,
+  type ExportArtifactOptions,
+  type ListArtifactsOptions,
+  SandboxArtifacts,
+} from './artifacts.ts';
 export { type ClientOptions, DEFAULT_URL } from './client-options.ts';
 export { Cloche } from './cloche.ts';
 export {
@@ -34,6 +42,7 @@ export { Context } from './context.ts';
 export { Contexts, type CreateContextOptions } from './contexts.ts';
 export { type FileStream, Files, type ReadFileOptions, type TransferOptions, type WriteFileOptions } from './files.ts';
 export { isBinaryOutput, outputBytes } from './output-bytes.ts';
+export { type OpenPreviewOptions, Previews, previewLink } from './previews.ts';
 export type { CallOptions, RequestOf, UploadBytes } from './request.ts';
 export { type ContextRef, type RunOptions, type StreamOptions, streamCode } from './run-code.ts';
 export { Sandbox, type SandboxInfo } from './sandbox.ts';

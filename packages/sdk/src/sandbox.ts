@@ -1,11 +1,13 @@
 import type { CodeRun, CodeRunEvent, Sandbox as SandboxInfo } from '@cloche/contract';
 import { LIMITS } from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
+import { SandboxArtifacts } from './artifacts.ts';
 import { ClocheError } from './cloche-error.ts';
 import { Commands } from './commands.ts';
 import { Contexts } from './contexts.ts';
 import { Deadline } from './deadline.ts';
 import { Files } from './files.ts';
+import { Previews } from './previews.ts';
 import type { CallOptions } from './request.ts';
 import { type RunOptions, runCode, type StreamOptions, streamCode } from './run-code.ts';
 
@@ -16,6 +18,8 @@ export class Sandbox {
   readonly commands: Commands;
   readonly contexts: Contexts;
   readonly files: Files;
+  readonly artifacts: SandboxArtifacts;
+  readonly previews: Previews;
   readonly #client: ApiClient;
   #info: SandboxInfo;
 
@@ -25,6 +29,8 @@ export class Sandbox {
     this.commands = new Commands(client, info.id);
     this.contexts = new Contexts(client, info.id);
     this.files = new Files(client, info.id);
+    this.artifacts = new SandboxArtifacts(client, info.id);
+    this.previews = new Previews(client, info.id);
   }
 
   get id(): SandboxInfo['id'] {

@@ -56,6 +56,13 @@ describe('an artifact', () => {
     assert.deepEqual(staged(), []);
   });
 
+  it('is an archive of a directory', async () => {
+    await write('/workspace/site/index.html', 'hello');
+    const { artifact } = (await exported({ path: 'site/' })).body;
+    assert.deepEqual([artifact.name, artifact.contentType], ['site.tar.gz', 'application/gzip']);
+    assert.match(await (await download(artifact.id)).text(), /index\.html/);
+  });
+
   it('is refused for what is not there, is no path, or has a name that is none', async () => {
     assert.equal((await exported({ path: '/workspace/none' })).body.error.code, 'not_found');
     for (const body of [{}, { path: '' }, { path: 'x', name: '../x' }, { path: 'x', name: 'a\nb' }, { path: 7 }]) {

@@ -1,6 +1,6 @@
 import type { ExportArtifactBody, SandboxId } from '@cloche/contract';
 import type { Credential } from '../api-keys/credential.ts';
-import { AppError, invalidRequest } from '../app-error.ts';
+import { invalidRequest } from '../app-error.ts';
 import type { AccessFiles } from '../files/access-files.ts';
 import { type AgentFiles, FileFault } from '../runtime/agent-files.ts';
 import type { SandboxAccess } from '../sandboxes/sandbox-access.ts';
@@ -57,7 +57,9 @@ export class ExportArtifact {
 async function openContent(files: AgentFiles, path: string, signal: AbortSignal) {
   try {
     const { type } = await files.stat(path, signal);
-    if (type === 'directory') throw new AppError('conflict', `${path} is a directory; export a file.`);
+    if (type === 'directory') {
+      return { name: `${nameOf(path)}.tar.gz`, content: await files.archive(path, 'tar.gz', signal) };
+    }
     // Of a link, what it leads to.
     return { name: nameOf(path), content: (await files.read(path, {}, signal)).body };
   } catch (error) {

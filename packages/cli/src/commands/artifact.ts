@@ -1,0 +1,116 @@
+import { createWriteStream } from 'node:fs';
+import { link, rename, rm } from 'node:fs/promises';
+import { basename } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type { ReadableStream as WebStream } from 'node:stream/web';
+import type { Artifact } from '@cloche/contract';
+import { SandboxArtifacts, type SandboxInfo } from '@cloche/sdk';
+import type { Command } from 'commander';
+import { CliError } from '../cli-error.ts';
+import { group, leaf, perform } from '../command.ts';
+import { duration, keyValue } from '../option-values.ts';
+import type { Session } from '../session.ts';
+import { formatAge } from '../terminal/duration.ts';
+import { table } from '../terminal/table.ts';
+
+interface ExportFlags {
+  name?: string;
+  type?: string;
+  metadata?: Record<string, string>;
+}
+
+interface ListFlags {
+  sandbox?: string;
+  project?: string;
+  name?: string;
+  metadata?: Record<string, string>;
+}
+
+export function addArtifactCommands(program: Command): void {
+  const artifact = group(program, 'artifact', 'Keep what sandboxes made, and get it');
+
+  const exported = leaf(artifact, 'export <sandbox> <path>', 'Keep a file or directory of a sandbox and print its id', [
+    'cloche artifact export sbx_… out/report.csv --metadata kind=report',
+  ])
+    .option('--name <name>', 'what a download is called')
+    .option('--type <type>', 'media type')
+    .option('--metadata <key=value>', 'label; repeatable', keyValue);
+  perform(exported, exportArtifact);
+
+  const list = leaf(artifact, 'list', 'List artifacts', ['cloche artifact list --sandbox sbx_…'])
+    .option('--sandbox <id>', 'only those of one sandbox')
+    .option('--project <id>', 'only those of one project')
+    .option('--name <name>', 'only those of that name')
+    .option('--metadata <key=value>', 'only those with this label; repeatable', keyValue);
+  perform(list, listArtifacts);
+
+  const got = leaf(artifact, 'get <artifact> [file]', 'Download an artifact', [
+    'cloche artifact get art_…',
+    'cloche artifact get art_… - | head',
+  ]).addHelpText('after', '\nInto a file of its own name in this folder, another file, or - for standard output.');
+  perform(got, getArtifact);
+
+  const linked = leaf(artifact, 'link <artifact>', 'Print a URL that downloads it without a key', [
+    'cloche artifact link art_… --ttl 24h',
+  ]).option('--ttl <duration>', 'how long it works; default an hour', duration);
+  perform(linked, async (session, { ttl }: { ttl?: number }, id: string) => {
+    const cloche = await session.connect();
+    const download = await cloche.artifacts.downloadUrl(id, { expiresInMs: ttl });
+    await session.show(download, () => download.url);
+  });
+
+  perform(leaf(artifact, 'delete <artifact...>', 'Delete artifacts'), async (session, _options, ids: string[]) => {
+    const cloche = await session.connect();
+    for (const id of ids) {
+      const deleted = await cloche.artifacts.delete(id);
+      if (session.json) await session.show(deleted, () => '');
+      await session.note(`${deleted.id} deleted`);
+    }
+  });
+}
+
+async function exportArtifact(session: Session, flags: ExportFlags, sandboxId: string, path: string): Promise<void> {
+  const artifacts = new SandboxArtifacts(await session.connect(), sandboxId as SandboxInfo['id']);
+  const { name, type: contentType, metadata } = flags;
+  const kept = await artifacts.export(path, { name, contentType, metadata });
+  await session.show(kept, () => kept.id);
+  await session.note(`${kept.name}, ${kept.sizeBytes} bytes, sha256 ${kept.sha256}`);
+}
+
+/** A file of that name appears when all of it has arrived; one that is there is kept unless it was named. */
+async function getArtifact(session: Session, _options: unknown, id: string, file?: string): Promise<void> {
+  const cloche = await session.connect();
+  const { name, sizeBytes } = await cloche.artifacts.get(id);
+  const { body } = await cloche.artifacts.download(id);
+  if (!body) throw new CliError('The service sent no content.');
+  const content = Readable.fromWeb(body as WebStream);
+  if (file === '-') return pipeline(content, process.stdout, { end: false });
+  const place = file ?? basename(name);
+  const temporary = `${place}.${process.pid}.part`;
+  try {
+    await pipeline(content, createWriteStream(temporary, { flags: 'wx' }));
+    if (file === undefined) await link(temporary, place).finally(() => rm(temporary, { force: true }));
+    else await rename(temporary, place);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
+  await session.note(`${place}, ${sizeBytes} bytes`);
+}
+
+async function listArtifacts(session: Session, { sandbox, project, name, metadata }: ListFlags): Promise<void> {
+  const cloche = await session.connect();
+  const data = await cloche.artifacts.list({ sandboxId: sandbox, projectId: project, name, metadata });
+  if (data.length === 0) await session.note('No artifacts. `cloche artifact export` makes one.');
+  if (data.length === 0 && !session.json) return;
+  const columns = [
+    { title: 'ID', value: ({ id }: Artifact) => id },
+    { title: 'NAME', value: ({ name: called }: Artifact) => called },
+    { title: 'BYTES', value: ({ sizeBytes }: Artifact) => String(sizeBytes) },
+    { title: 'TYPE', value: ({ contentType }: Artifact) => contentType },
+    { title: 'CREATED', value: ({ createdAt }: Artifact) => formatAge(createdAt) },
+    { title: 'SANDBOX', value: ({ sandboxId }: Artifact) => sandboxId },
+  ];
+  await session.show({ data }, () => table(data, columns, session.terminal.out.colors));
+}

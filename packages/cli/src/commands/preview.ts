@@ -1,0 +1,65 @@
+import { PREVIEW_VISIBILITIES, type Preview } from '@cloche/contract';
+import { Previews, previewLink, type SandboxInfo } from '@cloche/sdk';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { UsageError } from '../cli-error.ts';
+import { leaf, perform } from '../command.ts';
+import { duration } from '../option-values.ts';
+import type { Session } from '../session.ts';
+import { formatLeft } from '../terminal/duration.ts';
+import { table } from '../terminal/table.ts';
+
+interface PreviewFlags {
+  public?: boolean;
+  ttl?: number;
+  list?: boolean;
+  close?: string;
+}
+
+export function addPreviewCommand(program: Command): void {
+  const command = leaf(program, 'preview <sandbox>', 'Serve a port of a sandbox at a URL, and print it', [
+    'cloche preview sbx_… 8000',
+    'cloche preview sbx_… 3000 --public --ttl 30m',
+    'cloche preview sbx_… --list',
+    'cloche preview sbx_… --close prv_…',
+  ])
+    .argument('[port]', 'from 1 to 65535', port)
+    .option('--public', 'let in whoever has the URL')
+    .option('--ttl <duration>', 'how long; default as long as the sandbox lives', duration)
+    .addOption(new Option('--list', 'list those that are open').conflicts(['public', 'ttl', 'close']))
+    .addOption(new Option('--close <preview>', 'close one').conflicts(['public', 'ttl']));
+  perform(command, preview);
+}
+
+async function preview(session: Session, flags: PreviewFlags, sandboxId: string, to?: number): Promise<void> {
+  const previews = new Previews(await session.connect(), sandboxId as SandboxInfo['id']);
+  if (flags.list) return showAll(session, await previews.list());
+  if (flags.close !== undefined) {
+    const closed = await previews.close(flags.close);
+    if (session.json) await session.show(closed, () => '');
+    return session.note(`${closed.id} closed`);
+  }
+  if (to === undefined) throw new UsageError('Give the port to serve, as in: cloche preview sbx_… 8000');
+  const visibility = flags.public ? PREVIEW_VISIBILITIES[1] : PREVIEW_VISIBILITIES[0];
+  const opened = await previews.open(to, { visibility, ttlMs: flags.ttl });
+  await session.show(opened, () => previewLink(opened));
+  await session.note(`${opened.visibility}, ${opened.id}, ends in ${formatLeft(opened.expiresAt)}`);
+}
+
+async function showAll(session: Session, data: readonly Preview[]): Promise<void> {
+  if (data.length === 0) await session.note('No previews are open.');
+  if (data.length === 0 && !session.json) return;
+  const columns = [
+    { title: 'ID', value: ({ id }: Preview) => id },
+    { title: 'PORT', value: ({ port: served }: Preview) => String(served) },
+    { title: 'VISIBILITY', value: ({ visibility }: Preview) => visibility },
+    { title: 'LEFT', value: ({ expiresAt }: Preview) => formatLeft(expiresAt) },
+    { title: 'URL', value: ({ url }: Preview) => url },
+  ];
+  await session.show({ data }, () => table(data, columns, session.terminal.out.colors));
+}
+
+function port(text: string): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < 1 || value > 65_535) throw new InvalidArgumentError('From 1 to 65535.');
+  return value;
+}
