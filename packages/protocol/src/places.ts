@@ -35,6 +35,9 @@ export function dataPlaces(dataDir: string) {
 /** As `packages/setup/gvisor/go.mod` pins it. */
 export const GVISOR_VERSION = 'v0.0.0-20260905035102-160fafc42237';
 
+/** As `packages/setup/versitygw/go.mod` pins it. */
+export const VERSITYGW_VERSION = 'v1.8.0';
+
 /** What can be made again, shared by all installations of a host and named by the digest of its content. */
 export function cachePlaces(cacheDir: string) {
   return {
@@ -42,6 +45,8 @@ export function cachePlaces(cacheDir: string) {
     templatesDir: join(cacheDir, 'templates'),
     /** `guest/<digest>/`: Node, agent and kernels as they are mounted read-only into every sandbox. */
     guestDir: join(cacheDir, 'guest'),
+    /** A server that speaks S3, for tests, where it was built. */
+    versitygw: join(cacheDir, 'versitygw', VERSITYGW_VERSION, 'versitygw'),
     /** gVisor's runtime, where it was built. */
     runsc: join(cacheDir, 'gvisor', GVISOR_VERSION, 'runsc'),
   };

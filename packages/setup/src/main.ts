@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util';
-import { canBuildRunsc } from './host/build-runsc.ts';
+import { canBuildGoPrograms } from './host/build-go-program.ts';
+import { ensureVersitygw } from './host/build-versitygw.ts';
 import { prepareHost } from './host/prepare-host.ts';
 import { writeUnitEnvironments } from './installation/unit-environments.ts';
 import { createProgress, describeProblem, type Progress, SetupProblem } from './progress.ts';
@@ -9,8 +10,15 @@ import { start } from './start.ts';
 const COMMANDS: Record<string, (progress: Progress) => Promise<unknown>> = {
   start: (progress) => start(process.env, progress),
   /** All that tests need of the host, without serving. */
-  prepare: async (progress) =>
-    prepareHost({ cacheDir: cacheDirOf(process.env), progress, gvisor: await canBuildRunsc() }),
+  prepare: async (progress) => {
+    const cacheDir = cacheDirOf(process.env);
+    const hasGo = await canBuildGoPrograms();
+    await prepareHost({ cacheDir, progress, gvisor: hasGo });
+    if (!hasGo) return;
+    await progress.step('S3 server for tests', 'It takes Go and its module proxy once.', (note) =>
+      ensureVersitygw(cacheDir, () => note('built once, which takes two minutes')),
+    );
+  },
   /** What the systemd units need before they start: see deploy/systemd. */
   units: async (progress) => {
     const settings = effectiveSettings(process.env);

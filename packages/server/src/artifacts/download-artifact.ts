@@ -1,7 +1,9 @@
+import type { Readable } from 'node:stream';
 import { AppError } from '../app-error.ts';
 import type { Download } from '../http/route.ts';
 import type { ArtifactRecord } from './artifact.ts';
 import type { ArtifactContents } from './artifact-contents.ts';
+import { StoreFault } from './store/artifact-store.ts';
 
 export interface DownloadOptions {
   /** `range`, `if-range`, `if-none-match`. */
@@ -21,7 +23,7 @@ export async function downloadArtifact(
   if (matches(headers['if-none-match'], etag)) return { status: 304, headers: answered };
   const isSame = headers['if-range'] === undefined || headers['if-range'] === etag;
   const range = isSame ? rangeOf(headers.range, record.sizeBytes) : undefined;
-  const body = headOnly ? undefined : await contents.read(record, range, signal);
+  const body = headOnly ? undefined : await open(record, contents, range, signal);
   if (!range) {
     return {
       status: 200,
@@ -35,6 +37,20 @@ export async function downloadArtifact(
     'content-range': `bytes ${start}-${end}/${record.sizeBytes}`,
   };
   return { status: 206, headers: { ...answered, ...part }, ...(body && { body }) };
+}
+
+async function open(
+  record: ArtifactRecord,
+  contents: ArtifactContents,
+  range: { start: number; end: number } | undefined,
+  signal: AbortSignal,
+): Promise<Readable> {
+  try {
+    return await contents.read(record, range, signal);
+  } catch (error) {
+    if (!(error instanceof StoreFault)) throw error;
+    throw new AppError('unavailable', 'The store of artifacts does not answer now; try again.', { cause: error });
+  }
 }
 
 /**

@@ -6,6 +6,7 @@ import type { ArtifactRecord } from './artifact.ts';
 import type { ArtifactContents } from './artifact-contents.ts';
 import type { ArtifactRepository } from './artifact-repository.ts';
 import type { ArtifactSettings } from './artifact-settings.ts';
+import { StoreFault } from './store/artifact-store.ts';
 import { ContentTooLarge, type Staged, type Staging } from './store/staging.ts';
 
 export type NewArtifact = Pick<
@@ -52,7 +53,7 @@ export class KeepArtifact {
       expiresAt: retentionMs === undefined ? undefined : createdAt + retentionMs,
       deletedAt: undefined,
     };
-    if (await this.#contents.keep(staged, record)) return record;
+    if (await this.#contents.keep(staged, record).catch(asAppError)) return record;
     const made = await this.#artifacts.findByIdempotencyRecord(artifact.idempotencyRecordId ?? '');
     if (!made) throw new Error(`the artifact of idempotency record ${artifact.idempotencyRecordId} is gone`);
     return made;
@@ -72,4 +73,9 @@ export class KeepArtifact {
       throw error;
     }
   }
+}
+
+function asAppError(error: unknown): never {
+  if (!(error instanceof StoreFault)) throw error;
+  throw new AppError('unavailable', 'The store of artifacts does not answer now; try again.', { cause: error });
 }

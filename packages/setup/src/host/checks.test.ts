@@ -4,9 +4,10 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { GVISOR_VERSION } from '@cloche/protocol';
+import { GVISOR_VERSION, VERSITYGW_VERSION } from '@cloche/protocol';
 import { missingAptPackages } from './apt-packages.ts';
 import { GVISOR_MODULE } from './build-runsc.ts';
+import { VERSITYGW_MODULE } from './build-versitygw.ts';
 import { findV2Mount, readCgroupLayout } from './cgroup-layout.ts';
 import { examineHost } from './examine-host.ts';
 import { checkIdmappedMounts, checkKernel, checkRoot } from './kernel-checks.ts';
@@ -95,6 +96,13 @@ describe('checks of a host', () => {
     assert.match(
       readFileSync(join(GVISOR_MODULE, 'go.mod'), 'utf8'),
       new RegExp(`gvisor.dev/gvisor ${GVISOR_VERSION}`),
+    );
+  });
+
+  it('builds the S3 server of tests in the version that it says', () => {
+    assert.match(
+      readFileSync(join(VERSITYGW_MODULE, 'go.mod'), 'utf8'),
+      new RegExp(`github.com/versity/versitygw ${VERSITYGW_VERSION.replaceAll('.', '\\.')}`),
     );
   });
 

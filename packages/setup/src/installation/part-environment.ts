@@ -7,6 +7,9 @@ import type { PartName } from './parts.ts';
 const INHERITED =
   /^(PATH|LANG|LC_\w+|TZ|NODE_EXTRA_CA_CERTS|NODE_OPTIONS|NODE_V8_COVERAGE|SSL_CERT_FILE|SSL_CERT_DIR|OTEL_\w+|(https?|no|all)_proxy)$/i;
 
+/** How the client of an S3 bucket finds its credentials. */
+const OF_THE_SERVER = /^AWS_\w+$/;
+
 export type ServedAt = { host: string; port: number };
 
 /** The whole environment of one part. */
@@ -20,7 +23,7 @@ export function environmentFor(
   return {
     ...Object.fromEntries(
       Object.entries(process.env).flatMap(([name, value]) =>
-        value !== undefined && INHERITED.test(name) ? [[name, value]] : [],
+        value !== undefined && isInherited(name, part) ? [[name, value]] : [],
       ),
     ),
     ...settingsFor(part, settings),
@@ -34,6 +37,10 @@ export function environmentFor(
     }),
     ...(part === 'server' && { CLOCHE_HOST: servedAt.host, CLOCHE_PORT: `${servedAt.port}` }),
   };
+}
+
+function isInherited(name: string, part: PartName): boolean {
+  return INHERITED.test(name) || (part === 'server' && OF_THE_SERVER.test(name));
 }
 
 /** Those of the variables that are meant for one part: settings that it reads, and what is no setting. */

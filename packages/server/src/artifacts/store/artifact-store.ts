@@ -26,3 +26,8 @@ export class ContentMissing extends Error {
     super(`the store has no content ${sha256}`, options);
   }
 }
+
+/** The store does not do what it is asked for now. */
+export class StoreFault extends Error {
+  override readonly name = 'StoreFault';
+}

@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, describe, it } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
+import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
+import { cachePlaces } from '@cloche/protocol';
+import { StoreFault } from './artifact-store.ts';
+import { describeArtifactStore } from './artifact-store-suite.fixture.ts';
+import { openStore } from './open-store.ts';
+import { readS3Url } from './s3-store.ts';
+
+const { versitygw } = cachePlaces(process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche');
+const BUCKET = 'artifacts';
+const KEYS = { AWS_ACCESS_KEY_ID: 'cloche', AWS_SECRET_ACCESS_KEY: 'only-for-this-test' };
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  server.close();
+  return port;
+}
+
+/** A real server that speaks S3, on a folder; `started` gets its process before it answers. */
+async function startS3(folder: string, started: (process: ChildProcess) => void): Promise<string> {
+  mkdirSync(join(folder, 'objects'));
+  const port = await freePort();
+  const address = `127.0.0.1:${port}`;
+  const flags = ['--access', KEYS.AWS_ACCESS_KEY_ID, '--secret', KEYS.AWS_SECRET_ACCESS_KEY, '--port', address];
+  started(spawn(versitygw, [...flags, 'posix', join(folder, 'objects')], { stdio: 'ignore' }));
+  const endpoint = `http://${address}`;
+  const client = new S3Client({ region: 'us-east-1', endpoint, forcePathStyle: true, maxAttempts: 1 });
+  for (;;) {
+    try {
+      await client.send(new CreateBucketCommand({ Bucket: BUCKET }));
+      client.destroy();
+      return endpoint;
+    } catch (error) {
+      if (!/ECONNREFUSED/.test(String(error))) throw error;
+      await setTimeout(20);
+    }
+  }
+}
+
+if (existsSync(versitygw)) {
+  const folder = mkdtempSync(join(tmpdir(), 'cloche-s3-'));
+  let server: ChildProcess | undefined;
+  after(async () => {
+    if (server && server.exitCode === null) {
+      const ended = once(server, 'exit');
+      server.kill();
+      await ended;
+    }
+    rmSync(folder, { recursive: true, force: true });
+  });
+  Object.assign(process.env, KEYS);
+  describeArtifactStore('in a bucket', async () => {
+    const endpoint = await startS3(folder, (process) => {
+      server = process;
+    });
+    return openStore(`s3://${BUCKET}/deep/prefix?endpoint=${encodeURIComponent(endpoint)}`);
+  });
+} else it.skip(`an artifact store in a bucket: it takes ${versitygw}, which takes Go`);
+
+describe('an artifact store in a bucket', () => {
+  it('is where its URL says', () => {
+    assert.deepEqual(readS3Url('s3://name/a/b/?endpoint=https://s3.example.com:9000&region=eu-1'), {
+      bucket: 'name',
+      prefix: 'a/b/',
+      endpoint: 'https://s3.example.com:9000',
+      region: 'eu-1',
+    });
+    assert.deepEqual(readS3Url('s3://name'), { bucket: 'name', prefix: '', endpoint: undefined, region: 'us-east-1' });
+  });
+
+  it('says so when nobody answers', async () => {
+    Object.assign(process.env, KEYS);
+    const store = await openStore(`s3://name?endpoint=http://127.0.0.1:${await freePort()}`);
+    await assert.rejects(store.has('0'.repeat(64)), StoreFault);
+    await store.close();
+  });
+});

@@ -1,0 +1,142 @@
+import { createReadStream } from 'node:fs';
+import type { Readable } from 'node:stream';
+import {
+  DeleteObjectCommand,
+  GetObjectCommand,
+  HeadObjectCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  S3Client,
+  S3ServiceException,
+} from '@aws-sdk/client-s3';
+import { Upload } from '@aws-sdk/lib-storage';
+import { type ArtifactStore, ContentMissing, StoreFault } from './artifact-store.ts';
+
+const MEBIBYTE = 2 ** 20;
+/** More than S3 takes in one request. */
+const ONE_REQUEST_BYTES = 5 * 1024 * MEBIBYTE;
+/** Parts of larger ones; 10,000 of them are the most there can be. Two at a time are held in memory. */
+const PART_BYTES = 64 * MEBIBYTE;
+const CONNECT_MS = 5_000;
+/** A connection of which no byte moves for so long is given up. */
+const STALL_MS = 60_000;
+const DIGEST = /[0-9a-f]{64}$/;
+
+export interface S3Place {
+  readonly bucket: string;
+  /** Ends with a slash, or is empty. */
+  readonly prefix: string;
+  /** Undefined: Amazon's own for the region. */
+  readonly endpoint: string | undefined;
+  readonly region: string;
+}
+
+/** `s3://bucket/prefix?endpoint=https://host&region=name`. */
+export function readS3Url(url: string): S3Place {
+  const { hostname, pathname, searchParams } = new URL(url);
+  const path = pathname.replace(/^\/+|\/+$/g, '');
+  return {
+    bucket: hostname,
+    prefix: path === '' ? '' : `${path}/`,
+    endpoint: searchParams.get('endpoint') ?? undefined,
+    region: searchParams.get('region') ?? 'us-east-1',
+  };
+}
+
+/** A bucket of anything that speaks S3. Credentials are found by the standard variables. */
+export class S3Store implements ArtifactStore {
+  readonly #client: S3Client;
+  readonly #place: S3Place;
+
+  constructor(place: S3Place) {
+    this.#place = place;
+    this.#client = new S3Client({
+      region: place.region,
+      // Those that are not Amazon's seldom have a host name for each bucket.
+      ...(place.endpoint === undefined ? {} : { endpoint: place.endpoint, forcePathStyle: true }),
+      requestHandler: { connectionTimeout: CONNECT_MS, requestTimeout: STALL_MS },
+    });
+  }
+
+  /** The store is told the digest and refuses anything else; of very large contents the digest of each part. */
+  async put(file: string, { sha256, sizeBytes }: { sha256: string; sizeBytes: number }): Promise<void> {
+    const body = createReadStream(file, { highWaterMark: MEBIBYTE });
+    const object = { ...this.#objectOf(sha256), Body: body };
+    try {
+      if (sizeBytes <= ONE_REQUEST_BYTES) {
+        const checksum = Buffer.from(sha256, 'hex').toString('base64');
+        const command = new PutObjectCommand({ ...object, ContentLength: sizeBytes, ChecksumSHA256: checksum });
+        await this.#client.send(command);
+      } else {
+        const params = { ...object, ChecksumAlgorithm: 'SHA256' } as const;
+        await new Upload({ client: this.#client, params, partSize: PART_BYTES, queueSize: 2 }).done();
+      }
+    } catch (error) {
+      throw new StoreFault('the bucket did not take a content', { cause: error });
+    } finally {
+      body.destroy();
+    }
+  }
+
+  async has(sha256: string): Promise<boolean> {
+    try {
+      await this.#client.send(new HeadObjectCommand(this.#objectOf(sha256)));
+      return true;
+    } catch (error) {
+      if (isMissing(error)) return false;
+      throw new StoreFault('the bucket does not answer', { cause: error });
+    }
+  }
+
+  async read(
+    sha256: string,
+    range: { start: number; end: number } | undefined,
+    signal: AbortSignal,
+  ): Promise<Readable> {
+    const part = range ? { Range: `bytes=${range.start}-${range.end}` } : {};
+    const command = new GetObjectCommand({ ...this.#objectOf(sha256), ...part });
+    try {
+      const { Body } = await this.#client.send(command, { abortSignal: signal });
+      // In Node the body is a stream of Node's.
+      return Body as Readable;
+    } catch (error) {
+      if (isMissing(error)) throw new ContentMissing(sha256, { cause: error });
+      throw new StoreFault('the bucket does not answer', { cause: error });
+    }
+  }
+
+  async remove(sha256: string): Promise<void> {
+    try {
+      await this.#client.send(new DeleteObjectCommand(this.#objectOf(sha256)));
+    } catch (error) {
+      if (!isMissing(error)) throw new StoreFault('the bucket does not answer', { cause: error });
+    }
+  }
+
+  async *list(): AsyncGenerator<{ sha256: string; storedAt: number }> {
+    const { bucket, prefix } = this.#place;
+    let after: string | undefined;
+    do {
+      const page = { Bucket: bucket, Prefix: prefix, ...(after === undefined ? {} : { ContinuationToken: after }) };
+      const { Contents = [], NextContinuationToken } = await this.#client.send(new ListObjectsV2Command(page));
+      for (const { Key = '', LastModified } of Contents) {
+        const sha256 = DIGEST.exec(Key)?.[0];
+        if (sha256 !== undefined) yield { sha256, storedAt: LastModified?.getTime() ?? Date.now() };
+      }
+      after = NextContinuationToken;
+    } while (after !== undefined);
+  }
+
+  async close(): Promise<void> {
+    this.#client.destroy();
+  }
+
+  #objectOf(sha256: string): { Bucket: string; Key: string } {
+    const { bucket, prefix } = this.#place;
+    return { Bucket: bucket, Key: `${prefix}${sha256}` };
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof S3ServiceException && error.$metadata.httpStatusCode === 404;
+}

@@ -1,0 +1,15 @@
+import { fileURLToPath } from 'node:url';
+import { cachePlaces } from '@cloche/protocol';
+import { ensureGoProgram } from './build-go-program.ts';
+
+export const VERSITYGW_MODULE = fileURLToPath(new URL('../../versitygw', import.meta.url));
+
+/** Builds the server that speaks S3 in tests, as `ensureGoProgram` does. */
+export function ensureVersitygw(cacheDir: string, onBuild: () => void = () => {}): Promise<void> {
+  const program = {
+    place: cachePlaces(cacheDir).versitygw,
+    module: VERSITYGW_MODULE,
+    package: 'github.com/versity/versitygw/cmd/versitygw',
+  };
+  return ensureGoProgram(program, cacheDir, onBuild);
+}
