@@ -31,8 +31,15 @@ const unitTests = () =>
   globSync(['packages/*/src/**/*.test.ts', 'bench/src/**/*.test.ts', 'scripts/**/*.test.ts']).filter(
     (file) => !isRuntimeTest(file),
   );
-/** What shows that a runtime serves: code of each language, limits of time and output, and the network. */
-const coreOfE2e = () => globSync('e2e/functional/{languages,network,output,timeouts}.test.ts');
+/**
+ * What shows that a runtime serves, and that it isolates: code of each language, limits of time and output, the network;
+ * system calls, the kernel's files, what is seen of the host.
+ */
+const coreOfE2e = () =>
+  globSync([
+    'e2e/functional/{languages,network,output,timeouts}.test.ts',
+    'e2e/security/{container,surroundings,syscalls}.test.ts',
+  ]);
 /** gVisor's runtime is there where `prepare` found a Go to build it with. */
 const coreIfRunsc = () => {
   const { runsc } = cachePlaces(process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche');

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { type TestService, testService } from '../support/service.ts';
 import { asRoot, asUser, attempts, execInside, onHost } from './support/attackers.ts';
+import { skipUnless } from './support/claims.ts';
 
 let service: TestService;
 let attacker: string;
@@ -57,7 +58,13 @@ describe('from inside a sandbox', () => {
   it("one does not see the host's files or sockets", async () => {
     const secret = join(folder, 'secret');
     writeFileSync(secret, 'x');
-    const files = [secret, service.dataDir, join(service.runDir, 'hostd/hostd.sock'), process.execPath, '/run/cloche'];
+    const files = [
+      secret,
+      service.dataDir,
+      join(service.runDir, 'hostd/hostd.sock'),
+      process.execPath,
+      '/run/cloche/slots',
+    ];
     const { inside, control } = await look({ files });
     assert.deepEqual(control.files, files);
     for (const { files } of inside) assert.deepEqual(files, []);
@@ -99,7 +106,7 @@ describe('from inside a sandbox', () => {
   it('one has no descriptor, working folder or root of outside', async () => {
     const { inside, control } = await look();
     const own =
-      /^(\/|\/workspace|\/sys\/fs\/cgroup\/[\w,/-]+\/kernels\/cgroup\.procs|\/dev\/null|\/dev\/pts\/\d+|\/stdin|\/console\.log|\/proc\/\d+\/.*|(pipe|socket):\[\d+\]|anon_inode:.*|\/dev\/shm\/cloche-\w+\/\d \(deleted\))$/;
+      /^(\/|\/workspace|\/sys\/fs\/cgroup\/[\w,/-]+\/kernels\/cgroup\.procs|\/dev\/null|\/dev\/pts\/\d+|\/stdin|\/console\.log|\/proc\/\d+\/.*|(pipe|socket):\[\d+\]|anon_inode:.*|host:\[\d+\]|\/dev\/shm\/cloche-\w+\/\d \(deleted\))$/;
     for (const { links } of inside) {
       assert.ok(Object.keys(links).length > 5);
       const foreign = Object.entries(links).filter(([path, target]) => !path.endsWith('/exe') && !own.test(target));
@@ -109,7 +116,7 @@ describe('from inside a sandbox', () => {
     assert.ok(Object.values(control.links).some((target) => !own.test(target)));
   });
 
-  it('the name, the devices and the ids are those of a sandbox', async () => {
+  it('the name, the devices and the ids are those of a sandbox', skipUnless('kernel', 'shared'), async () => {
     const { inside, control } = await look();
     const minimal = 'fd full mqueue null ptmx pts random shm stderr stdin stdout tty urandom zero'.split(' ');
     for (const { hostname, devices, ids } of inside) {
@@ -128,7 +135,7 @@ describe('from inside a sandbox', () => {
 });
 
 describe('two sandboxes', () => {
-  it('share no user id of the host, so neither owns what is of the other', async () => {
+  it('share no user id of the host, so neither owns what is of the other', skipUnless('kernel', 'shared'), async () => {
     const map = 'print(open("/proc/self/uid_map").read() + open("/proc/self/gid_map").read())';
     const ranges = await Promise.all(
       [attacker, neighbour].map(async (id) => {

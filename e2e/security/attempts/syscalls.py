@@ -107,7 +107,8 @@ def outcome(act):
     if pid == 0:
         ctypes.set_errno(0)
         result = act()
-        os.write(writer, (errno.errorcode.get(ctypes.get_errno(), "?") if result < 0 else "done").encode())
+        # A call that goes by no library says its error itself.
+        os.write(writer, (errno.errorcode.get(ctypes.get_errno() or -result, "?") if result < 0 else "done").encode())
         os._exit(0)
     os.close(writer)
     said = os.read(reader, 100).decode()

@@ -1,6 +1,7 @@
 /** Who attacks, and who shows that the attack would work: the same Python, run with different privileges. */
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { cachePlaces } from '@cloche/protocol';
 import { execa } from 'execa';
 import type { TestService } from '../../support/service.ts';
 
@@ -45,10 +46,15 @@ export function execInside(service: TestService, sandboxId: string, command: rea
   const key = service.instanceKey(sandboxId);
   if (runtime !== 'crun') mkdirSync(join(service.runDir, 'mounts', key, 'root'), { recursive: true });
   const inHostd = runtime === 'crun' ? ['nsenter', '--target', String(service.pid('hostd')), '--mount', '--'] : [];
-  const [program = runtime, ...start] = [...inHostd, runtime, '--root', join(service.runDir, 'hostd', runtime)];
+  // Built into the cache folder, and on nobody's PATH.
+  const { runsc } = cachePlaces(process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche');
+  const program = runtime === 'runsc' ? runsc : runtime;
+  const [file = program, ...start] = [...inHostd, program, '--root', join(service.runDir, 'hostd', runtime)];
   const options = { input, timeout: 30_000, maxBuffer: 16 * 1024 * 1024 } as const;
-  const exec = ['exec', '--no-new-privs', '--user', '0:0', key];
-  return execa(program, [...start, ...exec, ...command], options);
+  // gVisor lets nobody gain privileges, and has no word for it.
+  const noNewPrivileges = runtime === 'runsc' ? [] : ['--no-new-privs'];
+  const exec = ['exec', ...noNewPrivileges, '--user', '0:0', key];
+  return execa(file, [...start, ...exec, ...command], options);
 }
 
 /** The agent's process, by its number in the sandbox: the one that the init there started. */

@@ -25,6 +25,7 @@ export class FakeRuntimeDriver implements RuntimeDriver {
     disk: 'bounded',
     kernel: 'own',
     outOfMemory: 'named',
+    agentShare: 'own',
   };
   manifests: TemplateVersionManifest[];
   /** Every launch asked for, in order. */

@@ -23,6 +23,14 @@ describe('the configuration for gVisor', () => {
     assert.ok(!config.process.env.some((variable) => variable.includes('_FD')));
   });
 
+  test('filters the same calls, and says in gVisor’s words which ones do not exist', () => {
+    const { syscalls, defaultAction } = config.linux.seccomp;
+    const names = (rules: typeof syscalls) => rules.flatMap((rule) => rule.names);
+    assert.deepEqual(names(syscalls), names(PLAIN.linux.seccomp.syscalls));
+    assert.equal(defaultAction, 'SCMP_ACT_ERRNO');
+    assert.equal(syscalls.find((rule) => rule.names.includes('clone3'))?.action, 'SCMP_ACT_TRACE');
+  });
+
   test('shows the folder of the socket so that the guest cannot change it', () => {
     const mount = config.mounts.find(({ destination }) => destination === '/run/cloche');
     assert.equal(mount?.source, '/run/cloche/x/dials/sbx_a-1');

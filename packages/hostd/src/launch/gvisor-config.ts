@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { AGENT_DIAL_FOLDER } from '@cloche/protocol';
 import { DIAL_SOCKET } from '../relay/agent-relays.ts';
 import type { ociConfig } from './oci-config.ts';
+import { ENOSYS, type SeccompProfile } from './seccomp-profile.ts';
 
 type OciConfig = ReturnType<typeof ociConfig>;
 
@@ -22,6 +23,7 @@ export function gvisorConfig(config: OciConfig, dialDir: string) {
     mounts: [...config.mounts, ...binds(config.root.path, dialDir)],
     linux: {
       ...config.linux,
+      seccomp: asGvisorReads(config.linux.seccomp),
       // runsc sets no limit on a group that it finds, so it makes one of its own below ours.
       cgroupsPath: `${config.linux.cgroupsPath}/gvisor`,
       resources: {
@@ -31,6 +33,14 @@ export function gvisorConfig(config: OciConfig, dialDir: string) {
       },
     },
   };
+}
+
+/** gVisor knows EPERM alone for an answer, unless there could be a tracer: without one that answers ENOSYS. */
+function asGvisorReads(profile: SeccompProfile): SeccompProfile {
+  const syscalls = profile.syscalls.map(({ errnoRet, ...rule }) => {
+    return errnoRet === ENOSYS ? { ...rule, action: 'SCMP_ACT_TRACE' } : rule;
+  });
+  return { ...profile, syscalls };
 }
 
 function isNoDescriptor(variable: string): boolean {

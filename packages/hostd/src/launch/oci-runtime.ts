@@ -21,14 +21,15 @@ export interface InheritedDescriptors {
 
 /**
  * How gVisor is run. The guest may connect to the sockets that it is shown and make none; its files are those of the
- * root that it is given, whose disk is bounded, and no layer over it in memory.
+ * root that it is given, whose disk is bounded, and no layer over it in memory. It filters the guest's calls as other
+ * runtimes do, before its own kernel sees them.
  */
 const RUNSC_OPTIONS = [
   '--network=sandbox',
   '--platform=systrap',
   '--host-uds=open',
   '--overlay2=none',
-  '--cpu-num-from-quota',
+  '--oci-seccomp',
 ];
 
 /** Longest that the runtime may take; it is done in milliseconds, so this only ends what hangs. */

@@ -51,7 +51,7 @@ const COMMUNICATION = `accept accept4 bind connect getpeername getsockname getso
 
 /** The bits of `clone` that make namespaces; the time namespace's lies in the low byte, which is the exit signal. */
 const CLONE_NEW_NAMESPACES = 0x7e02_0000;
-const ENOSYS = 38;
+export const ENOSYS = 38;
 const EPERM = 1;
 /** Families of `socket`: Unix, IPv4, IPv6 and netlink (which only reads without capabilities) are what programs use. */
 const SOCKET_FAMILIES = [1, 2, 10, 16];

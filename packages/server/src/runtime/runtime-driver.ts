@@ -23,6 +23,8 @@ export interface IsolationClaims {
   readonly kernel: 'shared' | 'own';
   /** Whether a run that ends for want of memory is told from one whose kernel died otherwise. */
   readonly outOfMemory: 'named' | 'unnamed';
+  /** Whether the agent has processor, memory and processes that code cannot take from it. */
+  readonly agentShare: 'own' | 'none';
 }
 
 export interface Launched {

@@ -24,6 +24,7 @@ import {
 } from '../runtime-driver.ts';
 import { AgentHttpClient } from './agent-http-client.ts';
 import { isConnectionError, readJson, readText } from './http-response.ts';
+import { claimsOf } from './isolation-claims.ts';
 import { LongLines } from './long-lines.ts';
 
 const health = Compile(HostdHealth);
@@ -45,11 +46,7 @@ const LAST_PAUSE_MS = 250;
 /** Launches instances through the host daemon on this machine. */
 export class HostdDriver implements RuntimeDriver {
   readonly name = 'hostd';
-  #isolation: IsolationClaims = {
-    networkModes: ['unrestricted', 'deny-all', 'allowlist', 'denylist'],
-    disk: 'bounded',
-    ...claimsOf('crun'),
-  };
+  #isolation = claimsOf('crun');
   readonly #pool: Pool;
   readonly #longLines = new LongLines();
   /** Those whose agents hostd has heard, until they are connected to. */
@@ -132,7 +129,7 @@ export class HostdDriver implements RuntimeDriver {
     if (protocolVersion !== PROTOCOL_VERSION) {
       throw new LaunchFault('unreachable', `hostd speaks protocol ${protocolVersion}, not ${PROTOCOL_VERSION}`);
     }
-    this.#isolation = { ...this.#isolation, ...claimsOf(ociRuntime) };
+    this.#isolation = claimsOf(ociRuntime);
   }
 
   async close(): Promise<void> {
@@ -197,13 +194,6 @@ const FAULTS: ReadonlyMap<string, LaunchFault['kind']> = new Map([
   ['network_mode_unsupported', 'unsupported'],
   ['no_capacity', 'no_capacity'],
 ]);
-
-/** gVisor keeps host and sandbox further apart, and does not tell the agent which process ended for want of memory. */
-function claimsOf(ociRuntime: string): Pick<IsolationClaims, 'kernel' | 'outOfMemory'> {
-  return ociRuntime === 'runsc'
-    ? { kernel: 'own', outOfMemory: 'unnamed' }
-    : { kernel: 'shared', outOfMemory: 'named' };
-}
 
 function instancePath(sandboxId: string, generation: number): string {
   return `/instances/${encodeURIComponent(sandboxId)}/${generation}`;

@@ -1,0 +1,16 @@
+import type { IsolationClaims } from '../runtime-driver.ts';
+
+/**
+ * What hostd enforces with an OCI runtime. gVisor gives a sandbox a kernel of its own, and so keeps it further from the
+ * host; what goes by the host's control groups has no halves there, and no names for those it ends.
+ */
+export function claimsOf(ociRuntime: string): IsolationClaims {
+  const isGvisor = ociRuntime === 'runsc';
+  return {
+    networkModes: ['unrestricted', 'deny-all', 'allowlist', 'denylist'],
+    disk: 'bounded',
+    kernel: isGvisor ? 'own' : 'shared',
+    outOfMemory: isGvisor ? 'unnamed' : 'named',
+    agentShare: isGvisor ? 'none' : 'own',
+  };
+}

@@ -1,0 +1,1 @@
+export { claimsOf } from '@cloche/server/isolation-claims';
