@@ -3,7 +3,7 @@ import { globSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { describe, test } from 'node:test';
 import { AGENT_SHARE } from '../divided-group.ts';
-import { AGENT_COMMAND, type OciConfigInput, ociConfig } from './oci-config.ts';
+import { AGENT_COMMAND, letsNamespacesBoundIpc, type OciConfigInput, ociConfig } from './oci-config.ts';
 import { seccompProfile } from './seccomp-profile.ts';
 
 const INPUT: OciConfigInput = {
@@ -94,7 +94,7 @@ describe('the configuration of a container', () => {
 });
 
 describe('the seccomp profile', () => {
-  const profile = seccompProfile('x64');
+  const profile = seccompProfile({ architecture: 'x64' });
   const named = new Set(profile.syscalls.filter(({ args }) => !args).flatMap(({ names }) => names));
 
   test('refuses what it does not name', () => {
@@ -117,9 +117,19 @@ describe('the seccomp profile', () => {
     assert.deepEqual([clone3?.action, clone3?.errnoRet], ['SCMP_ACT_ERRNO', 38]);
   });
 
+  test('refuses objects that outlive their makers where the kernel does not bound them', () => {
+    const unbounded = seccompProfile({ architecture: 'x64', boundsIpc: false }).syscalls.flatMap(({ names }) => names);
+    for (const name of ['msgget', 'semget']) assert.ok(named.has(name) && !unbounded.includes(name), name);
+    assert.ok(unbounded.includes('shmget'));
+    assert.deepEqual(
+      ['6.1.0-18-amd64', '6.8.12', '6.9.0', '6.18.44-x', '7.0'].map((kernel) => letsNamespacesBoundIpc(kernel)),
+      [false, false, true, true, true],
+    );
+  });
+
   test('takes no calls of another architecture', () => {
     assert.deepEqual(profile.architectures, ['SCMP_ARCH_X86_64']);
-    assert.deepEqual(seccompProfile('arm64').architectures, ['SCMP_ARCH_AARCH64']);
-    assert.throws(() => seccompProfile('mips'), /no seccomp profile for mips/);
+    assert.deepEqual(seccompProfile({ architecture: 'arm64' }).architectures, ['SCMP_ARCH_AARCH64']);
+    assert.throws(() => seccompProfile({ architecture: 'mips' }), /no seccomp profile for mips/);
   });
 });

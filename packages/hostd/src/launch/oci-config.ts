@@ -136,8 +136,8 @@ const BOUNDED_IPC = {
 };
 
 /** Since Linux 6.9 the owner of an IPC namespace may set its bounds; before, the runtime fails to. */
-function letsNamespacesBoundIpc(): boolean {
-  const [major = 0, minor = 0] = release().split('.').map(Number);
+export function letsNamespacesBoundIpc(kernel = release()): boolean {
+  const [major = 0, minor = 0] = kernel.split('.').map(Number);
   return major > 6 || (major === 6 && minor >= 9);
 }
 
@@ -237,6 +237,6 @@ function ociMounts(): OciMount[] {
 let profile: SeccompProfile | undefined;
 
 export function sharedSeccompProfile(): SeccompProfile {
-  profile ??= seccompProfile();
+  profile ??= seccompProfile({ boundsIpc: letsNamespacesBoundIpc() });
   return profile;
 }

@@ -63,13 +63,23 @@ const NATIVE_ARCHITECTURE: Partial<Record<NodeJS.Architecture, string>> = {
   arm64: 'SCMP_ARCH_AARCH64',
 };
 
+/** What makes System V objects that few programs need and that stay when everybody has left them. */
+const LASTING_OBJECTS = ['msgget', 'semget'];
+
+export interface SeccompOptions {
+  architecture?: NodeJS.Architecture;
+  /** Whether the kernel bounds the System V objects of a sandbox; where it does not, those that last are refused. */
+  boundsIpc?: boolean;
+}
+
 /** The profile for a machine of that architecture; calls of another (32-bit ones on x64) are killed. */
-export function seccompProfile(architecture: NodeJS.Architecture = process.arch): SeccompProfile {
+export function seccompProfile({ architecture = process.arch, boundsIpc = true }: SeccompOptions = {}): SeccompProfile {
   const native = NATIVE_ARCHITECTURE[architecture];
   if (native === undefined) throw new Error(`no seccomp profile for ${architecture}: use x64 or arm64`);
-  const allowed = [FILES, MEMORY, PROCESSES, SIGNALS, TIME, WAITING, COMMUNICATION].flatMap((names) =>
+  const named = [FILES, MEMORY, PROCESSES, SIGNALS, TIME, WAITING, COMMUNICATION].flatMap((names) =>
     names.split(/\s+/),
   );
+  const allowed = named.filter((name) => boundsIpc || !LASTING_OBJECTS.includes(name));
   return {
     defaultAction: 'SCMP_ACT_ERRNO',
     defaultErrnoRet: EPERM,
