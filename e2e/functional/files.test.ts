@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { Readable } from 'node:stream';
 import { after, before, describe, it } from 'node:test';
+import { Cloche } from '@cloche/sdk';
 import { eventually } from '../support/eventually.ts';
 import { residentBytes } from '../support/process.ts';
 import { type TestService, testService } from '../support/service.ts';
@@ -17,7 +18,7 @@ before(async () => {
   service = await testService();
   sandboxId = (await service.api.readySandbox({ resources: { diskMb: 1024 } })).id;
 });
-after(() => service.close());
+after(() => service?.close());
 
 const base = () => `/v1/sandboxes/${sandboxId}/files`;
 const contentUrl = (path: string, rest = '') =>
@@ -294,6 +295,38 @@ describe('a directory as an archive', () => {
     assert.equal(
       await shell('ls -d exploded 2>&1 | grep -c "No such file"; find / -xdev -name ".cloche-*.part" | wc -l'),
       '1\n0',
+    );
+  });
+});
+
+describe('a watched directory', () => {
+  it('tells what changes in it, by the API and by code, and ends with the sandbox', async () => {
+    const { id } = await service.api.readySandbox();
+    const sandbox = await new Cloche({ url: service.url, apiKey: service.apiKey }).sandboxes.get(id);
+    await sandbox.files.makeDirectory('watched/sub');
+    const events = sandbox.files.watch('watched', { recursive: true });
+    const first = events.next();
+    const next = async () => {
+      const { value } = await events.next();
+      return value && 'path' in value.data ? `${value.type} ${value.data.path}` : value?.type;
+    };
+    // The watch begins when its stream opens, which nothing but its first event shows.
+    await eventually(async () => {
+      await sandbox.files.write('watched/ping', 'x');
+      return await Promise.race([
+        first.then(() => true),
+        new Promise<boolean>((resolve) => setTimeout(resolve, 200, false)),
+      ]);
+    });
+    await sandbox.run('open("/workspace/watched/sub/by-code", "w").close()');
+    let seen: string | undefined;
+    while (seen !== 'created /workspace/watched/sub/by-code') seen = await next();
+    await sandbox.kill();
+    await assert.rejects(
+      async () => {
+        while (await next());
+      },
+      { code: 'sandbox_destroyed' },
     );
   });
 });

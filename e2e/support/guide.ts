@@ -68,6 +68,8 @@ async function runSteps(
 ): Promise<number | null> {
   for (const name of ['bin', 'work']) mkdirSync(join(folder, name));
   symlinkSync(resolve('packages/cli/bin/cloche.mjs'), join(folder, 'bin/cloche'));
+  // As after `npm install @cloche/sdk`.
+  symlinkSync(resolve('node_modules'), join(folder, 'node_modules'));
   const blocks = steps.map(({ script }, index) => {
     writeFileSync(join(folder, `block-${index}`), `${script}\n`);
     return `exec >${folder}/out-${index} 2>&1\n. ${folder}/block-${index}`;

@@ -46,3 +46,21 @@ export type TransferFileBody = Static<typeof TransferFileBody>;
 
 export const ARCHIVE_FORMATS = ['tar', 'tar.gz', 'zip'] as const;
 export type ArchiveFormat = (typeof ARCHIVE_FORMATS)[number];
+
+const change = <const Name extends string>(type: Name, description: string) =>
+  Type.Object({ type: Type.Literal(type), data: Type.Object({ path: FilePath }) }, { description });
+const notice = <const Name extends string>(type: Name, description: string) =>
+  Type.Object({ type: Type.Literal(type), data: Type.Object({}) }, { description });
+
+/** What a watch tells. A move is a deletion and a creation. */
+export const FileEvent = Type.Union(
+  [
+    change('created', 'There is something new.'),
+    change('modified', 'Its content or its permissions have changed.'),
+    change('deleted', 'It is gone.'),
+    notice('overflow', 'There were more changes than could be told: look again at what matters.'),
+    notice('complete', 'The directory itself is gone, and the stream ends.'),
+  ],
+  { $id: 'FileEvent' },
+);
+export type FileEvent = Static<typeof FileEvent>;

@@ -1,9 +1,10 @@
-import type { CodeRunEvent, CommandEvent, OperationId, Operations, ResponseOf } from '@cloche/contract';
+import type { CodeRunEvent, CommandEvent, FileEvent, OperationId, Operations, ResponseOf } from '@cloche/contract';
 import { type ClientOptions, type ResolvedOptions, resolveOptions } from './client-options.ts';
 import { ClocheError, isClocheError } from './cloche-error.ts';
 import { readCommandEvents } from './command-events.ts';
 import { Deadline } from './deadline.ts';
 import { readRunEvents } from './event-stream.ts';
+import { readFileEvents } from './file-events.ts';
 import { type AnyRequest, type PreparedRequest, prepareRequest, type RequestOf } from './request.ts';
 import { readBytes, readEventBody, readJson } from './response.ts';
 import { retryKind, retryPauseMs } from './retry.ts';
@@ -12,7 +13,9 @@ type EventsId = { [Id in OperationId]: Operations[Id] extends { events: unknown 
 /** Operations that answer with a stream that can be resumed. */
 export type FollowId = Extract<EventsId, 'streamCommand'>;
 /** Operations that answer with the stream of a run. */
-export type StreamId = Exclude<EventsId, FollowId>;
+export type StreamId = Exclude<EventsId, FollowId | WatchId>;
+/** Operations that answer with changes as they happen. */
+export type WatchId = Extract<EventsId, 'watchFiles'>;
 /** Operations that answer with bytes. */
 export type DownloadId = {
   [Id in OperationId]: Operations[Id] extends { download: unknown } ? Id : never;
@@ -114,6 +117,19 @@ export class ApiClient {
       } finally {
         deadline.close();
       }
+    }
+  }
+
+  /** Changes as they happen, until the service or the caller ends it. What happens while it is broken is not told. */
+  async *watch(id: WatchId, request: RequestOf<WatchId>): AsyncGenerator<FileEvent, void> {
+    const prepared = prepareRequest(id, forgetTypes(request), this.#options);
+    const deadline = new Deadline(prepared.timeoutMs, request.signal);
+    try {
+      yield* readFileEvents(await this.#retrying(prepared, deadline, readEventBody), deadline);
+    } catch (error) {
+      throw outcomeOf(error, prepared, deadline, request.signal);
+    } finally {
+      deadline.close();
     }
   }
 

@@ -1,4 +1,4 @@
-import type { ArchiveFormat, FileEntry, SandboxId } from '@cloche/contract';
+import type { ArchiveFormat, FileEntry, FileEvent, SandboxId } from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
 import { isClocheError } from './cloche-error.ts';
 import type { CallOptions, UploadBytes } from './request.ts';
@@ -122,6 +122,21 @@ export class Files {
   /** Unpacks a tar (plain, gzip, zstd) or a zip into a directory: all of it or nothing. */
   async unpack(path: string, bytes: UploadBytes, options: CallOptions = {}) {
     return this.#client.call('writeArchive', { ...options, params: this.#params, query: { path }, bytes });
+  }
+
+  /**
+   * What changes in a directory and, with `recursive`, below it, until the loop is left or the directory is gone.
+   *
+   * ```ts
+   * for await (const event of sandbox.files.watch('results')) if (event.type === 'created') console.log(event.data.path);
+   * ```
+   */
+  watch(
+    path = '/workspace',
+    { recursive, ...options }: Omit<CallOptions, 'idempotencyKey'> & { recursive?: boolean } = {},
+  ): AsyncGenerator<FileEvent, void> {
+    const query = { path, ...(recursive === undefined ? {} : { recursive }) };
+    return this.#client.watch('watchFiles', { ...options, params: this.#params, query });
   }
 
   #open(path: string, { range, ifMatch, ...options }: ReadFileOptions): Promise<Response> {

@@ -11,6 +11,7 @@ export type {
   CommandStatus,
   CreateSandboxBody,
   FileEntry,
+  FileEvent,
   Language,
   NetworkPolicy,
   OutputFormat,

@@ -1,7 +1,7 @@
 import { posix } from 'node:path';
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
-import type { AgentFile, AgentUnpacked } from '@cloche/protocol';
+import type { AgentFile, AgentFileEvent, AgentUnpacked } from '@cloche/protocol';
 import {
   type AgentFiles,
   type FileContent,
@@ -11,6 +11,7 @@ import {
   type ReadOptions,
   type WriteOptions,
 } from '@cloche/server/runtime-driver';
+import { EventQueue } from './event-queue.ts';
 
 interface FakeFile {
   readonly bytes: Buffer;
@@ -23,6 +24,7 @@ export class FakeFiles implements AgentFiles {
   readonly #files = new Map<string, FakeFile>();
   readonly #directories = new Set(['/workspace']);
   readonly #requireAlive: () => void;
+  readonly #watches = new Set<EventQueue<AgentFileEvent>>();
   #versions = 0;
 
   constructor(requireAlive: () => void) {
@@ -118,6 +120,20 @@ export class FakeFiles implements AgentFiles {
       this.#directories.delete(other);
     }
     return entry;
+  }
+
+  async watch(path: string, _options: unknown, signal: AbortSignal): Promise<AsyncIterable<AgentFileEvent>> {
+    this.#requireAlive();
+    this.#describe(absolute(path));
+    const queue = new EventQueue<AgentFileEvent>(() => this.#watches.delete(queue));
+    this.#watches.add(queue);
+    signal.addEventListener('abort', () => queue.fail(signal.reason), { once: true });
+    return queue;
+  }
+
+  /** What every watch is told now. */
+  tell(event: AgentFileEvent): void {
+    for (const queue of this.#watches) queue.push(event);
   }
 
   /** No real archive: JSON of the names and contents, which `unarchive` takes. */

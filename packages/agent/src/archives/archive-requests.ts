@@ -49,6 +49,8 @@ async function unpackSource(source: IncomingMessage, folder: FilePath, user: Own
   const first = await firstBytes(source);
   if (first.toString('latin1', 0, 2) === 'PK') return unpackZip(source, folder, user);
   const plain = decompressed(source, first);
+  // It may find out that it is broken when nobody listens any more.
+  plain.on('error', () => undefined);
   const broken = pipeline(source, plain).catch((error: unknown) => error);
   try {
     return await unpack(inTarsWords(readTar(plain)), folder, user, LIMITS);

@@ -28,6 +28,8 @@ export async function pack(path: FilePath, format: ArchiveFormat): Promise<Reada
   if (format === 'tar') return tar;
   const gzip = createGzip({ level: GZIP_LEVEL, chunkSize: 64 * 1024 });
   tar.on('error', (error) => gzip.destroy(error));
+  // Whoever reads it is told; a failure after that is nobody's.
+  gzip.on('error', () => undefined);
   gzip.on('close', () => tar.destroy());
   return tar.pipe(gzip);
 }

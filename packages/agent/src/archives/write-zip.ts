@@ -13,6 +13,8 @@ export async function zipOf(files: AsyncIterable<PackedFile> | Iterable<PackedFi
   const zip = new ZipFile();
   // The type promises less than it is.
   const output = zip.outputStream as Readable;
+  // Whoever reads it is told; a failure after that is nobody's.
+  output.on('error', () => undefined);
   const fill = async () => {
     for await (const file of files) {
       const { path, stat } = file;

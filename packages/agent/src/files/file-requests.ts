@@ -9,6 +9,7 @@ import { type FilePath, readPath } from './file-path.ts';
 import { type Listing, sendListing } from './list-files.ts';
 import type { Owner } from './owner.ts';
 import { sendContent } from './read-content.ts';
+import { sendChanges } from './watch-files.ts';
 import { writeContent } from './write-content.ts';
 
 /** Everything under `/files`, as `agent-protocol/files.ts` describes it. */
@@ -28,6 +29,8 @@ export class FileRequests {
 
   /** Answers, or throws what the agent's server answers with. */
   async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    // What is written when the server has just gone fails by itself, and that is all there is to it.
+    response.on('error', () => undefined);
     const { pathname, searchParams: query } = new URL(request.url ?? '', 'http://agent');
     switch (`${request.method} ${pathname}`) {
       case 'GET /files/content':
@@ -41,6 +44,8 @@ export class FileRequests {
         return sendJson(response, await receiveArchive(await this.#path(query), opener(request, response), this.#user));
       case 'GET /files':
         return sendListing(await this.#path(query), listingOf(query), response);
+      case 'GET /files/watch':
+        return sendChanges(await this.#path(query), query.get('recursive') === 'true', response);
       case 'GET /files/stat': {
         const path = await this.#path(query);
         return sendJson(response, await onFile(path, () => describeFile(path)));

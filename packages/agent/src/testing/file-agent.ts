@@ -55,7 +55,9 @@ export class FileAgent implements AsyncDisposable {
   /** A request whose body is still to be written. */
   open(method: string, path: string, query: Record<string, string> = {}, headers: OutgoingHttpHeaders = {}) {
     const url = `/files${path}?${new URLSearchParams(query)}`;
-    return request({ socketPath: this.#socketPath, agent: this.#connections, method, path: url, headers });
+    const asked = request({ socketPath: this.#socketPath, agent: this.#connections, method, path: url, headers });
+    // A refused body may break off after its answer, which nobody waits for any more.
+    return asked.on('error', () => undefined);
   }
 
   async answerTo(asked: ReturnType<typeof request>): Promise<FileAnswer> {

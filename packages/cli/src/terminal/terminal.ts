@@ -10,6 +10,8 @@ export interface Terminal {
 }
 
 export interface Output {
+  /** Somebody watches: lines may be drawn over. */
+  readonly isTerminal: boolean;
   readonly colors: Colors;
   /** Whether what was written last ended its line. */
   readonly atLineStart: boolean;
@@ -33,6 +35,7 @@ function outputTo(stream: Writable & { isTTY?: boolean }): Output {
     if (!stream.write(text)) await drained(stream);
   };
   return {
+    isTerminal: stream.isTTY === true,
     colors,
     get atLineStart() {
       return atLineStart;

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { ARCHIVE_FORMATS, FileEntry, FilePath, TransferFileBody } from '../file.ts';
+import { ARCHIVE_FORMATS, FileEntry, FileEvent, FilePath, TransferFileBody } from '../file.ts';
 import { LIMITS } from '../limits.ts';
 import { listOf, oneOf } from '../list.ts';
 import type { Operation } from '../operation.ts';
@@ -212,4 +212,27 @@ export const writeArchive = {
     description: 'The directory, and what was put in it.',
   },
   errors: ['conflict', 'disk_full', ...ENDED],
+} as const satisfies Operation;
+
+export const watchFiles = {
+  ...common,
+  id: 'watchFiles',
+  method: 'GET',
+  path: `${collection}/watch`,
+  summary: 'Watch a directory',
+  description:
+    'Server-sent events of `{ type, data }` for what changes in it and, with `recursive=true`, below it, from the moment ' +
+    'that the stream opens. Changes of one file within a few milliseconds are told as one. Links are not followed. The ' +
+    'last is `complete` when the directory is gone, or `error` whose `data.name` is an error code.',
+  scope: 'file:read',
+  query: Type.Object(
+    {
+      path: Type.Optional({ ...FilePath, default: '/workspace' }),
+      recursive: Type.Optional(Type.Boolean({ default: false })),
+    },
+    { additionalProperties: false },
+  ),
+  response: { status: 200, schema: Type.String(), description: 'The event stream.' },
+  events: FileEvent,
+  errors: ['conflict', ...ENDED],
 } as const satisfies Operation;

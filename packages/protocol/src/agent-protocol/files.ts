@@ -11,6 +11,7 @@
  * | `POST /files/move?from&to&overwrite`, `POST /files/copy?from&to&overwrite` | → `AgentFile`, what is at `to` now |
  * | `GET /files/archive?path&format` | → the bytes of a `tar`, `tar.gz` or `zip` |
  * | `PUT /files/archive?path` | the bytes of a tar (plain, gzip, zstd) or a zip → `AgentUnpacked` |
+ * | `GET /files/watch?path&recursive` | → a stream of `AgentFileEvent`, one JSON text a line, `ended` last |
  * | `DELETE /files?path&recursive` | → `AgentFile`, what was there |
  *
  * A path is absolute, relative to the workspace, or a `file:///` URI whose escapes spell any byte. Closing the connection
@@ -49,6 +50,19 @@ export const AgentUnpacked = Type.Object(
   { additionalProperties: false },
 );
 export type AgentUnpacked = Omit<Static<typeof AgentUnpacked>, 'file'> & { file: AgentFile };
+
+/** `overflow`: some changes were missed. `ended`: what is watched is gone. */
+export const AgentFileEvent = Type.Union([
+  Type.Object(
+    {
+      type: Type.Union([Type.Literal('created'), Type.Literal('modified'), Type.Literal('deleted')]),
+      path: Type.String(),
+    },
+    { additionalProperties: false },
+  ),
+  Type.Object({ type: Type.Union([Type.Literal('overflow'), Type.Literal('ended')]) }, { additionalProperties: false }),
+]);
+export type AgentFileEvent = Static<typeof AgentFileEvent>;
 
 /** One line of a listing: path, name and target, each byte of them escaped. */
 export const MAX_AGENT_FILE_BYTES = 64 * 1024;

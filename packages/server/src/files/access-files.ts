@@ -1,13 +1,15 @@
 import type { SandboxId } from '@cloche/contract';
+import type { AgentFileEvent } from '@cloche/protocol';
 import type { Credential } from '../api-keys/credential.ts';
 import { AppError, invalidRequest } from '../app-error.ts';
 import type { AgentConnections } from '../runtime/agent-connections.ts';
 import { type AgentFiles, FileFault } from '../runtime/agent-files.ts';
 import { Deadline } from '../runtime/deadline.ts';
+import type { AgentClient, Instance } from '../runtime/runtime-driver.ts';
 import type { AwaitSandbox } from '../sandboxes/await-sandbox.ts';
 import type { Executions } from '../sandboxes/executions.ts';
 import type { JudgeFault } from '../sandboxes/judge-fault.ts';
-import { isPending } from '../sandboxes/sandbox.ts';
+import { isPending, type SandboxRecord } from '../sandboxes/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../sandboxes/sandbox-access.ts';
 
 /** A large tree takes a while to copy or to delete. */
@@ -60,26 +62,69 @@ export class AccessFiles {
     { credential, params, signal }: FileRequest,
     act: (files: AgentFiles, activity: Activity) => Promise<T>,
   ): Promise<T> {
-    const { access, waits, connections, executions, faults } = this.#deps;
-    using limit = new Deadline(SETTLE_MS, signal);
-    const sandbox = requireLive(await waits.settled(await access.getLive(credential, params.sandboxId), limit.signal));
-    if (isPending(sandbox) || !sandbox.instance) {
-      throw new AppError('unavailable', 'The sandbox is still being made; try again.', { retryAfterSeconds: 1 });
-    }
-    const activity = new Activity(() => executions.touch(sandbox.id));
+    const sandbox = await this.#ready(credential, params.sandboxId, signal);
+    const activity = new Activity(() => this.#deps.executions.touch(sandbox.id));
     try {
-      const agent = await connections.get(sandbox.instance, limit.signal);
+      const agent = await this.#connect(sandbox, signal);
       const result = await act(agent.files, activity);
       activity.endUnlessHeld();
       return result;
     } catch (error) {
       activity.end();
-      if (error instanceof FileFault) throw toAppError(error);
-      if (signal.aborted) throw signal.reason;
-      throw await faults.judge(sandbox, error);
+      throw await this.#explain(sandbox, error, signal);
     }
   }
+
+  /**
+   * The changes of a directory, from the moment that this resolves. Watching is no use of the sandbox: it may become idle.
+   *
+   * @throws AppError, here and from the iteration
+   */
+  async watch(
+    { credential, params, signal }: FileRequest,
+    path: string,
+    options: { recursive: boolean },
+  ): Promise<AsyncIterable<AgentFileEvent>> {
+    const sandbox = await this.#ready(credential, params.sandboxId, signal);
+    const explained = async <T>(work: Promise<T>) =>
+      work.catch(async (error: unknown) => {
+        throw await this.#explain(sandbox, error, signal);
+      });
+    const agent = await explained(this.#connect(sandbox, signal));
+    const changes = (await explained(agent.files.watch(path, options, signal)))[Symbol.asyncIterator]();
+    return {
+      [Symbol.asyncIterator]: () => ({
+        next: () => explained(changes.next()),
+        return: async () => {
+          await changes.return?.();
+          return { done: true, value: undefined };
+        },
+      }),
+    };
+  }
+
+  async #ready(credential: Credential, id: SandboxId, signal: AbortSignal): Promise<ReadySandbox> {
+    const { access, waits } = this.#deps;
+    using limit = new Deadline(SETTLE_MS, signal);
+    const sandbox = requireLive(await waits.settled(await access.getLive(credential, id), limit.signal));
+    const { instance } = sandbox;
+    if (!isPending(sandbox) && instance) return { ...sandbox, instance };
+    throw new AppError('unavailable', 'The sandbox is still being made; try again.', { retryAfterSeconds: 1 });
+  }
+
+  async #connect({ instance }: ReadySandbox, signal: AbortSignal): Promise<AgentClient> {
+    using limit = new Deadline(SETTLE_MS, signal);
+    return await this.#deps.connections.get(instance, limit.signal);
+  }
+
+  async #explain(sandbox: SandboxRecord, error: unknown, signal: AbortSignal): Promise<unknown> {
+    if (error instanceof FileFault) return toAppError(error);
+    if (signal.aborted) return signal.reason;
+    return this.#deps.faults.judge(sandbox, error);
+  }
 }
+
+type ReadySandbox = SandboxRecord & { readonly instance: Instance };
 
 /** Use of a sandbox that is going on. */
 export class Activity {

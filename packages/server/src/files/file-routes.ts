@@ -1,7 +1,14 @@
-import { type ArchiveFormat, type FileEntry, LIMITS, operations, type TransferFileBody } from '@cloche/contract';
-import type { AgentFile } from '@cloche/protocol';
+import {
+  type ArchiveFormat,
+  type FileEntry,
+  type FileEvent,
+  LIMITS,
+  operations,
+  type TransferFileBody,
+} from '@cloche/contract';
+import type { AgentFile, AgentFileEvent } from '@cloche/protocol';
 import { timestamp } from '../clock.ts';
-import { type Download, downloadRoute, type Route, route, uploadRoute } from '../http/route.ts';
+import { type Download, downloadRoute, type Route, route, streamRoute, uploadRoute } from '../http/route.ts';
 import type { FileContent, FileTransfer } from '../runtime/agent-files.ts';
 import type { AccessFiles } from './access-files.ts';
 
@@ -47,6 +54,10 @@ export function fileRoutes(files: AccessFiles): Route[] {
         return { json: { file: toEntry(file), ...rest } };
       }),
     ),
+    streamRoute(operations.watchFiles, async (request) => {
+      const { path = '/workspace', recursive = false } = request.query;
+      return toEvents(await files.watch(request, path, { recursive }));
+    }),
     route(operations.listFiles, async (request) => {
       const { path = '/workspace', depth = 1 } = request.query;
       const limit = LIMITS.fileListEntries;
@@ -70,6 +81,13 @@ export function fileRoutes(files: AccessFiles): Route[] {
       return answer(files.act(request, (agentFiles, signal) => agentFiles.remove(path, { recursive }, signal)));
     }),
   ];
+}
+
+async function* toEvents(changes: AsyncIterable<AgentFileEvent>): AsyncGenerator<FileEvent, void> {
+  for await (const event of changes) {
+    if ('path' in event) yield { type: event.type, data: { path: event.path } };
+    else yield { type: event.type === 'ended' ? 'complete' : event.type, data: {} };
+  }
 }
 
 async function answer(file: Promise<AgentFile>): Promise<{ file: FileEntry }> {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { type OrgId, operations, type SandboxId } from '@cloche/contract';
+import { type FileEvent, type OrgId, operations, type SandboxId } from '@cloche/contract';
 import { AgentFault, FileFault } from '../runtime/runtime-driver.ts';
 import { credentialOf, openSandboxes, type SandboxesWorld } from '../sandboxes/sandboxes.fixture.ts';
 
@@ -60,6 +60,37 @@ describe('the files of a sandbox', () => {
     await world.kill(sandboxId);
     const call = world.call(operations.statFile, { params: params(), query: { path: '.' } });
     await assert.rejects(call, { code: 'sandbox_destroyed' });
+  });
+});
+
+describe('a watch', () => {
+  const watch = async (signal = new AbortController().signal) => {
+    const found = world.server.routes.find(({ operation }) => operation.id === 'watchFiles');
+    assert.ok(found?.kind === 'stream');
+    const request = { credential: credentialOf(), params: params(), query: { path: '.' }, signal };
+    return (await found.handle(request as never)) as AsyncIterable<FileEvent>;
+  };
+
+  it('tells what the agent tells, and is complete when the directory is gone', async () => {
+    const events = await watch();
+    agentFiles().tell({ type: 'created', path: '/workspace/a' });
+    agentFiles().tell({ type: 'overflow' });
+    agentFiles().tell({ type: 'ended' });
+    const seen: FileEvent[] = [];
+    for await (const event of events) {
+      seen.push(event);
+      if (event.type === 'complete') break;
+    }
+    assert.deepEqual(seen, [
+      { type: 'created', data: { path: '/workspace/a' } },
+      { type: 'overflow', data: {} },
+      { type: 'complete', data: {} },
+    ]);
+  });
+
+  it('is of a directory that exists', async () => {
+    agentFiles().watch = () => Promise.reject(new FileFault('not_found', 'nothing'));
+    await assert.rejects(watch(), { code: 'not_found' });
   });
 });
 

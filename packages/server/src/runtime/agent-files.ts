@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import type { ArchiveFormat } from '@cloche/contract';
-import type { AgentFile, AgentFileErrorCode, AgentUnpacked } from '@cloche/protocol';
+import type { AgentFile, AgentFileErrorCode, AgentFileEvent, AgentUnpacked } from '@cloche/protocol';
 
 /** The files of one instance, through its agent. Paths are as clients write them. */
 export interface AgentFiles {
@@ -24,6 +24,8 @@ export interface AgentFiles {
   archive(path: string, format: ArchiveFormat, signal: AbortSignal): Promise<Readable>;
   /** Unpacks a tar or a zip into a directory, all of it or nothing. */
   unarchive(path: string, source: FileSource, signal: AbortSignal): Promise<AgentUnpacked>;
+  /** Resolves when the watch has begun. `ended` is last; leaving the iteration, or the signal, ends it too. */
+  watch(path: string, options: { recursive: boolean }, signal: AbortSignal): Promise<AsyncIterable<AgentFileEvent>>;
   /** What was there. */
   remove(path: string, options: { recursive: boolean }, signal: AbortSignal): Promise<AgentFile>;
 }

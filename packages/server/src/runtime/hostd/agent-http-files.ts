@@ -6,6 +6,8 @@ import {
   AgentErrorBody,
   AgentFile,
   type AgentFileErrorCode,
+  AgentFileEvent,
+  type AgentFileEvent as AgentFileEventType,
   type AgentFile as AgentFileType,
   AgentUnpacked,
   type AgentUnpacked as AgentUnpackedType,
@@ -25,6 +27,7 @@ import { AgentFault } from '../runtime-driver.ts';
 import { LineTooLong, readLines } from './ndjson.ts';
 
 const agentFile = Compile(AgentFile);
+const agentFileEvent = Compile(AgentFileEvent);
 const agentUnpacked = Compile(AgentUnpacked);
 const errorBody = Compile(AgentErrorBody);
 
@@ -32,6 +35,7 @@ const errorBody = Compile(AgentErrorBody);
 const MAX_TRANSFERS = 16;
 const MAX_WAITING = 64;
 const MAX_ACTS = 8;
+const MAX_WATCHES = 32;
 /** Fifty thousand entries with paths of some length. */
 const MAX_LIST_CHARACTERS = 64 * 1024 * 1024;
 
@@ -44,6 +48,7 @@ export class AgentHttpFiles implements AgentFiles {
   readonly #transferring = new Agent({ keepAlive: true, maxSockets: MAX_TRANSFERS, maxFreeSockets: 1 });
   readonly #acting = new Agent({ keepAlive: true, maxSockets: MAX_ACTS, maxFreeSockets: 1 });
   #transfers = 0;
+  #watches = 0;
 
   constructor(socketPath: string) {
     this.#socketPath = socketPath;
@@ -103,6 +108,26 @@ export class AgentHttpFiles implements AgentFiles {
 
   remove(path: string, { recursive }: { recursive: boolean }, signal: AbortSignal): Promise<AgentFileType> {
     return this.#change('DELETE', `/files?${queryOf({ path, recursive })}`, signal);
+  }
+
+  async watch(path: string, { recursive }: { recursive: boolean }, signal: AbortSignal) {
+    if (this.#watches >= MAX_WATCHES) throw new AgentFault('busy', `${MAX_WATCHES} directories are watched already`);
+    this.#watches += 1;
+    const leave = () => {
+      this.#watches -= 1;
+    };
+    try {
+      const options = { method: 'GET', path: `/files/watch?${queryOf({ path, recursive })}`, agent: false } as const;
+      const asked = request({ ...options, socketPath: this.#socketPath, signal });
+      asked.end();
+      const response = await answerTo(asked, signal);
+      await refuse(response, signal);
+      response.once('close', leave);
+      return readChanges(response, signal);
+    } catch (error) {
+      leave();
+      throw error;
+    }
   }
 
   close(): void {
@@ -196,6 +221,12 @@ function queryOf(values: Readonly<Record<string, string | number | boolean>>): s
 function answerTo(asked: ClientRequest, signal: AbortSignal): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     asked.once('response', resolve);
+    let interim = 0;
+    // One of them asks for the body; an agent that sends more has something else in mind.
+    asked.on('information', () => {
+      interim += 1;
+      if (interim > 1) asked.destroy(new Error('more interim answers than one'));
+    });
     // Stays: what breaks after the answer has begun is told by the answer.
     asked.on('error', (error) => {
       reject(signal.aborted ? signal.reason : new AgentFault('gone', error.message, { cause: error }));
@@ -280,6 +311,22 @@ function parseFile(line: string): AgentFileType {
   if (!agentFile.Check(file)) throw new AgentFault('misbehaved', 'a file that does not fit its schema');
   // The schema's own type is wider in its `type` alone; it has just been checked.
   return file as AgentFileType;
+}
+
+async function* readChanges(response: IncomingMessage, signal: AbortSignal): AsyncGenerator<AgentFileEventType, void> {
+  try {
+    for await (const line of readLines(response as AsyncIterable<Buffer>, MAX_AGENT_FILE_BYTES)) {
+      const event: unknown = JSON.parse(line);
+      if (!agentFileEvent.Check(event)) throw new AgentFault('misbehaved', 'a change that does not fit its schema');
+      yield event;
+      if (event.type === 'ended') return;
+    }
+    throw new AgentFault('gone', 'a watch that broke off');
+  } catch (error) {
+    throw asFault(error, signal);
+  } finally {
+    response.destroy();
+  }
 }
 
 function parseUnpacked(answer: string): AgentUnpackedType {

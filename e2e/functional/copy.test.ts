@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { execa } from 'execa';
+import { type TestService, testService } from '../support/service.ts';
+
+let service: TestService;
+let sandboxId: string;
+let folder: string;
+
+before(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'cloche-copy-e2e-'));
+  service = await testService();
+  sandboxId = (await service.api.readySandbox()).id;
+});
+after(async () => {
+  rmSync(folder, { recursive: true, force: true });
+  await service?.close();
+});
+
+const here = (name: string) => join(folder, name);
+const there = (path: string) => `${sandboxId}:${path}`;
+const cloche = (args: string[], input?: string | Buffer) =>
+  execa('packages/cli/bin/cloche.mjs', args, {
+    env: { CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey },
+    reject: false,
+    encoding: 'buffer',
+    ...(input === undefined ? {} : { input }),
+  });
+const cp = async (from: string, to: string, input?: string | Buffer) => {
+  const result = await cloche(['cp', from, to], input);
+  assert.equal(result.exitCode, 0, Buffer.from(result.stderr).toString());
+  return Buffer.from(result.stdout);
+};
+const shell = async (line: string) => (await service.api.run(sandboxId, `!${line}`)).stdout.trim();
+
+describe('cloche cp', () => {
+  it('copies a file in and out, as it is', async () => {
+    const bytes = randomBytes(2_000_000);
+    writeFileSync(here('file'), bytes);
+    writeFileSync(here('program'), '#!/bin/sh\necho runs\n', { mode: 0o755 });
+    await cp(here('file'), there('in/named'));
+    await cp(here('program'), there('in/'));
+    assert.equal(await shell('./in/program && stat -c %s in/named'), 'runs\n2000000');
+    await cp(there('in/named'), here('out'));
+    assert.ok(readFileSync(here('out')).equals(bytes));
+    mkdirSync(here('into'));
+    await cp(there('in/named'), here('into'));
+    assert.deepEqual(readdirSync(here('into')), ['named']);
+  });
+
+  it('copies from standard input and to standard output', async () => {
+    await cp('-', there('piped'), 'from a pipe');
+    assert.equal((await cp(there('piped'), '-')).toString(), 'from a pipe');
+  });
+
+  it('copies directories with all that is in them', async () => {
+    mkdirSync(here('tree/sub'), { recursive: true });
+    writeFileSync(here('tree/sub/file'), 'x');
+    symlinkSync('sub/file', here('tree/link'));
+    await cp(here('tree'), there('new'));
+    assert.equal(await shell('cd new && find . | sort | xargs; readlink link'), '. ./link ./sub ./sub/file\nsub/file');
+    await cp(here('tree'), there('new'));
+    assert.equal(await shell('ls new'), 'link\nsub\ntree');
+    await cp(here('tree/.'), there('new/tree'));
+    await cp(there('new'), here('back'));
+    assert.equal(readFileSync(here('back/tree/sub/file'), 'utf8'), 'x');
+    assert.ok(statSync(here('back/link')).isFile());
+  });
+
+  it('copies between sandboxes', async () => {
+    const other = (await service.api.readySandbox()).id;
+    await cp('-', there('shared/file'), 'shared');
+    await cp(there('shared'), `${other}:/workspace/`);
+    assert.equal((await cp(`${other}:shared/file`, '-')).toString(), 'shared');
+    await service.api.delete(`/v1/sandboxes/${other}`);
+  });
+
+  it('says what is wrong, and leaves nothing half done', async () => {
+    const missing = await cloche(['cp', there('nothing'), here('never')]);
+    assert.equal(missing.exitCode, 1);
+    assert.match(Buffer.from(missing.stderr).toString(), /"\/workspace\/nothing" does not exist/);
+    assert.ok(!readdirSync(folder).some((name) => name.startsWith('never')));
+    assert.equal((await cloche(['cp', here('a'), here('b')])).exitCode, 2);
+    assert.match(Buffer.from((await cloche(['cp', here('absent'), there('x')])).stderr).toString(), /does not exist/);
+  });
+});
+
+describe('cloche files', () => {
+  it('lists, makes, moves and deletes', async () => {
+    const said = async (...args: string[]) => Buffer.from((await cloche(['files', ...args])).stdout).toString();
+    assert.equal(await said('mkdir', there('made/deep')), '/workspace/made/deep');
+    await cp('-', there('made/deep/file'), '12345');
+    assert.match(
+      await said('ls', there('made'), '--depth', '2'),
+      /0755 +- .* \/workspace\/made\/deep\/\n0644 +5 B .*\/file$/m,
+    );
+    await said('mv', there('made/deep'), 'made/moved');
+    const { data } = JSON.parse(await said('ls', there('made/moved'), '--json'));
+    assert.equal(data[0].path, '/workspace/made/moved/file');
+    await said('rm', '-r', there('made'));
+    assert.equal(await shell('ls made 2>&1 | grep -c "No such"'), '1');
+  });
+});

@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { afterEach, beforeEach, describe, it } from 'node:test';
+import { FileAgent } from '../testing/file-agent.ts';
+
+let agent: FileAgent;
+beforeEach(async () => {
+  agent = await FileAgent.start();
+});
+afterEach(() => agent[Symbol.asyncDispose]());
+
+const inside = (name: string) => join(agent.workspace, name);
+
+/** The events up to one of this type and path, as `type path`. */
+async function watch(recursive = true, path = '.') {
+  const asked = agent.open('GET', '/watch', { path, recursive: String(recursive) });
+  asked.end();
+  const [response] = (await once(asked, 'response')) as [IncomingMessage];
+  assert.equal(response.statusCode, 200);
+  const lines = createInterface({ input: response })[Symbol.asyncIterator]();
+  return {
+    async until(last: string): Promise<string[]> {
+      const seen: string[] = [];
+      while (seen.at(-1) !== last) {
+        const { done, value } = await lines.next();
+        if (done) throw new Error(`ended after ${seen}`);
+        const event = JSON.parse(value);
+        seen.push(`${event.type} ${(event.path ?? '').replace(`${agent.workspace}/`, '')}`.trim());
+      }
+      return seen;
+    },
+    close: () => response.destroy(),
+  };
+}
+
+describe('watching', () => {
+  it('tells what is created, changed and deleted', async () => {
+    writeFileSync(inside('old'), '');
+    const changes = await watch();
+    writeFileSync(inside('new'), '');
+    await changes.until('created new');
+    writeFileSync(inside('old'), 'changed');
+    await changes.until('modified old');
+    rmSync(inside('old'));
+    await changes.until('deleted old');
+    renameSync(inside('new'), inside('newer'));
+    assert.deepEqual((await changes.until('created newer')).sort(), ['created newer', 'deleted new']);
+    changes.close();
+  });
+
+  it('goes below when asked to, into directories that are made meanwhile as well', async () => {
+    mkdirSync(inside('there'));
+    const [deep, flat] = [await watch(true), await watch(false)];
+    writeFileSync(inside('there/file'), '');
+    await deep.until('created there/file');
+    mkdirSync(inside('fresh/er'), { recursive: true });
+    writeFileSync(inside('fresh/er/file'), '');
+    await deep.until('created fresh/er/file');
+    assert.deepEqual(await flat.until('created fresh'), ['created fresh']);
+    deep.close();
+    flat.close();
+  });
+
+  it('follows no link, and shows nothing of an upload that is under way', async () => {
+    mkdirSync(join(agent.folder, 'elsewhere'));
+    symlinkSync(join(agent.folder, 'elsewhere'), inside('link'));
+    const changes = await watch();
+    writeFileSync(join(agent.folder, 'elsewhere/file'), '');
+    await agent.call('PUT', '/content', { path: 'uploaded' }, { body: 'x'.repeat(1000) });
+    assert.deepEqual(await changes.until('created uploaded'), ['created uploaded']);
+    changes.close();
+  });
+
+  it('says so when it cannot tell everything', async () => {
+    const changes = await watch();
+    for (let index = 0; index < 3_000; index += 1) writeFileSync(inside(`file-${index}`), '');
+    const seen = await changes.until('overflow');
+    assert.ok(seen.length <= 1_001, `${seen.length}`);
+    writeFileSync(inside('after'), '');
+    await changes.until('created after');
+    changes.close();
+  });
+
+  it('ends with what it watches', async () => {
+    mkdirSync(inside('watched/sub'), { recursive: true });
+    const changes = await watch(true, 'watched');
+    rmSync(inside('watched'), { recursive: true });
+    await changes.until('ended');
+  });
+
+  it('is of directories that exist', async () => {
+    writeFileSync(inside('file'), '');
+    assert.equal((await agent.call('GET', '/watch', { path: 'file', recursive: 'false' })).status, 409);
+    assert.equal((await agent.call('GET', '/watch', { path: 'nothing', recursive: 'false' })).status, 404);
+  });
+});

@@ -1,0 +1,171 @@
+import { type FSWatcher, lstatSync, watch } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import type { ServerResponse } from 'node:http';
+import type { AgentFileEvent } from '@cloche/protocol';
+import { AgentError } from '../agent-error.ts';
+import { onFile, shown } from './file-fault.ts';
+import { bytesOf, type FilePath, joined, textOf } from './file-path.ts';
+import { namesIn } from './list-files.ts';
+import { isTemporary } from './temporary.ts';
+
+/** Changes of one file within this time are told as one. */
+const GATHER_MS = 50;
+/** Changes that wait to be told; beyond, the watcher is told that it has missed some. */
+const MAX_PENDING = 1_000;
+/** Directories of one watch, each of which costs the kernel memory. */
+const MAX_DIRECTORIES = 2_000;
+/** A reader that is behind by so much is not told more until it has caught up. */
+const CONGESTED_BYTES = 256 * 1024;
+
+type Change = 'created' | 'modified' | 'deleted';
+
+/** Answers what changes in `folder`, and below it when `recursive`, one event a line, until it is gone or nobody reads. */
+export async function sendChanges(folder: FilePath, recursive: boolean, response: ServerResponse): Promise<void> {
+  const found = await onFile(folder, () => stat(bytesOf(folder)));
+  if (!found.isDirectory())
+    throw new AgentError('conflict', `${shown(folder)} is no directory; watch the one it is in.`);
+  const watching = new Watching(folder, recursive, response);
+  response.once('close', () => watching.close());
+  await onFile(folder, () => watching.begin());
+  response.setHeader('content-type', 'application/x-ndjson');
+  response.flushHeaders();
+}
+
+class Watching {
+  readonly #root: FilePath;
+  readonly #recursive: boolean;
+  readonly #response: ServerResponse;
+  readonly #watchers = new Map<FilePath, FSWatcher>();
+  /** Files that are known to be there: what tells a creation from a change. */
+  readonly #known = new Set<FilePath>();
+  readonly #pending = new Map<FilePath, Change>();
+  #missed = false;
+  #timer: NodeJS.Timeout | undefined;
+  #isClosed = false;
+
+  constructor(root: FilePath, recursive: boolean, response: ServerResponse) {
+    this.#root = root;
+    this.#recursive = recursive;
+    this.#response = response;
+  }
+
+  async begin(): Promise<void> {
+    await this.#watch(this.#root, false);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+    for (const watcher of this.#watchers.values()) watcher.close();
+    this.#watchers.clear();
+  }
+
+  /** @param isNew it has appeared while we watched: what is in it is new as well */
+  async #watch(folder: FilePath, isNew: boolean): Promise<void> {
+    if (this.#isClosed || this.#watchers.has(folder)) return;
+    if (this.#watchers.size >= MAX_DIRECTORIES) {
+      if (!isNew)
+        throw new AgentError('too_many', `${shown(this.#root)} has more than ${MAX_DIRECTORIES} directories.`);
+      this.#miss();
+      return;
+    }
+    const watcher = watch(bytesOf(folder), { encoding: 'buffer' }, (_event, name) => this.#look(folder, name));
+    watcher.on('error', () => this.#forget(folder));
+    this.#watchers.set(folder, watcher);
+    // After the watch began: what appears in between is told once more at worst.
+    for (const name of await namesIn(folder, MAX_DIRECTORIES * 100)) {
+      const path = joined(folder, name);
+      const isDirectory = kindOf(path) === 'directory';
+      if (isNew) this.#tell(path, 'created');
+      this.#known.add(path);
+      if (isDirectory && this.#recursive) await this.#watch(path, isNew).catch(ignoreGone(isNew));
+    }
+  }
+
+  /** Something happened to what has this name; what, its being there tells. */
+  #look(folder: FilePath, name: Buffer | null): void {
+    if (kindOf(this.#root) !== 'directory') this.#end();
+    else if (name === null) this.#miss();
+    else if (!isTemporary(name.toString('latin1'))) this.#compare(joined(folder, name.toString('latin1')));
+  }
+
+  #compare(path: FilePath): void {
+    const kind = kindOf(path);
+    if (kind === 'nothing') {
+      // The system reports the end of a watched directory in its own watch as well, under its own name.
+      if (!this.#known.delete(path)) return;
+      this.#forget(path);
+      this.#tell(path, 'deleted');
+      return;
+    }
+    const isNew = !this.#known.has(path);
+    this.#known.add(path);
+    if (isNew || kind !== 'directory') this.#tell(path, isNew ? 'created' : 'modified');
+    if (isNew && kind === 'directory' && this.#recursive) this.#watch(path, true).catch(() => this.#miss());
+  }
+
+  #forget(folder: FilePath): void {
+    for (const [path, watcher] of this.#watchers) {
+      if (path !== folder && !path.startsWith(`${folder}/`)) continue;
+      watcher.close();
+      this.#watchers.delete(path);
+    }
+    for (const path of this.#known) if (path.startsWith(`${folder}/`)) this.#known.delete(path);
+  }
+
+  #tell(path: FilePath, change: Change): void {
+    if (this.#pending.size >= MAX_PENDING && !this.#pending.has(path)) {
+      this.#miss();
+      return;
+    }
+    const before = this.#pending.get(path);
+    // In the order in which they happened last.
+    this.#pending.delete(path);
+    this.#pending.set(path, before === 'created' && change === 'modified' ? 'created' : change);
+    this.#timer ??= setTimeout(() => this.#flush(), GATHER_MS);
+  }
+
+  #miss(): void {
+    this.#missed = true;
+    this.#timer ??= setTimeout(() => this.#flush(), GATHER_MS);
+  }
+
+  #flush(): void {
+    this.#timer = undefined;
+    if (this.#isClosed) return;
+    if (this.#response.writableLength > CONGESTED_BYTES) {
+      this.#response.once('drain', () => this.#flush());
+      return;
+    }
+    const events: AgentFileEvent[] = [...this.#pending].map(([path, type]) => ({ type, path: textOf(path) }));
+    this.#pending.clear();
+    if (this.#missed) events.push({ type: 'overflow' });
+    this.#missed = false;
+    for (const event of events) this.#response.write(`${JSON.stringify(event)}\n`);
+  }
+
+  #end(): void {
+    if (this.#isClosed) return;
+    clearTimeout(this.#timer);
+    this.#flush();
+    this.#response.end(`${JSON.stringify({ type: 'ended' } satisfies AgentFileEvent)}\n`);
+    this.close();
+  }
+}
+
+function kindOf(path: FilePath): 'directory' | 'other' | 'nothing' {
+  try {
+    const found = lstatSync(bytesOf(path), { throwIfNoEntry: false });
+    if (found === undefined) return 'nothing';
+    return found.isDirectory() ? 'directory' : 'other';
+  } catch {
+    return 'nothing';
+  }
+}
+
+/** Of what appeared meanwhile, some may have gone again. */
+function ignoreGone(isNew: boolean): (error: unknown) => void {
+  return (error) => {
+    if (!isNew && error instanceof AgentError) throw error;
+  };
+}

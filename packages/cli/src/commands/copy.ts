@@ -1,0 +1,29 @@
+import type { Command } from 'commander';
+import { leaf, perform } from '../command.ts';
+import { copy } from '../copy/copy.ts';
+import { readEndpoint } from '../copy/endpoint.ts';
+import { watchForInterruption } from '../interruption.ts';
+import { formatBytes } from '../terminal/transfer-bar.ts';
+
+export function addCopyCommand(program: Command): void {
+  const cp = leaf(program, 'cp <from> <to>', 'Copy files and directories into, out of and between sandboxes', [
+    'cloche cp data.csv sbx_…:/workspace/',
+    'cloche cp sbx_…:results ./results',
+    'cloche cp src/. sbx_…:/workspace/app',
+    'pg_dump db | cloche cp - sbx_…:dump.sql',
+    'cloche cp sbx_…:plot.png - | display',
+  ]);
+  perform(cp, async (session, _options, from: string, to: string) => {
+    const [source, target] = [readEndpoint(from), readEndpoint(to)];
+    const cloche = await session.connect();
+    using interruption = watchForInterruption();
+    const copied = await copy(session, cloche, source, target, interruption.signal);
+    // What goes to standard output is the file itself.
+    if (target.kind === 'standard') return;
+    if (session.json) await session.show(copied, () => '');
+    else
+      await session.note(
+        `${formatBytes(copied.bytes)} to ${target.kind === 'sandbox' ? `${target.sandboxId}:` : ''}${copied.to}`,
+      );
+  });
+}

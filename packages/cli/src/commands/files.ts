@@ -1,0 +1,79 @@
+import type { FileEntry, Files } from '@cloche/sdk';
+import type { Command } from 'commander';
+import { UsageError } from '../cli-error.ts';
+import { group, leaf, perform } from '../command.ts';
+import { readEndpoint } from '../copy/endpoint.ts';
+import type { Session } from '../session.ts';
+import { formatAge } from '../terminal/duration.ts';
+import { table } from '../terminal/table.ts';
+import type { Colors } from '../terminal/terminal.ts';
+import { formatBytes } from '../terminal/transfer-bar.ts';
+
+export function addFileCommands(program: Command): void {
+  const files = group(program, 'files', 'List, make, move and delete files of a sandbox');
+
+  const ls = leaf(files, 'ls <place>', 'List a directory', ['cloche files ls sbx_…:/workspace --depth 3']).option(
+    '--depth <levels>',
+    'how far below it',
+    Number,
+  );
+  perform(ls, async (session, { depth }: { depth?: number }, place: string) => {
+    const { at, path } = await reach(session, place);
+    const entries = await at.list(path, depth === undefined ? {} : { depth });
+    if (entries.length === 0) await session.note('Nothing is in it.');
+    if (entries.length === 0 && !session.json) return;
+    await session.show({ data: entries }, () => entryTable(entries, session.terminal.out.colors));
+  });
+
+  perform(leaf(files, 'mkdir <place>', 'Make a directory, and those above it'), async (session, _, place: string) => {
+    const { at, path } = await reach(session, place);
+    await showEntry(session, await at.makeDirectory(path));
+  });
+
+  const mv = leaf(files, 'mv <place> <path>', 'Move or rename within a sandbox', [
+    'cloche files mv sbx_…:draft.md final.md',
+  ]).option('-f, --force', 'replace what is there');
+  perform(mv, async (session, { force }: { force?: boolean }, place: string, to: string) => {
+    const { at, path } = await reach(session, place);
+    await showEntry(session, await at.move(path, to, { overwrite: force ?? false }));
+  });
+
+  const rm = leaf(files, 'rm <place>', 'Delete a file or an empty directory').option(
+    '-r, --recursive',
+    'a directory with all that is in it',
+  );
+  perform(rm, async (session, { recursive }: { recursive?: boolean }, place: string) => {
+    const { at, path } = await reach(session, place);
+    const removed = await at.remove(path, { recursive: recursive ?? false });
+    await session.note(`${removed.path} deleted`);
+    if (session.json) await session.show(removed, () => '');
+  });
+}
+
+async function reach(session: Session, place: string): Promise<{ at: Files; path: string }> {
+  const endpoint = readEndpoint(place);
+  if (endpoint.kind !== 'sandbox')
+    throw new UsageError(`"${place}" is no place in a sandbox, such as sbx_…:/workspace.`);
+  const cloche = await session.connect();
+  return { at: (await cloche.sandboxes.get(endpoint.sandboxId)).files, path: endpoint.path };
+}
+
+async function showEntry(session: Session, entry: FileEntry): Promise<void> {
+  await session.show(entry, () => entry.path);
+}
+
+function entryTable(entries: readonly FileEntry[], colors: Colors): string {
+  return table(
+    entries,
+    [
+      { title: 'MODE', value: ({ mode }) => mode },
+      { title: 'SIZE', value: ({ type, sizeBytes }) => (type === 'file' ? formatBytes(sizeBytes) : '-') },
+      { title: 'MODIFIED', value: ({ modifiedAt }) => formatAge(modifiedAt) },
+      {
+        title: 'PATH',
+        value: ({ path, type, target }) => path + (type === 'directory' ? '/' : '') + (target ? ` -> ${target}` : ''),
+      },
+    ],
+    colors,
+  );
+}

@@ -1,0 +1,158 @@
+import { createReadStream, createWriteStream } from 'node:fs';
+import { mkdir, rename, rm, stat } from 'node:fs/promises';
+import { basename, dirname } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import type { Cloche, Files } from '@cloche/sdk';
+import { isClocheError } from '@cloche/sdk';
+import { CliError, UsageError } from '../cli-error.ts';
+import type { Session } from '../session.ts';
+import { TransferBar } from '../terminal/transfer-bar.ts';
+import { type Endpoint, insideOf, meansContent } from './endpoint.ts';
+import { packLocal, unpackLocal } from './local-tree.ts';
+
+export interface Copied {
+  readonly to: string;
+  readonly bytes: number;
+}
+
+type LocalSide = Extract<Endpoint, { kind: 'local' }>;
+type SandboxSide = Extract<Endpoint, { kind: 'sandbox' }>;
+
+/** Copies a file, or a directory with all that is in it, the way `cp -r` does. */
+export async function copy(
+  session: Session,
+  cloche: Cloche,
+  from: Endpoint,
+  to: Endpoint,
+  signal: AbortSignal,
+): Promise<Copied> {
+  const bar = new TransferBar(session.terminal.err, nameOf(from, to));
+  const filesOf = async ({ sandboxId }: SandboxSide) => (await cloche.sandboxes.get(sandboxId)).files;
+  if (to.kind === 'sandbox') {
+    const target = await filesOf(to);
+    if (from.kind === 'sandbox') return between(await filesOf(from), from, target, to, bar, signal);
+    if (from.kind === 'standard') return put(target, to.path, process.stdin, undefined, bar, signal);
+    return upload(from, target, to, bar, signal);
+  }
+  if (from.kind !== 'sandbox') throw new UsageError('One side must be in a sandbox, such as sbx_…:/workspace/file.');
+  return download(await filesOf(from), from, to, bar, signal);
+}
+
+async function upload(from: LocalSide, target: Files, to: SandboxSide, bar: TransferBar, signal: AbortSignal) {
+  const source = await stat(from.path).catch((error: NodeJS.ErrnoException) => {
+    throw new CliError(
+      `${from.path} cannot be read: ${error.code === 'ENOENT' ? 'it does not exist' : error.message}.`,
+    );
+  });
+  const path = await targetPath(target, to.path, from.path, source.isDirectory());
+  if (!source.isDirectory()) {
+    return put(target, path, createReadStream(from.path), { sizeBytes: source.size, mode: source.mode }, bar, signal);
+  }
+  await target.unpack(path, bar.count(packLocal(from.path)), { signal });
+  return { to: path, bytes: bar.bytes };
+}
+
+async function put(
+  target: Files,
+  path: string,
+  source: AsyncIterable<Uint8Array>,
+  known: { sizeBytes: number; mode: number } | undefined,
+  bar: TransferBar,
+  signal: AbortSignal,
+): Promise<Copied> {
+  // Permission to run is what counts; the rest is the sandbox's own.
+  const mode = known && known.mode & 0o100 ? { mode: 0o755 } : {};
+  await target.write(path, bar.count(source, known?.sizeBytes), { ...mode, signal });
+  return { to: path, bytes: bar.bytes };
+}
+
+async function download(
+  source: Files,
+  from: SandboxSide,
+  to: Exclude<Endpoint, SandboxSide>,
+  bar: TransferBar,
+  signal: AbortSignal,
+): Promise<Copied> {
+  const isFolder = await isDirectory(source, from.path);
+  if (to.kind === 'standard') {
+    const { body, sizeBytes } = isFolder
+      ? await source.archive(from.path, { format: 'tar', signal })
+      : await source.stream(from.path, { signal });
+    await pipeline(bar.count(body, sizeBytes), process.stdout, { end: false });
+    return { to: '-', bytes: bar.bytes };
+  }
+  const isInto = (await isLocalFolder(to.path)) || (!isFolder && to.path.endsWith('/'));
+  const path = isInto && !(isFolder && meansContent(from.path)) ? insideOf(to.path, from.path) : to.path;
+  if (isFolder) {
+    const { body } = await source.archive(from.path, { format: 'tar', signal });
+    await mkdir(path, { recursive: true });
+    await unpackLocal(path, bar.count(body));
+  } else await saveFile(source, from.path, path, bar, signal);
+  return { to: path, bytes: bar.bytes };
+}
+
+/** Beside its place until all of it is there. */
+async function saveFile(source: Files, from: string, path: string, bar: TransferBar, signal: AbortSignal) {
+  const { body, sizeBytes } = await source.stream(from, { signal });
+  await mkdir(dirname(path), { recursive: true });
+  const partial = `${path}.${process.pid}.part`;
+  try {
+    await pipeline(bar.count(body, sizeBytes), createWriteStream(partial, { flags: 'wx' }), { signal });
+    await rename(partial, path);
+  } catch (error) {
+    await rm(partial, { force: true });
+    throw error;
+  }
+}
+
+async function between(
+  source: Files,
+  from: SandboxSide,
+  target: Files,
+  to: SandboxSide,
+  bar: TransferBar,
+  signal: AbortSignal,
+): Promise<Copied> {
+  const isFolder = await isDirectory(source, from.path);
+  const path = await targetPath(target, to.path, from.path, isFolder);
+  if (isFolder) {
+    const { body } = await source.archive(from.path, { format: 'tar', signal });
+    await target.unpack(path, bar.count(body), { signal });
+  } else {
+    const { body, sizeBytes } = await source.stream(from.path, { signal });
+    await target.write(path, bar.count(body, sizeBytes), { signal });
+  }
+  return { to: path, bytes: bar.bytes };
+}
+
+/** Into a directory that is there, under the name that it has; else as the path says. */
+async function targetPath(target: Files, to: string, from: string, isFolder: boolean): Promise<string> {
+  if (isFolder && meansContent(from)) return to;
+  const isInto = (!isFolder && to.endsWith('/')) || (await isDirectory(target, to, false));
+  return isInto ? insideOf(to, from) : to;
+}
+
+/** Links to directories count as such, as they do for `cp`. */
+async function isDirectory(files: Files, path: string, mustExist = true): Promise<boolean> {
+  try {
+    const { type } = await files.stat(path.endsWith('/') ? `${path}.` : path);
+    if (type !== 'symlink') return type === 'directory';
+    return (await files.stat(`${path}/.`)).type === 'directory';
+  } catch (error) {
+    if (!mustExist && isClocheError(error, 'not_found')) return false;
+    if (isClocheError(error, 'conflict')) return false;
+    throw error;
+  }
+}
+
+async function isLocalFolder(path: string): Promise<boolean> {
+  return stat(path).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+}
+
+function nameOf(from: Endpoint, to: Endpoint): string {
+  const side = from.kind === 'standard' ? to : from;
+  return side.kind === 'standard' ? '-' : basename(side.path);
+}

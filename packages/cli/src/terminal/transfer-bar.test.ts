@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import picocolors from 'picocolors';
+import type { Output } from './terminal.ts';
+import { formatBytes, TransferBar } from './transfer-bar.ts';
+
+function paper(isTerminal: boolean) {
+  const written: string[] = [];
+  const write = async (text: string) => {
+    written.push(text);
+  };
+  const output: Output = { isTerminal, colors: picocolors.createColors(false), atLineStart: true, write, line: write };
+  return { output, written };
+}
+
+async function* chunks(count: number, bytes: number, tick: () => void) {
+  for (let index = 0; index < count; index += 1) {
+    tick();
+    yield new Uint8Array(bytes);
+  }
+}
+
+describe('the bar of a transfer', () => {
+  for (const isTerminal of [true, false]) {
+    it(
+      isTerminal ? 'shows share, rate and time left, and is gone at the end' : 'is not drawn where nobody watches',
+      async () => {
+        let now = 0;
+        const { output, written } = paper(isTerminal);
+        const bar = new TransferBar(output, 'data', () => now);
+        const source = chunks(4, 1_000_000, () => {
+          now += 1000;
+        });
+        for await (const _ of bar.count(source, 4_000_000));
+        assert.equal(bar.bytes, 4_000_000);
+        assert.equal(bar.summary(), '4.00 MB in 4 s, 1.00 MB/s');
+        if (!isTerminal) return assert.deepEqual(written, []);
+        assert.match(written[1] ?? '', /data {2}█{12}░{12} {2}50% {2}2\.00 MB of 4\.00 MB {2}1\.00 MB\/s {2}2 s left$/);
+        assert.match(written.at(-1) ?? '', /^\r[^█]*$/);
+      },
+    );
+  }
+
+  it('is drawn no more than ten times a second', async () => {
+    let now = 0;
+    const { output, written } = paper(true);
+    const bar = new TransferBar(output, 'data', () => now);
+    const source = chunks(1000, 10, () => {
+      now += 1;
+    });
+    for await (const _ of bar.count(source));
+    assert.ok(written.length <= 11, `${written.length}`);
+  });
+});
+
+it('bytes are written with three digits', () => {
+  assert.deepEqual([0, 999, 1000, 1_234_567, 12e9, 5e15].map(formatBytes), [
+    '0 B',
+    '999 B',
+    '1.00 kB',
+    '1.23 MB',
+    '12.0 GB',
+    '5.00e+3 TB',
+  ]);
+});
