@@ -30,6 +30,8 @@ export interface HostParts {
   service: { uid: number; gid: number };
   /** Agent and kernels, as every sandbox has them. */
   guestDir: string;
+  /** The seccomp profile as a program in base64, where the runtime takes it so. */
+  seccompProgram: string | undefined;
   /** The authorities that sandboxes trust. */
   trust: TrustBundles;
 }

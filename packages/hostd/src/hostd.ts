@@ -10,6 +10,7 @@ import { Launcher } from './launch/launcher.ts';
 import type { SandboxNetwork } from './network/sandbox-network.ts';
 import { closeHost, openHost } from './open-host.ts';
 import { Demand } from './pool/demand.ts';
+import { poolMetrics } from './pool/pool-metrics.ts';
 import { PooledInstances } from './pool/pooled-instances.ts';
 import { seedDemand } from './pool/seed-demand.ts';
 import { WarmPool } from './pool/warm-pool.ts';
@@ -49,7 +50,8 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const { installationId, ociRuntime } = config;
   const whose = { protocolVersion: PROTOCOL_VERSION, installationId, ociRuntime };
   const health = () => ({ status: 'ready' as const, ...whose, pool: pool.state() });
-  const app = createApp({ instances, templates, health, metrics: () => host.egress.metrics(), log });
+  const metrics = async () => poolMetrics(pool.state()) + (await host.egress.metrics());
+  const app = createApp({ instances, templates, health, metrics, log });
   await listen(app, config);
   const seed = () => seedDemand(demand, templates, config.pool.resources);
   await seed();

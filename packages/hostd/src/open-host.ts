@@ -9,6 +9,7 @@ import { holdFileLock } from './kernel/file-lock.ts';
 import { assertOwnMountNamespace } from './kernel/mount-namespace.ts';
 import { detachMount, mountFileSystem } from './kernel/mounts.ts';
 import { DiskImages } from './launch/disk-image.ts';
+import { sharedSeccompProfile } from './launch/oci-config.ts';
 import { OciRuntime } from './launch/oci-runtime.ts';
 import { SANDBOX_CIDR } from './network/address-plan.ts';
 import { EgressClient } from './network/egress-client.ts';
@@ -19,6 +20,7 @@ import { TrustBundles } from './network/trust-bundle.ts';
 import { AgentRelays } from './relay/agent-relays.ts';
 import { Slots } from './slots.ts';
 import { KernelForks } from './zygote/kernel-forks.ts';
+import { compileSeccomp } from './zygote/seccomp-program.ts';
 import { Zygotes, type ZygotesOptions } from './zygote/zygotes.ts';
 
 /** Shared by every installation of the host. */
@@ -63,6 +65,7 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<HostP
     runtime,
     timeNamespace,
     kernels: new KernelForks(zygotes),
+    seccompProgram: makeSeccompProgram(config.ociRuntime, log),
     relays: new AgentRelays({
       dialsDir: join(config.runDir, 'dials'),
       socketsDir: run.instancesDir,
@@ -81,6 +84,17 @@ export async function closeHost(host: HostParts): Promise<void> {
   await host.network.close();
   detachMount(host.mountsDir);
   rmdirSync(host.mountsDir);
+}
+
+/** Undefined where the profile itself has to do: another runtime, or no library to make a program with. */
+function makeSeccompProgram(ociRuntime: string, log: Logger | undefined): string | undefined {
+  if (ociRuntime !== 'crun') return undefined;
+  try {
+    return compileSeccomp(sharedSeccompProfile()).toString('base64');
+  } catch (err) {
+    log?.warn({ operation: 'compile seccomp profile', outcome: 'failed', err });
+    return undefined;
+  }
 }
 
 /** Undefined where the host cannot filter what a zygote does. */

@@ -4,7 +4,7 @@
  * | method and path | body → answer |
  * |---|---|
  * | `GET /health` | → `HostdHealth` |
- * | `GET /metrics` | → what is counted on this host, in Prometheus' text form: egress' counters, as it says them, while it answers |
+ * | `GET /metrics` | → what is counted on this host, in Prometheus' text form: the pool, and egress' counters, as it says them, while it answers |
  * | `GET /template-versions` | → `TemplateVersionList` |
  * | `GET /instances` | → `InstanceList`: everything alive of this installation |
  * | `PUT /instances/:sandboxId/:generation` | `LaunchSpec` → `LaunchedInstance`; idempotent; closing the connection undoes it |

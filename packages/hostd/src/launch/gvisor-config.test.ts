@@ -12,6 +12,7 @@ const PLAIN = ociConfig({
   environment: {},
   timeNamespace: false,
   overlaid: [],
+  seccompProgram: undefined,
   kernelsGroupCount: 3,
 });
 

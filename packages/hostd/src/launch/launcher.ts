@@ -151,8 +151,9 @@ export class Launcher {
       // gVisor's own kernel tells of the limits that it is given.
       const overlaid = host.runtime.isGvisor ? [] : writeVisibleLimits(places.diskDir, visibleLimits(resources));
       const kernelsGroupCount = host.cgroups.dividedCount;
+      const { seccompProgram } = host;
       const forContainer = { rootDir, cgroupsPath, idRange, resources, command, environment };
-      const config = ociConfig({ ...forContainer, timeNamespace, overlaid, kernelsGroupCount });
+      const config = ociConfig({ ...forContainer, timeNamespace, overlaid, seccompProgram, kernelsGroupCount });
       const forRuntime = host.runtime.isGvisor ? gvisorConfig(config, host.relays.folderOf(key)) : config;
       writeFileSync(join(bundleDir, 'config.json'), JSON.stringify(forRuntime));
     });

@@ -15,6 +15,7 @@ const INPUT: OciConfigInput = {
   environment: { PIP_CERT: '/etc/ssl/certs/ca-certificates.crt' },
   timeNamespace: true,
   overlaid: [],
+  seccompProgram: undefined,
   kernelsGroupCount: 2,
 };
 
@@ -91,6 +92,13 @@ describe('the configuration of a container', () => {
     assert.equal(cwd, '/workspace');
     assert.deepEqual(user, { uid: 0, gid: 0 });
   });
+});
+
+test('a filter that is ready made comes beside the profile that it is made of', () => {
+  const config = ociConfig({ ...INPUT, seccompProgram: 'AAAA' });
+  assert.deepEqual(config.annotations, { 'run.oci.seccomp_bpf_data': 'AAAA' });
+  assert.deepEqual(config.linux.seccomp, ociConfig(INPUT).linux.seccomp);
+  assert.equal('annotations' in ociConfig(INPUT), false);
 });
 
 describe('the seccomp profile', () => {

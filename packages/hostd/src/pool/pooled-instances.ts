@@ -11,7 +11,7 @@ import { hasMemoryToSpare } from './host-memory.ts';
 import type { PoolKind } from './pool-kind.ts';
 import type { PoolMaker } from './warm-pool.ts';
 
-/** Makes instances that wait for their sandbox: launched, linked, and their agent answering. */
+/** Makes instances that wait for their sandbox: launched, linked, their agent answering, a kernel forked into them. */
 export class PooledInstances implements PoolMaker {
   readonly #host: HostParts;
   readonly #launcher: Launcher;
@@ -26,17 +26,19 @@ export class PooledInstances implements PoolMaker {
   }
 
   async launch(key: InstanceKey, { templateVersionId, network, resources }: PoolKind, signal: AbortSignal) {
-    const { egress, trust, socketsDir } = this.#host;
+    const { egress, trust, kernels, socketsDir } = this.#host;
     const template = await this.#templates.find(templateVersionId);
     if (!template) throw new HostdError('template_not_found', `no template version ${templateVersionId} here`);
     this.#host.kernels.prepare(template);
+    kernels.prepare(template);
     if (network === 'gated') {
       await egress.ready(signal);
       this.#authorities.set(key, trust.gatedCertificate);
     }
     try {
-      await this.#launcher.launchPooled({ key, network, resources, template }, signal);
+      const record = await this.#launcher.launchPooled({ key, network, resources, template }, signal);
       await agentAnswers(join(socketsDir, key, 'agent.sock'), signal);
+      await kernels.addSpare(key, record);
       await this.#addKernel(key);
     } catch (error) {
       await this.remove(key);

@@ -6,9 +6,11 @@ import { type KindId, kindId, type PoolKind } from './pool-kind.ts';
 
 /** How long a launch and its agent may take. */
 const LAUNCH_MS = 30_000;
-/** Launches ahead wait until nobody has claimed one for this long, unless little is left to claim. */
+/** Launches ahead wait until nobody has claimed one for this long, so that they take no time from a burst of claims. */
 const QUIET_MS = 25;
-const LITTLE_LEFT = 0.25;
+/** They wait no longer than that, however busy it is. */
+const PATIENCE_MS = 250;
+const NEVER = { first: Number.NEGATIVE_INFINITY, last: Number.NEGATIVE_INFINITY };
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 60_000;
 /** A kind has to be this much over its share until one of it makes room for another kind. */
@@ -53,7 +55,8 @@ export class WarmPool {
   readonly #pauses = new Map<KindId, { until: number; ms: number }>();
   #changed = Promise.withResolvers<void>();
   #foreground = 0;
-  #lastTakenAt = Number.NEGATIVE_INFINITY;
+  /** When one was taken for the first and the last time since the last launch ahead. */
+  #taken = NEVER;
   #hits = 0;
   #misses = 0;
   #refilled: Promise<void> = Promise.resolve();
@@ -84,7 +87,8 @@ export class WarmPool {
     else {
       this.#ready.delete(key);
       this.#hits += 1;
-      this.#lastTakenAt = performance.now();
+      const now = performance.now();
+      this.#taken = { first: this.#taken === NEVER ? now : this.#taken.first, last: now };
     }
     this.#wake();
     return key;
@@ -161,8 +165,8 @@ export class WarmPool {
   }
 
   #quietInMs(): number {
-    if (this.#ready.size < this.#options.size * LITTLE_LEFT) return 0;
-    return this.#lastTakenAt + QUIET_MS - performance.now();
+    const { last, first } = this.#taken;
+    return Math.min(last + QUIET_MS, first + PATIENCE_MS) - performance.now();
   }
 
   async #launch(kind: PoolKind, closing: AbortSignal): Promise<void> {
@@ -181,6 +185,7 @@ export class WarmPool {
       log.warn({ operation: 'launch ahead', outcome: 'failed', kind: id, retryInMs: ms, err });
     } finally {
       this.#busy.delete(key);
+      this.#taken = NEVER;
     }
   }
 
