@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import type { Instance, LaunchedInstance, LaunchSpec } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import type { HostParts } from '../host-parts.ts';
@@ -81,6 +82,8 @@ export class Instances {
         host.records.write(key, { ...living, status: 'ending' });
         host.cgroups.kill(key);
         killed.resolve();
+        // Whoever asked hears of it before the rest is cleared up.
+        await setImmediate();
       }
       await removeInstance(key, host);
     });

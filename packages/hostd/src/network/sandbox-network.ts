@@ -12,6 +12,7 @@ import {
   linkName,
   linkPrefix,
   SANDBOX_PREFIX_LENGTH,
+  SLOT_COUNT,
 } from './address-plan.ts';
 import { admitThroughDocker, withdrawFromDocker } from './docker-user-chain.ts';
 import { acquireGatewaySlot, DNS_PORT } from './gateway-slot.ts';
@@ -31,6 +32,7 @@ const execute = promisify(execFile);
 
 const LOOPBACK_INDEX = 1;
 const IP_FORWARD = '/proc/sys/net/ipv4/ip_forward';
+const MAX_NEIGHBOURS = '/proc/sys/net/ipv4/neigh/default/gc_thresh3';
 
 export interface SandboxNetworkOptions {
   installationId: string;
@@ -96,6 +98,8 @@ export class SandboxNetwork {
     makeGateway(this.#installationId, this.#mtu, this.gatewayAddress);
     // Documented in docs/operations: what the host forwards beyond the sandboxes' traffic is its own firewall's matter.
     if (readFileSync(IP_FORWARD, 'utf8').trim() !== '1') writeFileSync(IP_FORWARD, '1');
+    // Every sandbox is a neighbour: by default a host knows 1024, and then its own connections fail as well.
+    if (Number(readFileSync(MAX_NEIGHBOURS, 'utf8')) < SLOT_COUNT) writeFileSync(MAX_NEIGHBOURS, String(SLOT_COUNT));
   }
 
   /** Gives the sandbox whose first process is `pid` a link of its own to the host, which carries its traffic on. */
