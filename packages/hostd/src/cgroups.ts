@@ -90,10 +90,7 @@ export class Cgroups {
 
   /** Kills what is in the group at this moment. */
   kill(key: string): void {
-    const [counting = this.#hierarchies[0]] = this.#divided.map(({ place }) => place);
-    const pids = new Set<number>();
-    if (counting !== undefined) collectProcesses(join(counting, this.#parent, key), pids);
-    for (const pid of pids) killIfAlive(pid);
+    for (const pid of this.#counted(key)) killIfAlive(pid);
   }
 
   /**
@@ -102,9 +99,19 @@ export class Cgroups {
    */
   async destroy(key: string): Promise<void> {
     await until(`cgroup ${key} is gone`, () => {
-      for (const pid of this.#processes(key)) killIfAlive(pid);
+      const counted = this.#counted(key);
+      // Only a launch that was cut off leaves processes that are in some hierarchies and not in all.
+      for (const pid of counted.size > 0 ? counted : this.#processes(key)) killIfAlive(pid);
       return this.#tryRemove(key);
     });
+  }
+
+  /** By one hierarchy that every process of an instance is in. */
+  #counted(key: string): Set<number> {
+    const [counting = this.#hierarchies[0]] = this.#divided.map(({ place }) => place);
+    const pids = new Set<number>();
+    if (counting !== undefined) collectProcesses(join(counting, this.#parent, key), pids);
+    return pids;
   }
 
   #processes(key: string): Set<number> {
