@@ -1,14 +1,17 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { openListeningSocket } from '../kernel/listening-socket.ts';
 import { until } from '../until.ts';
 import { AgentRelay, MAX_IDLE, MAX_WAITING } from './agent-relay.ts';
 
+/** What a Unix socket holds of what its reader has not taken. */
+const SOCKET_BYTES = Number(readFileSync('/proc/sys/net/core/wmem_default', 'utf8'));
 const ROOT = { uid: 0, gid: 0 };
 
 describe('a relay', () => {
@@ -58,6 +61,17 @@ describe('a relay', () => {
       pair.inside?.write('answer');
       assert.equal(await read(pair.outside as Socket), 'answer');
     }
+  });
+
+  test('delivers what was said before the end to a slow reader', async () => {
+    const [server, guest] = [await open('outside'), await open('inside')];
+    // More than the kernel keeps, by less than the relay does: it has the end while it still holds the last of it.
+    server.pause();
+    const said = Buffer.alloc(SOCKET_BYTES + 100_000, 'cloche');
+    guest.end(said);
+    for (let turn = 0; turn < 1000; turn++) await nextTurn();
+    const heard = Buffer.concat(await server.toArray());
+    assert.ok(heard.equals(said), `${heard.length} bytes of ${said.length} arrived`);
   });
 
   test('gives each connection of the server one of its own', async () => {

@@ -5,6 +5,9 @@ export const MAX_IDLE = 16;
 /** Connections of the server's that wait for one of the guest's; it has no more than this itself. */
 export const MAX_WAITING = 256;
 
+/** How long the other side may take for what is on its way when one has ended. */
+const LINGER_MS = 10_000;
+
 /** Listening sockets, which the relay takes over. */
 export interface RelayListeners {
   /** Where the server connects. */
@@ -66,7 +69,14 @@ export class AgentRelay {
       [guest, server],
     ] as const) {
       one.pipe(other);
-      one.once('close', () => other.destroy());
+      one.once('close', () => endSoon(other));
     }
   }
+}
+
+/** What was said before the end still arrives, unless nobody takes it. */
+function endSoon(socket: Socket): void {
+  if (socket.destroyed) return;
+  const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+  socket.once('close', () => clearTimeout(timer)).destroySoon();
 }

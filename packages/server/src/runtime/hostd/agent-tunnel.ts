@@ -20,22 +20,27 @@ export function openAgentTunnel(socketPath: string, port: number, signal: AbortS
   const headers = { connection: 'upgrade', upgrade: PORT_TUNNEL_PROTOCOL };
   const sent = request({ socketPath, path: `/ports/${port}`, headers, agent: false, maxHeaderSize: MAX_HEADER_BYTES });
   const abort = () => sent.destroy(signal.reason);
+  const broke = () => opened.reject(new AgentFault('gone', 'the connection broke while a tunnel was opened'));
   sent.once('upgrade', (_, socket, head) => {
     if (head.length > 0) socket.unshift(head);
     opened.resolve(socket);
   });
   sent.once('response', (response) => {
-    readFault(response).then((fault) => {
-      opened.reject(fault);
-      sent.destroy();
-    }, opened.reject);
+    // The request closes before its answer has been read.
+    sent.off('close', broke);
+    readFault(response).then(opened.reject, (error) => opened.reject(asFault(error, signal)));
   });
   sent.on('error', (error) => opened.reject(asFault(error, signal)));
-  sent.once('close', () => opened.reject(new AgentFault('gone', 'the connection broke while a tunnel was opened')));
+  sent.once('close', broke);
   if (signal.aborted) abort();
   else signal.addEventListener('abort', abort, { once: true });
   sent.end();
-  return opened.promise.finally(() => signal.removeEventListener('abort', abort));
+  return opened.promise
+    .catch((error: unknown) => {
+      sent.destroy();
+      throw error;
+    })
+    .finally(() => signal.removeEventListener('abort', abort));
 }
 
 async function readFault(response: IncomingMessage): Promise<AgentFault> {

@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { openAgentTunnel } from './agent-tunnel.ts';
+
+/** An agent that says these bytes to whoever asks for a tunnel, and ends or waits. */
+async function withAgent(bytes: string, ends: boolean, act: (socketPath: string) => Promise<void>): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'agent-'));
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket.on('error', () => undefined));
+    socket.once('data', () => (ends ? socket.end(bytes) : socket.write(bytes)));
+  });
+  const socketPath = join(folder, 'agent.sock');
+  await new Promise<void>((resolve) => server.listen(socketPath, resolve));
+  try {
+    await act(socketPath);
+  } finally {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+    rmSync(folder, { recursive: true });
+  }
+}
+
+const soon = () => AbortSignal.timeout(10_000);
+const json = (status: number, body: object) => {
+  const text = JSON.stringify(body);
+  return `HTTP/1.1 ${status} X\r\nContent-Length: ${text.length}\r\n\r\n${text}`;
+};
+
+describe('opening a tunnel', () => {
+  it('gives what comes after the 101, also in one piece with it', async () => {
+    const head = 'HTTP/1.1 101 S\r\nConnection: upgrade\r\nUpgrade: cloche-tunnel\r\n\r\n';
+    await withAgent(`${head}first words`, true, async (socketPath) => {
+      const tunnel = await openAgentTunnel(socketPath, 80, soon());
+      assert.equal(Buffer.concat(await tunnel.toArray()).toString(), 'first words');
+    });
+  });
+
+  it('tells a closed port from an agent that breaks the protocol', async () => {
+    const fault = (code: string) => json(409, { error: { code, message: 'x' } });
+    const answers: [bytes: string, kind: string][] = [
+      [fault('port_closed'), 'port_closed'],
+      [fault('queue_full'), 'busy'],
+      [fault('whatever'), 'internal'],
+      [json(200, { ok: true }), 'misbehaved'],
+      [`HTTP/1.1 500 X\r\n\r\n${'x'.repeat(100_000)}`, 'misbehaved'],
+      [`HTTP/1.1 101 S\r\nX: ${'x'.repeat(8000)}\r\n\r\n`, 'misbehaved'],
+      ['SSH-2.0\r\n', 'misbehaved'],
+      ['', 'gone'],
+    ];
+    for (const [bytes, kind] of answers) {
+      await withAgent(bytes, true, async (socketPath) => {
+        await assert.rejects(openAgentTunnel(socketPath, 80, soon()), { kind }, bytes.slice(0, 60));
+      });
+    }
+    await assert.rejects(openAgentTunnel('/nonexistent/agent.sock', 80, soon()), { kind: 'gone' });
+  });
+
+  it('ends with its signal when the agent says nothing, or never stops', async () => {
+    for (const bytes of ['', 'HTTP/1.1 500 X\r\nContent-Length: 100\r\n\r\nhalf']) {
+      await withAgent(bytes, false, async (socketPath) => {
+        const abort = new AbortController();
+        const opening = openAgentTunnel(socketPath, 80, abort.signal);
+        setImmediate(() => abort.abort(new Error('long enough')));
+        await assert.rejects(opening, /long enough/);
+      });
+    }
+  });
+});
