@@ -1,5 +1,5 @@
-import { type BigIntStats, linkSync, renameSync, statSync, unlinkSync } from 'node:fs';
-import { type FileHandle, lstat, open, readlink, rm, stat, statfs } from 'node:fs/promises';
+import { type BigIntStats, statSync } from 'node:fs';
+import { type FileHandle, link, lstat, open, readlink, rename, rm, stat, statfs } from 'node:fs/promises';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { AgentFile } from '@cloche/protocol';
 import { AgentError } from '../agent-error.ts';
@@ -56,7 +56,7 @@ async function writeBeside(write: WriteContent, target: FilePath, user: Owner): 
       write,
       user,
     );
-    commit(write, temporary, target);
+    await commit(write, temporary, target);
     return await describeFile(target);
   } finally {
     await handle.close();
@@ -77,20 +77,33 @@ async function dress(
   await handle.chmod(mode ?? (isReplaced ? Number(model.mode) & 0o7777 : NEW_FILE_MODE));
 }
 
-/** Synchronous: between the look and the change nothing else of this agent's happens. */
-function commit(write: WriteContent, temporary: FilePath, target: FilePath): void {
+/** Commits under way, by target: between the look and the change no other upload to it does either. */
+const commits = new Map<FilePath, Promise<void>>();
+
+async function commit(write: WriteContent, temporary: FilePath, target: FilePath): Promise<void> {
+  const mine = (commits.get(target) ?? Promise.resolve()).then(() => putInPlace(write, temporary, target));
+  const settled = mine.catch(() => undefined);
+  commits.set(target, settled);
+  try {
+    await mine;
+  } finally {
+    if (commits.get(target) === settled) commits.delete(target);
+  }
+}
+
+async function putInPlace(write: WriteContent, temporary: FilePath, target: FilePath): Promise<void> {
   requireCondition(write, target);
   if (write.headers['if-none-match'] === undefined) {
-    renameSync(bytesOf(temporary), bytesOf(target));
+    // It may take a while: the disk makes room for the new bytes before the old ones go.
+    await rename(bytesOf(temporary), bytesOf(target));
     return;
   }
   try {
     // Fails where a program of the guest's has made the file at this very moment, as `rename` would not.
-    linkSync(bytesOf(temporary), bytesOf(target));
+    await link(bytesOf(temporary), bytesOf(target));
   } catch (error) {
     throw codeOf(error) === 'EEXIST' ? conditionFailed(target) : error;
   }
-  unlinkSync(bytesOf(temporary));
 }
 
 /** @throws AgentError where what is at `target` cannot be replaced, or not by this request. */
