@@ -54,7 +54,8 @@ const stages: Stage[] = [
   { name: 'prepare', command: [process.execPath, 'packages/setup/src/main.ts', 'prepare'] },
   { name: 'unit', files: unitTests, concurrency: 2 },
   { name: 'runtime', files: () => globSync('packages/*/src/**/*.runtime.test.ts'), concurrency: 1 },
-  { name: 'e2e', files: () => globSync('e2e/**/*.test.ts'), concurrency: 1 },
+  { name: 'e2e', files: () => globSync('e2e/!(performance)/**/*.test.ts'), concurrency: 1 },
+  { name: 'performance', files: () => globSync('e2e/performance/**/*.test.ts'), concurrency: 1 },
   { name: 'e2e-runc', files: coreOfE2e, concurrency: 1, env: { CLOCHE_OCI_RUNTIME: 'runc' } },
   { name: 'e2e-runsc', files: coreIfRunsc, concurrency: 1, env: { CLOCHE_OCI_RUNTIME: 'runsc' } },
 ];

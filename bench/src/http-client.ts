@@ -34,6 +34,20 @@ export class HttpClient {
     return { status, body: isJson && text !== '' ? JSON.parse(text) : text };
   }
 
+  /** Sends bytes as they are. */
+  async send(method: string, path: string, bytes: Buffer): Promise<void> {
+    await this.call(method, path, bytes, { 'content-type': 'application/octet-stream' });
+  }
+
+  /** Reads an answer to its end, and keeps none of it. */
+  async receive(path: string): Promise<number> {
+    const response = await this.open('GET', path);
+    let bytes = 0;
+    for await (const chunk of response) bytes += chunk.length;
+    if (response.statusCode !== 200) throw new Error(`GET ${path}: ${response.statusCode}`);
+    return bytes;
+  }
+
   /** The answer before its body. */
   open(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<IncomingMessage> {
     const payload = body === undefined || Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body));

@@ -1,6 +1,7 @@
 /** What a series of measured values comes to. */
 export interface Figures {
   readonly count: number;
+  readonly min: number;
   readonly p50: number;
   readonly p95: number;
   readonly p99: number;
@@ -11,6 +12,7 @@ export function figuresOf(values: readonly number[]): Figures {
   const sorted = values.toSorted((a, b) => a - b);
   return {
     count: sorted.length,
+    min: quantile(sorted, 0),
     p50: quantile(sorted, 0.5),
     p95: quantile(sorted, 0.95),
     p99: quantile(sorted, 0.99),

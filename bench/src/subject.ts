@@ -90,6 +90,12 @@ export class Subject {
     return this.http.open('POST', `/v1/sandboxes/${id}/code/runs/stream`, body, key());
   }
 
+  /** Waits for its end. @throws when it fails */
+  async command(id: string, command: readonly string[]): Promise<void> {
+    const { command: ended } = await this.#post(`/v1/sandboxes/${id}/commands`, { command });
+    if (ended.exitCode !== 0) throw new Error(`${command.join(' ')}: ${ended.status} ${ended.exitCode}`);
+  }
+
   async createContext(id: string, language: string): Promise<string> {
     const { context } = await this.#post(`/v1/sandboxes/${id}/code/contexts`, { language });
     return context.id;

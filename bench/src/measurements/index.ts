@@ -1,9 +1,12 @@
 import type { Measurement } from '../measurement.ts';
+import { commands } from './commands.ts';
 import { contexts } from './contexts.ts';
 import { burst, create } from './create.ts';
 import { cycles } from './cycles.ts';
 import { deletion } from './deletion.ts';
+import { files } from './files.ts';
 import { firstResult } from './first-result.ts';
+import { gateway } from './gateway.ts';
 import { growth } from './growth.ts';
 import { hotRuns, throughput } from './hot-runs.ts';
 import { networks } from './networks.ts';
@@ -19,7 +22,10 @@ export const MEASUREMENTS: readonly Measurement[] = [
   output,
   burst,
   deletion,
+  commands,
+  files,
   networks,
+  gateway,
   growth,
   cycles,
 ];

@@ -1,7 +1,13 @@
 import type { Row, Target, Unit } from '../measurement.ts';
+import type { Figures } from '../statistics.ts';
 
 /** Of these, more is better. */
 const RISING: readonly Unit[] = ['/s', 'MB/s', 'sandboxes'];
+
+/** What the slower ones came to: of rates the least, of times the 99th percentile. */
+export function slowEnd(figures: Figures, unit: Unit): number {
+  return RISING.includes(unit) ? figures.min : figures.p99;
+}
 
 /** How many times as good as the peer, by their medians. */
 export function timesAsGood({ unit, subject, peer }: Row): number | undefined {

@@ -1,6 +1,6 @@
 import type { Row } from '../measurement.ts';
 import type { Results, StoredOutcome } from '../results.ts';
-import { describeAims, figure, isMet, timesAsGood } from './judge.ts';
+import { describeAims, figure, isMet, slowEnd, timesAsGood } from './judge.ts';
 
 /** `bench/results.md`. */
 export function renderMarkdown({ machine, outcomes }: Results): string {
@@ -8,7 +8,7 @@ export function renderMarkdown({ machine, outcomes }: Results): string {
   return [
     '# Cloche beside its peers',
     '',
-    'Made by `npm run bench`; how each figure comes about is in [README.md](README.md). The median is what is compared.',
+    'Made by `npm run bench`; how each figure comes about is in [README.md](README.md). The median is what is compared; p99 is of times, and of rates the least.',
     '',
     ...Object.entries(machine).map(([name, value]) => `- ${name}: ${value}`),
     '',
@@ -40,11 +40,11 @@ function tableRow(row: Row): string {
   const cells = [
     what,
     figure(subject.p50, unit),
-    subject.count > 1 ? figure(subject.p99, unit) : '',
+    subject.count > 1 ? figure(slowEnd(subject, unit), unit) : '',
     String(subject.count),
     peer?.name ?? '',
     peer ? figure(peer.figures.p50, unit) : '',
-    peer ? figure(peer.figures.p99, unit) : '',
+    peer ? figure(slowEnd(peer.figures, unit), unit) : '',
     ratio === undefined ? '' : `${ratio.toFixed(ratio < 10 ? 2 : 0)}×`,
     describeAims(row),
     met === undefined ? '' : met ? 'met' : '**missed**',

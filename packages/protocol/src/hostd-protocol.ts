@@ -91,6 +91,7 @@ export const TemplateVersionManifest = Type.Object({
 export type TemplateVersionManifest = Static<typeof TemplateVersionManifest>;
 export const TemplateVersionList = Type.Object({ templateVersions: Type.Array(TemplateVersionManifest) });
 
+export type HostdHealth = Static<typeof HostdHealth>;
 export const HostdHealth = Type.Object({
   status: Type.Literal('ready'),
   protocolVersion: Type.Integer(),

@@ -1,0 +1,46 @@
+import { randomBytes } from 'node:crypto';
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Measurement, Row } from '../measurement.ts';
+import { figuresOf } from '../statistics.ts';
+import { inTurns, timed } from '../timing.ts';
+
+const LARGE_MB = 200;
+const SMALL_BYTES = 4096;
+
+/** Files in and out, beside a plain copy on the host. */
+export const files: Measurement = {
+  name: 'files',
+  title: 'files',
+  async measure(bench) {
+    const subject = await bench.subject();
+    const id = await subject.createReady();
+    const path = (name: string) => `/v1/sandboxes/${id}/files/content?path=${name}`;
+    const large = randomBytes(LARGE_MB * 1_000_000);
+    const small = randomBytes(SMALL_BYTES);
+    const folder = mkdtempSync(join(tmpdir(), 'cloche-bench-files-'));
+    const [from, to] = [join(folder, 'from'), join(folder, 'to')];
+    writeFileSync(from, large);
+    const rate = async (act: () => Promise<unknown>) => (LARGE_MB * 1000) / (await timed(act));
+    const values = await inTurns(bench.rounds(7, 2), {
+      write: () => rate(() => subject.http.send('PUT', path('large'), large)),
+      read: () => rate(() => subject.http.receive(path('large'))),
+      copy: () => rate(async () => copyFileSync(from, to)),
+    });
+    const many = await inTurns(bench.rounds(300, 60), {
+      write: () => timed(() => subject.http.send('PUT', path('small'), small)),
+      read: () => timed(() => subject.http.receive(path('small'))),
+    });
+    rmSync(folder, { recursive: true });
+    await subject.kill(id);
+    const peer = { name: 'cp on the host', figures: figuresOf(values.copy) };
+    const rows: Row[] = [
+      { what: `write a file of ${LARGE_MB} MB`, unit: 'MB/s', subject: figuresOf(values.write), peer },
+      { what: `read a file of ${LARGE_MB} MB`, unit: 'MB/s', subject: figuresOf(values.read), peer },
+      { what: 'write a file of 4 KiB', unit: 'ms', subject: figuresOf(many.write) },
+      { what: 'read a file of 4 KiB', unit: 'ms', subject: figuresOf(many.read) },
+    ];
+    return { rows };
+  },
+};

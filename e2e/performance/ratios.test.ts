@@ -1,0 +1,97 @@
+/**
+ * Ratios alone, of things measured in turns in one run, and with margins for a machine that does other things as well.
+ * Figures are the benchmark's (bench/).
+ */
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { type HostdHealth, runPlaces } from '@cloche/protocol';
+import { HttpClient } from '../../bench/src/http-client.ts';
+import { FastifyPeer } from '../../bench/src/peers/fastify.ts';
+import { figuresOf } from '../../bench/src/statistics.ts';
+import { inTurns, repeat, timed } from '../../bench/src/timing.ts';
+import { eventually } from '../support/eventually.ts';
+import { type TestService, testService } from '../support/service.ts';
+
+const median = (values: readonly number[]) => figuresOf(values).p50;
+
+let service: TestService;
+let http: HttpClient;
+before(async () => {
+  service = await testService();
+  const { hostname: host, port } = new URL(service.url);
+  http = new HttpClient({ host, port: Number(port) }, { authorization: `Bearer ${service.apiKey}` });
+});
+after(async () => {
+  http?.close();
+  await service?.close();
+});
+
+let keys = 0;
+async function run(sandboxId: string): Promise<void> {
+  keys += 1;
+  const headers = { 'idempotency-key': `ratio-${keys}` };
+  await http.call('POST', `/v1/sandboxes/${sandboxId}/code/runs`, { code: '1+1', language: 'python' }, headers);
+}
+
+async function createAndKill(of: TestService): Promise<number> {
+  let id = '';
+  const ms = await timed(async () => {
+    id = (await of.api.readySandbox()).id;
+  });
+  await of.api.delete(`/v1/sandboxes/${id}`);
+  return ms;
+}
+
+describe('a hot run', () => {
+  it('takes at most ten times as long as an empty POST to the same HTTP library', async () => {
+    await using fastify = await FastifyPeer.start();
+    const { id } = await service.api.readySandbox();
+    const acts = { run: () => timed(() => run(id)), post: () => timed(() => fastify.post()) };
+    await inTurns(300, acts);
+    const values = await inTurns(600, acts);
+    await service.api.delete(`/v1/sandboxes/${id}`);
+    const ratio = median(values.run) / median(values.post);
+    assert.ok(ratio <= 10, `${ratio.toFixed(1)} times`);
+  });
+
+  it('takes no longer beside twenty other sandboxes that are idle', async () => {
+    const { id } = await service.api.readySandbox();
+    const hot = () => repeat(300, () => timed(() => run(id)));
+    await hot();
+    const alone = median(await hot());
+    const others = await Promise.all(
+      Array.from({ length: 20 }, () => service.api.readySandbox({ resources: { diskMb: 128 } })),
+    );
+    const among = median(await hot());
+    for (const other of [...others, { id }]) await service.api.delete(`/v1/sandboxes/${other.id}`);
+    assert.ok(among <= 2 * alone, `${(among / alone).toFixed(1)} times`);
+  });
+});
+
+describe('a sandbox from the pool', () => {
+  it('is ready in at most half the time that one takes without a pool', async () => {
+    const without = await testService({ CLOCHE_POOL_SIZE: '0' });
+    const hostd = new HttpClient({ socketPath: runPlaces(service.runDir).hostdSocket });
+    try {
+      const isFull = async () => {
+        const { pool }: HostdHealth = (await hostd.call('GET', '/health')).body;
+        // Filling it takes the processor that a launch would have.
+        return pool.ready >= pool.size;
+      };
+      const acts = {
+        pooled: async () => {
+          await eventually(isFull);
+          return createAndKill(service);
+        },
+        launched: () => createAndKill(without),
+      };
+      await inTurns(2, acts);
+      const values = await inTurns(9, acts);
+      const ratio = median(values.pooled) / median(values.launched);
+      assert.ok(ratio <= 0.5, `${ratio.toFixed(2)} of it`);
+    } finally {
+      hostd.close();
+      await without.close();
+    }
+  });
+});
