@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync, readlinkSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, afterEach, before, describe, test } from 'node:test';
+import { AGENT_SHARE, cpuQuotaUs } from './divided-group.ts';
 import { BOOT_ID } from './kernel/process-identity.ts';
 import { OciRuntime } from './launch/oci-runtime.ts';
 import { HostdProcess } from './testing/hostd-process.ts';
@@ -198,7 +199,12 @@ describe('hostd', () => {
          cat cpu/cpu.cfs_quota_us cpu.max 2>/dev/null
          true`,
       );
-      assert.deepEqual(stdout.split(/\s+/).slice(0, 3), [String(128 * MEBIBYTE), '42', '50000']);
+      const expected = [
+        resources.memoryBytes + AGENT_SHARE.memoryBytes,
+        resources.pids + AGENT_SHARE.pids,
+        cpuQuotaUs(resources.cpu + AGENT_SHARE.cpu),
+      ];
+      assert.deepEqual(stdout.split(/\s+/).slice(0, 3), expected.map(String));
     });
 
     test('cannot write to its control groups, its agent or the trusted authorities', async () => {
