@@ -4,6 +4,7 @@ import { initial } from './migrations/001-initial.ts';
 import { commands } from './migrations/002-commands.ts';
 import { previews } from './migrations/003-previews.ts';
 import { artifacts } from './migrations/004-artifacts.ts';
+import { liveSandboxes } from './migrations/005-live-sandboxes.ts';
 
 /** In order of their names; one that has been released never changes. */
 const MIGRATIONS: Record<string, Migration> = {
@@ -11,6 +12,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '002-commands': commands,
   '003-previews': previews,
   '004-artifacts': artifacts,
+  '005-live-sandboxes': liveSandboxes,
 };
 
 /** Brings the tables to the newest form; idempotent. Throws when a migration fails, or when the database is newer. */

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { CompiledQuery, createQueryId, type PluginTransformQueryArgs, type RootOperationNode } from 'kysely';
 import { SandboxChanges } from './sandbox-changes.ts';
 import { openSandboxes } from './sandboxes.fixture.ts';
 import { SqlSandboxRepository } from './sql-sandbox-repository.ts';
@@ -44,5 +45,34 @@ describe('the records of sandboxes', () => {
     assert.ok(await sandboxes.setTtl(record, { ttlMs: 5000, expiresAt: record.expiresAt + 5000 }));
     assert.equal(await sandboxes.transition(record, 'end', { endingReason: 'ttl_expired' }), undefined);
     assert.equal(await sandboxes.setTtl(record, { ttlMs: 1, expiresAt: record.expiresAt + 1 }), undefined);
+  });
+
+  it('are found without a look at those that have ended', async () => {
+    const { world, record } = await openReady();
+    await using _ = world;
+    const asked: RootOperationNode[] = [];
+    const transformQuery = ({ node }: PluginTransformQueryArgs) => {
+      asked.push(node);
+      return node;
+    };
+    const watched = world.db.withPlugin({ transformQuery, transformResult: async ({ result }) => result });
+    const sandboxes = new SqlSandboxRepository(watched, new SandboxChanges());
+    asked.length = 0;
+    await sandboxes.listExpired(0);
+    await sandboxes.nextExpiry();
+    await sandboxes.listWithIdleTimeout();
+    await sandboxes.listByStatus(['creating', 'expiring']);
+    await sandboxes.list({ orgId: record.orgId, projectIds: undefined, statuses: ['ready'] });
+    assert.equal(asked.length, 5);
+    for (const node of asked) {
+      const { sql, parameters } = world.db.getExecutor().compileQuery(node, createQueryId());
+      const { rows } = await world.db.executeQuery(CompiledQuery.raw(`explain query plan ${sql}`, [...parameters]));
+      const plan = JSON.stringify(rows);
+      assert.match(
+        plan,
+        /SEARCH sandboxes USING (COVERING )?INDEX \S+ \((status|org_id=\? AND status)=\?/,
+        `${sql}: ${plan}`,
+      );
+    }
   });
 });
