@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
 import { eventually } from '../support/eventually.ts';
+import { forkedContext, openContext, startedContext, zygotePids } from '../support/forked-kernels.ts';
 import { type TestService, testService } from '../support/service.ts';
 import { asRoot } from './support/attackers.ts';
-import { forkedContext, openContext, startedContext, zygotePids } from './support/forked-kernels.ts';
 
 let service: TestService;
 let sandboxId: string;

@@ -3,6 +3,7 @@ import { AgentError } from './agent-error.ts';
 import type { AgentConfig } from './config.ts';
 import { Context } from './context.ts';
 import type { ForkedKernels } from './forked-kernels.ts';
+import { KernelSupply } from './kernel-supply.ts';
 import { resolveCwd } from './workspace-path.ts';
 
 /** The contexts of this sandbox and the environment that they share. */
@@ -10,20 +11,21 @@ export class ContextRegistry {
   readonly #config: AgentConfig;
   readonly #forkedKernels: ForkedKernels;
   readonly #contexts = new Map<string, { context: Context; ready: Promise<void> }>();
-  #env: Readonly<Record<string, string>> = {};
+  readonly #supply: KernelSupply;
 
   constructor(config: AgentConfig, forkedKernels: ForkedKernels) {
     this.#config = config;
     this.#forkedKernels = forkedKernels;
+    this.#supply = new KernelSupply(config, forkedKernels);
   }
 
   /** For kernels started from now on. */
   setEnvironment(env: Record<string, string>): void {
-    this.#env = { ...env };
+    this.#supply.environment = env;
   }
 
   get environment(): Readonly<Record<string, string>> {
-    return this.#env;
+    return this.#supply.environment;
   }
 
   list(): Context[] {
@@ -47,7 +49,7 @@ export class ContextRegistry {
     const cwd = resolveCwd(request.cwd, this.#config.workspace);
     const { language, timeoutMs, forkedKernelMs } = request;
     const description = { contextId, language, cwd };
-    const context = new Context(description, this.#config, () => this.#env, this.#forkedKernels);
+    const context = new Context(description, this.#supply);
     const entry = { context, ready: context.start(timeoutMs, forkedKernelMs) };
     this.#contexts.set(contextId, entry);
     try {
@@ -57,6 +59,7 @@ export class ContextRegistry {
       if (this.#contexts.get(contextId) === entry) await this.close(contextId);
       throw error;
     }
+    this.#supply.restock(language);
     return context;
   }
 
@@ -74,6 +77,6 @@ export class ContextRegistry {
   }
 
   async closeAll(): Promise<void> {
-    await Promise.all([...this.#contexts.keys()].map((contextId) => this.close(contextId)));
+    await Promise.all([this.#supply.close(), ...[...this.#contexts.keys()].map((contextId) => this.close(contextId))]);
   }
 }

@@ -1,10 +1,7 @@
 import type { AgentContext, FromKernel, RunError } from '@cloche/protocol';
 import { AgentError } from './agent-error.ts';
-import type { AgentConfig } from './config.ts';
-import type { ForkedKernels } from './forked-kernels.ts';
-import { kernelCommand } from './kernel-launch.ts';
-import { type KernelListener, KernelProcess, type StandardStream } from './kernel-process.ts';
-import { KernelsGroup } from './kernels-group.ts';
+import type { KernelListener, KernelProcess, StandardStream } from './kernel-process.ts';
+import type { KernelSupply } from './kernel-supply.ts';
 import { countOomKills, countOomKillsLately } from './memory.ts';
 import type { Run, RunListener } from './run.ts';
 
@@ -26,9 +23,7 @@ const MAX_START_WORDS = 4096;
 /** A namespace in one kernel. Its runs are executed in order, one at a time. */
 export class Context {
   readonly description: AgentContext;
-  readonly #config: AgentConfig;
-  readonly #clientEnv: () => Readonly<Record<string, string>>;
-  readonly #forkedKernels: ForkedKernels;
+  readonly #supply: KernelSupply;
   readonly #queue: Run[] = [];
   #kernel: KernelProcess | undefined;
   /** Settles with the start of the present kernel. */
@@ -43,16 +38,9 @@ export class Context {
   #stateLost = false;
   #closed = false;
 
-  constructor(
-    description: AgentContext,
-    config: AgentConfig,
-    clientEnv: () => Readonly<Record<string, string>>,
-    forkedKernels: ForkedKernels,
-  ) {
+  constructor(description: AgentContext, supply: KernelSupply) {
     this.description = description;
-    this.#forkedKernels = forkedKernels;
-    this.#config = config;
-    this.#clientEnv = clientEnv;
+    this.#supply = supply;
   }
 
   /**
@@ -108,17 +96,11 @@ export class Context {
   }
 
   #launch(forkedKernelMs: number): KernelProcess {
-    const { uid, gid, baseEnv, kernelsGroupFds } = this.#config;
     const { language, cwd } = this.description;
-    const command = kernelCommand(language, this.#config);
-    const env = { ...baseEnv, ...this.#clientEnv() };
-    const takeForked = async () => (language === 'python' ? this.#forkedKernels.take(forkedKernelMs) : undefined);
     this.#startWords = '';
     this.#executionCount = 0;
-    const kernel = new KernelProcess(
-      { command, cwd, env, uid, gid, group: new KernelsGroup(kernelsGroupFds), takeForked },
-      this.#listenerFor(() => kernel),
-    );
+    const listener = this.#listenerFor(() => kernel);
+    const kernel: KernelProcess = this.#supply.launch(language, cwd, listener, forkedKernelMs);
     this.#kernel = kernel;
     return kernel;
   }

@@ -52,7 +52,7 @@ export interface KernelListener {
 /** One kernel process, its private socket and its two pipes. */
 export class KernelProcess {
   readonly #spec: KernelSpec;
-  readonly #listener: KernelListener;
+  #listener: KernelListener;
   readonly #mark = randomUUID();
   readonly #exit = Promise.withResolvers<void>();
   #frames = new FrameDecoder();
@@ -78,6 +78,17 @@ export class KernelProcess {
 
   get ready(): boolean {
     return this.#ready;
+  }
+
+  /** It takes no more runs: it is gone, or about to go. */
+  get ended(): boolean {
+    return this.#exited || this.#stopped;
+  }
+
+  /** From now on `listener` is told, first of its being ready. */
+  handTo(listener: KernelListener): void {
+    this.#listener = listener;
+    if (this.#ready) queueMicrotask(() => listener.ready());
   }
 
   send(message: ToKernel | AssignMessage | SyncedMessage): void {
@@ -179,8 +190,7 @@ export class KernelProcess {
     if (forked.socket.destroyed) this.#onForkedClosed(forked);
   }
 
-  /** Something in the sandbox is not as it was in the template: a kernel that is started now sees it. */
-  #replaceUnfit(): void {
+  #replaceForked(): void {
     this.#forked = undefined;
     this.#pid = undefined;
     this.#socket
@@ -227,7 +237,10 @@ export class KernelProcess {
     });
     socket.on('error', () => socket.destroy());
     // Without its socket a kernel can be told nothing: user code has closed it, unless the kernel is just ending.
-    socket.on('close', () => setTimeout(() => void this.stop('closed its connection to the agent'), LAST_WORDS_MS));
+    socket.on('close', () => {
+      const stopIfStillIts = () => this.#socket === socket && void this.stop('closed its connection to the agent');
+      setTimeout(stopIfStillIts, LAST_WORDS_MS);
+    });
   }
 
   #readMessages(): void {
@@ -246,7 +259,8 @@ export class KernelProcess {
 
   #deliver(message: FromKernel): void {
     if (message.type === 'unfit') {
-      if (this.#forked && !this.#ready) this.#replaceUnfit();
+      // Something in the sandbox is not as it was in the template: a kernel that is started now sees it.
+      if (this.#forked && !this.#ready) this.#replaceForked();
     } else if (message.type !== 'ready') {
       this.#listener.message(message);
       if (message.type === 'output' && message.sync !== undefined) this.send({ type: 'synced', sync: message.sync });
@@ -280,6 +294,11 @@ export class KernelProcess {
   /** What came from outside is waited for by the init of the sandbox: the end of its socket is all that is seen here. */
   #onForkedClosed(forked: ForkedKernel): void {
     if (this.#forked !== forked) return;
+    if (!this.#ready && !this.#stopped) {
+      // It died while it waited: one that is started in its place may do better.
+      this.#replaceForked();
+      return;
+    }
     this.resume();
     if (findStart(forked.pid) !== forked.startTicks || this.#stopped) {
       this.#ended(this.#stopReason ?? 'ended', undefined);

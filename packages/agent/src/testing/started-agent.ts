@@ -56,7 +56,7 @@ export class StartedAgent implements AsyncDisposable {
     this.process = child;
   }
 
-  static async start(pythonPath = ''): Promise<StartedAgent> {
+  static async start(pythonPath = '', env: Record<string, string> = {}): Promise<StartedAgent> {
     const folder = mkdtempSync(join(tmpdir(), 'cloche-agent-test-'));
     chmodSync(folder, 0o755);
     for (const name of ['workspace', 'home']) {
@@ -75,6 +75,7 @@ export class StartedAgent implements AsyncDisposable {
         CLOCHE_GUEST_PATH: guestDir,
         CLOCHE_WORKSPACE: join(folder, 'workspace'),
         CLOCHE_USER_HOME: join(folder, 'home'),
+        ...env,
         CLOCHE_COMMAND_LOGS: join(folder, 'logs'),
       },
     });

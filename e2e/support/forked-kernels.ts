@@ -1,7 +1,7 @@
 /** Kernels that were forked from hostd's zygote, and the zygote itself. */
 import { readdirSync, readFileSync } from 'node:fs';
-import { eventually } from '../../support/eventually.ts';
-import type { TestService } from '../../support/service.ts';
+import { eventually } from './eventually.ts';
+import type { TestService } from './service.ts';
 
 /** Its parent is outside: no process of the sandbox has that number. */
 const IS_FORKED = 'import os; print(os.getppid() == 0)';

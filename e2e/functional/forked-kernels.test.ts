@@ -1,0 +1,105 @@
+/** A kernel that was forked from a loaded interpreter behaves as one that was started. */
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { forkedContext, openContext } from '../support/forked-kernels.ts';
+import { type TestService, testService } from '../support/service.ts';
+
+let service: TestService;
+before(async () => {
+  service = await testService();
+});
+after(() => service?.close());
+
+/** A context in a forked kernel of a sandbox of its own. */
+async function fresh(body: Record<string, unknown> = {}) {
+  const { id } = await service.api.readySandbox(body);
+  const contextId = await forkedContext(service, id);
+  const run = async (code: string, context = contextId) => service.api.run(id, code, { contextId: context });
+  const output = async (code: string, context = contextId) => {
+    const result = await run(code, context);
+    assert.equal(result.error, undefined, JSON.stringify(result.error));
+    return result.stdout.trim();
+  };
+  return { id, contextId, run, output };
+}
+
+const FOLDER = 'import os, site; folder = site.getusersitepackages(); os.makedirs(folder, exist_ok=True)';
+
+describe('a kernel that was forked', () => {
+  it('shows no library before it is imported, and then the one of the template', async () => {
+    const { output } = await fresh();
+    assert.equal(
+      await output('import sys; print([n for n in ("numpy", "pandas", "matplotlib", "calendar") if n in sys.modules])'),
+      '[]',
+    );
+    const code =
+      'import pandas, numpy.linalg; print(pandas.__spec__.name, pandas.DataFrame({"a": [1, 2]}).a.sum(), "pandas" in sys.modules)';
+    assert.equal(await output(code), 'pandas 3 True');
+  });
+
+  it('finds what the user has installed before it first', async () => {
+    const { id, output } = await fresh();
+    await output(`${FOLDER}; open(folder + "/pandas.py", "w").write("whose = 'own'")`);
+    const next = await forkedContext(service, id);
+    assert.equal(await output('import pandas; print(pandas.whose)', next), 'own');
+  });
+
+  it('finds what lies in the working directory first', async () => {
+    const { output } = await fresh();
+    await output('for name in ("calendar", "numpy"): open(name + ".py", "w").write("whose = \\"own\\"")');
+    assert.equal(await output('import calendar, numpy; print(calendar.whose, numpy.whose)'), 'own own');
+  });
+
+  it('reads the settings of matplotlib that it finds there, and shows figures', async () => {
+    const plain = await fresh();
+    const figure = await plain.run('import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()');
+    assert.deepEqual(figure.outputs.map(({ format }) => format).sort(), ['chart', 'png', 'text']);
+    const own = await fresh();
+    await own.output('open("matplotlibrc", "w").write("lines.linewidth: 7")');
+    assert.equal(await own.output('import matplotlib; print(matplotlib.rcParams["lines.linewidth"])'), '7.0');
+  });
+
+  it('has the environment, time zone and folder of its sandbox', async () => {
+    const { id, output } = await fresh({ env: { GREETING: 'hello', TZ: 'Asia/Tokyo' } });
+    const code = 'import os, time; print(os.environ["GREETING"], time.tzname[0], os.getcwd(), os.environ["HOME"])';
+    assert.equal(await output(code), 'hello JST /workspace /home/user');
+    assert.equal(
+      await output('import subprocess; print(subprocess.check_output(["printenv", "GREETING"], text=True))'),
+      'hello',
+    );
+    assert.equal(await output(code, await openContext(service, id)), 'hello JST /workspace /home/user');
+  });
+
+  it('gives way to one that is started where a variable counts at the start of Python', async () => {
+    const { id } = await service.api.readySandbox({ env: { PYTHONOPTIMIZE: '2' } });
+    const contextId = await openContext(service, id);
+    const { stdout } = await service.api.run(id, 'import sys; print(sys.flags.optimize)', { contextId });
+    assert.equal(stdout.trim(), '2');
+  });
+
+  it('is named when it runs out of memory, and replaced', async () => {
+    const { run } = await fresh({ resources: { memoryMb: 256 } });
+    const { error } = await run('x = bytearray(1 << 30)\nfor i in range(0, len(x), 4096): x[i] = 1');
+    assert.equal(error?.name, 'OutOfMemoryError');
+    assert.equal((await run('1')).stateLost, true);
+  });
+
+  it('stops at its time and keeps its variables, and is restarted', async () => {
+    const { id, contextId, run } = await fresh();
+    await run('kept = 1');
+    const late = await service.api.run(id, 'while True: pass', { contextId, timeoutMs: 300 });
+    assert.equal(late.error?.name, 'TimeoutError');
+    assert.equal((await run('kept')).outputs[0]?.value, '1');
+    assert.equal((await service.api.post(`/v1/sandboxes/${id}/code/contexts/${contextId}/restart`)).status, 200);
+    assert.equal((await run('kept')).error?.name, 'NameError');
+  });
+
+  it('may start as many threads as its processors, and no more', async () => {
+    const { output } = await fresh();
+    await output('import numpy; numpy.ones((500, 500)) @ numpy.ones((500, 500))');
+    assert.equal(
+      await output('import os; print(os.environ["OPENBLAS_NUM_THREADS"], len(os.listdir("/proc/self/task")))'),
+      '1 2',
+    );
+  });
+});

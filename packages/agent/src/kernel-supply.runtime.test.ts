@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { StartedAgent } from './testing/started-agent.ts';
+
+describe('a kernel that was started ahead', () => {
+  let agent: StartedAgent;
+  before(async () => {
+    agent = await StartedAgent.start();
+  });
+  after(() => agent[Symbol.asyncDispose]());
+
+  const children = () =>
+    readFileSync(`/proc/${agent.process.pid}/task/${agent.process.pid}/children`, 'utf8').trim().split(' ').map(Number);
+
+  async function pidOf(context: string): Promise<number> {
+    return Number((await agent.run(context, 'process.pid')).outputs[0]?.value);
+  }
+
+  /** The one process of the agent that is of no context yet. */
+  async function spare(used: readonly number[]): Promise<number> {
+    for (;;) {
+      const [pid, ...others] = children().filter((child) => !used.includes(child));
+      if (pid !== undefined && others.length === 0 && readFileSync(`/proc/${pid}/cmdline`).includes('main.mjs'))
+        return pid;
+      await setImmediate();
+    }
+  }
+
+  test('becomes the next context of its language, and another is started', async () => {
+    const first = await pidOf(await agent.open('javascript'));
+    const ahead = await spare([first]);
+    const second = await pidOf(await agent.open('javascript'));
+    assert.equal(second, ahead);
+    assert.notEqual(await spare([first, second]), ahead);
+  });
+
+  test('is none for a context that works elsewhere', async () => {
+    const used = children();
+    mkdirSync(join(agent.workspace, 'elsewhere'));
+    const request = { language: 'javascript', cwd: join(agent.workspace, 'elsewhere'), timeoutMs: 30_000 };
+    assert.equal((await agent.call('PUT', '/contexts/elsewhere', request)).status, 200);
+    assert.ok(!used.includes(await pidOf('elsewhere')));
+    assert.match((await agent.run('elsewhere', 'process.cwd()')).outputs[0]?.value ?? '', /elsewhere/);
+  });
+
+  test('is given up when the environment changes', async () => {
+    const env = { CHANGED: 'yes' };
+    assert.equal((await agent.call('PUT', '/environment', { env })).status, 204);
+    const context = await agent.open('javascript');
+    assert.equal((await agent.run(context, 'process.env.CHANGED')).outputs[0]?.value, "'yes'");
+  });
+
+  test('that died in the meantime is passed over', async () => {
+    const context = await agent.open('typescript');
+    const used = children().filter((pid) => readFileSync(`/proc/${pid}/cmdline`).includes('javascript'));
+    const ahead = await spare([...used, await pidOf(context)]);
+    process.kill(ahead, 'SIGKILL');
+    while (children().includes(ahead)) await setImmediate();
+    assert.notEqual(await pidOf(await agent.open('typescript')), ahead);
+  });
+});

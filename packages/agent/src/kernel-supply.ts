@@ -1,0 +1,106 @@
+import type { Language } from '@cloche/protocol';
+import type { AgentConfig } from './config.ts';
+import type { ForkedKernels } from './forked-kernels.ts';
+import { kernelCommand } from './kernel-launch.ts';
+import { type KernelListener, KernelProcess } from './kernel-process.ts';
+import { KernelsGroup } from './kernels-group.ts';
+
+/** The context that was just opened is likely to run something: that comes first. */
+const RESTOCK_MS = 50;
+/** A spare holds memory of the sandbox, so one that nobody wants goes. */
+const SPARE_MS = 60_000;
+
+/** Until it is somebody's. It may run nothing, so what it says is nobody's. */
+const NOBODY: KernelListener = { ready() {}, printed() {}, message() {}, exited() {} };
+
+interface Spare {
+  kernel: KernelProcess;
+  expiry: NodeJS.Timeout;
+}
+
+/**
+ * Where contexts get their kernels. Once a context was opened in a language whose kernels are started in here, another
+ * kernel of the kind is started ahead: whoever opens a second context often opens a third.
+ */
+export class KernelSupply {
+  readonly #config: AgentConfig;
+  readonly #forkedKernels: ForkedKernels;
+  readonly #spares = new Map<Language, Spare>();
+  #restocking: NodeJS.Timeout | undefined;
+  #env: Readonly<Record<string, string>> = {};
+
+  constructor(config: AgentConfig, forkedKernels: ForkedKernels) {
+    this.#config = config;
+    this.#forkedKernels = forkedKernels;
+  }
+
+  /** Variables of the client's, for kernels started from now on. */
+  set environment(env: Readonly<Record<string, string>>) {
+    this.#env = { ...env };
+    for (const language of this.#spares.keys()) void this.#discard(language);
+  }
+
+  get environment(): Readonly<Record<string, string>> {
+    return this.#env;
+  }
+
+  /**
+   * A kernel that is ready or about to be. One that is forked in from outside is waited for, for `forkedKernelMs`. Throws
+   * `language_unavailable`.
+   */
+  launch(language: Language, cwd: string, listener: KernelListener, forkedKernelMs: number): KernelProcess {
+    const spare = cwd === this.#config.workspace ? this.#take(language) : undefined;
+    if (spare === undefined) return this.#start(language, cwd, listener, forkedKernelMs);
+    spare.handTo(listener);
+    return spare;
+  }
+
+  /** To be called when a context was opened. Idempotent. */
+  restock(language: Language): void {
+    if (this.#restocking !== undefined || this.#spares.has(language) || this.#areForked(language)) return;
+    this.#restocking = setTimeout(() => {
+      this.#restocking = undefined;
+      this.#addSpare(language);
+    }, RESTOCK_MS);
+  }
+
+  /** Resolves when no spare is left. */
+  async close(): Promise<void> {
+    clearTimeout(this.#restocking);
+    await Promise.all([...this.#spares.keys()].map((language) => this.#discard(language)));
+  }
+
+  #addSpare(language: Language): void {
+    try {
+      const kernel = this.#start(language, this.#config.workspace, NOBODY, 0);
+      const expiry = setTimeout(() => void this.#discard(language), SPARE_MS);
+      this.#spares.set(language, { kernel, expiry });
+    } catch {
+      // Its program has gone since: whoever opens the next context is told.
+    }
+  }
+
+  #areForked(language: Language): boolean {
+    return language === 'python' && this.#config.kernelsFolder !== undefined;
+  }
+
+  #take(language: Language): KernelProcess | undefined {
+    const spare = this.#spares.get(language);
+    this.#spares.delete(language);
+    clearTimeout(spare?.expiry);
+    return spare?.kernel.ended ? undefined : spare?.kernel;
+  }
+
+  async #discard(language: Language): Promise<void> {
+    await this.#take(language)?.stop('was not needed');
+  }
+
+  #start(language: Language, cwd: string, listener: KernelListener, forkedKernelMs: number): KernelProcess {
+    const { uid, gid, baseEnv, kernelsGroupFds } = this.#config;
+    const command = kernelCommand(language, this.#config);
+    const env = { ...baseEnv, ...this.#env };
+    const takeForked = async () => (language === 'python' ? this.#forkedKernels.take(forkedKernelMs) : undefined);
+    const group = new KernelsGroup(kernelsGroupFds);
+    return new KernelProcess({ command, cwd, env, uid, gid, group, takeForked }, listener);
+  }
+}
