@@ -150,6 +150,36 @@ describe('a Python context', { skip: packages === undefined && 'no python-node t
     assert.deepEqual(JSON.parse(outputs[2]?.value ?? ''), { nan: null, list: [1, 'a'] });
   });
 
+  test('shows a number by whatever formatter the cell registers for it, or for everything', async () => {
+    const formsOf = async (code: string) => {
+      const { outputs } = await run(`formatters = get_ipython().display_formatter\n${code}`);
+      return outputs.map(({ mimeType, value }) => [mimeType, value]);
+    };
+    const html = "formatters.formatters['text/html']";
+    assert.deepEqual(await formsOf('7'), [['text/plain', '7']]);
+    for (const kind of ['int', 'object']) {
+      assert.deepEqual(await formsOf(`_ = ${html}.for_type(${kind}, lambda value: f'<b>{value}</b>')\n7`), [
+        ['text/plain', '7'],
+        ['text/html', '<b>7</b>'],
+      ]);
+      assert.deepEqual(await formsOf(`_ = ${html}.pop(${kind})\n7`), [['text/plain', '7']]);
+    }
+    const everywhere = 'formatters.mimebundle_formatter';
+    assert.deepEqual(await formsOf(`_ = ${everywhere}.for_type(int, lambda value: {'text/x-own': 'own'})\n7`), [
+      ['text/x-own', 'own'],
+      ['text/plain', '7'],
+    ]);
+    await run(`_ = ${everywhere}.pop(int)`);
+  });
+
+  test('sends a value that a cell shows by itself before what it does next', async () => {
+    const { events } = await run('import sys, time\nsys.displayhook(5)\ntime.sleep(0.2)\nprint(6)\n7');
+    assert.deepEqual(
+      events.map(({ type, data }) => (type === 'output' ? data.value : type === 'stdout' ? data : type)),
+      ['5', '6\n', '7', 'done'],
+    );
+  });
+
   test('sends pictures as base64', async () => {
     const { outputs } = await run(
       'from IPython.display import Image\nimport zlib, struct\ndef chunk(k, d): return struct.pack(">I", len(d)) + k + d + struct.pack(">I", zlib.crc32(k + d))\npng = b"\\x89PNG\\r\\n\\x1a\\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(b"\\0\\0")) + chunk(b"IEND", b"")\nImage(data=png)',

@@ -45,13 +45,14 @@ class Channel:
     def forget(self):
         self._socket.close()
 
-    def send(self, message):
-        """Blocks until the agent has taken it: a slow reader slows the cell, not the agent's heap."""
-        body = encode(message)
-        if len(body) > MAX_FRAME_BYTES:
-            raise FrameTooLarge(len(body))
+    def send(self, message, after=b""):
+        """
+        Blocks until the agent has taken it: a slow reader slows the cell, not the agent's heap. `after` are frames that
+        go before it in the same piece.
+        """
+        frames = after + frame(message)
         with self._send_lock:
-            self._socket.sendall(_LENGTH.pack(len(body)) + body)
+            self._socket.sendall(frames)
 
     def receive(self, timeout_ms=None):
         """The next message, or None when `timeout_ms` has passed without one."""
@@ -75,6 +76,13 @@ class Channel:
         message = json.loads(bytes(self._buffer[4 : 4 + length]))
         del self._buffer[: 4 + length]
         return message
+
+
+def frame(message):
+    body = encode(message)
+    if len(body) > MAX_FRAME_BYTES:
+        raise FrameTooLarge(len(body))
+    return _LENGTH.pack(len(body)) + body
 
 
 def encode(message):

@@ -9,7 +9,7 @@ import sys
 from queue import SimpleQueue
 
 from cloche_kernel import import_hook
-from cloche_kernel.channel import ChannelClosed, FrameTooLarge
+from cloche_kernel.channel import ChannelClosed, FrameTooLarge, frame
 from cloche_kernel.errors import to_error
 from cloche_kernel.event_loop import CellLoop
 from cloche_kernel.forms import left_out, to_forms
@@ -20,6 +20,9 @@ PROTOCOL_VERSION = 1
 
 # Python drops a signal that arrives while it waits in C with SIGINT ignored (`os.system`), so it is sent again.
 INTERRUPT_REPEAT_MS = 50
+
+# A longer result is on its way while the cell comes to its end.
+HELD_CHARACTERS = 16 * 1024
 
 # An agent that is this late with its answer has other worries than the order of outputs.
 SYNC_TIMEOUT_SECONDS = 5
@@ -42,6 +45,8 @@ class Kernel:
         self._in_cell = False
         # A frame cut in two by an exception would be the end of the protocol.
         self._sending = False
+        # A result that goes with the next message.
+        self._held = b""
         self._main_thread = _thread.get_ident()
         self._sync_numbers = itertools.count()
         self._syncs = {}
@@ -136,7 +141,8 @@ class Kernel:
         done = {"type": "done", "runId": run_id, "executionCount": self._shell.execution_count}
         if error is not None:
             done["error"] = error
-        self._channel.send(done)
+        held, self._held = self._held, b""
+        self._channel.send(done, after=held)
 
     def _run_cell(self, code):
         """The cell's error, or None. Nothing that a cell raises gets further than this."""
@@ -168,7 +174,7 @@ class Kernel:
         if backend is not None:
             backend.publish_open_figures()
 
-    def _publish(self, role, bundle):
+    def _publish(self, role, bundle, is_last=False):
         """Outputs of a run, in the order of what it printed. Without a run there is nobody to send them to."""
         run_id = self._run_id
         if run_id is None or os.getpid() != self._pid:
@@ -176,6 +182,8 @@ class Kernel:
         forms = to_forms(bundle)
         self._streams.flush()
         message = {"type": "output", "runId": run_id, "role": role, "forms": forms}
+        if is_last and self._hold(message):
+            return
         if role == "result":
             self._send(message)
             return
@@ -186,15 +194,24 @@ class Kernel:
         self._send(message | {"sync": number})
         waiting.acquire(timeout=SYNC_TIMEOUT_SECONDS)
 
+    def _hold(self, message):
+        """The end of the cell follows at once and takes it along, unless it is large: one wake-up for the agent, not two."""
+        if len(message["forms"].get("text/plain", "")) > HELD_CHARACTERS or len(message["forms"]) > 1:
+            return False
+        self._held += frame(message)
+        return True
+
     def _send(self, message):
         on_main_thread = _thread.get_ident() == self._main_thread
         if on_main_thread:
             self._sending = True
+        held, self._held = self._held, b""
         try:
-            self._channel.send(message)
+            self._channel.send(message, after=held)
         except FrameTooLarge as too_large:
             (size,) = too_large.args
-            self._channel.send(message | {"forms": {"text/plain": left_out(" and ".join(message["forms"]), size)}})
+            smaller = {"text/plain": left_out(" and ".join(message["forms"]), size)}
+            self._channel.send(message | {"forms": smaller}, after=held)
         finally:
             if on_main_thread:
                 self._sending = False

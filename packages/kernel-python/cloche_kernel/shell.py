@@ -6,10 +6,12 @@ import signal
 import subprocess
 import sys
 import warnings
+from opcode import opmap
 
 from IPython.core.compilerop import CachingCompiler
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
+from IPython.core.formatters import DisplayFormatter
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
@@ -17,6 +19,11 @@ from traitlets.config import Config
 from cloche_kernel.errors import CELL_PREFIX
 from cloche_kernel.import_hook import BACKEND
 from cloche_kernel.tables import data_form
+
+
+_PRINT_EXPR = opmap.get("PRINT_EXPR")
+_PLAIN = "text/plain"
+_PLAIN_TYPES = frozenset((bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset))
 
 
 class CellCompiler(CachingCompiler):
@@ -30,14 +37,46 @@ class ResultHook(DisplayHook):
     def write_output_prompt(self):
         pass
 
+    def quiet(self):
+        """A cell that ends in a semicolon is told from others by the history, which is off."""
+        return False
+
     def write_format_data(self, format_dict, md_dict=None):
-        self.shell.publish("result", format_dict)
+        # Of the caller's caller: whatever code shows a value by itself may go on after it.
+        is_last = self.shell.ast_node_interactivity == "last_expr" and _shows_its_value(sys._getframe(2))
+        self.shell.publish("result", format_dict, is_last)
 
     def log_output(self, format_dict):
         """Nothing is kept: outputs would pile up for as long as the context lives."""
 
     def finish_displayhook(self):
         self._is_active = False
+
+
+def _shows_its_value(frame):
+    """Whether the frame is a cell's, at the instruction that shows the value of its last expression."""
+    code = frame.f_code
+    return code.co_filename.startswith(CELL_PREFIX) and code.co_code[frame.f_lasti] == _PRINT_EXPR
+
+
+class PlainValuesFirst(DisplayFormatter):
+    """Does not ask ten formatters for forms of a number or a text, which have but one."""
+
+    def format(self, obj, include=None, exclude=None):
+        kind = type(obj)
+        if kind in _PLAIN_TYPES and include is None and exclude is None and not self._has_forms(kind):
+            text = self.formatters[_PLAIN](obj)
+            return ({} if text is None else {_PLAIN: text}), {}
+        return super().format(obj, include, exclude)
+
+    def _has_forms(self, kind):
+        """Whether anybody has registered a formatter for it."""
+        others = [formatter for name, formatter in self.formatters.items() if name != _PLAIN]
+        for formatter in (*others, self.mimebundle_formatter, self.ipython_display_formatter):
+            for base in kind.__mro__:
+                if base in formatter.type_printers or ("builtins", base.__name__) in formatter.deferred_printers:
+                    return True
+        return False
 
 
 class DisplaySender(DisplayPublisher):
@@ -57,7 +96,10 @@ class Shell(InteractiveShell):
 
     @classmethod
     def create(cls, publish, run_coroutine):
-        """`publish(role, bundle)` sends an output; `run_coroutine` runs cells that await."""
+        """
+        `publish(role, bundle, is_last)` sends an output; the cell does nothing after one that `is_last`.
+        `run_coroutine` runs cells that await.
+        """
         config = Config()
         config.HistoryManager.enabled = False
         config.HistoryManager.hist_file = ":memory:"
@@ -90,6 +132,10 @@ class Shell(InteractiveShell):
 
     def init_profile_dir(self, profile_dir):
         pass
+
+    def init_display_formatter(self):
+        self.display_formatter = PlainValuesFirst(parent=self)
+        self.configurables.append(self.display_formatter)
 
     def init_completer(self):
         pass
