@@ -22,7 +22,8 @@ import { KeepArtifact } from './keep-artifact.ts';
 import type { ArtifactStore } from './store/artifact-store.ts';
 import { Staging } from './store/staging.ts';
 
-const EXPIRE_MS = 1_000;
+/** Nobody sees those whose time is up; this is for their space. */
+const EXPIRE_MS = 60_000;
 /** Looking through a whole store costs something, and nobody waits for it. */
 const ORPHANS_MS = 6 * 3_600_000;
 const RETRY_MS = 10_000;
