@@ -9,13 +9,18 @@ import type { FileRequests } from './files/file-requests.ts';
 import { openPortTunnel } from './port-tunnel.ts';
 import { readEnvironment, readJson, readOpenContext } from './requests.ts';
 import { serveRuns } from './run-connection.ts';
-import { serveUpgrades } from './upgrades.ts';
+import { serveUpgrades, type Upgrade } from './upgrades.ts';
 
 /** The server keeps its connections: they end when it ends, not because they were quiet. */
 const KEEP_ALIVE_TIMEOUT_MS = 3_600_000;
 
 /** The agent's HTTP interface, as `agent-protocol.ts` describes it. Not listening yet. */
-export function createAgentServer(contexts: ContextRegistry, commands: CommandRegistry, files: FileRequests): Server {
+export function createAgentServer(
+  contexts: ContextRegistry,
+  commands: CommandRegistry,
+  files: FileRequests,
+  upgrades: Readonly<Record<string, Upgrade>> = {},
+): Server {
   const options = { keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS, requestTimeout: 0 };
   const onRequest = (request: IncomingMessage, response: ServerResponse) => {
     const answered = files.takes(request)
@@ -25,7 +30,7 @@ export function createAgentServer(contexts: ContextRegistry, commands: CommandRe
   };
   // Whoever asks before sending a body is told to by what reads it.
   const server = createServer(options, onRequest).on('checkContinue', onRequest);
-  serveUpgrades(server, { [PORT_TUNNEL_PROTOCOL]: openPortTunnel, [RUNS_UPGRADE]: serveRuns(contexts) });
+  serveUpgrades(server, { ...upgrades, [PORT_TUNNEL_PROTOCOL]: openPortTunnel, [RUNS_UPGRADE]: serveRuns(contexts) });
   return server;
 }
 

@@ -1,3 +1,4 @@
+import { TERMINAL_PROTOCOL } from '@cloche/protocol';
 import { createAgentServer } from './agent-server.ts';
 import { CommandRegistry } from './commands/command-registry.ts';
 import { readConfig } from './config.ts';
@@ -5,13 +6,17 @@ import { ContextRegistry } from './context-registry.ts';
 import { DialOut } from './dial-out.ts';
 import { FileRequests } from './files/file-requests.ts';
 import { ForkedKernels } from './forked-kernels.ts';
+import { TerminalRegistry } from './terminals/terminal-registry.ts';
 
 const config = readConfig(process.env);
 const forkedKernels = new ForkedKernels(config.kernelsFolder ?? '');
 if (config.kernelsFolder !== undefined) forkedKernels.listen();
 const contexts = new ContextRegistry(config, forkedKernels);
 const commands = new CommandRegistry(config, () => contexts.environment);
-const server = createAgentServer(contexts, commands, new FileRequests(config));
+const terminals = new TerminalRegistry(config, () => contexts.environment);
+const server = createAgentServer(contexts, commands, new FileRequests(config), {
+  [TERMINAL_PROTOCOL]: terminals.join,
+});
 const dialOut = 'dial' in config.listen ? new DialOut(server, config.listen.dial) : undefined;
 if (dialOut) dialOut.start();
 else server.listen(config.listen);
@@ -20,7 +25,7 @@ async function shutDown(): Promise<void> {
   dialOut?.stop();
   server.close();
   forkedKernels.close();
-  await Promise.all([contexts.closeAll(), commands.killAll()]);
+  await Promise.all([contexts.closeAll(), commands.killAll(), terminals.killAll()]);
   process.exit(0);
 }
 process.once('SIGTERM', shutDown);

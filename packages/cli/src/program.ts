@@ -11,6 +11,7 @@ import { addFileCommands } from './commands/files.ts';
 import { addPreviewCommand } from './commands/preview.ts';
 import { addRunCommand } from './commands/run.ts';
 import { addSandboxCommands } from './commands/sandbox.ts';
+import { addShellCommand } from './commands/shell.ts';
 import { addTemplateCommands } from './commands/template.ts';
 
 /** The whole command line. It throws instead of ending the process. */
@@ -27,6 +28,7 @@ export function buildProgram(version: string): Command {
     .addHelpText('after', '\nExamples:\n  cloche run script.py\n  cloche sandbox list\n  cloche doctor');
   addRunCommand(program);
   addExecCommand(program);
+  addShellCommand(program);
   addCommandCommands(program);
   addSandboxCommands(program);
   addContextCommands(program);

@@ -68,9 +68,10 @@ function describeRequestBody({ body, bodyOptional, upload }: Operation, componen
   return { requestBody: { required: !bodyOptional, content } };
 }
 
-function describeContent({ response, events, download }: Operation, components: Map<string, unknown>): Json {
+function describeContent({ response, events, download, webSocket }: Operation, components: Map<string, unknown>): Json {
   if (events) return { 'text/event-stream': { schema: refer(events, components) } };
   if (download) return bytes(download.contentTypes);
+  if (webSocket) return {};
   return { 'application/json': { schema: refer(response.schema, components) } };
 }
 
@@ -87,6 +88,7 @@ function furtherResponses({ download }: Operation): Json {
 function describeRules(operation: Operation): string {
   const lines = [operation.description ?? '', `Scope: \`${operation.scope}\`.`];
   if (operation.extraScope) lines.push(`Also \`${operation.extraScope.scope}\` when ${operation.extraScope.when}.`);
+  if (operation.webSocket) lines.push(operation.webSocket);
   if (operation.deprecation) {
     lines.push(
       `Deprecated alias of \`${operation.deprecation.successorId}\`; stays until ${operation.deprecation.sunset.toISOString().slice(0, 10)}.`,

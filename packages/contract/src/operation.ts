@@ -43,6 +43,8 @@ export interface Operation {
   readonly response: { readonly status: number; readonly schema: TSchema; readonly description: string };
   /** The answer is an SSE stream of this event instead of one JSON body. */
   readonly events?: TSchema;
+  /** The connection becomes a WebSocket; how its frames are read. */
+  readonly webSocket?: string;
   /** Besides those that every operation can answer with. */
   readonly errors: readonly ErrorCode[];
   readonly deprecation?: { readonly since: Date; readonly sunset: Date; readonly successorId: string };

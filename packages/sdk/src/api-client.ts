@@ -21,7 +21,9 @@ export type DownloadId = {
   [Id in OperationId]: Operations[Id] extends { download: unknown } ? Id : never;
 }[OperationId];
 /** Operations that answer with one JSON body. */
-export type CallId = Exclude<OperationId, EventsId | DownloadId>;
+export type CallId = Exclude<OperationId, EventsId | DownloadId | SocketId>;
+/** Operations that are WebSockets. */
+export type SocketId = { [Id in OperationId]: Operations[Id] extends { webSocket: string } ? Id : never }[OperationId];
 
 /** The request may be left out where nothing in it is required. */
 type RequestArgument<Id extends OperationId> =
@@ -131,6 +133,13 @@ export class ApiClient {
     } finally {
       deadline.close();
     }
+  }
+
+  /** Begins to open a WebSocket; it is as the platform has it. Where its headers cannot be set, as in browsers, it fails. */
+  openSocket<Id extends SocketId>(id: Id, request: RequestOf<Id>): WebSocket {
+    const { url, init } = prepareRequest(id, forgetTypes(request), this.#options);
+    const { authorization = '' } = init.headers;
+    return new WebSocket(url.replace(/^http/, 'ws'), { headers: { authorization } });
   }
 
   async #retrying<T>(

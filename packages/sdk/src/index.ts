@@ -44,6 +44,7 @@ export { Contexts, type CreateContextOptions } from './contexts.ts';
 export { type FileStream, Files, type ReadFileOptions, type TransferOptions, type WriteFileOptions } from './files.ts';
 export { isBinaryOutput, outputBytes } from './output-bytes.ts';
 export { type OpenPreviewOptions, Previews, previewLink } from './previews.ts';
+export { Pty, type PtyOptions, Ptys } from './pty.ts';
 export type { CallOptions, RequestOf, UploadBytes } from './request.ts';
 export { type ContextRef, type RunOptions, type StreamOptions, streamCode } from './run-code.ts';
 export { Sandbox, type SandboxInfo } from './sandbox.ts';

@@ -8,6 +8,7 @@ import { Contexts } from './contexts.ts';
 import { Deadline } from './deadline.ts';
 import { Files } from './files.ts';
 import { Previews } from './previews.ts';
+import { Ptys } from './pty.ts';
 import type { CallOptions } from './request.ts';
 import { type RunOptions, runCode, type StreamOptions, streamCode } from './run-code.ts';
 
@@ -17,6 +18,7 @@ export type { Sandbox as SandboxInfo } from '@cloche/contract';
 export class Sandbox {
   readonly commands: Commands;
   readonly contexts: Contexts;
+  readonly pty: Ptys;
   readonly files: Files;
   readonly artifacts: SandboxArtifacts;
   readonly previews: Previews;
@@ -27,6 +29,7 @@ export class Sandbox {
     this.#client = client;
     this.#info = info;
     this.commands = new Commands(client, info.id);
+    this.pty = new Ptys(client, info.id);
     this.contexts = new Contexts(client, info.id);
     this.files = new Files(client, info.id);
     this.artifacts = new SandboxArtifacts(client, info.id);

@@ -85,7 +85,12 @@ export async function startServer(
     previewUrl: config.previewUrl,
     isApiKey: (header) => isApiKey(header, authenticator),
   });
-  const commands = composeCommands({ ...shared, db, sandboxes: sandboxes.parts });
+  const commands = composeCommands({
+    ...shared,
+    db,
+    sandboxes: sandboxes.parts,
+    terminalIdleMs: config.terminalIdleMs,
+  });
   const { access } = sandboxes.parts;
   const files = new AccessFiles(sandboxes.parts);
   const routes = [...sandboxes.routes, ...commands.routes, ...artifacts.routes({ access, files }), ...previews.routes];

@@ -78,6 +78,7 @@ const Settings = Type.Object({
       means: 'a URL of a host alone, in lower case, such as https://preview.example.com',
     }),
   ),
+  CLOCHE_TERMINAL_IDLE_MS: integer(1000, 86_400_000),
   CLOCHE_LAUNCH_TIMEOUT_MS: integer(100, 600_000),
   CLOCHE_RECONCILE_INTERVAL_MS: integer(100, 3_600_000),
 });
@@ -99,6 +100,7 @@ function defaults(): Partial<Record<keyof Settings, unknown>> {
     CLOCHE_SANDBOX_MAX_DISK_MB: 65_536,
     CLOCHE_SANDBOX_MAX_PIDS: 8192,
     CLOCHE_ARTIFACT_MAX_MB: 10_240,
+    CLOCHE_TERMINAL_IDLE_MS: 600_000,
     CLOCHE_LAUNCH_TIMEOUT_MS: 60_000,
     CLOCHE_RECONCILE_INTERVAL_MS: 30_000,
   };
@@ -110,6 +112,8 @@ export interface Config {
   readonly dataDir: string;
   readonly runDir: string;
   readonly databaseUrl: string;
+  /** How long a shell lives without anybody who watches its terminal. */
+  readonly terminalIdleMs: number;
   readonly bootstrapApiKey: string | undefined;
   readonly logLevel: (typeof LOG_LEVELS)[number];
   /** Below which every preview has a host; undefined: `http://localhost` at the port that is served. */
@@ -141,6 +145,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     databaseUrl: settings.CLOCHE_DATABASE_URL ?? `sqlite:${dataPlaces(dataDir).sqliteFile}`,
     bootstrapApiKey: settings.CLOCHE_BOOTSTRAP_API_KEY,
     logLevel: settings.CLOCHE_LOG_LEVEL,
+    terminalIdleMs: settings.CLOCHE_TERMINAL_IDLE_MS,
     previewUrl: settings.CLOCHE_PREVIEW_URL,
     artifacts: Object.freeze(artifactSettings(settings, dataDir)),
     sandboxes: Object.freeze({

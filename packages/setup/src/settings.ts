@@ -78,6 +78,7 @@ export const SETTINGS: readonly Setting[] = [
     doc: 'https://preview.example.com gives each preview a host below it; default http://localhost at CLOCHE_PORT',
   },
   { name: 'CLOCHE_MAX_SANDBOXES', readBy: ['server'], doc: 'live at once; default as many as the host holds' },
+  { name: 'CLOCHE_TERMINAL_IDLE_MS', default: '600000', readBy: ['server'], doc: 'for a shell that nobody watches' },
   { name: 'CLOCHE_LAUNCH_TIMEOUT_MS', default: '60000', readBy: ['server'], doc: 'for a sandbox to get ready' },
   { name: 'CLOCHE_RECONCILE_INTERVAL_MS', default: '30000', readBy: ['server'], doc: 'between two reconciliations' },
   {

@@ -147,6 +147,11 @@ export class FakeCommands implements AgentCommands {
     return command.state;
   }
 
+  /** A fake has no terminals. */
+  async openTerminal(id: string): Promise<never> {
+    throw new AgentFault('not_found', `no terminal ${id}`);
+  }
+
   async #execute(command: FakeCommand): Promise<void> {
     const { timeoutMs, argv } = command.request;
     const timer =

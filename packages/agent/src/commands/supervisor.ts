@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { Socket } from 'node:net';
 import { constants } from 'node:os';
+import { ByteFrames, encodeByteFrame } from '@cloche/protocol';
 import type { StandardStream } from '../kernel-process.ts';
 import type { KernelsGroup } from '../kernels-group.ts';
 import { setOomScore } from '../memory.ts';
 import { killDescendants, signalDescendants } from './descendants.ts';
-import { encodeSupervisorFrame, SupervisorFrames } from './supervisor-frames.ts';
 
 const PERL = '/usr/bin/perl';
 
@@ -61,7 +61,7 @@ export class Supervisor {
     // Without descriptors left there is none; `error` tells.
     this.#socket = (this.#process.stdio?.[3] as Socket | undefined) ?? new Socket();
     if (this.#process.pid !== undefined) setOomScore(this.#process.pid, 0);
-    const frames = new SupervisorFrames((type, body) => this.#take(type, body));
+    const frames = new ByteFrames((type, body) => this.#take(type, body));
     this.#socket.on('data', (chunk: Buffer) => this.#read(frames, chunk));
     this.#socket.on('error', () => this.#socket.destroy());
     this.#socket.on('close', () => this.#lost('what watched over the command ended'));
@@ -88,6 +88,15 @@ export class Supervisor {
     await promise;
     this.#socket.off('drain', settle).off('close', settle);
     signal.removeEventListener('abort', settle);
+  }
+
+  /** What it prints waits, and it comes to a halt. */
+  pause(): void {
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    this.#socket.resume();
   }
 
   endInput(): void {
@@ -140,15 +149,15 @@ export class Supervisor {
       this.#held.push([type, body]);
       return true;
     }
-    const [header, bytes] = encodeSupervisorFrame(type, typeof body === 'string' ? Buffer.from(body) : body);
+    const [header, bytes] = encodeByteFrame(type, typeof body === 'string' ? Buffer.from(body) : body);
     this.#socket.cork();
-    this.#socket.write(header as Buffer);
-    const hasRoom = this.#socket.write(bytes as Buffer);
+    this.#socket.write(header);
+    const hasRoom = this.#socket.write(bytes);
     this.#socket.uncork();
     return hasRoom;
   }
 
-  #read(frames: SupervisorFrames, chunk: Buffer): void {
+  #read(frames: ByteFrames, chunk: Buffer): void {
     try {
       frames.push(chunk);
     } catch {

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import {
   AliasCommandBody,
+  COMMAND_USERS,
   Command,
   CommandEvent,
   CommandLogPage,
@@ -10,7 +11,7 @@ import {
 } from '../command.ts';
 import { CommandIdSchema, SandboxIdSchema } from '../ids.ts';
 import { ALIAS_DEPRECATED_SINCE, ALIAS_SUNSET, LIMITS } from '../limits.ts';
-import { listOf } from '../list.ts';
+import { listOf, oneOf } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { SandboxParams } from './sandboxes.ts';
 
@@ -171,5 +172,33 @@ export const killCommand = {
   body: KillCommandBody,
   bodyOptional: true,
   response: { status: 200, schema: CommandResponse, description: 'The command; after `SIGKILL` it has ended.' },
+  errors: ended,
+} as const satisfies Operation;
+
+export const openPty = {
+  ...common,
+  id: 'openPty',
+  method: 'GET',
+  path: '/v1/sandboxes/{sandboxId}/pty',
+  summary: 'Open a terminal, or join one',
+  description:
+    'A WebSocket to a login shell in a terminal. Without `ptyId` a new one is opened; with it one that is there is ' +
+    'joined, and what its screen showed last is sent first. A shell outlives its connections for a while.',
+  scope: 'command:run',
+  idempotency: 'none',
+  params: SandboxParams,
+  query: Type.Object(
+    {
+      ptyId: Type.Optional(Type.String({ minLength: 1, maxLength: 64, description: 'As `ready` named it.' })),
+      cols: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 80 })),
+      rows: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 24 })),
+      user: Type.Optional(oneOf(COMMAND_USERS, 'Of a new one. Default `user`.')),
+    },
+    { additionalProperties: false },
+  ),
+  webSocket:
+    'Binary frames are what is typed and shown. Text frames are JSON: `{ "type": "resize", "cols", "rows" }` to the ' +
+    'service; from it first `{ "type": "ready", "ptyId" }`, and last `{ "type": "exit", "exitCode" }`.',
+  response: { status: 101, schema: Type.Null(), description: 'The connection is a WebSocket.' },
   errors: ended,
 } as const satisfies Operation;

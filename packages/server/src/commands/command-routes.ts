@@ -1,13 +1,19 @@
 import { type CommandEvent, type CommandStdinBody, operations } from '@cloche/contract';
 import { invalidRequest } from '../app-error.ts';
-import { type Route, route, streamRoute } from '../http/route.ts';
+import { type Route, route, socketRoute, streamRoute } from '../http/route.ts';
 import type { ChangeCommand } from './change-command.ts';
 import type { CreateCommand } from './create-command.ts';
+import type { OpenPty } from './open-pty.ts';
 import type { ReadCommands } from './read-commands.ts';
 
 const PAGE_ENTRIES = 100;
 
-export function commandRoutes(creations: CreateCommand, reads: ReadCommands, changes: ChangeCommand): Route[] {
+export function commandRoutes(
+  creations: CreateCommand,
+  reads: ReadCommands,
+  changes: ChangeCommand,
+  terminals: OpenPty,
+): Route[] {
   return [
     route(operations.createCommand, async (request) => ({ command: await creations.create(request) })),
     route(operations.runCommand, async (request) => ({
@@ -16,6 +22,7 @@ export function commandRoutes(creations: CreateCommand, reads: ReadCommands, cha
     route(operations.startCommand, async (request) => ({
       command: await creations.create({ ...request, body: { ...request.body, background: true } }),
     })),
+    socketRoute(operations.openPty, (request) => terminals.open(request)),
     route(operations.listCommands, async ({ credential, params }) => ({
       data: await reads.list(credential, params.sandboxId),
       hasMore: false,

@@ -9,12 +9,15 @@ import { SqlCommandRepository } from './command-repository.ts';
 import { commandRoutes } from './command-routes.ts';
 import { CommandWatches } from './command-watches.ts';
 import { CreateCommand } from './create-command.ts';
+import { OpenPty } from './open-pty.ts';
 import { ReadCommands } from './read-commands.ts';
 import { StartingCommands } from './starting-commands.ts';
 
 export interface CommandsDeps {
   readonly db: Database;
   readonly sandboxes: SandboxParts;
+  /** How long a shell lives without anybody who watches its terminal. */
+  readonly terminalIdleMs: number;
   readonly clock: Clock;
   readonly ids: IdSource;
   readonly log: Logger;
@@ -29,14 +32,19 @@ export interface Commands {
   stop(): void;
 }
 
-export function composeCommands({ db, sandboxes: parts, clock, ids, log }: CommandsDeps): Commands {
+export function composeCommands({ db, sandboxes: parts, terminalIdleMs, clock, ids, log }: CommandsDeps): Commands {
   const commands = new SqlCommandRepository(db);
   const starting = new StartingCommands();
-  const shared = { ...parts, commands, starting, clock, ids, log };
+  const shared = { ...parts, commands, starting, terminalIdleMs, clock, ids, log };
   const watches = new CommandWatches(shared);
   const reads = new ReadCommands(shared);
   return {
-    routes: commandRoutes(new CreateCommand({ ...shared, watches }), reads, new ChangeCommand({ ...shared, reads })),
+    routes: commandRoutes(
+      new CreateCommand({ ...shared, watches }),
+      reads,
+      new ChangeCommand({ ...shared, reads }),
+      new OpenPty(shared),
+    ),
     start: () => watches.start(),
     stop: () => watches.stop(),
   };

@@ -5,6 +5,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { AppError } from '../app-error.ts';
 import type { Claim, Idempotency, Opened } from '../idempotency/idempotency.ts';
+import { answerSocket } from './answer-socket.ts';
 import { answerDownload, answerUpload } from './bytes.ts';
 import { concretePath } from './concrete-path.ts';
 import { JSON_TYPE } from './error-response.ts';
@@ -64,6 +65,8 @@ function answer(
       return answerStream(route, reply, context, claim);
     case 'download':
       return answerDownload(route, request, reply, context);
+    case 'socket':
+      return answerSocket(route, request, reply, context);
     case 'upload':
       return answerUpload(route, request, reply, context);
   }

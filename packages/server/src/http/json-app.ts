@@ -5,6 +5,7 @@ import {
   type RequestListener,
   type Server,
 } from 'node:http';
+import type { Socket } from 'node:net';
 import { type ErrorCode, LIMITS } from '@cloche/contract';
 import fastify, {
   type FastifyBaseLogger,
@@ -24,6 +25,7 @@ import { KnownPaths } from './known-paths.ts';
 import { answerClientError, answerOddRequests } from './raw-errors.ts';
 import { readJson } from './read-json.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.ts';
+import { answerUpgrade } from './upgrades.ts';
 import { isAwaitingContinue } from './uploads.ts';
 
 /** A request that has not arrived whole by then is refused. */
@@ -82,19 +84,23 @@ function createApp({ log, ids, front }: JsonAppParts): FastifyInstance {
   });
 }
 
-/** As the framework makes it, but that `front` is asked first. Requests to upgrade anything else are ordinary ones. */
+/** As the framework makes it, but that `front` is asked first. */
 function serverBehind(front: Front, handle: RequestListener): Server {
   const options = {
     ...HTTP_OPTIONS,
     requestTimeout: REQUEST_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
-    shouldUpgradeCallback: (request: IncomingMessage) => isWebSocket(request) && front.takes(request),
+    shouldUpgradeCallback: (request: IncomingMessage) =>
+      isWebSocket(request) && (front.takes(request) || request.method === 'GET'),
   };
   const server = createServer(options, (request, response) => {
     if (front.takes(request)) front.handle(request, response);
     else handle(request, response);
   });
-  return server.on('upgrade', (request, socket, head) => front.upgrade(request, socket, head));
+  return server.on('upgrade', (request, socket, head) => {
+    if (front.takes(request)) front.upgrade(request, socket, head);
+    else answerUpgrade(request, socket as Socket, head, handle);
+  });
 }
 
 function isWebSocket({ headers }: IncomingMessage): boolean {

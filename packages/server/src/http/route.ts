@@ -64,7 +64,23 @@ export type UploadHandler<O extends Operation> = (
 ) => Promise<{ readonly json: ResponseOf<O>; readonly headers?: Readonly<Record<string, string>> }>;
 export type DownloadHandler<O extends Operation> = (request: DownloadRequest<O>) => Promise<Download>;
 
+/** A WebSocket of a client, as far as handlers need it. */
+export interface ClientSocket {
+  /** Bytes, or a text. `hasRoom` is told when there is room for more, at once or later. */
+  send(data: Buffer | string, hasRoom?: () => void): void;
+  onMessage(take: (data: Buffer | string) => void): void;
+  /** Called once, whoever ended it. */
+  onClose(act: () => void): void;
+  close(): void;
+}
+
+/** Resolves when it may be opened (before that, a rejection answers as plain JSON); the result is given the socket. */
+export type SocketHandler<O extends Operation> = (
+  request: RequestContext<O>,
+) => Promise<(socket: ClientSocket) => void>;
+
 export type Route =
+  | { readonly kind: 'socket'; readonly operation: Operation; readonly handle: SocketHandler<Operation> }
   | { readonly kind: 'upload'; readonly operation: Operation; readonly handle: UploadHandler<Operation> }
   | { readonly kind: 'download'; readonly operation: Operation; readonly handle: DownloadHandler<Operation> }
   | { readonly kind: 'json'; readonly operation: Operation; readonly handle: JsonHandler<Operation> }
@@ -77,6 +93,10 @@ export function route<const O extends Operation>(operation: O, handle: JsonHandl
 
 export function streamRoute<const O extends Operation>(operation: O, handle: StreamHandler<O>): Route {
   return { kind: 'stream', operation, handle: handle as unknown as StreamHandler<Operation> };
+}
+
+export function socketRoute<const O extends Operation>(operation: O, handle: SocketHandler<O>): Route {
+  return { kind: 'socket', operation, handle: handle as unknown as SocketHandler<Operation> };
 }
 
 export function uploadRoute<const O extends Operation>(operation: O, handle: UploadHandler<O>): Route {

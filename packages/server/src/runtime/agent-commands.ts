@@ -1,4 +1,13 @@
+import type { Duplex } from 'node:stream';
 import type { AgentCommand, AgentCommandEvent, AgentLogPage, StartCommand } from '@cloche/protocol';
+
+export interface NewTerminal {
+  readonly columns: number;
+  readonly rows: number;
+  readonly user: 'user' | 'root';
+  /** How long its shell lives without anybody who watches. */
+  readonly idleMs: number;
+}
 
 /** A command that has ended, with the head of what it printed. */
 export interface AgentCommandResult {
@@ -25,6 +34,11 @@ export interface AgentCommands {
   follow(id: string, afterSeq: number, signal: AbortSignal): AsyncIterable<AgentCommandEvent>;
   /** Resolves when there is room for more. Throws `conflict` when the input is closed, `timeout` when it stays full. */
   writeStdin(id: string, bytes: Buffer, close: boolean, signal: AbortSignal): Promise<void>;
+  /**
+   * A connection to a terminal, in frames as `agent-protocol/terminals.ts` has them: a new one, or without `terminal` one
+   * that is there. Whoever gets it destroys it. `signal` bounds the opening alone. Throws `not_found`, `busy`.
+   */
+  openTerminal(id: string, terminal: NewTerminal | undefined, signal: AbortSignal): Promise<Duplex>;
   /** Of all that descends from it. After SIGKILL it has ended. */
   kill(id: string, name: string, signal: AbortSignal): Promise<AgentCommand>;
 }

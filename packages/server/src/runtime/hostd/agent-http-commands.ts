@@ -1,3 +1,4 @@
+import type { Duplex } from 'node:stream';
 import {
   AgentCommand,
   AgentCommandEvent,
@@ -6,12 +7,14 @@ import {
   CommandResultEvent,
   MAX_COMMAND_MESSAGE_BYTES,
   type StartCommand,
+  TERMINAL_PROTOCOL,
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
 import { type Dispatcher, Pool } from 'undici';
-import type { AgentCommandResult, AgentCommands } from '../agent-commands.ts';
+import type { AgentCommandResult, AgentCommands, NewTerminal } from '../agent-commands.ts';
 import { pause } from '../deadline.ts';
 import { AgentFault } from '../runtime-driver.ts';
+import { upgradeToAgent } from './agent-tunnel.ts';
 import { EventBudget } from './event-budget.ts';
 import { isConnectionError, MalformedAnswer, readJson } from './http-response.ts';
 import { LineTooLong, readLines } from './ndjson.ts';
@@ -39,10 +42,12 @@ const FAULTS: ReadonlyMap<string, AgentFault['kind']> = new Map([
 
 /** Commands over one instance's socket, on connections of their own. Nothing that comes back is believed unchecked. */
 export class AgentHttpCommands implements AgentCommands {
+  readonly #socketPath: string;
   readonly #pool: Pool;
   readonly #budget = new EventBudget();
 
   constructor(socketPath: string) {
+    this.#socketPath = socketPath;
     this.#pool = new Pool('http://agent', {
       socketPath,
       connections: CONNECTIONS,
@@ -104,6 +109,13 @@ export class AgentHttpCommands implements AgentCommands {
 
   kill(id: string, name: string, signal: AbortSignal): Promise<AgentCommand> {
     return this.#ask('POST', pathOf(id, 'kill'), { signal: name }, signal);
+  }
+
+  openTerminal(id: string, terminal: NewTerminal | undefined, signal: AbortSignal): Promise<Duplex> {
+    const query = terminal
+      ? `?${new URLSearchParams(Object.entries(terminal).map(([name, value]) => [name, `${value}`]))}`
+      : '';
+    return upgradeToAgent(this.#socketPath, `/terminals/${encodeURIComponent(id)}${query}`, TERMINAL_PROTOCOL, signal);
   }
 
   async close(): Promise<void> {

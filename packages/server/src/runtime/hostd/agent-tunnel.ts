@@ -16,9 +16,19 @@ const MAX_HEADER_BYTES = 4 * 1024;
  * @throws AgentFault for every other answer, and `gone` for none.
  */
 export function openAgentTunnel(socketPath: string, port: number, signal: AbortSignal): Promise<Duplex> {
+  return upgradeToAgent(socketPath, `/ports/${port}`, PORT_TUNNEL_PROTOCOL, signal);
+}
+
+/** A connection of its own to the agent that speaks `upgrade`. Throws as `openAgentTunnel` does. */
+export function upgradeToAgent(
+  socketPath: string,
+  path: string,
+  upgrade: string,
+  signal: AbortSignal,
+): Promise<Duplex> {
   const opened = Promise.withResolvers<Duplex>();
-  const headers = { connection: 'upgrade', upgrade: PORT_TUNNEL_PROTOCOL };
-  const sent = request({ socketPath, path: `/ports/${port}`, headers, agent: false, maxHeaderSize: MAX_HEADER_BYTES });
+  const headers = { connection: 'upgrade', upgrade };
+  const sent = request({ socketPath, path, headers, agent: false, maxHeaderSize: MAX_HEADER_BYTES });
   const abort = () => sent.destroy(signal.reason);
   const broke = () => opened.reject(new AgentFault('gone', 'the connection broke while a tunnel was opened'));
   sent.once('upgrade', (_, socket, head) => {
@@ -55,6 +65,7 @@ async function readFault(response: IncomingMessage): Promise<AgentFault> {
 }
 
 const FAULTS: ReadonlyMap<string, AgentFault['kind']> = new Map([
+  ['not_found', 'not_found'],
   ['port_closed', 'port_closed'],
   ['queue_full', 'busy'],
 ]);

@@ -1,0 +1,157 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { request } from 'node:http';
+import { after, before, describe, it } from 'node:test';
+import { Cloche, type Pty } from '@cloche/sdk';
+import { eventually } from '../support/eventually.ts';
+import { type TestService, testService } from '../support/service.ts';
+
+let service: TestService;
+let sandboxId: `sbx_${string}`;
+before(async () => {
+  service = await testService({ CLOCHE_TERMINAL_IDLE_MS: '8000' });
+  sandboxId = (await service.api.readySandbox()).id;
+});
+after(() => service.close());
+
+/** A terminal with all that it has shown. */
+class Screen {
+  text = '';
+  pty!: Pty;
+
+  static async open(
+    options: { id?: string; cols?: number; rows?: number; user?: 'user' | 'root' } = {},
+  ): Promise<Screen> {
+    const screen = new Screen();
+    const cloche = new Cloche({ url: service.url, apiKey: service.apiKey });
+    const { pty } = await cloche.sandboxes.get(sandboxId);
+    const decoder = new TextDecoder();
+    const onData = (data: Uint8Array) => {
+      screen.text += decoder.decode(data, { stream: true });
+    };
+    screen.pty = await pty.open({ ...options, onData });
+    return screen;
+  }
+
+  type(line: string): void {
+    this.pty.write(`${line}\n`);
+  }
+
+  async shows(text: string | RegExp): Promise<void> {
+    await eventually(() => (typeof text === 'string' ? this.text.includes(text) : text.test(this.text)));
+  }
+}
+
+describe('a terminal', () => {
+  it('is a login shell of the user, with a terminal of the size that is asked for', async () => {
+    const screen = await Screen.open({ cols: 123, rows: 45 });
+    screen.type('tty; stty size; id -un; shopt -q login_shell && echo "login in $PWD"; echo $TERM');
+    await screen.shows('xterm-256color\r\n');
+    assert.match(screen.text, /\/dev\/pts\/\d+\r\n45 123\r\nuser\r\nlogin in \/workspace\r\n/);
+    screen.type('exit 7');
+    assert.equal(await screen.pty.exited, 7);
+  });
+
+  it('is resized, and interrupted by what is typed', async () => {
+    const screen = await Screen.open();
+    screen.pty.resize(100, 50);
+    screen.type('trap "echo resized to $(stty size)" WINCH; stty size; sleep 300; echo "ended with $?"');
+    await screen.shows('50 100');
+    screen.pty.write('\x03');
+    screen.type('echo after; exit');
+    await screen.shows('after\r\n');
+    await screen.pty.exited;
+  });
+
+  it('shows its screen to whoever joins it, and takes what both type', async () => {
+    const first = await Screen.open({ user: 'root' });
+    first.type('echo "it is $(id -un)"');
+    await first.shows('it is root');
+    const second = await Screen.open({ id: first.pty.id });
+    await second.shows('it is root');
+    second.type('echo "from the $((1 + 1))nd"');
+    await first.shows('from the 2nd');
+    await second.shows('from the 2nd');
+    first.pty.close();
+    second.type('exit 3');
+    assert.equal(await second.pty.exited, 3);
+  });
+
+  it('outlives a broken connection, and a restart of the server', async () => {
+    const before = await Screen.open();
+    before.type('kept=42; echo "set"');
+    await before.shows(/set\r\n.*\$/s);
+    await service.kill('server');
+    assert.equal(await before.pty.exited, undefined);
+    await service.restart('server');
+    const again = await Screen.open({ id: before.pty.id });
+    again.type('echo "kept is $kept"; exit');
+    await again.shows('kept is 42');
+    await again.pty.exited;
+  });
+
+  it('that nobody watches ends, and what its shell started with it', async () => {
+    const screen = await Screen.open();
+    screen.type('setsid sleep 308 & echo "pid is $!"');
+    await screen.shows(/pid is \d+\r\n/);
+    const { id } = screen.pty;
+    screen.pty.close();
+    const look = () => service.api.post(`/v1/sandboxes/${sandboxId}/commands`, { command: 'pgrep -fx "sleep 308"' });
+    assert.equal((await look()).body.command.exitCode, 0);
+    await eventually(async () => (await look()).body.command.exitCode === 1, 30_000);
+    await assert.rejects(Screen.open({ id }), { code: 'not_found' });
+  });
+
+  it('that floods its watchers reaches them whole', async () => {
+    const screen = await Screen.open();
+    screen.type('head -c 20000000 /dev/zero | tr "\\0" x; echo; echo "done $((6 * 7))"');
+    await eventually(() => screen.text.endsWith('$ ') && screen.text.includes('done 42'), 60_000);
+    assert.equal(
+      screen.text.match(/x{80}/g)?.length !== undefined && screen.text.split('x').length - 1 >= 20_000_000,
+      true,
+    );
+    screen.type('exit');
+    await screen.pty.exited;
+  });
+
+  it('makes its sandbox running while somebody watches', async () => {
+    const screen = await Screen.open();
+    const status = async () => (await service.api.get(`/v1/sandboxes/${sandboxId}`)).body.sandbox.status;
+    assert.equal(await status(), 'running');
+    screen.type('exit');
+    await screen.pty.exited;
+    await eventually(async () => (await status()) === 'idle');
+  });
+});
+
+describe('a request for a terminal', () => {
+  const path = () => `/v1/sandboxes/${sandboxId}/pty`;
+
+  it('that is no WebSocket is told so', async () => {
+    const answer = await service.api.get(path());
+    assert.deepEqual([answer.status, answer.body.error.details.issues[0].path], [400, 'headers.upgrade']);
+  });
+
+  it('is refused as JSON: without a key, with a wrong size, for what is not there', async () => {
+    const refused = async (target: string, authorization = `Bearer ${service.apiKey}`) => {
+      const headers = {
+        authorization,
+        connection: 'upgrade',
+        upgrade: 'websocket',
+        'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==',
+        'sec-websocket-version': '13',
+      };
+      const sent = request(new URL(target, service.url), { headers });
+      sent.end();
+      const [response] = await once(sent, 'response');
+      let text = '';
+      for await (const chunk of response) text += chunk;
+      return [response.statusCode, JSON.parse(text).error.code];
+    };
+    assert.deepEqual(await refused(path(), 'Bearer nothing'), [401, 'unauthorized']);
+    assert.deepEqual(await refused(`${path()}?cols=0`), [400, 'invalid_request']);
+    assert.deepEqual(await refused(`${path()}?ptyId=pty_none`), [404, 'not_found']);
+    assert.deepEqual(await refused('/v1/sandboxes/sbx_none/pty'), [404, 'not_found']);
+    assert.deepEqual(await refused('/nowhere'), [404, 'not_found']);
+  });
+});

@@ -1,0 +1,65 @@
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { MAX_TERMINALS, TERMINAL_PROTOCOL } from '@cloche/protocol';
+import { AgentError } from '../agent-error.ts';
+import { supervisorSpec } from '../commands/command-registry.ts';
+import type { AgentConfig } from '../config.ts';
+import { switchProtocols } from '../upgrades.ts';
+import { Terminal } from './terminal.ts';
+
+const SHELL = ['/bin/bash', '-l'];
+/** What the common emulators speak. */
+const TERM = 'xterm-256color';
+
+/** The terminals of this sandbox. */
+export class TerminalRegistry {
+  readonly #config: AgentConfig;
+  readonly #clientEnv: () => Readonly<Record<string, string>>;
+  readonly #terminals = new Map<string, Terminal>();
+
+  constructor(config: AgentConfig, clientEnv: () => Readonly<Record<string, string>>) {
+    this.#config = config;
+    this.#clientEnv = clientEnv;
+  }
+
+  /** Takes the connection of a request over, as `agent-protocol/terminals.ts` describes it. */
+  readonly join = async ({ url }: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> => {
+    const { pathname, searchParams } = new URL(url ?? '', 'http://agent');
+    const id = decodeURIComponent(/^\/terminals\/([^/]+)$/.exec(pathname)?.[1] ?? '');
+    const terminal = searchParams.has('columns') ? this.#open(id, searchParams) : this.#terminals.get(id);
+    if (terminal === undefined) throw new AgentError('not_found', `There is no terminal ${id}.`);
+    if (terminal.isFull) throw new AgentError('queue_full', 'The terminal has as many watchers as it may have.');
+    switchProtocols(socket, TERMINAL_PROTOCOL);
+    if (head.length > 0) socket.unshift(head);
+    terminal.join(socket);
+  };
+
+  async killAll(): Promise<void> {
+    await Promise.all([...this.#terminals.values()].map((terminal) => terminal.kill()));
+  }
+
+  #open(id: string, query: URLSearchParams): Terminal {
+    if (this.#terminals.size >= MAX_TERMINALS) {
+      throw new AgentError('queue_full', `${MAX_TERMINALS} terminals are open already.`);
+    }
+    const user = query.get('user') === 'root' ? 'root' : 'user';
+    const size = { columns: wholeNumber(query, 'columns', 9999), rows: wholeNumber(query, 'rows', 9999) };
+    const request = { argv: SHELL, cwd: this.#config.workspace, env: { TERM }, user, stdinOpen: true } as const;
+    const spec = {
+      ...supervisorSpec(this.#config, this.#clientEnv(), { ...request, argv: [...SHELL] }),
+      terminal: size,
+    };
+    const idleMs = wholeNumber(query, 'idleMs', 2 ** 31 - 1);
+    const terminal = new Terminal(spec, idleMs, () => this.#terminals.delete(id));
+    this.#terminals.set(id, terminal);
+    return terminal;
+  }
+}
+
+function wholeNumber(query: URLSearchParams, name: string, maximum: number): number {
+  const value = Number(query.get(name) ?? 0);
+  if (!Number.isInteger(value) || value < 1 || value > maximum) {
+    throw new AgentError('bad_request', `${name} is a whole number from 1 to ${maximum}.`);
+  }
+  return value;
+}

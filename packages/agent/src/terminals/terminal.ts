@@ -1,0 +1,130 @@
+import type { Duplex } from 'node:stream';
+import { ByteFrames, encodeByteFrame } from '@cloche/protocol';
+import { type CommandEnd, Supervisor, type SupervisorListener, type SupervisorSpec } from '../commands/supervisor.ts';
+import { ScreenTail } from './screen-tail.ts';
+
+/** A watcher that is behind by so much slows the shell down, and by and by loses its connection. */
+const CONGESTED_BYTES = 1024 * 1024;
+const STALL_MS = 5000;
+const MAX_WATCHERS = 16;
+
+/** A shell in a terminal, for as many watchers as join. It outlives them for a while. */
+export class Terminal implements SupervisorListener {
+  readonly #supervisor: Supervisor;
+  readonly #tail = new ScreenTail();
+  readonly #watchers = new Map<Duplex, NodeJS.Timeout | undefined>();
+  readonly #idleMs: number;
+  readonly #onEnd: () => void;
+  #idleTimer: NodeJS.Timeout | undefined;
+  #ended = false;
+
+  /** @param onEnd called once, when the shell has ended */
+  constructor(spec: SupervisorSpec, idleMs: number, onEnd: () => void) {
+    this.#idleMs = idleMs;
+    this.#onEnd = onEnd;
+    this.#supervisor = new Supervisor(spec, this);
+    this.#beginIdleness();
+  }
+
+  get isFull(): boolean {
+    return this.#watchers.size >= MAX_WATCHERS;
+  }
+
+  /** `socket` sees what the screen shows, then what comes; what it sends is typed. */
+  join(socket: Duplex): void {
+    clearTimeout(this.#idleTimer);
+    this.#watchers.set(socket, undefined);
+    const frames = new ByteFrames((type, body) => this.#take(type, body));
+    socket.on('data', (chunk: Buffer) => {
+      try {
+        frames.push(chunk);
+      } catch {
+        socket.destroy();
+      }
+    });
+    socket.on('drain', () => this.#relieved(socket));
+    socket.once('close', () => this.#leave(socket));
+    // A watcher whose input has ended sees no more either.
+    socket.once('end', () => socket.destroy());
+    this.#send(socket, 'O', this.#tail.bytes);
+  }
+
+  async kill(): Promise<void> {
+    await this.#supervisor.kill();
+  }
+
+  started(): void {}
+
+  printed(_stream: string, bytes: Buffer): void {
+    this.#tail.push(bytes);
+    // One copy for all: what was handed in is only valid now.
+    const copy = Buffer.from(bytes);
+    for (const socket of this.#watchers.keys()) this.#send(socket, 'O', copy);
+  }
+
+  ended({ exitCode }: CommandEnd): void {
+    this.#end(exitCode);
+  }
+
+  failed(_cause: string, reason: string): void {
+    this.printed('stdout', Buffer.from(`${reason}\r\n`));
+    this.#end(126);
+  }
+
+  gone(): void {
+    this.#end(255);
+  }
+
+  #take(type: string, body: Buffer): void {
+    if (type === 'I') this.#supervisor.write(Buffer.from(body));
+    else if (type === 'R') {
+      const [, columns, rows] = /^(\d{1,4}) (\d{1,4})$/.exec(body.toString()) ?? [];
+      if (columns !== undefined) this.#supervisor.resize(Number(columns), Number(rows));
+    }
+  }
+
+  #send(socket: Duplex, type: 'O' | 'X', body: Buffer): void {
+    for (const part of encodeByteFrame(type, body)) socket.write(part);
+    if (socket.writableLength < CONGESTED_BYTES || this.#watchers.get(socket) !== undefined) return;
+    this.#watchers.set(
+      socket,
+      setTimeout(() => socket.destroy(), STALL_MS),
+    );
+    this.#supervisor.pause();
+  }
+
+  #relieved(socket: Duplex): void {
+    clearTimeout(this.#watchers.get(socket));
+    if (this.#watchers.has(socket)) this.#watchers.set(socket, undefined);
+    this.#resumeUnlessCongested();
+  }
+
+  #leave(socket: Duplex): void {
+    clearTimeout(this.#watchers.get(socket));
+    this.#watchers.delete(socket);
+    this.#resumeUnlessCongested();
+    if (this.#watchers.size === 0) this.#beginIdleness();
+  }
+
+  #resumeUnlessCongested(): void {
+    if ([...this.#watchers.values()].every((stalled) => stalled === undefined)) this.#supervisor.resume();
+  }
+
+  #beginIdleness(): void {
+    if (this.#ended) return;
+    this.#idleTimer = setTimeout(() => void this.kill(), this.#idleMs);
+  }
+
+  #end(exitCode: number): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    clearTimeout(this.#idleTimer);
+    for (const socket of this.#watchers.keys()) {
+      this.#send(socket, 'X', Buffer.from(String(exitCode)));
+      socket.end();
+    }
+    this.#onEnd();
+    // What the shell started goes with its terminal.
+    void this.kill();
+  }
+}

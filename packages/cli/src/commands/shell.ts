@@ -1,0 +1,55 @@
+import { type Pty, Ptys, type SandboxInfo } from '@cloche/sdk';
+import type { Command } from 'commander';
+import { leaf, perform } from '../command.ts';
+import type { Session } from '../session.ts';
+
+const END_OF_INPUT = '\x04';
+
+interface ShellFlags {
+  user?: string;
+  pty?: string;
+}
+
+export function addShellCommand(program: Command): void {
+  const shell = leaf(program, 'shell <sandbox>', 'Open a shell in a sandbox; its exit code is ours', [
+    'cloche shell sbx_…',
+    'cloche shell sbx_… --user root',
+    'cloche shell sbx_… --pty pty_…',
+  ])
+    .option('--user <user>', 'user or root')
+    .option('--pty <id>', 'join this terminal');
+  perform(shell, openShell);
+}
+
+async function openShell(session: Session, { user, pty: id }: ShellFlags, sandboxId: string): Promise<void> {
+  const { stdin, stdout } = process;
+  const ptys = new Ptys(await session.connect(), sandboxId as SandboxInfo['id']);
+  const pty = await ptys.open({
+    id,
+    // The service says what there is.
+    user: user as 'user' | undefined,
+    cols: stdout.columns,
+    rows: stdout.rows,
+    onData: (data) => stdout.write(data),
+  });
+  const resize = () => pty.resize(stdout.columns, stdout.rows);
+  stdout.on('resize', resize);
+  const isTerminal = stdin.isTTY === true;
+  if (isTerminal) stdin.setRawMode(true);
+  type(stdin, pty);
+  try {
+    const exitCode = await pty.exited;
+    process.exitCode = exitCode ?? 1;
+    if (exitCode === undefined) await session.note(`\r\nDisconnected: cloche shell ${sandboxId} --pty ${pty.id}`);
+  } finally {
+    if (isTerminal) stdin.setRawMode(false);
+    stdout.off('resize', resize);
+    stdin.destroy();
+  }
+}
+
+function type(stdin: NodeJS.ReadStream, pty: Pty): void {
+  // Copied: the platform's type wants a buffer of its own.
+  stdin.on('data', (chunk: Buffer) => pty.write(new Uint8Array(chunk)));
+  stdin.once('end', () => pty.write(END_OF_INPUT));
+}

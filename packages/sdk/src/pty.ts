@@ -1,0 +1,113 @@
+import type { CommandUser, SandboxId } from '@cloche/contract';
+import type { ApiClient } from './api-client.ts';
+import { ClocheError } from './cloche-error.ts';
+
+export interface PtyOptions {
+  /** Joins a terminal that is there, whose `id` this is; what its screen showed last comes first. */
+  id?: string | undefined;
+  /** Default: 80 and 24. */
+  cols?: number | undefined;
+  rows?: number | undefined;
+  /** Of a new one. Default: `user`. */
+  user?: CommandUser | undefined;
+  onData: (data: Uint8Array) => void;
+}
+
+/** The terminals of one sandbox. */
+export class Ptys {
+  readonly #client: ApiClient;
+  readonly #sandboxId: SandboxId;
+
+  constructor(client: ApiClient, sandboxId: SandboxId) {
+    this.#client = client;
+    this.#sandboxId = sandboxId;
+  }
+
+  /**
+   * Opens a terminal with a login shell, or joins one. Not for browsers, which cannot send the API key.
+   *
+   * ```ts
+   * const pty = await sandbox.pty.open({ onData: (data) => process.stdout.write(data) });
+   * pty.write('ls\n');
+   * ```
+   */
+  async open({ id, cols, rows, user, onData }: PtyOptions): Promise<Pty> {
+    const query = {
+      ...(id === undefined ? {} : { ptyId: id }),
+      ...(cols === undefined ? {} : { cols }),
+      ...(rows === undefined ? {} : { rows }),
+      ...(user === undefined ? {} : { user }),
+    };
+    const pty = new Pty(this.#client.openSocket('openPty', { params: { sandboxId: this.#sandboxId }, query }), onData);
+    try {
+      await pty.ready;
+      return pty;
+    } catch (error) {
+      throw await this.#explain(error, id);
+    }
+  }
+
+  /** A WebSocket that is refused says no reason. */
+  async #explain(error: unknown, ptyId: string | undefined): Promise<unknown> {
+    const { sandbox } = await this.#client.call('getSandbox', { params: { sandboxId: this.#sandboxId } });
+    const { id, status } = sandbox;
+    if (status === 'destroyed' || status === 'expiring') {
+      return new ClocheError('sandbox_destroyed', `The sandbox ${id} is destroyed.`, { cause: error });
+    }
+    if (status === 'failed') return new ClocheError('sandbox_failed', `The sandbox ${id} failed.`, { cause: error });
+    const message = ptyId === undefined ? 'The terminal was refused.' : `There is no terminal ${ptyId} any more.`;
+    return new ClocheError(ptyId === undefined ? 'unavailable' : 'not_found', message, { cause: error });
+  }
+}
+
+/** A connection to a terminal. Closing it leaves the shell alone, which ends when nobody watches it for long. */
+export class Pty {
+  /** @internal */
+  readonly ready: Promise<void>;
+  /** The exit code of the shell; undefined when the connection ended first. */
+  readonly exited: Promise<number | undefined>;
+  readonly #socket: WebSocket;
+  #id = '';
+
+  /** @internal */
+  constructor(socket: WebSocket, onData: (data: Uint8Array) => void) {
+    this.#socket = socket;
+    socket.binaryType = 'arraybuffer';
+    const ready = Promise.withResolvers<void>();
+    const exited = Promise.withResolvers<number | undefined>();
+    this.ready = ready.promise;
+    this.exited = exited.promise;
+    // Without an error's reason: there is none.
+    socket.addEventListener('error', () => ready.reject(new Error('the connection was refused')));
+    socket.addEventListener('close', () => {
+      ready.reject(new Error('the connection ended'));
+      exited.resolve(undefined);
+    });
+    socket.addEventListener('message', ({ data }: MessageEvent) => {
+      if (typeof data !== 'string') return onData(new Uint8Array(data as ArrayBuffer));
+      const message = JSON.parse(data) as { type: string; ptyId?: string; exitCode?: number };
+      if (message.type === 'exit') exited.resolve(message.exitCode);
+      if (message.type !== 'ready') return;
+      this.#id = message.ptyId ?? '';
+      ready.resolve();
+    });
+  }
+
+  /** For whoever joins it later. */
+  get id(): string {
+    return this.#id;
+  }
+
+  /** What is typed. */
+  write(data: string | Uint8Array<ArrayBuffer>): void {
+    this.#socket.send(typeof data === 'string' ? new TextEncoder().encode(data) : data);
+  }
+
+  resize(cols: number, rows: number): void {
+    this.#socket.send(JSON.stringify({ type: 'resize', cols, rows }));
+  }
+
+  close(): void {
+    this.#socket.close();
+  }
+}

@@ -1,0 +1,71 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { type RawData, type WebSocket, WebSocketServer } from 'ws';
+import { invalidRequest } from '../app-error.ts';
+import type { ClientSocket, RequestContext, Route } from './route.ts';
+import { isUpgrade, takeUpgrade } from './upgrades.ts';
+
+const MAX_MESSAGE_BYTES = 1024 * 1024;
+/** A client that answers no ping by the next one is gone. */
+const PING_MS = 30_000;
+const GOING_AWAY = 1001;
+
+const handshakes = new WebSocketServer({
+  noServer: true,
+  clientTracking: false,
+  maxPayload: MAX_MESSAGE_BYTES,
+  perMessageDeflate: false,
+});
+
+/** Opens the WebSocket that was asked for, once the handler has granted it. */
+export async function answerSocket(
+  route: Route & { kind: 'socket' },
+  { raw }: FastifyRequest,
+  reply: FastifyReply,
+  context: RequestContext,
+): Promise<FastifyReply> {
+  if (!isUpgrade(raw)) {
+    throw invalidRequest({ path: 'headers.upgrade', message: 'must be "websocket": this operation is a WebSocket' });
+  }
+  const serve = await route.handle(context);
+  reply.hijack();
+  const upgrade = takeUpgrade(raw, reply.raw);
+  // Nobody else tells that the response is over: its connection has been taken from it.
+  const over = () => reply.raw.emit('close');
+  if (!upgrade) return reply;
+  upgrade.socket.once('close', over);
+  handshakes.handleUpgrade(raw, upgrade.socket, upgrade.head, (socket) => {
+    context.signal.addEventListener('abort', () => socket.close(GOING_AWAY), { once: true });
+    keepAlive(socket);
+    serve(clientSocket(socket));
+  });
+  return reply;
+}
+
+function clientSocket(socket: WebSocket): ClientSocket {
+  return {
+    send: (data, hasRoom) => socket.send(data, { binary: typeof data !== 'string' }, () => hasRoom?.()),
+    onMessage: (take) => socket.on('message', (data, isBinary) => take(isBinary ? bytesOf(data) : String(data))),
+    onClose: (act) => socket.once('close', act),
+    close: () => socket.close(),
+  };
+}
+
+function bytesOf(data: RawData): Buffer {
+  if (Array.isArray(data)) return Buffer.concat(data);
+  return Buffer.isBuffer(data) ? data : Buffer.from(data);
+}
+
+function keepAlive(socket: WebSocket): void {
+  let answered = true;
+  const timer = setInterval(() => {
+    if (!answered) socket.terminate();
+    answered = false;
+    socket.ping();
+  }, PING_MS);
+  timer.unref();
+  socket.on('pong', () => {
+    answered = true;
+  });
+  socket.on('error', () => socket.terminate());
+  socket.once('close', () => clearInterval(timer));
+}
