@@ -147,3 +147,34 @@ it('the others are calls of the contract', async () => {
   );
   assert.deepEqual(JSON.parse(String(seen[3]?.body)), { from: 'a', to: 'b', overwrite: true });
 });
+
+describe('watching', () => {
+  const events = (frames: readonly object[]) => (response: ServerResponse) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    response.end(frames.map((frame) => `event: x\ndata: ${JSON.stringify(frame)}\n\n`).join(''));
+  };
+  const watch = async () => {
+    const told: unknown[] = [];
+    for await (const event of files.watch('a', { recursive: true })) told.push(event.type);
+    return told;
+  };
+
+  it('tells changes until the directory is gone, and leaves out what it does not know', async () => {
+    const path = '/workspace/a/b';
+    replies = [
+      events([
+        { type: 'created', data: { path } },
+        { type: 'of a later version', data: {} },
+        { type: 'complete', data: {} },
+      ]),
+    ];
+    assert.deepEqual(await watch(), ['created', 'complete']);
+    assert.equal(seen[0]?.url.search, '?path=a&recursive=true');
+  });
+
+  it('rejects with the code of the service, or because it broke off', async () => {
+    replies = [events([{ type: 'error', data: { name: 'sandbox_destroyed', message: 'gone' } }]), events([])];
+    await assert.rejects(watch(), { code: 'sandbox_destroyed' });
+    await assert.rejects(watch(), { code: 'stream_interrupted' });
+  });
+});
