@@ -16,7 +16,12 @@ let started: Start;
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'cloche-start-'));
   chmodSync(folder, 0o711);
-  env = { HOME: join(folder, 'home'), CLOCHE_DATA_DIR: join(folder, 'data'), CLOCHE_PORT: String(await freePort()) };
+  env = {
+    HOME: join(folder, 'home'),
+    CLOCHE_DATA_DIR: join(folder, 'data'),
+    CLOCHE_PORT: String(await freePort()),
+    CLOCHE_POOL_SIZE: '2',
+  };
   started = await start();
 });
 after(async () => {
