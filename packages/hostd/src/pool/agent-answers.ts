@@ -21,6 +21,7 @@ export function agentAnswers(socketPath: string, signal: AbortSignal): Promise<v
     signal.removeEventListener('abort', giveUp);
     reject(new Error('the agent closed the connection'));
   });
-  socket.end('GET /health HTTP/1.1\r\nhost: agent\r\nconnection: close\r\n\r\n');
+  // Not ended: a relay that stands between takes an end for the end of both directions.
+  socket.write('GET /health HTTP/1.1\r\nhost: agent\r\nconnection: close\r\n\r\n');
   return promise;
 }

@@ -104,6 +104,14 @@ describe('a warm pool', () => {
     await world.filled();
   });
 
+  test('launches ahead all the same when there is always somebody who does not find any', async () => {
+    await using world = openPool(2);
+    await world.filled();
+    using _ = world.pool.holdBack();
+    world.pool.take(OPEN);
+    await world.filled();
+  });
+
   test('hands out none that is stale or dead, and replaces it', async () => {
     await using world = openPool(2);
     await world.filled();

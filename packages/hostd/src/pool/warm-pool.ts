@@ -55,6 +55,7 @@ export class WarmPool {
   readonly #pauses = new Map<KindId, { until: number; ms: number }>();
   #changed = Promise.withResolvers<void>();
   #foreground = 0;
+  #heldSince = 0;
   /** When one was taken for the first and the last time since the last launch ahead. */
   #taken = NEVER;
   #hits = 0;
@@ -94,8 +95,9 @@ export class WarmPool {
     return key;
   }
 
-  /** While it is not disposed, nothing is launched ahead. */
+  /** While it is not disposed, nothing is launched ahead, unless that lasts. */
   holdBack(): Disposable {
+    if (this.#foreground === 0) this.#heldSince = performance.now();
     this.#foreground += 1;
     return {
       [Symbol.dispose]: () => {
@@ -136,7 +138,8 @@ export class WarmPool {
     while (!signal.aborted) {
       const changed = this.#changed.promise;
       const step = this.#nextStep();
-      if (step === undefined || this.#foreground > 0) await orAborted(changed, signal);
+      if (step === undefined) await orAborted(changed, signal);
+      else if (this.#foreground > 0 && !this.#isOverdue()) await orAborted(changed, signal, PATIENCE_MS);
       else if (this.#quietInMs() > 0) await delay(this.#quietInMs(), undefined, { signal }).catch(() => {});
       else if ('retire' in step) await this.#retire(step.retire);
       else await this.#launch(step.launch, signal);
@@ -162,6 +165,11 @@ export class WarmPool {
       return (counts.get(id) ?? 0) > share * (1 + TOLERATED_SURPLUS);
     });
     return richest && { retire: richest[0] };
+  }
+
+  /** Those who launch for themselves would go on doing so for ever if nothing was launched ahead meanwhile. */
+  #isOverdue(): boolean {
+    return performance.now() - this.#heldSince > PATIENCE_MS;
   }
 
   #quietInMs(): number {
@@ -208,11 +216,14 @@ export class WarmPool {
   }
 }
 
-async function orAborted(promise: Promise<void>, signal: AbortSignal): Promise<void> {
+/** Resolves with `promise`, when the signal aborts, or when the time is up. */
+async function orAborted(promise: Promise<void>, signal: AbortSignal, ms?: number): Promise<void> {
   const aborted = Promise.withResolvers<void>();
   const abort = () => aborted.resolve();
   signal.addEventListener('abort', abort, { once: true });
   if (signal.aborted) abort();
+  const timer = ms === undefined ? undefined : setTimeout(abort, ms);
   await Promise.race([promise, aborted.promise]);
+  clearTimeout(timer);
   signal.removeEventListener('abort', abort);
 }

@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { agentAnswers } from './agent-answers.ts';
+
+async function listening(serve: (socket: Socket) => void) {
+  const dir = mkdtempSync(join(tmpdir(), 'cloche-answers-'));
+  const path = join(dir, 'agent.sock');
+  const sockets: Socket[] = [];
+  const server = createServer((socket) => {
+    sockets.push(socket);
+    socket.on('error', () => {});
+    serve(socket);
+  }).listen(path);
+  await once(server, 'listening');
+  return {
+    path,
+    [Symbol.dispose]: () => {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+      rmSync(dir, { recursive: true });
+    },
+  };
+}
+
+const patience = () => AbortSignal.timeout(5000);
+
+describe('the look whether an agent answers', () => {
+  test('ends with the first byte of an answer, whatever it says', async () => {
+    using agent = await listening((socket) => socket.once('data', () => socket.write('?')));
+    await agentAnswers(agent.path, patience());
+  });
+
+  test('waits for an answer that comes late, through what ends a connection when one side does', async () => {
+    using agent = await listening((socket) => {
+      socket.once('data', async () => {
+        for (let turn = 0; turn < 10; turn += 1) await setImmediate();
+        socket.write('HTTP/1.1 200 OK\r\n\r\n');
+      });
+    });
+    await agentAnswers(agent.path, patience());
+  });
+
+  test('fails when the connection closes without an answer, or there is none', async () => {
+    using agent = await listening((socket) => socket.destroy());
+    await assert.rejects(agentAnswers(agent.path, patience()));
+    await assert.rejects(agentAnswers(`${agent.path}.none`, patience()), { code: 'ENOENT' });
+  });
+
+  test('ends when its signal aborts', async () => {
+    using agent = await listening(() => {});
+    const abort = new AbortController();
+    const look = agentAnswers(agent.path, abort.signal);
+    abort.abort(new Error('given up'));
+    await assert.rejects(look, /given up/);
+    await assert.rejects(agentAnswers(agent.path, abort.signal), /given up/);
+  });
+});
