@@ -1,0 +1,80 @@
+import { globSync, readFileSync } from 'node:fs';
+import type { Installation } from '@cloche/setup';
+
+/** What a process did for each unit of work, in milliseconds. */
+export interface Share {
+  readonly computedMs: number;
+  /** Ready to run, but others ran: what a busy machine adds. */
+  readonly waitedMs: number;
+}
+
+/** Follows what this process, the server and all sandboxes of an installation compute, threads included. */
+export class CpuMeter {
+  readonly #installation: Installation;
+
+  constructor(installation: Installation) {
+    this.#installation = installation;
+  }
+
+  /** By process, for each of the `count` units of `work`. What stays below a hundredth of a millisecond is left out. */
+  async during(count: number, work: () => Promise<unknown>): Promise<Map<string, Share>> {
+    const before = this.#read();
+    await work();
+    const shares = new Map<string, Share>();
+    for (const [name, after] of this.#read()) {
+      const { computedMs, waitedMs } = before.get(name) ?? NOTHING;
+      const share = {
+        computedMs: (after.computedMs - computedMs) / count,
+        waitedMs: (after.waitedMs - waitedMs) / count,
+      };
+      if (share.computedMs >= 0.01) shares.set(name, share);
+    }
+    return shares;
+  }
+
+  #read(): Map<string, Share> {
+    const sums = new Map<string, Share>();
+    const add = (name: string, pid: number | undefined) => {
+      const { computedMs, waitedMs } = sums.get(name) ?? NOTHING;
+      const more = scheduled(pid);
+      sums.set(name, { computedMs: computedMs + more.computedMs, waitedMs: waitedMs + more.waitedMs });
+    };
+    add('client', process.pid);
+    add('server', this.#installation.pid('server'));
+    add('hostd', this.#installation.pid('hostd'));
+    for (const pid of this.#pidsOfSandboxes()) add(nameOf(pid), pid);
+    return sums;
+  }
+
+  #pidsOfSandboxes(): number[] {
+    const files = globSync(`/sys/fs/cgroup/{,*/}cloche-${this.#installation.installationId}/**/cgroup.procs`);
+    return [...new Set(files.flatMap((file) => readIfThere(file).split('\n').filter(Boolean).map(Number)))];
+  }
+}
+
+const NOTHING: Share = { computedMs: 0, waitedMs: 0 };
+
+function scheduled(pid: number | undefined): Share {
+  let share = NOTHING;
+  for (const file of globSync(`/proc/${pid}/task/*/schedstat`)) {
+    const [computed = 0, waited = 0] = readIfThere(file).split(' ').map(Number);
+    share = { computedMs: share.computedMs + computed / 1e6, waitedMs: share.waitedMs + waited / 1e6 };
+  }
+  return share;
+}
+
+function nameOf(pid: number): string {
+  const command = readIfThere(`/proc/${pid}/cmdline`);
+  if (/\/agent\.\w+\0/.test(command)) return command.includes('tini') ? 'init' : 'agent';
+  if (command.includes('python')) return 'Python kernel';
+  return command.includes('kernel-js') ? 'JavaScript kernel' : 'others';
+}
+
+/** Processes and their threads end while they are looked at. */
+function readIfThere(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return '';
+  }
+}
