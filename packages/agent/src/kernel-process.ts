@@ -80,9 +80,10 @@ export class KernelProcess {
     return this.#ready;
   }
 
-  /** It takes no more runs: it is gone, or about to go. */
-  get ended(): boolean {
-    return this.#exited || this.#stopped;
+  /** Whether its process lives, or is about to. An end that nobody was told of yet counts. */
+  isAlive(): boolean {
+    if (this.#exited || this.#stopped) return false;
+    return this.#pid === undefined || findStart(this.#pid) !== undefined;
   }
 
   /** From now on `listener` is told, first of its being ready. */

@@ -1,3 +1,4 @@
+import { totalmem } from 'node:os';
 import type { Language } from '@cloche/protocol';
 import type { AgentConfig } from './config.ts';
 import type { ForkedKernels } from './forked-kernels.ts';
@@ -9,6 +10,9 @@ import { KernelsGroup } from './kernels-group.ts';
 const RESTOCK_MS = 50;
 /** A spare holds memory of the sandbox, so one that nobody wants goes. */
 const SPARE_MS = 60_000;
+
+/** In a sandbox with less, a spare would be missed by what runs there. */
+const MIN_MEMORY_BYTES = 768 * 1024 * 1024;
 
 /** Until it is somebody's. It may run nothing, so what it says is nobody's. */
 const NOBODY: KernelListener = { ready() {}, printed() {}, message() {}, exited() {} };
@@ -50,7 +54,10 @@ export class KernelSupply {
    */
   launch(language: Language, cwd: string, listener: KernelListener, forkedKernelMs: number): KernelProcess {
     const spare = cwd === this.#config.workspace ? this.#take(language) : undefined;
-    if (spare === undefined) return this.#start(language, cwd, listener, forkedKernelMs);
+    if (!spare?.isAlive()) {
+      void spare?.stop('had ended');
+      return this.#start(language, cwd, listener, forkedKernelMs);
+    }
     spare.handTo(listener);
     return spare;
   }
@@ -58,6 +65,7 @@ export class KernelSupply {
   /** To be called when a context was opened. Idempotent. */
   restock(language: Language): void {
     if (this.#restocking !== undefined || this.#spares.has(language) || this.#areForked(language)) return;
+    if (totalmem() < MIN_MEMORY_BYTES) return;
     this.#restocking = setTimeout(() => {
       this.#restocking = undefined;
       this.#addSpare(language);
@@ -88,7 +96,7 @@ export class KernelSupply {
     const spare = this.#spares.get(language);
     this.#spares.delete(language);
     clearTimeout(spare?.expiry);
-    return spare?.kernel.ended ? undefined : spare?.kernel;
+    return spare?.kernel;
   }
 
   async #discard(language: Language): Promise<void> {
