@@ -40,9 +40,7 @@ if (flags.list) {
   const chosen = chooseMeasurements();
   const results = await measureAll(chosen);
   if (flags.json) console.log(JSON.stringify(results, null, 2));
-  // Figures that are kept are those of full runs, unless somebody asks.
-  if (!flags.quick || flags.write) writeResults(results);
-  process.exit(0);
+  process.exit();
 }
 
 function chooseMeasurements(): readonly Measurement[] {
@@ -72,15 +70,19 @@ async function measureAll(chosen: readonly Measurement[]): Promise<Results> {
     rounds: (full, quick) => (flags.quick ? quick : full),
   };
   const outcomes: StoredOutcome[] = [];
+  const interruption = onInterruption();
   let failed = 0;
   try {
     for (const [index, measurement] of chosen.entries()) {
+      if (interruption.aborted) break;
       process.stderr.write(`[${index + 1}/${chosen.length}] ${measurement.title}\n`);
       const load = currentLoad();
       const began = performance.now();
       try {
         const outcome = await measurement.measure(bench);
         outcomes.push(stored(measurement, outcome, load, flags.quick));
+        // Figures that are kept are those of full runs, unless somebody asks.
+        if (!flags.quick || flags.write) writeResults({ machine: describeMachine(peers.versions), outcomes });
         for (const row of outcome.rows) process.stderr.write(`   ${describeRow(row)}\n`);
       } catch (error) {
         failed += 1;
@@ -94,6 +96,21 @@ async function measureAll(chosen: readonly Measurement[]): Promise<Results> {
   }
   if (failed > 0) process.exitCode = 1;
   return { machine: describeMachine(peers.versions), outcomes };
+}
+
+/**
+ * Aborts when somebody ends the benchmark: the measurement under way is finished, and what was started is ended. The
+ * same signal again ends it at once, and leaves that behind.
+ */
+function onInterruption(): AbortSignal {
+  const controller = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.once(signal, () => {
+      process.stderr.write('   ending after this measurement\n');
+      controller.abort();
+    });
+  }
+  return controller.signal;
 }
 
 function describeRow(row: Row): string {
