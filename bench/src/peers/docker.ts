@@ -38,8 +38,10 @@ export class DockerPeer implements AsyncDisposable {
     const socketPath = join(folder, 'docker.sock');
     const log = openSync(join(folder, 'log'), 'w');
     const daemon = spawn(
-      join(programs, 'usr/sbin/dockerd'),
+      'setpriv',
       [
+        // It ends when the benchmark does, however that ends.
+        ...['--pdeathsig', 'TERM', '--', join(programs, 'usr/sbin/dockerd')],
         ...['--data-root', join(PEERS_DIR, 'docker-data'), '--exec-root', join(folder, 'exec')],
         ...['--host', `unix://${socketPath}`, '--pidfile', join(folder, 'pid'), '--storage-driver', 'overlay2'],
         ...['--iptables=false', '--ip6tables=false', '--ip-forward=false', '--ip-masq=false', '--bridge=none'],
@@ -83,12 +85,15 @@ export class DockerPeer implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    const { body } = await this.#http.call('GET', '/containers/json?all=1');
-    for (const { Id } of body) await this.remove(Id);
-    this.#http.close();
-    const ended = once(this.#daemon, 'exit');
-    this.#daemon.kill();
-    await ended;
+    try {
+      const { body } = await this.#http.call('GET', '/containers/json?all=1');
+      for (const { Id } of body) await this.remove(Id);
+    } finally {
+      this.#http.close();
+      const ended = once(this.#daemon, 'exit');
+      this.#daemon.kill();
+      await ended;
+    }
     rmSync(this.#folder, { recursive: true, force: true });
   }
 }

@@ -8,6 +8,8 @@ import { promisify } from 'node:util';
 const execute = promisify(execFile);
 const NAMESPACE = `clbench${process.pid}`;
 const LINK = `ibn${process.pid}`.slice(0, 15);
+/** It ends when the benchmark does, however that ends. */
+const WITH_US = ['--pdeathsig', 'TERM', '--'];
 const OURS = '203.0.113.249';
 /** Of a documentation range: open to sandboxes, and nobody's. */
 export const UPSTREAM_ADDRESS = '203.0.113.250';
@@ -43,9 +45,13 @@ export class Upstream implements AsyncDisposable {
     await ip('-n', NAMESPACE, ...inside);
     for (const name of ['lo', 'eth0']) await ip('-n', NAMESPACE, 'link', 'set', name, 'up');
     const program = new URL('./upstream-server.ts', import.meta.url).pathname;
-    const server = spawn('ip', ['netns', 'exec', NAMESPACE, process.execPath, program, cert, key], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
+    const server = spawn(
+      'setpriv',
+      [...WITH_US, 'ip', 'netns', 'exec', NAMESPACE, process.execPath, program, cert, key],
+      {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      },
+    );
     if (server.stdout) await once(server.stdout, 'data');
     return new Upstream(folder, server);
   }
