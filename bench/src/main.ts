@@ -7,7 +7,7 @@ import { parseArgs } from 'node:util';
 import type { Bench, Measurement, Row } from './measurement.ts';
 import { MEASUREMENTS } from './measurements/index.ts';
 import { Peers } from './peers/peers.ts';
-import { describeAims, figure, isMet, slowEnd, timesAsGood } from './report/judge.ts';
+import { describeAims, figure, isMet, slowEnd, slowEndName, timesAsGood } from './report/judge.ts';
 import { renderMarkdown } from './report/markdown.ts';
 import { renderPlot } from './report/plot.ts';
 import {
@@ -120,7 +120,7 @@ function describeRow(row: Row): string {
     peer && ratio ? `   ${ratio.toFixed(ratio < 10 ? 2 : 0)}× ${peer.name} (${figure(peer.figures.p50, unit)})` : '';
   const aims = describeAims(row);
   const verdict = aims ? `   [${isMet(row) ? 'met' : 'missed'}: ${aims}]` : '';
-  const tail = subject.count > 1 ? `  p99 ${figure(slowEnd(subject, unit), unit)}` : '';
+  const tail = subject.count > 1 ? `  ${slowEndName(unit)} ${figure(slowEnd(subject, unit), unit)}` : '';
   return `${what.padEnd(52)} p50 ${figure(subject.p50, unit)}${tail}${beside}${verdict}`;
 }
 

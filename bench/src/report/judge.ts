@@ -9,6 +9,10 @@ export function slowEnd(figures: Figures, unit: Unit): number {
   return RISING.includes(unit) ? figures.min : figures.p99;
 }
 
+export function slowEndName(unit: Unit): string {
+  return RISING.includes(unit) ? 'least' : 'p99';
+}
+
 /** How many times as good as the peer, by their medians. */
 export function timesAsGood({ unit, subject, peer }: Row): number | undefined {
   if (!peer) return undefined;
