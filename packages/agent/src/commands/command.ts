@@ -26,6 +26,7 @@ export class Command implements SupervisorListener {
   readonly #timer: NodeJS.Timeout | undefined;
   #capture: Record<StandardStream, CapturedText> | undefined;
   #state: Omit<AgentCommand, 'id'> = { status: 'running' };
+  readonly #sent = new Set<string>();
   #stopReason: 'killed' | 'timed_out' | undefined;
   #inputOpen: boolean;
   #writing: Promise<void> = Promise.resolve();
@@ -90,11 +91,11 @@ export class Command implements SupervisorListener {
 
   signal(signal: NodeJS.Signals): void {
     if (!this.isRunning) return;
-    this.#stopReason ??= 'killed';
+    this.#sent.add(signal);
     this.#supervisor.signal(signal);
   }
 
-  /** What it printed, up to the bounds of `capture`, then `done`. Of the log where nothing was captured, or not any more. */
+  /** What it printed, up to the bounds of `capture`, then `done`. Without output where none was captured, or not any more. */
   *result(): Generator<CommandResultEvent, void> {
     if (this.#capture) {
       for (const stream of ['stdout', 'stderr'] as const) {
@@ -122,8 +123,10 @@ export class Command implements SupervisorListener {
   }
 
   ended(end: CommandEnd): void {
-    const wasStopped = this.#stopReason !== undefined && ('signal' in end || this.#stopReason === 'timed_out');
-    this.#finish({ status: wasStopped && this.#stopReason ? this.#stopReason : 'exited', ...end });
+    const wasSent = 'signal' in end && (this.#sent.has(end.signal) || this.#stopReason === 'killed');
+    // By itself, if not by the end of its time or by a signal that it was sent.
+    const status = this.#stopReason === 'timed_out' ? 'timed_out' : wasSent ? 'killed' : 'exited';
+    this.#finish({ status, ...end });
   }
 
   failed(cause: 'cwd' | 'exec' | 'lost', reason: string): void {

@@ -184,6 +184,20 @@ describe('signals', () => {
   });
 });
 
+describe('a signal that was sent', () => {
+  it('makes a command killed when it dies of that one, not of another', async () => {
+    const id = await commands.start('trap "kill -SEGV $$" USR1; echo ready; while :; do sleep 0.05; done');
+    await commands.printed(id, 'ready');
+    await commands.kill(id, 'SIGUSR1');
+    const { command } = await commands.result(id);
+    assert.deepEqual([command.status, command.signal], ['exited', 'SIGSEGV']);
+    const other = await commands.start('echo ready; while :; do sleep 0.05; done');
+    await commands.printed(other, 'ready');
+    await commands.kill(other, 'SIGTERM');
+    assert.equal((await commands.result(other)).command.status, 'killed');
+  });
+});
+
 describe('standard input', () => {
   it('is empty unless it is given', async () => {
     assert.equal((await commands.run('wc -c')).stdout, '0\n');
