@@ -325,8 +325,10 @@ describe('a context of the agent', { skip: packages === undefined && 'no python-
   });
 
   test('a kernel that is not ready in time, or cannot start, is no context', async () => {
-    const open = (timeoutMs: number) =>
-      agent.call('PUT', '/contexts/hasty', { language: 'python', cwd: agent.workspace, timeoutMs });
+    // Kernels that wait are in the workspace itself.
+    const cwd = join(agent.workspace, 'apart');
+    mkdirSync(cwd);
+    const open = (timeoutMs: number) => agent.call('PUT', '/contexts/hasty', { language: 'python', cwd, timeoutMs });
     const { status, body } = await open(1);
     assert.equal(status, 504, JSON.stringify(body));
     assert.equal((await open(20_000)).status, 200);
