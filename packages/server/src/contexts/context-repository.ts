@@ -1,5 +1,5 @@
 import type { ContextId, Language, SandboxId } from '@cloche/contract';
-import type { Selectable } from 'kysely';
+import { type Selectable, sql } from 'kysely';
 import type { CodeContextTable, Database } from '../db/database.ts';
 import { prepareQuery } from '../db/prepared-query.ts';
 import type { ContextRecord } from './context.ts';
@@ -38,7 +38,8 @@ export class SqlContextRepository implements ContextRepository {
         .selectAll()
         .where('sandbox_id', '=', sandboxId)
         .where('language', '=', language)
-        .where('is_default', '=', 1)
+        // Bound, it would not be seen to be what the partial index holds.
+        .where('is_default', '=', sql.lit(1))
         .where('deleted_at', 'is', null),
     );
   }
