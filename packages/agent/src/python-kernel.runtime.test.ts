@@ -73,6 +73,30 @@ describe('a Python context', { skip: packages === undefined && 'no python-node t
     assert.match((await run('%%bash\necho from bash')).stdout, /from bash/);
   });
 
+  test('replaces what a cell has of its own syntax wherever it may stand, and what transformers it adds', async () => {
+    for (const line of ['%pwd', 'place = !pwd', ',str a', '/str 1', 'str?', '    %pwd']) {
+      const { done } = await run(`if True:\n    pass\n${line.startsWith(' ') ? `if True:\n${line}` : line}`);
+      assert.equal(done.error, undefined, line);
+    }
+    await run(
+      [
+        'from IPython.core.inputtransformer2 import TokenTransformBase',
+        'class Dollar(TokenTransformBase):',
+        '  @classmethod',
+        '  def find(cls, lines):',
+        '    found = [token for line in lines for token in line if token.string == "$"]',
+        '    return cls(found[0].start) if found else None',
+        '  def transform(self, lines):',
+        '    return [line.replace("$", "7") for line in lines]',
+        'transformers = get_ipython().input_transformer_manager.token_transformers',
+        'transformers.append(Dollar)',
+      ].join('\n'),
+    );
+    assert.equal((await run('$ + 1')).outputs[0]?.value, '8');
+    await run('transformers.pop()');
+    assert.equal((await run('$ + 1')).done.error?.name, 'SyntaxError');
+  });
+
   test('has nothing to read on standard input', async () => {
     assert.equal((await run('input("name? ")')).done.error?.name, 'EOFError');
     assert.equal((await run('import sys; sys.stdin.read()')).outputs[0]?.value, "''");

@@ -18,6 +18,7 @@ from traitlets.config import Config
 
 from cloche_kernel.errors import CELL_PREFIX
 from cloche_kernel.import_hook import BACKEND
+from cloche_kernel.plain_code import PlainCodeFirst
 from cloche_kernel.tables import data_form
 
 
@@ -73,8 +74,11 @@ class PlainValuesFirst(DisplayFormatter):
         """Whether anybody has registered a formatter for it."""
         others = [formatter for name, formatter in self.formatters.items() if name != _PLAIN]
         for formatter in (*others, self.mimebundle_formatter, self.ipython_display_formatter):
+            printers, deferred = formatter.type_printers, formatter.deferred_printers
+            if not printers and not deferred:
+                continue
             for base in kind.__mro__:
-                if base in formatter.type_printers or ("builtins", base.__name__) in formatter.deferred_printers:
+                if base in printers or ("builtins", base.__name__) in deferred:
                     return True
         return False
 
@@ -104,6 +108,7 @@ class Shell(InteractiveShell):
         config.HistoryManager.enabled = False
         config.HistoryManager.hist_file = ":memory:"
         shell = cls.instance(config=config, cache_size=0, colors="nocolor", banner1="")
+        shell.input_transformer_manager = PlainCodeFirst()
         shell.publish = publish
         shell.loop_runner = run_coroutine
         shell.shown_exception = None
