@@ -6,6 +6,7 @@ import { buffer } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { type FileEntry, openApiDocument, operations } from '@cloche/contract';
 import { AppError } from '../app-error.ts';
+import { LentBytes, type TakeBytes } from '../lent-bytes.ts';
 import { type Download, downloadRoute, uploadRoute } from './route.ts';
 import { startTestService, type TestService } from './test-service.fixture.ts';
 
@@ -173,6 +174,40 @@ describe('a download', () => {
     await client.until(/some$/);
     client.socket.destroy();
     while (!body.destroyed) await new Promise((resolve) => setImmediate(resolve));
+  });
+
+  it('of lent bytes gives each piece back, and ends with the last', async () => {
+    let back = 0;
+    const lend = async (take: TakeBytes) => {
+      for (const text of ['abc', 'def']) take(Buffer.from(text), () => (back += 1));
+    };
+    download = () => ({ status: 200, headers: { 'content-length': '6' }, body: new LentBytes({ lend, close() {} }) });
+    const answer = await service.call('GET', PATH);
+    assert.deepEqual([answer.status, answer.text, back], [200, 'abcdef', 2]);
+  });
+
+  it('of lent bytes breaks the connection when they break off, and is ended when its client vanishes', async () => {
+    const lent = (lend: (take: TakeBytes) => Promise<void>, close = () => {}) => {
+      download = () => ({ status: 200, headers: { 'content-length': '100' }, body: new LentBytes({ lend, close }) });
+    };
+    const broken = Promise.withResolvers<void>();
+    lent((take) => {
+      take(Buffer.from('some'), () => broken.reject(new Error('broke')));
+      return broken.promise;
+    });
+    await assert.rejects(service.call('GET', PATH));
+
+    const closed = Promise.withResolvers<void>();
+    const close = () => closed.reject(new Error('closed'));
+    lent((take) => {
+      take(Buffer.from('some'), () => undefined);
+      return closed.promise;
+    }, close);
+    const client = await open();
+    client.socket.write(`GET ${PATH} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\n\r\n`);
+    await client.until(/some$/);
+    client.socket.destroy();
+    await assert.rejects(closed.promise, /closed/);
   });
 });
 

@@ -1,9 +1,10 @@
 /** Answers of the operations that take or give bytes instead of JSON. */
-import type { OutgoingHttpHeaders } from 'node:http';
-import { pipeline } from 'node:stream/promises';
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import { finished, pipeline } from 'node:stream/promises';
 import type { Operation } from '@cloche/contract';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { AppError } from '../app-error.ts';
+import { LentBytes } from '../lent-bytes.ts';
 import { JSON_TYPE } from './error-response.ts';
 import { ClientGone } from './in-flight.ts';
 import type { Download, RequestContext, Route } from './route.ts';
@@ -50,13 +51,34 @@ export async function sendDownload(
   }
   reply.raw.setTimeout(STALL_MS);
   try {
-    await pipeline(body, reply.raw, { signal });
+    if (body instanceof LentBytes) await sendLent(body, reply.raw, signal);
+    else await pipeline(body, reply.raw, { signal });
   } catch (error) {
     const isClients = signal.reason instanceof ClientGone || reply.raw.closed;
     request.state.errorCode = isClients ? 'client_gone' : 'unavailable';
     if (!isClients) request.log.warn({ err: error }, 'a download broke');
   }
   return reply;
+}
+
+/** A piece goes back when the system has taken it. As `pipeline` does, it ends the connection when the bytes break off. */
+async function sendLent(body: LentBytes, response: ServerResponse, signal: AbortSignal): Promise<void> {
+  const stop = () => body.destroy();
+  signal.addEventListener('abort', stop, { once: true });
+  response.once('close', stop);
+  try {
+    signal.throwIfAborted();
+    await body.lend((bytes, giveBack) => response.write(bytes, giveBack));
+    response.end();
+    await finished(response, { signal });
+  } catch (error) {
+    response.destroy();
+    throw error;
+  } finally {
+    stop();
+    signal.removeEventListener('abort', stop);
+    response.off('close', stop);
+  }
 }
 
 function headersOf(request: FastifyRequest, { headers = {} }: Operation): Record<string, string> {

@@ -14,6 +14,7 @@ import {
   MAX_AGENT_FILE_BYTES,
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
+import { LentBytes } from '../../lent-bytes.ts';
 import {
   type AgentFiles,
   type FileContent,
@@ -25,6 +26,7 @@ import {
 } from '../agent-files.ts';
 import { AgentFault } from '../runtime-driver.ts';
 import { LineTooLong, readLines } from './ndjson.ts';
+import { lenderOf, TransferAgent } from './transfer-agent.ts';
 
 const agentFile = Compile(AgentFile);
 const agentFileEvent = Compile(AgentFileEvent);
@@ -36,6 +38,8 @@ const MAX_TRANSFERS = 16;
 const MAX_WAITING = 64;
 const MAX_ACTS = 8;
 const MAX_WATCHES = 32;
+/** From this size on a connection is spent on the body, and its pieces are lent on. */
+const LENT_BYTES = 1024 * 1024;
 /** Fifty thousand entries with paths of some length. */
 const MAX_LIST_CHARACTERS = 64 * 1024 * 1024;
 
@@ -45,7 +49,7 @@ const MAX_LIST_CHARACTERS = 64 * 1024 * 1024;
  */
 export class AgentHttpFiles implements AgentFiles {
   readonly #socketPath: string;
-  readonly #transferring = new Agent({ keepAlive: true, maxSockets: MAX_TRANSFERS, maxFreeSockets: 1 });
+  readonly #transferring = new TransferAgent({ keepAlive: true, maxSockets: MAX_TRANSFERS, maxFreeSockets: 1 });
   readonly #acting = new Agent({ keepAlive: true, maxSockets: MAX_ACTS, maxFreeSockets: 1 });
   #transfers = 0;
   #watches = 0;
@@ -56,7 +60,7 @@ export class AgentHttpFiles implements AgentFiles {
 
   async read(path: string, { headers = {}, headOnly }: ReadOptions, signal: AbortSignal): Promise<FileContent> {
     const method = headOnly ? 'HEAD' : 'GET';
-    return contentOf(await this.#download({ method, path: contentPath(path), headers }, signal));
+    return contentOf(await this.#download({ method, path: contentPath(path), headers }, signal), headOnly);
   }
 
   archive(path: string, format: string, signal: AbortSignal): Promise<Readable> {
@@ -267,7 +271,7 @@ function isFileError(code: string): code is AgentFileErrorCode {
   return (AGENT_FILE_ERROR_CODES as readonly string[]).includes(code);
 }
 
-function contentOf(response: IncomingMessage): FileContent {
+function contentOf(response: IncomingMessage, headOnly = false): FileContent {
   const { statusCode, headers } = response;
   const { etag, 'content-length': length, 'content-range': contentRange } = headers;
   const isHonest =
@@ -278,13 +282,18 @@ function contentOf(response: IncomingMessage): FileContent {
     response.destroy();
     throw new AgentFault('misbehaved', 'a file whose headers do not fit the protocol');
   }
+  const sizeBytes = statusCode === 304 ? undefined : Number(length);
+  const lender = headOnly || (sizeBytes ?? 0) < LENT_BYTES ? undefined : lenderOf(response, sizeBytes ?? 0);
+  const lent = lender && new LentBytes(lender);
+  // What breaks is told by the lender.
+  if (lent) response.on('error', () => undefined).once('close', () => lent.giveUp());
   return {
     // Checked by `refuse`.
     status: statusCode as FileContent['status'],
-    sizeBytes: statusCode === 304 ? undefined : Number(length),
+    sizeBytes,
     etag,
     contentRange,
-    body: response,
+    body: lent ?? response,
   };
 }
 
