@@ -1,15 +1,13 @@
 import { randomBytes } from 'node:crypto';
-import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { Measurement, Row } from '../measurement.ts';
 import { figuresOf } from '../statistics.ts';
+import type { Subject } from '../subject.ts';
 import { inTurns, timed } from '../timing.ts';
 
 const LARGE_MB = 200;
 const SMALL_BYTES = 4096;
 
-/** Files in and out, beside a plain copy on the host. */
+/** Files in and out, beside a plain copy on the same disk: the sandbox's own. */
 export const files: Measurement = {
   name: 'files',
   title: 'files',
@@ -19,22 +17,20 @@ export const files: Measurement = {
     const path = (name: string) => `/v1/sandboxes/${id}/files/content?path=${name}`;
     const large = randomBytes(LARGE_MB * 1_000_000);
     const small = randomBytes(SMALL_BYTES);
-    const folder = mkdtempSync(join(tmpdir(), 'cloche-bench-files-'));
-    const [from, to] = [join(folder, 'from'), join(folder, 'to')];
-    writeFileSync(from, large);
+    const from = '/workspace/large';
+    await subject.http.send('PUT', path('large'), large);
     const rate = async (act: () => Promise<unknown>) => (LARGE_MB * 1000) / (await timed(act));
     const values = await inTurns(bench.rounds(7, 2), {
       write: () => rate(() => subject.http.send('PUT', path('large'), large)),
       read: () => rate(() => subject.http.receive(path('large'))),
-      copy: () => rate(async () => copyFileSync(from, to)),
+      copy: () => copyRate(subject, id, from),
     });
     const many = await inTurns(bench.rounds(300, 60), {
       write: () => timed(() => subject.http.send('PUT', path('small'), small)),
       read: () => timed(() => subject.http.receive(path('small'))),
     });
-    rmSync(folder, { recursive: true });
     await subject.kill(id);
-    const peer = { name: 'cp on the host', figures: figuresOf(values.copy) };
+    const peer = { name: 'cp in the sandbox', figures: figuresOf(values.copy) };
     const rows: Row[] = [
       { what: `write a file of ${LARGE_MB} MB`, unit: 'MB/s', subject: figuresOf(values.write), peer },
       { what: `read a file of ${LARGE_MB} MB`, unit: 'MB/s', subject: figuresOf(values.read), peer },
@@ -44,3 +40,17 @@ export const files: Measurement = {
     return { rows };
   },
 };
+
+/** Timed inside, and to a new file: what an upload makes too. */
+async function copyRate(subject: Subject, id: string, from: string): Promise<number> {
+  const code = [
+    'import subprocess, time',
+    'started = time.perf_counter()',
+    `subprocess.run(['cp', '${from}', '${from}.copy'], check=True)`,
+    'took = time.perf_counter() - started',
+    `subprocess.run(['rm', '${from}.copy'], check=True)`,
+    'print(took)',
+  ];
+  const { stdout } = await subject.run(id, code.join('\n'));
+  return LARGE_MB / Number(stdout);
+}
