@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { dataPlaces } from '@cloche/protocol';
 import { execa } from 'execa';
 import type { Seen } from '../support/test-internet-host.ts';
 import type { Outcomes } from './support/attackers.ts';
@@ -219,7 +220,9 @@ function wasAsked(host: string, path: string): boolean {
 
 /** Runs Python as root of the host in the network of a sandbox, past every other bound. */
 async function fromOutside(name: SandboxName, code: string): Promise<string> {
-  const record = join(world.service.dataDir, 'hostd', 'instances', `${world.ids[name]}-1`, 'instance.json');
+  const { service, ids } = world;
+  const { hostdDir } = dataPlaces(service.dataDir);
+  const record = join(hostdDir, 'instances', service.instanceKey(ids[name]), 'instance.json');
   const { pid } = JSON.parse(readFileSync(record, 'utf8')).init;
   const script = code.replace('ADDRESS', world.internet.address);
   return (await execa('nsenter', ['-t', String(pid), '-n', 'python3', '-c', script])).stdout.trim();
