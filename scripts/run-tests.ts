@@ -32,13 +32,13 @@ const unitTests = () =>
     (file) => !isRuntimeTest(file),
   );
 /**
- * What shows that a runtime serves, and that it isolates: code of each language, limits of time and output, the network;
- * system calls, the kernel's files, what is seen of the host.
+ * What shows that a runtime serves, and that it isolates: code of each language, limits of time and output, the network,
+ * streams, what a port serves; system calls, the kernel's files, what is seen of the host, attacks by way of files.
  */
 const coreOfE2e = () =>
   globSync([
-    'e2e/functional/{languages,network,output,timeouts}.test.ts',
-    'e2e/security/{container,surroundings,syscalls}.test.ts',
+    'e2e/functional/{languages,network,output,previews,streams,timeouts}.test.ts',
+    'e2e/security/{container,files,surroundings,syscalls}.test.ts',
   ]);
 /** gVisor's runtime is there where `prepare` found a Go to build it with. */
 const coreIfRunsc = () => {
