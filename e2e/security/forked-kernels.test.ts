@@ -170,18 +170,23 @@ print(met, looked_into)
     const { id } = await service.api.readySandbox();
     const watcher = await forkedContext(service, id);
     const processes = async () =>
-      (await output(watcher, 'import os; print(sorted(filter(str.isdigit, os.listdir("/proc"))))', id)).trim();
-    const before = await processes();
+      (await output(watcher, 'import os; print(*filter(str.isdigit, os.listdir("/proc")))', id)).trim().split(' ');
     const deleted = await forkedContext(service, id);
-    const own =
-      'import subprocess, sys; subprocess.Popen(["sleep", "600"]); subprocess.Popen(["setsid", "sleep", "600"])';
-    await output(deleted, own, id);
-    await service.api.delete(`/v1/sandboxes/${id}/code/contexts/${deleted}`);
+    const start =
+      'import os, subprocess; started = [subprocess.Popen([*it, "sleep", "600"]).pid for it in ([], ["setsid"])]';
+    const its = (await output(deleted, `${start}; print(os.getpid(), *started)`, id)).trim().split(' ');
     const died = await forkedContext(service, id);
-    const last = await service.api.run(id, 'import os; os.kill(os.getpid(), 9)', { contextId: died });
+    its.push((await output(died, 'import os; print(os.getpid())', id)).trim());
+    const before = await processes();
+    assert.ok(its.length === 4 && its.every((pid) => before.includes(pid)));
+    await service.api.delete(`/v1/sandboxes/${id}/code/contexts/${deleted}`);
+    const last = await service.api.run(id, 'os.kill(os.getpid(), 9)', { contextId: died });
     assert.equal(last.error?.name, 'KernelDiedError');
     await service.api.delete(`/v1/sandboxes/${id}/code/contexts/${died}`);
-    await eventually(async () => (await processes()) === before);
+    await eventually(async () => {
+      const left = await processes();
+      return !its.some((pid) => left.includes(pid));
+    });
   });
 });
 

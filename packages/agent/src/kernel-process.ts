@@ -171,7 +171,6 @@ export class KernelProcess {
     // It ends in any case, and whoever waits for it learns of that.
     this.#joined.catch(() => undefined);
     this.#listen(child.stdio[KERNEL_SOCKET_FD] as Socket);
-    this.setBusy(false);
   }
 
   /** It is in its control group, has its user's rights, and runs nothing before it is told where. */
@@ -187,7 +186,6 @@ export class KernelProcess {
       return;
     }
     this.send({ type: 'assign', cwd: this.#spec.cwd, env: this.#environment() });
-    this.setBusy(false);
     if (forked.socket.destroyed) this.#onForkedClosed(forked);
   }
 
@@ -276,6 +274,8 @@ export class KernelProcess {
   #becomeReady(): void {
     if (this.#ready || this.#stopped) return;
     this.#ready = true;
+    // Not sooner: for a moment after its program was loaded, its files in /proc are nobody's to write.
+    this.setBusy(false);
     this.#listener.ready();
   }
 
