@@ -63,8 +63,12 @@ describe('a hot run', () => {
       Array.from({ length: 20 }, () => service.api.readySandbox({ resources: { diskMb: 128 } })),
     );
     const among = median(await hot());
-    for (const other of [...others, { id }]) await service.api.delete(`/v1/sandboxes/${other.id}`);
-    assert.ok(among <= 2 * alone, `${(among / alone).toFixed(1)} times`);
+    for (const other of others) await service.api.delete(`/v1/sandboxes/${other.id}`);
+    // Before and after, so that a machine that gets busy meanwhile counts against neither.
+    const aloneAgain = median(await hot());
+    await service.api.delete(`/v1/sandboxes/${id}`);
+    const ratio = among / Math.max(alone, aloneAgain);
+    assert.ok(ratio <= 2, `${ratio.toFixed(1)} times`);
   });
 });
 
