@@ -24,7 +24,7 @@ async function output(contextId: string, code: string, id = sandboxId): Promise<
 
 /** All that the kernel of the machine says of what a process may do and where it is. */
 const RIGHTS = `
-import json, os, stat
+import json, os, stat, time
 status = dict(line.split(":", 1) for line in open("/proc/self/status"))
 names = ["Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Umask",
          "SigBlk", "SigIgn", "SigCgt", "NStgid", "TracerPid", "Cpus_allowed", "Speculation_Store_Bypass"]
@@ -33,7 +33,10 @@ rights["levels of process ids"] = len(status["NStgid"].split())
 rights["namespaces"] = {name: os.readlink(f"/proc/self/ns/{name}") for name in sorted(os.listdir("/proc/self/ns"))}
 rights["limits"] = open("/proc/self/limits").read()
 rights["groups"] = open("/proc/self/cgroup").read()
-rights["oom"] = open("/proc/self/oom_score_adj").read()
+# Once it counts as busy: the mark is not there from the first moment on.
+deadline = time.monotonic() + 10
+while (score := open("/proc/self/oom_score_adj").read()) != "1000\\n" and time.monotonic() < deadline: time.sleep(0.01)
+rights["oom"] = score
 rights["leads its session"] = os.getsid(0) == os.getpid() == os.getpgid(0)
 rights["priority"] = [os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0)]
 rights["root"] = [os.readlink("/proc/self/root"), os.readlink("/proc/self/cwd")]
@@ -50,6 +53,7 @@ describe('a kernel that was forked into its sandbox', () => {
     const started = await startedContext(service, sandboxId);
     const [ofForked, ofStarted] = [await output(forked, RIGHTS), await output(started, RIGHTS)];
     assert.deepEqual(JSON.parse(ofForked), JSON.parse(ofStarted));
+    assert.equal(JSON.parse(ofForked).oom, '1000\n');
   });
 
   it('shows nothing of the host in its environment, command line and memory', async () => {
