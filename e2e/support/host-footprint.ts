@@ -21,7 +21,8 @@ export function hostFootprint(): HostFootprint {
     loopDevices: new Set(lines('losetup', ['-a']).filter((line) => /cloche/.test(line))),
     interfaces: new Set(lines('ip', ['-o', 'link']).flatMap((line) => /^\d+: (cl[^:@]+)/.exec(line)?.[1] ?? [])),
     tables: new Set(lines('nft', ['list', 'tables']).filter((line) => /cloche/.test(line))),
-    slots: new Set(entries('/run/cloche/slots')),
+    // Their lock stays, as others may wait at it.
+    slots: new Set(entries('/run/cloche/slots').filter((name) => name !== '.lock')),
   };
 }
 
