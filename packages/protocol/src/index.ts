@@ -7,6 +7,7 @@ export * from './byte-frames.ts';
 export * from './closed-ranges.ts';
 export * from './default-resources.ts';
 export * from './egress-protocol.ts';
+export * from './header-fields.ts';
 export * from './hostd-protocol.ts';
 export * from './kernel-constants.ts';
 export * from './kernel-protocol.ts';

@@ -1,13 +1,14 @@
 import { type ClientRequest, type IncomingMessage, request } from 'node:http';
 import type { Socket } from 'node:net';
 import { pipeline } from 'node:stream/promises';
+import { fieldPairs } from '@cloche/protocol';
 import { hostText } from '../policy/host-name.ts';
 import type { SandboxTraffic } from '../sandboxes/sandbox-traffic.ts';
 import type { Target } from '../upstream/connector.ts';
 import { EgressError, type EgressFailure } from '../upstream/egress-error.ts';
 import type { UpstreamRequest } from '../upstream/upstream-agent.ts';
 import { type Exchange, refusalBody } from './exchange.ts';
-import { endToEndFields, pairs } from './fields.ts';
+import { endToEndFields } from './fields.ts';
 
 /** For a server that works on its answer, or a client that is slow to take it. */
 const IDLE_MS = 10 * 60 * 1000;
@@ -103,7 +104,7 @@ export function sendRequest(options: {
 
 /** The body's length goes on as it was declared; one without is sent in chunks of our own making. */
 function framing({ body, fields, method }: Exchange): string[] {
-  const isDeclared = pairs(fields).some(([name]) => name.toLowerCase() === 'content-length');
+  const isDeclared = fieldPairs(fields).some(([name]) => name.toLowerCase() === 'content-length');
   if (body) return isDeclared ? [] : ['Transfer-Encoding', 'chunked'];
   return isDeclared || !['POST', 'PUT', 'PATCH'].includes(method) ? [] : ['Content-Length', '0'];
 }

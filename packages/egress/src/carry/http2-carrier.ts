@@ -7,10 +7,11 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
+import { fieldPairs, type RawFields } from '@cloche/protocol';
 import type { DecisionLog } from '../decisions/decision-log.ts';
 import type { Connection } from './connection.ts';
 import type { Exchange } from './exchange.ts';
-import { endToEndFields, type FlatFields, pairs } from './fields.ts';
+import { endToEndFields } from './fields.ts';
 import { forward } from './forward.ts';
 import { recorder, refuseDecided } from './outcome.ts';
 import { type Decision, decideRequest } from './request-target.ts';
@@ -100,7 +101,7 @@ function flat(headers: IncomingHttpHeaders): string[] {
 }
 
 /** Fields of one name become one with several values. */
-function joined(fields: FlatFields): OutgoingHttpHeaders {
-  const byName = Map.groupBy(pairs(fields), ([name]) => name.toLowerCase());
+function joined(fields: RawFields): OutgoingHttpHeaders {
+  const byName = Map.groupBy(fieldPairs(fields), ([name]) => name.toLowerCase());
   return Object.fromEntries(byName.entries().map(([name, same]) => [name, same.map(([, value]) => value)]));
 }

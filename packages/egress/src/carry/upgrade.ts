@@ -2,10 +2,11 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { fieldPairs } from '@cloche/protocol';
 import { hostText } from '../policy/host-name.ts';
 import type { SandboxTraffic } from '../sandboxes/sandbox-traffic.ts';
 import { EgressError } from '../upstream/egress-error.ts';
-import { endToEndFields, pairs } from './fields.ts';
+import { endToEndFields } from './fields.ts';
 import { type Forwarded, type Permitted, refuseFailed, sendRequest } from './forward.ts';
 import { http1Exchange, responseOn } from './http1-exchange.ts';
 import { tunnel } from './tunnel.ts';
@@ -17,7 +18,7 @@ export async function forwardUpgrade(
   { target, path, hostField }: Permitted,
   traffic: SandboxTraffic,
 ): Promise<Forwarded> {
-  const fields = endToEndFields(request.rawHeaders, 'host', 'content-length');
+  const fields = endToEndFields(request.rawHeaders, 'host');
   const asked = sendRequest({
     agent: traffic.agent,
     target,
@@ -59,7 +60,11 @@ async function passRefusalOn(request: IncomingMessage, client: Socket, answer: I
 
 /** Written from what the strict parser read, so that no value can hold a line of its own. */
 function switchingProtocols({ statusMessage, rawHeaders }: IncomingMessage): Buffer {
-  const fields = [...pairs(endToEndFields(rawHeaders, 'alt-svc')), ['Connection', 'Upgrade'], ['Upgrade', 'websocket']];
+  const fields = [
+    ...fieldPairs(endToEndFields(rawHeaders, 'alt-svc')),
+    ['Connection', 'Upgrade'],
+    ['Upgrade', 'websocket'],
+  ];
   const lines = fields.map(([name, value]) => `${name}: ${value}\r\n`).join('');
   return Buffer.from(`HTTP/1.1 101 ${statusMessage}\r\n${lines}\r\n`, 'latin1');
 }

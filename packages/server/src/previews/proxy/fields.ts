@@ -1,21 +1,7 @@
 /** Header fields on their way to what is previewed and back. */
 import { PREVIEW_TOKEN_HEADER } from '@cloche/contract';
+import { fieldPairs, hopByHopNames, type RawFields } from '@cloche/protocol';
 
-/** As Node lists them: names and values in turn. */
-export type RawFields = readonly string[];
-
-/** Of one connection, not of the exchange. */
-const HOP_BY_HOP: ReadonlySet<string> = new Set([
-  'connection',
-  'keep-alive',
-  'proxy-authenticate',
-  'proxy-authorization',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-]);
 /** Set anew, or answered here. */
 const NOT_FORWARDED: ReadonlySet<string> = new Set([
   'cookie',
@@ -49,11 +35,11 @@ export interface RequestFields {
  * what is previewed" in preview-proxy.test.ts.
  */
 export function requestFields(request: RequestFields): string[] {
-  const hop = hopByHop(request.raw);
+  const hop = hopByHopNames(request.raw);
   const fields: string[] = ['Host', request.host];
   const cookies: string[] = [];
   const forwardedFor: string[] = [];
-  for (const [name, value] of pairs(request.raw)) {
+  for (const [name, value] of fieldPairs(request.raw)) {
     const known = name.toLowerCase();
     if (known === 'cookie') cookies.push(...withoutCookie(value, request.tokenCookie));
     else if (known === 'x-forwarded-for') forwardedFor.push(value);
@@ -69,10 +55,10 @@ export function requestFields(request: RequestFields): string[] {
 
 /** What the browser gets: the app's own fields, its cookies kept to its host. */
 export function responseFields(raw: RawFields, tokenCookie: string): string[] {
-  const hop = hopByHop(raw);
+  const hop = hopByHopNames(raw);
   const fields: string[] = [];
   let hasReferrerPolicy = false;
-  for (const [name, value] of pairs(raw)) {
+  for (const [name, value] of fieldPairs(raw)) {
     const known = name.toLowerCase();
     if (hop.has(known) || NOT_RETURNED.has(known)) continue;
     if (known === 'referrer-policy') hasReferrerPolicy = true;
@@ -87,7 +73,7 @@ export function responseFields(raw: RawFields, tokenCookie: string): string[] {
 
 /** The one header that is asked for by name; of several the first. */
 export function fieldOf(raw: RawFields, wanted: string): string | undefined {
-  for (const [name, value] of pairs(raw)) if (name.toLowerCase() === wanted) return value;
+  for (const [name, value] of fieldPairs(raw)) if (name.toLowerCase() === wanted) return value;
   return undefined;
 }
 
@@ -97,19 +83,8 @@ export function tokenHeaderOf(raw: RawFields): string | undefined {
 
 /** Every value of that cookie: another host may have set one of the same name for all hosts below the domain. */
 export function cookiesOf(raw: RawFields, cookie: string): string[] {
-  const all = [...pairs(raw)].flatMap(([name, value]) => (name.toLowerCase() === 'cookie' ? value.split(';') : []));
+  const all = fieldPairs(raw).flatMap(([name, value]) => (name.toLowerCase() === 'cookie' ? value.split(';') : []));
   return all.filter((each) => isCookie(each, cookie)).map((each) => each.slice(each.indexOf('=') + 1).trim());
-}
-
-function* pairs(raw: RawFields): Generator<[name: string, value: string]> {
-  for (let at = 0; at + 1 < raw.length; at += 2) yield [raw[at] ?? '', raw[at + 1] ?? ''];
-}
-
-function hopByHop(raw: RawFields): ReadonlySet<string> {
-  const named = [...pairs(raw)]
-    .filter(([name]) => name.toLowerCase() === 'connection')
-    .flatMap(([, value]) => value.split(',').map((token) => token.trim().toLowerCase()));
-  return new Set([...HOP_BY_HOP, ...named]);
 }
 
 function withoutCookie(header: string, cookie: string): string[] {
