@@ -93,6 +93,15 @@ describe('a command that is waited for', () => {
     await service.api.delete(`/v1/sandboxes/${sandbox.id}`);
   });
 
+  it('has the PATH that it is given, under a login shell as well, and else that of code', async () => {
+    const ofCode = (await service.api.run(sandboxId, 'import os; print(os.environ["PATH"], end="")')).stdout;
+    assert.match(ofCode, /^\/home\/user\/\.local\/bin:.*\/usr\/local\/bin/);
+    assert.equal((await run('mkdir -p ~/.local/bin ~/bin && echo -n $PATH')).stdout, ofCode);
+    assert.equal((await run(['printenv', 'PATH'])).stdout, `${ofCode}\n`);
+    const env = { PATH: `/workspace/venv/bin:${ofCode}` };
+    assert.equal((await run('echo -n $PATH', { env })).stdout, env.PATH);
+  });
+
   it('has no more rights than code has, and none of its descriptors', async () => {
     const script = 'grep -E "^(CapEff|CapPrm|NoNewPrivs|Seccomp):" /proc/self/status; ls /proc/self/fd | wc -l';
     const { stdout } = await run(script);

@@ -5,7 +5,7 @@ import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 
 /** Bumped when the builder makes something else of the same recipe, so that templates are built anew. */
-const BUILDER_REVISION = 3;
+const BUILDER_REVISION = 4;
 
 const SetupCommand = Type.Object(
   {

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { type LoggedCommand, runLogged } from '../run-logged.ts';
 import { readAptConfiguration } from './apt-configuration.ts';
 import { contained } from './contained-command.ts';
+import { LOGIN_FILES } from './login-files.ts';
 import type { Recipe } from './recipe.ts';
 import { CA_BUNDLE, templateEnvironment } from './template-environment.ts';
 
@@ -63,6 +64,8 @@ async function addAccount(root: string, recipe: Recipe, options: LoggedCommand):
   }
   const lines = Object.entries(templateEnvironment(recipe)).map(([name, value]) => `${name}=${value}\n`);
   await writeFile(join(root, 'etc', 'environment'), lines.join(''));
+  // Over what is there, so that owners stay.
+  for (const [path, text] of Object.entries(LOGIN_FILES)) await writeFile(join(root, path), text);
 }
 
 /** Run by this machine's npm, under the Node that runs us, so that its configuration decides. */
