@@ -77,6 +77,23 @@ describe('a kernel that was forked', () => {
     assert.equal(stdout.trim(), '2');
   });
 
+  it('is the only one of a sandbox that was asked for one', async () => {
+    const count = `import os
+def is_python(pid):
+    try:
+        return 'python' in os.readlink(f'/proc/{pid}/exe')
+    except OSError:
+        return False
+print(sum(is_python(pid) for pid in os.listdir('/proc') if pid.isdigit()))`;
+    await forkedContext(service, (await service.api.readySandbox()).id);
+    // Those that waited for their sandbox when there was no zygote yet are used up by then.
+    for (let n = 0; n < 6; n += 1) {
+      const { id } = await service.api.readySandbox();
+      assert.equal((await service.api.run(id, count)).stdout, '1\n');
+      await service.api.delete(`/v1/sandboxes/${id}`);
+    }
+  });
+
   it('is named when it runs out of memory, and replaced', async () => {
     const { run } = await fresh({ resources: { memoryMb: 256 } });
     const { error } = await run('x = bytearray(1 << 30)\nfor i in range(0, len(x), 4096): x[i] = 1');

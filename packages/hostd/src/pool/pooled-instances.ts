@@ -29,7 +29,6 @@ export class PooledInstances implements PoolMaker {
     const { egress, trust, kernels, socketsDir } = this.#host;
     const template = await this.#templates.find(templateVersionId);
     if (!template) throw new HostdError('template_not_found', `no template version ${templateVersionId} here`);
-    this.#host.kernels.prepare(template);
     kernels.prepare(template);
     if (network === 'gated') {
       await egress.ready(signal);
@@ -38,18 +37,12 @@ export class PooledInstances implements PoolMaker {
     try {
       const record = await this.#launcher.launchPooled({ key, network, resources, template }, signal);
       await agentAnswers(join(socketsDir, key, 'agent.sock'), signal);
+      // The first run of most sandboxes is of Python.
       await kernels.addSpare(key, record);
-      await this.#addKernel(key);
     } catch (error) {
       await this.remove(key);
       throw error;
     }
-  }
-
-  /** The first run of most sandboxes is of Python. */
-  async #addKernel(key: InstanceKey): Promise<void> {
-    const record = this.#host.records.read(key);
-    if (record?.status === 'pooled') await this.#host.kernels.addSpare(key, record);
   }
 
   async remove(key: InstanceKey): Promise<void> {
