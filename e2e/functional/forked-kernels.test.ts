@@ -1,7 +1,8 @@
 /** A kernel that was forked from a loaded interpreter behaves as one that was started. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { forkedContext, openContext } from '../support/forked-kernels.ts';
+import { eventually } from '../support/eventually.ts';
+import { forkedContext, kernelsOfWaiting, openContext } from '../support/forked-kernels.ts';
 import { type TestService, testService } from '../support/service.ts';
 
 let service: TestService;
@@ -26,6 +27,13 @@ async function fresh(body: Record<string, unknown> = {}) {
 const FOLDER = 'import os, site; folder = site.getusersitepackages(); os.makedirs(folder, exist_ok=True)';
 
 describe('a kernel that was forked', () => {
+  it('waits in each instance that was launched ahead, alone', async () => {
+    await fresh();
+    await eventually(() => kernelsOfWaiting(service).includes(1));
+    await fresh();
+    assert.ok(kernelsOfWaiting(service).every((kernels) => kernels <= 1));
+  });
+
   it('shows no library before it is imported, and then the one of the template', async () => {
     const { output } = await fresh();
     assert.equal(
