@@ -18,6 +18,10 @@ describe('an agent that dials out', () => {
     path = join(mkdtempSync(join(tmpdir(), 'dial-')), 'agent.sock');
     taken = [];
     const server = createHttpServer((request, response) => response.end(`you asked for ${request.url}`));
+    server.on('upgrade', async (_, socket, head) => {
+      await once(socket.resume(), 'end');
+      socket.end(`you said ${head}`);
+    });
     dialOut = new DialOut(server, path);
   });
 
@@ -70,6 +74,14 @@ describe('an agent that dials out', () => {
     const first = await nextConnection();
     first.destroy();
     assert.match(await ask(await nextConnection()), /you asked for/);
+  });
+
+  test('goes on with its answer when the host has said all that it has to', async () => {
+    await listen();
+    dialOut.start();
+    const connection = await nextConnection();
+    connection.end('GET / HTTP/1.1\r\nHost: agent\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\nhello');
+    assert.equal(String(Buffer.concat(await connection.toArray())), 'you said hello');
   });
 
   test('opens none any more once it is stopped', async () => {

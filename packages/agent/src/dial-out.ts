@@ -34,7 +34,8 @@ export class DialOut {
   }
 
   #dial(): void {
-    const socket = connect(this.#path);
+    // As of those that a server accepts: the one way goes on when the other has ended.
+    const socket = connect({ path: this.#path, allowHalfOpen: true });
     this.#ready.add(socket);
     socket.once('connect', () => {
       this.#pauseMs = 0;

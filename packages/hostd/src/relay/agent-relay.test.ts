@@ -8,10 +8,11 @@ import { afterEach, beforeEach, describe, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { openListeningSocket } from '../kernel/listening-socket.ts';
 import { until } from '../until.ts';
-import { AgentRelay, MAX_IDLE, MAX_WAITING } from './agent-relay.ts';
+import { AgentRelay, MAX_HALF_OPEN, MAX_IDLE, MAX_WAITING } from './agent-relay.ts';
 
 /** What a Unix socket holds of what its reader has not taken. */
 const SOCKET_BYTES = Number(readFileSync('/proc/sys/net/core/wmem_default', 'utf8'));
+const HALF_OPEN = { allowHalfOpen: true };
 const ROOT = { uid: 0, gid: 0 };
 
 describe('a relay', () => {
@@ -34,8 +35,8 @@ describe('a relay', () => {
     rmSync(folder, { recursive: true });
   });
 
-  async function open(side: 'outside' | 'inside'): Promise<Socket> {
-    const socket = connect(join(folder, side)).on('error', () => {});
+  async function open(side: 'outside' | 'inside', options = {}): Promise<Socket> {
+    const socket = connect({ path: join(folder, side), ...options }).on('error', () => {});
     sockets.push(socket);
     await once(socket, 'connect');
     return socket;
@@ -48,6 +49,15 @@ describe('a relay', () => {
   async function read(socket: Socket): Promise<string> {
     const [bytes] = await once(socket, 'data');
     return String(bytes);
+  }
+
+  async function everything(socket: Socket): Promise<string> {
+    const chunks: Buffer[] = [];
+    await once(
+      socket.on('data', (chunk) => chunks.push(Buffer.from(chunk))),
+      'end',
+    );
+    return String(Buffer.concat(chunks));
   }
 
   test('joins the server to the guest, whichever connects first', async () => {
@@ -72,6 +82,35 @@ describe('a relay', () => {
     for (let turn = 0; turn < 1000; turn++) await nextTurn();
     const heard = Buffer.concat(await server.toArray());
     assert.ok(heard.equals(said), `${heard.length} bytes of ${said.length} arrived`);
+  });
+
+  test('carries on the one way when the other has ended', async () => {
+    for (const ending of ['outside', 'inside'] as const) {
+      const [server, guest] = [await open('outside', HALF_OPEN), await open('inside', HALF_OPEN)];
+      const [first, last] = ending === 'outside' ? [server, guest] : [guest, server];
+      const [heard, answer] = [everything(last), everything(first)];
+      first.end('the whole of it');
+      assert.equal(await heard, 'the whole of it');
+      last.end('the answer');
+      assert.equal(await answer, 'the answer');
+    }
+  });
+
+  test('holds a bounded number of connections open whose server has ended, if the guest ends none', async () => {
+    const guests: Socket[] = [];
+    for (let index = 0; index < MAX_HALF_OPEN + 5; index += 1) {
+      const [server, guest] = [await open('outside'), await open('inside', HALF_OPEN)];
+      server.write('x');
+      await read(guest);
+      const ended = once(guest.resume(), 'end');
+      server.end();
+      server.destroy();
+      await ended;
+      guests.push(guest);
+    }
+    const isBroken = (guest: Socket) => new Promise((resolve) => guest.write('x', (error) => resolve(error != null)));
+    assert.deepEqual(await Promise.all(guests.slice(0, 5).map(isBroken)), [true, true, true, true, true]);
+    assert.equal(await isBroken(guests.at(-1) as Socket), false);
   });
 
   test('gives each connection of the server one of its own', async () => {
