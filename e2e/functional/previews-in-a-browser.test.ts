@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { Readable } from 'node:stream';
 import { after, before, describe, it } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
 import { launchChromium } from '../support/chromium.ts';
+import { installedPackages } from '../support/installed-packages.ts';
 import { type TestService, testService } from '../support/service.ts';
 
 const APP = `
@@ -41,30 +44,11 @@ async def main():
     await server.serve_forever()
 threading.Thread(target=lambda: asyncio.run(main()), daemon=True).start()`;
 
-/** Serves a folder, and tells its pages over a WebSocket which module has changed; they load it anew without a reload. */
-const DEV_SERVER = `
-const { createServer } = await import('node:http');
-const { createHash } = await import('node:crypto');
-const { readFileSync, watch } = await import('node:fs');
-const pages = new Set();
-const PAGE = '<!doctype html><h1></h1><input><script type=module>' +
-  'const load = async (at) => { (await import("/app.js?" + at)).show(document.querySelector("h1")); };' +
-  'await load(0);' +
-  'new WebSocket("ws://" + location.host).onmessage = ({ data }) => load(data);</script>';
-const app = createServer((request, response) => {
-  if (request.url === '/') return response.setHeader('content-type', 'text/html').end(PAGE);
-  response.setHeader('content-type', 'text/javascript').end(readFileSync('/workspace/src/app.js'));
-});
-app.on('upgrade', ({ headers }, socket) => {
-  const accept = createHash('sha1').update(headers['sec-websocket-key'] + '258EAFA5-E914-47DA-95CA-C5AB0DC85B11').digest('base64');
-  socket.write('HTTP/1.1 101 S\\r\\nConnection: Upgrade\\r\\nUpgrade: websocket\\r\\nSec-WebSocket-Accept: ' + accept + '\\r\\n\\r\\n');
-  pages.add(socket.on('error', () => {}).on('close', () => pages.delete(socket)).resume());
-});
-watch('/workspace/src', () => {
-  const text = String(Date.now());
-  for (const page of pages) page.write(Buffer.concat([Buffer.from([0x81, text.length]), Buffer.from(text)]));
-});
-await new Promise((resolve) => app.listen(8001, '127.0.0.1', resolve));`;
+const VITE_PAGE = `<!doctype html><h1></h1><input><script type=module>
+import { show } from './app.js';
+show();
+import.meta.hot.accept('./app.js', (changed) => changed.show());
+</script>`;
 
 let service: TestService;
 let browser: Browser;
@@ -85,13 +69,23 @@ async function openPreview(port: number, body: Record<string, unknown> = {}): Pr
   return { url, link: `${url}/?cloche_token=${accessToken}` };
 }
 
-async function putFile(path: string, content: string): Promise<void> {
-  const response = await fetch(`${service.url}/v1/sandboxes/${sandboxId}/files/content?path=${path}`, {
+async function put(target: string, body: string | ReadableStream<Uint8Array>): Promise<void> {
+  const response = await fetch(`${service.url}/v1/sandboxes/${sandboxId}/files/${target}`, {
     method: 'PUT',
     headers: { authorization: `Bearer ${service.apiKey}`, 'content-type': 'application/octet-stream' },
-    body: content,
+    body,
+    duplex: 'half',
   });
   assert.ok(response.ok, await response.text());
+}
+
+const putFile = (path: string, content: string) => put(`content?path=${path}`, content);
+
+/** As if `npm install` had run there: sandboxes of tests reach no registry. */
+async function unpackPackages(name: string, path: string): Promise<void> {
+  const { modules, folders } = installedPackages(name);
+  const tar = spawn('tar', ['-c', '-C', modules, ...folders], { stdio: ['ignore', 'pipe', 'inherit'] });
+  await put(`archive?path=${path}`, Readable.toWeb(tar.stdout));
 }
 
 async function inPage(act: (page: Page) => Promise<void>): Promise<void> {
@@ -143,15 +137,20 @@ describe('in a browser, a preview', () => {
   });
 
   it('shows a dev server whose pages take up what has changed, in place', async () => {
-    const source = (text: string) => `export const show = (heading) => { heading.textContent = '${text}'; };`;
-    await putFile('/workspace/src/app.js', source('first'));
-    assert.equal((await service.api.run(sandboxId, DEV_SERVER, { language: 'javascript' })).error, undefined);
-    const { url } = await openPreview(8001, { visibility: 'public' });
+    const source = (text: string) =>
+      `export const show = () => { document.querySelector('h1').textContent = '${text}'; };`;
+    await unpackPackages('vite', 'site/node_modules');
+    await putFile('site/index.html', VITE_PAGE);
+    await putFile('site/app.js', source('first'));
+    const command = ['node', 'node_modules/vite/bin/vite.js', '--host=127.0.0.1', '--port=8001', '--strictPort'];
+    const body = { command, cwd: '/workspace/site', background: true };
+    assert.equal((await service.api.post(`/v1/sandboxes/${sandboxId}/commands`, body, 'auto')).status, 201);
+    const { link } = await openPreview(8001);
     await inPage(async (page) => {
-      await page.goto(url);
+      await page.goto(link);
       await page.waitForSelector('h1:text("first")');
       await page.fill('input', 'typed');
-      await putFile('/workspace/src/app.js', source('second'));
+      await putFile('site/app.js', source('second'));
       await page.waitForSelector('h1:text("second")');
       assert.equal(await page.inputValue('input'), 'typed');
     });
