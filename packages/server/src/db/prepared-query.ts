@@ -21,7 +21,7 @@ export function executeDirectly(db: Database, database: NodeSqliteDatabase): voi
  * A query that Kysely builds and compiles once, for the paths where doing so on every request would cost more than the
  * query itself. `build` gets a placeholder for each parameter by its name.
  */
-export function prepareQuery<Parameters extends Record<keyof Parameters, string | number>, Row>(
+export function prepareQuery<Parameters extends Record<keyof Parameters, string | number | null>, Row>(
   db: Database,
   build: (slots: Parameters) => Compilable<Row>,
 ): (parameters: Parameters) => Promise<{ rows: Row[]; changed: bigint }> {
@@ -31,7 +31,7 @@ export function prepareQuery<Parameters extends Record<keyof Parameters, string 
   const database = embedded.get(db);
   let statement: NodeSqliteStatement | undefined;
   return async (parameters) => {
-    const values = parameters as Record<string, string | number>;
+    const values = parameters as Record<string, string | number | null>;
     const bound = compiled.parameters.map((value) => (value instanceof Slot ? values[value.name] : value));
     // A transaction under way is somebody else's: Kysely lets this one wait for its end.
     if (database && !database.isInTransaction) {

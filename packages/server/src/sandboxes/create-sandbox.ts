@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { type CreateSandboxBody, DEFAULT_TEMPLATE, type ProjectId } from '@cloche/contract';
 import type { Logger } from 'pino';
 import { type Credential, mayUseProject } from '../api-keys/credential.ts';
@@ -55,9 +56,11 @@ export class CreateSandbox {
       throw error;
     });
     if (result.status === 'inserted') {
-      metrics.created();
-      log.info({ sandboxId: planned.id, templateVersionId: planned.templateVersionId }, 'sandbox accepted');
       launches.start(result.record);
+      metrics.created();
+      // The runtime is at work while the request is answered.
+      await setImmediate();
+      log.info({ sandboxId: planned.id, templateVersionId: planned.templateVersionId }, 'sandbox accepted');
       return result.record;
     }
     launches.release(planned.id);

@@ -1,9 +1,16 @@
+import { setImmediate } from 'node:timers/promises';
 import type { SandboxId } from '@cloche/contract';
 import type { Logger } from 'pino';
 import type { Clock } from '../clock.ts';
 import type { AgentConnections } from '../runtime/agent-connections.ts';
 import { Deadline, pause } from '../runtime/deadline.ts';
-import { AgentFault, type Launched, LaunchFault, type RuntimeDriver } from '../runtime/runtime-driver.ts';
+import {
+  AgentFault,
+  type Instance,
+  type Launched,
+  LaunchFault,
+  type RuntimeDriver,
+} from '../runtime/runtime-driver.ts';
 import { type SandboxRecord, toLaunchSpec } from './sandbox.ts';
 import type { SandboxMetrics } from './sandbox-metrics.ts';
 import type { SandboxRepository } from './sandbox-repository.ts';
@@ -83,8 +90,9 @@ export class LaunchSandbox {
     using deadline = new Deadline(launchTimeoutMs, aborted);
     const startedAt = clock.now();
     try {
-      await this.#makeReady(record, deadline.signal);
+      const instance = await this.#makeReady(record, deadline.signal);
       metrics.launched((clock.now() - startedAt) / 1000);
+      await this.#connectAhead(instance, aborted);
     } catch (error) {
       // Whoever aborted it decides what becomes of the record.
       if (aborted.aborted) return;
@@ -96,17 +104,21 @@ export class LaunchSandbox {
     }
   }
 
-  async #makeReady(record: SandboxRecord, signal: AbortSignal): Promise<void> {
+  async #makeReady(record: SandboxRecord, signal: AbortSignal): Promise<Instance> {
     const { sandboxes, connections, clock, driver } = this.#deps;
     const { instance, agentAnswers } = await this.#launchInstance(record, signal);
     try {
       const launched = agentAnswers ? record : await sandboxes.transition(record, 'launch', { instance });
       if (!launched) throw new Superseded();
-      const agent = await connections.get(instance, signal);
-      if (Object.keys(record.env).length > 0) await agent.setEnvironment(record.env, signal);
+      const hasEnvironment = Object.keys(record.env).length > 0;
+      if (hasEnvironment || !agentAnswers) {
+        const agent = await connections.get(instance, signal);
+        if (hasEnvironment) await agent.setEnvironment(record.env, signal);
+      }
       signal.throwIfAborted();
       const ready = await sandboxes.transition(launched, 'open', { instance, lastActiveAt: clock.now() });
       if (!ready) throw new Superseded();
+      return instance;
     } catch (error) {
       connections.close(instance);
       await driver.stop(record.id, record.generation).catch((stopError) => {
@@ -114,6 +126,18 @@ export class LaunchSandbox {
         this.#deps.log.warn({ err: stopError, sandboxId: record.id }, 'an instance could not be stopped yet');
       });
       throw error;
+    }
+  }
+
+  /** Once whoever waited for the sandbox has heard of it, and before it is used: a first run finds the connection made. */
+  async #connectAhead(instance: Instance, aborted: AbortSignal): Promise<void> {
+    await setImmediate();
+    if (aborted.aborted) return;
+    try {
+      await this.#deps.connections.get(instance, aborted);
+    } catch (error) {
+      // Whoever uses it tries again, and judges what that says.
+      if (!aborted.aborted) this.#deps.log.debug({ err: error, sandboxId: instance.sandboxId }, 'not connected ahead');
     }
   }
 

@@ -1,6 +1,6 @@
 import type { DestroyedReason, OrgId, ProjectId, SandboxId, TemplateId, TemplateVersionId } from '@cloche/contract';
-import type { Insertable, Selectable, Transaction } from 'kysely';
-import type { Database, SandboxTable, Tables } from '../db/database.ts';
+import { type Insertable, type Selectable, sql } from 'kysely';
+import type { Database, SandboxTable } from '../db/database.ts';
 import { prepareQuery } from '../db/prepared-query.ts';
 import {
   allows,
@@ -14,11 +14,19 @@ import {
 import type { SandboxChanges } from './sandbox-changes.ts';
 import type { InsertResult, SandboxFilter, SandboxRepository, TransitionChange } from './sandbox-repository.ts';
 
+type Row = Insertable<SandboxTable>;
+type Values = Record<string, string | number | null>;
+type PreparedChange = (values: Values) => Promise<{ rows: Selectable<SandboxTable>[] }>;
+
 export class SqlSandboxRepository implements SandboxRepository {
   readonly #db: Database;
   readonly #changes: SandboxChanges;
   /** Every run looks its sandbox up. */
   readonly #findById;
+  readonly #findByIdempotencyRecord;
+  #insert: PreparedChange | undefined;
+  /** By what they change. */
+  readonly #transitions = new Map<string, PreparedChange>();
 
   constructor(db: Database, changes: SandboxChanges) {
     this.#db = db;
@@ -26,28 +34,22 @@ export class SqlSandboxRepository implements SandboxRepository {
     this.#findById = prepareQuery(db, ({ id }: { id: string }) =>
       db.selectFrom('sandboxes').selectAll().where('id', '=', id),
     );
+    this.#findByIdempotencyRecord = prepareQuery(db, ({ recordId }: { recordId: string }) =>
+      db.selectFrom('sandboxes').selectAll().where('idempotency_record_id', '=', recordId),
+    );
   }
 
-  async insert(record: SandboxRecord, maxLive: number | undefined): Promise<InsertResult> {
-    return this.#db.transaction().execute(async (trx) => {
-      if (maxLive !== undefined) {
-        const used = await countOccupying(trx, record.orgId);
-        if (used >= maxLive) return { status: 'quota_exceeded', used };
-      }
-      const row = await trx
-        .insertInto('sandboxes')
-        .values(toRow(record))
-        .onConflict((conflict) => conflict.column('idempotency_record_id').doNothing())
-        .returningAll()
-        .executeTakeFirst();
-      if (row) return { status: 'inserted', record: toRecord(row) };
-      const existing = await trx
-        .selectFrom('sandboxes')
-        .selectAll()
-        .where('idempotency_record_id', '=', record.idempotencyRecordId ?? '')
-        .executeTakeFirstOrThrow();
-      return { status: 'exists', record: toRecord(existing) };
-    });
+  async insert(record: SandboxRecord, maxLive = Number.MAX_SAFE_INTEGER): Promise<InsertResult> {
+    const row = toRow(record);
+    this.#insert ??= prepareInsert(this.#db, Object.keys(row) as (keyof Row)[]);
+    const [inserted] = (await this.#insert({ ...(row as Values), maxLive })).rows;
+    if (inserted) return { status: 'inserted', record: toRecord(inserted) };
+    const { idempotencyRecordId } = record;
+    const existing =
+      idempotencyRecordId === undefined ? undefined : await this.findByIdempotencyRecord(idempotencyRecordId);
+    if (existing) return { status: 'exists', record: existing };
+    const { used } = await occupying(this.#db, record.orgId).executeTakeFirstOrThrow();
+    return { status: 'quota_exceeded', used: Number(used) };
   }
 
   async find(id: string): Promise<SandboxRecord | undefined> {
@@ -56,8 +58,7 @@ export class SqlSandboxRepository implements SandboxRepository {
   }
 
   async findByIdempotencyRecord(recordId: string): Promise<SandboxRecord | undefined> {
-    const query = this.#db.selectFrom('sandboxes').selectAll().where('idempotency_record_id', '=', recordId);
-    const row = await query.executeTakeFirst();
+    const [row] = (await this.#findByIdempotencyRecord({ recordId })).rows;
     return row && toRecord(row);
   }
 
@@ -80,14 +81,10 @@ export class SqlSandboxRepository implements SandboxRepository {
     change: TransitionChange = {},
   ): Promise<SandboxRecord | undefined> {
     if (!allows(transition, current.status)) return undefined;
-    let query = this.#db
-      .updateTable('sandboxes')
-      .set({ status: TRANSITIONS[transition].to, ...toColumns(change) })
-      .where('id', '=', current.id)
-      .where('generation', '=', current.generation)
-      .where('status', '=', current.status);
-    if (transition === 'end') query = query.where('expires_at', '=', current.expiresAt);
-    const row = await query.returningAll().executeTakeFirst();
+    const columns = toColumns(change);
+    const { id, generation, status, expiresAt } = current;
+    const seen = { seenId: id, seenGeneration: generation, seenStatus: status, seenExpiresAt: expiresAt };
+    const [row] = (await this.#preparedTransition(transition, Object.keys(columns))({ ...columns, ...seen })).rows;
     if (row) this.#changes.notify(current.id);
     return row && toRecord(row);
   }
@@ -139,22 +136,52 @@ export class SqlSandboxRepository implements SandboxRepository {
     const rows = await query.where('idle_timeout_ms', 'is not', null).execute();
     return rows.map(toRecord);
   }
+
+  #preparedTransition(transition: TransitionName, columns: readonly string[]): PreparedChange {
+    const name = [transition, ...columns].join(' ');
+    const known = this.#transitions.get(name);
+    if (known) return known;
+    const prepared = prepareTransition(this.#db, transition, columns);
+    this.#transitions.set(name, prepared);
+    return prepared;
+  }
 }
 
-async function countOccupying(trx: Transaction<Tables>, orgId: OrgId): Promise<number> {
-  // Writing the organization's row makes creations of one organization take turns, on every database.
-  await trx
-    .updateTable('orgs')
-    .set((update) => ({ name: update.ref('name') }))
-    .where('id', '=', orgId)
-    .execute();
-  const { used } = await trx
+/** One statement, so that no number of creations at once goes past the bound. */
+function prepareInsert(db: Database, columns: readonly (keyof Row)[]): PreparedChange {
+  return prepareQuery(db, (slots: Values) => {
+    const values = columns.map((column) => sql`${slots[column]}`.as(column));
+    const used = occupying(db, slots.org_id as OrgId);
+    const planned = db.selectNoFrom(values).where(used, '<', sql<number>`${slots.maxLive}`);
+    return db
+      .insertInto('sandboxes')
+      .columns(columns)
+      .expression(planned)
+      .onConflict((conflict) => conflict.column('idempotency_record_id').doNothing())
+      .returningAll();
+  });
+}
+
+function prepareTransition(db: Database, transition: TransitionName, columns: readonly string[]): PreparedChange {
+  return prepareQuery(db, (slots: Values) => {
+    const changes = Object.fromEntries(columns.map((column) => [column, slots[column]]));
+    const query = db
+      .updateTable('sandboxes')
+      .set({ status: TRANSITIONS[transition].to, ...changes })
+      .where('id', '=', slots.seenId as string)
+      .where('generation', '=', slots.seenGeneration as number)
+      .where('status', '=', slots.seenStatus as RecordStatus)
+      .returningAll();
+    return transition === 'end' ? query.where('expires_at', '=', slots.seenExpiresAt as number) : query;
+  });
+}
+
+function occupying(db: Database, orgId: OrgId) {
+  return db
     .selectFrom('sandboxes')
     .select((select) => select.fn.countAll<number>().as('used'))
     .where('org_id', '=', orgId)
-    .where('status', 'in', OCCUPYING_STATUSES)
-    .executeTakeFirstOrThrow();
-  return Number(used);
+    .where('status', 'in', OCCUPYING_STATUSES);
 }
 
 function toColumns(change: TransitionChange) {
@@ -169,7 +196,7 @@ function toColumns(change: TransitionChange) {
   };
 }
 
-function toRow(record: SandboxRecord): Insertable<SandboxTable> {
+function toRow(record: SandboxRecord): Row {
   return {
     id: record.id,
     org_id: record.orgId,

@@ -49,8 +49,8 @@ export class HostdDriver implements RuntimeDriver {
   #isolation = claimsOf('crun');
   readonly #pool: Pool;
   readonly #longLines = new LongLines();
-  /** Those whose agents hostd has heard, until they are connected to. */
-  readonly #answering = new WeakSet<Instance>();
+  /** Those whose agents hostd has heard, by their paths, until they are connected to. */
+  readonly #answering = new Set<string>();
 
   /** @param socketPath `runPlaces(runDir).hostdSocket` */
   constructor(socketPath: string) {
@@ -71,7 +71,7 @@ export class HostdDriver implements RuntimeDriver {
   async launch(sandboxId: string, generation: number, spec: LaunchSpec, signal: AbortSignal): Promise<Launched> {
     const response = await this.#request('PUT', instancePath(sandboxId, generation), signal, spec);
     const { agentAnswers, ...instance } = await readAnswer(response, launched);
-    if (agentAnswers) this.#answering.add(instance);
+    if (agentAnswers) this.#answering.add(instancePath(sandboxId, generation));
     return { instance, agentAnswers };
   }
 
@@ -81,7 +81,7 @@ export class HostdDriver implements RuntimeDriver {
       longLines: this.#longLines,
       ...(onBroken && { onBroken }),
     });
-    if (this.#answering.delete(live)) {
+    if (this.#answering.delete(instancePath(live.sandboxId, live.generation))) {
       // It is looked at all the same, so that there is a connection whose end tells that it is gone.
       client.checkHealth(AbortSignal.timeout(ASK_MS)).catch(() => client.isClosed || onBroken?.());
       return client;
@@ -97,6 +97,7 @@ export class HostdDriver implements RuntimeDriver {
 
   async stop(sandboxId: string, generation: number): Promise<void> {
     const path = instancePath(sandboxId, generation);
+    this.#answering.delete(path);
     const response = await this.#request('DELETE', path, AbortSignal.timeout(STOP_MS));
     await response.body.dump();
   }
