@@ -9,6 +9,7 @@ import { EgressError, type EgressFailure } from '../upstream/egress-error.ts';
 import type { UpstreamRequest } from '../upstream/upstream-agent.ts';
 import { type Exchange, refusalBody } from './exchange.ts';
 import { endToEndFields } from './fields.ts';
+import { collectsYoung } from './young-buffers.ts';
 
 /** For a server that works on its answer, or a client that is slow to take it. */
 const IDLE_MS = 10 * 60 * 1000;
@@ -39,7 +40,7 @@ export async function forward(exchange: Exchange, permitted: Permitted, traffic:
   try {
     if (exchange.body) {
       exchange.askForBody?.();
-      exchange.body.pipe(asked.request);
+      collectsYoung(exchange.body).pipe(asked.request);
     } else asked.request.end();
     let answer = await asked.answer.catch((error) => error);
     if (wasClosedWhileIdle(answer, asked.request) && isRepeatable(exchange)) {
@@ -113,7 +114,7 @@ async function passOn(answer: IncomingMessage, exchange: Exchange): Promise<numb
   const { statusCode: status = 502, statusMessage = '', rawHeaders } = answer;
   // HTTP/3 would go past egress, so nobody is told of it.
   const out = exchange.answer(status, statusMessage, endToEndFields(rawHeaders, 'alt-svc'));
-  if (out) await pipeline(answer, out);
+  if (out) await pipeline(collectsYoung(answer), out);
   else answer.resume();
   return status;
 }
