@@ -62,8 +62,9 @@ export async function mountOwnDisk(imageFd: number, diskDir: string): Promise<nu
       source: device.path,
       target: diskDir,
       flags: MS_NODEV | MS_NOSUID | MS_NOATIME,
-      // No barriers: the disk is gone with its sandbox. No thread that fills holes with zeros.
-      options: 'nobarrier,noinit_itable,errors=remount-ro',
+      // The disk is gone with its sandbox: no barriers, and a file that takes another's place is not written out for it.
+      // No thread that fills holes with zeros.
+      options: 'nobarrier,noauto_da_alloc,noinit_itable,errors=remount-ro',
     });
     return device.number;
   } finally {

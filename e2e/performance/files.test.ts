@@ -1,0 +1,44 @@
+/** Ratios alone, as in `ratios.test.ts`. */
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { figuresOf } from '../../bench/src/statistics.ts';
+import { type TestService, testService } from '../support/service.ts';
+
+const median = (values: readonly number[]) => figuresOf(values).p50;
+
+let service: TestService;
+let sandboxId: string;
+before(async () => {
+  service = await testService();
+  sandboxId = (await service.api.readySandbox({ resources: { diskMb: 1024 } })).id;
+});
+after(() => service?.close());
+
+const python = async (code: string) => JSON.parse((await service.api.run(sandboxId, code)).stdout);
+
+describe('the disk of a sandbox', () => {
+  it('gives a file the place of another as fast as one that has been taken away', async () => {
+    const code = [
+      'import json, os, time',
+      'mebibyte, over, after = os.urandom(1 << 20), [], []',
+      'def write():',
+      '    with open("new", "wb", buffering=0) as file:',
+      '        for _ in range(100): file.write(mebibyte)',
+      'def timed(act):',
+      '    began = time.perf_counter()',
+      '    act()',
+      '    return time.perf_counter() - began',
+      'def replace(): os.rename("new", "old")',
+      'def remove_first(): os.remove("old"), os.rename("new", "old")',
+      'write(), replace()',
+      'for _ in range(7):',
+      '    write(), over.append(timed(replace))',
+      '    write(), after.append(timed(remove_first))',
+      'os.remove("old")',
+      'print(json.dumps([over, after]))',
+    ];
+    const [over, after] = await python(code.join('\n'));
+    const ratio = median(over) / median(after);
+    assert.ok(ratio <= 3, `${ratio.toFixed(1)} times`);
+  });
+});
