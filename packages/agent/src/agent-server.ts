@@ -6,6 +6,7 @@ import type { CommandRegistry } from './commands/command-registry.ts';
 import { routeCommand } from './commands/command-routes.ts';
 import type { ContextRegistry } from './context-registry.ts';
 import type { FileRequests } from './files/file-requests.ts';
+import { IdleTidying } from './idle-tidying.ts';
 import { openPortTunnel } from './port-tunnel.ts';
 import { readEnvironment, readJson, readOpenContext } from './requests.ts';
 import { serveRuns } from './run-connection.ts';
@@ -22,7 +23,9 @@ export function createAgentServer(
   upgrades: Readonly<Record<string, Upgrade>> = {},
 ): Server {
   const options = { keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS, requestTimeout: 0 };
+  const tidying = new IdleTidying();
   const onRequest = (request: IncomingMessage, response: ServerResponse) => {
+    tidying.touch();
     const answered = files.takes(request)
       ? files.answer(request, response)
       : route(contexts, commands, request, response);
@@ -30,7 +33,11 @@ export function createAgentServer(
   };
   // Whoever asks before sending a body is told to by what reads it.
   const server = createServer(options, onRequest).on('checkContinue', onRequest);
-  serveUpgrades(server, { ...upgrades, [PORT_TUNNEL_PROTOCOL]: openPortTunnel, [RUNS_UPGRADE]: serveRuns(contexts) });
+  serveUpgrades(server, {
+    ...upgrades,
+    [PORT_TUNNEL_PROTOCOL]: openPortTunnel,
+    [RUNS_UPGRADE]: serveRuns(contexts, tidying),
+  });
   return server;
 }
 

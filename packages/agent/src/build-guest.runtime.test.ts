@@ -30,6 +30,19 @@ test('the agent carries no schemas, which every sandbox would pay for', { skip }
   assert.ok(!readFileSync(join(guestDir, 'agent.cjs'), 'utf8').includes('typebox'));
 });
 
+test('an agent that idles has loaded no cryptography and no compression', { skip }, async () => {
+  const { guestDir } = await buildGuest({ cacheDir });
+  const tellLoaded = 'setTimeout(() => { console.log(JSON.stringify(process.moduleLoadList)); process.exit() }, 300)';
+  const args = ['--import', `data:text/javascript,${tellLoaded}`, join(guestDir, 'agent.cjs')];
+  const env = { CLOCHE_LISTEN_PATH: join(cacheDir, 'agent.sock'), CLOCHE_WORKSPACE: cacheDir };
+  const loaded: string[] = JSON.parse(execFileSync(join(guestDir, 'bin/node'), args, { env }).toString());
+  assert.ok(loaded.includes('NativeModule http'), 'the agent ran');
+  assert.deepEqual(
+    loaded.filter((name) => /^NativeModule (crypto|zlib)$/.test(name)),
+    [],
+  );
+});
+
 test('its programs run by themselves', { skip }, async () => {
   const { guestDir } = await buildGuest({ cacheDir });
   const node = join(guestDir, 'bin/node');

@@ -1,5 +1,4 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import {
   type AssignMessage,
@@ -17,9 +16,12 @@ import type { KernelsGroup } from './kernels-group.ts';
 import { setOomScore } from './memory.ts';
 import { OutputPipe } from './output-pipe.ts';
 import { findStart, KERNEL_MARK, killTree } from './process-tree.ts';
+import { randomHex } from './random-hex.ts';
 
 /** How long after the end of a kernel's process or socket the other may take to end. */
 const LAST_WORDS_MS = 200;
+/** In hexadecimal digits it fills the room that forked kernels have for it. */
+const MARK_BYTES = 18;
 
 const STREAMS = ['stdout', 'stderr'] as const;
 
@@ -53,7 +55,7 @@ export interface KernelListener {
 export class KernelProcess {
   readonly #spec: KernelSpec;
   #listener: KernelListener;
-  readonly #mark = randomUUID();
+  readonly #mark = randomHex(MARK_BYTES);
   readonly #exit = Promise.withResolvers<void>();
   #frames = new FrameDecoder();
   /** Also its session. */

@@ -2,6 +2,7 @@ import type { Duplex } from 'node:stream';
 import { RUNS_UPGRADE } from '@cloche/protocol';
 import { AgentError } from './agent-error.ts';
 import type { ContextRegistry } from './context-registry.ts';
+import type { IdleTidying } from './idle-tidying.ts';
 import { MAX_BODY_BYTES, parseJson, readStartRun } from './requests.ts';
 import { Run } from './run.ts';
 import { switchProtocols, type Upgrade } from './upgrades.ts';
@@ -10,25 +11,27 @@ import { switchProtocols, type Upgrade } from './upgrades.ts';
 const CONGESTED_BYTES = 1024 * 1024;
 const LINE_FEED = 0x0a;
 
-export function serveRuns(contexts: ContextRegistry): Upgrade {
+export function serveRuns(contexts: ContextRegistry, tidying: IdleTidying): Upgrade {
   return async ({ url }, socket, head) => {
     if (url !== '/runs') throw new AgentError('not_found', `The agent has no runs at ${url}.`);
     switchProtocols(socket, RUNS_UPGRADE);
-    new RunConnection(contexts, socket, head);
+    new RunConnection(contexts, tidying, socket, head);
   };
 }
 
 /** Runs on one connection, one after the other: a line starts one, and lines tell of it until its `done`. */
 class RunConnection {
   readonly #contexts: ContextRegistry;
+  readonly #tidying: IdleTidying;
   readonly #socket: Duplex;
   #chunks: Buffer[] = [];
   #bytes = 0;
   #run: Run | undefined;
 
   /** `head` is what has come after the request to upgrade. */
-  constructor(contexts: ContextRegistry, socket: Duplex, head: Buffer) {
+  constructor(contexts: ContextRegistry, tidying: IdleTidying, socket: Duplex, head: Buffer) {
     this.#contexts = contexts;
+    this.#tidying = tidying;
     this.#socket = socket;
     socket.on('data', (chunk: Buffer) => this.#receive(chunk));
     socket.on('drain', () => this.#run?.relieve());
@@ -63,6 +66,7 @@ class RunConnection {
     this.#chunks = [];
     this.#bytes = 0;
     const arrivedAt = performance.now();
+    this.#tidying.touch();
     try {
       const message = parseJson(String(line));
       const start = readStartRun(message);

@@ -1,7 +1,6 @@
 import { lstat, readlink } from 'node:fs/promises';
 import { posix } from 'node:path';
 import { Readable } from 'node:stream';
-import { createGzip } from 'node:zlib';
 import { onFile } from '../files/file-fault.ts';
 import { bytesOf, type FilePath, joined } from '../files/file-path.ts';
 import { namesIn } from '../files/list-files.ts';
@@ -26,7 +25,8 @@ export async function pack(path: FilePath, format: ArchiveFormat): Promise<Reada
   if (format === 'zip') return zipOf(files);
   const tar = Readable.from(tarOf(files), { objectMode: false, highWaterMark: CHUNK_BYTES });
   if (format === 'tar') return tar;
-  const gzip = createGzip({ level: GZIP_LEVEL, chunkSize: 64 * 1024 });
+  // Loaded by those who need it: an idle sandbox does not pay for it.
+  const gzip = process.getBuiltinModule('node:zlib').createGzip({ level: GZIP_LEVEL, chunkSize: 64 * 1024 });
   tar.on('error', (error) => gzip.destroy(error));
   // Whoever reads it is told; a failure after that is nobody's.
   gzip.on('error', () => undefined);

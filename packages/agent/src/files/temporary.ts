@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomHex } from '../random-hex.ts';
 import { type FilePath, joined } from './file-path.ts';
 
 const TEMPORARY = /^\.cloche-[0-9a-f]{16}\.part$/;
@@ -9,5 +9,5 @@ export function isTemporary(name: string): boolean {
 }
 
 export function temporaryIn(folder: FilePath): FilePath {
-  return joined(folder, `.cloche-${randomBytes(8).toString('hex')}.part`);
+  return joined(folder, `.cloche-${randomHex(8)}.part`);
 }
