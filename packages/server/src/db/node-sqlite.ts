@@ -1,9 +1,16 @@
 /** What Kysely's SQLite dialect asks of a driver, on top of the SQLite that Node has built in. */
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import type { SqliteDatabase, SqliteStatement } from 'kysely';
+import { type CheckpointSettings, Checkpoints } from './checkpoints.ts';
 
 /** More texts than the service has; one made of a list of values of changing length must not grow the cache for ever. */
 const STATEMENTS_KEPT = 256;
+const IN_MEMORY = ':memory:';
+/** Without a thread that does it, whoever writes brings the log into the file whenever it has so many pages. */
+const OWN_CHECKPOINT_PAGES = 1000;
+/** The same for a log that the thread does not keep short, as writes never pause. */
+const LATE_CHECKPOINT_PAGES = 16_000;
+const WRITES = /^\s*(insert|update|delete|replace)\b/i;
 
 /**
  * Keeps prepared statements by their text. Kysely lets one query at a time use the connection, so no statement is
@@ -12,11 +19,16 @@ const STATEMENTS_KEPT = 256;
 export class NodeSqliteDatabase implements SqliteDatabase {
   readonly #database: DatabaseSync;
   readonly #statements = new Map<string, NodeSqliteStatement>();
+  readonly #checkpoints: Checkpoints | undefined;
 
   /** `file` is a path or `:memory:`. */
-  constructor(file: string) {
+  constructor(file: string, checkpoints?: Omit<CheckpointSettings, 'onFailure'>) {
     this.#database = new DatabaseSync(file, { timeout: 5000, enableForeignKeyConstraints: true });
     this.#database.exec('pragma journal_mode = wal; pragma synchronous = normal');
+    if (file === IN_MEMORY) return;
+    this.#database.exec(`pragma wal_autocheckpoint = ${LATE_CHECKPOINT_PAGES}`);
+    const onFailure = () => this.#database.exec(`pragma wal_autocheckpoint = ${OWN_CHECKPOINT_PAGES}`);
+    this.#checkpoints = new Checkpoints(file, { ...checkpoints, onFailure });
   }
 
   /** Between a `begin` and its end. */
@@ -28,13 +40,17 @@ export class NodeSqliteDatabase implements SqliteDatabase {
     const kept = this.#statements.get(sql);
     if (kept) return kept;
     if (this.#statements.size >= STATEMENTS_KEPT) this.#statements.clear();
-    const statement = new NodeSqliteStatement(this.#database.prepare(startingAsWriter(sql)));
+    const statement = new NodeSqliteStatement(
+      this.#database.prepare(startingAsWriter(sql)),
+      WRITES.test(sql) ? this.#checkpoints : undefined,
+    );
     this.#statements.set(sql, statement);
     return statement;
   }
 
   close(): void {
     this.#statements.clear();
+    this.#checkpoints?.close();
     this.#database.close();
   }
 }
@@ -47,17 +63,22 @@ function startingAsWriter(sql: string): string {
 export class NodeSqliteStatement implements SqliteStatement {
   readonly reader: boolean;
   readonly #statement: StatementSync;
+  readonly #checkpoints: Checkpoints | undefined;
 
-  constructor(statement: StatementSync) {
+  /** `checkpoints` are told of every execution. */
+  constructor(statement: StatementSync, checkpoints?: Checkpoints) {
     this.#statement = statement;
+    this.#checkpoints = checkpoints;
     this.reader = statement.columns().length > 0;
   }
 
   all(parameters: readonly unknown[]): unknown[] {
+    this.#checkpoints?.wrote();
     return this.#statement.all(...bindable(parameters));
   }
 
   run(parameters: readonly unknown[]): { changes: number | bigint; lastInsertRowid: number | bigint } {
+    this.#checkpoints?.wrote();
     return this.#statement.run(...bindable(parameters));
   }
 

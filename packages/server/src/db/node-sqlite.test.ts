@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { CheckpointSettings } from './checkpoints.ts';
+import { NodeSqliteDatabase } from './node-sqlite.ts';
+
+const PAGE_BYTES = 4096;
+
+describe('the log of a database', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'cloche-db-'));
+  after(() => rmSync(folder, { recursive: true, force: true }));
+
+  function open(name: string, settings: Omit<CheckpointSettings, 'onFailure'>) {
+    const file = join(folder, name);
+    const database = new NodeSqliteDatabase(file, settings);
+    database.prepare('create table notes (text text)').run([]);
+    const insert = database.prepare('insert into notes values (?)');
+    const write = (count: number) => {
+      for (let index = 0; index < count; index++) insert.run(['x'.repeat(PAGE_BYTES / 2)]);
+    };
+    const pagesOf = (path: string) => statSync(path).size / PAGE_BYTES;
+    return {
+      write,
+      filePages: () => pagesOf(file),
+      logPages: () => pagesOf(`${file}-wal`),
+      [Symbol.dispose]: () => database.close(),
+    };
+  }
+
+  it('is brought into its file while the database is open, by nobody who writes', async () => {
+    using database = open('file.db', { everyWrites: 50 });
+    const before = database.filePages();
+    database.write(100);
+    // Whoever writes has not done it.
+    assert.equal(database.filePages(), before);
+    await until(() => database.filePages() > before);
+  });
+
+  it('has an end even where writes leave the thread no time', () => {
+    using database = open('busy.db', { everyWrites: 100 });
+    const writes = 30_000;
+    // In one turn of the event loop. Each adds a page at least.
+    database.write(writes);
+    assert.ok(database.logPages() < writes - 5000, `${database.logPages()} pages`);
+  });
+});
+
+async function until(condition: () => boolean): Promise<void> {
+  const deadline = performance.now() + 30_000;
+  while (!condition()) {
+    assert.ok(performance.now() < deadline, 'it did not come about');
+    await sleep(1);
+  }
+}
