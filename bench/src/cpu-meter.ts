@@ -1,5 +1,5 @@
 import { globSync, readFileSync } from 'node:fs';
-import type { Installation } from '@cloche/setup';
+import type { Service } from './subject.ts';
 
 /** What a process did for each unit of work, in milliseconds. */
 export interface Share {
@@ -10,10 +10,10 @@ export interface Share {
 
 /** Follows what this process, the server and all sandboxes of an installation compute, threads included. */
 export class CpuMeter {
-  readonly #installation: Installation;
+  readonly #service: Service;
 
-  constructor(installation: Installation) {
-    this.#installation = installation;
+  constructor(service: Service) {
+    this.#service = service;
   }
 
   /** By process, for each of the `count` units of `work`. What stays below a hundredth of a millisecond is left out. */
@@ -40,14 +40,14 @@ export class CpuMeter {
       sums.set(name, { computedMs: computedMs + more.computedMs, waitedMs: waitedMs + more.waitedMs });
     };
     add('client', process.pid);
-    add('server', this.#installation.pid('server'));
-    add('hostd', this.#installation.pid('hostd'));
+    add('server', this.#service.pids.server);
+    add('hostd', this.#service.pids.hostd);
     for (const pid of this.#pidsOfSandboxes()) add(nameOf(pid), pid);
     return sums;
   }
 
   #pidsOfSandboxes(): number[] {
-    const files = globSync(`/sys/fs/cgroup/{,*/}cloche-${this.#installation.installationId}/**/cgroup.procs`);
+    const files = globSync(`/sys/fs/cgroup/{,*/}cloche-${this.#service.installationId}/**/cgroup.procs`);
     return [...new Set(files.flatMap((file) => readIfThere(file).split('\n').filter(Boolean).map(Number)))];
   }
 }

@@ -15,9 +15,9 @@ const subject = await Subject.open({ CLOCHE_POOL_SIZE: '1' });
 await using fastify = await FastifyPeer.start();
 try {
   const id = await subject.createReady();
-  const { installation } = subject;
-  if (!installation) throw new Error('it needs a service of its own: unset CLOCHE_URL');
-  const meter = new CpuMeter(installation);
+  const { service } = subject;
+  if (!service) throw new Error('it needs a service of its own: unset CLOCHE_URL');
+  const meter = new CpuMeter(service);
   await show('empty POST to Fastify', meter, () => fastify.post());
   for (const language of ['python', 'javascript']) {
     await show(`1+1 in ${language}`, meter, () => subject.run(id, '1+1', { language }));

@@ -3,6 +3,7 @@
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import type { Bench, Measurement, Row } from './measurement.ts';
 import { MEASUREMENTS } from './measurements/index.ts';
@@ -20,6 +21,9 @@ import {
   stored,
 } from './results.ts';
 import { Subject } from './subject.ts';
+
+/** For one measurement; the longest takes some four minutes. */
+const LIMIT_MS = 10 * 60_000;
 
 const FOLDER = new URL('..', import.meta.url).pathname;
 
@@ -69,6 +73,11 @@ async function measureAll(chosen: readonly Measurement[]): Promise<Results> {
     say,
     rounds: (full, quick) => (flags.quick ? quick : full),
   };
+  const closeSubject = async () => {
+    const subject = started;
+    started = undefined;
+    await (await subject)?.close();
+  };
   const outcomes: StoredOutcome[] = [];
   const interruption = onInterruption();
   let failed = 0;
@@ -79,7 +88,7 @@ async function measureAll(chosen: readonly Measurement[]): Promise<Results> {
       const load = currentLoad();
       const began = performance.now();
       try {
-        const outcome = await measurement.measure(bench);
+        const outcome = await withinLimit(measurement.measure(bench));
         outcomes.push(stored(measurement, outcome, load, flags.quick));
         // Figures that are kept are those of full runs, unless somebody asks.
         if (!flags.quick || flags.write) writeResults({ machine: describeMachine(peers.versions), outcomes });
@@ -87,15 +96,32 @@ async function measureAll(chosen: readonly Measurement[]): Promise<Results> {
       } catch (error) {
         failed += 1;
         process.stderr.write(`   failed: ${error instanceof Error ? error.stack : error}\n`);
+        // What it was measured with may be why, or have something of it left: the next one starts anew.
+        await Promise.allSettled([closeSubject(), peers.close()]);
       }
       say(`${((performance.now() - began) / 1000).toFixed(0)} s`);
     }
   } finally {
-    await started?.then((subject) => subject.close());
-    await peers.close();
+    await Promise.allSettled([closeSubject(), peers.close()]);
   }
   if (failed > 0) process.exitCode = 1;
   return { machine: describeMachine(peers.versions), outcomes };
+}
+
+/** One that hangs keeps no other from being measured. */
+async function withinLimit<T>(measured: Promise<T>): Promise<T> {
+  const limit = new AbortController();
+  const late = delay(LIMIT_MS, undefined, { signal: limit.signal }).then(() => {
+    throw new Error(`it took longer than ${LIMIT_MS / 60_000} minutes`);
+  });
+  try {
+    return await Promise.race([measured, late]);
+  } finally {
+    limit.abort();
+    // The one that came second is nobody's.
+    late.catch(() => {});
+    measured.catch(() => {});
+  }
 }
 
 /**

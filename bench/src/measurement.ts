@@ -29,7 +29,8 @@ export interface Row {
   readonly unit: Unit;
   readonly subject: Figures;
   readonly targets?: readonly Target[];
-  readonly peer?: { readonly name: string; readonly figures: Figures };
+  /** Undefined where it could not be started. */
+  readonly peer?: { readonly name: string; readonly figures: Figures } | undefined;
   /** How many times as good as the peer it is to be. */
   readonly ratioAtLeast?: number;
   /** How many times the peer's it may take. */
@@ -41,7 +42,7 @@ export interface Row {
 /** Latency against live sandboxes, for the plot. */
 export interface Curve {
   readonly title: string;
-  readonly points: readonly { readonly live: number; readonly ms: number }[];
+  readonly points: readonly { readonly live: number; readonly ms: number; readonly p95?: number }[];
 }
 
 export interface Outcome {

@@ -20,6 +20,11 @@ export function figuresOf(values: readonly number[]): Figures {
   };
 }
 
+/** What a row is beside: nothing, where there is no value of it. */
+export function beside(name: string, values: readonly number[]): { name: string; figures: Figures } | undefined {
+  return values.length === 0 ? undefined : { name, figures: figuresOf(values) };
+}
+
 /** The smallest value that at least `share` of them do not exceed. */
 export function quantile(sorted: readonly number[], share: number): number {
   const index = Math.max(0, Math.ceil(share * sorted.length) - 1);

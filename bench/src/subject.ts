@@ -1,10 +1,25 @@
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { type Installation, startInstallation } from '@cloche/setup';
+import type { Readable, Writable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type HostdHealth, runPlaces } from '@cloche/protocol';
 import { HttpClient } from './http-client.ts';
+
+/** A pool that has not grown for so long grows no more. */
+const FILLING_MS = 3000;
+
+/** One that was started for a benchmark. */
+export interface Service {
+  readonly url: string;
+  readonly installationId: string;
+  readonly runDir: string;
+  readonly pids: Readonly<Record<'server' | 'hostd' | 'egress', number>>;
+}
+
+/** Has started a service, and takes it away when its standard input ends: also where this process was killed. */
+type ServiceOwner = ChildProcessByStdio<Writable, Readable, null>;
 
 export interface RunResult {
   readonly contextId: string;
@@ -17,12 +32,14 @@ export interface RunResult {
 export class Subject {
   readonly http: HttpClient;
   /** Undefined where it is one that runs already. */
-  readonly installation: Installation | undefined;
+  readonly service: Service | undefined;
+  readonly #owner: ServiceOwner | undefined;
 
-  private constructor(url: string, apiKey: string, installation?: Installation) {
+  private constructor(url: string, apiKey: string, service?: Service, owner?: ServiceOwner) {
     const { hostname: host, port } = new URL(url);
     this.http = new HttpClient({ host, port: Number(port || 80) }, { authorization: `Bearer ${apiKey}` });
-    this.installation = installation;
+    this.service = service;
+    this.#owner = owner;
   }
 
   /** The one that `CLOCHE_URL` and `CLOCHE_API_KEY` name, or one that is started for it on a data folder of its own. */
@@ -30,28 +47,39 @@ export class Subject {
     const { CLOCHE_URL: url, CLOCHE_API_KEY: key } = process.env;
     if (url && key && Object.keys(settings).length === 0) return new Subject(url, key);
     const apiKey = `bench-${randomBytes(16).toString('hex')}`;
-    const dataDir = mkdtempSync(join(tmpdir(), 'cloche-bench-'));
-    // The server's user finds its own folder in it.
-    chmodSync(dataDir, 0o711);
     const { CLOCHE_OCI_RUNTIME, CLOCHE_POOL_SIZE } = process.env;
-    const env = {
+    const { service, owner } = await startService({
       CLOCHE_BOOTSTRAP_API_KEY: apiKey,
       CLOCHE_MAX_SANDBOXES: '2000',
       ...(CLOCHE_OCI_RUNTIME && { CLOCHE_OCI_RUNTIME }),
       ...(CLOCHE_POOL_SIZE && { CLOCHE_POOL_SIZE }),
       ...settings,
-    };
-    const installation = await startInstallation({ dataDir, env, supervise: false });
-    return new Subject(installation.url, apiKey, installation);
+    });
+    return new Subject(service.url, apiKey, service, owner);
   }
 
   async close(): Promise<void> {
     this.http.close();
-    if (!this.installation) return;
-    await this.installation.stop({ destroyAll: true });
-    for (const folder of [this.installation.dataDir, this.installation.runDir]) {
-      rmSync(folder, { recursive: true, force: true });
+    if (!this.#owner || this.#owner.exitCode !== null || this.#owner.signalCode !== null) return;
+    const ended = once(this.#owner, 'exit');
+    this.#owner.stdin.end();
+    await ended;
+  }
+
+  /** Resolves when the pool is full, or has not filled up for a while, as where memory is short. */
+  async settled(): Promise<void> {
+    if (!this.service) return delay(FILLING_MS);
+    const hostd = new HttpClient({ socketPath: runPlaces(this.service.runDir).hostdSocket });
+    let ready = -1;
+    let since = performance.now();
+    while (performance.now() - since < FILLING_MS) {
+      const { pool }: HostdHealth = (await hostd.call('GET', '/health')).body;
+      if (pool.ready >= pool.size) break;
+      if (pool.ready > ready) since = performance.now();
+      ready = pool.ready;
+      await delay(50);
     }
+    hostd.close();
   }
 
   async create(body: Record<string, unknown> = {}): Promise<string> {
@@ -109,4 +137,17 @@ export class Subject {
 
 function key(): Record<string, string> {
   return { 'idempotency-key': randomUUID() };
+}
+
+/** Of a session of its own: what ends all of ours leaves it to clear up. */
+async function startService(settings: Record<string, string>): Promise<{ service: Service; owner: ServiceOwner }> {
+  const program = new URL('subject-service.ts', import.meta.url).pathname;
+  const owner = spawn(process.execPath, [program, JSON.stringify(settings)], {
+    detached: true,
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  const ended = once(owner, 'exit').then(() => []);
+  const [line] = await Promise.race([once(owner.stdout, 'data'), ended]);
+  if (line === undefined) throw new Error('the service did not start');
+  return { service: JSON.parse(String(line)), owner };
 }

@@ -5,6 +5,8 @@ export async function timed(act: () => Promise<unknown>): Promise<number> {
   return performance.now() - started;
 }
 
+type Act = (round: number) => Promise<number>;
+
 export async function repeat(times: number, act: (index: number) => Promise<number>): Promise<number[]> {
   const all: number[] = [];
   for (let index = 0; index < times; index++) all.push(await act(index));
@@ -13,17 +15,20 @@ export async function repeat(times: number, act: (index: number) => Promise<numb
 
 /**
  * Measures subject and peer in turns, so that whatever else the machine does meets both. Each is an act that resolves to
- * its own measured value.
+ * its own measured value; of a peer that could not be started there is none.
  */
 export async function inTurns<Name extends string>(
   rounds: number,
-  acts: Readonly<Record<Name, (round: number) => Promise<number>>>,
+  acts: Readonly<Record<Name, Act | undefined>>,
 ): Promise<Record<Name, number[]>> {
   const names = Object.keys(acts) as Name[];
   const values = Object.fromEntries(names.map((name) => [name, [] as number[]])) as Record<Name, number[]>;
   for (let round = 0; round < rounds; round++) {
     // The first of one round is the last of the next.
-    for (const name of round % 2 === 0 ? names : names.toReversed()) values[name].push(await acts[name](round));
+    for (const name of round % 2 === 0 ? names : names.toReversed()) {
+      const act = acts[name];
+      if (act) values[name].push(await act(round));
+    }
   }
   return values;
 }

@@ -1,6 +1,6 @@
 import type { Measurement, Row } from '../measurement.ts';
-import { figuresOf } from '../statistics.ts';
-import { inTurns, repeat, timed } from '../timing.ts';
+import { beside, figuresOf } from '../statistics.ts';
+import { inTurns, timed } from '../timing.ts';
 
 /** A further context in a sandbox that runs. */
 export const contexts: Measurement = {
@@ -25,25 +25,21 @@ export const contexts: Measurement = {
       };
       await open();
       const rounds = bench.rounds(50, 8);
-      const values =
-        language === 'python'
-          ? await inTurns(rounds, {
-              cloche: open,
-              jupyter: async (round) => {
-                const ms = await jupyter.startKernel(`context-${round}`, '1');
-                await jupyter.stopKernel(`context-${round}`);
-                return ms;
-              },
-            })
-          : { cloche: await repeat(rounds, open) };
+      const startKernel =
+        jupyter && language === 'python'
+          ? async (round: number) => {
+              const ms = await jupyter.startKernel(`context-${round}`, '1');
+              await jupyter.stopKernel(`context-${round}`);
+              return ms;
+            }
+          : undefined;
+      const values = await inTurns(rounds, { cloche: open, jupyter: startKernel });
       rows.push({
         what: `new context in a running sandbox, ${language}`,
         unit: 'ms',
         subject: figuresOf(values.cloche),
         targets: [{ atMost }],
-        ...('jupyter' in values && {
-          peer: { name: 'Jupyter kernel: start → first result', figures: figuresOf(values.jupyter as number[]) },
-        }),
+        peer: beside('Jupyter kernel: start → first result', values.jupyter),
         note: 'one to warm up',
       });
       await subject.kill(id);

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Bench, Measurement, Outcome, Row } from '../measurement.ts';
-import { figuresOf } from '../statistics.ts';
+import type { Measurement, Outcome, Row } from '../measurement.ts';
+import type { DockerPeer } from '../peers/docker.ts';
+import { beside, figuresOf } from '../statistics.ts';
 import { Subject } from '../subject.ts';
 import { inTurns, timed } from '../timing.ts';
 
@@ -15,24 +16,25 @@ export const create: Measurement = {
   title: 'creation of a sandbox',
   async measure(bench) {
     const docker = await bench.peers.docker();
-    const peerName = `docker run -d (${docker.version}, by its API)`;
     const rounds = bench.rounds(100, 15);
-    const beside = async (subject: Subject, pauseMs: number) => {
+    const measure = async (subject: Subject, pauseMs: number) => {
       const containers: string[] = [];
       const values = await inTurns(rounds, {
         cloche: () => createOnce(subject, pauseMs),
-        docker: async () => {
-          const ms = await timed(async () => containers.push(await docker.run()));
-          await docker.remove(containers.pop() ?? '');
-          return ms;
-        },
+        docker:
+          docker &&
+          (async () => {
+            const ms = await timed(async () => containers.push(await docker.run()));
+            await docker.remove(containers.pop() ?? '');
+            return ms;
+          }),
       });
-      return { values, peer: { name: peerName, figures: figuresOf(values.docker) } };
+      return { values, peer: beside(nameOf(docker), values.docker) };
     };
 
     const subject = await bench.subject();
     await warmUp(subject);
-    const warm = await beside(subject, PAUSE_MS);
+    const warm = await measure(subject, PAUSE_MS);
     const warmRow: Row = {
       what: 'create → ready, warm pool, one at a time',
       unit: 'ms',
@@ -42,19 +44,18 @@ export const create: Measurement = {
       ratioAtLeast: RATIO,
       note: `${WARM_UP} creations to warm up; ${PAUSE_MS} ms between two`,
     };
-    return { rows: [warmRow, await coldRow(bench, beside)] };
+    return { rows: [warmRow, await coldRow(measure)] };
   },
 };
 
 /** On an installation without a pool. */
 async function coldRow(
-  _bench: Bench,
-  beside: (subject: Subject, pauseMs: number) => Promise<{ values: { cloche: number[] }; peer: Row['peer'] & object }>,
+  measure: (subject: Subject, pauseMs: number) => Promise<{ values: { cloche: number[] }; peer: Row['peer'] }>,
 ): Promise<Row> {
   const subject = await Subject.open({ CLOCHE_POOL_SIZE: '0' });
   try {
     await warmUp(subject);
-    const { values, peer } = await beside(subject, 0);
+    const { values, peer } = await measure(subject, 0);
     return {
       what: 'create → ready, without a pool',
       unit: 'ms',
@@ -97,17 +98,19 @@ export const burst: Measurement = {
       () => subject.createReady(),
       (id) => subject.kill(id),
     );
-    const peer = await atOnce(
-      count,
-      () => docker.run(),
-      (name) => docker.remove(name),
-    );
+    const containers = docker
+      ? await atOnce(
+          count,
+          () => docker.run(),
+          (name) => docker.remove(name),
+        )
+      : [];
     rows.push({
       what: `${count} creations at once → ready`,
       unit: 'ms',
       subject: figuresOf(cloche),
       targets: [{ of: 'p95', atMost: 250 }],
-      peer: { name: `docker run -d (${docker.version}, by its API)`, figures: figuresOf(peer) },
+      peer: beside(nameOf(docker), containers),
       note: 'CubeSandbox publishes p95 90 ms on its own hardware',
     });
     const staggered = await Promise.all(
@@ -125,6 +128,10 @@ export const burst: Measurement = {
     return { rows };
   },
 };
+
+function nameOf(docker: DockerPeer | undefined): string {
+  return `docker run -d (${docker?.version}, by its API)`;
+}
 
 async function createAndRun(subject: Subject): Promise<number> {
   let id = '';

@@ -1,7 +1,7 @@
 import { runPlaces } from '@cloche/protocol';
 import { HttpClient } from '../http-client.ts';
 import type { Measurement, Row } from '../measurement.ts';
-import { figuresOf } from '../statistics.ts';
+import { beside, figuresOf } from '../statistics.ts';
 import { inTurns, timed } from '../timing.ts';
 
 /** delete → answered, and → gone: hostd says that nothing of it is left on the host. */
@@ -11,8 +11,8 @@ export const deletion: Measurement = {
   async measure(bench) {
     const subject = await bench.subject();
     const docker = await bench.peers.docker();
-    const { installation } = subject;
-    const hostd = installation && new HttpClient({ socketPath: runPlaces(installation.runDir).hostdSocket });
+    const { service } = subject;
+    const hostd = service && new HttpClient({ socketPath: runPlaces(service.runDir).hostdSocket });
     const answered: number[] = [];
     const values = await inTurns(bench.rounds(60, 12), {
       cloche: async () => {
@@ -23,13 +23,15 @@ export const deletion: Measurement = {
           await hostd?.call('DELETE', `/instances/${id}/1?until=gone`);
         });
       },
-      docker: async () => {
-        const name = await docker.run();
-        return timed(() => docker.remove(name));
-      },
+      docker:
+        docker &&
+        (async () => {
+          const name = await docker.run();
+          return timed(() => docker.remove(name));
+        }),
     });
     hostd?.close();
-    const peer = { name: `docker rm -f (${docker.version}, by its API)`, figures: figuresOf(values.docker) };
+    const peer = beside(`docker rm -f (${docker?.version}, by its API)`, values.docker);
     const rows: Row[] = [
       { what: 'delete → answered', unit: 'ms', subject: figuresOf(answered), targets: [{ atMost: 10 }], peer },
     ];

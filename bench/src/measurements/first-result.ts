@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Measurement, Row } from '../measurement.ts';
-import { figuresOf } from '../statistics.ts';
+import { beside, figuresOf } from '../statistics.ts';
 import { inTurns, timed } from '../timing.ts';
 
 const PAUSE_MS = 250;
@@ -31,18 +31,20 @@ export const firstResult: Measurement = {
       await cloche();
       const values = await inTurns(rounds, {
         cloche,
-        jupyter: async (round) => {
-          const ms = await jupyter.startKernel(`first-${round}`, code);
-          await jupyter.stopKernel(`first-${round}`);
-          return ms;
-        },
+        jupyter:
+          jupyter &&
+          (async (round) => {
+            const ms = await jupyter.startKernel(`first-${round}`, code);
+            await jupyter.stopKernel(`first-${round}`);
+            return ms;
+          }),
       });
       rows.push({
         what: `create → first result of \`${shown}\``,
         unit: 'ms',
         subject: figuresOf(values.cloche),
         targets: [{ atMost }],
-        peer: { name: 'Jupyter kernel: start → first result', figures: figuresOf(values.jupyter) },
+        peer: beside('Jupyter kernel: start → first result', values.jupyter),
         ratioAtLeast: 40,
         note: `one to warm up; ${PAUSE_MS} ms between two`,
       });

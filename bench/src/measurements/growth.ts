@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { freemem } from 'node:os';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Curve, Measurement, Row } from '../measurement.ts';
 import { type Figures, figuresOf } from '../statistics.ts';
 import type { Subject } from '../subject.ts';
@@ -7,6 +8,8 @@ import { repeat, timed } from '../timing.ts';
 
 const IMPORTED = 'import pandas\nkept = pandas.DataFrame({"a": [1]})\nlen(kept)';
 const AT_ONCE = 8;
+/** As where creation is measured for itself. */
+const PAUSE_MS = 250;
 /** What is left to the host itself. */
 const RESERVE_BYTES = 3 * 2 ** 30;
 const BOUND_BYTES = 20 * 2 ** 30;
@@ -26,9 +29,11 @@ export const growth: Measurement = {
       for (const step of steps) {
         await fill(subject, live, step);
         if (live.length < step) break;
-        created.push({ live: step, figures: figuresOf(await repeat(bench.rounds(20, 8), () => createOnce(subject))) });
+        await subject.settled();
+        created.push({ live: step, figures: figuresOf(await repeat(bench.rounds(30, 8), () => createOnce(subject))) });
         hot.push({ live: step, figures: figuresOf(await hotRuns(subject, live, bench.rounds(400, 100))) });
-        bench.say(`${step} live: create ${created.at(-1)?.figures.p50.toFixed(1)} ms`);
+        const [create, run] = [created.at(-1)?.figures.p50 ?? 0, hot.at(-1)?.figures.p50 ?? 0];
+        bench.say(`${live.length} live: create ${create.toFixed(1)} ms, hot run ${run.toFixed(2)} ms`);
       }
       const used = before - availableBytes();
       const answering = await countAnswering(subject, live);
@@ -87,6 +92,7 @@ async function createOnce(subject: Subject): Promise<number> {
     id = await subject.createReady();
   });
   await subject.kill(id);
+  await delay(PAUSE_MS);
   return ms;
 }
 
@@ -115,7 +121,7 @@ function availableBytes(): number {
 }
 
 function curve(title: string, series: readonly { live: number; figures: Figures }[]): Curve {
-  return { title, points: series.map(({ live, figures }) => ({ live, ms: figures.p50 })) };
+  return { title, points: series.map(({ live, figures }) => ({ live, ms: figures.p50, p95: figures.p95 })) };
 }
 
 function one(value: number): Figures {

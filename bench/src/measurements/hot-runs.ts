@@ -1,6 +1,6 @@
 import type { Measurement, Row } from '../measurement.ts';
-import type { KernelConversation } from '../peers/kernel-gateway.ts';
-import { figuresOf } from '../statistics.ts';
+import type { KernelConversation, KernelGatewayPeer } from '../peers/kernel-gateway.ts';
+import { beside, figuresOf } from '../statistics.ts';
 import { inTurns, repeat, timed } from '../timing.ts';
 
 const WARM_UP = 200;
@@ -15,16 +15,16 @@ export const hotRuns: Measurement = {
     const jupyter = await bench.peers.jupyter();
     const id = await subject.createReady();
     const run = () => timed(() => subject.run(id, '1+1'));
-    const post = () => timed(() => fastify.post());
+    const post = fastify && (() => timed(() => fastify.post()));
     const rounds = bench.rounds(3000, 800);
     await inTurns(WARM_UP, { run, post });
     const http = await inTurns(rounds, { run, post });
 
-    await jupyter.startKernel('hot', '1+1');
-    const execute = () => jupyter.execute('hot', '1+1');
-    await repeat(50, execute);
-    const beside = await inTurns(bench.rounds(500, 100), { run, execute });
-    await jupyter.stopKernel('hot');
+    await jupyter?.startKernel('hot', '1+1');
+    const execute = jupyter && (() => jupyter.execute('hot', '1+1'));
+    if (execute) await repeat(50, execute);
+    const both = await inTurns(bench.rounds(500, 100), { run, execute });
+    await jupyter?.stopKernel('hot');
     await subject.kill(id);
     const what = 'hot run of `1+1` over HTTP';
     const rows: Row[] = [
@@ -33,15 +33,15 @@ export const hotRuns: Measurement = {
         unit: 'ms',
         subject: figuresOf(http.run),
         targets: [{ atMost: 0.6 }, { of: 'p99', atMost: 2.5 }],
-        peer: { name: 'empty POST to Fastify', figures: figuresOf(http.post) },
+        peer: beside('empty POST to Fastify', http.post),
         ratioAtMost: 4,
         note: `${WARM_UP} of each to warm up; its idempotency record included`,
       },
       {
         what: `${what}, beside a kernel without HTTP`,
         unit: 'ms',
-        subject: figuresOf(beside.run),
-        peer: { name: 'jupyter_client execute', figures: figuresOf(beside.execute) },
+        subject: figuresOf(both.run),
+        peer: beside('jupyter_client execute', both.execute),
         ratioAtLeast: 5,
         note: '50 to warm up',
       },
@@ -62,18 +62,15 @@ export const throughput: Measurement = {
     const gateway = await bench.peers.kernelGateway();
     const id = await subject.createReady();
     const contextIds = await Promise.all(Array.from({ length: CONTEXTS }, () => subject.createContext(id, 'python')));
-    const kernels = await Promise.all(Array.from({ length: CONTEXTS }, () => gateway.startKernel()));
-    const conversations = await Promise.all(
-      Array.from({ length: CLIENTS }, (_, client) => gateway.connect(kernels[client % CONTEXTS] ?? '')),
-    );
+    const conversations = gateway ? await converse(gateway) : [];
     const cloche = (client: number) => subject.run(id, '1+1', { contextId: contextIds[client % CONTEXTS] });
     const peer = (client: number) => (conversations[client] as KernelConversation).execute('1+1');
     const lastMs = bench.rounds(3000, 1000);
     await perSecond(500, cloche);
-    await perSecond(500, peer);
+    if (gateway) await perSecond(500, peer);
     const values = await inTurns(bench.rounds(5, 3), {
       cloche: () => perSecond(lastMs, cloche),
-      gateway: () => perSecond(lastMs, peer),
+      gateway: gateway && (() => perSecond(lastMs, peer)),
     });
     for (const conversation of conversations) conversation.close();
     await subject.kill(id);
@@ -82,12 +79,19 @@ export const throughput: Measurement = {
       unit: '/s',
       subject: figuresOf(values.cloche),
       targets: [{ atLeast: 1500 }],
-      peer: { name: 'Jupyter kernel gateway', figures: figuresOf(values.gateway) },
+      peer: beside('Jupyter kernel gateway', values.gateway),
       note: 'half a second of each to warm up; client and services share the processors',
     };
     return { rows: [row] };
   },
 };
+
+/** A conversation for each client; two of them share a kernel. */
+async function converse(gateway: KernelGatewayPeer): Promise<KernelConversation[]> {
+  const kernels = await Promise.all(Array.from({ length: CONTEXTS }, () => gateway.startKernel()));
+  const clients = Array.from({ length: CLIENTS }, (_, client) => kernels[client % CONTEXTS] ?? '');
+  return Promise.all(clients.map((kernel) => gateway.connect(kernel)));
+}
 
 async function perSecond(lastMs: number, act: (client: number) => Promise<unknown>): Promise<number> {
   const started = performance.now();

@@ -1,5 +1,5 @@
 import type { Measurement, Row } from '../measurement.ts';
-import { figuresOf } from '../statistics.ts';
+import { beside, figuresOf } from '../statistics.ts';
 import { inTurns, timed } from '../timing.ts';
 
 const FLOOD = "import sys\nfor _ in range(500): sys.stdout.write(('x' * 99 + '\\n') * 1000)";
@@ -27,12 +27,12 @@ export const output: Measurement = {
       }
     }
 
-    await jupyter.startKernel('flood', '1+1');
+    await jupyter?.startKernel('flood', '1+1');
     const floods = await inTurns(bench.rounds(7, 2), {
       cloche: () => timed(() => subject.run(id, FLOOD)),
-      jupyter: () => jupyter.execute('flood', FLOOD),
+      jupyter: jupyter && (() => jupyter.execute('flood', FLOOD)),
     });
-    await jupyter.stopKernel('flood');
+    await jupyter?.stopKernel('flood');
     await subject.kill(id);
     const rows: Row[] = [
       {
@@ -47,7 +47,7 @@ export const output: Measurement = {
         unit: 'ms',
         subject: figuresOf(floods.cloche),
         targets: [{ atMost: 1000 }],
-        peer: { name: 'jupyter_client execute', figures: figuresOf(floods.jupyter) },
+        peer: beside('jupyter_client execute', floods.jupyter),
         note: 'Cloche reads all and keeps its bound of it; Jupyter passes all on to the client',
       },
     ];

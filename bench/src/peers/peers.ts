@@ -3,18 +3,21 @@ import { FastifyPeer } from './fastify.ts';
 import { JupyterPeer } from './jupyter.ts';
 import { KernelGatewayPeer } from './kernel-gateway.ts';
 
-/** What Cloche is measured beside, each installed and started when it is first asked for. */
+/**
+ * What Cloche is measured beside, each installed and started when it is first asked for. One that cannot be is undefined,
+ * and the report says so.
+ */
 export class Peers {
   /** Of those that were started, for the report. */
   readonly versions: Record<string, string> = {};
-  readonly #started = new Map<string, Promise<AsyncDisposable>>();
+  readonly #started = new Map<string, Promise<AsyncDisposable | undefined>>();
   readonly #say: (line: string) => void;
 
   constructor(say: (line: string) => void) {
     this.#say = say;
   }
 
-  docker(): Promise<DockerPeer> {
+  docker(): Promise<DockerPeer | undefined> {
     return this.#once('docker', async () => {
       const docker = await DockerPeer.start(this.#say);
       this.versions.docker = docker.version;
@@ -22,11 +25,11 @@ export class Peers {
     });
   }
 
-  fastify(): Promise<FastifyPeer> {
+  fastify(): Promise<FastifyPeer | undefined> {
     return this.#once('fastify', () => FastifyPeer.start());
   }
 
-  jupyter(): Promise<JupyterPeer> {
+  jupyter(): Promise<JupyterPeer | undefined> {
     return this.#once('jupyter', async () => {
       const jupyter = await JupyterPeer.start(this.#say);
       this.versions.jupyter = jupyter.version;
@@ -34,20 +37,26 @@ export class Peers {
     });
   }
 
-  kernelGateway(): Promise<KernelGatewayPeer> {
-    return this.#once('gateway', () => KernelGatewayPeer.start(this.#say));
+  kernelGateway(): Promise<KernelGatewayPeer | undefined> {
+    return this.#once('kernel gateway', () => KernelGatewayPeer.start(this.#say));
   }
 
   async close(): Promise<void> {
     const started = [...this.#started.values()];
     this.#started.clear();
-    for (const peer of started) await peer.then((one) => one[Symbol.asyncDispose]()).catch(() => {});
+    for (const peer of started) await peer.then((one) => one?.[Symbol.asyncDispose]()).catch(() => {});
   }
 
-  #once<P extends AsyncDisposable>(name: string, start: () => Promise<P>): Promise<P> {
-    const running = this.#started.get(name) ?? start();
+  #once<P extends AsyncDisposable>(name: string, start: () => Promise<P>): Promise<P | undefined> {
+    const running = this.#started.get(name) ?? start().catch((error: unknown) => this.#leaveOut(name, error));
     this.#started.set(name, running);
     // Only ever put in by the call of the same name.
-    return running as Promise<P>;
+    return running as Promise<P | undefined>;
+  }
+
+  #leaveOut(name: string, error: unknown): undefined {
+    const reason = error instanceof Error ? error.message.split('\n')[0] : String(error);
+    this.#say(`${name} could not be started: ${reason}`);
+    this.versions[name] = `could not be started: ${reason}`;
   }
 }

@@ -18,11 +18,11 @@ it('a plot has each curve within its frame, slower ones higher up', () => {
     ],
   };
   const svg = renderPlot([slow, fast]);
-  const lines = [...svg.matchAll(/points="([^"]+)"/g)].map(([, points = '']) =>
+  const lines = [...svg.matchAll(/<polyline[^>]* points="([^"]+)"/g)].map(([, points = '']) =>
     points.split(' ').map((point) => point.split(',').map(Number)),
   );
   assert.equal(lines.length, 2);
-  for (const [x = -1, y = -1] of lines.flat()) assert.ok(x >= 0 && x <= 720 && y >= 0 && y <= 360, `${x},${y}`);
+  for (const [x = -1, y = -1] of lines.flat()) assert.ok(x >= 0 && x <= 760 && y >= 0 && y <= 400, `${x},${y}`);
   assert.ok((lines[0]?.[0]?.[1] ?? 0) < (lines[1]?.[0]?.[1] ?? 0));
   assert.ok(svg.includes('create &#60;cold&#62;'));
 });

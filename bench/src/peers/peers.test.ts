@@ -1,0 +1,16 @@
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+
+// Where there is no template, which peers are made from.
+process.env.CLOCHE_CACHE_DIR = '/nonexistent';
+const { Peers } = await import('./peers.ts');
+
+it('a peer that cannot be started is left out, once, and the report says why', async () => {
+  const said: string[] = [];
+  const peers = new Peers((line) => said.push(line));
+  assert.equal(await peers.jupyter(), undefined);
+  assert.equal(await peers.jupyter(), undefined);
+  assert.match(said.join('\n'), /^jupyter could not be started: there is no template[^\n]*$/);
+  assert.match(peers.versions.jupyter ?? '', /^could not be started: there is no template/);
+  await peers.close();
+});

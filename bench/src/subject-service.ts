@@ -1,0 +1,28 @@
+/**
+ * `subject-service.ts ENVIRONMENT`: starts a service for a benchmark, in a data folder of its own, and tells of it in one
+ * line. When its standard input ends, however the benchmark has ended, it takes all of it away again.
+ */
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { startInstallation } from '@cloche/setup';
+import type { Service } from './subject.ts';
+
+const [, , environment = '{}'] = process.argv;
+const dataDir = mkdtempSync(join(tmpdir(), 'cloche-bench-'));
+// The server's user finds its own folder in it.
+chmodSync(dataDir, 0o711);
+try {
+  const installation = await startInstallation({ dataDir, env: JSON.parse(environment), supervise: false });
+  const { url, installationId, runDir } = installation;
+  const [server = 0, hostd = 0, egress = 0] = (['server', 'hostd', 'egress'] as const).map(installation.pid);
+  const service: Service = { url, installationId, runDir, pids: { server, hostd, egress } };
+  console.log(JSON.stringify(service));
+  await text(process.stdin);
+  await installation.stop({ destroyAll: true });
+  rmSync(runDir, { recursive: true, force: true });
+} finally {
+  rmSync(dataDir, { recursive: true, force: true });
+}
+process.exit();
