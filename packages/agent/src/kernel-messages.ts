@@ -6,6 +6,8 @@ type Fields = Record<string, unknown>;
 const MAX_ERROR_CHARACTERS = 1024 * 1024;
 const MAX_TRACEBACK_LINES = 1000;
 
+const DRAINED = { drained: true } as const;
+
 /**
  * What a kernel sent, checked: user code shares the kernel's process and may have sent anything.
  * Throws when it is no message of the protocol.
@@ -24,9 +26,10 @@ export function readKernelMessage(value: unknown): FromKernel {
         role: fields.role === 'result' ? 'result' : 'display',
         forms: objectOf(fields.forms),
         ...(fields.sync !== undefined && { sync: integerOf(fields.sync) }),
+        ...(fields.drained === true && DRAINED),
       };
     case 'done': {
-      const done = { type: 'done', runId: textOf(fields.runId) } as const;
+      const done = { type: 'done', runId: textOf(fields.runId), ...(fields.drained === true && DRAINED) } as const;
       const executionCount = integerOf(fields.executionCount);
       if (fields.error === undefined) return { ...done, executionCount };
       return { ...done, executionCount, error: errorOf(fields.error) };

@@ -245,12 +245,17 @@ export class KernelProcess {
   }
 
   #readMessages(): void {
+    let isDrained = false;
     try {
       while (!this.#stopped && !this.#paused) {
         const frame = this.#frames.take();
         if (frame === undefined) return;
         const message = readKernelMessage(frame.message);
-        this.drain();
+        if (!isDrained && !('drained' in message)) {
+          // What came before any of these messages is in the pipes by now.
+          this.drain();
+          isDrained = true;
+        }
         this.#deliver(message);
       }
     } catch (error) {

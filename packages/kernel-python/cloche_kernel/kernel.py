@@ -139,6 +139,8 @@ class Kernel:
             os._exit(0)
         self._streams.flush()
         done = {"type": "done", "runId": run_id, "executionCount": self._shell.execution_count}
+        if self._streams.are_empty():
+            done["drained"] = True
         if error is not None:
             done["error"] = error
         held, self._held = self._held, b""
@@ -182,6 +184,8 @@ class Kernel:
         forms = to_forms(bundle)
         self._streams.flush()
         message = {"type": "output", "runId": run_id, "role": role, "forms": forms}
+        if self._streams.are_empty():
+            message["drained"] = True
         if is_last and self._hold(message):
             return
         if role == "result":

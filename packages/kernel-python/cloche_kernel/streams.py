@@ -6,11 +6,14 @@ import fcntl
 import io
 import os
 import sys
+import termios
 
 # Above what user code closes by number.
 FIRST_SAFE_NUMBER = 256
 
 _libc = ctypes.CDLL(None)
+
+_NOTHING = bytes(4)
 
 
 class StandardStreams:
@@ -42,6 +45,13 @@ class StandardStreams:
             except (AttributeError, OSError, ValueError):
                 pass
         _libc.fflush(None)
+
+    def are_empty(self):
+        """Whether the agent has taken all that was brought into the pipes."""
+        try:
+            return all(fcntl.ioctl(copy, termios.FIONREAD, _NOTHING) == _NOTHING for copy in self._copies.values())
+        except OSError:
+            return False
 
 
 def _text_stream(number, name):

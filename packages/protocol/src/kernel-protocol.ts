@@ -43,6 +43,9 @@ export type SyncedMessage = Static<typeof SyncedMessage>;
 /** Sent once, when the kernel takes its first `execute`. */
 export const KernelReady = Type.Object({ type: Type.Literal('ready'), protocolVersion: Type.Integer() });
 
+/** Its pipes are empty: the agent has taken everything that was printed before this, and need not look. */
+const Drained = Type.Literal(true);
+
 /**
  * A rich output. `forms` maps a MIME type to its value: text as it is, binary types as base64,
  * `application/json` and `application/vnd.cloche.*+json` as JSON values.
@@ -57,6 +60,7 @@ export const KernelOutput = Type.Object({
    * printing goes through pipes, which may otherwise overtake this message.
    */
   sync: Type.Optional(Type.Integer({ minimum: 0 })),
+  drained: Type.Optional(Drained),
 });
 
 export const KernelError = Type.Object({
@@ -72,6 +76,7 @@ export const KernelDone = Type.Object({
   runId: Type.String(),
   executionCount: Type.Integer({ minimum: 0 }),
   error: Type.Optional(KernelError),
+  drained: Type.Optional(Drained),
 });
 
 /** It ends, and the agent starts a kernel in its place. */
