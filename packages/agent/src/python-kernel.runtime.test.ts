@@ -174,6 +174,43 @@ describe('a Python context', { skip: packages === undefined && 'no python-node t
     assert.deepEqual(JSON.parse(outputs[2]?.value ?? ''), { nan: null, list: [1, 'a'] });
   });
 
+  test('takes a cell to hold none of the own syntax of IPython only where that is so', async () => {
+    const { outputs } = await run(`
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.macro import Macro
+shell = get_ipython()
+cells = ["1+1", "1+1\\n\\n", "x = 1", "ls", "ls -la", "cd = 1", "pwd\\n", "ls\\nx", "%time 1", "!ls", "x?", "  1", "\\n\\n1",
+  "1\\n   \\n2", "'''a\\n   \\nb'''", ">>> 1\\n>>> 2", "In [1]: 1", "... 1", ",f a b", ";f a", "/f a", "a\\n,f b", "a\\r\\nb",
+  "a\\x0cb", "x\\x0c,f a", "x\\u2028,f a", "def f():\\n    return 1\\nf()", "exit", "time.time()", "m", "m 1", "", "  ", "# x",
+  "*a, b = [1, 2]", "\\t1", "await x", "lambda: 0"]
+shell.user_ns["m"] = Macro("1+1\\n")
+def differing():
+  return [cell for cell in cells if shell.transform_cell(cell) != InteractiveShell.transform_cell(shell, cell)]
+plain = [cell for cell in cells if shell.plain_code.is_plain(cell)]
+differ = differing()
+upper = lambda lines: [line.upper() for line in lines]
+shell.input_transformer_manager.cleanup_transforms.append(upper)
+changed = shell.transform_cell("x = 1")
+shell.input_transformer_manager.cleanup_transforms.remove(upper)
+pwd = 1
+(differ, differing(), {"1+1", "x = 1", "time.time()", "ls\\nx"} <= {*plain}, "ls" in plain, changed)`);
+    assert.equal(outputs[0]?.value, "([], [], True, False, 'X = 1\\n')");
+  });
+
+  test('shows texts and numbers as IPython does', async () => {
+    const { outputs } = await run(`
+shown = get_ipython().display_formatter
+values = [1, -5, 10**100, True, 1.5, "a", "a\\nb", "a\\u2028b\\x85", "x" * 5000, chr(0xd800), "", [1]]
+[value for value in values if shown.format(value)[0] != {"text/plain": shown.formatters["text/plain"](value)}]`);
+    assert.equal(outputs[0]?.value, '[]');
+  });
+
+  test('keeps nothing of what was printed', async () => {
+    await run('print("x" * 1000)');
+    const { outputs } = await run('dict(get_ipython().history_manager.outputs)');
+    assert.equal(outputs[0]?.value, '{}');
+  });
+
   test('shows a number by whatever formatter the cell registers for it, or for everything', async () => {
     const formsOf = async (code: string) => {
       const { outputs } = await run(`formatters = get_ipython().display_formatter\n${code}`);

@@ -1,22 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of IPython's own syntax a cell may hold, seen before its tokens are."""
+"""Which cells hold nothing of IPython's own syntax, so that none of its transformations need look at them."""
 
 import re
 
-from IPython.core.inputtransformer2 import TransformerManager
+from IPython.core.autocall import IPyAutocall
+from IPython.core.macro import Macro
 
-# Magics, commands and help have one of the first anywhere; the others begin a line.
-_SPECIAL = re.compile(r"[%!?]|^\s*[,;/]", re.MULTILINE)
+# Magics, commands and help; prompts that were copied along; indentation before all, and lines of nothing else; the marks
+# that begin a line; and what ends a line besides a line feed. More than need be: a cell that has one of them is
+# transformed as ever.
+_SPECIAL = re.compile(
+    r"[%!?]|>>>|\.\.\.|In \[|\A\s|^[ \t]+$|^\s*[,;/]|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]", re.MULTILINE
+)
+_FIRST_WORD = re.compile(r"[\w.*]*")
 
 
-class PlainCodeFirst(TransformerManager):
-    """Does not cut code into tokens that can have nothing to replace, unless somebody looks for more in them."""
+class PlainCode:
+    """Made while nobody has added a transformation: with others in place no cell is plain."""
 
-    def __init__(self):
-        super().__init__()
-        self._own = list(self.token_transformers)
+    def __init__(self, shell):
+        self._shell = shell
+        self._own = self._transformations()
 
-    def do_token_transforms(self, lines):
-        if self.token_transformers == self._own and not any(map(_SPECIAL.search, lines)):
-            return lines
-        return super().do_token_transforms(lines)
+    def is_plain(self, cell):
+        """Whether IPython would take the cell as it is."""
+        shell = self._shell
+        if not cell or _SPECIAL.search(cell) or shell.input_transformers_post or self._own != self._transformations():
+            return False
+        return "\n" in cell[:-1] or not self._begins_with_command(cell)
+
+    def _begins_with_command(self, line):
+        """A line by itself may be a magic without its sign, or something that is called by its name alone."""
+        shell = self._shell
+        word = _FIRST_WORD.match(line).group()
+        if not word:
+            return False
+        return (
+            shell.autocall
+            or isinstance(shell.user_ns.get(word), (Macro, IPyAutocall))
+            or shell.find_magic(word) is not None
+        )
+
+    def _transformations(self):
+        manager = self._shell.input_transformer_manager
+        dynamic = self._shell.prefilter_manager
+        return [
+            *manager.cleanup_transforms,
+            *manager.line_transforms,
+            *manager.token_transformers,
+            *dynamic.transformers,
+            *dynamic.checkers,
+        ]

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from contextlib import nullcontext
 from opcode import opmap
 
 from IPython.core.compilerop import CachingCompiler
@@ -13,18 +14,20 @@ from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.formatters import DisplayFormatter
 from IPython.core.interactiveshell import InteractiveShell
+from IPython.lib.pretty import _repr_pprint
 from traitlets import Type
 from traitlets.config import Config
 
 from cloche_kernel.errors import CELL_PREFIX
 from cloche_kernel.import_hook import BACKEND
-from cloche_kernel.plain_code import PlainCodeFirst
+from cloche_kernel.plain_code import PlainCode
 from cloche_kernel.tables import data_form
 
 
 _PRINT_EXPR = opmap.get("PRINT_EXPR")
 _PLAIN = "text/plain"
 _PLAIN_TYPES = frozenset((bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset))
+_ONE_LINE_TYPES = frozenset((int, str))
 
 
 class CellCompiler(CachingCompiler):
@@ -66,21 +69,38 @@ class PlainValuesFirst(DisplayFormatter):
     def format(self, obj, include=None, exclude=None):
         kind = type(obj)
         if kind in _PLAIN_TYPES and include is None and exclude is None and not self._has_forms(kind):
-            text = self.formatters[_PLAIN](obj)
+            text = self._text_of(obj, kind)
             return ({} if text is None else {_PLAIN: text}), {}
         return super().format(obj, include, exclude)
+
+    def _text_of(self, obj, kind):
+        formatter = self.formatters[_PLAIN]
+        if kind in _ONE_LINE_TYPES and formatter.pprint and formatter.type_printers.get(kind) is _repr_pprint:
+            try:
+                # What that printer makes of a text that is one line, without what lays out several.
+                return repr(obj)
+            except ValueError:
+                # A number of too many digits: it is told as ever.
+                pass
+        return formatter(obj)
 
     def _has_forms(self, kind):
         """Whether anybody has registered a formatter for it."""
         others = [formatter for name, formatter in self.formatters.items() if name != _PLAIN]
         for formatter in (*others, self.mimebundle_formatter, self.ipython_display_formatter):
-            printers, deferred = formatter.type_printers, formatter.deferred_printers
+            printers, deferred = _trait(formatter, "type_printers"), _trait(formatter, "deferred_printers")
             if not printers and not deferred:
                 continue
             for base in kind.__mro__:
                 if base in printers or ("builtins", base.__name__) in deferred:
                     return True
         return False
+
+
+def _trait(holder, name):
+    """As the attribute, which is found by four calls once it has a value."""
+    value = holder._trait_values.get(name)
+    return getattr(holder, name) if value is None else value
 
 
 class DisplaySender(DisplayPublisher):
@@ -108,7 +128,6 @@ class Shell(InteractiveShell):
         config.HistoryManager.enabled = False
         config.HistoryManager.hist_file = ":memory:"
         shell = cls.instance(config=config, cache_size=0, colors="nocolor", banner1="")
-        shell.input_transformer_manager = PlainCodeFirst()
         shell.publish = publish
         shell.loop_runner = run_coroutine
         shell.shown_exception = None
@@ -116,6 +135,7 @@ class Shell(InteractiveShell):
         # The kernel counts: IPython's own count comes with a history that grows with every cell.
         shell.execution_count = 0
         _use_formatters(shell)
+        shell.plain_code = PlainCode(shell)
         for name in ("exit", "quit"):
             shell.user_ns[name] = shell.user_ns_hidden[name] = _exit
         # IPython's advice for a terminal, printed whenever a cell exits.
@@ -144,6 +164,23 @@ class Shell(InteractiveShell):
 
     def init_completer(self):
         pass
+
+    def transform_cell(self, raw_cell):
+        if not self.plain_code.is_plain(raw_cell):
+            return super().transform_cell(raw_cell)
+        return raw_cell if raw_cell.endswith("\n") else raw_cell + "\n"
+
+    def should_run_async(self, raw_cell, *, transformed_cell=None, preprocessing_exc_tuple=None):
+        """Does not compile a cell to see whether it awaits, when it lacks the words."""
+        if transformed_cell is not None and "await" not in transformed_cell and "async" not in transformed_cell:
+            return False
+        return super().should_run_async(
+            raw_cell, transformed_cell=transformed_cell, preprocessing_exc_tuple=preprocessing_exc_tuple
+        )
+
+    def _tee(self, channel):
+        """Keeps nothing of what is printed: it would pile up for as long as the context lives."""
+        return nullcontext()
 
     def enable_gui(self, gui=None):
         """There is no screen."""
