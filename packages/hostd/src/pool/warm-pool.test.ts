@@ -93,6 +93,14 @@ describe('a warm pool', () => {
     assert.ok(world.pool.take(CLOSED));
   });
 
+  test('has one of each kind that is asked for before it has many of one', async () => {
+    await using world = openPool(40);
+    for (const _ of [1, 2]) world.demand.note(CLOSED);
+    for (let asked = 0; asked < 20; asked += 1) world.demand.note(OPEN);
+    await until('there is one', () => [...world.maker.living.values()].includes(CLOSED));
+    assert.ok(world.maker.launched <= 4, `after ${world.maker.launched}`);
+  });
+
   test('launches nothing while somebody waits for a launch of their own', async () => {
     await using world = openPool(2);
     await world.filled();

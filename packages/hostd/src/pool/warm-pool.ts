@@ -146,7 +146,7 @@ export class WarmPool {
     }
   }
 
-  /** The kind that most is missing of, or one that has to make room for it. */
+  /** The kind that has the least of its share, so that each has one soon, or one that has to make room for it. */
   #nextStep(): { launch: PoolKind } | { retire: InstanceKey } | undefined {
     const { size, demand, maker } = this.#options;
     const counts = new Map<KindId, number>();
@@ -154,9 +154,9 @@ export class WarmPool {
     const shares = demand.shares(size);
     const now = performance.now();
     const [poorest] = [...shares]
-      .map(([id, { kind, share }]) => ({ id, kind, missing: share - (counts.get(id) ?? 0) }))
-      .filter(({ id, missing }) => missing > 0 && (this.#pauses.get(id)?.until ?? 0) <= now)
-      .sort((one, other) => other.missing - one.missing);
+      .map(([id, { kind, share }]) => ({ id, kind, part: (counts.get(id) ?? 0) / share }))
+      .filter(({ id, part }) => part < 1 && (this.#pauses.get(id)?.until ?? 0) <= now)
+      .sort((one, other) => one.part - other.part);
     if (poorest === undefined || !maker.hasMemoryToSpare()) return undefined;
     if (this.#ready.size < size) return { launch: poorest.kind };
 
