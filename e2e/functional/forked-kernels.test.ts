@@ -1,12 +1,16 @@
 /** A kernel that was forked from a loaded interpreter behaves as one that was started. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { skipUnless } from '../support/claims.ts';
 import { eventually } from '../support/eventually.ts';
 import { forkedContext, kernelsOfWaiting, openContext } from '../support/forked-kernels.ts';
 import { type TestService, testService } from '../support/service.ts';
 
+const forkedIn = skipUnless('pythonKernels', 'forked');
+
 let service: TestService;
 before(async () => {
+  if (forkedIn.skip) return;
   service = await testService();
 });
 after(() => service?.close());
@@ -26,7 +30,7 @@ async function fresh(body: Record<string, unknown> = {}) {
 
 const FOLDER = 'import os, site; folder = site.getusersitepackages(); os.makedirs(folder, exist_ok=True)';
 
-describe('a kernel that was forked', () => {
+describe('a kernel that was forked', forkedIn, () => {
   it('waits in each instance that was launched ahead, alone', async () => {
     await fresh();
     await eventually(() => kernelsOfWaiting(service).includes(1));

@@ -4,6 +4,7 @@ import { chmodSync, copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node
 import { release, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { isolation, skipUnless } from '../support/claims.ts';
 import { type TestService, testService } from '../support/service.ts';
 import {
   agentPid,
@@ -15,7 +16,6 @@ import {
   onHost,
   outcomesOf,
 } from './support/attackers.ts';
-import { isolation, skipUnless } from './support/claims.ts';
 
 let service: TestService;
 let sandboxId: string;

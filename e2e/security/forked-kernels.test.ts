@@ -1,15 +1,19 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
+import { skipUnless } from '../support/claims.ts';
 import { eventually } from '../support/eventually.ts';
 import { forkedContext, openContext, startedContext, zygotePids } from '../support/forked-kernels.ts';
 import { type TestService, testService } from '../support/service.ts';
 import { asRoot } from './support/attackers.ts';
 
+const forkedIn = skipUnless('pythonKernels', 'forked');
+
 let service: TestService;
 let sandboxId: string;
 let forked: string;
 before(async () => {
+  if (forkedIn.skip) return;
   service = await testService();
   sandboxId = (await service.api.readySandbox()).id;
   forked = await forkedContext(service, sandboxId);
@@ -48,7 +52,7 @@ rights["standard output"] = [oct(os.stat(f"/proc/self/fd/{fd}").st_mode) + str(o
 print(json.dumps(rights))
 `;
 
-describe('a kernel that was forked into its sandbox', () => {
+describe('a kernel that was forked into its sandbox', forkedIn, () => {
   it('has the rights, limits, namespaces and descriptors of one that was started there, and no others', async () => {
     const started = await startedContext(service, sandboxId);
     const [ofForked, ofStarted] = [await output(forked, RIGHTS), await output(started, RIGHTS)];
@@ -194,7 +198,7 @@ print(met, looked_into)
   });
 });
 
-describe('the zygote', () => {
+describe('the zygote', forkedIn, () => {
   it('has one capability, no files of the host but the template, no network, and a filter of system calls', () => {
     const [pid = 0] = zygotePids(service);
     const status = readFileSync(`/proc/${pid}/status`, 'utf8');

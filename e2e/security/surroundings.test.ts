@@ -6,9 +6,9 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { skipUnless } from '../support/claims.ts';
 import { type TestService, testService } from '../support/service.ts';
 import { asRoot, asUser, attempts, execInside, onHost } from './support/attackers.ts';
-import { skipUnless } from './support/claims.ts';
 
 let service: TestService;
 let attacker: string;

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { isolation } from '../support/claims.ts';
 import { type TestService, testService } from '../support/service.ts';
 import { asRoot, asUser, attempts, type Outcomes, onHost, outcomesOf } from './support/attackers.ts';
-import { isolation } from './support/claims.ts';
 
 /** What a kernel says that was built without the call. */
 const UNKNOWN_HERE = /^(ENOSYS|EAFNOSUPPORT|killed by SIGSEGV)$/;

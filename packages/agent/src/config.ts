@@ -17,6 +17,8 @@ export interface AgentConfig {
   kernelsFolder: string | undefined;
   /** Descriptors that move processes to the group of kernels. */
   kernelsGroupFds: readonly number[];
+  /** What programs may have of memory, where the kernel ends none that takes more. */
+  guardedMemoryBytes: number | undefined;
   /** Where the logs of commands go: root's alone. */
   commandLogDir: string;
   /** The environment of every kernel, before the client's own. */
@@ -36,6 +38,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Readonly<AgentConfig> {
     home,
     kernelsFolder: env.CLOCHE_KERNELS_FOLDER,
     kernelsGroupFds: (env.CLOCHE_KERNELS_GROUP_FDS ?? '').split(',').filter(Boolean).map(Number),
+    guardedMemoryBytes: env.CLOCHE_GUARDED_MEMORY === undefined ? undefined : Number(env.CLOCHE_GUARDED_MEMORY),
     commandLogDir: env.CLOCHE_COMMAND_LOGS ?? '/var/lib/cloche/commands',
     baseEnv: baseEnvironment(env, home),
   });

@@ -6,9 +6,12 @@ import { ContextRegistry } from './context-registry.ts';
 import { DialOut } from './dial-out.ts';
 import { FileRequests } from './files/file-requests.ts';
 import { ForkedKernels } from './forked-kernels.ts';
+import { guardMemory } from './memory.ts';
 import { TerminalRegistry } from './terminals/terminal-registry.ts';
 
 const config = readConfig(process.env);
+const isOver = new AbortController();
+if (config.guardedMemoryBytes !== undefined) guardMemory(config.guardedMemoryBytes, config, isOver.signal);
 const forkedKernels = new ForkedKernels(config.kernelsFolder ?? '');
 if (config.kernelsFolder !== undefined) forkedKernels.listen();
 const contexts = new ContextRegistry(config, forkedKernels);
@@ -22,6 +25,7 @@ if (dialOut) dialOut.start();
 else server.listen(config.listen);
 
 async function shutDown(): Promise<void> {
+  isOver.abort();
   dialOut?.stop();
   server.close();
   forkedKernels.close();

@@ -1,5 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { normalize } from 'node:path';
+import { MemoryGuard } from './memory-guard.ts';
+import { readingsOfMachine, type User } from './memory-readings.ts';
 
 /** Higher goes first when memory runs out. Children inherit it. */
 export function setOomScore(pid: number, score: number): void {
@@ -10,10 +12,18 @@ export function setOomScore(pid: number, score: number): void {
   }
 }
 
-/** How many processes of this sandbox the kernel has killed for memory; 0 where that cannot be read. */
+/** In place of a kernel that kills nothing for memory. Until `signal` aborts. */
+export function guardMemory(limitBytes: number, user: User, signal: AbortSignal): void {
+  guard = new MemoryGuard(limitBytes, readingsOfMachine(user));
+  void guard.watch(signal);
+}
+
+let guard: MemoryGuard | undefined;
+
+/** How many processes of this sandbox were killed for memory; of those that the kernel kills, 0 where that cannot be read. */
 export function countOomKills(): number {
   counterPaths ??= findCounterPaths();
-  return counterPaths.reduce((count, path) => count + readCounter(path), 0);
+  return counterPaths.reduce((count, path) => count + readCounter(path), guard?.kills ?? 0);
 }
 
 /** The same as it was a moment ago at the earliest: reading it for each of many short runs would cost more than they. */

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { LaunchSpec } from '@cloche/protocol';
 import { type CgroupHierarchy, findHierarchies, UNIFIED } from './cgroup-hierarchies.ts';
 import { AGENT_GROUP, divide, dividedHierarchies, KERNELS_GROUP } from './divided-group.ts';
+import { makeRoomForGvisor } from './gvisor-group.ts';
 import { errorCode } from './kernel/libc.ts';
 import { detachMount } from './kernel/mounts.ts';
 import { until } from './until.ts';
@@ -86,6 +87,11 @@ export class Cgroups {
   /** Moves what is in the group so far, which is the init, to the agent's, and bounds that of the kernels. */
   divide(key: string, resources: LaunchSpec['resources']): void {
     for (const hierarchy of this.#divided) divide(hierarchy, join(hierarchy.place, this.#parent, key), resources);
+  }
+
+  /** The same for a runtime that is not divided. Before what runs in it starts. */
+  makeRoomForGvisor(key: string, resources: LaunchSpec['resources']): void {
+    for (const hierarchy of this.#divided) makeRoomForGvisor(hierarchy, join(this.#parent, key), resources);
   }
 
   /** Kills what is in the group at this moment. */

@@ -24,8 +24,10 @@ export class FakeRuntimeDriver implements RuntimeDriver {
     networkModes: ['unrestricted', 'deny-all'],
     disk: 'bounded',
     kernel: 'own',
-    outOfMemory: 'named',
+    memory: 'kernel',
     agentShare: 'own',
+    pythonKernels: 'started',
+    hostRestarts: 'unnoticed',
   };
   manifests: TemplateVersionManifest[];
   /** Every launch asked for, in order. */

@@ -3,11 +3,12 @@ import { describe, test } from 'node:test';
 import { gvisorConfig } from './gvisor-config.ts';
 import { AGENT_COMMAND, ociConfig } from './oci-config.ts';
 
+const RESOURCES = { cpu: 1.5, memoryBytes: 512 * 1024 * 1024, diskBytes: 1024 ** 3, pids: 100 };
 const PLAIN = ociConfig({
   rootDir: '/run/cloche/x/mounts/sbx_a-1/root',
   cgroupsPath: '/cloche-x/sbx_a-1',
   idRange: { base: 268_500_992, size: 65_536 },
-  resources: { cpu: 1.5, memoryBytes: 512 * 1024 * 1024, diskBytes: 1024 ** 3, pids: 100 },
+  resources: RESOURCES,
   command: AGENT_COMMAND,
   environment: {},
   timeNamespace: false,
@@ -17,17 +18,25 @@ const PLAIN = ociConfig({
 });
 
 describe('the configuration for gVisor', () => {
-  const config = gvisorConfig(PLAIN, '/run/cloche/x/dials/sbx_a-1');
+  const sharedMemoryDir = '/run/cloche/x/mounts/sbx_a-1/disk/shm';
+  const config = gvisorConfig(PLAIN, RESOURCES, { dialDir: '/run/cloche/x/dials/sbx_a-1', sharedMemoryDir });
 
   test('tells the agent where to dial, and of no descriptor that it does not have', () => {
     assert.ok(config.process.env.includes('CLOCHE_DIAL_PATH=/run/cloche/agent.sock'));
     assert.ok(!config.process.env.some((variable) => variable.includes('_FD')));
   });
 
-  test('filters the same calls, and says in gVisor’s words which ones do not exist', () => {
+  test('filters the same calls and those that make what its kernel sets no bound to', () => {
+    const names = ({ linux }: Pick<typeof config, 'linux'>) => linux.seccomp.syscalls.flatMap((rule) => rule.names);
+    const lasting = new Set(['msgget', 'semget']);
+    assert.deepEqual(
+      names(config),
+      names(PLAIN).filter((name) => !lasting.has(name)),
+    );
+  });
+
+  test('says in gVisor’s words which calls do not exist', () => {
     const { syscalls, defaultAction } = config.linux.seccomp;
-    const names = (rules: typeof syscalls) => rules.flatMap((rule) => rule.names);
-    assert.deepEqual(names(syscalls), names(PLAIN.linux.seccomp.syscalls));
     assert.equal(defaultAction, 'SCMP_ACT_ERRNO');
     assert.equal(syscalls.find((rule) => rule.names.includes('clone3'))?.action, 'SCMP_ACT_TRACE');
   });
@@ -38,16 +47,22 @@ describe('the configuration for gVisor', () => {
     assert.ok(mount?.options.includes('ro'));
   });
 
-  test('keeps temporary files on the disk of the sandbox', () => {
-    const mount = config.mounts.find(({ destination }) => destination === '/tmp');
-    assert.equal(mount?.source, '/run/cloche/x/mounts/sbx_a-1/root/tmp');
+  test('keeps temporary files and shared memory on the disk of the sandbox', () => {
+    const sourcesOf = (path: string) =>
+      config.mounts.filter(({ destination }) => destination === path).map(({ source }) => source);
+    assert.deepEqual(sourcesOf('/tmp'), ['/run/cloche/x/mounts/sbx_a-1/root/tmp']);
+    assert.deepEqual(sourcesOf('/dev/shm'), [sharedMemoryDir]);
   });
 
-  test('bounds memory without swap and processes, in a group of its own', () => {
-    const { memory, pids } = config.linux.resources;
-    assert.ok(memory.limit > PLAIN.linux.resources.memory.limit);
-    assert.equal(memory.swap, memory.limit);
-    assert.ok(pids.limit > 100);
+  test('bounds processes by its own kernel, which has room for each on the host', () => {
+    const { soft, hard } = config.process.rlimits.find(({ type }) => type === 'RLIMIT_NPROC') ?? {};
+    assert.deepEqual([soft, hard], [100, 100]);
+    assert.ok(config.linux.resources.pids.limit > 2 * 100);
+  });
+
+  test('tells the guest of the memory that it has, in a group of its own', () => {
+    const { memory } = config.linux.resources;
+    assert.deepEqual(memory, { limit: RESOURCES.memoryBytes, swap: RESOURCES.memoryBytes });
     assert.equal(config.linux.cgroupsPath, '/cloche-x/sbx_a-1/gvisor');
   });
 });

@@ -1,44 +1,66 @@
 import { join } from 'node:path';
-import { AGENT_DIAL_FOLDER } from '@cloche/protocol';
+import { AGENT_DIAL_FOLDER, type LaunchSpec } from '@cloche/protocol';
+import { AGENT_SHARE } from '../divided-group.ts';
+import { GVISOR_GROUP } from '../gvisor-group.ts';
 import { DIAL_SOCKET } from '../relay/agent-relays.ts';
-import type { ociConfig } from './oci-config.ts';
-import { ENOSYS, type SeccompProfile } from './seccomp-profile.ts';
+import { type ociConfig, SHARED_MEMORY_PATH } from './oci-config.ts';
+import { ENOSYS, LASTING_OBJECTS, type SeccompProfile } from './seccomp-profile.ts';
 
 type OciConfig = ReturnType<typeof ociConfig>;
 
-/**
- * What gVisor's kernel takes for itself, beside the agent's share: it has one group of the host's with the programs that
- * it runs.
- */
-const OWN_MEMORY_BYTES = 64 * 1024 * 1024;
+/** What gVisor's kernel takes of the host for itself, and for each process of the guest. */
 const OWN_PIDS = 192;
+const PIDS_A_PROCESS = 4;
 
-/** As gVisor takes it: its agent dials the socket in `dialDir`, and its kernel has room beside the guest's programs. */
-export function gvisorConfig(config: OciConfig, dialDir: string) {
-  const { memory, pids } = config.linux.resources;
-  const memoryBytes = memory.limit + OWN_MEMORY_BYTES;
+export interface GvisorPlaces {
+  /** Holds the socket that the agent dials. */
+  dialDir: string;
+  /** On the sandbox's own disk. */
+  sharedMemoryDir: string;
+}
+
+/**
+ * As gVisor takes it. The bound of memory is what its kernel tells the guest of; the group's is wider by the time the
+ * guest starts (`gvisor-group.ts`).
+ */
+export function gvisorConfig(config: OciConfig, resources: LaunchSpec['resources'], places: GvisorPlaces) {
+  const { memoryBytes } = resources;
+  const processes = Math.max(resources.pids, AGENT_SHARE.pids);
+  const env = [...config.process.env.filter(isNoDescriptor), dialPath(), memoryToGuard(memoryBytes)];
   return {
     ...config,
-    process: { ...config.process, env: [...config.process.env.filter(isNoDescriptor), dialPath()] },
-    mounts: [...config.mounts, ...binds(config.root.path, dialDir)],
+    process: {
+      ...config.process,
+      env,
+      // A process too many is refused by its kernel; the host's group would refuse that kernel itself.
+      rlimits: [...config.process.rlimits, { type: 'RLIMIT_NPROC', soft: processes, hard: processes }],
+    },
+    mounts: [
+      ...config.mounts.filter(({ destination }) => destination !== SHARED_MEMORY_PATH),
+      ...binds(config, places),
+    ],
     linux: {
       ...config.linux,
       seccomp: asGvisorReads(config.linux.seccomp),
       // runsc sets no limit on a group that it finds, so it makes one of its own below ours.
-      cgroupsPath: `${config.linux.cgroupsPath}/gvisor`,
+      cgroupsPath: `${config.linux.cgroupsPath}/${GVISOR_GROUP}`,
       resources: {
         ...config.linux.resources,
         memory: { limit: memoryBytes, swap: memoryBytes },
-        pids: { limit: pids.limit + OWN_PIDS },
+        pids: { limit: processes * PIDS_A_PROCESS + OWN_PIDS },
       },
     },
   };
 }
 
-/** gVisor knows EPERM alone for an answer, unless there could be a tracer: without one that answers ENOSYS. */
+/**
+ * gVisor knows EPERM alone for an answer, unless there could be a tracer: without one that answers ENOSYS. Its kernel
+ * sets no bound to what lasts.
+ */
 function asGvisorReads(profile: SeccompProfile): SeccompProfile {
-  const syscalls = profile.syscalls.map(({ errnoRet, ...rule }) => {
-    return errnoRet === ENOSYS ? { ...rule, action: 'SCMP_ACT_TRACE' } : rule;
+  const syscalls = profile.syscalls.map(({ names, errnoRet, ...rule }) => {
+    const allowed = names.filter((name) => !LASTING_OBJECTS.includes(name));
+    return { ...rule, names: allowed, ...(errnoRet === ENOSYS && { action: 'SCMP_ACT_TRACE' }) };
   });
   return { ...profile, syscalls };
 }
@@ -51,7 +73,12 @@ function dialPath(): string {
   return `CLOCHE_DIAL_PATH=${join(AGENT_DIAL_FOLDER, DIAL_SOCKET)}`;
 }
 
-function binds(rootDir: string, dialDir: string) {
+/** Of all programs together, the agent among them. */
+function memoryToGuard(memoryBytes: number): string {
+  return `CLOCHE_GUARDED_MEMORY=${memoryBytes + AGENT_SHARE.memoryBytes}`;
+}
+
+function binds({ root }: OciConfig, { dialDir, sharedMemoryDir }: GvisorPlaces) {
   const bind = (destination: string, source: string, ...options: string[]) => ({
     destination,
     type: 'bind',
@@ -62,6 +89,8 @@ function binds(rootDir: string, dialDir: string) {
     // SECURITY: read-only, so that the guest can put nothing in the place of the socket.
     bind(AGENT_DIAL_FOLDER, dialDir, 'ro', 'noexec'),
     // Over an empty folder of that name gVisor would put a file system in memory, without a bound of its own.
-    bind('/tmp', join(rootDir, 'tmp')),
+    bind('/tmp', join(root.path, 'tmp')),
+    // Its file systems in memory have no bound of files.
+    bind(SHARED_MEMORY_PATH, sharedMemoryDir, 'noexec'),
   ];
 }

@@ -19,6 +19,7 @@ import { AGENT_COMMAND, ociConfig } from './oci-config.ts';
 import { ownFiles } from './own-files.ts';
 import {
   makeRootPlaces,
+  makeSharedMemoryFolder,
   mountLower,
   mountOverlay,
   mountOwnDisk,
@@ -146,15 +147,18 @@ export class Launcher {
       const command = this.#options.command ?? AGENT_COMMAND;
       const cgroupsPath = host.cgroups.pathOf(key);
       const { timeNamespace } = this.#options;
+      const { isGvisor } = host.runtime;
       const { rootDir } = places;
       const environment = { ...threadLimits(resources), ...template.manifest.env };
-      // gVisor's own kernel tells of the limits that it is given.
-      const overlaid = host.runtime.isGvisor ? [] : writeVisibleLimits(places.diskDir, visibleLimits(resources));
+      const overlaid = writeVisibleLimits(places.diskDir, visibleLimits(resources, { isGvisor }));
       const kernelsGroupCount = host.cgroups.dividedCount;
       const { seccompProgram } = host;
       const forContainer = { rootDir, cgroupsPath, idRange, resources, command, environment };
       const config = ociConfig({ ...forContainer, timeNamespace, overlaid, seccompProgram, kernelsGroupCount });
-      const forRuntime = host.runtime.isGvisor ? gvisorConfig(config, host.relays.folderOf(key)) : config;
+      const dialDir = host.relays.folderOf(key);
+      const forRuntime = isGvisor
+        ? gvisorConfig(config, resources, { dialDir, sharedMemoryDir: makeSharedMemoryFolder(places.diskDir) })
+        : config;
       writeFileSync(join(bundleDir, 'config.json'), JSON.stringify(forRuntime));
     });
     await step('cgroup', () => {
@@ -163,7 +167,8 @@ export class Launcher {
     });
     const init = await step('create', async () => {
       const first = livingProcess(await this.#createContainer(key, idRange, places.diskDir, undo));
-      if (!host.runtime.isGvisor) host.cgroups.divide(key, resources);
+      if (host.runtime.isGvisor) host.cgroups.makeRoomForGvisor(key, resources);
+      else host.cgroups.divide(key, resources);
       // From here on, what has the slot's ids and addresses outlives this hostd.
       host.slots.transfer(slot, key, first);
       return first;

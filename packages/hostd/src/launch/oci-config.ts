@@ -56,6 +56,7 @@ export const LISTEN_FD = 3;
 
 const SHARES_OF_A_CORE = 1024;
 const WANTED_OPEN_FILES = 65_536;
+export const SHARED_MEMORY_PATH = '/dev/shm';
 const SHARED_MEMORY_BYTES = 64 * 1024 * 1024;
 
 export interface OciMount {
@@ -236,7 +237,7 @@ function ociMounts(): OciMount[] {
       source: 'devpts',
       options: ['nosuid', 'noexec', 'newinstance', 'ptmxmode=0666', 'mode=0620', 'gid=5'],
     },
-    tmpfs('/dev/shm', 'noexec', 'nodev', 'mode=1777', `size=${SHARED_MEMORY_BYTES}`, 'nr_inodes=65536'),
+    tmpfs(SHARED_MEMORY_PATH, 'noexec', 'nodev', 'mode=1777', `size=${SHARED_MEMORY_BYTES}`, 'nr_inodes=65536'),
     { destination: '/dev/mqueue', type: 'mqueue', source: 'mqueue', options: ['nosuid', 'noexec', 'nodev'] },
     { destination: '/sys', type: 'sysfs', source: 'sysfs', options: ['nosuid', 'noexec', 'nodev', 'ro'] },
     { destination: '/sys/fs/cgroup', type: 'cgroup', source: 'cgroup', options: ['nosuid', 'noexec', 'nodev', 'ro'] },

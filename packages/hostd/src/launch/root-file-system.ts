@@ -1,4 +1,4 @@
-import { chownSync, closeSync, mkdirSync, openSync, rmdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, closeSync, mkdirSync, openSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { GUEST_PATH } from '@cloche/protocol';
 import type { IdRange } from '../id-range.ts';
@@ -111,6 +111,14 @@ export function mountShared(rootDir: string, guestDir: string, caBundle: string 
   bindReadOnlyIn(rootDir, guestDir, GUEST_PATH);
   if (caBundle === undefined) return;
   ignoring(['ENOENT'], () => bindReadOnlyIn(rootDir, caBundle, CA_BUNDLE_PATH));
+}
+
+/** For memory that processes share by name, where that is no file system in memory: it is bounded as the disk is. */
+export function makeSharedMemoryFolder(diskDir: string): string {
+  const folder = join(diskDir, 'shm');
+  mkdirSync(folder);
+  chmodSync(folder, 0o1777);
+  return folder;
 }
 
 /** Standard input, output and errors of a sandbox's first process. The caller closes them. */

@@ -64,7 +64,7 @@ const NATIVE_ARCHITECTURE: Partial<Record<NodeJS.Architecture, string>> = {
 };
 
 /** What makes System V objects that few programs need and that stay when everybody has left them. */
-const LASTING_OBJECTS = ['msgget', 'semget'];
+export const LASTING_OBJECTS: readonly string[] = ['msgget', 'semget'];
 
 export interface SeccompOptions {
   architecture?: NodeJS.Architecture;

@@ -21,10 +21,14 @@ export interface IsolationClaims {
   readonly networkModes: readonly LaunchSpec['network']['mode'][];
   readonly disk: 'bounded' | 'unbounded';
   readonly kernel: 'shared' | 'own';
-  /** Whether a run that ends for want of memory is told from one whose kernel died otherwise. */
-  readonly outOfMemory: 'named' | 'unnamed';
+  /** Who ends what takes too much memory: a kernel, or the agent, whom what is quick enough takes all of it from. */
+  readonly memory: 'kernel' | 'watched';
   /** Whether the agent has processor, memory and processes that code cannot take from it. */
   readonly agentShare: 'own' | 'none';
+  /** Whether the first kernel of Python is forked from one that was loaded on the host. */
+  readonly pythonKernels: 'forked' | 'started';
+  /** Whether runs go on while what launches instances is down. */
+  readonly hostRestarts: 'unnoticed' | 'unavailable';
 }
 
 export interface Launched {

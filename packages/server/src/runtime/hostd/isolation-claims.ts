@@ -2,7 +2,7 @@ import type { IsolationClaims } from '../runtime-driver.ts';
 
 /**
  * What hostd enforces with an OCI runtime. gVisor gives a sandbox a kernel of its own, and so keeps it further from the
- * host; what goes by the host's control groups has no halves there, and no names for those it ends.
+ * host; what goes by the host's control groups has no halves there, nothing is forked in, and hostd carries what is said.
  */
 export function claimsOf(ociRuntime: string): IsolationClaims {
   const isGvisor = ociRuntime === 'runsc';
@@ -10,7 +10,9 @@ export function claimsOf(ociRuntime: string): IsolationClaims {
     networkModes: ['unrestricted', 'deny-all', 'allowlist', 'denylist'],
     disk: 'bounded',
     kernel: isGvisor ? 'own' : 'shared',
-    outOfMemory: isGvisor ? 'unnamed' : 'named',
+    memory: isGvisor ? 'watched' : 'kernel',
     agentShare: isGvisor ? 'none' : 'own',
+    pythonKernels: isGvisor ? 'started' : 'forked',
+    hostRestarts: isGvisor ? 'unavailable' : 'unnoticed',
   };
 }

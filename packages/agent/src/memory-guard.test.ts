@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { setImmediate as nextTurn, setTimeout } from 'node:timers/promises';
+import { type Candidate, MemoryGuard } from './memory-guard.ts';
+
+const LIMIT_BYTES = 1000;
+
+/** A machine that has as much memory in use as its groups have, and what was shared by those that ended. */
+class Machine {
+  readonly groups = new Map<number, Candidate>();
+  readonly killed: number[] = [];
+  sharedBytes = 0;
+  looks = 0;
+  /** Whether what is killed ends at once. */
+  endsAtOnce = true;
+
+  add(group: number, residentBytes: number, adjustment = 0): void {
+    this.groups.set(group, { group, residentBytes, adjustment });
+  }
+
+  usedBytes(): number {
+    this.looks += 1;
+    return [...this.groups.values()].reduce((sum, { residentBytes }) => sum + residentBytes, this.sharedBytes);
+  }
+
+  candidates(): Candidate[] {
+    return [...this.groups.values()];
+  }
+
+  kill(group: number): void {
+    this.killed.push(group);
+    if (this.endsAtOnce) this.groups.delete(group);
+  }
+
+  async releaseShared(): Promise<void> {
+    this.sharedBytes = 0;
+  }
+}
+
+describe('a memory guard', () => {
+  test('kills nothing while there is enough', () => {
+    const machine = new Machine();
+    machine.add(1, LIMIT_BYTES);
+    new MemoryGuard(LIMIT_BYTES, machine).look();
+    assert.deepEqual(machine.killed, []);
+  });
+
+  test('kills what has most, counting what is to go first as if it had more', () => {
+    const machine = new Machine();
+    machine.add(1, 600);
+    machine.add(2, 500, 300);
+    machine.add(3, 100, 300);
+    const guard = new MemoryGuard(LIMIT_BYTES, machine);
+    guard.look();
+    assert.deepEqual(machine.killed, [2]);
+    assert.equal(guard.kills, 1);
+  });
+
+  test('kills no other before the first had time to end', async () => {
+    const machine = new Machine();
+    machine.endsAtOnce = false;
+    machine.add(1, 900);
+    machine.add(2, 800);
+    const guard = new MemoryGuard(LIMIT_BYTES, machine);
+    guard.look();
+    guard.look();
+    assert.deepEqual(machine.killed, [1]);
+    machine.groups.delete(1);
+    machine.add(3, 900);
+    while (machine.killed.length === 1) {
+      await setTimeout(1);
+      guard.look();
+    }
+    assert.deepEqual(machine.killed, [1, 3]);
+  });
+
+  test('takes shared memory away that outlives its process, before it kills another', async () => {
+    const machine = new Machine();
+    machine.sharedBytes = LIMIT_BYTES;
+    machine.add(1, 200, 1000);
+    machine.add(2, 50);
+    const guard = new MemoryGuard(LIMIT_BYTES, machine);
+    guard.look();
+    while (machine.sharedBytes > 0) await nextTurn();
+    guard.look();
+    assert.deepEqual(machine.killed, [1]);
+  });
+
+  test('looks more often the less there is left', async () => {
+    const looksOf = async (usedBytes: number) => {
+      const machine = new Machine();
+      machine.add(1, usedBytes);
+      const isOver = new AbortController();
+      const watching = new MemoryGuard(2 ** 30, machine).watch(isOver.signal);
+      await setTimeout(300);
+      isOver.abort();
+      await watching;
+      return machine.looks;
+    };
+    const [idle, short] = [await looksOf(0), await looksOf(2 ** 30 - 1)];
+    assert.ok(short > 4 * idle, `${short} looks where memory is short, ${idle} where it is not`);
+  });
+});

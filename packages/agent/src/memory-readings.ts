@@ -1,0 +1,78 @@
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import type { Candidate, MemoryReadings } from './memory-guard.ts';
+import { listProcesses } from './process-tree.ts';
+
+const KIBIBYTE = 1024;
+
+/** Whose programs run in the sandbox. */
+export interface User {
+  readonly uid: number;
+  readonly gid: number;
+}
+
+/** The numbers of the kernel that this runs on. */
+export function readingsOfMachine(user: User): MemoryReadings {
+  return {
+    usedBytes: () => kibibytesOf(readFileSync('/proc/meminfo', 'utf8'), 'AnonPages') * KIBIBYTE,
+    candidates: groupsOfProcesses,
+    kill(group) {
+      try {
+        process.kill(-group, 'SIGKILL');
+      } catch {
+        // It has ended by itself.
+      }
+    },
+    releaseShared(signal) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      // Its owner alone may take it away. What it fails at stays, and the next process is killed for it.
+      execFile('/usr/bin/perl', ['-e', RELEASE_SHARED], { ...user, env: {}, signal }, () => resolve());
+      return promise;
+    },
+  };
+}
+
+/**
+ * Takes away the segments of System V that nobody has attached, of all that were made (SHM_INFO, IPC_STAT, IPC_RMID);
+ * gVisor keeps them for good, and lists them nowhere.
+ */
+const RELEASE_SHARED = `
+my $info = "\\0" x 256;
+shmctl(0, 14, unpack("J", pack("p", $info))) // exit;
+for my $id (0 .. unpack("i", $info)) {
+  my $segment;
+  shmctl($id, 2, $segment) // next;
+  shmctl($id, 0, 0) if unpack("x88 Q", $segment) == 0;
+}`;
+
+/** None of what looks after the sandbox, which is root's. */
+function groupsOfProcesses(): Candidate[] {
+  const groups = new Map<number, Candidate>();
+  for (const { pid, group, state } of listProcesses()) {
+    const own = state === 'Z' ? undefined : readMemory(pid);
+    if (own === undefined) continue;
+    const others = groups.get(group);
+    groups.set(group, {
+      group,
+      residentBytes: own.residentBytes + (others?.residentBytes ?? 0),
+      adjustment: Math.max(own.adjustment, others?.adjustment ?? 0),
+    });
+  }
+  return [...groups.values()];
+}
+
+function readMemory(pid: number): Omit<Candidate, 'group'> | undefined {
+  try {
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+    if (/^Uid:\s+0\s/m.test(status)) return undefined;
+    const adjustment = Number(readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8'));
+    return { residentBytes: kibibytesOf(status, 'VmRSS') * KIBIBYTE, adjustment };
+  } catch {
+    // It has ended.
+    return undefined;
+  }
+}
+
+function kibibytesOf(text: string, name: string): number {
+  return Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(text)?.[1] ?? 0);
+}
