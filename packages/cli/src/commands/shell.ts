@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { type Pty, Ptys, type SandboxInfo } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { leaf, perform } from '../command.ts';
@@ -35,7 +36,7 @@ async function openShell(session: Session, { user, pty: id }: ShellFlags, sandbo
   const resize = () => pty.resize(stdout.columns, stdout.rows);
   stdout.on('resize', resize);
   const isTerminal = stdin.isTTY === true;
-  if (isTerminal) stdin.setRawMode(true);
+  if (isTerminal) passOn(stdin);
   type(stdin, pty);
   try {
     const exitCode = await pty.exited;
@@ -46,6 +47,13 @@ async function openShell(session: Session, { user, pty: id }: ShellFlags, sandbo
     stdout.off('resize', resize);
     stdin.destroy();
   }
+}
+
+/** Bytes go as they are, both ways; `setRawMode(false)` undoes it. */
+function passOn(stdin: NodeJS.ReadStream): void {
+  stdin.setRawMode(true);
+  // Node's raw mode still adds a carriage return to each line feed that is written, which full-screen programs do not mean.
+  spawnSync('stty', ['-opost'], { stdio: ['inherit', 'ignore', 'ignore'] });
 }
 
 function type(stdin: NodeJS.ReadStream, pty: Pty): void {

@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { type TestService, testService } from '../support/service.ts';
+import { Terminal } from '../support/terminal.ts';
+
+let service: TestService;
+let sandboxId: string;
+before(async () => {
+  service = await testService();
+  sandboxId = (await service.api.readySandbox()).id;
+});
+after(() => service?.close());
+
+/** `cloche shell`, and what the terminal is like once it has ended. */
+function openShell(...options: string[]): Terminal {
+  const script = 'node_modules/.bin/cloche shell "$@"; echo "ended with $?"; stty -a';
+  const env = { CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey };
+  return new Terminal(['sh', '-c', script, 'sh', sandboxId, ...options], { rows: 31, cols: 91, env });
+}
+
+describe('cloche shell', () => {
+  it('has the size of the terminal, now and when that changes, and leaves it as it was', async () => {
+    const terminal = openShell();
+    try {
+      terminal.type('stty size; id -un; echo $TERM\r');
+      await terminal.shows('31 91\r\nuser\r\nxterm-256color\r\n');
+      terminal.resize(44, 133);
+      terminal.type('stty size\r');
+      await terminal.shows('\r44 133\r\n');
+      // Goes to the sandbox and ends nothing here.
+      terminal.type('echo begun; sleep 300\r');
+      await terminal.shows('\rbegun\r\n');
+      terminal.type('\x03');
+      terminal.type('echo "interrupted with $?"\r');
+      await terminal.shows('\rinterrupted with 130\r\n');
+      terminal.type('exit 7\r');
+      await terminal.shows(/ended with 7\r\n.* icanon .* echo /s);
+    } finally {
+      await terminal.close();
+    }
+  });
+
+  it('shows what full-screen programs write as they write it', async () => {
+    const terminal = openShell();
+    try {
+      terminal.type('stty -opost; printf "one\\ntwo"; stty opost; exit\r');
+      await terminal.shows('one\ntwo');
+    } finally {
+      await terminal.close();
+    }
+  });
+
+  it('ends with its window, and what runs in the sandbox does not', async () => {
+    const terminal = openShell();
+    terminal.type('(sleep 2; echo done > /workspace/left) & echo started\r');
+    await terminal.shows('\nstarted\r\n');
+    await terminal.close();
+    const answer = await service.api.run(
+      sandboxId,
+      '!until [ -s /workspace/left ]; do sleep 0.1; done; cat /workspace/left',
+    );
+    assert.equal(answer.stdout.trim(), 'done');
+  });
+});
