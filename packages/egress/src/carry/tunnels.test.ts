@@ -16,16 +16,18 @@ let web: Server;
 let secureWeb: Server;
 let echo: TcpServer;
 let greeter: TcpServer;
+let asked: string[] = [];
 
 before(async () => {
   rig = await EgressRig.open(ALLOWLIST);
   rig.name('allowed.example', 'denied.example', 'other.example');
   web = await httpServer((_request, response) => response.end('plain'));
   web.on('upgrade', (request, socket: Socket) => {
+    asked = request.rawHeaders;
     if (request.url === '/no') return socket.end('HTTP/1.1 426 Upgrade Required\r\nContent-Length: 2\r\n\r\nno');
     const accept = createHash('sha1').update(`${request.headers['sec-websocket-key']}x`).digest('base64');
     socket.write(
-      `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nX-Accept: ${accept}\r\n\r\n`,
+      `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nContent-Length: 5\r\nX-Accept: ${accept}\r\n\r\n`,
     );
     socket.pipe(socket);
   });
@@ -76,6 +78,21 @@ describe('a WebSocket', () => {
       rig.decisions.map(({ protocol, status }) => [protocol, status]),
       [['websocket', 101]],
     );
+  });
+
+  test('has no length, neither in its request nor in its answer', async () => {
+    const socket = rig.connect();
+    socket.write(upgrade('allowed.example').replace('Upgrade: ', 'Content-Length: 0\r\nUpgrade: '));
+    const answer = await readUntil(socket, /\r\n\r\n/);
+    assert.match(answer, /^HTTP\/1\.1 101 .*X-Accept/s);
+    assert.doesNotMatch(answer + asked.join(), /content-length/i);
+    assert.match(asked.join(), /sec-websocket-key/i);
+    socket.destroy();
+  });
+
+  test('with content is none: it is carried as a plain request', async () => {
+    const request = upgrade('allowed.example').replace('Upgrade\r\n', 'Upgrade, close\r\nContent-Length: 3\r\n');
+    assert.match(await rig.send(`${request}abc`), /^HTTP\/1\.1 200 .*plain/s);
   });
 
   test('to another host is refused', async () => {

@@ -11,6 +11,12 @@ import { type Forwarded, type Permitted, refuseFailed, sendRequest } from './for
 import { http1Exchange, responseOn } from './http1-exchange.ts';
 import { tunnel } from './tunnel.ts';
 
+/**
+ * What follows is no content: a request for an upgrade has none here, and a 101 must not have a length (RFC 9110, 8.6).
+ * Whoever believed one would take frames for a body, or for the next message.
+ */
+const LENGTH = 'content-length';
+
 /** Asks a server for a WebSocket and, when it agrees, carries what goes both ways. Does not reject. */
 export async function forwardUpgrade(
   request: IncomingMessage,
@@ -18,7 +24,7 @@ export async function forwardUpgrade(
   { target, path, hostField }: Permitted,
   traffic: SandboxTraffic,
 ): Promise<Forwarded> {
-  const fields = endToEndFields(request.rawHeaders, 'host');
+  const fields = endToEndFields(request.rawHeaders, 'host', LENGTH);
   const asked = sendRequest({
     agent: traffic.agent,
     target,
@@ -61,7 +67,7 @@ async function passRefusalOn(request: IncomingMessage, client: Socket, answer: I
 /** Written from what the strict parser read, so that no value can hold a line of its own. */
 function switchingProtocols({ statusMessage, rawHeaders }: IncomingMessage): Buffer {
   const fields = [
-    ...fieldPairs(endToEndFields(rawHeaders, 'alt-svc')),
+    ...fieldPairs(endToEndFields(rawHeaders, 'alt-svc', LENGTH)),
     ['Connection', 'Upgrade'],
     ['Upgrade', 'websocket'],
   ];
