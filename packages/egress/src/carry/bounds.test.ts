@@ -1,0 +1,165 @@
+/** What one sandbox can take of egress. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import type { Server } from 'node:http';
+import { connect as connectHttp2 } from 'node:http2';
+import type { Socket } from 'node:net';
+import { type Duplex, pipeline, Readable, Writable } from 'node:stream';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { EgressRig, SANDBOX_ADDRESS } from '../testing/egress-rig.ts';
+import { httpServer, httpsServer, portOf } from '../testing/test-servers.ts';
+
+const OFFERED_BYTES = 1024 * 1024 * 1024;
+/** Buffers of four sockets in the kernel, of which each grows to 6 MB, and what egress has under way. */
+const MOST_HELD_BYTES = 48 * 1024 * 1024;
+const CHUNK = Buffer.alloc(64 * 1024);
+const OTHER_ADDRESS = '127.0.9.2';
+const POLICY = { mode: 'allowlist' as const, hosts: ['allowed.example'] };
+
+let rig: EgressRig;
+let web: Server;
+let secureWeb: Server;
+/** What servers have handed out, and what they have read. */
+let givenBytes = 0;
+let takenBytes = 0;
+/** While it is unsettled, servers read no further. */
+let reading = Promise.resolve();
+
+before(async () => {
+  rig = await EgressRig.open(POLICY);
+  rig.name('allowed.example');
+  const serve: Parameters<typeof httpServer>[0] = (request, response) => {
+    if (request.method === 'PUT') return void pipeline(request, slowSink(), () => response.end('taken'));
+    if (request.url === '/short') return void response.end('short');
+    pipeline(Readable.from(chunks()), response, () => {});
+  };
+  web = await httpServer(serve);
+  web.on('upgrade', (_request, socket: Socket) => {
+    socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n');
+    pipeline(Readable.from(chunks()), socket, () => {});
+  });
+  secureWeb = await httpsServer(rig.serverAuthority, 'allowed.example', serve);
+});
+after(async () => {
+  await rig[Symbol.asyncDispose]();
+  for (const server of [web, secureWeb]) {
+    server.closeAllConnections();
+    server.close();
+  }
+});
+
+function* chunks(): Generator<Buffer> {
+  for (givenBytes = 0; givenBytes < OFFERED_BYTES; givenBytes += CHUNK.length) yield CHUNK;
+}
+
+function slowSink(): Writable {
+  takenBytes = 0;
+  return new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      takenBytes += chunk.length;
+      void reading.then(() => done());
+    },
+  });
+}
+
+/** Resolves with the figure once it has not grown for half a second. */
+async function settled(figure: () => number): Promise<number> {
+  for (;;) {
+    const earlier = figure();
+    await delay(500);
+    if (figure() === earlier) return earlier;
+  }
+}
+
+function to(server: Server): void {
+  rig.destination = { address: '203.0.113.7', port: portOf(server) };
+}
+
+const GET = 'GET / HTTP/1.1\r\nHost: allowed.example\r\n';
+const UPGRADE = `${GET}Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n`;
+
+/** Each begins a download that the client does not read. */
+const DOWNLOADS: Record<string, () => Promise<Duplex>> = {
+  HTTP: async () => {
+    to(web);
+    const socket = rig.connect();
+    socket.write(`${GET}\r\n`);
+    return socket.pause();
+  },
+  'HTTPS in HTTP/1.1': async () => {
+    to(secureWeb);
+    const socket = await rig.connectTls({ servername: 'allowed.example' });
+    socket.write(`${GET}\r\n`);
+    return socket.pause();
+  },
+  'HTTPS in HTTP/2': async () => {
+    to(secureWeb);
+    const socket = await rig.connectTls({ servername: 'allowed.example', ALPNProtocols: ['h2'] });
+    const session = connectHttp2('https://allowed.example', { createConnection: () => socket });
+    const stream = session.on('error', () => {}).request({ ':path': '/' });
+    return stream.on('error', () => {}).once('close', () => session.destroy());
+  },
+  'a WebSocket': async () => {
+    to(web);
+    const socket = rig.connect();
+    socket.write(UPGRADE);
+    return socket.pause();
+  },
+};
+
+describe('of a body that its reader does not take, egress holds little', () => {
+  for (const [how, begin] of Object.entries(DOWNLOADS)) {
+    test(`downloaded by ${how}`, async () => {
+      givenBytes = 0;
+      const stream = await begin();
+      while (givenBytes === 0) await delay(10);
+      const held = await settled(() => givenBytes);
+      assert.ok(held <= MOST_HELD_BYTES, `${held} bytes`);
+      // It goes on once it is read: a gigabyte would take a while, so only what could not have been held.
+      stream.resume();
+      while (givenBytes < held + 2 * MOST_HELD_BYTES) await delay(10);
+      stream.destroy();
+    });
+  }
+
+  test('uploaded', async () => {
+    const gate = Promise.withResolvers<void>();
+    reading = gate.promise;
+    to(web);
+    const socket = rig.connect();
+    socket.write(`PUT / HTTP/1.1\r\nHost: allowed.example\r\nContent-Length: ${OFFERED_BYTES}\r\n\r\n`);
+    pipeline(Readable.from(chunks()), socket, () => {});
+    const held = await settled(() => givenBytes);
+    assert.ok(held <= MOST_HELD_BYTES, `${held} bytes`);
+    gate.resolve();
+    while (takenBytes < held + 2 * MOST_HELD_BYTES) await delay(10);
+    socket.destroy();
+  });
+});
+
+describe('a sandbox that opens connections and says nothing', () => {
+  const ALLOWED = 256;
+  const REQUEST = 'GET /short HTTP/1.1\r\nHost: allowed.example\r\nConnection: close\r\n\r\n';
+
+  test('has no more than 256, keeps nobody else from theirs, and has new ones once they end', async () => {
+    to(web);
+    rig.egress.sandboxes.put(OTHER_ADDRESS, { sandboxId: 'sbx_other', policy: POLICY });
+    rig.egress.sandboxes.delete(SANDBOX_ADDRESS);
+    rig.setPolicy(POLICY);
+    const idle = Array.from({ length: ALLOWED }, () => rig.connect());
+    await Promise.all(idle.map((socket) => once(socket, 'connect')));
+    // Half of them look like requests that never end.
+    for (const socket of idle.slice(ALLOWED / 2)) socket.write('GET / HTTP/1.1\r\nHost: allowed.example\r\nX-Slow: ');
+
+    assert.equal(await rig.send(REQUEST), '');
+    assert.match(await rig.send(REQUEST, rig.connect(OTHER_ADDRESS)), /^HTTP\/1\.1 200 .*short$/s);
+
+    const [one] = idle;
+    one?.destroy();
+    let answer = '';
+    for (let attempt = 0; attempt < 100 && answer === ''; attempt++) answer = await rig.send(REQUEST);
+    assert.match(answer, /^HTTP\/1\.1 200 .*short$/s);
+    for (const socket of idle) socket.destroy();
+  });
+});
