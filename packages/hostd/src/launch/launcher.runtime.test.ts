@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { promisify } from 'node:util';
 import type { HostParts } from '../host-parts.ts';
 import { HostdError } from '../hostd-error.ts';
 import { instanceKey } from '../instances/instance-key.ts';
@@ -118,6 +120,17 @@ inOwnMountNamespace(import.meta.filename, () => {
       await assert.rejects(makeLauncher().launch(await makeLaunch(), new AbortController().signal), /EEXIST/);
       assert.equal(existsSync(folder), false);
       assert.deepEqual(instanceLeftovers(installation.config), []);
+    });
+
+    test('is a container that runs by the account of its runtime', async () => {
+      const { config } = installation;
+      const key = instanceKey(NAME);
+      await makeLauncher().launch(await makeLaunch(), AbortSignal.timeout(30_000));
+      const stateDir = join(config.run.hostdDir, config.ociRuntime);
+      const { stdout } = await promisify(execFile)(config.ociRuntimeProgram, ['--root', stateDir, 'state', key]);
+      assert.equal(JSON.parse(stdout).status, 'running');
+      await removeInstance(key, host);
+      assert.deepEqual(instanceLeftovers(config), []);
     });
 
     test('does not touch the null device of the host', async () => {

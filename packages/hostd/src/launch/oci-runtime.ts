@@ -1,7 +1,8 @@
 import { execFile, spawn } from 'node:child_process';
-import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { closeSync, constants, existsSync, openSync, readFileSync, rmSync, unlinkSync, writeSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
+import { errorCode } from '../kernel/libc.ts';
 
 const execute = promisify(execFile);
 
@@ -72,6 +73,7 @@ export class OciRuntime {
   }
 
   async start(id: string, bundleDir: string): Promise<void> {
+    if (this.#releaseFirstProcess(id)) return;
     await this.#run(bundleDir, ['start', id], ['ignore', 'ignore', 'ignore']);
   }
 
@@ -79,6 +81,30 @@ export class OciRuntime {
   forget(id: string): void {
     const names = this.isGvisor ? [`${id}_sandbox:${id}.state`, `${id}_sandbox:${id}.lock`, `runsc-${id}.sock`] : [id];
     for (const name of names) rmSync(join(this.#stateDir, name), { recursive: true, force: true });
+  }
+
+  /**
+   * What `crun start` comes down to, without the two programs that it takes: the first process waits at this pipe for a
+   * byte. False where nobody waits there, as with other runtimes: then it is for the runtime to say what is the matter.
+   */
+  #releaseFirstProcess(id: string): boolean {
+    const pipe = join(this.#stateDir, id, 'exec.fifo');
+    if (basename(this.#program) !== 'crun') return false;
+    let fd: number;
+    try {
+      fd = openSync(pipe, constants.O_WRONLY | constants.O_NONBLOCK);
+    } catch (error) {
+      if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ENXIO') return false;
+      throw error;
+    }
+    try {
+      // As long as it is there, crun takes the container for one that was not started.
+      unlinkSync(pipe);
+      writeSync(fd, '\0');
+      return true;
+    } finally {
+      closeSync(fd);
+    }
   }
 
   async #run(bundleDir: string, command: readonly string[], stdio: ('ignore' | number)[]): Promise<void> {
