@@ -4,7 +4,6 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { after, describe, it } from 'node:test';
 
 const folder = mkdtempSync(join(tmpdir(), 'cloche-main-'));
@@ -26,9 +25,11 @@ function run(env: Record<string, string>): ChildProcess {
 /** The address in the line that says so. */
 async function servedAt(child: ChildProcess): Promise<string> {
   assert.ok(child.stdout);
-  for await (const line of createInterface(child.stdout)) {
-    const { msg, url } = JSON.parse(line);
-    if (msg === 'serving') return url;
+  let text = '';
+  for await (const chunk of child.stdout.iterator({ destroyOnReturn: false })) {
+    text += chunk;
+    const url = /"url":"([^"]+)","msg":"serving"/.exec(text)?.[1];
+    if (url) return url;
   }
   assert.fail('it never served');
 }
@@ -47,6 +48,8 @@ describe('the server process', () => {
     assert.equal((await fetch(`${url}/healthz`)).status, 200);
     assert.equal((await fetch(`${url}/readyz`)).status, 503);
     child.kill('SIGTERM');
-    assert.deepEqual(await once(child, 'exit'), [0, null]);
+    const [rest] = await Promise.all([child.stdout?.setEncoding('utf8').toArray(), once(child, 'exit')]);
+    assert.equal(child.exitCode, 0);
+    assert.match(rest?.join('') ?? '', /"msg":"stopped"/);
   });
 });

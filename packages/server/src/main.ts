@@ -1,10 +1,12 @@
-import { destination, type Logger, pino } from 'pino';
+import { type Logger, pino } from 'pino';
 import { startServer } from './compose.ts';
 import { type Config, ConfigProblem, readConfig } from './config.ts';
+import { LogLines } from './log-lines.ts';
 
 const config = configuredOrExit();
-// Written at once: a thread that did it later would cost more than the line, and lose it in a fault.
-const log = pino({ name: 'server', level: config.logLevel }, destination({ sync: true }));
+const lines = new LogLines();
+process.once('exit', () => lines.flushSync());
+const log = pino({ name: 'server', level: config.logLevel }, lines);
 endOnFaults(log);
 await serve(config, log);
 
