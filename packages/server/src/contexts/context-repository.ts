@@ -1,6 +1,7 @@
 import type { ContextId, Language, SandboxId } from '@cloche/contract';
 import { type Selectable, sql } from 'kysely';
 import type { CodeContextTable, Database } from '../db/database.ts';
+import { Lookups } from '../db/lookups.ts';
 import { prepareQuery } from '../db/prepared-query.ts';
 import type { ContextRecord } from './context.ts';
 
@@ -26,9 +27,13 @@ export class SqlContextRepository implements ContextRepository {
   // Every run looks its context up, by one of these two.
   readonly #findById;
   readonly #findDefault;
+  readonly #found: Lookups<ContextRecord>;
+  readonly #foundDefaults: Lookups<ContextRecord>;
 
   constructor(db: Database) {
     this.#db = db;
+    this.#found = new Lookups(db);
+    this.#foundDefaults = new Lookups(db);
     this.#findById = prepareQuery(db, ({ sandboxId, id }: { sandboxId: string; id: string }) =>
       db.selectFrom('code_contexts').selectAll().where('id', '=', id).where('sandbox_id', '=', sandboxId),
     );
@@ -66,8 +71,10 @@ export class SqlContextRepository implements ContextRepository {
   }
 
   async find(sandboxId: SandboxId, id: string): Promise<ContextRecord | undefined> {
-    const [row] = (await this.#findById({ sandboxId, id })).rows;
-    return row && toRecord(row);
+    return this.#found.find(`${sandboxId} ${id}`, async () => {
+      const [row] = (await this.#findById({ sandboxId, id })).rows;
+      return row && toRecord(row);
+    });
   }
 
   async findByIdempotencyRecord(sandboxId: SandboxId, recordId: string): Promise<ContextRecord | undefined> {
@@ -76,8 +83,10 @@ export class SqlContextRepository implements ContextRepository {
   }
 
   async findDefault(sandboxId: SandboxId, language: Language): Promise<ContextRecord | undefined> {
-    const [row] = (await this.#findDefault({ sandboxId, language })).rows;
-    return row && toRecord(row);
+    return this.#foundDefaults.find(`${sandboxId} ${language}`, async () => {
+      const [row] = (await this.#findDefault({ sandboxId, language })).rows;
+      return row && toRecord(row);
+    });
   }
 
   async list(sandboxId: SandboxId): Promise<ContextRecord[]> {

@@ -11,6 +11,9 @@ const OWN_CHECKPOINT_PAGES = 1000;
 /** The same for a log that the thread does not keep short, as writes never pause. */
 const LATE_CHECKPOINT_PAGES = 16_000;
 const WRITES = /^\s*(insert|update|delete|replace)\b/i;
+const READS = /^\s*(select|pragma|begin|commit|rollback)\b/i;
+/** Written by every request, and by what tells that this server lives; nobody looks anything up in them. */
+const NEVER_LOOKED_UP = /^\s*(insert into|update|delete from) "(idempotency_records|server_leases)"/i;
 
 /**
  * Keeps prepared statements by their text. Kysely lets one query at a time use the connection, so no statement is
@@ -20,6 +23,7 @@ export class NodeSqliteDatabase implements SqliteDatabase {
   readonly #database: DatabaseSync;
   readonly #statements = new Map<string, NodeSqliteStatement>();
   readonly #checkpoints: Checkpoints | undefined;
+  #version = 0;
 
   /** `file` is a path or `:memory:`. */
   constructor(file: string, checkpoints?: Omit<CheckpointSettings, 'onFailure'>) {
@@ -36,16 +40,28 @@ export class NodeSqliteDatabase implements SqliteDatabase {
     return this.#database.isTransaction;
   }
 
+  /** Another one after every statement that may change what a look-up finds. */
+  get version(): number {
+    return this.#version;
+  }
+
   prepare(sql: string): NodeSqliteStatement {
     const kept = this.#statements.get(sql);
     if (kept) return kept;
     if (this.#statements.size >= STATEMENTS_KEPT) this.#statements.clear();
-    const statement = new NodeSqliteStatement(
-      this.#database.prepare(startingAsWriter(sql)),
-      WRITES.test(sql) ? this.#checkpoints : undefined,
-    );
+    const statement = new NodeSqliteStatement(this.#database.prepare(startingAsWriter(sql)), this.#effectOf(sql));
     this.#statements.set(sql, statement);
     return statement;
+  }
+
+  /** What every execution of `sql` brings about here. */
+  #effectOf(sql: string): () => void {
+    const writes = WRITES.test(sql);
+    const isLookedUp = !READS.test(sql) && !NEVER_LOOKED_UP.test(sql);
+    return () => {
+      if (writes) this.#checkpoints?.wrote();
+      if (isLookedUp) this.#version++;
+    };
   }
 
   close(): void {
@@ -63,26 +79,26 @@ function startingAsWriter(sql: string): string {
 export class NodeSqliteStatement implements SqliteStatement {
   readonly reader: boolean;
   readonly #statement: StatementSync;
-  readonly #checkpoints: Checkpoints | undefined;
+  readonly #onExecution: () => void;
 
-  /** `checkpoints` are told of every execution. */
-  constructor(statement: StatementSync, checkpoints?: Checkpoints) {
+  constructor(statement: StatementSync, onExecution: () => void) {
     this.#statement = statement;
-    this.#checkpoints = checkpoints;
+    this.#onExecution = onExecution;
     this.reader = statement.columns().length > 0;
   }
 
   all(parameters: readonly unknown[]): unknown[] {
-    this.#checkpoints?.wrote();
+    this.#onExecution();
     return this.#statement.all(...bindable(parameters));
   }
 
   run(parameters: readonly unknown[]): { changes: number | bigint; lastInsertRowid: number | bigint } {
-    this.#checkpoints?.wrote();
+    this.#onExecution();
     return this.#statement.run(...bindable(parameters));
   }
 
   iterate(parameters: readonly unknown[]): IterableIterator<unknown> {
+    this.#onExecution();
     return this.#statement.iterate(...bindable(parameters));
   }
 }

@@ -17,6 +17,11 @@ export function executeDirectly(db: Database, database: NodeSqliteDatabase): voi
   embedded.set(db, database);
 }
 
+/** Undefined for a database of another kind. */
+export function embeddedDatabase(db: Database): NodeSqliteDatabase | undefined {
+  return embedded.get(db);
+}
+
 /**
  * A query that Kysely builds and compiles once, for the paths where doing so on every request would cost more than the
  * query itself. `build` gets a placeholder for each parameter by its name.

@@ -1,6 +1,7 @@
 import type { DestroyedReason, OrgId, ProjectId, SandboxId, TemplateId, TemplateVersionId } from '@cloche/contract';
 import { type Insertable, type Selectable, sql } from 'kysely';
 import type { Database, SandboxTable } from '../db/database.ts';
+import { Lookups } from '../db/lookups.ts';
 import { prepareQuery } from '../db/prepared-query.ts';
 import {
   allows,
@@ -23,6 +24,7 @@ export class SqlSandboxRepository implements SandboxRepository {
   readonly #changes: SandboxChanges;
   /** Every run looks its sandbox up. */
   readonly #findById;
+  readonly #found: Lookups<SandboxRecord>;
   readonly #findByIdempotencyRecord;
   #insert: PreparedChange | undefined;
   /** By what they change. */
@@ -31,6 +33,7 @@ export class SqlSandboxRepository implements SandboxRepository {
   constructor(db: Database, changes: SandboxChanges) {
     this.#db = db;
     this.#changes = changes;
+    this.#found = new Lookups(db);
     this.#findById = prepareQuery(db, ({ id }: { id: string }) =>
       db.selectFrom('sandboxes').selectAll().where('id', '=', id),
     );
@@ -53,8 +56,10 @@ export class SqlSandboxRepository implements SandboxRepository {
   }
 
   async find(id: string): Promise<SandboxRecord | undefined> {
-    const [row] = (await this.#findById({ id })).rows;
-    return row && toRecord(row);
+    return this.#found.find(id, async () => {
+      const [row] = (await this.#findById({ id })).rows;
+      return row && toRecord(row);
+    });
   }
 
   async findByIdempotencyRecord(recordId: string): Promise<SandboxRecord | undefined> {

@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { Database } from './database.ts';
+import { Lookups } from './lookups.ts';
+import { migrate } from './migrate.ts';
+import { openDatabase } from './open-database.ts';
+
+async function openNames() {
+  const db = openDatabase('sqlite::memory:');
+  await migrate(db);
+  await db.insertInto('orgs').values({ id: 'org_1', name: 'first', created_at: 1 }).execute();
+  const lookups = new Lookups<string>(db);
+  let reads = 0;
+  const find = (id: string) =>
+    lookups.find(id, async () => {
+      reads++;
+      return (await db.selectFrom('orgs').select('name').where('id', '=', id).executeTakeFirst())?.name;
+    });
+  return { db, find, reads: () => reads, [Symbol.asyncDispose]: () => db.destroy() };
+}
+
+function rename(db: Database, name: string) {
+  return db.updateTable('orgs').set({ name }).where('id', '=', 'org_1').execute();
+}
+
+describe('a look-up', () => {
+  it('is made once, and again after something was written', async () => {
+    await using names = await openNames();
+    assert.deepEqual([await names.find('org_1'), await names.find('org_1')], ['first', 'first']);
+    assert.equal(names.reads(), 1);
+    await rename(names.db, 'second');
+    assert.equal(await names.find('org_1'), 'second');
+    await names.db.deleteFrom('orgs').execute();
+    assert.equal(await names.find('org_1'), undefined);
+    await names.db.insertInto('orgs').values({ id: 'org_1', name: 'third', created_at: 1 }).execute();
+    assert.equal(await names.find('org_1'), 'third');
+  });
+
+  it('is not made again for the records of idempotency, which every request writes', async () => {
+    await using names = await openNames();
+    await names.find('org_1');
+    await names.db.deleteFrom('idempotency_records').execute();
+    await names.find('org_1');
+    assert.equal(names.reads(), 1);
+  });
+
+  it('never finds what a transaction wrote and undid', async () => {
+    await using names = await openNames();
+    await names.find('org_1');
+    const written = Promise.withResolvers<void>();
+    const undo = Promise.withResolvers<void>();
+    const transaction = names.db.transaction().execute(async (trx) => {
+      await trx.updateTable('orgs').set({ name: 'undone' }).execute();
+      written.resolve();
+      await undo.promise;
+      throw new Error('undone');
+    });
+    transaction.catch(() => undefined);
+    await written.promise;
+    const during = names.find('org_1');
+    undo.resolve();
+    await assert.rejects(transaction, /undone/);
+    assert.deepEqual([await during, await names.find('org_1')], ['first', 'first']);
+  });
+
+  it('that was under way while something was written is made again', async () => {
+    await using names = await openNames();
+    const reading = names.find('org_1');
+    const writing = rename(names.db, 'second');
+    await Promise.all([reading, writing]);
+    assert.equal(await names.find('org_1'), 'second');
+  });
+});
