@@ -355,6 +355,25 @@ describe('a context of the agent', { skip: packages === undefined && 'no python-
     await agent.call('DELETE', `/contexts/${fresh}`);
   });
 
+  test('is opened along with its first runs, however many come at once', async () => {
+    const open = { language: 'python' as const, cwd: agent.workspace, timeoutMs: 30_000 };
+    const results = await Promise.all([1, 2, 3].map(() => agent.run('along', 'import os; os.getpid()', { open })));
+    const pids = results.map(({ outputs }) => outputs[0]?.value);
+    assert.equal(new Set(pids).size, 1);
+    assert.deepEqual(results.map(({ done }) => done.executionCount).sort(), [1, 2, 3]);
+    const elsewhere = agent.run('elsewhere', '1', { open: { ...open, cwd: '/nowhere' } });
+    await assert.rejects(elsewhere, /invalid_cwd/);
+    await agent.call('DELETE', '/contexts/along');
+  });
+
+  test('runs nothing for a client that has gone while it was opened', async () => {
+    const open = { language: 'python' as const, cwd: agent.workspace, timeoutMs: 30_000 };
+    const { connection } = await agent.start('left', 'left = 1', { open });
+    connection.destroy();
+    assert.equal((await agent.run('left', '"left" in globals()', { open })).outputs[0]?.value, 'False');
+    await agent.call('DELETE', '/contexts/left');
+  });
+
   test('refuses what does not fit its schemas', async () => {
     assert.equal((await agent.call('PUT', '/contexts/x', { language: 'cobol', cwd: '/', timeoutMs: 1 })).status, 400);
     await assert.rejects(agent.run(context, '1', { timeoutMs: 0 }), /bad_request/);

@@ -50,6 +50,7 @@ export function readStartRun(body: unknown): StartRun {
   const limits = objectIn(fields, 'limits');
   return {
     contextId: textIn(fields, 'contextId'),
+    ...(fields.open !== undefined && { open: readOpenContext(fields.open) }),
     runId: textIn(fields, 'runId'),
     code: textIn(fields, 'code'),
     timeoutMs: integerIn(fields, 'timeoutMs', 1),

@@ -58,10 +58,10 @@ class RunConnection {
     this.#bytes += chunk.length;
     // A second run before the end of the first, or after its line, would be a peer that speaks something else.
     if (this.#run !== undefined || this.#bytes > MAX_BODY_BYTES) this.#socket.destroy();
-    else if (chunk.at(-1) === LINE_FEED) this.#start();
+    else if (chunk.at(-1) === LINE_FEED) void this.#start();
   }
 
-  #start(): void {
+  async #start(): Promise<void> {
     const line = this.#chunks.length === 1 ? this.#chunks[0] : Buffer.concat(this.#chunks, this.#bytes);
     this.#chunks = [];
     this.#bytes = 0;
@@ -71,9 +71,12 @@ class RunConnection {
       const message = parseJson(String(line));
       const start = readStartRun(message);
       const run = new Run(start, this, arrivedAt);
-      const context = this.#contexts.get(start.contextId);
       this.#run = run;
-      context.submit(run);
+      const context = start.open
+        ? await this.#contexts.open(start.contextId, start.open)
+        : this.#contexts.get(start.contextId);
+      // Whoever asked may have gone while the context was opened.
+      if (!this.#socket.destroyed) context.submit(run);
     } catch (error) {
       this.#run = undefined;
       const code = error instanceof AgentError ? error.code : 'internal';

@@ -48,6 +48,8 @@ export const AgentContextList = Type.Object({ contexts: Type.Array(AgentContext)
 
 export const StartRun = Type.Object({
   contextId: Type.String(),
+  /** Has the context opened first if it is not, as a request of its own would. */
+  open: Type.Optional(OpenContext),
   runId: Type.String(),
   code: Type.String(),
   /** From the arrival of this request, the wait in the context's queue included. */

@@ -131,9 +131,10 @@ export class FakeAgent {
 
   async *#run(
     id: string,
-    { runId, code, timeoutMs }: RunCell,
+    { runId, code, timeoutMs, open }: RunCell,
     signal: AbortSignal,
   ): AsyncGenerator<AgentRunEvent, void> {
+    if (open) await this.#open(id, open, signal);
     const context = this.#get(id);
     signal.throwIfAborted();
     const run = new FakeRun(() => run.end(CANCELED));

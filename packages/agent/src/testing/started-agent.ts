@@ -38,7 +38,9 @@ export interface OpenRun extends AsyncIterable<AgentRunEvent> {
 
 const UPGRADE = `GET /runs HTTP/1.1\r\nhost: agent\r\nconnection: upgrade\r\nupgrade: ${RUNS_UPGRADE}\r\n\r\n`;
 
-export type RunOptions = Partial<Pick<StartRun, 'timeoutMs' | 'runId'>> & { limits?: Partial<StartRun['limits']> };
+export type RunOptions = Partial<Pick<StartRun, 'timeoutMs' | 'runId' | 'open'>> & {
+  limits?: Partial<StartRun['limits']>;
+};
 
 const LIMITS = { stdoutBytes: 8 << 20, stderrBytes: 8 << 20, outputBytes: 4 << 20, outputsBytes: 16 << 20 };
 
@@ -112,8 +114,8 @@ export class StartedAgent implements AsyncDisposable {
 
   async start(contextId: string, code: string, options: RunOptions = {}): Promise<OpenRun> {
     const startedAt = performance.now();
-    const { runId = `run-${this.#runs++}`, timeoutMs = 60_000, limits = {} } = options;
-    const message = { contextId, runId, code, timeoutMs, limits: { ...LIMITS, ...limits } };
+    const { runId = `run-${this.#runs++}`, timeoutMs = 60_000, limits = {}, open } = options;
+    const message = { contextId, open, runId, code, timeoutMs, limits: { ...LIMITS, ...limits } };
     const connection = connect(join(this.folder, 'agent.sock'));
     await once(connection, 'connect');
     connection.write(`${UPGRADE}${JSON.stringify(message)}\n`);

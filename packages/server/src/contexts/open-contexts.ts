@@ -1,4 +1,5 @@
 import type { ContextId } from '@cloche/contract';
+import type { OpenContext } from '@cloche/protocol';
 import { Deadline, orAbort } from '../runtime/deadline.ts';
 import { type AgentClient, AgentFault } from '../runtime/runtime-driver.ts';
 import { type ContextRecord, openingMs } from './context.ts';
@@ -16,6 +17,16 @@ export class OpenContexts {
     const known = contexts.get(context.id);
     if (known === 'open') return;
     await orAbort(known ?? this.#start(agent, context, contexts), signal);
+  }
+
+  /** What a run takes along so that its context is opened first; nothing once it is open. */
+  requestFor(agent: AgentClient, context: ContextRecord): OpenContext | undefined {
+    return this.#contextsOf(agent).get(context.id) === 'open' ? undefined : toRequest(context);
+  }
+
+  /** An agent has run something in it. */
+  noteOpen(agent: AgentClient, id: ContextId): void {
+    this.#contextsOf(agent).set(id, 'open');
   }
 
   /** The next use opens it anew. */
@@ -50,12 +61,17 @@ export class OpenContexts {
 }
 
 async function openContext(agent: AgentClient, context: ContextRecord): Promise<void> {
-  const timeoutMs = openingMs(context);
+  const request = toRequest(context);
+  const { timeoutMs } = request;
   using limit = new Deadline(timeoutMs);
   try {
-    await agent.openContext(context.id, { language: context.language, cwd: context.cwd, timeoutMs }, limit.signal);
+    await agent.openContext(context.id, request, limit.signal);
   } catch (error) {
     if (!limit.expired) throw error;
     throw new AgentFault('timeout', `the kernel was not ready within ${timeoutMs} ms`, { cause: error });
   }
+}
+
+function toRequest(context: ContextRecord): OpenContext {
+  return { language: context.language, cwd: context.cwd, timeoutMs: openingMs(context) };
 }

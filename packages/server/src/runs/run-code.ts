@@ -98,13 +98,17 @@ export class RunCode {
     // What was over while it waited for the sandbox never begins: of one that has ended, nothing is followed any more.
     using _ = stop.reason === undefined ? this.#begin(run, stop) : undefined;
     let stateLost = false;
+    let isNoted = false;
     try {
-      const agent = await this.#openContext(run, stop);
+      const agent = await this.#connect(run, stop);
       for await (const event of this.#agentEvents(agent, run, runId, stop)) {
         if (event === 'reopened') {
           stateLost = true;
           continue;
         }
+        // Its first word tells that the context is open.
+        if (!isNoted) this.#deps.openContexts.noteOpen(agent, run.context.id);
+        isNoted = true;
         const live =
           run.promotes && event.type === 'output'
             ? await result.takePromoting(event, this.#promotion(run, runId))
@@ -126,13 +130,10 @@ export class RunCode {
       this.#deps.promotes.promote(output, { sandbox, runId, index, inlineBytesLeft });
   }
 
-  async #openContext({ sandbox, context }: ResolvedRun, stop: RunStop): Promise<AgentClient> {
-    const { connections, openContexts } = this.#deps;
+  #connect({ sandbox }: ResolvedRun, stop: RunStop): AgentClient | Promise<AgentClient> {
     stop.signal.throwIfAborted();
     if (!sandbox.instance) throw new Error(`sandbox ${sandbox.id} is ready without an instance`);
-    const agent = await connections.get(sandbox.instance, stop.signal);
-    await openContexts.ensure(agent, context, stop.signal);
-    return agent;
+    return this.#deps.connections.get(sandbox.instance, stop.signal);
   }
 
   /** A context that its agent has lost is opened anew, once: the record says that there is one. */
@@ -148,14 +149,15 @@ export class RunCode {
       if (timeoutMs < 1) stop.stop('timeout');
       stop.signal.throwIfAborted();
       const limits = run.promotes ? PROMOTING_LIMITS : RUN_LIMITS;
-      return agent.run(run.context.id, { runId, code: run.code, timeoutMs, limits }, stop.signal);
+      const open = openContexts.requestFor(agent, run.context);
+      const cell = { runId, code: run.code, timeoutMs, limits, ...(open && { open }) };
+      return agent.run(run.context.id, cell, stop.signal);
     };
     try {
       yield* start();
     } catch (error) {
       if (!(error instanceof AgentFault && error.kind === 'not_found')) throw error;
       openContexts.forget(agent, run.context.id);
-      await openContexts.ensure(agent, run.context, stop.signal);
       yield 'reopened';
       yield* start();
     }

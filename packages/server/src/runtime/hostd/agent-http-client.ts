@@ -52,6 +52,8 @@ export class AgentHttpClient implements AgentClient {
   readonly #pool: Pool;
   readonly #socketPath: string;
   readonly #forkKernel: (() => Promise<void>) | undefined;
+  /** The contexts that a kernel was brought for. */
+  readonly #brought = new Set<string>();
   readonly #budget = new EventBudget();
   readonly #lines: SandboxLines;
   readonly #connections: RunConnections;
@@ -95,15 +97,13 @@ export class AgentHttpClient implements AgentClient {
   }
 
   async openContext(contextId: string, request: OpenContext, signal: AbortSignal) {
-    const isForked = request.language === 'python' && this.#forkKernel !== undefined;
-    if (isForked) this.#bringKernel();
-    const message = isForked ? { ...request, forkedKernelMs: FORKED_KERNEL_MS } : request;
-    const response = await this.#request('PUT', contextPath(contextId), message, signal);
+    const response = await this.#request('PUT', contextPath(contextId), this.#withKernel(contextId, request), signal);
     const { cwd, language } = await this.#guard(() => readJson(response, openedContext, MAX_ERROR_BYTES), signal);
     return { cwd, language };
   }
 
   async closeContext(contextId: string, signal: AbortSignal): Promise<void> {
+    this.#brought.delete(contextId);
     await this.#act('DELETE', contextPath(contextId), undefined, signal);
   }
 
@@ -123,7 +123,9 @@ export class AgentHttpClient implements AgentClient {
     using room = this.#lines.open(signal, (error) => connection.destroy(asFault(error, signal)));
     let isDone = false;
     try {
-      connection.start(JSON.stringify({ contextId, ...request }));
+      const { open, ...cell } = request;
+      const opening = open && { open: this.#withKernel(contextId, open) };
+      connection.start(JSON.stringify({ contextId, ...opening, ...cell }));
       while (!isDone) {
         const line = await connection.nextLine(room);
         const event = parseEvent(line);
@@ -147,6 +149,15 @@ export class AgentHttpClient implements AgentClient {
     this.#connections.close();
     await this.commands.close();
     await this.#pool.destroy();
+  }
+
+  /** A kernel is brought for each context once, however often it is asked for: whoever comes later waits for the same. */
+  #withKernel(contextId: string, request: OpenContext): OpenContext {
+    const isBrought = request.language === 'python' && this.#forkKernel !== undefined && !this.#brought.has(contextId);
+    if (!isBrought) return request;
+    this.#brought.add(contextId);
+    this.#bringKernel();
+    return { ...request, forkedKernelMs: FORKED_KERNEL_MS };
   }
 
   /** Beside the opening of its context, which waits for it at the agent. */
