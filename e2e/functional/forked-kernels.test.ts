@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { skipUnless } from '../support/claims.ts';
-import { eventually } from '../support/eventually.ts';
-import { forkedContext, kernelsOfWaiting, openContext } from '../support/forked-kernels.ts';
+import { forkedContext, openContext } from '../support/forked-kernels.ts';
 import { type TestService, testService } from '../support/service.ts';
 
 const forkedIn = skipUnless('pythonKernels', 'forked');
@@ -31,13 +30,6 @@ async function fresh(body: Record<string, unknown> = {}) {
 const FOLDER = 'import os, site; folder = site.getusersitepackages(); os.makedirs(folder, exist_ok=True)';
 
 describe('a kernel that was forked', forkedIn, () => {
-  it('waits in each instance that was launched ahead, alone', async () => {
-    await fresh();
-    await eventually(() => kernelsOfWaiting(service).includes(1));
-    await fresh();
-    assert.ok(kernelsOfWaiting(service).every((kernels) => kernels <= 1));
-  });
-
   it('shows no library before it is imported, and then the one of the template', async () => {
     const { output } = await fresh();
     assert.equal(
@@ -54,6 +46,16 @@ describe('a kernel that was forked', forkedIn, () => {
     await output(`${FOLDER}; open(folder + "/pandas.py", "w").write("whose = 'own'")`);
     const next = await forkedContext(service, id);
     assert.equal(await output('import pandas; print(pandas.whose)', next), 'own');
+  });
+
+  it('finds what was installed before its first cell, though it was there before that', async () => {
+    const { id } = await service.api.readySandbox();
+    const folder = '/home/user/.local/lib/python3.11/site-packages';
+    const install = `mkdir -p ${folder} && echo 'whose = "own"' > ${folder}/pandas.py`;
+    const { command } = (await service.api.post(`/v1/sandboxes/${id}/commands`, { command: ['sh', '-c', install] }))
+      .body;
+    assert.equal(command.exitCode, 0);
+    assert.equal((await service.api.run(id, 'import pandas; print(pandas.whose)')).stdout, 'own\n');
   });
 
   it('finds what lies in the working directory first', async () => {

@@ -1,7 +1,5 @@
 /** Kernels that were forked from hostd's zygote, and the zygote itself. */
-import { globSync, readdirSync, readFileSync } from 'node:fs';
-import { basename, dirname } from 'node:path';
-import { dataPlaces } from '@cloche/protocol';
+import { readdirSync, readFileSync } from 'node:fs';
 import { eventually } from './eventually.ts';
 import type { TestService } from './service.ts';
 
@@ -39,17 +37,6 @@ export async function openContext(service: TestService, sandboxId: string): Prom
   const answer = await service.api.post(`/v1/sandboxes/${sandboxId}/code/contexts`, { language: 'python' });
   if (answer.status !== 201) throw new Error(JSON.stringify(answer.body));
   return answer.body.context.id;
-}
-
-/** How many kernels were forked into each instance that waits for its sandbox. */
-export function kernelsOfWaiting(service: TestService): number[] {
-  return globSync(`${dataPlaces(service.dataDir).hostdDir}/instances/pool_*/instance.json`)
-    .filter((file) => read(file).includes('"status":"pooled"'))
-    .map((file) => {
-      const groups = globSync(`/sys/fs/cgroup/{,*/}cloche-*/${basename(dirname(file))}/**/cgroup.procs`);
-      const pids = new Set(groups.flatMap((group) => read(group).split('\n').filter(Boolean)));
-      return [...pids].filter((pid) => /cloche_zygote/.test(read(`/proc/${pid}/cmdline`))).length;
-    });
 }
 
 /** The zygotes of the service's hostd. */

@@ -1,6 +1,8 @@
-import type { AgentContext, FromKernel, RunError } from '@cloche/protocol';
+import type { AgentContext, RunError } from '@cloche/protocol';
 import { AgentError } from './agent-error.ts';
-import type { KernelListener, KernelProcess, StandardStream } from './kernel-process.ts';
+import type { StandardStream } from './kernel-link.ts';
+import type { KernelListener, RunMessage } from './kernel-listener.ts';
+import type { KernelProcess } from './kernel-process.ts';
 import type { KernelSupply } from './kernel-supply.ts';
 import { countOomKills, countOomKillsLately } from './memory.ts';
 import type { Run, RunListener } from './run.ts';
@@ -129,7 +131,7 @@ export class Context {
     this.#slowDown();
   }
 
-  #onMessage(message: Exclude<FromKernel, { type: 'ready' | 'unfit' }>): void {
+  #onMessage(message: RunMessage): void {
     const run = this.#current;
     if (run === undefined || run.id !== message.runId) return;
     if (message.type === 'output') {
@@ -181,7 +183,7 @@ export class Context {
     this.#current = run;
     this.#executionCount++;
     run.begin();
-    kernel.send({ type: 'execute', runId: run.id, code: run.code });
+    kernel.execute(run.id, run.code);
     // The kernel needs a moment to read that: time for what need not delay it.
     this.#busyTimer = setTimeout(() => kernel.setBusy(true), MARK_BUSY_MS);
     this.#oomKillsBefore = countOomKillsLately();
@@ -227,7 +229,7 @@ export class Context {
     const kernel = this.#kernel;
     if (kernel === undefined) return;
     kernel.resume();
-    const interrupt = () => kernel.send({ type: 'interrupt', runId: run.id });
+    const interrupt = () => kernel.interrupt(run.id);
     interrupt();
     this.#graceTimers = [
       setTimeout(interrupt, INTERRUPT_AGAIN_MS),

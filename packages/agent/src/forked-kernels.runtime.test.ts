@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { arriveAt } from './testing/arriving-kernel.ts';
+import { encodeFrame } from './frames.ts';
+import { arriveAt, messagesOf } from './testing/arriving-kernel.ts';
 import { StartedAgent } from './testing/started-agent.ts';
 import { findPythonPackages } from './testing/test-cache.ts';
 
@@ -21,22 +22,68 @@ describe('a context that is given a forked kernel', { skip: packages === undefin
     rmSync(folder, { recursive: true });
   });
 
-  const open = (contextId: string, forkedKernelMs: number) =>
+  const open = (contextId: string, forkedKernelMs: number, cwd = agent.workspace) =>
     agent.call('PUT', `/contexts/${contextId}`, {
       language: 'python',
-      cwd: agent.workspace,
+      cwd,
       timeoutMs: 30_000,
       forkedKernelMs,
     });
 
   test('has one that is started in its place, if it dies before it is ready', async () => {
     // The agent ends all of a kernel that failed, so it is another process than this one.
-    const stranger = spawn('sleep', ['600']);
+    const stranger = spawn('sleep', ['600'], { detached: true });
     const kernel = await arriveAt(folder, { pid: stranger.pid ?? 0 });
     kernel.on('data', () => kernel.destroy());
     try {
       assert.equal((await open('given-a-dying-one', 20_000)).status, 200);
       assert.equal((await agent.run('given-a-dying-one', '1 + 1')).outputs[0]?.value, '2');
+    } finally {
+      stranger.kill('SIGKILL');
+    }
+  });
+
+  test('finds one that came before with its place taken, which is the one of the context from then on', async () => {
+    const stranger = spawn('sleep', ['600'], { detached: true });
+    const kernel = await arriveAt(folder, { pid: stranger.pid ?? 0 });
+    const messages = messagesOf(kernel);
+    try {
+      const first = (await messages.next()).value;
+      assert.deepEqual([first.type, first.cwd, first.env.CHANGED], ['assign', agent.workspace, undefined]);
+      kernel.write(encodeFrame({ type: 'ready', protocolVersion: 1 }));
+      await agent.call('PUT', '/environment', { env: { CHANGED: 'yes' } });
+      const second = (await messages.next()).value;
+      assert.deepEqual([second.type, second.cwd, second.env.CHANGED], ['assign', agent.workspace, 'yes']);
+
+      mkdirSync(join(agent.workspace, 'below'));
+      const opening = open('given-a-waiting-one', 0, join(agent.workspace, 'below'));
+      const third = (await messages.next()).value;
+      assert.deepEqual([third.type, third.cwd, third.env.CHANGED], ['assign', `${agent.workspace}/below`, 'yes']);
+      kernel.write(encodeFrame({ type: 'ready', protocolVersion: 1 }));
+      assert.equal((await opening).status, 200);
+    } finally {
+      await agent.call('DELETE', '/contexts/given-a-waiting-one');
+      stranger.kill('SIGKILL');
+    }
+  });
+
+  test('has its first cell run by one that is started, if it does not fit by then', async () => {
+    const stranger = spawn('sleep', ['600'], { detached: true });
+    const kernel = await arriveAt(folder, { pid: stranger.pid ?? 0 });
+    const messages = messagesOf(kernel);
+    try {
+      assert.equal((await messages.next()).value.type, 'assign');
+      kernel.write(encodeFrame({ type: 'ready', protocolVersion: 1 }));
+      assert.equal((await open('given-an-unfit-one', 20_000)).status, 200);
+      const running = agent.run('given-an-unfit-one', '1 + 1');
+      let message = (await messages.next()).value;
+      for (; message.rehearsal; message = (await messages.next()).value) {
+        kernel.write(encodeFrame({ type: 'done', runId: message.runId, executionCount: 1 }));
+      }
+      assert.deepEqual([message.type, message.code], ['execute', '1 + 1']);
+      kernel.write(encodeFrame({ type: 'unfit', reason: 'libraries were installed' }));
+      const { outputs, done } = await running;
+      assert.deepEqual([outputs[0]?.value, done.executionCount, done.stateLost], ['2', 1, undefined]);
     } finally {
       stranger.kill('SIGKILL');
     }

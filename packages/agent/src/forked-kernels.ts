@@ -34,6 +34,8 @@ export class ForkedKernels {
   readonly #spares: ForkedKernel[] = [];
   readonly #takers: Taker[] = [];
   readonly #server: Server;
+  /** Told when one has come that nobody waits for. */
+  onSpare: () => void = () => undefined;
 
   /** @param folder on a file system in memory, so that a full disk keeps no kernel out. */
   constructor(folder: string) {
@@ -125,6 +127,7 @@ export class ForkedKernels {
       this.#spares.splice(index, 1);
       for (const { readFd } of kernel.fifos) closeSync(readFd);
     });
+    this.onSpare();
   }
 }
 

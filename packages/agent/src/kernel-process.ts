@@ -1,85 +1,53 @@
-import { type ChildProcess, spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
-import {
-  type AssignMessage,
-  type FromKernel,
-  KERNEL_SOCKET_FD,
-  type SyncedMessage,
-  type ToKernel,
-} from '@cloche/protocol';
+import { type ExecuteMessage, type FromKernel, KERNEL_SOCKET_FD } from '@cloche/protocol';
 import { createFifos, type Fifo } from './fifo.ts';
 import type { ForkedKernel } from './forked-kernels.ts';
-import { encodeFrame, FrameDecoder } from './frames.ts';
-import type { KernelCommand } from './kernel-launch.ts';
-import { readKernelMessage } from './kernel-messages.ts';
-import type { KernelsGroup } from './kernels-group.ts';
+import { KernelLink, STREAMS } from './kernel-link.ts';
+import type { KernelListener, Rehearsal, RunMessage } from './kernel-listener.ts';
 import { setOomScore } from './memory.ts';
-import { OutputPipe } from './output-pipe.ts';
 import { findStart, KERNEL_MARK, killTree } from './process-tree.ts';
 import { randomHex } from './random-hex.ts';
+import { type KernelPlace, type KernelSpec, startKernel } from './start-kernel.ts';
 
 /** How long after the end of a kernel's process or socket the other may take to end. */
 const LAST_WORDS_MS = 200;
 /** In hexadecimal digits it fills the room that forked kernels have for it. */
 const MARK_BYTES = 18;
 
-const STREAMS = ['stdout', 'stderr'] as const;
-
-export type StandardStream = 'stdout' | 'stderr';
-
-export interface KernelSpec {
-  command: KernelCommand;
-  cwd: string;
-  env: Readonly<Record<string, string>>;
-  uid: number;
-  gid: number;
-  group: KernelsGroup;
-  /** One that was forked into the sandbox, if there is one; else a kernel is started by `command`. */
-  takeForked: () => Promise<ForkedKernel | undefined>;
-}
-
-/** What a kernel does, in order: everything that was printed before a message comes before it. */
-export interface KernelListener {
-  ready(): void;
-  /** `bytes` is only valid during the call. */
-  printed(stream: StandardStream, bytes: Buffer): void;
-  message(message: Exclude<FromKernel, { type: 'ready' | 'unfit' }>): void;
-  /**
-   * Last, and once. `reason` completes the sentence "the kernel …". Of a kernel that is no child of the agent nobody
-   * learns which signal ended it, if one did: then `signal` is undefined.
-   */
-  exited(reason: string, signal: NodeJS.Signals | null | undefined): void;
-}
-
-/** One kernel process, its private socket and its two pipes. */
+/** One kernel process, from its start to its end: what it says comes by its link. */
 export class KernelProcess {
   readonly #spec: KernelSpec;
+  #place: KernelPlace;
   #listener: KernelListener;
   readonly #mark = randomHex(MARK_BYTES);
   readonly #exit = Promise.withResolvers<void>();
-  #frames = new FrameDecoder();
   /** Also its session. */
   #pid: number | undefined;
   #forked: ForkedKernel | undefined;
   #joined: Promise<void> | undefined;
-  #socket: Socket | undefined;
-  #pipes: OutputPipe[] = [];
+  #link: KernelLink | undefined;
+  /** Settles with the end of the link. */
+  #silence = Promise.withResolvers<void>();
   #ready = false;
+  /** The first cell, until a kernel that came from outside has shown by an answer that it takes it. */
+  #first: ExecuteMessage | undefined;
+  #hasAnswered = false;
+  #rehearsal: Rehearsal | undefined;
   #stopped = false;
   #exited = false;
-  #paused = false;
   #busy: boolean | undefined;
   #stopReason: string | undefined;
   #killing: Promise<void> | undefined;
 
   constructor(spec: KernelSpec, listener: KernelListener) {
     this.#spec = spec;
+    this.#place = spec.place;
     this.#listener = listener;
     this.#start().catch((error: Error) => this.#ended(`did not start: ${error.message}`, null));
   }
 
   get ready(): boolean {
-    return this.#ready;
+    return this.#ready && this.#rehearsal === undefined;
   }
 
   /** Whether its process lives, or is about to. An end that nobody was told of yet counts. */
@@ -91,30 +59,52 @@ export class KernelProcess {
   /** From now on `listener` is told, first of its being ready. */
   handTo(listener: KernelListener): void {
     this.#listener = listener;
-    if (this.#ready) queueMicrotask(() => listener.ready());
+    if (this.ready) queueMicrotask(() => listener.ready());
   }
 
-  send(message: ToKernel | AssignMessage | SyncedMessage): void {
-    this.#socket?.write(encodeFrame(message));
+  /**
+   * Has it work there from now on, if it can: one that came from outside, before its first cell. Whoever has it is told
+   * that it is ready once more.
+   */
+  move(place: KernelPlace): boolean {
+    if (this.#forked === undefined || this.#hasAnswered || this.#first !== undefined) return false;
+    this.#place = place;
+    this.#ready = false;
+    this.#assign();
+    return true;
+  }
+
+  /** Runs a cell that leaves no trace. Whoever has the kernel, or gets it meanwhile, waits for the end of it. */
+  rehearse(rehearsal: Rehearsal): void {
+    if (!this.ready) return;
+    this.#rehearsal = rehearsal;
+    this.#link?.send({ type: 'execute', runId: rehearsal.runId, code: rehearsal.code, rehearsal: true });
+  }
+
+  /** Runs a cell. One at a time, and only when it is ready. */
+  execute(runId: string, code: string): void {
+    const message: ExecuteMessage = { type: 'execute', runId, code };
+    if (this.#forked && !this.#hasAnswered) this.#first = message;
+    this.#link?.send(message);
+  }
+
+  /** Interrupts the cell of that run, if it is being executed. */
+  interrupt(runId: string): void {
+    this.#link?.send({ type: 'interrupt', runId });
   }
 
   /** Takes everything that was printed up to now. */
   drain(): void {
-    for (const pipe of this.#pipes) pipe.drain();
+    this.#link?.drain();
   }
 
   /** What it prints and sends waits in the kernel, which comes to a halt. */
   pause(): void {
-    this.#paused = true;
-    for (const pipe of this.#pipes) pipe.pause();
-    this.#socket?.pause();
+    this.#link?.pause();
   }
 
   resume(): void {
-    this.#paused = false;
-    for (const pipe of this.#pipes) pipe.resume();
-    this.#socket?.resume();
-    this.#readMessages();
+    this.#link?.resume();
   }
 
   /** The busiest goes first when memory runs out. */
@@ -138,7 +128,7 @@ export class KernelProcess {
     // The number of a process that nobody waits for may be another's by now; that one's session is its own.
     const isGone = this.#forked !== undefined && isAnother(this.#forked);
     if (pid !== undefined && !isGone) await killTree({ pid, mark: this.#mark, uid, gid });
-    if (this.#forked) this.#socket?.destroy();
+    if (this.#forked) this.#link?.hangUp();
   }
 
   async #start(): Promise<void> {
@@ -148,70 +138,62 @@ export class KernelProcess {
   }
 
   async #spawn(): Promise<void> {
-    const { command, cwd, uid, gid } = this.#spec;
-    const fifos = await createFifos(STREAMS.length, uid, gid);
-    this.#openPipes(fifos);
-    let child: ChildProcess;
-    try {
-      if (this.#stopped) throw new Error('it was stopped');
-      child = spawn(command.file, command.args, {
-        cwd,
-        env: this.#environment(),
-        uid,
-        gid,
-        // A session of its own, so that all of it can be found again.
-        detached: true,
-        stdio: ['ignore', ...this.#pipes.map((pipe) => pipe.writeFd), 'pipe'],
-      });
-    } finally {
-      for (const pipe of this.#pipes) pipe.closeWriteEnd();
+    const link = this.#openLink(await createFifos(STREAMS.length, this.#spec.uid, this.#spec.gid));
+    if (this.#stopped) {
+      link.closeWriteEnds();
+      throw new Error('it was stopped');
     }
+    const child = startKernel(this.#spec, this.#place.cwd, this.#environment(), link);
     this.#pid = child.pid;
     child.once('error', (error) => this.#ended(`did not start: ${error.message}`, null));
     child.once('exit', (code, signal) => this.#onExit(code, signal));
     this.#joined = this.#joinGroup(child.pid);
     // It ends in any case, and whoever waits for it learns of that.
     this.#joined.catch(() => undefined);
-    this.#listen(child.stdio[KERNEL_SOCKET_FD] as Socket);
+    link.listen(child.stdio[KERNEL_SOCKET_FD] as Socket);
   }
 
   /** It is in its control group, has its user's rights, and runs nothing before it is told where. */
   #adopt(forked: ForkedKernel): void {
     this.#forked = forked;
     this.#pid = forked.pid;
-    this.#openPipes(forked.fifos);
     this.#joined = Promise.resolve();
-    this.#listen(forked.socket);
-    forked.socket.once('close', () => this.#onForkedClosed(forked));
+    const link = this.#openLink(forked.fifos);
+    link.listen(forked.socket);
     if (this.#stopped) {
       void this.#killTree();
       return;
     }
-    this.send({ type: 'assign', cwd: this.#spec.cwd, env: this.#environment() });
+    this.#assign();
     if (forked.socket.destroyed) this.#onForkedClosed(forked);
+  }
+
+  #assign(): void {
+    this.#link?.send({ type: 'assign', cwd: this.#place.cwd, env: this.#environment() });
   }
 
   #replaceForked(): void {
     this.#forked = undefined;
     this.#pid = undefined;
-    this.#socket
-      ?.removeAllListeners()
-      .on('error', () => undefined)
-      .destroy();
-    for (const pipe of this.#pipes.splice(0)) pipe.close();
-    this.#frames = new FrameDecoder();
+    this.#ready = false;
+    this.#rehearsal = undefined;
+    this.#link?.close();
     this.#spawn().catch((error: Error) => this.#ended(`did not start: ${error.message}`, null));
   }
 
-  #openPipes(fifos: readonly Fifo[]): void {
-    this.#pipes = fifos.map((fifo, index) => {
-      const stream = STREAMS[index] ?? 'stderr';
-      return new OutputPipe(fifo, (bytes) => this.#listener.printed(stream, bytes));
+  #openLink(fifos: readonly Fifo[]): KernelLink {
+    this.#silence = Promise.withResolvers();
+    this.#link = new KernelLink(fifos, {
+      printed: (stream, bytes) => this.#rehearsal ?? this.#listener.printed(stream, bytes),
+      message: (message) => this.#stopped || this.#deliver(message),
+      broken: (error) => void this.stop(`broke its protocol (${error.message})`),
+      closed: () => this.#onClosed(),
     });
+    return this.#link;
   }
 
   #environment(): Record<string, string> {
-    const { cwd, env } = this.#spec;
+    const { cwd, env } = this.#place;
     return { ...env, PWD: cwd, [KERNEL_MARK]: this.#mark };
   }
 
@@ -230,52 +212,32 @@ export class KernelProcess {
     }
   }
 
-  #listen(socket: Socket): void {
-    this.#socket = socket;
-    socket.on('data', (chunk: Buffer) => {
-      this.#frames.push(chunk);
-      this.#readMessages();
-    });
-    socket.on('error', () => socket.destroy());
-    // Without its socket a kernel can be told nothing: user code has closed it, unless the kernel is just ending.
-    socket.on('close', () => {
-      const stopIfStillIts = () => this.#socket === socket && void this.stop('closed its connection to the agent');
-      setTimeout(stopIfStillIts, LAST_WORDS_MS);
-    });
-  }
-
-  #readMessages(): void {
-    let isDrained = false;
-    try {
-      while (!this.#stopped && !this.#paused) {
-        const frame = this.#frames.take();
-        if (frame === undefined) return;
-        const message = readKernelMessage(frame.message);
-        if (!isDrained && !('drained' in message)) {
-          // What came before any of these messages is in the pipes by now.
-          this.drain();
-          isDrained = true;
-        }
-        this.#deliver(message);
-      }
-    } catch (error) {
-      void this.stop(`broke its protocol (${(error as Error).message})`);
-    }
-  }
-
   #deliver(message: FromKernel): void {
     if (message.type === 'unfit') {
       // Something in the sandbox is not as it was in the template: a kernel that is started now sees it.
-      if (this.#forked && !this.#ready) this.#replaceForked();
-    } else if (message.type !== 'ready') {
-      this.#listener.message(message);
-      if (message.type === 'output' && message.sync !== undefined) this.send({ type: 'synced', sync: message.sync });
-    } else {
+      if (this.#forked && !this.#hasAnswered) this.#replaceForked();
+    } else if (message.type === 'ready') {
       this.#joined?.then(
         () => this.#becomeReady(),
         () => undefined,
       );
+    } else if (this.#rehearsal) {
+      this.#takeRehearsed(this.#rehearsal, message);
+    } else {
+      this.#hasAnswered = true;
+      this.#first = undefined;
+      this.#listener.message(message);
+      if (message.type === 'output' && message.sync !== undefined) {
+        this.#link?.send({ type: 'synced', sync: message.sync });
+      }
     }
+  }
+
+  #takeRehearsed(rehearsal: Rehearsal, message: RunMessage): void {
+    rehearsal.message(message);
+    if (message.type !== 'done') return;
+    this.#rehearsal = undefined;
+    if (this.#ready) this.#listener.ready();
   }
 
   #becomeReady(): void {
@@ -283,26 +245,36 @@ export class KernelProcess {
     this.#ready = true;
     // Not sooner: for a moment after its program was loaded, its files in /proc are nobody's to write.
     this.setBusy(false);
-    this.#listener.ready();
+    if (this.#first) this.#link?.send(this.#first);
+    else if (this.#rehearsal === undefined) this.#listener.ready();
   }
 
   #onExit(code: number | null, signal: NodeJS.Signals | null): void {
     const reason = signal === null ? `exited with code ${code}` : `was killed by ${signal}`;
     const end = () => this.#ended(this.#stopReason ?? reason, signal);
-    if (this.#socket === undefined || this.#socket.closed) {
+    if (this.#link === undefined || this.#link.hasEnded) {
       end();
       return;
     }
-    this.#socket.once('close', end);
+    this.#silence.promise.then(end);
     // Something may have inherited the socket and keep it open.
     setTimeout(end, LAST_WORDS_MS);
     this.resume();
   }
 
+  #onClosed(): void {
+    this.#silence.resolve();
+    const link = this.#link;
+    // Without its socket a kernel can be told nothing: user code has closed it, unless the kernel is just ending.
+    const stopIfStillIts = () => this.#link === link && void this.stop('closed its connection to the agent');
+    setTimeout(stopIfStillIts, LAST_WORDS_MS);
+    if (this.#forked) this.#onForkedClosed(this.#forked);
+  }
+
   /** What came from outside is waited for by the init of the sandbox: the end of its socket is all that is seen here. */
   #onForkedClosed(forked: ForkedKernel): void {
     if (this.#forked !== forked) return;
-    if (!this.#ready && !this.#stopped) {
+    if (!this.ready && !this.#stopped) {
       // It died while it waited: one that is started in its place may do better.
       this.#replaceForked();
       return;
@@ -324,8 +296,7 @@ export class KernelProcess {
     this.drain();
     this.#exited = true;
     this.#ready = false;
-    for (const pipe of this.#pipes) pipe.close();
-    this.#socket?.destroy();
+    this.#link?.close();
     this.#exit.resolve();
     // What it leaves behind ends with it.
     void this.stop(reason);

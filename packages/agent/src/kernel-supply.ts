@@ -3,8 +3,11 @@ import type { Language } from '@cloche/protocol';
 import type { AgentConfig } from './config.ts';
 import type { ForkedKernels } from './forked-kernels.ts';
 import { kernelCommand } from './kernel-launch.ts';
-import { type KernelListener, KernelProcess } from './kernel-process.ts';
+import type { KernelListener } from './kernel-listener.ts';
+import { KernelProcess } from './kernel-process.ts';
 import { KernelsGroup } from './kernels-group.ts';
+import { rehearse } from './rehearsal.ts';
+import type { KernelPlace } from './start-kernel.ts';
 
 /** The context that was just opened is likely to run something: that comes first. */
 const RESTOCK_MS = 50;
@@ -14,12 +17,15 @@ const SPARE_MS = 60_000;
 /** In a sandbox with less, a spare would be missed by what runs there. */
 const MIN_MEMORY_BYTES = 768 * 1024 * 1024;
 
+/** A kernel that nobody has taken by then is rehearsed: until then somebody may be about to. */
+const REHEARSE_MS = 50;
+
 /** Until it is somebody's. It may run nothing, so what it says is nobody's. */
 const NOBODY: KernelListener = { ready() {}, printed() {}, message() {}, exited() {} };
 
 interface Spare {
   kernel: KernelProcess;
-  expiry: NodeJS.Timeout;
+  timer: NodeJS.Timeout;
 }
 
 /**
@@ -36,12 +42,15 @@ export class KernelSupply {
   constructor(config: AgentConfig, forkedKernels: ForkedKernels) {
     this.#config = config;
     this.#forkedKernels = forkedKernels;
+    forkedKernels.onSpare = () => this.#adoptSpare();
   }
 
   /** Variables of the client's, for kernels started from now on. */
   set environment(env: Readonly<Record<string, string>>) {
     this.#env = { ...env };
-    for (const language of this.#spares.keys()) void this.#discard(language);
+    for (const [language, { kernel }] of this.#spares) {
+      if (!kernel.move(this.#placeIn(this.#config.workspace))) void this.#discard(language);
+    }
   }
 
   get environment(): Readonly<Record<string, string>> {
@@ -53,7 +62,7 @@ export class KernelSupply {
    * `language_unavailable`.
    */
   launch(language: Language, cwd: string, listener: KernelListener, forkedKernelMs: number): KernelProcess {
-    const spare = cwd === this.#config.workspace ? this.#take(language) : undefined;
+    const spare = this.#takeFor(language, cwd);
     if (!spare?.isAlive()) {
       void spare?.stop('had ended');
       return this.#start(language, cwd, listener, forkedKernelMs);
@@ -81,21 +90,35 @@ export class KernelSupply {
   #addSpare(language: Language): void {
     try {
       const kernel = this.#start(language, this.#config.workspace, NOBODY, 0);
-      const expiry = setTimeout(() => void this.#discard(language), SPARE_MS);
-      this.#spares.set(language, { kernel, expiry });
+      const timer = setTimeout(() => void this.#discard(language), SPARE_MS);
+      this.#spares.set(language, { kernel, timer });
     } catch {
       // Its program has gone since: whoever opens the next context is told.
     }
+  }
+
+  /** One that was forked in ahead has its place at once, so that whoever opens the next context finds it ready. */
+  #adoptSpare(): void {
+    if (this.#spares.has('python')) return;
+    const kernel = this.#start('python', this.#config.workspace, NOBODY, 0);
+    this.#spares.set('python', { kernel, timer: setTimeout(() => rehearse(kernel), REHEARSE_MS) });
   }
 
   #areForked(language: Language): boolean {
     return language === 'python' && this.#config.kernelsFolder !== undefined;
   }
 
+  /** A spare that works there, or can: what is ready for the workspace stays for a context in the workspace. */
+  #takeFor(language: Language, cwd: string): KernelProcess | undefined {
+    const isElsewhere = cwd !== this.#config.workspace;
+    if (isElsewhere && !this.#spares.get(language)?.kernel.move(this.#placeIn(cwd))) return undefined;
+    return this.#take(language);
+  }
+
   #take(language: Language): KernelProcess | undefined {
     const spare = this.#spares.get(language);
     this.#spares.delete(language);
-    clearTimeout(spare?.expiry);
+    clearTimeout(spare?.timer);
     return spare?.kernel;
   }
 
@@ -104,11 +127,15 @@ export class KernelSupply {
   }
 
   #start(language: Language, cwd: string, listener: KernelListener, forkedKernelMs: number): KernelProcess {
-    const { uid, gid, baseEnv, kernelsGroupFds } = this.#config;
+    const { uid, gid, kernelsGroupFds } = this.#config;
     const command = kernelCommand(language, this.#config);
-    const env = { ...baseEnv, ...this.#env };
+    const place = this.#placeIn(cwd);
     const takeForked = async () => (language === 'python' ? this.#forkedKernels.take(forkedKernelMs) : undefined);
     const group = new KernelsGroup(kernelsGroupFds);
-    return new KernelProcess({ command, cwd, env, uid, gid, group, takeForked }, listener);
+    return new KernelProcess({ command, place, uid, gid, group, takeForked }, listener);
+  }
+
+  #placeIn(cwd: string): KernelPlace {
+    return { cwd, env: { ...this.#config.baseEnv, ...this.#env } };
   }
 }

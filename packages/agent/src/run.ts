@@ -1,7 +1,7 @@
 import type { FromKernel, RunDone, RunError, StartRun } from '@cloche/protocol';
 import { BoundedText } from './bounded-text.ts';
 import { EventWriter } from './event-writer.ts';
-import type { StandardStream } from './kernel-process.ts';
+import type { StandardStream } from './kernel-link.ts';
 import { OutputForms } from './output-forms.ts';
 
 /** Where a run's events go. */

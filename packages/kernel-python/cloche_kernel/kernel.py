@@ -38,9 +38,10 @@ class Kernel:
         self._cells = SimpleQueue()
         self._loop = CellLoop()
         self._shell = Shell.create(self._publish, self._loop.run)
-        # Which run the main thread executes and which it is to stop; both change under the lock.
+        # Which run the main thread executes, which it is about to, and which it is to stop; all change under the lock.
         self._lock = _thread.allocate_lock()
         self._run_id = None
+        self._next_run_id = None
         self._interrupted = None
         self._in_cell = False
         # A frame cut in two by an exception would be the end of the protocol.
@@ -54,29 +55,55 @@ class Kernel:
 
     def warm_up(self):
         """Runs a cell, for what IPython loads with the first one, and leaves no trace of it."""
-        self._shell.rehearse("1 + 1")
+        with self._shell.rehearsal():
+            self._shell.run_cell("1 + 1", store_history=False)
 
-    def settle(self):
-        """In the working directory and the environment that are to be its own."""
-        self._shell.starting_dir = os.getcwd()
-        self._shell.home_dir = os.path.expanduser("~")
-
-    def run(self, channel):
-        """Takes the channel and descriptors 1 and 2, and never returns."""
+    def run(self, channel, place=None):
+        """
+        Takes the channel and descriptors 1 and 2, and never returns. It is ready at once, or each time that `place` took
+        an assignment; `place` checks before the first cell that it still is what it was assigned.
+        """
         self._channel = channel
         self._pid = os.getpid()
         self._streams = StandardStreams()
         os.register_at_fork(after_in_child=self._after_fork)
         signal.signal(signal.SIGINT, self._on_sigint)
-        self._channel.send({"type": "ready", "protocolVersion": PROTOCOL_VERSION})
+        if place is None:
+            self._tell_ready()
         _thread.start_new_thread(self._listen, ())
         try:
             while True:
                 message = self._cells.get()
-                self._execute(message["runId"], message["code"])
+                if message["type"] == "assign":
+                    self._take_place(place, message)
+                elif message.get("rehearsal"):
+                    with self._shell.rehearsal():
+                        self._execute(message["runId"], message["code"])
+                else:
+                    self._check_place(place)
+                    place = None
+                    self._execute(message["runId"], message["code"])
         except OSError:
             # The channel broke, or user code has closed it.
             os._exit(1)
+
+    def _tell_ready(self):
+        self._channel.send({"type": "ready", "protocolVersion": PROTOCOL_VERSION})
+
+    def _take_place(self, place, assignment):
+        self._check(place.take(assignment["cwd"], assignment["env"]))
+        self._shell.starting_dir = os.getcwd()
+        self._shell.home_dir = os.path.expanduser("~")
+        self._tell_ready()
+
+    def _check_place(self, place):
+        if place is not None:
+            self._check(place.misfit())
+
+    def _check(self, misfit):
+        if misfit is not None:
+            self._channel.send({"type": "unfit", "reason": misfit})
+            os._exit(0)
 
     # The listening thread
 
@@ -88,6 +115,10 @@ class Kernel:
                 if message is None:
                     self._signal_again()
                 elif message["type"] == "execute":
+                    with self._lock:
+                        self._next_run_id = message["runId"]
+                    self._cells.put(message)
+                elif message["type"] == "assign":
                     self._cells.put(message)
                 elif message["type"] == "interrupt":
                     self._interrupt(message["runId"])
@@ -101,10 +132,13 @@ class Kernel:
     def _interrupt(self, run_id):
         """The first one stops the cell; one that comes while that has no effect also reaches what the cell started."""
         with self._lock:
-            if self._run_id != run_id:
+            if run_id not in (self._run_id, self._next_run_id):
                 return
             repeated = self._interrupted == run_id
             self._interrupted = run_id
+            if run_id != self._run_id:
+                # It stops as soon as it begins.
+                return
             if repeated:
                 os.killpg(0, signal.SIGINT)
             signal.pthread_kill(self._main_thread, signal.SIGINT)
@@ -129,6 +163,7 @@ class Kernel:
         signal.signal(signal.SIGINT, self._on_sigint)
         with self._lock:
             self._run_id = run_id
+            self._next_run_id = None
         error = self._run_cell(code)
         with self._lock:
             self._run_id = None
@@ -151,6 +186,8 @@ class Kernel:
         exception = None
         try:
             self._in_cell = True
+            if self._interrupted is not None:
+                signal.raise_signal(signal.SIGINT)
             exception = self._run_in_shell(code)
         except BaseException as raised:
             exception = raised

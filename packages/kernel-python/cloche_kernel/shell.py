@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import warnings
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from opcode import opmap
 
 from IPython.core.compilerop import CachingCompiler
@@ -142,10 +142,11 @@ class Shell(InteractiveShell):
         warnings.filterwarnings("ignore", message="To exit: use 'exit'")
         return shell
 
-    def rehearse(self, code):
-        """Runs a cell whose outputs nobody gets and whose names are forgotten."""
+    @contextmanager
+    def rehearsal(self):
+        """Of cells whose names and count are forgotten."""
         names, hidden = dict(self.user_ns), dict(self.user_ns_hidden)
-        self.run_cell(code, store_history=False)
+        yield
         for namespace, before in ((self.user_ns, names), (self.user_ns_hidden, hidden)):
             namespace.clear()
             namespace.update(before)

@@ -19,8 +19,6 @@ from cloche_zygote.preload import library_folders
 _READ_AT_START = ("PYTHON", "LD_", "GLIBC_", "MALLOC_", "OPENBLAS_", "GOTO_", "NPY_", "OPENSSL_")
 # All but these, which can still be followed (`threads`).
 _FOLLOWED = ("OPENBLAS_NUM_THREADS",)
-# A context that waits for a kernel gives it its place within this.
-AT_ONCE_MS = 100
 _MARK = "CLOCHE_KERNEL"
 
 
@@ -37,45 +35,61 @@ class ForkedKernel:
         fresh.forget_process()
         channel = Channel.claim(self._connection.detach())
         channel.send({"type": "hello", "kernelId": self._kernel_id, "pid": os.getpid()})
-        assignment = channel.receive(AT_ONCE_MS)
-        if assignment is None:
-            # There is time: what the first cell would have to copy from the zygote is copied now.
-            self._loaded.kernel.warm_up()
-            assignment = channel.receive()
-        misfit = self._misfit(assignment["env"])
-        if misfit is not None:
-            channel.send({"type": "unfit", "reason": misfit})
-            os._exit(0)
-        self._adapt(assignment)
-        self._loaded.kernel.run(channel)
+        self._loaded.kernel.run(channel, Place(self._loaded))
 
-    def _misfit(self, env):
+
+class Place:
+    """The working directory and environment of a forked kernel, which it may be given long before its first cell."""
+
+    def __init__(self, loaded):
+        self._loaded = loaded
+        self._env = {}
+        self._had_user_site = False
+        sys.path[0] = ""
+        self._path = sys.path[:]
+        import_hook.install()
+        loaded.parked.install(_on_modules_shown)
+
+    def take(self, cwd, env):
+        """Works there from now on. Why it cannot, or None."""
+        self._env = env
+        misfit = self.misfit()
+        if misfit is None:
+            os.environ.clear()
+            os.environ.update(env)
+            mark = env[_MARK].encode()
+            ctypes.memmove(self._loaded.mark_address, mark, len(mark))
+            os.chdir(cwd)
+            time.tzset()
+            locale.setlocale(locale.LC_CTYPE, "")
+            self._take_user_site()
+        return misfit
+
+    def misfit(self):
         """Why an interpreter started in this sandbox now would not be as this one is, or None."""
-        name = next((name for name in env if name.startswith(_READ_AT_START) and name not in _FOLLOWED), None)
+        name = next((name for name in self._env if name.startswith(_READ_AT_START) and name not in _FOLLOWED), None)
         if name is not None:
             return f"{name} is set"
         if library_folders() != self._loaded.folders:
             return "libraries were installed"
-        folder = _user_site(env)
-        if any(name.endswith(".pth") for name in _names_in(folder)):
+        names = _names_in(_user_site(self._env))
+        if any(name.endswith(".pth") for name in names):
             return "the user's libraries have paths of their own"
+        if names and not self._had_user_site:
+            self._take_user_site()
         return None
 
-    def _adapt(self, assignment):
-        env, cwd = assignment["env"], assignment["cwd"]
-        os.environ.clear()
-        os.environ.update(env)
-        mark = env[_MARK].encode()
-        ctypes.memmove(self._loaded.mark_address, mark, len(mark))
-        os.chdir(cwd)
-        time.tzset()
-        locale.setlocale(locale.LC_CTYPE, "")
+    def _take_user_site(self):
+        """Where Python has it: before the libraries of all users if it was there at the start, else last."""
         site.USER_BASE = site.USER_SITE = None
-        _add_user_site()
-        sys.path[0] = ""
-        import_hook.install()
-        self._loaded.parked.install(_on_modules_shown)
-        self._loaded.kernel.settle()
+        sys.path[:] = self._path
+        folder = site.getusersitepackages()
+        self._had_user_site = os.path.isdir(folder)
+        if not self._had_user_site:
+            add_user_site()
+            return
+        places = (index for index, path in enumerate(sys.path) if path.endswith("dist-packages"))
+        sys.path.insert(next(places, len(sys.path)), folder)
 
 
 def _on_modules_shown():
@@ -93,13 +107,3 @@ def _names_in(folder):
         return os.listdir(folder)
     except OSError:
         return []
-
-
-def _add_user_site():
-    """Where Python has it: before the libraries of all users if it was there at the start, else last."""
-    folder = site.getusersitepackages()
-    if not os.path.isdir(folder):
-        add_user_site()
-        return
-    places = (index for index, path in enumerate(sys.path) if path.endswith("dist-packages"))
-    sys.path.insert(next(places, len(sys.path)), folder)

@@ -13,14 +13,19 @@ export const ExecuteMessage = Type.Object({
   type: Type.Literal('execute'),
   runId: Type.String(),
   code: Type.String(),
+  /** It is to leave no trace: it is run ahead of the first one, for what the first one costs. */
+  rehearsal: Type.Optional(Type.Boolean()),
 });
+
+export type ExecuteMessage = Static<typeof ExecuteMessage>;
 
 /** Interrupts the cell named by `runId` and nothing else: without effect once that run is over. */
 export const InterruptMessage = Type.Object({ type: Type.Literal('interrupt'), runId: Type.String() });
 
 /**
  * First, and only to a kernel that was forked into the sandbox before it was known what for: where it is to work. It
- * answers `ready`, or `unfit` when an interpreter that started there now would not be as it is.
+ * answers `ready`, or `unfit` when an interpreter that started there now would not be as it is. The same again until its
+ * first cell: that may be long after, so it looks once more then, and may answer `unfit` instead of running it.
  */
 export const AssignMessage = Type.Object({
   type: Type.Literal('assign'),

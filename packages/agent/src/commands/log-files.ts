@@ -1,6 +1,6 @@
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync, unlinkSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import type { StandardStream } from '../kernel-process.ts';
+import type { StandardStream } from '../kernel-link.ts';
 
 export interface KeptEntry {
   seq: number;

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { Socket } from 'node:net';
 import { constants } from 'node:os';
 import { ByteFrames, encodeByteFrame } from '@cloche/protocol';
-import type { StandardStream } from '../kernel-process.ts';
+import type { StandardStream } from '../kernel-link.ts';
 import type { KernelsGroup } from '../kernels-group.ts';
 import { setOomScore } from '../memory.ts';
 import { killDescendants, signalDescendants } from './descendants.ts';

@@ -2,12 +2,23 @@ import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
+import { FrameDecoder } from '../frames.ts';
 
 export interface ArrivingKernel {
   kernelId?: string;
   pid?: number;
   /** Whether it has made its pipes. */
   pipes?: boolean;
+}
+
+/** What the agent sends to a kernel, message by message. */
+export async function* messagesOf(kernel: Socket) {
+  const frames = new FrameDecoder();
+  for await (const chunk of kernel) {
+    frames.push(chunk);
+    // biome-ignore lint/suspicious/noExplicitAny: asserted on, field by field
+    for (let frame = frames.take(); frame; frame = frames.take()) yield frame.message as any;
+  }
 }
 
 let count = 0;

@@ -1,0 +1,59 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import type { Socket } from 'node:net';
+import { join } from 'node:path';
+import { type AssignMessage, KERNEL_SOCKET_FD, type ToKernel } from '@cloche/protocol';
+import { buildGuest } from '../build-guest.ts';
+import { encodeFrame, FrameDecoder } from '../frames.ts';
+import { readKernelMessage } from '../kernel-messages.ts';
+import { CACHE_DIR } from './test-cache.ts';
+
+/** A Python kernel without an agent: what it is sent, and when, is the test's. */
+export class PythonKernel implements AsyncDisposable {
+  readonly #child;
+  readonly #socket: Socket;
+  readonly #frames = new FrameDecoder();
+
+  private constructor(child: ReturnType<typeof spawn>) {
+    this.#child = child;
+    this.#socket = child.stdio[KERNEL_SOCKET_FD] as Socket;
+    this.#socket.on('data', (chunk: Buffer) => this.#frames.push(chunk));
+  }
+
+  /** Resolves when it is ready. */
+  static async start(pythonPath = ''): Promise<PythonKernel> {
+    const { guestDir } = await buildGuest({ cacheDir: CACHE_DIR });
+    const child = spawn('/usr/bin/python3', [join(guestDir, 'python/cloche_kernel')], {
+      stdio: ['ignore', 'ignore', 'inherit', 'pipe'],
+      env: { PATH: process.env.PATH, PYTHONPATH: pythonPath, HOME: '/nonexistent', PYTHONDONTWRITEBYTECODE: '1' },
+    });
+    const kernel = new PythonKernel(child);
+    await kernel.next('ready');
+    return kernel;
+  }
+
+  /** In one piece. */
+  send(...messages: (ToKernel | AssignMessage)[]): void {
+    this.#socket.write(Buffer.concat(messages.map(encodeFrame)));
+  }
+
+  /** Its next message, which is to be of that type. */
+  async next(type: string) {
+    for (;;) {
+      const frame = this.#frames.take();
+      if (frame === undefined) {
+        await once(this.#socket, 'data', { signal: AbortSignal.timeout(10_000) });
+        continue;
+      }
+      const message = readKernelMessage(frame.message);
+      if (message.type !== type) throw new Error(`${JSON.stringify(message)} is no ${type}`);
+      return message;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const exit = once(this.#child, 'exit');
+    this.#child.kill('SIGKILL');
+    await exit;
+  }
+}
