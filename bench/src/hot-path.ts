@@ -13,12 +13,14 @@ const RUNS = 1500;
 
 const subject = await Subject.open({ CLOCHE_POOL_SIZE: '1' });
 await using fastify = await FastifyPeer.start();
+await using echo = await FastifyPeer.start('echo');
 try {
   const id = await subject.createReady();
   const { service } = subject;
   if (!service) throw new Error('it needs a service of its own: unset CLOCHE_URL');
   const meter = new CpuMeter(service);
   await show('empty POST to Fastify', meter, () => fastify.post());
+  await show('echo through server, agent and kernel', meter, () => echo.post());
   for (const language of ['python', 'javascript']) {
     await show(`1+1 in ${language}`, meter, () => subject.run(id, '1+1', { language }));
   }

@@ -2,7 +2,10 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { HttpClient } from '../http-client.ts';
 
-/** The least that an HTTP service of this kind can do: a POST of the same JSON that answers an empty object. */
+/**
+ * The least that an HTTP service of this kind can do: a POST of the same JSON that answers an empty object. With the
+ * program `echo`, the least that one can do which passes it on to an agent and a kernel, and back.
+ */
 export class FastifyPeer implements AsyncDisposable {
   readonly http: HttpClient;
   readonly #child: ChildProcess;
@@ -12,9 +15,9 @@ export class FastifyPeer implements AsyncDisposable {
     this.http = new HttpClient({ host: '127.0.0.1', port });
   }
 
-  static async start(): Promise<FastifyPeer> {
-    const program = new URL('./fastify-server.ts', import.meta.url).pathname;
-    const child = spawn(process.execPath, [program], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+  static async start(program: 'fastify' | 'echo' = 'fastify'): Promise<FastifyPeer> {
+    const path = new URL(`./${program}-server.ts`, import.meta.url).pathname;
+    const child = spawn(process.execPath, [path], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
     const [port] = await once(child, 'message');
     return new FastifyPeer(child, port);
   }
