@@ -81,6 +81,7 @@ const Settings = Type.Object({
   CLOCHE_TERMINAL_IDLE_MS: integer(1000, 86_400_000),
   CLOCHE_LAUNCH_TIMEOUT_MS: integer(100, 600_000),
   CLOCHE_RECONCILE_INTERVAL_MS: integer(100, 3_600_000),
+  CLOCHE_RECORD_RETENTION_MS: integer(86_400_000, Number.MAX_SAFE_INTEGER),
 });
 type Settings = Static<typeof Settings>;
 
@@ -103,6 +104,7 @@ function defaults(): Partial<Record<keyof Settings, unknown>> {
     CLOCHE_TERMINAL_IDLE_MS: 600_000,
     CLOCHE_LAUNCH_TIMEOUT_MS: 60_000,
     CLOCHE_RECONCILE_INTERVAL_MS: 30_000,
+    CLOCHE_RECORD_RETENTION_MS: 30 * 86_400_000,
   };
 }
 
@@ -154,6 +156,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
       maxLiveSandboxes: settings.CLOCHE_MAX_SANDBOXES,
       launchTimeoutMs: settings.CLOCHE_LAUNCH_TIMEOUT_MS,
       reconcileIntervalMs: settings.CLOCHE_RECONCILE_INTERVAL_MS,
+      recordRetentionMs: settings.CLOCHE_RECORD_RETENTION_MS,
     }),
   });
 }

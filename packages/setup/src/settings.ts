@@ -80,6 +80,12 @@ export const SETTINGS: readonly Setting[] = [
   { name: 'CLOCHE_MAX_SANDBOXES', readBy: ['server'], doc: 'live at once; default as many as the host holds' },
   { name: 'CLOCHE_TERMINAL_IDLE_MS', default: '600000', readBy: ['server'], doc: 'for a shell that nobody watches' },
   { name: 'CLOCHE_LAUNCH_TIMEOUT_MS', default: '60000', readBy: ['server'], doc: 'for a sandbox to get ready' },
+  {
+    name: 'CLOCHE_RECORD_RETENTION_MS',
+    default: '2592000000',
+    readBy: ['server'],
+    doc: 'how long sandboxes that have ended can be looked up',
+  },
   { name: 'CLOCHE_RECONCILE_INTERVAL_MS', default: '30000', readBy: ['server'], doc: 'between two reconciliations' },
   {
     name: 'CLOCHE_LOG_LEVEL',

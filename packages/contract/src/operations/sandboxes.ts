@@ -30,7 +30,8 @@ export const listSandboxes = {
   tag: 'Sandboxes',
   summary: 'List sandboxes',
   description:
-    'Newest first. Destroyed and failed ones only with `include=historical` or when `status` asks for them. ' +
+    'Newest first. Destroyed and failed ones only with `include=historical` or when `status` asks for them, for 30 days ' +
+    'unless the operator decides otherwise. ' +
     '`metadata.<key>=value` filters by an exact label.',
   scope: 'sandbox:read',
   idempotency: 'none',

@@ -30,6 +30,7 @@ import { templateRoutes } from '../templates/template-routes.ts';
 import { AwaitSandbox } from './await-sandbox.ts';
 import { CreateSandbox } from './create-sandbox.ts';
 import { EndSandbox } from './end-sandbox.ts';
+import { EndedRecords } from './ended-records.ts';
 import { Executions } from './executions.ts';
 import { JudgeFault } from './judge-fault.ts';
 import { LaunchSandbox } from './launch-sandbox.ts';
@@ -46,6 +47,7 @@ import { SqlSandboxRepository } from './sql-sandbox-repository.ts';
 
 /** How soon a job that failed, or a runtime that did not answer, is tried again. */
 const RETRY_MS = 1_000;
+const FORGET_MS = 3_600_000;
 
 export interface SandboxesDeps {
   readonly db: Database;
@@ -105,6 +107,8 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   };
   const reaper = new Reaper({ sandboxes, endings, executions, clock, log });
 
+  const endedRecords = new EndedRecords(db);
+
   const access = new SandboxAccess(sandboxes);
   const waits = new AwaitSandbox(sandboxes, changes, executions);
   const creations = new CreateSandbox({ sandboxes, projects, catalogue, launches, clock, ids, metrics, settings });
@@ -141,7 +145,16 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
         return settings.reconcileIntervalMs;
       };
       const reap = async () => (await reaper.sweep()).sleepMs;
-      loops.push(new Loop('reconcile', mend, RETRY_MS, log), new Loop('reap', reap, RETRY_MS, log));
+      const forget = async () => {
+        const forgotten = await endedRecords.forget(clock.now() - settings.recordRetentionMs);
+        if (forgotten > 0) log.info({ forgotten }, 'records of ended sandboxes deleted');
+        return FORGET_MS;
+      };
+      loops.push(
+        new Loop('reconcile', mend, RETRY_MS, log),
+        new Loop('reap', reap, RETRY_MS, log),
+        new Loop('forget', forget, RETRY_MS, log),
+      );
     },
     async stop() {
       await Promise.all(loops.splice(0).map((loop) => loop.stop()));

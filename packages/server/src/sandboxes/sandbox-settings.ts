@@ -9,4 +9,6 @@ export interface SandboxSettings {
   /** How long a launch may take until the sandbox is ready; one that takes longer is undone. */
   readonly launchTimeoutMs: number;
   readonly reconcileIntervalMs: number;
+  /** How long the records of sandboxes are kept that have ended. */
+  readonly recordRetentionMs: number;
 }

@@ -47,6 +47,7 @@ const SETTINGS: SandboxSettings = {
   maxLiveSandboxes: undefined,
   launchTimeoutMs: 30_000,
   reconcileIntervalMs: 60_000,
+  recordRetentionMs: 30 * 86_400_000,
 };
 
 export const SILENT = pino({ level: 'silent' });
