@@ -163,3 +163,26 @@ describe('a sandbox that opens connections and says nothing', () => {
     for (const socket of idle) socket.destroy();
   });
 });
+
+test('a sandbox that asks for much at once does not have others wait for all of it', async () => {
+  const MANY = 200;
+  const request = 'GET /short HTTP/1.1\r\nHost: allowed.example\r\n\r\n';
+  to(web);
+  rig.egress.sandboxes.put(OTHER_ADDRESS, { sandboxId: 'sbx_other', policy: POLICY });
+  while (rig.egress.sandboxes.connectionCount > 0) await delay(10);
+  const flood = Array.from({ length: MANY }, () => rig.connect());
+  const other = rig.connect(OTHER_ADDRESS);
+  while (rig.egress.sandboxes.connectionCount <= MANY) await delay(10);
+  let answered = 0;
+  for (const socket of flood) {
+    socket.once('data', () => {
+      answered += 1;
+    });
+    socket.write(request);
+  }
+  other.write(request);
+  await once(other, 'data');
+  assert.ok(answered <= MANY / 4, `after ${answered} of ${MANY}`);
+  while (answered < MANY) await delay(10);
+  for (const socket of [...flood, other]) socket.destroy();
+});

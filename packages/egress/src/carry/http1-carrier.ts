@@ -72,7 +72,20 @@ export class Http1Carrier {
   }
 
   async #onRequest(request: IncomingMessage, response: ServerResponse, askForBody?: () => void): Promise<void> {
-    const connection = this.#connectionOf(request.socket);
+    const { socket } = request;
+    const connection = this.#connectionOf(socket);
+    this.#pending.set(socket, (this.#pending.get(socket) ?? 0) + 1);
+    await connection.traffic.pace.begin();
+    if (!response.destroyed) await this.#answer(request, response, connection, askForBody);
+    this.#pending.set(socket, (this.#pending.get(socket) ?? 1) - 1);
+  }
+
+  async #answer(
+    request: IncomingMessage,
+    response: ServerResponse,
+    connection: Connection,
+    askForBody?: () => void,
+  ): Promise<void> {
     const exchange = http1Exchange(request, response, askForBody);
     const startedAt = performance.now();
     const decision: Decision = exchange
@@ -83,11 +96,7 @@ export class Http1Carrier {
       refuseDecided(decision, (status, body) => refuseHttp1(response, status, body));
       return record(decision);
     }
-    const { socket } = request;
-    this.#pending.set(socket, (this.#pending.get(socket) ?? 0) + 1);
-    const forwarded = await forward(exchange, decision, connection.traffic);
-    this.#pending.set(socket, (this.#pending.get(socket) ?? 1) - 1);
-    record(decision, forwarded);
+    record(decision, await forward(exchange, decision, connection.traffic));
   }
 
   async #onUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {

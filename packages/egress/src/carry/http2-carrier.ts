@@ -48,6 +48,8 @@ export class Http2Carrier {
   async #onStream(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, connection: Connection): Promise<void> {
     // A stream that its client resets is no failure of ours; it closes all the same.
     stream.on('error', () => {});
+    await connection.traffic.pace.begin();
+    if (stream.destroyed) return;
     const exchange = http2Exchange(stream, headers);
     const record = recorder(this.#decisions, connection, 'https', performance.now());
     const decision = decide(connection, headers);

@@ -8,7 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { EgressRig } from '../testing/egress-rig.ts';
 import { httpsServer, portOf } from '../testing/test-servers.ts';
 
-const BYTES = 256 * 1024 * 1024;
+const BYTES = 192 * 1024 * 1024;
 /** One for each 64 MB at least is what V8 does by itself. */
 const MAX_MARKED = 1;
 

@@ -3,6 +3,7 @@ import type { GatedSandbox } from '@cloche/protocol';
 import { type EgressPolicy, readPolicy } from '../policy/egress-policy.ts';
 import type { Connector } from '../upstream/connector.ts';
 import { UpstreamAgent } from '../upstream/upstream-agent.ts';
+import { PacedStart } from './paced-start.ts';
 
 const MAX_CONNECTIONS = 256;
 
@@ -13,6 +14,7 @@ export class SandboxTraffic {
   readonly policy: EgressPolicy;
   /** Connections to servers are kept for this sandbox' next requests, and never used by another one. */
   readonly agent: UpstreamAgent;
+  readonly pace = new PacedStart();
   readonly #connections = new Set<Socket>();
   readonly #ended = new AbortController();
 
