@@ -16,7 +16,7 @@ let sandboxId: string;
 
 before(async () => {
   service = await testService();
-  sandboxId = (await service.api.readySandbox({ resources: { diskMb: 1024 } })).id;
+  sandboxId = (await service.api.readySandbox({ resources: { diskMb: 512 } })).id;
 });
 after(() => service?.close());
 
@@ -288,7 +288,7 @@ describe('a directory as an archive', () => {
   });
 
   it('that is a bomb is refused for the room it takes, and nothing is left', async () => {
-    await shell('mkdir bomb && truncate -s 1100M bomb/zeros && tar -czf bomb.tgz bomb && rm -r bomb');
+    await shell('mkdir bomb && truncate -s 600M bomb/zeros && tar -czf bomb.tgz bomb && rm -r bomb');
     const body = await (await read('bomb.tgz')).arrayBuffer();
     const answer = await fetch(archiveUrl('path=exploded'), { method: 'PUT', headers: headers(), body });
     assert.deepEqual(await codeOf(answer), [507, 'disk_full']);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { LIMITS } from '@cloche/contract';
+import { skipUnless } from '../support/claims.ts';
 import { residentBytes } from '../support/process.ts';
 import { type TestService, testService } from '../support/service.ts';
 import { asUser, onHost } from './support/attackers.ts';
@@ -142,11 +143,28 @@ describe('in one sandbox', () => {
     it(`${name} ends in a named error there; it works on, and so does its neighbour`, (t) => setOff(t, bomb));
   }
 
-  it('a fork bomb ends in a named error there, and the next run is answered, as are those of its neighbour', async (t) => {
-    // As many processes as a sandbox has unless it asks for fewer.
-    const resources = { ...RESOURCES, pids: 512 };
+  // As many processes as a sandbox has unless it asks for fewer.
+  const ample = { ...RESOURCES, pids: 512 };
+
+  const answered =
+    'a fork bomb ends in a named error there, and the next run is answered, as are those of its neighbour';
+  it(answered, skipUnless('agentShare', 'own'), async (t) => {
     const bomb = { code: FORK_BOMB, error: /^(TimeoutError|OutOfMemoryError)$/, timeoutMs: SHORT_MS };
-    await setOff(t, bomb, resources);
+    await setOff(t, bomb, ample);
+  });
+
+  const endsAll =
+    'a fork bomb ends in an error, at worst that of a sandbox that is gone, and its neighbour’s runs are answered';
+  it(endsAll, skipUnless('agentShare', 'none'), async (t) => {
+    await besideNeighbour(t, ample, async (id, latencyDuring) => {
+      const request = { code: FORK_BOMB, language: 'python', timeoutMs: SHORT_MS };
+      const explosion = service.api.post(`/v1/sandboxes/${id}/code/runs`, request);
+      const busyMs = await latencyDuring(explosion);
+      const { status, body } = await explosion;
+      const name = status === 200 ? body.run.error?.name : body.error.code;
+      assert.match(name ?? 'no error', /^(TimeoutError|OutOfMemoryError|unavailable|sandbox_destroyed)$/);
+      return busyMs;
+    });
   });
 
   it('code sees how much there is of the sandbox, not of the host', async () => {

@@ -93,9 +93,11 @@ function servers(host: InternetHost): string[] {
   return [process.execPath, new URL('./test-internet-host.ts', import.meta.url).pathname, JSON.stringify(host)];
 }
 
-/** The process, once it has printed its first line. */
+/** The process, once it has printed its first line. Rejects when it ends before. */
 async function started([command, ...args]: string[]): Promise<ChildProcess> {
   const child = spawn(command ?? '', args, { stdio: ['ignore', 'pipe', 'inherit'] });
-  await once(createInterface(child.stdout), 'line');
+  const end = once(child, 'exit').then(() => Promise.reject(new Error('a server of the test internet did not start')));
+  await Promise.race([once(createInterface(child.stdout), 'line'), end]);
+  end.catch(() => undefined);
   return child;
 }

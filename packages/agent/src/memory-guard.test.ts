@@ -32,6 +32,10 @@ class Machine {
     if (this.endsAtOnce) this.groups.delete(group);
   }
 
+  isAlive(group: number): boolean {
+    return this.groups.has(group);
+  }
+
   async releaseShared(): Promise<void> {
     this.sharedBytes = 0;
   }

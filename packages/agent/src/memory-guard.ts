@@ -13,6 +13,7 @@ export interface MemoryReadings {
   usedBytes(): number;
   candidates(): readonly Candidate[];
   kill(group: number): void;
+  isAlive(group: number): boolean;
   /** Takes away shared memory that no process has any more. */
   releaseShared(signal: AbortSignal): Promise<void>;
 }
@@ -69,9 +70,8 @@ export class MemoryGuard {
 
   async #settle(group: number | undefined): Promise<void> {
     const deadline = AbortSignal.timeout(RELEASE_MS);
-    while (!deadline.aborted && this.#readings.candidates().some((candidate) => candidate.group === group)) {
+    while (group !== undefined && !deadline.aborted && this.#readings.isAlive(group))
       await setTimeout(SHORTEST_PAUSE_MS);
-    }
     if (this.#isShort()) await this.#readings.releaseShared(deadline);
   }
 

@@ -1,9 +1,10 @@
 import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import type { Candidate, MemoryReadings } from './memory-guard.ts';
 import { listProcesses } from './process-tree.ts';
 
 const KIBIBYTE = 1024;
+const PAGE_BYTES = 4096;
 
 /** Whose programs run in the sandbox. */
 export interface User {
@@ -21,6 +22,13 @@ export function readingsOfMachine(user: User): MemoryReadings {
         process.kill(-group, 'SIGKILL');
       } catch {
         // It has ended by itself.
+      }
+    },
+    isAlive(group) {
+      try {
+        return process.kill(-group, 0);
+      } catch {
+        return false;
       }
     },
     releaseShared(signal) {
@@ -45,30 +53,29 @@ for my $id (0 .. unpack("i", $info)) {
   shmctl($id, 0, 0) if unpack("x88 Q", $segment) == 0;
 }`;
 
-/** None of what looks after the sandbox, which is root's. */
+/**
+ * None of what looks after the sandbox, which is root's. One of a group speaks for it: there may be hundreds in it, and
+ * little time.
+ */
 function groupsOfProcesses(): Candidate[] {
-  const groups = new Map<number, Candidate>();
-  for (const { pid, group, state } of listProcesses()) {
-    const own = state === 'Z' ? undefined : readMemory(pid);
-    if (own === undefined) continue;
-    const others = groups.get(group);
-    groups.set(group, {
-      group,
-      residentBytes: own.residentBytes + (others?.residentBytes ?? 0),
-      adjustment: Math.max(own.adjustment, others?.adjustment ?? 0),
-    });
+  const groups = new Map<number, { spokesman: number; residentBytes: number }>();
+  for (const { pid, group, state, residentPages } of listProcesses()) {
+    if (state === 'Z') continue;
+    const { spokesman = pid, residentBytes = 0 } = groups.get(group) ?? {};
+    groups.set(group, { spokesman, residentBytes: residentBytes + residentPages * PAGE_BYTES });
   }
-  return [...groups.values()];
+  return [...groups].flatMap(([group, { spokesman, residentBytes }]) => {
+    const adjustment = adjustmentOf(spokesman);
+    return adjustment === undefined ? [] : [{ group, residentBytes, adjustment }];
+  });
 }
 
-function readMemory(pid: number): Omit<Candidate, 'group'> | undefined {
+/** Undefined of a process of root's, and of one that has ended. */
+function adjustmentOf(pid: number): number | undefined {
   try {
-    const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-    if (/^Uid:\s+0\s/m.test(status)) return undefined;
-    const adjustment = Number(readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8'));
-    return { residentBytes: kibibytesOf(status, 'VmRSS') * KIBIBYTE, adjustment };
+    if (statSync(`/proc/${pid}`).uid === 0) return undefined;
+    return Number(readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8'));
   } catch {
-    // It has ended.
     return undefined;
   }
 }

@@ -24,6 +24,7 @@ export interface ProcessEntry {
   session: number;
   state: string;
   startTicks: number;
+  residentPages: number;
 }
 
 /**
@@ -76,7 +77,15 @@ function readProcess(pid: number): ProcessEntry | undefined {
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     const [state = '', parent, group, session] = fields;
     const startTicks = Number(fields[19]);
-    return { pid, state, parent: Number(parent), group: Number(group), session: Number(session), startTicks };
+    const residentPages = Number(fields[21]);
+    const numbers = {
+      parent: Number(parent),
+      group: Number(group),
+      session: Number(session),
+      startTicks,
+      residentPages,
+    };
+    return { pid, state, ...numbers };
   } catch {
     return undefined;
   }
