@@ -44,6 +44,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/runtimes': 'it tries each runtime by itself',
   'functional/start': 'what npm start prints',
   'security/egress-log': 'the gateway keeps it',
+  'security/lying-guest': 'what the server believes of an agent, wherever that runs',
   'security/network-gateway': 'the end of the gateway; security/network-policy is what sandboxes meet of it',
   'security/privileges': 'what server, hostd and gateway may do themselves',
 };

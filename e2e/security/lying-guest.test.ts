@@ -70,7 +70,11 @@ describe('an agent that lies', () => {
         assert.ok(performance.now() - startedAt < TIMEOUT_MS + 1500);
         assert.ok(grown < MOST_GROWTH, `grew by ${grown / MEBIBYTE} MiB`);
         const { sandbox } = (await service.api.get(`/v1/sandboxes/${id}`)).body;
-        assert.equal(sandbox.status === 'failed', end === 'failed');
+        assert.equal(
+          sandbox.status === 'failed',
+          end === 'failed',
+          `${sandbox.status}; ${JSON.stringify(answer.body)}`,
+        );
         assert.equal(endOf(answer), end);
         assert.equal((await run(neighbour, 'truth')).body.run.stdout, 'honest');
         await service.api.delete(`/v1/sandboxes/${id}`);
