@@ -4,8 +4,9 @@ import { setTimeout } from 'node:timers/promises';
 const FASTEST = 2 * 1024 * 1024;
 const SHORTEST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 250;
-/** How long what was killed may take to end, and what it leaves behind to go. */
-const RELEASE_MS = 500;
+/** How long what was killed may take to end, and then what it leaves behind to go. */
+const END_MS = 500;
+const RELEASE_MS = 2000;
 
 /** What memory is guarded by. */
 export interface MemoryReadings {
@@ -69,10 +70,10 @@ export class MemoryGuard {
   }
 
   async #settle(group: number | undefined): Promise<void> {
-    const deadline = AbortSignal.timeout(RELEASE_MS);
+    const deadline = AbortSignal.timeout(END_MS);
     while (group !== undefined && !deadline.aborted && this.#readings.isAlive(group))
       await setTimeout(SHORTEST_PAUSE_MS);
-    if (this.#isShort()) await this.#readings.releaseShared(deadline);
+    if (this.#isShort()) await this.#readings.releaseShared(AbortSignal.timeout(RELEASE_MS));
   }
 
   #isShort(): boolean {
