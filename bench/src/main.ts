@@ -1,7 +1,7 @@
 /**
  * `npm run bench`: Cloche beside its peers, on the same work, in turns. See bench/README.md.
  */
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
@@ -11,6 +11,7 @@ import { Peers } from './peers/peers.ts';
 import { describeAims, figure, isMet, slowEnd, slowEndName, timesAsGood } from './report/judge.ts';
 import { renderMarkdown } from './report/markdown.ts';
 import { renderPlot } from './report/plot.ts';
+import { withSummary } from './report/summary.ts';
 import {
   currentLoad,
   describeMachine,
@@ -159,6 +160,8 @@ function writeResults(now: Results): void {
   );
   writeFileSync(file, `${JSON.stringify(results, null, 2)}\n`);
   writeFileSync(join(FOLDER, 'results.md'), renderMarkdown(results));
+  const readme = join(FOLDER, '../README.md');
+  writeFileSync(readme, withSummary(readFileSync(readme, 'utf8'), results));
   const curves = results.outcomes.flatMap(({ curves: own = [] }) => own);
   if (curves.length > 0) writeFileSync(join(FOLDER, 'results.svg'), renderPlot(curves));
 }
