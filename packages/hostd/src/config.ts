@@ -11,8 +11,8 @@ const DEFAULT_CACHE_DIR = '/var/cache/cloche';
 const ABSOLUTE_PATH = { pattern: '^/' };
 const WHOLE_NUMBER = { pattern: '^[0-9]{1,10}$' };
 const MEBIBYTE = 1024 * 1024;
-/** What an instance that waits costs, generously. */
-const POOLED_INSTANCE_BYTES = 32 * MEBIBYTE;
+/** What an instance that waits costs, generously: in its control group it has some 14 MB. */
+const POOLED_INSTANCE_BYTES = 24 * MEBIBYTE;
 const POOL_SHARE_OF_MEMORY = 1 / 16;
 const LARGEST_DEFAULT_POOL = 64;
 
