@@ -6,6 +6,7 @@ export * from './agent-protocol.ts';
 export * from './byte-frames.ts';
 export * from './closed-ranges.ts';
 export * from './default-resources.ts';
+export * from './direct-body.ts';
 export * from './egress-protocol.ts';
 export * from './header-fields.ts';
 export * from './hostd-protocol.ts';

@@ -25,6 +25,8 @@ export class LentBytes extends Readable {
   constructor(lender: Lender) {
     super();
     this.#lender = lender;
+    // Of what is left alone nobody has to hear, as with the body of a request.
+    this.on('error', () => undefined);
   }
 
   /** Once, and instead of reading. The stream closes when it settles. */

@@ -1,4 +1,6 @@
+import type { FileHandle } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { DirectBody } from '@cloche/protocol';
 import { AgentError } from '../agent-error.ts';
 import { receiveArchive, sendArchive } from '../archives/archive-requests.ts';
 import type { AgentConfig } from '../config.ts';
@@ -9,6 +11,8 @@ import { type FilePath, readPath } from './file-path.ts';
 import { type Listing, sendListing } from './list-files.ts';
 import type { Owner } from './owner.ts';
 import { sendContent } from './read-content.ts';
+import { receive } from './receive.ts';
+import { receiveDirectly } from './receive-directly.ts';
 import { sendChanges } from './watch-files.ts';
 import { writeContent } from './write-content.ts';
 
@@ -70,7 +74,11 @@ export class FileRequests {
     const path = await this.#path(query);
     const { headers } = request;
     const open = opener(request, response);
-    const write = { path, mode: mode === null ? undefined : Number.parseInt(mode, 8), headers, open };
+    const receiveBody = (file: FileHandle) => {
+      const source = open();
+      return DirectBody.isPossible(source) ? receiveDirectly(source, response, file) : receive(source, file);
+    };
+    const write = { path, mode: mode === null ? undefined : Number.parseInt(mode, 8), headers, receive: receiveBody };
     sendJson(response, await writeContent(write, this.#user));
   }
 

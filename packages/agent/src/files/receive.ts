@@ -4,8 +4,8 @@ import type { Readable } from 'node:stream';
 /** So much is gathered before it is written, while as much again is being written. */
 const BATCH_BYTES = 1024 * 1024;
 
-/** Writes all that comes out of `source` to `file`, from its beginning; the number of bytes. Rejects if it breaks off. */
-export function receive(source: Readable, file: FileHandle): Promise<number> {
+/** Writes all that comes out of `source` to `file`, from its beginning. Rejects if it breaks off. */
+export function receive(source: Readable, file: FileHandle): Promise<void> {
   return new Promise((resolve, reject) => {
     // Copied together: one call for each piece that a socket gives costs far more than moving it.
     let filling = Buffer.allocUnsafeSlow(BATCH_BYTES);
@@ -36,7 +36,7 @@ export function receive(source: Readable, file: FileHandle): Promise<number> {
         if (rest) take(rest);
       }
       if (filled === BATCH_BYTES) source.pause();
-      else if (hasEnded && !isWriting) resolve(position);
+      else if (hasEnded && !isWriting) resolve();
     };
     const onWritten = () => {
       isWriting = false;
@@ -65,7 +65,7 @@ export function receive(source: Readable, file: FileHandle): Promise<number> {
 }
 
 /** A full disk takes a part first, and refuses the rest. */
-async function writeAll(file: FileHandle, bytes: Buffer, length: number, position: number): Promise<void> {
+export async function writeAll(file: FileHandle, bytes: Buffer, length: number, position: number): Promise<void> {
   for (let done = 0; done < length; ) {
     const { bytesWritten } = await file.write(bytes, done, length - done, position + done);
     done += bytesWritten;

@@ -1,6 +1,6 @@
 import { type BigIntStats, statSync } from 'node:fs';
 import { type FileHandle, link, lstat, open, readlink, rename, rm, stat, statfs } from 'node:fs/promises';
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders } from 'node:http';
 import type { AgentFile } from '@cloche/protocol';
 import { AgentError } from '../agent-error.ts';
 import { preconditionHolds } from './conditions.ts';
@@ -8,7 +8,6 @@ import { describeFile, etagOf } from './file-entry.ts';
 import { onFile, shown, toFileFault } from './file-fault.ts';
 import { bytesOf, type FilePath, folderOf, followed } from './file-path.ts';
 import { codeOf, makeFolders, type Owner, ownerIn, removeFolders } from './owner.ts';
-import { receive } from './receive.ts';
 import { temporaryIn } from './temporary.ts';
 
 const NEW_FILE_MODE = 0o644;
@@ -19,8 +18,8 @@ export interface WriteContent {
   /** Permissions; by default those of the file that was there. */
   readonly mode: number | undefined;
   readonly headers: IncomingHttpHeaders;
-  /** The bytes, once the sender is told that they are wanted. */
-  readonly open: () => IncomingMessage;
+  /** Writes the bytes to `file`, once the sender is told that they are wanted. Rejects if they break off. */
+  readonly receive: (file: FileHandle) => Promise<void>;
 }
 
 /**
@@ -47,7 +46,7 @@ async function writeBeside(write: WriteContent, target: FilePath, user: Owner): 
   const temporary = temporaryIn(folder);
   const handle = await open(bytesOf(temporary), 'wx', 0o600);
   try {
-    await receive(write.open(), handle);
+    await write.receive(handle);
     const replaced = findFile(target);
     await dress(
       handle,

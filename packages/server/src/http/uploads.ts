@@ -1,6 +1,9 @@
 /** Requests whose bodies are streams of any size: who waits to be told to send, and who is sending. */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
+import { type BodySink, DirectBody } from '@cloche/protocol';
+import { BodyLender, type BodyReads } from '../body-lender.ts';
+import { LentBytes } from '../lent-bytes.ts';
 import type { Front } from './front.ts';
 import type { Route, Upload } from './route.ts';
 
@@ -45,8 +48,20 @@ export function uploadOf(request: IncomingMessage, response: ServerResponse): Up
     contentType: request.headers['content-type'],
     open(): Readable {
       if (awaitingContinue.delete(request)) response.writeContinue();
-      return request;
+      if (!DirectBody.isPossible(request)) return request;
+      return new LentBytes(new BodyLender(directReads(request, response), Number(length)));
     },
     [Symbol.dispose]: () => arriving[Symbol.dispose](),
+  };
+}
+
+function directReads(request: IncomingMessage, response: ServerResponse): BodyReads {
+  let body: DirectBody | undefined;
+  return {
+    begin: (sink: BodySink) => {
+      body = new DirectBody(request, response, sink);
+    },
+    resume: () => body?.resume(),
+    close: () => body?.giveUp(),
   };
 }

@@ -177,14 +177,17 @@ export class AgentHttpFiles implements AgentFiles {
   ): Promise<T> {
     const length = sizeBytes === undefined ? {} : { 'content-length': sizeBytes };
     const leave = this.#enter();
+    let body: Readable | undefined;
     const asked = this.#ask(
       { method: 'PUT', path, headers: { ...headers, ...length, expect: '100-continue' } },
       signal,
     );
     try {
       asked.once('continue', () => {
+        body = open();
         // The answer tells what became of it.
-        pipeline(open(), asked, () => undefined);
+        if (body instanceof LentBytes) sendLent(body, asked);
+        else pipeline(body, asked, () => undefined);
       });
       asked.flushHeaders();
       const response = await answerTo(asked, signal);
@@ -193,6 +196,7 @@ export class AgentHttpFiles implements AgentFiles {
     } finally {
       // An answer before the end of the body is a refusal: nothing of what would follow is wanted.
       if (!asked.writableFinished) asked.destroy();
+      if (body instanceof LentBytes) body.destroy();
       leave();
     }
   }
@@ -216,6 +220,15 @@ export class AgentHttpFiles implements AgentFiles {
 
 function contentPath(path: string, mode?: string): string {
   return `/files/content?${queryOf({ path, ...(mode === undefined ? {} : { mode }) })}`;
+}
+
+function sendLent(body: LentBytes, asked: ClientRequest): void {
+  body
+    .lend((bytes, giveBack) => asked.write(bytes, giveBack))
+    .then(
+      () => asked.end(),
+      () => asked.destroy(),
+    );
 }
 
 function queryOf(values: Readonly<Record<string, string | number | boolean>>): string {

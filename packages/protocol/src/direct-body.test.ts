@@ -1,0 +1,182 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { type BodySink, DirectBody } from './direct-body.ts';
+
+const BYTES = randomBytes(5_000_001);
+const HEAD = `PUT / HTTP/1.1\r\nhost: x\r\ncontent-length: ${BYTES.length}\r\n\r\n`;
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+interface Asked {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly client: Socket;
+  /** All that the client has been sent. */
+  answer(): string;
+}
+
+/** One request, of which its head and `first` have been sent. */
+async function ask(first: Buffer, act: (asked: Asked) => Promise<void>, where: string | 0 = 0): Promise<void> {
+  const server = createServer().listen(where);
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const client = typeof where === 'string' ? connect(where) : connect(port, '127.0.0.1');
+  client.on('error', () => undefined);
+  let text = '';
+  client.on('data', (chunk) => {
+    text += chunk;
+  });
+  try {
+    client.write(Buffer.concat([Buffer.from(HEAD), first]));
+    const [request, response] = (await once(server, 'request')) as [IncomingMessage, ServerResponse];
+    // What came along with the head is looked at first.
+    await turn();
+    assert.ok(DirectBody.isPossible(request));
+    await act({ request, response, client, answer: () => text });
+  } finally {
+    client.destroy();
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  }
+}
+
+/** Keeps what it is given; it takes no more while it is told to hold. */
+class Keeper implements BodySink {
+  readonly parts: Buffer[] = [];
+  failure: Error | undefined;
+  holds = false;
+  // Small, so that there are many reads; another one after each, as whoever writes what it has needs it.
+  #memory = Buffer.alloc(50_000);
+
+  buffer(): Buffer {
+    return this.#memory;
+  }
+
+  take(bytes: Buffer): boolean {
+    this.parts.push(bytes);
+    this.#memory = Buffer.alloc(50_000);
+    return !this.holds;
+  }
+
+  fail(error: Error): void {
+    this.failure = error;
+  }
+
+  get length(): number {
+    return this.parts.reduce((sum, part) => sum + part.length, 0);
+  }
+
+  get bytes(): Buffer {
+    return Buffer.concat(this.parts);
+  }
+}
+
+async function untilAll(keeper: Keeper): Promise<void> {
+  while (keeper.length < BYTES.length) await turn();
+}
+
+describe('a body that is read directly', () => {
+  it('comes whole and in order, by the network and by a Unix socket, however it was sent', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'direct-'));
+    for (const where of [0, join(folder, 'socket')] as const) {
+      for (const firstBytes of [0, 1, 200_000, BYTES.length]) {
+        const sent = async ({ request, response, client, answer }: Asked) => {
+          const keeper = new Keeper();
+          new DirectBody(request, response, keeper);
+          client.write(BYTES.subarray(firstBytes));
+          await untilAll(keeper);
+          assert.ok(keeper.bytes.equals(BYTES), `${firstBytes} bytes first`);
+          response.end('taken');
+          await once(client, 'close');
+          assert.match(answer(), /^HTTP\/1.1 200 .*connection: close.*taken/is);
+        };
+        await ask(BYTES.subarray(0, firstBytes), sent, where);
+      }
+    }
+    rmSync(folder, { recursive: true });
+  });
+
+  it('has nothing of what follows it', async () => {
+    await ask(BYTES, async ({ request, response, client }) => {
+      const keeper = new Keeper();
+      client.write('GET /next HTTP/1.1\r\n\r\n');
+      new DirectBody(request, response, keeper);
+      await untilAll(keeper);
+      response.end();
+      await once(client, 'close');
+      assert.ok(keeper.bytes.equals(BYTES));
+      assert.equal(keeper.failure, undefined);
+    });
+  });
+
+  it('waits while its sink holds', async () => {
+    await ask(Buffer.alloc(0), async ({ request, response, client }) => {
+      const keeper = new Keeper();
+      keeper.holds = true;
+      const body = new DirectBody(request, response, keeper);
+      client.write(BYTES);
+      while (keeper.length < BYTES.length) {
+        const before = keeper.length;
+        while (keeper.length === before) await turn();
+        for (let turns = 0; turns < 20; turns += 1) await turn();
+        assert.ok(keeper.length - before <= 50_000, 'one read at a time');
+        body.resume();
+      }
+      assert.ok(keeper.bytes.equals(BYTES));
+    });
+  });
+
+  it('may be refused in mid-way: the answer arrives though its client goes on to send', async () => {
+    await ask(BYTES.subarray(0, 2_000_000), async ({ request, response, client, answer }) => {
+      const keeper = new Keeper();
+      new DirectBody(request, response, keeper);
+      while (keeper.parts.length === 0) await turn();
+      response.writeHead(507).end('no room');
+      while (!answer().includes('no room')) await turn();
+      const kept = keeper.parts.length;
+      assert.equal(client.destroyed, false);
+      client.write(BYTES.subarray(2_000_000));
+      await once(client, 'close');
+      assert.ok(keeper.parts.length <= kept + 1, 'what came after the refusal was dropped');
+    });
+  });
+
+  it('fails when its sender goes away, or half of it', async () => {
+    for (const leave of ['destroy', 'end'] as const) {
+      await ask(BYTES.subarray(0, 2_000_000), async ({ request, response, client }) => {
+        const keeper = new Keeper();
+        new DirectBody(request, response, keeper);
+        while (keeper.parts.length === 0) await turn();
+        client[leave]();
+        while (!keeper.failure) await turn();
+        while (!response.closed) await turn();
+      });
+    }
+  });
+
+  it('counts as movement: a time that its connection has begins anew with each read', async () => {
+    await ask(Buffer.alloc(0), async ({ request, response, client }) => {
+      const keeper = new Keeper();
+      new DirectBody(request, response, keeper);
+      response.setTimeout(400);
+      const began = performance.now();
+      while (performance.now() - began < 1_000) {
+        client.write(BYTES.subarray(0, 1000));
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+      assert.equal(keeper.failure, undefined);
+      while (!keeper.failure) await turn();
+    });
+  });
+});
+
+it('small bodies, and those of unknown length, are left to the HTTP server', async () => {
+  const headers = [{}, { 'content-length': '1000' }];
+  for (const each of headers) assert.equal(DirectBody.isPossible({ headers: each } as IncomingMessage), false);
+});

@@ -1,0 +1,77 @@
+import type { BodySink } from '@cloche/protocol';
+import type { GiveBack, Lender, TakeBytes } from './lent-bytes.ts';
+
+/** What a Unix socket holds at most fits into one. */
+const PIECE_BYTES = 256 * 1024;
+/** Of one transfer. All but one are out at a time: that one takes the next read. */
+const PIECES = 4;
+
+/** What reads a connection. */
+export interface BodyReads {
+  /** Reads into `sink.buffer()`, and hands on to `sink.take`. */
+  begin(sink: BodySink): void;
+  resume(): void;
+  close(): void;
+}
+
+/** Lends what comes by a connection, in the memory that it was read into. */
+export class BodyLender implements Lender, BodySink {
+  readonly #reads: BodyReads;
+  readonly #free: Buffer[] = [];
+  readonly #over = Promise.withResolvers<void>();
+  #next: Buffer = Buffer.alloc(0);
+  #leftBytes: number;
+  #take: TakeBytes | undefined;
+
+  constructor(reads: BodyReads, sizeBytes: number) {
+    this.#reads = reads;
+    this.#leftBytes = sizeBytes;
+    this.#over.promise.catch(() => undefined);
+  }
+
+  lend(take: TakeBytes): Promise<void> {
+    for (let count = 0; count < PIECES; count += 1) this.#free.push(Buffer.allocUnsafeSlow(PIECE_BYTES));
+    this.#next = this.#free.pop() ?? this.#next;
+    this.#take = take;
+    this.#reads.begin(this);
+    return this.#over.promise;
+  }
+
+  close(): void {
+    this.#over.reject(new Error('nobody takes the rest'));
+    this.#reads.close();
+  }
+
+  buffer(): Buffer {
+    return this.#next;
+  }
+
+  take(read: Buffer): boolean {
+    const bytes = read.length > this.#leftBytes ? read.subarray(0, this.#leftBytes) : read;
+    const piece = read.buffer === this.#next.buffer ? this.#next : undefined;
+    // There is one: `#mayRead` has left it.
+    if (piece) this.#next = this.#free.pop() ?? Buffer.alloc(0);
+    this.#leftBytes -= bytes.length;
+    this.#take?.(bytes, this.#giveBackOf(piece));
+    if (this.#leftBytes === 0) this.#over.resolve();
+    return this.#mayRead;
+  }
+
+  fail(error: Error): void {
+    this.#over.reject(error);
+  }
+
+  get #mayRead(): boolean {
+    return this.#leftBytes > 0 && this.#free.length > 0;
+  }
+
+  #giveBackOf(piece: Buffer | undefined): GiveBack {
+    let isOut = true;
+    return () => {
+      if (!isOut) return;
+      isOut = false;
+      if (piece) this.#free.push(piece);
+      if (this.#mayRead) this.#reads.resume();
+    };
+  }
+}
