@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { Agent, type IncomingMessage, request } from 'node:http';
+import { connect } from 'node:net';
 
 export interface Target {
   readonly host?: string;
@@ -45,6 +47,33 @@ export class HttpClient {
     let bytes = 0;
     for await (const chunk of response) bytes += chunk.length;
     if (response.statusCode !== 200) throw new Error(`GET ${path}: ${response.statusCode}`);
+    return bytes;
+  }
+
+  /**
+   * The bytes of an answer's body, of which nothing is kept, by a connection of its own: reading into one buffer costs the
+   * client a quarter of what `receive` does, and client and service share the processors.
+   */
+  async drain(path: string): Promise<number> {
+    let [head, bytes] = ['', 0];
+    const memory = Buffer.allocUnsafeSlow(1024 * 1024);
+    const callback = (length: number) => {
+      bytes += length;
+      if (head.includes('\r\n\r\n')) return true;
+      head += memory.toString('latin1', 0, length);
+      const end = head.indexOf('\r\n\r\n');
+      if (end >= 0) bytes = head.length - end - 4;
+      return true;
+    };
+    const { socketPath, host, port } = this.#target;
+    const place = socketPath === undefined ? { host, port } : { path: socketPath };
+    const socket = connect({ ...(place as { path: string }), onread: { buffer: memory, callback } });
+    const fields = Object.entries({ ...this.#headers, host: 'x', connection: 'close' });
+    socket.write(`GET ${path} HTTP/1.1\r\n${fields.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`);
+    socket.resume();
+    await once(socket, 'close');
+    const length = Number(/^content-length: (\d+)\r$/im.exec(head)?.[1]);
+    if (!head.startsWith('HTTP/1.1 200 ') || bytes !== length) throw new Error(`GET ${path}: ${head.slice(0, 100)}`);
     return bytes;
   }
 
