@@ -37,12 +37,21 @@ interface Compared {
 
 async function compare(scheme: string, url: string, { plain, gated, subject, rounds }: Compared): Promise<Row[]> {
   const requests = 1000;
-  const measured = async (id: string, code: string) => Number((await subject.run(id, code)).stdout);
-  const both = (code: string) =>
-    inTurns(rounds, { plain: () => measured(plain, code), gated: () => measured(gated, code) });
+  const both = async (code: string) => {
+    const values = { plain: [] as number[], gated: [] as number[] };
+    const act = (name: keyof typeof values, id: string) => async () => {
+      const { stdout } = await subject.run(id, code);
+      return values[name].push(...stdout.trim().split(' ').map(Number));
+    };
+    await inTurns(rounds, { plain: act('plain', plain), gated: act('gated', gated) });
+    return values;
+  };
   const download = curl(`['-w', '%{speed_download}', '-o', '/dev/null', '${url}/${BYTES}']`, 'float(out) / 1e6');
   // One connection each, kept; curl numbers the addresses itself.
-  const sequential = curl(`['-o', '/dev/null', '${url}/[1-${requests}]']`, `${requests} / elapsed`);
+  const sequential = curl(
+    `['-w', '%{time_total} ', '-o', '/dev/null', '${url}/[1-${requests}]']`,
+    '*[float(seconds) * 1e3 for seconds in out.split()]',
+  );
   const parallel = curl(
     `['-Z', '--parallel-max', '16', '-o', '/dev/null', '${url}/[1-${requests}]']`,
     `${requests} / elapsed`,
@@ -51,7 +60,7 @@ async function compare(scheme: string, url: string, { plain, gated, subject, rou
   const rows: Row[] = [];
   for (const [what, unit, code, atLeast] of [
     [`${scheme}: one download of ${BYTES / 1e6} MB`, 'MB/s', download, 150],
-    [`${scheme}: requests a second, one connection`, '/s', sequential, undefined],
+    [`${scheme}: a request, one after another`, 'ms', sequential, undefined],
     [`${scheme}: requests a second, 16 at once`, '/s', parallel, 500],
   ] as const) {
     const values = await both(code);
@@ -67,7 +76,7 @@ async function compare(scheme: string, url: string, { plain, gated, subject, rou
   return rows;
 }
 
-/** Python that prints a figure of one curl: `out` is what it wrote, `elapsed` its seconds. */
+/** Python that prints the figures of one curl: `out` is what it wrote, `elapsed` its seconds. */
 function curl(args: string, figure: string): string {
   return [
     'import subprocess, time',
