@@ -31,6 +31,8 @@ export class Context {
   /** Settles with the start of the present kernel. */
   #starting: PromiseWithResolvers<void> | undefined;
   #startWords = '';
+  /** Settles when nothing is left of the kernel before. */
+  #room: Promise<void> | undefined;
   /** What the kernel executes. Its client may have had its answer already. */
   #current: Run | undefined;
   #oomKillsBefore = 0;
@@ -102,7 +104,7 @@ export class Context {
     this.#startWords = '';
     this.#executionCount = 0;
     const listener = this.#listenerFor(() => kernel);
-    const kernel: KernelProcess = this.#supply.launch(language, cwd, listener, forkedKernelMs);
+    const kernel: KernelProcess = this.#supply.launch(language, cwd, listener, { forkedKernelMs, room: this.#room });
     this.#kernel = kernel;
     return kernel;
   }
@@ -145,6 +147,8 @@ export class Context {
   }
 
   #onExit(reason: string, signal: NodeJS.Signals | null | undefined): void {
+    // What is dying has the memory, the processes and the processor that the next one needs.
+    this.#room = this.#kernel?.stop(reason);
     this.#kernel = undefined;
     if (this.#starting !== undefined) {
       const words = this.#startWords.trim();
@@ -229,12 +233,13 @@ export class Context {
     const kernel = this.#kernel;
     if (kernel === undefined) return;
     kernel.resume();
-    const interrupt = () => kernel.interrupt(run.id);
+    const kill = () => void kernel.stop('did not stop the run');
+    const interrupt = () => {
+      if (kernel.isCrowded()) kill();
+      else kernel.interrupt(run.id);
+    };
     interrupt();
-    this.#graceTimers = [
-      setTimeout(interrupt, INTERRUPT_AGAIN_MS),
-      setTimeout(() => void kernel.stop('did not stop the run'), INTERRUPT_GRACE_MS),
-    ];
+    this.#graceTimers = [setTimeout(interrupt, INTERRUPT_AGAIN_MS), setTimeout(kill, INTERRUPT_GRACE_MS)];
   }
 
   /** The kernel is done with the current run, in one way or another. */

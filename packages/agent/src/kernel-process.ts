@@ -114,6 +114,11 @@ export class KernelProcess {
     setOomScore(this.#pid, busy ? 1000 : 300);
   }
 
+  /** Whether the sandbox is so full of processes that this one hardly gets to hear what it is told. */
+  isCrowded(): boolean {
+    return this.#spec.group.isCrowded();
+  }
+
   /** Ends it and everything that it started. Resolves when all are gone. Idempotent. */
   async stop(reason: string): Promise<void> {
     this.#stopReason ??= reason;
@@ -128,6 +133,8 @@ export class KernelProcess {
     // The number of a process that nobody waits for may be another's by now; that one's session is its own.
     const isGone = this.#forked !== undefined && isAnother(this.#forked);
     if (pid !== undefined && !isGone) await killTree({ pid, mark: this.#mark, uid, gid });
+    // What multiplies and belongs to nobody leaves no room for another kernel.
+    if (this.#spec.group.isFull()) await this.#spec.group.clear();
     if (this.#forked) this.#link?.hangUp();
   }
 

@@ -23,6 +23,11 @@ const REHEARSE_MS = 50;
 /** Until it is somebody's. It may run nothing, so what it says is nobody's. */
 const NOBODY: KernelListener = { ready() {}, printed() {}, message() {}, exited() {} };
 
+interface LaunchOptions {
+  forkedKernelMs: number;
+  room?: Promise<void> | undefined;
+}
+
 interface Spare {
   kernel: KernelProcess;
   timer: NodeJS.Timeout;
@@ -58,14 +63,19 @@ export class KernelSupply {
   }
 
   /**
-   * A kernel that is ready or about to be. One that is forked in from outside is waited for, for `forkedKernelMs`. Throws
-   * `language_unavailable`.
+   * A kernel that is ready or about to be. One that is forked in from outside is waited for, for `forkedKernelMs`; none is
+   * started before `room` is there. Throws `language_unavailable`.
    */
-  launch(language: Language, cwd: string, listener: KernelListener, forkedKernelMs: number): KernelProcess {
+  launch(
+    language: Language,
+    cwd: string,
+    listener: KernelListener,
+    { forkedKernelMs, room }: LaunchOptions,
+  ): KernelProcess {
     const spare = this.#takeFor(language, cwd);
     if (!spare?.isAlive()) {
       void spare?.stop('had ended');
-      return this.#start(language, cwd, listener, forkedKernelMs);
+      return this.#start(language, cwd, listener, { forkedKernelMs, room });
     }
     spare.handTo(listener);
     return spare;
@@ -89,7 +99,7 @@ export class KernelSupply {
 
   #addSpare(language: Language): void {
     try {
-      const kernel = this.#start(language, this.#config.workspace, NOBODY, 0);
+      const kernel = this.#start(language, this.#config.workspace, NOBODY, { forkedKernelMs: 0 });
       const timer = setTimeout(() => void this.#discard(language), SPARE_MS);
       this.#spares.set(language, { kernel, timer });
     } catch {
@@ -126,11 +136,19 @@ export class KernelSupply {
     await this.#take(language)?.stop('was not needed');
   }
 
-  #start(language: Language, cwd: string, listener: KernelListener, forkedKernelMs: number): KernelProcess {
+  #start(
+    language: Language,
+    cwd: string,
+    listener: KernelListener,
+    { forkedKernelMs, room }: LaunchOptions,
+  ): KernelProcess {
     const { uid, gid, kernelsGroupFds } = this.#config;
     const command = kernelCommand(language, this.#config);
     const place = this.#placeIn(cwd);
-    const takeForked = async () => (language === 'python' ? this.#forkedKernels.take(forkedKernelMs) : undefined);
+    const takeForked = async () => {
+      await room;
+      return language === 'python' ? this.#forkedKernels.take(forkedKernelMs) : undefined;
+    };
     const group = new KernelsGroup(kernelsGroupFds);
     return new KernelProcess({ command, place, uid, gid, group, takeForked }, listener);
   }

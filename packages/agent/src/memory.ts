@@ -1,7 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import { normalize } from 'node:path';
+import { join } from 'node:path';
 import { MemoryGuard } from './memory-guard.ts';
 import { readingsOfMachine, type User } from './memory-readings.ts';
+import { findOwnGroups } from './own-groups.ts';
 
 /** Higher goes first when memory runs out. Children inherit it. */
 export function setOomScore(pid: number, score: number): void {
@@ -43,15 +44,12 @@ let counterPaths: readonly string[] | undefined;
  * kernels is looked into beside the one above it and the agent's own.
  */
 function findCounterPaths(): string[] {
-  const groups = readFileSync('/proc/self/cgroup', 'utf8').trim().split('\n');
-  const places = groups.flatMap((line) => {
-    const [, controllers, own = '/'] = line.split(':');
-    const whole = own.replace(/\/agent$/, '');
-    if (controllers === '') return [`/sys/fs/cgroup${whole}/memory.events`];
-    if (controllers !== 'memory') return [];
-    return [own, whole, `${whole}/kernels`].map((path) => `/sys/fs/cgroup/memory${path}/memory.oom_control`);
-  });
-  return [...new Set(places.map((path) => normalize(path)))];
+  const places = findOwnGroups('memory').flatMap(({ version, own, whole }) =>
+    version === 2
+      ? [join(whole, 'memory.events')]
+      : [own, whole, join(whole, 'kernels')].map((folder) => join(folder, 'memory.oom_control')),
+  );
+  return [...new Set(places)];
 }
 
 function readCounter(path: string): number {

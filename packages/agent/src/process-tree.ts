@@ -1,12 +1,15 @@
 import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
-import { setImmediate } from 'node:timers/promises';
+import { setTimeout } from 'node:timers/promises';
 
 /** In the environment of a kernel and, unless they clear it, of all that it starts. */
 export const KERNEL_MARK = 'CLOCHE_KERNEL';
 
-/** A process that forks while it is being killed is met again in the next round. */
-const MAX_ROUNDS = 8;
+const KILL_WITHIN_MS = 5000;
+/** Hundreds that are dying need the processor more than whoever looks at them. */
+const PAUSE_MS = 5;
+const PAUSE_PER_MEMBER_MS = 1;
+const MAX_PAUSE_MS = 200;
 
 export interface ProcessTree {
   /** The root; also its session. */
@@ -29,17 +32,23 @@ export interface ProcessEntry {
 
 /**
  * Kills a process with everything that descends from it: children, what shares a session or group with one of them, and
- * what carries its mark. A daemon that has left its session and cleared its environment escapes until the sandbox ends.
+ * what carries its mark. Resolves when they are gone. A daemon that has left its session and cleared its environment
+ * escapes until the sandbox ends.
  */
 export async function killTree(tree: ProcessTree): Promise<void> {
   const sessions = new Set([tree.pid]);
-  for (let round = 0; round < MAX_ROUNDS; round++) {
+  const killed = new Set<string>();
+  const deadline = performance.now() + KILL_WITHIN_MS;
+  for (;;) {
     const members = membersOf(sessions);
+    if (members.length === 0 || performance.now() > deadline) break;
+    // A process that forked while it was being killed is met here.
+    const others = members.filter((entry) => !killed.has(nameOf(entry)));
+    for (const entry of others) killed.add(nameOf(entry));
     // A group is killed at one stroke, even while its processes multiply.
-    kill([...new Set(members.map((entry) => -entry.group))]);
-    kill(members.map((entry) => entry.pid));
-    if (members.length === 0) break;
-    await setImmediate();
+    kill([...new Set(others.map((entry) => -entry.group))]);
+    kill(others.map((entry) => entry.pid));
+    await setTimeout(others.length > 0 ? 0 : Math.min(PAUSE_MS + members.length * PAUSE_PER_MEMBER_MS, MAX_PAUSE_MS));
   }
   // The mark can be read by the same user alone, so a process of that user looks for it.
   const marked = await findMarked(tree).catch(() => []);
@@ -109,11 +118,16 @@ function findMarked({ mark, uid, gid }: ProcessTree): Promise<number[]> {
   });
 }
 
+/** A number may be another process's later. */
+function nameOf({ pid, startTicks }: ProcessEntry): string {
+  return `${pid}/${startTicks}`;
+}
+
 function ownerOf(pid: number): number | undefined {
   return statSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid;
 }
 
-function kill(pids: number[]): void {
+export function kill(pids: readonly number[]): void {
   for (const pid of pids) {
     try {
       process.kill(pid, 'SIGKILL');

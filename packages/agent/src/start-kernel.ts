@@ -16,7 +16,7 @@ export interface KernelSpec {
   uid: number;
   gid: number;
   group: KernelsGroup;
-  /** One that was forked into the sandbox, if there is one; else a kernel is started by `command`. */
+  /** One that was forked into the sandbox, if there is one; else a kernel is started by `command`. Awaited first. */
   takeForked: () => Promise<ForkedKernel | undefined>;
 }
 
