@@ -127,9 +127,13 @@ describe('a host that is not permitted', () => {
     });
   });
 
-  it('is told apart in capitals, with a trailing dot and with a port', () => {
+  it('is told apart in capitals, with a trailing dot, with a port and in Unicode', () => {
     for (const name of ['DENIED.TEST', 'denied.test.', 'Denied.test.:80']) {
       expect({ [`Host ${name}`]: { open: REACHED, allow: DENIED, deny: DENIED } });
+    }
+    // In Unicode it is malformed: it would be told apart from what others read in it.
+    for (const name of ['denied\u3002test', '\uff44enied.test']) {
+      expect({ [`Host ${name}`]: { open: REACHED, allow: NOT_REACHED, deny: NOT_REACHED } });
     }
   });
 
@@ -162,7 +166,7 @@ describe('names', () => {
   });
 
   it('that are not permitted reach no resolver, so they carry nothing out', () => {
-    for (const way of ['system', 'datagram', 'stream']) {
+    for (const way of ['system', 'datagram', 'stream', 'tls', 'https']) {
       assert.ok(seen.questions.includes(`tag-open-${way}.data.test`), way);
       assert.ok(seen.questions.includes(`tag-open-${way}.denied.test`), way);
       assert.ok(!seen.questions.includes(`tag-allow-${way}.data.test`), way);

@@ -9,6 +9,7 @@ import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
 import { createServer as createTcpServer, type Socket } from 'node:net';
+import { createServer as createTlsServer } from 'node:tls';
 import { decode, encode, streamDecode, streamEncode } from 'dns-packet';
 
 export interface InternetHost {
@@ -20,6 +21,7 @@ export interface InternetHost {
   tls?: { certFile: string; keyFile: string; unknownCertFile: string };
 }
 
+const DNS_OVER_TLS_PORT = 853;
 const RAW_PORT = 7000;
 const UNTRUSTED_PORT = 8443;
 
@@ -35,9 +37,11 @@ const seen: Seen = { requests: [], questions: [], raw: 0, datagrams: 0 };
 const turns = new Map<string, number>();
 
 const answer: RequestListener = (request, response) => {
-  const url = new URL(request.url ?? '/', `http://${request.headers.host ?? 'none'}`);
+  const url = new URL(request.url ?? '/', 'http://whoever');
   if (url.pathname === '/seen') return void response.end(JSON.stringify(seen));
   seen.requests.push(`${request.method} ${request.headers.host} ${request.url}`);
+  const question = url.searchParams.get('dns');
+  if (question) return void response.end(resolve(Buffer.from(question, 'base64url')));
   const to = url.searchParams.get('to');
   if (to) return void response.writeHead(302, { location: to }).end();
   response.end(`reached ${request.headers.host} at ${request.socket.localAddress}`);
@@ -85,18 +89,20 @@ function resolve(message: Buffer): Buffer {
   });
 }
 
+function answerQuestion(socket: Socket): void {
+  socket
+    .on('error', () => {})
+    .once('data', (data: Buffer) => {
+      const query = streamDecode(data);
+      socket.end(query && streamEncode(decode(resolve(encode(query)))));
+    });
+}
+
 async function serveNames(address: string): Promise<void> {
   const datagrams = createSocket('udp4');
   datagrams.on('message', (message, from) => datagrams.send(resolve(message), from.port, from.address));
   datagrams.bind(53, address);
-  const connections = createTcpServer((socket) => {
-    socket
-      .on('error', () => {})
-      .once('data', (data: Buffer) => {
-        const query = streamDecode(data);
-        socket.end(query && streamEncode(decode(resolve(encode(query)))));
-      });
-  });
+  const connections = createTcpServer(answerQuestion);
   connections.listen(53, address);
   await Promise.all([once(datagrams, 'listening'), once(connections, 'listening')]);
 }
@@ -125,6 +131,7 @@ if (host.tls) {
     readFileSync(file),
   );
   await listen(web(createSecureServer({ cert, key }, answer)), 443);
+  await listen(createTlsServer({ cert, key }, answerQuestion), DNS_OVER_TLS_PORT);
   await listen(createSecureServer({ cert: unknown, key }, answer), UNTRUSTED_PORT);
 }
 console.log('listening');

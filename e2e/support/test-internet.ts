@@ -9,7 +9,7 @@ import type { InternetHost, Seen } from './test-internet-host.ts';
 export interface TestInternet extends AsyncDisposable {
   /**
    * Answers HTTP on ports 80 and 8000, HTTPS on 443, HTTPS that nobody vouches for on 8443, `reached` to connections and
-   * datagrams on 7000, and DNS on 53: `cloche.test` is itself.
+   * datagrams on 7000, and DNS on 53, over TLS on 853, and to `?dns=` over HTTP: `cloche.test` is itself.
    */
   readonly address: string;
   /** The same host under another address; it answers DNS there as well. */

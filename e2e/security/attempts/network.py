@@ -1,4 +1,5 @@
 """Ways to the servers of a test internet, each by the word that it got: reached, denied, or how it failed."""
+import base64
 import concurrent.futures
 import json
 import os
@@ -147,11 +148,12 @@ for name in ["a.wild.test", "deep.a.wild.test", "wild.test", "a.denied.test"]:
         return fetch(f"http://{name}/")
 
 
-for name in ["ALLOWED.TEST", "DENIED.TEST", "allowed.test.", "denied.test.", "Denied.test.:80"]:
+# The last two are the denied name to whoever maps names as browsers do.
+for name in ["ALLOWED.TEST", "DENIED.TEST", "allowed.test.", "denied.test.", "Denied.test.:80", "denied\u3002test", "\uff44enied.test"]:
 
     @attempt(f"Host {name}")
     def _(name=name):
-        return word(exchange(get(name), other if "denied" in name.lower() else address))
+        return word(exchange(get(name), address if "allowed" in name.lower() else other))
 
 
 @attempt("another port")
@@ -351,6 +353,19 @@ for kind, suffix in [("denied", "denied.test"), ("unlisted", "data.test")]:
             query = question(f"{tag}-stream.{suffix}")
             stream.sendall(struct.pack("!H", len(query)) + query)
             return answer_word(stream.recv(512)[2:])
+
+    @attempt(f"data in a {kind} name, to a resolver over TLS")
+    def _(suffix=suffix):
+        with socket.create_connection((other, 853), SECONDS) as plain:
+            stream = ssl.create_default_context().wrap_socket(plain, server_hostname="denied.test")
+            query = question(f"{tag}-tls.{suffix}")
+            stream.sendall(struct.pack("!H", len(query)) + query)
+            return answer_word(stream.recv(512)[2:])
+
+    @attempt(f"data in a {kind} name, to a resolver over HTTPS")
+    def _(suffix=suffix):
+        query = base64.urlsafe_b64encode(question(f"{tag}-https.{suffix}")).decode().rstrip("=")
+        return answer_word(urllib.request.urlopen(f"https://denied.test/?dns={query}", timeout=SECONDS).read())
 
 
 # No HTTP at all.
