@@ -34,8 +34,7 @@ export class KernelsGroup {
 
   /** Whether so many processes are there that one of them hardly gets to do anything. */
   isCrowded(): boolean {
-    const count = this.#processes().length;
-    return count > CROWD && count > Number(this.#read('pids.max')) / 8;
+    return this.#processes().length > CROWD;
   }
 
   /** Whether more than half of the processes that the sandbox may have are there. */
