@@ -110,7 +110,7 @@ export class KernelSupply {
   /** One that was forked in ahead has its place at once, so that whoever opens the next context finds it ready. */
   #adoptSpare(): void {
     if (this.#spares.has('python')) return;
-    const kernel = this.#start('python', this.#config.workspace, NOBODY, 0);
+    const kernel = this.#start('python', this.#config.workspace, NOBODY, { forkedKernelMs: 0 });
     this.#spares.set('python', { kernel, timer: setTimeout(() => rehearse(kernel), REHEARSE_MS) });
   }
 
