@@ -15,8 +15,8 @@ export interface MemoryReadings {
   candidates(): readonly Candidate[];
   kill(group: number): void;
   isAlive(group: number): boolean;
-  /** Takes away shared memory that no process has any more. */
-  releaseShared(signal: AbortSignal): Promise<void>;
+  /** Takes away shared memory that no process has any more. Whether there is some that one has, or is about to lose. */
+  releaseShared(signal: AbortSignal): Promise<boolean>;
 }
 
 /** A group of processes: those that a kernel or command has forked end with it, before there are more of them. */
@@ -73,7 +73,10 @@ export class MemoryGuard {
     const deadline = AbortSignal.timeout(END_MS);
     while (group !== undefined && !deadline.aborted && this.#readings.isAlive(group))
       await setTimeout(SHORTEST_PAUSE_MS);
-    if (this.#isShort()) await this.#readings.releaseShared(AbortSignal.timeout(RELEASE_MS));
+    const limit = AbortSignal.timeout(RELEASE_MS);
+    while (this.#isShort() && (await this.#readings.releaseShared(limit)) && !limit.aborted) {
+      await setTimeout(SHORTEST_PAUSE_MS);
+    }
   }
 
   #isShort(): boolean {

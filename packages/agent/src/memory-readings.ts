@@ -32,9 +32,11 @@ export function readingsOfMachine(user: User): MemoryReadings {
       }
     },
     releaseShared(signal) {
-      const { promise, resolve } = Promise.withResolvers<void>();
+      const { promise, resolve } = Promise.withResolvers<boolean>();
       // Its owner alone may take it away. What it fails at stays, and the next process is killed for it.
-      execFile('/usr/bin/perl', ['-e', RELEASE_SHARED], { ...user, env: {}, signal }, () => resolve());
+      execFile('/usr/bin/perl', ['-e', RELEASE_SHARED], { ...user, env: {}, signal }, (_, held) =>
+        resolve(held !== ''),
+      );
       return promise;
     },
   };
@@ -50,7 +52,7 @@ shmctl(0, 14, unpack("J", pack("p", $info))) // exit;
 for my $id (0 .. unpack("i", $info)) {
   my $segment;
   shmctl($id, 2, $segment) // next;
-  shmctl($id, 0, 0) if unpack("x88 Q", $segment) == 0;
+  unpack("x88 Q", $segment) == 0 ? shmctl($id, 0, 0) : print "held";
 }`;
 
 /**
