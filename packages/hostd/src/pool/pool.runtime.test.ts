@@ -84,10 +84,11 @@ describe('instances launched ahead', () => {
     );
     assert.ok(answers.every(({ status }) => status === 200));
     const claimed = answers.filter(({ body }) => body.agentAnswers);
-    assert.ok(claimed.length > 0 && claimed.length <= SIZE);
+    assert.ok(claimed.length > 0);
     const pids = claimed.map(({ body }) => initPid(installation.config, body.sandboxId));
     assert.equal(new Set(pids).size, claimed.length);
-    assert.ok(pids.every((pid) => waiting.includes(pid)));
+    // Others may have been launched ahead meanwhile.
+    assert.ok(pids.some((pid) => waiting.includes(pid)));
 
     assert.equal((await hostd.list()).length, answers.length);
     const after = await poolOf(hostd);
@@ -101,7 +102,8 @@ describe('instances launched ahead', () => {
 
   test('have the limits and the link of one that is launched for its sandbox', async () => {
     await filled(hostd);
-    const ids = ['sbx_a', 'sbx_b', 'sbx_c', 'sbx_d', 'sbx_e'];
+    // So many at once that not all of them can have been launched ahead.
+    const ids = Array.from({ length: 4 * SIZE }, (_, index) => `sbx_${index}`);
     const spec = await specOf(installation);
     const answers = await Promise.all(ids.map((id) => hostd.launch(id, spec)));
     const look = `cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null
