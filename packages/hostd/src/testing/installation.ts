@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import { join } from 'node:path';
 import type { LaunchSpec } from '@cloche/protocol';
 import { type HostdConfig, readConfig } from '../config.ts';
-import { Templates } from '../templates.ts';
+import { Templates, type TemplateVersion } from '../templates.ts';
 
 /** Whose agent sockets they are in tests: nobody's. */
 export const SERVICE_ID = 65_534;
@@ -42,7 +42,9 @@ export function makeInstallation(settings: Record<string, string> = {}): TestIns
 
 /** A small sandbox of whatever template was built on this machine. */
 export async function makeSpec(config: HostdConfig, changes: SpecChanges = {}): Promise<LaunchSpec> {
-  const [template] = await new Templates(config.templatesDir).list();
+  const builtAt = ({ manifest }: TemplateVersion) => Date.parse(manifest.builtAt);
+  // Instances are launched ahead of the newest versions; others may be left here.
+  const [template] = (await new Templates(config.templatesDir).list()).sort((a, b) => builtAt(b) - builtAt(a));
   if (!template) throw new Error(`no template in ${config.templatesDir}: build one first`);
   const { mode = 'deny-all', hosts, ...resources } = changes;
   return {
