@@ -85,7 +85,8 @@ describe('the configuration of a container', () => {
 
   test('runs the agent below an init, and tells it where its socket and the group of its kernels are', () => {
     const { args, env, cwd, user } = ociConfig(INPUT).process;
-    assert.deepEqual(args, ['/opt/cloche/bin/tini', '--', '/opt/cloche/bin/node', '/opt/cloche/agent.cjs']);
+    assert.deepEqual(args.slice(0, 3), ['/opt/cloche/bin/tini', '--', '/opt/cloche/bin/node']);
+    assert.equal(args.at(-1), '/opt/cloche/agent.cjs');
     assert.ok(env.includes('CLOCHE_TEMPLATE_ENV={"PIP_CERT":"/etc/ssl/certs/ca-certificates.crt"}'));
     assert.ok(env.includes('CLOCHE_LISTEN_FD=3'));
     assert.ok(env.includes('CLOCHE_KERNELS_GROUP_FDS=4,5'));
