@@ -28,7 +28,7 @@ describe('cloche shell', () => {
       terminal.type('stty size\r');
       await terminal.shows('\r44 133\r\n');
       // Goes to the sandbox and ends nothing here.
-      terminal.type('echo begun; sleep 300\r');
+      terminal.type('sh -c "echo begun; exec sleep 300"\r');
       await terminal.shows('\rbegun\r\n');
       terminal.type('\x03');
       terminal.type('echo "interrupted with $?"\r');

@@ -55,8 +55,10 @@ describe('a terminal', () => {
   it('is resized, and interrupted by what is typed', async () => {
     const screen = await Screen.open();
     screen.pty.resize(100, 50);
-    screen.type('trap "echo resized to $(stty size)" WINCH; stty size; sleep 300; echo "ended with $?"');
-    await screen.shows('50 100');
+    // Said by what is to be interrupted: a moment before, the shell would be.
+    screen.type('stty size; sh -c "echo begun; exec sleep 300"; echo "ended with $?"');
+    await screen.shows('\nbegun\r\n');
+    assert.match(screen.text, /50 100/);
     screen.pty.write('\x03');
     screen.type('echo after; exit');
     await screen.shows('after\r\n');

@@ -96,6 +96,16 @@ describe('a memory guard', () => {
     assert.deepEqual(machine.killed, [1]);
   });
 
+  test('takes it away also where there is enough for now, which the next process would need', async () => {
+    const machine = new Machine();
+    machine.sharedBytes = LIMIT_BYTES - 10;
+    machine.add(1, 200);
+    new MemoryGuard(LIMIT_BYTES, machine).look();
+    const deadline = performance.now() + 5000;
+    while (machine.sharedBytes > 0 && performance.now() < deadline) await setTimeout(1);
+    assert.equal(machine.sharedBytes, 0);
+  });
+
   test('looks more often the less there is left', async () => {
     const looksOf = async (usedBytes: number) => {
       const machine = new Machine();
