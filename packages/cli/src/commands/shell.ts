@@ -59,5 +59,6 @@ function passOn(stdin: NodeJS.ReadStream): void {
 function type(stdin: NodeJS.ReadStream, pty: Pty): void {
   // Copied: the platform's type wants a buffer of its own.
   stdin.on('data', (chunk: Buffer) => pty.write(new Uint8Array(chunk)));
-  stdin.once('end', () => pty.write(END_OF_INPUT));
+  // A terminal passes on what is typed to end the input; its own end is that of its window, which ends no shell.
+  stdin.once('end', () => (stdin.isTTY ? pty.close() : pty.write(END_OF_INPUT)));
 }
