@@ -22,6 +22,7 @@ export function renderPlot(curves: readonly Curve[]): string {
   const lives = [...new Set(points.map(({ live }) => live))];
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="system-ui, 'DejaVu Sans', sans-serif" font-size="12" fill="${FAINT}">`,
+    '<title>Latency against live sandboxes</title>',
     `<rect width="${WIDTH}" height="${HEIGHT}" rx="6" fill="white"/>`,
     `<text x="${MARGIN.left}" y="28" font-size="15" font-weight="600" fill="${INK}">Latency against live sandboxes</text>`,
     `<text x="${MARGIN.left}" y="46">median, and shaded up to the 95th percentile; milliseconds, logarithmic</text>`,
