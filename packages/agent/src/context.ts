@@ -1,11 +1,11 @@
 import type { AgentContext, RunError } from '@cloche/protocol';
 import { AgentError } from './agent-error.ts';
-import type { StandardStream } from './kernel-link.ts';
 import type { KernelListener, RunMessage } from './kernel-listener.ts';
 import type { KernelProcess } from './kernel-process.ts';
 import type { KernelSupply } from './kernel-supply.ts';
 import { countOomKills, countOomKillsLately } from './memory.ts';
 import type { Run, RunListener } from './run.ts';
+import type { StandardStream } from './standard-stream.ts';
 
 const MAX_QUEUED_RUNS = 64;
 

@@ -5,13 +5,13 @@ import type { Fifo } from './fifo.ts';
 import { FrameDecoder } from './frames.ts';
 import { readHello } from './kernel-messages.ts';
 import { findStart } from './process-tree.ts';
+import { STANDARD_STREAMS } from './standard-stream.ts';
 
 /** A kernel says hello as soon as it is connected. */
 const HELLO_MS = 5_000;
 /** More than wait for a context are a mistake of whoever sent them: each costs memory. */
 const MAX_SPARES = 2;
 const MAX_CONNECTIONS = 64;
-const STREAMS = ['stdout', 'stderr'] as const;
 
 /** A kernel that came into the sandbox from outside and belongs to no context yet. */
 export interface ForkedKernel {
@@ -106,7 +106,7 @@ export class ForkedKernels {
 
   #arrive(socket: Socket, hello: unknown): void {
     const { kernelId, pid } = readHello(hello);
-    const fifos = STREAMS.map((stream) => openFifo(join(this.#folder, `${kernelId}.${stream}`)));
+    const fifos = STANDARD_STREAMS.map((stream) => openFifo(join(this.#folder, `${kernelId}.${stream}`)));
     const startTicks = findStart(pid);
     const taker = this.#takers.shift();
     if (startTicks === undefined || (taker === undefined && this.#spares.length >= MAX_SPARES)) {

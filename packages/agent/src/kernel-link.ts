@@ -4,10 +4,7 @@ import type { Fifo } from './fifo.ts';
 import { encodeFrame, FrameDecoder } from './frames.ts';
 import { readKernelMessage } from './kernel-messages.ts';
 import { OutputPipe } from './output-pipe.ts';
-
-export const STREAMS = ['stdout', 'stderr'] as const;
-
-export type StandardStream = (typeof STREAMS)[number];
+import { STANDARD_STREAMS, type StandardStream } from './standard-stream.ts';
 
 /** What comes from a kernel, in order: everything that was printed before a message comes before it. */
 export interface LinkListener {
@@ -32,7 +29,7 @@ export class KernelLink {
   constructor(fifos: readonly Fifo[], listener: LinkListener) {
     this.#listener = listener;
     this.#pipes = fifos.map((fifo, index) => {
-      const stream = STREAMS[index] ?? 'stderr';
+      const stream = STANDARD_STREAMS[index] ?? 'stderr';
       return new OutputPipe(fifo, (bytes) => this.#isClosed || listener.printed(stream, bytes));
     });
   }

@@ -2,11 +2,12 @@ import type { Socket } from 'node:net';
 import { type ExecuteMessage, type FromKernel, KERNEL_SOCKET_FD } from '@cloche/protocol';
 import { createFifos, type Fifo } from './fifo.ts';
 import type { ForkedKernel } from './forked-kernels.ts';
-import { KernelLink, STREAMS } from './kernel-link.ts';
+import { KernelLink } from './kernel-link.ts';
 import type { KernelListener, Rehearsal, RunMessage } from './kernel-listener.ts';
 import { setOomScore } from './memory.ts';
 import { findStart, KERNEL_MARK, killTree } from './process-tree.ts';
 import { randomHex } from './random-hex.ts';
+import { STANDARD_STREAMS } from './standard-stream.ts';
 import { type KernelPlace, type KernelSpec, startKernel } from './start-kernel.ts';
 
 /** How long after the end of a kernel's process or socket the other may take to end. */
@@ -145,7 +146,7 @@ export class KernelProcess {
   }
 
   async #spawn(): Promise<void> {
-    const link = this.#openLink(await createFifos(STREAMS.length, this.#spec.uid, this.#spec.gid));
+    const link = this.#openLink(await createFifos(STANDARD_STREAMS.length, this.#spec.uid, this.#spec.gid));
     if (this.#stopped) {
       link.closeWriteEnds();
       throw new Error('it was stopped');

@@ -1,8 +1,8 @@
 import type { FromKernel, RunDone, RunError, StartRun } from '@cloche/protocol';
 import { BoundedText } from './bounded-text.ts';
 import { EventWriter } from './event-writer.ts';
-import type { StandardStream } from './kernel-link.ts';
 import { OutputForms } from './output-forms.ts';
+import type { StandardStream } from './standard-stream.ts';
 
 /** Where a run's events go. */
 export interface RunClient {

@@ -1,5 +1,5 @@
 import type { AgentLogEntry } from '@cloche/protocol';
-import type { StandardStream } from '../kernel-link.ts';
+import type { StandardStream } from '../standard-stream.ts';
 import { incompleteTailBytes } from '../utf8-stream.ts';
 import { ENTRY_OVERHEAD_BYTES, type KeptEntry, LogFiles } from './log-files.ts';
 

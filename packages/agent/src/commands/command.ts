@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { AgentCommand, CommandResultEvent, StartCommand } from '@cloche/protocol';
 import { AgentError } from '../agent-error.ts';
 import { BoundedText } from '../bounded-text.ts';
-import type { StandardStream } from '../kernel-link.ts';
+import type { StandardStream } from '../standard-stream.ts';
 import { CommandLog } from './command-log.ts';
 import { type CommandEnd, Supervisor, type SupervisorListener, type SupervisorSpec } from './supervisor.ts';
 

@@ -2,9 +2,9 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { Socket } from 'node:net';
 import { constants } from 'node:os';
 import { ByteFrames, encodeByteFrame } from '@cloche/protocol';
-import type { StandardStream } from '../kernel-link.ts';
 import type { KernelsGroup } from '../kernels-group.ts';
 import { setOomScore } from '../memory.ts';
+import type { StandardStream } from '../standard-stream.ts';
 import { killDescendants, signalDescendants } from './descendants.ts';
 
 const PERL = '/usr/bin/perl';
