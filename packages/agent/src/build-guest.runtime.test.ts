@@ -16,7 +16,7 @@ test('the guest folder is built once, whole and readable, however many ask for i
   assert.deepEqual(guests, Array(3).fill({ guestDir, digest }));
   assert.equal(guestDir, join(cacheDir, 'guest', digest));
   assert.deepEqual(readdirSync(join(cacheDir, 'guest')), [digest], 'nothing of the building is left');
-  for (const file of ['agent.cjs', 'kernel-js/main.mjs', 'python/cloche_kernel/kernel.py']) {
+  for (const file of ['agent.cjs', 'kernel-js/main.cjs', 'python/cloche_kernel/kernel.py']) {
     assert.equal(statSync(join(guestDir, file)).mode & 0o777, 0o644, file);
   }
   assert.ok(readdirSync(join(guestDir, 'python/cloche_kernel/__pycache__')).length > 0);

@@ -22,5 +22,5 @@ export function kernelCommand(language: Language, config: AgentConfig): KernelCo
 }
 
 function kernelJsMain(config: AgentConfig): string {
-  return join(config.guestDir, 'kernel-js/main.mjs');
+  return join(config.guestDir, 'kernel-js/main.cjs');
 }

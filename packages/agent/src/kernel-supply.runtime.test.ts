@@ -17,7 +17,7 @@ describe('a kernel that was started ahead', () => {
     const children = readFileSync(`/proc/${agent.process.pid}/task/${agent.process.pid}/children`, 'utf8');
     return children
       .split(' ')
-      .filter((pid) => new RegExp(`main\\.mjs\0${language}`).test(commandLine(pid)))
+      .filter((pid) => new RegExp(`main\\.cjs\0${language}`).test(commandLine(pid)))
       .map(Number);
   };
 

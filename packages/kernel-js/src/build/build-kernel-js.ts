@@ -7,28 +7,34 @@ import { buildSync } from 'esbuild';
 const sourceDir = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /** User code shares the main thread's globals and may replace them: the kernel goes on with those it started with. */
-const ownGlobals = `const {${[
+const ownGlobals = `"use strict";const {${[
   ...['Array', 'ArrayBuffer', 'Atomics', 'Buffer', 'Error', 'Int32Array', 'JSON', 'Map', 'Number', 'Object', 'Promise'],
   ...['Reflect', 'Set', 'SharedArrayBuffer', 'String', 'Symbol', 'SyntaxError', 'TypeError', 'Uint8Array', 'URL'],
   ...['process', 'setImmediate', 'setTimeout'],
 ]}} = globalThis;`;
 
 /**
- * Writes the kernel into `outDir` (made if it is missing): `main.mjs`, which is what Node is started with, the worker
- * that holds its protocol, the TypeScript transformer's native library for this machine's architecture (glibc), and in
- * `bin/` the program that lowers decorators. Repeating it overwrites the same files.
+ * Writes the kernel into `outDir` (made if it is missing): `main.cjs`, which is what Node is started with, the worker
+ * that holds its protocol, the compiler that this loads, the TypeScript transformer's native library for this machine's
+ * architecture (glibc), and in `bin/` the program that lowers decorators. Repeating it overwrites the same files.
  */
 export async function buildKernelJs(outDir: string): Promise<void> {
   const decoratorCompiler = join(outDir, 'bin/esbuild');
   await mkdir(dirname(decoratorCompiler), { recursive: true });
   // Synchronously: the other way leaves esbuild's process running for as long as ours does.
   buildSync({
-    entryPoints: { main: join(sourceDir, 'main/main.ts'), worker: join(sourceDir, 'worker/worker.ts') },
+    entryPoints: {
+      main: join(sourceDir, 'main/main.ts'),
+      worker: join(sourceDir, 'worker/worker.ts'),
+      compiler: join(sourceDir, 'compile/compile-cell.ts'),
+    },
     outdir: outDir,
-    outExtension: { '.js': '.mjs' },
+    outExtension: { '.js': '.cjs' },
     banner: { js: ownGlobals },
     bundle: true,
-    format: 'esm',
+    // As a module each of them would have all of what Node's own modules export looked at, lazily loaded parts included.
+    format: 'cjs',
+    define: { 'import.meta.filename': '__filename', 'import.meta.dirname': '__dirname' },
     platform: 'node',
     target: 'node26',
     minifySyntax: true,

@@ -1,4 +1,4 @@
-/** The flags of Node that the kernel is started with, before the path of `main.mjs`. */
+/** The flags of Node that the kernel is started with, before the path of `main.cjs`. */
 export const kernelJsFlags: string[] = [
   // A terminated execution leaves entries on Node's async hooks stack. Without this the next callback aborts the process.
   '--no-force-async-hooks-checks',

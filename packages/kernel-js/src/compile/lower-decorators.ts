@@ -1,12 +1,11 @@
-import { spawnSync } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import type { JavaScript } from './javascript.ts';
 import { offsetOf, utf16Length } from './text-offset.ts';
 
 /** Longer than any cell takes, however starved of processor time the sandbox is. Nothing else is heard meanwhile. */
 const TIMEOUT_MS = 10_000;
 
-const PROGRAM = fileURLToPath(new URL('./bin/esbuild', import.meta.url));
+const PROGRAM = join(import.meta.dirname, 'bin/esbuild');
 
 const OPTIONS = [
   '--loader=js',
@@ -41,6 +40,7 @@ export function mayHaveDecorators(code: string): boolean {
  * own does it and ends: few cells need it, and their compiler is larger than the kernel.
  */
 export function lowerDecorators({ code, sourceMaps }: JavaScript): Lowered {
+  const { spawnSync } = process.getBuiltinModule('node:child_process');
   const { error, signal, status, stdout, stderr } = spawnSync(PROGRAM, OPTIONS, {
     input: code,
     encoding: 'utf8',

@@ -40,7 +40,7 @@ export function transformParameterDecorators(code: string): JavaScript | undefin
 }
 
 function transform(code: string, withOptions: TransformOptions): TransformResult {
-  library ??= createRequire(import.meta.url)('./transform.node') as TransformerLibrary;
+  library ??= createRequire(import.meta.filename)('./transform.node') as TransformerLibrary;
   const result = library.transformSync('cell.ts', code, withOptions);
 
   const error = result.errors.find(({ severity }) => severity === 'Error');

@@ -22,6 +22,12 @@ export function defineGlobals(display: Display): void {
   define({ require, module, exports: module.exports, __filename: filename, __dirname: process.cwd(), display });
 }
 
+/** A cell finds no module that it did not load itself. */
+export function hideModule(filename: string): void {
+  delete createRequire(filename).cache[filename];
+  Reflect.deleteProperty(process, 'mainModule');
+}
+
 function define(values: Record<string, unknown>): void {
   for (const [name, value] of Object.entries(values)) {
     Object.defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });

@@ -1,5 +1,5 @@
 /**
- * The kernel: `node <kernelJsFlags> main.mjs javascript|typescript`, with the agent's socket as descriptor 3, standard
+ * The kernel: `node <kernelJsFlags> main.cjs javascript|typescript`, with the agent's socket as descriptor 3, standard
  * input at its end, and the context's working directory. This thread runs cells and holds nothing of the protocol but
  * a port to the worker, in a closure.
  *
@@ -10,12 +10,13 @@
  * - A TypeScript file loses its types and no more: enums and the like are errors there.
  */
 import { writeSync } from 'node:fs';
+import { join } from 'node:path';
 import { MessageChannel, SHARE_ENV, Worker } from 'node:worker_threads';
 import { CONTROL_BYTES, type FromMain, type Language, type ToMain, type WorkerSetup } from '../messages.ts';
 import { CellRunner } from './cell-runner.ts';
 import { createCellSupport } from './cell-support.ts';
 import { createDisplay } from './display.ts';
-import { defineGlobals } from './globals.ts';
+import { defineGlobals, hideModule } from './globals.ts';
 import { confineExit, replaceStandardStreams, surviveUncaughtErrors } from './process-guards.ts';
 import { rearmTimers } from './rearm-timers.ts';
 import { Runs } from './runs.ts';
@@ -28,7 +29,7 @@ function start(language: Language): void {
   const post = (message: FromMain) => port.postMessage(message);
 
   const setup: WorkerSetup = { language, port: workerPort, control: sharedControl };
-  const worker = new Worker(new URL('./worker.mjs', import.meta.url), {
+  const worker = new Worker(join(import.meta.dirname, 'worker.cjs'), {
     workerData: setup,
     transferList: [workerPort],
     env: SHARE_ENV,
@@ -40,7 +41,7 @@ function start(language: Language): void {
   });
 
   const runs = new Runs(control);
-  const stackTraces = new StackTraces(import.meta.url);
+  const stackTraces = new StackTraces(import.meta.filename);
   const runner = new CellRunner({ runs, support: createCellSupport(runs), stackTraces, control, post });
   port.on('message', (message: ToMain) => {
     if (message.type === 'ping') post({ type: 'pong', sequence: message.sequence });
@@ -51,12 +52,13 @@ function start(language: Language): void {
   replaceStandardStreams(runs);
   surviveUncaughtErrors();
   confineExit(runs, control, post);
+  hideModule(import.meta.filename);
   defineGlobals(createDisplay((forms) => runner.show('display', forms)));
   stackTraces.install();
   post({ type: 'ready' });
 }
 
 const language = process.argv[2];
-if (language !== 'javascript' && language !== 'typescript') throw new Error('Usage: main.mjs javascript|typescript');
+if (language !== 'javascript' && language !== 'typescript') throw new Error('Usage: main.cjs javascript|typescript');
 process.argv.length = 1;
 start(language);

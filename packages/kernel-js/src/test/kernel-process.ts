@@ -73,7 +73,7 @@ export class KernelProcess implements AsyncDisposable {
 
   static async start(language: Language = 'javascript', { cwd = tmpdir() } = {}): Promise<KernelProcess> {
     const dir = await builtKernelDir();
-    const child = spawn(process.execPath, [...kernelJsFlags, join(dir, 'main.mjs'), language], {
+    const child = spawn(process.execPath, [...kernelJsFlags, join(dir, 'main.cjs'), language], {
       cwd,
       stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
     });

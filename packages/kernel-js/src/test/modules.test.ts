@@ -84,6 +84,17 @@ test('the names of a CommonJS file and import.meta say where the cell is', async
   );
 });
 
+test('the kernel is none of the modules that a cell finds', async () => {
+  assert.deepEqual(
+    await resultsOf([
+      'Object.keys(require.cache)',
+      'process.mainModule',
+      'require("cjs"); Object.keys(require.cache).length',
+    ]),
+    ['[]', undefined, '1'],
+  );
+});
+
 test('a missing module or export is an error that names it', async () => {
   const [missingModule, missingExport] = await resultsOf(['import "not-there"', 'import { nope } from "./local.mjs"']);
   assert.match(String(missingModule), /not-there/);

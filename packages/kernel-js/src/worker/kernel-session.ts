@@ -1,8 +1,9 @@
 import { uptime } from 'node:os';
 import { type KernelError, MAX_KERNEL_FRAME_BYTES, PROTOCOL_VERSION, type ToKernel } from '@cloche/protocol';
-import { CellCompiler } from '../compile/compile-cell.ts';
+import type { CellCompiler } from '../compile/compile-cell.ts';
 import { Control, type FromMain, type Language, outputCost } from '../messages.ts';
 import type { FrameSocket } from './frame-socket.ts';
+import { loadCompiler } from './load-compiler.ts';
 import type { MainThread } from './main-thread.ts';
 
 interface Parts {
@@ -26,7 +27,8 @@ export class KernelSession {
   readonly #mainThread: MainThread;
   readonly #socket: FrameSocket;
   readonly #control: Int32Array;
-  readonly #compiler: CellCompiler;
+  readonly #language: Language;
+  #loaded: CellCompiler | undefined;
   #executionCount = 0;
   #run: Run | undefined;
 
@@ -34,8 +36,13 @@ export class KernelSession {
     this.#mainThread = mainThread;
     this.#socket = socket;
     this.#control = control;
-    this.#compiler = new CellCompiler(language);
+    this.#language = language;
     mainThread.onMessage((message) => this.#hear(message));
+  }
+
+  get #compiler(): CellCompiler {
+    this.#loaded ??= loadCompiler(this.#language);
+    return this.#loaded;
   }
 
   receive(frame: unknown): void {
