@@ -99,6 +99,7 @@ export class GatedEgress implements AsyncDisposable {
       leaves: new LeafContexts(authority),
       decisions,
       destinationOf,
+      log,
       ...(headersTimeoutMs !== undefined && { headersTimeoutMs }),
     });
     this.#parts.push(gateway);

@@ -1,15 +1,20 @@
-/** What the kernel knows of a connection and Node does not tell. */
+/** What the kernel knows of a connection, or does with it, and Node does not offer. */
 import type { Socket } from 'node:net';
 import koffi from 'koffi';
 
-const getsockopt = koffi
-  .load('libc.so.6')
-  .func('int getsockopt(int fd, int level, int option, _Out_ uint8_t *value, _Inout_ uint32_t *length)');
+const libc = koffi.load('libc.so.6');
+const getsockopt = libc.func(
+  'int getsockopt(int fd, int level, int option, _Out_ uint8_t *value, _Inout_ uint32_t *length)',
+);
+const setsockopt = libc.func('int setsockopt(int fd, int level, int option, const uint8_t *value, uint32_t length)');
 
 const SOL_IP = 0;
 const SO_ORIGINAL_DST = 80;
 const SOL_SOCKET = 1;
+const SO_LINGER = 13;
 const SO_PEERCRED = 17;
+/** struct linger: on, for no second. */
+const LINGER_NOT = Buffer.from(Int32Array.of(1, 0).buffer);
 
 export interface Endpoint {
   address: string;
@@ -29,10 +34,21 @@ export function peerUid(socket: Socket): number | undefined {
   return readOption(socket, SOL_SOCKET, SO_PEERCRED, 12)?.readUInt32LE(4);
 }
 
+/** Has the connection reset when it is closed, and what was not taken yet thrown away. Nothing for one that is closed. */
+export function lingerNot(socket: Socket): void {
+  const fd = descriptor(socket);
+  if (fd !== undefined) setsockopt(fd, SOL_SOCKET, SO_LINGER, LINGER_NOT, LINGER_NOT.length);
+}
+
 function readOption(socket: Socket, level: number, option: number, bytes: number): Buffer | undefined {
-  // Node keeps the descriptor to itself, and every release so far has it here.
-  const { _handle: handle } = socket as { _handle?: { fd?: number } | null };
-  if (handle?.fd === undefined || handle.fd < 0) return undefined;
+  const fd = descriptor(socket);
+  if (fd === undefined) return undefined;
   const value = Buffer.alloc(bytes);
-  return getsockopt(handle.fd, level, option, value, [bytes]) < 0 ? undefined : value;
+  return getsockopt(fd, level, option, value, [bytes]) < 0 ? undefined : value;
+}
+
+/** Node keeps it to itself, and every release so far has it here. */
+function descriptor(socket: Socket): number | undefined {
+  const { _handle: handle } = socket as { _handle?: { fd?: number } | null };
+  return handle?.fd !== undefined && handle.fd >= 0 ? handle.fd : undefined;
 }

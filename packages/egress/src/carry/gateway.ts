@@ -2,7 +2,9 @@ import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
+import type { Logger } from 'pino';
 import type { LeafContexts } from '../authority/leaf-contexts.ts';
+import { breakOff } from '../break-off.ts';
 import type { DecisionLog } from '../decisions/decision-log.ts';
 import { permitsRaw } from '../policy/egress-policy.ts';
 import { type Host, hostText } from '../policy/host-name.ts';
@@ -11,6 +13,7 @@ import type { Endpoint } from '../socket-options.ts';
 import type { Connector } from '../upstream/connector.ts';
 import { EgressError } from '../upstream/egress-error.ts';
 import type { Connection } from './connection.ts';
+import { contained } from './contained.ts';
 import { Http1Carrier } from './http1-carrier.ts';
 import { Http2Carrier } from './http2-carrier.ts';
 import { type Protocol, Sniffer } from './sniffer.ts';
@@ -33,6 +36,7 @@ export interface GatewayOptions {
   /** Where a redirected connection was going. */
   destinationOf: (socket: Socket) => Endpoint | undefined;
   headersTimeoutMs?: number;
+  log: Logger;
 }
 
 /** Takes every TCP connection of gated sandboxes, tells what is spoken on it, and has it decided and carried. */
@@ -44,14 +48,15 @@ export class Gateway {
   readonly #http2: Http2Carrier;
 
   private constructor(options: GatewayOptions) {
-    const { decisions, headersTimeoutMs } = options;
+    const { decisions, headersTimeoutMs, log } = options;
     this.#options = options;
     this.#http1 = new Http1Carrier({
       decisions,
-      onTunnel: (socket, connection) => void this.#admit(socket, connection),
+      log,
+      onTunnel: (socket, connection) => this.#take(socket, connection),
       ...(headersTimeoutMs !== undefined && { headersTimeoutMs }),
     });
-    this.#http2 = new Http2Carrier(decisions);
+    this.#http2 = new Http2Carrier(decisions, log);
     // A client may close its side and still wait for the rest of the answer.
     this.#server = createServer({ allowHalfOpen: true, noDelay: true, highWaterMark: BUFFERED_BYTES }, (socket) =>
       this.#onConnection(socket),
@@ -88,21 +93,24 @@ export class Gateway {
     socket.on('error', () => {});
     const traffic = this.#options.sandboxes.find(socket.remoteAddress);
     const destination = this.#options.destinationOf(socket);
-    if (!destination || !traffic?.adopt(socket)) return void socket.resetAndDestroy();
+    if (!destination || !traffic?.adopt(socket)) return void breakOff(socket);
     const { address, port } = destination;
-    void this.#admit(socket, { traffic, destination: { host: { kind: 'ipv4', address }, port }, depth: 0 });
+    this.#take(socket, { traffic, destination: { host: { kind: 'ipv4', address }, port }, depth: 0 });
   }
 
-  /** Does not reject. */
+  #take(socket: Socket, connection: Connection): void {
+    contained(this.#options.log, this.#admit(socket, connection), () => breakOff(socket));
+  }
+
   async #admit(socket: Socket, connection: Connection): Promise<void> {
     if (connection.traffic.policy.mode === 'deny-all') return this.#refuse(socket, connection, 'policy');
     const sniffer = new Sniffer(socket);
     const deadline = setTimeout(() => sniffer.stop(), FIRST_BYTES_TIMEOUT_MS);
+    void sniffer.protocol.then(() => clearTimeout(deadline));
     const isRawPermitted = permitsRaw(connection.traffic.policy, connection.destination.host);
     const isSilent = isRawPermitted && (await this.#staysSilent(sniffer));
     if (isSilent) await this.#letServerSpeak(socket, connection, sniffer);
-    else this.#carry(await sniffer.protocol, socket, connection);
-    clearTimeout(deadline);
+    else await this.#carry(await sniffer.protocol, socket, connection);
   }
 
   async #staysSilent(sniffer: Sniffer): Promise<boolean> {
@@ -130,13 +138,13 @@ export class Gateway {
       return this.#relay(socket, server, connection);
     }
     server.destroy();
-    this.#carry(first, socket, connection);
+    return this.#carry(first, socket, connection);
   }
 
-  #carry(protocol: Protocol | undefined, socket: Socket, connection: Connection): void {
+  async #carry(protocol: Protocol | undefined, socket: Socket, connection: Connection): Promise<void> {
     if (protocol === 'http') this.#http1.serve(socket, connection);
-    else if (protocol === 'tls') void this.#carryTls(socket, connection);
-    else if (protocol === 'raw') void this.#carryRaw(socket, connection);
+    else if (protocol === 'tls') await this.#carryTls(socket, connection);
+    else if (protocol === 'raw') await this.#carryRaw(socket, connection);
     else socket.destroy();
   }
 
@@ -171,7 +179,7 @@ export class Gateway {
         verdict: reason === 'denied' ? 'denied' : 'failed',
         reason,
       });
-      socket.resetAndDestroy();
+      breakOff(socket);
       return undefined;
     }
   }
@@ -189,7 +197,7 @@ export class Gateway {
 
   #refuse(socket: Socket, connection: Connection, reason: string): void {
     this.#record(connection, 'raw', { verdict: 'denied', reason });
-    socket.resetAndDestroy();
+    breakOff(socket);
   }
 
   #record(

@@ -1,8 +1,10 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import type { Logger } from 'pino';
 import type { DecisionLog } from '../decisions/decision-log.ts';
 import type { Connection } from './connection.ts';
+import { contained } from './contained.ts';
 import { refusalBody } from './exchange.ts';
 import { forward } from './forward.ts';
 import { http1Exchange, refuseHttp1, responseOn } from './http1-exchange.ts';
@@ -16,6 +18,7 @@ const MAX_HEADER_BYTES = 64 * 1024;
 
 export interface Http1CarrierOptions {
   decisions: DecisionLog;
+  log: Logger;
   /** Takes a connection that CONNECT made, to tell anew what is spoken on it. */
   onTunnel: (socket: Socket, connection: Connection) => void;
   headersTimeoutMs?: number;
@@ -48,11 +51,15 @@ export class Http1Carrier {
     });
     // A field too many would be dropped in silence; their bytes are bounded already.
     this.#server.maxHeadersCount = 0;
-    this.#server.on('request', (request, response) => void this.#onRequest(request, response));
+    const within = (socket: Duplex, work: Promise<void>) => contained(options.log, work, () => socket.destroy());
+    this.#server.on('request', (request, response) => within(request.socket, this.#onRequest(request, response)));
     this.#server.on('checkContinue', (request, response) => {
-      void this.#onRequest(request, response, () => response.writeContinue());
+      within(
+        request.socket,
+        this.#onRequest(request, response, () => response.writeContinue()),
+      );
     });
-    this.#server.on('upgrade', (request, socket, head) => void this.#onUpgrade(request, socket, head));
+    this.#server.on('upgrade', (request, socket, head) => within(socket, this.#onUpgrade(request, socket, head)));
     this.#server.on('connect', (request, socket, head) => void this.#onConnect(request, socket, head));
     this.#server.on('clientError', (error, socket) => this.#onClientError(error, socket));
     // It is given its connections and never listens, yet only then does it watch over slow ones.

@@ -8,8 +8,10 @@ import {
 } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
 import { fieldPairs, type RawFields } from '@cloche/protocol';
+import type { Logger } from 'pino';
 import type { DecisionLog } from '../decisions/decision-log.ts';
 import type { Connection } from './connection.ts';
+import { contained } from './contained.ts';
 import type { Exchange } from './exchange.ts';
 import { endToEndFields } from './fields.ts';
 import { forward } from './forward.ts';
@@ -26,10 +28,12 @@ const SESSION_LIMITS = {
 /** HTTP/2 of clients inside TLS; servers are asked by HTTP/1.1. */
 export class Http2Carrier {
   readonly #decisions: DecisionLog;
+  readonly #log: Logger;
   readonly #sessions = new Set<ServerHttp2Session>();
 
-  constructor(decisions: DecisionLog) {
+  constructor(decisions: DecisionLog, log: Logger) {
     this.#decisions = decisions;
+    this.#log = log;
   }
 
   serve(socket: TLSSocket, connection: Connection): void {
@@ -38,7 +42,9 @@ export class Http2Carrier {
     session.once('close', () => this.#sessions.delete(session));
     session.on('error', () => session.destroy());
     session.setTimeout(IDLE_MS, () => session.destroy());
-    session.on('stream', (stream, headers) => void this.#onStream(stream, headers, connection));
+    session.on('stream', (stream, headers) => {
+      contained(this.#log, this.#onStream(stream, headers, connection), () => stream.destroy());
+    });
   }
 
   close(): void {

@@ -156,6 +156,25 @@ describe('CONNECT', () => {
     assert.match(await rig.send(twice + twice), /200 Connection.*400 .*connect_in_connect/s);
   });
 
+  test('inside TLS leads where it does outside', async () => {
+    to(secureWeb);
+    const authority = `allowed.example:${portOf(secureWeb)}`;
+    const open = async () => {
+      const socket = await rig.connectTls({ servername: 'allowed.example' });
+      socket.write(connectTo(authority));
+      assert.match(await readUntil(socket, /\r\n\r\n/), /^HTTP\/1\.1 200/);
+      return socket;
+    };
+    assert.equal(await rig.send('SSH-2.0-x\r\n', await open()), '');
+    const socket = await open();
+    const secured = tlsConnect({ socket, servername: 'allowed.example', ca: rig.egress.authorityCertificate });
+    await once(
+      secured.on('error', () => {}),
+      'secureConnect',
+    );
+    assert.match(await rig.send(GET('allowed.example'), secured), /200 OK.*secure/s);
+  });
+
   test('under a denylist carries anything, to hosts that it does not name', async () => {
     rig.setPolicy(DENYLIST);
     const socket = rig.connect();

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import type { GatedSandbox } from '@cloche/protocol';
+import { breakOff } from '../break-off.ts';
 import { type EgressPolicy, readPolicy } from '../policy/egress-policy.ts';
 import type { Connector } from '../upstream/connector.ts';
 import { UpstreamAgent } from '../upstream/upstream-agent.ts';
@@ -46,7 +47,7 @@ export class SandboxTraffic {
   /** Idempotent. */
   end(): void {
     this.#ended.abort(new Error('the sandbox is gone'));
-    for (const socket of this.#connections) socket.resetAndDestroy();
+    for (const socket of this.#connections) breakOff(socket);
     this.agent.destroy();
   }
 }

@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, afterEach, before, beforeEach, test } from 'node:test';
+import { createSecureContext, type SecureContext, TLSSocket, connect as tlsConnect } from 'node:tls';
+import { CertificateAuthority } from './authority/certificate-authority.ts';
+import { breakOff } from './break-off.ts';
+import { listening, portOf } from './testing/test-servers.ts';
+
+let server: Server;
+let secureContext: SecureContext;
+let near: Socket;
+let far: Socket;
+before(async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'cloche-break-off-'));
+  const { certificate, key } = await (await CertificateAuthority.open(folder)).issue({
+    kind: 'name',
+    name: 'a.example',
+  });
+  secureContext = createSecureContext({ cert: certificate, key });
+  rmSync(folder, { recursive: true });
+  server = await listening(createServer({ allowHalfOpen: true }));
+});
+after(() => server.close());
+beforeEach(async () => {
+  far = connect(portOf(server), '127.0.0.1').on('error', () => {});
+  [[near]] = await Promise.all([once(server, 'connection'), once(far, 'connect')]);
+  near.on('error', () => {});
+});
+afterEach(() => far.destroy());
+
+/** TLS at both ends, the near one as the gateway makes it. */
+async function secured(): Promise<{ nearTls: TLSSocket; farTls: TLSSocket }> {
+  const nearTls = new TLSSocket(near, { isServer: true, secureContext }).on('error', () => {});
+  const farTls = tlsConnect({ socket: far, rejectUnauthorized: false, servername: 'a.example' }).on('error', () => {});
+  await Promise.all([once(nearTls, 'secure'), once(farTls, 'secureConnect')]);
+  Object.assign(nearTls, { secureConnecting: false });
+  return { nearTls, farTls };
+}
+
+/** Whether it comes to an end that cannot be taken for a whole one. */
+async function isBrokenOff(socket: Socket): Promise<boolean> {
+  let isEnded = false;
+  socket.resume().once('end', () => {
+    isEnded = true;
+  });
+  await new Promise((resolve) => socket.once('close', resolve));
+  return !isEnded;
+}
+
+test('the other end is told of an error', async () => {
+  const told = isBrokenOff(far);
+  breakOff(near);
+  assert.ok(await told);
+});
+
+test('what the other end does not take is not waited for', async () => {
+  far.pause();
+  near.write(Buffer.alloc(16 * 1024 * 1024));
+  const closed = once(near, 'close');
+  breakOff(near);
+  await closed;
+});
+
+test('a connection is closed whose TLS is being ended', async () => {
+  const { nearTls, farTls } = await secured();
+  const closed = once(near, 'close');
+  const ending = new Promise((resolve) => nearTls.resume().once('end', () => resolve(nearTls.end())));
+  farTls.end();
+  await ending;
+  await new Promise(process.nextTick);
+  breakOff(near);
+  await closed;
+});
+
+test('a connection that is TLS itself is closed as well', async () => {
+  const { nearTls, farTls } = await secured();
+  const [told, closed] = [isBrokenOff(farTls), once(near, 'close')];
+  breakOff(nearTls);
+  await closed;
+  assert.ok(await told);
+});
+
+test('what is closed already stays so', () => {
+  near.destroy();
+  breakOff(near);
+});
