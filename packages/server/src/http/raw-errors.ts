@@ -19,6 +19,8 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Duplex, 
 /** For what Node would end without a word, or with an empty answer. */
 export function answerOddRequests(server: Server, ids: IdSource): void {
   server.on('connect', (_request, socket) => {
+    // Nobody else listens to this connection from here on.
+    socket.on('error', () => socket.destroy());
     endWith(socket, new AppError('method_not_allowed', 'This service is no proxy: CONNECT is not supported.'), ids);
   });
   server.on('checkExpectation', (request, response) => {
