@@ -45,6 +45,22 @@ describe('killing the server with -9', () => {
     await api.delete(`/v1/sandboxes/${id}`);
   });
 
+  it('right after an answer replays it, and does nothing twice', async () => {
+    const { api } = running();
+    const { id } = await api.readySandbox();
+    await api.run(id, 'count = 0');
+    const key = randomUUID();
+    const body = { code: 'count += 1; count', language: 'python' };
+    const first = await api.post(`/v1/sandboxes/${id}/code/runs`, body, key);
+    await running().kill('server');
+    await running().restart('server');
+    const again = await api.post(`/v1/sandboxes/${id}/code/runs`, body, key);
+    assert.equal(again.headers.get('idempotency-replayed'), 'true');
+    assert.deepEqual(again.body, first.body);
+    assert.equal((await api.run(id, 'count')).outputs[0]?.value, '1');
+    await api.delete(`/v1/sandboxes/${id}`);
+  });
+
   it('in mid-creation never leaves a second sandbox for one key', async () => {
     const { api } = running();
     const before = hostFootprint();

@@ -1,5 +1,6 @@
 /** Builds the server out of its parts. Nothing else constructs them. */
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { dataPlaces, runPlaces } from '@cloche/protocol';
 import { sql } from 'kysely';
 import type { Logger } from 'pino';
@@ -21,6 +22,7 @@ import { InFlight } from './http/in-flight.ts';
 import { randomIds } from './id-source.ts';
 import { Idempotency } from './idempotency/idempotency.ts';
 import { IdempotencyRepository } from './idempotency/idempotency-repository.ts';
+import { JournaledRecords } from './idempotency/journaled-records.ts';
 import { ServerLease, stableServerId } from './idempotency/server-lease.ts';
 import { registerLiveSandboxesGauge } from './operator/live-sandboxes-gauge.ts';
 import { buildOperatorApp, listenForOperator } from './operator/operator-app.ts';
@@ -61,9 +63,11 @@ export async function startServer(
   const apiKeys = new ApiKeyService(keys, projects, authenticator, clock, ids);
   await apiKeys.bootstrap((await orgs.ensureFirst()).id, config.bootstrapApiKey);
 
-  const serverId = stableServerId(dataPlaces(config.dataDir).serverDir, ids);
+  const { serverDir } = dataPlaces(config.dataDir);
+  const serverId = stableServerId(serverDir, ids);
   const records = new IdempotencyRepository(db);
-  const idempotency = new Idempotency(records, serverId, clock, ids);
+  const journaled = await JournaledRecords.open(db, records, join(serverDir, 'idempotency-journal'), log);
+  const idempotency = new Idempotency(journaled, serverId, clock, ids);
   const lease = new ServerLease(db, records, serverId, clock, log);
 
   const metrics = new Registry();
@@ -139,6 +143,7 @@ export async function startServer(
       await sandboxes.stop();
       await artifacts.stop();
       lease.stop();
+      await journaled.close();
       await db.destroy();
     },
   };

@@ -24,6 +24,7 @@ export class NodeSqliteDatabase implements SqliteDatabase {
   readonly #statements = new Map<string, NodeSqliteStatement>();
   readonly #checkpoints: Checkpoints | undefined;
   #version = 0;
+  #isTransacting = false;
 
   /** `file` is a path or `:memory:`. */
   constructor(file: string, checkpoints?: Omit<CheckpointSettings, 'onFailure'>) {
@@ -35,9 +36,24 @@ export class NodeSqliteDatabase implements SqliteDatabase {
     this.#checkpoints = new Checkpoints(file, { ...checkpoints, onFailure });
   }
 
-  /** Between a `begin` and its end. */
+  /** Between a `begin` and its end; not for what `transact` executes, which nobody else's comes between. */
   get isInTransaction(): boolean {
-    return this.#database.isTransaction;
+    return this.#database.isTransaction && !this.#isTransacting;
+  }
+
+  /** Executes all that `act` does in one transaction, which it undoes if `act` throws. Not while there is another. */
+  transact(act: () => void): void {
+    this.#database.exec('begin immediate');
+    this.#isTransacting = true;
+    try {
+      act();
+      this.#database.exec('commit');
+    } catch (error) {
+      if (this.#database.isTransaction) this.#database.exec('rollback');
+      throw error;
+    } finally {
+      this.#isTransacting = false;
+    }
   }
 
   /** Another one after every statement that may change what a look-up finds. */

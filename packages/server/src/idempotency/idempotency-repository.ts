@@ -29,12 +29,27 @@ export interface StoredRecord {
   readonly response: { status: number; body: string } | undefined;
 }
 
+/** What `Idempotency` needs of the records. */
+export interface IdempotencyRecords {
+  /**
+   * Takes the record of a scope that has none, or one that failed with the same body, or one that has expired: of any
+   * number at once exactly one gets it. The id is the old one after a failure; undefined for whoever does not get it.
+   */
+  claim(request: ClaimRequest): Promise<string | undefined>;
+  find(scope: IdempotencyScope): Promise<StoredRecord | undefined>;
+  /** False when the record is no longer `owner`'s: what it did does not count. */
+  complete(id: string, owner: string, status: number, body: string): Promise<boolean>;
+  fail(id: string, owner: string): Promise<void>;
+  delete(id: string, owner: string): Promise<void>;
+}
+
 /** Names one claim of one server, so that nobody else's ending counts for it, an earlier claim's least of all. */
 export function claimOwner(serverId: string, claim: string): string {
   return `${serverId}:${claim}`;
 }
 
-export class IdempotencyRepository {
+/** The records as the database has them; each claim is one statement. */
+export class IdempotencyRepository implements IdempotencyRecords {
   readonly #db: Database;
   readonly #claim;
   readonly #find;
@@ -47,10 +62,6 @@ export class IdempotencyRepository {
     this.#complete = prepareComplete(db);
   }
 
-  /**
-   * Takes the record of a scope that has none, or one that failed with the same body, or one that has expired: a
-   * single statement, so of any number at once exactly one gets it. The id is the old one after a failure.
-   */
   async claim(request: ClaimRequest): Promise<string | undefined> {
     const { rows } = await this.#claim(request);
     return rows[0]?.id;
@@ -70,7 +81,6 @@ export class IdempotencyRepository {
     );
   }
 
-  /** False when the record is no longer `owner`'s: what it did does not count. */
   async complete(id: string, owner: string, status: number, body: string): Promise<boolean> {
     return (await this.#complete({ id, owner, status, body })).changed === 1n;
   }

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
-import { beforeEach, describe, it } from 'node:test';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, afterEach, beforeEach, describe, it } from 'node:test';
 import { type ErrorCode, LIMITS } from '@cloche/contract';
 import { pino } from 'pino';
 import { AppError } from '../app-error.ts';
@@ -10,6 +13,7 @@ import { randomIds } from '../id-source.ts';
 import { canonicalJson } from './canonical-json.ts';
 import { type Claim, Idempotency } from './idempotency.ts';
 import { IdempotencyRepository, type IdempotencyScope } from './idempotency-repository.ts';
+import { JournaledRecords } from './journaled-records.ts';
 import { ServerLease } from './server-lease.ts';
 
 const scope: IdempotencyScope = { orgId: 'org_1', apiKeyId: 'key_1', method: 'POST', route: '/v1/x', key: 'k' };
@@ -19,15 +23,29 @@ let now: number;
 let db: Database;
 let records: IdempotencyRepository;
 let idempotency: Idempotency;
+let journaled: JournaledRecords | undefined;
 const clock = { now: () => now };
+const folder = mkdtempSync(join(tmpdir(), 'cloche-records-'));
+after(() => rmSync(folder, { recursive: true }));
+afterEach(async () => {
+  await journaled?.close();
+  journaled = undefined;
+  await db.destroy();
+});
 
-beforeEach(async () => {
+async function openDirectly(): Promise<void> {
   now = 1_000_000;
   db = openDatabase('sqlite::memory:');
   await migrate(db);
   records = new IdempotencyRepository(db);
   idempotency = new Idempotency(records, 'srv_1', clock, randomIds);
-});
+}
+
+async function openJournaled(): Promise<void> {
+  await openDirectly();
+  journaled = await JournaledRecords.open(db, records, join(mkdtempSync(join(folder, 'of-')), 'journal'), log);
+  idempotency = new Idempotency(journaled, 'srv_1', clock, randomIds);
+}
 
 async function claim(body: unknown = {}, where = scope): Promise<Claim> {
   const opened = await idempotency.open(where, body);
@@ -39,7 +57,12 @@ function refuses(promise: Promise<unknown>, code: ErrorCode): Promise<void> {
   return assert.rejects(promise, (error) => error instanceof AppError && error.code === code);
 }
 
-describe('an idempotency record', () => {
+describe('an idempotency record of the database', () => describeRecords(openDirectly));
+describe('an idempotency record by way of the journal', () => describeRecords(openJournaled));
+
+function describeRecords(open: () => Promise<void>): void {
+  beforeEach(open);
+
   it('is claimed by exactly one of many requests at once', async () => {
     const results = await Promise.allSettled(Array.from({ length: 30 }, () => idempotency.open(scope, { a: 1 })));
     assert.equal(results.filter(({ status }) => status === 'fulfilled').length, 1);
@@ -116,16 +139,19 @@ describe('an idempotency record', () => {
 
   it('cannot be completed by a server that has lost it', async () => {
     const lost = await claim();
+    await journaled?.flush();
     await records.failAllOf('srv_1');
-    const other = new Idempotency(records, 'srv_2', clock, randomIds);
+    const other = new Idempotency(journaled ?? records, 'srv_2', clock, randomIds);
     assert.equal((await other.open(scope, {})).status, 'claimed');
     await assert.rejects(lost.complete(200, '{}'), /was lost/);
     await lost.fail();
     await refuses(other.open(scope, {}), 'idempotency_request_in_progress');
   });
-});
+}
 
 describe('a claim that was lost', () => {
+  beforeEach(openDirectly);
+
   it('cannot end the record that a later claim of the same server holds', async () => {
     const lost = await claim();
     await records.failAllOf('srv_1');
@@ -141,6 +167,8 @@ describe('a claim that was lost', () => {
 });
 
 describe('a server lease', () => {
+  beforeEach(openDirectly);
+
   it('fails at its start what its last life left in progress', async () => {
     const interrupted = await claim();
     const lease = new ServerLease(db, records, 'srv_1', clock, log);

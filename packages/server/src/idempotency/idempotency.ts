@@ -4,7 +4,7 @@ import { AppError } from '../app-error.ts';
 import type { Clock } from '../clock.ts';
 import type { IdSource } from '../id-source.ts';
 import { hashBody } from './canonical-json.ts';
-import { claimOwner, type IdempotencyRepository, type IdempotencyScope } from './idempotency-repository.ts';
+import { claimOwner, type IdempotencyRecords, type IdempotencyScope } from './idempotency-repository.ts';
 
 /** A record changes hands between the claim and the look at most now and then, never this often. */
 const ATTEMPTS = 10;
@@ -16,13 +16,13 @@ export type Opened =
 
 /** Decides for each request with an Idempotency-Key: execute it, replay it, or refuse it. */
 export class Idempotency {
-  readonly #records: IdempotencyRepository;
+  readonly #records: IdempotencyRecords;
   readonly #serverId: string;
   readonly #clock: Clock;
   readonly #ids: IdSource;
 
   /** What this server leaves in progress when it dies becomes `failed`. */
-  constructor(records: IdempotencyRepository, serverId: string, clock: Clock, ids: IdSource) {
+  constructor(records: IdempotencyRecords, serverId: string, clock: Clock, ids: IdSource) {
     this.#records = records;
     this.#serverId = serverId;
     this.#clock = clock;
@@ -54,11 +54,11 @@ export class Idempotency {
 /** The right and the duty to execute one request; ended once, by one of its methods. */
 export class Claim {
   readonly recordId: string;
-  readonly #records: IdempotencyRepository;
+  readonly #records: IdempotencyRecords;
   readonly #owner: string;
   readonly #isRetry: boolean;
 
-  constructor(records: IdempotencyRepository, recordId: string, owner: string, isRetry: boolean) {
+  constructor(records: IdempotencyRecords, recordId: string, owner: string, isRetry: boolean) {
     this.#records = records;
     this.recordId = recordId;
     this.#owner = owner;

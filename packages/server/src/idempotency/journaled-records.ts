@@ -1,0 +1,238 @@
+import { sql } from 'kysely';
+import type { Logger } from 'pino';
+import type { Database } from '../db/database.ts';
+import { embeddedDatabase, prepareNow } from '../db/prepared-query.ts';
+import type {
+  ClaimRequest,
+  IdempotencyRecords,
+  IdempotencyRepository,
+  IdempotencyScope,
+  StoredRecord,
+} from './idempotency-repository.ts';
+import { type RecordChange, RecordJournal } from './record-journal.ts';
+
+/** How long a record is in the journal alone. */
+const GATHER_MS = 100;
+/** The same by their number, and by the bytes of what they answered. */
+const GATHER_RECORDS = 128;
+const GATHER_BYTES = 1024 * 1024;
+/** With so many that the database does not take, claims go to the database and fail there. */
+const MAX_RECORDS = 10_000;
+
+interface RecentRecord extends Pick<Partial<StoredRecord>, 'response'> {
+  readonly claim: ClaimRequest;
+  readonly state: StoredRecord['state'];
+}
+
+interface RecentRow extends ClaimRequest {
+  readonly state: StoredRecord['state'];
+  readonly status: number | null;
+  readonly body: string | null;
+}
+
+/**
+ * Records of an embedded database by way of a journal: a claim and its end are a line each, and many records go into the
+ * database together, most of them once, when they have ended. A record that is in the journal alone belongs to a claim
+ * that met none before it. Everything else, a second request of the same scope first of all, is decided by the database,
+ * which has been given the journal's records before.
+ */
+export class JournaledRecords implements IdempotencyRecords {
+  readonly #db: Database;
+  readonly #database;
+  readonly #records: IdempotencyRepository;
+  readonly #journal: RecordJournal;
+  readonly #log: Logger;
+  readonly #findNow;
+  readonly #insertNow;
+  readonly #byScope = new Map<string, RecentRecord>();
+  readonly #byId = new Map<string, RecentRecord>();
+  /** How many claims of a scope the database decides now: none of the same may pass it by. */
+  readonly #deciding = new Map<string, number>();
+  #bodyBytes = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #isFull = false;
+
+  private constructor(db: Database, records: IdempotencyRepository, file: string, log: Logger) {
+    const database = embeddedDatabase(db);
+    if (!database) throw new Error('a journal of records takes an embedded database');
+    this.#db = db;
+    this.#database = database;
+    this.#records = records;
+    this.#log = log;
+    this.#findNow = prepareFind(db);
+    this.#insertNow = prepareInsert(db);
+    this.#journal = new RecordJournal(file);
+  }
+
+  /** Resolves when the database has what the server's last life left in `file`. */
+  static async open(
+    db: Database,
+    records: IdempotencyRepository,
+    file: string,
+    log: Logger,
+  ): Promise<JournaledRecords> {
+    const journaled = new JournaledRecords(db, records, file, log);
+    for (const change of journaled.#journal.read()) journaled.#apply(change);
+    await journaled.flush();
+    return journaled;
+  }
+
+  async claim(request: ClaimRequest): Promise<string | undefined> {
+    const scope = nameOf(request);
+    if (this.#isNew(scope, request)) {
+      this.#write({ claimed: request });
+      return request.id;
+    }
+    this.#deciding.set(scope, (this.#deciding.get(scope) ?? 0) + 1);
+    try {
+      await this.flush();
+      return await this.#records.claim(request);
+    } finally {
+      const others = (this.#deciding.get(scope) ?? 1) - 1;
+      if (others > 0) this.#deciding.set(scope, others);
+      else this.#deciding.delete(scope);
+    }
+  }
+
+  async find(scope: IdempotencyScope): Promise<StoredRecord | undefined> {
+    await this.flush();
+    return this.#records.find(scope);
+  }
+
+  async complete(id: string, owner: string, status: number, body: string): Promise<boolean> {
+    if (!this.#isRecent(id, owner)) return this.#records.complete(id, owner, status, body);
+    this.#write({ completed: { id, status, body } });
+    return true;
+  }
+
+  async fail(id: string, owner: string): Promise<void> {
+    if (this.#isRecent(id, owner)) this.#write({ failed: id });
+    else await this.#records.fail(id, owner);
+  }
+
+  async delete(id: string, owner: string): Promise<void> {
+    if (this.#isRecent(id, owner)) this.#write({ deleted: id });
+    else await this.#records.delete(id, owner);
+  }
+
+  /** Resolves when the database has every record. */
+  async flush(): Promise<void> {
+    // One that a transaction keeps from it waits in line for the end of that.
+    while (!this.#flushNow()) await sql`select 1`.execute(this.#db);
+  }
+
+  /** Before the database is closed. */
+  async close(): Promise<void> {
+    await this.flush();
+    this.#journal.close();
+  }
+
+  /** What is in doubt, or comes during a transaction, the database decides. */
+  #isNew(scope: string, request: ClaimRequest): boolean {
+    if (this.#byScope.has(scope) || this.#deciding.has(scope) || this.#byScope.size >= MAX_RECORDS) return false;
+    return this.#findNow(request)?.rows.length === 0;
+  }
+
+  #isRecent(id: string, owner: string): boolean {
+    const record = this.#byId.get(id);
+    return record?.claim.owner === owner && record.state === 'in_progress';
+  }
+
+  #write(change: RecordChange): void {
+    this.#journal.append(change);
+    this.#apply(change);
+    this.#timer ??= setTimeout(() => this.#flushSoon(), GATHER_MS).unref();
+    if (this.#isFull || (this.#byId.size < GATHER_RECORDS && this.#bodyBytes < GATHER_BYTES)) return;
+    this.#isFull = true;
+    // The answer goes first.
+    setImmediate(() => this.#flushSoon());
+  }
+
+  #apply(change: RecordChange): void {
+    if ('claimed' in change) {
+      const record: RecentRecord = { claim: change.claimed, state: 'in_progress' };
+      this.#byScope.set(nameOf(change.claimed), record);
+      this.#byId.set(change.claimed.id, record);
+    } else if ('completed' in change) {
+      const { id, ...response } = change.completed;
+      Object.assign(this.#byId.get(id) ?? {}, { state: 'completed', response });
+      this.#bodyBytes += response.body.length;
+    } else if ('failed' in change) {
+      Object.assign(this.#byId.get(change.failed) ?? {}, { state: 'failed' });
+    } else {
+      const record = this.#byId.get(change.deleted);
+      if (record) this.#byScope.delete(nameOf(record.claim));
+      this.#byId.delete(change.deleted);
+    }
+  }
+
+  #flushSoon(): void {
+    this.flush().catch((error: unknown) => {
+      this.#log.error({ err: error }, 'idempotency records not written to the database yet');
+      this.#timer ??= setTimeout(() => this.#flushSoon(), GATHER_MS).unref();
+    });
+  }
+
+  /** False while a transaction is under way, as that may yet be undone. */
+  #flushNow(): boolean {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#isFull = false;
+    if (this.#byId.size > 0) {
+      if (this.#database.isInTransaction) return false;
+      this.#database.transact(() => {
+        for (const record of this.#byId.values()) this.#insertNow(rowOf(record));
+      });
+      this.#byScope.clear();
+      this.#byId.clear();
+      this.#bodyBytes = 0;
+    }
+    this.#journal.clear();
+    return true;
+  }
+}
+
+function nameOf({ orgId, apiKeyId, method, route, key }: IdempotencyScope): string {
+  return [orgId, apiKeyId, method, route, key].join('\n');
+}
+
+function rowOf({ claim, state, response }: RecentRecord): RecentRow {
+  return { ...claim, state, status: response?.status ?? null, body: response?.body ?? null };
+}
+
+function prepareFind(db: Database) {
+  return prepareNow(db, (slots: IdempotencyScope) =>
+    db
+      .selectFrom('idempotency_records')
+      .select(sql.lit(1).as('found'))
+      .where('org_id', '=', slots.orgId)
+      .where('api_key_id', '=', slots.apiKeyId)
+      .where('method', '=', slots.method)
+      .where('route', '=', slots.route)
+      .where('key', '=', slots.key),
+  );
+}
+
+/** What the database has already, a life before this one gave it. */
+function prepareInsert(db: Database) {
+  return prepareNow(db, (slots: RecentRow) =>
+    db
+      .insertInto('idempotency_records')
+      .values({
+        id: slots.id,
+        org_id: slots.orgId,
+        api_key_id: slots.apiKeyId,
+        method: slots.method,
+        route: slots.route,
+        key: slots.key,
+        body_hash: slots.bodyHash,
+        state: slots.state,
+        owner: slots.owner,
+        response_status: slots.status,
+        response_body: slots.body,
+        created_at: slots.now,
+        expires_at: slots.expiresAt,
+      })
+      .onConflict((conflict) => conflict.doNothing()),
+  );
+}
