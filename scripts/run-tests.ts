@@ -35,6 +35,7 @@ const unitTests = () =>
 const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/artifacts': 'the server keeps them; functional/files reads what they are made of',
   'functional/bad-input': 'the server refuses it by itself',
+  'functional/command-line': 'the command line, over the requests of functional/commands',
   'functional/copy': 'the command line, over the requests of functional/files',
   'functional/fuzz': 'the server refuses it by itself',
   'functional/guides': 'what is written of it, over requests that other files make',

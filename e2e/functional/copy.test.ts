@@ -88,6 +88,41 @@ describe('cloche cp', () => {
     await service.api.delete(`/v1/sandboxes/${other}`);
   });
 
+  it('keeps names of any bytes, of one file and of many, in each direction', async () => {
+    const names = [
+      Buffer.from('new\nline'),
+      Buffer.from([0xff, 0xfe]),
+      Buffer.from('n'.repeat(255)),
+      Buffer.from('名前 %41'),
+    ];
+    mkdirSync(here('odd'));
+    for (const name of names) writeFileSync(Buffer.concat([Buffer.from(`${here('odd')}/`), name]), name);
+    await cp(here('odd'), there('odd'));
+    await cp(there('odd'), here('odd-back'));
+    const other = (await service.api.readySandbox()).id;
+    const { body } = await service.api.get(`/v1/sandboxes/${sandboxId}/files?path=odd`);
+    for (const { path } of body.data) {
+      await cp(there(path), `${other}:alone/`);
+      await cp(`${other}:${path.replace('/workspace/odd', '/workspace/alone')}`, `${here('odd-alone')}/`);
+    }
+    const sorted = (all: Buffer[]) => all.toSorted(Buffer.compare);
+    for (const folder of ['odd-back', 'odd-alone']) {
+      const found = readdirSync(here(folder), { encoding: 'buffer' });
+      assert.deepEqual(sorted(found), sorted(names), folder);
+      for (const name of found)
+        assert.ok(readFileSync(Buffer.concat([Buffer.from(`${here(folder)}/`), name])).equals(name));
+    }
+    await service.api.delete(`/v1/sandboxes/${other}`);
+  });
+
+  it('is quiet when nobody reads on', async () => {
+    await shell('truncate -s 50M zeros');
+    const { stderr } = await execa('sh', ['-c', `node_modules/.bin/cloche cp ${there('zeros')} - | head -c 5`], {
+      env: { CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey },
+    });
+    assert.equal(stderr, '');
+  });
+
   it('says what is wrong, and leaves nothing half done', async () => {
     const missing = await cloche(['cp', there('nothing'), here('never')]);
     assert.equal(missing.exitCode, 1);

@@ -3,8 +3,9 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { json, startScriptedServer } from '@cloche/sdk/testing';
-import { runCloche } from '../testing/run-cloche.ts';
+import { exitOf, runCloche, startCloche } from '../testing/run-cloche.ts';
 
 const artifact = { id: 'art_1', name: '../evil/report.csv', sizeBytes: 7, contentType: 'text/csv', sandboxId: 'sbx_1' };
 
@@ -23,7 +24,7 @@ describe('cloche artifact get', () => {
             response.writeHead(200, { 'content-type': 'text/csv', 'content-length': 7 });
             response.write(sent);
             if (sent.length === 7) response.end();
-            else response.destroy();
+            else response.socket?.end();
           }
         : json(200, { artifact }),
     );
@@ -34,12 +35,51 @@ describe('cloche artifact get', () => {
     const file = join(folder, 'here');
     writeFileSync(file, 'before');
     await using broken = await serve('cont');
-    assert.equal((await get(broken.url, file)).exitCode, 1);
+    const outcome = await get(broken.url, file);
+    assert.deepEqual(outcome, {
+      exitCode: 1,
+      stdout: '',
+      stderr: 'error: The download broke off before its end; try again.\n',
+    });
     assert.equal(readFileSync(file, 'utf8'), 'before');
     await using whole = await serve();
     const { exitCode, stdout } = await get(whole.url, file);
     assert.deepEqual([exitCode, stdout, readFileSync(file, 'utf8')], [0, '', 'content']);
     assert.deepEqual(readdirSync(folder), ['here']);
+  });
+
+  it('makes the folders above it, and says with --json where it is', async () => {
+    await using server = await serve();
+    const file = join(folder, 'new/deep/file');
+    const { exitCode, stdout, stderr } = await get(server.url, file, '--json');
+    assert.deepEqual([exitCode, JSON.parse(stdout), stderr], [0, { to: file, bytes: 7 }, '']);
+    assert.equal(readFileSync(file, 'utf8'), 'content');
+  });
+
+  it('says in one sentence why a file cannot be written, and leaves nothing', async () => {
+    await using server = await serve();
+    const long = join(folder, 'n'.repeat(256));
+    assert.equal((await get(server.url, long)).stderr, `error: ${long} cannot be written: name too long.\n`);
+    assert.equal(
+      (await get(server.url, folder)).stderr,
+      `error: ${folder} cannot be written: illegal operation on a directory.\n`,
+    );
+    assert.equal((await get(server.url, join(folder, 'n'.repeat(255)))).exitCode, 0);
+    assert.deepEqual(readdirSync(folder), ['n'.repeat(255)]);
+  });
+
+  it('leaves nothing when it is interrupted', async () => {
+    await using server = await startScriptedServer(({ path }) =>
+      path.endsWith('/content')
+        ? (response) => void response.writeHead(200, { 'content-length': 7 }).write('cont')
+        : json(200, { artifact }),
+    );
+    const env = { CLOCHE_URL: server.url, CLOCHE_API_KEY: 'k' };
+    const child = startCloche(['artifact', 'get', 'art_1', join(folder, 'file')], { env });
+    while (readdirSync(folder).length === 0) await setTimeout(20);
+    child.kill('SIGINT');
+    assert.equal(await exitOf(child), 130);
+    assert.deepEqual(readdirSync(folder), []);
   });
 
   it('writes to standard output for -', async () => {
@@ -55,7 +95,9 @@ describe('cloche artifact get', () => {
       assert.equal((await get(server.url)).exitCode, 0);
       assert.equal(readFileSync(place, 'utf8'), 'content');
       writeFileSync(place, 'mine');
-      assert.equal((await get(server.url)).exitCode, 1);
+      const { exitCode, stderr } = await get(server.url);
+      assert.equal(exitCode, 1);
+      assert.equal(stderr, 'error: report.csv is there already; name the file that it should go to.\n');
       assert.equal(readFileSync(place, 'utf8'), 'mine');
       assert.equal(existsSync(join(folder, '../evil')), false);
       assert.deepEqual(readdirSync(folder), ['report.csv']);

@@ -1,18 +1,16 @@
-import { createWriteStream } from 'node:fs';
-import { link, rename, rm } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
-import type { ReadableStream as WebStream } from 'node:stream/web';
 import type { Artifact } from '@cloche/contract';
 import { SandboxArtifacts, type SandboxInfo } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { group, leaf, perform } from '../command.ts';
+import { saveFile, writeOut } from '../copy/save-file.ts';
+import { watchForInterruption } from '../interruption.ts';
 import { duration, keyValue } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatAge } from '../terminal/duration.ts';
-import { table } from '../terminal/table.ts';
+import { printable, table } from '../terminal/table.ts';
+import { formatBytes, TransferBar } from '../terminal/transfer-bar.ts';
 
 interface ExportFlags {
   name?: string;
@@ -75,28 +73,24 @@ async function exportArtifact(session: Session, flags: ExportFlags, sandboxId: s
   const { name, type: contentType, metadata } = flags;
   const kept = await artifacts.export(path, { name, contentType, metadata });
   await session.show(kept, () => kept.id);
-  await session.note(`${kept.name}, ${kept.sizeBytes} bytes, sha256 ${kept.sha256}`);
+  await session.note(printable(`${kept.name}, ${formatBytes(kept.sizeBytes)}, sha256 ${kept.sha256}`));
 }
 
 /** A file of that name appears when all of it has arrived; one that is there is kept unless it was named. */
 async function getArtifact(session: Session, _options: unknown, id: string, file?: string): Promise<void> {
   const cloche = await session.connect();
-  const { name, sizeBytes } = await cloche.artifacts.get(id);
-  const { body } = await cloche.artifacts.download(id);
+  using interruption = watchForInterruption();
+  const { signal } = interruption;
+  const artifact = await cloche.artifacts.get(id, { signal });
+  const { body } = await cloche.artifacts.download(id, { signal });
   if (!body) throw new CliError('The service sent no content.');
-  const content = Readable.fromWeb(body as WebStream);
-  if (file === '-') return pipeline(content, process.stdout, { end: false });
-  const place = file ?? basename(name);
-  const temporary = `${place}.${process.pid}.part`;
-  try {
-    await pipeline(content, createWriteStream(temporary, { flags: 'wx' }));
-    if (file === undefined) await link(temporary, place).finally(() => rm(temporary, { force: true }));
-    else await rename(temporary, place);
-  } catch (error) {
-    await rm(temporary, { force: true });
-    throw error;
-  }
-  await session.note(`${place}, ${sizeBytes} bytes`);
+  const bar = new TransferBar(session.terminal.err, artifact.name);
+  const content = bar.count(body, artifact.sizeBytes);
+  if (file === '-') return writeOut(content, signal);
+  const place = file ?? basename(artifact.name);
+  await saveFile(place, content, { replace: file !== undefined, signal });
+  if (session.json) await session.show({ to: place, bytes: bar.bytes }, () => '');
+  await session.note(printable(`${formatBytes(bar.bytes)} to ${place}`));
 }
 
 async function listArtifacts(session: Session, { sandbox, project, name, metadata }: ListFlags): Promise<void> {

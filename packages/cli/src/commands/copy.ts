@@ -3,6 +3,7 @@ import { leaf, perform } from '../command.ts';
 import { copy } from '../copy/copy.ts';
 import { readEndpoint } from '../copy/endpoint.ts';
 import { watchForInterruption } from '../interruption.ts';
+import { printable } from '../terminal/table.ts';
 import { formatBytes } from '../terminal/transfer-bar.ts';
 
 export function addCopyCommand(program: Command): void {
@@ -21,9 +22,7 @@ export function addCopyCommand(program: Command): void {
     // What goes to standard output is the file itself.
     if (target.kind === 'standard') return;
     if (session.json) await session.show(copied, () => '');
-    else
-      await session.note(
-        `${formatBytes(copied.bytes)} to ${target.kind === 'sandbox' ? `${target.sandboxId}:` : ''}${copied.to}`,
-      );
+    const place = target.kind === 'sandbox' ? `${target.sandboxId}:` : '';
+    await session.note(printable(`${formatBytes(copied.bytes)} to ${place}${copied.to}`));
   });
 }

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, wr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { insideOf, meansContent, readEndpoint } from './endpoint.ts';
+import { insideLocal, insideSandbox, meansContent, nameOf, readEndpoint } from './endpoint.ts';
 import { packLocal, unpackLocal } from './local-tree.ts';
 
 describe('a side of a copy', () => {
@@ -17,7 +17,10 @@ describe('a side of a copy', () => {
   });
 
   it('keeps its name inside a directory, and is its content with a dot', () => {
-    assert.equal(insideOf('to/', 'a/b/'), 'to/b');
+    const name = nameOf(readEndpoint('a/b/'));
+    assert.equal(String(insideLocal('to/', name)), 'to/b');
+    assert.equal(insideSandbox('to/', name), 'to/b');
+    assert.equal(insideSandbox('/', name), '/b');
     assert.deepEqual(['.', '..', 'a/.', 'a/..', '/', 'a', 'a/', 'a.', '.a'].map(meansContent), [
       true,
       true,
@@ -29,6 +32,28 @@ describe('a side of a copy', () => {
       false,
       false,
     ]);
+  });
+});
+
+describe('a name that text cannot spell', () => {
+  const name = Buffer.from([0x61, 0x20, 0xff, 0x2e, 0x78]);
+
+  it('is spelled by a URI in a sandbox, wherever it goes, and is its bytes here', () => {
+    assert.deepEqual(nameOf(readEndpoint('sbx_1:file:///workspace/%61%20%ff.x')), name);
+    assert.deepEqual(insideLocal('to', name), Buffer.concat([Buffer.from('to/'), name]));
+    assert.equal(insideSandbox('/a b/', name), 'file:///a%20b/a%20%FF.x');
+    assert.equal(insideSandbox('deep', name), 'file:///workspace/deep/a%20%FF.x');
+    assert.equal(insideSandbox('file:///a%20b/', name), 'file:///a%20b/a%20%FF.x');
+  });
+
+  it('does not lead out of the place that it is copied to', () => {
+    const climbing = nameOf(readEndpoint('sbx_1:file:///workspace/..%2F..%2Fetc%2Fpasswd'));
+    assert.equal(String(climbing), 'passwd');
+  });
+
+  it('of text is text: a percent sign is one, and in a URI an escape', () => {
+    assert.equal(insideSandbox('to', nameOf(readEndpoint('100%41'))), 'to/100%41');
+    assert.equal(insideSandbox('file:///to', nameOf(readEndpoint('100%41'))), 'file:///to/100%2541');
   });
 });
 

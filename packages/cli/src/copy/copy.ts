@@ -1,14 +1,14 @@
-import { createReadStream, createWriteStream } from 'node:fs';
-import { mkdir, rename, rm, stat } from 'node:fs/promises';
-import { basename, dirname } from 'node:path';
-import { pipeline } from 'node:stream/promises';
+import { isUtf8 } from 'node:buffer';
+import { createReadStream } from 'node:fs';
+import { mkdir, stat } from 'node:fs/promises';
 import type { Cloche, Files } from '@cloche/sdk';
 import { isClocheError } from '@cloche/sdk';
 import { CliError, UsageError } from '../cli-error.ts';
 import type { Session } from '../session.ts';
 import { TransferBar } from '../terminal/transfer-bar.ts';
-import { type Endpoint, insideOf, meansContent } from './endpoint.ts';
+import { type Endpoint, insideLocal, insideSandbox, meansContent, nameOf } from './endpoint.ts';
 import { packLocal, unpackLocal } from './local-tree.ts';
+import { saveFile, writeOut } from './save-file.ts';
 
 export interface Copied {
   readonly to: string;
@@ -26,7 +26,7 @@ export async function copy(
   to: Endpoint,
   signal: AbortSignal,
 ): Promise<Copied> {
-  const bar = new TransferBar(session.terminal.err, nameOf(from, to));
+  const bar = new TransferBar(session.terminal.err, String(nameOf(from.kind === 'standard' ? to : from)));
   const filesOf = async ({ sandboxId }: SandboxSide) => (await cloche.sandboxes.get(sandboxId)).files;
   if (to.kind === 'sandbox') {
     const target = await filesOf(to);
@@ -44,7 +44,7 @@ async function upload(from: LocalSide, target: Files, to: SandboxSide, bar: Tran
       `${from.path} cannot be read: ${error.code === 'ENOENT' ? 'it does not exist' : error.message}.`,
     );
   });
-  const path = await targetPath(target, to.path, from.path, source.isDirectory());
+  const path = await targetPath(target, to.path, from, source.isDirectory());
   if (!source.isDirectory()) {
     return put(target, path, createReadStream(from.path), { sizeBytes: source.size, mode: source.mode }, bar, signal);
   }
@@ -78,31 +78,24 @@ async function download(
     const { body, sizeBytes } = isFolder
       ? await source.archive(from.path, { format: 'tar', signal })
       : await source.stream(from.path, { signal });
-    await pipeline(bar.count(body, sizeBytes), process.stdout, { end: false });
+    await writeOut(bar.count(body, sizeBytes), signal);
     return { to: '-', bytes: bar.bytes };
   }
   const isInto = (await isLocalFolder(to.path)) || (!isFolder && to.path.endsWith('/'));
-  const path = isInto && !(isFolder && meansContent(from.path)) ? insideOf(to.path, from.path) : to.path;
-  if (isFolder) {
-    const { body } = await source.archive(from.path, { format: 'tar', signal });
-    await mkdir(path, { recursive: true });
-    await unpackLocal(path, bar.count(body));
-  } else await saveFile(source, from.path, path, bar, signal);
-  return { to: path, bytes: bar.bytes };
-}
-
-/** Beside its place until all of it is there. */
-async function saveFile(source: Files, from: string, path: string, bar: TransferBar, signal: AbortSignal) {
-  const { body, sizeBytes } = await source.stream(from, { signal });
-  await mkdir(dirname(path), { recursive: true });
-  const partial = `${path}.${process.pid}.part`;
-  try {
-    await pipeline(bar.count(body, sizeBytes), createWriteStream(partial, { flags: 'wx' }), { signal });
-    await rename(partial, path);
-  } catch (error) {
-    await rm(partial, { force: true });
-    throw error;
+  const path = isInto && !(isFolder && meansContent(from.path)) ? insideLocal(to.path, nameOf(from)) : to.path;
+  const copied = () => ({ to: String(path), bytes: bar.bytes });
+  if (!isFolder) {
+    const { body, sizeBytes } = await source.stream(from.path, { signal });
+    await saveFile(path, bar.count(body, sizeBytes), { replace: true, signal });
+    return copied();
   }
+  // The program that unpacks it is told where by text.
+  if (!isUtf8(Buffer.from(path)))
+    throw new CliError(`${path} is no name here; say what the directory is to be called.`);
+  const { body } = await source.archive(from.path, { format: 'tar', signal });
+  await mkdir(path, { recursive: true });
+  await unpackLocal(String(path), bar.count(body));
+  return copied();
 }
 
 async function between(
@@ -114,7 +107,7 @@ async function between(
   signal: AbortSignal,
 ): Promise<Copied> {
   const isFolder = await isDirectory(source, from.path);
-  const path = await targetPath(target, to.path, from.path, isFolder);
+  const path = await targetPath(target, to.path, from, isFolder);
   if (isFolder) {
     const { body } = await source.archive(from.path, { format: 'tar', signal });
     await target.unpack(path, bar.count(body), { signal });
@@ -126,10 +119,15 @@ async function between(
 }
 
 /** Into a directory that is there, under the name that it has; else as the path says. */
-async function targetPath(target: Files, to: string, from: string, isFolder: boolean): Promise<string> {
-  if (isFolder && meansContent(from)) return to;
+async function targetPath(
+  target: Files,
+  to: string,
+  from: LocalSide | SandboxSide,
+  isFolder: boolean,
+): Promise<string> {
+  if (isFolder && meansContent(from.path)) return to;
   const isInto = (!isFolder && to.endsWith('/')) || (await isDirectory(target, to, false));
-  return isInto ? insideOf(to, from) : to;
+  return isInto ? insideSandbox(to, nameOf(from)) : to;
 }
 
 /** Links to directories count as such, as they do for `cp`. */
@@ -150,9 +148,4 @@ async function isLocalFolder(path: string): Promise<boolean> {
     (found) => found.isDirectory(),
     () => false,
   );
-}
-
-function nameOf(from: Endpoint, to: Endpoint): string {
-  const side = from.kind === 'standard' ? to : from;
-  return side.kind === 'standard' ? '-' : basename(side.path);
 }

@@ -1,6 +1,9 @@
 import type { Writable } from 'node:stream';
 import picocolors from 'picocolors';
 
+/** What is on the line goes, and the next text takes its place. */
+export const CLEAR_LINE = '\r\u001b[2K';
+
 export type Colors = ReturnType<typeof picocolors.createColors>;
 
 /** Where a command writes: results to `out`, everything about them to `err`. */
@@ -12,6 +15,8 @@ export interface Terminal {
 export interface Output {
   /** Somebody watches: lines may be drawn over. */
   readonly isTerminal: boolean;
+  /** Of a terminal; 80 where nobody knows. */
+  readonly columns: number;
   readonly colors: Colors;
   /** Whether what was written last ended its line. */
   readonly atLineStart: boolean;
@@ -25,17 +30,20 @@ export function processTerminal(): Terminal {
   return { out: outputTo(process.stdout), err: outputTo(process.stderr) };
 }
 
-function outputTo(stream: Writable & { isTTY?: boolean }): Output {
+function outputTo(stream: Writable & { isTTY?: boolean; columns?: number }): Output {
   const { NO_COLOR = '', TERM } = process.env;
   const colors = picocolors.createColors(stream.isTTY === true && NO_COLOR === '' && TERM !== 'dumb');
   let atLineStart = true;
   const write = async (text: string): Promise<void> => {
     if (text === '') return;
-    atLineStart = text.endsWith('\n');
+    atLineStart = text.endsWith('\n') || text.endsWith(CLEAR_LINE);
     if (!stream.write(text)) await drained(stream);
   };
   return {
     isTerminal: stream.isTTY === true,
+    get columns() {
+      return stream.columns || 80;
+    },
     colors,
     get atLineStart() {
       return atLineStart;

@@ -4,12 +4,13 @@ import picocolors from 'picocolors';
 import type { Output } from './terminal.ts';
 import { formatBytes, TransferBar } from './transfer-bar.ts';
 
-function paper(isTerminal: boolean) {
+function paper(isTerminal: boolean, columns = 100) {
   const written: string[] = [];
   const write = async (text: string) => {
     written.push(text);
   };
-  const output: Output = { isTerminal, colors: picocolors.createColors(false), atLineStart: true, write, line: write };
+  const colors = picocolors.createColors(false);
+  const output: Output = { isTerminal, columns, colors, atLineStart: true, write, line: write };
   return { output, written };
 }
 
@@ -33,13 +34,31 @@ describe('the bar of a transfer', () => {
         });
         for await (const _ of bar.count(source, 4_000_000));
         assert.equal(bar.bytes, 4_000_000);
-        assert.equal(bar.summary(), '4.00 MB in 4 s, 1.00 MB/s');
         if (!isTerminal) return assert.deepEqual(written, []);
         assert.match(written[1] ?? '', /data {2}█{12}░{12} {2}50% {2}2\.00 MB of 4\.00 MB {2}1\.00 MB\/s {2}2 s left$/);
         assert.match(written.at(-1) ?? '', /^\r[^█]*$/);
       },
     );
   }
+
+  it('never breaks its line, however narrow the terminal and however long the name', async () => {
+    for (const columns of [100, 80, 50, 20, 1]) {
+      let now = 0;
+      const { output, written } = paper(true, columns);
+      const bar = new TransferBar(output, `${'n'.repeat(250)}\n\u001b[2J`, () => now);
+      const source = chunks(4, 1_000_000, () => {
+        now += 1000;
+      });
+      for await (const _ of bar.count(source, 4_000_000));
+      const lines = written.map((text) => text.replace('\r\u001b[2K', ''));
+      assert.ok(
+        lines.every((line) => line.length < Math.max(columns, 2) && !/\p{Cc}/u.test(line)),
+        `${lines}`,
+      );
+      if (columns >= 80)
+        assert.match(lines[1] ?? '', /^n+… {2,}50% {2}2\.00 MB of 4\.00 MB {2}1\.00 MB\/s {2}2 s left$/);
+    }
+  });
 
   it('is drawn no more than ten times a second', async () => {
     let now = 0;
@@ -54,12 +73,13 @@ describe('the bar of a transfer', () => {
 });
 
 it('bytes are written with three digits', () => {
-  assert.deepEqual([0, 999, 1000, 1_234_567, 12e9, 5e15].map(formatBytes), [
+  assert.deepEqual([0, 999, 1000, 999_999, 1_234_567, 12e9, 5e15].map(formatBytes), [
     '0 B',
     '999 B',
     '1.00 kB',
+    '1.00 MB',
     '1.23 MB',
     '12.0 GB',
-    '5.00e+3 TB',
+    '5.00 PB',
   ]);
 });

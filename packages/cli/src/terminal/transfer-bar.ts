@@ -1,10 +1,10 @@
 import { formatDuration } from './duration.ts';
-import type { Output } from './terminal.ts';
+import { printable } from './table.ts';
+import { CLEAR_LINE, type Output } from './terminal.ts';
 
 const REDRAW_MS = 100;
 const WIDTH = 24;
-const CLEAR_LINE = '\r\u001b[2K';
-const UNITS = ['B', 'kB', 'MB', 'GB', 'TB'];
+const UNITS = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'];
 
 /** How far a transfer is, on a terminal; elsewhere nothing. */
 export class TransferBar {
@@ -15,9 +15,10 @@ export class TransferBar {
   #bytes = 0;
   #drawnAt = 0;
 
+  /** @param name what is transferred; others may have named it */
   constructor(output: Output, name: string, now: () => number = performance.now.bind(performance)) {
     this.#output = output;
-    this.#name = name;
+    this.#name = printable(name);
     this.#now = now;
     this.#startedAt = now();
   }
@@ -40,12 +41,6 @@ export class TransferBar {
     }
   }
 
-  /** What it was in all, for people. */
-  summary(): string {
-    const elapsedMs = this.#now() - this.#startedAt;
-    return `${formatBytes(this.#bytes)} in ${formatDuration(elapsedMs)}, ${this.#rate(elapsedMs)}`;
-  }
-
   async #draw(totalBytes: number | undefined): Promise<void> {
     const now = this.#now();
     if (!this.#output.isTerminal || now - Math.max(this.#drawnAt, this.#startedAt) < REDRAW_MS) return;
@@ -53,20 +48,27 @@ export class TransferBar {
     await this.#output.write(CLEAR_LINE + this.#line(now - this.#startedAt, totalBytes));
   }
 
+  /** Never wider than the terminal: a line that breaks cannot be drawn over. */
   #line(elapsedMs: number, totalBytes: number | undefined): string {
-    const moved = formatBytes(this.#bytes);
-    if (!totalBytes) return `${this.#name}  ${moved}  ${this.#rate(elapsedMs)}`;
-    const share = Math.min(1, this.#bytes / totalBytes);
-    const filled = Math.round(share * WIDTH);
-    const bar = '█'.repeat(filled) + '░'.repeat(WIDTH - filled);
-    const leftMs = share === 0 ? 0 : (elapsedMs / share) * (1 - share);
-    const percent = `${Math.floor(share * 100)}%`.padStart(4);
-    const total = `${moved} of ${formatBytes(totalBytes)}`;
-    return `${this.#name}  ${bar} ${percent}  ${total}  ${this.#rate(elapsedMs)}  ${formatDuration(leftMs)} left`;
+    const [bar, figures] = this.#figures(elapsedMs, totalBytes);
+    const room = this.#output.columns - 1;
+    const name = [...this.#name];
+    const isRoomy = name.length + bar.length + figures.length <= room;
+    const nameRoom = room - figures.length - (isRoomy ? bar.length : 0);
+    const shown = name.length <= nameRoom ? name : [...name.slice(0, Math.max(0, nameRoom - 1)), '…'];
+    return [shown.join(''), isRoomy ? bar : '', figures].join('').slice(-Math.max(room, 1));
   }
 
-  #rate(elapsedMs: number): string {
-    return `${formatBytes(elapsedMs === 0 ? 0 : (this.#bytes / elapsedMs) * 1000)}/s`;
+  #figures(elapsedMs: number, totalBytes: number | undefined): [bar: string, figures: string] {
+    const moved = formatBytes(this.#bytes);
+    const rate = `${formatBytes(elapsedMs === 0 ? 0 : (this.#bytes / elapsedMs) * 1000)}/s`;
+    if (!totalBytes) return ['', `  ${moved}  ${rate}`];
+    const share = Math.min(1, this.#bytes / totalBytes);
+    const filled = Math.round(share * WIDTH);
+    const leftMs = share === 0 ? 0 : (elapsedMs / share) * (1 - share);
+    const percent = `${Math.floor(share * 100)}%`.padStart(4);
+    const figures = ` ${percent}  ${moved} of ${formatBytes(totalBytes)}  ${rate}  ${formatDuration(leftMs)} left`;
+    return [`  ${'█'.repeat(filled)}${'░'.repeat(WIDTH - filled)}`, figures];
   }
 }
 
@@ -74,7 +76,8 @@ export class TransferBar {
 export function formatBytes(bytes: number): string {
   let value = bytes;
   let unit = 0;
-  while (value >= 1000 && unit < UNITS.length - 1) {
+  // As it will be written: 999.9 kB are 1.00 MB.
+  while (Number(value.toPrecision(3)) >= 1000 && unit < UNITS.length - 1) {
     value /= 1000;
     unit += 1;
   }

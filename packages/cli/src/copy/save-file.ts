@@ -1,0 +1,64 @@
+import { randomBytes } from 'node:crypto';
+import { createWriteStream } from 'node:fs';
+import { link, mkdir, rename, rm } from 'node:fs/promises';
+import { posix } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { CliError } from '../cli-error.ts';
+import { Interrupted } from '../interruption.ts';
+
+export interface SaveOptions {
+  /** Whether what has that name may go. */
+  readonly replace: boolean;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Writes a file that appears when all of it has arrived, and the folders above it. Bytes for a name that is not UTF-8.
+ * @throws CliError where the file cannot be written, or the download broke off; nothing is left then
+ */
+export async function saveFile(
+  place: string | Buffer,
+  chunks: AsyncIterable<Uint8Array>,
+  { replace, signal }: SaveOptions,
+): Promise<void> {
+  const path = Buffer.from(place);
+  // One character a byte, so that the usual functions on paths work.
+  const folder = Buffer.from(posix.dirname(path.toString('latin1')), 'latin1');
+  // Named by itself: beside a name of full length there is no room for more.
+  const partial = Buffer.concat([folder, Buffer.from(`/.cloche-${randomBytes(6).toString('hex')}.part`)]);
+  try {
+    await mkdir(folder, { recursive: true });
+    await pipeline(chunks, createWriteStream(partial, { flags: 'wx' }), { signal });
+    await (replace ? rename(partial, path) : link(partial, path));
+  } catch (error) {
+    signal.throwIfAborted();
+    throw explained(error, path.toString());
+  } finally {
+    await rm(partial, { force: true }).catch(() => undefined);
+  }
+}
+
+/** Passes everything on to standard output, which stays open. @throws CliError as `saveFile` does */
+export async function writeOut(chunks: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<void> {
+  try {
+    await pipeline(chunks, process.stdout, { end: false, signal });
+  } catch (error) {
+    signal.throwIfAborted();
+    throw explained(error, 'Standard output');
+  }
+}
+
+/** What went wrong with a transfer to `place`, for people. */
+function explained(error: unknown, place: string): unknown {
+  const { code, syscall, message } = error as NodeJS.ErrnoException;
+  if (code === 'EPIPE') return new Interrupted('SIGPIPE');
+  if (code === 'EEXIST') return new CliError(`${place} is there already; name the file that it should go to.`);
+  if (syscall !== undefined && code !== undefined) {
+    // Node's own message names the file that was on its way to become this one.
+    const why = /^[A-Z0-9]+: ([^,]+)/.exec(message)?.[1] ?? code;
+    return new CliError(`${place} cannot be written: ${why}.`);
+  }
+  // What the platform's fetch says of a connection that ends too soon.
+  if (error instanceof TypeError) return new CliError('The download broke off before its end; try again.');
+  return error;
+}
