@@ -2,21 +2,18 @@ import type { OpenContext } from '@cloche/protocol';
 import { AgentError } from './agent-error.ts';
 import type { AgentConfig } from './config.ts';
 import { Context } from './context.ts';
-import type { ForkedKernels } from './forked-kernels.ts';
-import { KernelSupply } from './kernel-supply.ts';
+import type { KernelSource } from './kernel-supply.ts';
 import { resolveCwd } from './workspace-path.ts';
 
 /** The contexts of this sandbox and the environment that they share. */
 export class ContextRegistry {
   readonly #config: AgentConfig;
-  readonly #forkedKernels: ForkedKernels;
   readonly #contexts = new Map<string, { context: Context; ready: Promise<void> }>();
-  readonly #supply: KernelSupply;
+  readonly #supply: KernelSource;
 
-  constructor(config: AgentConfig, forkedKernels: ForkedKernels) {
+  constructor(config: AgentConfig, supply: KernelSource) {
     this.#config = config;
-    this.#forkedKernels = forkedKernels;
-    this.#supply = new KernelSupply(config, forkedKernels);
+    this.#supply = supply;
   }
 
   /** For kernels started from now on. */
@@ -73,7 +70,7 @@ export class ContextRegistry {
 
   /** No forked kernel comes for a context that waits for one. */
   giveUpForkedKernel(): void {
-    this.#forkedKernels.giveUp();
+    this.#supply.giveUpForkedKernel();
   }
 
   async closeAll(): Promise<void> {

@@ -2,7 +2,7 @@ import type { AgentContext, RunError } from '@cloche/protocol';
 import { AgentError } from './agent-error.ts';
 import type { KernelListener, RunMessage } from './kernel-listener.ts';
 import type { KernelProcess } from './kernel-process.ts';
-import type { KernelSupply } from './kernel-supply.ts';
+import type { KernelSource } from './kernel-supply.ts';
 import { countOomKills, countOomKillsLately } from './memory.ts';
 import type { Run, RunListener } from './run.ts';
 import type { StandardStream } from './standard-stream.ts';
@@ -22,12 +22,18 @@ const RESTART_TIMEOUT_MS = 60_000;
 /** How much of what a kernel says before it is ready may explain why it never was. */
 const MAX_START_WORDS = 4096;
 
+/** What a context does with its kernel. */
+export type ContextKernel = Pick<
+  KernelProcess,
+  'ready' | 'execute' | 'interrupt' | 'drain' | 'pause' | 'resume' | 'setBusy' | 'isCrowded' | 'stop'
+>;
+
 /** A namespace in one kernel. Its runs are executed in order, one at a time. */
 export class Context {
   readonly description: AgentContext;
-  readonly #supply: KernelSupply;
+  readonly #supply: KernelSource;
   readonly #queue: Run[] = [];
-  #kernel: KernelProcess | undefined;
+  #kernel: ContextKernel | undefined;
   /** Settles with the start of the present kernel. */
   #starting: PromiseWithResolvers<void> | undefined;
   #startWords = '';
@@ -42,7 +48,7 @@ export class Context {
   #stateLost = false;
   #closed = false;
 
-  constructor(description: AgentContext, supply: KernelSupply) {
+  constructor(description: AgentContext, supply: KernelSource) {
     this.description = description;
     this.#supply = supply;
   }
@@ -99,18 +105,18 @@ export class Context {
     await kernel?.stop('was deleted');
   }
 
-  #launch(forkedKernelMs: number): KernelProcess {
+  #launch(forkedKernelMs: number): ContextKernel {
     const { language, cwd } = this.description;
     this.#startWords = '';
     this.#executionCount = 0;
     const listener = this.#listenerFor(() => kernel);
-    const kernel: KernelProcess = this.#supply.launch(language, cwd, listener, { forkedKernelMs, room: this.#room });
+    const kernel: ContextKernel = this.#supply.launch(language, cwd, listener, { forkedKernelMs, room: this.#room });
     this.#kernel = kernel;
     return kernel;
   }
 
   /** Events of a kernel that has been replaced are nobody's. */
-  #listenerFor(self: () => KernelProcess): KernelListener {
+  #listenerFor(self: () => ContextKernel): KernelListener {
     const isPresent = () => this.#kernel === self();
     return {
       ready: () => isPresent() && this.#onReady(),
@@ -179,7 +185,7 @@ export class Context {
     if (this.#kernel.ready) this.#begin(this.#kernel);
   }
 
-  #begin(kernel: KernelProcess): void {
+  #begin(kernel: ContextKernel): void {
     const run = this.#queue.shift();
     if (run === undefined) return;
     // What was printed since the last run belongs to none.
@@ -269,7 +275,7 @@ export class Context {
     if (this.#current?.congested) this.#kernel?.pause();
   }
 
-  #detachKernel(): KernelProcess | undefined {
+  #detachKernel(): ContextKernel | undefined {
     const kernel = this.#kernel;
     this.#kernel = undefined;
     this.#starting?.reject(new AgentError('kernel_failed', 'The context was closed or restarted.'));

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { encodeFrame } from './frames.ts';
 import { arriveAt, messagesOf } from './testing/arriving-kernel.ts';
 import { StartedAgent } from './testing/started-agent.ts';
@@ -63,6 +64,32 @@ describe('a context that is given a forked kernel', { skip: packages === undefin
       assert.equal((await opening).status, 200);
     } finally {
       await agent.call('DELETE', '/contexts/given-a-waiting-one');
+      stranger.kill('SIGKILL');
+    }
+  });
+
+  test('finds its first run rehearsed from end to end, and the kernel as it was', async () => {
+    const stranger = spawn('sleep', ['600'], { detached: true });
+    const kernel = await arriveAt(folder, { pid: stranger.pid ?? 0 });
+    const messages = messagesOf(kernel);
+    try {
+      assert.equal((await messages.next()).value.type, 'assign');
+      kernel.write(encodeFrame({ type: 'ready', protocolVersion: 1 }));
+      const rehearsed = (await messages.next()).value;
+      assert.deepEqual([rehearsed.type, rehearsed.rehearsal], ['execute', true]);
+      assert.deepEqual(readdirSync(folder).sort(), ['kernels.sock', 'rehearsal.sock']);
+      kernel.write(encodeFrame({ type: 'done', runId: rehearsed.runId, executionCount: 1 }));
+      while (readdirSync(folder).includes('rehearsal.sock')) await setImmediate();
+      assert.doesNotMatch(JSON.stringify((await agent.call('GET', '/contexts')).body), /rehearsal/);
+
+      assert.equal((await open('given-a-rehearsed-one', 0)).status, 200);
+      const running = agent.run('given-a-rehearsed-one', '1 + 1');
+      const first = (await messages.next()).value;
+      assert.deepEqual([first.type, first.code, first.rehearsal], ['execute', '1 + 1', undefined]);
+      kernel.write(encodeFrame({ type: 'done', runId: first.runId, executionCount: 1 }));
+      assert.deepEqual((await running).done.executionCount, 1);
+    } finally {
+      await agent.call('DELETE', '/contexts/given-a-rehearsed-one');
       stranger.kill('SIGKILL');
     }
   });

@@ -8,7 +8,8 @@ export type RunMessage = Exclude<FromKernel, { type: 'ready' | 'unfit' }>;
 export interface Rehearsal {
   runId: string;
   code: string;
-  message(message: RunMessage): void;
+  /** Told of what it prints and says. */
+  listener: Pick<KernelListener, 'printed' | 'message'>;
 }
 
 /** What a kernel does, in order: everything that was printed before a message comes before it. */

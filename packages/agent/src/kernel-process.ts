@@ -192,7 +192,7 @@ export class KernelProcess {
   #openLink(fifos: readonly Fifo[]): KernelLink {
     this.#silence = Promise.withResolvers();
     this.#link = new KernelLink(fifos, {
-      printed: (stream, bytes) => this.#rehearsal ?? this.#listener.printed(stream, bytes),
+      printed: (stream, bytes) => (this.#rehearsal?.listener ?? this.#listener).printed(stream, bytes),
       message: (message) => this.#stopped || this.#deliver(message),
       broken: (error) => void this.stop(`broke its protocol (${error.message})`),
       closed: () => this.#onClosed(),
@@ -242,7 +242,7 @@ export class KernelProcess {
   }
 
   #takeRehearsed(rehearsal: Rehearsal, message: RunMessage): void {
-    rehearsal.message(message);
+    rehearsal.listener.message(message);
     if (message.type !== 'done') return;
     this.#rehearsal = undefined;
     if (this.#ready) this.#listener.ready();

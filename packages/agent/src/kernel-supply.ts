@@ -1,12 +1,12 @@
 import { totalmem } from 'node:os';
 import type { Language } from '@cloche/protocol';
 import type { AgentConfig } from './config.ts';
+import type { ContextKernel } from './context.ts';
 import type { ForkedKernels } from './forked-kernels.ts';
 import { kernelCommand } from './kernel-launch.ts';
 import type { KernelListener } from './kernel-listener.ts';
 import { KernelProcess } from './kernel-process.ts';
 import { KernelsGroup } from './kernels-group.ts';
-import { rehearse } from './rehearsal.ts';
 import type { KernelPlace } from './start-kernel.ts';
 
 /** The context that was just opened is likely to run something: that comes first. */
@@ -17,7 +17,7 @@ const SPARE_MS = 60_000;
 /** In a sandbox with less, a spare would be missed by what runs there. */
 const MIN_MEMORY_BYTES = 768 * 1024 * 1024;
 
-/** A kernel that nobody has taken by then is rehearsed: until then somebody may be about to. */
+/** A kernel that has its place and that nobody has taken by then is rehearsed: until then somebody may be about to. */
 const REHEARSE_MS = 50;
 
 /** Until it is somebody's. It may run nothing, so what it says is nobody's. */
@@ -28,9 +28,14 @@ interface LaunchOptions {
   room?: Promise<void> | undefined;
 }
 
+/** What contexts need of where their kernels come from. */
+export interface KernelSource extends Pick<KernelSupply, 'environment' | 'restock' | 'close' | 'giveUpForkedKernel'> {
+  launch(...asked: Parameters<KernelSupply['launch']>): ContextKernel;
+}
+
 interface Spare {
   kernel: KernelProcess;
-  timer: NodeJS.Timeout;
+  timer?: NodeJS.Timeout;
 }
 
 /**
@@ -42,6 +47,8 @@ export class KernelSupply {
   readonly #forkedKernels: ForkedKernels;
   readonly #spares = new Map<Language, Spare>();
   #restocking: NodeJS.Timeout | undefined;
+  /** Told of a kernel that was forked in and that nobody has taken for a moment. */
+  onWaiting: (kernel: KernelProcess) => void = () => undefined;
   #env: Readonly<Record<string, string>> = {};
 
   constructor(config: AgentConfig, forkedKernels: ForkedKernels) {
@@ -91,6 +98,11 @@ export class KernelSupply {
     }, RESTOCK_MS);
   }
 
+  /** No forked kernel comes for a context that waits for one. */
+  giveUpForkedKernel(): void {
+    this.#forkedKernels.giveUp();
+  }
+
   /** Resolves when no spare is left. */
   async close(): Promise<void> {
     clearTimeout(this.#restocking);
@@ -110,8 +122,13 @@ export class KernelSupply {
   /** One that was forked in ahead has its place at once, so that whoever opens the next context finds it ready. */
   #adoptSpare(): void {
     if (this.#spares.has('python')) return;
-    const kernel = this.#start('python', this.#config.workspace, NOBODY, { forkedKernelMs: 0 });
-    this.#spares.set('python', { kernel, timer: setTimeout(() => rehearse(kernel), REHEARSE_MS) });
+    const ready = () => {
+      spare.timer ??= setTimeout(() => this.onWaiting(spare.kernel), REHEARSE_MS);
+    };
+    const listener = { ...NOBODY, ready };
+    const kernel = this.#start('python', this.#config.workspace, listener, { forkedKernelMs: 0 });
+    const spare: Spare = { kernel };
+    this.#spares.set('python', spare);
   }
 
   #areForked(language: Language): boolean {

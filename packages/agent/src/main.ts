@@ -6,7 +6,9 @@ import { ContextRegistry } from './context-registry.ts';
 import { DialOut } from './dial-out.ts';
 import { FileRequests } from './files/file-requests.ts';
 import { ForkedKernels } from './forked-kernels.ts';
+import { KernelSupply } from './kernel-supply.ts';
 import { guardMemory } from './memory.ts';
+import { rehearse } from './rehearsal.ts';
 import { TerminalRegistry } from './terminals/terminal-registry.ts';
 
 const config = readConfig(process.env);
@@ -14,7 +16,9 @@ const isOver = new AbortController();
 if (config.guardedMemoryBytes !== undefined) guardMemory(config.guardedMemoryBytes, config, isOver.signal);
 const forkedKernels = new ForkedKernels(config.kernelsFolder ?? '');
 if (config.kernelsFolder !== undefined) forkedKernels.listen();
-const contexts = new ContextRegistry(config, forkedKernels);
+const supply = new KernelSupply(config, forkedKernels);
+supply.onWaiting = (kernel) => rehearse(kernel, config);
+const contexts = new ContextRegistry(config, supply);
 const commands = new CommandRegistry(config, () => contexts.environment);
 const terminals = new TerminalRegistry(config, () => contexts.environment);
 const server = createAgentServer(contexts, commands, new FileRequests(config), {

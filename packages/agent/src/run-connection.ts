@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream';
 import { RUNS_UPGRADE } from '@cloche/protocol';
 import { AgentError } from './agent-error.ts';
 import type { ContextRegistry } from './context-registry.ts';
-import type { IdleTidying } from './idle-tidying.ts';
+import type { Touched } from './idle-tidying.ts';
 import { MAX_BODY_BYTES, parseJson, readStartRun } from './requests.ts';
 import { Run } from './run.ts';
 import { switchProtocols, type Upgrade } from './upgrades.ts';
@@ -11,7 +11,7 @@ import { switchProtocols, type Upgrade } from './upgrades.ts';
 const CONGESTED_BYTES = 1024 * 1024;
 const LINE_FEED = 0x0a;
 
-export function serveRuns(contexts: ContextRegistry, tidying: IdleTidying): Upgrade {
+export function serveRuns(contexts: ContextRegistry, tidying: Touched): Upgrade {
   return async ({ url }, socket, head) => {
     if (url !== '/runs') throw new AgentError('not_found', `The agent has no runs at ${url}.`);
     switchProtocols(socket, RUNS_UPGRADE);
@@ -22,14 +22,14 @@ export function serveRuns(contexts: ContextRegistry, tidying: IdleTidying): Upgr
 /** Runs on one connection, one after the other: a line starts one, and lines tell of it until its `done`. */
 class RunConnection {
   readonly #contexts: ContextRegistry;
-  readonly #tidying: IdleTidying;
+  readonly #tidying: Touched;
   readonly #socket: Duplex;
   #chunks: Buffer[] = [];
   #bytes = 0;
   #run: Run | undefined;
 
   /** `head` is what has come after the request to upgrade. */
-  constructor(contexts: ContextRegistry, tidying: IdleTidying, socket: Duplex, head: Buffer) {
+  constructor(contexts: ContextRegistry, tidying: Touched, socket: Duplex, head: Buffer) {
     this.#contexts = contexts;
     this.#tidying = tidying;
     this.#socket = socket;
