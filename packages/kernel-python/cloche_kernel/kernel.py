@@ -53,10 +53,11 @@ class Kernel:
         self._syncs = {}
         import_hook.install()
 
-    def warm_up(self):
-        """Runs a cell, for what IPython loads with the first one, and leaves no trace of it."""
-        with self._shell.rehearsal():
-            self._shell.run_cell("1 + 1", store_history=False)
+    def warm_up(self, code, times):
+        """Runs a cell, for what is loaded and learned with the first ones of its kind, and leaves no trace of it."""
+        for _ in range(times):
+            with self._shell.rehearsal():
+                self._run_cell(code)
 
     def run(self, channel, place=None):
         """

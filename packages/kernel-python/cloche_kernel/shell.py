@@ -144,13 +144,22 @@ class Shell(InteractiveShell):
 
     @contextmanager
     def rehearsal(self):
-        """Of cells whose names and count are forgotten."""
+        """Of cells whose names and count are forgotten, and which formatter was found for which class."""
         names, hidden = dict(self.user_ns), dict(self.user_ns_hidden)
+        printers = [(known, dict(known)) for known in self._known_printers()]
         yield
+        for known, before in printers:
+            known.clear()
+            known.update(before)
         for namespace, before in ((self.user_ns, names), (self.user_ns_hidden, hidden)):
             namespace.clear()
             namespace.update(before)
         self.execution_count = 0
+
+    def _known_printers(self):
+        display = self.display_formatter
+        for formatter in (*display.formatters.values(), display.mimebundle_formatter, display.ipython_display_formatter):
+            yield from (formatter.type_printers, formatter.deferred_printers)
 
     # A profile would be files in the user's home; completion has nobody to ask for it.
     def init_ipython_dir(self, ipython_dir):

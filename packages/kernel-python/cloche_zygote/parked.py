@@ -10,6 +10,8 @@ import os
 import sys
 from importlib.machinery import PathFinder
 
+from cloche_zygote.side_by_side import named_anew
+
 _OWN_PACKAGE = "cloche_kernel"
 _MATPLOTLIB_VARIABLES = ("MATPLOTLIBRC", "MPLBACKEND", "MPLCONFIGDIR")
 _MATPLOTLIB_FILES = ("matplotlibrc", "~/.config/matplotlib/matplotlibrc", "~/.matplotlib/matplotlibrc")
@@ -23,18 +25,19 @@ class ParkedModules:
         self._visible = set(sys.modules)
         self._on_shown = None
 
-    def load_group(self, names):
-        """Imports `names`; what comes with them is one group, which builds on those loaded before."""
+    def load_group(self, names, rehearse):
+        """Imports `names` and calls `rehearse` with each; what comes with that is one group, which builds on those before."""
         try:
             for name in names:
                 importlib.import_module(name)
+                rehearse(name)
         except ImportError:
             # This template has it not, or not whole.
             pass
         modules = {name: module for name, module in sys.modules.items() if name not in self._visible}
         self._visible.update(modules)
         if modules:
-            self._groups.append(_Group(modules))
+            self._groups.append(_Group(named_anew(modules)))
 
     def park(self):
         """Out of sight, all of them."""
