@@ -62,6 +62,8 @@ export const LaunchedInstance = Type.Object({
   ...Instance.properties,
   /** Its agent has answered already, as one launched ahead of demand has; otherwise it may be starting still. */
   agentAnswers: Type.Boolean(),
+  /** A Python kernel is at its agent: for the first context none need be asked for. Told once, to whoever claims it. */
+  kernelWaits: Type.Boolean(),
 });
 export type LaunchedInstance = Static<typeof LaunchedInstance>;
 

@@ -21,6 +21,8 @@ import { removeInstance } from './remains.ts';
 const PARALLEL_LAUNCHES = 4;
 /** Each takes some 20 µs. */
 const LOOKS_IN_ONE_GO = 32;
+/** Of one that was not launched ahead, or claimed before. */
+const UNKNOWN = { agentAnswers: false, kernelWaits: false };
 
 export interface InstancesOptions {
   host: HostParts;
@@ -53,7 +55,7 @@ export class Instances {
       const { host, templates } = this.#options;
       const key = host.records.keyOf(name);
       const living = this.#findLive(key);
-      if (living) return { ...this.#describe(key, living), agentAnswers: false };
+      if (living) return { ...this.#describe(key, living), ...UNKNOWN };
       // Of one that died and was not swept yet.
       if (host.records.read(key)) await removeInstance(key, host);
 
@@ -62,8 +64,8 @@ export class Instances {
       // By the time that its first kernel is asked for.
       host.kernels.prepare(template);
       const claimed = await this.#claim(name, spec, signal);
-      if (claimed) return { ...claimed, agentAnswers: true };
-      return { ...(await this.#launchInTurn(own, { name, spec, template }, signal)), agentAnswers: false };
+      if (claimed) return claimed;
+      return { ...(await this.#launchInTurn(own, { name, spec, template }, signal)), ...UNKNOWN };
     });
   }
 
@@ -191,7 +193,7 @@ export class Instances {
    * The record is what makes the claim, in one step: cut off before, the instance is swept as one that nobody has; cut
    * off after, it is listed as the sandbox's.
    */
-  async #claim(name: InstanceName, spec: LaunchSpec, signal: AbortSignal): Promise<Instance | undefined> {
+  async #claim(name: InstanceName, spec: LaunchSpec, signal: AbortSignal): Promise<LaunchedInstance | undefined> {
     const { host, pool } = this.#options;
     const key = pool.take(kindOf(spec));
     const pooled = key && host.records.read(key);
@@ -206,7 +208,7 @@ export class Instances {
         const { sandboxId, generation } = name;
         const record: LiveRecord = { ...pooled, status: 'live', sandboxId, generation, network };
         host.records.write(key, record);
-        return this.#describe(key, record);
+        return { ...this.#describe(key, record), agentAnswers: true, kernelWaits: host.kernels.takeSpare(key) };
       } catch (error) {
         await removeInstance(key, host);
         throw error;

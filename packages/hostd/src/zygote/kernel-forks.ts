@@ -29,9 +29,14 @@ export class KernelForks {
 
   /** Sees to it that a kernel is or arrives at the instance's agent, for one context more. Rejects when none can be. */
   async provide(key: InstanceKey, target: ForkTarget): Promise<void> {
-    if (this.#spares.delete(key)) return;
+    if (this.takeSpare(key)) return;
     this.#wanting.delete(key);
     await this.#fork(key, target);
+  }
+
+  /** Whether one was forked into it ahead that nobody was told of; from here on the caller is. */
+  takeSpare(key: InstanceKey): boolean {
+    return this.#spares.delete(key);
   }
 
   /**

@@ -7,14 +7,18 @@ import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { describe, it } from 'node:test';
 import { RUNS_ACCEPTED } from '@cloche/protocol';
-import { AgentHttpClient } from './agent-http-client.ts';
+import { AgentHttpClient, type AgentHttpClientOptions } from './agent-http-client.ts';
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 /** What happens on a connection of runs, each time a run comes. */
 type Told = (socket: Duplex) => void;
 
 /** A server on a Unix socket that does as told. */
-async function openAgent(told: Told, answer: Answer = (_, response) => response.end()) {
+async function openAgent(
+  told: Told,
+  answer: Answer = (_, response) => response.end(),
+  options: AgentHttpClientOptions = {},
+) {
   const folder = mkdtempSync(join(tmpdir(), 'agent-'));
   const socketPath = join(folder, 'agent.sock');
   let connections = 0;
@@ -31,7 +35,7 @@ async function openAgent(told: Told, answer: Answer = (_, response) => response.
     if (head.length > 0) told(socket);
   });
   await new Promise<void>((resolve) => server.listen(socketPath, resolve));
-  const client = new AgentHttpClient(socketPath);
+  const client = new AgentHttpClient(socketPath, options);
   return {
     client,
     connections: () => connections,
@@ -86,6 +90,28 @@ describe('the client of an agent', () => {
     assert.equal(agent.connections(), 1);
     await Promise.all(Array.from({ length: 5 }, () => drain(agent.run())));
     assert.equal(agent.connections(), 5);
+  });
+
+  it('asks for a kernel for each context but the one that takes the kernel that waits', async () => {
+    let forks = 0;
+    const forkKernel = async () => {
+      forks += 1;
+    };
+    const messages: string[] = [];
+    const told = (socket: Duplex) => socket.write(DONE);
+    await using agent = await openAgent(told, undefined, { forkKernel, kernelWaits: true });
+    const signal = new AbortController().signal;
+    const open = { language: 'python', cwd: '/workspace', timeoutMs: 1000 } as const;
+    for (const [context, asked] of [
+      ['cctx_1', 0],
+      ['cctx_1', 0],
+      ['cctx_2', 1],
+      ['cctx_3', 2],
+    ] as const) {
+      messages.push(...(await drain(agent.client.run(context, { ...RUN, open }, signal))));
+      assert.equal(forks, asked);
+    }
+    assert.deepEqual(messages, ['done', 'done', 'done', 'done']);
   });
 
   it('runs on after a refusal, and says what was refused', async () => {

@@ -41,6 +41,8 @@ export interface AgentHttpClientOptions {
   onBroken?: () => void;
   /** Has a Python kernel arrive at the agent; rejects when none will. */
   forkKernel?: () => Promise<void>;
+  /** One is there already, for the first context that needs one. */
+  kernelWaits?: boolean;
   /** What the clients of all agents share. */
   longLines?: LongLines;
 }
@@ -57,9 +59,14 @@ export class AgentHttpClient implements AgentClient {
   readonly #budget = new EventBudget();
   readonly #lines: SandboxLines;
   readonly #connections: RunConnections;
+  #kernelWaits: boolean;
 
-  constructor(socketPath: string, { onBroken, forkKernel, longLines = new LongLines() }: AgentHttpClientOptions = {}) {
+  constructor(
+    socketPath: string,
+    { onBroken, forkKernel, kernelWaits = false, longLines = new LongLines() }: AgentHttpClientOptions = {},
+  ) {
     this.#forkKernel = forkKernel;
+    this.#kernelWaits = kernelWaits;
     this.#socketPath = socketPath;
     this.commands = new AgentHttpCommands(socketPath);
     this.files = new AgentHttpFiles(socketPath);
@@ -156,7 +163,8 @@ export class AgentHttpClient implements AgentClient {
     const isBrought = request.language === 'python' && this.#forkKernel !== undefined && !this.#brought.has(contextId);
     if (!isBrought) return request;
     this.#brought.add(contextId);
-    this.#bringKernel();
+    if (!this.#kernelWaits) this.#bringKernel();
+    this.#kernelWaits = false;
     return { ...request, forkedKernelMs: FORKED_KERNEL_MS };
   }
 

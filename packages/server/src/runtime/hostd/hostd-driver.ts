@@ -39,6 +39,8 @@ const CONNECTIONS = 32;
 const ASK_MS = 10_000;
 const STOP_MS = 60_000;
 const FORK_MS = 5_000;
+/** So long after a connection is asked for, whoever asked has had the first of it. */
+const LOOK_MS = 50;
 const MAX_METRICS_BYTES = 256 * 1024;
 const FIRST_PAUSE_MS = 10;
 const LAST_PAUSE_MS = 250;
@@ -49,8 +51,8 @@ export class HostdDriver implements RuntimeDriver {
   #isolation = claimsOf('crun');
   readonly #pool: Pool;
   readonly #longLines = new LongLines();
-  /** Those whose agents hostd has heard, by their paths, until they are connected to. */
-  readonly #answering = new Set<string>();
+  /** Those whose agents hostd has heard, by their paths, until they are connected to: whether a kernel waits there. */
+  readonly #answering = new Map<string, boolean>();
 
   /** @param socketPath `runPlaces(runDir).hostdSocket` */
   constructor(socketPath: string) {
@@ -70,20 +72,22 @@ export class HostdDriver implements RuntimeDriver {
 
   async launch(sandboxId: string, generation: number, spec: LaunchSpec, signal: AbortSignal): Promise<Launched> {
     const response = await this.#request('PUT', instancePath(sandboxId, generation), signal, spec);
-    const { agentAnswers, ...instance } = await readAnswer(response, launched);
-    if (agentAnswers) this.#answering.add(instancePath(sandboxId, generation));
+    const { agentAnswers, kernelWaits, ...instance } = await readAnswer(response, launched);
+    if (agentAnswers) this.#answering.set(instancePath(sandboxId, generation), kernelWaits);
     return { instance, agentAnswers };
   }
 
   async connect(live: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient> {
+    const path = instancePath(live.sandboxId, live.generation);
     const client = new AgentHttpClient(live.agentSocketPath, {
+      kernelWaits: this.#answering.get(path) ?? false,
       forkKernel: () => this.#forkKernel(live),
       longLines: this.#longLines,
       ...(onBroken && { onBroken }),
     });
-    if (this.#answering.delete(instancePath(live.sandboxId, live.generation))) {
-      // It is looked at all the same, so that there is a connection whose end tells that it is gone.
-      client.checkHealth(AbortSignal.timeout(ASK_MS)).catch(() => client.isClosed || onBroken?.());
+    if (this.#answering.delete(path)) {
+      // It is looked at all the same, so that there is a connection whose end tells that it is gone. A run comes first.
+      setTimeout(() => void this.#lookAt(client, onBroken), LOOK_MS).unref();
       return client;
     }
     try {
@@ -135,6 +139,11 @@ export class HostdDriver implements RuntimeDriver {
 
   async close(): Promise<void> {
     await this.#pool.destroy();
+  }
+
+  async #lookAt(client: AgentHttpClient, onBroken?: () => void): Promise<void> {
+    if (client.isClosed) return;
+    await client.checkHealth(AbortSignal.timeout(ASK_MS)).catch(() => client.isClosed || onBroken?.());
   }
 
   /** The socket takes connections before the agent does, so usually one request waits inside it until there is one. */
