@@ -111,6 +111,7 @@ export async function startServer(
     authenticator,
     idempotency,
     inFlight,
+    transfers: { stallMs: config.transferStallMs },
     metrics,
     version,
     check,

@@ -79,6 +79,7 @@ const Settings = Type.Object({
     }),
   ),
   CLOCHE_TERMINAL_IDLE_MS: integer(1000, 86_400_000),
+  CLOCHE_TRANSFER_STALL_MS: integer(100, 86_400_000),
   CLOCHE_LAUNCH_TIMEOUT_MS: integer(100, 600_000),
   CLOCHE_RECONCILE_INTERVAL_MS: integer(100, 3_600_000),
   CLOCHE_RECORD_RETENTION_MS: integer(86_400_000, Number.MAX_SAFE_INTEGER),
@@ -102,6 +103,7 @@ function defaults(): Partial<Record<keyof Settings, unknown>> {
     CLOCHE_SANDBOX_MAX_PIDS: 8192,
     CLOCHE_ARTIFACT_MAX_MB: 10_240,
     CLOCHE_TERMINAL_IDLE_MS: 600_000,
+    CLOCHE_TRANSFER_STALL_MS: 60_000,
     CLOCHE_LAUNCH_TIMEOUT_MS: 60_000,
     CLOCHE_RECONCILE_INTERVAL_MS: 30_000,
     CLOCHE_RECORD_RETENTION_MS: 30 * 86_400_000,
@@ -116,6 +118,8 @@ export interface Config {
   readonly databaseUrl: string;
   /** How long a shell lives without anybody who watches its terminal. */
   readonly terminalIdleMs: number;
+  /** How long an upload or a download may go without a byte. */
+  readonly transferStallMs: number;
   readonly bootstrapApiKey: string | undefined;
   readonly logLevel: (typeof LOG_LEVELS)[number];
   /** Below which every preview has a host; undefined: `http://localhost` at the port that is served. */
@@ -148,6 +152,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     bootstrapApiKey: settings.CLOCHE_BOOTSTRAP_API_KEY,
     logLevel: settings.CLOCHE_LOG_LEVEL,
     terminalIdleMs: settings.CLOCHE_TERMINAL_IDLE_MS,
+    transferStallMs: settings.CLOCHE_TRANSFER_STALL_MS,
     previewUrl: settings.CLOCHE_PREVIEW_URL,
     artifacts: Object.freeze(artifactSettings(settings, dataDir)),
     sandboxes: Object.freeze({

@@ -79,6 +79,12 @@ export const SETTINGS: readonly Setting[] = [
   },
   { name: 'CLOCHE_MAX_SANDBOXES', readBy: ['server'], doc: 'live at once; default as many as the host holds' },
   { name: 'CLOCHE_TERMINAL_IDLE_MS', default: '600000', readBy: ['server'], doc: 'for a shell that nobody watches' },
+  {
+    name: 'CLOCHE_TRANSFER_STALL_MS',
+    default: '60000',
+    readBy: ['server'],
+    doc: 'for a transfer of which no byte moves',
+  },
   { name: 'CLOCHE_LAUNCH_TIMEOUT_MS', default: '60000', readBy: ['server'], doc: 'for a sandbox to get ready' },
   {
     name: 'CLOCHE_RECORD_RETENTION_MS',

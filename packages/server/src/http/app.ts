@@ -6,6 +6,7 @@ import type { Clock } from '../clock.ts';
 import type { IdSource } from '../id-source.ts';
 import type { Idempotency } from '../idempotency/idempotency.ts';
 import { authenticateHeader, requireExtraScope, requireScope } from './authorize.ts';
+import type { TransferLimits } from './bytes.ts';
 import { deprecationHeaders } from './deprecation.ts';
 import { execute } from './execute.ts';
 import type { Front } from './front.ts';
@@ -25,6 +26,7 @@ export interface AppParts {
   readonly authenticator: Authenticator;
   readonly idempotency: Idempotency;
   readonly inFlight: InFlight;
+  readonly transfers: TransferLimits;
   readonly metrics: Registry;
   readonly clock: Clock;
   readonly ids: IdSource;
@@ -41,7 +43,7 @@ export async function buildApp(parts: AppParts): Promise<FastifyInstance> {
   reportOutcomes(app, parts);
   for (const route of parts.routes) if (route.kind !== 'upload') addRoute(app, route, parts);
   await addUploads(app, parts);
-  if (parts.signedDownloads) addSignedDownloads(app, parts.signedDownloads);
+  if (parts.signedDownloads) addSignedDownloads(app, parts.signedDownloads, parts.transfers);
   await registerServiceRoutes(app, parts);
   return app;
 }

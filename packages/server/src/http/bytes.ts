@@ -8,16 +8,23 @@ import { LentBytes } from '../lent-bytes.ts';
 import { JSON_TYPE } from './error-response.ts';
 import { ClientGone } from './in-flight.ts';
 import type { Download, RequestContext, Route } from './route.ts';
-import { STALL_MS, uploadOf } from './uploads.ts';
+import { uploadOf } from './uploads.ts';
+
+/** What bounds the moving of bytes. */
+export interface TransferLimits {
+  /** A transfer of which no byte moved for so long is given up: its connection breaks. */
+  readonly stallMs: number;
+}
 
 export async function answerUpload(
   route: Route & { kind: 'upload' },
   request: FastifyRequest,
   reply: FastifyReply,
   context: RequestContext,
+  { stallMs }: TransferLimits,
 ): Promise<FastifyReply> {
   refuseEncoding(request);
-  using upload = uploadOf(request.raw, reply.raw);
+  using upload = uploadOf(request.raw, reply.raw, stallMs);
   const { operation } = route;
   const { json, headers = {} } = await route.handle({ ...context, headers: headersOf(request, operation), upload });
   return reply.code(operation.response.status).headers(headers).type(JSON_TYPE).send(JSON.stringify(json));
@@ -29,11 +36,12 @@ export async function answerDownload(
   request: FastifyRequest,
   reply: FastifyReply,
   context: RequestContext,
+  { stallMs }: TransferLimits,
 ): Promise<FastifyReply> {
   const headOnly = request.method === 'HEAD';
   const headers = headersOf(request, route.operation);
   const download = await route.handle({ ...context, headers, headOnly });
-  return sendDownload(request, reply, download, context.signal);
+  return sendDownload(request, reply, download, { signal: context.signal, stallMs });
 }
 
 /** Resolves when the last byte is out, or nobody is left to take it. */
@@ -41,7 +49,7 @@ export async function sendDownload(
   request: FastifyRequest,
   reply: FastifyReply,
   { status, headers, body }: Download,
-  signal: AbortSignal,
+  { signal, stallMs }: TransferLimits & { signal: AbortSignal },
 ): Promise<FastifyReply> {
   reply.headers(headers).hijack();
   reply.raw.writeHead(status, reply.getHeaders() as OutgoingHttpHeaders);
@@ -49,7 +57,7 @@ export async function sendDownload(
     reply.raw.end();
     return reply;
   }
-  reply.raw.setTimeout(STALL_MS);
+  reply.raw.setTimeout(stallMs);
   try {
     if (body instanceof LentBytes) await sendLent(body, reply.raw, signal);
     else await pipeline(body, reply.raw, { signal });

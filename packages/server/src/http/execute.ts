@@ -6,7 +6,7 @@ import type { Logger } from 'pino';
 import { AppError } from '../app-error.ts';
 import type { Claim, Idempotency, Opened } from '../idempotency/idempotency.ts';
 import { answerSocket } from './answer-socket.ts';
-import { answerDownload, answerUpload } from './bytes.ts';
+import { answerDownload, answerUpload, type TransferLimits } from './bytes.ts';
 import { concretePath } from './concrete-path.ts';
 import { JSON_TYPE } from './error-response.ts';
 import { ClientGone, type InFlight } from './in-flight.ts';
@@ -24,6 +24,7 @@ export interface Execution {
 export interface ExecutionParts {
   readonly idempotency: Idempotency;
   readonly inFlight: InFlight;
+  readonly transfers: TransferLimits;
 }
 
 /** Executes `route` for one request, or replays what an earlier one of the same Idempotency-Key answered. */
@@ -39,7 +40,7 @@ export async function execute(route: Route, execution: Execution, parts: Executi
     const context = contextOf(execution, claim, controller.signal);
     if (opened?.status === 'replay') return await replay(route, reply, context, opened.response);
     try {
-      return await answer(route, execution, context, claim);
+      return await answer(route, execution, context, claim, parts.transfers);
     } catch (error) {
       await claim?.endWith(error, context.log);
       throw error;
@@ -57,6 +58,7 @@ function answer(
   { request, reply }: Execution,
   context: RequestContext,
   claim: Claim | undefined,
+  transfers: TransferLimits,
 ): Promise<FastifyReply> {
   switch (route.kind) {
     case 'json':
@@ -64,11 +66,11 @@ function answer(
     case 'stream':
       return answerStream(route, reply, context, claim);
     case 'download':
-      return answerDownload(route, request, reply, context);
+      return answerDownload(route, request, reply, context, transfers);
     case 'socket':
       return answerSocket(route, request, reply, context);
     case 'upload':
-      return answerUpload(route, request, reply, context);
+      return answerUpload(route, request, reply, context, transfers);
   }
 }
 

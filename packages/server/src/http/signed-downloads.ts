@@ -1,7 +1,7 @@
 /** Downloads that need no key, because their links are signed. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { AppError } from '../app-error.ts';
-import { sendDownload } from './bytes.ts';
+import { sendDownload, type TransferLimits } from './bytes.ts';
 import { ClientGone } from './in-flight.ts';
 import type { Download } from './route.ts';
 
@@ -22,7 +22,11 @@ export interface SignedDownloads {
   open(request: SignedDownload): Promise<Download>;
 }
 
-export function addSignedDownloads(app: FastifyInstance, downloads: SignedDownloads): void {
+export function addSignedDownloads(
+  app: FastifyInstance,
+  downloads: SignedDownloads,
+  { stallMs }: TransferLimits,
+): void {
   app.route({
     method: ['GET', 'HEAD'],
     url: `${downloads.path}/:id`,
@@ -30,7 +34,7 @@ export function addSignedDownloads(app: FastifyInstance, downloads: SignedDownlo
       const controller = new AbortController();
       reply.raw.once('close', () => controller.abort(new ClientGone()));
       const download = await downloads.open(readLink(request, controller.signal));
-      return sendDownload(request, reply, download, controller.signal);
+      return sendDownload(request, reply, download, { signal: controller.signal, stallMs });
     },
   });
 }

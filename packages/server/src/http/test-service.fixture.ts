@@ -15,6 +15,7 @@ import { IdempotencyRepository } from '../idempotency/idempotency-repository.ts'
 import { OrgRepository } from '../projects/org-repository.ts';
 import { SqlProjectRepository } from '../projects/project-repository.ts';
 import { buildApp } from './app.ts';
+import type { TransferLimits } from './bytes.ts';
 import { InFlight } from './in-flight.ts';
 import type { Route } from './route.ts';
 
@@ -48,7 +49,10 @@ export interface Answer {
   readonly body: any;
 }
 
-export async function startTestService(routes: readonly Route[]): Promise<TestService> {
+export async function startTestService(
+  routes: readonly Route[],
+  transfers: TransferLimits = { stallMs: 60_000 },
+): Promise<TestService> {
   const lines: Record<string, unknown>[] = [];
   const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(JSON.parse(line)) });
   const db = openDatabase('sqlite::memory:');
@@ -65,6 +69,7 @@ export async function startTestService(routes: readonly Route[]): Promise<TestSe
     authenticator,
     idempotency: new Idempotency(new IdempotencyRepository(db), 'srv_test', systemClock, randomIds),
     inFlight,
+    transfers,
     metrics: new Registry(),
     clock: systemClock,
     ids: randomIds,

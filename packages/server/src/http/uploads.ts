@@ -7,9 +7,6 @@ import { LentBytes } from '../lent-bytes.ts';
 import type { Front } from './front.ts';
 import type { Route, Upload } from './route.ts';
 
-/** An upload, or an answer, of which no byte moved for so long is given up. */
-export const STALL_MS = 60_000;
-
 /** Clients that asked whether to send their bodies, and have no answer yet. */
 const awaitingContinue = new WeakSet<IncomingMessage>();
 const uploading = new WeakSet<object>();
@@ -38,11 +35,11 @@ export function letArrive({ socket }: IncomingMessage): Disposable {
   return { [Symbol.dispose]: () => uploading.delete(socket) };
 }
 
-/** The body of `request`; disposing it is the end of its arriving. */
-export function uploadOf(request: IncomingMessage, response: ServerResponse): Upload & Disposable {
+/** The body of `request`, given up when no byte of it comes for `stallMs`; disposing it is the end of its arriving. */
+export function uploadOf(request: IncomingMessage, response: ServerResponse, stallMs: number): Upload & Disposable {
   const arriving = letArrive(request);
   const length = request.headers['content-length'];
-  response.setTimeout(STALL_MS);
+  response.setTimeout(stallMs);
   return {
     sizeBytes: length === undefined ? undefined : Number(length),
     contentType: request.headers['content-type'],

@@ -1,0 +1,148 @@
+/**
+ * Transfers of which no byte moves, each beside one that moves slowly. Who holds a file that has been removed keeps its
+ * room on the disk, so the room tells whether it is still open, in whatever runtime the sandbox is.
+ */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readdirSync, readlinkSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { eventually } from '../support/eventually.ts';
+import { type TestService, testService } from '../support/service.ts';
+
+const MIB = 2 ** 20;
+/** More than the system's buffers between server and client take. */
+const SIZE = 200 * MIB;
+/** Of the disk that the file system keeps for itself. */
+const SLACK = 16 * MIB;
+const STALL_MS = 2000;
+
+let service: TestService;
+let sandboxId: string;
+before(async () => {
+  service = await testService({ CLOCHE_TRANSFER_STALL_MS: String(STALL_MS) });
+  sandboxId = (await service.api.readySandbox()).id;
+});
+after(() => service?.close());
+
+const contentUrl = (path: string) => `/v1/sandboxes/${sandboxId}/files/content?path=${path}`;
+const python = async (code: string) => (await service.api.run(sandboxId, code)).stdout.trim();
+const freeBytes = async () =>
+  Number(await python('import os\nat = os.statvfs("/workspace")\nprint(at.f_bfree * at.f_bsize)'));
+const fill = (name: string) =>
+  python(`import os\nwith open("/workspace/${name}", "wb") as file: os.posix_fallocate(file.fileno(), 0, ${SIZE})`);
+
+/** A connection on which a request was begun; nothing that comes is taken but by `trickle`. */
+async function begin(method: string, path: string, headers: Record<string, string> = {}): Promise<Socket> {
+  const { hostname, port } = new URL(service.url);
+  const socket = connect(Number(port), hostname).on('error', () => undefined);
+  const all = { host: 'x', authorization: `Bearer ${service.apiKey}`, ...headers };
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.write(`${method} ${path} HTTP/1.1\r\n${lines.join('')}\r\n`);
+  return socket;
+}
+
+async function download(path: string): Promise<Socket> {
+  const socket = await begin('GET', path);
+  await once(socket, 'readable');
+  return socket;
+}
+
+/** Does `act` five times for each time that a transfer may stall, until `socket` closes, which what it returns does. */
+function trickle(socket: Socket, act: () => void): () => void {
+  const timer = setInterval(act, STALL_MS / 5);
+  socket.once('close', () => clearInterval(timer));
+  return () => socket.destroy();
+}
+
+/** Enough that the system asks for more: it does so for a sixteenth of its buffer at a time. */
+function takeSome(socket: Socket): void {
+  let taken = 0;
+  const take = (bytes: Buffer) => {
+    taken += bytes.length;
+    if (taken >= 2 * MIB) socket.off('data', take).pause();
+  };
+  socket.on('data', take).resume();
+}
+
+/** Everything that still comes. */
+async function drain(socket: Socket): Promise<number> {
+  let bytes = 0;
+  socket.on('data', (chunk) => {
+    bytes += chunk.length;
+  });
+  if (!socket.closed) await once(socket, 'close');
+  return bytes;
+}
+
+describe('a transfer of which no byte moves is given up, and one that moves slowly is not', () => {
+  it('when a client takes no more of a file, which is closed in the sandbox', async () => {
+    const room = await freeBytes();
+    await Promise.all(['slow', 'stalled'].map(fill));
+    const slow = await download(contentUrl('slow'));
+    const stalled = await download(contentUrl('stalled'));
+    const end = trickle(slow, () => takeSome(slow));
+    await python('import os\nfor name in ["slow", "stalled"]: os.remove(f"/workspace/{name}")');
+    await eventually(async () => (await freeBytes()) > room - SIZE - SLACK);
+    // The control: what is read slowly is open all the while.
+    await delay(STALL_MS);
+    assert.ok((await freeBytes()) < room - SIZE + SLACK, 'the slow one is still open');
+    assert.ok((await drain(stalled)) < SIZE, 'the stalled one ended early');
+    assert.equal(slow.closed, false);
+    end();
+    await eventually(async () => (await freeBytes()) > room - SLACK);
+  });
+
+  it('when a client takes no more of an artifact, by its key or by a link, which is closed in its store', async () => {
+    await fill('kept');
+    const kept = await service.api.post(`/v1/sandboxes/${sandboxId}/artifacts`, { path: 'kept' });
+    assert.equal(kept.status, 201, JSON.stringify(kept.body));
+    const { id, sha256 } = kept.body.artifact;
+    const link = await service.api.post(`/v1/artifacts/${id}/download-url`, {});
+    const { pathname, search } = new URL(link.body.download.url);
+    const held = () => openFiles(service.pid('server')).filter((file) => file.endsWith(sha256)).length;
+    for (const path of [`/v1/artifacts/${id}/content`, pathname + search]) {
+      const slow = await download(path);
+      const stalled = await download(path);
+      const end = trickle(slow, () => takeSome(slow));
+      assert.equal(held(), 2, path);
+      await eventually(() => held() === 1);
+      await delay(STALL_MS);
+      assert.equal(held(), 1, 'the slow one is still open');
+      assert.ok((await drain(stalled)) < SIZE, 'the stalled one ended early');
+      end();
+      await eventually(() => held() === 0);
+    }
+  });
+
+  it('when a client sends no more of a file, of which nothing is left', async () => {
+    const parts = () => python('import glob\nprint(len(glob.glob("/workspace/.cloche-*.part")))');
+    for (const size of [MIB / 2, 64 * MIB]) {
+      const headers = { 'content-length': String(size) };
+      const stalled = await begin('PUT', contentUrl('never'), headers);
+      const slow = await begin('PUT', contentUrl('late'), headers);
+      stalled.write(Buffer.alloc(size / 4));
+      const end = trickle(slow, () => slow.write(Buffer.alloc(1024)));
+      await eventually(async () => (await parts()) === '2');
+      await drain(stalled);
+      await eventually(async () => (await parts()) === '1');
+      assert.equal(slow.closed, false);
+      end();
+      await eventually(async () => (await parts()) === '0');
+    }
+  });
+});
+
+/** Where the descriptors of a process lead. */
+function openFiles(pid: number): string[] {
+  const folder = `/proc/${pid}/fd`;
+  return readdirSync(folder).flatMap((fd) => {
+    try {
+      return [readlinkSync(`${folder}/${fd}`)];
+    } catch {
+      // Closed since it was listed.
+      return [];
+    }
+  });
+}
