@@ -1,3 +1,4 @@
+export { type AgentFilesSubject, describeAgentFiles } from './agent-files-suite.ts';
 export { FakeClock } from './fake-clock.ts';
 export { FakeRuntimeDriver, fakeManifest } from './fake-runtime-driver.ts';
 export { describeRuntimeDriver, type RuntimeDriverSubject } from './runtime-driver-suite.ts';

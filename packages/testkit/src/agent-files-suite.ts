@@ -1,0 +1,258 @@
+import assert from 'node:assert/strict';
+import { Readable } from 'node:stream';
+import { buffer, text } from 'node:stream/consumers';
+import { after, before, beforeEach, describe, it } from 'node:test';
+import type { AgentFileErrorCode } from '@cloche/protocol';
+import { type AgentFiles, FileFault, type FileSource, type ReadOptions } from '@cloche/server/runtime-driver';
+
+export interface AgentFilesSubject {
+  /** Of an instance whose workspace is `/workspace`. */
+  readonly files: AgentFiles;
+  close(): Promise<void>;
+}
+
+const PATIENCE_MS = 60_000;
+/** Goes past HTTP on its way, as large bodies do. */
+const LARGE = Buffer.alloc(3_000_001, 'cloche');
+
+/** Files of every agent, fake or real, pass this. */
+export function describeAgentFiles(name: string, open: () => Promise<AgentFilesSubject>): void {
+  describe(`the files of ${name}`, () => {
+    let subject: AgentFilesSubject;
+    let files: AgentFiles;
+    const patience = () => AbortSignal.timeout(PATIENCE_MS);
+    const put = (path: string, content: string | Buffer = path, options = {}) =>
+      files.write(path, sourceOf(content), options, patience());
+    const read = (path: string, options: ReadOptions = {}) => files.read(path, options, patience());
+    const content = async (path: string) => text((await read(path)).body);
+    const names = async (path: string, depth = 5) =>
+      (await files.list(path, { depth, limit: 1000 }, patience())).map((file) => file.path);
+    const move = (from: string, to: string, overwrite = false) => files.move({ from, to, overwrite }, patience());
+    const copy = (from: string, to: string, overwrite = false) => files.copy({ from, to, overwrite }, patience());
+    const remove = (path: string, recursive = true) => files.remove(path, { recursive }, patience());
+
+    before(async () => {
+      subject = await open();
+      files = subject.files;
+    });
+    beforeEach(async () => {
+      for (const path of await names('.', 1)) await remove(path);
+    });
+    after(() => subject?.close());
+
+    it('are read as they were written, small and large', async () => {
+      for (const bytes of [Buffer.alloc(0), Buffer.from('text'), LARGE]) {
+        for (const sizeBytes of [bytes.length, undefined]) {
+          const file = await files.write('a/b/file', { ...sourceOf(bytes), sizeBytes }, {}, patience());
+          assert.deepEqual(
+            [file.path, file.name, file.type, file.sizeBytes],
+            ['/workspace/a/b/file', 'file', 'file', bytes.length],
+          );
+          const found = await read('/workspace/a/b/../b/file');
+          assert.deepEqual([found.status, found.sizeBytes, found.etag], [200, bytes.length, file.etag]);
+          assert.ok((await buffer(found.body)).equals(bytes));
+        }
+      }
+      assert.deepEqual(await names('.'), ['/workspace/a', '/workspace/a/b', '/workspace/a/b/file']);
+    });
+
+    it('have an ETag that each write changes, and keep their mode unless told', async () => {
+      const first = await put('tagged', 'one');
+      assert.equal(first.mode, 0o644);
+      assert.equal((await files.stat('tagged', patience())).etag, first.etag);
+      const second = await put('tagged', 'two', { mode: '0750' });
+      assert.notEqual(second.etag, first.etag);
+      assert.deepEqual([second.mode, (await put('tagged', 'three')).mode], [0o750, 0o750]);
+    });
+
+    it('are read in one range, from either end', async () => {
+      await put('ranged', '0123456789');
+      for (const [range, expected, contentRange] of [
+        ['bytes=2-4', '234', 'bytes 2-4/10'],
+        ['bytes=7-', '789', 'bytes 7-9/10'],
+        ['bytes=8-100', '89', 'bytes 8-9/10'],
+        ['bytes=-3', '789', 'bytes 7-9/10'],
+        ['bytes=-100', '0123456789', 'bytes 0-9/10'],
+      ] as const) {
+        const part = await read('ranged', { headers: { range } });
+        assert.deepEqual([part.status, part.contentRange, part.sizeBytes], [206, contentRange, expected.length], range);
+        assert.equal(await text(part.body), expected, range);
+      }
+      for (const range of ['bytes=0-1,3-4', 'bytes=5-2', 'lines=1-2', 'bytes=-']) {
+        const whole = await read('ranged', { headers: { range } });
+        assert.deepEqual([whole.status, await text(whole.body)], [200, '0123456789'], range);
+      }
+      for (const range of ['bytes=10-', 'bytes=-0']) {
+        const refused = read('ranged', { headers: { range } });
+        await assert.rejects(refused, { kind: 'range_not_satisfiable', sizeBytes: 10 }, range);
+      }
+    });
+
+    it('are read as their conditions have it, and described without their bytes', async () => {
+      const { etag = '' } = await put('known', 'text');
+      const same = await read('known', { headers: { 'if-none-match': `"other", ${etag}` } });
+      assert.deepEqual([same.status, same.sizeBytes, await text(same.body)], [304, undefined, '']);
+      const statusOf = async (headers: Record<string, string>) => {
+        const { status, body } = await read('known', { headers });
+        await buffer(body);
+        return status;
+      };
+      assert.equal(await statusOf({ 'if-none-match': '"other"' }), 200);
+      assert.equal(await statusOf({ 'if-match': etag }), 200);
+      assert.equal(await statusOf({ range: 'bytes=0-1', 'if-range': etag }), 206);
+      assert.equal(await statusOf({ range: 'bytes=0-1', 'if-range': '"other"' }), 200);
+      await refused('precondition_failed', () => read('known', { headers: { 'if-match': '"other"' } }));
+      const head = await read('known', { headOnly: true });
+      assert.deepEqual([head.status, head.sizeBytes, head.etag, await text(head.body)], [200, 4, etag, '']);
+    });
+
+    it('are written as their conditions have it, and what is refused is not even opened', async () => {
+      const { etag = '' } = await put('guarded', 'one');
+      const write = (path: string, headers: Record<string, string>, sizeBytes?: number) => {
+        const open = () => assert.fail('opened');
+        return files.write(path, { sizeBytes, open }, { headers }, patience());
+      };
+      await refused('precondition_failed', () => write('guarded', { 'if-none-match': '*' }));
+      await refused('precondition_failed', () => write('guarded', { 'if-match': '"other"' }));
+      await refused('precondition_failed', () => write('nothing', { 'if-match': '*' }));
+      await refused('disk_full', () => write('guarded', {}, 2 ** 50));
+      assert.equal(await content('guarded'), 'one');
+      await put('guarded', 'two', { headers: { 'if-match': etag } });
+      await refused('precondition_failed', () => write('guarded', { 'if-match': etag }));
+      await put('fresh', 'new', { headers: { 'if-none-match': '*' } });
+      assert.deepEqual([await content('guarded'), await content('fresh')], ['two', 'new']);
+    });
+
+    it('stay as they were when what replaces them breaks off', async () => {
+      await put('kept', 'old');
+      async function* broken() {
+        yield Buffer.from('some');
+        throw new Error('broke');
+      }
+      for (const path of ['kept', 'new/file']) {
+        const source = { open: () => Readable.from(broken()) };
+        await assert.rejects(files.write(path, source, {}, patience()));
+      }
+      assert.equal(await content('kept'), 'old');
+      // Whoever reads right away may still see what is being taken back.
+      while ((await names('.')).length > 1) patience().throwIfAborted();
+      assert.deepEqual(await names('.'), ['/workspace/kept']);
+    });
+
+    it('are listed in order, as deep as is asked, and not beyond a limit', async () => {
+      for (const path of ['tree/a/x', 'tree/a.txt', 'tree/b']) await put(path);
+      await files.makeDirectory('tree/empty', patience());
+      const tree = (...paths: string[]) => paths.map((path) => `/workspace/tree/${path}`);
+      assert.deepEqual(await names('tree', 1), tree('a', 'a.txt', 'b', 'empty'));
+      assert.deepEqual(await names('tree', 2), tree('a', 'a/x', 'a.txt', 'b', 'empty'));
+      const list = (path: string, limit: number) => files.list(path, { depth: 2, limit }, patience());
+      assert.equal((await list('tree', 5)).length, 5);
+      await refused('too_many', () => list('tree', 4));
+      await refused('conflict', () => list('tree/b', 10));
+      await refused('not_found', () => list('nothing', 10));
+    });
+
+    it('lie in directories, which are made with those above them, as often as one likes', async () => {
+      for (const _ of [1, 2]) {
+        const made = await files.makeDirectory('made/deep/er', patience());
+        assert.deepEqual([made.path, made.type], ['/workspace/made/deep/er', 'directory']);
+      }
+      await put('leaf');
+      await refused('conflict', () => files.makeDirectory('leaf', patience()));
+      await put('made/deep/er/file');
+      await remove('made/deep/er');
+      assert.deepEqual(await names('made'), ['/workspace/made/deep']);
+    });
+
+    for (const verb of ['move', 'copy'] as const) {
+      const act = verb === 'move' ? move : copy;
+
+      it(`are put elsewhere by a ${verb}, whole trees as well`, async () => {
+        for (const path of ['tree/a', 'tree/sub/b']) await put(path);
+        await files.makeDirectory('tree/empty', patience());
+        const arrived = await act('tree', 'far/away');
+        assert.deepEqual([arrived.path, arrived.type], ['/workspace/far/away', 'directory']);
+        assert.deepEqual(
+          await names('far/away'),
+          ['a', 'empty', 'sub', 'sub/b'].map((path) => `/workspace/far/away/${path}`),
+        );
+        assert.equal(await content('far/away/sub/b'), 'tree/sub/b');
+        if (verb === 'copy') assert.equal(await content('tree/sub/b'), 'tree/sub/b');
+        else await refused('not_found', () => files.stat('tree', patience()));
+      });
+
+      it(`are replaced by a ${verb} only when it may, and never by what they hold`, async () => {
+        for (const path of ['one', 'two', 'outer/inner/file']) await put(path);
+        await refused('conflict', () => act('one', 'two'));
+        await refused('conflict', () => act('one', 'one'));
+        assert.equal(await content('two'), 'two');
+        await act('one', 'two', true);
+        assert.equal(await content('two'), 'one');
+        assert.equal((await act('two', 'two', true)).path, '/workspace/two');
+        await refused('conflict', () => act('outer', 'outer/inner/new', true));
+        await refused('conflict', () => act('outer/inner', 'outer', true));
+        assert.equal(await content('outer/inner/file'), 'outer/inner/file');
+        await refused('not_found', () => act('nothing', 'somewhere'));
+      });
+    }
+
+    it('are deleted, and directories that hold something only when told to', async () => {
+      await put('tree/sub/file');
+      await refused('conflict', () => remove('tree', false));
+      assert.equal((await remove('tree/sub/file', false)).name, 'file');
+      assert.equal((await remove('tree/sub', false)).type, 'directory');
+      await put('tree/other/file');
+      await remove('tree');
+      assert.deepEqual(await names('.'), []);
+      for (const path of ['.', '/workspace', '/']) await refused('conflict', () => remove(path));
+    });
+
+    it('that are not there, or are none, are named so by every operation', async () => {
+      await put('leaf');
+      await files.makeDirectory('folder', patience());
+      const operations: ((path: string) => Promise<unknown>)[] = [
+        (path) => read(path),
+        (path) => files.stat(path, patience()),
+        (path) => remove(path),
+        (path) => files.archive(path, 'tar', patience()),
+        (path) => copy(path, 'target'),
+      ];
+      for (const act of operations) {
+        await refused('not_found', () => act('nothing/at/all'));
+        await refused('conflict', () => act('leaf/below'));
+        for (const path of ['', 'a\0b', 'n'.repeat(256)]) await refused('invalid_path', () => act(path));
+      }
+      await refused('conflict', () => read('folder'));
+      await refused('conflict', () => put('folder', 'text'));
+      await refused('conflict', () => put('leaf/below', 'text'));
+      await refused('conflict', () => copy('folder', 'leaf/below'));
+    });
+
+    it('are packed and unpacked elsewhere as the same tree', async () => {
+      for (const path of ['tree/a', 'tree/sub/b']) await put(path);
+      for (const format of ['tar', 'tar.gz', 'zip'] as const) {
+        const body = await buffer(await files.archive('tree', format, patience()));
+        const { file, entries, sizeBytes } = await files.unarchive(`to/${format}`, sourceOf(body), patience());
+        const size = 'tree/a'.length + 'tree/sub/b'.length;
+        assert.deepEqual([file.path, entries, sizeBytes], [`/workspace/to/${format}`, 3, size]);
+        const tree = ['a', 'sub', 'sub/b'].map((path) => `/workspace/to/${format}/${path}`);
+        assert.deepEqual(await names(`to/${format}`), tree);
+        assert.equal(await content(`to/${format}/sub/b`), 'tree/sub/b');
+      }
+      await refused('bad_archive', () => files.unarchive('odd', sourceOf('no archive'), patience()));
+      await refused('not_found', () => files.stat('odd', patience()));
+    });
+  });
+}
+
+function sourceOf(content: string | Buffer): FileSource {
+  return { open: () => Readable.from([Buffer.from(content)]) };
+}
+
+async function refused(kind: AgentFileErrorCode, act: () => Promise<unknown>): Promise<void> {
+  await assert.rejects(act, (error) => {
+    assert.ok(error instanceof FileFault, String(error));
+    assert.equal(error.kind, kind, error.message);
+    return true;
+  });
+}
