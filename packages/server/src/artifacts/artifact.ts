@@ -1,5 +1,6 @@
 import { extname, posix } from 'node:path';
 import type { Artifact, ArtifactId, Metadata, OrgId, ProjectId, SandboxId } from '@cloche/contract';
+import { DEFAULT_CWD, LIMITS } from '@cloche/contract';
 import { timestamp } from '../clock.ts';
 
 /** Times are milliseconds since the epoch. */
@@ -38,11 +39,24 @@ export function toArtifact(record: ArtifactRecord): Artifact {
   };
 }
 
-/** The last part of a path, in letters that a file name may have. */
-export function nameOf(path: string): string {
-  const name = posix.basename(posix.resolve('/workspace', path));
+/**
+ * The last part of a path, in letters that the name of a file may have, and as long as that may be with `ending`. What a
+ * URI spells that is no text is replaced.
+ */
+export function nameOf(path: string, ending = ''): string {
+  const text = path.startsWith('file:///') ? spelled(path.slice('file://'.length)) : path;
+  const name = posix.basename(posix.resolve(DEFAULT_CWD, text)) || 'root';
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what a name may not have
-  return name.replace(/[\\\u0000-\u001f\u007f]/g, '_').slice(0, 200) || 'root';
+  const plain = name.replace(/[\\\u0000-\u001f\u007f]/g, '_');
+  return plain.slice(0, LIMITS.artifactNameLength - ending.length).toWellFormed() + ending;
+}
+
+function spelled(uri: string): string {
+  const bytes = Buffer.from(uri).toString('latin1');
+  const unescaped = bytes.replace(/%([0-9a-f]{2})/gi, (_, hex: string) =>
+    String.fromCharCode(Number.parseInt(hex, 16)),
+  );
+  return Buffer.from(unescaped, 'latin1').toString();
 }
 
 const CONTENT_TYPES: Readonly<Record<string, string>> = {

@@ -63,6 +63,25 @@ describe('an artifact', () => {
     assert.match(await (await download(artifact.id)).text(), /index\.html/);
   });
 
+  it('is called what the file is called, whatever that is', async () => {
+    const long = `${'n'.repeat(251)}.csv`;
+    const names: [path: string, name: string][] = [
+      [`/workspace/${long}`, long],
+      ['new\nline', 'new_line'],
+      ['file:///workspace/with%20space%2Fand%20%25.txt', 'and %.txt'],
+      ['file:///workspace/%FF%FE', '\ufffd\ufffd'],
+      ['100%41', '100%41'],
+    ];
+    for (const [path, name] of names) {
+      const artifact = await keep(path, 'x');
+      assert.equal(artifact.name, name);
+      assert.equal(await (await download(artifact.id)).text(), 'x');
+    }
+    await write(`${'d'.repeat(255)}/file`, 'x');
+    const { artifact } = (await exported({ path: 'd'.repeat(255) })).body;
+    assert.equal(artifact.name, `${'d'.repeat(248)}.tar.gz`);
+  });
+
   it('is refused for what is not there, is no path, or has a name that is none', async () => {
     assert.equal((await exported({ path: '/workspace/none' })).body.error.code, 'not_found');
     for (const body of [{}, { path: '' }, { path: 'x', name: '../x' }, { path: 'x', name: 'a\nb' }, { path: 7 }]) {

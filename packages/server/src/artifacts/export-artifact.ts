@@ -58,7 +58,7 @@ async function openContent(files: AgentFiles, path: string, signal: AbortSignal)
   try {
     const { type } = await files.stat(path, signal);
     if (type === 'directory') {
-      return { name: `${nameOf(path)}.tar.gz`, content: await files.archive(path, 'tar.gz', signal) };
+      return { name: nameOf(path, '.tar.gz'), content: await files.archive(path, 'tar.gz', signal) };
     }
     // Of a link, what it leads to.
     return { name: nameOf(path), content: (await files.read(path, {}, signal)).body };
