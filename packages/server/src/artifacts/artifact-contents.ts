@@ -1,10 +1,10 @@
-import { createHash } from 'node:crypto';
-import { pipeline, type Readable, Transform } from 'node:stream';
+import { pipeline, type Readable } from 'node:stream';
 import type { Logger } from 'pino';
 import type { Clock } from '../clock.ts';
 import type { ArtifactRecord } from './artifact.ts';
 import type { ArtifactRepository } from './artifact-repository.ts';
 import type { ArtifactStore } from './store/artifact-store.ts';
+import { DigestCheck } from './store/digest-check.ts';
 import type { Staged } from './store/staging.ts';
 
 /** A content without an artifact may be one whose record another server is about to write. */
@@ -87,34 +87,5 @@ export class ArtifactContents {
     } finally {
       if (this.#underWay.get(sha256) === turn) this.#underWay.delete(sha256);
     }
-  }
-}
-
-/** Holds the last bytes back until all of them have been seen. */
-class DigestCheck extends Transform {
-  readonly #hash = createHash('sha256');
-  readonly #sha256: string;
-  readonly #sizeBytes: number;
-  #seenBytes = 0;
-  #held: Buffer | undefined;
-
-  constructor(sha256: string, sizeBytes: number) {
-    super();
-    this.#sha256 = sha256;
-    this.#sizeBytes = sizeBytes;
-  }
-
-  override _transform(chunk: Buffer, _: BufferEncoding, done: (error?: Error | null, data?: Buffer) => void): void {
-    this.#hash.update(chunk);
-    this.#seenBytes += chunk.length;
-    const held = this.#held;
-    this.#held = chunk;
-    done(null, held);
-  }
-
-  override _flush(done: (error?: Error | null, data?: Buffer) => void): void {
-    const isWhole = this.#seenBytes === this.#sizeBytes && this.#hash.digest('hex') === this.#sha256;
-    if (isWhole) done(null, this.#held);
-    else done(new Error(`the content ${this.#sha256} is damaged`));
   }
 }

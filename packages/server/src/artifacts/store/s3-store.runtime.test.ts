@@ -1,21 +1,24 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
+import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, describe, it } from 'node:test';
+import { buffer } from 'node:stream/consumers';
+import { after, before, describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
-import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
+import { CreateBucketCommand, ListMultipartUploadsCommand, S3Client } from '@aws-sdk/client-s3';
 import { cachePlaces } from '@cloche/protocol';
 import { StoreFault } from './artifact-store.ts';
 import { describeArtifactStore } from './artifact-store-suite.fixture.ts';
 import { openStore } from './open-store.ts';
-import { readS3Url } from './s3-store.ts';
+import { readS3Url, S3Store } from './s3-store.ts';
 
 const { versitygw } = cachePlaces(process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche');
 const BUCKET = 'artifacts';
+const MEBIBYTE = 2 ** 20;
 const KEYS = { AWS_ACCESS_KEY_ID: 'cloche', AWS_SECRET_ACCESS_KEY: 'only-for-this-test' };
 
 async function freePort(): Promise<number> {
@@ -59,11 +62,42 @@ if (existsSync(versitygw)) {
     rmSync(folder, { recursive: true, force: true });
   });
   Object.assign(process.env, KEYS);
+  let url = '';
   describeArtifactStore('in a bucket', async () => {
     const endpoint = await startS3(folder, (process) => {
       server = process;
     });
-    return openStore(`s3://${BUCKET}/deep/prefix?endpoint=${encodeURIComponent(endpoint)}`);
+    url = `s3://${BUCKET}/deep/prefix?endpoint=${encodeURIComponent(endpoint)}`;
+    return openStore(url);
+  });
+
+  describe('a content that is too large for one request', () => {
+    const bytes = randomBytes(12 * MEBIBYTE);
+    const file = join(folder, 'large');
+    let store: S3Store;
+    before(() => {
+      writeFileSync(file, bytes);
+      store = new S3Store(readS3Url(url), { oneRequestBytes: 6 * MEBIBYTE, partBytes: 5 * MEBIBYTE });
+    });
+    after(() => store.close());
+
+    it('is put in parts, and given back whole', async () => {
+      const sha256 = createHash('sha256').update(bytes).digest('hex');
+      await store.put(file, { sha256, sizeBytes: bytes.length });
+      const content = await buffer(await store.read(sha256, undefined, AbortSignal.timeout(10_000)));
+      assert.ok(content.equals(bytes));
+    });
+
+    it('is not put together when it is not what its digest says', async () => {
+      const sha256 = createHash('sha256').update('something else').digest('hex');
+      await assert.rejects(store.put(file, { sha256, sizeBytes: bytes.length }), StoreFault);
+      assert.equal(await store.has(sha256), false);
+      const { endpoint = '' } = readS3Url(url);
+      const client = new S3Client({ region: 'us-east-1', endpoint, forcePathStyle: true });
+      const { Uploads = [] } = await client.send(new ListMultipartUploadsCommand({ Bucket: BUCKET }));
+      client.destroy();
+      assert.deepEqual(Uploads, []);
+    });
   });
 } else it.skip(`an artifact store in a bucket: it takes ${versitygw}, which takes Go`);
 

@@ -1,5 +1,5 @@
 import { createReadStream } from 'node:fs';
-import type { Readable } from 'node:stream';
+import { pipeline, type Readable } from 'node:stream';
 import {
   DeleteObjectCommand,
   GetObjectCommand,
@@ -11,12 +11,16 @@ import {
 } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
 import { type ArtifactStore, ContentMissing, StoreFault } from './artifact-store.ts';
+import { DigestCheck } from './digest-check.ts';
 
 const MEBIBYTE = 2 ** 20;
-/** More than S3 takes in one request. */
-const ONE_REQUEST_BYTES = 5 * 1024 * MEBIBYTE;
-/** Parts of larger ones; 10,000 of them are the most there can be. Two at a time are held in memory. */
-const PART_BYTES = 64 * MEBIBYTE;
+export interface S3Sizes {
+  /** The most that S3 takes in one request. */
+  readonly oneRequestBytes: number;
+  /** Parts of larger ones; 10,000 of them are the most there can be. Two at a time are held in memory. */
+  readonly partBytes: number;
+}
+const SIZES: S3Sizes = { oneRequestBytes: 5 * 1024 * MEBIBYTE, partBytes: 64 * MEBIBYTE };
 const CONNECT_MS = 5_000;
 /** A connection of which no byte moves for so long is given up. */
 const STALL_MS = 60_000;
@@ -47,9 +51,11 @@ export function readS3Url(url: string): S3Place {
 export class S3Store implements ArtifactStore {
   readonly #client: S3Client;
   readonly #place: S3Place;
+  readonly #sizes: S3Sizes;
 
-  constructor(place: S3Place) {
+  constructor(place: S3Place, sizes: S3Sizes = SIZES) {
     this.#place = place;
+    this.#sizes = sizes;
     this.#client = new S3Client({
       region: place.region,
       // Those that are not Amazon's seldom have a host name for each bucket.
@@ -58,18 +64,23 @@ export class S3Store implements ArtifactStore {
     });
   }
 
-  /** The store is told the digest and refuses anything else; of very large contents the digest of each part. */
+  /**
+   * The bucket is told the digest and refuses anything else. Of very large contents it is told the digests of the parts,
+   * and puts them together only when the whole was what its digest says.
+   */
   async put(file: string, { sha256, sizeBytes }: { sha256: string; sizeBytes: number }): Promise<void> {
     const body = createReadStream(file, { highWaterMark: MEBIBYTE });
-    const object = { ...this.#objectOf(sha256), Body: body };
+    const object = this.#objectOf(sha256);
+    const { oneRequestBytes, partBytes } = this.#sizes;
     try {
-      if (sizeBytes <= ONE_REQUEST_BYTES) {
+      if (sizeBytes <= oneRequestBytes) {
         const checksum = Buffer.from(sha256, 'hex').toString('base64');
-        const command = new PutObjectCommand({ ...object, ContentLength: sizeBytes, ChecksumSHA256: checksum });
-        await this.#client.send(command);
+        const whole = { ...object, Body: body, ContentLength: sizeBytes, ChecksumSHA256: checksum };
+        await this.#client.send(new PutObjectCommand(whole));
       } else {
-        const params = { ...object, ChecksumAlgorithm: 'SHA256' } as const;
-        await new Upload({ client: this.#client, params, partSize: PART_BYTES, queueSize: 2 }).done();
+        const Body = pipeline(body, new DigestCheck(sha256, sizeBytes), () => undefined);
+        const params = { ...object, Body, ChecksumAlgorithm: 'SHA256' } as const;
+        await new Upload({ client: this.#client, params, partSize: partBytes, queueSize: 2 }).done();
       }
     } catch (error) {
       throw new StoreFault('the bucket did not take a content', { cause: error });
