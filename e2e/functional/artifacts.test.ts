@@ -104,6 +104,18 @@ describe('outputs that are promoted', () => {
     assert.equal(said?.kind, 'inline');
   });
 
+  it('that are larger than any may be are left out, and said so', async () => {
+    for (const policy of ['promote', 'inline_only']) {
+      const all = await run(`from IPython.display import HTML, display\ndisplay(HTML('x' * ${49 * MIB}))`, policy);
+      assert.deepEqual(
+        all.map(({ format }) => format),
+        ['text'],
+      );
+      const words = new RegExp(`HTML object>\n\\[cloche: text/html output of ${49 * MIB} bytes left out`);
+      assert.match(all[0]?.value ?? '', words);
+    }
+  });
+
   it('need the scope to create artifacts', async () => {
     const key = await service.createKey({ scopes: ['code:run'] });
     const response = await fetch(`${service.url}/v1/sandboxes/${sandboxId}/code/runs`, {

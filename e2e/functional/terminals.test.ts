@@ -116,6 +116,47 @@ describe('a terminal', () => {
     await screen.pty.exited;
   });
 
+  it('shows the same to as many as may watch, refuses the next, and goes on when one leaves', async () => {
+    const first = await Screen.open();
+    const others = await Promise.all(Array.from({ length: 15 }, () => Screen.open({ id: first.pty.id })));
+    await assert.rejects(Screen.open({ id: first.pty.id }), /as many watch it as may/);
+    others[7]?.type('echo "for $((4 * 4))"');
+    for (const screen of [first, ...others]) await screen.shows('for 16');
+    first.pty.close();
+    await eventually(() =>
+      Screen.open({ id: first.pty.id }).then(
+        (last) => others.push(last) > 0,
+        () => false,
+      ),
+    );
+    others[0]?.type('echo "still $((2 + 2))"; exit 9');
+    for (const screen of others) {
+      await screen.shows('still 4');
+      assert.equal(await screen.pty.exited, 9);
+    }
+  });
+
+  it('that reads nothing takes so much and no more, and is there for those who come back', async () => {
+    const screen = await Screen.open();
+    screen.type('stty raw -echo; echo "hears nothing"; sleep 310; stty sane; echo "hears again"');
+    await screen.shows(/\rhears nothing/);
+    let ended = false;
+    void screen.pty.exited.then(() => {
+      ended = true;
+    });
+    // No faster than the service could pass it on.
+    const piece = new Uint8Array(64 * 1024).fill(0x20);
+    for (let sent = 0; !ended; sent += piece.length) {
+      assert.ok(sent < 100 * 2 ** 20, 'all of it was taken');
+      screen.pty.write(piece);
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    const again = await Screen.open({ id: screen.pty.id });
+    await service.api.post(`/v1/sandboxes/${sandboxId}/commands`, { command: 'pkill -fx "sleep 310"' });
+    await again.shows('hears again\r\n');
+    again.pty.close();
+  });
+
   it('makes its sandbox running while somebody watches', async () => {
     const screen = await Screen.open();
     const status = async () => (await service.api.get(`/v1/sandboxes/${sandboxId}`)).body.sandbox.status;

@@ -20,7 +20,8 @@ def to_forms(bundle):
     sized = [_form(mime, value) for mime, value in bundle.items() if isinstance(mime, str) and value is not None]
     for (mime, value), size in sorted(sized, key=lambda form: form[1]):
         if size > budget:
-            forms.setdefault("text/plain", left_out(mime, size))
+            # Below the text that there is: what is left out is said.
+            forms["text/plain"] = "\n".join([*filter(None, [forms.get("text/plain")]), left_out(mime, size)])
             continue
         budget -= size
         forms[mime] = value

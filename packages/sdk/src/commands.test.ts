@@ -54,9 +54,26 @@ describe('running a command', () => {
     const onStdout = (text: string) => void told.push(`out ${text}`);
     const onStderr = (text: string) => void told.push(`err ${text}`);
     const command = await service.commands.run('line', { onStdout, onStderr });
-    assert.deepEqual(told, ['out a', 'err x', 'out b']);
+    assert.deepEqual(told, ['out a', 'err x', 'err [dropped]', 'out b']);
     assert.deepEqual([command.stdout, command.stderr, command.exitCode], ['ab', 'x', 7]);
     assert.deepEqual(service.requests[0]?.body, { command: 'line', background: true, timeoutMs: 60_000 });
+  });
+
+  it('with callbacks keeps as much as one without, and says what it cut', async () => {
+    const chunk = 'é'.repeat(1 << 20);
+    const chunks = Array.from({ length: 6 }, (_, index) => log(index + 1, chunk));
+    await using service = await startService(
+      answer({ status: 'running' }),
+      eventStream([...chunks, log(7, 'x', 'stderr'), exit({ exitCode: 0 })]),
+    );
+    let told = 0;
+    const onStdout = (text: string) => {
+      told += text.length;
+    };
+    const command = await service.commands.run('line', { onStdout });
+    assert.equal(told, 6 << 20);
+    assert.deepEqual([command.stdout?.length, command.stderr], [4 << 20, 'x']);
+    assert.deepEqual(command.truncated, { stdout: 4 << 20 });
   });
 
   it('that is aborted kills it', async () => {
@@ -149,6 +166,14 @@ describe('a command', () => {
     await using service = await startService(answer(), answer({ status: 'killed', signal: 'SIGTERM' }));
     const command = await service.commands.start('line');
     assert.equal((await command.kill('SIGTERM')).info.signal, 'SIGTERM');
+    assert.deepEqual(service.requests[1]?.body, { signal: 'SIGTERM' });
+  });
+
+  it('is killed by its id', async () => {
+    await using service = await startService(answer({ status: 'running' }), answer({ status: 'killed' }));
+    const { info } = await service.commands.kill('cmd_1', 'SIGTERM');
+    assert.equal(info.status, 'killed');
+    assert.deepEqual(calls(service), ['GET …/cmd_1', 'POST …/cmd_1/kill']);
     assert.deepEqual(service.requests[1]?.body, { signal: 'SIGTERM' });
   });
 

@@ -1,4 +1,4 @@
-import type { Command as CommandInfo, CreateCommandBody, SandboxId } from '@cloche/contract';
+import type { Command as CommandInfo, CreateCommandBody, SandboxId, Signal } from '@cloche/contract';
 import { LIMITS } from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
 import { Command } from './command.ts';
@@ -22,6 +22,7 @@ export interface CommandOptions extends Omit<CallOptions, 'timeoutMs'> {
 /** With any of the three, output arrives while the command runs, and an abort kills it. */
 export interface RunCommandOptions extends CommandOptions {
   onStdout?: ((text: string) => void | Promise<void>) | undefined;
+  /** Also told where the service had to drop output that came faster than it was read. */
   onStderr?: ((text: string) => void | Promise<void>) | undefined;
   signal?: AbortSignal | undefined;
 }
@@ -76,12 +77,17 @@ export class Commands {
     return new Command(this.#client, (await this.#client.call('getCommand', { ...options, params })).command);
   }
 
+  /** Sends a signal to one and all that it started; `SIGKILL` where left out. Idempotent. @throws {ClocheError} `not_found`. */
+  async kill(commandId: string, signal?: Signal, options: CallOptions = {}): Promise<Command> {
+    return (await this.get(commandId, options)).kill(signal, options);
+  }
+
   async #attend(command: Command, { onStdout, onStderr, signal }: RunCommandOptions): Promise<CommandInfo> {
-    const output = { stdout: '', stderr: '' };
+    const [stdout, stderr] = [new KeptText(), new KeptText()];
     try {
       for await (const { stream, data } of command.logs({ signal })) {
-        if (stream === 'system') continue;
-        output[stream] += data;
+        if (stream === 'stdout') stdout.push(data);
+        if (stream === 'stderr') stderr.push(data);
         await (stream === 'stdout' ? onStdout : onStderr)?.(data);
       }
     } catch (error) {
@@ -89,7 +95,12 @@ export class Commands {
       await command.kill().catch(() => undefined);
       throw error;
     }
-    return { ...command.info, ...output };
+    const cut = {
+      ...(stdout.cutBytes > 0 && { stdout: stdout.cutBytes }),
+      ...(stderr.cutBytes > 0 && { stderr: stderr.cutBytes }),
+    };
+    const truncated = stdout.cutBytes + stderr.cutBytes > 0 && { truncated: cut };
+    return { ...command.info, stdout: stdout.text, stderr: stderr.text, ...truncated };
   }
 
   #request(command: CommandLine, options: CommandOptions, more: Partial<CreateCommandBody> = {}) {
@@ -104,5 +115,23 @@ export class Commands {
       ...(timeoutMs === undefined ? {} : { timeoutMs }),
     };
     return { params: { sandboxId: this.#sandboxId }, body, signal, idempotencyKey, maxRetries };
+  }
+}
+
+/** As much of a stream as the answer of a command has that is waited for without callbacks. */
+class KeptText {
+  text = '';
+  cutBytes = 0;
+  #leftBytes: number = LIMITS.outputStreamBytes;
+
+  push(data: string): void {
+    const { length } = new TextEncoder().encode(data);
+    if (length > this.#leftBytes) {
+      this.cutBytes += length;
+      this.#leftBytes = 0;
+      return;
+    }
+    this.text += data;
+    this.#leftBytes -= length;
   }
 }

@@ -55,7 +55,10 @@ export class Ptys {
       return new ClocheError('sandbox_destroyed', `The sandbox ${id} is destroyed.`, { cause: error });
     }
     if (status === 'failed') return new ClocheError('sandbox_failed', `The sandbox ${id} failed.`, { cause: error });
-    const message = ptyId === undefined ? 'The terminal was refused.' : `There is no terminal ${ptyId} any more.`;
+    const message =
+      ptyId === undefined
+        ? 'The terminal was refused: too many are open.'
+        : `There is no terminal ${ptyId} any more, or as many watch it as may.`;
     return new ClocheError(ptyId === undefined ? 'unavailable' : 'not_found', message, { cause: error });
   }
 }

@@ -3,8 +3,9 @@ import { ByteFrames, encodeByteFrame } from '@cloche/protocol';
 import { type CommandEnd, Supervisor, type SupervisorListener, type SupervisorSpec } from '../commands/supervisor.ts';
 import { ScreenTail } from './screen-tail.ts';
 
-/** A watcher that is behind by so much slows the shell down, and by and by loses its connection. */
+/** A watcher that is behind by so much slows the shell down. */
 const CONGESTED_BYTES = 1024 * 1024;
+/** One that stays behind loses its connection, and so does one of whose typing the shell takes nothing for so long. */
 const STALL_MS = 5000;
 const MAX_WATCHERS = 16;
 
@@ -34,7 +35,7 @@ export class Terminal implements SupervisorListener {
   join(socket: Duplex): void {
     clearTimeout(this.#idleTimer);
     this.#watchers.set(socket, undefined);
-    const frames = new ByteFrames((type, body) => this.#take(type, body));
+    const frames = new ByteFrames((type, body) => this.#take(socket, type, body));
     socket.on('data', (chunk: Buffer) => {
       try {
         frames.push(chunk);
@@ -75,12 +76,21 @@ export class Terminal implements SupervisorListener {
     this.#end(255);
   }
 
-  #take(type: string, body: Buffer): void {
-    if (type === 'I') this.#supervisor.write(Buffer.from(body));
-    else if (type === 'R') {
+  #take(socket: Duplex, type: string, body: Buffer): void {
+    if (type === 'I') {
+      if (!this.#supervisor.write(Buffer.from(body)) && !socket.isPaused()) void this.#holdBack(socket);
+    } else if (type === 'R') {
       const [, columns, rows] = /^(\d{1,4}) (\d{1,4})$/.exec(body.toString()) ?? [];
       if (columns !== undefined) this.#supervisor.resize(Number(columns), Number(rows));
     }
+  }
+
+  async #holdBack(socket: Duplex): Promise<void> {
+    socket.pause();
+    const patience = AbortSignal.timeout(STALL_MS);
+    await this.#supervisor.drained(patience);
+    if (patience.aborted) socket.destroy();
+    else socket.resume();
   }
 
   #send(socket: Duplex, type: 'O' | 'X', body: Buffer): void {

@@ -19,6 +19,8 @@ const OPEN_MS = 60_000;
 const MAX_UNSENT = 64;
 /** What a client may have typed that its shell has not taken. */
 const MAX_TYPED_BYTES = 1024 * 1024;
+const TOO_MANY = 'Too many terminals are open; end one.';
+const TOO_WATCHED = 'As many watch the terminal as may.';
 
 export interface OpenPtyDeps {
   readonly access: SandboxAccess;
@@ -64,7 +66,7 @@ export class OpenPty {
       return (client) => this.#join(sandbox, ptyId, terminal, client);
     } catch (error) {
       if (error instanceof AgentFault && error.kind === 'not_found') throw notFound('terminal', ptyId);
-      if (error instanceof AgentFault && error.kind === 'busy') throw busy('Too many terminals are open.', error);
+      if (error instanceof AgentFault && error.kind === 'busy') throw busy(fresh ? TOO_MANY : TOO_WATCHED, error);
       throw await this.#deps.faults.judge(sandbox, error);
     }
   }
