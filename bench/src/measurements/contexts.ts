@@ -1,6 +1,6 @@
 import type { Measurement, Row } from '../measurement.ts';
 import { beside, figuresOf } from '../statistics.ts';
-import { inTurns, timed } from '../timing.ts';
+import { inTurns, repeat, timed } from '../timing.ts';
 
 /** A further context in a sandbox that runs. */
 export const contexts: Measurement = {
@@ -25,14 +25,14 @@ export const contexts: Measurement = {
       };
       await open();
       const rounds = bench.rounds(50, 8);
-      const startKernel =
-        jupyter && language === 'python'
-          ? async (round: number) => {
-              const ms = await jupyter.startKernel(`context-${round}`, '1');
-              await jupyter.stopKernel(`context-${round}`);
-              return ms;
-            }
-          : undefined;
+      // Of Python with either language: a Jupyter kernel is what a context stands beside.
+      const startKernel = jupyter
+        ? async (round: number) => {
+            const ms = await jupyter.startKernel(`context-${language}-${round}`, '1');
+            await jupyter.stopKernel(`context-${language}-${round}`);
+            return ms;
+          }
+        : undefined;
       const values = await inTurns(rounds, { cloche: open, jupyter: startKernel });
       rows.push({
         what: `new context in a running sandbox, ${language}`,
@@ -41,6 +41,12 @@ export const contexts: Measurement = {
         targets: [{ atMost }],
         peer: beside('Jupyter kernel: start → first result', values.jupyter),
         note: 'one to warm up',
+      });
+      rows.push({
+        what: `new context in a running sandbox, ${language}, one right after another`,
+        unit: 'ms',
+        subject: figuresOf(await repeat(rounds, open)),
+        note: 'each is deleted before the next, which leaves no time to start a kernel ahead',
       });
       await subject.kill(id);
     }

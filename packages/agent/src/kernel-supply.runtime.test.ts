@@ -21,6 +21,11 @@ describe('a kernel that was started ahead', () => {
       .map(Number);
   };
 
+  async function contexts(): Promise<string[]> {
+    const { body } = await agent.call('GET', '/contexts');
+    return (body as { contexts: { contextId: string }[] }).contexts.map(({ contextId }) => contextId);
+  }
+
   async function pidOf(context: string): Promise<number> {
     return Number((await agent.run(context, 'process.pid')).outputs[0]?.value);
   }
@@ -42,6 +47,13 @@ describe('a kernel that was started ahead', () => {
     assert.notEqual(await spare([first, second]), ahead);
   });
 
+  test('is no context', async () => {
+    const id = await agent.open('javascript');
+    await spare(await Promise.all((await contexts()).map(pidOf)));
+    assert.ok((await contexts()).includes(id));
+    assert.equal((await contexts()).length, kernels().length - 1);
+  });
+
   test('is none for a context that works elsewhere', async () => {
     const used = kernels();
     mkdirSync(join(agent.workspace, 'elsewhere'));
@@ -51,10 +63,15 @@ describe('a kernel that was started ahead', () => {
     assert.match((await agent.run('elsewhere', 'process.cwd()')).outputs[0]?.value ?? '', /elsewhere/);
   });
 
-  test('is given up when the environment changes', async () => {
+  test('is replaced when the environment changes', async () => {
     const env = { CHANGED: 'yes' };
+    const used = await Promise.all((await contexts()).map(pidOf));
+    const before = await spare(used);
     assert.equal((await agent.call('PUT', '/environment', { env })).status, 204);
+    while (kernels().includes(before)) await setImmediate();
+    const ahead = await spare(used);
     const context = await agent.open('javascript');
+    assert.equal(await pidOf(context), ahead);
     assert.equal((await agent.run(context, 'process.env.CHANGED')).outputs[0]?.value, "'yes'");
   });
 
@@ -66,6 +83,17 @@ describe('a kernel that was started ahead', () => {
     while (kernels().includes(ahead)) await setImmediate();
     assert.notEqual(await pidOf(await agent.open('typescript')), ahead);
   });
+});
+
+test('when an agent ends, its spare kernel has ended', async () => {
+  const agent = await StartedAgent.start();
+  const group = () =>
+    readFileSync(`/proc/${agent.process.pid}/task/${agent.process.pid}/children`, 'utf8').trim().split(' ');
+  await agent.open('javascript');
+  while (group().filter((pid) => commandLine(pid).includes('main.cjs')).length < 2) await setImmediate();
+  const pids = group();
+  await agent[Symbol.asyncDispose]();
+  for (const pid of pids) assert.ok(!commandLine(pid).includes('main.cjs'));
 });
 
 function commandLine(pid: string): string {
