@@ -100,7 +100,10 @@ async function assemble(folder: string): Promise<void> {
   copyFileSync(join(PACKAGES, 'agent/src/commands/supervise.pl'), join(folder, 'supervise.pl'));
   mkdirSync(join(folder, 'kernel-js'));
   bundleAgent(join(folder, 'agent.cjs'));
-  await Promise.all([buildKernelJs(join(folder, 'kernel-js')), copyPython(join(folder, 'python'))]);
+  await Promise.all([
+    buildKernelJs(join(folder, 'kernel-js'), join(folder, 'bin/node')),
+    copyPython(join(folder, 'python')),
+  ]);
 }
 
 /**

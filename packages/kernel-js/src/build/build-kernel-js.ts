@@ -1,8 +1,13 @@
+import { execFile } from 'node:child_process';
 import { chmod, copyFile, mkdir } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { buildSync } from 'esbuild';
+import { kernelJsFlags } from './kernel-js-flags.ts';
+
+const run = promisify(execFile);
 
 const sourceDir = dirname(dirname(fileURLToPath(import.meta.url)));
 
@@ -15,10 +20,11 @@ const ownGlobals = `"use strict";const {${[
 
 /**
  * Writes the kernel into `outDir` (made if it is missing): `main.cjs`, which is what Node is started with, the worker
- * that holds its protocol, the compiler that this loads, the TypeScript transformer's native library for this machine's
- * architecture (glibc), and in `bin/` the program that lowers decorators. Repeating it overwrites the same files.
+ * that holds its protocol, the compiler that this loads and what V8 makes of it, the TypeScript transformer's native
+ * library for this machine's architecture (glibc), and in `bin/` the program that lowers decorators. `node` is the Node
+ * that will run it. Repeating it overwrites the same files.
  */
-export async function buildKernelJs(outDir: string): Promise<void> {
+export async function buildKernelJs(outDir: string, node: string): Promise<void> {
   const decoratorCompiler = join(outDir, 'bin/esbuild');
   await mkdir(dirname(decoratorCompiler), { recursive: true });
   // Synchronously: the other way leaves esbuild's process running for as long as ours does.
@@ -45,6 +51,7 @@ export async function buildKernelJs(outDir: string): Promise<void> {
   await copyFile(transformerLibrary(), join(outDir, 'transform.node'));
   await copyFile(esbuildProgram(), decoratorCompiler);
   await chmod(decoratorCompiler, 0o755);
+  await run(node, [...kernelJsFlags, join(sourceDir, 'build/precompile.ts'), outDir]);
 }
 
 /** The package loads one of many libraries by trial; the kernel knows where its own is and starts faster. */

@@ -34,7 +34,7 @@ let builtKernel: Promise<string> | undefined;
 export function builtKernelDir(): Promise<string> {
   builtKernel ??= (async () => {
     const dir = await mkdtemp(join(tmpdir(), 'cloche-kernel-js-'));
-    await buildKernelJs(dir);
+    await buildKernelJs(dir, process.execPath);
     return dir;
   })();
   return builtKernel;

@@ -2,8 +2,8 @@ import { uptime } from 'node:os';
 import { type KernelError, MAX_KERNEL_FRAME_BYTES, PROTOCOL_VERSION, type ToKernel } from '@cloche/protocol';
 import type { CellCompiler } from '../compile/compile-cell.ts';
 import { Control, type FromMain, type Language, outputCost } from '../messages.ts';
+import { loadCompiler } from './compiler-program.ts';
 import type { FrameSocket } from './frame-socket.ts';
-import { loadCompiler } from './load-compiler.ts';
 import type { MainThread } from './main-thread.ts';
 
 interface Parts {
@@ -41,7 +41,7 @@ export class KernelSession {
   }
 
   get #compiler(): CellCompiler {
-    this.#loaded ??= loadCompiler(this.#language);
+    this.#loaded ??= loadCompiler(import.meta.dirname, this.#language);
     return this.#loaded;
   }
 
