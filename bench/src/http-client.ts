@@ -36,6 +36,11 @@ export class HttpClient {
     return { status, body: isJson && text !== '' ? JSON.parse(text) : text };
   }
 
+  /** One that asks the same service for another host, and sends nothing else of this one's. */
+  as(host: string): HttpClient {
+    return new HttpClient(this.#target, { host });
+  }
+
   /** Sends bytes as they are. */
   async send(method: string, path: string, bytes: Buffer): Promise<void> {
     await this.call(method, path, bytes, { 'content-type': 'application/octet-stream' });
@@ -68,7 +73,7 @@ export class HttpClient {
     const { socketPath, host, port } = this.#target;
     const place = socketPath === undefined ? { host, port } : { path: socketPath };
     const socket = connect({ ...(place as { path: string }), onread: { buffer: memory, callback } });
-    const fields = Object.entries({ ...this.#headers, host: 'x', connection: 'close' });
+    const fields = Object.entries({ host: 'x', ...this.#headers, connection: 'close' });
     socket.write(`GET ${path} HTTP/1.1\r\n${fields.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`);
     socket.resume();
     await once(socket, 'close');

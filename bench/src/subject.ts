@@ -118,10 +118,28 @@ export class Subject {
     return this.http.open('POST', `/v1/sandboxes/${id}/code/runs/stream`, body, key());
   }
 
-  /** Waits for its end. @throws when it fails */
-  async command(id: string, command: readonly string[]): Promise<void> {
+  /** Waits for its end; what it printed. @throws when it fails */
+  async command(id: string, command: readonly string[]): Promise<string> {
     const { command: ended } = await this.#post(`/v1/sandboxes/${id}/commands`, { command });
     if (ended.exitCode !== 0) throw new Error(`${command.join(' ')}: ${ended.status} ${ended.exitCode}`);
+    return ended.stdout;
+  }
+
+  /** Leaves it running. */
+  async start(id: string, command: readonly string[]): Promise<void> {
+    await this.#post(`/v1/sandboxes/${id}/commands`, { command, background: true });
+  }
+
+  /** Its id. */
+  async exportArtifact(id: string, path: string): Promise<string> {
+    const { artifact } = await this.#post(`/v1/sandboxes/${id}/artifacts`, { path });
+    return artifact.id;
+  }
+
+  /** A client of what listens on the port, as it would be in a browser. */
+  async openPreview(id: string, port: number): Promise<HttpClient> {
+    const { preview } = await this.#post(`/v1/sandboxes/${id}/previews`, { port, visibility: 'public' });
+    return this.http.as(new URL(preview.url).host);
   }
 
   async createContext(id: string, language: string): Promise<string> {

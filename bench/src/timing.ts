@@ -32,3 +32,22 @@ export async function inTurns<Name extends string>(
   }
   return values;
 }
+
+/** How often a second `clients` at once, each by turns with itself, get `act` done. */
+export async function perSecond(
+  clients: number,
+  lastMs: number,
+  act: (client: number) => Promise<unknown>,
+): Promise<number> {
+  const started = performance.now();
+  let done = 0;
+  await Promise.all(
+    Array.from({ length: clients }, async (_, client) => {
+      while (performance.now() - started < lastMs) {
+        await act(client);
+        done += 1;
+      }
+    }),
+  );
+  return (done * 1000) / (performance.now() - started);
+}

@@ -1,7 +1,7 @@
 import type { Measurement, Row } from '../measurement.ts';
 import type { KernelConversation, KernelGatewayPeer } from '../peers/kernel-gateway.ts';
 import { beside, figuresOf } from '../statistics.ts';
-import { inTurns, repeat, timed } from '../timing.ts';
+import { inTurns, perSecond, repeat, timed } from '../timing.ts';
 
 const WARM_UP = 200;
 
@@ -66,11 +66,11 @@ export const throughput: Measurement = {
     const cloche = (client: number) => subject.run(id, '1+1', { contextId: contextIds[client % CONTEXTS] });
     const peer = (client: number) => (conversations[client] as KernelConversation).execute('1+1');
     const lastMs = bench.rounds(3000, 1000);
-    await perSecond(500, cloche);
-    if (gateway) await perSecond(500, peer);
+    await perSecond(CLIENTS, 500, cloche);
+    if (gateway) await perSecond(CLIENTS, 500, peer);
     const values = await inTurns(bench.rounds(5, 3), {
-      cloche: () => perSecond(lastMs, cloche),
-      gateway: gateway && (() => perSecond(lastMs, peer)),
+      cloche: () => perSecond(CLIENTS, lastMs, cloche),
+      gateway: gateway && (() => perSecond(CLIENTS, lastMs, peer)),
     });
     for (const conversation of conversations) conversation.close();
     await subject.kill(id);
@@ -91,18 +91,4 @@ async function converse(gateway: KernelGatewayPeer): Promise<KernelConversation[
   const kernels = await Promise.all(Array.from({ length: CONTEXTS }, () => gateway.startKernel()));
   const clients = Array.from({ length: CLIENTS }, (_, client) => kernels[client % CONTEXTS] ?? '');
   return Promise.all(clients.map((kernel) => gateway.connect(kernel)));
-}
-
-async function perSecond(lastMs: number, act: (client: number) => Promise<unknown>): Promise<number> {
-  const started = performance.now();
-  let done = 0;
-  await Promise.all(
-    Array.from({ length: CLIENTS }, async (_, client) => {
-      while (performance.now() - started < lastMs) {
-        await act(client);
-        done += 1;
-      }
-    }),
-  );
-  return (done * 1000) / (performance.now() - started);
 }

@@ -1,4 +1,5 @@
 import type { Measurement } from '../measurement.ts';
+import { artifacts } from './artifacts.ts';
 import { commands } from './commands.ts';
 import { contexts } from './contexts.ts';
 import { burst, create } from './create.ts';
@@ -11,6 +12,7 @@ import { growth } from './growth.ts';
 import { hotRuns, throughput } from './hot-runs.ts';
 import { networks } from './networks.ts';
 import { output } from './output.ts';
+import { previews } from './previews.ts';
 
 /** In the order in which they are run and shown. */
 export const MEASUREMENTS: readonly Measurement[] = [
@@ -24,6 +26,8 @@ export const MEASUREMENTS: readonly Measurement[] = [
   deletion,
   commands,
   files,
+  artifacts,
+  previews,
   networks,
   gateway,
   growth,
