@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket, type SocketConstructorOpts } from 'node:net';
+import { ExpectedBytes } from './expected-bytes.ts';
 
 /** Where the bytes of a body go. */
 export interface BodySink {
@@ -24,7 +25,7 @@ export class DirectBody {
   readonly #socket: Socket;
   readonly #reader: Socket;
   readonly #over = Promise.withResolvers<void>();
-  #leftBytes: number;
+  readonly #expected: ExpectedBytes;
   #isGivenUp = false;
 
   /** Whether it is worth it, and can be had: it is still to come, and the system carries its connection. */
@@ -40,7 +41,7 @@ export class DirectBody {
     if (!handle) throw new Error('the sender went away before it had sent everything');
     this.#socket = socket;
     this.#sink = sink;
-    this.#leftBytes = Number(request.headers['content-length']);
+    this.#expected = new ExpectedBytes(Number(request.headers['content-length']));
     const arrived: Buffer | null = request.read(request.readableLength);
     letGo(socket);
     // Before the first read is given its memory.
@@ -52,7 +53,7 @@ export class DirectBody {
   }
 
   resume(): void {
-    if (this.#leftBytes > 0) this.#reader.resume();
+    if (this.#expected.left > 0) this.#reader.resume();
   }
 
   /** What still comes is dropped. */
@@ -84,7 +85,7 @@ export class DirectBody {
     this.#reader.on('error', broken).once('end', broken);
     socket.once('close', () => {
       this.#reader.destroy();
-      if (this.#leftBytes > 0) this.#sink.fail(new Error('the sender went away before it had sent everything'));
+      if (this.#expected.left > 0) this.#sink.fail(new Error('the sender went away before it had sent everything'));
       this.#over.resolve();
     });
     const end = socket.destroySoon.bind(socket);
@@ -94,15 +95,13 @@ export class DirectBody {
     };
   }
 
-  /** What follows the body belongs to nobody. */
   #receive(read: Buffer): boolean {
-    const bytes = read.length > this.#leftBytes ? read.subarray(0, this.#leftBytes) : read;
-    this.#leftBytes -= bytes.length;
+    const bytes = this.#expected.take(read);
     // It moves: whoever gave it a time counts from here.
     this.#socket.setTimeout(this.#socket.timeout ?? 0);
-    if (this.#leftBytes === 0) this.#over.resolve();
+    if (this.#expected.left === 0) this.#over.resolve();
     const goesOn = this.#isGivenUp || this.#sink.take(bytes);
-    return goesOn && this.#leftBytes > 0;
+    return goesOn && this.#expected.left > 0;
   }
 }
 

@@ -8,6 +8,7 @@ export * from './closed-ranges.ts';
 export * from './default-resources.ts';
 export * from './direct-body.ts';
 export * from './egress-protocol.ts';
+export * from './expected-bytes.ts';
 export * from './header-fields.ts';
 export * from './hostd-protocol.ts';
 export * from './kernel-constants.ts';

@@ -1,4 +1,4 @@
-import type { BodySink } from '@cloche/protocol';
+import { type BodySink, ExpectedBytes } from '@cloche/protocol';
 import type { GiveBack, Lender, TakeBytes } from './lent-bytes.ts';
 
 /** What a Unix socket holds at most fits into one. */
@@ -18,14 +18,14 @@ export interface BodyReads {
 export class BodyLender implements Lender, BodySink {
   readonly #reads: BodyReads;
   readonly #free: Buffer[] = [];
+  readonly #expected: ExpectedBytes;
   readonly #over = Promise.withResolvers<void>();
   #next: Buffer = Buffer.alloc(0);
-  #leftBytes: number;
   #take: TakeBytes | undefined;
 
   constructor(reads: BodyReads, sizeBytes: number) {
     this.#reads = reads;
-    this.#leftBytes = sizeBytes;
+    this.#expected = new ExpectedBytes(sizeBytes);
     this.#over.promise.catch(() => undefined);
   }
 
@@ -47,13 +47,12 @@ export class BodyLender implements Lender, BodySink {
   }
 
   take(read: Buffer): boolean {
-    const bytes = read.length > this.#leftBytes ? read.subarray(0, this.#leftBytes) : read;
+    const bytes = this.#expected.take(read);
     const piece = read.buffer === this.#next.buffer ? this.#next : undefined;
     // There is one: `#mayRead` has left it.
     if (piece) this.#next = this.#free.pop() ?? Buffer.alloc(0);
-    this.#leftBytes -= bytes.length;
     this.#take?.(bytes, this.#giveBackOf(piece));
-    if (this.#leftBytes === 0) this.#over.resolve();
+    if (this.#expected.left === 0) this.#over.resolve();
     return this.#mayRead;
   }
 
@@ -62,7 +61,7 @@ export class BodyLender implements Lender, BodySink {
   }
 
   get #mayRead(): boolean {
-    return this.#leftBytes > 0 && this.#free.length > 0;
+    return this.#expected.left > 0 && this.#free.length > 0;
   }
 
   #giveBackOf(piece: Buffer | undefined): GiveBack {
