@@ -6,6 +6,7 @@ import { type ByteRange, rangeOf, readCondition } from './conditions.ts';
 import { etagOf } from './file-entry.ts';
 import { onFile, shown } from './file-fault.ts';
 import { bytesOf, type FilePath } from './file-path.ts';
+import { QuickFile } from './quick-file.ts';
 
 /** A transfer holds two of these. */
 const CHUNK_BYTES = 512 * 1024;
@@ -109,17 +110,18 @@ function answerHead(
   return range;
 }
 
-/** One chunk is read while the one before it is sent. A file that has become shorter breaks the connection. */
+/** One chunk is read while the one before it is on its way. A file that has become shorter breaks the connection. */
 async function stream(
   handle: FileHandle,
   { first, last }: Exclude<ByteRange, string>,
   response: ServerResponse,
 ): Promise<void> {
+  const file = new QuickFile(handle);
   let filling = Buffer.allocUnsafeSlow(CHUNK_BYTES);
   let sending = Buffer.allocUnsafeSlow(CHUNK_BYTES);
   let sent = Promise.resolve();
   for (let at = first; at <= last; ) {
-    const { bytesRead } = await handle.read(filling, 0, Math.min(CHUNK_BYTES, last + 1 - at), at);
+    const bytesRead = await file.read(filling, Math.min(CHUNK_BYTES, last + 1 - at), at);
     await sent;
     if (bytesRead === 0) {
       response.destroy();

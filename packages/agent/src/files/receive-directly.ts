@@ -1,7 +1,7 @@
 import type { FileHandle } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type BodySink, DirectBody } from '@cloche/protocol';
-import { writeAll } from './receive.ts';
+import { QuickFile } from './quick-file.ts';
 
 const BATCH_BYTES = 512 * 1024;
 /** One is written, one waits for that, one is read into. */
@@ -13,7 +13,7 @@ export async function receiveDirectly(
   response: ServerResponse,
   file: FileHandle,
 ): Promise<void> {
-  const writer = new BatchWriter(file, Number(request.headers['content-length']));
+  const writer = new BatchWriter(new QuickFile(file), Number(request.headers['content-length']));
   const body = new DirectBody(request, response, writer);
   try {
     await writer.run(() => body.resume());
@@ -24,7 +24,7 @@ export async function receiveDirectly(
 
 /** Reads go right into the batches that are written. */
 class BatchWriter implements BodySink {
-  readonly #file: FileHandle;
+  readonly #file: QuickFile;
   readonly #over = Promise.withResolvers<void>();
   readonly #free = Array.from({ length: BATCHES - 1 }, () => Buffer.allocUnsafeSlow(BATCH_BYTES));
   readonly #full: Buffer[] = [];
@@ -35,7 +35,7 @@ class BatchWriter implements BodySink {
   #isWriting = false;
   #resume: (() => void) | undefined;
 
-  constructor(file: FileHandle, sizeBytes: number) {
+  constructor(file: QuickFile, sizeBytes: number) {
     this.#file = file;
     this.#leftBytes = sizeBytes;
   }
@@ -77,7 +77,7 @@ class BatchWriter implements BodySink {
       if (this.#leftBytes === 0) this.#over.resolve();
       return;
     }
-    writeAll(this.#file, batch, batch.length, this.#position).then(
+    this.#file.write(batch, batch.length, this.#position).then(
       () => {
         this.#free.push(Buffer.from(batch.buffer as ArrayBuffer));
         this.#writeNext();

@@ -1,11 +1,13 @@
 import type { FileHandle } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
+import { QuickFile } from './quick-file.ts';
 
 /** So much is gathered before it is written, while as much again is being written. */
 const BATCH_BYTES = 1024 * 1024;
 
-/** Writes all that comes out of `source` to `file`, from its beginning. Rejects if it breaks off. */
-export function receive(source: Readable, file: FileHandle): Promise<void> {
+/** Writes all that comes out of `source` to the file, from its beginning. Rejects if it breaks off. */
+export function receive(source: Readable, handle: FileHandle): Promise<void> {
+  const file = new QuickFile(handle);
   return new Promise((resolve, reject) => {
     // Copied together: one call for each piece that a socket gives costs far more than moving it.
     let filling = Buffer.allocUnsafeSlow(BATCH_BYTES);
@@ -20,7 +22,7 @@ export function receive(source: Readable, file: FileHandle): Promise<void> {
     const flush = () => {
       [filling, writing] = [writing, filling];
       isWriting = true;
-      writeAll(file, writing, filled, position).then(onWritten, fail);
+      file.write(writing, filled, position).then(onWritten, fail);
       position += filled;
       filled = 0;
     };
@@ -62,12 +64,4 @@ export function receive(source: Readable, file: FileHandle): Promise<void> {
       if (!hasEnded) fail(new Error('the sender went away before it had sent everything'));
     });
   });
-}
-
-/** A full disk takes a part first, and refuses the rest. */
-export async function writeAll(file: FileHandle, bytes: Buffer, length: number, position: number): Promise<void> {
-  for (let done = 0; done < length; ) {
-    const { bytesWritten } = await file.write(bytes, done, length - done, position + done);
-    done += bytesWritten;
-  }
 }
