@@ -9,7 +9,7 @@ import { connect, type Socket } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { eventually } from '../support/eventually.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { type SandboxFiles, sandboxFiles } from '../support/sandbox-files.ts';
 
 const MIB = 2 ** 20;
 /** More than the system's buffers between server and client take. */
@@ -18,16 +18,14 @@ const SIZE = 200 * MIB;
 const SLACK = 16 * MIB;
 const STALL_MS = 2000;
 
-let service: TestService;
-let sandboxId: string;
+let files: SandboxFiles;
 before(async () => {
-  service = await testService({ CLOCHE_TRANSFER_STALL_MS: String(STALL_MS) });
-  sandboxId = (await service.api.readySandbox()).id;
+  files = await sandboxFiles({}, { CLOCHE_TRANSFER_STALL_MS: String(STALL_MS) });
 });
-after(() => service?.close());
+after(() => files?.close());
 
-const contentUrl = (path: string) => `/v1/sandboxes/${sandboxId}/files/content?path=${path}`;
-const python = async (code: string) => (await service.api.run(sandboxId, code)).stdout.trim();
+const contentPath = (path: string) => `${files.base}/content?path=${path}`;
+const python = async (code: string) => (await files.api.run(files.sandboxId, code)).stdout.trim();
 const freeBytes = async () =>
   Number(await python('import os\nat = os.statvfs("/workspace")\nprint(at.f_bfree * at.f_bsize)'));
 const fill = (name: string) =>
@@ -35,9 +33,9 @@ const fill = (name: string) =>
 
 /** A connection on which a request was begun; nothing that comes is taken but by `trickle`. */
 async function begin(method: string, path: string, headers: Record<string, string> = {}): Promise<Socket> {
-  const { hostname, port } = new URL(service.url);
+  const { hostname, port } = new URL(files.service.url);
   const socket = connect(Number(port), hostname).on('error', () => undefined);
-  const all = { host: 'x', authorization: `Bearer ${service.apiKey}`, ...headers };
+  const all = { host: 'x', ...files.headers, ...headers };
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
   socket.write(`${method} ${path} HTTP/1.1\r\n${lines.join('')}\r\n`);
   return socket;
@@ -80,8 +78,8 @@ describe('a transfer of which no byte moves is given up, and one that moves slow
   it('when a client takes no more of a file, which is closed in the sandbox', async () => {
     const room = await freeBytes();
     await Promise.all(['slow', 'stalled'].map(fill));
-    const slow = await download(contentUrl('slow'));
-    const stalled = await download(contentUrl('stalled'));
+    const slow = await download(contentPath('slow'));
+    const stalled = await download(contentPath('stalled'));
     const end = trickle(slow, () => takeSome(slow));
     await python('import os\nfor name in ["slow", "stalled"]: os.remove(f"/workspace/{name}")');
     await eventually(async () => (await freeBytes()) > room - SIZE - SLACK);
@@ -96,12 +94,12 @@ describe('a transfer of which no byte moves is given up, and one that moves slow
 
   it('when a client takes no more of an artifact, by its key or by a link, which is closed in its store', async () => {
     await fill('kept');
-    const kept = await service.api.post(`/v1/sandboxes/${sandboxId}/artifacts`, { path: 'kept' });
+    const kept = await files.api.post(`/v1/sandboxes/${files.sandboxId}/artifacts`, { path: 'kept' });
     assert.equal(kept.status, 201, JSON.stringify(kept.body));
     const { id, sha256 } = kept.body.artifact;
-    const link = await service.api.post(`/v1/artifacts/${id}/download-url`, {});
+    const link = await files.api.post(`/v1/artifacts/${id}/download-url`, {});
     const { pathname, search } = new URL(link.body.download.url);
-    const held = () => openFiles(service.pid('server')).filter((file) => file.endsWith(sha256)).length;
+    const held = () => openFiles(files.service.pid('server')).filter((file) => file.endsWith(sha256)).length;
     for (const path of [`/v1/artifacts/${id}/content`, pathname + search]) {
       const slow = await download(path);
       const stalled = await download(path);
@@ -120,8 +118,8 @@ describe('a transfer of which no byte moves is given up, and one that moves slow
     const parts = () => python('import glob\nprint(len(glob.glob("/workspace/.cloche-*.part")))');
     for (const size of [MIB / 2, 64 * MIB]) {
       const headers = { 'content-length': String(size) };
-      const stalled = await begin('PUT', contentUrl('never'), headers);
-      const slow = await begin('PUT', contentUrl('late'), headers);
+      const stalled = await begin('PUT', contentPath('never'), headers);
+      const slow = await begin('PUT', contentPath('late'), headers);
       stalled.write(Buffer.alloc(size / 4));
       const end = trickle(slow, () => slow.write(Buffer.alloc(1024)));
       await eventually(async () => (await parts()) === '2');

@@ -2,19 +2,15 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { figuresOf } from '../../bench/src/statistics.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { type SandboxFiles, sandboxFiles } from '../support/sandbox-files.ts';
 
 const median = (values: readonly number[]) => figuresOf(values).p50;
 
-let service: TestService;
-let sandboxId: string;
+let files: SandboxFiles;
 before(async () => {
-  service = await testService();
-  sandboxId = (await service.api.readySandbox({ resources: { diskMb: 1024 } })).id;
+  files = await sandboxFiles({ diskMb: 1024 });
 });
-after(() => service?.close());
-
-const python = async (code: string) => JSON.parse((await service.api.run(sandboxId, code)).stdout);
+after(() => files?.close());
 
 describe('the disk of a sandbox', () => {
   it('gives a file the place of another as fast as one that has been taken away', async () => {
@@ -37,7 +33,7 @@ describe('the disk of a sandbox', () => {
       'os.remove("old")',
       'print(json.dumps([over, after]))',
     ];
-    const [over, after] = await python(code.join('\n'));
+    const [over, after] = JSON.parse((await files.api.run(files.sandboxId, code.join('\n'))).stdout);
     const ratio = median(over) / median(after);
     assert.ok(ratio <= 3, `${ratio.toFixed(1)} times`);
   });
