@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict';
-import { globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { globSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { firstMissing, runGuide, stepsOf } from '../support/guide.ts';
+import { execa } from 'execa';
+import { firstMissing, kindsOf, programsOf, runGuide, stepsOf } from '../support/guide.ts';
 import { type TestService, testService } from '../support/service.ts';
 
 const GUIDE_MS = 180_000;
+const GUIDES = globSync('docs/guides/*.md').sort();
+const READMES = ['README.md', 'packages/sdk/README.md'];
 
 describe('what runs a guide', () => {
   const fence = '```';
@@ -56,7 +59,64 @@ describe('the guide', () => {
   });
   after(() => service.close());
 
-  for (const file of globSync('docs/guides/*.md').sort()) {
+  for (const file of GUIDES) {
     it(`${file} does what it says, line by line`, () => runGuide(file, service, GUIDE_MS));
   }
+
+  it('has nothing that is not run, or shown by what is', () => {
+    for (const file of GUIDES) assert.deepEqual([...kindsOf(readFileSync(file, 'utf8'))].sort(), ['sh', 'text'], file);
+  });
+});
+
+describe('the programs of guides and READMEs', () => {
+  it('have the types that the SDK has', async () => {
+    const programs = [...GUIDES, ...READMES].flatMap((file) => programsOf(readFileSync(file, 'utf8')));
+    assert.ok(programs.length >= 7);
+    const folder = mkdtempSync(join(tmpdir(), 'cloche-guide-types-'));
+    try {
+      // As after `npm install @cloche/sdk`.
+      symlinkSync(resolve('node_modules'), join(folder, 'node_modules'));
+      const config = { extends: resolve('tsconfig.json'), include: ['*.ts'] };
+      writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(config));
+      writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
+      for (const [index, program] of programs.entries()) writeFileSync(join(folder, `program-${index}.ts`), program);
+      const { stdout } = await execa('node_modules/.bin/tsc', ['-p', folder], { reject: false });
+      assert.equal(stdout, '');
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+});
+
+describe('the README', () => {
+  let service: TestService;
+  let folder: string;
+  let env: Record<string, string>;
+  const readme = readFileSync('README.md', 'utf8');
+  before(async () => {
+    service = await testService();
+    folder = mkdtempSync(join(tmpdir(), 'cloche-readme-'));
+    symlinkSync(resolve('node_modules'), join(folder, 'node_modules'));
+    env = { CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey };
+  });
+  after(async () => {
+    rmSync(folder, { recursive: true });
+    await service.close();
+  });
+
+  it('has a first program that runs as it is', async () => {
+    const [program = ''] = programsOf(readme);
+    writeFileSync(join(folder, 'first.ts'), program);
+    const { stdout } = await execa(resolve('node_modules/.bin/node'), ['first.ts'], { cwd: folder, env });
+    assert.match(stdout, /<td>2\.0<\/td>.*0\n1\n2$/s);
+  });
+
+  it('has lines for curl that run as they are', async () => {
+    const lines = readme.match(/^ID=\$\(curl .*?^```/ms)?.[0].slice(0, -3) ?? '';
+    assert.equal(lines.match(/localhost:4680/g)?.length, 2);
+    const { stdout } = await execa('bash', ['-c', lines.replaceAll('localhost:4680', new URL(service.url).host)], {
+      env,
+    });
+    assert.equal(JSON.parse(stdout).run.outputs[0].value, '2');
+  });
 });

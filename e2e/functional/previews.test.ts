@@ -55,6 +55,23 @@ app.on('upgrade', (request, socket) => {
 });
 await new Promise((resolve) => app.listen(8001, '127.0.0.1', resolve));`;
 
+/** One that greets, as ssh does; one that answers something else; one that listens and hangs up. */
+const NO_HTTP_SERVERS = `
+import socket, threading
+def serve(port, greeting, answer):
+    listener = socket.create_server(('127.0.0.1', port))
+    def accept():
+        while True:
+            connection, _ = listener.accept()
+            connection.sendall(greeting)
+            connection.recv(65536)
+            connection.sendall(answer)
+            connection.close()
+    threading.Thread(target=accept, daemon=True).start()
+serve(8010, b'SSH-2.0-OpenSSH_9.2\\r\\n', b'')
+serve(8011, b'', b'-ERR unknown command\\r\\n')
+serve(8012, b'', b'')`;
+
 let service: TestService;
 let sandboxId: string;
 before(async () => {
@@ -100,6 +117,15 @@ describe('a preview of a sandbox without network', () => {
     const run = await service.api.run(sandboxId, NODE_SERVER, { language: 'javascript' });
     assert.equal(run.error, undefined);
     assert.deepEqual(await read(preview, '/a?b=c'), { status: 200, text: 'node says GET /a?b=c' });
+  });
+
+  it('says that what listens speaks no HTTP', async () => {
+    const run = await service.api.run(sandboxId, NO_HTTP_SERVERS);
+    assert.equal(run.error, undefined);
+    for (const port of [8010, 8011, 8012]) {
+      const { status, text } = await read(await openPreview(port));
+      assert.deepEqual([status, /<h1>(.*)<\/h1>/.exec(text)?.[1]], [502, 'No HTTP answer'], `${port}`);
+    }
   });
 
   it('carries 100 MB both ways in constant memory', async () => {

@@ -39,6 +39,19 @@ export function stepsOf(markdown: string): Step[] {
   return steps;
 }
 
+/** What kinds of blocks there are. */
+export function kindsOf(markdown: string): Set<string> {
+  const fences = [...markdown.matchAll(/^ *```(\w*)\s*$/gm)].map(([, kind = '']) => kind);
+  return new Set(fences.filter((_, index) => index % 2 === 0));
+}
+
+/** Its programs in TypeScript: blocks of their own, or files that a block of `sh` writes. */
+export function programsOf(markdown: string): string[] {
+  const blocks = markdown.matchAll(/^ *```ts\n(.*?)^ *```/gms);
+  const files = markdown.matchAll(/^cat > \S+\.ts <<'END'\n(.*?)^END$/gms);
+  return [...blocks, ...files].map(([, program = '']) => program);
+}
+
 /** Runs all steps in one shell that stops at the first failure. Throws an error that names the line of the guide. */
 export async function runGuide(file: string, service: GuideService, timeoutMs: number): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'cloche-guide-'));
