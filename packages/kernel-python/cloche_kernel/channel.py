@@ -15,6 +15,8 @@ MAX_FRAME_BYTES = 64 * 1024 * 1024
 
 _LENGTH = struct.Struct(">I")
 
+_to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
 
 class FrameTooLarge(Exception):
     """The agent would end the kernel for it."""
@@ -87,4 +89,4 @@ def frame(message):
 
 def encode(message):
     # Lone surrogates have no UTF-8 form; a cell's text may hold them all the same.
-    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return _to_json(message).encode("utf-8", "replace")

@@ -15,6 +15,9 @@ _MAX_DEPTH = 64
 
 def to_forms(bundle):
     """A display bundle (MIME type to value) with values that can be sent; the largest go first if it is too much."""
+    text = bundle.get("text/plain")
+    if len(bundle) == 1 and type(text) is str and len(text) <= MAX_FORMS_BYTES:
+        return {"text/plain": text}
     forms = {}
     budget = MAX_FORMS_BYTES
     sized = [_form(mime, value) for mime, value in bundle.items() if isinstance(mime, str) and value is not None]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernel's two threads: the main one runs cells, the other one listens to the agent."""
 
+import _signal
 import _thread
 import itertools
 import os
@@ -46,8 +47,8 @@ class Kernel:
         self._in_cell = False
         # A frame cut in two by an exception would be the end of the protocol.
         self._sending = False
-        # A result that goes with the next message.
-        self._held = b""
+        # Results that go with the next message.
+        self._held = []
         self._main_thread = _thread.get_ident()
         self._sync_numbers = itertools.count()
         self._syncs = {}
@@ -160,8 +161,9 @@ class Kernel:
 
     def _execute(self, run_id, code):
         self._streams.repair()
-        # A cell may have put its own handler in place; that lasts until the cell's end.
-        signal.signal(signal.SIGINT, self._on_sigint)
+        # A cell may have put its own handler in place; that lasts until the cell's end. Without what `signal` makes of its
+        # arguments and its result, which takes ten times as long.
+        _signal.signal(_signal.SIGINT, self._on_sigint)
         with self._lock:
             self._run_id = run_id
             self._next_run_id = None
@@ -175,12 +177,9 @@ class Kernel:
             os._exit(0)
         self._streams.flush()
         done = {"type": "done", "runId": run_id, "executionCount": self._shell.execution_count}
-        if self._streams.are_empty():
-            done["drained"] = True
         if error is not None:
             done["error"] = error
-        held, self._held = self._held, b""
-        self._channel.send(done, after=held)
+        self._channel.send(done, after=self._take_held(done))
 
     def _run_cell(self, code):
         """The cell's error, or None. Nothing that a cell raises gets further than this."""
@@ -219,13 +218,10 @@ class Kernel:
         run_id = self._run_id
         if run_id is None or os.getpid() != self._pid:
             return
-        forms = to_forms(bundle)
-        self._streams.flush()
-        message = {"type": "output", "runId": run_id, "role": role, "forms": forms}
-        if self._streams.are_empty():
-            message["drained"] = True
+        message = {"type": "output", "runId": run_id, "role": role, "forms": to_forms(bundle)}
         if is_last and self._hold(message):
             return
+        self._streams.flush()
         if role == "result":
             self._send(message)
             return
@@ -240,20 +236,28 @@ class Kernel:
         """The end of the cell follows at once and takes it along, unless it is large: one wake-up for the agent, not two."""
         if len(message["forms"].get("text/plain", "")) > HELD_CHARACTERS or len(message["forms"]) > 1:
             return False
-        self._held += frame(message)
+        self._held.append(message)
         return True
+
+    def _take_held(self, message):
+        """The frames that go before `message`. With what was printed flushed, says of all whether the agent has taken it."""
+        held, self._held = self._held, []
+        drained = {"drained": True} if self._streams.are_empty() else {}
+        message.update(drained)
+        return b"".join(frame(result | drained) for result in held)
 
     def _send(self, message):
         on_main_thread = _thread.get_ident() == self._main_thread
         if on_main_thread:
             self._sending = True
-        held, self._held = self._held, b""
         try:
-            self._channel.send(message, after=held)
-        except FrameTooLarge as too_large:
-            (size,) = too_large.args
-            smaller = {"text/plain": left_out(" and ".join(message["forms"]), size)}
-            self._channel.send(message | {"forms": smaller}, after=held)
+            held = self._take_held(message)
+            try:
+                self._channel.send(message, after=held)
+            except FrameTooLarge as too_large:
+                (size,) = too_large.args
+                smaller = {"text/plain": left_out(" and ".join(message["forms"]), size)}
+                self._channel.send(message | {"forms": smaller}, after=held)
         finally:
             if on_main_thread:
                 self._sending = False

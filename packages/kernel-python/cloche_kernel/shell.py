@@ -88,19 +88,17 @@ class PlainValuesFirst(DisplayFormatter):
         """Whether anybody has registered a formatter for it."""
         others = [formatter for name, formatter in self.formatters.items() if name != _PLAIN]
         for formatter in (*others, self.mimebundle_formatter, self.ipython_display_formatter):
-            printers, deferred = _trait(formatter, "type_printers"), _trait(formatter, "deferred_printers")
+            # As the attributes, which are found by four calls each once they have values.
+            values = formatter._trait_values
+            printers, deferred = values.get("type_printers"), values.get("deferred_printers")
+            if printers is None or deferred is None:
+                printers, deferred = formatter.type_printers, formatter.deferred_printers
             if not printers and not deferred:
                 continue
             for base in kind.__mro__:
                 if base in printers or ("builtins", base.__name__) in deferred:
                     return True
         return False
-
-
-def _trait(holder, name):
-    """As the attribute, which is found by four calls once it has a value."""
-    value = holder._trait_values.get(name)
-    return getattr(holder, name) if value is None else value
 
 
 class DisplaySender(DisplayPublisher):

@@ -31,7 +31,7 @@ class StandardStreams:
         """Before each cell. A stream or descriptor that was replaced, not closed, is the user's choice and stays."""
         for number, copy in self._copies.items():
             try:
-                os.fstat(number)
+                fcntl.fcntl(number, fcntl.F_GETFD)
             except OSError:
                 os.dup2(copy, number)
         if getattr(sys.stdout, "closed", False) or getattr(sys.stderr, "closed", False):
