@@ -1,18 +1,19 @@
 import { type CodeRun, type CodeRunEvent, LIMITS } from '@cloche/contract';
-import type { AgentOutput, AgentRunEvent } from '@cloche/protocol';
+import type { AgentOutput } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import { AppError } from '../app-error.ts';
 import type { Clock } from '../clock.ts';
 import type { OpenContexts } from '../contexts/open-contexts.ts';
 import type { IdSource } from '../id-source.ts';
 import type { AgentConnections } from '../runtime/agent-connections.ts';
-import { type AgentClient, AgentFault } from '../runtime/runtime-driver.ts';
+import { type AgentClient, AgentFault, type RunCell } from '../runtime/runtime-driver.ts';
 import type { AwaitSandbox } from '../sandboxes/await-sandbox.ts';
 import type { Executions } from '../sandboxes/executions.ts';
 import type { JudgeFault } from '../sandboxes/judge-fault.ts';
 import { isPending, type SandboxRecord } from '../sandboxes/sandbox.ts';
 import { sandboxEnded } from '../sandboxes/sandbox-access.ts';
 import type { SandboxRepository } from '../sandboxes/sandbox-repository.ts';
+import { Handover } from './handover.ts';
 import type { PromoteOutputs } from './promote-outputs.ts';
 import type { ResolvedRun, ResolveRun, RunRequest } from './resolve-run.ts';
 import type { RunMetrics } from './run-metrics.ts';
@@ -49,7 +50,7 @@ export interface RunCodeDeps {
   readonly log: Logger;
 }
 
-/** Runs code. Waiting for a result and streaming it are the same execution, read differently. */
+/** Runs code. Waiting for a result and streaming it are the same execution, told to nobody or event by event. */
 export class RunCode {
   readonly #deps: RunCodeDeps;
 
@@ -59,10 +60,8 @@ export class RunCode {
 
   /** The result; code that fails, times out or is canceled is a result with `error`. */
   async run(request: RunRequest): Promise<CodeRun> {
-    for await (const event of await this.stream(request)) {
-      if (event.type === 'complete') return event.data;
-    }
-    throw new Error('a run ended without its result');
+    const { run, stop } = await this.#accept(request);
+    return this.#execute(run, stop, unheard);
   }
 
   /**
@@ -70,11 +69,16 @@ export class RunCode {
    * Leaving the iteration cancels the run. Whatever happens, the answer comes by `timeoutMs` and a short grace.
    */
   async stream(request: RunRequest): Promise<AsyncGenerator<CodeRunEvent, void>> {
+    const { run, stop } = await this.#accept(request);
+    return this.#stream(run, stop);
+  }
+
+  async #accept(request: RunRequest): Promise<{ run: ResolvedRun; stop: RunStop }> {
     const run = await this.#deps.runs.resolve(request);
     const stop = new RunStop(run.receivedAt + run.timeoutMs + AGENT_GRACE_MS - this.#deps.clock.now(), run.signal);
     try {
       const sandbox = await this.#waitForSandbox(run, stop);
-      return this.#execute({ ...run, sandbox }, stop);
+      return { run: sandbox === run.sandbox ? run : { ...run, sandbox }, stop };
     } catch (error) {
       stop[Symbol.dispose]();
       throw error;
@@ -89,7 +93,22 @@ export class RunCode {
     return sandbox;
   }
 
-  async *#execute(run: ResolvedRun, stopped: RunStop): AsyncGenerator<CodeRunEvent, void> {
+  async *#stream(run: ResolvedRun, stop: RunStop): AsyncGenerator<CodeRunEvent, void> {
+    const events = new Handover<CodeRunEvent>();
+    const executed = this.#execute(run, stop, (event) => events.give(event)).finally(() => events.end());
+    // Whoever comes to the end of the events sees how it ended; whoever leaves does not care.
+    executed.catch(() => undefined);
+    try {
+      for (let event = await events.take(); event; event = await events.take()) yield event;
+      yield { type: 'complete', data: await executed };
+    } finally {
+      // Without effect on a run that is over.
+      stop.stop('left');
+      events.end();
+    }
+  }
+
+  async #execute(run: ResolvedRun, stopped: RunStop, tell: Tell): Promise<CodeRun> {
     const { ids, clock, metrics } = this.#deps;
     using stop = stopped;
     const startedAt = clock.now();
@@ -97,32 +116,17 @@ export class RunCode {
     const result = new RunResult(run.context, runId, run.timeoutMs);
     // What was over while it waited for the sandbox never begins: of one that has ended, nothing is followed any more.
     using _ = stop.reason === undefined ? this.#begin(run, stop) : undefined;
-    let stateLost = false;
-    let isNoted = false;
     try {
-      const agent = await this.#connect(run, stop);
-      for await (const event of this.#agentEvents(agent, run, runId, stop)) {
-        if (event === 'reopened') {
-          stateLost = true;
-          continue;
-        }
-        // Its first word tells that the context is open.
-        if (!isNoted) this.#deps.openContexts.noteOpen(agent, run.context.id);
-        isNoted = true;
-        const live =
-          run.promotes && event.type === 'output'
-            ? await result.takePromoting(event, this.#promotion(run, runId))
-            : result.take(event);
-        if (live) yield live;
-        if (result.isDone) break;
-      }
+      const connected = this.#connect(run, stop);
+      const agent = connected instanceof Promise ? await connected : connected;
+      await this.#follow(agent, { run, runId, stop, result, tell });
     } catch (error) {
       const told = result.fail(await this.#explain(run, stop, error));
-      if (told) yield told;
+      if (told) await tell(told);
     }
-    const completed = result.complete(stateLost);
+    const completed = result.complete();
     metrics.ran(run.context.language, completed.error?.name, (clock.now() - startedAt) / 1000);
-    yield { type: 'complete', data: completed };
+    return completed;
   }
 
   #promotion({ sandbox }: ResolvedRun, runId: string) {
@@ -137,30 +141,43 @@ export class RunCode {
   }
 
   /** A context that its agent has lost is opened anew, once: the record says that there is one. */
-  async *#agentEvents(
-    agent: AgentClient,
-    run: ResolvedRun,
-    runId: string,
-    stop: RunStop,
-  ): AsyncGenerator<AgentRunEvent | 'reopened', void> {
-    const { clock, openContexts } = this.#deps;
-    const start = () => {
-      const timeoutMs = Math.ceil(run.receivedAt + run.timeoutMs - clock.now());
-      if (timeoutMs < 1) stop.stop('timeout');
-      stop.signal.throwIfAborted();
-      const limits = run.promotes ? PROMOTING_LIMITS : RUN_LIMITS;
-      const open = openContexts.requestFor(agent, run.context);
-      const cell = { runId, code: run.code, timeoutMs, limits, ...(open && { open }) };
-      return agent.run(run.context.id, cell, stop.signal);
-    };
+  async #follow(agent: AgentClient, followed: Followed): Promise<void> {
     try {
-      yield* start();
+      await this.#takeEvents(agent, followed);
     } catch (error) {
       if (!(error instanceof AgentFault && error.kind === 'not_found')) throw error;
-      openContexts.forget(agent, run.context.id);
-      yield 'reopened';
-      yield* start();
+      this.#deps.openContexts.forget(agent, followed.run.context.id);
+      followed.result.noteStateLost();
+      await this.#takeEvents(agent, followed);
     }
+  }
+
+  async #takeEvents(agent: AgentClient, { run, runId, stop, result, tell }: Followed): Promise<void> {
+    const { openContexts } = this.#deps;
+    const cell = this.#cellOf(agent, run, runId, stop);
+    let isNoted = false;
+    for await (const event of agent.run(run.context.id, cell, stop.signal)) {
+      // Its first word tells that the context is open.
+      if (!isNoted) openContexts.noteOpen(agent, run.context.id);
+      isNoted = true;
+      const live =
+        run.promotes && event.type === 'output'
+          ? await result.takePromoting(event, this.#promotion(run, runId))
+          : result.take(event);
+      const told = live && tell(live);
+      if (told) await told;
+      if (result.isDone) return;
+    }
+  }
+
+  #cellOf(agent: AgentClient, run: ResolvedRun, runId: string, stop: RunStop): RunCell {
+    const { clock, openContexts } = this.#deps;
+    const timeoutMs = Math.ceil(run.receivedAt + run.timeoutMs - clock.now());
+    if (timeoutMs < 1) stop.stop('timeout');
+    stop.signal.throwIfAborted();
+    const limits = run.promotes ? PROMOTING_LIMITS : RUN_LIMITS;
+    const open = openContexts.requestFor(agent, run.context);
+    return { runId, code: run.code, timeoutMs, limits, ...(open && { open }) };
   }
 
   /** The service's own error of the run, when it is one of the run and not of the request. */
@@ -197,6 +214,19 @@ export class RunCode {
       this.#deps.log.warn({ err: error, sandboxId: sandbox.id }, 'the first use was not written down');
     });
   }
+}
+
+/** Is told what a stream's client sees; what it promises is waited for before more is read. */
+type Tell = (event: CodeRunEvent) => Promise<void> | undefined;
+
+const unheard: Tell = () => undefined;
+
+interface Followed {
+  readonly run: ResolvedRun;
+  readonly runId: string;
+  readonly stop: RunStop;
+  readonly result: RunResult;
+  readonly tell: Tell;
 }
 
 const CANCELED = { name: 'CanceledError', message: 'The run was canceled: its context or sandbox was ended.' };

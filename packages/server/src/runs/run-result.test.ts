@@ -27,14 +27,14 @@ describe('the result of a run', () => {
     assert.deepEqual(run.take({ type: 'error', runId: 'run_1', data: error }), { type: 'error', data: error });
     const data = { executionCount: 3, durationMs: 5, error };
     assert.equal(run.take({ type: 'done', runId: 'run_1', data }), undefined);
-    assert.deepEqual(run.complete(false).error, error);
+    assert.deepEqual(run.complete().error, error);
   });
 
   it("keeps an exception that is named like the service's own", () => {
     const run = result();
     const data = { name: 'TimeoutError', message: 'the socket', traceback: ['TimeoutError: the socket'] };
     run.take({ type: 'error', runId: 'run_1', data });
-    assert.deepEqual(run.complete(false).error, data);
+    assert.deepEqual(run.complete().error, data);
   });
 
   it('takes output of the bound with the line that says what was cut, and no more', () => {
@@ -70,7 +70,7 @@ describe('the result of a run', () => {
     const run = result();
     const traceback = Array.from({ length: 5000 }, (_, line) => `line ${line}`);
     run.fail({ name: 'n'.repeat(10_000), message: 'm'.repeat(1_000_000), traceback });
-    const { error } = run.complete(false);
+    const { error } = run.complete();
     assert.equal(error?.name.length, 256);
     assert.equal(error?.message.length, 65_536);
     assert.equal(error?.traceback?.length, 1000);

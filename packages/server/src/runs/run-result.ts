@@ -24,6 +24,7 @@ export class RunResult {
   #inlineBytes = 0;
   #error: CodeExecutionError | undefined;
   #done: RunDone | undefined;
+  #isStateLost = false;
 
   constructor(context: ContextRecord, runId: string, timeoutMs: number) {
     this.#context = context;
@@ -82,8 +83,12 @@ export class RunResult {
     return { type: 'error', data: this.#error };
   }
 
-  /** @param stateLost the context had to be opened anew before this run, besides what the agent says. */
-  complete(stateLost: boolean): CodeRun {
+  /** The context had to be opened anew before this run, whatever the agent says. */
+  noteStateLost(): void {
+    this.#isStateLost = true;
+  }
+
+  complete(): CodeRun {
     const done = this.#done;
     const truncated = done?.truncated;
     return {
@@ -96,7 +101,7 @@ export class RunResult {
       outputs: this.#outputs,
       ...(this.#error ? { error: this.#error } : { durationMs: done?.durationMs ?? 0 }),
       ...(truncated ? { truncated: { ...truncated } } : {}),
-      ...(stateLost || done?.stateLost ? { stateLost: true } : {}),
+      ...(this.#isStateLost || done?.stateLost ? { stateLost: true } : {}),
     };
   }
 
