@@ -188,8 +188,6 @@ export class Context {
   #begin(kernel: ContextKernel): void {
     const run = this.#queue.shift();
     if (run === undefined) return;
-    // What was printed since the last run belongs to none.
-    kernel.drain();
     this.#current = run;
     this.#executionCount++;
     run.begin();

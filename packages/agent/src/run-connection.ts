@@ -1,6 +1,7 @@
 import type { Duplex } from 'node:stream';
 import { RUNS_UPGRADE } from '@cloche/protocol';
 import { AgentError } from './agent-error.ts';
+import type { Context } from './context.ts';
 import type { ContextRegistry } from './context-registry.ts';
 import type { Touched } from './idle-tidying.ts';
 import { MAX_BODY_BYTES, parseJson, readStartRun } from './requests.ts';
@@ -68,19 +69,32 @@ class RunConnection {
     const arrivedAt = performance.now();
     this.#tidying.touch();
     try {
-      const message = parseJson(String(line));
-      const start = readStartRun(message);
+      const start = readStartRun(parseJson(String(line)));
       const run = new Run(start, this, arrivedAt);
       this.#run = run;
       const context = start.open
         ? await this.#contexts.open(start.contextId, start.open)
         : this.#contexts.get(start.contextId);
-      // Whoever asked may have gone while the context was opened.
-      if (!this.#socket.destroyed) context.submit(run);
+      // What the kernel has printed by now belongs to no run: whatever came along with this line is read before that.
+      setImmediate(() => this.#submit(run, context));
     } catch (error) {
-      this.#run = undefined;
-      const code = error instanceof AgentError ? error.code : 'internal';
-      this.write(`${JSON.stringify({ error: { code, message: (error as Error).message } })}\n`);
+      this.#refuse(error);
     }
+  }
+
+  #submit(run: Run, context: Context): void {
+    // Whoever asked may have gone meanwhile.
+    if (this.#socket.destroyed) return;
+    try {
+      context.submit(run);
+    } catch (error) {
+      this.#refuse(error);
+    }
+  }
+
+  #refuse(error: unknown): void {
+    this.#run = undefined;
+    const code = error instanceof AgentError ? error.code : 'internal';
+    this.write(`${JSON.stringify({ error: { code, message: (error as Error).message } })}\n`);
   }
 }
