@@ -1,8 +1,9 @@
 import { type DestinationStream, destination, symbols } from 'pino';
 
 /** Of lines that tell of nothing wrong; within it they are written in one piece. */
-const GATHER_MS = 50;
-const GATHER_BYTES = 8 * 1024;
+const GATHER_MS = 200;
+/** No more than the sink writes in one piece. */
+const GATHER_BYTES = 15 * 1024;
 const INFO = 30;
 
 /**

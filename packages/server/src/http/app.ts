@@ -50,9 +50,10 @@ export async function buildApp(parts: AppParts): Promise<FastifyInstance> {
 
 function reportOutcomes(app: FastifyInstance, { log, metrics, inFlight }: AppParts): void {
   const httpMetrics = new HttpMetrics(metrics, inFlight);
-  app.addHook('onResponse', async (request, reply) => {
+  app.addHook('onResponse', (request, reply, done) => {
     httpMetrics.observe(request.state, reply.statusCode, reply.elapsedTime / 1000);
     logOutcome(log, request, reply);
+    done();
   });
 }
 

@@ -109,7 +109,7 @@ function isWebSocket({ headers }: IncomingMessage): boolean {
 
 function identify(app: FastifyInstance, { clock }: JsonAppParts): void {
   app.decorateRequest('state');
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
     request.state = {
       receivedAt: clock.now(),
       operation: undefined,
@@ -123,6 +123,7 @@ function identify(app: FastifyInstance, { clock }: JsonAppParts): void {
         details: { issues: [{ path: 'headers.host', message: 'is required' }] },
       });
     }
+    done();
   });
 }
 
