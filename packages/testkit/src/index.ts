@@ -1,3 +1,4 @@
+export { type AgentCommandsSubject, describeAgentCommands } from './agent-commands-suite.ts';
 export { type AgentFilesSubject, describeAgentFiles } from './agent-files-suite.ts';
 export { FakeClock } from './fake-clock.ts';
 export { FakeRuntimeDriver, fakeManifest } from './fake-runtime-driver.ts';
