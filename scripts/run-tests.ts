@@ -47,6 +47,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'security/egress-log': 'the gateway keeps it',
   'security/lying-guest': 'what the server believes of an agent, wherever that runs',
   'security/network-gateway': 'the end of the gateway; security/network-policy is what sandboxes meet of it',
+  'security/vanishing-clients': 'what server and agent do about clients, wherever the agent runs',
   'security/privileges': 'what server, hostd and gateway may do themselves',
 };
 const suitesOfEachRuntime = () => {

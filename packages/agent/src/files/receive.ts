@@ -1,5 +1,5 @@
 import type { FileHandle } from 'node:fs/promises';
-import type { Readable } from 'node:stream';
+import { finished, type Readable } from 'node:stream';
 import { QuickFile } from './quick-file.ts';
 
 /** So much is gathered before it is written, while as much again is being written. */
@@ -46,7 +46,7 @@ export function receive(source: Readable, handle: FileHandle): Promise<void> {
       if (!rest) source.resume();
     };
     const fail = (error: unknown) => {
-      source.off('data', onData).off('end', onEnd);
+      source.off('data', onData);
       reject(error);
     };
     const onData = (chunk: Buffer) => {
@@ -55,13 +55,12 @@ export function receive(source: Readable, handle: FileHandle): Promise<void> {
       else take(chunk);
       advance();
     };
-    const onEnd = () => {
+    source.on('data', onData);
+    // Told of a source that had gone before as well: what waits for ever holds its file open.
+    finished(source, { writable: false }, (error) => {
+      if (error) return fail(new Error('the sender went away before it had sent everything', { cause: error }));
       hasEnded = true;
       advance();
-    };
-    source.on('data', onData).once('end', onEnd).on('error', fail);
-    source.once('close', () => {
-      if (!hasEnded) fail(new Error('the sender went away before it had sent everything'));
     });
   });
 }
