@@ -2,30 +2,23 @@ import type { Socket } from 'node:net';
 import { type ExecuteMessage, type FromKernel, KERNEL_SOCKET_FD } from '@cloche/protocol';
 import { createFifos, type Fifo } from './fifo.ts';
 import type { ForkedKernel } from './forked-kernels.ts';
+import { KernelBody } from './kernel-body.ts';
 import { KernelLink } from './kernel-link.ts';
 import type { KernelListener, Rehearsal, RunMessage } from './kernel-listener.ts';
-import { setOomScore } from './memory.ts';
-import { findStart, KERNEL_MARK, killTree } from './process-tree.ts';
-import { randomHex } from './random-hex.ts';
+import { findStart } from './process-tree.ts';
 import { STANDARD_STREAMS } from './standard-stream.ts';
-import { type KernelPlace, type KernelSpec, startKernel } from './start-kernel.ts';
+import type { KernelPlace, KernelSpec } from './start-kernel.ts';
 
 /** How long after the end of a kernel's process or socket the other may take to end. */
 const LAST_WORDS_MS = 200;
-/** In hexadecimal digits it fills the room that forked kernels have for it. */
-const MARK_BYTES = 18;
 
 /** One kernel process, from its start to its end: what it says comes by its link. */
 export class KernelProcess {
   readonly #spec: KernelSpec;
   #place: KernelPlace;
   #listener: KernelListener;
-  readonly #mark = randomHex(MARK_BYTES);
+  readonly #body: KernelBody;
   readonly #exit = Promise.withResolvers<void>();
-  /** Also its session. */
-  #pid: number | undefined;
-  #forked: ForkedKernel | undefined;
-  #joined: Promise<void> | undefined;
   #link: KernelLink | undefined;
   /** Settles with the end of the link. */
   #silence = Promise.withResolvers<void>();
@@ -36,12 +29,12 @@ export class KernelProcess {
   #rehearsal: Rehearsal | undefined;
   #stopped = false;
   #exited = false;
-  #busy: boolean | undefined;
   #stopReason: string | undefined;
   #killing: Promise<void> | undefined;
 
   constructor(spec: KernelSpec, listener: KernelListener) {
     this.#spec = spec;
+    this.#body = new KernelBody(spec);
     this.#place = spec.place;
     this.#listener = listener;
     this.#start().catch((error: Error) => this.#ended(`did not start: ${error.message}`, null));
@@ -53,8 +46,7 @@ export class KernelProcess {
 
   /** Whether its process lives, or is about to. An end that nobody was told of yet counts. */
   isAlive(): boolean {
-    if (this.#exited || this.#stopped) return false;
-    return this.#pid === undefined || findStart(this.#pid) !== undefined;
+    return !this.#exited && !this.#stopped && this.#body.isAlive();
   }
 
   /** From now on `listener` is told, first of its being ready. */
@@ -68,7 +60,7 @@ export class KernelProcess {
    * that it is ready once more.
    */
   move(place: KernelPlace): boolean {
-    if (this.#forked === undefined || this.#hasAnswered || this.#first !== undefined) return false;
+    if (this.#body.forked === undefined || this.#hasAnswered || this.#first !== undefined) return false;
     this.#place = place;
     this.#ready = false;
     this.#assign();
@@ -85,7 +77,7 @@ export class KernelProcess {
   /** Runs a cell. One at a time, and only when it is ready. */
   execute(runId: string, code: string): void {
     const message: ExecuteMessage = { type: 'execute', runId, code };
-    if (this.#forked && !this.#hasAnswered) this.#first = message;
+    if (this.#body.forked && !this.#hasAnswered) this.#first = message;
     this.#link?.send(message);
   }
 
@@ -110,9 +102,7 @@ export class KernelProcess {
 
   /** The busiest goes first when memory runs out. */
   setBusy(busy: boolean): void {
-    if (this.#pid === undefined || this.#busy === busy) return;
-    this.#busy = busy;
-    setOomScore(this.#pid, busy ? 1000 : 300);
+    this.#body.setBusy(busy);
   }
 
   /** Whether the sandbox is so full of processes that this one hardly gets to hear what it is told. */
@@ -124,19 +114,13 @@ export class KernelProcess {
   async stop(reason: string): Promise<void> {
     this.#stopReason ??= reason;
     this.#stopped = true;
-    this.#killing ??= this.#killTree();
+    this.#killing ??= this.#kill();
     await Promise.all([this.#killing, this.#exit.promise]);
   }
 
-  async #killTree(): Promise<void> {
-    const { uid, gid } = this.#spec;
-    const pid = this.#pid;
-    // The number of a process that nobody waits for may be another's by now; that one's session is its own.
-    const isGone = this.#forked !== undefined && isAnother(this.#forked);
-    if (pid !== undefined && !isGone) await killTree({ pid, mark: this.#mark, uid, gid });
-    // What multiplies and belongs to nobody leaves no room for another kernel.
-    if (this.#spec.group.isFull()) await this.#spec.group.clear();
-    if (this.#forked) this.#link?.hangUp();
+  async #kill(): Promise<void> {
+    await this.#body.kill();
+    if (this.#body.forked) this.#link?.hangUp();
   }
 
   async #start(): Promise<void> {
@@ -151,25 +135,22 @@ export class KernelProcess {
       link.closeWriteEnds();
       throw new Error('it was stopped');
     }
-    const child = startKernel(this.#spec, this.#place.cwd, this.#environment(), link);
-    this.#pid = child.pid;
+    const child = this.#body.start(this.#place, link);
     child.once('error', (error) => this.#ended(`did not start: ${error.message}`, null));
     child.once('exit', (code, signal) => this.#onExit(code, signal));
-    this.#joined = this.#joinGroup(child.pid);
-    // It ends in any case, and whoever waits for it learns of that.
-    this.#joined.catch(() => undefined);
+    this.#body.joined.catch((error: NodeJS.ErrnoException) => {
+      // One that is gone ends in any case, and whoever waits for it learns of that.
+      if (error.code !== 'ESRCH') void this.stop(`could not be bounded (${error.message})`);
+    });
     link.listen(child.stdio[KERNEL_SOCKET_FD] as Socket);
   }
 
-  /** It is in its control group, has its user's rights, and runs nothing before it is told where. */
   #adopt(forked: ForkedKernel): void {
-    this.#forked = forked;
-    this.#pid = forked.pid;
-    this.#joined = Promise.resolve();
+    this.#body.adopt(forked);
     const link = this.#openLink(forked.fifos);
     link.listen(forked.socket);
     if (this.#stopped) {
-      void this.#killTree();
+      void this.#kill();
       return;
     }
     this.#assign();
@@ -177,12 +158,11 @@ export class KernelProcess {
   }
 
   #assign(): void {
-    this.#link?.send({ type: 'assign', cwd: this.#place.cwd, env: this.#environment() });
+    this.#link?.send({ type: 'assign', cwd: this.#place.cwd, env: this.#body.environmentAt(this.#place) });
   }
 
   #replaceForked(): void {
-    this.#forked = undefined;
-    this.#pid = undefined;
+    this.#body.abandon();
     this.#ready = false;
     this.#rehearsal = undefined;
     this.#link?.close();
@@ -200,32 +180,12 @@ export class KernelProcess {
     return this.#link;
   }
 
-  #environment(): Record<string, string> {
-    const { cwd, env } = this.#place;
-    return { ...env, PWD: cwd, [KERNEL_MARK]: this.#mark };
-  }
-
-  /**
-   * SECURITY: a kernel is told to run code only when it is among the kernels, where a fork bomb takes nothing from the
-   * agent (e2e/security/limits).
-   */
-  async #joinGroup(pid: number | undefined): Promise<void> {
-    if (pid === undefined) return;
-    try {
-      await this.#spec.group.join(pid);
-    } catch (error) {
-      const isGone = (error as NodeJS.ErrnoException).code === 'ESRCH';
-      if (!isGone) void this.stop(`could not be bounded (${(error as Error).message})`);
-      throw error;
-    }
-  }
-
   #deliver(message: FromKernel): void {
     if (message.type === 'unfit') {
       // Something in the sandbox is not as it was in the template: a kernel that is started now sees it.
-      if (this.#forked && !this.#hasAnswered) this.#replaceForked();
+      if (this.#body.forked && !this.#hasAnswered) this.#replaceForked();
     } else if (message.type === 'ready') {
-      this.#joined?.then(
+      this.#body.joined.then(
         () => this.#becomeReady(),
         () => undefined,
       );
@@ -276,12 +236,12 @@ export class KernelProcess {
     // Without its socket a kernel can be told nothing: user code has closed it, unless the kernel is just ending.
     const stopIfStillIts = () => this.#link === link && void this.stop('closed its connection to the agent');
     setTimeout(stopIfStillIts, LAST_WORDS_MS);
-    if (this.#forked) this.#onForkedClosed(this.#forked);
+    if (this.#body.forked) this.#onForkedClosed(this.#body.forked);
   }
 
   /** What came from outside is waited for by the init of the sandbox: the end of its socket is all that is seen here. */
   #onForkedClosed(forked: ForkedKernel): void {
-    if (this.#forked !== forked) return;
+    if (this.#body.forked !== forked) return;
     if (!this.ready && !this.#stopped) {
       // It died while it waited: one that is started in its place may do better.
       this.#replaceForked();
@@ -310,9 +270,4 @@ export class KernelProcess {
     void this.stop(reason);
     this.#listener.exited(reason, signal);
   }
-}
-
-function isAnother({ pid, startTicks }: ForkedKernel): boolean {
-  const start = findStart(pid);
-  return start !== undefined && start !== startTicks;
 }
