@@ -1,12 +1,10 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { encodeFrame } from './frames.ts';
-import { arriveAt, messagesOf } from './testing/arriving-kernel.ts';
+import { PlayedKernel } from './testing/arriving-kernel.ts';
 import { StartedAgent } from './testing/started-agent.ts';
 import { findPythonPackages } from './testing/test-cache.ts';
 
@@ -32,88 +30,70 @@ describe('a context that is given a forked kernel', { skip: packages === undefin
     });
 
   test('has one that is started in its place, if it dies before it is ready', async () => {
-    // The agent ends all of a kernel that failed, so it is another process than this one.
-    const stranger = spawn('sleep', ['600'], { detached: true });
-    const kernel = await arriveAt(folder, { pid: stranger.pid ?? 0 });
-    kernel.on('data', () => kernel.destroy());
-    try {
-      assert.equal((await open('given-a-dying-one', 20_000)).status, 200);
-      assert.equal((await agent.run('given-a-dying-one', '1 + 1')).outputs[0]?.value, '2');
-    } finally {
-      stranger.kill('SIGKILL');
-    }
+    using kernel = await PlayedKernel.arriveAt(folder);
+    kernel.socket.on('data', () => kernel.socket.destroy());
+    assert.equal((await open('given-a-dying-one', 20_000)).status, 200);
+    assert.equal((await agent.run('given-a-dying-one', '1 + 1')).outputs[0]?.value, '2');
   });
 
   test('finds one that came before with its place taken, which is the one of the context from then on', async () => {
-    const stranger = spawn('sleep', ['600'], { detached: true });
-    const kernel = await arriveAt(folder, { pid: stranger.pid ?? 0 });
-    const messages = messagesOf(kernel);
+    using kernel = await PlayedKernel.arriveAt(folder);
     try {
-      const first = (await messages.next()).value;
+      const first = await kernel.next();
       assert.deepEqual([first.type, first.cwd, first.env.CHANGED], ['assign', agent.workspace, undefined]);
-      kernel.write(encodeFrame({ type: 'ready', protocolVersion: 1 }));
+      kernel.send({ type: 'ready', protocolVersion: 1 });
       await agent.call('PUT', '/environment', { env: { CHANGED: 'yes' } });
-      const second = (await messages.next()).value;
+      const second = await kernel.next();
       assert.deepEqual([second.type, second.cwd, second.env.CHANGED], ['assign', agent.workspace, 'yes']);
 
       mkdirSync(join(agent.workspace, 'below'));
       const opening = open('given-a-waiting-one', 0, join(agent.workspace, 'below'));
-      const third = (await messages.next()).value;
+      const third = await kernel.next();
       assert.deepEqual([third.type, third.cwd, third.env.CHANGED], ['assign', `${agent.workspace}/below`, 'yes']);
-      kernel.write(encodeFrame({ type: 'ready', protocolVersion: 1 }));
+      kernel.send({ type: 'ready', protocolVersion: 1 });
       assert.equal((await opening).status, 200);
     } finally {
       await agent.call('DELETE', '/contexts/given-a-waiting-one');
-      stranger.kill('SIGKILL');
     }
   });
 
   test('finds its first run rehearsed from end to end, and the kernel as it was', async () => {
-    const stranger = spawn('sleep', ['600'], { detached: true });
-    const kernel = await arriveAt(folder, { pid: stranger.pid ?? 0 });
-    const messages = messagesOf(kernel);
+    using kernel = await PlayedKernel.arriveAt(folder);
     try {
-      assert.equal((await messages.next()).value.type, 'assign');
-      kernel.write(encodeFrame({ type: 'ready', protocolVersion: 1 }));
-      const rehearsed = (await messages.next()).value;
+      assert.equal((await kernel.next()).type, 'assign');
+      kernel.send({ type: 'ready', protocolVersion: 1 });
+      const rehearsed = await kernel.next();
       assert.deepEqual([rehearsed.type, rehearsed.rehearsal], ['execute', true]);
       assert.deepEqual(readdirSync(folder).sort(), ['kernels.sock', 'rehearsal.sock']);
-      kernel.write(encodeFrame({ type: 'done', runId: rehearsed.runId, executionCount: 1 }));
+      kernel.send({ type: 'done', runId: rehearsed.runId, executionCount: 1 });
       while (readdirSync(folder).includes('rehearsal.sock')) await setImmediate();
       assert.doesNotMatch(JSON.stringify((await agent.call('GET', '/contexts')).body), /rehearsal/);
 
       assert.equal((await open('given-a-rehearsed-one', 0)).status, 200);
       const running = agent.run('given-a-rehearsed-one', '1 + 1');
-      const first = (await messages.next()).value;
+      const first = await kernel.next();
       assert.deepEqual([first.type, first.code, first.rehearsal], ['execute', '1 + 1', undefined]);
-      kernel.write(encodeFrame({ type: 'done', runId: first.runId, executionCount: 1 }));
+      kernel.send({ type: 'done', runId: first.runId, executionCount: 1 });
       assert.deepEqual((await running).done.executionCount, 1);
     } finally {
       await agent.call('DELETE', '/contexts/given-a-rehearsed-one');
-      stranger.kill('SIGKILL');
     }
   });
 
   test('has its first cell run by one that is started, if it does not fit by then', async () => {
-    const stranger = spawn('sleep', ['600'], { detached: true });
-    const kernel = await arriveAt(folder, { pid: stranger.pid ?? 0 });
-    const messages = messagesOf(kernel);
-    try {
-      assert.equal((await messages.next()).value.type, 'assign');
-      kernel.write(encodeFrame({ type: 'ready', protocolVersion: 1 }));
-      assert.equal((await open('given-an-unfit-one', 20_000)).status, 200);
-      const running = agent.run('given-an-unfit-one', '1 + 1');
-      let message = (await messages.next()).value;
-      for (; message.rehearsal; message = (await messages.next()).value) {
-        kernel.write(encodeFrame({ type: 'done', runId: message.runId, executionCount: 1 }));
-      }
-      assert.deepEqual([message.type, message.code], ['execute', '1 + 1']);
-      kernel.write(encodeFrame({ type: 'unfit', reason: 'libraries were installed' }));
-      const { outputs, done } = await running;
-      assert.deepEqual([outputs[0]?.value, done.executionCount, done.stateLost], ['2', 1, undefined]);
-    } finally {
-      stranger.kill('SIGKILL');
+    using kernel = await PlayedKernel.arriveAt(folder);
+    assert.equal((await kernel.next()).type, 'assign');
+    kernel.send({ type: 'ready', protocolVersion: 1 });
+    assert.equal((await open('given-an-unfit-one', 20_000)).status, 200);
+    const running = agent.run('given-an-unfit-one', '1 + 1');
+    let message = await kernel.next();
+    for (; message.rehearsal; message = await kernel.next()) {
+      kernel.send({ type: 'done', runId: message.runId, executionCount: 1 });
     }
+    assert.deepEqual([message.type, message.code], ['execute', '1 + 1']);
+    kernel.send({ type: 'unfit', reason: 'libraries were installed' });
+    const { outputs, done } = await running;
+    assert.deepEqual([outputs[0]?.value, done.executionCount, done.stateLost], ['2', 1, undefined]);
   });
 
   test('has one that is started as well, if it is said that none comes', async () => {

@@ -1,8 +1,9 @@
-import { execFileSync } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { FrameDecoder } from '../frames.ts';
+import type { FromKernel } from '@cloche/protocol';
+import { encodeFrame, FrameDecoder } from '../frames.ts';
 
 export interface ArrivingKernel {
   kernelId?: string;
@@ -11,8 +12,42 @@ export interface ArrivingKernel {
   pipes?: boolean;
 }
 
+/**
+ * A kernel whose part the test plays, with a process that only sleeps: the agent ends all of a kernel that failed, so it is
+ * another process than this one.
+ */
+export class PlayedKernel implements Disposable {
+  readonly socket: Socket;
+  readonly #process: ChildProcess;
+  readonly #messages: ReturnType<typeof messagesOf>;
+
+  private constructor(socket: Socket, process: ChildProcess) {
+    this.socket = socket;
+    this.#process = process;
+    this.#messages = messagesOf(socket);
+  }
+
+  static async arriveAt(place: string): Promise<PlayedKernel> {
+    const process = spawn('sleep', ['600'], { detached: true });
+    return new PlayedKernel(await arriveAt(place, { pid: process.pid ?? 0 }), process);
+  }
+
+  /** What the agent sends next. */
+  async next() {
+    return (await this.#messages.next()).value;
+  }
+
+  send(message: FromKernel): void {
+    this.socket.write(encodeFrame(message));
+  }
+
+  [Symbol.dispose](): void {
+    this.#process.kill('SIGKILL');
+  }
+}
+
 /** What the agent sends to a kernel, message by message. */
-export async function* messagesOf(kernel: Socket) {
+async function* messagesOf(kernel: Socket) {
   const frames = new FrameDecoder();
   for await (const chunk of kernel) {
     frames.push(chunk);
