@@ -3,6 +3,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
+import { commandLine } from './testing/process-readings.ts';
 import { StartedAgent } from './testing/started-agent.ts';
 
 describe('a kernel that was started ahead', () => {
@@ -95,11 +96,3 @@ test('when an agent ends, its spare kernel has ended', async () => {
   await agent[Symbol.asyncDispose]();
   for (const pid of pids) assert.ok(!commandLine(pid).includes('main.cjs'));
 });
-
-function commandLine(pid: string): string {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
-  } catch {
-    return '';
-  }
-}
