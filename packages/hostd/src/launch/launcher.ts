@@ -134,6 +134,7 @@ export class Launcher {
     const places = rootPlaces(host.mountsDir, key);
     const bundleDir = host.records.folderOf(key);
 
+    host.cgroups.expectMoves();
     await step('intent', () => host.records.write(key, { status: 'launching' }));
     const slot = await step('slot', () => host.slots.acquire(key, livingProcess(process.pid)));
     const idRange = idRangeOfSlot(slot);
