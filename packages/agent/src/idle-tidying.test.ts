@@ -15,7 +15,7 @@ setTimeout(() => { clearInterval(touching); console.log(collected); }, ${forMs})
 `;
 
 function collections(touchMs: number, forMs: number): number {
-  const args = ['--expose-gc', '--input-type=module', '--eval', PROGRAM(touchMs, forMs)];
+  const args = ['--input-type=module', '--eval', PROGRAM(touchMs, forMs)];
   return Number(execFileSync(process.execPath, args).toString());
 }
 
