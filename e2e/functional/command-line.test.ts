@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
+import type { SandboxId } from '@cloche/contract';
 import { SandboxCommands } from '../support/commands.ts';
 import { type TestService, testService } from '../support/service.ts';
 import { Terminal } from '../support/terminal.ts';
@@ -12,7 +13,7 @@ const LARGE_BYTES = 150_000_000;
 const CLEAR_LINE = '\r\u001b[2K';
 
 let service: TestService;
-let sandboxId: string;
+let sandboxId: SandboxId;
 let folder: string;
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'cloche-command-line-'));

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { Command, CommandLogEntry } from '@cloche/contract';
+import { Cloche } from '@cloche/sdk';
 import { SandboxCommands } from '../support/commands.ts';
 import { residentBytes } from '../support/process.ts';
 import { type TestService, testService } from '../support/service.ts';
@@ -54,6 +55,24 @@ describe('the log of a command', () => {
         .status,
       400,
     );
+  });
+
+  it('is followed through a restart of the server, without loss or repetition', async () => {
+    const { id } = await commands.start('for n in {1..60}; do echo $n; sleep 0.05; done; exit 3');
+    const cloche = new Cloche({ url: service.url, apiKey: service.apiKey });
+    const command = await (await cloche.sandboxes.get(commands.sandboxId)).commands.get(id);
+    let text = '';
+    let restarted: Promise<void> | undefined;
+    try {
+      for await (const { data } of command.logs()) {
+        text += data;
+        restarted ??= service.kill('server').then(() => service.restart('server'));
+      }
+    } finally {
+      await restarted;
+    }
+    assert.equal(text, Array.from({ length: 60 }, (_, n) => `${n + 1}\n`).join(''));
+    assert.equal(command.info.exitCode, 3);
   });
 
   it('of a gigabyte keeps the latest, says what was dropped, and costs the server bounded memory', async () => {

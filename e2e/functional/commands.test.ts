@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
+import type { SandboxId } from '@cloche/contract';
 import { SandboxCommands } from '../support/commands.ts';
 import { eventually } from '../support/eventually.ts';
 import { type TestService, testService } from '../support/service.ts';
 
 let service: TestService;
-let sandboxId: string;
+let sandboxId: SandboxId;
 let commands: SandboxCommands;
 before(async () => {
   service = await testService();

@@ -1,6 +1,6 @@
 /** The commands of one sandbox, by the API. */
 import assert from 'node:assert/strict';
-import type { Command, CommandEvent, CommandLogEntry } from '@cloche/contract';
+import type { Command, CommandEvent, CommandLogEntry, SandboxId } from '@cloche/contract';
 import { createParser } from 'eventsource-parser';
 import type { Answer } from './api.ts';
 import type { TestService } from './service.ts';
@@ -15,9 +15,11 @@ interface Frame {
 
 export class SandboxCommands {
   readonly path: string;
+  readonly sandboxId: SandboxId;
   readonly #service: TestService;
 
-  constructor(service: TestService, sandboxId: string) {
+  constructor(service: TestService, sandboxId: SandboxId) {
+    this.sandboxId = sandboxId;
     this.#service = service;
     this.path = `/v1/sandboxes/${sandboxId}/commands`;
   }

@@ -248,7 +248,7 @@ describe('a refused request', () => {
       json(400, { error: { code: 'invalid_request', message, requestId: 'req_1', details: { issues } } });
     await using service = await startService(refuse);
     const { stderr } = await runCloche(['sandbox', 'create'], { env: service.env });
-    assert.equal(stderr, `error: ${message}\n`);
+    assert.equal(stderr, 'error: ttlMs is wrong; metadata is wrong\n');
   });
 });
 

@@ -1,13 +1,34 @@
 /** Readers of option values. Each says what it would take instead. */
-import { LANGUAGES, type Language, NETWORK_MODES, type NetworkMode, type NetworkPolicy } from '@cloche/contract';
-import { InvalidArgumentError } from 'commander';
-import { parseDuration } from './terminal/duration.ts';
+import {
+  COMMAND_USERS,
+  LANGUAGES,
+  type Language,
+  NETWORK_MODES,
+  type NetworkMode,
+  type NetworkPolicy,
+} from '@cloche/contract';
+import { InvalidArgumentError, Option } from 'commander';
+import { formatDuration, parseDuration } from './terminal/duration.ts';
 
 /** Milliseconds. */
 export function duration(text: string): number {
   const durationMs = parseDuration(text);
   if (durationMs === undefined || durationMs < 1) throw new InvalidArgumentError('Write it as 90s, 10m or 1h30m.');
   return durationMs;
+}
+
+/** The same, no longer than `maxMs`. */
+export function durationUpTo(maxMs: number): (text: string) => number {
+  return (text) => {
+    const durationMs = duration(text);
+    if (durationMs > maxMs) throw new InvalidArgumentError(`It is at most ${formatDuration(maxMs)}.`);
+    return durationMs;
+  };
+}
+
+export function wholeNumber(text: string): number {
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('Give a whole number.');
+  return Number(text);
 }
 
 export function positiveNumber(text: string): number {
@@ -44,4 +65,9 @@ export function networkPolicy(text: string): NetworkPolicy {
     throw new InvalidArgumentError('It is unrestricted, deny-all, allowlist:HOST,… or denylist:HOST,….');
   }
   return hosts === undefined ? { mode } : { mode, hosts: list(hosts) };
+}
+
+/** As whom something runs in a sandbox. */
+export function userOption(): Option {
+  return new Option('--user <user>', 'as whom; root is the root of the sandbox alone').choices(COMMAND_USERS);
 }

@@ -36,6 +36,8 @@ function describe(error: unknown): string {
     return `${error.message.split(';')[0]}; start it with \`npm start\`, or give its address with --url or CLOCHE_URL.`;
   }
   if (isClocheError(error, 'internal')) return `${error.message} (request ${error.requestId ?? 'unknown'})`;
+  // Whoever types a command knows of no body.
+  if (isClocheError(error, 'invalid_request')) return error.message.replace(/(^|; )(body|query|params)\./g, '$1');
   return error instanceof Error ? error.message : String(error);
 }
 

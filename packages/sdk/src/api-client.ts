@@ -25,6 +25,9 @@ export type CallId = Exclude<OperationId, EventsId | DownloadId | SocketId>;
 /** Operations that are WebSockets. */
 export type SocketId = { [Id in OperationId]: Operations[Id] extends { webSocket: string } ? Id : never }[OperationId];
 
+/** How long a stream that broke off waits for a service that does not answer. */
+const AWAY_MS = 30_000;
+
 /** The request may be left out where nothing in it is required. */
 type RequestArgument<Id extends OperationId> =
   Record<never, never> extends RequestOf<Id> ? [request?: RequestOf<Id>] : [request: RequestOf<Id>];
@@ -95,27 +98,35 @@ export class ApiClient {
   }
 
   /**
-   * The events of a command up to its `exit`. A stream that breaks off is taken up where it was; leaving the loop leaves
-   * the command alone.
+   * The events of a command up to its `exit`. A stream that breaks off is taken up where it was, for half a minute where
+   * nobody answers, as while the service starts anew; leaving the loop leaves the command alone.
    */
   async *follow(id: FollowId, request: RequestOf<FollowId>): AsyncGenerator<CommandEvent, void> {
     let afterSeq = request.query?.afterSeq ?? 0;
-    for (let failures = 0; ; failures++) {
+    let failures = 0;
+    /** When it was last heard of. */
+    let heardAt: number | undefined;
+    for (;;) {
       const resumed: AnyRequest = { ...forgetTypes(request), query: { afterSeq } };
       const prepared = prepareRequest(id, resumed, this.#options);
       const deadline = new Deadline(prepared.timeoutMs, request.signal);
       try {
         const body = await this.#retrying(prepared, deadline, readEventBody);
+        heardAt = performance.now();
         for await (const event of readCommandEvents(body, deadline)) {
           failures = 0;
           if (event.type === 'log') afterSeq = event.data.seq;
           yield event;
           if (event.type === 'exit') return;
+          heardAt = performance.now();
         }
       } catch (error) {
         const outcome = outcomeOf(error, prepared, deadline, request.signal);
+        const isAway = isClocheError(outcome, 'unreachable') && heardAt !== undefined && prepared.maxRetries > 0;
+        const mayReturn = isAway && performance.now() - (heardAt ?? 0) < AWAY_MS;
         const mayResume = isClocheError(outcome, 'stream_interrupted', 'unavailable');
-        if (!mayResume || failures >= prepared.maxRetries) throw outcome;
+        if (!mayReturn && !(mayResume && failures < prepared.maxRetries)) throw outcome;
+        if (!mayReturn) failures += 1;
       } finally {
         deadline.close();
       }

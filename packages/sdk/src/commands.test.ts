@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import type { Command as CommandInfo } from '@cloche/contract';
 import { Cloche } from './cloche.ts';
 import { Commands } from './commands.ts';
@@ -108,6 +109,26 @@ describe('following a command', () => {
       .slice(1)
       .map((call) => call.split('?')[1]);
     assert.deepEqual(resumed, ['afterSeq=0', 'afterSeq=2', 'afterSeq=2', 'afterSeq=3']);
+  });
+
+  it('waits for a service that is away for a while, and not for one that never was there', async () => {
+    const first = await startScriptedServer(() => eventStream([log(1, 'a')]));
+    const { url } = first;
+    // Fewer attempts than it is away for.
+    const cloche = new Cloche({ url, apiKey: 'clk_test', retryDelayMs: 20, maxRetries: 1 });
+    const params = { sandboxId: 'sbx_1', commandId: 'cmd_1' } as const;
+    const events = cloche.follow('streamCommand', { params });
+    const seen = [(await events.next()).value];
+    await first[Symbol.asyncDispose]();
+    const next = events.next();
+    await setTimeout(300);
+    await assert.rejects(cloche.follow('streamCommand', { params }).next(), { code: 'unreachable' });
+    await using _ = await startScriptedServer(() => eventStream([log(2, 'b'), exit()]), Number(new URL(url).port));
+    seen.push((await next).value, (await events.next()).value);
+    assert.deepEqual(
+      seen.map((event) => event?.type === 'log' && event.data.data),
+      ['a', 'b', false],
+    );
   });
 
   it('ends with the error that the service gives', async () => {

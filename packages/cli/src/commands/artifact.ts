@@ -1,12 +1,12 @@
 import { basename } from 'node:path';
-import type { Artifact } from '@cloche/contract';
+import { type Artifact, LIMITS } from '@cloche/contract';
 import { SandboxArtifacts, type SandboxInfo } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { group, leaf, perform } from '../command.ts';
 import { saveFile, writeOut } from '../copy/save-file.ts';
 import { watchForInterruption } from '../interruption.ts';
-import { duration, keyValue } from '../option-values.ts';
+import { durationUpTo, keyValue } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatAge } from '../terminal/duration.ts';
 import { printable, table } from '../terminal/table.ts';
@@ -51,7 +51,7 @@ export function addArtifactCommands(program: Command): void {
 
   const linked = leaf(artifact, 'link <artifact>', 'Print a URL that downloads it without a key', [
     'cloche artifact link art_… --ttl 24h',
-  ]).option('--ttl <duration>', 'how long it works; default an hour', duration);
+  ]).option('--ttl <duration>', 'how long it works, at most 7d (default: 1h)', durationUpTo(LIMITS.downloadUrlMaxMs));
   perform(linked, async (session, { ttl }: { ttl?: number }, id: string) => {
     const cloche = await session.connect();
     const download = await cloche.artifacts.downloadUrl(id, { expiresInMs: ttl });

@@ -1,5 +1,6 @@
+import { SIGNALS } from '@cloche/contract';
 import { type Command as CommandHandle, type CommandInfo, Commands, type SandboxInfo, type Signal } from '@cloche/sdk';
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { group, leaf, perform } from '../command.ts';
 import { watchForInterruption } from '../interruption.ts';
 import type { Session } from '../session.ts';
@@ -20,10 +21,9 @@ export function addCommandCommands(program: Command): void {
       await session.show({ data: commands }, () => commandTable(commands, session));
     }
   });
-  const kill = leaf(command, 'kill <sandbox> <command>', 'End a command and all that it started').option(
-    '-s, --signal <signal>',
-    'SIGTERM, SIGINT, … (default: SIGKILL)',
-  );
+  const kill = leaf(command, 'kill <sandbox> <command>', 'End a command and all that it started', [
+    'cloche command kill sbx_… cmd_… --signal SIGTERM',
+  ]).addOption(new Option('-s, --signal <signal>', 'default: SIGKILL').choices(SIGNALS));
   perform(kill, async (session, { signal }: { signal?: Signal }, sandboxId: string, id: string) => {
     const handle = await (await commandsOf(session, sandboxId)).get(id);
     const { info } = await handle.kill(signal);
@@ -57,7 +57,8 @@ async function printLogs(
   for (let afterSeq = 0, hasMore = true; hasMore; ) {
     const page = await cloche.call('listCommandLogs', { params, query: { afterSeq, limit: 1000 } });
     for (const entry of page.data) {
-      if (session.json) await out.line(JSON.stringify(entry));
+      // As with -f.
+      if (session.json) await out.line(JSON.stringify({ type: 'log', data: entry }));
       else await (entry.stream === 'stdout' ? out : err).write(entry.data);
     }
     ({ nextSeq: afterSeq, hasMore } = page);

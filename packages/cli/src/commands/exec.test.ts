@@ -45,6 +45,20 @@ describe('cloche exec', () => {
     assert.deepEqual(service.requests[0]?.body, expected);
   });
 
+  it('says at once what an option takes', async () => {
+    const wrong = [
+      [['--timeout', '2h'], /argument '2h' is invalid\. It is at most 1 h\./],
+      [['--timeout', '5'], /Write it as 90s, 10m or 1h30m\./],
+      [['--user', 'bob'], /argument 'bob' is invalid\. Allowed choices are user, root\./],
+      [['-e', 'A'], /Write it as KEY=VALUE\./],
+    ] as const;
+    for (const [args, words] of wrong) {
+      const { exitCode, stderr } = await runCloche(['exec', ...args, 'sbx_1', 'true']);
+      assert.equal(exitCode, 2);
+      assert.match(stderr, words);
+    }
+  });
+
   it('leaves a detached command running and prints its id', async () => {
     await using service = await startService(stream());
     const outcome = await runCloche(['exec', '-d', 'sbx_1', 'sleep', '9'], service);
@@ -90,6 +104,11 @@ describe('cloche logs', () => {
     await using service = await startService(stream(log(1, 'kept\n'), log(2, 'more\n')));
     assert.equal((await runCloche(['logs', 'sbx_1', 'cmd_1'], service)).stdout, 'kept\n');
     assert.equal((await runCloche(['logs', '-f', 'sbx_1', 'cmd_1'], service)).stdout, 'kept\nmore\n');
+    for (const flags of [['--json'], ['--json', '-f']]) {
+      const { stdout } = await runCloche(['logs', ...flags, 'sbx_1', 'cmd_1'], service);
+      const [first] = stdout.split('\n').map((line) => line && JSON.parse(line));
+      assert.deepEqual([first.type, first.data.seq, first.data.data], ['log', 1, 'kept\n']);
+    }
   });
 });
 
@@ -99,5 +118,8 @@ describe('cloche command', () => {
     const outcome = await runCloche(['command', 'kill', 'sbx_1', 'cmd_1', '-s', 'SIGTERM'], service);
     assert.equal(outcome.stderr, 'cmd_1 killed\n');
     assert.deepEqual(service.requests.at(-1)?.body, { signal: 'SIGTERM' });
+    const { exitCode, stderr } = await runCloche(['command', 'kill', 'sbx_1', 'cmd_1', '-s', 'TERM']);
+    assert.equal(exitCode, 2);
+    assert.match(stderr, /Allowed choices are .*SIGTERM/);
   });
 });

@@ -1,15 +1,16 @@
+import { type CommandUser, LIMITS } from '@cloche/contract';
 import { type Command as CommandHandle, Commands, type SandboxInfo } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { leaf, perform } from '../command.ts';
 import { watchForInterruption } from '../interruption.ts';
-import { duration, keyValue } from '../option-values.ts';
+import { durationUpTo, keyValue, userOption } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { attend } from './command.ts';
 
 interface ExecFlags {
   cwd?: string;
   env?: Record<string, string>;
-  user?: string;
+  user?: CommandUser;
   timeout?: number;
   interactive?: boolean;
   detach?: boolean;
@@ -26,10 +27,14 @@ export function addExecCommand(program: Command): void {
     .passThroughOptions()
     .option('-d, --detach', 'leave it running, and print its id')
     .option('-i, --interactive', 'give it our standard input')
-    .option('--user <user>', 'user or root')
+    .addOption(userOption())
     .option('--cwd <folder>', 'working folder (default: /workspace)')
     .option('-e, --env <key=value>', 'a variable; repeatable', keyValue)
-    .option('--timeout <duration>', 'end it after so long, at most 1h (default: never)', duration);
+    .option(
+      '--timeout <duration>',
+      'end it after so long, at most 1h (default: never)',
+      durationUpTo(LIMITS.commandTimeoutMaxMs),
+    );
   perform(exec, execCommand);
 }
 
@@ -43,8 +48,7 @@ async function execCommand(session: Session, flags: ExecFlags, sandboxId: string
   const command = await commands.start(others.length === 0 ? line : words, {
     cwd: flags.cwd,
     env: flags.env,
-    // The service says what there is.
-    user: flags.user as 'user' | undefined,
+    user: flags.user,
     timeoutMs: flags.timeout,
     stdinOpen: flags.interactive ?? false,
   });

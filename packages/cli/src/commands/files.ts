@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { group, leaf, perform } from '../command.ts';
 import { readEndpoint } from '../copy/endpoint.ts';
+import { wholeNumber } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatAge } from '../terminal/duration.ts';
 import { table } from '../terminal/table.ts';
@@ -14,8 +15,8 @@ export function addFileCommands(program: Command): void {
 
   const ls = leaf(files, 'ls <place>', 'List a directory', ['cloche files ls sbx_…:/workspace --depth 3']).option(
     '--depth <levels>',
-    'how far below it',
-    Number,
+    'how far below it (default: 1)',
+    wholeNumber,
   );
   perform(ls, async (session, { depth }: { depth?: number }, place: string) => {
     const { at, path } = await reach(session, place);

@@ -1,9 +1,9 @@
-import { PREVIEW_VISIBILITIES, type Preview } from '@cloche/contract';
+import { LIMITS, PREVIEW_VISIBILITIES, type Preview } from '@cloche/contract';
 import { Previews, previewLink, type SandboxInfo } from '@cloche/sdk';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { leaf, perform } from '../command.ts';
-import { duration } from '../option-values.ts';
+import { durationUpTo } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatLeft } from '../terminal/duration.ts';
 import { table } from '../terminal/table.ts';
@@ -24,7 +24,7 @@ export function addPreviewCommand(program: Command): void {
   ])
     .argument('[port]', 'from 1 to 65535', port)
     .option('--public', 'let in whoever has the URL')
-    .option('--ttl <duration>', 'how long; default as long as the sandbox lives', duration)
+    .option('--ttl <duration>', 'how long (default: as long as the sandbox lives)', durationUpTo(LIMITS.updateTtlMaxMs))
     .addOption(new Option('--list', 'list those that are open').conflicts(['public', 'ttl', 'close']))
     .addOption(new Option('--close <preview>', 'close one').conflicts(['public', 'ttl']));
   perform(command, preview);

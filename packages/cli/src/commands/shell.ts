@@ -1,13 +1,15 @@
 import { spawnSync } from 'node:child_process';
+import type { CommandUser } from '@cloche/contract';
 import { type Pty, Ptys, type SandboxInfo } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { leaf, perform } from '../command.ts';
+import { userOption } from '../option-values.ts';
 import type { Session } from '../session.ts';
 
 const END_OF_INPUT = '\x04';
 
 interface ShellFlags {
-  user?: string;
+  user?: CommandUser;
   pty?: string;
 }
 
@@ -17,7 +19,7 @@ export function addShellCommand(program: Command): void {
     'cloche shell sbx_… --user root',
     'cloche shell sbx_… --pty pty_…',
   ])
-    .option('--user <user>', 'user or root')
+    .addOption(userOption())
     .option('--pty <id>', 'join this terminal');
   perform(shell, openShell);
 }
@@ -27,8 +29,7 @@ async function openShell(session: Session, { user, pty: id }: ShellFlags, sandbo
   const ptys = new Ptys(await session.connect(), sandboxId as SandboxInfo['id']);
   const pty = await ptys.open({
     id,
-    // The service says what there is.
-    user: user as 'user' | undefined,
+    user,
     cols: stdout.columns,
     rows: stdout.rows,
     onData: (data) => stdout.write(data),

@@ -24,7 +24,7 @@ export interface ScriptedServer extends AsyncDisposable {
 }
 
 /** A real HTTP server that says what it is told to, and remembers what it was asked. */
-export async function startScriptedServer(script: Script): Promise<ScriptedServer> {
+export async function startScriptedServer(script: Script, at = 0): Promise<ScriptedServer> {
   const requests: SeenRequest[] = [];
   const server = createServer(async (message, response) => {
     const request = await readRequest(message, response);
@@ -32,7 +32,7 @@ export async function startScriptedServer(script: Script): Promise<ScriptedServe
     const reply = typeof script === 'function' ? script(request) : script[requests.length - 1];
     await (reply ?? json(418, { unscripted: request.path }))(response, request);
   });
-  server.listen(0, '127.0.0.1');
+  server.listen(at, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   return {
