@@ -62,7 +62,7 @@ class Channel:
             message = self._take()
             if message is not None:
                 return message
-            if not self._poll.poll(timeout_ms):
+            if timeout_ms is not None and not self._poll.poll(timeout_ms):
                 return None
             chunk = self._socket.recv(65536)
             if not chunk:

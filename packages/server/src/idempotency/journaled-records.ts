@@ -13,8 +13,11 @@ import { type RecordChange, RecordJournal } from './record-journal.ts';
 
 /** How long a record is in the journal alone. */
 const GATHER_MS = 100;
-/** The same by their number, and by the bytes of what they answered. */
-const GATHER_RECORDS = 128;
+/**
+ * The same by their number, and by the bytes of what they answered: few, as the database takes them between an answer and
+ * the next request, and each more makes that longer while the share of each hardly falls.
+ */
+const GATHER_RECORDS = 16;
 const GATHER_BYTES = 1024 * 1024;
 /** With so many that the database does not take, claims go to the database and fail there. */
 const MAX_RECORDS = 10_000;
