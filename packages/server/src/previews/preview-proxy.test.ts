@@ -406,6 +406,13 @@ describe('connections through a preview', () => {
     await other.close();
   });
 
+  it('are refused once its time is up, also to those who had one a moment before', async () => {
+    const { host, expiresAt } = await world.open({ visibility: 'public', ttlMs: 500 });
+    const seen: number[] = [];
+    while (seen.at(-1) !== 404 && Date.now() < Date.parse(expiresAt) + 5_000) seen.push((await world.ask(host)).status);
+    assert.deepEqual([...new Set(seen)], [200, 404]);
+  });
+
   it('are bounded, and those whose client leaves make room, whether or not the app does', async () => {
     const { host, id } = await world.open({ visibility: 'public' });
     const all = await Promise.all(Array.from({ length: 256 }, () => open(host)));

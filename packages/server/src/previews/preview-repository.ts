@@ -1,6 +1,8 @@
 import type { OrgId, PreviewId, PreviewVisibility, ProjectId, SandboxId } from '@cloche/contract';
 import type { Selectable } from 'kysely';
 import type { Database, PreviewTable } from '../db/database.ts';
+import { Lookups } from '../db/lookups.ts';
+import { prepareQuery } from '../db/prepared-query.ts';
 import { LIVE_STATUSES } from '../sandboxes/sandbox.ts';
 import type { PreviewRecord } from './preview.ts';
 
@@ -35,9 +37,16 @@ export interface PreviewRepository {
 
 export class SqlPreviewRepository implements PreviewRepository {
   readonly #db: Database;
+  // Every request through a preview looks it up.
+  readonly #findOpen;
+  readonly #found: Lookups<PreviewRecord>;
 
   constructor(db: Database) {
     this.#db = db;
+    this.#found = new Lookups(db);
+    this.#findOpen = prepareQuery(db, ({ id, now }: { id: string; now: number }) =>
+      this.#open(now).where('previews.id', '=', id),
+    );
   }
 
   async insert(
@@ -67,8 +76,12 @@ export class SqlPreviewRepository implements PreviewRepository {
   }
 
   async findOpen(id: string, now: number): Promise<PreviewRecord | undefined> {
-    const row = await this.#open(now).where('previews.id', '=', id).executeTakeFirst();
-    return row && toRecord(row);
+    const record = await this.#found.find(id, async () => {
+      const [row] = (await this.#findOpen({ id, now })).rows;
+      return row && toRecord(row);
+    });
+    // Of one that is remembered the time may be up since.
+    return record && record.expiresAt > now ? record : undefined;
   }
 
   async find(id: string): Promise<PreviewRecord | undefined> {
