@@ -3,7 +3,6 @@ import type { ClientRequest, IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
 import {
   AGENT_FILE_ERROR_CODES,
-  AgentErrorBody,
   AgentFile,
   type AgentFileErrorCode,
   AgentFileEvent,
@@ -17,13 +16,13 @@ import { Compile } from 'typebox/compile';
 import { LentBytes } from '../../lent-bytes.ts';
 import { type FileContent, FileFault } from '../agent-files.ts';
 import { AgentFault } from '../runtime-driver.ts';
+import { agentErrorBody } from './agent-requests.ts';
 import { LineTooLong, readLines } from './ndjson.ts';
 import { lenderOf } from './transfer-agent.ts';
 
 const agentFile = Compile(AgentFile);
 const agentFileEvent = Compile(AgentFileEvent);
 const agentUnpacked = Compile(AgentUnpacked);
-const errorBody = Compile(AgentErrorBody);
 
 /** From this size on a connection is spent on the body, and its pieces are lent on. */
 const LENT_BYTES = 1024 * 1024;
@@ -120,7 +119,7 @@ export async function readAnswer<T>(
 async function readError(response: IncomingMessage, signal: AbortSignal): Promise<{ code: string; message: string }> {
   try {
     const body: unknown = JSON.parse(await text(bounded(response)));
-    if (!errorBody.Check(body)) throw new AgentFault('misbehaved', 'a refusal that does not fit its schema');
+    if (!agentErrorBody.Check(body)) throw new AgentFault('misbehaved', 'a refusal that does not fit its schema');
     return body.error;
   } catch (error) {
     throw asFault(error, signal);

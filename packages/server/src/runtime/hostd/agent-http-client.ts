@@ -1,6 +1,5 @@
 import {
   AgentContext,
-  AgentErrorBody,
   AgentHealth,
   AgentRunEvent,
   type OpenContext,
@@ -13,28 +12,24 @@ import { pause } from '../deadline.ts';
 import { type AgentClient, AgentFault, type RunCell } from '../runtime-driver.ts';
 import { AgentHttpCommands } from './agent-http-commands.ts';
 import { AgentHttpFiles } from './agent-http-files.ts';
+import { AgentRequests, agentErrorBody, asFault, type Faults, refusal } from './agent-requests.ts';
 import { openAgentTunnel } from './agent-tunnel.ts';
 import { EventBudget } from './event-budget.ts';
-import { isConnectionError, MalformedAnswer, readJson } from './http-response.ts';
-import { LineOverdue, LongLines, SandboxLines } from './long-lines.ts';
+import { LongLines, SandboxLines } from './long-lines.ts';
 import { RunConnections } from './run-connections.ts';
 
 const health = Compile(AgentHealth);
 const openedContext = Compile(AgentContext);
 const runEvent = Compile(AgentRunEvent);
-const errorBody = Compile(AgentErrorBody);
 
 /** The lines of a traceback are the most that an event has. */
 const MAX_EVENT_VALUES = 10_000;
-const MAX_ERROR_BYTES = 64 * 1024;
 /** For everything but runs, files and tunnels, which have their own. */
 const CONTROL_CONNECTIONS = 8;
 /** A quiet connection stays: its end tells at once that the agent is gone. */
 const KEEP_ALIVE_MS = 3_600_000;
 /** A forked kernel comes within milliseconds, or when the host is busier than starting one would leave it. */
 const FORKED_KERNEL_MS = 1_000;
-
-type AgentMethod = 'GET' | 'PUT' | 'POST' | 'DELETE';
 
 export interface AgentHttpClientOptions {
   /** Told that no connection is left, as `RuntimeDriver.connect` says. */
@@ -52,6 +47,7 @@ export class AgentHttpClient implements AgentClient {
   readonly commands: AgentHttpCommands;
   readonly files: AgentHttpFiles;
   readonly #pool: Pool;
+  readonly #requests: AgentRequests;
   readonly #socketPath: string;
   readonly #forkKernel: (() => Promise<void>) | undefined;
   /** The contexts that a kernel was brought for. */
@@ -81,6 +77,7 @@ export class AgentHttpClient implements AgentClient {
       bodyTimeout: 0,
       keepAliveMaxTimeout: KEEP_ALIVE_MS,
     });
+    this.#requests = new AgentRequests(this.#pool, FAULTS);
     this.#pool.on('disconnect', () => {
       if (!this.#pool.destroyed && this.#pool.stats.connected === 0) onBroken?.();
     });
@@ -92,34 +89,34 @@ export class AgentHttpClient implements AgentClient {
 
   /** @throws AgentFault `gone` as long as nobody answers. */
   async checkHealth(signal: AbortSignal): Promise<void> {
-    const response = await this.#request('GET', '/health', undefined, signal);
-    const { protocolVersion } = await this.#guard(() => readJson(response, health, MAX_ERROR_BYTES), signal);
+    const { protocolVersion } = await this.#requests.ask({ method: 'GET', path: '/health' }, health, signal);
     if (protocolVersion !== PROTOCOL_VERSION) {
       throw new AgentFault('misbehaved', `the agent speaks protocol ${protocolVersion}, not ${PROTOCOL_VERSION}`);
     }
   }
 
   async setEnvironment(env: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void> {
-    await this.#act('PUT', '/environment', { env }, signal);
+    await this.#requests.act('PUT', '/environment', { env }, signal);
   }
 
   async openContext(contextId: string, request: OpenContext, signal: AbortSignal) {
-    const response = await this.#request('PUT', contextPath(contextId), this.#withKernel(contextId, request), signal);
-    const { cwd, language } = await this.#guard(() => readJson(response, openedContext, MAX_ERROR_BYTES), signal);
+    const message = this.#withKernel(contextId, request);
+    const asked = { method: 'PUT', path: contextPath(contextId), message } as const;
+    const { cwd, language } = await this.#requests.ask(asked, openedContext, signal);
     return { cwd, language };
   }
 
   async closeContext(contextId: string, signal: AbortSignal): Promise<void> {
     this.#brought.delete(contextId);
-    await this.#act('DELETE', contextPath(contextId), undefined, signal);
+    await this.#requests.act('DELETE', contextPath(contextId), undefined, signal);
   }
 
   async interrupt(contextId: string, signal: AbortSignal): Promise<void> {
-    await this.#act('POST', `${contextPath(contextId)}/interrupt`, undefined, signal);
+    await this.#requests.act('POST', `${contextPath(contextId)}/interrupt`, undefined, signal);
   }
 
   async restart(contextId: string, signal: AbortSignal): Promise<void> {
-    await this.#act('POST', `${contextPath(contextId)}/restart`, undefined, signal);
+    await this.#requests.act('POST', `${contextPath(contextId)}/restart`, undefined, signal);
   }
 
   async *run(contextId: string, request: RunCell, signal: AbortSignal): AsyncGenerator<AgentRunEvent, void> {
@@ -172,50 +169,14 @@ export class AgentHttpClient implements AgentClient {
   #bringKernel(): void {
     this.#forkKernel?.().catch(() => {
       // The agent starts one; if it does not hear of it, it does so after its wait.
-      this.#act('DELETE', '/forked-kernel', undefined, AbortSignal.timeout(FORKED_KERNEL_MS)).catch(() => undefined);
+      this.#requests
+        .act('DELETE', '/forked-kernel', undefined, AbortSignal.timeout(FORKED_KERNEL_MS))
+        .catch(() => undefined);
     });
   }
-
-  async #act(method: AgentMethod, path: string, message: object | undefined, signal: AbortSignal): Promise<void> {
-    const response = await this.#request(method, path, message, signal);
-    await this.#guard(() => response.body.dump({ limit: MAX_ERROR_BYTES }), signal);
-  }
-
-  /** @throws AgentFault for every answer but a success. */
-  async #request(method: AgentMethod, path: string, message: object | undefined, signal: AbortSignal) {
-    const response = await this.#guard(
-      () =>
-        this.#pool.request({
-          method,
-          path,
-          signal,
-          onInfo: refuseInterim,
-          ...(message ? { body: JSON.stringify(message), headers: JSON_HEADERS } : {}),
-        }),
-      signal,
-    );
-    if (response.statusCode < 300) return response;
-    const { error } = await this.#guard(() => readJson(response, errorBody, MAX_ERROR_BYTES), signal);
-    throw refusal(error);
-  }
-
-  async #guard<T>(ask: () => Promise<T>, signal: AbortSignal): Promise<T> {
-    try {
-      return await ask();
-    } catch (error) {
-      throw asFault(error, signal);
-    }
-  }
 }
 
-/** An agent sends none, and each of an endless row of them would be one too many to read. */
-function refuseInterim({ statusCode }: { statusCode: number }): never {
-  throw new MalformedAnswer(`an interim answer (${statusCode})`);
-}
-
-const JSON_HEADERS = { 'content-type': 'application/json' };
-
-const FAULTS: ReadonlyMap<string, AgentFault['kind']> = new Map([
+const FAULTS: Faults = new Map([
   ['invalid_cwd', 'invalid_cwd'],
   ['not_found', 'not_found'],
   ['language_unavailable', 'language_unavailable'],
@@ -228,10 +189,6 @@ function contextPath(contextId: string): string {
   return `/contexts/${encodeURIComponent(contextId)}`;
 }
 
-function refusal({ code, message }: { code: string; message: string }): AgentFault {
-  return new AgentFault(FAULTS.get(code) ?? 'internal', message.slice(0, 500));
-}
-
 /** @throws AgentFault for what is no event; a refusal of the run is one too. */
 function parseEvent(line: string): AgentRunEvent {
   let event: unknown;
@@ -241,25 +198,9 @@ function parseEvent(line: string): AgentRunEvent {
     throw new AgentFault('misbehaved', 'an event that is no JSON of its size', { cause: error });
   }
   if (!runEvent.Check(event)) {
-    if (errorBody.Check(event)) throw refusal(event.error);
+    if (agentErrorBody.Check(event)) throw refusal(event.error, FAULTS);
     throw new AgentFault('misbehaved', 'an event that does not fit the protocol');
   }
   // The schema's own type is wider in its `format` alone; it has just been checked.
   return event as AgentRunEvent;
-}
-
-function isMalformed(error: unknown): error is Error {
-  return error instanceof MalformedAnswer || error instanceof LineOverdue;
-}
-
-/** An abort stays what its signal says; what remains is the peer's doing. */
-function asFault(error: unknown, signal: AbortSignal): unknown {
-  if (error instanceof AgentFault) return error;
-  if (signal.aborted) return signal.reason;
-  if (isMalformed(error)) {
-    return new AgentFault('misbehaved', error.message, { cause: error });
-  }
-  // Whatever else undici reports is a connection that broke, or an answer that is no HTTP.
-  const kind = isConnectionError(error) ? 'gone' : 'misbehaved';
-  return new AgentFault(kind, error instanceof Error ? error.message : String(error), { cause: error });
 }

@@ -2,7 +2,6 @@ import type { Duplex } from 'node:stream';
 import {
   AgentCommand,
   AgentCommandEvent,
-  AgentErrorBody,
   AgentLogPage,
   CommandResultEvent,
   MAX_COMMAND_MESSAGE_BYTES,
@@ -10,29 +9,26 @@ import {
   TERMINAL_PROTOCOL,
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
-import { type Dispatcher, Pool } from 'undici';
+import { Pool } from 'undici';
 import type { AgentCommandResult, AgentCommands, NewTerminal } from '../agent-commands.ts';
 import { pause } from '../deadline.ts';
 import { AgentFault } from '../runtime-driver.ts';
+import { AgentRequests, asFault, type Faults } from './agent-requests.ts';
 import { upgradeToAgent } from './agent-tunnel.ts';
 import { EventBudget } from './event-budget.ts';
-import { isConnectionError, MalformedAnswer, readJson } from './http-response.ts';
-import { LineTooLong, readLines } from './ndjson.ts';
+import { readLines } from './ndjson.ts';
 
 const command = Compile(AgentCommand);
 const logPage = Compile(AgentLogPage);
 const commandEvent = Compile(AgentCommandEvent);
 const resultEvent = Compile(CommandResultEvent);
-const errorBody = Compile(AgentErrorBody);
 
-const MAX_SMALL_BYTES = 64 * 1024;
 /** Each command that runs has one request that waits for its end; the rest is for who follows and acts. */
 const CONNECTIONS = 256;
 /** The head of a stream, and room for the line that says what was cut. */
 const RESULT_SLACK_BYTES = 4096;
-const JSON_HEADERS = { 'content-type': 'application/json' };
 
-const FAULTS: ReadonlyMap<string, AgentFault['kind']> = new Map([
+const FAULTS: Faults = new Map([
   ['invalid_cwd', 'invalid_cwd'],
   ['not_found', 'not_found'],
   ['conflict', 'conflict'],
@@ -44,6 +40,7 @@ const FAULTS: ReadonlyMap<string, AgentFault['kind']> = new Map([
 export class AgentHttpCommands implements AgentCommands {
   readonly #socketPath: string;
   readonly #pool: Pool;
+  readonly #requests: AgentRequests;
   readonly #budget = new EventBudget();
 
   constructor(socketPath: string) {
@@ -56,18 +53,19 @@ export class AgentHttpCommands implements AgentCommands {
       headersTimeout: 0,
       bodyTimeout: 0,
     });
+    this.#requests = new AgentRequests(this.#pool, FAULTS);
   }
 
   start(id: string, request: StartCommand, signal: AbortSignal): Promise<AgentCommand> {
-    return this.#ask('PUT', pathOf(id), request, signal);
+    return this.#requests.ask({ method: 'PUT', path: pathOf(id), message: request }, command, signal);
   }
 
   get(id: string, signal: AbortSignal): Promise<AgentCommand> {
-    return this.#ask('GET', pathOf(id), undefined, signal);
+    return this.#requests.ask({ method: 'GET', path: pathOf(id) }, command, signal);
   }
 
   end(id: string, signal: AbortSignal): Promise<AgentCommand> {
-    return this.#ask('GET', pathOf(id, 'end'), undefined, signal);
+    return this.#requests.ask({ method: 'GET', path: pathOf(id, 'end') }, command, signal);
   }
 
   async result(id: string, signal: AbortSignal): Promise<AgentCommandResult> {
@@ -84,9 +82,9 @@ export class AgentHttpCommands implements AgentCommands {
     throw new AgentFault('misbehaved', 'a result without its end');
   }
 
-  async readLog(id: string, afterSeq: number, limit: number, signal: AbortSignal): Promise<AgentLogPage> {
-    const response = await this.#request('POST', pathOf(id, 'logs'), { afterSeq, limit }, signal);
-    return this.#guard(() => readJson(response, logPage, MAX_COMMAND_MESSAGE_BYTES), signal);
+  readLog(id: string, afterSeq: number, limit: number, signal: AbortSignal): Promise<AgentLogPage> {
+    const asked = { method: 'POST', path: pathOf(id, 'logs'), message: { afterSeq, limit } } as const;
+    return this.#requests.ask(asked, logPage, signal, MAX_COMMAND_MESSAGE_BYTES);
   }
 
   async *follow(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<AgentCommandEvent, void> {
@@ -103,12 +101,12 @@ export class AgentHttpCommands implements AgentCommands {
 
   async writeStdin(id: string, bytes: Buffer, close: boolean, signal: AbortSignal): Promise<void> {
     const message = { dataBase64: bytes.toString('base64'), close };
-    const response = await this.#request('POST', pathOf(id, 'stdin'), message, signal);
-    await this.#guard(() => response.body.dump({ limit: MAX_SMALL_BYTES }), signal);
+    await this.#requests.act('POST', pathOf(id, 'stdin'), message, signal);
   }
 
   kill(id: string, name: string, signal: AbortSignal): Promise<AgentCommand> {
-    return this.#ask('POST', pathOf(id, 'kill'), { signal: name }, signal);
+    const asked = { method: 'POST', path: pathOf(id, 'kill'), message: { signal: name } } as const;
+    return this.#requests.ask(asked, command, signal);
   }
 
   openTerminal(id: string, terminal: NewTerminal | undefined, signal: AbortSignal): Promise<Duplex> {
@@ -122,13 +120,8 @@ export class AgentHttpCommands implements AgentCommands {
     await this.#pool.destroy();
   }
 
-  async #ask(method: Method, path: string, message: object | undefined, signal: AbortSignal): Promise<AgentCommand> {
-    const response = await this.#request(method, path, message, signal);
-    return this.#guard(() => readJson(response, command, MAX_SMALL_BYTES), signal);
-  }
-
   async *#lines(path: string, message: object, signal: AbortSignal): AsyncGenerator<string, void> {
-    const { body } = await this.#request('POST', path, message, signal);
+    const { body } = await this.#requests.open('POST', path, message, signal);
     try {
       yield* readLines(body, MAX_COMMAND_MESSAGE_BYTES);
     } catch (error) {
@@ -137,29 +130,7 @@ export class AgentHttpCommands implements AgentCommands {
       body.on('error', () => undefined).destroy();
     }
   }
-
-  /** @throws AgentFault for every answer but a success. */
-  async #request(method: Method, path: string, message: object | undefined, signal: AbortSignal) {
-    const body = message && { body: JSON.stringify(message), headers: JSON_HEADERS };
-    const response = await this.#guard(
-      () => this.#pool.request({ method, path, signal, onInfo: refuseInterim, ...body }),
-      signal,
-    );
-    if (response.statusCode < 300) return response;
-    const { error } = await this.#guard(() => readJson(response, errorBody, MAX_SMALL_BYTES), signal);
-    throw new AgentFault(FAULTS.get(error.code) ?? 'internal', error.message.slice(0, 500));
-  }
-
-  async #guard<T>(ask: () => Promise<T>, signal: AbortSignal): Promise<T> {
-    try {
-      return await ask();
-    } catch (error) {
-      throw asFault(error, signal);
-    }
-  }
 }
-
-type Method = Extract<Dispatcher.HttpMethod, 'GET' | 'PUT' | 'POST'>;
 
 /** One stream of a result, no longer than what was asked for. */
 class ResultText {
@@ -180,11 +151,6 @@ class ResultText {
 /** What is no UTF-8 may take three bytes for each that was printed. */
 const MAX_RESULT_BYTES = 3 * 8 * 1024 * 1024 + RESULT_SLACK_BYTES;
 
-/** An agent sends none, and each of an endless row of them would be one too many to read. */
-function refuseInterim(): never {
-  throw new MalformedAnswer('an interim answer');
-}
-
 function pathOf(id: string, action?: string): string {
   return `/commands/${encodeURIComponent(id)}${action === undefined ? '' : `/${action}`}`;
 }
@@ -195,15 +161,4 @@ function parse(line: string): unknown {
   } catch (error) {
     throw new AgentFault('misbehaved', 'a line that is no JSON', { cause: error });
   }
-}
-
-/** An abort stays what its signal says; what remains is the peer's doing. */
-function asFault(error: unknown, signal: AbortSignal): unknown {
-  if (error instanceof AgentFault) return error;
-  if (signal.aborted) return signal.reason;
-  if (error instanceof MalformedAnswer || error instanceof LineTooLong) {
-    return new AgentFault('misbehaved', error.message, { cause: error });
-  }
-  const kind = isConnectionError(error) ? 'gone' : 'misbehaved';
-  return new AgentFault(kind, error instanceof Error ? error.message : String(error), { cause: error });
 }

@@ -1,12 +1,10 @@
 import { type IncomingMessage, request } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { AgentErrorBody, PORT_TUNNEL_PROTOCOL } from '@cloche/protocol';
-import { Compile } from 'typebox/compile';
+import { PORT_TUNNEL_PROTOCOL } from '@cloche/protocol';
 import { AgentFault } from '../runtime-driver.ts';
+import { agentErrorBody, type Faults, MAX_SMALL_BYTES, refusal } from './agent-requests.ts';
 import { isConnectionError } from './http-response.ts';
 
-const errorBody = Compile(AgentErrorBody);
-const MAX_ERROR_BYTES = 64 * 1024;
 const MAX_HEADER_BYTES = 4 * 1024;
 
 /**
@@ -57,14 +55,14 @@ async function readFault(response: IncomingMessage): Promise<AgentFault> {
   let text = '';
   for await (const chunk of response.setEncoding('utf8')) {
     text += chunk;
-    if (text.length > MAX_ERROR_BYTES) return new AgentFault('misbehaved', 'an answer that is too large');
+    if (text.length > MAX_SMALL_BYTES) return new AgentFault('misbehaved', 'an answer that is too large');
   }
   const body = parse(text);
-  if (!errorBody.Check(body)) return new AgentFault('misbehaved', 'an answer that does not fit its schema');
-  return new AgentFault(FAULTS.get(body.error.code) ?? 'internal', body.error.message.slice(0, 500));
+  if (!agentErrorBody.Check(body)) return new AgentFault('misbehaved', 'an answer that does not fit its schema');
+  return refusal(body.error, FAULTS);
 }
 
-const FAULTS: ReadonlyMap<string, AgentFault['kind']> = new Map([
+const FAULTS: Faults = new Map([
   ['not_found', 'not_found'],
   ['port_closed', 'port_closed'],
   ['queue_full', 'busy'],
