@@ -15,7 +15,6 @@ import { IdempotencyRepository } from '../idempotency/idempotency-repository.ts'
 import { OrgRepository } from '../projects/org-repository.ts';
 import { SqlProjectRepository } from '../projects/project-repository.ts';
 import { buildApp } from './app.ts';
-import type { TransferLimits } from './bytes.ts';
 import { InFlight } from './in-flight.ts';
 import type { Route } from './route.ts';
 
@@ -49,10 +48,7 @@ export interface Answer {
   readonly body: any;
 }
 
-export async function startTestService(
-  routes: readonly Route[],
-  transfers: TransferLimits = { stallMs: 60_000 },
-): Promise<TestService> {
+export async function startTestService(routes: readonly Route[]): Promise<TestService> {
   const lines: Record<string, unknown>[] = [];
   const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(JSON.parse(line)) });
   const db = openDatabase('sqlite::memory:');
@@ -69,7 +65,7 @@ export async function startTestService(
     authenticator,
     idempotency: new Idempotency(new IdempotencyRepository(db), 'srv_test', systemClock, randomIds),
     inFlight,
-    transfers,
+    transfers: { stallMs: 60_000 },
     metrics: new Registry(),
     clock: systemClock,
     ids: randomIds,
