@@ -13,6 +13,9 @@ import { eventually } from '../support/eventually.ts';
 import { type TestService, testService } from '../support/service.ts';
 
 const median = (values: readonly number[]) => figuresOf(values).p50;
+/** What others do on the machine hardly shows in it. */
+const quickestTenth = (values: readonly number[]) =>
+  values.toSorted((a, b) => a - b)[Math.floor(values.length / 10)] ?? 0;
 
 let service: TestService;
 let http: HttpClient;
@@ -43,15 +46,15 @@ async function createAndKill(of: TestService): Promise<number> {
 }
 
 describe('a hot run', () => {
-  it('takes at most ten times as long as an empty POST to the same HTTP library', async () => {
+  it('takes at most eight times as long as an empty POST to the same HTTP library, each at its quickest tenth', async () => {
     await using fastify = await FastifyPeer.start();
     const { id } = await service.api.readySandbox();
     const acts = { run: () => timed(() => run(id)), post: () => timed(() => fastify.post()) };
     await inTurns(300, acts);
     const values = await inTurns(600, acts);
     await service.api.delete(`/v1/sandboxes/${id}`);
-    const ratio = median(values.run) / median(values.post);
-    assert.ok(ratio <= 10, `${ratio.toFixed(1)} times`);
+    const ratio = quickestTenth(values.run) / quickestTenth(values.post);
+    assert.ok(ratio <= 8, `${ratio.toFixed(1)} times`);
   });
 
   it('takes no longer beside twenty other sandboxes that are idle', async () => {

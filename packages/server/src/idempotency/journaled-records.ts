@@ -44,7 +44,7 @@ export class JournaledRecords implements IdempotencyRecords {
   readonly #database;
   readonly #records: IdempotencyRepository;
   readonly #journal: RecordJournal;
-  readonly #log: Logger;
+  readonly #log: Pick<Logger, 'error'>;
   readonly #findNow;
   readonly #insertNow;
   readonly #byScope = new Map<string, RecentRecord>();
@@ -55,7 +55,7 @@ export class JournaledRecords implements IdempotencyRecords {
   #timer: NodeJS.Timeout | undefined;
   #isFull = false;
 
-  private constructor(db: Database, records: IdempotencyRepository, file: string, log: Logger) {
+  private constructor(db: Database, records: IdempotencyRepository, file: string, log: Pick<Logger, 'error'>) {
     const database = embeddedDatabase(db);
     if (!database) throw new Error('a journal of records takes an embedded database');
     this.#db = db;
@@ -72,7 +72,7 @@ export class JournaledRecords implements IdempotencyRecords {
     db: Database,
     records: IdempotencyRepository,
     file: string,
-    log: Logger,
+    log: Pick<Logger, 'error'>,
   ): Promise<JournaledRecords> {
     const journaled = new JournaledRecords(db, records, file, log);
     for (const change of journaled.#journal.read()) journaled.#apply(change);
