@@ -195,7 +195,7 @@ export class Instances {
    */
   async #claim(name: InstanceName, spec: LaunchSpec, signal: AbortSignal): Promise<LaunchedInstance | undefined> {
     const { host, pool } = this.#options;
-    const key = pool.take(kindOf(spec));
+    const key = await pool.take(kindOf(spec), signal);
     const pooled = key && host.records.read(key);
     if (key === undefined || pooled?.status !== 'pooled') return undefined;
     return this.#inLine(key, async () => {

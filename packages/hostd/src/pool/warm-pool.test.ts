@@ -59,7 +59,8 @@ function openPool(size: number) {
   const pool = new WarmPool({ size, demand, maker, log: pino({ level: 'silent' }) });
   pool.open();
   const filled = () => until('the pool is full', () => pool.state().ready === size);
-  return { maker, demand, pool, filled, [Symbol.asyncDispose]: () => pool.close() };
+  const take = (kind: PoolKind) => pool.take(kind, new AbortController().signal);
+  return { maker, demand, pool, filled, take, [Symbol.asyncDispose]: () => pool.close() };
 }
 
 describe('a warm pool', () => {
@@ -73,24 +74,44 @@ describe('a warm pool', () => {
   test('hands each one out once, and makes others in their place', async () => {
     await using world = openPool(3);
     await world.filled();
-    const taken = [1, 2, 3].map(() => world.pool.take(OPEN));
+    const taken = await Promise.all([1, 2, 3].map(() => world.take(OPEN)));
     assert.equal(new Set(taken).size, 3);
     assert.ok(taken.every((key) => key !== undefined && !world.pool.owns(key)));
-    assert.equal(world.pool.take(OPEN), undefined);
     await world.filled();
-    assert.ok(!taken.includes(world.pool.take(OPEN)));
-    assert.deepEqual(world.pool.state(), { size: 3, ready: 2, hits: 4, misses: 1 });
+    assert.ok(!taken.includes(await world.take(OPEN)));
+    assert.deepEqual(world.pool.state(), { size: 3, ready: 2, hits: 4, misses: 0 });
+  });
+
+  test('gives the one that is being launched to the first who asks for it, and to nobody else', async () => {
+    await using world = openPool(1);
+    await world.filled();
+    const gate = Promise.withResolvers<void>();
+    world.maker.gate = gate.promise;
+    await world.take(OPEN);
+    await until('another is being launched', () => world.maker.underWay === 1);
+    const left = new AbortController();
+    const leaving = world.pool.take(OPEN, left.signal);
+    left.abort();
+    assert.equal(await leaving, undefined);
+    const first = world.take(OPEN);
+    assert.equal(await world.take(OPEN), undefined);
+    assert.equal(await world.take(CLOSED), undefined);
+    gate.resolve();
+    const key = await first;
+    assert.ok(key !== undefined && world.maker.living.has(key) && !world.pool.owns(key));
+    const { hits, misses } = world.pool.state();
+    assert.deepEqual([hits, misses], [2, 3]);
   });
 
   test('gives nothing of another kind, and has that kind too once it was asked for', async () => {
     await using world = openPool(4);
     await world.filled();
-    assert.equal(world.pool.take(CLOSED), undefined);
-    assert.equal(world.pool.take(CLOSED), undefined);
+    assert.equal(await world.take(CLOSED), undefined);
+    assert.equal(await world.take(CLOSED), undefined);
     await until('there is one', () => [...world.maker.living.values()].includes(CLOSED));
     await world.filled();
     assert.ok(world.maker.living.size <= 4);
-    assert.ok(world.pool.take(CLOSED));
+    assert.ok(await world.take(CLOSED));
   });
 
   test('has one of each kind that is asked for before it has many of one', async () => {
@@ -106,7 +127,7 @@ describe('a warm pool', () => {
     await using world = openPool(2);
     await world.filled();
     const held = world.pool.holdBack();
-    world.pool.take(OPEN);
+    await world.take(OPEN);
     for (let turn = 0; turn < 20; turn += 1) await setImmediate();
     assert.equal(world.maker.launched, 2);
     held[Symbol.dispose]();
@@ -117,7 +138,7 @@ describe('a warm pool', () => {
     await using world = openPool(2);
     await world.filled();
     using _ = world.pool.holdBack();
-    world.pool.take(OPEN);
+    await world.take(OPEN);
     await world.filled();
   });
 
@@ -127,7 +148,7 @@ describe('a warm pool', () => {
     const [stale, dead] = [...world.maker.living.keys()] as [InstanceKey, InstanceKey];
     world.maker.stale.add(stale);
     world.maker.living.delete(dead);
-    assert.equal(world.pool.take(OPEN), undefined);
+    assert.equal(await world.take(OPEN), undefined);
     await world.filled();
     assert.ok(!world.maker.living.has(stale));
   });
@@ -147,7 +168,7 @@ describe('a warm pool', () => {
     world.maker.hasMemory = false;
     await world.pool.refresh();
     assert.equal(world.maker.living.size, 0);
-    assert.equal(world.pool.take(OPEN), undefined);
+    assert.equal(await world.take(OPEN), undefined);
     world.maker.hasMemory = true;
     await world.pool.refresh();
     await world.filled();
@@ -157,9 +178,9 @@ describe('a warm pool', () => {
     await using world = openPool(1);
     await world.filled();
     world.maker.fails = true;
-    world.pool.take(OPEN);
+    await world.take(OPEN);
     for (let turn = 0; turn < 50; turn += 1) {
-      world.pool.take(OPEN);
+      await world.take(OPEN);
       await setImmediate();
     }
     assert.ok(world.maker.mostUnderWay <= 1);
@@ -178,7 +199,7 @@ describe('a warm pool', () => {
 
   test('of size 0 does nothing at all', async () => {
     await using world = openPool(0);
-    assert.equal(world.pool.take(OPEN), undefined);
+    assert.equal(await world.take(OPEN), undefined);
     assert.deepEqual(world.pool.state(), { size: 0, ready: 0, hits: 0, misses: 0 });
     assert.equal(world.maker.launched, 0);
   });

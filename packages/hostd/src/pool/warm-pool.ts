@@ -6,6 +6,8 @@ import { type KindId, kindId, type PoolKind } from './pool-kind.ts';
 
 /** How long a launch and its agent may take. */
 const LAUNCH_MS = 30_000;
+/** One that is not there by then may never be. */
+const COMING_MS = 500;
 /** Launches ahead wait until nobody has claimed one for this long, so that they take no time from a burst of claims. */
 const QUIET_MS = 25;
 /** They wait no longer than that, however busy it is. */
@@ -53,6 +55,8 @@ export class WarmPool {
   readonly #busy = new Set<InstanceKey>();
   readonly #closing = new AbortController();
   readonly #pauses = new Map<KindId, { until: number; ms: number }>();
+  /** What is being launched ahead now. */
+  #coming: { id: KindId; isAwaited: boolean; ended: PromiseWithResolvers<void> } | undefined;
   #changed = Promise.withResolvers<void>();
   #foreground = 0;
   #heldSince = 0;
@@ -78,15 +82,17 @@ export class WarmPool {
     await Promise.all([...this.#ready.keys()].map((key) => this.#retire(key)));
   }
 
-  /** One of that kind, which is the caller's from here on, or none. Either way the demand is noted. */
-  take(kind: PoolKind): InstanceKey | undefined {
+  /**
+   * One of that kind, which is the caller's from here on, or none. Where one is being launched that nobody waits for, it is
+   * waited for: that is there before one that is launched now. Either way the demand is noted.
+   */
+  async take(kind: PoolKind, signal: AbortSignal): Promise<InstanceKey | undefined> {
     if (this.#options.size === 0) return undefined;
     const id = kindId(kind);
     this.#options.demand.note(kind);
-    const key = this.#findFresh(id);
+    const key = this.#takeReady(id) ?? ((await this.#comes(id, signal)) ? this.#takeReady(id) : undefined);
     if (key === undefined) this.#misses += 1;
     else {
-      this.#ready.delete(key);
       this.#hits += 1;
       const now = performance.now();
       this.#taken = { first: this.#taken === NEVER ? now : this.#taken.first, last: now };
@@ -125,13 +131,26 @@ export class WarmPool {
     this.#wake();
   }
 
-  #findFresh(id: KindId): InstanceKey | undefined {
+  #takeReady(id: KindId): InstanceKey | undefined {
     for (const [key, kind] of this.#ready) {
       if (kind !== id) continue;
-      if (this.#options.maker.isFresh(key)) return key;
+      if (this.#options.maker.isFresh(key)) {
+        this.#ready.delete(key);
+        return key;
+      }
       void this.#retire(key);
     }
     return undefined;
+  }
+
+  /** Whether one of that kind was being launched, with nobody waiting for it, and is there now. */
+  async #comes(id: KindId, signal: AbortSignal): Promise<boolean> {
+    const coming = this.#coming;
+    if (coming?.id !== id || coming.isAwaited) return false;
+    coming.isAwaited = true;
+    await orAborted(coming.ended.promise, signal, COMING_MS);
+    coming.isAwaited = false;
+    return !signal.aborted;
   }
 
   async #refill(signal: AbortSignal): Promise<void> {
@@ -182,6 +201,8 @@ export class WarmPool {
     const key = pooledInstanceKey();
     const id = kindId(kind);
     this.#busy.add(key);
+    const coming = { id, isAwaited: false, ended: Promise.withResolvers<void>() };
+    this.#coming = coming;
     try {
       await maker.launch(key, kind, AbortSignal.any([closing, AbortSignal.timeout(LAUNCH_MS)]));
       this.#ready.set(key, id);
@@ -194,6 +215,8 @@ export class WarmPool {
     } finally {
       this.#busy.delete(key);
       this.#taken = NEVER;
+      this.#coming = undefined;
+      coming.ended.resolve();
     }
   }
 
