@@ -182,7 +182,11 @@ describe('hostd', () => {
 
     test('cannot gain privileges, and its filter is on', async () => {
       await hostd.launch('sbx_a', await makeSpec(installation.config));
-      const status = readFileSync(`/proc/${initPid(installation.config, 'sbx_a')}/status`, 'utf8');
+      const pid = initPid(installation.config, 'sbx_a');
+      const read = () => readFileSync(`/proc/${pid}/status`, 'utf8');
+      // It is told to go on, and is the runtime's until it has.
+      await until('it is its own program', () => !/^Name:\s+crun$/m.test(read()));
+      const status = read();
       assert.match(status, /^NoNewPrivs:\s+1$/m);
       assert.match(status, /^Seccomp:\s+2$/m);
       assert.match(status, /^CapBnd:\s+00000000800404fb$/m);
