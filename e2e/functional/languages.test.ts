@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { CodeRun } from '@cloche/contract';
+import { eventually } from '../support/eventually.ts';
 import { type TestService, testService } from '../support/service.ts';
 
 let service: TestService;
@@ -144,6 +145,23 @@ describe('JavaScript', () => {
     const result = await run('console.log("out"); console.error("err")', 'javascript');
     assert.equal(result.stdout, 'out\n');
     assert.equal(result.stderr, 'err\n');
+  });
+
+  it('has a kernel started ahead for the next context where there is memory to spare, and only there', async () => {
+    const count = `
+      const { readFileSync, readdirSync } = require('fs');
+      const isKernel = (name) => {
+        try { return readFileSync('/proc/' + name + '/cmdline', 'utf8').includes('kernel-js/main.cjs'); } catch { return false; }
+      };
+      readdirSync('/proc').filter((name) => Number(name) > 0 && isKernel(name)).length;`;
+    const kernelsOf = async (id: string) => text(await service.api.run(id, count, { language: 'javascript' }));
+    const narrow = await service.api.readySandbox({ resources: { memoryMb: 512 } });
+    const roomy = await service.api.readySandbox({ resources: { memoryMb: 1024 } });
+    assert.equal(await kernelsOf(narrow.id), '1');
+    await eventually(async () => (await kernelsOf(roomy.id)) === '2');
+    // The one whose context was opened first would have had it by now.
+    assert.equal(await kernelsOf(narrow.id), '1');
+    for (const { id } of [narrow, roomy]) await service.api.delete(`/v1/sandboxes/${id}`);
   });
 });
 
