@@ -8,6 +8,7 @@ const modules = join(import.meta.dirname, '..', '..', 'node_modules');
 export function installedPackages(name: string): { readonly modules: string; readonly folders: readonly string[] } {
   const found = new Set<string>();
   visit(name, join(modules, 'none'), found);
+  if (found.size === 0) throw new Error(`${name} is not installed in ${modules}; npm ci does that.`);
   return { modules, folders: [...found].map((folder) => relative(modules, folder)) };
 }
 
