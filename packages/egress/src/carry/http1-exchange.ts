@@ -1,4 +1,4 @@
-import { type IncomingMessage, ServerResponse } from 'node:http';
+import { type IncomingMessage, ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Exchange } from './exchange.ts';
@@ -39,7 +39,8 @@ export function http1Exchange(
 
 /** Ends the connection as well: what follows on it may be what the refused request hid. */
 export function refuseHttp1(response: ServerResponse, status: number, body: string): void {
-  response.writeHead(status, {
+  // Named, else it would be what a server called an answer that could not be passed on.
+  response.writeHead(status, STATUS_CODES[status] ?? '', {
     'content-type': 'application/json',
     'content-length': Buffer.byteLength(body),
     connection: 'close',

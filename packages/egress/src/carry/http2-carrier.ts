@@ -55,7 +55,7 @@ export class Http2Carrier {
     // A stream that its client resets is no failure of ours; it closes all the same.
     stream.on('error', () => {});
     await connection.traffic.pace.begin();
-    if (stream.destroyed) return;
+    if (stream.closed) return;
     const exchange = http2Exchange(stream, headers);
     const record = recorder(this.#decisions, connection, 'https', performance.now());
     const decision = decide(connection, headers);
@@ -94,7 +94,7 @@ function http2Exchange(stream: ServerHttp2Stream, headers: IncomingHttpHeaders):
     },
     refuse(status, body) {
       if (stream.headersSent) return stream.close(constants.NGHTTP2_INTERNAL_ERROR);
-      if (stream.destroyed) return;
+      if (stream.closed) return;
       stream.respond({ ':status': status, 'content-type': 'application/json' });
       stream.end(body);
     },

@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -8,7 +8,7 @@ import type { SandboxTraffic } from '../sandboxes/sandbox-traffic.ts';
 import { EgressError } from '../upstream/egress-error.ts';
 import { endToEndFields } from './fields.ts';
 import { type Forwarded, type Permitted, refuseFailed, sendRequest } from './forward.ts';
-import { http1Exchange, responseOn } from './http1-exchange.ts';
+import { type Http1Exchange, http1Exchange, responseOn } from './http1-exchange.ts';
 import { tunnel } from './tunnel.ts';
 
 /**
@@ -37,9 +37,15 @@ export async function forwardUpgrade(
   const abandoned = () => asked.request.destroy();
   client.once('close', abandoned).on('error', abandoned);
   asked.request.end();
+  /** Unless a WebSocket comes of it. */
+  let response: ServerResponse | undefined;
+  const exchange = () => {
+    response ??= responseOn(request, client);
+    return http1Exchange(request, response);
+  };
   try {
     const outcome = await Promise.race([agreed, asked.answer]);
-    if (!Array.isArray(outcome)) return { status: await passRefusalOn(request, client, outcome), ...asked.bytes() };
+    if (!Array.isArray(outcome)) return { status: await passRefusalOn(exchange(), outcome), ...asked.bytes() };
     const [answer, server, head] = outcome;
     client.write(switchingProtocols(answer));
     if (head.length > 0) server.unshift(head);
@@ -47,15 +53,15 @@ export async function forwardUpgrade(
     return { status: 101, ...asked.bytes() };
   } catch (error) {
     const failure = error instanceof EgressError ? error.reason : 'broken_off';
-    const exchange = http1Exchange(request, responseOn(request, client));
-    if (exchange) refuseFailed(exchange, hostText(target.host), failure);
+    const refused = exchange();
+    if (refused) refuseFailed(refused, hostText(target.host), failure);
     return { failure, ...asked.bytes() };
   }
 }
 
-async function passRefusalOn(request: IncomingMessage, client: Socket, answer: IncomingMessage): Promise<number> {
+async function passRefusalOn(exchange: Http1Exchange | undefined, answer: IncomingMessage): Promise<number> {
   const { statusCode: status = 502, statusMessage = '', rawHeaders } = answer;
-  const out = http1Exchange(request, responseOn(request, client))?.answer(status, statusMessage, [
+  const out = exchange?.answer(status, statusMessage, [
     ...endToEndFields(rawHeaders, 'alt-svc'),
     'Connection',
     'close',

@@ -24,15 +24,20 @@ export class EgressRig implements AsyncDisposable {
   readonly resolver: TinyDnsServer;
   readonly serverAuthority: CertificateAuthority;
   readonly decisions: DecisionRecord[];
+  /** What nobody foresaw of a connection. */
+  readonly failures: unknown[];
   readonly folder: string;
   /** Where the sandbox believes to be connected to. */
   destination: Endpoint = { address: '203.0.113.7', port: 80 };
 
-  private constructor(parts: Pick<EgressRig, 'egress' | 'resolver' | 'serverAuthority' | 'decisions' | 'folder'>) {
+  private constructor(
+    parts: Pick<EgressRig, 'egress' | 'resolver' | 'serverAuthority' | 'decisions' | 'failures' | 'folder'>,
+  ) {
     this.egress = parts.egress;
     this.resolver = parts.resolver;
     this.serverAuthority = parts.serverAuthority;
     this.decisions = parts.decisions;
+    this.failures = parts.failures;
     this.folder = parts.folder;
   }
 
@@ -41,7 +46,8 @@ export class EgressRig implements AsyncDisposable {
     const resolver = await TinyDnsServer.open();
     const serverAuthority = await CertificateAuthority.open(join(folder, 'servers'));
     const decisions: DecisionRecord[] = [];
-    const log = pino({ level: 'debug' }, { write: (line) => collect(decisions, JSON.parse(line)) });
+    const failures: unknown[] = [];
+    const log = pino({ level: 'debug' }, { write: (line) => collect(decisions, failures, JSON.parse(line)) });
     let rig: EgressRig | undefined;
     const egress = await GatedEgress.open({
       listen: { address: '127.0.0.1', tcpPort: 0, dnsPort: 0 },
@@ -58,7 +64,7 @@ export class EgressRig implements AsyncDisposable {
       ...changes,
     });
     egress.sandboxes.put(SANDBOX_ADDRESS, { sandboxId: 'sbx_test', policy });
-    rig = new EgressRig({ egress, resolver, serverAuthority, decisions, folder });
+    rig = new EgressRig({ egress, resolver, serverAuthority, decisions, failures, folder });
     return rig;
   }
 
@@ -107,6 +113,11 @@ export class EgressRig implements AsyncDisposable {
   }
 }
 
-function collect(decisions: DecisionRecord[], line: DecisionRecord & { operation: string }): void {
+function collect(
+  decisions: DecisionRecord[],
+  failures: unknown[],
+  line: DecisionRecord & { operation: string; err?: unknown },
+): void {
   if (line.operation === 'egress') decisions.push(line);
+  if (line.operation === 'carry') failures.push(line.err);
 }

@@ -99,8 +99,13 @@ export class PreviewFront implements Front {
       const problem = error instanceof PreviewProblem ? error : failed(error);
       this.#outcomes.inc({ outcome: problem.code });
       if (problem !== error) log.error({ err: error, requestId }, 'a preview failed');
-      if (response.headersSent || response.destroyed) response.destroy();
-      else answerProblem(problem, request, response, requestId);
+      try {
+        if (response.headersSent || response.destroyed) response.destroy();
+        else answerProblem(problem, request, response, requestId);
+      } catch (fault) {
+        log.error({ err: fault, requestId }, 'what is wrong with a preview could not be told');
+        response.destroy();
+      }
       if (!request.complete) takeRest(request);
     }
   }

@@ -1,4 +1,4 @@
-import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import { type IncomingMessage, type OutgoingHttpHeaders, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { PreviewErrorCode } from '@cloche/contract';
 import { REQUEST_ID_HEADER } from '../../http/request-id.ts';
 import type { PreviewProblem } from './preview-problem.ts';
@@ -45,7 +45,8 @@ export function answerProblem(
     ...(problem.passes ? { 'retry-after': String(RETRY_SECONDS) } : {}),
     ...(problem.status === 401 ? { 'www-authenticate': 'Cloche-Preview' } : {}),
   };
-  response.writeHead(problem.status, headers);
+  // Named, else it would be what the app called an answer that could not be passed on.
+  response.writeHead(problem.status, STATUS_CODES[problem.status] ?? '', headers);
   response.end(text);
 }
 

@@ -1,0 +1,83 @@
+/** Apps that answer previews with anything, and break off at any byte: a request ends, and nothing but it. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Server } from 'node:net';
+import { after, before, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fuzz, mutateBytes, Random } from '@cloche/testkit/fuzz';
+import { openPreviewWorld, type PreviewWorld } from './previews.fixture.ts';
+
+const REQUESTS = 200;
+const HOSTILE_PORT = 8001;
+/** After what it says an app may be silent; its client has gone before that matters. */
+const CLIENT_MS = 60;
+const SWITCH = {
+  connection: 'upgrade',
+  upgrade: 'websocket',
+  'sec-websocket-version': '13',
+  'sec-websocket-key': 'eA==',
+};
+
+const answers = [
+  'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello',
+  'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n',
+  'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n\x81\x05hello',
+  'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n',
+  `HTTP/1.1 302 Found\r\nLocation: /\r\nSet-Cookie: a=b; Domain=example.com\r\n${'X-Long: y\r\n'.repeat(200)}\r\n`,
+  'HTTP/1.0 200 OK\r\n\r\nuntil the end',
+  'HTTP/1.1 200 O\x01K\r\nContent-Length: 5\r\n\r\nhello',
+].map((text) => Buffer.from(text, 'latin1')) as [Buffer, ...Buffer[]];
+
+let world: PreviewWorld;
+let app: Server;
+let random = new Random(1);
+const faults: unknown[] = [];
+const onFault = (error: unknown) => void faults.push(error);
+
+before(async () => {
+  process.on('uncaughtException', onFault).on('unhandledRejection', onFault);
+  world = await openPreviewWorld();
+  await world.serve((_request, response) => response.end('well'));
+  app = createServer((socket) => {
+    const mine = new Random(random.below(2 ** 31));
+    socket
+      .on('error', () => undefined)
+      .once('data', async () => {
+        const answer = mine.chance(0.2) ? mine.pick(answers) : mutateBytes(mine, mine.pick(answers));
+        const cut = mine.below(answer.length + 1);
+        socket.write(answer.subarray(0, cut));
+        if (mine.chance(0.5)) await delay(mine.below(5));
+        if (mine.chance(0.7)) socket.write(answer.subarray(cut));
+        if (mine.chance(0.4)) socket.resetAndDestroy();
+        else if (mine.chance(0.6)) socket.end();
+      });
+  });
+  await once(app.listen(0, '127.0.0.1'), 'listening');
+  world.agent.ports.map(HOSTILE_PORT, (app.address() as AddressInfo).port);
+});
+after(async () => {
+  await world.close();
+  app.close();
+  process.off('uncaughtException', onFault).off('unhandledRejection', onFault);
+});
+
+test('whatever an app answers, its client gets an end of it and the next one its answer', async () => {
+  const hostile = await world.open({ port: HOSTILE_PORT, visibility: 'public' });
+  const well = await world.open({ visibility: 'public' });
+  await fuzz(REQUESTS, async (given) => {
+    random = given;
+    const socket = world.connect();
+    const fields = Object.entries(given.chance(0.3) ? SWITCH : {}).map(([name, value]) => `${name}: ${value}\r\n`);
+    socket.write(`GET / HTTP/1.1\r\nhost: ${hostile.host}\r\n${fields.join('')}\r\n`);
+    let text = '';
+    socket.on('data', (chunk) => {
+      text += chunk.toString('latin1');
+    });
+    await Promise.race([once(socket, 'close').catch(() => undefined), delay(given.below(CLIENT_MS))]);
+    socket.destroy();
+    // Of what an app made up, no line is the server's own answer to somebody.
+    if (text !== '') assert.match(text, /^HTTP\/1\.1 [1-5]\d\d /);
+    assert.deepEqual(faults.splice(0), []);
+  });
+  assert.equal((await world.ask(well.host)).text, 'well');
+});
