@@ -155,3 +155,15 @@ async function send(to: DnsRelay, message: Buffer): Promise<void> {
 function rcode(answer: DecodedPacket): number {
   return (answer.flags ?? 0) & 0xf;
 }
+
+test('a port that is taken is told of, and nothing is kept of it', async () => {
+  const datagrams = createSocket('udp4');
+  datagrams.bind(0, '127.0.0.1');
+  await once(datagrams, 'listening');
+  const { port } = datagrams.address();
+  const open = () => openRelay({ listen: { address: '127.0.0.1', port } });
+  await assert.rejects(open(), { code: 'EADDRINUSE' });
+  datagrams.close();
+  await once(datagrams, 'close');
+  await (await open()).close();
+});

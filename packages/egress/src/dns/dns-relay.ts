@@ -1,6 +1,6 @@
 import { createSocket, type Socket as DatagramSocket, type RemoteInfo } from 'node:dgram';
 import { once } from 'node:events';
-import { createServer, type Server, type Socket } from 'node:net';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import type { Logger } from 'pino';
 import { isInRange } from '../ipv4-range.ts';
 import { frame, readFrames } from './dns-frames.ts';
@@ -53,11 +53,17 @@ export class DnsRelay {
   static async open(options: DnsRelayOptions): Promise<DnsRelay> {
     const relay = new DnsRelay(options);
     const { address, port } = options.listen;
-    relay.#datagrams.bind(port, address);
-    await once(relay.#datagrams, 'listening');
-    relay.#server.listen(relay.#datagrams.address().port, address);
-    await once(relay.#server, 'listening');
-
+    try {
+      // First: of free ports the system knows better which are so for connections.
+      relay.#server.listen(port, address);
+      await once(relay.#server, 'listening');
+      relay.#datagrams.bind((relay.#server.address() as AddressInfo).port, address);
+      await once(relay.#datagrams, 'listening');
+    } catch (error) {
+      relay.#server.close();
+      relay.#datagrams.close();
+      throw error;
+    }
     relay.#datagrams.on('message', (query, from) => void relay.#onDatagram(query, from));
     relay.#datagrams.on('error', (err) => options.log.error({ operation: 'dns.datagram', err }));
     relay.#server.on('connection', (socket) => void relay.#onConnection(socket));

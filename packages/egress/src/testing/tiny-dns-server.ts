@@ -2,6 +2,7 @@ import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:net';
 import { decode, encode, streamEncode } from 'dns-packet';
+import { listening, portOf, SERVER_ADDRESS } from './test-servers.ts';
 
 /** A resolver on the loopback that answers every question with the addresses of its name, or says nothing at all. */
 export class TinyDnsServer implements AsyncDisposable {
@@ -27,11 +28,10 @@ export class TinyDnsServer implements AsyncDisposable {
   }
 
   static async open(): Promise<TinyDnsServer> {
+    const server = await listening(createServer());
     const datagrams = createSocket('udp4');
-    datagrams.bind(0, '127.0.0.1');
+    datagrams.bind(portOf(server), SERVER_ADDRESS);
     await once(datagrams, 'listening');
-    const server = createServer().listen(datagrams.address().port, '127.0.0.1');
-    await once(server, 'listening');
     return new TinyDnsServer(datagrams, server);
   }
 
