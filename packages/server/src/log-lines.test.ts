@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
@@ -7,15 +9,25 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { LogLines } from './log-lines.ts';
 
+async function connected(path: string): Promise<Socket> {
+  const socket = connect(path);
+  await once(socket, 'connect');
+  return socket;
+}
+
 describe('log lines', () => {
   const folder = mkdtempSync(join(tmpdir(), 'cloche-log-'));
   after(() => rmSync(folder, { recursive: true, force: true }));
 
+  function openAt(to: string | number) {
+    const lines = new LogLines(to);
+    return { log: pino({}, lines), lines };
+  }
+
   function open(name: string) {
     const file = join(folder, name);
-    const lines = new LogLines(file);
     const written = () => [...readFileSync(file, 'utf8').matchAll(/"msg":"(\w+)"/g)].map(([, message]) => message);
-    return { log: pino({}, lines), lines, written };
+    return { ...openAt(file), written };
   }
 
   it('that tell of nothing wrong are written soon', async () => {
@@ -40,5 +52,35 @@ describe('log lines', () => {
     log.info('last');
     lines.flushSync();
     assert.deepEqual(written(), ['last']);
+  });
+
+  it('that nobody can take are lost, and keep nobody waiting', () => {
+    const { log, lines } = openAt('/dev/full');
+    for (let count = 0; count < 1000; count++) log.info('lost');
+    log.error('lost');
+    lines.flushSync();
+  });
+
+  it('that are taken later are kept until then', async () => {
+    const socket = join(folder, 'slow.sock');
+    const server = createServer({ pauseOnConnect: true }).listen(socket);
+    await once(server, 'listening');
+    const [writer, [reader]] = await Promise.all([connected(socket), once(server, 'connection')]);
+    // Node's own sockets are those that a write may have to wait for.
+    const fd = (writer as unknown as { _handle: { fd: number } })._handle.fd;
+    const { log, lines } = openAt(fd);
+    for (let count = 0; count < 10_000; count++) log.info(`line${count}`);
+    let text = '';
+    reader.resume().on('data', (chunk: Buffer) => {
+      text += chunk;
+    });
+    const deadline = performance.now() + 10_000;
+    while (!text.includes('line9999') && performance.now() < deadline) {
+      await sleep(5);
+      lines.flushSync();
+    }
+    assert.equal(text.match(/line\d+/g)?.length, 10_000);
+    writer.destroy();
+    server.close();
   });
 });
