@@ -30,4 +30,11 @@ describe('RotatingLog', () => {
     assert.equal(await readFile(log.file, 'utf8'), 'earlier\nnow\n');
     assert.deepEqual(log.recentLines(), ['now']);
   });
+
+  it('loses lines on a full disk, and nothing else', () => {
+    const log = new RotatingLog('/dev/full');
+    log.write(Buffer.from('lost\n'));
+    log.close();
+    assert.deepEqual(log.recentLines(), ['lost']);
+  });
 });

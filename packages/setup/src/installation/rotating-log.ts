@@ -20,10 +20,14 @@ export class RotatingLog {
     this.#bytes = fstatSync(this.#descriptor).size;
   }
 
+  /** A disk that is full costs these lines, and not those whose lines they are. */
   write(chunk: Buffer): void {
-    if (this.#bytes > 0 && this.#bytes + chunk.length > this.#maxBytes) this.#rotate();
-    writeSync(this.#descriptor, chunk);
-    this.#bytes += chunk.length;
+    try {
+      if (this.#bytes > 0 && this.#bytes + chunk.length > this.#maxBytes) this.#rotate();
+      this.#bytes += writeSync(this.#descriptor, chunk);
+    } catch {
+      // There is nowhere to say so.
+    }
     this.#recent = (this.#recent + chunk.toString('utf8')).slice(-16_384);
   }
 
@@ -37,9 +41,10 @@ export class RotatingLog {
   }
 
   #rotate(): void {
-    closeSync(this.#descriptor);
     renameSync(this.file, `${this.file}.1`);
-    this.#descriptor = openSync(this.file, 'a', 0o640);
+    const next = openSync(this.file, 'a', 0o640);
+    closeSync(this.#descriptor);
+    this.#descriptor = next;
     this.#bytes = 0;
   }
 }
