@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { createWriteStream } from 'node:fs';
-import { link, mkdir, rename, rm } from 'node:fs/promises';
+import { link, mkdir, open, rename, rm } from 'node:fs/promises';
 import { posix } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { CliError } from '../cli-error.ts';
@@ -28,7 +27,9 @@ export async function saveFile(
   const partial = Buffer.concat([folder, Buffer.from(`/.cloche-${randomBytes(6).toString('hex')}.part`)]);
   try {
     await mkdir(folder, { recursive: true });
-    await pipeline(chunks, createWriteStream(partial, { flags: 'wx' }), { signal });
+    // Opened before anything can go wrong with the bytes: else it might appear after it was removed.
+    const file = await open(partial, 'wx');
+    await pipeline(chunks, file.createWriteStream(), { signal });
     await (replace ? rename(partial, path) : link(partial, path));
   } catch (error) {
     signal.throwIfAborted();

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { createReadStream } from 'node:fs';
 import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -34,11 +35,13 @@ export class LocalStore implements ArtifactStore {
     range: { start: number; end: number } | undefined,
     signal: AbortSignal,
   ): Promise<Readable> {
+    // Not of a file handle: Node ends a process in which one is lost before it was closed.
+    const content = createReadStream(this.#placeOf(sha256), { ...range, signal, highWaterMark: 256 * 1024 });
     try {
-      const handle = await open(this.#placeOf(sha256));
-      return handle.createReadStream({ ...range, signal, highWaterMark: 256 * 1024 });
+      await once(content, 'open');
+      return content;
     } catch (error) {
-      throw new ContentMissing(sha256, { cause: error });
+      throw signal.aborted ? error : new ContentMissing(sha256, { cause: error });
     }
   }
 
