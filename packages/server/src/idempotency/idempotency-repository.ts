@@ -48,6 +48,16 @@ export function claimOwner(serverId: string, claim: string): string {
   return `${serverId}:${claim}`;
 }
 
+export function scopeColumns({ orgId, apiKeyId, method, route, key }: IdempotencyScope) {
+  return { org_id: orgId, api_key_id: apiKeyId, method, route, key };
+}
+
+/** Of a claim's own record, but for its state. */
+export function claimColumns(claim: ClaimRequest) {
+  const { id, bodyHash, owner, now, expiresAt } = claim;
+  return { id, ...scopeColumns(claim), body_hash: bodyHash, owner, created_at: now, expires_at: expiresAt };
+}
+
 /** The records as the database has them; each claim is one statement. */
 export class IdempotencyRepository implements IdempotencyRecords {
   readonly #db: Database;
@@ -126,19 +136,7 @@ function prepareClaim(db: Database) {
   return prepareQuery(db, (slots: ClaimRequest) =>
     db
       .insertInto('idempotency_records')
-      .values({
-        id: slots.id,
-        org_id: slots.orgId,
-        api_key_id: slots.apiKeyId,
-        method: slots.method,
-        route: slots.route,
-        key: slots.key,
-        body_hash: slots.bodyHash,
-        state: 'in_progress',
-        owner: slots.owner,
-        created_at: slots.now,
-        expires_at: slots.expiresAt,
-      })
+      .values({ ...claimColumns(slots), state: 'in_progress' })
       .onConflict((conflict) =>
         conflict
           .columns(['org_id', 'api_key_id', 'method', 'route', 'key'])
@@ -176,11 +174,7 @@ function prepareFind(db: Database) {
     db
       .selectFrom('idempotency_records')
       .select(['state', 'body_hash', 'response_status', 'response_body'])
-      .where('org_id', '=', slots.orgId)
-      .where('api_key_id', '=', slots.apiKeyId)
-      .where('method', '=', slots.method)
-      .where('route', '=', slots.route)
-      .where('key', '=', slots.key),
+      .where(({ and }) => and(scopeColumns(slots))),
   );
 }
 

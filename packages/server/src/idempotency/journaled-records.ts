@@ -2,12 +2,14 @@ import { sql } from 'kysely';
 import type { Logger } from 'pino';
 import type { Database } from '../db/database.ts';
 import { embeddedDatabase, prepareNow } from '../db/prepared-query.ts';
-import type {
-  ClaimRequest,
-  IdempotencyRecords,
-  IdempotencyRepository,
-  IdempotencyScope,
-  StoredRecord,
+import {
+  type ClaimRequest,
+  claimColumns,
+  type IdempotencyRecords,
+  type IdempotencyRepository,
+  type IdempotencyScope,
+  type StoredRecord,
+  scopeColumns,
 } from './idempotency-repository.ts';
 import { type RecordChange, RecordJournal } from './record-journal.ts';
 
@@ -208,11 +210,7 @@ function prepareFind(db: Database) {
     db
       .selectFrom('idempotency_records')
       .select(sql.lit(1).as('found'))
-      .where('org_id', '=', slots.orgId)
-      .where('api_key_id', '=', slots.apiKeyId)
-      .where('method', '=', slots.method)
-      .where('route', '=', slots.route)
-      .where('key', '=', slots.key),
+      .where(({ and }) => and(scopeColumns(slots))),
   );
 }
 
@@ -222,19 +220,10 @@ function prepareInsert(db: Database) {
     db
       .insertInto('idempotency_records')
       .values({
-        id: slots.id,
-        org_id: slots.orgId,
-        api_key_id: slots.apiKeyId,
-        method: slots.method,
-        route: slots.route,
-        key: slots.key,
-        body_hash: slots.bodyHash,
+        ...claimColumns(slots),
         state: slots.state,
-        owner: slots.owner,
         response_status: slots.status,
         response_body: slots.body,
-        created_at: slots.now,
-        expires_at: slots.expiresAt,
       })
       .onConflict((conflict) => conflict.doNothing()),
   );
