@@ -113,34 +113,12 @@ export const burst: Measurement = {
       peer: beside(nameOf(docker), containers),
       note: 'CubeSandbox publishes p95 90 ms on its own hardware',
     });
-    const staggered = await Promise.all(
-      Array.from({ length: count }, async (_, index) => {
-        await delay(index * 100);
-        return createAndRun(subject);
-      }),
-    );
-    rows.push({
-      what: `create → first command, ${count} staggered by 100 ms`,
-      unit: 'ms',
-      subject: figuresOf(staggered),
-      note: 'the shape of ComputeSDK; its published medians, over a network: Daytona 186 ms, E2B 491, Vercel 671',
-    });
     return { rows };
   },
 };
 
 function nameOf(docker: DockerPeer | undefined): string {
   return `docker run -d (${docker?.version}, by its API)`;
-}
-
-async function createAndRun(subject: Subject): Promise<number> {
-  let id = '';
-  const ms = await timed(async () => {
-    id = await subject.create();
-    await subject.run(id, '1+1');
-  });
-  await subject.kill(id);
-  return ms;
 }
 
 async function atOnce(

@@ -6,9 +6,11 @@ import { burst, create } from './create.ts';
 import { cycles } from './cycles.ts';
 import { deletion } from './deletion.ts';
 import { files } from './files.ts';
+import { firstCommand } from './first-command.ts';
 import { firstResult } from './first-result.ts';
 import { gateway } from './gateway.ts';
 import { growth } from './growth.ts';
+import { gvisor } from './gvisor.ts';
 import { hotRuns, throughput } from './hot-runs.ts';
 import { networks } from './networks.ts';
 import { output } from './output.ts';
@@ -18,6 +20,7 @@ import { previews } from './previews.ts';
 export const MEASUREMENTS: readonly Measurement[] = [
   create,
   firstResult,
+  firstCommand,
   contexts,
   hotRuns,
   throughput,
@@ -30,6 +33,7 @@ export const MEASUREMENTS: readonly Measurement[] = [
   previews,
   networks,
   gateway,
+  gvisor,
   growth,
   cycles,
 ];

@@ -1,16 +1,22 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, globSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, globSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { cachePlaces } from '@cloche/protocol';
 import { HttpClient } from '../http-client.ts';
-import { newestTemplate, PEERS_DIR } from './template-root.ts';
+import { CACHE_DIR, newestTemplate, PEERS_DIR } from './template-root.ts';
 
 const execute = promisify(execFile);
 const START_MS = 30_000;
+/** As Cloche has it make its containers. */
+const GVISOR = {
+  path: cachePlaces(CACHE_DIR).runsc,
+  runtimeArgs: ['--platform=systrap'],
+};
 
 /**
  * Docker of Debian, unpacked beside the host's programs and not installed, with no hand on the host's network. It is asked
@@ -37,11 +43,14 @@ export class DockerPeer implements AsyncDisposable {
     const folder = mkdtempSync(join(tmpdir(), 'cloche-bench-docker-'));
     const socketPath = join(folder, 'docker.sock');
     const log = openSync(join(folder, 'log'), 'w');
+    const settings = join(folder, 'daemon.json');
+    writeFileSync(settings, JSON.stringify(hasGvisor() ? { runtimes: { runsc: GVISOR } } : {}));
     const daemon = spawn(
       'setpriv',
       [
         // It ends when the benchmark does, however that ends.
         ...['--pdeathsig', 'TERM', '--', join(programs, 'usr/sbin/dockerd')],
+        ...['--config-file', settings],
         ...['--data-root', join(PEERS_DIR, 'docker-data'), '--exec-root', join(folder, 'exec')],
         ...['--host', `unix://${socketPath}`, '--pidfile', join(folder, 'pid'), '--storage-driver', 'overlay2'],
         ...['--iptables=false', '--ip6tables=false', '--ip-forward=false', '--ip-masq=false', '--bridge=none'],
@@ -59,13 +68,24 @@ export class DockerPeer implements AsyncDisposable {
     }
   }
 
+  /** Whether it can run a container with the runtime `runsc`. */
+  get hasGvisor(): boolean {
+    return hasGvisor();
+  }
+
   /** As `docker run -d` does: created and started. */
-  async run(command: readonly string[] = ['sleep', 'infinity']): Promise<string> {
+  async run(command: readonly string[] = ['sleep', 'infinity'], runtime?: 'runsc'): Promise<string> {
     const name = `bench-${randomBytes(6).toString('hex')}`;
     const body = {
       Image: this.#image,
       Cmd: command,
-      HostConfig: { NetworkMode: 'none', Memory: 1 << 30, PidsLimit: 512, NanoCpus: 1e9 },
+      HostConfig: {
+        NetworkMode: 'none',
+        Memory: 1 << 30,
+        PidsLimit: 512,
+        NanoCpus: 1e9,
+        ...(runtime && { Runtime: runtime }),
+      },
     };
     await this.#http.call('POST', `/containers/create?name=${name}`, body);
     await this.#http.call('POST', `/containers/${name}/start`);
@@ -96,6 +116,10 @@ export class DockerPeer implements AsyncDisposable {
     }
     rmSync(this.#folder, { recursive: true, force: true });
   }
+}
+
+function hasGvisor(): boolean {
+  return existsSync(GVISOR.path);
 }
 
 async function untilServing(http: HttpClient, daemon: ChildProcess): Promise<string> {
