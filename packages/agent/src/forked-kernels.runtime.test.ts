@@ -3,12 +3,27 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { setImmediate } from 'node:timers/promises';
+import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import { PlayedKernel } from './testing/arriving-kernel.ts';
 import { StartedAgent } from './testing/started-agent.ts';
 import { findPythonPackages } from './testing/test-cache.ts';
 
 const packages = findPythonPackages();
+
+/** What a kernel is sent first that is no rehearsal. Those take a moment, and nothing else may be asked of it meanwhile. */
+async function afterRehearsals(kernel: PlayedKernel) {
+  let isRehearsing = false;
+  for (;;) {
+    const message = await kernel.next();
+    assert.ok(!isRehearsing, `asked for ${message.runId} during a rehearsal`);
+    if (!message.rehearsal) return message;
+    isRehearsing = true;
+    setTimeout(() => {
+      isRehearsing = false;
+      kernel.send({ type: 'done', runId: message.runId, executionCount: 1 });
+    }, 10);
+  }
+}
 
 describe('a context that is given a forked kernel', { skip: packages === undefined && 'no template is built' }, () => {
   const folder = mkdtempSync(join(tmpdir(), 'cloche-arrivals-'));
@@ -80,16 +95,36 @@ describe('a context that is given a forked kernel', { skip: packages === undefin
     }
   });
 
+  test('is not rehearsed once somebody has it, at whatever moment that is', async () => {
+    for (let round = 0; round < 40; round++) {
+      using kernel = await PlayedKernel.arriveAt(folder);
+      const id = `taken-${round}`;
+      try {
+        assert.equal((await kernel.next()).type, 'assign');
+        kernel.send({ type: 'ready', protocolVersion: 1 });
+        const asked = afterRehearsals(kernel);
+        // About when a rehearsal begins.
+        await delay(48 + (round % 20) / 3);
+        assert.equal((await open(id, 0)).status, 200);
+        const running = agent.run(id, '1 + 1');
+        const message = await asked;
+        assert.equal(message.code, '1 + 1');
+        await delay(10);
+        kernel.send({ type: 'done', runId: message.runId, executionCount: 7 });
+        assert.equal((await running).done.executionCount, 7);
+      } finally {
+        await agent.call('DELETE', `/contexts/${id}`);
+      }
+    }
+  });
+
   test('has its first cell run by one that is started, if it does not fit by then', async () => {
     using kernel = await PlayedKernel.arriveAt(folder);
     assert.equal((await kernel.next()).type, 'assign');
     kernel.send({ type: 'ready', protocolVersion: 1 });
     assert.equal((await open('given-an-unfit-one', 20_000)).status, 200);
     const running = agent.run('given-an-unfit-one', '1 + 1');
-    let message = await kernel.next();
-    for (; message.rehearsal; message = await kernel.next()) {
-      kernel.send({ type: 'done', runId: message.runId, executionCount: 1 });
-    }
+    const message = await afterRehearsals(kernel);
     assert.deepEqual([message.type, message.code], ['execute', '1 + 1']);
     kernel.send({ type: 'unfit', reason: 'libraries were installed' });
     const { outputs, done } = await running;

@@ -27,6 +27,8 @@ export class KernelProcess {
   #first: ExecuteMessage | undefined;
   #hasAnswered = false;
   #rehearsal: Rehearsal | undefined;
+  /** It waited for somebody, who has it now. */
+  #isTaken = false;
   #stopped = false;
   #exited = false;
   #stopReason: string | undefined;
@@ -51,6 +53,7 @@ export class KernelProcess {
 
   /** From now on `listener` is told, first of its being ready. */
   handTo(listener: KernelListener): void {
+    this.#isTaken = true;
     this.#listener = listener;
     if (this.ready) queueMicrotask(() => listener.ready());
   }
@@ -67,11 +70,12 @@ export class KernelProcess {
     return true;
   }
 
-  /** Runs a cell that leaves no trace. Whoever has the kernel, or gets it meanwhile, waits for the end of it. */
-  rehearse(rehearsal: Rehearsal): void {
-    if (!this.ready) return;
+  /** Runs a cell that leaves no trace, if nobody has the kernel yet: whoever gets it meanwhile waits for the end of it. */
+  rehearse(rehearsal: Rehearsal): boolean {
+    if (!this.ready || this.#isTaken) return false;
     this.#rehearsal = rehearsal;
     this.#link?.send({ type: 'execute', runId: rehearsal.runId, code: rehearsal.code, rehearsal: true });
+    return true;
   }
 
   /** Runs a cell. One at a time, and only when it is ready. */

@@ -68,11 +68,17 @@ class OnlyKernel implements KernelSource {
 
   launch(_language: string, _cwd: string, listener: KernelListener): ContextKernel {
     const kernel = this.#kernel;
+    // Somebody may have got it since, and then it is not touched.
+    let isRehearsing = false;
     queueMicrotask(() => listener.ready());
     return {
       ready: true,
-      execute: (runId, code) => kernel.rehearse({ runId, code, listener }),
-      setBusy: (busy) => kernel.setBusy(busy),
+      execute: (runId, code) => {
+        isRehearsing = kernel.rehearse({ runId, code, listener });
+      },
+      setBusy: (busy) => {
+        if (isRehearsing) kernel.setBusy(busy);
+      },
       drain: () => kernel.drain(),
       pause: () => undefined,
       resume: () => undefined,

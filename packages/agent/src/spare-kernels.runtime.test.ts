@@ -5,9 +5,10 @@ import { setImmediate, setTimeout } from 'node:timers/promises';
 import { buildGuest } from './build-guest.ts';
 import { readConfig } from './config.ts';
 import { kernelCommand } from './kernel-launch.ts';
+import type { RunMessage } from './kernel-listener.ts';
 import { KernelProcess } from './kernel-process.ts';
 import { KernelsGroup } from './kernels-group.ts';
-import { SpareKernels } from './spare-kernels.ts';
+import { NOBODY, SpareKernels } from './spare-kernels.ts';
 import { CACHE_DIR } from './testing/test-cache.ts';
 
 const TIMES = { restockMs: 10, keptMs: 60_000, lookMs: 10, retryMs: 100 };
@@ -69,6 +70,28 @@ describe('a spare kernel', () => {
     await hasStarted(2);
     await taken?.stop('the test is over');
     assert.ok(spares.has('javascript'));
+  });
+
+  test('is not rehearsed once it is somebody’s', async () => {
+    const spares = sparesWith();
+    spares.restock('javascript');
+    await hasStarted(1);
+    const taken = spares.take('javascript', () => true) ?? assert.fail('there is a spare');
+    const said: { mine: string[]; rehearsed: string[] } = { mine: [], rehearsed: [] };
+    const done = Promise.withResolvers<void>();
+    const listener = (to: string[]) => ({ ...NOBODY, message: (message: RunMessage) => void to.push(message.type) });
+    taken.handTo({
+      ...listener(said.mine),
+      message: ({ type }) => {
+        said.mine.push(type);
+        if (type === 'done') done.resolve();
+      },
+    });
+    taken.rehearse({ runId: 'rehearsal', code: '0', listener: listener(said.rehearsed) });
+    taken.execute('mine', '1 + 1');
+    await done.promise;
+    await taken.stop('the test is over');
+    assert.deepEqual(said, { mine: ['output', 'done'], rehearsed: [] });
   });
 
   test('stays for somebody else, if it cannot be where it is wanted', async () => {
