@@ -114,8 +114,17 @@ export class DockerPeer implements AsyncDisposable {
       this.#daemon.kill();
       await ended;
     }
+    // Its daemon leaves a mount behind.
+    for (const place of mountsBelow(this.#folder)) await execute('umount', ['--lazy', place]);
     rmSync(this.#folder, { recursive: true, force: true });
   }
+}
+
+function mountsBelow(folder: string): string[] {
+  const places = readFileSync('/proc/mounts', 'utf8')
+    .split('\n')
+    .map((line) => line.split(' ')[1] ?? '');
+  return places.filter((place) => place.startsWith(`${folder}/`)).reverse();
 }
 
 function hasGvisor(): boolean {
