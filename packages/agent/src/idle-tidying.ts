@@ -1,3 +1,5 @@
+import { exposedCollector } from '@cloche/protocol';
+
 /** So long after the last request, and it will hardly matter to the next one. */
 const IDLE_MS = 10_000;
 
@@ -27,17 +29,4 @@ let collect: NodeJS.GCFunction | undefined;
 function compact(): void {
   collect ??= exposedCollector();
   collect({ type: 'major', execution: 'sync', flavor: 'last-resort' });
-}
-
-/**
- * V8's own. Not by a flag that Node is started with: what Node's modules were compiled to when it was built is good for no
- * other flags than V8's usual ones, so each start would compile them anew, for 14 ms.
- */
-function exposedCollector(): NodeJS.GCFunction {
-  const { setFlagsFromString } = process.getBuiltinModule('node:v8');
-  const { runInNewContext } = process.getBuiltinModule('node:vm');
-  setFlagsFromString('--expose-gc');
-  const collector = runInNewContext('gc');
-  setFlagsFromString('--no-expose-gc');
-  return collector;
 }

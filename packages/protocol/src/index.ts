@@ -9,6 +9,8 @@ export * from './default-resources.ts';
 export * from './direct-body.ts';
 export * from './egress-protocol.ts';
 export * from './expected-bytes.ts';
+export * from './exposed-collector.ts';
+export * from './file-uri.ts';
 export * from './header-fields.ts';
 export * from './hostd-protocol.ts';
 export * from './kernel-constants.ts';

@@ -5,14 +5,12 @@
 import { isUtf8 } from 'node:buffer';
 import { realpath } from 'node:fs/promises';
 import { posix } from 'node:path';
-import { MAX_PATH_BYTES } from '@cloche/protocol';
+import { escapedForFileUri, FILE_URI_PREFIX, isFileUri, MAX_PATH_BYTES, pathOfFileUri } from '@cloche/protocol';
 import { AgentError } from '../agent-error.ts';
 
 declare const kind: unique symbol;
 /** Absolute, one character a byte. */
 export type FilePath = string & { readonly [kind]: 'FilePath' };
-
-const URI_PREFIX = 'file://';
 
 export function bytesOf(path: FilePath): Buffer {
   return Buffer.from(path, 'latin1');
@@ -20,7 +18,7 @@ export function bytesOf(path: FilePath): Buffer {
 
 /** `path` as the system resolves it from `workspace`: links are followed before `..` is. Throws `invalid_path`. */
 export async function readPath(text: string, workspace: string): Promise<FilePath> {
-  const path = text.startsWith(`${URI_PREFIX}/`) ? fromUri(text) : Buffer.from(text, 'utf8').toString('latin1');
+  const path = isFileUri(text) ? fromUri(text) : Buffer.from(text, 'utf8').toString('latin1');
   if (path === '' || path.includes('\0')) throw new AgentError('invalid_path', 'A path is not empty and has no NUL.');
   const base = Buffer.from(workspace).toString('latin1');
   const absolute = path.startsWith('/') ? path : `${base}/${path}`;
@@ -33,7 +31,7 @@ export async function readPath(text: string, workspace: string): Promise<FilePat
 /** As an answer spells it. */
 export function textOf(path: FilePath): string {
   const bytes = bytesOf(path);
-  return isUtf8(bytes) ? bytes.toString('utf8') : URI_PREFIX + path.replace(/[^\w./~-]/g, escapeByte);
+  return isUtf8(bytes) ? bytes.toString('utf8') : FILE_URI_PREFIX + escapedForFileUri(path);
 }
 
 /** The last part, for people to read. */
@@ -73,12 +71,6 @@ async function withoutDots(path: string): Promise<FilePath> {
 }
 
 function fromUri(uri: string): string {
-  const escaped = uri.slice(URI_PREFIX.length);
-  if (/%(?![0-9a-f]{2})/i.test(escaped)) throw new AgentError('invalid_path', 'The URI has an escape that is none.');
-  const bytes = Buffer.from(escaped, 'utf8').toString('latin1');
-  return bytes.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
-}
-
-function escapeByte(character: string): string {
-  return `%${character.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`;
+  if (/%(?![0-9a-f]{2})/i.test(uri)) throw new AgentError('invalid_path', 'The URI has an escape that is none.');
+  return pathOfFileUri(uri);
 }

@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { basename, posix } from 'node:path';
 import { DEFAULT_CWD } from '@cloche/contract';
+import { escapedForFileUri, FILE_URI_PREFIX, isFileUri, pathOfFileUri } from '@cloche/protocol';
 import { UsageError } from '../cli-error.ts';
 
 /** One side of a copy. */
@@ -8,8 +9,6 @@ export type Endpoint =
   | { readonly kind: 'local'; readonly path: string }
   | { readonly kind: 'standard' }
   | { readonly kind: 'sandbox'; readonly sandboxId: string; readonly path: string };
-
-const URI_PREFIX = 'file://';
 
 /** `sbx_…:/path` is in a sandbox, `-` is standard input or output, everything else is here. */
 export function readEndpoint(text: string): Endpoint {
@@ -28,11 +27,8 @@ export function meansContent(path: string): boolean {
 /** The last part of a path, as the system knows it: bytes, any of which a URI of a sandbox's file spells. */
 export function nameOf(side: Endpoint): Buffer {
   if (side.kind === 'standard') return Buffer.from('-');
-  if (side.kind === 'local' || !isUri(side.path)) return Buffer.from(basename(side.path));
-  // One character a byte.
-  const path = Buffer.from(side.path.slice(URI_PREFIX.length)).toString('latin1');
-  const spelled = path.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
-  return Buffer.from(posix.basename(spelled), 'latin1');
+  if (side.kind === 'local' || !isFileUri(side.path)) return Buffer.from(basename(side.path));
+  return Buffer.from(posix.basename(pathOfFileUri(side.path)), 'latin1');
 }
 
 /** `name` in a folder of this machine. */
@@ -42,14 +38,11 @@ export function insideLocal(folder: string, name: Buffer): Buffer {
 
 /** `name` in a folder of a sandbox: a URI where the folder is one, and where text cannot spell it. */
 export function insideSandbox(folder: string, name: Buffer): string {
-  if (isUri(folder)) return `${URI_PREFIX}${withoutEnd(folder.slice(URI_PREFIX.length))}/${escaped(name)}`;
+  if (isFileUri(folder))
+    return `${FILE_URI_PREFIX}${withoutEnd(folder.slice(FILE_URI_PREFIX.length))}/${escaped(name)}`;
   if (isUtf8(name)) return `${withoutEnd(folder)}/${name}`;
   const absolute = folder.startsWith('/') ? folder : `${DEFAULT_CWD}/${folder}`;
-  return `${URI_PREFIX}${escaped(Buffer.from(withoutEnd(absolute)))}/${escaped(name)}`;
-}
-
-function isUri(path: string): boolean {
-  return path.startsWith(`${URI_PREFIX}/`);
+  return `${FILE_URI_PREFIX}${escaped(Buffer.from(withoutEnd(absolute)))}/${escaped(name)}`;
 }
 
 function withoutEnd(folder: string): string {
@@ -57,6 +50,5 @@ function withoutEnd(folder: string): string {
 }
 
 function escaped(bytes: Buffer): string {
-  const spell = (byte: string) => `%${byte.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`;
-  return bytes.toString('latin1').replace(/[^\w./~-]/g, spell);
+  return escapedForFileUri(bytes.toString('latin1'));
 }

@@ -1,12 +1,10 @@
 import type { Readable } from 'node:stream';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
+import { exposedCollector } from '@cloche/protocol';
 
 /** V8 begins to mark the whole heap when 64 MB of buffers have come. */
 const COLLECTED_AFTER_BYTES = 8 * 1024 * 1024;
 
-setFlagsFromString('--expose-gc');
-const collect: (options: { type: 'minor' }) => void = runInNewContext('gc');
+const collect = exposedCollector();
 let uncollectedBytes = 0;
 
 /**

@@ -1,6 +1,7 @@
 import { extname, posix } from 'node:path';
 import type { Artifact, ArtifactId, Metadata, OrgId, ProjectId, SandboxId } from '@cloche/contract';
 import { DEFAULT_CWD, LIMITS } from '@cloche/contract';
+import { isFileUri, pathOfFileUri } from '@cloche/protocol';
 import { timestamp } from '../clock.ts';
 
 /** Times are milliseconds since the epoch. */
@@ -44,19 +45,11 @@ export function toArtifact(record: ArtifactRecord): Artifact {
  * URI spells that is no text is replaced.
  */
 export function nameOf(path: string, ending = ''): string {
-  const text = path.startsWith('file:///') ? spelled(path.slice('file://'.length)) : path;
+  const text = isFileUri(path) ? Buffer.from(pathOfFileUri(path), 'latin1').toString() : path;
   const name = posix.basename(posix.resolve(DEFAULT_CWD, text)) || 'root';
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what a name may not have
   const plain = name.replace(/[\\\u0000-\u001f\u007f]/g, '_');
   return plain.slice(0, LIMITS.artifactNameLength - ending.length).toWellFormed() + ending;
-}
-
-function spelled(uri: string): string {
-  const bytes = Buffer.from(uri).toString('latin1');
-  const unescaped = bytes.replace(/%([0-9a-f]{2})/gi, (_, hex: string) =>
-    String.fromCharCode(Number.parseInt(hex, 16)),
-  );
-  return Buffer.from(unescaped, 'latin1').toString();
 }
 
 const CONTENT_TYPES: Readonly<Record<string, string>> = {
