@@ -1,7 +1,9 @@
 import { Random } from './random.ts';
 
+export { speakHostilely } from './hostile-speaker.ts';
 export { mutateBytes, mutateJson, randomBytes } from './mutations.ts';
 export { Random } from './random.ts';
+export { UnheardFaults } from './unheard-faults.ts';
 
 /**
  * Does `attempt` as often as told, each time with random numbers of its own. A failure names its seed, and

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect as connectHttp2 } from 'node:http2';
-import { createServer, type Server } from 'node:net';
+import { createServer, type Server, type Socket } from 'node:net';
 import { after, before, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createServer as createTlsServer } from 'node:tls';
-import { fuzz, mutateBytes, Random } from '@cloche/testkit/fuzz';
+import { fuzz, Random, speakHostilely, UnheardFaults } from '@cloche/testkit/fuzz';
 import { EgressRig } from '../testing/egress-rig.ts';
 import { listening, portOf } from '../testing/test-servers.ts';
 
@@ -32,11 +32,9 @@ let rig: EgressRig;
 let plain: Server;
 let secure: Server;
 let random = new Random(1);
-const faults: unknown[] = [];
-const onFault = (error: unknown) => void faults.push(error);
+const faults = new UnheardFaults();
 
 before(async () => {
-  process.on('uncaughtException', onFault).on('unhandledRejection', onFault);
   rig = await EgressRig.open({ mode: 'allowlist', hosts: ['allowed.example'] });
   rig.name('allowed.example');
   const { certificate: cert, key } = await rig.serverAuthority.issue({ kind: 'name', name: 'allowed.example' });
@@ -46,21 +44,11 @@ before(async () => {
 after(async () => {
   await rig[Symbol.asyncDispose]();
   for (const server of [plain, secure]) server.close();
-  process.off('uncaughtException', onFault).off('unhandledRejection', onFault);
+  faults[Symbol.dispose]();
 });
 
-function answer(socket: import('node:net').Socket): void {
-  const mine = new Random(random.below(2 ** 31));
-  socket
-    .on('error', () => undefined)
-    .once('data', async () => {
-      const said = mine.chance(0.3) ? mine.pick(answers) : mutateBytes(mine, mine.pick(answers));
-      const cut = mine.below(said.length + 1);
-      socket.write(said.subarray(0, cut));
-      if (mine.chance(0.5)) await delay(mine.below(5));
-      if (mine.chance(0.7)) socket.write(said.subarray(cut));
-      if (mine.chance(0.6)) socket.destroy();
-    });
+function answer(socket: Socket): void {
+  speakHostilely(socket, new Random(random.below(2 ** 31)), answers);
 }
 
 test('of HTTP/1.1, plain and in TLS', async () => {
@@ -77,7 +65,7 @@ test('of HTTP/1.1, plain and in TLS', async () => {
     await Promise.race([new Promise((resolve) => socket.once('close', resolve)), delay(given.below(CLIENT_MS))]);
     socket.destroy();
     if (text !== '') assert.match(text, /^HTTP\/1\.1 [1-5]\d\d /);
-    assert.deepEqual([...faults.splice(0), ...rig.failures.splice(0)], []);
+    assert.deepEqual([...faults.take(), ...rig.failures.splice(0)], []);
   });
 });
 
@@ -93,7 +81,7 @@ test('of HTTP/2', async () => {
       .resume();
     await Promise.race([once(stream, 'close').catch(() => undefined), delay(given.below(CLIENT_MS))]);
     stream.close();
-    assert.deepEqual([...faults.splice(0), ...rig.failures.splice(0)], []);
+    assert.deepEqual([...faults.take(), ...rig.failures.splice(0)], []);
     assert.ok(!session.destroyed, 'streams beside it are ended as well');
   });
   session.destroy();

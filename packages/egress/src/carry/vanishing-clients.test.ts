@@ -6,7 +6,7 @@ import { createServer, type Socket, type Server as TcpServer } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fuzz, type Random } from '@cloche/testkit/fuzz';
+import { fuzz, type Random, UnheardFaults } from '@cloche/testkit/fuzz';
 import { EgressRig } from '../testing/egress-rig.ts';
 import { httpServer, httpsServer, listening, portOf } from '../testing/test-servers.ts';
 
@@ -22,11 +22,9 @@ let web: TcpServer;
 let secureWeb: TcpServer;
 /** Breaks off in the middle of what it says. */
 let rude: TcpServer;
-const faults: unknown[] = [];
-const onFault = (error: unknown) => void faults.push(error);
+const faults = new UnheardFaults();
 
 before(async () => {
-  process.on('uncaughtException', onFault).on('unhandledRejection', onFault);
   rig = await EgressRig.open({ mode: 'denylist', hosts: ['denied.example'] });
   rig.name('allowed.example', 'denied.example');
   const serve = (_request: unknown, response: { end(body: Buffer): unknown }) => void response.end(LARGE);
@@ -48,7 +46,7 @@ before(async () => {
 after(async () => {
   await rig[Symbol.asyncDispose]();
   for (const server of [web, secureWeb, rude]) server.close();
-  process.off('uncaughtException', onFault).off('unhandledRejection', onFault);
+  faults[Symbol.dispose]();
 });
 
 type Open = (random: Random) => Promise<{ speak: Socket; bytes: string | Buffer }>;
@@ -122,7 +120,7 @@ describe('clients that vanish', () => {
     test(`after ${kind}`, async () => {
       await fuzz(CLIENTS, (random) => vanish(random, open));
       await answers();
-      assert.deepEqual([...faults.splice(0), ...rig.failures.splice(0)], []);
+      assert.deepEqual([...faults.take(), ...rig.failures.splice(0)], []);
     });
   }
 
@@ -145,7 +143,7 @@ describe('clients that vanish', () => {
       setTimeout(() => session.destroy(), 20);
     });
     await answers();
-    assert.deepEqual([...faults.splice(0), ...rig.failures.splice(0)], []);
+    assert.deepEqual([...faults.take(), ...rig.failures.splice(0)], []);
   });
 
   test('and policies that change meanwhile leave nothing open', async () => {
@@ -155,7 +153,7 @@ describe('clients that vanish', () => {
       rig.setPolicy({ mode: 'denylist', hosts: [`${random.below(1000)}.example`] });
     });
     rig.setPolicy({ mode: 'denylist', hosts: ['denied.example'] });
-    assert.deepEqual([...faults.splice(0), ...rig.failures.splice(0)], []);
+    assert.deepEqual([...faults.take(), ...rig.failures.splice(0)], []);
     await until(() => rig.egress.sandboxes.connectionCount === 0);
     const connections = await new Promise<number>((resolve) => web.getConnections((_, count) => resolve(count)));
     assert.ok(connections <= MAX_KEPT, `${connections}`);

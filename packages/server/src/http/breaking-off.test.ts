@@ -5,23 +5,22 @@ import { connect } from 'node:net';
 import { after, before, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { operations, type Sandbox } from '@cloche/contract';
+import { UnheardFaults } from '@cloche/testkit/fuzz';
 import { route } from './route.ts';
 import { startTestService, type TestService } from './test-service.fixture.ts';
 
 const TIMES = 40;
 
 let service: TestService;
-const faults: unknown[] = [];
-const onFault = (error: unknown) => void faults.push(error);
+const faults = new UnheardFaults();
 before(async () => {
-  process.on('uncaughtException', onFault).on('unhandledRejection', onFault);
   service = await startTestService([
     route(operations.createSandbox, async () => ({ sandbox: {} as Sandbox })),
     route(operations.listSandboxes, async () => ({ data: [], hasMore: false })),
   ]);
 });
 after(() => {
-  process.off('uncaughtException', onFault).off('unhandledRejection', onFault);
+  faults[Symbol.dispose]();
   return service.close();
 });
 
@@ -46,6 +45,6 @@ for (const [title, bytes] of Object.entries(requests)) {
       socket.resetAndDestroy();
     }
     assert.equal((await service.call('GET', '/v1/sandboxes')).status, 200);
-    assert.deepEqual(faults.splice(0), []);
+    assert.deepEqual(faults.take(), []);
   });
 }

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { after, before, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fuzz, mutateBytes, Random } from '@cloche/testkit/fuzz';
+import { fuzz, Random, speakHostilely, UnheardFaults } from '@cloche/testkit/fuzz';
 import { openPreviewWorld, type PreviewWorld } from './previews.fixture.ts';
 
 const REQUESTS = 200;
@@ -31,34 +31,19 @@ const answers = [
 let world: PreviewWorld;
 let app: Server;
 let random = new Random(1);
-const faults: unknown[] = [];
-const onFault = (error: unknown) => void faults.push(error);
+const faults = new UnheardFaults();
 
 before(async () => {
-  process.on('uncaughtException', onFault).on('unhandledRejection', onFault);
   world = await openPreviewWorld();
   await world.serve((_request, response) => response.end('well'));
-  app = createServer((socket) => {
-    const mine = new Random(random.below(2 ** 31));
-    socket
-      .on('error', () => undefined)
-      .once('data', async () => {
-        const answer = mine.chance(0.2) ? mine.pick(answers) : mutateBytes(mine, mine.pick(answers));
-        const cut = mine.below(answer.length + 1);
-        socket.write(answer.subarray(0, cut));
-        if (mine.chance(0.5)) await delay(mine.below(5));
-        if (mine.chance(0.7)) socket.write(answer.subarray(cut));
-        if (mine.chance(0.4)) socket.resetAndDestroy();
-        else if (mine.chance(0.6)) socket.end();
-      });
-  });
+  app = createServer((socket) => speakHostilely(socket, new Random(random.below(2 ** 31)), answers));
   await once(app.listen(0, '127.0.0.1'), 'listening');
   world.agent.ports.map(HOSTILE_PORT, (app.address() as AddressInfo).port);
 });
 after(async () => {
   await world.close();
   app.close();
-  process.off('uncaughtException', onFault).off('unhandledRejection', onFault);
+  faults[Symbol.dispose]();
 });
 
 test('whatever an app answers, its client gets an end of it and the next one its answer', async () => {
@@ -77,7 +62,7 @@ test('whatever an app answers, its client gets an end of it and the next one its
     socket.destroy();
     // Of what an app made up, no line is the server's own answer to somebody.
     if (text !== '') assert.match(text, /^HTTP\/1\.1 [1-5]\d\d /);
-    assert.deepEqual(faults.splice(0), []);
+    assert.deepEqual(faults.take(), []);
   });
   assert.equal((await world.ask(well.host)).text, 'well');
 });
