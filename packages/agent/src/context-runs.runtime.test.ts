@@ -1,23 +1,12 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { StartedAgent } from './testing/started-agent.ts';
-import { findPythonPackages } from './testing/test-cache.ts';
+import { describePython } from './testing/describe-python.ts';
 
-const packages = findPythonPackages();
-
-describe('the runs of a context', { skip: packages === undefined && 'no python-node template is built' }, () => {
-  let agent: StartedAgent;
-  let context: string;
-  before(async () => {
-    agent = await StartedAgent.start(packages);
-    context = await agent.open();
-  });
-  after(() => agent[Symbol.asyncDispose]());
-
-  const value = async (code: string) => (await agent.run(context, code)).outputs[0]?.value;
+describePython('the runs of a context', (python) => {
+  const value = async (code: string) => (await python.agent.run(python.context, code)).outputs[0]?.value;
 
   const TIMEOUT_MS = 300;
   /** What a busy machine may add. An execution that is waited for takes a minute. */
@@ -37,11 +26,11 @@ describe('the runs of a context', { skip: packages === undefined && 'no python-n
   };
   for (const [name, code] of Object.entries(interruptible)) {
     test(`times out on time in ${name}, and keeps its variables`, async () => {
-      await agent.run(context, 'kept = 42');
-      const { done, elapsedMs } = await agent.run(context, code, { timeoutMs: TIMEOUT_MS });
+      await python.agent.run(python.context, 'kept = 42');
+      const { done, elapsedMs } = await python.agent.run(python.context, code, { timeoutMs: TIMEOUT_MS });
       assert.equal(done.error?.name, 'TimeoutError');
       assert.ok(elapsedMs > TIMEOUT_MS - 5 && elapsedMs < TIMEOUT_MS + LATE_MS, `${elapsedMs} ms`);
-      const next = await agent.run(context, 'kept');
+      const next = await python.agent.run(python.context, 'kept');
       assert.equal(next.outputs[0]?.value, '42');
       assert.equal(next.done.stateLost, undefined);
     });
@@ -49,34 +38,36 @@ describe('the runs of a context', { skip: packages === undefined && 'no python-n
 
   test('kills a loop that swallows its interrupt, and says once that the state is lost', async () => {
     const code = 'import time\nwhile True:\n  try:\n    time.sleep(60)\n  except KeyboardInterrupt: print("no")';
-    const { done, elapsedMs } = await agent.run(context, code, { timeoutMs: TIMEOUT_MS });
+    const { done, elapsedMs } = await python.agent.run(python.context, code, { timeoutMs: TIMEOUT_MS });
     assert.equal(done.error?.name, 'TimeoutError');
     assert.ok(elapsedMs < TIMEOUT_MS + LATE_MS, `${elapsedMs} ms`);
-    const next = await agent.run(context, '"kept" in globals()');
+    const next = await python.agent.run(python.context, '"kept" in globals()');
     assert.equal(next.outputs[0]?.value, 'False');
     assert.equal(next.done.stateLost, true);
     assert.equal(next.stdout, '', 'nothing of the earlier run reaches this one');
-    assert.equal((await agent.run(context, '1')).done.stateLost, undefined);
+    assert.equal((await python.agent.run(python.context, '1')).done.stateLost, undefined);
   });
 
   test('a timeout comes with what was printed before it', async () => {
-    const { stdout, done } = await agent.run(context, 'print("partial", end="")\nwhile True: pass', { timeoutMs: 200 });
+    const { stdout, done } = await python.agent.run(python.context, 'print("partial", end="")\nwhile True: pass', {
+      timeoutMs: 200,
+    });
     assert.equal(stdout, 'partial');
     assert.equal(done.error?.name, 'TimeoutError');
   });
 
   test('a run that waits in the queue times out there, and is never executed', async () => {
-    const first = await agent.start(context, 'import time; time.sleep(0.6)');
-    const second = await agent.run(context, 'executed = True', { timeoutMs: 100 });
+    const first = await python.agent.start(python.context, 'import time; time.sleep(0.6)');
+    const second = await python.agent.run(python.context, 'executed = True', { timeoutMs: 100 });
     assert.equal(second.done.error?.name, 'TimeoutError');
     assert.equal((await first.result()).done.error, undefined);
     assert.equal(await value('"executed" in globals()'), 'False');
   });
 
   test('runs execute in the order in which they came', async () => {
-    await agent.run(context, 'order = []');
+    await python.agent.run(python.context, 'order = []');
     const runs = await Promise.all(
-      Array.from({ length: 20 }, (_, i) => agent.run(context, `order.append(${i}); ${i}`)),
+      Array.from({ length: 20 }, (_, i) => python.agent.run(python.context, `order.append(${i}); ${i}`)),
     );
     assert.deepEqual(
       runs.map(({ outputs }) => Number(outputs[0]?.value)),
@@ -86,46 +77,46 @@ describe('the runs of a context', { skip: packages === undefined && 'no python-n
   });
 
   test('a queue that is full refuses', async () => {
-    const blocker = await agent.start(context, 'import time; time.sleep(0.5)');
-    const waiting = Array.from({ length: 64 }, () => agent.run(context, '1'));
+    const blocker = await python.agent.start(python.context, 'import time; time.sleep(0.5)');
+    const waiting = Array.from({ length: 64 }, () => python.agent.run(python.context, '1'));
     await setImmediate();
-    await assert.rejects(agent.run(context, '1'), /queue_full/);
+    await assert.rejects(python.agent.run(python.context, '1'), /queue_full/);
     await blocker.result();
     await Promise.all(waiting);
   });
 
   test('an interrupt ends the current run and keeps the state; without a run it does nothing', async () => {
-    assert.equal((await agent.call('POST', `/contexts/${context}/interrupt`)).status, 204);
-    await agent.run(context, 'kept = 1');
-    const run = await agent.start(context, 'print("begun")\nwhile True: pass');
+    assert.equal((await python.agent.call('POST', `/contexts/${python.context}/interrupt`)).status, 204);
+    await python.agent.run(python.context, 'kept = 1');
+    const run = await python.agent.start(python.context, 'print("begun")\nwhile True: pass');
     const events = run[Symbol.asyncIterator]();
     await events.next();
-    assert.equal((await agent.call('POST', `/contexts/${context}/interrupt`)).status, 204);
+    assert.equal((await python.agent.call('POST', `/contexts/${python.context}/interrupt`)).status, 204);
     assert.equal((await run.result()).done.error?.name, 'CanceledError');
     assert.equal(await value('kept'), '1');
   });
 
   test('a client that leaves cancels its run', async () => {
-    await agent.run(context, 'kept = 2');
-    const marker = join(agent.workspace, 'left');
+    await python.agent.run(python.context, 'kept = 2');
+    const marker = join(python.agent.workspace, 'left');
     const code = `try:\n  print("begun")\n  while True: pass\nfinally: open(${JSON.stringify(marker)}, "w")`;
-    const run = await agent.start(context, code);
+    const run = await python.agent.start(python.context, code);
     await run[Symbol.asyncIterator]().next();
     run.connection.destroy();
-    const next = await agent.run(context, 'kept');
+    const next = await python.agent.run(python.context, 'kept');
     assert.equal(next.outputs[0]?.value, '2');
     assert.ok(existsSync(marker));
   });
 
   test('a client that leaves the queue is not served', async () => {
-    const first = await agent.start(context, 'print("begun"); import time; time.sleep(0.3)');
-    const abort = agent.start(context, 'served = True');
+    const first = await python.agent.start(python.context, 'print("begun"); import time; time.sleep(0.3)');
+    const abort = python.agent.start(python.context, 'served = True');
     const gone = abort.then(
       (run) => run.connection.destroy(),
       () => undefined,
     );
     await first.result();
     await gone;
-    assert.equal((await agent.run(context, '1')).done.error, undefined);
+    assert.equal((await python.agent.run(python.context, '1')).done.error, undefined);
   });
 });

@@ -1,20 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
-import { StartedAgent } from './testing/started-agent.ts';
-import { findPythonPackages } from './testing/test-cache.ts';
+import { test } from 'node:test';
+import { describePython } from './testing/describe-python.ts';
 
-const packages = findPythonPackages();
-
-describe('what a Python context shows', { skip: packages === undefined && 'no python-node template is built' }, () => {
-  let agent: StartedAgent;
-  let context: string;
-  before(async () => {
-    agent = await StartedAgent.start(packages);
-    context = await agent.open();
-  });
-  after(() => agent[Symbol.asyncDispose]());
-
-  const run = (code: string) => agent.run(context, code);
+describePython('what a Python context shows', (python) => {
+  const run = (code: string) => python.agent.run(python.context, code);
 
   test('sends every form of what is displayed, in order with what is printed', async () => {
     const { outputs, events } = await run(
@@ -129,8 +118,8 @@ values = [1, -5, 10**100, True, 1.5, "a", "a\\nb", "a\\u2028b\\x85", "x" * 5000,
   });
 
   test('replaces what is too large for the protocol', async () => {
-    const { outputs, done } = await agent.run(
-      context,
+    const { outputs, done } = await python.agent.run(
+      python.context,
       'from IPython.display import display\ndisplay({"text/html": "\\x01" * 20_000_000}, raw=True); "next"',
     );
     assert.equal(done.error, undefined);

@@ -1,20 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
-import { StartedAgent } from './testing/started-agent.ts';
-import { findPythonPackages } from './testing/test-cache.ts';
+import { test } from 'node:test';
+import { describePython } from './testing/describe-python.ts';
 
-const packages = findPythonPackages();
-
-describe('a Python context', { skip: packages === undefined && 'no python-node template is built' }, () => {
-  let agent: StartedAgent;
-  let context: string;
-  before(async () => {
-    agent = await StartedAgent.start(packages);
-    context = await agent.open();
-  });
-  after(() => agent[Symbol.asyncDispose]());
-
-  const run = (code: string) => agent.run(context, code);
+describePython('a Python context', (python) => {
+  const run = (code: string) => python.agent.run(python.context, code);
 
   test('gives the last expression as a result and keeps variables', async () => {
     await run('x = 20');
@@ -69,7 +58,7 @@ describe('a Python context', { skip: packages === undefined && 'no python-node t
     assert.equal((await run('files = !echo a b\nfiles')).outputs[0]?.value, "['a b']");
     assert.match((await run('%timeit -n1 -r1 None')).stdout, /1 loop/);
     assert.match((await run('%cd /tmp\n%pwd')).outputs[0]?.value ?? '', /\/tmp/);
-    assert.equal((await run(`%cd -q ${agent.workspace}`)).done.error, undefined);
+    assert.equal((await run(`%cd -q ${python.agent.workspace}`)).done.error, undefined);
     assert.match((await run('%%bash\necho from bash')).stdout, /from bash/);
   });
 
@@ -184,7 +173,7 @@ pwd = 1
 
   test('an interrupt does its work whatever handler a cell has installed', async () => {
     await run('import signal; kept = 5; signal.signal(signal.SIGINT, signal.SIG_IGN);');
-    await agent.run(context, 'while True: pass', { timeoutMs: 200 });
+    await python.agent.run(python.context, 'while True: pass', { timeoutMs: 200 });
     assert.equal((await run('kept')).outputs[0]?.value, '5');
   });
 
@@ -196,13 +185,13 @@ pwd = 1
   });
 
   test('does not load the scientific libraries by itself', async () => {
-    const fresh = await agent.open();
-    const { outputs } = await agent.run(
+    const fresh = await python.agent.open();
+    const { outputs } = await python.agent.run(
       fresh,
       'import sys; [m for m in ("numpy", "pandas", "matplotlib") if m in sys.modules]',
     );
     assert.equal(outputs[0]?.value, '[]');
-    await agent.call('DELETE', `/contexts/${fresh}`);
+    await python.agent.call('DELETE', `/contexts/${fresh}`);
   });
 
   test('goes on when a cell closes its streams and every low descriptor', async () => {
@@ -233,7 +222,7 @@ pwd = 1
 
   test('keeps modules of the workspace from shadowing its own', async () => {
     await run('open("traitlets.py", "w").write("raise RuntimeError"); open("mine.py", "w").write("value = 7")');
-    const fresh = await agent.open();
-    assert.equal((await agent.run(fresh, 'import mine; mine.value')).outputs[0]?.value, '7');
+    const fresh = await python.agent.open();
+    assert.equal((await python.agent.run(fresh, 'import mine; mine.value')).outputs[0]?.value, '7');
   });
 });
