@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
+import { tidyWhenIdle } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import { Gauge, Registry } from 'prom-client';
 import { CertificateAuthority } from './authority/certificate-authority.ts';
@@ -123,7 +124,11 @@ export class GatedEgress implements AsyncDisposable {
       decisions: decisions.recent,
       ...(isTrusted && { isTrusted }),
     };
-    this.#parts.push(await openControlServer(control));
+    const controlServer = await openControlServer(control);
+    this.#parts.push(controlServer);
+    // A gated sandbox is told of here when it comes and when it goes.
+    const tidying = tidyWhenIdle(controlServer.server, () => sandboxes.connectionCount > 0);
+    this.#parts.push({ close: () => tidying.stop() });
   }
 }
 

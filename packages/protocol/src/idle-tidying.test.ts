@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { test } from 'node:test';
+
+/** Tells how often all garbage was collected within `forMs`, while it is touched each `touchMs`. */
+const PROGRAM = (touchMs: number, forMs: number, { make = 'new IdleTidying(150)', touch = 'tidying.touch()' } = {}) => `
+import { constants, PerformanceObserver } from 'node:perf_hooks';
+import { EventEmitter } from 'node:events';
+import { IdleTidying, tidyWhenIdle } from ${JSON.stringify(new URL('idle-tidying.ts', import.meta.url).href)};
+let collected = 0;
+const isWhole = ({ detail }) => detail.flags & constants.NODE_PERFORMANCE_GC_FLAGS_ALL_AVAILABLE_GARBAGE;
+new PerformanceObserver((list) => { collected += list.getEntries().filter(isWhole).length > 0; }).observe({ entryTypes: ['gc'] });
+const server = new EventEmitter();
+const tidying = ${make};
+const touching = setInterval(() => ${touch}, ${touchMs});
+setTimeout(() => { clearInterval(touching); console.log(collected); }, ${forMs});
+`;
+
+function collections(...told: Parameters<typeof PROGRAM>): number {
+  const args = ['--input-type=module', '--eval', PROGRAM(...told)];
+  return Number(execFileSync(process.execPath, args).toString());
+}
+
+test('memory that requests took is given back once, when there are no more', () => {
+  assert.equal(collections(60_000, 900), 1);
+  assert.equal(collections(10, 900), 0);
+  assert.ok(collections(400, 1400) >= 2, 'after each lull');
+});
+
+test('who is busy with something that began long ago is left alone until that is over', () => {
+  assert.equal(collections(60_000, 900, { make: 'new IdleTidying(150, () => true)' }), 0);
+  assert.equal(collections(60_000, 1500, { make: 'new IdleTidying(150, () => performance.now() < 600)' }), 1);
+});
+
+test('requests to a server put it off, and those of monitors do not', () => {
+  const make = 'tidyWhenIdle(server, undefined, 150)';
+  const asked = (url: string) => collections(10, 900, { make, touch: `server.emit('request', { url: '${url}' })` });
+  assert.equal(asked('/v1/sandboxes'), 0);
+  assert.deepEqual(['/health', '/healthz', '/readyz', '/metrics'].map(asked), [1, 1, 1, 1]);
+});
