@@ -1,7 +1,7 @@
 /** Builds the server out of its parts. Nothing else constructs them. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { dataPlaces, runPlaces } from '@cloche/protocol';
+import { dataPlaces, runPlaces, tidyWhenIdle } from '@cloche/protocol';
 import { sql } from 'kysely';
 import type { Logger } from 'pino';
 import { collectDefaultMetrics, Registry } from 'prom-client';
@@ -117,6 +117,7 @@ export async function startServer(
     check,
     readHostMetrics: driver.metrics && ((signal) => driver.metrics?.(signal) ?? Promise.resolve('')),
   });
+  const tidying = tidyWhenIdle(app.server, () => inFlight.size + previews.connections() > 0);
   const operator = buildOperatorApp({
     ...shared,
     orgs,
@@ -141,6 +142,7 @@ export async function startServer(
       previews.stop();
       commands.stop();
       await Promise.all([app.close(), operator.close()]);
+      tidying.stop();
       await sandboxes.stop();
       await artifacts.stop();
       lease.stop();

@@ -19,8 +19,8 @@ export interface ContextRecord {
 }
 
 /** What a `cwd` means: relative to the workspace, and the same however it is spelled. */
-export function normalizeCwd(cwd: string = DEFAULT_CWD): string {
-  return posix.resolve(DEFAULT_CWD, cwd);
+export function normalizeCwd(cwd: string | undefined): string {
+  return cwd === undefined ? DEFAULT_CWD : posix.resolve(DEFAULT_CWD, cwd);
 }
 
 /** How long its kernel may take to start. */

@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads';
 
-/** Some thousand pages of the log. */
-const EVERY_WRITES = 300;
+/** At most some ten thousand pages of the log, and a quarter of that where many records are written together. */
+const EVERY_WRITES = 1000;
 
 export interface CheckpointSettings {
   readonly everyWrites?: number;

@@ -108,9 +108,15 @@ function addRoute(app: FastifyInstance, route: Route, parts: AppParts): void {
     },
     handler: (request, reply) => {
       if (request.state.credential) requireExtraScope(request.state.credential, operation, request.body);
-      const query = request.raw.url?.split('?').slice(1).join('?') ?? '';
-      const valid = validate({ params: request.params, query, headers: request.headers, body: request.body });
+      const { params, headers, body } = request;
+      const valid = validate({ params, query: queryOf(request), headers, body });
       return execute(route, { request, reply, valid }, parts);
     },
   });
+}
+
+/** Without the question mark. */
+function queryOf({ raw: { url = '' } }: FastifyRequest): string {
+  const mark = url.indexOf('?');
+  return mark === -1 ? '' : url.slice(mark + 1);
 }

@@ -1,5 +1,29 @@
 /** `path` of the contract with its parameters filled in, spelled one way however the client escaped them. */
 export function concretePath(path: string, params: unknown): string {
   const values = params as Readonly<Record<string, string>>;
-  return path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent((values[name] ?? '').toWellFormed()));
+  let concrete = '';
+  for (const { text, name } of partsOf(path)) {
+    concrete += text;
+    if (name !== undefined) concrete += encodeURIComponent((values[name] ?? '').toWellFormed());
+  }
+  return concrete;
+}
+
+interface Part {
+  readonly text: string;
+  /** Of the parameter that follows the text, unless it is the last one. */
+  readonly name: string | undefined;
+}
+
+/** Of the paths of the contract, each taken apart once. */
+const known = new Map<string, readonly Part[]>();
+
+function partsOf(path: string): readonly Part[] {
+  let parts = known.get(path);
+  if (!parts) {
+    const pieces = path.split(/\{(\w+)\}/);
+    parts = pieces.flatMap((text, index) => (index % 2 === 0 ? [{ text, name: pieces[index + 1] }] : []));
+    known.set(path, parts);
+  }
+  return parts;
 }

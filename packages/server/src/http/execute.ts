@@ -123,10 +123,14 @@ function contextOf({ request, valid }: Execution, claim: Claim | undefined, sign
     receivedAt,
     signal,
     idempotencyRecordId: claim?.recordId,
-    lastEventId: [request.headers['last-event-id']].flat()[0],
+    lastEventId: firstOf(request.headers['last-event-id']),
     // Fastify's logger is the pino instance that it was given.
     log: request.log as Logger,
   };
+}
+
+function firstOf(header: string | string[] | undefined): string | undefined {
+  return Array.isArray(header) ? header[0] : header;
 }
 
 async function answerJson(

@@ -24,7 +24,9 @@ export interface ValidRequest {
 }
 
 /** Takes a value as it is, or says all that is wrong with it. Nothing is removed or converted. */
-type Check = (value: unknown) => Issue[];
+type Check = (value: unknown) => readonly Issue[];
+
+const NONE: readonly Issue[] = [];
 
 /** Compiles an operation's schemas, once; the function throws AppError `invalid_request` that names every issue. */
 export function requestValidator(operation: Operation): (request: RawRequest) => ValidRequest {
@@ -38,14 +40,13 @@ export function requestValidator(operation: Operation): (request: RawRequest) =>
     const query = readQuery(text);
     const body = given === undefined && operation.bodyOptional ? {} : given;
     const issues = [
-      ...keyIssues(operation, idempotencyKey),
-      ...checkParams(params),
-      ...query.issues,
-      ...checkQuery(query.values),
-      ...(checkBody ? bodyIssues(body, checkBody) : unexpectedBody(body)),
+      keyIssues(operation, idempotencyKey),
+      checkParams(params),
+      query.issues,
+      checkQuery(query.values),
+      checkBody ? bodyIssues(body, checkBody) : unexpectedBody(body),
     ];
-    const [first, ...others] = issues;
-    if (first) throw invalidRequest(first, ...others);
+    if (issues.some((some) => some.length > 0)) throwAll(issues.flat());
     const isKeyed = operation.idempotency !== 'none' && typeof idempotencyKey === 'string';
     return { params, query: query.values, body, idempotencyKey: isKeyed ? idempotencyKey : undefined };
   };
@@ -55,36 +56,39 @@ export function requestValidator(operation: Operation): (request: RawRequest) =>
 export function bodyValidator<Body>(schema: TSchema): (body: unknown) => Body {
   const check = checker('body', schema);
   return (body) => {
-    const [first, ...others] = bodyIssues(body, check);
-    if (first) throw invalidRequest(first, ...others);
+    throwAll(bodyIssues(body, check));
     // Sound: `schema` is the one that `Body` is made from.
     return body as Body;
   };
 }
 
-function checker(part: string, schema: TSchema): Check {
-  const validator = Compile(schema);
-  return (value) => (validator.Check(value) ? [] : describeIssues(part, schema, value, validator.Errors(value)));
+function throwAll([first, ...others]: readonly Issue[]): void {
+  if (first) throw invalidRequest(first, ...others);
 }
 
-function keyIssues(operation: Operation, key: string | string[] | undefined): Issue[] {
-  if (operation.idempotency === 'none') return [];
+function checker(part: string, schema: TSchema): Check {
+  const validator = Compile(schema);
+  return (value) => (validator.Check(value) ? NONE : describeIssues(part, schema, value, validator.Errors(value)));
+}
+
+function keyIssues(operation: Operation, key: string | string[] | undefined): readonly Issue[] {
+  if (operation.idempotency === 'none') return NONE;
   const path = `headers.${IDEMPOTENCY_HEADER}`;
   if (key === undefined) {
     return operation.idempotency === 'required'
       ? [{ path, message: 'is required: send Idempotency-Key with a text that is unique to this operation' }]
-      : [];
+      : NONE;
   }
-  if (typeof key === 'string' && isIdempotencyKey(key)) return [];
+  if (typeof key === 'string' && isIdempotencyKey(key)) return NONE;
   return [{ path, message: `must be 1 to ${LIMITS.idempotencyKeyLength} printable ASCII characters` }];
 }
 
-function bodyIssues(body: unknown, check: Check): Issue[] {
+function bodyIssues(body: unknown, check: Check): readonly Issue[] {
   return body === undefined ? [{ path: 'body', message: 'is required: send a JSON object' }] : check(body);
 }
 
 /** Clients that always send a body may send an empty object. */
-function unexpectedBody(body: unknown): Issue[] {
+function unexpectedBody(body: unknown): readonly Issue[] {
   const isEmpty = body === undefined || (typeof body === 'object' && body !== null && JSON.stringify(body) === '{}');
-  return isEmpty ? [] : [{ path: 'body', message: 'must be left out: this operation takes none' }];
+  return isEmpty ? NONE : [{ path: 'body', message: 'must be left out: this operation takes none' }];
 }

@@ -48,6 +48,12 @@ export function claimOwner(serverId: string, claim: string): string {
   return `${serverId}:${claim}`;
 }
 
+/** Another one for each scope. */
+export function nameOf(scope: Readonly<Record<keyof IdempotencyScope, string>>): string {
+  const { orgId, apiKeyId, method, route, key } = scope;
+  return `${orgId}\n${apiKeyId}\n${method}\n${route}\n${key}`;
+}
+
 export function scopeColumns({ orgId, apiKeyId, method, route, key }: IdempotencyScope) {
   return { org_id: orgId, api_key_id: apiKeyId, method, route, key };
 }

@@ -35,6 +35,8 @@ export interface Previews {
   readonly front: Front;
   /** Before the first URL is told. */
   servedAt(port: number): void;
+  /** How many requests and WebSockets go through them. */
+  connections(): number;
   /** Ends what goes through them. */
   stop(): void;
 }
@@ -52,6 +54,7 @@ export function composePreviews(deps: PreviewsDeps): Previews {
     routes: previewRoutes(service, hosts),
     front: new PreviewFront({ ...deps, hosts, previews, exchanges, ports, executions }),
     servedAt: (port) => hosts.servedAt(port),
+    connections: () => exchanges.size,
     stop: () => exchanges.endAll(),
   };
 }

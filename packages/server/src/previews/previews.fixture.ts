@@ -61,6 +61,7 @@ export async function openPreviewWorld(env: Record<string, string> = {}) {
   const sandboxId: string = body.sandbox.id;
   await call('GET', `/v1/sandboxes/${sandboxId}?waitFor=ready`);
 
+  const connectOwn = () => connect({ host: '127.0.0.1', port }).on('error', () => undefined);
   const ask = (host: string, { method = 'GET', path = '/', headers = {}, body }: Ask = {}): Promise<Answer> =>
     new Promise((resolve, reject) => {
       const sent = request({ host: '127.0.0.1', port, method, path, headers: { ...headers, host }, agent: false });
@@ -94,8 +95,14 @@ export async function openPreviewWorld(env: Record<string, string> = {}) {
       if (answer.status !== 201) throw new Error(JSON.stringify(answer.body));
       return { ...answer.body.preview, host: new URL(answer.body.preview.url).host };
     },
+    /** Sends bytes as they are; what comes back until the end. */
+    async raw(bytes: string): Promise<string> {
+      const socket = connectOwn();
+      socket.write(bytes);
+      return text(socket);
+    },
     /** A connection to write to as one likes. */
-    connect: () => connect({ host: '127.0.0.1', port }).on('error', () => undefined),
+    connect: connectOwn,
     async close(): Promise<void> {
       await server.stop();
       for (const app of apps) {
@@ -106,3 +113,13 @@ export async function openPreviewWorld(env: Record<string, string> = {}) {
     },
   };
 }
+
+/** Fields with which a client asks for a WebSocket. */
+export const SWITCH =
+  'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n';
+
+/** An app that answers what it was asked. */
+export const echo: RequestListener = (request, response) => {
+  response.setHeader('content-type', 'application/json');
+  response.end(JSON.stringify({ method: request.method, url: request.url, headers: request.headers }));
+};

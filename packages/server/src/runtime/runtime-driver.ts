@@ -25,8 +25,8 @@ export interface IsolationClaims {
   readonly memory: 'kernel' | 'watched';
   /** Whether the agent has processor, memory and processes that code cannot take from it. */
   readonly agentShare: 'own' | 'none';
-  /** Whether the first kernel of Python is forked from one that was loaded on the host. */
-  readonly pythonKernels: 'forked' | 'started';
+  /** Where a kernel of Python comes from: one that was loaded on the host, or in the sandbox, is forked; or it is started. */
+  readonly pythonKernels: 'forked' | 'forked within' | 'started';
   /** Whether runs go on while what launches instances is down. */
   readonly hostRestarts: 'unnoticed' | 'unavailable';
 }

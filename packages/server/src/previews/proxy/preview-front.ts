@@ -90,23 +90,27 @@ export class PreviewFront implements Front {
     response: ServerResponse,
     pass: (forwarding: Forwarding) => Promise<void>,
   ): Promise<void> {
+    try {
+      this.#outcomes.inc({ outcome: await this.#pass(request, response, pass) });
+    } catch (error) {
+      this.#tell(error, request, response);
+      if (!request.complete) takeRest(request);
+    }
+  }
+
+  /** Never throws. */
+  #tell(error: unknown, request: IncomingMessage, response: ServerResponse): void {
     const { ids, log } = this.#deps;
     const requestId = requestIdOf(request.headers[REQUEST_ID_HEADER], ids);
+    const problem = error instanceof PreviewProblem ? error : failed(error);
+    this.#outcomes.inc({ outcome: problem.code });
+    if (problem !== error) log.error({ err: error, requestId }, 'a preview failed');
     try {
-      const outcome = await this.#pass(request, response, pass);
-      this.#outcomes.inc({ outcome });
-    } catch (error) {
-      const problem = error instanceof PreviewProblem ? error : failed(error);
-      this.#outcomes.inc({ outcome: problem.code });
-      if (problem !== error) log.error({ err: error, requestId }, 'a preview failed');
-      try {
-        if (response.headersSent || response.destroyed) response.destroy();
-        else answerProblem(problem, request, response, requestId);
-      } catch (fault) {
-        log.error({ err: fault, requestId }, 'what is wrong with a preview could not be told');
-        response.destroy();
-      }
-      if (!request.complete) takeRest(request);
+      if (response.headersSent || response.destroyed) response.destroy();
+      else answerProblem(problem, request, response, requestId);
+    } catch (fault) {
+      log.error({ err: fault, requestId }, 'what is wrong with a preview could not be told');
+      response.destroy();
     }
   }
 

@@ -81,7 +81,7 @@ export class HostdDriver implements RuntimeDriver {
     const path = instancePath(live.sandboxId, live.generation);
     const client = new AgentHttpClient(live.agentSocketPath, {
       kernelWaits: this.#answering.get(path) ?? false,
-      forkKernel: () => this.#forkKernel(live),
+      ...(this.#isolation.pythonKernels === 'forked' && { forkKernel: () => this.#forkKernel(live) }),
       longLines: this.#longLines,
       ...(onBroken && { onBroken }),
     });

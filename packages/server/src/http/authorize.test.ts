@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { assertError, type EchoService, pythonCode, runs, startEchoService } from './echo-service.fixture.ts';
+
+let service: EchoService;
+
+before(async () => {
+  service = await startEchoService();
+});
+after(() => service.close());
+
+describe('a key', () => {
+  for (const header of [undefined, '', 'Bearer', 'Bearer x', 'Basic abc', `Bearer clk_${'a'.repeat(46)}`]) {
+    it(`${header === undefined ? 'that is missing' : JSON.stringify(header)} is unauthorized`, async () => {
+      const headers: Record<string, string> = header === undefined ? {} : { authorization: header };
+      const answer = await service.call('GET', '/v1/sandboxes', { key: null, headers });
+      assertError(answer, 'unauthorized', /key|Bearer/);
+      assert.equal(answer.headers.get('www-authenticate'), 'Bearer');
+    });
+  }
+
+  it('is asked for before anything of the request is looked at', async () => {
+    assertError(await service.call('POST', '/v1/sandboxes', { key: null, body: '{' }), 'unauthorized', /./);
+  });
+
+  it('needs the scope, before anything of the request is looked at', async () => {
+    const key = await service.key(['sandbox:read']);
+    const answer = await service.call('POST', '/v1/sandboxes', { key, body: '{' });
+    assertError(answer, 'forbidden', /sandbox:create/);
+    assert.equal(answer.body.error.details.requiredScope, 'sandbox:create');
+  });
+
+  it('needs artifact:create to promote', async () => {
+    const key = await service.key(['code:run']);
+    const [method, path, options] = runs(pythonCode({ artifactPolicy: 'promote' }));
+    const answer = await service.call(method, path, { ...options, key });
+    assert.equal(answer.body.error.details.requiredScope, 'artifact:create');
+    const [, , plain] = runs(pythonCode());
+    assert.equal((await service.call(method, path, { ...plain, key })).status, 200);
+  });
+});

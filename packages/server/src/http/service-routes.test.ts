@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { type EchoService, startEchoService } from './echo-service.fixture.ts';
+
+let service: EchoService;
+
+before(async () => {
+  service = await startEchoService();
+});
+after(() => service.close());
+
+describe('the pages for operators and readers', () => {
+  it('need no key', async () => {
+    for (const path of ['/healthz', '/readyz', '/metrics', '/openapi.json', '/docs']) {
+      assert.equal((await service.call('GET', path, { key: null })).status, 200, path);
+    }
+    assert.equal((await service.call('GET', '/', { key: null })).headers.get('location'), '/docs');
+  });
+
+  it('show the API with nothing from elsewhere, under a content security policy', async () => {
+    const page = await service.call('GET', '/docs', { key: null });
+    assert.match(page.headers.get('content-security-policy') ?? '', /default-src 'self'/);
+    assert.doesNotMatch(page.text, /(src|href)="https?:/);
+    for (const [, asset] of page.text.matchAll(/(?:src|href)="([^"]+)"/g)) {
+      const { status } = await service.call('GET', String(asset), { key: null });
+      assert.equal(status, 200, String(asset));
+    }
+    const style = await service.call('GET', '/docs/static/theme/cloche.css', { key: null });
+    assert.match(style.text, /\.topbar \{ display: none/);
+    assert.match(page.text, /cloche\.css/);
+  });
+
+  it('say when the service is not ready, without the reason', async () => {
+    service.failCheck(new Error('secret socket'));
+    const answer = await service.call('GET', '/readyz', { key: null });
+    service.failCheck(undefined);
+    assert.equal(answer.status, 503);
+    assert.doesNotMatch(answer.text, /secret/);
+  });
+
+  it('count requests by operation and status, and what came of their keys', async () => {
+    await service.call('GET', '/v1/sandboxes');
+    for (const idempotencyKey of ['same', 'same']) await service.call('POST', '/v1/sandboxes', { idempotencyKey });
+    const { text } = await service.call('GET', '/metrics', { key: null });
+    assert.match(text, /cloche_http_request_duration_seconds_count\{operation="listSandboxes",status="200"\} \d/);
+    assert.match(text, /cloche_idempotency_total\{outcome="replayed"\} \d/);
+  });
+});

@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import type { Socket } from 'node:net';
+import { after, before, describe, it } from 'node:test';
+import { echo, openPreviewWorld, type PreviewWorld, SWITCH } from './previews.fixture.ts';
+
+let world: PreviewWorld;
+before(async () => {
+  world = await openPreviewWorld();
+});
+after(() => world.close());
+
+describe('connections through a preview', () => {
+  const open = async (host: string) => {
+    const socket = world.connect();
+    socket.write(`GET /ws HTTP/1.1\r\nHost: ${host}\r\n${SWITCH}\r\n`);
+    const [head] = await once(socket, 'data');
+    return { socket, head: String(head) };
+  };
+  before(async () => {
+    const app = await world.serve(echo);
+    app.on('upgrade', (_, socket: Socket) => {
+      socket.on('error', () => undefined);
+      socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
+    });
+  });
+
+  it('end when it is deleted, when its time is up, and when its sandbox ends', async () => {
+    const deleted = await world.open({ visibility: 'public' });
+    const one = await open(deleted.host);
+    assert.match(one.head, /^HTTP\/1\.1 101 /);
+    const brief = await world.open({ visibility: 'public', ttlMs: 300 });
+    const two = await open(brief.host);
+    assert.match(two.head, /^HTTP\/1\.1 101 /);
+    const closes = [one, two].map(({ socket }) => once(socket.resume(), 'close'));
+    await world.call('DELETE', `/v1/previews/${deleted.id}`);
+    await Promise.all(closes);
+    assert.equal((await world.ask(brief.host)).status, 404);
+
+    const other = await openPreviewWorld();
+    const app = await other.serve(echo);
+    app.on('upgrade', (_, socket: Socket) =>
+      socket.on('error', () => undefined).write('HTTP/1.1 101 S\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'),
+    );
+    const { host } = await other.open({ visibility: 'public' });
+    const socket = other.connect();
+    socket.write(`GET /ws HTTP/1.1\r\nHost: ${host}\r\n${SWITCH}\r\n`);
+    await once(socket, 'data');
+    const closed = once(socket.resume(), 'close');
+    await other.call('DELETE', `/v1/sandboxes/${other.sandboxId}`);
+    await closed;
+    await other.close();
+  });
+
+  it('are refused once its time is up, also to those who had one a moment before', async () => {
+    const { host, expiresAt } = await world.open({ visibility: 'public', ttlMs: 500 });
+    const seen: number[] = [];
+    while (seen.at(-1) !== 404 && Date.now() < Date.parse(expiresAt) + 5_000) seen.push((await world.ask(host)).status);
+    assert.deepEqual([...new Set(seen)], [200, 404]);
+  });
+
+  it('are bounded, and those whose client leaves make room, whether or not the app does', async () => {
+    const { host, id } = await world.open({ visibility: 'public' });
+    const all = await Promise.all(Array.from({ length: 256 }, () => open(host)));
+    const refused = await world.ask(host, { headers: { accept: 'application/json' } });
+    assert.deepEqual([refused.status, JSON.parse(refused.text).error.code], [503, 'preview_busy']);
+    const metrics = await (await fetch(`${world.server.url}/metrics`)).text();
+    assert.match(metrics, /^cloche_preview_connections 256$/m);
+    all[0]?.socket.destroy();
+    while ((await world.ask(host)).status !== 200);
+    await world.call('DELETE', `/v1/previews/${id}`);
+    for (const { socket } of all) socket.destroy();
+  });
+});
