@@ -1,11 +1,12 @@
 import type { CodeRunEvent, CommandEvent, FileEvent, OperationId, Operations, ResponseOf } from '@cloche/contract';
+import { Absence } from './absence.ts';
 import { type ClientOptions, type ResolvedOptions, resolveOptions } from './client-options.ts';
 import { ClocheError, isClocheError } from './cloche-error.ts';
 import { readCommandEvents } from './command-events.ts';
 import { Deadline } from './deadline.ts';
 import { readRunEvents } from './event-stream.ts';
 import { readFileEvents } from './file-events.ts';
-import { type AnyRequest, type PreparedRequest, prepareRequest, type RequestOf } from './request.ts';
+import { type AnyRequest, type CallOptions, type PreparedRequest, prepareRequest, type RequestOf } from './request.ts';
 import { readBytes, readEventBody, readJson } from './response.ts';
 import { retryKind, retryPauseMs } from './retry.ts';
 
@@ -25,9 +26,6 @@ export type CallId = Exclude<OperationId, EventsId | DownloadId | SocketId>;
 /** Operations that are WebSockets. */
 export type SocketId = { [Id in OperationId]: Operations[Id] extends { webSocket: string } ? Id : never }[OperationId];
 
-/** How long a stream that broke off waits for a service that does not answer. */
-const AWAY_MS = 30_000;
-
 /** The request may be left out where nothing in it is required. */
 type RequestArgument<Id extends OperationId> =
   Record<never, never> extends RequestOf<Id> ? [request?: RequestOf<Id>] : [request: RequestOf<Id>];
@@ -44,6 +42,11 @@ export class ApiClient {
   /** Where the service is expected, without a slash at the end. */
   get url(): string {
     return this.#options.url;
+  }
+
+  /** Whether a service that was there may be away for a moment, by its error. */
+  absence({ maxRetries = this.#options.maxRetries }: CallOptions): Absence {
+    return new Absence(maxRetries);
   }
 
   /**
@@ -104,26 +107,24 @@ export class ApiClient {
   async *follow(id: FollowId, request: RequestOf<FollowId>): AsyncGenerator<CommandEvent, void> {
     let afterSeq = request.query?.afterSeq ?? 0;
     let failures = 0;
-    /** When it was last heard of. */
-    let heardAt: number | undefined;
+    const absence = this.absence(request);
     for (;;) {
       const resumed: AnyRequest = { ...forgetTypes(request), query: { afterSeq } };
       const prepared = prepareRequest(id, resumed, this.#options);
       const deadline = new Deadline(prepared.timeoutMs, request.signal);
       try {
         const body = await this.#retrying(prepared, deadline, readEventBody);
-        heardAt = performance.now();
+        absence.end();
         for await (const event of readCommandEvents(body, deadline)) {
           failures = 0;
           if (event.type === 'log') afterSeq = event.data.seq;
           yield event;
           if (event.type === 'exit') return;
-          heardAt = performance.now();
+          absence.end();
         }
       } catch (error) {
         const outcome = outcomeOf(error, prepared, deadline, request.signal);
-        const isAway = isClocheError(outcome, 'unreachable') && heardAt !== undefined && prepared.maxRetries > 0;
-        const mayReturn = isAway && performance.now() - (heardAt ?? 0) < AWAY_MS;
+        const mayReturn = absence.mayEnd(outcome);
         const mayResume = isClocheError(outcome, 'stream_interrupted', 'unavailable');
         if (!mayReturn && !(mayResume && failures < prepared.maxRetries)) throw outcome;
         if (!mayReturn) failures += 1;

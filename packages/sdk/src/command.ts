@@ -33,19 +33,27 @@ export class Command {
     return this.#take(await this.#client.call('getCommand', { ...options, params: this.#params }));
   }
 
-  /** Waits for its end. @throws {ClocheError} `deadline_exceeded`: it runs on. */
+  /**
+   * Waits for its end, for half a minute where nobody answers, as while the service starts anew.
+   * @throws {ClocheError} `deadline_exceeded`: it runs on.
+   */
   async wait({
     timeoutMs = Number.POSITIVE_INFINITY,
     signal,
     ...options
   }: CommandWaitOptions = {}): Promise<CommandInfo> {
     const deadline = new Deadline(timeoutMs, signal);
+    const absence = this.#client.absence(options);
     try {
       while (this.#info.status === 'running') {
         const waitMs = Math.min(Math.ceil(deadline.remainingMs), LIMITS.waitMaxMs);
-        this.#take(
-          await this.#client.call('getCommand', { ...options, signal, params: this.#params, query: { waitMs } }),
-        );
+        const request = { ...options, signal, params: this.#params, query: { waitMs } };
+        try {
+          this.#take(await this.#client.call('getCommand', request));
+          absence.end();
+        } catch (error) {
+          if (!absence.mayEnd(error)) throw error;
+        }
         if (this.#info.status === 'running' && deadline.remainingMs === 0) {
           throw new ClocheError('deadline_exceeded', `Command ${this.id} still runs after ${timeoutMs} ms.`);
         }

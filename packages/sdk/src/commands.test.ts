@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import type { Command as CommandInfo } from '@cloche/contract';
 import { Cloche } from './cloche.ts';
+import { Command } from './command.ts';
 import { Commands } from './commands.ts';
 import {
   drop,
@@ -88,6 +89,34 @@ describe('running a command', () => {
     const run = service.commands.run('line', { signal: abort.signal, onStdout: () => abort.abort(reason) });
     await assert.rejects(run, reason);
     assert.deepEqual(calls(service).at(-1), 'POST …/cmd_1/kill');
+  });
+});
+
+describe('waiting for a command', () => {
+  it('goes on while the service is away for a while, and not for one that never was there', async () => {
+    const running: Reply = json(200, { command: sampleCommand({ status: 'running' }) });
+    const first = await startScriptedServer(() => running);
+    const { url } = first;
+    // Fewer attempts than it is away for.
+    const cloche = new Cloche({ url, apiKey: 'clk_test', retryDelayMs: 20, maxRetries: 1 });
+    const command = new Command(cloche, sampleCommand({ status: 'running' }));
+    const waited = command.wait();
+    while (first.requests.length < 2) await setTimeout(1);
+    await first[Symbol.asyncDispose]();
+    await setTimeout(300);
+    await assert.rejects(new Command(cloche, command.info).wait(), { code: 'unreachable' });
+    const ended: Reply = json(200, { command: sampleCommand({ status: 'exited', exitCode: 4 }) });
+    await using _ = await startScriptedServer(() => ended, Number(new URL(url).port));
+    assert.equal((await waited).exitCode, 4);
+  });
+
+  it('takes no longer than it may, whether or not the service is there', async () => {
+    const first = await startScriptedServer(() => json(200, { command: sampleCommand({ status: 'running' }) }));
+    const cloche = new Cloche({ url: first.url, apiKey: 'clk_test', retryDelayMs: 20, maxRetries: 1 });
+    const waited = new Command(cloche, sampleCommand({ status: 'running' })).wait({ timeoutMs: 500 });
+    while (first.requests.length < 2) await setTimeout(1);
+    await first[Symbol.asyncDispose]();
+    await assert.rejects(waited, { code: 'deadline_exceeded' });
   });
 });
 

@@ -124,7 +124,7 @@ export function describeAgentCommands(name: string, open: () => Promise<AgentCom
       const abort = new AbortController();
       const waits = [commands.end(id, abort.signal), commands.result(id, abort.signal)];
       abort.abort(new Error('enough'));
-      for (const wait of waits) await assert.rejects(wait);
+      await Promise.all(waits.map((wait) => assert.rejects(wait)));
       assert.equal((await commands.get(id, patience())).status, 'running');
       await commands.kill(id, 'SIGKILL', patience());
     });
