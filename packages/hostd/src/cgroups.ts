@@ -30,9 +30,12 @@ export class Cgroups {
     this.#moves = new CgroupMoves(this.#divided);
   }
 
-  /** Processes are about to move to groups, which will take them less time then. Returns at once. */
-  expectMoves(): void {
-    void this.#moves.expect();
+  /**
+   * Processes are about to move to groups, which will take them less time once this resolves. Until then whoever makes a group
+   * waits, in the kernel.
+   */
+  expectMoves(): Promise<void> {
+    return this.#moves.expect();
   }
 
   /** As the OCI runtime takes it. */

@@ -11,8 +11,9 @@ const DEFAULT_CACHE_DIR = '/var/cache/cloche';
 const ABSOLUTE_PATH = { pattern: '^/' };
 const WHOLE_NUMBER = { pattern: '^[0-9]{1,10}$' };
 const MEBIBYTE = 1024 * 1024;
-/** What an instance that waits costs, generously: in its control group it has some 14 MB. */
+/** What an instance that waits costs, generously: in its control group it has some 16 MB; in gVisor some 140. */
 const POOLED_INSTANCE_BYTES = 24 * MEBIBYTE;
+const POOLED_IN_GVISOR_BYTES = 160 * MEBIBYTE;
 const POOL_SHARE_OF_MEMORY = 1 / 16;
 const LARGEST_DEFAULT_POOL = 64;
 
@@ -63,6 +64,7 @@ export function readConfig(env: NodeJS.ProcessEnv): HostdConfig {
   const cache = cachePlaces(given.CLOCHE_CACHE_DIR ?? DEFAULT_CACHE_DIR);
   const data = dataPlaces(dataDir);
   const installationId = readInstallationId(data.installationId);
+  const runtime = readOciRuntime(given.CLOCHE_OCI_RUNTIME ?? 'crun', cache.runsc);
   const runDir = given.CLOCHE_RUN_DIR ?? `/run/cloche/${installationId}`;
   return Object.freeze({
     installationId,
@@ -72,10 +74,10 @@ export function readConfig(env: NodeJS.ProcessEnv): HostdConfig {
     egress: egressPlaces(runDir, dataDir),
     templatesDir: cache.templatesDir,
     guestDir: given.CLOCHE_GUEST_DIR,
-    ...readOciRuntime(given.CLOCHE_OCI_RUNTIME ?? 'crun', cache.runsc),
+    ...runtime,
     service: { uid: Number(given.CLOCHE_SERVICE_UID), gid: Number(given.CLOCHE_SERVICE_GID) },
     allowCidrs: parseCidrs(given.CLOCHE_EGRESS_ALLOW_CIDRS ?? ''),
-    pool: readPool(given),
+    pool: readPool(given, runtime.ociRuntime),
     logLevel: given.CLOCHE_LOG_LEVEL ?? 'info',
   });
 }
@@ -91,8 +93,8 @@ function readOciRuntime(given: string, builtRunsc: string): Pick<HostdConfig, 'o
   return { ociRuntime: basename(program), ociRuntimeProgram: program };
 }
 
-function readPool(given: Static<typeof Environment>): HostdConfig['pool'] {
-  const defaults = { ...defaultResources(totalmem()), CLOCHE_POOL_SIZE: defaultPoolSize() };
+function readPool(given: Static<typeof Environment>, ociRuntime: string): HostdConfig['pool'] {
+  const defaults = { ...defaultResources(totalmem()), CLOCHE_POOL_SIZE: defaultPoolSize(ociRuntime) };
   const number = (name: keyof typeof defaults) => Number(given[name] ?? defaults[name]);
   return {
     size: number('CLOCHE_POOL_SIZE'),
@@ -105,8 +107,9 @@ function readPool(given: Static<typeof Environment>): HostdConfig['pool'] {
   };
 }
 
-function defaultPoolSize(): number {
-  return Math.min(LARGEST_DEFAULT_POOL, Math.floor((totalmem() * POOL_SHARE_OF_MEMORY) / POOLED_INSTANCE_BYTES));
+function defaultPoolSize(ociRuntime: string): number {
+  const instanceBytes = ociRuntime === 'runsc' ? POOLED_IN_GVISOR_BYTES : POOLED_INSTANCE_BYTES;
+  return Math.min(LARGEST_DEFAULT_POOL, Math.floor((totalmem() * POOL_SHARE_OF_MEMORY) / instanceBytes));
 }
 
 function readInstallationId(file: string): string {

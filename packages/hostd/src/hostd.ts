@@ -1,11 +1,12 @@
 import { chmodSync, chownSync, rmSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
-import { PROTOCOL_VERSION } from '@cloche/protocol';
+import { PROTOCOL_VERSION, tidyWhenIdle } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import type { HostdConfig } from './config.ts';
 import type { HostParts } from './host-parts.ts';
 import { createApp } from './http/app.ts';
-import { Instances } from './instances/instances.ts';
+import { Instances, PARALLEL_LAUNCHES } from './instances/instances.ts';
 import { Launcher } from './launch/launcher.ts';
 import type { SandboxNetwork } from './network/sandbox-network.ts';
 import { closeHost, openHost } from './open-host.ts';
@@ -41,7 +42,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const launcher = makeLauncher(host, options);
   const demand = new Demand();
   const maker = new PooledInstances(host, launcher, templates);
-  const pool = new WarmPool({ size: config.pool.size, demand, maker, log });
+  const pool = new WarmPool({ size: config.pool.size, lanes: launchesAhead(), demand, maker, log });
   const instances = new Instances({ host, launcher, pool, templates, log });
   await instances.sweep();
   instances.openRelays();
@@ -53,6 +54,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const metrics = async () => poolMetrics(pool.state()) + (await host.egress.metrics());
   const app = createApp({ instances, templates, health, metrics, log });
   await listen(app, config);
+  const tidying = tidyWhenIdle(app.server);
   const seed = () => seedDemand(demand, templates, config.pool.resources);
   await seed();
   pool.open();
@@ -69,6 +71,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
       sweeping.abort();
       instances.abortLaunches();
       await app.close();
+      tidying.stop();
       await swept;
       await Promise.all([pool.close(), instances.settled()]);
       await instances.sweep();
@@ -78,6 +81,11 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
       if (instances.list().length === 0) await closeHost(host);
     },
   };
+}
+
+/** With each processor busy at one, and as many as are launched at a time for those who wait for their own. */
+function launchesAhead(): number {
+  return Math.min(availableParallelism(), PARALLEL_LAUNCHES);
 }
 
 function makeLauncher(host: HostParts, { command, log }: HostdOptions): Launcher {

@@ -18,7 +18,7 @@ import type { LiveRecord } from './instance-records.ts';
 import { removeInstance } from './remains.ts';
 
 /** Launches at a time: more would only make each of them slower. */
-const PARALLEL_LAUNCHES = 4;
+export const PARALLEL_LAUNCHES = 4;
 /** Each takes some 20 µs. */
 const LOOKS_IN_ONE_GO = 32;
 /** Of one that was not launched ahead, or claimed before. */

@@ -21,8 +21,10 @@ describe('the configuration for gVisor', () => {
   const sharedMemoryDir = '/run/cloche/x/mounts/sbx_a-1/disk/shm';
   const config = gvisorConfig(PLAIN, RESOURCES, { dialDir: '/run/cloche/x/dials/sbx_a-1', sharedMemoryDir });
 
-  test('tells the agent where to dial, and of no descriptor that it does not have', () => {
+  test('tells the agent where to dial, to fork kernels itself, and of no descriptor that it does not have', () => {
     assert.ok(config.process.env.includes('CLOCHE_DIAL_PATH=/run/cloche/agent.sock'));
+    assert.ok(config.process.env.includes('CLOCHE_OWN_ZYGOTE=1'));
+    assert.ok(config.process.env.includes('CLOCHE_KERNELS_FOLDER=/run/cloche-kernels'));
     assert.ok(!config.process.env.some((variable) => variable.includes('_FD')));
   });
 

@@ -12,6 +12,9 @@ type OciConfig = ReturnType<typeof ociConfig>;
 const OWN_PIDS = 192;
 const PIDS_A_PROCESS = 4;
 
+/** Nothing can be forked into a kernel of the sandbox's own. */
+const OWN_ZYGOTE = 'CLOCHE_OWN_ZYGOTE=1';
+
 export interface GvisorPlaces {
   /** Holds the socket that the agent dials. */
   dialDir: string;
@@ -26,7 +29,7 @@ export interface GvisorPlaces {
 export function gvisorConfig(config: OciConfig, resources: LaunchSpec['resources'], places: GvisorPlaces) {
   const { memoryBytes } = resources;
   const processes = Math.max(resources.pids, AGENT_SHARE.pids);
-  const env = [...config.process.env.filter(isNoDescriptor), dialPath(), memoryToGuard(memoryBytes)];
+  const env = [...config.process.env.filter(isNoDescriptor), dialPath(), OWN_ZYGOTE, memoryToGuard(memoryBytes)];
   return {
     ...config,
     process: {
@@ -66,7 +69,7 @@ function asGvisorReads(profile: SeccompProfile): SeccompProfile {
 }
 
 function isNoDescriptor(variable: string): boolean {
-  return !/^CLOCHE_(LISTEN_FD|KERNELS_GROUP_FDS|KERNELS_FOLDER)=/.test(variable);
+  return !/^CLOCHE_(LISTEN_FD|KERNELS_GROUP_FDS)=/.test(variable);
 }
 
 function dialPath(): string {

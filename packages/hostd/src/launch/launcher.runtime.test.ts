@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { existsSync, mkdirSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readlinkSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
@@ -131,6 +131,18 @@ inOwnMountNamespace(import.meta.filename, () => {
       assert.equal(JSON.parse(stdout).status, 'running');
       await removeInstance(key, host);
       assert.deepEqual(instanceLeftovers(config), []);
+    });
+
+    test('is made by a runtime in memory, which so need not start anew from a copy of itself', async () => {
+      const key = instanceKey(NAME);
+      let program = '';
+      const launcher = makeLauncher((step) => {
+        const pid = () => readFileSync(join(host.records.folderOf(key), 'init.pid'), 'utf8');
+        if (step === 'create') program = readlinkSync(`/proc/${pid()}/exe`);
+      });
+      await launcher.launch(await makeLaunch(), new AbortController().signal);
+      await removeInstance(key, host);
+      assert.equal(program, `/memfd:${installation.config.ociRuntime} (deleted)`);
     });
 
     test('does not touch the null device of the host', async () => {

@@ -134,7 +134,7 @@ export class Launcher {
     const places = rootPlaces(host.mountsDir, key);
     const bundleDir = host.records.folderOf(key);
 
-    host.cgroups.expectMoves();
+    const expectingMoves = host.cgroups.expectMoves();
     await step('intent', () => host.records.write(key, { status: 'launching' }));
     const slot = await step('slot', () => host.slots.acquire(key, livingProcess(process.pid)));
     const idRange = idRangeOfSlot(slot);
@@ -162,7 +162,9 @@ export class Launcher {
         : config;
       writeFileSync(join(bundleDir, 'config.json'), JSON.stringify(forRuntime));
     });
-    await step('cgroup', () => {
+    await step('cgroup', async () => {
+      // Not this thread, which others wait for.
+      await expectingMoves;
       undo.push('cgroup', () => host.cgroups.destroy(key));
       host.cgroups.create(key);
     });

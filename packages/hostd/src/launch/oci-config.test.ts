@@ -112,6 +112,10 @@ test('the agent is started with no flag that keeps Node from its compiled module
   }
   const ratio = Math.min(...flagged) / Math.min(...plain);
   assert.ok(ratio <= 1.8, `${ratio.toFixed(2)} times`);
+  // Nor from what V8 made of the agent, by a Node without flags.
+  const versionTag = (words: readonly string[]) =>
+    execFileSync(process.execPath, [...words, '-p', 'v8.cachedDataVersionTag()']).toString();
+  assert.equal(versionTag(flags), versionTag([]));
 });
 
 test('a filter that is ready made comes beside the profile that it is made of', () => {

@@ -1,8 +1,10 @@
-import { execFile, spawn } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { closeSync, constants, existsSync, openSync, readFileSync, rmSync, unlinkSync, writeSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import { errorCode } from '../kernel/libc.ts';
+import { runProgram } from '../kernel/run-program.ts';
+import { SealedProgram } from '../kernel/sealed-program.ts';
 
 const execute = promisify(execFile);
 
@@ -39,10 +41,12 @@ const TIMEOUT_MS = 30_000;
 /** Starts containers by an OCI runtime. Ends none: killing what is in the cgroup needs no runtime and never fails. */
 export class OciRuntime {
   readonly #program: string;
+  readonly #sealed: SealedProgram;
   readonly #stateDir: string;
 
   constructor({ program, stateDir }: OciRuntimeOptions) {
     this.#program = program;
+    this.#sealed = new SealedProgram(program);
     this.#stateDir = stateDir;
   }
 
@@ -74,7 +78,12 @@ export class OciRuntime {
 
   async start(id: string, bundleDir: string): Promise<void> {
     if (this.#releaseFirstProcess(id)) return;
-    await this.#run(bundleDir, ['start', id], ['ignore', 'ignore', 'ignore']);
+    const nothing = openSync('/dev/null', 'r+');
+    try {
+      await this.#run(bundleDir, ['start', id], [nothing, nothing, nothing]);
+    } finally {
+      closeSync(nothing);
+    }
   }
 
   /** Forgets a container whose processes are gone. Idempotent. */
@@ -107,24 +116,23 @@ export class OciRuntime {
     }
   }
 
-  async #run(bundleDir: string, command: readonly string[], stdio: ('ignore' | number)[]): Promise<void> {
+  async #run(bundleDir: string, command: readonly string[], descriptors: readonly number[]): Promise<void> {
     const log = join(bundleDir, 'runtime.log');
+    // gVisor starts its own parts by its path.
+    const program = this.isGvisor ? this.#program : this.#sealed.path();
     // A container made for a hostd that is gone would be nobody's, so the runtime dies with the one that called it.
-    const tied = ['--pdeathsig', 'KILL', '--', this.#program, '--root', this.#stateDir, '--log', log];
+    const tied = ['--pdeathsig', 'KILL', '--', program, '--root', this.#stateDir, '--log', log];
     const options = this.isGvisor ? RUNSC_OPTIONS : [];
-    const child = spawn('setpriv', [...tied, ...options, ...command], {
-      stdio,
-      env: { PATH: process.env.PATH },
-      timeout: TIMEOUT_MS,
-      killSignal: 'SIGKILL',
+    const { code, signal } = await runProgram({
+      file: 'setpriv',
+      args: [...tied, ...options, ...command],
+      env: { PATH: process.env.PATH ?? '' },
+      descriptors,
+      timeoutMs: TIMEOUT_MS,
     });
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    child.once('error', reject);
-    child.once('exit', (code, signal) => {
-      if (code === 0) resolve();
-      else reject(new Error(`${this.#program} ${command[0]} ended with ${signal ?? code}: ${lastLine(log)}`));
-    });
-    return promise;
+    if (code === 0) return;
+    const end = signal === undefined ? code : `signal ${signal}`;
+    throw new Error(`${this.#program} ${command[0]} ended with ${end}: ${lastLine(log)}`);
   }
 }
 

@@ -64,6 +64,14 @@ describe('the shares of a pool', () => {
     assert.equal(demand.shares(10).get(kindId(next))?.share, 5);
   });
 
+  test('tell for a moment that a kind was asked for', () => {
+    const demand = demandOf(PYTHON);
+    const pressing = () => [PYTHON, NODE, GATED].map((one) => demand.isPressing(kindId(one)));
+    assert.deepEqual(pressing(), [true, false, false]);
+    now += 2000;
+    assert.deepEqual(pressing(), [false, false, false]);
+  });
+
   test('are of a bounded number of kinds, whatever clients ask for', () => {
     const demand = demandOf();
     for (let other = 0; other < 1000; other += 1) for (const _ of [1, 2]) demand.note(kind(`tplv_${other}`));

@@ -2,6 +2,8 @@ import { type KindId, kindId, type PoolKind } from './pool-kind.ts';
 
 /** After this long a request counts for half of a new one. */
 const HALF_LIFE_MS = 5 * 60_000;
+/** Who asked so short a time ago may well ask again at once. */
+const PRESSING_MS = 1000;
 /** Below that, a kind that is no seed is forgotten. */
 const FORGOTTEN_BELOW = 0.1;
 /** A kind that is no seed is worth launching ahead once it was asked for twice, not long apart. */
@@ -40,6 +42,12 @@ export class Demand {
     wanted.weight = this.#weightOf(wanted) + 1;
     wanted.at = this.#now();
     this.#forget();
+  }
+
+  /** Whether somebody has just asked for one. */
+  isPressing(id: KindId): boolean {
+    const wanted = this.#wanted.get(id);
+    return wanted !== undefined && wanted.weight > 0 && this.#now() - wanted.at < PRESSING_MS;
   }
 
   /** Those of templates that have gone are of no use to anybody. */

@@ -13,6 +13,8 @@ const RESOURCES = { cpu: 1, memoryBytes: 2 ** 30, diskBytes: 2 ** 31, pids: 512 
 const OPEN: PoolKind = { templateVersionId: 'tplv_a', network: 'open', resources: RESOURCES };
 const CLOSED: PoolKind = { ...OPEN, network: 'none' };
 
+const LANES = 2;
+
 class FakeMaker implements PoolMaker {
   readonly living = new Map<InstanceKey, PoolKind>();
   readonly stale = new Set<InstanceKey>();
@@ -21,6 +23,8 @@ class FakeMaker implements PoolMaker {
   launched = 0;
   hasMemory = true;
   fails = false;
+  /** Of the event loop, that each launch takes. */
+  turns = 1;
   gate: Promise<void> | undefined;
 
   async launch(key: InstanceKey, kind: PoolKind, signal: AbortSignal): Promise<void> {
@@ -28,7 +32,7 @@ class FakeMaker implements PoolMaker {
     this.mostUnderWay = Math.max(this.mostUnderWay, this.underWay);
     try {
       if (this.gate) await Promise.race([this.gate, once(signal, 'abort')]);
-      await setImmediate();
+      for (let turn = 0; turn < this.turns; turn += 1) await setImmediate();
       signal.throwIfAborted();
       if (this.fails) throw new Error('no luck');
       this.launched += 1;
@@ -56,11 +60,16 @@ function openPool(size: number) {
   const maker = new FakeMaker();
   const demand = new Demand();
   demand.seed([OPEN]);
-  const pool = new WarmPool({ size, demand, maker, log: pino({ level: 'silent' }) });
+  const pool = new WarmPool({ size, lanes: LANES, demand, maker, log: pino({ level: 'silent' }) });
   pool.open();
   const filled = () => until('the pool is full', () => pool.state().ready === size);
   const take = (kind: PoolKind) => pool.take(kind, new AbortController().signal);
   return { maker, demand, pool, filled, take, [Symbol.asyncDispose]: () => pool.close() };
+}
+
+/** Enough for whatever is done at once to begin, and far less than the time that a pool keeps quiet for. */
+async function turns(): Promise<void> {
+  for (let turn = 0; turn < 20; turn += 1) await setImmediate();
 }
 
 describe('a warm pool', () => {
@@ -103,6 +112,42 @@ describe('a warm pool', () => {
     assert.deepEqual([hits, misses], [2, 3]);
   });
 
+  test('launches several at once, and without delay, of a kind that is asked for while none is ready', async () => {
+    await using world = openPool(4);
+    await world.filled();
+    world.maker.gate = new Promise(() => {});
+    for (let taken = 0; taken < 3; taken += 1) await world.take(OPEN);
+    await turns();
+    assert.ok(world.maker.underWay <= 1, 'one is ready still');
+    await world.take(OPEN);
+    await turns();
+    assert.equal(world.maker.underWay, LANES);
+  });
+
+  test('is never idle while somebody takes one after another', async () => {
+    await using world = openPool(2);
+    await world.filled();
+    world.maker.turns = 10;
+    let idleTurns = 0;
+    const taking = (async () => {
+      for (let asked = 0; asked < 40; asked += 1) {
+        assert.ok(await world.take(OPEN));
+        await setImmediate();
+      }
+    })();
+    let isOver = false;
+    taking.finally(() => {
+      isOver = true;
+    });
+    while (!isOver) {
+      if (world.maker.underWay === 0) idleTurns += 1;
+      await setImmediate();
+    }
+    await taking;
+    // In the time that a pool keeps quiet for there are thousands.
+    assert.ok(idleTurns <= 40, `${idleTurns}`);
+  });
+
   test('gives nothing of another kind, and has that kind too once it was asked for', async () => {
     await using world = openPool(4);
     await world.filled();
@@ -128,7 +173,7 @@ describe('a warm pool', () => {
     await world.filled();
     const held = world.pool.holdBack();
     await world.take(OPEN);
-    for (let turn = 0; turn < 20; turn += 1) await setImmediate();
+    await turns();
     assert.equal(world.maker.launched, 2);
     held[Symbol.dispose]();
     await world.filled();

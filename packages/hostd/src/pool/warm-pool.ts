@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { type InstanceKey, pooledInstanceKey } from '../instances/instance-key.ts';
 import type { Demand } from './demand.ts';
@@ -32,6 +31,8 @@ export interface PoolMaker {
 export interface WarmPoolOptions {
   /** Instances to have ready, of all kinds together; 0 switches the pool off. */
   size: number;
+  /** Launches ahead at a time, at most, where somebody asks for what is not there. */
+  lanes: number;
   demand: Demand;
   maker: PoolMaker;
   log: Logger;
@@ -44,9 +45,20 @@ export interface PoolState {
   misses: number;
 }
 
+/** `isMissing`: it is for a kind that somebody has just asked for and that none is ready of. */
+type Step = { isMissing: boolean } & ({ launch: PoolKind } | { retire: InstanceKey });
+
+/** One that is being launched ahead. */
+interface Coming {
+  id: KindId;
+  isAwaited: boolean;
+  ended: PromiseWithResolvers<void>;
+}
+
 /**
  * Instances launched ahead of demand. Each is taken once, by one sandbox. They are launched one after another, while
- * nobody else launches: whoever waits for a sandbox comes first.
+ * nobody else launches: whoever waits for a sandbox comes first. Of a kind that is asked for while none is ready, several
+ * are launched at a time and at once: who asks next waits for one of them.
  */
 export class WarmPool {
   readonly #options: WarmPoolOptions;
@@ -55,9 +67,11 @@ export class WarmPool {
   readonly #busy = new Set<InstanceKey>();
   readonly #closing = new AbortController();
   readonly #pauses = new Map<KindId, { until: number; ms: number }>();
-  /** What is being launched ahead now. */
-  #coming: { id: KindId; isAwaited: boolean; ended: PromiseWithResolvers<void> } | undefined;
+  /** What is being launched ahead now, the first begun first. */
+  readonly #coming = new Map<Coming, Promise<void>>();
   #changed = Promise.withResolvers<void>();
+  /** Resolves when somebody leaves none of a kind, or finds none. */
+  #emptied = Promise.withResolvers<void>();
   #foreground = 0;
   #heldSince = 0;
   /** When one was taken for the first and the last time since the last launch ahead. */
@@ -97,6 +111,10 @@ export class WarmPool {
       const now = performance.now();
       this.#taken = { first: this.#taken === NEVER ? now : this.#taken.first, last: now };
     }
+    if (!this.#isReady(id)) {
+      this.#emptied.resolve();
+      this.#emptied = Promise.withResolvers();
+    }
     this.#wake();
     return key;
   }
@@ -131,6 +149,10 @@ export class WarmPool {
     this.#wake();
   }
 
+  #isReady(id: KindId): boolean {
+    return this.#ready.values().some((other) => other === id);
+  }
+
   #takeReady(id: KindId): InstanceKey | undefined {
     for (const [key, kind] of this.#ready) {
       if (kind !== id) continue;
@@ -145,8 +167,8 @@ export class WarmPool {
 
   /** Whether one of that kind was being launched, with nobody waiting for it, and is there now. */
   async #comes(id: KindId, signal: AbortSignal): Promise<boolean> {
-    const coming = this.#coming;
-    if (coming?.id !== id || coming.isAwaited) return false;
+    const coming = [...this.#coming.keys()].find((one) => one.id === id && !one.isAwaited);
+    if (coming === undefined) return false;
     coming.isAwaited = true;
     await orAborted(coming.ended.promise, signal, COMING_MS);
     coming.isAwaited = false;
@@ -159,31 +181,39 @@ export class WarmPool {
       const step = this.#nextStep();
       if (step === undefined) await orAborted(changed, signal);
       else if (this.#foreground > 0 && !this.#isOverdue()) await orAborted(changed, signal, PATIENCE_MS);
-      else if (this.#quietInMs() > 0) await delay(this.#quietInMs(), undefined, { signal }).catch(() => {});
-      else if ('retire' in step) await this.#retire(step.retire);
-      else await this.#launch(step.launch, signal);
+      else if (!step.isMissing && this.#quietInMs() > 0) {
+        await orAborted(this.#emptied.promise, signal, this.#quietInMs());
+      } else if ('retire' in step) await this.#retire(step.retire);
+      else this.#launch(step.launch, signal);
     }
+    await Promise.all(this.#coming.values());
   }
 
   /** The kind that has the least of its share, so that each has one soon, or one that has to make room for it. */
-  #nextStep(): { launch: PoolKind } | { retire: InstanceKey } | undefined {
-    const { size, demand, maker } = this.#options;
-    const counts = new Map<KindId, number>();
-    for (const id of this.#ready.values()) counts.set(id, (counts.get(id) ?? 0) + 1);
+  #nextStep(): Step | undefined {
+    const { size, lanes, demand, maker } = this.#options;
+    if (this.#coming.size >= lanes) return undefined;
+    const ready = countsOf(this.#ready.values());
+    const coming = countsOf([...this.#coming.keys()].map(({ id }) => id));
     const shares = demand.shares(size);
     const now = performance.now();
     const [poorest] = [...shares]
-      .map(([id, { kind, share }]) => ({ id, kind, part: (counts.get(id) ?? 0) / share }))
+      .map(([id, { kind, share }]) => {
+        const isMissing = !ready.has(id) && demand.isPressing(id);
+        return { id, kind, isMissing, part: ((ready.get(id) ?? 0) + (coming.get(id) ?? 0)) / share };
+      })
+      .filter(({ isMissing }) => isMissing || coming.size === 0)
       .filter(({ id, part }) => part < 1 && (this.#pauses.get(id)?.until ?? 0) <= now)
       .sort((one, other) => one.part - other.part);
     if (poorest === undefined || !maker.hasMemoryToSpare()) return undefined;
-    if (this.#ready.size < size) return { launch: poorest.kind };
+    const { kind: launch, isMissing } = poorest;
+    if (this.#ready.size + this.#coming.size < size) return { launch, isMissing };
 
     const richest = [...this.#ready].find(([, id]) => {
       const share = shares.get(id)?.share ?? 0;
-      return (counts.get(id) ?? 0) > share * (1 + TOLERATED_SURPLUS);
+      return (ready.get(id) ?? 0) > share * (1 + TOLERATED_SURPLUS);
     });
-    return richest && { retire: richest[0] };
+    return richest && { retire: richest[0], isMissing };
   }
 
   /** Those who launch for themselves would go on doing so for ever if nothing was launched ahead meanwhile. */
@@ -196,13 +226,21 @@ export class WarmPool {
     return Math.min(last + QUIET_MS, first + PATIENCE_MS) - performance.now();
   }
 
-  async #launch(kind: PoolKind, closing: AbortSignal): Promise<void> {
+  #launch(kind: PoolKind, closing: AbortSignal): void {
+    const coming = { id: kindId(kind), isAwaited: false, ended: Promise.withResolvers<void>() };
+    const launched = this.#launchOne(coming.id, kind, closing).finally(() => {
+      this.#coming.delete(coming);
+      this.#taken = NEVER;
+      coming.ended.resolve();
+      this.#wake();
+    });
+    this.#coming.set(coming, launched);
+  }
+
+  async #launchOne(id: KindId, kind: PoolKind, closing: AbortSignal): Promise<void> {
     const { maker, log } = this.#options;
     const key = pooledInstanceKey();
-    const id = kindId(kind);
     this.#busy.add(key);
-    const coming = { id, isAwaited: false, ended: Promise.withResolvers<void>() };
-    this.#coming = coming;
     try {
       await maker.launch(key, kind, AbortSignal.any([closing, AbortSignal.timeout(LAUNCH_MS)]));
       this.#ready.set(key, id);
@@ -214,9 +252,6 @@ export class WarmPool {
       log.warn({ operation: 'launch ahead', outcome: 'failed', kind: id, retryInMs: ms, err });
     } finally {
       this.#busy.delete(key);
-      this.#taken = NEVER;
-      this.#coming = undefined;
-      coming.ended.resolve();
     }
   }
 
@@ -237,6 +272,12 @@ export class WarmPool {
     this.#changed.resolve();
     this.#changed = Promise.withResolvers();
   }
+}
+
+function countsOf(ids: Iterable<KindId>): Map<KindId, number> {
+  const counts = new Map<KindId, number>();
+  for (const id of ids) counts.set(id, (counts.get(id) ?? 0) + 1);
+  return counts;
 }
 
 /** Resolves with `promise`, when the signal aborts, or when the time is up. */

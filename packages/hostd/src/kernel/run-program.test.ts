@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, mkdtempSync, openSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { type Program, runProgram } from './run-program.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'cloche-program-'));
+after(() => rmSync(folder, { recursive: true }));
+
+const PATH = process.env.PATH ?? '';
+
+/** Runs a script of the shell, and tells what it wrote. */
+async function run(script: string, changes: Partial<Program> = {}) {
+  const output = join(folder, 'output');
+  const fd = openSync(output, 'w');
+  try {
+    const program = { file: 'sh', args: ['-c', script], env: { PATH }, descriptors: [fd, fd, fd], timeoutMs: 20_000 };
+    const end = await runProgram({ ...program, ...changes });
+    return { end, output: readFileSync(output, 'utf8').trim() };
+  } finally {
+    closeSync(fd);
+  }
+}
+
+test('a program runs with what it is given, and tells how it ended', async () => {
+  const { end, output } = await run('echo "$0 $1 $NAME"; exit 7', {
+    args: ['-c', 'echo "$0 $1 $NAME"; exit 7', 'a b', 'ü'],
+    env: { PATH, NAME: 'value' },
+  });
+  assert.deepEqual({ end, output }, { end: { code: 7 }, output: 'a b ü value' });
+  assert.deepEqual((await run('kill -TERM $$')).end, { signal: 15 });
+});
+
+test('it has these descriptors and no other, whatever their numbers are here', async () => {
+  const output = join(folder, 'descriptors');
+  const [fd, other] = [openSync(output, 'w'), openSync(import.meta.filename, 'r')];
+  try {
+    // Each of two has the number that the other is to have.
+    const descriptors = [2, fd, 0, other, other];
+    const args = [0, 1, 2, 3, 4, 5, 6, 7].map((number) => `/proc/self/fd/${number}`);
+    await runProgram({ file: 'readlink', args, env: { PATH }, descriptors, timeoutMs: 20_000 });
+    const expected = descriptors.map((number) => readlinkSync(`/proc/self/fd/${number}`));
+    assert.deepEqual(readFileSync(output, 'utf8').trim().split('\n'), expected);
+    assert.notEqual(expected[0], expected[2]);
+  } finally {
+    closeSync(fd);
+    closeSync(other);
+  }
+});
+
+test('signals that this process ignores or blocks mean to it what they mean to others', async () => {
+  const { output } = await run('grep -E "^Sig(Blk|Ign|Cgt)" /proc/self/status');
+  const expected = execFileSync('grep', ['-E', '^Sig(Blk|Ign|Cgt)', '/proc/self/status'], { encoding: 'utf8' });
+  assert.equal(output, expected.trim());
+  assert.match(readFileSync('/proc/self/status', 'utf8'), /^SigIgn:\s+\d*1000$/m, 'Node ignores SIGPIPE');
+});
+
+test('one that cannot be started says why, and one that takes too long is killed', async () => {
+  await assert.rejects(run('', { file: 'no-such-program' }), { code: 'ENOENT' });
+  assert.deepEqual((await run('sleep 60', { timeoutMs: 50 })).end, { signal: 9 });
+});
+
+test('many at once end each by itself, and so does what was started in another way', async () => {
+  const other = spawn('sh', ['-c', 'exit 3']);
+  const ends = await Promise.all([1, 2, 3, 4, 5, 6].map((code) => run(`exit ${code}`)));
+  assert.deepEqual(
+    ends.map(({ end }) => end.code),
+    [1, 2, 3, 4, 5, 6],
+  );
+  if (other.exitCode === null) await once(other, 'exit');
+  assert.equal(other.exitCode, 3);
+});
