@@ -1,12 +1,11 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { PORT_TUNNEL_PROTOCOL, PROTOCOL_VERSION, RUNS_UPGRADE } from '@cloche/protocol';
+import { IdleTidying, PORT_TUNNEL_PROTOCOL, PROTOCOL_VERSION, RUNS_UPGRADE } from '@cloche/protocol';
 import { AgentError } from './agent-error.ts';
 import { answer } from './answer.ts';
 import type { CommandRegistry } from './commands/command-registry.ts';
 import { routeCommand } from './commands/command-routes.ts';
 import type { ContextRegistry } from './context-registry.ts';
 import type { FileRequests } from './files/file-requests.ts';
-import { IdleTidying } from './idle-tidying.ts';
 import { openPortTunnel } from './port-tunnel.ts';
 import { readEnvironment, readJson, readOpenContext } from './requests.ts';
 import { serveRuns } from './run-connection.ts';
@@ -14,6 +13,8 @@ import { serveUpgrades, type Upgrade } from './upgrades.ts';
 
 /** The server keeps its connections: they end when it ends, not because they were quiet. */
 const KEEP_ALIVE_TIMEOUT_MS = 3_600_000;
+/** There are hundreds of sandboxes on a host: what one does not use is given back soon. */
+const IDLE_MS = 10_000;
 
 /** The agent's HTTP interface, as `agent-protocol.ts` describes it. Not listening yet. */
 export function createAgentServer(
@@ -23,7 +24,7 @@ export function createAgentServer(
   upgrades: Readonly<Record<string, Upgrade>> = {},
 ): Server {
   const options = { keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS, requestTimeout: 0 };
-  const tidying = new IdleTidying();
+  const tidying = new IdleTidying(IDLE_MS);
   const onRequest = (request: IncomingMessage, response: ServerResponse) => {
     tidying.touch();
     const answered = files.takes(request)

@@ -4,6 +4,8 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { PrecompiledProgram } from '@cloche/protocol';
+import { AGENT_PROGRAM, PRECOMPILED_AGENT } from './agent-program.ts';
 import { buildGuest } from './build-guest.ts';
 
 const cacheDir = mkdtempSync(join(tmpdir(), 'cloche-guest-test-'));
@@ -16,7 +18,7 @@ test('the guest folder is built once, whole and readable, however many ask for i
   assert.deepEqual(guests, Array(3).fill({ guestDir, digest }));
   assert.equal(guestDir, join(cacheDir, 'guest', digest));
   assert.deepEqual(readdirSync(join(cacheDir, 'guest')), [digest], 'nothing of the building is left');
-  for (const file of ['agent.cjs', 'kernel-js/main.cjs', 'python/cloche_kernel/kernel.py']) {
+  for (const file of ['agent.cjs', PRECOMPILED_AGENT, 'kernel-js/main.cjs', 'python/cloche_kernel/kernel.py']) {
     assert.equal(statSync(join(guestDir, file)).mode & 0o777, 0o644, file);
   }
   assert.ok(readdirSync(join(guestDir, 'python/cloche_kernel/__pycache__')).length > 0);
@@ -27,7 +29,15 @@ test('the guest folder is built once, whole and readable, however many ask for i
 
 test('the agent carries no schemas, which every sandbox would pay for', { skip }, async () => {
   const { guestDir } = await buildGuest({ cacheDir });
-  assert.ok(!readFileSync(join(guestDir, 'agent.cjs'), 'utf8').includes('typebox'));
+  assert.ok(!readFileSync(join(guestDir, AGENT_PROGRAM), 'utf8').includes('typebox'));
+});
+
+test('V8 has compiled the agent, and takes that from its folder', { skip }, async () => {
+  const { guestDir } = await buildGuest({ cacheDir });
+  const precompiled = readFileSync(join(guestDir, PRECOMPILED_AGENT));
+  assert.ok(new PrecompiledProgram(join(guestDir, AGENT_PROGRAM), precompiled).isPrecompiled);
+  // Only itself is compiled when it starts: all else is in the program.
+  assert.ok(statSync(join(guestDir, 'agent.cjs')).size < statSync(join(guestDir, AGENT_PROGRAM)).size / 20);
 });
 
 test('an agent that idles has loaded no cryptography and no compression', { skip }, async () => {

@@ -15,6 +15,8 @@ export interface AgentConfig {
   home: string;
   /** Where kernels arrive that are forked into the sandbox; none do where this is undefined. */
   kernelsFolder: string | undefined;
+  /** Whether they are forked in here, by a zygote of the sandbox's own. */
+  hasOwnZygote: boolean;
   /** Descriptors that move processes to the group of kernels. */
   kernelsGroupFds: readonly number[];
   /** What programs may have of memory, where the kernel ends none that takes more. */
@@ -37,6 +39,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Readonly<AgentConfig> {
     gid: Number(env.CLOCHE_USER_GID ?? 1000),
     home,
     kernelsFolder: env.CLOCHE_KERNELS_FOLDER,
+    hasOwnZygote: env.CLOCHE_OWN_ZYGOTE !== undefined,
     kernelsGroupFds: (env.CLOCHE_KERNELS_GROUP_FDS ?? '').split(',').filter(Boolean).map(Number),
     guardedMemoryBytes: env.CLOCHE_GUARDED_MEMORY === undefined ? undefined : Number(env.CLOCHE_GUARDED_MEMORY),
     commandLogDir: env.CLOCHE_COMMAND_LOGS ?? '/var/lib/cloche/commands',

@@ -4,7 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
+import { supervisorsOf } from './commands/testing/started-commands.ts';
 import { PlayedKernel } from './testing/arriving-kernel.ts';
+import { descriptorsOf } from './testing/process-readings.ts';
 import { StartedAgent } from './testing/started-agent.ts';
 import { findPythonPackages } from './testing/test-cache.ts';
 
@@ -83,6 +85,11 @@ describe('a context that is given a forked kernel', { skip: packages === undefin
       kernel.send({ type: 'done', runId: rehearsed.runId, executionCount: 1 });
       while (readdirSync(folder).includes('rehearsal.sock')) await setImmediate();
       assert.doesNotMatch(JSON.stringify((await agent.call('GET', '/contexts')).body), /rehearsal/);
+      assert.deepEqual(readdirSync(folder), ['kernels.sock']);
+      // So was a first command.
+      while (supervisorsOf(agent).length !== 1) await setImmediate();
+      assert.equal((await agent.call('GET', '/commands/rehearsal')).status, 404);
+      assert.deepEqual(descriptorsOf(agent.process.pid, join(folder, 'rehearsal/')), []);
 
       assert.equal((await open('given-a-rehearsed-one', 0)).status, 200);
       const running = agent.run('given-a-rehearsed-one', '1 + 1');

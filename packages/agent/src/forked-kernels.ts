@@ -1,10 +1,11 @@
-import { chmodSync, closeSync, constants, mkdirSync, openSync, rmSync } from 'node:fs';
+import { chmodSync, chownSync, closeSync, constants, mkdirSync, openSync, rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import type { Fifo } from './fifo.ts';
 import { FrameDecoder } from './frames.ts';
 import { readHello } from './kernel-messages.ts';
-import { findStart } from './process-tree.ts';
+import type { User } from './memory-readings.ts';
+import { findStart, ownerOf } from './process-tree.ts';
 import { STANDARD_STREAMS } from './standard-stream.ts';
 
 /** A kernel says hello as soon as it is connected. */
@@ -12,6 +13,7 @@ const HELLO_MS = 5_000;
 /** More than wait for a context are a mistake of whoever sent them: each costs memory. */
 const MAX_SPARES = 2;
 const MAX_CONNECTIONS = 64;
+const MAX_HELLO_BYTES = 1024;
 
 /** A kernel that came into the sandbox from outside and belongs to no context yet. */
 export interface ForkedKernel {
@@ -34,6 +36,7 @@ export class ForkedKernels {
   readonly #spares: ForkedKernel[] = [];
   readonly #takers: Taker[] = [];
   readonly #server: Server;
+  #user: User | undefined;
   /** Told when one has come that nobody waits for. */
   onSpare: () => void = () => undefined;
 
@@ -44,14 +47,19 @@ export class ForkedKernels {
     this.#server.maxConnections = MAX_CONNECTIONS;
   }
 
-  /** Throws when the folder cannot be made; then no kernel ever comes. */
-  listen(): void {
-    mkdirSync(this.#folder, { mode: 0o700, recursive: true });
-    chmodSync(this.#folder, 0o700);
+  /**
+   * Throws when the folder cannot be made; then no kernel ever comes. Processes of `user` may come by themselves, where the
+   * pipes of a kernel wait for it; else only what was root until then can.
+   */
+  listen(user?: User): void {
+    const mode = user === undefined ? 0o700 : 0o711;
+    mkdirSync(this.#folder, { mode, recursive: true });
+    chmodSync(this.#folder, mode);
     const path = join(this.#folder, 'kernels.sock');
     rmSync(path, { force: true });
+    this.#user = user;
     this.#server.on('error', () => undefined);
-    this.#server.listen(path);
+    this.#server.listen(path, () => user && chownSync(path, user.uid, user.gid));
     this.#server.unref();
   }
 
@@ -89,9 +97,12 @@ export class ForkedKernels {
     const timer = setTimeout(() => socket.destroy(), HELLO_MS);
     socket.on('error', () => socket.destroy());
     socket.once('close', () => clearTimeout(timer));
+    let bytes = 0;
     const read = (chunk: Buffer) => {
       try {
+        bytes += chunk.length;
         frames.push(chunk);
+        if (bytes > MAX_HELLO_BYTES) throw new Error('no hello is as long');
         const frame = frames.take();
         if (frame === undefined) return;
         clearTimeout(timer);
@@ -106,6 +117,8 @@ export class ForkedKernels {
 
   #arrive(socket: Socket, hello: unknown): void {
     const { kernelId, pid } = readHello(hello);
+    // SECURITY: it is killed in the end, so it has to be one that whoever said this may kill (e2e/security/own-zygote.test.ts).
+    if (this.#user !== undefined && ownerOf(pid) !== this.#user.uid) throw new Error('no process of the user');
     const fifos = STANDARD_STREAMS.map((stream) => openFifo(join(this.#folder, `${kernelId}.${stream}`)));
     const startTicks = findStart(pid);
     const taker = this.#takers.shift();

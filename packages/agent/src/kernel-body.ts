@@ -7,12 +7,12 @@ import { randomHex } from './random-hex.ts';
 import { type KernelPlace, type KernelSpec, startKernel } from './start-kernel.ts';
 
 /** In hexadecimal digits it fills the room that forked kernels have for it. */
-const MARK_BYTES = 18;
+export const KERNEL_MARK_BYTES = 18;
 
 /** A kernel as the operating system has it: a child of the agent, or one that was forked in and that init waits for. */
 export class KernelBody {
   readonly #spec: KernelSpec;
-  readonly #mark = randomHex(MARK_BYTES);
+  readonly #mark = randomHex(KERNEL_MARK_BYTES);
   /** Also its session. */
   #pid: number | undefined;
   #forked: ForkedKernel | undefined;

@@ -107,6 +107,7 @@ export class KernelProcess {
   /** The busiest goes first when memory runs out. */
   setBusy(busy: boolean): void {
     this.#body.setBusy(busy);
+    this.#spec.onBusy?.(busy);
   }
 
   /** Whether the sandbox is so full of processes that this one hardly gets to hear what it is told. */
@@ -187,7 +188,9 @@ export class KernelProcess {
   #deliver(message: FromKernel): void {
     if (message.type === 'unfit') {
       // Something in the sandbox is not as it was in the template: a kernel that is started now sees it.
-      if (this.#body.forked && !this.#hasAnswered) this.#replaceForked();
+      if (!this.#body.forked || this.#hasAnswered) return;
+      this.#spec.onUnfit?.();
+      this.#replaceForked();
     } else if (message.type === 'ready') {
       this.#body.joined.then(
         () => this.#becomeReady(),

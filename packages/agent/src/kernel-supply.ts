@@ -7,11 +7,18 @@ import { kernelCommand } from './kernel-launch.ts';
 import type { KernelListener } from './kernel-listener.ts';
 import { KernelProcess } from './kernel-process.ts';
 import { KernelsGroup } from './kernels-group.ts';
+import { OwnZygote } from './own-zygote.ts';
 import { NOBODY, SpareKernels } from './spare-kernels.ts';
 import type { KernelPlace } from './start-kernel.ts';
 
 /** With less to spare, a kernel that nobody has asked for would be missed by what runs there. */
 const ROOM_BYTES = 512 * 1024 * 1024;
+
+/** Until then whoever launched the sandbox is likely to ask for something, or to launch another one, which comes first. */
+const UNASKED_MS = 3_000;
+
+/** So long after a context of another language was opened, who has opened none of Python will hardly do so. */
+const UNWANTED_MS = 180_000;
 
 /** A kernel that has its place and that nobody has taken by then is rehearsed: until then somebody may be about to. */
 const REHEARSE_MS = 50;
@@ -35,8 +42,12 @@ export class KernelSupply {
   readonly #forkedKernels: ForkedKernels;
   readonly #group: KernelsGroup;
   readonly #spares: SpareKernels;
-  /** Told of a kernel that was forked in and that nobody has taken for a moment. */
-  onWaiting: (kernel: KernelProcess) => void = () => undefined;
+  /** Undefined where kernels come from outside, or are all started. */
+  readonly #zygote: OwnZygote | undefined;
+  #unwanted: NodeJS.Timeout | undefined;
+  #isPythonUsed = false;
+  /** Told of a kernel that was forked in and that nobody has taken for a moment; `isWaiting` says whether that is still so. */
+  onWaiting: (kernel: KernelProcess, isWaiting: () => boolean) => void = () => undefined;
   #env: Readonly<Record<string, string>> = {};
 
   constructor(config: AgentConfig, forkedKernels: ForkedKernels) {
@@ -46,6 +57,11 @@ export class KernelSupply {
     const hasRoom = () => freeMemory() > ROOM_BYTES && !this.#group.isCrowded();
     this.#spares = new SpareKernels((language, listener) => this.#startAhead(language, listener), hasRoom);
     forkedKernels.onSpare = () => this.#adoptSpare();
+    const { kernelsFolder, hasOwnZygote } = config;
+    if (kernelsFolder === undefined || !hasOwnZygote) return;
+    this.#zygote = new OwnZygote({ ...config, kernelsFolder }, forkedKernels, hasRoom);
+    this.#zygote.onReady = () => hasRoom() && this.#adoptSpare();
+    this.#zygote.startSoon(UNASKED_MS);
   }
 
   /** Variables of the client's, for kernels started from now on. */
@@ -71,25 +87,64 @@ export class KernelSupply {
   ): KernelProcess {
     // What is ready for the workspace stays for a context in the workspace, unless it can move.
     const fits = (kernel: KernelProcess) => cwd === this.#config.workspace || kernel.move(this.#placeIn(cwd));
+    if (!this.#isPythonUsed) this.#zygote?.postpone();
     const spare = this.#spares.take(language, fits);
     if (spare === undefined) return this.#start(language, cwd, listener, { forkedKernelMs, room });
     spare.handTo(listener);
     return spare;
   }
 
+  /** Whether a kernel of that language waits for its context. */
+  hasSpare(language: Language): boolean {
+    return this.#spares.has(language);
+  }
+
   /** To be called when a context was opened. Idempotent. */
   restock(language: Language): void {
-    if (!this.#areForked(language)) this.#spares.restock(language);
+    this.#noteUse(language);
+    if (language === 'python' && (this.#comeFromOutside || this.#zygote?.isComing)) return;
+    this.#spares.restock(language);
+  }
+
+  /** Gives back memory that only makes things quicker. Whether there was some. */
+  release(): boolean {
+    const released = this.#zygote?.release() ?? false;
+    // What was forked from it keeps what both have.
+    if (released) this.#spares.giveUp('python');
+    return released;
   }
 
   /** No forked kernel comes for a context that waits for one. */
   giveUpForkedKernel(): void {
-    this.#forkedKernels.giveUp();
+    if (this.#zygote === undefined) this.#forkedKernels.giveUp();
   }
 
   /** Resolves when no spare is left. */
-  close(): Promise<void> {
-    return this.#spares.close();
+  async close(): Promise<void> {
+    clearTimeout(this.#unwanted);
+    await Promise.all([this.#spares.close(), this.#zygote?.close()]);
+  }
+
+  /** A cell that is run for somebody gets the processor before a zygote that is loading. */
+  #yieldTo(busy: boolean): void {
+    if (busy) this.#zygote?.postpone();
+    else if (this.#isPythonUsed) this.#zygote?.startSoon();
+  }
+
+  /** What a sandbox never uses it need not hold. */
+  #noteUse(language: Language): void {
+    if (this.#zygote === undefined) return;
+    if (language === 'python') {
+      clearTimeout(this.#unwanted);
+      this.#unwanted = undefined;
+      this.#isPythonUsed = true;
+      this.#zygote.startSoon();
+    } else if (!this.#isPythonUsed) {
+      this.#unwanted ??= setTimeout(() => {
+        void this.#zygote?.close();
+        this.#spares.giveUp('python');
+      }, UNWANTED_MS).unref();
+    }
   }
 
   #startAhead(language: Language, listener: KernelListener): KernelProcess {
@@ -100,16 +155,17 @@ export class KernelSupply {
   #adoptSpare(): void {
     if (this.#spares.has('python')) return;
     let wasReady = false;
+    const isWaiting = () => this.#spares.holds(kernel);
     const ready = () => {
-      if (!wasReady) setTimeout(() => this.#spares.holds(kernel) && this.onWaiting(kernel), REHEARSE_MS);
+      if (!wasReady) setTimeout(() => isWaiting() && this.onWaiting(kernel, isWaiting), REHEARSE_MS);
       wasReady = true;
     };
     const kernel = this.#startAhead('python', { ...NOBODY, ready });
     this.#spares.keep('python', kernel);
   }
 
-  #areForked(language: Language): boolean {
-    return language === 'python' && this.#config.kernelsFolder !== undefined;
+  get #comeFromOutside(): boolean {
+    return this.#config.kernelsFolder !== undefined && this.#zygote === undefined;
   }
 
   #start(
@@ -123,9 +179,13 @@ export class KernelSupply {
     const place = this.#placeIn(cwd);
     const takeForked = async () => {
       await room;
-      return language === 'python' ? this.#forkedKernels.take(forkedKernelMs) : undefined;
+      if (language !== 'python') return undefined;
+      return this.#zygote ? this.#zygote.take() : this.#forkedKernels.take(forkedKernelMs);
     };
-    return new KernelProcess({ command, place, uid, gid, group: this.#group, takeForked }, listener);
+    // Neither would the next one be: each costs what it takes to fork it.
+    const onUnfit = () => void this.#zygote?.close();
+    const onBusy = (busy: boolean) => this.#yieldTo(busy);
+    return new KernelProcess({ command, place, uid, gid, group: this.#group, takeForked, onUnfit, onBusy }, listener);
   }
 
   #placeIn(cwd: string): KernelPlace {

@@ -1,6 +1,7 @@
 import { TERMINAL_PROTOCOL } from '@cloche/protocol';
 import { createAgentServer } from './agent-server.ts';
 import { CommandRegistry } from './commands/command-registry.ts';
+import { Supervisors } from './commands/supervisors.ts';
 import { readConfig } from './config.ts';
 import { ContextRegistry } from './context-registry.ts';
 import { DialOut } from './dial-out.ts';
@@ -8,22 +9,26 @@ import { FileRequests } from './files/file-requests.ts';
 import { ForkedKernels } from './forked-kernels.ts';
 import { KernelSupply } from './kernel-supply.ts';
 import { guardMemory } from './memory.ts';
-import { rehearse } from './rehearsal.ts';
+import { rehearse, rehearseCommandOnceIdle } from './rehearsal.ts';
 import { TerminalRegistry } from './terminals/terminal-registry.ts';
 
 const config = readConfig(process.env);
 const isOver = new AbortController();
-if (config.guardedMemoryBytes !== undefined) guardMemory(config.guardedMemoryBytes, config, isOver.signal);
 const forkedKernels = new ForkedKernels(config.kernelsFolder ?? '');
-if (config.kernelsFolder !== undefined) forkedKernels.listen();
+if (config.kernelsFolder !== undefined) forkedKernels.listen(config.hasOwnZygote ? config : undefined);
 const supply = new KernelSupply(config, forkedKernels);
-supply.onWaiting = (kernel) => rehearse(kernel, config);
+if (config.guardedMemoryBytes !== undefined) {
+  guardMemory(config.guardedMemoryBytes, config, () => supply.release(), isOver.signal);
+}
 const contexts = new ContextRegistry(config, supply);
-const commands = new CommandRegistry(config, () => contexts.environment);
-const terminals = new TerminalRegistry(config, () => contexts.environment);
+const supervisors = new Supervisors(config);
+supply.onWaiting = (kernel, isWaiting) => rehearse({ config, supervisors, kernel, isWaiting });
+const commands = new CommandRegistry(config, () => contexts.environment, supervisors);
+const terminals = new TerminalRegistry(config, () => contexts.environment, supervisors);
 const server = createAgentServer(contexts, commands, new FileRequests(config), {
   [TERMINAL_PROTOCOL]: terminals.join,
 });
+rehearseCommandOnceIdle(server, () => supply.hasSpare('python'), { config, supervisors });
 const dialOut = 'dial' in config.listen ? new DialOut(server, config.listen.dial) : undefined;
 if (dialOut) dialOut.start();
 else server.listen(config.listen);
@@ -33,6 +38,7 @@ async function shutDown(): Promise<void> {
   dialOut?.stop();
   server.close();
   forkedKernels.close();
+  supervisors.close();
   await Promise.all([contexts.closeAll(), commands.killAll(), terminals.killAll()]);
   process.exit(0);
 }

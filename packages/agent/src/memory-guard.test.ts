@@ -12,6 +12,7 @@ class Machine {
   sharedBytes = 0;
   looks = 0;
   releases = 0;
+  spareBytes = 0;
   /** Whether what is killed ends at once. */
   endsAtOnce = true;
 
@@ -21,7 +22,16 @@ class Machine {
 
   usedBytes(): number {
     this.looks += 1;
-    return [...this.groups.values()].reduce((sum, { residentBytes }) => sum + residentBytes, this.sharedBytes);
+    return [...this.groups.values()].reduce(
+      (sum, { residentBytes }) => sum + residentBytes,
+      this.sharedBytes + this.spareBytes,
+    );
+  }
+
+  release(): boolean {
+    const released = this.spareBytes > 0;
+    this.spareBytes = 0;
+    return released;
   }
 
   candidates(): Candidate[] {
@@ -62,6 +72,19 @@ describe('a memory guard', () => {
     guard.look();
     assert.deepEqual(machine.killed, [2]);
     assert.equal(guard.kills, 1);
+  });
+
+  test('kills nothing as long as there is what can be spared', () => {
+    const machine = new Machine();
+    machine.spareBytes = 200;
+    machine.add(1, 900);
+    const guard = new MemoryGuard(LIMIT_BYTES, machine);
+    guard.look();
+    guard.look();
+    assert.deepEqual([machine.killed, machine.spareBytes, guard.kills], [[], 0, 0]);
+    machine.add(2, 200);
+    guard.look();
+    assert.deepEqual(machine.killed, [1]);
   });
 
   test('kills no other before the first had time to end', async () => {

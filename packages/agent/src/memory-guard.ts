@@ -12,6 +12,8 @@ const RELEASE_MS = 2000;
 export interface MemoryReadings {
   /** What programs have, with what they share and have in files without a name. */
   usedBytes(): number;
+  /** Gives back what only makes things quicker. Whether there was some. */
+  release(): boolean;
   candidates(): readonly Candidate[];
   kill(group: number): void;
   isAlive(group: number): boolean;
@@ -58,6 +60,7 @@ export class MemoryGuard {
   /** Kills one group if there is too little memory, unless what was killed last is about to give back some. */
   look(): void {
     if (this.#settling || !this.#isShort()) return;
+    if (this.#readings.release()) return;
     const candidates = this.#readings.candidates();
     const worst = candidates.toSorted((a, b) => this.#score(b) - this.#score(a))[0];
     if (worst !== undefined) {

@@ -13,7 +13,7 @@ export interface User {
 }
 
 /** The numbers of the kernel that this runs on. */
-export function readingsOfMachine(user: User): MemoryReadings {
+export function readingsOfMachine(user: User): Omit<MemoryReadings, 'release'> {
   return {
     usedBytes: () => kibibytesOf(readFileSync('/proc/meminfo', 'utf8'), 'AnonPages') * KIBIBYTE,
     candidates: groupsOfProcesses,

@@ -13,9 +13,9 @@ export function setOomScore(pid: number, score: number): void {
   }
 }
 
-/** In place of a kernel that kills nothing for memory. Until `signal` aborts. */
-export function guardMemory(limitBytes: number, user: User, signal: AbortSignal): void {
-  guard = new MemoryGuard(limitBytes, readingsOfMachine(user));
+/** In place of a kernel that kills nothing for memory, after `release` has given back what it can. Until `signal` aborts. */
+export function guardMemory(limitBytes: number, user: User, release: () => boolean, signal: AbortSignal): void {
+  guard = new MemoryGuard(limitBytes, { ...readingsOfMachine(user), release });
   void guard.watch(signal);
 }
 

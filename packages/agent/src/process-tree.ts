@@ -123,7 +123,7 @@ function nameOf({ pid, startTicks }: ProcessEntry): string {
   return `${pid}/${startTicks}`;
 }
 
-function ownerOf(pid: number): number | undefined {
+export function ownerOf(pid: number): number | undefined {
   return statSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid;
 }
 

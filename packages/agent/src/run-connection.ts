@@ -1,9 +1,8 @@
 import type { Duplex } from 'node:stream';
-import { RUNS_UPGRADE } from '@cloche/protocol';
+import { RUNS_UPGRADE, type Touched } from '@cloche/protocol';
 import { AgentError } from './agent-error.ts';
 import type { Context } from './context.ts';
 import type { ContextRegistry } from './context-registry.ts';
-import type { Touched } from './idle-tidying.ts';
 import { MAX_BODY_BYTES, parseJson, readStartRun } from './requests.ts';
 import { Run } from './run.ts';
 import { switchProtocols, type Upgrade } from './upgrades.ts';

@@ -89,6 +89,12 @@ export class SpareKernels {
     return left;
   }
 
+  /** Nobody is going to want one of that language. */
+  giveUp(language: Language): void {
+    this.#cancel(language);
+    void this.#discard(language);
+  }
+
   /** Resolves when none is left, and none comes. */
   async close(): Promise<void> {
     for (const language of this.#orders.keys()) this.#cancel(language);

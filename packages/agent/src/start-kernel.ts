@@ -18,6 +18,10 @@ export interface KernelSpec {
   group: KernelsGroup;
   /** One that was forked into the sandbox, if there is one; else a kernel is started by `command`. Awaited first. */
   takeForked: () => Promise<ForkedKernel | undefined>;
+  /** Told that the one that was forked is not what one that is started now would be. */
+  onUnfit?: () => void;
+  /** Told that it begins to run a cell that takes a moment, and that it has ended one. */
+  onBusy?: (busy: boolean) => void;
 }
 
 /** Its standard output and error go to `link`; its private socket is among its `stdio`. */

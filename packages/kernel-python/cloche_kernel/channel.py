@@ -15,7 +15,15 @@ MAX_FRAME_BYTES = 64 * 1024 * 1024
 
 _LENGTH = struct.Struct(">I")
 
-_to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_Encoder = json.encoder.c_make_encoder
+if _Encoder is None:
+    _to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+else:
+    # As that makes one for each message. What is sent has been bounded, so it holds no circles.
+    _chunks = _Encoder(None, None, json.encoder.encode_basestring, None, ":", ",", False, False, True)
+
+    def _to_json(message):
+        return "".join(_chunks(message, 0))
 
 
 class FrameTooLarge(Exception):

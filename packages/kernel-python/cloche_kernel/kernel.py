@@ -202,7 +202,7 @@ class Kernel:
         shell = self._shell
         shell.execution_count += 1
         shell.shown_exception = None
-        result = shell.run_cell(code, store_history=False)
+        result = shell.run(code)
         raised = (result.error_before_exec, result.error_in_exec, shell.shown_exception)
         shell.shown_exception = None
         self._publish_figures()

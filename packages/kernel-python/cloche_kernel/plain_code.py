@@ -20,34 +20,35 @@ class PlainCode:
 
     def __init__(self, shell):
         self._shell = shell
-        self._own = self._transformations()
+        _ = shell.input_transformers_post, shell.autocall, shell.input_transformer_manager, shell.prefilter_manager
+        # All of these are traits, and read here past what reading one does.
+        self._settings = shell._trait_values
+        self._own = [list(transformations) for transformations in self._transformations()]
 
     def is_plain(self, cell):
         """Whether IPython would take the cell as it is."""
-        shell = self._shell
-        if not cell or _SPECIAL.search(cell) or shell.input_transformers_post or self._own != self._transformations():
+        if not cell or _SPECIAL.search(cell) or self._settings.get("input_transformers_post"):
             return False
-        return "\n" in cell[:-1] or not self._begins_with_command(cell)
+        return self._own == self._transformations() and ("\n" in cell[:-1] or not self._begins_with_command(cell))
 
     def _begins_with_command(self, line):
         """A line by itself may be a magic without its sign, or something that is called by its name alone."""
         shell = self._shell
         word = _FIRST_WORD.match(line).group()
-        if not word:
+        if not word or word.isdigit():
             return False
         return (
-            shell.autocall
+            self._settings.get("autocall")
             or isinstance(shell.user_ns.get(word), (Macro, IPyAutocall))
             or shell.find_magic(word) is not None
         )
 
     def _transformations(self):
-        manager = self._shell.input_transformer_manager
-        dynamic = self._shell.prefilter_manager
+        manager, dynamic = self._settings["input_transformer_manager"], self._settings["prefilter_manager"]
         return [
-            *manager.cleanup_transforms,
-            *manager.line_transforms,
-            *manager.token_transformers,
-            *dynamic.transformers,
-            *dynamic.checkers,
+            manager.cleanup_transforms,
+            manager.line_transforms,
+            manager.token_transformers,
+            dynamic.transformers,
+            dynamic.checkers,
         ]

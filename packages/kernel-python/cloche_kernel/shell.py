@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """IPython's shell without a terminal: no history, no files in the home folder, outputs to the channel."""
 
+import builtins
 import os
 import signal
 import subprocess
@@ -12,22 +13,19 @@ from opcode import opmap
 from IPython.core.compilerop import CachingCompiler
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
-from IPython.core.formatters import DisplayFormatter
 from IPython.core.interactiveshell import InteractiveShell
-from IPython.lib.pretty import _repr_pprint
 from traitlets import Type
 from traitlets.config import Config
 
 from cloche_kernel.errors import CELL_PREFIX
 from cloche_kernel.import_hook import BACKEND
+from cloche_kernel.plain_cells import PlainCells
 from cloche_kernel.plain_code import PlainCode
+from cloche_kernel.plain_values import PlainValuesFirst
 from cloche_kernel.tables import data_form
 
 
 _PRINT_EXPR = opmap.get("PRINT_EXPR")
-_PLAIN = "text/plain"
-_PLAIN_TYPES = frozenset((bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset))
-_ONE_LINE_TYPES = frozenset((int, str))
 
 
 class CellCompiler(CachingCompiler):
@@ -42,22 +40,24 @@ class ResultHook(DisplayHook):
     # each cell were a quarter of all calls.
     exec_result = None
 
-    def write_output_prompt(self):
-        pass
-
-    def quiet(self):
-        """A cell that ends in a semicolon is told from others by the history, which is off."""
-        return False
-
-    def write_format_data(self, format_dict, md_dict=None):
-        # Of the caller's caller: whatever code shows a value by itself may go on after it.
-        is_last = self.shell.ast_node_interactivity == "last_expr" and _shows_its_value(sys._getframe(2))
-        self.shell.publish("result", format_dict, is_last)
-
-    def log_output(self, format_dict):
-        """Nothing is kept: outputs would pile up for as long as the context lives."""
-
-    def finish_displayhook(self):
+    def __call__(self, result=None):
+        """
+        Without what is off here. There is no prompt; a cell that ends in a semicolon is told from others by the history;
+        outputs that were kept would pile up for as long as the context lives.
+        """
+        if "_" in builtins.__dict__:
+            self.check_for_underscore()
+        if result is None:
+            return
+        self._is_active = True
+        shell = self.shell
+        forms, _ = shell.display_formatter.format(result)
+        if self.exec_result is not None:
+            self.exec_result.result = result
+        if forms:
+            # Whatever code shows a value by itself may go on after it.
+            is_last = shell.ast_node_interactivity == "last_expr" and _shows_its_value(sys._getframe(1))
+            shell.publish("result", forms, is_last)
         self._is_active = False
 
 
@@ -65,44 +65,6 @@ def _shows_its_value(frame):
     """Whether the frame is a cell's, at the instruction that shows the value of its last expression."""
     code = frame.f_code
     return code.co_filename.startswith(CELL_PREFIX) and code.co_code[frame.f_lasti] == _PRINT_EXPR
-
-
-class PlainValuesFirst(DisplayFormatter):
-    """Does not ask ten formatters for forms of a number or a text, which have but one."""
-
-    def format(self, obj, include=None, exclude=None):
-        kind = type(obj)
-        if kind in _PLAIN_TYPES and include is None and exclude is None and not self._has_forms(kind):
-            text = self._text_of(obj, kind)
-            return ({} if text is None else {_PLAIN: text}), {}
-        return super().format(obj, include, exclude)
-
-    def _text_of(self, obj, kind):
-        formatter = self.formatters[_PLAIN]
-        if kind in _ONE_LINE_TYPES and formatter.pprint and formatter.type_printers.get(kind) is _repr_pprint:
-            try:
-                # What that printer makes of a text that is one line, without what lays out several.
-                return repr(obj)
-            except ValueError:
-                # A number of too many digits: it is told as ever.
-                pass
-        return formatter(obj)
-
-    def _has_forms(self, kind):
-        """Whether anybody has registered a formatter for it."""
-        others = [formatter for name, formatter in self.formatters.items() if name != _PLAIN]
-        for formatter in (*others, self.mimebundle_formatter, self.ipython_display_formatter):
-            # As the attributes, which are found by four calls each once they have values.
-            values = formatter._trait_values
-            printers, deferred = values.get("type_printers"), values.get("deferred_printers")
-            if printers is None or deferred is None:
-                printers, deferred = formatter.type_printers, formatter.deferred_printers
-            if not printers and not deferred:
-                continue
-            for base in kind.__mro__:
-                if base in printers or ("builtins", base.__name__) in deferred:
-                    return True
-        return False
 
 
 class DisplaySender(DisplayPublisher):
@@ -121,6 +83,7 @@ class Shell(InteractiveShell):
     display_pub_class = Type(DisplaySender)
     last_execution_result = None
     last_execution_succeeded = True
+    execution_count = 0
 
     @classmethod
     def create(cls, publish, run_coroutine):
@@ -140,11 +103,23 @@ class Shell(InteractiveShell):
         shell.execution_count = 0
         _use_formatters(shell)
         shell.plain_code = PlainCode(shell)
+        shell.plain_cells = PlainCells(shell, shell.plain_code)
+        # For good, as cells are all that runs: entered for each of them, it changes the names that Python has built in, and
+        # with them whatever code has learned about these.
+        shell.builtin_trap.__enter__()
+        shell.display_trap.__enter__()
         for name in ("exit", "quit"):
             shell.user_ns[name] = shell.user_ns_hidden[name] = _exit
         # IPython's advice for a terminal, printed whenever a cell exits.
         warnings.filterwarnings("ignore", message="To exit: use 'exit'")
         return shell
+
+    def run(self, cell):
+        """What `run_cell` does, without a history; its result."""
+        sys.displayhook = self.displayhook
+        if self.plain_cells.takes(cell):
+            return self.plain_cells.run(cell)
+        return self.run_cell(cell, store_history=False)
 
     @contextmanager
     def rehearsal(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Started as `python3 …/cloche_zygote` by the host daemon, with one end of its control socket as descriptor 3."""
+"""Started as `python3 …/cloche_zygote` by hostd or an agent, with one end of its control socket as descriptor 3."""
 
 import os
 import sys

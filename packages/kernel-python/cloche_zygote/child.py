@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way of a forked child into a sandbox. A step that fails ends it; user code comes after the last one.
+"""What a forked child does on its way, wherever it comes from. A step that fails ends it; user code comes after the last.
 
 SECURITY: e2e/security/forked-kernels.test.ts compares what comes out of this with a kernel that was started inside, and
 attacks it from there.
@@ -16,47 +16,35 @@ from cloche_zygote import syscalls
 _MASK = 0o022
 
 
-def enter(init, groups, setup):
-    """Into the control groups and namespaces of the sandbox, and down to what its root may do."""
-    for group in groups:
-        # "0" is whoever writes it: no number that could be another's by now.
-        os.write(group, b"0")
-    # SECURITY: from the first namespace on nobody in the sandbox may look into this process: its memory belongs to the
-    # host's user namespace, so while it is not dumpable no root of a sandbox can trace it.
-    syscalls.set_dumpable(False)
-    syscalls.set_namespace(init, setup.namespaces)
+def leave_session():
     os.setsid()
     os.umask(_MASK)
-    syscalls.join_new_keyring()
-    os.setgroups([])
-    os.setresgid(0, 0, 0)
-    os.setresuid(0, 0, 0)
-    # SECURITY: no file of the sandbox has been touched yet; from here on this is no more than the sandbox's root.
-    syscalls.bound_capabilities(setup.kernel_capabilities)
-    syscalls.filter_system_calls(setup.kernel_filter)
 
 
 def close_inherited(control):
-    """Every descriptor of outside is gone before the first one of the sandbox is opened."""
+    """Every descriptor of the zygote is gone before the first one of the sandbox is opened."""
     control.detach()
     syscalls.close_from(0)
 
 
-def meet_agent(kernel_id, place, user):
-    """Connects to the agent and takes pipes to it for standard output and error, as descriptors 0 to 2 and a socket."""
+def pipe_paths(place, kernel_id):
+    """Where the agent finds the other ends of standard output and error."""
+    return [os.path.join(place, f"{kernel_id}.{name}") for name in ("stdout", "stderr")]
+
+
+def meet_agent(place, kernel_id):
+    """Takes its pipes to the agent for standard output and error, as descriptors 1 and 2, and connects to it."""
     os.open("/dev/null", os.O_RDONLY)
-    for number, name in ((1, "stdout"), (2, "stderr")):
-        _open_pipe(os.path.join(place, f"{kernel_id}.{name}"), number, user)
+    for number, path in enumerate(pipe_paths(place, kernel_id), start=1):
+        _open_pipe(path, number)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.connect(os.path.join(place, "kernels.sock"))
     return connection
 
 
-def _open_pipe(path, number, user):
-    os.mkfifo(path, 0o600)
+def _open_pipe(path, number):
     # For both first: opening for one alone would wait for the other.
     both = os.open(path, os.O_RDWR)
-    os.fchown(both, user, user)
     write = os.open(path, os.O_WRONLY)
     os.close(both)
     if write == number:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fork copies an entry for each page of memory: the fewer and larger they are, the sooner it is done."""
+"""A fork of the host's copies an entry for each page of memory: the fewer and larger they are, the sooner it is done."""
 
 import ctypes
 import os
+
+from cloche_zygote.allocated import allocated
 
 _PAGE_BYTES = 2 * 1024 * 1024
 _MADV_COLLAPSE = 25
@@ -14,21 +16,15 @@ def collapse(process_folder):
     `process_folder` is a descriptor of its folder in /proc, which is not mounted where the zygote lives.
     """
     libc = ctypes.CDLL(None)
-    for start, end in _allocated(process_folder):
+    for start, end in _areas(process_folder):
         first = -(-start // _PAGE_BYTES) * _PAGE_BYTES
         for address in range(first, end - _PAGE_BYTES + 1, _PAGE_BYTES):
             libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(_PAGE_BYTES), _MADV_COLLAPSE)
 
 
-def _allocated(process_folder):
-    """Areas of memory that may be written and are of no file."""
+def _areas(process_folder):
     try:
         with open(os.open("maps", os.O_RDONLY, dir_fd=process_folder)) as maps:
-            lines = maps.readlines()
+            return allocated(maps.readlines())
     except OSError:
-        return
-    for line in lines:
-        area, access, _, _, _, *name = line.split()
-        if access.startswith("rw") and name in ([], ["[heap]"]):
-            start, end = area.split("-")
-            yield int(start, 16), int(end, 16)
+        return []

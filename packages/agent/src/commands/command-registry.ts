@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import type { StartCommand } from '@cloche/protocol';
 import { AgentError } from '../agent-error.ts';
 import type { AgentConfig } from '../config.ts';
-import { KernelsGroup } from '../kernels-group.ts';
 import { Command } from './command.ts';
 import type { SupervisorSpec } from './supervisor.ts';
+import type { Supervisors } from './supervisors.ts';
 
 const MAX_RUNNING = 128;
 /** Ended ones that are remembered with their logs; the one that ended first goes first. */
@@ -20,15 +20,17 @@ const ROOT_HOME = '/root';
 export class CommandRegistry {
   readonly #config: AgentConfig;
   readonly #clientEnv: () => Readonly<Record<string, string>>;
+  readonly #supervisors: Supervisors;
   readonly #commands = new Map<string, Command>();
   /** In the order of their ends. */
   #ended: Command[] = [];
   /** An id that is not known any more must not start a second command. */
   readonly #forgotten = new Set<string>();
 
-  constructor(config: AgentConfig, clientEnv: () => Readonly<Record<string, string>>) {
+  constructor(config: AgentConfig, clientEnv: () => Readonly<Record<string, string>>, supervisors: Supervisors) {
     this.#config = config;
     this.#clientEnv = clientEnv;
+    this.#supervisors = supervisors;
     rmSync(config.commandLogDir, { recursive: true, force: true });
   }
 
@@ -50,6 +52,11 @@ export class CommandRegistry {
     await Promise.all([...this.#commands.values()].map((command) => command.kill()));
   }
 
+  /** Those that have ended are known no more, and what they wrote is gone. */
+  forgetEnded(): void {
+    for (const command of [...this.#ended]) this.#forget(command);
+  }
+
   #launch(id: string, request: StartCommand): Command {
     if (this.#forgotten.has(id)) throw new AgentError('not_found', `The command ${id} ended long ago.`);
     if (this.#commands.size - this.#ended.length >= MAX_RUNNING) {
@@ -57,7 +64,8 @@ export class CommandRegistry {
     }
     requireFolder(request.cwd);
     const folder = join(this.#config.commandLogDir, encodeURIComponent(id));
-    const command = new Command(id, request, supervisorSpec(this.#config, this.#clientEnv(), request), folder);
+    const spec = supervisorSpec(this.#config, this.#clientEnv(), request);
+    const command = new Command(id, request, spec, folder, this.#supervisors);
     this.#commands.set(id, command);
     // One that never was is not remembered: its client has been told why.
     command.hasStarted().catch(() => this.#forget(command));
@@ -95,7 +103,6 @@ export function supervisorSpec(
 ): SupervisorSpec {
   const asRoot = request.user === 'root';
   return {
-    script: join(config.guestDir, 'supervise.pl'),
     argv: request.argv,
     cwd: request.cwd,
     env: {
@@ -107,7 +114,6 @@ export function supervisorSpec(
     },
     uid: asRoot ? 0 : config.uid,
     gid: asRoot ? 0 : config.gid,
-    group: new KernelsGroup(config.kernelsGroupFds),
     hasInput: request.stdinOpen || (request.stdin ?? '') !== '',
   };
 }

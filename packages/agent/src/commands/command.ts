@@ -5,6 +5,7 @@ import { BoundedText } from '../bounded-text.ts';
 import type { StandardStream } from '../standard-stream.ts';
 import { CommandLog } from './command-log.ts';
 import { type CommandEnd, Supervisor, type SupervisorListener, type SupervisorSpec } from './supervisor.ts';
+import type { Supervisors } from './supervisors.ts';
 
 /** What a command may do about SIGTERM at the end of its time. */
 const TERM_GRACE_MS = 1000;
@@ -31,7 +32,7 @@ export class Command implements SupervisorListener {
   #inputOpen: boolean;
   #writing: Promise<void> = Promise.resolve();
 
-  constructor(id: string, start: StartCommand, spec: SupervisorSpec, logFolder: string) {
+  constructor(id: string, start: StartCommand, spec: SupervisorSpec, logFolder: string, supervisors: Supervisors) {
     this.id = id;
     this.log = new CommandLog(logFolder, start.logBytes);
     this.#inputOpen = spec.hasInput;
@@ -45,7 +46,7 @@ export class Command implements SupervisorListener {
     }
     // Nobody need wait for either.
     this.#starting.promise.catch(() => undefined);
-    this.#supervisor = new Supervisor(spec, this);
+    this.#supervisor = new Supervisor(supervisors, spec, this);
     if (start.stdin !== undefined) this.#supervisor.write(Buffer.from(start.stdin));
     if (spec.hasInput && !start.stdinOpen) this.#endInput();
     const { timeoutMs } = start;

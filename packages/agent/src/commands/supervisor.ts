@@ -1,24 +1,18 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { Socket } from 'node:net';
+import type { ChildProcess } from 'node:child_process';
+import type { Socket } from 'node:net';
 import { constants } from 'node:os';
 import { ByteFrames, encodeByteFrame } from '@cloche/protocol';
-import type { KernelsGroup } from '../kernels-group.ts';
-import { setOomScore } from '../memory.ts';
 import type { StandardStream } from '../standard-stream.ts';
 import { killDescendants, signalDescendants } from './descendants.ts';
-
-const PERL = '/usr/bin/perl';
+import type { Supervisors } from './supervisors.ts';
 
 export interface SupervisorSpec {
-  /** `supervise.pl` in the guest folder. */
-  script: string;
   argv: readonly string[];
   cwd: string;
   /** All of it: nothing of the agent's reaches a command. */
   env: Readonly<Record<string, string>>;
   uid: number;
   gid: number;
-  group: KernelsGroup;
   /** Without it standard input is empty. */
   hasInput: boolean;
   /** A terminal in place of pipes; its output is `stdout`. */
@@ -42,6 +36,7 @@ export interface SupervisorListener {
 
 /** The process that starts a command and outlives all that descends from it. */
 export class Supervisor {
+  readonly #supervisors: Supervisors;
   readonly #listener: SupervisorListener;
   readonly #process: ChildProcess;
   readonly #socket: Socket;
@@ -49,28 +44,27 @@ export class Supervisor {
   /** What is for a command that has not begun yet. */
   #held: ['S' | 'I' | 'C' | 'R', string | Buffer][] | undefined = [];
 
-  constructor(spec: SupervisorSpec, listener: SupervisorListener) {
+  constructor(supervisors: Supervisors, spec: SupervisorSpec, listener: SupervisorListener) {
+    this.#supervisors = supervisors;
     this.#listener = listener;
-    this.#process = spawn(PERL, [spec.script, process.arch], {
-      // SECURITY: nothing of the client's environment reaches a program of root's.
-      env: {},
-      cwd: '/',
-      detached: true,
-      stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
-    });
-    // Without descriptors left there is none; `error` tells.
-    this.#socket = (this.#process.stdio?.[3] as Socket | undefined) ?? new Socket();
-    if (this.#process.pid !== undefined) setOomScore(this.#process.pid, 0);
+    const { process, socket, joined } = supervisors.take();
+    this.#process = process;
+    this.#socket = socket;
     const frames = new ByteFrames((type, body) => this.#take(type, body));
     this.#socket.on('data', (chunk: Buffer) => this.#read(frames, chunk));
-    this.#socket.on('error', () => this.#socket.destroy());
     this.#socket.on('close', () => this.#lost('what watched over the command ended'));
     this.#process.once('error', (error) => {
       this.#lost(`the command could not be watched over: ${error.message}`);
       this.#listener.gone();
     });
     this.#process.once('exit', () => this.#listener.gone());
-    this.#begin(spec);
+    joined.then(
+      () => this.#begin(spec),
+      (error: Error) => {
+        this.#lost(`the command could not be bounded: ${error.message}`);
+        this.#socket.destroy();
+      },
+    );
   }
 
   /** False when it should be given no more until `drained`. */
@@ -119,25 +113,11 @@ export class Supervisor {
     await killDescendants(pid, () => this.#isGone);
   }
 
-  /**
-   * SECURITY: it starts the command only when it is among what a client starts, where a fork bomb takes nothing from the
-   * agent (e2e/security/limits).
-   */
   #begin(spec: SupervisorSpec): void {
-    const { pid } = this.#process;
-    if (pid === undefined) return;
-    spec.group.join(pid).then(
-      () => {
-        const held = this.#held ?? [];
-        this.#held = undefined;
-        this.#send('S', specText(spec));
-        for (const [type, body] of held) this.#send(type, body);
-      },
-      (error: Error) => {
-        this.#lost(`the command could not be bounded: ${error.message}`);
-        this.#socket.destroy();
-      },
-    );
+    const held = this.#held ?? [];
+    this.#held = undefined;
+    this.#send('S', specText(spec));
+    for (const [type, body] of held) this.#send(type, body);
   }
 
   get #isGone(): boolean {
@@ -169,8 +149,10 @@ export class Supervisor {
     if (this.#settled) return;
     if (type === 'O') this.#listener.printed('stdout', body);
     else if (type === 'E') this.#listener.printed('stderr', body);
-    else if (type === 'P') this.#listener.started();
-    else if (type === 'X') {
+    else if (type === 'P') {
+      this.#listener.started();
+      this.#supervisors.restock();
+    } else if (type === 'X') {
       this.#settled = true;
       this.#listener.ended(readEnd(body.toString()));
     } else if (type === 'F') {

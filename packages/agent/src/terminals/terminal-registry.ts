@@ -3,6 +3,7 @@ import type { Duplex } from 'node:stream';
 import { MAX_TERMINALS, TERMINAL_PROTOCOL } from '@cloche/protocol';
 import { AgentError } from '../agent-error.ts';
 import { supervisorSpec } from '../commands/command-registry.ts';
+import type { Supervisors } from '../commands/supervisors.ts';
 import type { AgentConfig } from '../config.ts';
 import { switchProtocols } from '../upgrades.ts';
 import { Terminal } from './terminal.ts';
@@ -15,11 +16,13 @@ const TERM = 'xterm-256color';
 export class TerminalRegistry {
   readonly #config: AgentConfig;
   readonly #clientEnv: () => Readonly<Record<string, string>>;
+  readonly #supervisors: Supervisors;
   readonly #terminals = new Map<string, Terminal>();
 
-  constructor(config: AgentConfig, clientEnv: () => Readonly<Record<string, string>>) {
+  constructor(config: AgentConfig, clientEnv: () => Readonly<Record<string, string>>, supervisors: Supervisors) {
     this.#config = config;
     this.#clientEnv = clientEnv;
+    this.#supervisors = supervisors;
   }
 
   /** Takes the connection of a request over, as `agent-protocol/terminals.ts` describes it. */
@@ -50,7 +53,7 @@ export class TerminalRegistry {
       terminal: size,
     };
     const idleMs = wholeNumber(query, 'idleMs', 2 ** 31 - 1);
-    const terminal = new Terminal(spec, idleMs, () => this.#terminals.delete(id));
+    const terminal = new Terminal(this.#supervisors, spec, idleMs, () => this.#terminals.delete(id));
     this.#terminals.set(id, terminal);
     return terminal;
   }

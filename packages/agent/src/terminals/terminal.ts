@@ -1,6 +1,7 @@
 import type { Duplex } from 'node:stream';
 import { ByteFrames, encodeByteFrame } from '@cloche/protocol';
 import { type CommandEnd, Supervisor, type SupervisorListener, type SupervisorSpec } from '../commands/supervisor.ts';
+import type { Supervisors } from '../commands/supervisors.ts';
 import { ScreenTail } from './screen-tail.ts';
 
 /** A watcher that is behind by so much slows the shell down. */
@@ -20,10 +21,10 @@ export class Terminal implements SupervisorListener {
   #ended = false;
 
   /** @param onEnd called once, when the shell has ended */
-  constructor(spec: SupervisorSpec, idleMs: number, onEnd: () => void) {
+  constructor(supervisors: Supervisors, spec: SupervisorSpec, idleMs: number, onEnd: () => void) {
     this.#idleMs = idleMs;
     this.#onEnd = onEnd;
-    this.#supervisor = new Supervisor(spec, this);
+    this.#supervisor = new Supervisor(supervisors, spec, this);
     this.#beginIdleness();
   }
 

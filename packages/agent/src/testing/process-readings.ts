@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
 /** What that process has in memory. */
 export function residentBytes(pid: number | undefined): number {
@@ -9,10 +9,25 @@ export function descriptorCount(pid: number | undefined): number {
   return readdirSync(`/proc/${pid}/fd`).length;
 }
 
+/** Files below `folder` that the process holds open, also those that have no name any more. */
+export function descriptorsOf(pid: number | undefined, folder: string): string[] {
+  const links = readdirSync(`/proc/${pid}/fd`).map((fd) => {
+    try {
+      return readlinkSync(`/proc/${pid}/fd/${fd}`);
+    } catch {
+      return '';
+    }
+  });
+  return links.filter((target) => target.startsWith(folder));
+}
+
 /** Children of the agent that are kernels. */
 export function kernelsOf(pid: number | undefined): number {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ');
-  return children.filter((child) => commandLine(child).includes('cloche_kernel')).length;
+  return childrenOf(pid).filter((child) => commandLine(child).includes('cloche_kernel')).length;
+}
+
+export function childrenOf(pid: number | undefined): string[] {
+  return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ');
 }
 
 /** Processes that sleep for just this long. */

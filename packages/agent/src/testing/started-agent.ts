@@ -58,7 +58,7 @@ export class StartedAgent implements AsyncDisposable {
     this.process = child;
   }
 
-  static async start(pythonPath = '', env: Record<string, string> = {}): Promise<StartedAgent> {
+  static async start(pythonPath = '', env: NodeJS.ProcessEnv = {}): Promise<StartedAgent> {
     const folder = mkdtempSync(join(tmpdir(), 'cloche-agent-test-'));
     chmodSync(folder, 0o755);
     for (const name of ['workspace', 'home']) {

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { setTimeout } from 'node:timers/promises';
 import type {
@@ -124,4 +125,19 @@ export async function isGone(pid: number): Promise<boolean> {
     await setTimeout(10);
   }
   return false;
+}
+
+/** The processes that watch over its commands, and the one that waits for the next. */
+export function supervisorsOf({ process: { pid } }: StartedAgent): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
+  return children.filter((child) => commandLine(child).includes('supervise.pl'));
+}
+
+function commandLine(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+  } catch {
+    // Gone meanwhile.
+    return '';
+  }
 }

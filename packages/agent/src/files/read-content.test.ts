@@ -1,20 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import {
-  appendFileSync,
-  chmodSync,
-  existsSync,
-  linkSync,
-  lstatSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  statSync,
-  symlinkSync,
-  truncateSync,
-  writeFileSync,
-} from 'node:fs';
+import { appendFileSync, mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { FileAgent } from '../testing/file-agent.ts';
@@ -22,8 +9,6 @@ import { FileAgent } from '../testing/file-agent.ts';
 let agent: FileAgent;
 const inside = (name: string) => join(agent.workspace, name);
 const read = (path: string, headers = {}) => agent.call('GET', '/content', { path }, { headers });
-const write = (path: string, body: string | Buffer, headers = {}, query = {}) =>
-  agent.call('PUT', '/content', { path, ...query }, { headers, body });
 const codeOf = ({ status, json }: Awaited<ReturnType<typeof read>>) => [status, json?.error?.code];
 
 before(async () => {
@@ -184,135 +169,5 @@ describe('reading a file', () => {
     const answer = await read('sparse', { range: 'bytes=-5' });
     assert.equal(answer.bytes.toString(), '\0\0end');
     assert.equal(answer.headers['content-range'], 'bytes 5368709118-5368709122/5368709123');
-  });
-});
-
-describe('writing a file', () => {
-  const leftovers = () => readdirSync(agent.workspace).filter((name) => name.startsWith('.cloche'));
-
-  it('stores the bytes, with a length and in chunks', async () => {
-    for (const size of [0, 1, 3_000_001]) {
-      const bytes = randomBytes(size);
-      for (const headers of [{ 'content-length': size }, { 'transfer-encoding': 'chunked' }]) {
-        const answer = await write('stored', bytes, headers);
-        assert.equal(answer.status, 200);
-        assert.equal(answer.json.sizeBytes, size);
-        assert.ok(readFileSync(inside('stored')).equals(bytes));
-      }
-    }
-    assert.equal((await write('stored', 'x')).json.etag, (await read('stored')).headers.etag);
-  });
-
-  it('makes the folders above it, all of them the user’s', async () => {
-    const answer = await write('a/b/c', 'x');
-    assert.deepEqual([answer.json.path, answer.json.mode], [inside('a/b/c'), 0o644]);
-    for (const path of ['a', 'a/b', 'a/b/c']) assert.equal(statSync(inside(path)).uid, agent.user.uid, path);
-  });
-
-  it('leaves to whoever owns a folder that the user cannot write to', async () => {
-    mkdirSync(join(agent.folder, 'system'), { mode: 0o755 });
-    await write(join(agent.folder, 'system/file'), 'x');
-    assert.equal(statSync(join(agent.folder, 'system/file')).uid, 0);
-    mkdirSync(join(agent.folder, 'shared'));
-    chmodSync(join(agent.folder, 'shared'), 0o1777);
-    await write(join(agent.folder, 'shared/file'), 'x');
-    assert.equal(statSync(join(agent.folder, 'shared/file')).uid, agent.user.uid);
-  });
-
-  it('keeps mode and owner of the file that it replaces, or sets the mode that is asked for', async () => {
-    writeFileSync(inside('program'), 'old', { mode: 0o751 });
-    chmodSync(inside('program'), 0o751);
-    await write('program', 'new');
-    assert.deepEqual([statSync(inside('program')).mode & 0o7777, statSync(inside('program')).uid], [0o751, 0]);
-    await write('program', 'new', {}, { mode: '600' });
-    assert.equal(statSync(inside('program')).mode & 0o7777, 0o600);
-  });
-
-  it('writes to where a link leads, and leaves other names of the old file alone', async () => {
-    writeFileSync(inside('target'), 'old');
-    linkSync(inside('target'), inside('other-name'));
-    symlinkSync('target', inside('to-target'));
-    await write('to-target', 'new');
-    assert.ok(lstatSync(inside('to-target')).isSymbolicLink());
-    assert.equal(readFileSync(inside('target'), 'utf8'), 'new');
-    assert.equal(readFileSync(inside('other-name'), 'utf8'), 'old');
-    symlinkSync('not-yet', inside('dangling'));
-    await write('dangling', 'made');
-    assert.equal(readFileSync(inside('not-yet'), 'utf8'), 'made');
-  });
-
-  it('heeds conditions before it asks for the body', async () => {
-    writeFileSync(inside('guarded'), 'old');
-    const etag = (await read('guarded')).headers.etag ?? '';
-    const refused: [string, Record<string, string>][] = [
-      ['guarded', { 'if-none-match': '*' }],
-      ['guarded', { 'if-match': '"other"' }],
-      ['absent', { 'if-match': '*' }],
-      ['absent', { 'if-match': etag }],
-    ];
-    for (const [path, headers] of refused) {
-      const asked = agent.open('PUT', '/content', { path }, { ...headers, expect: '100-continue' });
-      let wanted = false;
-      asked.once('continue', () => {
-        wanted = true;
-      });
-      asked.flushHeaders();
-      assert.deepEqual(codeOf(await agent.answerTo(asked)), [412, 'precondition_failed'], path);
-      asked.destroy();
-      assert.equal(wanted, false);
-    }
-    assert.equal(readFileSync(inside('guarded'), 'utf8'), 'old');
-    assert.equal((await write('guarded', 'new', { 'if-match': etag })).status, 200);
-    assert.equal((await write('created', 'new', { 'if-none-match': '*' })).status, 200);
-    assert.deepEqual(leftovers(), []);
-  });
-
-  it('lets one of many that create the same file win', async () => {
-    const answers = await Promise.all(
-      Array.from({ length: 20 }, (_, index) => write('raced', String(index), { 'if-none-match': '*' })),
-    );
-    assert.equal(answers.filter(({ status }) => status === 200).length, 1);
-    assert.equal(answers.filter(({ status }) => status === 412).length, 19);
-    assert.deepEqual(leftovers(), []);
-  });
-
-  it('refuses to take the place of a folder, a pipe or a device', async () => {
-    mkdirSync(inside('place'));
-    execFileSync('mkfifo', [inside('fifo')]);
-    writeFileSync(inside('plain'), '');
-    for (const path of ['place', 'fifo', '/dev/null', 'plain/below'])
-      assert.deepEqual(codeOf(await write(path, 'x')), [409, 'conflict'], path);
-  });
-
-  it('leaves nothing of an upload that broke off: no file, no part of it, no folder', async () => {
-    writeFileSync(inside('kept'), 'old');
-    for (const path of ['kept', 'fresh/folder/file']) {
-      const asked = agent.open('PUT', '/content', { path }, { 'content-length': 10_000_000 });
-      asked.on('error', () => undefined);
-      asked.write(randomBytes(2_000_000));
-      while (!hasPart()) await new Promise((resolve) => setImmediate(resolve));
-      asked.destroy();
-      while (hasPart()) await new Promise((resolve) => setImmediate(resolve));
-    }
-    assert.equal(readFileSync(inside('kept'), 'utf8'), 'old');
-    while (existsSync(inside('fresh'))) await new Promise((resolve) => setImmediate(resolve));
-  });
-
-  function hasPart(): boolean {
-    return readdirSync(agent.workspace, { recursive: true }).some((name) => String(name).endsWith('.part'));
-  }
-
-  it('refuses at once what is announced to be larger than the disk', async () => {
-    writeFileSync(inside('fits'), 'old');
-    const asked = agent.open(
-      'PUT',
-      '/content',
-      { path: 'fits' },
-      { 'content-length': 2 ** 50, expect: '100-continue' },
-    );
-    asked.flushHeaders();
-    assert.deepEqual(codeOf(await agent.answerTo(asked)), [507, 'disk_full']);
-    asked.destroy();
-    assert.equal(readFileSync(inside('fits'), 'utf8'), 'old');
   });
 });

@@ -1,0 +1,11 @@
+/**
+ * What Node is started with in a sandbox: the agent as V8 compiled it when the guest folder was built, so that a start
+ * compiles next to nothing.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { PrecompiledProgram } from '@cloche/protocol';
+import { AGENT_PROGRAM, PRECOMPILED_AGENT } from './agent-program.ts';
+
+const folder = import.meta.dirname;
+new PrecompiledProgram(join(folder, AGENT_PROGRAM), readFileSync(join(folder, PRECOMPILED_AGENT))).load();
