@@ -1,7 +1,7 @@
 /** A kernel that was forked from a loaded interpreter behaves as one that was started. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { skipUnless } from '../support/claims.ts';
+import { skipUnless, unlessStarted } from '../support/claims.ts';
 import { forkedContext, openContext } from '../support/forked-kernels.ts';
 import { type TestService, testService } from '../support/service.ts';
 
@@ -9,7 +9,7 @@ const forkedIn = skipUnless('pythonKernels', 'forked');
 
 let service: TestService;
 before(async () => {
-  if (forkedIn.skip) return;
+  if (unlessStarted.skip) return;
   service = await testService();
 });
 after(() => service?.close());
@@ -29,7 +29,7 @@ async function fresh(body: Record<string, unknown> = {}) {
 
 const FOLDER = 'import os, site; folder = site.getusersitepackages(); os.makedirs(folder, exist_ok=True)';
 
-describe('a kernel that was forked', forkedIn, () => {
+describe('a kernel that was forked', unlessStarted, () => {
   it('shows no library before it is imported, and then the one of the template', async () => {
     const { output } = await fresh();
     assert.equal(
@@ -91,7 +91,7 @@ describe('a kernel that was forked', forkedIn, () => {
     assert.equal(stdout.trim(), '2');
   });
 
-  it('is the only one of a sandbox that was asked for one', async () => {
+  it('is the only one of a sandbox that was asked for one', forkedIn, async () => {
     const count = `import os
 def is_python(pid):
     try:
@@ -109,8 +109,8 @@ print(sum(is_python(pid) for pid in os.listdir('/proc') if pid.isdigit()))`;
   });
 
   it('is named when it runs out of memory, and replaced', async () => {
-    const { run } = await fresh({ resources: { memoryMb: 256 } });
-    const { error } = await run('x = bytearray(1 << 30)\nfor i in range(0, len(x), 4096): x[i] = 1');
+    const { run } = await fresh({ resources: { memoryMb: 1024 } });
+    const { error } = await run('x = bytearray(2 << 30)\nfor i in range(0, len(x), 4096): x[i] = 1');
     assert.equal(error?.name, 'OutOfMemoryError');
     assert.equal((await run('1')).stateLost, true);
   });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
-import { skipUnless } from '../support/claims.ts';
+import { skipUnless, unlessStarted } from '../support/claims.ts';
 import { eventually } from '../support/eventually.ts';
 import { forkedContext, openContext, startedContext, zygotePids } from '../support/forked-kernels.ts';
 import { type TestService, testService } from '../support/service.ts';
@@ -13,7 +13,7 @@ let service: TestService;
 let sandboxId: string;
 let forked: string;
 before(async () => {
-  if (forkedIn.skip) return;
+  if (unlessStarted.skip) return;
   service = await testService();
   sandboxId = (await service.api.readySandbox()).id;
   forked = await forkedContext(service, sandboxId);
@@ -33,7 +33,7 @@ status = dict(line.split(":", 1) for line in open("/proc/self/status"))
 names = ["Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Umask",
          "SigBlk", "SigIgn", "SigCgt", "NStgid", "TracerPid", "Cpus_allowed", "Speculation_Store_Bypass"]
 rights = {name: status[name].strip() for name in names if name in status and name != "NStgid"}
-rights["levels of process ids"] = len(status["NStgid"].split())
+rights["levels of process ids"] = len(status.get("NStgid", "").split())
 rights["namespaces"] = {name: os.readlink(f"/proc/self/ns/{name}") for name in sorted(os.listdir("/proc/self/ns"))}
 rights["limits"] = open("/proc/self/limits").read()
 rights["groups"] = open("/proc/self/cgroup").read()
@@ -52,15 +52,17 @@ rights["standard output"] = [oct(os.stat(f"/proc/self/fd/{fd}").st_mode) + str(o
 print(json.dumps(rights))
 `;
 
-describe('a kernel that was forked into its sandbox', forkedIn, () => {
+describe('a kernel that was forked into its sandbox', unlessStarted, () => {
   it('has the rights, limits, namespaces and descriptors of one that was started there, and no others', async () => {
-    const started = await startedContext(service, sandboxId);
-    const [ofForked, ofStarted] = [await output(forked, RIGHTS), await output(started, RIGHTS)];
+    const { id } = await service.api.readySandbox();
+    const itsForked = await forkedContext(service, id);
+    const started = await startedContext(service, id);
+    const [ofForked, ofStarted] = [await output(itsForked, RIGHTS, id), await output(started, RIGHTS, id)];
     assert.deepEqual(JSON.parse(ofForked), JSON.parse(ofStarted));
     assert.equal(JSON.parse(ofForked).oom, '1000\n');
   });
 
-  it('shows nothing of the host in its environment, command line and memory', async () => {
+  it('shows nothing of the host in its environment, command line and memory', forkedIn, async () => {
     const secrets = [service.apiKey, service.dataDir, service.runDir, process.cwd()];
     const search = (sought: string[]) => `
 import json
@@ -95,8 +97,11 @@ print(sorted(found))
     for (const secret of secrets) assert.ok(!environment.includes(secret));
   });
 
-  it('cannot write the program and the libraries that it shares with others, and neither can root', async () => {
-    const attempt = (pid: string) => `
+  it(
+    'cannot write the program and the libraries that it shares with others, and neither can root',
+    forkedIn,
+    async () => {
+      const attempt = (pid: string) => `
 import errno, glob, os
 def outcome(path, flags):
     try:
@@ -108,11 +113,12 @@ print({outcome(path, flags) for flags in (os.O_WRONLY, os.O_RDWR, os.O_RDONLY | 
        for path in ["/proc/${pid}/exe", *glob.glob("/proc/${pid}/map_files/*")[:50], "/proc/${pid}/root/../usr/bin/python3"]
        if flags & 3 or "root" not in path})
 `;
-    const pid = (await output(forked, 'import os; print(os.getpid())')).trim();
-    for (const result of [await output(forked, attempt('self')), await asRoot(service, sandboxId, attempt(pid))]) {
-      assert.ok(!result.includes('done'), result);
-    }
-  });
+      const pid = (await output(forked, 'import os; print(os.getpid())')).trim();
+      for (const result of [await output(forked, attempt('self')), await asRoot(service, sandboxId, attempt(pid))]) {
+        assert.ok(!result.includes('done'), result);
+      }
+    },
+  );
 
   it('shares no randomness and no names with others of the same zygote', async () => {
     const other = (await service.api.readySandbox()).id;
@@ -135,11 +141,14 @@ print(json.dumps({
     }
   });
 
-  it('cannot be looked into or stopped by root of the sandbox before it has the rights of its user', async () => {
-    const watch = asRoot(
-      service,
-      sandboxId,
-      `
+  it(
+    'cannot be looked into or stopped by root of the sandbox before it has the rights of its user',
+    forkedIn,
+    async () => {
+      const watch = asRoot(
+        service,
+        sandboxId,
+        `
 import ctypes, os, time
 libc = ctypes.CDLL(None, use_errno=True)
 known, looked_into, met = set(os.listdir("/proc")), [], 0
@@ -165,14 +174,15 @@ while time.monotonic() < end:
         if libc.ptrace(0x4206, int(pid), None, None) == 0: looked_into.append("ptrace")
 print(met, looked_into)
 `,
-    );
-    const contexts: string[] = [];
-    for (let count = 0; count < 20; count++) contexts.push(await openContext(service, sandboxId));
-    const [met = '', ...lookedInto] = (await watch).trim().split(' ');
-    assert.ok(Number(met) > 0, 'no kernel was met on its way');
-    assert.equal(lookedInto.join(' '), '[]');
-    for (const id of contexts) await service.api.delete(`/v1/sandboxes/${sandboxId}/code/contexts/${id}`);
-  });
+      );
+      const contexts: string[] = [];
+      for (let count = 0; count < 20; count++) contexts.push(await openContext(service, sandboxId));
+      const [met = '', ...lookedInto] = (await watch).trim().split(' ');
+      assert.ok(Number(met) > 0, 'no kernel was met on its way');
+      assert.equal(lookedInto.join(' '), '[]');
+      for (const id of contexts) await service.api.delete(`/v1/sandboxes/${sandboxId}/code/contexts/${id}`);
+    },
+  );
 
   it('leaves no process behind when its context is deleted, or when it ends by itself', async () => {
     const { id } = await service.api.readySandbox();

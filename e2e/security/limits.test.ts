@@ -162,7 +162,7 @@ describe('in one sandbox', () => {
       const busyMs = await latencyDuring(explosion);
       const { status, body } = await explosion;
       const name = status === 200 ? body.run.error?.name : body.error.code;
-      assert.match(name ?? 'no error', /^(TimeoutError|OutOfMemoryError|unavailable|sandbox_destroyed)$/);
+      assert.match(name ?? 'no error', /^(TimeoutError|OutOfMemoryError|CanceledError|unavailable|sandbox_destroyed)$/);
       return busyMs;
     });
   });

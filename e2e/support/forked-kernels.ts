@@ -3,8 +3,11 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { eventually } from './eventually.ts';
 import type { TestService } from './service.ts';
 
-/** Its parent is outside: no process of the sandbox has that number. */
-const IS_FORKED = 'import os; print(os.getppid() == 0)';
+/** Its parent is outside, where no process of the sandbox has that number, or is the sandbox's own zygote. */
+const IS_FORKED = `import os
+def parent():
+    with open(f'/proc/{os.getppid()}/cmdline', 'rb') as line: return line.read()
+print(os.getppid() == 0 or b'cloche_zygote' in parent())`;
 /** An interpreter reads such files when it starts, so that only one that is started now will do. */
 const PATHS_FILE = 'os.path.join(site.getusersitepackages(), "own.pth")';
 const WRITE_PATHS_FILE = `import os, site; os.makedirs(site.getusersitepackages(), exist_ok=True); open(${PATHS_FILE}, "w").close()`;

@@ -32,10 +32,20 @@ export function hostFootprint(): HostFootprint {
  */
 export function describeDifference(before: HostFootprint, after: HostFootprint): string[] {
   const others = [...before.tables].flatMap((table) => /cloche_([a-z0-9]+)/.exec(table)?.[1] ?? []);
+  return describeNew(before, after, (name) => !others.some((id) => name.includes(id)));
+}
+
+/** The same of one installation alone, which serves before and after; its own processes come and go. */
+export function describeGrowth(before: HostFootprint, after: HostFootprint, installationId: string): string[] {
+  const none = new Set<string>();
+  return describeNew({ ...before, processes: none }, { ...after, processes: none }, (name) =>
+    name.includes(installationId),
+  );
+}
+
+function describeNew(before: HostFootprint, after: HostFootprint, isMeant: (name: string) => boolean): string[] {
   return (Object.keys(after) as (keyof HostFootprint)[]).flatMap((kind) =>
-    [...after[kind]]
-      .filter((name) => !before[kind].has(name) && !others.some((id) => name.includes(id)))
-      .map((name) => `${kind}: ${name}`),
+    [...after[kind]].filter((name) => !before[kind].has(name) && isMeant(name)).map((name) => `${kind}: ${name}`),
   );
 }
 

@@ -13,6 +13,8 @@ export interface TestService {
   /** Speaks with a key of every scope. */
   readonly api: Api;
   readonly apiKey: string;
+  /** What everything of it on the host carries in its name. */
+  readonly installationId: string;
   readonly runDir: string;
   readonly dataDir: string;
   pid(part: PartName): number;
@@ -61,6 +63,7 @@ export async function testService(env: Record<string, string> = {}): Promise<Tes
     url: installation.url,
     api: new Api(installation.url, apiKey),
     apiKey,
+    installationId: installation.installationId,
     runDir: installation.runDir,
     dataDir,
     pid(part) {

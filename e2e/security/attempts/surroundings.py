@@ -34,6 +34,16 @@ for pattern in ("fd/*", "cwd", "root", "exe"):
             links[path] = os.readlink(path)
         except OSError:
             pass  # Another user's, or gone in the meantime.
+
+
+def is_here(path):
+    """Whether it is the file that anybody here finds by that name."""
+    try:
+        return os.path.samefile(path, links[path])
+    except OSError:
+        return False
+
+
 print(json.dumps({
     "found": {
         name: sorted({os.path.basename(path) for path in places if os.path.isfile(path) and needle.encode() in read(path)})
@@ -42,6 +52,7 @@ print(json.dumps({
     "files": [path for path in given["files"] if os.path.lexists(path)],
     "sockets": [name for name in given["sockets"] if reaches(name)],
     "links": links,
+    "here": [path for path in links if is_here(path)],
     "processes": len(glob.glob("/proc/[0-9]*")),
     "hostname": socket.gethostname(),
     "devices": sorted(os.listdir("/dev")),

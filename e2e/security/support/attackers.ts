@@ -71,9 +71,10 @@ export async function onHost(privileges: keyof typeof CONTROLS, code: string): P
   return (await execa(command, args, { input: code, timeout: 30_000, cwd: '/' })).stdout;
 }
 
-/** A script of `attempts/`, with what a test gives it as `given`. */
-export function attempts(name: string, given: object = {}): string {
-  const script = readFileSync(new URL(`../attempts/${name}.py`, import.meta.url), 'utf8');
+/** A script of `attempts/`, or several that are one, with what a test gives it as `given`. */
+export function attempts(names: string | readonly string[], given: object = {}): string {
+  const read = (name: string) => readFileSync(new URL(`../attempts/${name}.py`, import.meta.url), 'utf8');
+  const script = [names].flat().map(read).join('\n\n');
   return `import json\ngiven = json.loads(${JSON.stringify(JSON.stringify(given))})\n${script}`;
 }
 

@@ -6,13 +6,17 @@ import { asUser, attempts, type Outcomes, outcomesOf } from './attackers.ts';
 /** `open` is the control: what it reaches is there, and would be reached without a policy. */
 export const SANDBOXES = ['open', 'allow', 'deny'] as const;
 export type SandboxName = (typeof SANDBOXES)[number];
+/** In this order: the first defines what the others use, the last makes them. */
+const PARTS = ['ways', 'names', 'requests', 'addresses', 'look-ups', 'outcomes'];
+const ATTEMPTS = PARTS.map((part) => `network/${part}`);
+
 export const GATED = ['allow', 'deny'] as const;
 
 export interface PolicyWorld extends AsyncDisposable {
   readonly internet: TestInternet;
   readonly service: TestService;
   readonly ids: Readonly<Record<SandboxName, string>>;
-  /** What the attempts of `attempts/network.py` come to, all of them unless some are named. */
+  /** What the attempts of `attempts/network` come to, all of them unless some are named. */
   attack(name: SandboxName, only?: readonly string[]): Promise<Outcomes>;
 }
 
@@ -40,7 +44,7 @@ export async function policyWorld(): Promise<PolicyWorld> {
     const attack = async (name: SandboxName, only?: readonly string[]) => {
       const trust = name === 'open' ? { root: authority.root } : {};
       const given = { address, other: otherAddress, private: privateAddress, tag: `tag-${name}` };
-      const script = attempts('network', { ...given, ...trust, ...(only && { only }) });
+      const script = attempts(ATTEMPTS, { ...given, ...trust, ...(only && { only }) });
       return outcomesOf(await asUser(started, ids[name], script));
     };
     return { internet, service, ids, attack, [Symbol.asyncDispose]: dispose };
