@@ -1,3 +1,6 @@
+/** So long after the last request server, hostd and egress have given back what requests took. */
+export const TIDIED_MS = 35_000;
+
 /** Milliseconds that `act` takes. */
 export async function timed(act: () => Promise<unknown>): Promise<number> {
   const started = performance.now();

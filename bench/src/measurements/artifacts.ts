@@ -16,6 +16,7 @@ const SMALL_BYTES = 4096;
 export const artifacts: Measurement = {
   name: 'artifacts',
   title: 'artifacts',
+  fullOnly: true,
   async measure(bench) {
     const subject = await bench.subject();
     const id = await subject.createReady();

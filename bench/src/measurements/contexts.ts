@@ -24,7 +24,7 @@ export const contexts: Measurement = {
         return ms;
       };
       await open();
-      const rounds = bench.rounds(50, 8);
+      const rounds = bench.rounds(50, 5);
       // Of Python with either language: a Jupyter kernel is what a context stands beside.
       const startKernel = jupyter
         ? async (round: number) => {

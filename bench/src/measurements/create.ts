@@ -9,6 +9,8 @@ import { inTurns, timed } from '../timing.ts';
 const PAUSE_MS = 250;
 const WARM_UP = 3;
 const RATIO = 20;
+/** One alone meets whatever the machine does in that tenth of a second. */
+const BURSTS = 4;
 
 /** create → ready, as a client sees it, beside `docker run -d`. */
 export const create: Measurement = {
@@ -16,7 +18,7 @@ export const create: Measurement = {
   title: 'creation of a sandbox',
   async measure(bench) {
     const docker = await bench.peers.docker();
-    const rounds = bench.rounds(100, 15);
+    const rounds = bench.rounds(100, 8);
     const measure = async (subject: Subject, pauseMs: number) => {
       const containers: string[] = [];
       const values = await inTurns(rounds, {
@@ -93,11 +95,18 @@ export const burst: Measurement = {
     await warmUp(subject);
     const rows: Row[] = [];
     const count = bench.rounds(50, 20);
-    const cloche = await atOnce(
-      count,
-      () => subject.createReady(),
-      (id) => subject.kill(id),
-    );
+    const cloche: number[] = [];
+    const bursts = bench.rounds(BURSTS, 1);
+    for (let round = 0; round < bursts; round++) {
+      await subject.settled();
+      cloche.push(
+        ...(await atOnce(
+          count,
+          () => subject.createReady(),
+          (id) => subject.kill(id),
+        )),
+      );
+    }
     const containers = docker
       ? await atOnce(
           count,
@@ -111,7 +120,7 @@ export const burst: Measurement = {
       subject: figuresOf(cloche),
       targets: [{ of: 'p95', atMost: 250 }],
       peer: beside(nameOf(docker), containers),
-      note: 'CubeSandbox publishes p95 90 ms on its own hardware',
+      note: `${bursts} times, each when the pool is full; CubeSandbox publishes p95 90 ms on its own hardware`,
     });
     return { rows };
   },

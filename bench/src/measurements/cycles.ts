@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Measurement, Row } from '../measurement.ts';
 import { beside, figuresOf } from '../statistics.ts';
 import type { Service, Subject } from '../subject.ts';
-import { repeat, timed } from '../timing.ts';
+import { repeat, TIDIED_MS, timed } from '../timing.ts';
 
 const PARTS = ['server', 'hostd', 'egress'] as const;
 const WARM_UP = 200;
@@ -58,10 +58,10 @@ interface Count {
   readonly mayGain: number;
 }
 
-/** When the pool is full again and what was deleted is gone. */
+/** When the pool is full again, what was deleted is gone and the server is tidied up. */
 async function settledCounts(subject: Subject, service: Service): Promise<Map<string, Count>> {
   await subject.settled();
-  await delay(2000);
+  await delay(TIDIED_MS);
   const counts = new Map<string, Count>();
   for (const part of PARTS) {
     const folder = `/proc/${service.pids[part]}`;

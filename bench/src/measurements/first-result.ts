@@ -15,8 +15,8 @@ export const firstResult: Measurement = {
     const jupyter = await bench.peers.jupyter();
     const rows: Row[] = [];
     for (const [shown, code, atMost, rounds] of [
-      ['1+1', '1+1', 12, bench.rounds(50, 8)],
-      ['import pandas; pandas.DataFrame(…)', PANDAS, 40, bench.rounds(30, 5)],
+      ['1+1', '1+1', 12, bench.rounds(50, 5)],
+      ['import pandas; pandas.DataFrame(…)', PANDAS, 40, bench.rounds(30, 3)],
     ] as const) {
       const cloche = async () => {
         let id = '';

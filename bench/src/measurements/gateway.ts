@@ -10,6 +10,7 @@ const BYTES = 200_000_000;
 export const gateway: Measurement = {
   name: 'gateway',
   title: 'traffic through the gateway',
+  fullOnly: true,
   async measure(bench) {
     await using upstream = await Upstream.start();
     const subject = await Subject.open({ CLOCHE_EGRESS_EXTRA_CA: upstream.rootFile });

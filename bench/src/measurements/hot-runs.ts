@@ -68,7 +68,7 @@ export const throughput: Measurement = {
     const lastMs = bench.rounds(3000, 1000);
     await perSecond(CLIENTS, 500, cloche);
     if (gateway) await perSecond(CLIENTS, 500, peer);
-    const values = await inTurns(bench.rounds(5, 3), {
+    const values = await inTurns(bench.rounds(5, 2), {
       cloche: () => perSecond(CLIENTS, lastMs, cloche),
       gateway: gateway && (() => perSecond(CLIENTS, lastMs, peer)),
     });

@@ -14,6 +14,7 @@ const POLICIES = {
 export const networks: Measurement = {
   name: 'networks',
   title: 'creation with each network policy',
+  fullOnly: true,
   async measure(bench) {
     const subject = await bench.subject();
     const act = (networkPolicy: object) => async () => {

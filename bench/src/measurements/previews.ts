@@ -15,6 +15,7 @@ const URL_INSIDE = `http://127.0.0.1:${PORT}`;
 export const previews: Measurement = {
   name: 'previews',
   title: 'previews',
+  fullOnly: true,
   async measure(bench) {
     const subject = await bench.subject();
     await using host = await AppPeer.start();
