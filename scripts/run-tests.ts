@@ -25,6 +25,11 @@ interface Totals {
   skipped: number;
 }
 
+interface StageResult extends Totals {
+  /** What failed, in words. */
+  readonly failures?: string;
+}
+
 const bin = (name: string) => join('node_modules', '.bin', name);
 const isRuntimeTest = (file: string) => file.endsWith('.runtime.test.ts');
 const unitTests = () =>
@@ -88,6 +93,8 @@ const stages: Stage[] = [
 
 const started = performance.now();
 const totals: Totals = { passed: 0, failed: 0, skipped: 0 };
+/** A piece of text for each stage with failures, repeated before the totals: a log may be kept from its end only. */
+const failures: string[] = [];
 const wanted = process.argv.slice(2);
 const before = hostFootprint();
 
@@ -99,6 +106,7 @@ for (const stage of stages) {
   totals.passed += result.passed;
   totals.failed += result.failed;
   totals.skipped += result.skipped;
+  if (result.failed > 0) failures.push(`── ${stage.name}\n${result.failures ?? ''}`);
   const seconds = ((performance.now() - stageStarted) / 1000).toFixed(1);
   console.log(`── ${stage.name}: ${result.passed} passed, ${result.failed} failed, ${seconds} s`);
   if (stage.name === 'prepare' && result.failed > 0) break;
@@ -108,8 +116,9 @@ const left = describeDifference(before, hostFootprint());
 if (left.length === 0) totals.passed += 1;
 else {
   totals.failed += 1;
-  console.log(`\nLeft on the host after the tests:\n  ${left.join('\n  ')}`);
+  failures.push(`── left on the host after the tests\n  ${left.join('\n  ')}\n`);
 }
+if (failures.length > 0) console.log(`\nWhat failed:\n\n${failures.join('\n')}`);
 
 console.log(`\n${((performance.now() - started) / 1000).toFixed(0)} s in all`);
 const skipped = totals.skipped > 0 ? `, ${totals.skipped} skipped` : '';
@@ -117,17 +126,18 @@ console.log(`${totals.passed} passed, ${totals.failed} failed${skipped}`);
 process.exitCode = totals.failed === 0 ? 0 : 1;
 
 /** A check counts as one test. */
-async function runCheck(stage: Stage): Promise<Totals> {
+async function runCheck(stage: Stage): Promise<StageResult> {
   const code = await run(stage.command ?? []);
   return { passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1, skipped: 0 };
 }
 
 /** Runs test files in node's runner; the totals come from its TAP report, the eyes get the readable one. */
-async function runTests({ files: findFiles, concurrency = 1, env = {} }: Stage): Promise<Totals> {
+async function runTests({ files: findFiles, concurrency = 1, env = {} }: Stage): Promise<StageResult> {
   const files = findFiles?.().sort() ?? [];
   if (files.length === 0) return { passed: 0, failed: 0, skipped: 0 };
   const folder = mkdtempSync(join(tmpdir(), 'cloche-test-report-'));
   const report = join(folder, 'report.tap');
+  const failed = join(folder, 'failures');
   try {
     const command = [
       process.execPath,
@@ -138,10 +148,12 @@ async function runTests({ files: findFiles, concurrency = 1, env = {} }: Stage):
       '--test-reporter-destination=stdout',
       '--test-reporter=tap',
       `--test-reporter-destination=${report}`,
+      '--test-reporter=./scripts/failures-reporter.ts',
+      `--test-reporter-destination=${failed}`,
       ...files,
     ];
     const code = await run(command, env);
-    return readTotals(readFileSync(report, 'utf8'), code);
+    return { ...readTotals(readFileSync(report, 'utf8'), code), failures: readFileSync(failed, 'utf8') };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

@@ -1,7 +1,7 @@
 /** A line for each file and each skip, and everything about a failure: what a log needs. */
 import { relative } from 'node:path';
 import type { TestEvent } from 'node:test/reporters';
-import { inspect } from 'node:util';
+import { describeFailure, place } from './failures-reporter.ts';
 
 export default async function* terse(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   const files = new Map<string, { passed: number; failed: number; ms: number }>();
@@ -10,12 +10,7 @@ export default async function* terse(source: AsyncIterable<TestEvent>): AsyncGen
       yield `- to do: ${place(event.data)}: ${event.data.name} (${event.data.todo})\n`;
       continue;
     }
-    if (event.type === 'test:fail') {
-      const error: Error & { failureType?: string } = event.data.details.error;
-      if (error.failureType !== 'subtestsFailed' && error.failureType !== 'cancelledByParent') {
-        yield `✖ ${place(event.data)}: ${event.data.name}\n${indent(inspect(error.cause ?? error))}\n`;
-      }
-    }
+    yield describeFailure(event);
     if ((event.type === 'test:pass' || event.type === 'test:fail') && event.data.file) {
       const file = relative(process.cwd(), event.data.file);
       const counts = files.get(file) ?? { passed: 0, failed: 0, ms: 0 };
@@ -28,12 +23,4 @@ export default async function* terse(source: AsyncIterable<TestEvent>): AsyncGen
   for (const [file, { passed, failed, ms }] of files) {
     yield `${failed > 0 ? '✖' : '✔'} ${file}  ${passed} passed, ${failed} failed, ${(ms / 1000).toFixed(1)} s\n`;
   }
-}
-
-function place(data: { file?: string; line?: number }): string {
-  return data.file ? `${relative(process.cwd(), data.file)}:${data.line ?? 0}` : 'test';
-}
-
-function indent(text: string): string {
-  return text.replaceAll(/^/gm, '    ');
 }
