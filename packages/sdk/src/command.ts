@@ -44,6 +44,8 @@ export class Command {
   }: CommandWaitOptions = {}): Promise<CommandInfo> {
     const deadline = new Deadline(timeoutMs, signal);
     const absence = this.#client.absence(options);
+    // It told of the command, and may go away before it answers for the first time: that takes up to a minute.
+    absence.end();
     try {
       while (this.#info.status === 'running') {
         const waitMs = Math.min(Math.ceil(deadline.remainingMs), LIMITS.waitMaxMs);

@@ -93,7 +93,7 @@ describe('running a command', () => {
 });
 
 describe('waiting for a command', () => {
-  it('goes on while the service is away for a while, and not for one that never was there', async () => {
+  it('goes on while the service is away for a while', async () => {
     const running: Reply = json(200, { command: sampleCommand({ status: 'running' }) });
     const first = await startScriptedServer(() => running);
     const { url } = first;
@@ -104,9 +104,22 @@ describe('waiting for a command', () => {
     while (first.requests.length < 2) await setTimeout(1);
     await first[Symbol.asyncDispose]();
     await setTimeout(300);
-    await assert.rejects(new Command(cloche, command.info).wait(), { code: 'unreachable' });
+    await assert.rejects(command.wait({ maxRetries: 0 }), { code: 'unreachable' });
     const ended: Reply = json(200, { command: sampleCommand({ status: 'exited', exitCode: 4 }) });
     await using _ = await startScriptedServer(() => ended, Number(new URL(url).port));
+    assert.equal((await waited).exitCode, 4);
+  });
+
+  it('goes on where the service went away before it had answered once', async () => {
+    const silence: Reply = () => undefined;
+    const first = await startScriptedServer(() => silence);
+    const cloche = new Cloche({ url: first.url, apiKey: 'clk_test', retryDelayMs: 20, maxRetries: 1 });
+    const waited = new Command(cloche, sampleCommand({ status: 'running' })).wait();
+    while (first.requests.length < 1) await setTimeout(1);
+    await first[Symbol.asyncDispose]();
+    await setTimeout(300);
+    const ended: Reply = json(200, { command: sampleCommand({ status: 'exited', exitCode: 4 }) });
+    await using _ = await startScriptedServer(() => ended, Number(new URL(first.url).port));
     assert.equal((await waited).exitCode, 4);
   });
 
