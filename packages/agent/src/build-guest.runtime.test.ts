@@ -10,10 +10,13 @@ import { buildGuest } from './build-guest.ts';
 
 const cacheDir = mkdtempSync(join(tmpdir(), 'cloche-guest-test-'));
 after(() => rmSync(cacheDir, { recursive: true }));
+let buildingMs = 0;
 const skip = !existsSync('/usr/bin/tini-static') && 'tini-static is not installed';
 
 test('the guest folder is built once, whole and readable, however many ask for it', { skip }, async () => {
+  const startedAt = performance.now();
   const guests = await Promise.all([1, 2, 3].map(() => buildGuest({ cacheDir })));
+  buildingMs = performance.now() - startedAt;
   const { guestDir, digest } = guests[0] ?? { guestDir: '', digest: '' };
   assert.deepEqual(guests, Array(3).fill({ guestDir, digest }));
   assert.equal(guestDir, join(cacheDir, 'guest', digest));
@@ -61,8 +64,11 @@ test('its programs run by themselves', { skip }, async () => {
 });
 
 test('asking again costs next to nothing', { skip }, async () => {
-  await buildGuest({ cacheDir });
-  const startedAt = performance.now();
-  await buildGuest({ cacheDir });
-  assert.ok(performance.now() - startedAt < 200);
+  let leastMs = Number.POSITIVE_INFINITY;
+  for (let time = 0; time < 5; time++) {
+    const startedAt = performance.now();
+    await buildGuest({ cacheDir });
+    leastMs = Math.min(leastMs, performance.now() - startedAt);
+  }
+  assert.ok(leastMs < buildingMs / 10, `${leastMs} ms, and ${buildingMs} ms for building it`);
 });

@@ -1,17 +1,27 @@
 import assert from 'node:assert/strict';
+import { existsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { describePython } from './testing/describe-python.ts';
 import { residentBytes } from './testing/process-readings.ts';
 
 describePython('the output of a context', (python) => {
+  const inWorkspace = (name: string) => join(python.agent.workspace, name);
+  const untilExists = (name: string, indent = '') =>
+    `${indent}import os, time\n${indent}while not os.path.exists(${JSON.stringify(inWorkspace(name))}): time.sleep(0.005)`;
   const value = async (code: string) => (await python.agent.run(python.context, code)).outputs[0]?.value;
 
   test('forwards each print while the cell goes on', async () => {
-    const run = await python.agent.start(python.context, 'import time\nprint(time.time(), end="")\ntime.sleep(1)');
-    for await (const event of run) {
-      if (event.type === 'stdout')
-        assert.ok(Date.now() / 1000 - Number(event.data) < 0.5, 'it came while the cell slept');
+    // It prints again only when it has been told of what it printed.
+    const code = `print("first", end="")\n${untilExists('seen')}\nprint("second", end="")`;
+    const printed: string[] = [];
+    for await (const event of await python.agent.start(python.context, code)) {
+      if (event.type !== 'stdout') continue;
+      printed.push(event.data);
+      writeFileSync(inWorkspace('seen'), '');
     }
+    assert.deepEqual(printed, ['first', 'second']);
   });
 
   test('50 MB of output are cut at the limit, in time and without growing the agent', async () => {
@@ -73,14 +83,17 @@ describePython('the output of a context', (python) => {
   });
 
   test('what a thread prints after its run belongs to none, or to the run that is on', async () => {
-    await python.agent.run(
-      python.context,
-      'import threading, time\ndef late():\n  time.sleep(0.1)\n  print("late")\nt = threading.Thread(target=late); t.start()',
-    );
-    const { stdout } = await python.agent.run(python.context, 't.join(); import time; time.sleep(0.05)');
-    assert.equal(stdout, 'late\n');
-    await python.agent.run(python.context, 't = threading.Thread(target=late); t.start()');
-    await python.agent.run(await python.agent.open(), 'import time; time.sleep(0.3)');
+    const startThread = (name: string) =>
+      python.agent.run(
+        python.context,
+        `import threading\ndef late():\n${untilExists(name, '  ')}\n  print("late")\n  open(${JSON.stringify(inWorkspace(`${name}-printed`))}, "w")\nt = threading.Thread(target=late); t.start()`,
+      );
+    await startThread('during');
+    const during = `open(${JSON.stringify(inWorkspace('during'))}, "w"); t.join()`;
+    assert.equal((await python.agent.run(python.context, during)).stdout, 'late\n');
+    await startThread('between');
+    writeFileSync(inWorkspace('between'), '');
+    while (!existsSync(inWorkspace('between-printed'))) await setImmediate();
     assert.equal((await python.agent.run(python.context, 'print("next")')).stdout, 'next\n');
   });
 });

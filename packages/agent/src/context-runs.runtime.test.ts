@@ -1,16 +1,27 @@
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { once } from 'node:events';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { setImmediate } from 'node:timers/promises';
 import { describePython } from './testing/describe-python.ts';
+
+const QUEUE_LENGTH = 64;
 
 describePython('the runs of a context', (python) => {
   const value = async (code: string) => (await python.agent.run(python.context, code)).outputs[0]?.value;
 
+  /** A run that is being executed, until it is released. */
+  async function blocked(name: string) {
+    const file = join(python.agent.workspace, name);
+    const code = `import os, time\nprint("begun")\nwhile not os.path.exists(${JSON.stringify(file)}): time.sleep(0.005)`;
+    const run = await python.agent.start(python.context, code);
+    await run[Symbol.asyncIterator]().next();
+    return { result: () => run.result(), release: () => writeFileSync(file, '') };
+  }
+
   const TIMEOUT_MS = 300;
   /** What a busy machine may add. An execution that is waited for takes a minute. */
-  const LATE_MS = 2000;
+  const LATE_MS = 20_000;
   const interruptible = {
     'a sleep': 'import time; time.sleep(60)',
     'a busy loop': 'while True: pass',
@@ -20,7 +31,7 @@ describePython('the runs of a context', (python) => {
     'a shell command': '!sleep 60',
     'os.system': 'import os; os.system("sleep 60")',
     'a thread that is joined':
-      'import threading, time; t = threading.Thread(target=time.sleep, args=(2,)); t.start(); t.join()',
+      'import threading, time; t = threading.Thread(target=time.sleep, args=(60,), daemon=True); t.start(); t.join()',
     'displays without end': 'from IPython.display import display\nwhile True: display(1)',
     'prints without end': 'while True: print("x" * 1000)',
   };
@@ -57,9 +68,10 @@ describePython('the runs of a context', (python) => {
   });
 
   test('a run that waits in the queue times out there, and is never executed', async () => {
-    const first = await python.agent.start(python.context, 'import time; time.sleep(0.6)');
+    const first = await blocked('overtaken');
     const second = await python.agent.run(python.context, 'executed = True', { timeoutMs: 100 });
     assert.equal(second.done.error?.name, 'TimeoutError');
+    first.release();
     assert.equal((await first.result()).done.error, undefined);
     assert.equal(await value('"executed" in globals()'), 'False');
   });
@@ -77,12 +89,13 @@ describePython('the runs of a context', (python) => {
   });
 
   test('a queue that is full refuses', async () => {
-    const blocker = await python.agent.start(python.context, 'import time; time.sleep(0.5)');
-    const waiting = Array.from({ length: 64 }, () => python.agent.run(python.context, '1'));
-    await setImmediate();
-    await assert.rejects(python.agent.run(python.context, '1'), /queue_full/);
-    await blocker.result();
-    await Promise.all(waiting);
+    const blocker = await blocked('full');
+    const waiting = Array.from({ length: QUEUE_LENGTH + 1 }, () => python.agent.run(python.context, '1'));
+    // Whichever comes last: each has a connection of its own.
+    await assert.rejects(Promise.race(waiting), /queue_full/);
+    blocker.release();
+    const ends = await Promise.allSettled(waiting);
+    assert.equal(ends.filter(({ status }) => status === 'fulfilled').length, QUEUE_LENGTH);
   });
 
   test('an interrupt ends the current run and keeps the state; without a run it does nothing', async () => {
@@ -109,14 +122,12 @@ describePython('the runs of a context', (python) => {
   });
 
   test('a client that leaves the queue is not served', async () => {
-    const first = await python.agent.start(python.context, 'print("begun"); import time; time.sleep(0.3)');
-    const abort = python.agent.start(python.context, 'served = True');
-    const gone = abort.then(
-      (run) => run.connection.destroy(),
-      () => undefined,
-    );
-    await first.result();
-    await gone;
-    assert.equal((await python.agent.run(python.context, '1')).done.error, undefined);
+    const first = await blocked('queue-left');
+    const { connection } = await python.agent.start(python.context, 'served = True');
+    // The agent hangs up in turn once it has learnt that.
+    await once(connection.resume().end(), 'close');
+    first.release();
+    assert.equal((await first.result()).done.error, undefined);
+    assert.equal(await value('"served" in globals()'), 'False');
   });
 });

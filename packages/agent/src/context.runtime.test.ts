@@ -123,8 +123,8 @@ describePython('a context of the agent', (python) => {
     const descriptors = descriptorCount(python.agent.process.pid);
     await burst();
     assert.ok(residentBytes(python.agent.process.pid) - memory < 30 << 20);
-    // The last connection of either burst may not be closed yet.
-    assert.ok(Math.abs(descriptorCount(python.agent.process.pid) - descriptors) <= 1);
+    // Connections of either burst may not be closed yet.
+    while (descriptorCount(python.agent.process.pid) > descriptors) await setImmediate();
   });
 
   test('when it ends nothing is left', async () => {
