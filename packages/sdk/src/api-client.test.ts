@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { describe, it } from 'node:test';
 import { ApiClient, type ClientOptions, isClocheError } from './index.ts';
 import { drop, failing, json, type Script, sampleRun, sampleSandbox, startScriptedServer } from './testing/index.ts';
 
+/** Nobody serves it, and no socket is given it that asks for any port. */
+const CLOSED_PORT = 3;
 const created = json(201, { sandbox: sampleSandbox() });
 
 async function setUp(script: Script, options: ClientOptions = {}) {
@@ -155,19 +154,15 @@ describe('an error', () => {
   });
 
   it('says where nothing can be reached and what to do, in one sentence', async () => {
-    const closed = createServer().listen(0, '127.0.0.1');
-    await once(closed, 'listening');
-    const { port } = closed.address() as AddressInfo;
-    await new Promise((resolve) => closed.close(resolve));
     const client = new ApiClient({
-      url: `http://127.0.0.1:${port}`,
+      url: `http://127.0.0.1:${CLOSED_PORT}`,
       apiKey: 'clk_test',
       maxRetries: 1,
       retryDelayMs: 1,
     });
     await assert.rejects(client.call('listTemplates'), {
       code: 'unreachable',
-      message: `Cloche cannot be reached at http://127.0.0.1:${port} (ECONNREFUSED); see that it runs there, or set CLOCHE_URL to where it does.`,
+      message: `Cloche cannot be reached at http://127.0.0.1:${CLOSED_PORT} (ECONNREFUSED); see that it runs there, or set CLOCHE_URL to where it does.`,
     });
   });
 
