@@ -16,6 +16,9 @@ import {
   startScriptedServer,
 } from './testing/index.ts';
 
+/** Below those that a socket is given which asks for any: nobody else has it while its server is away. */
+const OWN_PORT = 20_000 + (process.pid % 10_000);
+
 const log = (seq: number, data: string, stream = 'stdout') =>
   frame('log', { seq, stream, data, at: '2026-01-01T00:00:00.000Z' });
 const exit = (changes: Partial<CommandInfo> = {}) =>
@@ -95,10 +98,9 @@ describe('running a command', () => {
 describe('waiting for a command', () => {
   it('goes on while the service is away for a while', async () => {
     const running: Reply = json(200, { command: sampleCommand({ status: 'running' }) });
-    const first = await startScriptedServer(() => running);
-    const { url } = first;
+    const first = await startScriptedServer(() => running, OWN_PORT);
     // Fewer attempts than it is away for.
-    const cloche = new Cloche({ url, apiKey: 'clk_test', retryDelayMs: 20, maxRetries: 1 });
+    const cloche = new Cloche({ url: first.url, apiKey: 'clk_test', retryDelayMs: 20, maxRetries: 1 });
     const command = new Command(cloche, sampleCommand({ status: 'running' }));
     const waited = command.wait();
     while (first.requests.length < 2) await setTimeout(1);
@@ -106,7 +108,7 @@ describe('waiting for a command', () => {
     await setTimeout(300);
     await assert.rejects(command.wait({ maxRetries: 0 }), { code: 'unreachable' });
     const ended: Reply = json(200, { command: sampleCommand({ status: 'exited', exitCode: 4 }) });
-    await using _ = await startScriptedServer(() => ended, Number(new URL(url).port));
+    await using _ = await startScriptedServer(() => ended, OWN_PORT);
     assert.equal((await waited).exitCode, 4);
   });
 
@@ -154,10 +156,9 @@ describe('following a command', () => {
   });
 
   it('waits for a service that is away for a while, and not for one that never was there', async () => {
-    const first = await startScriptedServer(() => eventStream([log(1, 'a')]));
-    const { url } = first;
+    const first = await startScriptedServer(() => eventStream([log(1, 'a')]), OWN_PORT);
     // Fewer attempts than it is away for.
-    const cloche = new Cloche({ url, apiKey: 'clk_test', retryDelayMs: 20, maxRetries: 1 });
+    const cloche = new Cloche({ url: first.url, apiKey: 'clk_test', retryDelayMs: 20, maxRetries: 1 });
     const params = { sandboxId: 'sbx_1', commandId: 'cmd_1' } as const;
     const events = cloche.follow('streamCommand', { params });
     const seen = [(await events.next()).value];
@@ -165,7 +166,7 @@ describe('following a command', () => {
     const next = events.next();
     await setTimeout(300);
     await assert.rejects(cloche.follow('streamCommand', { params }).next(), { code: 'unreachable' });
-    await using _ = await startScriptedServer(() => eventStream([log(2, 'b'), exit()]), Number(new URL(url).port));
+    await using _ = await startScriptedServer(() => eventStream([log(2, 'b'), exit()]), OWN_PORT);
     seen.push((await next).value, (await events.next()).value);
     assert.deepEqual(
       seen.map((event) => event?.type === 'log' && event.data.data),
