@@ -50,7 +50,8 @@ afterEach(async () => {
 });
 
 describe('a record in the journal', () => {
-  it('is in the file before its claim is granted, and again before its end counts', async () => {
+  it('is in the file before its claim is granted, and again before its end counts', async ({ mock }) => {
+    mock.timers.enable({ apis: ['setTimeout'] });
     await records.claim(FIRST);
     const claimed = statSync(file).size;
     assert.ok(claimed > 0);
@@ -59,10 +60,12 @@ describe('a record in the journal', () => {
     assert.deepEqual(await states(), []);
   });
 
-  it('is given to the database, and leaves the file, a moment later', async () => {
+  it('is given to the database, and leaves the file, a moment later', async ({ mock }) => {
+    mock.timers.enable({ apis: ['setTimeout'] });
     await records.claim(FIRST);
     await records.complete('idem_1', OWNER, 200, '{}');
-    while ((await states()).length === 0) await new Promise((resolve) => setTimeout(resolve, 10));
+    assert.deepEqual(await states(), []);
+    mock.timers.tick(1000);
     assert.deepEqual(await states(), ['completed']);
     assert.equal(statSync(file).size, 0);
   });
