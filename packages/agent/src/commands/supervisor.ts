@@ -160,6 +160,7 @@ export class Supervisor {
       this.#settled = true;
       // One of the two: the pattern says so.
       this.#listener.failed(cause as 'cwd' | 'exec', reason);
+      this.#supervisors.restock();
     }
   }
 

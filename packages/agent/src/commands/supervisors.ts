@@ -48,7 +48,7 @@ export class Supervisors {
     return this.#start();
   }
 
-  /** To be called when one has started its command: in a moment another one waits, where there is room. Idempotent. */
+  /** To be called when one has started its command, or cannot: in a moment another one waits, where there is room. Idempotent. */
   restock(): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {

@@ -116,7 +116,7 @@ export class StartedCommands implements AsyncDisposable {
 
 /** Whether the process is gone, or will be within a moment. */
 export async function isGone(pid: number): Promise<boolean> {
-  for (let tries = 0; tries < 200; tries++) {
+  for (let tries = 0; tries < 2000; tries++) {
     try {
       process.kill(pid, 0);
     } catch {
