@@ -11,6 +11,12 @@ function recording(isTTY: boolean) {
   return { isTTY, write: (more: string) => (text += more), text: () => text };
 }
 
+/** As people see it: what was written since the line was cleared, without colours. */
+function lastLine(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: colours and the cleared line are control characters.
+  return (text.split('\r').at(-1) ?? '').replace(/\u001b\[[0-9;]*[a-zA-Z]/g, '');
+}
+
 function clockOf(...times: number[]): () => number {
   return () => times.shift() ?? 0;
 }
@@ -32,9 +38,32 @@ describe('progress', () => {
   it('ends with the same line on a terminal', async () => {
     const out = recording(true);
     await createProgress(out, clockOf(0, 100)).step('host', '', async () => {});
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: colours and the cleared line are control characters.
-    const plain = out.text().replace(/\r|\u001b\[[0-9;]*[a-zA-Z]/g, '');
-    assert.equal(plain.trimEnd(), '✔ host  0.1 s');
+    assert.equal(lastLine(out.text().trimEnd()), '✔ host  0.1 s');
+  });
+
+  it('tells of steps that run at the same time on one line no wider than the terminal, of each once more at its end', async (t) => {
+    t.mock.timers.enable({ apis: ['setInterval'] });
+    const out = { ...recording(true), columns: 47 };
+    const progress = createProgress(out, () => 0);
+    const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const steps = [
+      progress.step('template node', '', () => first.promise),
+      progress.step('template python-node', '', () => second.promise),
+    ];
+    t.mock.timers.tick(100);
+    const line = lastLine(out.text());
+    assert.match(line, /template node .*template python-node/);
+    assert.equal(line.length, 46);
+    second.resolve();
+    await steps[1];
+    assert.equal(lastLine(out.text().trimEnd()), '✔ template python-node  0.0 s');
+    t.mock.timers.tick(100);
+    assert.doesNotMatch(lastLine(out.text()), /python/);
+    first.resolve();
+    await steps[0];
+    const text = out.text();
+    t.mock.timers.tick(1000);
+    assert.equal(out.text(), text);
   });
 
   it('gives what the work gives', async () => {

@@ -13,7 +13,7 @@ export class SetupProblem extends Error {
   }
 }
 
-/** Tells people how far we are: one line for each step, with the time that it took. */
+/** Tells people how far we are: one line for each step, with the time that it took. Steps may run at the same time. */
 export interface Progress {
   /**
    * Runs `work` as a step. What the work notes is shown behind the title.
@@ -36,39 +36,60 @@ export const silentProgress: Progress = {
   line: () => {},
 };
 
-type Terminal = { isTTY?: boolean; write(text: string): unknown };
+type Terminal = { isTTY?: boolean; columns?: number; write(text: string): unknown };
+type RunningStep = { title: string; startedAt: number; note: string };
 
 const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 const CLEAR_LINE = '\r\u001b[2K';
+const FRAME_MS = 100;
 
-/** Lines on a stream; on a terminal, a moving one with the time so far while a step runs. */
+/** Lines on a stream; on a terminal, below them a moving one with the times so far of the steps that run. */
 export function createProgress(out: Terminal, now: () => number = performance.now.bind(performance)): Progress {
   const live = out.isTTY === true;
   const colors = pc.createColors(live && !process.env.NO_COLOR);
+  const running = new Set<RunningStep>();
+  let spinner: NodeJS.Timeout | undefined;
+  let frame = 0;
+
+  const describe = ({ title, startedAt, note }: RunningStep) => {
+    const words = [title, seconds(now() - startedAt)];
+    // Several share the line, so it has place for their titles alone.
+    return (running.size === 1 ? [...words, note] : words).join('  ');
+  };
+  const draw = () => {
+    const line = `${FRAMES[frame++ % FRAMES.length]} ${[...running].map(describe).join('   ')}`;
+    // One that is wrapped cannot be cleared.
+    out.write(`${CLEAR_LINE}${line.slice(0, (out.columns ?? 80) - 1)}`);
+  };
+  const begin = (title: string): RunningStep => {
+    const step = { title, startedAt: now(), note: '' };
+    running.add(step);
+    if (live) spinner ??= setInterval(draw, FRAME_MS);
+    return step;
+  };
+  const finish = (step: RunningStep, mark: string) => {
+    running.delete(step);
+    if (running.size === 0) {
+      clearInterval(spinner);
+      spinner = undefined;
+    }
+    const { title, startedAt, note } = step;
+    const elapsed = colors.dim(seconds(now() - startedAt));
+    out.write(`${live ? CLEAR_LINE : ''}${mark} ${title}  ${elapsed}${note && `  ${colors.dim(note)}`}\n`);
+  };
 
   return {
     line: (text) => out.write(`${text}\n`),
     step: async (title, remedy, work) => {
-      const startedAt = now();
-      let note = '';
-      let frame = 0;
-      const elapsed = () => seconds(now() - startedAt);
-      const draw = () => out.write(`${CLEAR_LINE}${FRAMES[frame++ % FRAMES.length]} ${title}  ${elapsed()}  ${note}`);
-      const spinner = live ? setInterval(draw, 100) : undefined;
-      const finish = (mark: string) => {
-        clearInterval(spinner);
-        out.write(
-          `${live ? CLEAR_LINE : ''}${mark} ${title}  ${colors.dim(elapsed())}${note && `  ${colors.dim(note)}`}\n`,
-        );
-      };
+      const step = begin(title);
       try {
         const result = await work((text) => {
-          note = text;
+          step.note = text;
         });
-        finish(colors.green('✔'));
+        finish(step, colors.green('✔'));
         return result;
       } catch (error) {
-        finish(colors.red('✖'));
+        finish(step, colors.red('✖'));
         throw asProblem(title, remedy, error);
       }
     },

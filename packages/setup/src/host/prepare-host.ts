@@ -5,6 +5,7 @@ import { withLock } from '../build-lock.ts';
 import { type Progress, SetupProblem, silentProgress } from '../progress.ts';
 import { ensureTemplate, findTemplate, type TemplateVersion } from '../templates/build-template.ts';
 import { type Recipe, readRecipes } from '../templates/recipe.ts';
+import { together } from '../together.ts';
 import { installAptPackages, missingAptPackages } from './apt-packages.ts';
 import { ensureRunsc } from './build-runsc.ts';
 import { examineBase } from './examine-host.ts';
@@ -59,9 +60,8 @@ export async function prepareHost({
   });
   if (gvisor) await prepareGvisor(cacheDir, progress);
   const guestDir = await progress.step('guest files', ONLINE, () => prepareGuest(cacheDir));
-  const templates: TemplateVersion[] = [];
-  for (const recipe of await readRecipes(RECIPES_FOLDER))
-    templates.push(await prepareTemplate(recipe, cacheDir, progress));
+  const recipes = await readRecipes(RECIPES_FOLDER);
+  const templates = await together(recipes.map((recipe) => prepareTemplate(recipe, cacheDir, progress)));
   return { accounts, guestDir, templates };
 }
 

@@ -2,6 +2,7 @@ import { chown, lstat, mkdir, readdir, rename, rm, writeFile } from 'node:fs/pro
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type LoggedCommand, runLogged } from '../run-logged.ts';
+import { together } from '../together.ts';
 import { readAptConfiguration } from './apt-configuration.ts';
 import { contained } from './contained-command.ts';
 import { LOGIN_FILES } from './login-files.ts';
@@ -22,9 +23,9 @@ const UNPACKED = [
 
 /** Makes the recipe's root file system in the folder `root`, which must not exist. */
 export async function makeRootFileSystem(root: string, recipe: Recipe, options: LoggedCommand): Promise<void> {
-  await bootstrap(root, recipe, options);
+  const [node] = await together([fetchNode(root, recipe, options), bootstrap(root, recipe, options)]);
   await addAccount(root, recipe, options);
-  await installNpmPackages(root, recipe, options);
+  await installNpmPackages(root, recipe, options, node);
   await installPipPackages(root, recipe, options);
   for (const command of recipe.setup) await runInside(root, recipe, command, options);
   await trim(root);
@@ -68,31 +69,40 @@ async function addAccount(root: string, recipe: Recipe, options: LoggedCommand):
   for (const [path, text] of Object.entries(LOGIN_FILES)) await writeFile(join(root, path), text);
 }
 
-/** Run by this machine's npm, under the Node that runs us, so that its configuration decides. */
-async function installNpmPackages(root: string, recipe: Recipe, options: LoggedCommand): Promise<void> {
-  const ofHost = { ...options, env: { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}` } };
-  const quiet = ['--no-audit', '--no-fund', '--no-update-notifier'];
-  const prefix = join(root, 'usr', 'local');
+const NPM_OPTIONS = ['--no-audit', '--no-fund', '--no-update-notifier'];
 
-  const node = recipe.packages.npm.find((name) => name.startsWith('node@'));
+/** npm is this machine's, under the Node that runs us, so that its configuration decides. */
+function ofHost<Options extends LoggedCommand>(options: Options): Options {
+  return { ...options, env: { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}` } };
+}
+
+/** The program of the recipe's Node, in a folder beside `root`, with a log of its own; undefined where it has none. */
+async function fetchNode(root: string, recipe: Recipe, { logFile }: LoggedCommand): Promise<string | undefined> {
+  const name = recipe.packages.npm.find(isNode);
+  if (!name) return undefined;
+  // Its install script takes a project for granted.
+  const project = join(dirname(root), 'node');
+  await mkdir(project, { recursive: true });
+  const manifest = { private: true, dependencies: { node: name.slice(NODE.length) }, allowScripts: { node: true } };
+  await writeFile(join(project, 'package.json'), JSON.stringify(manifest));
+  const options = ofHost({ logFile: logFile.replace(/(\.log)?$/, '-node.log'), cwd: project });
+  await runLogged('npm', ['install', ...NPM_OPTIONS, '--prefix', project], options);
+  return join(project, 'node_modules', 'node', 'bin', 'node');
+}
+
+const NODE = 'node@';
+const isNode = (name: string) => name.startsWith(NODE);
+
+async function installNpmPackages(root: string, recipe: Recipe, options: LoggedCommand, node?: string): Promise<void> {
+  const prefix = join(root, 'usr', 'local');
   if (node) {
-    // Its install script takes a project for granted.
-    const project = join(dirname(root), 'node');
-    await mkdir(project, { recursive: true });
-    const manifest = {
-      private: true,
-      dependencies: { node: node.slice('node@'.length) },
-      allowScripts: { node: true },
-    };
-    await writeFile(join(project, 'package.json'), JSON.stringify(manifest));
-    await runLogged('npm', ['install', ...quiet, '--prefix', project], { ...ofHost, cwd: project });
-    await rename(join(project, 'node_modules', 'node', 'bin', 'node'), join(prefix, 'bin', 'node'));
+    await rename(node, join(prefix, 'bin', 'node'));
     await chown(join(prefix, 'bin', 'node'), 0, 0);
-    await rm(project, { recursive: true });
+    await rm(join(dirname(root), 'node'), { recursive: true });
   }
-  const others = recipe.packages.npm.filter((name) => name !== node);
+  const others = recipe.packages.npm.filter((name) => !isNode(name));
   if (others.length > 0)
-    await runLogged('npm', ['install', '--global', ...quiet, '--prefix', prefix, ...others], ofHost);
+    await runLogged('npm', ['install', '--global', ...NPM_OPTIONS, '--prefix', prefix, ...others], ofHost(options));
 }
 
 async function installPipPackages(root: string, recipe: Recipe, options: LoggedCommand): Promise<void> {
