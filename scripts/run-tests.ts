@@ -143,7 +143,7 @@ async function runTests({ files: findFiles, concurrency = 1, env = {} }: Stage):
       process.execPath,
       '--test',
       `--test-concurrency=${concurrency}`,
-      '--test-timeout=600000',
+      '--test-timeout=300000',
       `--test-reporter=${process.stdout.isTTY ? 'spec' : './scripts/terse-reporter.ts'}`,
       '--test-reporter-destination=stdout',
       '--test-reporter=tap',
