@@ -56,12 +56,31 @@ values = [1, -5, 10**100, True, 1.5, "a", "a\\nb", "a\\u2028b\\x85", "x" * 5000,
     await run(`_ = ${everywhere}.pop(int)`);
   });
 
+  test('asks a formatter of the client for every value, whatever kind of object it is', async () => {
+    const differing = await run(`
+from IPython.core.formatters import BaseFormatter, DisplayFormatter
+shown = get_ipython().display_formatter
+class Own(BaseFormatter):
+  def __call__(self, value): return "own"
+differing, kept = [], dict(shown.formatters)
+for change in ({"text/x-own": Own()}, {"text/x-own": lambda value: "own"}, {"text/plain": lambda value: "own"}, {"text/plain": None}):
+  shown.formatters.update(change)
+  for name in [name for name, formatter in shown.formatters.items() if formatter is None]: del shown.formatters[name]
+  differing += [(change, value) for value in (7, "a", [1]) if shown.format(value) != DisplayFormatter.format(shown, value)]
+  shown.formatters.clear(); shown.formatters.update(kept)
+(differing, shown.format(7))`);
+    assert.equal(differing.outputs[0]?.value, "([], ({'text/plain': '7'}, {}))", JSON.stringify(differing.done.error));
+  });
+
   test('sends a value that a cell shows by itself before what it does next', async () => {
-    const { events } = await run('import sys, time\nsys.displayhook(5)\ntime.sleep(0.2)\nprint(6)\n7');
-    assert.deepEqual(
-      events.map(({ type, data }) => (type === 'output' ? data.value : type === 'stdout' ? data : type)),
-      ['5', '6\n', '7', 'done'],
-    );
+    for (const show of ['sys.displayhook(5)', 'get_ipython().run_cell("5")', '_ = [get_ipython().run_cell("5")]']) {
+      const { events } = await run(`import sys, time\n${show}\ntime.sleep(0.2)\nprint(6)\n7`);
+      assert.deepEqual(
+        events.map(({ type, data }) => (type === 'output' ? data.value : type === 'stdout' ? data : type)),
+        ['5', '6\n', '7', 'done'],
+        show,
+      );
+    }
   });
 
   test('sends pictures as base64', async () => {

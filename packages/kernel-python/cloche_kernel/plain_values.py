@@ -12,8 +12,9 @@ _ONE_LINE_TYPES = frozenset((int, str))
 class PlainValuesFirst(DisplayFormatter):
     """Does not ask ten formatters for forms of a number or a text, which have but one."""
 
-    # All but that for plain text, and what each has for an attribute, which reading it would find by four calls.
-    _others = ()
+    # All that there were the last time, and what each but that for plain text has for an attribute, which reading it would
+    # find by four calls. None where one is not IPython's own: only by asking it is it known what it makes of a value.
+    _asked = ()
     _attributes = ()
 
     def format(self, obj, include=None, exclude=None):
@@ -26,11 +27,15 @@ class PlainValuesFirst(DisplayFormatter):
         return super().format(obj, include, exclude)
 
     def _has_forms(self, kind, formatters):
-        """Whether anybody has registered a formatter for it."""
-        others = [*formatters.values(), self.mimebundle_formatter, self.ipython_display_formatter]
-        if others != self._others:
-            self._attributes = [_attributes_of(each) for each in others if each is not formatters[_PLAIN]]
-            self._others = others
+        """Whether anybody may have registered a formatter for it."""
+        asked = [*formatters.values(), self.mimebundle_formatter, self.ipython_display_formatter]
+        if asked != self._asked:
+            plain = formatters.get(_PLAIN)
+            are_own = all(type(each).__module__ == DisplayFormatter.__module__ for each in (plain, *asked))
+            self._attributes = [_attributes_of(each) for each in asked if each is not plain] if are_own else None
+            self._asked = asked
+        if self._attributes is None:
+            return True
         for attributes in self._attributes:
             printers, deferred = attributes["type_printers"], attributes["deferred_printers"]
             if not printers and not deferred:
