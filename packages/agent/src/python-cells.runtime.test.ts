@@ -5,6 +5,8 @@ import { describePython } from './testing/describe-python.ts';
 /** One way beside the other, within one cell: what is shown, raised, warned of and told to listeners. */
 const COMPARISON = `
 import warnings
+from functools import partial
+from IPython.core.interactiveshell import InteractiveShell
 from cloche_kernel.errors import to_error
 shell = get_ipython()
 def without_compiler(error):
@@ -53,7 +55,7 @@ cells = ["1+1", "1+1\\n\\n", "x = 1", "None", "'text' # and more", "print('a')",
 taken = [cell for cell in cells if shell.plain_cells.takes(cell)]
 differing = []
 for cell in taken:
-  one, other = [told(run, cell) for run in (shell.plain_cells.run, shell.run_cell)]
+  one, other = [told(run, cell) for run in (shell.plain_cells.run, partial(InteractiveShell.run_cell, shell))]
   # IPython notes nothing of a cell that is too deep for Python.
   unnoted = ("last", "count") if other["count"] is None else ()
   differing += [(cell[:80], name, one[name], other[name]) for name in one if one[name] != other[name] and name not in unnoted]

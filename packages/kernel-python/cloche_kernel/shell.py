@@ -56,7 +56,11 @@ class ResultHook(DisplayHook):
             self.exec_result.result = result
         if forms:
             # Whatever code shows a value by itself may go on after it.
-            is_last = shell.ast_node_interactivity == "last_expr" and _shows_its_value(sys._getframe(1))
+            is_last = (
+                shell.ast_node_interactivity == "last_expr"
+                and shell.cells_within == 0
+                and _shows_its_value(sys._getframe(1))
+            )
             shell.publish("result", forms, is_last)
         self._is_active = False
 
@@ -84,6 +88,8 @@ class Shell(InteractiveShell):
     last_execution_result = None
     last_execution_succeeded = True
     execution_count = 0
+    # Run by a cell, which may go on after their last expressions.
+    cells_within = 0
 
     @classmethod
     def create(cls, publish, run_coroutine):
@@ -119,7 +125,15 @@ class Shell(InteractiveShell):
         sys.displayhook = self.displayhook
         if self.plain_cells.takes(cell):
             return self.plain_cells.run(cell)
-        return self.run_cell(cell, store_history=False)
+        return super().run_cell(cell, store_history=False)
+
+    def run_cell(self, *arguments, **options):
+        """For code: a cell within the one that calls it."""
+        self.cells_within += 1
+        try:
+            return super().run_cell(*arguments, **options)
+        finally:
+            self.cells_within -= 1
 
     @contextmanager
     def rehearsal(self):
