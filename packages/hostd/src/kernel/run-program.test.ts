@@ -51,6 +51,10 @@ test('it has these descriptors and no other, whatever their numbers are here', a
   }
 });
 
+test('it never has one of this process’s own in place of one that it cannot be given', async () => {
+  await assert.rejects(run('', { descriptors: [2 ** 30, 1, 2] }), { code: 'EBADF' });
+});
+
 test('signals that this process ignores or blocks mean to it what they mean to others', async () => {
   const { output } = await run('grep -E "^Sig(Blk|Ign|Cgt)" /proc/self/status');
   const expected = execFileSync('grep', ['-E', '^Sig(Blk|Ign|Cgt)', '/proc/self/status'], { encoding: 'utf8' });

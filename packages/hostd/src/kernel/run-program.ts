@@ -66,11 +66,15 @@ function start(file: string, argv: readonly string[], env: Program['env'], descr
   try {
     // First to numbers that none of them has, as one may have the number that another is to get.
     const first = Math.max(descriptors.length, ...descriptors) + 1;
-    for (const [index, fd] of descriptors.entries()) addDup2Call(actions, fd, first + index);
-    for (const index of descriptors.keys()) addDup2Call(actions, first + index, index);
-    for (const index of descriptors.keys()) addCloseCall(actions, first + index);
+    const steps = [
+      ...descriptors.map((fd, index) => addDup2Call(actions, fd, first + index)),
+      ...descriptors.map((_, index) => addDup2Call(actions, first + index, index)),
+      ...descriptors.map((_, index) => addCloseCall(actions, first + index)),
+    ];
     const pid = [0];
-    const errno = spawnCall(pid, file, actions, attributes(), [...argv, null], [...variables, null]);
+    // SECURITY: with one of them left out it would have a descriptor of this process's (run-program.test.ts).
+    const refused = steps.find((errno) => errno !== 0);
+    const errno = refused ?? spawnCall(pid, file, actions, attributes(), [...argv, null], [...variables, null]);
     if (errno !== 0) {
       const code = getSystemErrorName(-errno);
       throw Object.assign(new Error(`${file} cannot be started: ${code}`), { code });
