@@ -65,7 +65,8 @@ export class Supervisors {
   }
 
   #startAhead(): void {
-    const spare = this.#start();
+    const spare = this.#tryToStart();
+    if (spare === undefined) return;
     this.#spare = spare;
     const drop = () => {
       if (this.#spare !== spare) return;
@@ -74,6 +75,15 @@ export class Supervisors {
     };
     spare.process.once('error', drop).once('exit', drop);
     spare.joined.catch(drop);
+  }
+
+  /** Undefined where there is no memory for one: whoever wants the next one is told. */
+  #tryToStart(): SupervisorProcess | undefined {
+    try {
+      return this.#start();
+    } catch {
+      return undefined;
+    }
   }
 
   #start(): SupervisorProcess {
@@ -94,7 +104,8 @@ export class Supervisors {
   }
 }
 
-/** Also when nobody was told of its end yet. */
-function isAlive({ process: { pid, exitCode, signalCode } }: SupervisorProcess): boolean {
+/** Also when nobody was told of its end yet. What ends has no connection any more some time before. */
+function isAlive({ process: { pid, exitCode, signalCode }, socket }: SupervisorProcess): boolean {
+  if (socket.destroyed) return false;
   return pid !== undefined && exitCode === null && signalCode === null && findStart(pid) !== undefined;
 }

@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { childrenOf, commandLine } from '../testing/process-readings.ts';
+import { Supervisors } from './supervisors.ts';
+
+const guestDir = mkdtempSync(join(tmpdir(), 'cloche-supervisors-'));
+after(() => rmSync(guestDir, { recursive: true }));
+
+test('a supervisor that has closed its connection, as one does that is ending, gets no command', async () => {
+  const file = join(guestDir, 'supervise.pl');
+  writeFileSync(file, "open(my $agent, '+<&=', 3); close($agent); sleep(60);");
+  const supervisors = new Supervisors({ guestDir, kernelsGroupFds: [] });
+  const started = () => childrenOf(process.pid).filter((pid) => commandLine(pid).includes(file));
+  supervisors.restock();
+  while (!started().some((pid) => !existsSync(`/proc/${pid}/fd/3`))) await delay(1);
+  const [waiting] = started();
+  // Until that has come to its ears.
+  await delay(100);
+  const { process: taken } = supervisors.take();
+  assert.notEqual(String(taken.pid), waiting, 'it would never answer, and never be heard to end');
+  supervisors.close();
+  for (const pid of started()) process.kill(Number(pid), 'SIGKILL');
+});
+
+test('one that cannot be started ahead harms nobody, and whoever wants one is told', async () => {
+  // No argument may hold that character: what starts it throws.
+  const supervisors = new Supervisors({ guestDir: `${guestDir}\0`, kernelsGroupFds: [] });
+  supervisors.restock();
+  await delay(50);
+  assert.throws(() => supervisors.take(), { code: 'ERR_INVALID_ARG_VALUE' });
+});
