@@ -117,10 +117,11 @@ export class ForkedKernels {
 
   #arrive(socket: Socket, hello: unknown): void {
     const { kernelId, pid } = readHello(hello);
+    // Before its owner: should the number be another process's by then, this one's start tells.
+    const startTicks = findStart(pid);
     // SECURITY: it is killed in the end, so it has to be one that whoever said this may kill (e2e/security/own-zygote.test.ts).
     if (this.#user !== undefined && ownerOf(pid) !== this.#user.uid) throw new Error('no process of the user');
     const fifos = STANDARD_STREAMS.map((stream) => openFifo(join(this.#folder, `${kernelId}.${stream}`)));
-    const startTicks = findStart(pid);
     const taker = this.#takers.shift();
     if (startTicks === undefined || (taker === undefined && this.#spares.length >= MAX_SPARES)) {
       for (const { readFd } of fifos) closeSync(readFd);

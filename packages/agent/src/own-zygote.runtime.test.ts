@@ -163,6 +163,15 @@ describe('a zygote that is to be loaded', () => {
     await zygote.close();
   });
 
+  test('harms nobody where it cannot be started', async () => {
+    // No process may be of that user: what starts it throws.
+    const zygote = await zygoteWith(true, { CLOCHE_PYTHON: process.execPath, CLOCHE_USER_UID: '-1' });
+    zygote.startSoon(0);
+    while (zygote.isComing) await delay(5);
+    assert.equal(await zygote.take(), undefined);
+    await zygote.close();
+  });
+
   test('is none where there is no room for it, and nobody waits for it', async () => {
     const zygote = await zygoteWith(false);
     zygote.startSoon();

@@ -129,14 +129,16 @@ export class OwnZygote {
   }
 
   get #control(): Socket | undefined {
-    return this.#current?.stdio[CONTROL_FD] as Socket | undefined;
+    // Without descriptors left it has no `stdio`; its `error` tells.
+    return this.#current?.stdio?.[CONTROL_FD] as Socket | undefined;
   }
 
   async #keep(): Promise<void> {
     const { signal } = this.#isOver;
     let pauseMs = FIRST_PAUSE_MS;
     for (let failures = 0; failures < MAX_FAILURES && !signal.aborted; ) {
-      if (this.#hasRoom()) failures = (await this.#runOne()) ? 0 : failures + 1;
+      // Where there is no memory for a process, or no descriptor, there is no child either.
+      if (this.#hasRoom()) failures = (await this.#runOne().catch(() => false)) ? 0 : failures + 1;
       await delay(pauseMs, undefined, { signal, ref: false }).catch(() => undefined);
       pauseMs = Math.min(pauseMs * 2, LAST_PAUSE_MS);
     }
