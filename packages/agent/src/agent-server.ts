@@ -4,11 +4,11 @@ import { AgentError } from './agent-error.ts';
 import { answer } from './answer.ts';
 import type { CommandRegistry } from './commands/command-registry.ts';
 import { routeCommand } from './commands/command-routes.ts';
-import type { ContextRegistry } from './context-registry.ts';
+import type { ContextRegistry } from './contexts/context-registry.ts';
+import { serveRuns } from './contexts/run-connection.ts';
 import type { FileRequests } from './files/file-requests.ts';
 import { openPortTunnel } from './port-tunnel.ts';
 import { readEnvironment, readJson, readOpenContext } from './requests.ts';
-import { serveRuns } from './run-connection.ts';
 import { serveUpgrades, type Upgrade } from './upgrades.ts';
 
 /** The server keeps its connections: they end when it ends, not because they were quiet. */

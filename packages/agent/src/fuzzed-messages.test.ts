@@ -6,9 +6,9 @@ import { AgentRunEvent, FromKernel } from '@cloche/protocol';
 import { fuzz, mutateBytes, mutateJson, type Random } from '@cloche/testkit/fuzz';
 import { Compile } from 'typebox/compile';
 import { AgentError } from './agent-error.ts';
-import { encodeFrame, FrameDecoder } from './frames.ts';
-import { readKernelMessage } from './kernel-messages.ts';
-import { OutputForms } from './output-forms.ts';
+import { OutputForms } from './contexts/output-forms.ts';
+import { encodeFrame, FrameDecoder } from './kernels/frames.ts';
+import { readKernelMessage } from './kernels/kernel-messages.ts';
 import { readEnvironment, readJson, readOpenContext, readStartRun } from './requests.ts';
 
 const FROM_KERNEL = [

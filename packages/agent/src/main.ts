@@ -3,13 +3,13 @@ import { createAgentServer } from './agent-server.ts';
 import { CommandRegistry } from './commands/command-registry.ts';
 import { Supervisors } from './commands/supervisors.ts';
 import { readConfig } from './config.ts';
-import { ContextRegistry } from './context-registry.ts';
+import { ContextRegistry } from './contexts/context-registry.ts';
 import { DialOut } from './dial-out.ts';
 import { FileRequests } from './files/file-requests.ts';
-import { ForkedKernels } from './forked-kernels.ts';
-import { KernelSupply } from './kernel-supply.ts';
-import { guardMemory } from './memory.ts';
-import { rehearse, rehearseCommandOnceIdle } from './rehearsal.ts';
+import { ForkedKernels } from './kernels/forked-kernels.ts';
+import { KernelSupply } from './kernels/kernel-supply.ts';
+import { guardMemory } from './memory/memory.ts';
+import { rehearse, rehearseCommandOnceIdle } from './rehearsal/rehearsal.ts';
 import { TerminalRegistry } from './terminals/terminal-registry.ts';
 
 const config = readConfig(process.env);

@@ -2,8 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { Socket } from 'node:net';
 import { join } from 'node:path';
 import type { AgentConfig } from '../config.ts';
-import { KernelsGroup } from '../kernels-group.ts';
-import { setOomScore } from '../memory.ts';
+import { KernelsGroup } from '../control-groups/kernels-group.ts';
+import { setOomScore } from '../memory/memory.ts';
 import { findStart } from '../process-tree.ts';
 
 const PERL = '/usr/bin/perl';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { createAgentServer } from '../agent-server.ts';
 import type { CommandRegistry } from '../commands/command-registry.ts';
-import type { ContextRegistry } from '../context-registry.ts';
+import type { ContextRegistry } from '../contexts/context-registry.ts';
 import { FileRequests } from '../files/file-requests.ts';
 
 export interface FileAnswer {

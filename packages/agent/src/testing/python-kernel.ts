@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { type AssignMessage, KERNEL_SOCKET_FD, type ToKernel } from '@cloche/protocol';
-import { buildGuest } from '../build-guest.ts';
-import { encodeFrame, FrameDecoder } from '../frames.ts';
-import { readKernelMessage } from '../kernel-messages.ts';
+import { buildGuest } from '../guest/build-guest.ts';
+import { encodeFrame, FrameDecoder } from '../kernels/frames.ts';
+import { readKernelMessage } from '../kernels/kernel-messages.ts';
 import { CACHE_DIR } from './test-cache.ts';
 
 /** A Python kernel without an agent: what it is sent, and when, is the test's. */

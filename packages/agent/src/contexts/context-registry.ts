@@ -1,0 +1,79 @@
+import type { OpenContext } from '@cloche/protocol';
+import { AgentError } from '../agent-error.ts';
+import type { AgentConfig } from '../config.ts';
+import type { KernelSource } from '../kernels/kernel-supply.ts';
+import { Context } from './context.ts';
+import { resolveCwd } from './workspace-path.ts';
+
+/** The contexts of this sandbox and the environment that they share. */
+export class ContextRegistry {
+  readonly #config: AgentConfig;
+  readonly #contexts = new Map<string, { context: Context; ready: Promise<void> }>();
+  readonly #supply: KernelSource;
+
+  constructor(config: AgentConfig, supply: KernelSource) {
+    this.#config = config;
+    this.#supply = supply;
+  }
+
+  /** For kernels started from now on. */
+  setEnvironment(env: Record<string, string>): void {
+    this.#supply.environment = env;
+  }
+
+  get environment(): Readonly<Record<string, string>> {
+    return this.#supply.environment;
+  }
+
+  list(): Context[] {
+    return [...this.#contexts.values()].map(({ context }) => context);
+  }
+
+  /** Throws `not_found`. */
+  get(contextId: string): Context {
+    const entry = this.#contexts.get(contextId);
+    if (entry === undefined) throw new AgentError('not_found', `There is no context ${contextId}.`);
+    return entry.context;
+  }
+
+  /** Idempotent by id: whoever asks while it starts waits for the same kernel. */
+  async open(contextId: string, request: OpenContext): Promise<Context> {
+    const existing = this.#contexts.get(contextId);
+    if (existing !== undefined) {
+      await existing.ready;
+      return existing.context;
+    }
+    const cwd = resolveCwd(request.cwd, this.#config.workspace);
+    const { language, timeoutMs, forkedKernelMs } = request;
+    const description = { contextId, language, cwd };
+    const context = new Context(description, this.#supply);
+    const entry = { context, ready: context.start(timeoutMs, forkedKernelMs) };
+    this.#contexts.set(contextId, entry);
+    try {
+      await entry.ready;
+    } catch (error) {
+      // Closed in the meantime, the id may stand for another context by now.
+      if (this.#contexts.get(contextId) === entry) await this.close(contextId);
+      throw error;
+    }
+    this.#supply.restock(language);
+    return context;
+  }
+
+  /** Idempotent. */
+  async close(contextId: string): Promise<void> {
+    const entry = this.#contexts.get(contextId);
+    if (entry === undefined) return;
+    this.#contexts.delete(contextId);
+    await entry.context.close();
+  }
+
+  /** No forked kernel comes for a context that waits for one. */
+  giveUpForkedKernel(): void {
+    this.#supply.giveUpForkedKernel();
+  }
+
+  async closeAll(): Promise<void> {
+    await Promise.all([this.#supply.close(), ...[...this.#contexts.keys()].map((contextId) => this.close(contextId))]);
+  }
+}

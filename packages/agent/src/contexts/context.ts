@@ -1,0 +1,287 @@
+import type { AgentContext, RunError } from '@cloche/protocol';
+import { AgentError } from '../agent-error.ts';
+import type { KernelListener, RunMessage } from '../kernels/kernel-listener.ts';
+import type { KernelProcess } from '../kernels/kernel-process.ts';
+import type { KernelSource } from '../kernels/kernel-supply.ts';
+import { countOomKills, countOomKillsLately } from '../memory/memory.ts';
+import type { StandardStream } from '../standard-stream.ts';
+import type { Run, RunListener } from './run.ts';
+
+const MAX_QUEUED_RUNS = 64;
+
+/** An interrupted cell that goes on is asked once more, then its kernel is killed. */
+const INTERRUPT_AGAIN_MS = 500;
+const INTERRUPT_GRACE_MS = 1000;
+
+/** A run that is over sooner has no time to use up the memory, so its kernel need not be marked. */
+const MARK_BUSY_MS = 5;
+
+/** For kernels that are started in place of one that died; nobody gave a time for these. */
+const RESTART_TIMEOUT_MS = 60_000;
+
+/** How much of what a kernel says before it is ready may explain why it never was. */
+const MAX_START_WORDS = 4096;
+
+/** What a context does with its kernel. */
+export type ContextKernel = Pick<
+  KernelProcess,
+  'ready' | 'execute' | 'interrupt' | 'drain' | 'pause' | 'resume' | 'setBusy' | 'isCrowded' | 'stop'
+>;
+
+/** A namespace in one kernel. Its runs are executed in order, one at a time. */
+export class Context {
+  readonly description: AgentContext;
+  readonly #supply: KernelSource;
+  readonly #queue: Run[] = [];
+  #kernel: ContextKernel | undefined;
+  /** Settles with the start of the present kernel. */
+  #starting: PromiseWithResolvers<void> | undefined;
+  #startWords = '';
+  /** Settles when nothing is left of the kernel before. */
+  #room: Promise<void> | undefined;
+  /** What the kernel executes. Its client may have had its answer already. */
+  #current: Run | undefined;
+  #oomKillsBefore = 0;
+  #busyTimer: NodeJS.Timeout | undefined;
+  #graceTimers: NodeJS.Timeout[] = [];
+  #executionCount = 0;
+  #stateLost = false;
+  #closed = false;
+
+  constructor(description: AgentContext, supply: KernelSource) {
+    this.description = description;
+    this.#supply = supply;
+  }
+
+  /**
+   * Resolves when the kernel takes runs. A kernel that is forked in from outside is waited for, for `forkedKernelMs`.
+   * Throws `kernel_failed`, `timeout` or `language_unavailable`.
+   */
+  start(timeoutMs: number, forkedKernelMs = 0): Promise<void> {
+    const kernel = this.#launch(forkedKernelMs);
+    const starting = Promise.withResolvers<void>();
+    // Nobody need wait for the start of a replacement.
+    starting.promise.catch(() => {});
+    this.#starting = starting;
+    const timer = setTimeout(() => {
+      starting.reject(new AgentError('timeout', `The kernel was not ready within ${timeoutMs} ms.`));
+      void kernel.stop('was not ready in time');
+    }, timeoutMs);
+    starting.promise.catch(() => {}).finally(() => clearTimeout(timer));
+    return starting.promise;
+  }
+
+  /** Takes its turn after the runs before it. Throws `queue_full`. */
+  submit(run: Run): void {
+    if (this.#queue.length >= MAX_QUEUED_RUNS) {
+      throw new AgentError('queue_full', `${MAX_QUEUED_RUNS} runs wait in this context already.`);
+    }
+    this.#queue.push(run);
+    run.watch(this.#runListener);
+    this.#next();
+  }
+
+  /** Ends the current run and keeps the state. Without a current run nothing happens. */
+  interrupt(): void {
+    if (this.#current !== undefined) this.#end(this.#current, canceled('The run was interrupted.'));
+  }
+
+  /** Gives the context a fresh kernel. Runs that wait go to that. */
+  async restart(): Promise<void> {
+    const kernel = this.#detachKernel();
+    this.#release(canceled('The context was restarted.'));
+    // Begun before anything is awaited, so that a run that comes in between starts no other.
+    const started = this.start(RESTART_TIMEOUT_MS);
+    await Promise.all([kernel?.stop('was restarted'), started]);
+  }
+
+  /** Ends its runs and everything that it started. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    const error = canceled('The context was deleted.');
+    const kernel = this.#detachKernel();
+    this.#release(error);
+    for (const run of this.#queue.splice(0)) run.finish({ executionCount: this.#executionCount, error });
+    await kernel?.stop('was deleted');
+  }
+
+  #launch(forkedKernelMs: number): ContextKernel {
+    const { language, cwd } = this.description;
+    this.#startWords = '';
+    this.#executionCount = 0;
+    const listener = this.#listenerFor(() => kernel);
+    const kernel: ContextKernel = this.#supply.launch(language, cwd, listener, { forkedKernelMs, room: this.#room });
+    this.#kernel = kernel;
+    return kernel;
+  }
+
+  /** Events of a kernel that has been replaced are nobody's. */
+  #listenerFor(self: () => ContextKernel): KernelListener {
+    const isPresent = () => this.#kernel === self();
+    return {
+      ready: () => isPresent() && this.#onReady(),
+      printed: (stream, bytes) => isPresent() && this.#onPrinted(stream, bytes),
+      message: (message) => isPresent() && this.#onMessage(message),
+      exited: (reason, signal) => isPresent() && this.#onExit(reason, signal),
+    };
+  }
+
+  #onReady(): void {
+    this.#starting?.resolve();
+    this.#starting = undefined;
+    this.#next();
+  }
+
+  #onPrinted(stream: StandardStream, bytes: Buffer): void {
+    if (this.#starting !== undefined) this.#startWords = (this.#startWords + bytes).slice(-MAX_START_WORDS);
+    // Without a run it comes from what an earlier one left behind, and belongs to none.
+    this.#current?.printed(stream, bytes);
+    this.#slowDown();
+  }
+
+  #onMessage(message: RunMessage): void {
+    const run = this.#current;
+    if (run === undefined || run.id !== message.runId) return;
+    if (message.type === 'output') {
+      run.output(message);
+      this.#slowDown();
+      return;
+    }
+    this.#executionCount = message.executionCount;
+    this.#release(message.error);
+    this.#next();
+  }
+
+  #onExit(reason: string, signal: NodeJS.Signals | null | undefined): void {
+    // What is dying has the memory, the processes and the processor that the next one needs.
+    this.#room = this.#kernel?.stop(reason);
+    this.#kernel = undefined;
+    if (this.#starting !== undefined) {
+      const words = this.#startWords.trim();
+      const message = `The kernel ${reason} before it was ready${words === '' ? '.' : `: ${words}`}`;
+      this.#starting.reject(new AgentError('kernel_failed', message));
+      this.#starting = undefined;
+      this.#queue.shift()?.finish({ executionCount: 0, error: { name: 'KernelDiedError', message } });
+    } else {
+      const wasBusy = this.#current !== undefined;
+      this.#release(this.#deathError(reason, signal));
+      this.#stateLost = true;
+      if (wasBusy && !this.#closed) void this.#replace();
+    }
+    this.#next();
+  }
+
+  #deathError(reason: string, signal: NodeJS.Signals | null | undefined): RunError {
+    if ((signal === 'SIGKILL' || signal === undefined) && countOomKills() > this.#oomKillsBefore) {
+      return { name: 'OutOfMemoryError', message: 'The run used up the memory of the sandbox; its kernel was killed.' };
+    }
+    return { name: 'KernelDiedError', message: `The kernel ${reason} during the run.` };
+  }
+
+  /** Begins the next run, starting a kernel for it where there is none. */
+  #next(): void {
+    if (this.#closed || this.#current !== undefined || this.#queue.length === 0) return;
+    if (this.#kernel === undefined) return void this.#replace();
+    if (this.#kernel.ready) this.#begin(this.#kernel);
+  }
+
+  #begin(kernel: ContextKernel): void {
+    const run = this.#queue.shift();
+    if (run === undefined) return;
+    this.#current = run;
+    this.#executionCount++;
+    run.begin();
+    kernel.execute(run.id, run.code);
+    // The kernel needs a moment to read that: time for what need not delay it.
+    this.#busyTimer = setTimeout(() => kernel.setBusy(true), MARK_BUSY_MS);
+    this.#oomKillsBefore = countOomKillsLately();
+  }
+
+  async #replace(): Promise<void> {
+    try {
+      await this.start(RESTART_TIMEOUT_MS);
+    } catch (error) {
+      // A kernel that ended before it was ready has told the run that waited for it. The next one tries again.
+      const impossible = error instanceof AgentError && error.code === 'language_unavailable';
+      if (!impossible) return;
+      const died = { name: 'KernelDiedError', message: `The kernel cannot be replaced. ${error.message}` };
+      for (const run of this.#queue.splice(0)) run.finish({ executionCount: 0, error: died });
+    }
+  }
+
+  readonly #runListener: RunListener = {
+    timedOut: (run) => {
+      const message = `The run took longer than its timeoutMs of ${run.timeoutMs} ms.`;
+      this.#end(run, { name: 'TimeoutError', message });
+    },
+    abandoned: (run) => this.#end(run, canceled('The client has gone.')),
+    relieved: (run) => {
+      if (run === this.#current) this.#kernel?.resume();
+    },
+  };
+
+  /** Answers the run now. If it is being executed, the kernel is stopped from doing so. */
+  #end(run: Run, error: RunError): void {
+    if (run.ended) return;
+    if (run !== this.#current) {
+      this.#queue.splice(this.#queue.indexOf(run), 1);
+      run.finish({ executionCount: this.#executionCount, error });
+      return;
+    }
+    this.#kernel?.drain();
+    this.#finish(run, error);
+    this.#stopExecution(run);
+  }
+
+  #stopExecution(run: Run): void {
+    const kernel = this.#kernel;
+    if (kernel === undefined) return;
+    kernel.resume();
+    const kill = () => void kernel.stop('did not stop the run');
+    const interrupt = () => {
+      if (kernel.isCrowded()) kill();
+      else kernel.interrupt(run.id);
+    };
+    interrupt();
+    this.#graceTimers = [setTimeout(interrupt, INTERRUPT_AGAIN_MS), setTimeout(kill, INTERRUPT_GRACE_MS)];
+  }
+
+  /** The kernel is done with the current run, in one way or another. */
+  #release(error: RunError | undefined): void {
+    for (const timer of this.#graceTimers.splice(0)) clearTimeout(timer);
+    clearTimeout(this.#busyTimer);
+    const run = this.#current;
+    this.#current = undefined;
+    if (run === undefined) return;
+    this.#finish(run, error);
+    this.#kernel?.setBusy(false);
+    this.#kernel?.resume();
+  }
+
+  #finish(run: Run, error: RunError | undefined): void {
+    if (run.ended) return;
+    run.finish({
+      executionCount: this.#executionCount,
+      stateLost: this.#stateLost,
+      ...(error !== undefined && { error }),
+    });
+    this.#stateLost = false;
+  }
+
+  /** A client that reads slowly slows the kernel down; it never grows the agent. */
+  #slowDown(): void {
+    if (this.#current?.congested) this.#kernel?.pause();
+  }
+
+  #detachKernel(): ContextKernel | undefined {
+    const kernel = this.#kernel;
+    this.#kernel = undefined;
+    this.#starting?.reject(new AgentError('kernel_failed', 'The context was closed or restarted.'));
+    this.#starting = undefined;
+    return kernel;
+  }
+}
+
+function canceled(message: string): RunError {
+  return { name: 'CanceledError', message };
+}

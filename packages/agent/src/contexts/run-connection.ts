@@ -1,0 +1,99 @@
+import type { Duplex } from 'node:stream';
+import { RUNS_UPGRADE, type Touched } from '@cloche/protocol';
+import { AgentError } from '../agent-error.ts';
+import { MAX_BODY_BYTES, parseJson, readStartRun } from '../requests.ts';
+import { switchProtocols, type Upgrade } from '../upgrades.ts';
+import type { Context } from './context.ts';
+import type { ContextRegistry } from './context-registry.ts';
+import { Run } from './run.ts';
+
+/** Beyond this the reader is behind and the kernel has to wait. */
+const CONGESTED_BYTES = 1024 * 1024;
+const LINE_FEED = 0x0a;
+
+export function serveRuns(contexts: ContextRegistry, tidying: Touched): Upgrade {
+  return async ({ url }, socket, head) => {
+    if (url !== '/runs') throw new AgentError('not_found', `The agent has no runs at ${url}.`);
+    switchProtocols(socket, RUNS_UPGRADE);
+    new RunConnection(contexts, tidying, socket, head);
+  };
+}
+
+/** Runs on one connection, one after the other: a line starts one, and lines tell of it until its `done`. */
+class RunConnection {
+  readonly #contexts: ContextRegistry;
+  readonly #tidying: Touched;
+  readonly #socket: Duplex;
+  #chunks: Buffer[] = [];
+  #bytes = 0;
+  #run: Run | undefined;
+
+  /** `head` is what has come after the request to upgrade. */
+  constructor(contexts: ContextRegistry, tidying: Touched, socket: Duplex, head: Buffer) {
+    this.#contexts = contexts;
+    this.#tidying = tidying;
+    this.#socket = socket;
+    socket.on('data', (chunk: Buffer) => this.#receive(chunk));
+    socket.on('drain', () => this.#run?.relieve());
+    socket.on('end', () => socket.destroy());
+    socket.on('close', () => this.#run?.abandon());
+    if (head.length > 0) this.#receive(head);
+  }
+
+  get congested(): boolean {
+    return this.#socket.writableLength > CONGESTED_BYTES;
+  }
+
+  write(lines: string): void {
+    this.#socket.write(lines);
+  }
+
+  /** The run is over: its lines have been written. */
+  end(run: Run): void {
+    if (this.#run === run) this.#run = undefined;
+  }
+
+  #receive(chunk: Buffer): void {
+    this.#chunks.push(chunk);
+    this.#bytes += chunk.length;
+    // A second run before the end of the first, or after its line, would be a peer that speaks something else.
+    if (this.#run !== undefined || this.#bytes > MAX_BODY_BYTES) this.#socket.destroy();
+    else if (chunk.at(-1) === LINE_FEED) void this.#start();
+  }
+
+  async #start(): Promise<void> {
+    const line = this.#chunks.length === 1 ? this.#chunks[0] : Buffer.concat(this.#chunks, this.#bytes);
+    this.#chunks = [];
+    this.#bytes = 0;
+    const arrivedAt = performance.now();
+    this.#tidying.touch();
+    try {
+      const start = readStartRun(parseJson(String(line)));
+      const run = new Run(start, this, arrivedAt);
+      this.#run = run;
+      const context = start.open
+        ? await this.#contexts.open(start.contextId, start.open)
+        : this.#contexts.get(start.contextId);
+      // What the kernel has printed by now belongs to no run: whatever came along with this line is read before that.
+      setImmediate(() => this.#submit(run, context));
+    } catch (error) {
+      this.#refuse(error);
+    }
+  }
+
+  #submit(run: Run, context: Context): void {
+    // Whoever asked may have gone meanwhile.
+    if (this.#socket.destroyed) return;
+    try {
+      context.submit(run);
+    } catch (error) {
+      this.#refuse(error);
+    }
+  }
+
+  #refuse(error: unknown): void {
+    this.#run = undefined;
+    const code = error instanceof AgentError ? error.code : 'internal';
+    this.write(`${JSON.stringify({ error: { code, message: (error as Error).message } })}\n`);
+  }
+}

@@ -1,0 +1,127 @@
+import type { FromKernel, RunDone, RunError, StartRun } from '@cloche/protocol';
+import { BoundedText } from '../bounded-text.ts';
+import type { StandardStream } from '../standard-stream.ts';
+import { EventWriter } from './event-writer.ts';
+import { OutputForms } from './output-forms.ts';
+
+/** Where a run's events go. */
+export interface RunClient {
+  /** It is behind: what is printed from now on has to wait. */
+  readonly congested: boolean;
+  write(lines: string): void;
+  /** Nothing more is written of `run`. */
+  end(run: Run): void;
+}
+
+export interface RunListener {
+  timedOut(run: Run): void;
+  /** The client has gone before the run was over. */
+  abandoned(run: Run): void;
+  /** The client takes more again. */
+  relieved(run: Run): void;
+}
+
+/** One execution as its client sees it: a stream of events that ends once, with `done`. */
+export class Run {
+  readonly id: string;
+  readonly code: string;
+  readonly timeoutMs: number;
+  readonly #arrivedAt: number;
+  readonly #client: RunClient;
+  readonly #writer: EventWriter;
+  readonly #texts: Record<StandardStream, BoundedText>;
+  readonly #forms: OutputForms;
+  #listener: RunListener | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #begunAt: number | undefined;
+  #ended = false;
+
+  /** `arrivedAt` is on the clock of `performance.now()`. */
+  constructor(start: StartRun, client: RunClient, arrivedAt: number) {
+    this.id = start.runId;
+    this.code = start.code;
+    this.timeoutMs = start.timeoutMs;
+    this.#arrivedAt = arrivedAt;
+    this.#client = client;
+    this.#writer = new EventWriter(start.runId, client);
+    this.#texts = {
+      stdout: new BoundedText('stdout', start.limits.stdoutBytes),
+      stderr: new BoundedText('stderr', start.limits.stderrBytes),
+    };
+    this.#forms = new OutputForms(start.limits);
+  }
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  get begun(): boolean {
+    return this.#begunAt !== undefined;
+  }
+
+  get congested(): boolean {
+    return !this.#ended && this.#client.congested;
+  }
+
+  /** From here on time counts. */
+  watch(listener: RunListener): void {
+    this.#listener = listener;
+    const leftMs = this.timeoutMs - (performance.now() - this.#arrivedAt);
+    this.#timer = setTimeout(() => listener.timedOut(this), Math.max(0, leftMs));
+  }
+
+  /** The client has gone. */
+  abandon(): void {
+    if (!this.#ended) this.#listener?.abandoned(this);
+  }
+
+  /** The client has caught up with what it is sent. */
+  relieve(): void {
+    this.#listener?.relieved(this);
+  }
+
+  begin(): void {
+    this.#begunAt = performance.now();
+  }
+
+  printed(stream: StandardStream, bytes: Buffer): void {
+    if (!this.#ended) this.#writer.text(stream, this.#texts[stream].push(bytes));
+  }
+
+  output(message: Extract<FromKernel, { type: 'output' }>): void {
+    if (this.#ended) return;
+    for (const output of this.#forms.convert(message.role, message.forms)) {
+      this.#writer.event({ type: 'output', runId: this.id, data: output });
+    }
+  }
+
+  /** Ends the stream. Without effect when it has ended. */
+  finish(result: { executionCount: number; error?: RunError; stateLost?: boolean }): void {
+    if (this.#ended) return;
+    clearTimeout(this.#timer);
+    for (const stream of ['stdout', 'stderr'] as const) this.#writer.text(stream, this.#texts[stream].end());
+    this.#ended = true;
+    const { executionCount, error, stateLost } = result;
+    if (error !== undefined) this.#writer.event({ type: 'error', runId: this.id, data: error });
+    const truncated = this.#truncated();
+    this.#writer.end({
+      type: 'done',
+      runId: this.id,
+      data: {
+        executionCount,
+        durationMs: this.#begunAt === undefined ? 0 : Math.round(performance.now() - this.#begunAt),
+        ...(error !== undefined && { error }),
+        ...(truncated !== undefined && { truncated }),
+        ...(stateLost && { stateLost }),
+      },
+    });
+    this.#client.end(this);
+  }
+
+  #truncated(): RunDone['truncated'] {
+    const { cutBytes: stdout } = this.#texts.stdout;
+    const { cutBytes: stderr } = this.#texts.stderr;
+    if (stdout === 0 && stderr === 0) return undefined;
+    return { ...(stdout > 0 && { stdout }), ...(stderr > 0 && { stderr }) };
+  }
+}

@@ -1,0 +1,170 @@
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  statSync,
+} from 'node:fs';
+import { cp, mkdtemp, rename, rm } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { basename, dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { buildKernelJs } from '@cloche/kernel-js/build';
+import { cachePlaces } from '@cloche/protocol';
+import { buildSync } from 'esbuild';
+import { AGENT_PROGRAM } from './agent-program.ts';
+
+const run = promisify(execFile);
+const require = createRequire(import.meta.url);
+
+const PACKAGES = fileURLToPath(new URL('../../../', import.meta.url));
+const SOURCES = [
+  'agent/src',
+  'protocol/src',
+  'kernel-js/src',
+  'kernel-python/cloche_kernel',
+  'kernel-python/cloche_zygote',
+];
+/** Fixes the version of everything that is bundled. */
+const LOCK_FILE = join(PACKAGES, '../package-lock.json');
+
+const PYTHON = '/usr/bin/python3';
+const TINI = '/usr/bin/tini-static';
+
+export interface Guest {
+  /** `<cacheDir>/guest/<digest>` */
+  guestDir: string;
+  digest: string;
+}
+
+/**
+ * Makes the folder that is mounted into every sandbox: Node, init, agent and kernels. Idempotent: its name is the digest
+ * of what it is made of, and it appears complete or not at all, also when several processes build it at once.
+ * Throws when `tini-static` is not installed.
+ */
+export async function buildGuest({ cacheDir }: { cacheDir: string }): Promise<Guest> {
+  const { guestDir: parent } = cachePlaces(cacheDir);
+  const digest = digestInputs();
+  const guestDir = join(parent, digest);
+  if (existsSync(guestDir)) return { guestDir, digest };
+
+  mkdirSync(parent, { recursive: true });
+  const building = await mkdtemp(join(parent, '.building-'));
+  try {
+    await assemble(building);
+    makeReadable(building);
+    await publish(building, guestDir);
+  } finally {
+    await rm(building, { recursive: true, force: true });
+  }
+  return { guestDir, digest };
+}
+
+function digestInputs(): string {
+  const hash = createHash('sha256');
+  const files = [LOCK_FILE, ...SOURCES.flatMap((source) => sourceFiles(join(PACKAGES, source)))];
+  for (const file of files) hash.update(file.slice(PACKAGES.length)).update('\0').update(readFileSync(file));
+  // Programs of 150 MB are told apart by their metadata.
+  for (const program of [nodeProgram(), TINI, PYTHON]) hash.update(`${program}\0${fingerprint(program)}\0`);
+  return hash.digest('hex').slice(0, 32);
+}
+
+function sourceFiles(folder: string): string[] {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && /\.(ts|py|pl)$/.test(entry.name))
+    .map((entry) => join(entry.parentPath, entry.name))
+    .filter((path) => !/\/test(ing)?\/|\.test\.ts$/.test(path))
+    .sort();
+}
+
+function fingerprint(program: string): string {
+  const stat = statSync(program, { throwIfNoEntry: false });
+  return stat === undefined ? 'absent' : `${stat.size} ${stat.mtimeMs}`;
+}
+
+/** The npm package `node` holds the program itself, not a script that starts it. */
+function nodeProgram(): string {
+  return realpathSync(join(dirname(require.resolve('node/package.json')), 'bin/node'));
+}
+
+async function assemble(folder: string): Promise<void> {
+  mkdirSync(join(folder, 'bin'));
+  linkOrCopy(nodeProgram(), join(folder, 'bin/node'));
+  copyFileSync(TINI, join(folder, 'bin/tini'));
+  copyFileSync(join(PACKAGES, 'agent/src/commands/supervise.pl'), join(folder, 'supervise.pl'));
+  mkdirSync(join(folder, 'kernel-js'));
+  bundleAgent(folder);
+  const node = join(folder, 'bin/node');
+  await Promise.all([buildKernelJs(join(folder, 'kernel-js'), node), copyPython(join(folder, 'python'))]);
+  // Last, as it runs all that is there.
+  await run(node, [join(PACKAGES, 'agent/src/guest/precompile-agent.ts'), folder]);
+}
+
+/**
+ * As CommonJS: importing `node:http` as a module reads everything that it exports, a client for web sockets included,
+ * which costs each sandbox 30 ms and 4 MB at its start. Synchronously: the other way leaves the bundler's process
+ * running for as long as ours does.
+ */
+function bundleAgent(folder: string): void {
+  const programs = { 'agent.cjs': 'guest/load-agent.ts', [AGENT_PROGRAM]: 'main.ts' };
+  for (const [name, source] of Object.entries(programs)) {
+    buildSync({
+      entryPoints: [join(PACKAGES, 'agent/src', source)],
+      outfile: join(folder, name),
+      bundle: true,
+      platform: 'node',
+      format: 'cjs',
+      target: 'node26',
+      define: { 'import.meta.dirname': '__dirname' },
+      logLevel: 'warning',
+    });
+  }
+}
+
+async function copyPython(folder: string): Promise<void> {
+  for (const name of ['cloche_kernel', 'cloche_zygote']) {
+    await cp(join(PACKAGES, 'kernel-python', name), join(folder, name), {
+      recursive: true,
+      filter: (source) => !source.endsWith('__pycache__'),
+    });
+  }
+  // Where the host has no Python the kernel is compiled at each start, which is slower and right all the same.
+  if (existsSync(PYTHON)) {
+    await run(PYTHON, ['-m', 'compileall', '-q', '--invalidation-mode', 'unchecked-hash', folder]);
+  }
+}
+
+/** Two folders of one file system share the file. */
+function linkOrCopy(from: string, to: string): void {
+  try {
+    linkSync(from, to);
+  } catch {
+    copyFileSync(from, to);
+  }
+}
+
+/** Every sandbox's users read it, whatever this process's umask is. */
+function makeReadable(folder: string): void {
+  chmodSync(folder, 0o755);
+  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name);
+    const isProgram = basename(entry.parentPath) === 'bin';
+    if (!entry.isSymbolicLink()) chmodSync(path, entry.isDirectory() || isProgram ? 0o755 : 0o644);
+  }
+}
+
+async function publish(from: string, to: string): Promise<void> {
+  try {
+    await rename(from, to);
+  } catch (error) {
+    // Another process was faster with the same content.
+    if (!existsSync(to)) throw error;
+  }
+}

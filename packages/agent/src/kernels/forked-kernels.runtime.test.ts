@@ -1,0 +1,151 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as delay, setImmediate } from 'node:timers/promises';
+import { supervisorsOf } from '../commands/testing/started-commands.ts';
+import { PlayedKernel } from '../testing/arriving-kernel.ts';
+import { descriptorsOf } from '../testing/process-readings.ts';
+import { StartedAgent } from '../testing/started-agent.ts';
+import { findPythonPackages } from '../testing/test-cache.ts';
+
+const packages = findPythonPackages();
+
+/** What a kernel is sent first that is no rehearsal. Those take a moment, and nothing else may be asked of it meanwhile. */
+async function afterRehearsals(kernel: PlayedKernel) {
+  let isRehearsing = false;
+  for (;;) {
+    const message = await kernel.next();
+    assert.ok(!isRehearsing, `asked for ${message.runId} during a rehearsal`);
+    if (!message.rehearsal) return message;
+    isRehearsing = true;
+    setTimeout(() => {
+      isRehearsing = false;
+      kernel.send({ type: 'done', runId: message.runId, executionCount: 1 });
+    }, 10);
+  }
+}
+
+describe('a context that is given a forked kernel', { skip: packages === undefined && 'no template is built' }, () => {
+  const folder = mkdtempSync(join(tmpdir(), 'cloche-arrivals-'));
+  let agent: StartedAgent;
+  before(async () => {
+    agent = await StartedAgent.start(packages, { CLOCHE_KERNELS_FOLDER: folder });
+  });
+  after(async () => {
+    await agent[Symbol.asyncDispose]();
+    rmSync(folder, { recursive: true });
+  });
+
+  const open = (contextId: string, forkedKernelMs: number, cwd = agent.workspace) =>
+    agent.call('PUT', `/contexts/${contextId}`, {
+      language: 'python',
+      cwd,
+      timeoutMs: 30_000,
+      forkedKernelMs,
+    });
+
+  test('has one that is started in its place, if it dies before it is ready', async () => {
+    using kernel = await PlayedKernel.arriveAt(folder);
+    kernel.socket.on('data', () => kernel.socket.destroy());
+    assert.equal((await open('given-a-dying-one', 20_000)).status, 200);
+    assert.equal((await agent.run('given-a-dying-one', '1 + 1')).outputs[0]?.value, '2');
+  });
+
+  test('finds one that came before with its place taken, which is the one of the context from then on', async () => {
+    using kernel = await PlayedKernel.arriveAt(folder);
+    try {
+      const first = await kernel.next();
+      assert.deepEqual([first.type, first.cwd, first.env.CHANGED], ['assign', agent.workspace, undefined]);
+      kernel.send({ type: 'ready', protocolVersion: 1 });
+      await agent.call('PUT', '/environment', { env: { CHANGED: 'yes' } });
+      const second = await kernel.next();
+      assert.deepEqual([second.type, second.cwd, second.env.CHANGED], ['assign', agent.workspace, 'yes']);
+
+      mkdirSync(join(agent.workspace, 'below'));
+      const opening = open('given-a-waiting-one', 0, join(agent.workspace, 'below'));
+      const third = await kernel.next();
+      assert.deepEqual([third.type, third.cwd, third.env.CHANGED], ['assign', `${agent.workspace}/below`, 'yes']);
+      kernel.send({ type: 'ready', protocolVersion: 1 });
+      assert.equal((await opening).status, 200);
+    } finally {
+      await agent.call('DELETE', '/contexts/given-a-waiting-one');
+    }
+  });
+
+  test('finds its first run rehearsed from end to end, and the kernel as it was', async () => {
+    using kernel = await PlayedKernel.arriveAt(folder);
+    try {
+      assert.equal((await kernel.next()).type, 'assign');
+      kernel.send({ type: 'ready', protocolVersion: 1 });
+      const rehearsed = await kernel.next();
+      assert.deepEqual([rehearsed.type, rehearsed.rehearsal], ['execute', true]);
+      assert.deepEqual(readdirSync(folder).sort(), ['kernels.sock', 'rehearsal.sock']);
+      kernel.send({ type: 'done', runId: rehearsed.runId, executionCount: 1 });
+      while (readdirSync(folder).includes('rehearsal.sock')) await setImmediate();
+      assert.doesNotMatch(JSON.stringify((await agent.call('GET', '/contexts')).body), /rehearsal/);
+      assert.deepEqual(readdirSync(folder), ['kernels.sock']);
+      // So was a first command.
+      while (supervisorsOf(agent).length !== 1) await setImmediate();
+      assert.equal((await agent.call('GET', '/commands/rehearsal')).status, 404);
+      assert.deepEqual(descriptorsOf(agent.process.pid, join(folder, 'rehearsal/')), []);
+
+      assert.equal((await open('given-a-rehearsed-one', 0)).status, 200);
+      const running = agent.run('given-a-rehearsed-one', '1 + 1');
+      const first = await kernel.next();
+      assert.deepEqual([first.type, first.code, first.rehearsal], ['execute', '1 + 1', undefined]);
+      kernel.send({ type: 'done', runId: first.runId, executionCount: 1 });
+      assert.deepEqual((await running).done.executionCount, 1);
+    } finally {
+      await agent.call('DELETE', '/contexts/given-a-rehearsed-one');
+    }
+  });
+
+  test('is not rehearsed once somebody has it, at whatever moment that is', async () => {
+    for (let round = 0; round < 40; round++) {
+      using kernel = await PlayedKernel.arriveAt(folder);
+      const id = `taken-${round}`;
+      try {
+        assert.equal((await kernel.next()).type, 'assign');
+        kernel.send({ type: 'ready', protocolVersion: 1 });
+        const asked = afterRehearsals(kernel);
+        // About when a rehearsal begins.
+        await delay(48 + (round % 20) / 3);
+        assert.equal((await open(id, 0)).status, 200);
+        const running = agent.run(id, '1 + 1');
+        const message = await asked;
+        assert.equal(message.code, '1 + 1');
+        await delay(10);
+        kernel.send({ type: 'done', runId: message.runId, executionCount: 7 });
+        assert.equal((await running).done.executionCount, 7);
+      } finally {
+        await agent.call('DELETE', `/contexts/${id}`);
+      }
+    }
+  });
+
+  test('has its first cell run by one that is started, if it does not fit by then', async () => {
+    using kernel = await PlayedKernel.arriveAt(folder);
+    assert.equal((await kernel.next()).type, 'assign');
+    kernel.send({ type: 'ready', protocolVersion: 1 });
+    assert.equal((await open('given-an-unfit-one', 20_000)).status, 200);
+    const running = agent.run('given-an-unfit-one', '1 + 1');
+    const message = await afterRehearsals(kernel);
+    assert.deepEqual([message.type, message.code], ['execute', '1 + 1']);
+    kernel.send({ type: 'unfit', reason: 'libraries were installed' });
+    const { outputs, done } = await running;
+    assert.deepEqual([outputs[0]?.value, done.executionCount, done.stateLost], ['2', 1, undefined]);
+  });
+
+  test('has one that is started as well, if it is said that none comes', async () => {
+    const opening = open('given-none', 20_000);
+    let isOpen = false;
+    opening.then(() => {
+      isOpen = true;
+    });
+    while (!isOpen) assert.equal((await agent.call('DELETE', '/forked-kernel')).status, 204);
+    assert.equal((await opening).status, 200);
+    assert.equal((await agent.run('given-none', '1 + 1')).outputs[0]?.value, '2');
+  });
+});

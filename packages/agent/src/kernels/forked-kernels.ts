@@ -1,0 +1,153 @@
+import { chmodSync, chownSync, closeSync, constants, mkdirSync, openSync, rmSync } from 'node:fs';
+import { createServer, type Server, type Socket } from 'node:net';
+import { join } from 'node:path';
+import type { User } from '../memory/memory-readings.ts';
+import { findStart, ownerOf } from '../process-tree.ts';
+import { STANDARD_STREAMS } from '../standard-stream.ts';
+import type { Fifo } from './fifo.ts';
+import { FrameDecoder } from './frames.ts';
+import { readHello } from './kernel-messages.ts';
+
+/** A kernel says hello as soon as it is connected. */
+const HELLO_MS = 5_000;
+/** More than wait for a context are a mistake of whoever sent them: each costs memory. */
+const MAX_SPARES = 2;
+const MAX_CONNECTIONS = 64;
+const MAX_HELLO_BYTES = 1024;
+
+/** A kernel that came into the sandbox from outside and belongs to no context yet. */
+export interface ForkedKernel {
+  pid: number;
+  /** Tells it from another that is given the same number later. */
+  startTicks: number;
+  socket: Socket;
+  /** Its standard output and error. */
+  fifos: Fifo[];
+}
+
+type Taker = (kernel: ForkedKernel | undefined) => void;
+
+/**
+ * Where kernels arrive that hostd has forked into the sandbox: `kernels.sock` in a folder of root's. They are given to
+ * contexts in the order in which both come. Nothing here is sure: a kernel may come late, never, or die while it waits.
+ */
+export class ForkedKernels {
+  readonly #folder: string;
+  readonly #spares: ForkedKernel[] = [];
+  readonly #takers: Taker[] = [];
+  readonly #server: Server;
+  #user: User | undefined;
+  /** Told when one has come that nobody waits for. */
+  onSpare: () => void = () => undefined;
+
+  /** @param folder on a file system in memory, so that a full disk keeps no kernel out. */
+  constructor(folder: string) {
+    this.#folder = folder;
+    this.#server = createServer((socket) => this.#greet(socket));
+    this.#server.maxConnections = MAX_CONNECTIONS;
+  }
+
+  /**
+   * Throws when the folder cannot be made; then no kernel ever comes. Processes of `user` may come by themselves, where the
+   * pipes of a kernel wait for it; else only what was root until then can.
+   */
+  listen(user?: User): void {
+    const mode = user === undefined ? 0o700 : 0o711;
+    mkdirSync(this.#folder, { mode, recursive: true });
+    chmodSync(this.#folder, mode);
+    const path = join(this.#folder, 'kernels.sock');
+    rmSync(path, { force: true });
+    this.#user = user;
+    this.#server.on('error', () => undefined);
+    this.#server.listen(path, () => user && chownSync(path, user.uid, user.gid));
+    this.#server.unref();
+  }
+
+  /** One that is there or comes within `waitMs`, else undefined. */
+  take(waitMs: number): Promise<ForkedKernel | undefined> {
+    for (let spare = this.#spares.shift(); spare !== undefined; spare = this.#spares.shift()) {
+      if (!spare.socket.destroyed) return Promise.resolve(spare);
+    }
+    if (waitMs <= 0) return Promise.resolve(undefined);
+    return new Promise((resolve) => {
+      const taker: Taker = (kernel) => {
+        clearTimeout(timer);
+        resolve(kernel);
+      };
+      const timer = setTimeout(() => {
+        this.#takers.splice(this.#takers.indexOf(taker), 1);
+        resolve(undefined);
+      }, waitMs);
+      this.#takers.push(taker);
+    });
+  }
+
+  /** None is coming for the context that has waited longest. */
+  giveUp(): void {
+    this.#takers.shift()?.(undefined);
+  }
+
+  close(): void {
+    this.#server.close();
+    for (const { socket } of this.#spares) socket.destroy();
+  }
+
+  #greet(socket: Socket): void {
+    const frames = new FrameDecoder();
+    const timer = setTimeout(() => socket.destroy(), HELLO_MS);
+    socket.on('error', () => socket.destroy());
+    socket.once('close', () => clearTimeout(timer));
+    let bytes = 0;
+    const read = (chunk: Buffer) => {
+      try {
+        bytes += chunk.length;
+        frames.push(chunk);
+        if (bytes > MAX_HELLO_BYTES) throw new Error('no hello is as long');
+        const frame = frames.take();
+        if (frame === undefined) return;
+        clearTimeout(timer);
+        socket.off('data', read);
+        this.#arrive(socket, frame.message);
+      } catch {
+        socket.destroy();
+      }
+    };
+    socket.on('data', read);
+  }
+
+  #arrive(socket: Socket, hello: unknown): void {
+    const { kernelId, pid } = readHello(hello);
+    // Before its owner: should the number be another process's by then, this one's start tells.
+    const startTicks = findStart(pid);
+    // SECURITY: it is killed in the end, so it has to be one that whoever said this may kill (e2e/security/own-zygote.test.ts).
+    if (this.#user !== undefined && ownerOf(pid) !== this.#user.uid) throw new Error('no process of the user');
+    const fifos = STANDARD_STREAMS.map((stream) => openFifo(join(this.#folder, `${kernelId}.${stream}`)));
+    const taker = this.#takers.shift();
+    if (startTicks === undefined || (taker === undefined && this.#spares.length >= MAX_SPARES)) {
+      for (const { readFd } of fifos) closeSync(readFd);
+      socket.destroy();
+      return;
+    }
+    const kernel = { pid, startTicks, socket, fifos };
+    if (taker) taker(kernel);
+    else this.#keep(kernel);
+  }
+
+  #keep(kernel: ForkedKernel): void {
+    this.#spares.push(kernel);
+    kernel.socket.once('close', () => {
+      const index = this.#spares.indexOf(kernel);
+      if (index < 0) return;
+      this.#spares.splice(index, 1);
+      for (const { readFd } of kernel.fifos) closeSync(readFd);
+    });
+    this.onSpare();
+  }
+}
+
+/** The kernel has made it and holds its other end; it needs no name any more. */
+function openFifo(path: string): Fifo {
+  const readFd = openSync(path, constants.O_RDWR | constants.O_NONBLOCK | constants.O_NOFOLLOW);
+  rmSync(path);
+  return { readFd, writeFd: -1 };
+}

@@ -1,0 +1,26 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { kernelJsFlags } from '@cloche/kernel-js/flags';
+import type { Language } from '@cloche/protocol';
+import { AgentError } from '../agent-error.ts';
+import type { AgentConfig } from '../config.ts';
+
+export interface KernelCommand {
+  file: string;
+  args: string[];
+}
+
+/** What starts a kernel for `language`. Throws `language_unavailable` when this template has none. */
+export function kernelCommand(language: Language, config: AgentConfig): KernelCommand {
+  const program = language === 'python' ? join(config.guestDir, 'python/cloche_kernel') : kernelJsMain(config);
+  const file = language === 'python' ? config.python : join(config.guestDir, 'bin/node');
+  if (!existsSync(file) || !existsSync(program)) {
+    throw new AgentError('language_unavailable', `This template cannot run ${language}.`);
+  }
+  const args = language === 'python' ? [program] : [...kernelJsFlags, program, language];
+  return { file, args };
+}
+
+function kernelJsMain(config: AgentConfig): string {
+  return join(config.guestDir, 'kernel-js/main.cjs');
+}

@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { commandLine } from '../testing/process-readings.ts';
+import { StartedAgent } from '../testing/started-agent.ts';
+
+describe('a kernel that was started ahead', () => {
+  let agent: StartedAgent;
+  before(async () => {
+    agent = await StartedAgent.start();
+  });
+  after(() => agent[Symbol.asyncDispose]());
+
+  /** The agent's kernels; it starts other, short-lived processes as well. */
+  const kernels = (language = '') => {
+    const children = readFileSync(`/proc/${agent.process.pid}/task/${agent.process.pid}/children`, 'utf8');
+    return children
+      .split(' ')
+      .filter((pid) => new RegExp(`main\\.cjs\0${language}`).test(commandLine(pid)))
+      .map(Number);
+  };
+
+  async function contexts(): Promise<string[]> {
+    const { body } = await agent.call('GET', '/contexts');
+    return (body as { contexts: { contextId: string }[] }).contexts.map(({ contextId }) => contextId);
+  }
+
+  async function pidOf(context: string): Promise<number> {
+    return Number((await agent.run(context, 'process.pid')).outputs[0]?.value);
+  }
+
+  /** The one kernel that is of no context yet. */
+  async function spare(used: readonly number[]): Promise<number> {
+    for (;;) {
+      const [pid, ...others] = kernels().filter((kernel) => !used.includes(kernel));
+      if (pid !== undefined && others.length === 0) return pid;
+      await setImmediate();
+    }
+  }
+
+  test('becomes the next context of its language, and another is started', async () => {
+    const first = await pidOf(await agent.open('javascript'));
+    const ahead = await spare([first]);
+    const second = await pidOf(await agent.open('javascript'));
+    assert.equal(second, ahead);
+    assert.notEqual(await spare([first, second]), ahead);
+  });
+
+  test('is no context', async () => {
+    const id = await agent.open('javascript');
+    await spare(await Promise.all((await contexts()).map(pidOf)));
+    assert.ok((await contexts()).includes(id));
+    assert.equal((await contexts()).length, kernels().length - 1);
+  });
+
+  test('is none for a context that works elsewhere', async () => {
+    const used = kernels();
+    mkdirSync(join(agent.workspace, 'elsewhere'));
+    const request = { language: 'javascript', cwd: join(agent.workspace, 'elsewhere'), timeoutMs: 30_000 };
+    assert.equal((await agent.call('PUT', '/contexts/elsewhere', request)).status, 200);
+    assert.ok(!used.includes(await pidOf('elsewhere')));
+    assert.match((await agent.run('elsewhere', 'process.cwd()')).outputs[0]?.value ?? '', /elsewhere/);
+  });
+
+  test('is replaced when the environment changes', async () => {
+    const env = { CHANGED: 'yes' };
+    const used = await Promise.all((await contexts()).map(pidOf));
+    const before = await spare(used);
+    assert.equal((await agent.call('PUT', '/environment', { env })).status, 204);
+    while (kernels().includes(before)) await setImmediate();
+    const ahead = await spare(used);
+    const context = await agent.open('javascript');
+    assert.equal(await pidOf(context), ahead);
+    assert.equal((await agent.run(context, 'process.env.CHANGED')).outputs[0]?.value, "'yes'");
+  });
+
+  test('that died in the meantime is passed over', async () => {
+    const context = await agent.open('typescript');
+    const used = kernels('javascript');
+    const ahead = await spare([...used, await pidOf(context)]);
+    process.kill(ahead, 'SIGKILL');
+    while (kernels().includes(ahead)) await setImmediate();
+    assert.notEqual(await pidOf(await agent.open('typescript')), ahead);
+  });
+});
+
+test('when an agent ends, its spare kernel has ended', async () => {
+  const agent = await StartedAgent.start();
+  const group = () =>
+    readFileSync(`/proc/${agent.process.pid}/task/${agent.process.pid}/children`, 'utf8').trim().split(' ');
+  await agent.open('javascript');
+  while (group().filter((pid) => commandLine(pid).includes('main.cjs')).length < 2) await setImmediate();
+  const pids = group();
+  await agent[Symbol.asyncDispose]();
+  for (const pid of pids) assert.ok(!commandLine(pid).includes('main.cjs'));
+});

@@ -1,0 +1,183 @@
+import assert from 'node:assert/strict';
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { readConfig } from '../config.ts';
+import { buildGuest } from '../guest/build-guest.ts';
+import { arriveAt } from '../testing/arriving-kernel.ts';
+import { childrenOf, commandLine } from '../testing/process-readings.ts';
+import { makePythonHome } from '../testing/python-home.ts';
+import { StartedAgent } from '../testing/started-agent.ts';
+import { CACHE_DIR, findPythonPackages } from '../testing/test-cache.ts';
+import { ForkedKernels } from './forked-kernels.ts';
+import { OwnZygote } from './own-zygote.ts';
+
+const packages = findPythonPackages();
+const FORKED = `import os; print(b"cloche_zygote" in open(f"/proc/{os.getppid()}/cmdline", "rb").read())`;
+
+const stateOf = (pid: string) => readFileSync(`/proc/${pid}/stat`, 'utf8').split(' ')[2];
+
+describe('a zygote of the sandbox’s own', { skip: packages === undefined && 'no template is built' }, () => {
+  const folder = mkdtempSync(join(tmpdir(), 'cloche-zygote-'));
+  const place = join(folder, 'kernels');
+  let agent: StartedAgent;
+  before(async () => {
+    chmodSync(folder, 0o755);
+    const CLOCHE_PYTHON = makePythonHome(join(folder, 'python'), packages ?? '');
+    agent = await StartedAgent.start('', {
+      CLOCHE_PYTHON,
+      CLOCHE_KERNELS_FOLDER: place,
+      CLOCHE_OWN_ZYGOTE: '1',
+      // What Python reads when it starts, a kernel that was forked cannot follow.
+      PYTHONPATH: undefined,
+      PYTHONDONTWRITEBYTECODE: undefined,
+    });
+  });
+  after(async () => {
+    await agent[Symbol.asyncDispose]();
+    rmSync(folder, { recursive: true });
+  });
+
+  const zygotes = () => childrenOf(agent.process.pid).filter((pid) => commandLine(pid).includes('cloche_zygote'));
+  const output = async (context: string, code: string) => {
+    const { stdout, done } = await agent.run(context, code);
+    assert.equal(done.error, undefined, JSON.stringify(done.error));
+    return stdout.trim();
+  };
+
+  /** The zygote needs a moment, at first and when it was killed. */
+  async function forkedContext(): Promise<string> {
+    for (;;) {
+      const context = await agent.open();
+      if ((await output(context, FORKED)) === 'True') return context;
+      await agent.call('DELETE', `/contexts/${context}`);
+      await delay(50);
+    }
+  }
+
+  test('does not load while a cell is run', async () => {
+    const run = agent.run(await agent.open(), 'import time; time.sleep(2)');
+    await delay(1200);
+    for (const pid of zygotes()) assert.equal(stateOf(pid), 'T');
+    await run;
+    await forkedContext();
+  });
+
+  test('forks the kernels of contexts, which have the rights of their user and are met by root’s hand', async () => {
+    const context = await forkedContext();
+    assert.equal(statSync(place).mode & 0o777, 0o711);
+    const rights = 'import os; print(os.getresuid(), os.getsid(0) == os.getpid(), os.getcwd())';
+    assert.equal(await output(context, rights), `(1000, 1000, 1000) True ${agent.workspace}`);
+  });
+
+  test('gives each randomness of its own', async () => {
+    const code =
+      'import random, uuid, ssl, numpy; print(random.random(), uuid.uuid4(), ssl.RAND_bytes(8), numpy.random.random())';
+    const [one = [], other = []] = [
+      (await output(await forkedContext(), code)).split(' '),
+      (await output(await forkedContext(), code)).split(' '),
+    ];
+    assert.equal(one.length, other.length);
+    for (const [index, value] of one.entries()) assert.notEqual(value, other[index]);
+  });
+
+  test('that is killed or stopped costs time and no context, and another one is loaded', async () => {
+    const kept = await forkedContext();
+    for (const signal of ['SIGKILL', 'SIGSTOP'] as const) {
+      const [before = ''] = zygotes();
+      process.kill(Number(before), signal);
+      for (let count = 0; count < 3; count++) await output(await agent.open(), '1');
+      await forkedContext();
+      assert.notEqual(zygotes()[0], before);
+    }
+    assert.equal(await output(kept, FORKED), 'False', 'its parent has ended; it lives');
+  });
+
+  test('leaves no pipe behind, and no kernel that has ended', async () => {
+    const context = await forkedContext();
+    const pid = await output(context, 'import os; print(os.getpid())');
+    await agent.call('DELETE', `/contexts/${context}`);
+    while (commandLine(pid) !== '') await delay(5);
+    // Those of the next kernels.
+    const pipes = readdirSync(place).filter((name) => /\.(stdout|stderr)$/.test(name));
+    assert.ok(pipes.length <= 16, `${pipes.length} pipes`);
+  });
+
+  test('is the only one whose children are met, and none of root’s is', async () => {
+    const [pipe = ''] = readdirSync(place).filter((name) => name.endsWith('.stdout'));
+    const kernelId = pipe.replace('.stdout', '');
+    // This very process is root's.
+    const socket = await arriveAt(place, { kernelId, pipes: false });
+    while (!socket.destroyed && !socket.closed) await delay(5);
+    assert.ok(readdirSync(place).includes(pipe));
+  });
+});
+
+describe('a zygote that is to be loaded', () => {
+  const kernelsFolder = mkdtempSync(join(tmpdir(), 'cloche-zygote-'));
+  const arrivals = new ForkedKernels(kernelsFolder);
+  after(() => rmSync(kernelsFolder, { recursive: true }));
+
+  async function zygoteWith(hasRoom: boolean, env: NodeJS.ProcessEnv = {}): Promise<OwnZygote> {
+    const { guestDir } = await buildGuest({ cacheDir: CACHE_DIR });
+    const config = readConfig({ ...process.env, CLOCHE_LISTEN_PATH: 'none', CLOCHE_GUEST_PATH: guestDir, ...env });
+    return new OwnZygote({ ...config, kernelsFolder }, arrivals, () => hasRoom);
+  }
+
+  test('waits while it is postponed, and is none once it is closed', async () => {
+    const zygote = await zygoteWith(true);
+    zygote.startSoon();
+    assert.ok(zygote.isComing);
+    zygote.postpone();
+    await delay(500);
+    assert.ok(!zygote.isComing);
+    zygote.startSoon();
+    assert.ok(zygote.isComing);
+    await zygote.close();
+    zygote.startSoon();
+    assert.ok(!zygote.isComing);
+  });
+
+  test('stands still while it is postponed halfway', {
+    skip: packages === undefined && 'no template is built',
+  }, async () => {
+    chmodSync(kernelsFolder, 0o755);
+    const python = makePythonHome(join(kernelsFolder, 'python'), packages ?? '');
+    const zygote = await zygoteWith(true, { CLOCHE_PYTHON: python });
+    const ready = Promise.withResolvers<void>();
+    zygote.onReady = ready.resolve;
+    const states = () =>
+      childrenOf(process.pid)
+        .filter((pid) => commandLine(pid).includes('cloche_zygote'))
+        .map(stateOf);
+    zygote.startSoon(0);
+    while (states().length === 0) await delay(1);
+    zygote.postpone();
+    while (states()[0] !== 'T') await delay(1);
+    zygote.startSoon(0);
+    await ready.promise;
+    zygote.postpone();
+    assert.notEqual(states()[0], 'T', 'it is loaded, and costs nothing any more');
+    await zygote.close();
+  });
+
+  test('harms nobody where it cannot be started', async () => {
+    // No process may be of that user: what starts it throws.
+    const zygote = await zygoteWith(true, { CLOCHE_PYTHON: process.execPath, CLOCHE_USER_UID: '-1' });
+    zygote.startSoon(0);
+    while (zygote.isComing) await delay(5);
+    assert.equal(await zygote.take(), undefined);
+    await zygote.close();
+  });
+
+  test('is none where there is no room for it, and nobody waits for it', async () => {
+    const zygote = await zygoteWith(false);
+    zygote.startSoon();
+    while (zygote.isComing) await delay(5);
+    assert.equal(await zygote.take(), undefined);
+    assert.ok(!zygote.release());
+    await zygote.close();
+  });
+});

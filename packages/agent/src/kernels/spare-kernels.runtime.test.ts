@@ -1,0 +1,158 @@
+import assert from 'node:assert/strict';
+import { tmpdir } from 'node:os';
+import { after, before, describe, test } from 'node:test';
+import { setImmediate, setTimeout } from 'node:timers/promises';
+import { readConfig } from '../config.ts';
+import { KernelsGroup } from '../control-groups/kernels-group.ts';
+import { buildGuest } from '../guest/build-guest.ts';
+import { CACHE_DIR } from '../testing/test-cache.ts';
+import { kernelCommand } from './kernel-launch.ts';
+import type { RunMessage } from './kernel-listener.ts';
+import { KernelProcess } from './kernel-process.ts';
+import { NOBODY, SpareKernels } from './spare-kernels.ts';
+
+const TIMES = { restockMs: 10, keptMs: 60_000, lookMs: 10, retryMs: 100 };
+
+describe('a spare kernel', () => {
+  let guestDir: string;
+  let hasRoom = true;
+  let started: KernelProcess[] = [];
+  const opened: SpareKernels[] = [];
+  before(async () => {
+    ({ guestDir } = await buildGuest({ cacheDir: CACHE_DIR }));
+  });
+  after(() => Promise.all(opened.map((spares) => spares.close())));
+
+  function sparesWith(times: Partial<typeof TIMES> = {}): SpareKernels {
+    const config = readConfig({ ...process.env, CLOCHE_LISTEN_PATH: 'none', CLOCHE_GUEST_PATH: guestDir });
+    const { uid, gid, baseEnv } = config;
+    hasRoom = true;
+    started = [];
+    const spares = new SpareKernels(
+      (language, listener) => {
+        const command = kernelCommand(language, config);
+        const place = { cwd: tmpdir(), env: baseEnv };
+        const spec = { command, place, uid, gid, group: new KernelsGroup([]), takeForked: async () => undefined };
+        const kernel = new KernelProcess(spec, listener);
+        started.push(kernel);
+        return kernel;
+      },
+      () => hasRoom,
+      { ...TIMES, ...times },
+    );
+    opened.push(spares);
+    return spares;
+  }
+
+  /** That many have been started, and the last of them is ready. */
+  async function hasStarted(count: number): Promise<void> {
+    while (!started[count - 1]?.ready) await setImmediate();
+  }
+
+  const gone = async (spares: SpareKernels) => {
+    while (spares.has('javascript') || started.some((kernel) => kernel.isAlive())) await setImmediate();
+  };
+
+  test('is of whoever takes it, and another is started only when one is asked for', async () => {
+    const spares = sparesWith();
+    spares.restock('javascript');
+    spares.restock('javascript');
+    await hasStarted(1);
+    const taken = spares.take('javascript', () => true);
+    assert.equal(taken, started[0]);
+    assert.equal(
+      spares.take('javascript', () => true),
+      undefined,
+    );
+    await setTimeout(5 * TIMES.restockMs);
+    assert.equal(started.length, 1);
+    spares.restock('javascript');
+    await hasStarted(2);
+    await taken?.stop('the test is over');
+    assert.ok(spares.has('javascript'));
+  });
+
+  test('is not rehearsed once it is somebody’s', async () => {
+    const spares = sparesWith();
+    spares.restock('javascript');
+    await hasStarted(1);
+    const taken = spares.take('javascript', () => true) ?? assert.fail('there is a spare');
+    const said: { mine: string[]; rehearsed: string[] } = { mine: [], rehearsed: [] };
+    const done = Promise.withResolvers<void>();
+    const listener = (to: string[]) => ({ ...NOBODY, message: (message: RunMessage) => void to.push(message.type) });
+    taken.handTo({
+      ...listener(said.mine),
+      message: ({ type }) => {
+        said.mine.push(type);
+        if (type === 'done') done.resolve();
+      },
+    });
+    taken.rehearse({ runId: 'rehearsal', code: '0', listener: listener(said.rehearsed) });
+    taken.execute('mine', '1 + 1');
+    await done.promise;
+    await taken.stop('the test is over');
+    assert.deepEqual(said, { mine: ['output', 'done'], rehearsed: [] });
+  });
+
+  test('stays for somebody else, if it cannot be where it is wanted', async () => {
+    const spares = sparesWith();
+    spares.restock('javascript');
+    await hasStarted(1);
+    assert.equal(
+      spares.take('javascript', () => false),
+      undefined,
+    );
+    assert.ok(spares.has('javascript'));
+    assert.deepEqual(
+      spares.moveAll(() => false),
+      ['javascript'],
+    );
+    await gone(spares);
+  });
+
+  test('is not started while whoever wanted it starts a kernel', async () => {
+    const spares = sparesWith();
+    spares.restock('javascript');
+    assert.equal(
+      spares.take('javascript', () => true),
+      undefined,
+    );
+    await setTimeout(5 * TIMES.restockMs);
+    assert.equal(started.length, 0);
+  });
+
+  test('goes when nobody has wanted it for long, and when there is no room for it any more', async () => {
+    const forShort = sparesWith({ keptMs: 200 });
+    forShort.restock('javascript');
+    while (started.length === 0) await setImmediate();
+    await gone(forShort);
+
+    const crowded = sparesWith();
+    crowded.restock('javascript');
+    await hasStarted(1);
+    hasRoom = false;
+    await gone(crowded);
+    crowded.restock('javascript');
+    await setTimeout(5 * TIMES.restockMs);
+    assert.equal(started.length, 1);
+  });
+
+  test('that dies is replaced, each time later than before, and no more when nobody is likely to want it', async () => {
+    const spares = sparesWith();
+    spares.restock('javascript');
+    await hasStarted(1);
+    for (const [deaths, leastMs] of [TIMES.retryMs, 2 * TIMES.retryMs].entries()) {
+      const since = performance.now();
+      await started[deaths]?.stop('the test ends it');
+      await hasStarted(deaths + 2);
+      // A timer may be a millisecond early.
+      assert.ok(performance.now() - since > leastMs - 2);
+    }
+    const late = sparesWith({ keptMs: 2 * TIMES.retryMs, retryMs: 2 * TIMES.retryMs });
+    late.restock('javascript');
+    while (started.length === 0) await setImmediate();
+    await started[0]?.stop('the test ends it');
+    await setTimeout(3 * TIMES.retryMs);
+    assert.equal(started.length, 1);
+  });
+});
