@@ -2,6 +2,7 @@
 """IPython's shell without a terminal: no history, no files in the home folder, outputs to the channel."""
 
 import builtins
+import linecache
 import os
 import signal
 import subprocess
@@ -31,6 +32,11 @@ _PRINT_EXPR = opmap.get("PRINT_EXPR")
 class CellCompiler(CachingCompiler):
     def get_code_name(self, raw_code, transformed_code, number):
         return f"{CELL_PREFIX}{number}>"
+
+    def forget_cells(self):
+        for name in self._filename_map:
+            linecache.cache.pop(name, None)
+        self._filename_map.clear()
 
 
 class ResultHook(DisplayHook):
@@ -137,7 +143,7 @@ class Shell(InteractiveShell):
 
     @contextmanager
     def rehearsal(self):
-        """Of cells whose names and count are forgotten, and which formatter was found for which class."""
+        """Of cells that are forgotten, with their names, count and outcome, and which formatter was found for which class."""
         names, hidden = dict(self.user_ns), dict(self.user_ns_hidden)
         printers = [(known, dict(known)) for known in self._known_printers()]
         yield
@@ -147,6 +153,8 @@ class Shell(InteractiveShell):
         for namespace, before in ((self.user_ns, names), (self.user_ns_hidden, hidden)):
             namespace.clear()
             namespace.update(before)
+        self.compile.forget_cells()
+        self.last_execution_result, self.last_execution_succeeded = None, True
         self.execution_count = 0
 
     def _known_printers(self):

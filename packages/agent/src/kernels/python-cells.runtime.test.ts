@@ -78,6 +78,19 @@ shell.set_custom_exc((KeyError,), lambda *given: None); custom = takes(); shell.
     assert.equal(taken, '(True, [False, False, False, False, False, False], False, False, False, True)');
   });
 
+  test('of a rehearsal is nothing that a later one could know of', async () => {
+    const { outputs } = await python.agent.run(
+      await python.agent.open(),
+      `
+import linecache
+shell = get_ipython()
+with shell.rehearsal(): shell.run("rehearsed = 1\\n1 / 0")
+cells = [name for name in linecache.cache if name.startswith("<cell")]
+(shell.last_execution_result, shell.last_execution_succeeded, shell.execution_count, cells, "rehearsed" in globals())`,
+    );
+    assert.equal(outputs[0]?.value, '(None, True, 0, [], False)');
+  });
+
   test('leaves the hook for exceptions as it was, with another cell run in it too', async () => {
     await value('import sys; get_ipython().plain_cells.run("None")');
     await value('None');
