@@ -21,11 +21,12 @@ export class Absence {
   }
 
   /**
-   * Whether `error` says that nobody answers where somebody did, and for less than half a minute: from the first time that
-   * nobody did, as a service that is there may have nothing to say for longer.
+   * Whether `error` says that the service is away where it was there, and for less than half a minute: from the first time
+   * that it says so, as a service that is there may have nothing to say for longer.
    */
   mayEnd(error: unknown): boolean {
-    if (!this.#wasThere || this.#maxRetries === 0 || !isClocheError(error, 'unreachable')) return false;
+    // One that is about to stop answers that it is not available, for as long as others still run something there.
+    if (!this.#wasThere || this.#maxRetries === 0 || !isClocheError(error, 'unreachable', 'unavailable')) return false;
     this.#awaySince ??= performance.now();
     return performance.now() - this.#awaySince < AWAY_MS;
   }

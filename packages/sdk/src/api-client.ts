@@ -112,8 +112,10 @@ export class ApiClient {
       const resumed: AnyRequest = { ...forgetTypes(request), query: { afterSeq } };
       const prepared = prepareRequest(id, resumed, this.#options);
       const deadline = new Deadline(prepared.timeoutMs, request.signal);
+      let isOpen = false;
       try {
         const body = await this.#retrying(prepared, deadline, readEventBody);
+        isOpen = true;
         absence.end();
         for await (const event of readCommandEvents(body, deadline)) {
           failures = 0;
@@ -124,7 +126,7 @@ export class ApiClient {
         }
       } catch (error) {
         const outcome = outcomeOf(error, prepared, deadline, request.signal);
-        const mayReturn = absence.mayEnd(outcome);
+        const mayReturn = !isOpen && absence.mayEnd(outcome);
         const mayResume = isClocheError(outcome, 'stream_interrupted', 'unavailable');
         if (!mayReturn && !(mayResume && failures < prepared.maxRetries)) throw outcome;
         if (!mayReturn) failures += 1;

@@ -125,6 +125,15 @@ describe('waiting for a command', () => {
     assert.equal((await waited).exitCode, 4);
   });
 
+  it('goes on while the service is stopping, however long that takes', async () => {
+    let asked = 0;
+    const ended: Reply = json(200, { command: sampleCommand({ status: 'exited', exitCode: 4 }) });
+    await using service = await startScriptedServer(() => (++asked < 20 ? failing('unavailable') : ended));
+    const cloche = new Cloche({ url: service.url, apiKey: 'clk_test', retryDelayMs: 1, maxRetries: 2 });
+    const command = new Command(cloche, sampleCommand({ status: 'running' }));
+    assert.equal((await command.wait()).exitCode, 4);
+  });
+
   it('takes no longer than it may, whether or not the service is there', async () => {
     const first = await startScriptedServer(() => json(200, { command: sampleCommand({ status: 'running' }) }));
     const cloche = new Cloche({ url: first.url, apiKey: 'clk_test', retryDelayMs: 20, maxRetries: 1 });
@@ -136,6 +145,26 @@ describe('waiting for a command', () => {
 });
 
 describe('following a command', () => {
+  it('goes on after a service that was stopping, and gives up one that opens streams and breaks each', async () => {
+    const unavailable: Reply = failing('unavailable');
+    const opened = eventStream([log(1, 'a')]);
+    const refusals = Array.from({ length: 12 }, () => unavailable);
+    await using service = await startService(opened, ...refusals, eventStream([log(2, 'b'), exit()]));
+    const command = new Command(
+      new Cloche({ url: service.url, apiKey: 'clk_test', retryDelayMs: 1, maxRetries: 2 }),
+      sampleCommand({ status: 'running' }),
+    );
+    const told = await Array.fromAsync(command.logs(), ({ data }) => data);
+    assert.deepEqual(told, ['a', 'b']);
+
+    const broken = frame('error', { name: 'unavailable', message: 'stopping' });
+    await using other = await startScriptedServer(() => eventStream([broken]));
+    const cloche = new Cloche({ url: other.url, apiKey: 'clk_test', retryDelayMs: 1, maxRetries: 2 });
+    const followed = Array.fromAsync(new Command(cloche, sampleCommand({ status: 'running' })).logs());
+    await assert.rejects(followed, { code: 'unavailable' });
+    assert.equal(other.requests.length, 3);
+  });
+
   it('goes on where a broken stream ended, and repeats nothing', async () => {
     await using service = await startService(
       answer({ status: 'running' }),
