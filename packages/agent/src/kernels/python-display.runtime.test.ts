@@ -111,6 +111,40 @@ for change in ({"text/x-own": Own()}, {"text/x-own": lambda value: "own"}, {"tex
     );
   });
 
+  test('says of a DataFrame’s data what it holds, however it is made', async () => {
+    const frames = [
+      'pd.DataFrame()',
+      'pd.DataFrame(index=[1, 2])',
+      'pd.DataFrame(columns=["a"])',
+      'pd.DataFrame([[1, "a"], [None, "b"]], columns=pd.MultiIndex.from_tuples([("x", 1), ("x", 1)]))',
+      'pd.DataFrame({"c": pd.Categorical(["a", None]), "i": pd.array([1, None], dtype="Int64"), "t": pd.to_datetime(["2020-01-02", None])})',
+      'pd.DataFrame(np.zeros((2, 300)))',
+    ];
+    const { outputs, done } = await run(
+      `import pandas as pd, numpy as np\nfrom IPython.display import display\nfor frame in (${frames}): display(frame)`,
+    );
+    assert.equal(done.error, undefined);
+    const shown = outputs.filter(({ format }) => format === 'data').map(({ value }) => JSON.parse(value));
+    const [empty, bare, named, twice, typed, wide] = shown;
+    assert.deepEqual(empty, { columns: [], rows: [], rowCount: 0 });
+    assert.deepEqual(bare, { columns: [], rows: [[], []], rowCount: 2 });
+    assert.deepEqual(named, { columns: [{ name: 'a', type: 'object' }], rows: [], rowCount: 0 });
+    assert.deepEqual(
+      twice.columns.map(({ name }: { name: string }) => name),
+      ['x / 1', 'x / 1'],
+    );
+    assert.deepEqual(twice.rows, [
+      [1, 'a'],
+      [null, 'b'],
+    ]);
+    assert.deepEqual(typed.columns.map(({ type }: { type: string }) => type).slice(0, 2), ['category', 'Int64']);
+    assert.deepEqual(typed.rows, [
+      ['a', 1, '2020-01-02 00:00:00'],
+      [null, null, null],
+    ]);
+    assert.deepEqual([wide.columns.length, wide.rows.length, wide.rows[1].length], [200, 2, 200]);
+  });
+
   test('publishes figures at the end of the cell and on show(), once each, with their data', async () => {
     const { outputs, done } = await run(
       'import matplotlib.pyplot as plt\nplt.bar(["a", "b"], [3, 4]); plt.title("Bars")\nplt.show()\nprint("between")\nplt.plot([1, 2], [3, 4], label="line"); plt.xlabel("x")',
