@@ -54,11 +54,10 @@ class Kernel:
         self._syncs = {}
         import_hook.install()
 
-    def warm_up(self, code, times):
+    def warm_up(self, code):
         """Runs a cell, for what is loaded and learned with the first ones of its kind, and leaves no trace of it."""
-        for _ in range(times):
-            with self._shell.rehearsal():
-                self._run_cell(code)
+        with self._shell.rehearsal():
+            self._run_cell(code)
 
     def run(self, channel, place=None):
         """

@@ -12,7 +12,7 @@ import time
 from cloche_kernel import import_hook
 from cloche_kernel.channel import Channel
 from cloche_kernel.user_site import add_user_site
-from cloche_zygote import fresh, threads
+from cloche_zygote import fresh
 from cloche_zygote.preload import library_folders
 
 # What an interpreter or a library reads once, when it starts: a kernel that was started before cannot follow it.
@@ -48,7 +48,7 @@ class Place:
         sys.path[0] = ""
         self._path = sys.path[:]
         import_hook.install()
-        loaded.parked.install(_on_modules_shown)
+        loaded.parked.install()
 
     def take(self, cwd, env):
         """Works there from now on. Why it cannot, or None."""
@@ -90,11 +90,6 @@ class Place:
             return
         places = (index for index, path in enumerate(sys.path) if path.endswith("dist-packages"))
         sys.path.insert(next(places, len(sys.path)), folder)
-
-
-def _on_modules_shown():
-    fresh.reseed_numpy()
-    threads.allow_as_many_as_wanted()
 
 
 def _user_site(env):

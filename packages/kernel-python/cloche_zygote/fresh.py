@@ -5,6 +5,8 @@ import os
 import sys
 
 _ENTROPY_BYTES = 64
+# Of a Mersenne Twister.
+_STATE_WORDS = 624
 
 
 def reseed(zygote_pid):
@@ -27,11 +29,19 @@ def reseed(zygote_pid):
         process._current_process._config["authkey"] = process.AuthenticationString(os.urandom(32))
 
 
-def reseed_numpy():
-    """Once numpy is in use: its global generator alone, others are made by who uses them."""
+def forget_seed_of_numpy():
+    """Of its global generator: while that knows its seed, it gives seeds to others, in each kernel the same ones."""
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
+
+
+def reseed_numpy():
+    """Once numpy is in use: its global generator alone, others are made by who uses them. A quarter of the work of `seed`."""
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        words = memoryview(os.urandom(4 * _STATE_WORDS)).cast("I")
+        numpy_random.set_state(("MT19937", words, _STATE_WORDS))
 
 
 def forget_process():

@@ -8,6 +8,7 @@ where Python looks first, the very file that it was loaded from; otherwise the s
 import importlib.util
 import os
 import sys
+from contextlib import contextmanager
 from importlib.machinery import PathFinder
 
 from cloche_zygote.side_by_side import named_anew
@@ -18,12 +19,12 @@ _MATPLOTLIB_FILES = ("matplotlibrc", "~/.config/matplotlib/matplotlibrc", "~/.ma
 
 
 class ParkedModules:
-    """A finder, first in line once `install` was called."""
+    """A finder, first in line once `install` was called. `on_shown` is called after modules have come into sight."""
 
-    def __init__(self):
+    def __init__(self, on_shown):
         self._groups = []
         self._visible = set(sys.modules)
-        self._on_shown = None
+        self._on_shown = on_shown
 
     def load_group(self, names, rehearse):
         """Imports `names` and calls `rehearse` with each; what comes with that is one group, which builds on those before."""
@@ -45,10 +46,22 @@ class ParkedModules:
             for name in group.modules:
                 del sys.modules[name]
 
-    def install(self, on_shown):
-        """`on_shown` is called after modules have come into sight."""
-        self._on_shown = on_shown
+    def install(self):
         sys.meta_path.insert(0, self)
+
+    @contextmanager
+    def rehearsal(self):
+        """Of imports of what is parked, which is out of sight again afterwards."""
+        groups, visible, finders = self._groups[:], dict(sys.modules), sys.meta_path[:]
+        contents = [dict(group.modules) for group in groups]
+        self.install()
+        yield
+        sys.meta_path[:] = finders
+        for name in [name for name in sys.modules if name not in visible]:
+            del sys.modules[name]
+        self._groups = groups
+        for group, modules in zip(groups, contents, strict=True):
+            group.modules = modules
 
     def find_spec(self, name, path=None, target=None):
         index = next((index for index, group in enumerate(self._groups) if name in group.modules), None)
@@ -57,22 +70,22 @@ class ParkedModules:
         group = self._groups[index]
         top = _top_of(name)
         if top in sys.stdlib_module_names:
-            shown = group.take(top) if _is_intact(group.modules.get(top)) else None
+            shown = [group.take(top)] if _is_intact(group.modules.get(top)) else None
         else:
             shown = self._take_groups(index)
         if shown is None:
             return None
-        return importlib.util.spec_from_loader(name, _Loaded(shown, shown[name], self._on_shown))
+        return importlib.util.spec_from_loader(name, _Loaded(shown, shown[-1][name], self._on_shown))
 
     def _take_groups(self, index):
-        """The modules of the group and of those below it, or None when one of them is no longer the sandbox's own."""
+        """The modules of those below it and of the group, or None when one of them is no longer the sandbox's own."""
         needed = self._groups[: index + 1]
         if not all(group.is_intact() for group in needed):
             # What builds on one that is replaced would mix two versions.
             del self._groups[index:]
             return None
         del self._groups[: index + 1]
-        return {name: module for group in needed for name, module in group.modules.items()}
+        return [group.modules for group in needed]
 
 
 class _Group:
@@ -93,8 +106,8 @@ class _Group:
 class _Loaded:
     """The loader of a module that is loaded already."""
 
-    def __init__(self, modules, module, on_shown):
-        self._modules = modules
+    def __init__(self, shown, module, on_shown):
+        self._shown = shown
         self._module = module
         self._spec = module.__spec__
         self._on_shown = on_shown
@@ -105,8 +118,9 @@ class _Loaded:
     def exec_module(self, module):
         # The import has put its own there.
         module.__spec__ = self._spec
-        for name, with_it in self._modules.items():
-            sys.modules.setdefault(name, with_it)
+        for modules in self._shown:
+            for name, with_it in modules.items():
+                sys.modules.setdefault(name, with_it)
         self._on_shown()
 
 

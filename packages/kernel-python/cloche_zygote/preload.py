@@ -7,6 +7,8 @@ import os
 import sys
 
 from cloche_kernel.kernel import Kernel
+from cloche_zygote import fresh, holes, threads
+from cloche_zygote.compact_code import lay_side_by_side
 from cloche_zygote.parked import ParkedModules, remember_files
 from cloche_zygote.side_by_side import new_modules
 
@@ -16,9 +18,11 @@ GROUPS = (
     ("pandas",),
     ("matplotlib.pyplot", "matplotlib.backends.backend_agg", "cloche_kernel.matplotlib_backend"),
 )
-# What was shown before takes a fork half as long and copies fewer pages: all that showing needs is loaded, and what Python
-# remembers of classes and of its own code stands in pages that all kernels share.
-REHEARSALS = {"pandas": "import pandas; pandas.DataFrame({'a': [1, 2], 'b': ['x', None], 'c': [1.5, 2]})"}
+# What all of it is needed for is loaded with it.
+FIRST_USES = {"pandas": "import pandas; pandas.DataFrame({'a': [1, 2], 'b': ['x', None], 'c': [1.5, 2]})"}
+# What was run before takes a fork half as long and copies fewer pages: what Python remembers of classes and of its own code
+# stands in pages that all kernels share.
+REHEARSALS = ("1 / 0", *FIRST_USES.values(), "1 + 1")
 # Code that Python has run often is rewritten no more.
 TIMES = 20
 MODULES = 1000
@@ -40,21 +44,43 @@ class Loaded:
 def load():
     gc.disable()
     kernel = Kernel()
-    for code in ("1 + 1", "1 / 0"):
-        kernel.warm_up(code, TIMES)
+    kernel.warm_up("1 + 1")
     for name in COMMON:
         importlib.import_module(name)
-    parked = ParkedModules()
+    parked = ParkedModules(_on_modules_shown)
     with new_modules(MODULES):
         for names in GROUPS:
-            parked.load_group(names, lambda name: name in REHEARSALS and kernel.warm_up(REHEARSALS[name], TIMES))
+            parked.load_group(names, lambda name: name in FIRST_USES and kernel.warm_up(FIRST_USES[name]))
+    fresh.forget_seed_of_numpy()
     remember_files()
     parked.park()
+    _rehearse(kernel, parked)
     # What a module opened while it was loaded is closed by now, and no object moves any more: collecting would write to
     # every one of them, and pages that nobody writes to are shared by all kernels.
     gc.collect()
     gc.freeze()
+    holes.fill()
     return Loaded(kernel, parked, _mark_address(), library_folders())
+
+
+def _on_modules_shown():
+    fresh.reseed_numpy()
+    threads.allow_as_many_as_wanted()
+
+
+def _rehearse(kernel, parked):
+    """First runs, as they are in a fork."""
+
+    def run_all():
+        for code in REHEARSALS:
+            with parked.rehearsal():
+                kernel.warm_up(code)
+
+    lay_side_by_side(run_all)
+    # Full of names that only loading looked up: each place that is taken from one of them writes to where it lies.
+    sys._clear_type_cache()
+    for _ in range(TIMES):
+        run_all()
 
 
 def library_folders():

@@ -81,6 +81,8 @@ describe('a zygote of the sandbox’s own', { skip: packages === undefined && 'n
     ];
     assert.equal(one.length, other.length);
     for (const [index, value] of one.entries()) assert.notEqual(value, other[index]);
+    const seed = 'import numpy.random; print(numpy.random.get_bit_generator().seed_seq)';
+    assert.equal(await output(await forkedContext(), seed), 'None', 'it would be the zygote’s');
   });
 
   test('that is killed or stopped costs time and no context, and another one is loaded', async () => {

@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+const KERNEL_PYTHON = fileURLToPath(new URL('../../kernel-python', import.meta.url));
+
+/** What a program says that has the zygote's modules at hand. */
+function python(program: string): string {
+  const env = { PYTHONPATH: KERNEL_PYTHON, PYTHONDONTWRITEBYTECODE: '1' };
+  return execFileSync('/usr/bin/python3', ['-c', program], { env, encoding: 'utf8' }).trim();
+}
+
+const FUNCTIONS = `
+from cloche_zygote.compact_code import lay_side_by_side
+
+def source(n):
+    return f'''
+def outer{n}(step={n}):
+    base = {n}
+    def inner(x):
+        return x + base + step
+    return sum(inner(x) for x in range(3)), (lambda *, y=1: y + base)(), outer{n}.__doc__
+'''
+
+names = {}
+for n in range(2000):
+    exec(compile(source(n), f'<{n}>', 'exec'), names)
+used = [names[f'outer{n}'] for n in range(0, 2000, 20)]
+pages = lambda: len({id(each.__code__) >> 12 for each in used})
+run = lambda: [each() for each in used]
+`;
+
+/** A fork that allocates a little of each size: how many pages that comes to lie in. */
+const HOLES = `
+import sys
+from cloche_zygote import holes
+
+kept = [bytes(n % 480) for n in range(200_000)]
+del kept[::7]
+if FILL: holes.fill()
+few = [bytes(size - 33) for size in range(48, 513, 16) for _ in range(8)]
+print(len({id(each) >> 12 for each in few}))
+`;
+
+describe('the memory of a zygote', () => {
+  test('holds the code that is run side by side, and it does what it did', () => {
+    const [before, after, ...same] = python(`${FUNCTIONS}
+expected, before = run(), pages()
+lay_side_by_side(run)
+print(before, pages(), run() == expected, used[3].__code__.co_filename, names['outer1']()[0])`).split(' ');
+    assert.deepEqual(same, ['True', '<60>', '9']);
+    assert.ok(Number(after) * 3 < Number(before), `${after} pages instead of ${before}`);
+  });
+
+  test('has no holes that what a fork allocates is strewn among', () => {
+    const [strewn, together] = ['False', 'True'].map((fill) => Number(python(HOLES.replace('FILL', fill))));
+    assert.ok(Number(together) * 2 < Number(strewn), `${together} pages instead of ${strewn}`);
+  });
+
+  test('has modules that a rehearsal imported out of sight, and ready to be imported', () => {
+    const said = python(`
+import sys
+from cloche_zygote.parked import ParkedModules, remember_files
+
+shown = []
+parked = ParkedModules(lambda: shown.append('shown'))
+parked.load_group(('calendar', 'wave'), lambda name: None)
+loaded = sys.modules['calendar']
+remember_files()
+parked.park()
+finders = sys.meta_path[:]
+for _ in range(2):
+    with parked.rehearsal():
+        import calendar
+        print(calendar is loaded, end=' ')
+print('calendar' in sys.modules, sys.meta_path == finders, end=' ')
+parked.install()
+import calendar
+print(calendar is loaded, len(shown))`);
+    assert.equal(said, 'True True False True True 3');
+  });
+});
