@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -58,10 +58,16 @@ describe('a zygote of the sandbox’s own', { skip: packages === undefined && 'n
   }
 
   test('does not load while a cell is run', async () => {
-    const run = agent.run(await agent.open(), 'import time; time.sleep(2)');
-    await delay(1200);
+    const over = join(agent.workspace, 'over');
+    const code = `import os, time\nprint("begun")\nwhile not os.path.exists(${JSON.stringify(over)}): time.sleep(0.01)`;
+    const run = await agent.start(await agent.open(), code);
+    await run[Symbol.asyncIterator]().next();
+    while (zygotes().some((pid) => stateOf(pid) !== 'T')) await delay(5);
+    // Longer than the time for which it is postponed.
+    await delay(500);
     for (const pid of zygotes()) assert.equal(stateOf(pid), 'T');
-    await run;
+    writeFileSync(over, '');
+    await run.result();
     await forkedContext();
   });
 

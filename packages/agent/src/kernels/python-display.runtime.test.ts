@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { describePython } from '../testing/describe-python.ts';
 
@@ -73,13 +75,19 @@ for change in ({"text/x-own": Own()}, {"text/x-own": lambda value: "own"}, {"tex
   });
 
   test('sends a value that a cell shows by itself before what it does next', async () => {
-    for (const show of ['sys.displayhook(5)', 'get_ipython().run_cell("5")', '_ = [get_ipython().run_cell("5")]']) {
-      const { events } = await run(`import sys, time\n${show}\ntime.sleep(0.2)\nprint(6)\n7`);
-      assert.deepEqual(
-        events.map(({ type, data }) => (type === 'output' ? data.value : type === 'stdout' ? data : type)),
-        ['5', '6\n', '7', 'done'],
-        show,
-      );
+    const shows = ['sys.displayhook(5)', 'get_ipython().run_cell("5")', '_ = [get_ipython().run_cell("5")]'];
+    for (const [index, show] of shows.entries()) {
+      const shown = join(python.agent.workspace, `shown-${index}`);
+      const wait = `while not os.path.exists(${JSON.stringify(shown)}): time.sleep(0.005)`;
+      const seen: string[] = [];
+      for await (const { type, data } of await python.agent.start(
+        python.context,
+        `import os, sys, time\n${show}\n${wait}\nprint(6)\n7`,
+      )) {
+        seen.push(type === 'output' ? data.value : type === 'stdout' ? data : type);
+        writeFileSync(shown, '');
+      }
+      assert.deepEqual(seen, ['5', '6\n', '7', 'done'], show);
     }
   });
 
