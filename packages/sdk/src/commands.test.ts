@@ -137,7 +137,7 @@ describe('waiting for a command', () => {
   it('takes no longer than it may, whether or not the service is there', async () => {
     const first = await startScriptedServer(() => json(200, { command: sampleCommand({ status: 'running' }) }));
     const cloche = new Cloche({ url: first.url, apiKey: 'clk_test', retryDelayMs: 20, maxRetries: 1 });
-    const waited = new Command(cloche, sampleCommand({ status: 'running' })).wait({ timeoutMs: 500 });
+    const waited = new Command(cloche, sampleCommand({ status: 'running' })).wait({ timeoutMs: 1000 });
     while (first.requests.length < 2) await setTimeout(1);
     await first[Symbol.asyncDispose]();
     await assert.rejects(waited, { code: 'deadline_exceeded' });

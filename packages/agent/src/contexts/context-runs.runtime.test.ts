@@ -61,7 +61,7 @@ describePython('the runs of a context', (python) => {
 
   test('a timeout comes with what was printed before it', async () => {
     const { stdout, done } = await python.agent.run(python.context, 'print("partial", end="")\nwhile True: pass', {
-      timeoutMs: 200,
+      timeoutMs: 1000,
     });
     assert.equal(stdout, 'partial');
     assert.equal(done.error?.name, 'TimeoutError');
