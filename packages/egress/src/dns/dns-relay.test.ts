@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
-import { connect } from 'node:net';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { type DecodedPacket, decode, encode, streamDecode, streamEncode } from 'dns-packet';
 import { pino } from 'pino';
@@ -157,10 +157,15 @@ function rcode(answer: DecodedPacket): number {
 }
 
 test('a port that is taken is told of, and nothing is kept of it', async () => {
+  // One that is free for connections as well, which closed ones would keep it from for a minute.
+  const holder = createServer().listen(0, '127.0.0.1');
+  await once(holder, 'listening');
+  const { port } = holder.address() as AddressInfo;
+  holder.close();
+  await once(holder, 'close');
   const datagrams = createSocket('udp4');
-  datagrams.bind(0, '127.0.0.1');
+  datagrams.bind(port, '127.0.0.1');
   await once(datagrams, 'listening');
-  const { port } = datagrams.address();
   const open = () => openRelay({ listen: { address: '127.0.0.1', port } });
   await assert.rejects(open(), { code: 'EADDRINUSE' });
   datagrams.close();
