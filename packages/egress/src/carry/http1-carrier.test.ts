@@ -25,7 +25,7 @@ before(async () => {
     response.setHeader('Set-Cookie', ['a=1', 'b=2']);
     response.end(`served ${url}`);
   });
-  rig = await EgressRig.open(ALLOWLIST, { headersTimeoutMs: 200 });
+  rig = await EgressRig.open(ALLOWLIST, { headersTimeoutMs: 1000 });
   rig.name('allowed.example', 'other.example', 'denied.example', 'a.wild.example', 'a.b.wild.example', 'wild.example');
   rig.destination = { address: '203.0.113.7', port: portOf(server) };
 });
