@@ -80,7 +80,7 @@ describe('a zygote of the sandbox’s own', { skip: packages === undefined && 'n
 
   test('gives each randomness of its own', async () => {
     const code =
-      'import random, uuid, ssl, numpy; print(random.random(), uuid.uuid4(), ssl.RAND_bytes(8), numpy.random.random())';
+      'import random, uuid, ssl, numpy; print(random.random(), uuid.uuid4(), ssl.RAND_bytes(8).hex(), numpy.random.random())';
     const [one = [], other = []] = [
       (await output(await forkedContext(), code)).split(' '),
       (await output(await forkedContext(), code)).split(' '),
