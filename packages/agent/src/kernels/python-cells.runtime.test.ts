@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { fuzz } from '@cloche/testkit/fuzz';
 import { describePython } from '../testing/describe-python.ts';
 
 /** One way beside the other, within one cell: what is shown, raised, warned of and told to listeners. */
@@ -61,6 +62,34 @@ for cell in taken:
   differing += [(cell[:80], name, one[name], other[name]) for name in one if one[name] != other[name] and name not in unnoted]
 (len(cells) - len(taken), differing)`);
     assert.equal(differing, '(0, [])');
+  });
+
+  test('does so whatever it is put together of, and whatever went wrong with that', async () => {
+    await fuzz(5, async (random) => {
+      const differing = await value(`${COMPARISON}
+import random
+chance = random.Random(${random.next()})
+pieces = ["1", "x", "x = 5", "x += 1", "x: int = 3", "del x", "'a'", "'''m\\nl'''", "b'\\0'", "None", "...", "[1, {2: (3,)}]", "2 ** 70", "nan", "1e400",
+  "f'{x!r:>9}'", "lambda: x", "(y := 4)", "y := 4", "print(7, end='')", "1 / 0", "raise KeyError(1)", "assert 0, 'no'", "return", "yield 1", "pass",
+  "global x", "nonlocal x", "import math", "from math import *", "x is 1", r"'\\d'", r"'\\N{NOPE}'", "f(1)", "f(a=1, 2)", "*a, b = 1, 2", "f() = 1",
+  "def f(a=1):\\n  return a", "class A:\\n  b = 1", "for i in range(2):\\n  i", "try:\\n  x\\nfinally:\\n  3", "if 1: x; 2", "with f: pass", "@f",
+  "# note", "(1,", "[2\\n]", "1 \\\\", "x.y", "x[0]", "é = 1", r"'\\ud800'", "_", "In", "__name__", "exit()"]
+def torn(cell):
+  at = chance.randrange(len(cell) + 1)
+  return cell[:at] + chance.choice(["", "\\n", " ", ";", ":", "(", ")", "=", "'", "\\\\", "#", "x", "1"]) + cell[at + chance.randrange(2):]
+taken, differing = 0, []
+for _ in range(100):
+  cell = chance.choice(["\\n", ";", "; ", "\\n\\n", " + "]).join(chance.choices(pieces, k=chance.randint(1, 3)))
+  if chance.random() < 0.4: cell = torn(cell)
+  if not shell.plain_cells.takes(cell): continue
+  taken += 1
+  one, other = [told(run, cell) for run in (shell.plain_cells.run, partial(InteractiveShell.run_cell, shell))]
+  # Python parses what is wrong twice, and here it is compiled once more for its error: how often it warns is left open.
+  for told_of in (one, other): told_of["warned"] = set(told_of["warned"])
+  differing += [(cell, name, one[name], other[name]) for name in one if one[name] != other[name]]
+(taken > 50, differing[:3])`);
+      assert.equal(differing, '(True, [])');
+    });
   });
 
   test('is left to IPython where somebody may change what becomes of it', async () => {
