@@ -23,15 +23,17 @@ export class KnownScopes {
 
   /** Every record is to be added, before or when it is given to the database. */
   add(scope: string): void {
-    this.#count += 1;
     this.#locate(scope);
+    // Whoever asks for one again and again adds nothing.
+    if (this.#areSet()) return;
+    this.#count += 1;
     for (const place of this.#places) this.#bits[place >>> 5] = this.#wordAt(place) | (1 << (place & 31));
   }
 
   mayHave(scope: string): boolean {
     if (!this.#isWhole || this.#count > MOST) return true;
     this.#locate(scope);
-    return this.#places.every((place) => (this.#wordAt(place) & (1 << (place & 31))) !== 0);
+    return this.#areSet();
   }
 
   /** Adds what the database has already. Until then anything may be known. Idempotent; ends when `isOver`. */
@@ -52,6 +54,10 @@ export class KnownScopes {
       this.add(nameOf({ orgId, apiKeyId, method, route, key }));
     }
     return rows.length < SLICE ? undefined : rows.at(-1)?.id;
+  }
+
+  #areSet(): boolean {
+    return this.#places.every((place) => (this.#wordAt(place) & (1 << (place & 31))) !== 0);
   }
 
   #wordAt(place: number): number {
