@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type HostdHealth, runPlaces } from '@cloche/protocol';
 import { HttpClient } from '../../bench/src/http-client.ts';
 import { figuresOf } from '../../bench/src/statistics.ts';
-import { repeat, TIDIED_MS, timed } from '../../bench/src/timing.ts';
+import { repeat, timed } from '../../bench/src/timing.ts';
 import { eventually } from '../support/eventually.ts';
 import { type TestService, testService } from '../support/service.ts';
 
@@ -15,6 +15,10 @@ const PARTS = ['server', 'hostd', 'egress'] as const;
 /** With as many writes as the database's thread begins with, which has descriptors and memory of its own. */
 const WARM_UP = 200;
 const CYCLES = 100;
+/** Longer than what lies between a start of egress and the first look at it, even on a busy machine. */
+const IDLE_MS = 5000;
+/** Nobody asks for anything for so long, and then for what tidying up takes. */
+const TIDIED_MS = IDLE_MS + 2000;
 /** What heaps may swing by while nothing leaks; a thousandth of a leak of one megabyte a cycle. */
 const MEMORY_SWING_MIB = 32;
 /** The same of the server's heap when it has been tidied: code that V8 has made meanwhile. */
@@ -24,7 +28,7 @@ let service: TestService;
 let hostd: HttpClient;
 let started: Record<string, number>;
 before(async () => {
-  service = await testService();
+  service = await testService({ CLOCHE_IDLE_TIDYING_MS: `${IDLE_MS}` });
   started = processCounts();
   hostd = new HttpClient({ socketPath: runPlaces(service.runDir).hostdSocket });
 });

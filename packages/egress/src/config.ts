@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { egressPlaces, runPlaces } from '@cloche/protocol';
+import { egressPlaces, runPlaces, SERVICE_IDLE_MS } from '@cloche/protocol';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { firstNameserver, parseUpstream, type Upstream } from './dns/upstream.ts';
@@ -22,6 +22,8 @@ export interface EgressConfig {
   extraCaFile: string | undefined;
   /** Closed ranges that the operator opens. */
   allowCidrs: readonly string[];
+  /** So long after the last message of hostd, memory is given back. */
+  idleTidyingMs: number;
   logLevel: string;
 }
 
@@ -35,6 +37,7 @@ export function readConfig(env: NodeJS.ProcessEnv): EgressConfig {
     places: egressPlaces(runDir, required(env, 'CLOCHE_DATA_DIR')),
     extraCaFile: env.CLOCHE_EGRESS_EXTRA_CA || undefined,
     allowCidrs: parseCidrs(env.CLOCHE_EGRESS_ALLOW_CIDRS ?? ''),
+    idleTidyingMs: milliseconds(env, 'CLOCHE_IDLE_TIDYING_MS') ?? SERVICE_IDLE_MS,
     logLevel: env.CLOCHE_LOG_LEVEL || 'info',
   });
 }
@@ -43,6 +46,13 @@ function required(env: NodeJS.ProcessEnv, name: string): string {
   const value = env[name];
   if (!value) throw new Error(`configuration: ${name} is missing`);
   return value;
+}
+
+function milliseconds(env: NodeJS.ProcessEnv, name: string): number | undefined {
+  const value = env[name];
+  if (!value) return undefined;
+  if (!/^[1-9][0-9]{0,8}$/.test(value)) throw new Error(`configuration: ${name} is no whole number of milliseconds`);
+  return Number(value);
 }
 
 function hostsOwnResolver(): Upstream {

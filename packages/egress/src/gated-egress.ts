@@ -28,6 +28,8 @@ export interface GatedEgressOptions {
   isTrusted?: NonNullable<ControlServerOptions['isTrusted']>;
   destinationOf: (socket: Socket) => Endpoint | undefined;
   headersTimeoutMs?: number;
+  /** So long after the last message of hostd, memory is given back. */
+  idleTidyingMs: number;
   log: Logger;
 }
 
@@ -127,7 +129,7 @@ export class GatedEgress implements AsyncDisposable {
     const controlServer = await openControlServer(control);
     this.#parts.push(controlServer);
     // A gated sandbox is told of here when it comes and when it goes.
-    const tidying = tidyWhenIdle(controlServer.server, () => sandboxes.connectionCount > 0);
+    const tidying = tidyWhenIdle(controlServer.server, options.idleTidyingMs, () => sandboxes.connectionCount > 0);
     this.#parts.push({ close: () => tidying.stop() });
   }
 }

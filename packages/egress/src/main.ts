@@ -7,7 +7,7 @@ import { OwnAddresses } from './policy/own-addresses.ts';
 import { originalDestination } from './socket-options.ts';
 import { trustedRoots } from './upstream/trusted-roots.ts';
 
-const { network, dnsUpstream, logLevel, places, extraCaFile, allowCidrs } = readConfig(process.env);
+const { network, dnsUpstream, logLevel, places, extraCaFile, allowCidrs, idleTidyingMs } = readConfig(process.env);
 const { gatewayAddress, sandboxCidr } = network;
 const log = pino({ name: 'egress', level: logLevel });
 const relay = await DnsRelay.open({
@@ -27,6 +27,7 @@ const gated = await GatedEgress.open({
   authorityDir: places.authorityDir,
   controlSocket: places.controlSocket,
   destinationOf: originalDestination,
+  idleTidyingMs,
   log,
 });
 log.info({ operation: 'start', outcome: 'serving', ...network, dnsUpstream });

@@ -2,7 +2,15 @@ import { existsSync, readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { totalmem } from 'node:os';
 import { basename } from 'node:path';
-import { cachePlaces, dataPlaces, defaultResources, egressPlaces, type LaunchSpec, runPlaces } from '@cloche/protocol';
+import {
+  cachePlaces,
+  dataPlaces,
+  defaultResources,
+  egressPlaces,
+  type LaunchSpec,
+  runPlaces,
+  SERVICE_IDLE_MS,
+} from '@cloche/protocol';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 
@@ -31,6 +39,7 @@ const Environment = Type.Object({
   CLOCHE_SANDBOX_DEFAULT_DISK_MB: Type.Optional(Type.String(WHOLE_NUMBER)),
   CLOCHE_SANDBOX_DEFAULT_PIDS: Type.Optional(Type.String(WHOLE_NUMBER)),
   CLOCHE_EGRESS_ALLOW_CIDRS: Type.Optional(Type.String()),
+  CLOCHE_IDLE_TIDYING_MS: Type.Optional(Type.String({ pattern: '^[1-9][0-9]{0,8}$' })),
   CLOCHE_LOG_LEVEL: Type.Optional(
     Type.Union(['trace', 'debug', 'info', 'warn', 'error', 'fatal'].map((l) => Type.Literal(l))),
   ),
@@ -52,6 +61,8 @@ export interface HostdConfig {
   allowCidrs: readonly string[];
   /** Instances launched ahead: how many, and what each gets before anybody has asked for anything else. */
   pool: { size: number; resources: LaunchSpec['resources'] };
+  /** So long after the last request, memory is given back. */
+  idleTidyingMs: number;
   logLevel: string;
 }
 
@@ -78,6 +89,7 @@ export function readConfig(env: NodeJS.ProcessEnv): HostdConfig {
     service: { uid: Number(given.CLOCHE_SERVICE_UID), gid: Number(given.CLOCHE_SERVICE_GID) },
     allowCidrs: parseCidrs(given.CLOCHE_EGRESS_ALLOW_CIDRS ?? ''),
     pool: readPool(given, runtime.ociRuntime),
+    idleTidyingMs: Number(given.CLOCHE_IDLE_TIDYING_MS ?? SERVICE_IDLE_MS),
     logLevel: given.CLOCHE_LOG_LEVEL ?? 'info',
   });
 }

@@ -54,7 +54,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const metrics = async () => poolMetrics(pool.state()) + (await host.egress.metrics());
   const app = createApp({ instances, templates, health, metrics, log });
   await listen(app, config);
-  const tidying = tidyWhenIdle(app.server);
+  const tidying = tidyWhenIdle(app.server, config.idleTidyingMs);
   const seed = () => seedDemand(demand, templates, config.pool.resources);
   await seed();
   pool.open();

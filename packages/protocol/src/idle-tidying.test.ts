@@ -57,7 +57,7 @@ test('who is busy with something that began long ago is left alone until that is
 });
 
 test('requests to a server put it off, and those of monitors do not', () => {
-  const make = 'tidyWhenIdle(server, undefined, 150)';
+  const make = 'tidyWhenIdle(server, 150)';
   const asked = (url: string) => collections(10, 900, { make, touch: `server.emit('request', { url: '${url}' })` });
   assert.equal(asked('/v1/sandboxes'), 0);
   assert.deepEqual(['/health', '/healthz', '/readyz', '/metrics'].map(asked), [1, 1, 1, 1]);

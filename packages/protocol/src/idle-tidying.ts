@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import type { Server } from 'node:net';
 import { exposedCollector } from './exposed-collector.ts';
 
-/** A lull of the only one who asks for something is no end yet. */
-const SERVICE_IDLE_MS = 30_000;
+/** Of a service, unless it is told otherwise: a lull of the only one who asks for something is no end yet. */
+export const SERVICE_IDLE_MS = 30_000;
 /** Monitors ask for these every few seconds. */
 const MONITORED = /^\/(health|healthz|readyz|metrics)$/;
 
@@ -40,8 +40,8 @@ export class IdleTidying implements Touched {
   }
 }
 
-/** Tidies up half a minute after the last request to an HTTP server, those of monitors aside. The caller stops it. */
-export function tidyWhenIdle(server: Server, isBusy?: () => boolean, idleMs = SERVICE_IDLE_MS): IdleTidying {
+/** Tidies up so long after the last request to an HTTP server, those of monitors aside. The caller stops it. */
+export function tidyWhenIdle(server: Server, idleMs: number, isBusy?: () => boolean): IdleTidying {
   const tidying = new IdleTidying(idleMs, isBusy);
   server.on('request', ({ url = '' }: IncomingMessage) => {
     if (!MONITORED.test(url)) tidying.touch();

@@ -117,7 +117,7 @@ export async function startServer(
     check,
     readHostMetrics: driver.metrics && ((signal) => driver.metrics?.(signal) ?? Promise.resolve('')),
   });
-  const tidying = tidyWhenIdle(app.server, () => inFlight.size + previews.connections() > 0);
+  const tidying = tidyWhenIdle(app.server, config.idleTidyingMs, () => inFlight.size + previews.connections() > 0);
   const operator = buildOperatorApp({
     ...shared,
     orgs,

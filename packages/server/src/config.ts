@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { availableParallelism, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { dataPlaces, defaultResources } from '@cloche/protocol';
+import { dataPlaces, defaultResources, SERVICE_IDLE_MS } from '@cloche/protocol';
 import { type Static, type TSchema, Type } from 'typebox';
 import { Errors } from 'typebox/value';
 import type { ArtifactSettings } from './artifacts/artifact-settings.ts';
@@ -80,6 +80,7 @@ const Settings = Type.Object({
   ),
   CLOCHE_TERMINAL_IDLE_MS: integer(1000, 86_400_000),
   CLOCHE_TRANSFER_STALL_MS: integer(100, 86_400_000),
+  CLOCHE_IDLE_TIDYING_MS: integer(1, 999_999_999),
   CLOCHE_LAUNCH_TIMEOUT_MS: integer(100, 600_000),
   CLOCHE_RECONCILE_INTERVAL_MS: integer(100, 3_600_000),
   CLOCHE_RECORD_RETENTION_MS: integer(86_400_000, Number.MAX_SAFE_INTEGER),
@@ -104,6 +105,7 @@ function defaults(): Partial<Record<keyof Settings, unknown>> {
     CLOCHE_ARTIFACT_MAX_MB: 10_240,
     CLOCHE_TERMINAL_IDLE_MS: 600_000,
     CLOCHE_TRANSFER_STALL_MS: 60_000,
+    CLOCHE_IDLE_TIDYING_MS: SERVICE_IDLE_MS,
     CLOCHE_LAUNCH_TIMEOUT_MS: 60_000,
     CLOCHE_RECONCILE_INTERVAL_MS: 30_000,
     CLOCHE_RECORD_RETENTION_MS: 30 * 86_400_000,
@@ -120,6 +122,8 @@ export interface Config {
   readonly terminalIdleMs: number;
   /** How long an upload or a download may go without a byte. */
   readonly transferStallMs: number;
+  /** So long after the last request, memory is given back. */
+  readonly idleTidyingMs: number;
   readonly bootstrapApiKey: string | undefined;
   readonly logLevel: (typeof LOG_LEVELS)[number];
   /** Below which every preview has a host; undefined: `http://localhost` at the port that is served. */
@@ -153,6 +157,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     logLevel: settings.CLOCHE_LOG_LEVEL,
     terminalIdleMs: settings.CLOCHE_TERMINAL_IDLE_MS,
     transferStallMs: settings.CLOCHE_TRANSFER_STALL_MS,
+    idleTidyingMs: settings.CLOCHE_IDLE_TIDYING_MS,
     previewUrl: settings.CLOCHE_PREVIEW_URL,
     artifacts: Object.freeze(artifactSettings(settings, dataDir)),
     sandboxes: Object.freeze({

@@ -85,6 +85,12 @@ export const SETTINGS: readonly Setting[] = [
     readBy: ['server'],
     doc: 'for a transfer of which no byte moves',
   },
+  {
+    name: 'CLOCHE_IDLE_TIDYING_MS',
+    default: '30000',
+    readBy: ['hostd', 'egress', 'server'],
+    doc: 'so long after the last request, memory is given back',
+  },
   { name: 'CLOCHE_LAUNCH_TIMEOUT_MS', default: '60000', readBy: ['server'], doc: 'for a sandbox to get ready' },
   {
     name: 'CLOCHE_RECORD_RETENTION_MS',

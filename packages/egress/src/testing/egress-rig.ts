@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type ConnectionOptions, createSecureContext, type TLSSocket, connect as tlsConnect } from 'node:tls';
-import type { GatedSandbox } from '@cloche/protocol';
+import { type GatedSandbox, SERVICE_IDLE_MS } from '@cloche/protocol';
 import { pino } from 'pino';
 import { CertificateAuthority } from '../authority/certificate-authority.ts';
 import type { DecisionRecord } from '../decisions/decision-log.ts';
@@ -60,6 +60,7 @@ export class EgressRig implements AsyncDisposable {
       controlSocket: join(folder, 'control.sock'),
       isTrusted: () => true,
       destinationOf: () => rig?.destination,
+      idleTidyingMs: SERVICE_IDLE_MS,
       log,
       ...changes,
     });
