@@ -3,7 +3,7 @@
  * Prints one progress line a stage and, last, the totals. Arguments name stages to run (`unit e2e`); none means all.
  */
 import { spawn } from 'node:child_process';
-import { existsSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describeDifference, hostFootprint } from '../e2e/support/host-footprint.ts';
@@ -17,6 +17,8 @@ interface Stage {
   /** Files at once: suites with real sandboxes take turns, so that their timings mean something. */
   readonly concurrency?: number;
   readonly env?: Readonly<Record<string, string>>;
+  /** A module that is run before its files and after them. */
+  readonly globalSetup?: string;
 }
 
 interface Totals {
@@ -79,16 +81,18 @@ const suitesIfRunsc = () => {
   return [];
 };
 
+/** What files are given that have no need of a service of their own. */
+const globalSetup = 'e2e/support/shared-service.ts';
 const stages: Stage[] = [
   { name: 'types', command: [bin('tsc'), '-p', 'tsconfig.json'] },
   { name: 'lint', command: [bin('biome'), 'check', '.'] },
   { name: 'prepare', command: [process.execPath, 'packages/setup/src/main.ts', 'prepare'] },
   { name: 'unit', files: unitTests, concurrency: 2 },
   { name: 'runtime', files: () => globSync('packages/*/src/**/*.runtime.test.ts'), concurrency: 1 },
-  { name: 'e2e', files: () => globSync('e2e/!(performance)/**/*.test.ts'), concurrency: 1 },
+  { name: 'e2e', files: () => globSync('e2e/!(performance)/**/*.test.ts'), concurrency: 1, globalSetup },
   { name: 'performance', files: () => globSync('e2e/performance/**/*.test.ts'), concurrency: 1 },
-  { name: 'e2e-runc', files: suitesOfRunc, concurrency: 1, env: { CLOCHE_OCI_RUNTIME: 'runc' } },
-  { name: 'e2e-runsc', files: suitesIfRunsc, concurrency: 1, env: { CLOCHE_OCI_RUNTIME: 'runsc' } },
+  { name: 'e2e-runc', files: suitesOfRunc, concurrency: 1, env: { CLOCHE_OCI_RUNTIME: 'runc' }, globalSetup },
+  { name: 'e2e-runsc', files: suitesIfRunsc, concurrency: 1, env: { CLOCHE_OCI_RUNTIME: 'runsc' }, globalSetup },
 ];
 
 const started = performance.now();
@@ -97,6 +101,7 @@ const totals: Totals = { passed: 0, failed: 0, skipped: 0 };
 const failures: string[] = [];
 const wanted = process.argv.slice(2);
 const before = hostFootprint();
+const NODE_COMPILE_CACHE = compiledCodeFolder();
 
 for (const stage of stages) {
   if (wanted.length > 0 && !wanted.includes(stage.name)) continue;
@@ -112,6 +117,7 @@ for (const stage of stages) {
   if (stage.name === 'prepare' && result.failed > 0) break;
 }
 
+rmSync(NODE_COMPILE_CACHE, { recursive: true });
 const left = describeDifference(before, hostFootprint());
 if (left.length === 0) totals.passed += 1;
 else {
@@ -125,6 +131,13 @@ const skipped = totals.skipped > 0 ? `, ${totals.skipped} skipped` : '';
 console.log(`${totals.passed} passed, ${totals.failed} failed${skipped}`);
 process.exitCode = totals.failed === 0 ? 0 : 1;
 
+/** Each process loads hundreds of modules, the same as the one before it. Services of tests have users of their own. */
+function compiledCodeFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'cloche-test-compiled-'));
+  chmodSync(folder, 0o1777);
+  return folder;
+}
+
 /** A check counts as one test. */
 async function runCheck(stage: Stage): Promise<StageResult> {
   const code = await run(stage.command ?? []);
@@ -132,7 +145,7 @@ async function runCheck(stage: Stage): Promise<StageResult> {
 }
 
 /** Runs test files in node's runner; the totals come from its TAP report, the eyes get the readable one. */
-async function runTests({ files: findFiles, concurrency = 1, env = {} }: Stage): Promise<StageResult> {
+async function runTests({ files: findFiles, concurrency = 1, env = {}, globalSetup }: Stage): Promise<StageResult> {
   const files = findFiles?.().sort() ?? [];
   if (files.length === 0) return { passed: 0, failed: 0, skipped: 0 };
   const folder = mkdtempSync(join(tmpdir(), 'cloche-test-report-'));
@@ -144,6 +157,7 @@ async function runTests({ files: findFiles, concurrency = 1, env = {} }: Stage):
       '--test',
       `--test-concurrency=${concurrency}`,
       '--test-timeout=300000',
+      ...(globalSetup ? [`--test-global-setup=${globalSetup}`] : []),
       `--test-reporter=${process.stdout.isTTY ? 'spec' : './scripts/terse-reporter.ts'}`,
       '--test-reporter-destination=stdout',
       '--test-reporter=tap',
@@ -152,7 +166,7 @@ async function runTests({ files: findFiles, concurrency = 1, env = {} }: Stage):
       `--test-reporter-destination=${failed}`,
       ...files,
     ];
-    const code = await run(command, env);
+    const code = await run(command, { NODE_COMPILE_CACHE, ...env });
     return { ...readTotals(readFileSync(report, 'utf8'), code), failures: readFileSync(failed, 'utf8') };
   } finally {
     rmSync(folder, { recursive: true, force: true });

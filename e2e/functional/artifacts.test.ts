@@ -4,13 +4,13 @@ import { createHash } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import type { Artifact, CodeOutput } from '@cloche/contract';
 import { residentBytes } from '../support/process.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { type OwnService, testService } from '../support/service.ts';
 
 const MIB = 2 ** 20;
 const PLOT = 'import matplotlib.pyplot as plt\nplt.plot([1, 3, 2])\nplt.show()';
 const PNG = Buffer.from('89504e470d0a1a0a', 'hex');
 
-let service: TestService;
+let service: OwnService;
 let sandboxId: string;
 before(async () => {
   service = await testService();

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { Api, type RequestOptions } from '../support/api.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { sharedService, type TestService } from '../support/service.ts';
 
 let service: TestService;
 let sandboxId: string;
 before(async () => {
-  service = await testService();
+  service = await sharedService();
   sandboxId = (await service.api.readySandbox()).id;
 });
 after(() => service.close());

@@ -6,10 +6,12 @@ import { after, before, describe, it } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import type { SandboxId } from '@cloche/contract';
 import { SandboxCommands } from '../support/commands.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { sharedService, type TestService } from '../support/service.ts';
 import { Terminal } from '../support/terminal.ts';
 
 const LARGE_BYTES = 150_000_000;
+/** For what moves so many bytes, however busy this machine is. */
+const AMPLE_MS = 60_000;
 const CLEAR_LINE = '\r\u001b[2K';
 
 let service: TestService;
@@ -17,7 +19,7 @@ let sandboxId: SandboxId;
 let folder: string;
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'cloche-command-line-'));
-  service = await testService();
+  service = await sharedService();
   sandboxId = (await service.api.readySandbox()).id;
 });
 after(async () => {
@@ -35,7 +37,7 @@ async function shown(args: string[], use?: (terminal: Terminal) => Promise<void>
   const terminal = new Terminal(['sh', '-c', script, 'sh', ...args], { rows: 24, cols: columns, env });
   try {
     await use?.(terminal);
-    await terminal.shows(/ended with \d+\r\n$/);
+    await terminal.shows(/ended with \d+\r\n$/, AMPLE_MS);
     return terminal.text;
   } finally {
     await terminal.close();

@@ -4,9 +4,9 @@ import type { Command, CommandLogEntry } from '@cloche/contract';
 import { Cloche } from '@cloche/sdk';
 import { SandboxCommands } from '../support/commands.ts';
 import { residentBytes } from '../support/process.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { type OwnService, testService } from '../support/service.ts';
 
-let service: TestService;
+let service: OwnService;
 let commands: SandboxCommands;
 before(async () => {
   service = await testService();

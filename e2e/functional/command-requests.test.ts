@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { Api } from '../support/api.ts';
 import { SandboxCommands } from '../support/commands.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { sharedService, type TestService } from '../support/service.ts';
 
 type Body = Record<string, unknown>;
 
 let service: TestService;
 let commands: SandboxCommands;
 before(async () => {
-  service = await testService();
+  service = await sharedService();
   commands = new SandboxCommands(service, (await service.api.readySandbox()).id);
 });
 after(() => service.close());

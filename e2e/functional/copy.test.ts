@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { execa } from 'execa';
-import { type TestService, testService } from '../support/service.ts';
+import { sharedService, type TestService } from '../support/service.ts';
 
 let service: TestService;
 let sandboxId: string;
@@ -22,7 +22,7 @@ let folder: string;
 
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'cloche-copy-e2e-'));
-  service = await testService();
+  service = await sharedService();
   sandboxId = (await service.api.readySandbox()).id;
 });
 after(async () => {

@@ -9,13 +9,14 @@ import { after, before, describe, it } from 'node:test';
 import { eventually } from '../support/eventually.ts';
 import { residentBytes } from '../support/process.ts';
 import { codeOf, jsonOf, type SandboxFiles, sandboxFiles } from '../support/sandbox-files.ts';
+import { testService } from '../support/service.ts';
 
 const MIB = 1024 * 1024;
 
 let files: SandboxFiles;
 before(async () => {
   // So much memory that no file has to leave the cache for the next.
-  files = await sandboxFiles({ diskMb: 1536, memoryMb: 3072 });
+  files = await sandboxFiles(await testService(), { diskMb: 1536, memoryMb: 3072 });
 });
 after(() => files?.close());
 
@@ -156,7 +157,7 @@ describe('an upload that does not end well', () => {
 
   it('because the disk is full says so while it is sent, and leaves the old file whole', async () => {
     await files.write('precious', 'old');
-    await files.shell('fallocate -l 1100M filler');
+    await files.shell('fallocate -l 1300M filler');
     const announced = await files
       .write('precious', 'x', { 'content-length': String(50 * 1024 * MIB) })
       .catch(() => undefined);

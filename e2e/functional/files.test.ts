@@ -3,10 +3,11 @@ import { after, before, describe, it } from 'node:test';
 import { Cloche } from '@cloche/sdk';
 import { eventually } from '../support/eventually.ts';
 import { codeOf, jsonOf, type SandboxFiles, sandboxFiles } from '../support/sandbox-files.ts';
+import { sharedService } from '../support/service.ts';
 
 let files: SandboxFiles;
 before(async () => {
-  files = await sandboxFiles({ diskMb: 512 });
+  files = await sandboxFiles(await sharedService(), { diskMb: 256 });
 });
 after(() => files?.close());
 
@@ -148,7 +149,7 @@ describe('a directory as an archive', () => {
   });
 
   it('that is a bomb is refused for the room it takes, and nothing is left', async () => {
-    await files.shell('mkdir bomb && truncate -s 600M bomb/zeros && tar -czf bomb.tgz bomb && rm -r bomb');
+    await files.shell('mkdir bomb && truncate -s 300M bomb/zeros && tar -czf bomb.tgz bomb && rm -r bomb');
     const body = await (await files.read('bomb.tgz')).arrayBuffer();
     const answer = await fetch(archiveUrl('path=exploded'), { method: 'PUT', headers: files.headers, body });
     assert.deepEqual(await codeOf(answer), [507, 'disk_full']);

@@ -3,20 +3,22 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { skipUnless, unlessStarted } from '../support/claims.ts';
 import { forkedContext, openContext } from '../support/forked-kernels.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { sharedService, type TestService } from '../support/service.ts';
 
 const forkedIn = skipUnless('pythonKernels', 'forked');
 
 let service: TestService;
+/** For tests that leave nothing in it but their contexts. */
+let sandboxId: string;
 before(async () => {
   if (unlessStarted.skip) return;
-  service = await testService();
+  service = await sharedService();
+  sandboxId = (await service.api.readySandbox()).id;
 });
 after(() => service?.close());
 
-/** A context in a forked kernel of a sandbox of its own. */
-async function fresh(body: Record<string, unknown> = {}) {
-  const { id } = await service.api.readySandbox(body);
+/** A context in a forked kernel. */
+async function forked(id = sandboxId) {
   const contextId = await forkedContext(service, id);
   const run = async (code: string, context = contextId) => service.api.run(id, code, { contextId: context });
   const output = async (code: string, context = contextId) => {
@@ -27,11 +29,16 @@ async function fresh(body: Record<string, unknown> = {}) {
   return { id, contextId, run, output };
 }
 
+/** The same in a sandbox of its own. */
+async function fresh(body: Record<string, unknown> = {}) {
+  return forked((await service.api.readySandbox(body)).id);
+}
+
 const FOLDER = 'import os, site; folder = site.getusersitepackages(); os.makedirs(folder, exist_ok=True)';
 
 describe('a kernel that was forked', unlessStarted, () => {
   it('shows no library before it is imported, and then the one of the template', async () => {
-    const { output } = await fresh();
+    const { output } = await forked();
     assert.equal(
       await output('import sys; print([n for n in ("numpy", "pandas", "matplotlib", "calendar") if n in sys.modules])'),
       '[]',
@@ -59,18 +66,20 @@ describe('a kernel that was forked', unlessStarted, () => {
   });
 
   it('finds what lies in the working directory first', async () => {
-    const { output } = await fresh();
+    const { output } = await forked();
     await output('for name in ("calendar", "numpy"): open(name + ".py", "w").write("whose = \\"own\\"")');
     assert.equal(await output('import calendar, numpy; print(calendar.whose, numpy.whose)'), 'own own');
+    await output('!rm calendar.py numpy.py');
   });
 
   it('reads the settings of matplotlib that it finds there, and shows figures', async () => {
-    const plain = await fresh();
+    const plain = await forked();
     const figure = await plain.run('import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()');
     assert.deepEqual(figure.outputs.map(({ format }) => format).sort(), ['chart', 'png', 'text']);
-    const own = await fresh();
+    const own = await forked();
     await own.output('open("matplotlibrc", "w").write("lines.linewidth: 7")');
     assert.equal(await own.output('import matplotlib; print(matplotlib.rcParams["lines.linewidth"])'), '7.0');
+    await own.output('!rm matplotlibrc');
   });
 
   it('has the environment, time zone and folder of its sandbox', async () => {
@@ -116,7 +125,7 @@ print(sum(is_python(pid) for pid in os.listdir('/proc') if pid.isdigit()))`;
   });
 
   it('stops at its time and keeps its variables, and is restarted', async () => {
-    const { id, contextId, run } = await fresh();
+    const { id, contextId, run } = await forked();
     await run('kept = 1');
     const late = await service.api.run(id, 'while True: pass', { contextId, timeoutMs: 300 });
     assert.equal(late.error?.name, 'TimeoutError');
@@ -126,7 +135,7 @@ print(sum(is_python(pid) for pid in os.listdir('/proc') if pid.isdigit()))`;
   });
 
   it('may start as many threads as its processors, and no more', async () => {
-    const { output } = await fresh();
+    const { output } = await forked();
     await output('import numpy; numpy.ones((500, 500)) @ numpy.ones((500, 500))');
     assert.equal(
       await output('import os; print(os.environ["OPENBLAS_NUM_THREADS"], len(os.listdir("/proc/self/task")))'),

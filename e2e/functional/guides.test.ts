@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { execa } from 'execa';
 import { firstMissing, kindsOf, programsOf, runGuide, stepsOf } from '../support/guide.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { sharedService, type TestService } from '../support/service.ts';
 
 const GUIDE_MS = 180_000;
 const GUIDES = globSync('docs/guides/*.md').sort();
@@ -55,7 +55,7 @@ describe('what runs a guide', () => {
 describe('the guide', () => {
   let service: TestService;
   before(async () => {
-    service = await testService();
+    service = await sharedService();
   });
   after(() => service.close());
 
@@ -94,7 +94,7 @@ describe('the README', () => {
   let env: Record<string, string>;
   const readme = readFileSync('README.md', 'utf8');
   before(async () => {
-    service = await testService();
+    service = await sharedService();
     folder = mkdtempSync(join(tmpdir(), 'cloche-readme-'));
     symlinkSync(resolve('node_modules'), join(folder, 'node_modules'));
     env = { CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey };

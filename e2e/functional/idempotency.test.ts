@@ -3,13 +3,13 @@ import { randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { type Answer, Api } from '../support/api.ts';
 import { eventually } from '../support/eventually.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { sharedService, type TestService } from '../support/service.ts';
 
 let service: TestService;
 let sandboxId: string;
 let runs: string;
 before(async () => {
-  service = await testService();
+  service = await sharedService();
   sandboxId = (await service.api.readySandbox()).id;
   runs = `/v1/sandboxes/${sandboxId}/code/runs`;
 });

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { eventually } from '../support/eventually.ts';
 import { describeDifference, type HostFootprint, hostFootprint } from '../support/host-footprint.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { type OwnService, testService } from '../support/service.ts';
 
 let footprint: HostFootprint;
-let first: TestService;
-let second: TestService;
+let first: OwnService;
+let second: OwnService;
 before(async () => {
   footprint = hostFootprint();
   [first, second] = await Promise.all([testService(), testService()]);

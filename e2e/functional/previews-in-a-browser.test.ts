@@ -5,7 +5,7 @@ import { after, before, describe, it } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
 import { launchChromium } from '../support/chromium.ts';
 import { installedPackages } from '../support/installed-packages.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { sharedService, type TestService } from '../support/service.ts';
 
 const APP = `
 import asyncio, base64, hashlib, threading, urllib.parse
@@ -54,7 +54,7 @@ let service: TestService;
 let browser: Browser;
 let sandboxId: string;
 before(async () => {
-  [service, browser] = await Promise.all([testService(), launchChromium()]);
+  [service, browser] = await Promise.all([sharedService(), launchChromium()]);
   sandboxId = (await service.api.readySandbox()).id;
 });
 after(async () => {

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { after, before, describe, it } from 'node:test';
 import { residentBytes } from '../support/process.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { type OwnService, testService } from '../support/service.ts';
 
 const MIB = 2 ** 20;
 const SWITCH =
@@ -72,7 +72,7 @@ serve(8010, b'SSH-2.0-OpenSSH_9.2\\r\\n', b'')
 serve(8011, b'', b'-ERR unknown command\\r\\n')
 serve(8012, b'', b'')`;
 
-let service: TestService;
+let service: OwnService;
 let sandboxId: string;
 before(async () => {
   service = await testService();

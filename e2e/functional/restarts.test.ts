@@ -1,19 +1,20 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, beforeEach, describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { isolation } from '../support/claims.ts';
 import { eventually } from '../support/eventually.ts';
 import { describeGrowth, hostFootprint } from '../support/host-footprint.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { type OwnService, testService } from '../support/service.ts';
 
-let service: TestService | undefined;
+let service: OwnService | undefined;
 beforeEach(async () => {
   // What waits for a sandbox comes and goes, and a test below counts what is on the host.
   service ??= await testService({ CLOCHE_POOL_SIZE: '0' });
 });
 after(() => service?.close());
 
-function running(): TestService {
+function running(): OwnService {
   if (!service) throw new Error('no service');
   return service;
 }
@@ -72,7 +73,7 @@ describe('killing the server with -9', () => {
       const label = randomUUID();
       const create = () => api.post('/v1/sandboxes', { metadata: { label } }, key);
       const lost = create().catch((error: unknown) => error);
-      await new Promise((resolve) => setTimeout(resolve, delayMs));
+      await delay(delayMs);
       await running().kill('server');
       await lost;
       await running().restart('server');
@@ -95,12 +96,18 @@ describe('killing the server with -9', () => {
 
   it('does not postpone an expiry that fell due meanwhile', async () => {
     const { api } = running();
-    const { id } = await api.readySandbox({ ttlMs: 1500 });
+    const startedAt = performance.now();
+    const other = (await api.readySandbox()).id;
+    // So that it is ready, and the server gone, before it expires, whatever a launch takes here.
+    const ttlMs = Math.round(1000 + 3 * (performance.now() - startedAt));
+    const { id, expiresAt } = await api.readySandbox({ ttlMs });
     await running().kill('server');
-    await new Promise((resolve) => setTimeout(resolve, 1600));
+    assert.ok(Date.now() < Date.parse(expiresAt), 'it did not fall due before');
+    await delay(Date.parse(expiresAt) - Date.now() + 100);
     await running().restart('server');
     await eventually(async () => (await api.get(`/v1/sandboxes/${id}`)).body.sandbox.status === 'destroyed');
     assert.equal((await api.get(`/v1/sandboxes/${id}`)).body.sandbox.destroyedReason, 'ttl_expired');
+    await api.delete(`/v1/sandboxes/${other}`);
   });
 });
 

@@ -3,11 +3,11 @@ import { readFileSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
 import type { Sandbox } from '@cloche/contract';
 import { eventually } from '../support/eventually.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { sharedService, type TestService } from '../support/service.ts';
 
 let service: TestService;
 before(async () => {
-  service = await testService();
+  service = await sharedService();
 });
 after(() => service.close());
 

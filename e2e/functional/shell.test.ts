@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { type TestService, testService } from '../support/service.ts';
+import { sharedService, type TestService } from '../support/service.ts';
 import { Terminal } from '../support/terminal.ts';
 
 let service: TestService;
 let sandboxId: string;
 before(async () => {
-  service = await testService();
+  service = await sharedService();
   sandboxId = (await service.api.readySandbox()).id;
 });
 after(() => service?.close());
@@ -25,7 +25,8 @@ describe('cloche shell', () => {
       terminal.type('stty size; id -un; echo $TERM\r');
       await terminal.shows('31 91\r\nuser\r\nxterm-256color\r\n');
       terminal.resize(44, 133);
-      terminal.type('stty size\r');
+      // The new size comes by a signal, which nothing keeps before what is typed.
+      terminal.type('until [ "$(stty size)" = "44 133" ]; do sleep 0.1; done; stty size\r');
       await terminal.shows('\r44 133\r\n');
       // Goes to the sandbox and ends nothing here.
       terminal.type('sh -c "echo begun; exec sleep 300"\r');

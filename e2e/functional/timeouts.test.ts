@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { CodeRun } from '@cloche/contract';
-import { type TestService, testService } from '../support/service.ts';
+import { sharedService, type TestService } from '../support/service.ts';
 
 type Language = 'python' | 'javascript' | 'typescript';
 
@@ -11,7 +11,7 @@ const ANSWER_WITHIN_MS = 300;
 let service: TestService;
 let sandboxId: string;
 before(async () => {
-  service = await testService();
+  service = await sharedService();
   sandboxId = (await service.api.readySandbox()).id;
 });
 after(() => service.close());

@@ -3,12 +3,13 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { figuresOf } from '../../bench/src/statistics.ts';
 import { type SandboxFiles, sandboxFiles } from '../support/sandbox-files.ts';
+import { testService } from '../support/service.ts';
 
 const median = (values: readonly number[]) => figuresOf(values).p50;
 
 let files: SandboxFiles;
 before(async () => {
-  files = await sandboxFiles({ diskMb: 1024 });
+  files = await sandboxFiles(await testService(), { diskMb: 1024 });
 });
 after(() => files?.close());
 

@@ -5,7 +5,7 @@ import { release, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { isolation, skipUnless } from '../support/claims.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { sharedService, type TestService } from '../support/service.ts';
 import {
   agentPid,
   asRoot,
@@ -23,7 +23,7 @@ let agent: number;
 let folder: string;
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'cloche-attack-'));
-  service = await testService();
+  service = await sharedService();
   sandboxId = (await service.api.readySandbox()).id;
   agent = await agentPid(service, sandboxId);
   chmodSync(folder, 0o755);

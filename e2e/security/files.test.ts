@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { Cloche } from '@cloche/sdk';
-import { type TestService, testService } from '../support/service.ts';
+import { sharedService, type TestService } from '../support/service.ts';
 
 const SECRET = `of the host ${randomBytes(8).toString('hex')}`;
 
@@ -24,7 +24,7 @@ before(async () => {
   chmodSync(folder, 0o777);
   secret = join(folder, 'secret');
   writeFileSync(secret, SECRET, { mode: 0o666 });
-  service = await testService();
+  service = await sharedService();
   const { id } = await service.api.readySandbox();
   sandbox = await new Cloche({ url: service.url, apiKey: service.apiKey }).sandboxes.get(id);
 });

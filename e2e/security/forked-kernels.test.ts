@@ -4,12 +4,12 @@ import { after, before, describe, it } from 'node:test';
 import { skipUnless, unlessStarted } from '../support/claims.ts';
 import { eventually } from '../support/eventually.ts';
 import { forkedContext, openContext, startedContext, zygotePids } from '../support/forked-kernels.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { type OwnService, testService } from '../support/service.ts';
 import { asRoot } from './support/attackers.ts';
 
 const forkedIn = skipUnless('pythonKernels', 'forked');
 
-let service: TestService;
+let service: OwnService;
 let sandboxId: string;
 let forked: string;
 before(async () => {
@@ -185,22 +185,20 @@ print(met, looked_into)
   );
 
   it('leaves no process behind when its context is deleted, or when it ends by itself', async () => {
-    const { id } = await service.api.readySandbox();
-    const watcher = await forkedContext(service, id);
     const processes = async () =>
-      (await output(watcher, 'import os; print(*filter(str.isdigit, os.listdir("/proc")))', id)).trim().split(' ');
-    const deleted = await forkedContext(service, id);
+      (await output(forked, 'import os; print(*filter(str.isdigit, os.listdir("/proc")))')).trim().split(' ');
+    const deleted = await forkedContext(service, sandboxId);
     const start =
       'import os, subprocess; started = [subprocess.Popen([*it, "sleep", "600"]).pid for it in ([], ["setsid"])]';
-    const its = (await output(deleted, `${start}; print(os.getpid(), *started)`, id)).trim().split(' ');
-    const died = await forkedContext(service, id);
-    its.push((await output(died, 'import os; print(os.getpid())', id)).trim());
+    const its = (await output(deleted, `${start}; print(os.getpid(), *started)`)).trim().split(' ');
+    const died = await forkedContext(service, sandboxId);
+    its.push((await output(died, 'import os; print(os.getpid())')).trim());
     const before = await processes();
     assert.ok(its.length === 4 && its.every((pid) => before.includes(pid)));
-    await service.api.delete(`/v1/sandboxes/${id}/code/contexts/${deleted}`);
-    const last = await service.api.run(id, 'os.kill(os.getpid(), 9)', { contextId: died });
+    await service.api.delete(`/v1/sandboxes/${sandboxId}/code/contexts/${deleted}`);
+    const last = await service.api.run(sandboxId, 'os.kill(os.getpid(), 9)', { contextId: died });
     assert.equal(last.error?.name, 'KernelDiedError');
-    await service.api.delete(`/v1/sandboxes/${id}/code/contexts/${died}`);
+    await service.api.delete(`/v1/sandboxes/${sandboxId}/code/contexts/${died}`);
     await eventually(async () => {
       const left = await processes();
       return !its.some((pid) => left.includes(pid));

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { skipUnless } from '../support/claims.ts';
 import { forkedContext, openContext } from '../support/forked-kernels.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { sharedService, type TestService } from '../support/service.ts';
 import { asRoot } from './support/attackers.ts';
 
 const forkedWithin = skipUnless('pythonKernels', 'forked within');
@@ -31,7 +31,7 @@ let id: string;
 let contextId: string;
 before(async () => {
   if (forkedWithin.skip) return;
-  service = await testService();
+  service = await sharedService();
   id = (await service.api.readySandbox()).id;
   contextId = await forkedContext(service, id);
 });

@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { runPlaces } from '@cloche/protocol';
 import { execa } from 'execa';
-import { type TestService, testService } from '../support/service.ts';
+import { sharedService, type TestService } from '../support/service.ts';
 
 let service: TestService;
 let sandboxId: string;
 before(async () => {
-  service = await testService();
+  service = await sharedService();
   sandboxId = (await service.api.readySandbox()).id;
 });
 after(() => service?.close());

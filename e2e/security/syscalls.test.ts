@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { isolation } from '../support/claims.ts';
-import { type TestService, testService } from '../support/service.ts';
+import { sharedService, type TestService } from '../support/service.ts';
 import { asRoot, asUser, attempts, type Outcomes, onHost, outcomesOf } from './support/attackers.ts';
 
 /** What a kernel says that was built without the call. */
@@ -22,7 +22,7 @@ describe('system calls that attack kernels', { skip: process.arch !== 'x64' && '
   let service: TestService;
   let sandboxId: string;
   before(async () => {
-    service = await testService();
+    service = await sharedService();
     sandboxId = (await service.api.readySandbox()).id;
   });
   after(() => service?.close());

@@ -1,6 +1,6 @@
-/** A sandbox of a service of its own, and its files as bytes on connections: what the SDK hides, these tests look at. */
+/** A sandbox, and its files as bytes on connections: what the SDK hides, these tests look at. */
 import type { Api } from './api.ts';
-import { type TestService, testService } from './service.ts';
+import type { TestService } from './service.ts';
 
 export interface SandboxFiles {
   readonly service: TestService;
@@ -21,11 +21,8 @@ export interface SandboxFiles {
   close(): Promise<void>;
 }
 
-export async function sandboxFiles(
-  resources: Record<string, number>,
-  env: Record<string, string> = {},
-): Promise<SandboxFiles> {
-  const service = await testService(env);
+/** The service is theirs from now on: it closes with them. */
+export async function sandboxFiles(service: TestService, resources: Record<string, number>): Promise<SandboxFiles> {
   const { api } = service;
   const { id: sandboxId } = await api.readySandbox({ resources });
   const base = `/v1/sandboxes/${sandboxId}/files`;

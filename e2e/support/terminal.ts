@@ -58,9 +58,9 @@ export class Terminal {
     this.#holder.stdin?.write(`${JSON.stringify({ size: [rows, cols] })}\n`);
   }
 
-  async shows(text: string | RegExp): Promise<void> {
+  async shows(text: string | RegExp, withinMs?: number): Promise<void> {
     const isShown = () => (typeof text === 'string' ? this.text.includes(text) : text.test(this.text));
-    await eventually(isShown).catch(() => {
+    await eventually(isShown, withinMs).catch(() => {
       throw new Error(`does not show ${text} but ${JSON.stringify(this.text)}`);
     });
   }

@@ -1,5 +1,5 @@
 /** Three sandboxes that differ in their network policy alone, before a small internet of the test's own. */
-import { type TestService, testService } from '../../support/service.ts';
+import { type OwnService, testService } from '../../support/service.ts';
 import { type TestInternet, testInternet } from '../../support/test-internet.ts';
 import { asUser, attempts, type Outcomes, outcomesOf } from './attackers.ts';
 
@@ -14,7 +14,7 @@ export const GATED = ['allow', 'deny'] as const;
 
 export interface PolicyWorld extends AsyncDisposable {
   readonly internet: TestInternet;
-  readonly service: TestService;
+  readonly service: OwnService;
   readonly ids: Readonly<Record<SandboxName, string>>;
   /** What the attempts of `attempts/network` come to, all of them unless some are named. */
   attack(name: SandboxName, only?: readonly string[]): Promise<Outcomes>;
@@ -23,7 +23,7 @@ export interface PolicyWorld extends AsyncDisposable {
 export async function policyWorld(): Promise<PolicyWorld> {
   const internet = await testInternet();
   const { address, otherAddress, privateAddress, authority } = internet;
-  let service: TestService | undefined;
+  let service: OwnService | undefined;
   const dispose = async () => {
     await service?.close();
     await internet[Symbol.asyncDispose]();

@@ -5,12 +5,17 @@ import { dataPlaces, egressPlaces, runPlaces } from '@cloche/protocol';
 import type { ServiceAccounts } from '../host/service-account.ts';
 import { SetupProblem } from '../progress.ts';
 
+const CODE_DIR = '/run/cloche/code';
+
 export type InstallationPlaces = {
   installationId: string;
   dataDir: string;
   runDir: string;
   logsDir: string;
-  /** Where the service's own mount namespaces show the checkout, so that it may lie where they cannot look. */
+  /**
+   * Where the service's own mount namespaces show the checkout, so that it may lie where they cannot look. The same for
+   * all installations: what Node keeps of compiled code goes by its path.
+   */
   codeDir: string;
 };
 
@@ -43,9 +48,8 @@ export async function preparePlaces(
   await ensureFolder(run.egressDir, 0o755, 0, 0);
   const { controlDir, authorityDir } = egressPlaces(runFolder, dataDir);
   for (const folder of [controlDir, authorityDir]) await ensureFolder(folder, 0o700, egress.uid, egress.gid);
-  const codeDir = join(runFolder, 'code');
-  await ensureFolder(codeDir, 0o755, 0, 0);
-  return { installationId, dataDir, runDir: runFolder, logsDir, codeDir };
+  await ensureFolder(CODE_DIR, 0o755, 0, 0);
+  return { installationId, dataDir, runDir: runFolder, logsDir, codeDir: CODE_DIR };
 }
 
 async function ensureFolder(folder: string, mode: number, uid: number, gid: number): Promise<void> {
