@@ -126,7 +126,7 @@ export class ApiClient {
         }
       } catch (error) {
         const outcome = outcomeOf(error, prepared, deadline, request.signal);
-        const mayReturn = !isOpen && absence.mayEnd(outcome);
+        const mayReturn = !isOpen && (await absence.mayEnd(outcome));
         const mayResume = isClocheError(outcome, 'stream_interrupted', 'unavailable');
         if (!mayReturn && !(mayResume && failures < prepared.maxRetries)) throw outcome;
         if (!mayReturn) failures += 1;

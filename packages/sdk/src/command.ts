@@ -54,7 +54,7 @@ export class Command {
           this.#take(await this.#client.call('getCommand', request));
           absence.end();
         } catch (error) {
-          if (!absence.mayEnd(error)) throw error;
+          if (!(await absence.mayEnd(error))) throw error;
         }
         if (this.#info.status === 'running' && deadline.remainingMs === 0) {
           throw new ClocheError('deadline_exceeded', `Command ${this.id} still runs after ${timeoutMs} ms.`);

@@ -134,6 +134,15 @@ describe('waiting for a command', () => {
     assert.equal((await command.wait()).exitCode, 4);
   });
 
+  it('does not press a service that wants to be left alone for longer than a request may take', async () => {
+    const refusal = failing('unavailable', { 'retry-after': '3600' });
+    await using service = await startScriptedServer(() => refusal);
+    const cloche = new Cloche({ url: service.url, apiKey: 'clk_test' });
+    const waited = new Command(cloche, sampleCommand({ status: 'running' })).wait({ timeoutMs: 500 });
+    await assert.rejects(waited, { code: 'deadline_exceeded' });
+    assert.ok(service.requests.length <= 6, `${service.requests.length} requests`);
+  });
+
   it('takes no longer than it may, whether or not the service is there', async () => {
     const first = await startScriptedServer(() => json(200, { command: sampleCommand({ status: 'running' }) }));
     const cloche = new Cloche({ url: first.url, apiKey: 'clk_test', retryDelayMs: 20, maxRetries: 1 });
