@@ -117,10 +117,10 @@ describe('a stream', () => {
 
   it('ends with deadline_exceeded when the service falls silent', async () => {
     const { server, sandbox } = await scriptedSandbox([eventStream([frame('stdout', 'a')], { end: false })], {
-      timeoutMs: 40,
+      timeoutMs: 400,
     });
     await using _ = server;
-    await assert.rejects(collect(sandbox.stream('…', { timeoutMs: 40 })), { code: 'deadline_exceeded' });
+    await assert.rejects(collect(sandbox.stream('…', { timeoutMs: 100 })), { code: 'deadline_exceeded' });
     await server.requests[1]?.disconnected;
   });
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -29,6 +29,18 @@ describe('a command', () => {
     assert.deepEqual([exited.exitCode, exited.signal], [137, undefined]);
     const killed = (await commands.run('kill -SEGV $$')).command;
     assert.deepEqual([killed.status, killed.exitCode, killed.signal], ['exited', 139, 'SIGSEGV']);
+  });
+
+  it('ends as it ended, also when many end at once', async () => {
+    const go = join(commands.agent.workspace, 'go');
+    const ids = [...Array(20).keys()];
+    const running = ids.map((id) => commands.run(`until [ -e ${go} ]; do sleep 0.01; done; exit ${id}`));
+    writeFileSync(go, '');
+    const ended = await Promise.all(running);
+    assert.deepEqual(
+      ended.map(({ command }) => [command.status, command.exitCode]),
+      ids.map((id) => ['exited', id]),
+    );
   });
 
   it('gets its arguments as they are, line feeds and emptiness included', async () => {
@@ -197,7 +209,7 @@ describe('a process that tries to survive', { concurrency: true }, () => {
       const id = await commands.start(script);
       await commands.printed(id, '\n');
       const { body } = await commands.kill(id);
-      assert.equal((body as { status: string }).status, 'killed');
+      assert.equal((body as { status: string }).status, 'killed', JSON.stringify(body));
       const [entry] = (await commands.log(id)).entries;
       assert.ok(await isGone(Number(entry?.data)));
     });
@@ -207,7 +219,7 @@ describe('a process that tries to survive', { concurrency: true }, () => {
 describe('what watches over a command', () => {
   it('cannot be killed by it', async () => {
     const { stdout, command } = await commands.run('kill -9 $PPID && echo gone; echo $PPID');
-    assert.equal(command.status, 'exited');
+    assert.equal(command.status, 'exited', JSON.stringify(command));
     assert.match(stdout, /^\d+\n$/);
   });
 
@@ -291,7 +303,7 @@ describe('standard input', () => {
 
   it('that nobody reads does not keep a command from ending', async () => {
     const { command } = await commands.run('exec <&-; exit 5', { stdin: 'x'.repeat(3_000_000) });
-    assert.equal(command.exitCode, 5);
+    assert.equal(command.exitCode, 5, JSON.stringify(command));
   });
 });
 

@@ -15,7 +15,7 @@
 # (packages/agent/src/commands/commands.runtime.test.ts). It passes on what a command says and reads none of it.
 use strict;
 
-use constant { CHUNK => 65536, MAX_PENDING => 1 << 20, MAX_LAST_WORDS => 1 << 20 };
+use constant { CHUNK => 65536, MAX_PENDING => 1 << 20, MAX_LAST_WORDS => 1 << 20, LINGER_SECONDS => 1 };
 use constant { F_SETFD => 2, FD_CLOEXEC => 1, F_SETFL => 4, O_NONBLOCK => 2048, O_RDWR => 2, O_NOCTTY => 256 };
 use constant { PR_SET_CHILD_SUBREAPER => 36, WNOHANG => 1, OOM_SCORE => 600 };
 use constant { EINTR => 4, EIO => 5, EAGAIN => 11 };
@@ -45,6 +45,8 @@ $SIG{CHLD} = sub { syswrite($wake, '.') };
 # Where the command's input goes; and by descriptor, what it prints and as what.
 my ($input, %outputs);
 my ($pending, $input_ends, $ended) = ('', 0, 0);
+# Whether the agent has nothing more to say.
+my $told_all = $mode ne 'terminal' && !$has_input;
 my $child = $mode eq 'terminal' ? start_in_terminal() : start_with_pipes();
 obey();
 serve() while 1;
@@ -151,7 +153,7 @@ sub receive {
 sub obey {
     while (my ($type, $body) = frame()) {
         if ($type eq 'I') { $pending .= $body if $input }
-        elsif ($type eq 'C') { $input_ends = 1 }
+        elsif ($type eq 'C') { $input_ends = $told_all = 1 }
         elsif ($type eq 'R') { resize($body) }
     }
     close_input() if $input && $input_ends && $pending eq '';
@@ -172,7 +174,7 @@ sub close_input {
 
 sub reap {
     while ((my $pid = waitpid(-1, WNOHANG)) != 0) {
-        exit(0) if $pid < 0;
+        leave() if $pid < 0;
         next if $pid != $child;
         my $status = $?;
         # What it printed comes before its end.
@@ -182,6 +184,17 @@ sub reap {
         send_frame('X', $status & 127 ? 'signal ' . ($status & 127) : 'exit ' . ($status >> 8));
         $ended = 1;
     }
+}
+
+# What the agent writes to a connection that has ended breaks it off, with the end of the command still unread.
+sub leave {
+    shutdown($agent, 1);
+    my $reads = '';
+    vec($reads, fileno($agent), 1) = 1;
+    while (!$told_all && select(my $ready = $reads, undef, undef, LINGER_SECONDS) > 0) {
+        sysread($agent, my $rest, CHUNK) or last;
+    }
+    exit(0);
 }
 
 sub resize {
@@ -219,7 +232,7 @@ sub send_frame {
 
 sub fail {
     send_frame('F', $_[0]);
-    exit(0);
+    leave();
 }
 
 sub unblock { fcntl($_, F_SETFL, O_NONBLOCK) for @_ }

@@ -57,7 +57,7 @@ export class Supervisor {
       this.#lost(`the command could not be watched over: ${error.message}`);
       this.#listener.gone();
     });
-    this.#process.once('exit', () => this.#listener.gone());
+    this.#process.once('exit', () => this.#onExit());
     joined.then(
       () => this.#begin(spec),
       (error: Error) => {
@@ -162,6 +162,12 @@ export class Supervisor {
       this.#listener.failed(cause as 'cwd' | 'exec', reason);
       this.#supervisors.restock();
     }
+  }
+
+  /** The end of a process may be heard of before what it said last, which comes before the end of its connection. */
+  #onExit(): void {
+    if (this.#settled || this.#socket.closed) this.#listener.gone();
+    else this.#socket.once('close', () => this.#listener.gone());
   }
 
   #lost(reason: string): void {
