@@ -82,6 +82,15 @@ describe('a kernel that was forked', unlessStarted, () => {
     await own.output('!rm matplotlibrc');
   });
 
+  it('keeps the seed that code has set when it imports more', async () => {
+    const { output } = await fresh();
+    await output('import numpy; numpy.random.seed(1)');
+    assert.equal(
+      await output('import calendar, pandas, matplotlib; print(numpy.random.random())'),
+      '0.417022004702574',
+    );
+  });
+
   it('has the environment, time zone and folder of its sandbox', async () => {
     const { id, output } = await fresh({ env: { GREETING: 'hello', TZ: 'Asia/Tokyo' } });
     const code = 'import os, time; print(os.environ["GREETING"], time.tzname[0], os.getcwd(), os.environ["HOME"])';

@@ -19,7 +19,7 @@ _MATPLOTLIB_FILES = ("matplotlibrc", "~/.config/matplotlib/matplotlibrc", "~/.ma
 
 
 class ParkedModules:
-    """A finder, first in line once `install` was called. `on_shown` is called after modules have come into sight."""
+    """A finder, first in line once `install` was called. `on_shown` is told of what has come into sight, modules by name."""
 
     def __init__(self, on_shown):
         self._groups = []
@@ -121,7 +121,7 @@ class _Loaded:
         for modules in self._shown:
             for name, with_it in modules.items():
                 sys.modules.setdefault(name, with_it)
-        self._on_shown()
+            self._on_shown(modules)
 
 
 def _top_of(name):

@@ -63,9 +63,11 @@ def load():
     return Loaded(kernel, parked, _mark_address(), library_folders())
 
 
-def _on_modules_shown():
-    fresh.reseed_numpy()
-    threads.allow_as_many_as_wanted()
+def _on_modules_shown(modules):
+    # Once: what code has seeded and limited since is its own choice.
+    if "numpy.random" in modules:
+        fresh.reseed_numpy()
+        threads.allow_as_many_as_wanted()
 
 
 def _rehearse(kernel, parked):
