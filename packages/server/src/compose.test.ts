@@ -4,6 +4,7 @@ import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { FakeRuntimeDriver } from '@cloche/testkit';
 import { pino } from 'pino';
 import { type Server, startServer } from './compose.ts';
@@ -91,7 +92,7 @@ describe('a server', () => {
   it('fails at its restart what a crash cut off, and the same request then runs in the same sandbox', async () => {
     const id = await readySandbox();
     const runs = `/v1/sandboxes/${id}/code/runs`;
-    const body = { code: 'sleep 1000\nprint done', language: 'python' };
+    const body = { code: 'hang', language: 'python' };
     const crashed = server;
     const cutOff = call('POST', runs, body, 'crash');
     const running = async () => (await call('GET', `/v1/sandboxes/${id}`)).body.sandbox.status === 'running';
@@ -103,9 +104,16 @@ describe('a server', () => {
     try {
       const other = await call('POST', runs, { ...body, code: 'print other' }, 'crash');
       assert.equal(other.body.error.code, 'idempotency_key_reused');
-      const again = await call('POST', runs, body, 'crash');
-      assert.deepEqual([again.status, again.body.run.sandboxId], [200, id], JSON.stringify(again.body));
+      const repeated = call('POST', runs, body, 'crash');
+      const agent = driver.agentOf(id);
+      const [contextId = ''] = agent.contexts.keys();
+      while (agent.contexts.get(contextId)?.runs.size !== 2) await setImmediate();
+      const interrupt = () => agent.client().interrupt(contextId, AbortSignal.timeout(10_000));
+      await interrupt();
       assert.equal((await cutOff).status, 500);
+      await interrupt();
+      const again = await repeated;
+      assert.deepEqual([again.status, again.body.run.sandboxId], [200, id], JSON.stringify(again.body));
       assert.deepEqual((await call('POST', runs, body, 'crash')).body, again.body);
     } finally {
       await crashed.stop();

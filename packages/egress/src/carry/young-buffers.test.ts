@@ -12,7 +12,7 @@ const BYTES = 192 * 1024 * 1024;
 /** One for each 64 MB at least is what V8 does by itself. */
 const MAX_MARKED = 1;
 /** Client and server are in the same heap, and on a busy machine what waits between them gets old. */
-const ATTEMPTS = 3;
+const ATTEMPTS = 8;
 
 let rig: EgressRig;
 let server: Awaited<ReturnType<typeof httpsServer>>;

@@ -72,7 +72,7 @@ test('what an interrupted run still does is never a later run’s', async () => 
   const next = await kernel.run(`
     release.resolve();
     while (log.length < 2) await new Promise((resolve) => setTimeout(resolve, 1));
-    log.join()
+    log.sort().join()
   `);
   assert.equal(next.result, "'finally,timer'");
   assert.equal(next.stdout, '');
