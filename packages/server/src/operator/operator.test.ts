@@ -89,7 +89,7 @@ describe("the operator's socket", () => {
       org: 'acme',
       scopes: ['code:run'],
       projectIds: [org.defaultProjectId],
-      expiresInMs: 1000,
+      expiresInMs: 60_000,
     });
     assert.deepEqual(
       [made.status, made.body.key.orgId, made.body.key.projectIds, typeof made.body.key.expiresAt],
