@@ -173,6 +173,20 @@ describe('a command', { concurrency: true }, () => {
   });
 });
 
+describe('commands that are many at once', () => {
+  it('answer each with its own output and end', async () => {
+    const numbers = Array.from({ length: 40 }, (_, n) => n);
+    const stdin = 'x'.repeat(500_000);
+    const answers = await Promise.all(
+      numbers.map((n) => commands.run(['sh', '-c', `echo ${n}; exit ${n}`], { stdin })),
+    );
+    assert.deepEqual(
+      answers.map(({ status, exitCode, stdout, failureReason }) => [failureReason ?? status, exitCode, stdout]),
+      numbers.map((n) => ['exited', n, `${n}\n`]),
+    );
+  });
+});
+
 describe('a command in the background', () => {
   it('answers when it has started, makes its sandbox running, and is waited for', async () => {
     const command = await commands.start('sleep 0.5; echo done');

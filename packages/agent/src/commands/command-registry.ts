@@ -11,8 +11,8 @@ const MAX_RUNNING = 128;
 /** Ended ones that are remembered with their logs; the one that ended first goes first. */
 const MAX_ENDED = 500;
 const MAX_ENDED_LOG_BYTES = 256 * 1024 * 1024;
-/** Ended ones whose output is kept in memory for who waited for it and has lost its connection. */
-const MAX_CAPTURES = 4;
+/** What ended ones have printed and nobody has asked for yet; the output that ended first goes first. */
+const MAX_CAPTURED_BYTES = 64 * 1024 * 1024;
 const MAX_FORGOTTEN = 100_000;
 const ROOT_HOME = '/root';
 
@@ -77,13 +77,22 @@ export class CommandRegistry {
     if (!this.#commands.has(command.id)) return;
     command.log.settle();
     this.#ended.push(command);
-    for (const older of this.#ended.slice(0, -MAX_CAPTURES)) older.releaseCapture();
+    this.#boundCaptures();
     let bytes = this.#ended.reduce((sum, { log }) => sum + log.bytes, 0);
     while (this.#ended.length > MAX_ENDED || bytes > MAX_ENDED_LOG_BYTES) {
       const [oldest] = this.#ended;
       if (oldest === undefined) return;
       bytes -= oldest.log.bytes;
       this.#forget(oldest);
+    }
+  }
+
+  #boundCaptures(): void {
+    let bytes = this.#ended.reduce((sum, { capturedBytes }) => sum + capturedBytes, 0);
+    for (const older of this.#ended) {
+      if (bytes <= MAX_CAPTURED_BYTES) return;
+      bytes -= older.capturedBytes;
+      older.releaseCapture();
     }
   }
 

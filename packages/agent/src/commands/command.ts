@@ -96,7 +96,10 @@ export class Command implements SupervisorListener {
     this.#supervisor.signal(signal);
   }
 
-  /** What it printed, up to the bounds of `capture`, then `done`. Without output where none was captured, or not any more. */
+  /**
+   * What it printed, up to the bounds of `capture`, then `done`. Without output where none was captured; where it was
+   * released, a line and `truncated` say how much is missing.
+   */
   *result(): Generator<CommandResultEvent, void> {
     if (this.#capture) {
       for (const stream of ['stdout', 'stderr'] as const) {
@@ -109,9 +112,10 @@ export class Command implements SupervisorListener {
     yield { type: 'done', command: this.description, ...(isCut && { truncated }) };
   }
 
-  /** The result is without output from now on. */
+  /** The result only tells how much was printed from now on. */
   releaseCapture(): void {
-    this.#capture = undefined;
+    this.#capture?.stdout.release();
+    this.#capture?.stderr.release();
   }
 
   started(): void {
@@ -187,19 +191,33 @@ export class Command implements SupervisorListener {
 
 /** The head of one stream, kept until the result is asked for. */
 class CapturedText {
-  readonly pieces: string[] = [];
+  pieces: string[] = [];
+  readonly #name: StandardStream;
   readonly #text: BoundedText;
+  #printedBytes = 0;
+  /** What `pieces` take, about. */
   bytes = 0;
+  #isReleased = false;
 
   constructor(name: StandardStream, limitBytes: number) {
+    this.#name = name;
     this.#text = new BoundedText(name, limitBytes);
   }
 
   get cutBytes(): number {
-    return this.#text.cutBytes;
+    return this.#isReleased ? this.#printedBytes : this.#text.cutBytes;
+  }
+
+  /** Only of a command that has ended. Idempotent. */
+  release(): void {
+    if (this.bytes === 0) return;
+    this.#isReleased = true;
+    this.bytes = 0;
+    this.pieces = [`[cloche: ${this.#printedBytes} bytes of ${this.#name} are not kept any longer, see the log]\n`];
   }
 
   push(bytes: Buffer): void {
+    this.#printedBytes += bytes.length;
     this.#add(this.#text.push(bytes));
   }
 

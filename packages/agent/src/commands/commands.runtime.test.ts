@@ -1,14 +1,11 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { findStart } from '../process-tree.ts';
 import { sleepers } from '../testing/process-readings.ts';
-import { StartedAgent } from '../testing/started-agent.ts';
-import { isGone, StartedCommands, supervisorsOf } from './testing/started-commands.ts';
+import { isGone, StartedCommands } from './testing/started-commands.ts';
 
 let commands: StartedCommands;
 before(async () => {
@@ -29,18 +26,6 @@ describe('a command', () => {
     assert.deepEqual([exited.exitCode, exited.signal], [137, undefined]);
     const killed = (await commands.run('kill -SEGV $$')).command;
     assert.deepEqual([killed.status, killed.exitCode, killed.signal], ['exited', 139, 'SIGSEGV']);
-  });
-
-  it('ends as it ended, also when many end at once', async () => {
-    const go = join(commands.agent.workspace, 'go');
-    const ids = [...Array(20).keys()];
-    const running = ids.map((id) => commands.run(`until [ -e ${go} ]; do sleep 0.01; done; exit ${id}`));
-    writeFileSync(go, '');
-    const ended = await Promise.all(running);
-    assert.deepEqual(
-      ended.map(({ command }) => [command.status, command.exitCode]),
-      ids.map((id) => ['exited', id]),
-    );
   });
 
   it('gets its arguments as they are, line feeds and emptiness included', async () => {
@@ -118,63 +103,6 @@ describe('a command', () => {
       (await commands.run(`until [ -e ${file} ]; do sleep 0.05; done`, { timeoutMs: 20_000 })).command.exitCode,
       0,
     );
-  });
-});
-
-describe('the supervisor of a command', () => {
-  /** The one that waits for its command, as soon as those of `ended` commands are gone and there is one. */
-  async function waiting(...ended: number[]): Promise<number> {
-    for (;;) {
-      const [pid, ...others] = supervisorsOf(commands.agent);
-      if (pid !== undefined && others.length === 0 && !ended.includes(pid)) return pid;
-      await delay(2);
-    }
-  }
-  /** Of one that has started its command and now is that command's. */
-  const ownSupervisor = async () => Number((await commands.run('echo $PPID')).stdout);
-
-  it('has waited for it since the command before', async () => {
-    const pid = await waiting(await ownSupervisor());
-    assert.equal(await ownSupervisor(), pid);
-    const next = await waiting(pid);
-    assert.equal(await ownSupervisor(), next);
-  });
-
-  it('waits for the first one of an agent that nobody has asked for anything', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'cloche-kernels-'));
-    await using agent = await StartedAgent.start('', { CLOCHE_KERNELS_FOLDER: folder });
-    while (supervisorsOf(agent).length !== 1) await delay(2);
-    // Of the command that was rehearsed nothing is left.
-    while (readdirSync(folder).length > 1) await delay(2);
-    assert.deepEqual(readdirSync(folder), ['kernels.sock']);
-    assert.equal((await agent.call('GET', '/commands/rehearsal')).status, 404);
-    rmSync(folder, { recursive: true });
-  });
-
-  it('is another one when that was killed', async () => {
-    const pid = await waiting(await ownSupervisor());
-    process.kill(pid, 'SIGKILL');
-    // On a busy machine it takes a while to die, and until then it is as good as any.
-    while (findStart(pid) !== undefined) await delay(1);
-    const own = await ownSupervisor();
-    assert.ok(own > 0 && own !== pid, `${own}`);
-    assert.notEqual(await waiting(own), pid);
-  });
-
-  it('is another one after a command that could not be started', async () => {
-    const pid = await waiting(await ownSupervisor());
-    assert.equal((await commands.run(['/no-such-program'])).command.status, 'failed');
-    const next = await waiting(pid);
-    assert.equal(await ownSupervisor(), next);
-  });
-
-  it('ends with the agent, also while it waits', async () => {
-    const others = await StartedCommands.start();
-    await others.run('true');
-    while (supervisorsOf(others.agent).length !== 1) await delay(2);
-    const [pid = 0] = supervisorsOf(others.agent);
-    await others[Symbol.asyncDispose]();
-    assert.ok(await isGone(pid));
   });
 });
 

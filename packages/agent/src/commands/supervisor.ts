@@ -110,6 +110,8 @@ export class Supervisor {
   async kill(): Promise<void> {
     const { pid } = this.#process;
     if (pid === undefined || this.#isGone) return;
+    // It stays until all that it said is read.
+    this.#socket.resume();
     await killDescendants(pid, () => this.#isGone);
   }
 

@@ -75,6 +75,11 @@ export class StartedCommands implements AsyncDisposable {
     return (await this.agent.call('GET', `/commands/${id}`)).body as AgentCommand;
   }
 
+  /** As it is when it has ended. */
+  async ended(id: string): Promise<AgentCommand> {
+    return (await this.agent.call('GET', `/commands/${id}/end`)).body as AgentCommand;
+  }
+
   async log(id: string, afterSeq = 0, limit = 1000): Promise<{ entries: AgentLogEntry[]; hasMore: boolean }> {
     const { body } = await this.agent.call('POST', `/commands/${id}/logs`, { afterSeq, limit });
     return body as { entries: AgentLogEntry[]; hasMore: boolean };

@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { findStart } from '../process-tree.ts';
+import { StartedAgent } from '../testing/started-agent.ts';
+import { isGone, StartedCommands, supervisorsOf } from './testing/started-commands.ts';
+
+let commands: StartedCommands;
+before(async () => {
+  commands = await StartedCommands.start();
+});
+after(() => commands[Symbol.asyncDispose]());
+
+describe('the supervisor of a command', () => {
+  /** The one that waits for its command, as soon as those of `ended` commands are gone and there is one. */
+  async function waiting(...ended: number[]): Promise<number> {
+    for (;;) {
+      const [pid, ...others] = supervisorsOf(commands.agent);
+      if (pid !== undefined && others.length === 0 && !ended.includes(pid)) return pid;
+      await delay(2);
+    }
+  }
+  /** Of one that has started its command and now is that command's. */
+  const ownSupervisor = async () => Number((await commands.run('echo $PPID')).stdout);
+
+  it('has waited for it since the command before', async () => {
+    const pid = await waiting(await ownSupervisor());
+    assert.equal(await ownSupervisor(), pid);
+    const next = await waiting(pid);
+    assert.equal(await ownSupervisor(), next);
+  });
+
+  it('waits for the first one of an agent that nobody has asked for anything', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'cloche-kernels-'));
+    await using agent = await StartedAgent.start('', { CLOCHE_KERNELS_FOLDER: folder });
+    while (supervisorsOf(agent).length !== 1) await delay(2);
+    // Of the command that was rehearsed nothing is left.
+    while (readdirSync(folder).length > 1) await delay(2);
+    assert.deepEqual(readdirSync(folder), ['kernels.sock']);
+    assert.equal((await agent.call('GET', '/commands/rehearsal')).status, 404);
+    rmSync(folder, { recursive: true });
+  });
+
+  it('is another one when that was killed', async () => {
+    const pid = await waiting(await ownSupervisor());
+    process.kill(pid, 'SIGKILL');
+    // On a busy machine it takes a while to die, and until then it is as good as any.
+    while (findStart(pid) !== undefined) await delay(1);
+    const own = await ownSupervisor();
+    assert.ok(own > 0 && own !== pid, `${own}`);
+    assert.notEqual(await waiting(own), pid);
+  });
+
+  it('is another one after a command that could not be started', async () => {
+    const pid = await waiting(await ownSupervisor());
+    assert.equal((await commands.run(['/no-such-program'])).command.status, 'failed');
+    const next = await waiting(pid);
+    assert.equal(await ownSupervisor(), next);
+  });
+
+  it('ends with the agent, also while it waits', async () => {
+    const others = await StartedCommands.start();
+    await others.run('true');
+    while (supervisorsOf(others.agent).length !== 1) await delay(2);
+    const [pid = 0] = supervisorsOf(others.agent);
+    await others[Symbol.asyncDispose]();
+    assert.ok(await isGone(pid));
+  });
+});
+
+describe('the end of a command', () => {
+  it('is its own, however many end at once, and whether or not anybody read what they were given', async () => {
+    const stdin = 'x'.repeat(3_000_000);
+    const results = await Promise.all([
+      ...Array.from({ length: 20 }, () => commands.run('exec <&-; exit 5', { stdin })),
+      ...Array.from({ length: 20 }, () => commands.run('echo said; exit 5')),
+    ]);
+    const ends = results.map(({ command: { exitCode, failureReason } }) => failureReason ?? exitCode);
+    assert.deepEqual([...new Set(ends)], [5]);
+    assert.equal(results.filter(({ stdout }) => stdout === 'said\n').length, 20);
+  });
+
+  it('comes with what it printed as often as that fits, and otherwise with how much that was', async () => {
+    const capture = { stdoutBytes: 40 << 20, stderrBytes: 1 };
+    const printed = 35_000_000;
+    const ids = [await commands.start(`yes | head -c ${printed}`, { capture })];
+    assert.equal((await commands.ended(ids[0] ?? '')).exitCode, 0);
+    ids.push(await commands.start(`yes | head -c ${printed}`, { capture }));
+    await commands.ended(ids[1] ?? '');
+    const [first, second] = [await commands.result(ids[0] ?? ''), await commands.result(ids[1] ?? '')];
+    assert.equal(first.stdout, `[cloche: ${printed} bytes of stdout are not kept any longer, see the log]\n`);
+    assert.deepEqual(first.truncated, { stdout: printed });
+    assert.equal(second.stdout.length, printed);
+    assert.equal(second.truncated, undefined);
+    // Who has been given it does not need it again.
+    assert.deepEqual((await commands.result(ids[1] ?? '')).truncated, { stdout: printed });
+  });
+});
