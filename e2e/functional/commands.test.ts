@@ -16,84 +16,84 @@ before(async () => {
 });
 after(() => service.close());
 
+describe('a command that is waited for', () => {
+  it('answers with its output and how it ended', async () => {
+    const command = await commands.run('echo out; echo err >&2; exit 3');
+    assert.deepEqual([command.status, command.exitCode], ['exited', 3]);
+    assert.deepEqual([command.stdout, command.stderr], ['out\n', 'err\n']);
+    assert.equal(command.cwd, '/workspace');
+    assert.ok((command.durationMs ?? -1) >= 0 && command.finishedAt);
+    const { stdout: _, stderr: __, ...kept } = command;
+    assert.deepEqual(await commands.get(command.id), kept);
+  });
+
+  it('runs a line under a login shell, and a list as it is', async () => {
+    assert.equal((await commands.run('shopt -q login_shell && echo $0 $((6 * 7))')).stdout, 'bash 42\n');
+    assert.equal((await commands.run(['echo', '$HOME', 'a b\nc', ''])).stdout, '$HOME a b\nc \n');
+  });
+
+  it('takes environment, folder, input and user', async () => {
+    const sandbox = await service.api.readySandbox({ env: { FROM: 'sandbox', BOTH: 'sandbox' } });
+    const options = { env: { BOTH: 'command' }, cwd: '/tmp', stdin: 'input', user: 'root' };
+    const line = { command: 'echo $FROM $BOTH $PWD $(cat) $(id -u) $HOME', ...options };
+    const { body } = await service.api.post(`/v1/sandboxes/${sandbox.id}/commands`, line);
+    assert.equal(body.command.stdout, 'sandbox command /tmp input 0 /root\n');
+    assert.equal((await commands.run('id -u; echo $HOME $USER')).stdout, '1000\n/home/user user\n');
+    await service.api.delete(`/v1/sandboxes/${sandbox.id}`);
+  });
+
+  it('has the PATH that it is given, under a login shell as well, and else that of code', async () => {
+    const ofCode = (await service.api.run(sandboxId, 'import os; print(os.environ["PATH"], end="")')).stdout;
+    assert.match(ofCode, /^\/home\/user\/\.local\/bin:.*\/usr\/local\/bin/);
+    assert.equal((await commands.run('mkdir -p ~/.local/bin ~/bin && echo -n $PATH')).stdout, ofCode);
+    assert.equal((await commands.run(['printenv', 'PATH'])).stdout, `${ofCode}\n`);
+    const env = { PATH: `/workspace/venv/bin:${ofCode}` };
+    assert.equal((await commands.run('echo -n $PATH', { env })).stdout, env.PATH);
+  });
+
+  it('has no more rights than code has, and none of its descriptors', async () => {
+    const script = 'grep -E "^(CapEff|CapPrm|NoNewPrivs|Seccomp):" /proc/self/status; ls /proc/self/fd | wc -l';
+    const { stdout } = await commands.run(script);
+    assert.match(stdout ?? '', /CapPrm:\t0+\nCapEff:\t0+\nNoNewPrivs:\t1\nSeccomp:\t2\n4\n/);
+  });
+
+  it('is cut where it prints too much', async () => {
+    const { stdout, truncated } = await commands.run('yes | head -c 9000000');
+    assert.equal(truncated?.stdout, 9_000_000 - 8 * 1024 * 1024);
+    assert.ok(stdout?.endsWith('bytes]\n'));
+  });
+
+  it('that cannot be started is failed and says why', async () => {
+    const command = await commands.run(['no-such-program']);
+    assert.deepEqual([command.status, command.exitCode], ['failed', 127]);
+    assert.match(command.failureReason ?? '', /No such file/);
+  });
+
+  it('runs once for one key', async () => {
+    const key = randomUUID();
+    const body = { command: 'echo x >> once; wc -l < once' };
+    const first = await commands.post(body, key);
+    const again = await commands.post(body, key);
+    assert.equal(again.headers.get('idempotency-replayed'), 'true');
+    assert.deepEqual(again.body, first.body);
+    assert.equal((await commands.run('cat once')).stdout, 'x\n');
+    assert.equal((await commands.post({ command: 'true' }, key)).body.error.code, 'idempotency_key_reused');
+    assert.equal((await service.api.request('POST', commands.path, { body })).status, 400);
+  });
+
+  it('waits for a sandbox that is still being made', async () => {
+    const { body } = await service.api.post('/v1/sandboxes', {});
+    const path = `/v1/sandboxes/${body.sandbox.id}/commands`;
+    assert.equal((await service.api.post(path, { command: 'echo ready' })).body.command.stdout, 'ready\n');
+    await service.api.delete(`/v1/sandboxes/${body.sandbox.id}`);
+  });
+});
+
 /** Far longer than what each of them takes to print its number, even where much else is going on. */
 const TIMEOUT_MS = 6000;
 
 // They wait rather than compute, each for something of its own.
 describe('a command', { concurrency: true }, () => {
-  describe('that is waited for', { concurrency: 1 }, () => {
-    it('answers with its output and how it ended', async () => {
-      const command = await commands.run('echo out; echo err >&2; exit 3');
-      assert.deepEqual([command.status, command.exitCode], ['exited', 3]);
-      assert.deepEqual([command.stdout, command.stderr], ['out\n', 'err\n']);
-      assert.equal(command.cwd, '/workspace');
-      assert.ok((command.durationMs ?? -1) >= 0 && command.finishedAt);
-      const { stdout: _, stderr: __, ...kept } = command;
-      assert.deepEqual(await commands.get(command.id), kept);
-    });
-
-    it('runs a line under a login shell, and a list as it is', async () => {
-      assert.equal((await commands.run('shopt -q login_shell && echo $0 $((6 * 7))')).stdout, 'bash 42\n');
-      assert.equal((await commands.run(['echo', '$HOME', 'a b\nc', ''])).stdout, '$HOME a b\nc \n');
-    });
-
-    it('takes environment, folder, input and user', async () => {
-      const sandbox = await service.api.readySandbox({ env: { FROM: 'sandbox', BOTH: 'sandbox' } });
-      const options = { env: { BOTH: 'command' }, cwd: '/tmp', stdin: 'input', user: 'root' };
-      const line = { command: 'echo $FROM $BOTH $PWD $(cat) $(id -u) $HOME', ...options };
-      const { body } = await service.api.post(`/v1/sandboxes/${sandbox.id}/commands`, line);
-      assert.equal(body.command.stdout, 'sandbox command /tmp input 0 /root\n');
-      assert.equal((await commands.run('id -u; echo $HOME $USER')).stdout, '1000\n/home/user user\n');
-      await service.api.delete(`/v1/sandboxes/${sandbox.id}`);
-    });
-
-    it('has the PATH that it is given, under a login shell as well, and else that of code', async () => {
-      const ofCode = (await service.api.run(sandboxId, 'import os; print(os.environ["PATH"], end="")')).stdout;
-      assert.match(ofCode, /^\/home\/user\/\.local\/bin:.*\/usr\/local\/bin/);
-      assert.equal((await commands.run('mkdir -p ~/.local/bin ~/bin && echo -n $PATH')).stdout, ofCode);
-      assert.equal((await commands.run(['printenv', 'PATH'])).stdout, `${ofCode}\n`);
-      const env = { PATH: `/workspace/venv/bin:${ofCode}` };
-      assert.equal((await commands.run('echo -n $PATH', { env })).stdout, env.PATH);
-    });
-
-    it('has no more rights than code has, and none of its descriptors', async () => {
-      const script = 'grep -E "^(CapEff|CapPrm|NoNewPrivs|Seccomp):" /proc/self/status; ls /proc/self/fd | wc -l';
-      const { stdout } = await commands.run(script);
-      assert.match(stdout ?? '', /CapPrm:\t0+\nCapEff:\t0+\nNoNewPrivs:\t1\nSeccomp:\t2\n4\n/);
-    });
-
-    it('is cut where it prints too much', async () => {
-      const { stdout, truncated } = await commands.run('yes | head -c 9000000');
-      assert.equal(truncated?.stdout, 9_000_000 - 8 * 1024 * 1024);
-      assert.ok(stdout?.endsWith('bytes]\n'));
-    });
-
-    it('that cannot be started is failed and says why', async () => {
-      const command = await commands.run(['no-such-program']);
-      assert.deepEqual([command.status, command.exitCode], ['failed', 127]);
-      assert.match(command.failureReason ?? '', /No such file/);
-    });
-
-    it('runs once for one key', async () => {
-      const key = randomUUID();
-      const body = { command: 'echo x >> once; wc -l < once' };
-      const first = await commands.post(body, key);
-      const again = await commands.post(body, key);
-      assert.equal(again.headers.get('idempotency-replayed'), 'true');
-      assert.deepEqual(again.body, first.body);
-      assert.equal((await commands.run('cat once')).stdout, 'x\n');
-      assert.equal((await commands.post({ command: 'true' }, key)).body.error.code, 'idempotency_key_reused');
-      assert.equal((await service.api.request('POST', commands.path, { body })).status, 400);
-    });
-
-    it('waits for a sandbox that is still being made', async () => {
-      const { body } = await service.api.post('/v1/sandboxes', {});
-      const path = `/v1/sandboxes/${body.sandbox.id}/commands`;
-      assert.equal((await service.api.post(path, { command: 'echo ready' })).body.command.stdout, 'ready\n');
-      await service.api.delete(`/v1/sandboxes/${body.sandbox.id}`);
-    });
-  });
-
   describe('the time of it', () => {
     const traps = 'trap "" TERM HUP INT';
     for (const [deed, script] of [
