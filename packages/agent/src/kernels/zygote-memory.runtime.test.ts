@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
-const KERNEL_PYTHON = fileURLToPath(new URL('../../kernel-python', import.meta.url));
+const KERNEL_PYTHON = fileURLToPath(new URL('../../../kernel-python', import.meta.url));
 
 /** What a program says that has the zygote's modules at hand. */
 function python(program: string): string {
