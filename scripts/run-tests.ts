@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describeDifference, hostFootprint } from '../e2e/support/host-footprint.ts';
 import { cachePlaces } from '../packages/protocol/src/places.ts';
+import type { StageReport } from './stage-report.ts';
 
 interface Stage {
   readonly name: string;
@@ -19,17 +20,6 @@ interface Stage {
   readonly env?: Readonly<Record<string, string>>;
   /** A module that is run before its files and after them. */
   readonly globalSetup?: string;
-}
-
-interface Totals {
-  passed: number;
-  failed: number;
-  skipped: number;
-}
-
-interface StageResult extends Totals {
-  /** What failed, in words. */
-  readonly failures?: string;
 }
 
 const bin = (name: string) => join('node_modules', '.bin', name);
@@ -96,7 +86,7 @@ const stages: Stage[] = [
 ];
 
 const started = performance.now();
-const totals: Totals = { passed: 0, failed: 0, skipped: 0 };
+const totals = { passed: 0, failed: 0, skipped: 0 };
 /** A piece of text for each stage with failures, repeated before the totals: a log may be kept from its end only. */
 const failures: string[] = [];
 const wanted = process.argv.slice(2);
@@ -111,7 +101,7 @@ for (const stage of stages) {
   totals.passed += result.passed;
   totals.failed += result.failed;
   totals.skipped += result.skipped;
-  if (result.failed > 0) failures.push(`── ${stage.name}\n${result.failures ?? ''}`);
+  if (result.failed > 0) failures.push(`── ${stage.name}\n${result.failures}`);
   const seconds = ((performance.now() - stageStarted) / 1000).toFixed(1);
   console.log(`── ${stage.name}: ${result.passed} passed, ${result.failed} failed, ${seconds} s`);
   if (stage.name === 'prepare' && result.failed > 0) break;
@@ -139,18 +129,17 @@ function compiledCodeFolder(): string {
 }
 
 /** A check counts as one test. */
-async function runCheck(stage: Stage): Promise<StageResult> {
+async function runCheck(stage: Stage): Promise<StageReport> {
   const code = await run(stage.command ?? []);
-  return { passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1, skipped: 0 };
+  return { passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1, skipped: 0, failures: '' };
 }
 
-/** Runs test files in node's runner; the totals come from its TAP report, the eyes get the readable one. */
-async function runTests({ files: findFiles, concurrency = 1, env = {}, globalSetup }: Stage): Promise<StageResult> {
+/** Runs test files in node's runner; the totals come from a report of ours, the eyes get a readable one. */
+async function runTests({ files: findFiles, concurrency = 1, env = {}, globalSetup }: Stage): Promise<StageReport> {
   const files = findFiles?.().sort() ?? [];
-  if (files.length === 0) return { passed: 0, failed: 0, skipped: 0 };
+  if (files.length === 0) return { passed: 0, failed: 0, skipped: 0, failures: '' };
   const folder = mkdtempSync(join(tmpdir(), 'cloche-test-report-'));
-  const report = join(folder, 'report.tap');
-  const failed = join(folder, 'failures');
+  const file = join(folder, 'report.json');
   try {
     const command = [
       process.execPath,
@@ -160,23 +149,17 @@ async function runTests({ files: findFiles, concurrency = 1, env = {}, globalSet
       ...(globalSetup ? [`--test-global-setup=${globalSetup}`] : []),
       `--test-reporter=${process.stdout.isTTY ? 'spec' : './scripts/terse-reporter.ts'}`,
       '--test-reporter-destination=stdout',
-      '--test-reporter=tap',
-      `--test-reporter-destination=${report}`,
-      '--test-reporter=./scripts/failures-reporter.ts',
-      `--test-reporter-destination=${failed}`,
+      '--test-reporter=./scripts/stage-report.ts',
+      `--test-reporter-destination=${file}`,
       ...files,
     ];
     const code = await run(command, { NODE_COMPILE_CACHE, ...env });
-    return { ...readTotals(readFileSync(report, 'utf8'), code), failures: readFileSync(failed, 'utf8') };
+    const report: StageReport = JSON.parse(readFileSync(file, 'utf8'));
+    // Something else than a test failed.
+    return report.failed === 0 && code !== 0 ? { ...report, failed: 1 } : report;
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
-}
-
-function readTotals(tap: string, exitCode: number): Totals {
-  const count = (name: string) => Number(new RegExp(`^# ${name} (\\d+)$`, 'm').exec(tap)?.[1] ?? 0);
-  const failed = count('fail') + count('cancelled');
-  return { passed: count('pass'), failed: failed === 0 && exitCode !== 0 ? 1 : failed, skipped: count('skipped') };
 }
 
 function run([command, ...args]: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<number> {

@@ -1,7 +1,7 @@
 /** A line for each file and each skip, and everything about a failure: what a log needs. */
 import { relative } from 'node:path';
 import type { TestEvent } from 'node:test/reporters';
-import { describeFailure, place } from './failures-reporter.ts';
+import { describeFailure, place } from './stage-report.ts';
 
 export default async function* terse(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   const files = new Map<string, { passed: number; failed: number; ms: number }>();

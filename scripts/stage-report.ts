@@ -1,10 +1,25 @@
-/** What failed and nothing else, so that the end of a long log tells it once more. */
+/** One line of JSON at the end: how many tests passed, failed and were skipped, and what failed, in words. */
 import { relative } from 'node:path';
 import type { TestEvent } from 'node:test/reporters';
 import { inspect } from 'node:util';
 
-export default async function* failures(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
-  for await (const event of source) yield describeFailure(event);
+export interface StageReport {
+  passed: number;
+  failed: number;
+  skipped: number;
+  failures: string;
+}
+
+export default async function* stageReport(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
+  const report: StageReport = { passed: 0, failed: 0, skipped: 0, failures: '' };
+  for await (const event of source) {
+    report.failures += describeFailure(event);
+    // The one of all files has none.
+    if (event.type !== 'test:summary' || event.data.file !== undefined) continue;
+    const { tests, passed, skipped, todo } = event.data.counts;
+    Object.assign(report, { passed, failed: tests - passed - skipped - todo, skipped });
+  }
+  yield JSON.stringify(report);
 }
 
 /** The test that failed, with its error; nothing for any other event, nor for a suite that only holds what failed. */
