@@ -150,7 +150,7 @@ function describe(place: Whereabouts, operator: Operator, org?: string) {
       const pattern = `/sys/fs/cgroup/{,*/}${group}/**/cgroup.procs`;
       const pids = new Set(globSync(pattern).flatMap((file) => readFileSync(file, 'utf8').split('\n').filter(Boolean)));
       if (pids.size === 0) throw new Error(`no process of ${sandboxId} in ${pattern}`);
-      for (const pid of pids) process.kill(Number(pid), 'SIGKILL');
+      for (const pid of pids) killIfThere(Number(pid));
     },
     async createOrg(name: string) {
       return ((await operator('POST', '/orgs', { name })).body as OrgCreated).org.id;
@@ -159,6 +159,15 @@ function describe(place: Whereabouts, operator: Operator, org?: string) {
       return ((await operator('POST', '/keys', { ...(org && { org }), ...request })).body as KeyCreated).key.secret;
     },
   };
+}
+
+/** With the first process of an instance others may end by themselves. */
+function killIfThere(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
 }
 
 /** Every sandbox that the key can see. */
