@@ -143,10 +143,6 @@ export class Command implements SupervisorListener {
     });
   }
 
-  gone(): void {
-    this.failed('lost', 'what watched over the command ended');
-  }
-
   #finish(state: Omit<AgentCommand, 'id' | 'durationMs'>): void {
     if (!this.isRunning) return;
     clearTimeout(this.#timer);

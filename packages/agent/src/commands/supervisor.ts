@@ -30,8 +30,6 @@ export interface SupervisorListener {
   ended(end: CommandEnd): void;
   /** It never ran, or is watched over no more. */
   failed(cause: 'cwd' | 'exec' | 'lost', reason: string): void;
-  /** Nothing of it is left, not what it left running either. */
-  gone(): void;
 }
 
 /** The process that starts a command and outlives all that descends from it. */
@@ -52,12 +50,9 @@ export class Supervisor {
     this.#socket = socket;
     const frames = new ByteFrames((type, body) => this.#take(type, body));
     this.#socket.on('data', (chunk: Buffer) => this.#read(frames, chunk));
+    // And not at the end of its process, which may be heard of before what it said last.
     this.#socket.on('close', () => this.#lost('what watched over the command ended'));
-    this.#process.once('error', (error) => {
-      this.#lost(`the command could not be watched over: ${error.message}`);
-      this.#listener.gone();
-    });
-    this.#process.once('exit', () => this.#onExit());
+    this.#process.once('error', (error) => this.#lost(`the command could not be watched over: ${error.message}`));
     joined.then(
       () => this.#begin(spec),
       (error: Error) => {
@@ -164,12 +159,6 @@ export class Supervisor {
       this.#listener.failed(cause as 'cwd' | 'exec', reason);
       this.#supervisors.restock();
     }
-  }
-
-  /** The end of a process may be heard of before what it said last, which comes before the end of its connection. */
-  #onExit(): void {
-    if (this.#settled || this.#socket.closed) this.#listener.gone();
-    else this.#socket.once('close', () => this.#listener.gone());
   }
 
   #lost(reason: string): void {

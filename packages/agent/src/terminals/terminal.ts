@@ -73,10 +73,6 @@ export class Terminal implements SupervisorListener {
     this.#end(126);
   }
 
-  gone(): void {
-    this.#end(255);
-  }
-
   #take(socket: Duplex, type: string, body: Buffer): void {
     if (type === 'I') {
       if (!this.#supervisor.write(Buffer.from(body)) && !socket.isPaused()) void this.#holdBack(socket);
