@@ -3,6 +3,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { ERRORS, PREVIEW_ERRORS, SERVICE_ERROR_NAMES } from '@cloche/contract';
+import { HOST_SYSCTLS } from '../packages/setup/src/host/sysctls.ts';
 import { hostEntryTables } from './host-entry-tables.ts';
 
 const read = (path: string) => readFileSync(path, 'utf8');
@@ -44,6 +45,14 @@ describe('docs/operations.md', () => {
     assert.deepEqual(
       settings.filter((name) => !named(name)),
       [],
+    );
+  });
+
+  it('has a row for each sysctl that `npm start` raises, with its value, and no others', () => {
+    const rows = [...read('docs/operations.md').matchAll(/^\| `([a-z0-9_.-]+\.[a-z0-9_.-]+)` \| (\d+) \|/gm)];
+    assert.deepEqual(
+      Object.fromEntries(rows.map(([, name, atLeast]) => [name, Number(atLeast)])),
+      Object.fromEntries(HOST_SYSCTLS.map(({ name, atLeast }) => [name, atLeast])),
     );
   });
 });

@@ -10,6 +10,7 @@ import {
   checkUserNamespaces,
 } from './kernel-checks.ts';
 import { checkDisk, checkMemory, checkNode, checkPort } from './resource-checks.ts';
+import { checkSysctls } from './sysctls.ts';
 import { checkTools, toolsOf } from './tool-checks.ts';
 
 export type ExaminedPlaces = { dataDir: string; cacheDir: string; host: string; port: number };
@@ -45,5 +46,6 @@ async function examineResources({ dataDir, cacheDir, host, port }: ExaminedPlace
     checkDisk('disk (cache)', cacheDir),
     checkPort(host, port),
     checkFirewall(),
+    checkSysctls(),
   ]);
 }

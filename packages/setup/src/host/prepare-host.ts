@@ -11,6 +11,7 @@ import { ensureRunsc } from './build-runsc.ts';
 import { examineBase } from './examine-host.ts';
 import type { Finding } from './finding.ts';
 import { ensureServiceAccounts, type ServiceAccounts } from './service-account.ts';
+import { raiseSysctls } from './sysctls.ts';
 import { checkTools, REQUIRED_TOOLS } from './tool-checks.ts';
 
 /** The recipes that come with Cloche. */
@@ -45,6 +46,9 @@ export async function prepareHost({
 }: PrepareOptions): Promise<PreparedHost> {
   const logFile = join(cacheDir, 'building', 'host.log');
   await progress.step('host', 'Run `npx cloche doctor` for the whole table.', requireBase);
+  await progress.step('kernel settings', 'Run `npx cloche doctor` for the whole table.', async (note) =>
+    note((await raiseSysctls()).join(', ')),
+  );
   const accounts = await withLock(join(cacheDir, 'building', 'host.lock'), async () => {
     await progress.step('apt packages', ONLINE, async (note) => {
       const missing = await missingAptPackages();

@@ -1,0 +1,72 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type Finding, ok, warning } from './finding.ts';
+
+const PROC_SYS = '/proc/sys';
+
+export interface HostSysctl {
+  name: string;
+  /** `npm start` raises a lower value to this one. */
+  atLeast: number;
+}
+
+/**
+ * Settings of the host's kernel that sandboxes need. The kernel's own defaults assume one user for each machine. Rows of
+ * `docs/operations.md` say why for each; `scripts/docs.test.ts` compares them.
+ */
+export const HOST_SYSCTLS: readonly HostSysctl[] = [
+  { name: 'net.ipv4.ip_forward', atLeast: 1 },
+  { name: 'net.ipv4.neigh.default.gc_thresh3', atLeast: 16_384 },
+  { name: 'kernel.pid_max', atLeast: 4_194_304 },
+  { name: 'kernel.threads-max', atLeast: 4_194_304 },
+  { name: 'fs.file-max', atLeast: 1_000_000_000 },
+  { name: 'fs.inotify.max_user_instances', atLeast: 1024 },
+  { name: 'fs.inotify.max_user_watches', atLeast: 524_288 },
+];
+
+export interface SysctlValue extends HostSysctl {
+  /** Undefined where this kernel does not have the setting. */
+  value: number | undefined;
+}
+
+/** The table with the values that are in force. */
+export async function readSysctls(root = PROC_SYS): Promise<SysctlValue[]> {
+  return Promise.all(
+    HOST_SYSCTLS.map(async (sysctl) => {
+      const text = await readFile(fileOf(sysctl, root), 'utf8').catch(() => undefined);
+      return { ...sysctl, value: text === undefined ? undefined : Number(text) };
+    }),
+  );
+}
+
+/** Raises what is too low and returns one phrase for each change, or for each that the host refuses. Idempotent. */
+export async function raiseSysctls(root = PROC_SYS): Promise<string[]> {
+  const low = (await readSysctls(root)).filter(isTooLow);
+  return Promise.all(
+    low.map(async (sysctl) => {
+      const { name, value, atLeast } = sysctl;
+      return writeFile(fileOf(sysctl, root), `${atLeast}\n`).then(
+        () => `${name} ${value} → ${atLeast}`,
+        () => `${name} stays ${value}`,
+      );
+    }),
+  );
+}
+
+export async function checkSysctls(root = PROC_SYS): Promise<Finding> {
+  const name = 'kernel settings';
+  const low = (await readSysctls(root)).filter(isTooLow);
+  if (low.length === 0) return ok(name, `${HOST_SYSCTLS.length} as sandboxes need them`);
+  const found = low.map(({ name, value, atLeast }) => `${name} ${value}, needs ${atLeast}`).join('; ');
+  const command = low.map(({ name, atLeast }) => `${name}=${atLeast}`).join(' ');
+  const remedy = `\`npm start\` raises them. Where it may not write /proc/sys, run \`sysctl -w ${command}\` on the host.`;
+  return { ...warning(name, found, remedy), installable: true };
+}
+
+function isTooLow({ value, atLeast }: SysctlValue): boolean {
+  return value !== undefined && value < atLeast;
+}
+
+function fileOf({ name }: HostSysctl, root: string): string {
+  return join(root, name.replaceAll('.', '/'));
+}
