@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 import { PassThrough } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import type { AgentUnpacked } from '@cloche/protocol';
+import { type AgentUnpacked, type ArchiveEntry, BadArchive, badArchive, readTar } from '@cloche/protocol';
 import { AgentError } from '../agent-error.ts';
 import { describeFile } from '../files/file-entry.ts';
 import { toFileFault } from '../files/file-fault.ts';
@@ -11,9 +11,7 @@ import { bytesOf, type FilePath, realPathOf } from '../files/file-path.ts';
 import { makeFolders, type Owner, removeFolders } from '../files/owner.ts';
 import { receive } from '../files/receive.ts';
 import { temporaryIn } from '../files/temporary.ts';
-import { type ArchiveEntry, badArchive } from './entry.ts';
 import { ARCHIVE_FORMATS, type ArchiveFormat, pack } from './pack.ts';
-import { readTar } from './read-tar.ts';
 import { readZip } from './read-zip.ts';
 import { type UnpackLimits, unpack } from './unpack.ts';
 
@@ -40,7 +38,7 @@ export async function receiveArchive(
     return { file: await describeFile(path), ...unpacked };
   } catch (error) {
     await removeFolders(made);
-    throw toFileFault(error, path);
+    throw error instanceof BadArchive ? new AgentError('bad_archive', error.message) : toFileFault(error, path);
   }
 }
 

@@ -18,8 +18,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
+import { type TarHeader, writeTarHeader } from '@cloche/protocol';
 import { FileAgent } from '../testing/file-agent.ts';
-import { type TarHeader, writeTarHeader } from './tar-header.ts';
 
 let agent: FileAgent;
 let scratch: string;

@@ -1,11 +1,11 @@
 import { lstat, readlink } from 'node:fs/promises';
 import { posix } from 'node:path';
 import { Readable } from 'node:stream';
+import { TAR_BLOCK_BYTES, tarPadding, writeTarHeader } from '@cloche/protocol';
 import { onFile } from '../files/file-fault.ts';
 import { bytesOf, type FilePath, joined } from '../files/file-path.ts';
 import { namesIn } from '../files/list-files.ts';
 import { contentOf, ignoreGone, type PackedFile } from './packed-file.ts';
-import { BLOCK_BYTES, padding, writeTarHeader } from './tar-header.ts';
 import { zipOf } from './write-zip.ts';
 
 export const ARCHIVE_FORMATS = ['tar', 'tar.gz', 'zip'] as const;
@@ -63,8 +63,8 @@ async function* tarOf(files: AsyncIterable<PackedFile> | Iterable<PackedFile>): 
       const size = Number(stat.size);
       yield writeTarHeader({ ...common, flag: '0', size });
       yield* contentOf(path, size);
-      yield Buffer.alloc(padding(size));
+      yield Buffer.alloc(tarPadding(size));
     }
   }
-  yield Buffer.alloc(2 * BLOCK_BYTES);
+  yield Buffer.alloc(2 * TAR_BLOCK_BYTES);
 }

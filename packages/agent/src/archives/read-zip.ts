@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
+import { type ArchiveEntry, badArchive } from '@cloche/protocol';
 import type { Entry, ZipFile } from 'yauzl';
-import { type ArchiveEntry, badArchive } from './entry.ts';
 
 const FILE_TYPE = 0o170000;
 const DIRECTORY = 0o040000;

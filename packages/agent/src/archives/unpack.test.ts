@@ -3,8 +3,8 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
+import type { ArchiveEntry } from '@cloche/protocol';
 import type { FilePath } from '../files/file-path.ts';
-import type { ArchiveEntry } from './entry.ts';
 import { unpack } from './unpack.ts';
 
 let folder: string;

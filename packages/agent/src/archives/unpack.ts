@@ -5,12 +5,11 @@
 import { constants } from 'node:fs';
 import { chmod, lchown, link, lutimes, mkdir, open, rm, statfs, symlink, unlink } from 'node:fs/promises';
 import { posix } from 'node:path';
+import { type ArchiveEntry, badArchive, entryPath, refusedEntry, requireInnerLink } from '@cloche/protocol';
 import { AgentError } from '../agent-error.ts';
 import { bytesOf, type FilePath, joined } from '../files/file-path.ts';
 import type { Owner } from '../files/owner.ts';
 import { temporaryIn } from '../files/temporary.ts';
-import { type ArchiveEntry, badArchive } from './entry.ts';
-import { entryPath, refused, requireInnerLink } from './entry-name.ts';
 import { mergeTree } from './merge-tree.ts';
 
 export interface UnpackLimits {
@@ -81,7 +80,7 @@ class Unpacking {
     const path = entryPath(entry.name);
     // The folder itself is there, with a mode of its own.
     if (path === '' && entry.type === 'directory') return;
-    if (path === '') throw refused(entry.name, 'has no name');
+    if (path === '') throw refusedEntry(entry.name, 'has no name');
     await this.#makeParents(path);
     await this.#makeRoom(path, entry.type);
     await this.#make(path, entry);
@@ -109,7 +108,7 @@ class Unpacking {
       case 'hardlink': {
         const first = entryPath(target);
         if (this.#made.get(first) !== 'file')
-          throw refused(path, 'is a link to a file that is not in the archive before it');
+          throw refusedEntry(path, 'is a link to a file that is not in the archive before it');
         await link(bytesOf(joined(this.#stage, first)), at);
         return;
       }
@@ -146,7 +145,7 @@ class Unpacking {
     if (parent === '.') return;
     const type = this.#made.get(parent);
     if (type === 'directory') return;
-    if (type !== undefined) throw refused(path, 'lies below something that is no directory');
+    if (type !== undefined) throw refusedEntry(path, 'lies below something that is no directory');
     await this.#makeParents(parent);
     await mkdir(bytesOf(joined(this.#stage, parent)), 0o700);
     this.#made.set(parent, 'directory');
@@ -158,7 +157,7 @@ class Unpacking {
   async #makeRoom(path: string, type: ArchiveEntry['type']): Promise<void> {
     const before = this.#made.get(path);
     if (before === undefined || (before === 'directory' && type === 'directory')) return;
-    if (before === 'directory' || type === 'directory') throw refused(path, 'is a directory and something else');
+    if (before === 'directory' || type === 'directory') throw refusedEntry(path, 'is a directory and something else');
     await unlink(bytesOf(joined(this.#stage, path)));
   }
 

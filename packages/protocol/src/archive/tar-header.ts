@@ -3,7 +3,7 @@
  * bytes, as it is on the disk.
  */
 
-export const BLOCK_BYTES = 512;
+export const TAR_BLOCK_BYTES = 512;
 
 export interface TarHeader {
   readonly name: string;
@@ -47,18 +47,18 @@ export function writeTarHeader(header: TarHeader): Buffer {
   return Buffer.concat(parts);
 }
 
-export function padding(size: number): number {
-  return (BLOCK_BYTES - (size % BLOCK_BYTES)) % BLOCK_BYTES;
+export function tarPadding(size: number): number {
+  return (TAR_BLOCK_BYTES - (size % TAR_BLOCK_BYTES)) % TAR_BLOCK_BYTES;
 }
 
 function longRecord(flag: string, value: string): Buffer[] {
   const size = value.length + 1;
   const header = { name: '././@LongLink', flag, mode: 0o644, size, mtime: 0, linkName: '' };
-  return [block(header), Buffer.from(value, 'latin1'), Buffer.alloc(1 + padding(size))];
+  return [block(header), Buffer.from(value, 'latin1'), Buffer.alloc(1 + tarPadding(size))];
 }
 
 function block({ name, flag, mode, size, mtime, linkName }: TarHeader): Buffer {
-  const bytes = Buffer.alloc(BLOCK_BYTES);
+  const bytes = Buffer.alloc(TAR_BLOCK_BYTES);
   bytes.write(name.slice(0, 100), 0, 'latin1');
   octal(bytes, mode, 100, 8);
   octal(bytes, 0, 108, 8);

@@ -1,18 +1,18 @@
 import { posix } from 'node:path';
-import { MAX_PATH_BYTES } from '@cloche/protocol';
-import { badArchive } from './entry.ts';
+import { MAX_PATH_BYTES } from '../agent-protocol/bounds.ts';
+import { type BadArchive, badArchive } from './archive-entry.ts';
 
 const MAX_NAME_BYTES = 255;
 
 /** `name` below the folder that is unpacked into, without dots and slashes at its ends; empty for that folder itself. */
 export function entryPath(name: string): string {
-  if (name.startsWith('/')) throw refused(name, 'is absolute');
-  if (name.includes('\0')) throw refused(name, 'has a NUL in its name');
+  if (name.startsWith('/')) throw refusedEntry(name, 'is absolute');
+  if (name.includes('\0')) throw refusedEntry(name, 'has a NUL in its name');
   const parts = name.split('/').filter((part) => part !== '' && part !== '.');
-  if (parts.includes('..')) throw refused(name, 'climbs out of the archive');
-  if (parts.some((part) => part.length > MAX_NAME_BYTES)) throw refused(name, 'has a name that is too long');
+  if (parts.includes('..')) throw refusedEntry(name, 'climbs out of the archive');
+  if (parts.some((part) => part.length > MAX_NAME_BYTES)) throw refusedEntry(name, 'has a name that is too long');
   const path = parts.join('/');
-  if (path.length > MAX_PATH_BYTES) throw refused(name, 'has a path that is too long');
+  if (path.length > MAX_PATH_BYTES) throw refusedEntry(name, 'has a path that is too long');
   return path;
 }
 
@@ -21,17 +21,17 @@ export function entryPath(name: string): string {
  * another link it would lead to where nobody can tell from the text.
  */
 export function requireInnerLink(path: string, target: string): void {
-  if (target === '' || target.includes('\0')) throw refused(path, 'is a link to nothing');
-  if (target.startsWith('/')) throw refused(path, 'is a link that leads out of the archive');
+  if (target === '' || target.includes('\0')) throw refusedEntry(path, 'is a link to nothing');
+  if (target.startsWith('/')) throw refusedEntry(path, 'is a link that leads out of the archive');
   const parts = target.split('/').filter((part) => part !== '' && part !== '.');
   const climbs = parts.findIndex((part) => part !== '..');
   const rest = climbs === -1 ? [] : parts.slice(climbs);
-  if (rest.includes('..')) throw refused(path, 'is a link with `..` behind a name');
+  if (rest.includes('..')) throw refusedEntry(path, 'is a link with `..` behind a name');
   const depth = posix.dirname(path) === '.' ? 0 : posix.dirname(path).split('/').length;
-  if (parts.length - rest.length > depth) throw refused(path, 'is a link that leads out of the archive');
+  if (parts.length - rest.length > depth) throw refusedEntry(path, 'is a link that leads out of the archive');
 }
 
-export function refused(name: string, why: string) {
+export function refusedEntry(name: string, why: string): BadArchive {
   const text = Buffer.from(name, 'latin1').toString();
   return badArchive(`${JSON.stringify(text.length > 200 ? `…${text.slice(-200).toWellFormed()}` : text)} ${why}`);
 }

@@ -1,5 +1,4 @@
 import type { Readable } from 'node:stream';
-import { AgentError } from '../agent-error.ts';
 
 /** One thing in an archive, whatever its format. Names are one character a byte. */
 export interface ArchiveEntry {
@@ -15,7 +14,16 @@ export interface ArchiveEntry {
   readonly content: AsyncIterable<Buffer> | Readable;
 }
 
-/** What is wrong with an archive, for whoever sent it. */
-export function badArchive(why: string): AgentError {
-  return new AgentError('bad_archive', `The archive is refused: ${why}.`);
+/** An archive that is broken, or that holds what nobody unpacks for a stranger. The message is for its sender. */
+export class BadArchive extends Error {
+  override readonly name = 'BadArchive';
+  readonly code = 'bad_archive';
+
+  constructor(why: string) {
+    super(`The archive is refused: ${why}.`);
+  }
+}
+
+export function badArchive(why: string): BadArchive {
+  return new BadArchive(why);
 }

@@ -1,6 +1,5 @@
-import type { AgentError } from '../agent-error.ts';
-import { type ArchiveEntry, badArchive } from './entry.ts';
-import { BLOCK_BYTES, NoTar, padding, readTarHeader, type TarHeader } from './tar-header.ts';
+import { type ArchiveEntry, type BadArchive, badArchive } from './archive-entry.ts';
+import { NoTar, readTarHeader, TAR_BLOCK_BYTES, type TarHeader, tarPadding } from './tar-header.ts';
 
 /** Records about the next entry: names and numbers that have no room in a header. */
 const MAX_RECORD_BYTES = 64 * 1024;
@@ -40,13 +39,13 @@ export async function* readTar(source: AsyncIterable<Buffer>): AsyncGenerator<Ar
     yield { name, type, mode: header.mode & 0o7777, mtime, target: linkName, content };
     // What the reader left, and what fills the last block.
     for await (const _ of content);
-    await bytes.skip(padding(length));
-    if (type !== 'file') await bytes.skip(header.size + padding(header.size));
+    await bytes.skip(tarPadding(length));
+    if (type !== 'file') await bytes.skip(header.size + tarPadding(header.size));
   }
 }
 
 async function nextHeader(bytes: ByteReader): Promise<TarHeader | undefined> {
-  const block = await bytes.exactly(BLOCK_BYTES);
+  const block = await bytes.exactly(TAR_BLOCK_BYTES);
   // Some writers leave the zeros at the end out.
   if (!block) return undefined;
   try {
@@ -69,7 +68,7 @@ function typeOf({ flag }: TarHeader, name: string): ArchiveEntry['type'] {
 async function readRecord(bytes: ByteReader, { flag, size }: TarHeader): Promise<Override> {
   if (size > MAX_RECORD_BYTES) throw badArchive('it has a record of names that is far too long');
   const record = await bytes.exactly(size);
-  await bytes.skip(padding(size));
+  await bytes.skip(tarPadding(size));
   if (!record) throw badArchive('it breaks off');
   const value = record.toString('latin1');
   if (flag === 'L') return { name: untilNul(value) };
@@ -166,6 +165,6 @@ class ByteReader {
   }
 }
 
-function brokenOff(): AgentError {
+function brokenOff(): BadArchive {
   return badArchive('it breaks off');
 }
