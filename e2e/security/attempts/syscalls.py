@@ -19,6 +19,18 @@ NAMESPACES = {
     "pid": 0x20000000,
     "network": 0x40000000,
 }
+# Type and protocol; a kernel loads a module for each that it does not have.
+OTHER_PROTOCOLS = {
+    "SCTP": (5, 132),
+    "SCTP as a stream": (1, 132),
+    "DCCP": (6, 0),
+    "L2TP": (2, 115),
+    "UDP-Lite": (2, 136),
+    "MPTCP": (1, 262),
+    "a protocol without a number": (2, 254),
+}
+FAMILIES_WITHOUT_PAIRS = {"IPv4": 2, "IPv6": 10, "packet": 17, "TIPC": 30, "cipher": 38, "hypervisor": 40, "XDP": 44}
+pair = (ctypes.c_int * 2)()
 
 
 def call(number, *arguments):
@@ -96,6 +108,13 @@ CALLS = {
     "a socket of raw packets": call(41, 17, 3, 0),
     "a socket of raw IP": call(41, 2, 3, 1),
     "an XDP socket": call(41, 44, 3, 0),
+    **{f"a socket of {name}": call(41, 2, kind, protocol) for name, (kind, protocol) in OTHER_PROTOCOLS.items()},
+    **{f"an IPv6 socket of {name}": call(41, 10, kind, protocol) for name, (kind, protocol) in OTHER_PROTOCOLS.items()},
+    "a socket of generic netlink": call(41, 16, 3, 16),
+    "a socket of netfilter's netlink": call(41, 16, 3, 12),
+    **{f"a pair of {name} sockets": call(53, family, 1, 0, pair) for name, family in FAMILIES_WITHOUT_PAIRS.items()},
+    # Of one event, so that the control takes nothing that counts.
+    "io_setup": call(206, 1, zeros),
     "a call of the 32-bit interface": call_of_32_bits,
     "a call of the x32 interface": call(0x40000000 | 39),
 }

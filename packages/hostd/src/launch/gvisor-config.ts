@@ -57,15 +57,20 @@ export function gvisorConfig(config: OciConfig, resources: LaunchSpec['resources
 }
 
 /**
- * gVisor knows EPERM alone for an answer, unless there could be a tracer: without one that answers ENOSYS. Its kernel
- * sets no bound to what lasts.
+ * gVisor has no other answer than EPERM and, for a call that a tracer would decide, ENOSYS. A call that answers 0 on Linux
+ * is let through: it reaches the sandbox's own kernel alone. That kernel sets no bound to System V objects.
  */
 function asGvisorReads(profile: SeccompProfile): SeccompProfile {
   const syscalls = profile.syscalls.map(({ names, errnoRet, ...rule }) => {
     const allowed = names.filter((name) => !LASTING_OBJECTS.includes(name));
-    return { ...rule, names: allowed, ...(errnoRet === ENOSYS && { action: 'SCMP_ACT_TRACE' }) };
+    return { ...rule, names: allowed, action: gvisorAction(rule.action, errnoRet) };
   });
   return { ...profile, syscalls };
+}
+
+function gvisorAction(action: string, errnoRet?: number): string {
+  if (errnoRet === ENOSYS) return 'SCMP_ACT_TRACE';
+  return errnoRet === 0 ? 'SCMP_ACT_ALLOW' : action;
 }
 
 function isNoDescriptor(variable: string): boolean {

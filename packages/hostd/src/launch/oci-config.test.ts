@@ -149,6 +149,16 @@ describe('the seccomp profile', () => {
     assert.deepEqual([clone3?.action, clone3?.errnoRet], ['SCMP_ACT_ERRNO', 38]);
   });
 
+  test('lets sockets be made of the named families and protocols alone', () => {
+    for (const name of ['socket', 'socketpair', 'io_setup', 'sync']) {
+      const rules = profile.syscalls.filter(({ names, action }) => names.includes(name) && action === 'SCMP_ACT_ALLOW');
+      for (const { args = [] } of rules) assert.notEqual(args.length, 0, name);
+    }
+    const wanted = profile.syscalls.filter(({ names }) => names.includes('socket')).map(({ args = [] }) => args.length);
+    // A family, a type and a protocol; a family and a protocol (netlink); a family (Unix).
+    assert.deepEqual([...new Set(wanted)].sort(), [1, 2, 3]);
+  });
+
   test('refuses objects that outlive their makers where the kernel does not bound them', () => {
     const unbounded = seccompProfile({ architecture: 'x64', boundsIpc: false }).syscalls.flatMap(({ names }) => names);
     for (const name of ['msgget', 'semget']) assert.ok(named.has(name) && !unbounded.includes(name), name);

@@ -25,8 +25,8 @@ const FILES = `access chdir chmod chown close close_range copy_file_range creat 
   inotify_init inotify_init1 inotify_rm_watch ioctl lchown lgetxattr link linkat listxattr llistxattr lremovexattr
   lseek lsetxattr lstat mkdir mkdirat mknod mknodat name_to_handle_at newfstatat open openat openat2 pread64 preadv
   preadv2 pwrite64 pwritev pwritev2 read readahead readlink readlinkat readv removexattr rename renameat renameat2
-  rmdir sendfile setxattr splice stat statfs statx symlink symlinkat sync sync_file_range syncfs tee truncate umask
-  unlink unlinkat utime utimensat utimes vmsplice write writev chroot`;
+  rmdir sendfile setxattr splice stat statfs statx symlink symlinkat sync_file_range syncfs tee truncate umask unlink
+  unlinkat utime utimensat utimes vmsplice write writev chroot`;
 const MEMORY = `brk madvise membarrier memfd_create mincore mlock mlock2 mlockall mmap mprotect mremap msync munlock
   munlockall munmap pkey_alloc pkey_free pkey_mprotect remap_file_pages get_mempolicy cachestat map_shadow_stack`;
 const PROCESSES = `arch_prctl capget capset execve execveat exit exit_group fork get_robust_list get_thread_area getcpu
@@ -43,18 +43,40 @@ const SIGNALS = `alarm eventfd eventfd2 getitimer pause rt_sigaction rt_sigpendi
 const TIME = `clock_getres clock_gettime clock_nanosleep gettimeofday nanosleep time timer_create timer_delete
   timer_getoverrun timer_gettime timer_settime timerfd_create timerfd_gettime timerfd_settime`;
 const WAITING = `epoll_create epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 epoll_wait futex futex_requeue futex_wait
-  futex_waitv futex_wake io_cancel io_destroy io_getevents io_pgetevents io_setup io_submit pipe pipe2 poll ppoll
-  pselect6 select`;
+  futex_waitv futex_wake pipe pipe2 poll ppoll pselect6 select`;
 const COMMUNICATION = `accept accept4 bind connect getpeername getsockname getsockopt listen mq_getsetattr mq_notify
   mq_open mq_timedreceive mq_timedsend mq_unlink msgctl msgget msgrcv msgsnd recvfrom recvmmsg recvmsg semctl semget
-  semop semtimedop sendmmsg sendmsg sendto setsockopt shmat shmctl shmdt shmget shutdown socketpair getrandom`;
+  semop semtimedop sendmmsg sendmsg sendto setsockopt shmat shmctl shmdt shmget shutdown getrandom`;
 
 /** The bits of `clone` that make namespaces; the time namespace's lies in the low byte, which is the exit signal. */
 const CLONE_NEW_NAMESPACES = 0x7e02_0000;
 export const ENOSYS = 38;
 const EPERM = 1;
-/** Families of `socket`: Unix, IPv4, IPv6 and netlink (which only reads without capabilities) are what programs use. */
-const SOCKET_FAMILIES = [1, 2, 10, 16];
+
+const AF_UNIX = 1;
+const AF_INET = 2;
+const AF_INET6 = 10;
+const AF_NETLINK = 16;
+const SOCK_STREAM = 1;
+const SOCK_DGRAM = 2;
+/** The low bits of a socket's type; SOCK_NONBLOCK and SOCK_CLOEXEC lie above them. */
+const SOCKET_TYPE_MASK = 0xf;
+
+/**
+ * The sockets of the internet that programs use: TCP, UDP and ICMP echo. A kernel loads a module for each other protocol
+ * that is asked for (SCTP, DCCP, L2TP, MPTCP, UDP-Lite), and asks for no capability.
+ */
+const INTERNET_SOCKETS = [
+  { family: AF_INET, type: SOCK_STREAM, protocols: [0, 6] },
+  { family: AF_INET, type: SOCK_DGRAM, protocols: [0, 17, 1] },
+  { family: AF_INET6, type: SOCK_STREAM, protocols: [0, 6] },
+  { family: AF_INET6, type: SOCK_DGRAM, protocols: [0, 17, 58] },
+];
+/**
+ * Netlink that only reads without capabilities: routes (look-ups of names and interfaces), sock_diag (`ss`) and device
+ * events (libudev, libusb). Generic netlink is left out: it loads a module for each family that a program names.
+ */
+const NETLINK_PROTOCOLS = [0, 4, 15];
 /** Values of `personality` that programs ask for: the default, a 32-bit uname, no randomisation, and a query. */
 const PERSONALITIES = [0, 0x8, 0x2_0000, 0x2_0008, 0x4_0000, 0xffff_ffff];
 
@@ -89,10 +111,33 @@ export function seccompProfile({ architecture = process.arch, boundsIpc = true }
       allow(['clone'], { index: 0, value: CLONE_NEW_NAMESPACES, valueTwo: 0, op: 'SCMP_CMP_MASKED_EQ' }),
       // Its flags lie in memory, out of a filter's sight; told that it does not exist, libraries use `clone`.
       { names: ['clone3'], action: 'SCMP_ACT_ERRNO', errnoRet: ENOSYS },
-      ...SOCKET_FAMILIES.map((family) => allow(['socket'], { index: 0, value: family, op: 'SCMP_CMP_EQ' })),
+      // One call can take all of the host's `fs.aio-max-nr`; libraries go on with threads where it does not exist.
+      { names: ['io_setup'], action: 'SCMP_ACT_ERRNO', errnoRet: ENOSYS },
+      // It would write out every file system of the host; a sandbox's own disk need not be written out (`volatile`).
+      { names: ['sync'], action: 'SCMP_ACT_ERRNO', errnoRet: 0 },
+      ...socketRules(),
       ...PERSONALITIES.map((value) => allow(['personality'], { index: 0, value, op: 'SCMP_CMP_EQ' })),
     ],
   };
+}
+
+function socketRules(): SeccompRule[] {
+  return [
+    allow(['socket'], equals(0, AF_UNIX)),
+    // The kernel makes a socket of the family, and loads its module, before it finds that the family has no pairs.
+    allow(['socketpair'], equals(0, AF_UNIX)),
+    ...INTERNET_SOCKETS.flatMap(({ family, type, protocols }) =>
+      protocols.map((protocol) =>
+        allow(['socket'], equals(0, family), equals(1, type, SOCKET_TYPE_MASK), equals(2, protocol)),
+      ),
+    ),
+    ...NETLINK_PROTOCOLS.map((protocol) => allow(['socket'], equals(0, AF_NETLINK), equals(2, protocol))),
+  ];
+}
+
+/** Compares an `int`: the upper half of its register is undefined. */
+function equals(index: number, value: number, mask = 0xffff_ffff): NonNullable<SeccompRule['args']>[number] {
+  return { index, value: mask, valueTwo: value, op: 'SCMP_CMP_MASKED_EQ' };
 }
 
 function allow(names: readonly string[], ...args: NonNullable<SeccompRule['args']>): SeccompRule {
