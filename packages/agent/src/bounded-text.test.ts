@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { BoundedText } from './bounded-text.ts';
-import { Utf8Stream } from './utf8-stream.ts';
 
 function decode(chunks: number[][]): string {
-  const stream = new Utf8Stream();
+  const stream = new BoundedText('stdout', 1000);
   return chunks.map((chunk) => stream.push(Buffer.from(chunk))).join('') + stream.end();
 }
 
@@ -35,18 +34,43 @@ test('the head is kept and a line of its own says what was cut', () => {
   assert.equal(text.push(Buffer.from('abc')), 'abc');
   assert.equal(text.push(Buffer.from('defg')), 'd');
   assert.equal(text.push(Buffer.from('hij')), '');
-  assert.equal(text.end(), '\n[cloche: 6 bytes of stderr cut, the limit is 4 bytes]\n');
+  assert.equal(text.end(), '\n[cloche: 6 bytes of stderr cut, the limit is 4 bytes as JSON]\n');
   assert.equal(text.cutBytes, 6);
 });
 
 test('a limit of nothing cuts everything', () => {
   const text = new BoundedText('stdout', 0);
   assert.equal(text.push(Buffer.from('abc')), '');
-  assert.equal(text.end(), '[cloche: 3 bytes of stdout cut, the limit is 0 bytes]\n');
+  assert.equal(text.end(), '[cloche: 3 bytes of stdout cut, the limit is 0 bytes as JSON]\n');
 });
 
 test('a character that the limit divides is cut as a whole', () => {
   const text = new BoundedText('stdout', 4);
   assert.equal(text.push(Buffer.from('ab€')), 'ab');
   assert.equal(text.cutBytes, 3);
+});
+
+test('what JSON writes longer counts as long as JSON writes it', () => {
+  const text = new BoundedText('stdout', 13);
+  assert.equal(text.push(Buffer.from('\u0001"\n\u0002\u0003')), '\u0001"\n');
+  assert.equal(text.push(Buffer.from('x')), '');
+  assert.equal(text.cutBytes, 3);
+});
+
+test('what is no UTF-8 counts as the characters that stand for it', () => {
+  const text = new BoundedText('stdout', 7);
+  assert.equal(text.push(Buffer.from([0xff, 0xff, 0xff, 0xff])), '\ufffd\ufffd');
+  assert.equal(text.cutBytes, 2);
+});
+
+test('the longest head that fits is kept, wherever the limit divides a character', () => {
+  const printed = 'aé\n€"😀\u0001z';
+  for (let limit = 0; limit <= 24; limit += 1) {
+    const text = new BoundedText('stdout', limit);
+    const kept = text.push(Buffer.from(printed));
+    const fits = [...printed].map((_, index, all) => all.slice(0, index + 1).join(''));
+    const longest = fits.filter((head) => Buffer.byteLength(JSON.stringify(head)) - 2 <= limit).at(-1) ?? '';
+    assert.equal(kept, longest);
+    assert.equal(text.cutBytes, Buffer.byteLength(printed) - Buffer.byteLength(longest));
+  }
 });

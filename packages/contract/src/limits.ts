@@ -38,17 +38,17 @@ export const LIMITS = {
   /** One page of it. */
   commandLogEntries: 1000,
 
-  /** Standard output and standard error of a run, each. */
+  /** Standard output and standard error of a run or a command, each, as JSON writes it: a control character takes six. */
   outputStreamBytes: 8 * 1024 * 1024,
-  /** One rich output's value. */
+  /** One rich output's value, as JSON writes it. */
   inlineOutputBytes: 8 * 1024 * 1024,
-  /** All rich outputs of a run together. */
+  /** All rich outputs of a run together, as JSON writes them. */
   inlineOutputsBytes: 32 * 1024 * 1024,
 
   artifactNameLength: 255,
   downloadUrlDefaultMs: 3_600_000,
   downloadUrlMaxMs: 7 * 86_400_000,
-  /** One rich output of a run whose outputs become artifacts, as base64 or text. */
+  /** One rich output of a run whose outputs become artifacts, as base64 or text, as JSON writes it. */
   promotedOutputBytes: 48 * 1024 * 1024,
   /** All of such a run together. */
   promotedOutputsBytes: 256 * 1024 * 1024,

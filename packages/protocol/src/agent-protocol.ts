@@ -54,6 +54,7 @@ export const StartRun = Type.Object({
   code: Type.String(),
   /** From the arrival of this request, the wait in the context's queue included. */
   timeoutMs: Type.Integer({ minimum: 1 }),
+  /** Sizes as JSON writes them. */
   limits: Type.Object({
     stdoutBytes: Type.Integer({ minimum: 0 }),
     stderrBytes: Type.Integer({ minimum: 0 }),

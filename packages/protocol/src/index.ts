@@ -18,6 +18,7 @@ export * from './file-uri.ts';
 export * from './header-fields.ts';
 export * from './hostd-protocol.ts';
 export * from './idle-tidying.ts';
+export * from './json-bytes.ts';
 export * from './kernel-constants.ts';
 export * from './kernel-protocol.ts';
 export * from './operator-protocol.ts';

@@ -125,13 +125,18 @@ class KeptText {
   #leftBytes: number = LIMITS.outputStreamBytes;
 
   push(data: string): void {
-    const { length } = new TextEncoder().encode(data);
-    if (length > this.#leftBytes) {
-      this.cutBytes += length;
+    // As the service counts: what JSON makes of it, without its quotes.
+    const bytes = utf8Bytes(JSON.stringify(data)) - 2;
+    if (bytes > this.#leftBytes) {
+      this.cutBytes += utf8Bytes(data);
       this.#leftBytes = 0;
       return;
     }
     this.text += data;
-    this.#leftBytes -= length;
+    this.#leftBytes -= bytes;
   }
+}
+
+function utf8Bytes(text: string): number {
+  return new TextEncoder().encode(text).length;
 }

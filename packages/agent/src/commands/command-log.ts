@@ -1,6 +1,6 @@
-import type { AgentLogEntry } from '@cloche/protocol';
+import { type AgentLogEntry, jsonBytes } from '@cloche/protocol';
+import { incompleteTailBytes } from '../incomplete-tail.ts';
 import type { StandardStream } from '../standard-stream.ts';
-import { incompleteTailBytes } from '../utf8-stream.ts';
 import { ENTRY_OVERHEAD_BYTES, type KeptEntry, LogFiles } from './log-files.ts';
 
 /** Output comes in small pieces and is kept in larger ones: the gathering of one waits no longer than this. */
@@ -72,7 +72,7 @@ export class CommandLog {
     for (const wake of [...this.#waiting]) wake();
   }
 
-  /** Entries after `afterSeq`, at most `limit` and about `maxBytes`, at least one where there is one. */
+  /** Entries after `afterSeq`, at most `limit` and about `maxBytes` as JSON, at least one where there is one. */
   page(afterSeq: number, limit: number, maxBytes: number): LogPage {
     this.#flush();
     const entries: AgentLogEntry[] = [];
@@ -88,11 +88,12 @@ export class CommandLog {
         after = this.#droppedSeq;
         continue;
       }
-      for (const entry of found) {
-        left -= entry.bytes.length + ENTRY_OVERHEAD_BYTES;
-        entries.push(toEntry(entry));
+      for (const entry of found.map(toEntry)) {
+        if (left <= 0) break;
+        left -= jsonBytes(entry.data) + ENTRY_OVERHEAD_BYTES;
+        entries.push(entry);
+        after = entry.seq;
       }
-      after = found.at(-1)?.seq ?? after;
     }
     return { entries, hasMore: after < this.#lastSeq };
   }

@@ -84,7 +84,7 @@ describe('the end of a command', () => {
   });
 
   it('comes with what it printed as often as that fits, and otherwise with how much that was', async () => {
-    const capture = { stdoutBytes: 40 << 20, stderrBytes: 1 };
+    const capture = { stdoutBytes: 60 << 20, stderrBytes: 1 };
     const printed = 35_000_000;
     const ids = [await commands.start(`yes | head -c ${printed}`, { capture })];
     assert.equal((await commands.ended(ids[0] ?? '')).exitCode, 0);

@@ -31,7 +31,10 @@ describePython('the output of a context', (python) => {
       limits: { stdoutBytes: 1_000_000 },
     });
     assert.deepEqual(done.truncated, { stdout: 49_000_000 });
-    assert.match(stdout, /^x{1000000}\n\[cloche: 49000000 bytes of stdout cut, the limit is 1000000 bytes\]\n$/);
+    assert.match(
+      stdout,
+      /^x{1000000}\n\[cloche: 49000000 bytes of stdout cut, the limit is 1000000 bytes as JSON\]\n$/,
+    );
     assert.ok(elapsedMs < 10_000, `${elapsedMs} ms`);
     await python.agent.run(python.context, code);
     assert.ok(residentBytes(python.agent.process.pid) - before < 100 << 20);
@@ -40,7 +43,7 @@ describePython('the output of a context', (python) => {
   test('stdout and stderr are cut each by itself, at whole characters', async () => {
     const code = 'import sys; print("é" * 10, end=""); print("short", file=sys.stderr)';
     const { stdout, stderr, done } = await python.agent.run(python.context, code, { limits: { stdoutBytes: 5 } });
-    assert.equal(stdout, 'éé\n[cloche: 16 bytes of stdout cut, the limit is 5 bytes]\n');
+    assert.equal(stdout, 'éé\n[cloche: 16 bytes of stdout cut, the limit is 5 bytes as JSON]\n');
     assert.equal(stderr, 'short\n');
     assert.deepEqual(done.truncated, { stdout: 16 });
   });
@@ -70,11 +73,11 @@ describePython('the output of a context', (python) => {
 
   test('an output over its limit is replaced by a line that says so', async () => {
     const { outputs } = await python.agent.run(python.context, '"x" * 1000', { limits: { outputBytes: 100 } });
-    assert.match(outputs[0]?.value ?? '', /^\[cloche: text\/plain output of 1002 bytes left out/);
+    assert.match(outputs[0]?.value ?? '', /^\[cloche: text\/plain output of 1002 bytes as JSON left out/);
     const { outputs: many } = await python.agent.run(
       python.context,
       'from IPython.display import display\nfor _ in range(5): display("x" * 50)',
-      { limits: { outputsBytes: 120 } },
+      { limits: { outputsBytes: 130 } },
     );
     assert.deepEqual(
       many.map(({ value }) => value.startsWith('[cloche')),

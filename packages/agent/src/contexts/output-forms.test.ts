@@ -46,13 +46,22 @@ test('outputs without end come to an end', () => {
   assert.match(all.at(-1)?.value ?? '', /at most 10000/);
 });
 
+test('a form counts as long as JSON writes it, and so does the name of its type', () => {
+  const outputs = forms({ outputBytes: 12, outputsBytes: 100 });
+  const [kept, cut] = ['\u0001\u0002', '\u0001\u0002\u0003'].map(
+    (text) => outputs.convert('display', { 'text/x-\u0007': text })[0]?.value,
+  );
+  assert.equal(kept, '\u0001\u0002');
+  assert.match(cut ?? '', /output of 18 bytes as JSON left out/);
+});
+
 test('a form over either limit is replaced by a line that says so', () => {
-  const outputs = forms({ outputBytes: 10, outputsBytes: 15 });
+  const outputs = forms({ outputBytes: 10, outputsBytes: 33 });
   const values = ['x'.repeat(11), 'y'.repeat(10), 'z'.repeat(6)].map(
     (text) => outputs.convert('display', { 'text/html': text })[0],
   );
-  assert.match(values[0]?.value ?? '', /text\/html output of 11 bytes left out/);
+  assert.match(values[0]?.value ?? '', /text\/html output of 11 bytes as JSON left out/);
   assert.equal(values[0]?.format, 'text');
   assert.equal(values[1]?.value, 'y'.repeat(10));
-  assert.match(values[2]?.value ?? '', /output of 6 bytes left out, 5 bytes were left/);
+  assert.match(values[2]?.value ?? '', /output of 6 bytes as JSON left out, 5 were left/);
 });

@@ -1,4 +1,4 @@
-import { type AgentOutput, CHART_MIME_TYPE, DATA_MIME_TYPE, type OutputFormat } from '@cloche/protocol';
+import { type AgentOutput, CHART_MIME_TYPE, DATA_MIME_TYPE, jsonBytes, type OutputFormat } from '@cloche/protocol';
 
 const FORMATS: ReadonlyMap<string, OutputFormat> = new Map(
   Object.entries({
@@ -27,10 +27,11 @@ const MAX_OUTPUTS = 10_000;
 
 type OutputContent = Pick<AgentOutput, 'format' | 'mimeType' | 'value'>;
 
+/** Sizes as JSON. */
 export interface OutputLimits {
   /** One form's value. */
   outputBytes: number;
-  /** All forms of all outputs of a run. */
+  /** All forms of all outputs of a run, with the names of their types. */
   outputsBytes: number;
 }
 
@@ -57,10 +58,11 @@ export class OutputForms {
   }
 
   #bounded(mimeType: string, value: string): OutputContent {
-    const bytes = Buffer.byteLength(value);
-    const limit = Math.min(this.#limits.outputBytes, this.#limits.outputsBytes - this.#bytes);
+    const bytes = jsonBytes(value);
+    const typeBytes = jsonBytes(mimeType);
+    const limit = Math.min(this.#limits.outputBytes, this.#limits.outputsBytes - this.#bytes - typeBytes);
     if (bytes > limit) return { format: 'text', mimeType: 'text/plain', value: leftOut(mimeType, bytes, limit) };
-    this.#bytes += bytes;
+    this.#bytes += bytes + typeBytes;
     return { format: formatOf(mimeType), mimeType, value };
   }
 }
@@ -72,7 +74,7 @@ const NO_MORE: OutputContent = {
 };
 
 function leftOut(mimeType: string, bytes: number, limit: number): string {
-  return `[cloche: ${mimeType} output of ${bytes} bytes left out, ${limit} bytes were left for it]`;
+  return `[cloche: ${mimeType} output of ${bytes} bytes as JSON left out, ${Math.max(0, limit)} were left for it]`;
 }
 
 /** Undefined for a form that no format can carry. */

@@ -28,7 +28,7 @@ export const StartCommand = Type.Object({
   stdinOpen: Type.Boolean(),
   /** None when left out. */
   timeoutMs: Type.Optional(Type.Integer({ minimum: 1 })),
-  /** What `result` will ask for: the head of each stream. Nothing is kept for it when left out. */
+  /** What `result` will ask for: the head of each stream, sized as JSON writes it. Nothing is kept for it when left out. */
   capture: Type.Optional(
     Type.Object({ stdoutBytes: Type.Integer({ minimum: 0 }), stderrBytes: Type.Integer({ minimum: 0 }) }),
   ),
@@ -103,5 +103,5 @@ export type WriteStdin = Static<typeof WriteStdin>;
 
 export const SignalCommand = Type.Object({ signal: Type.String() });
 
-/** A page of logs, or one line of a stream: entries are cut at 64 KiB, and JSON may spell a byte with six. */
-export const MAX_COMMAND_MESSAGE_BYTES = 16 * 1024 * 1024;
+/** A page of logs, or one line of a stream. Far more than an honest agent sends. */
+export const MAX_COMMAND_MESSAGE_BYTES = 4 * 1024 * 1024;

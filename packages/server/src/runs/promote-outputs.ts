@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { LIMITS, type OutputFormat } from '@cloche/contract';
-import type { AgentOutput } from '@cloche/protocol';
+import { type AgentOutput, jsonBytes } from '@cloche/protocol';
 import type { KeepArtifact } from '../artifacts/keep-artifact.ts';
 import type { SandboxRecord } from '../sandboxes/sandbox.ts';
 
@@ -53,7 +53,7 @@ export class PromoteOutputs {
   ): Promise<PromotedOutput | undefined> {
     const isBinary = BINARY.has(format);
     const mostBytes = Math.min(LIMITS.inlineOutputBytes, inlineBytesLeft);
-    if (!isBinary && Buffer.byteLength(value) <= mostBytes) return undefined;
+    if (!isBinary && jsonBytes(value) <= mostBytes) return undefined;
     const artifact = {
       orgId: sandbox.orgId,
       projectId: sandbox.projectId,

@@ -1,10 +1,10 @@
 import { type CodeExecutionError, type CodeOutput, type CodeRun, type CodeRunEvent, LIMITS } from '@cloche/contract';
-import type { AgentOutput, AgentRunEvent, RunDone, RunError } from '@cloche/protocol';
+import { type AgentOutput, type AgentRunEvent, jsonBytes, type RunDone, type RunError } from '@cloche/protocol';
 import type { ContextRecord } from '../contexts/context.ts';
 import { AgentFault } from '../runtime/runtime-driver.ts';
 import type { PromotedOutput } from './promote-outputs.ts';
 
-/** What the agent was told, and room for the line that says what was cut. */
+/** The agent's limit, and room for the line that says what was cut. */
 const STREAM_BYTES = LIMITS.outputStreamBytes + 4096;
 /** What one output weighs besides its value, so that a flood of empty ones is bounded too. */
 const OUTPUT_OVERHEAD_BYTES = 256;
@@ -12,7 +12,7 @@ const ERROR_NAME_LENGTH = 256;
 const ERROR_TEXT_LENGTH = 64 * 1024;
 const TRACEBACK_LINES = 1000;
 
-/** Gathers one run's result from what its agent says, none of which is believed without a bound. */
+/** Gathers one run's result from what its agent says. Bounds hold for its size as JSON, which is what is kept and sent. */
 export class RunResult {
   readonly #context: ContextRecord;
   readonly #runId: string;
@@ -69,7 +69,7 @@ export class RunResult {
     const { format, mimeType, value, role, bundle } = event.data;
     this.#admit(event.data, LIMITS.promotedOutputBytes, LIMITS.promotedOutputsBytes);
     const promoted = await promote(event.data, this.#outputs.length, LIMITS.inlineOutputsBytes - this.#inlineBytes);
-    if (!promoted) this.#inlineBytes += Buffer.byteLength(value);
+    if (!promoted) this.#inlineBytes += jsonBytes(value);
     const content = promoted ? { kind: 'artifact' as const, ...promoted } : { kind: 'inline' as const, value };
     const output: CodeOutput = { ...content, format, mimeType, role, bundle };
     this.#outputs.push(output);
@@ -111,8 +111,9 @@ export class RunResult {
   }
 
   #admit({ value, mimeType }: AgentOutput, outputBytes: number, outputsBytes: number): void {
-    this.#outputBytes += Buffer.byteLength(value) + mimeType.length + OUTPUT_OVERHEAD_BYTES;
-    if (this.#outputBytes <= outputsBytes + STREAM_BYTES && Buffer.byteLength(value) <= outputBytes) return;
+    const bytes = jsonBytes(value);
+    this.#outputBytes += bytes + jsonBytes(mimeType) + OUTPUT_OVERHEAD_BYTES;
+    if (this.#outputBytes <= outputsBytes + STREAM_BYTES && bytes <= outputBytes) return;
     throw new AgentFault('misbehaved', 'outputs over the bounds they were given');
   }
 
@@ -149,7 +150,7 @@ class BoundedText {
 
   add(chunk: string): void {
     // The one that is added keeps a flood of empty chunks bounded too.
-    this.#bytes += Buffer.byteLength(chunk) + (chunk === '' ? 1 : 0);
+    this.#bytes += jsonBytes(chunk) + (chunk === '' ? 1 : 0);
     if (this.#bytes > STREAM_BYTES)
       throw new AgentFault('misbehaved', `more ${this.#name} than the bound it was given`);
     this.#chunks.push(chunk);

@@ -1,9 +1,11 @@
 import type { Duplex } from 'node:stream';
+import { LIMITS } from '@cloche/contract';
 import {
   AgentCommand,
   AgentCommandEvent,
   AgentLogPage,
   CommandResultEvent,
+  jsonBytes,
   MAX_COMMAND_MESSAGE_BYTES,
   type StartCommand,
   TERMINAL_PROTOCOL,
@@ -25,8 +27,8 @@ const resultEvent = Compile(CommandResultEvent);
 
 /** Each command that runs has one request that waits for its end; the rest is for who follows and acts. */
 const CONNECTIONS = 256;
-/** The head of a stream, and room for the line that says what was cut. */
-const RESULT_SLACK_BYTES = 4096;
+/** The head of a stream as JSON writes it, and room for the line that says what was cut and for a count of pieces. */
+const MAX_RESULT_BYTES = LIMITS.outputStreamBytes + 64 * 1024;
 
 const FAULTS: Faults = new Map([
   ['invalid_cwd', 'invalid_cwd'],
@@ -142,14 +144,11 @@ class ResultText {
   }
 
   add(piece: string): void {
-    this.#bytes += Buffer.byteLength(piece) + 1;
+    this.#bytes += jsonBytes(piece) + 1;
     if (this.#bytes > MAX_RESULT_BYTES) throw new AgentFault('misbehaved', 'more output than was asked for');
     this.#pieces.push(piece);
   }
 }
-
-/** What is no UTF-8 may take three bytes for each that was printed. */
-const MAX_RESULT_BYTES = 3 * 8 * 1024 * 1024 + RESULT_SLACK_BYTES;
 
 function pathOf(id: string, action?: string): string {
   return `/commands/${encodeURIComponent(id)}${action === undefined ? '' : `/${action}`}`;
