@@ -115,6 +115,33 @@ describe('cloche cp', () => {
     await service.api.delete(`/v1/sandboxes/${other}`);
   });
 
+  it('refreshes a directory, and replaces links of it that are in the way instead of following them', async () => {
+    await shell('mkdir -p refreshed && cd refreshed && mkdir real && echo first > real/file && ln -s /etc out');
+    await cp(there('refreshed'), here('refreshed'));
+    mkdirSync(here('own'));
+    rmSync(here('refreshed/real'), { recursive: true });
+    symlinkSync(here('own'), here('refreshed/real'));
+    await shell('cd refreshed && rm out && mkdir out && echo x > out/x && echo second > real/file');
+    await cp(there('refreshed/.'), here('refreshed'));
+    assert.equal(readFileSync(here('refreshed/real/file'), 'utf8'), 'second\n');
+    assert.equal(readFileSync(here('refreshed/out/x'), 'utf8'), 'x\n');
+    assert.deepEqual(readdirSync(here('own')), []);
+  });
+
+  it('leaves nothing where the disk is full', async () => {
+    await shell('mkdir large && head -c 3M /dev/urandom > large/file');
+    mkdirSync(here('small'));
+    await execa('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', here('small')]);
+    try {
+      const { exitCode, stderr } = await cloche(['cp', there('large/.'), here('small')]);
+      assert.equal(exitCode, 1);
+      assert.match(Buffer.from(stderr).toString(), /small cannot be written: no space left on device/);
+      assert.deepEqual(readdirSync(here('small')), []);
+    } finally {
+      await execa('umount', [here('small')]);
+    }
+  });
+
   it('is quiet when nobody reads on', async () => {
     await shell('truncate -s 50M zeros');
     const { stderr } = await execa('sh', ['-c', `node_modules/.bin/cloche cp ${there('zeros')} - | head -c 5`], {

@@ -97,7 +97,7 @@ describe('cloche artifact get', () => {
       writeFileSync(place, 'mine');
       const { exitCode, stderr } = await get(server.url);
       assert.equal(exitCode, 1);
-      assert.equal(stderr, 'error: report.csv is there already; name the file that it should go to.\n');
+      assert.equal(stderr, 'error: report.csv exists already; name the file to write, or move it away.\n');
       assert.equal(readFileSync(place, 'utf8'), 'mine');
       assert.equal(existsSync(join(folder, '../evil')), false);
       assert.deepEqual(readdirSync(folder), ['report.csv']);

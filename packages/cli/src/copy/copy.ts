@@ -1,14 +1,14 @@
-import { isUtf8 } from 'node:buffer';
 import { createReadStream } from 'node:fs';
-import { mkdir, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import type { Cloche, Files } from '@cloche/sdk';
 import { isClocheError } from '@cloche/sdk';
 import { CliError, UsageError } from '../cli-error.ts';
 import type { Session } from '../session.ts';
 import { TransferBar } from '../terminal/transfer-bar.ts';
 import { type Endpoint, insideLocal, insideSandbox, meansContent, nameOf } from './endpoint.ts';
-import { packLocal, unpackLocal } from './local-tree.ts';
+import { packLocal } from './pack-local.ts';
 import { saveFile, writeOut } from './save-file.ts';
+import { unpackLocal } from './unpack-local.ts';
 
 export interface Copied {
   readonly to: string;
@@ -82,19 +82,16 @@ async function download(
     return { to: '-', bytes: bar.bytes };
   }
   const isInto = (await isLocalFolder(to.path)) || (!isFolder && to.path.endsWith('/'));
-  const path = isInto && !(isFolder && meansContent(from.path)) ? insideLocal(to.path, nameOf(from)) : to.path;
+  const as = isInto && !(isFolder && meansContent(from.path)) ? nameOf(from) : undefined;
+  const path = as ? insideLocal(to.path, as) : to.path;
   const copied = () => ({ to: String(path), bytes: bar.bytes });
   if (!isFolder) {
     const { body, sizeBytes } = await source.stream(from.path, { signal });
     await saveFile(path, bar.count(body, sizeBytes), { replace: true, signal });
     return copied();
   }
-  // The program that unpacks it is told where by text.
-  if (!isUtf8(Buffer.from(path)))
-    throw new CliError(`${path} is no name here; say what the directory is to be called.`);
   const { body } = await source.archive(from.path, { format: 'tar', signal });
-  await mkdir(path, { recursive: true });
-  await unpackLocal(String(path), bar.count(body));
+  await unpackLocal(to.path, bar.count(body), { ...(as && { as }), signal });
   return copied();
 }
 

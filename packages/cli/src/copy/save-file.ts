@@ -2,8 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { link, mkdir, open, rename, rm } from 'node:fs/promises';
 import { posix } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { CliError } from '../cli-error.ts';
-import { Interrupted } from '../interruption.ts';
+import { explainTransfer } from './explain-transfer.ts';
 
 export interface SaveOptions {
   /** Whether what has that name may go. */
@@ -33,7 +32,7 @@ export async function saveFile(
     await (replace ? rename(partial, path) : link(partial, path));
   } catch (error) {
     signal.throwIfAborted();
-    throw explained(error, path.toString());
+    throw explainTransfer(error, path.toString());
   } finally {
     await rm(partial, { force: true }).catch(() => undefined);
   }
@@ -45,21 +44,6 @@ export async function writeOut(chunks: AsyncIterable<Uint8Array>, signal: AbortS
     await pipeline(chunks, process.stdout, { end: false, signal });
   } catch (error) {
     signal.throwIfAborted();
-    throw explained(error, 'Standard output');
+    throw explainTransfer(error, 'Standard output');
   }
-}
-
-/** What went wrong with a transfer to `place`, for people. */
-function explained(error: unknown, place: string): unknown {
-  const { code, syscall, message } = error as NodeJS.ErrnoException;
-  if (code === 'EPIPE') return new Interrupted('SIGPIPE');
-  if (code === 'EEXIST') return new CliError(`${place} is there already; name the file that it should go to.`);
-  if (syscall !== undefined && code !== undefined) {
-    // Node's own message names the file that was on its way to become this one.
-    const why = /^[A-Z0-9]+: ([^,]+)/.exec(message)?.[1] ?? code;
-    return new CliError(`${place} cannot be written: ${why}.`);
-  }
-  // What the platform's fetch says of a connection that ends too soon.
-  if (error instanceof TypeError) return new CliError('The download broke off before its end; try again.');
-  return error;
 }

@@ -1,0 +1,20 @@
+import { BadArchive } from '@cloche/protocol';
+import { CliError } from '../cli-error.ts';
+import { Interrupted } from '../interruption.ts';
+
+/** What went wrong with a transfer to `place`, for people. */
+export function explainTransfer(error: unknown, place: string): unknown {
+  if (error instanceof CliError) return error;
+  if (error instanceof BadArchive) return new CliError(`Nothing was copied to ${place}. ${error.message}`);
+  const { code, syscall, message } = error as NodeJS.ErrnoException;
+  if (code === 'EPIPE') return new Interrupted('SIGPIPE');
+  if (code === 'EEXIST') return new CliError(`${place} exists already; name the file to write, or move it away.`);
+  if (syscall !== undefined && code !== undefined) {
+    // Node's own message names the file that was on its way to become this one.
+    const why = /^[A-Z0-9]+: ([^,]+)/.exec(message)?.[1] ?? code;
+    return new CliError(`${place} cannot be written: ${why}.`);
+  }
+  // What the platform's fetch says of a connection that ends too soon.
+  if (error instanceof TypeError) return new CliError('The download broke off before its end; try again.');
+  return error;
+}

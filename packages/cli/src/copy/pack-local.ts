@@ -1,0 +1,32 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { CliError } from '../cli-error.ts';
+
+const MAX_WORDS = 2_000;
+
+/**
+ * The content of `folder` as a tar archive, made by the `tar` that every system brings. Throws, instead of ending, when
+ * not all of it could be read.
+ */
+export async function* packLocal(folder: string): AsyncGenerator<Uint8Array, void> {
+  const tar = spawn('tar', ['-C', folder, '-cf', '-', '.'], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const outcome = outcomeOf(tar);
+  try {
+    yield* tar.stdout as AsyncIterable<Buffer>;
+    await outcome;
+  } finally {
+    tar.kill();
+    await outcome.catch(() => undefined);
+  }
+}
+
+async function outcomeOf(tar: ChildProcess): Promise<void> {
+  let words = '';
+  tar.stderr?.on('data', (chunk) => {
+    words = (words + chunk).slice(-MAX_WORDS);
+  });
+  const [code] = (await once(tar, 'close').catch((error: Error) => {
+    throw new CliError(`Directories are copied by the program tar, which cannot be started here: ${error.message}.`);
+  })) as [number | null];
+  if (code !== 0) throw new CliError(`tar: ${words.trim() || 'it was ended'}`);
+}

@@ -1,0 +1,186 @@
+/**
+ * Unpacks an archive of a sandbox on this machine. The archive may lie about everything: it is made whole in a closed
+ * folder beside its place first, and merged into it afterwards.
+ */
+import { randomBytes } from 'node:crypto';
+import {
+  closeSync,
+  constants,
+  futimesSync,
+  linkSync,
+  lstatSync,
+  lutimesSync,
+  mkdirSync,
+  openSync,
+  symlinkSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs';
+import { mkdir, rm, rmdir, stat } from 'node:fs/promises';
+import { posix } from 'node:path';
+import { type ArchiveEntry, badArchive, entryPath, readTar, refusedEntry } from '@cloche/protocol';
+import { explainTransfer } from './explain-transfer.ts';
+import { bytesOf, mergeTree } from './merge-tree.ts';
+
+export interface UnpackOptions {
+  /** Puts the content into a directory of this name in the folder, instead of the folder itself. */
+  readonly as?: Buffer;
+  readonly signal: AbortSignal;
+}
+
+/** Each costs memory until the end. */
+const MAX_FOLDERS = 1_000_000;
+/** No set-id bits. */
+const MODE_MASK = 0o777;
+/** The owner can always refresh and delete what was copied. */
+const FOLDER_MODE = 0o700;
+
+/**
+ * Puts the content of a tar archive into `place`, which is made where it is missing. Files replace files and links,
+ * directories are merged; no link that is in `place` already is followed.
+ *
+ * @throws CliError where the archive is refused or `place` cannot be written. Nothing has changed then, unless the error
+ * says which file could not be moved into place.
+ */
+export async function unpackLocal(
+  place: string | Buffer,
+  archive: AsyncIterable<Uint8Array>,
+  { as = Buffer.of(), signal }: UnpackOptions,
+): Promise<void> {
+  // One character a byte, so that the usual functions on paths work with any name.
+  const folder = Buffer.from(place).toString('latin1');
+  const stage = posix.join(folder, `.cloche-${randomBytes(6).toString('hex')}.part`);
+  const root = posix.join(stage, as.toString('latin1'));
+  let made: readonly string[] = [];
+  try {
+    made = await makeFolders(folder);
+    // SECURITY: nothing of the archive can be reached by others before it was checked (unpack-local.test.ts).
+    await mkdir(bytesOf(stage), FOLDER_MODE);
+    if (root !== stage) await mkdir(bytesOf(root));
+    const unpacking = new Unpacking(root);
+    for await (const entry of readTar(archive as AsyncIterable<Buffer>)) {
+      signal.throwIfAborted();
+      await unpacking.add(entry);
+    }
+    unpacking.finish();
+    signal.throwIfAborted();
+    await mergeTree(stage, folder);
+    made = [];
+  } catch (error) {
+    signal.throwIfAborted();
+    throw explainTransfer(error, Buffer.from(place).toString());
+  } finally {
+    await rm(bytesOf(stage), { recursive: true, force: true }).catch(() => undefined);
+    for (const path of made) await rmdir(bytesOf(path)).catch(() => undefined);
+  }
+}
+
+/** Returns the folders that were missing, the deepest first. */
+async function makeFolders(folder: string): Promise<string[]> {
+  const missing: string[] = [];
+  for (let path = folder; !(await exists(path)); path = posix.dirname(path)) missing.push(path);
+  for (const path of missing.toReversed()) await mkdir(bytesOf(path));
+  return missing;
+}
+
+async function exists(path: string): Promise<boolean> {
+  try {
+    await stat(bytesOf(path));
+    return true;
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return false;
+    throw error;
+  }
+}
+
+/**
+ * Fills a folder that nothing else writes to. Files are written synchronously: that is faster for many small ones, and
+ * the process has nothing else to do.
+ */
+class Unpacking {
+  readonly #root: string;
+  /** Times of the directories made, by path in the archive. A path in here is a directory and no link. */
+  readonly #folders = new Map<string, number | undefined>([['.', undefined]]);
+
+  constructor(root: string) {
+    this.#root = root;
+  }
+
+  async add({ name, type, mode, mtime, target, content }: ArchiveEntry): Promise<void> {
+    const path = entryPath(name);
+    if (path === '' && type === 'directory') return;
+    if (path === '') throw refusedEntry(name, 'has no name');
+    this.#makeFolder(posix.dirname(path), 0o777);
+    if (type === 'directory') {
+      this.#makeFolder(path, mode);
+      this.#folders.set(path, mtime);
+    } else if (type === 'symlink') this.#make(path, (at) => this.#link(path, target, at));
+    else if (type === 'hardlink') this.#make(path, (at) => linkSync(this.#fileAt(path, target), at));
+    else await this.#writeFile(path, mode, mtime, content);
+  }
+
+  /** Directories get their times when nothing is put in them any more. */
+  finish(): void {
+    for (const [path, mtime] of this.#folders) if (mtime !== undefined) lutimesSync(this.#at(path), mtime, mtime);
+  }
+
+  #makeFolder(path: string, mode: number): void {
+    if (this.#folders.has(path)) return;
+    this.#makeFolder(posix.dirname(path), 0o777);
+    if (this.#folders.size > MAX_FOLDERS) throw badArchive(`it has more than ${MAX_FOLDERS} directories`);
+    try {
+      mkdirSync(this.#at(path), (mode & MODE_MASK) | FOLDER_MODE);
+    } catch (error) {
+      throw codeOf(error) === 'EEXIST' ? refusedEntry(path, 'is a directory and something else') : error;
+    }
+    this.#folders.set(path, undefined);
+  }
+
+  /** The last of several entries of one name counts. `act` fails where there is one already. */
+  #make<T>(path: string, act: (at: Buffer) => T): T {
+    const at = this.#at(path);
+    try {
+      return act(at);
+    } catch (error) {
+      if (codeOf(error) !== 'EEXIST') throw error;
+      if (lstatSync(at).isDirectory()) throw refusedEntry(path, 'is a directory and something else');
+      unlinkSync(at);
+      return act(at);
+    }
+  }
+
+  /** Wherever it leads: a link is copied as it is and not followed. */
+  #link(path: string, target: string, at: Buffer): void {
+    if (target === '' || target.includes('\0')) throw refusedEntry(path, 'is a link to nothing');
+    symlinkSync(bytesOf(target), at);
+  }
+
+  /** The file of this archive that a hard link at `path` names. */
+  #fileAt(path: string, target: string): Buffer {
+    const first = entryPath(target);
+    const at = this.#at(first);
+    if (this.#folders.has(posix.dirname(first)) && lstatSync(at, { throwIfNoEntry: false })?.isFile()) return at;
+    throw refusedEntry(path, 'is a link to a file that is not in the archive before it');
+  }
+
+  async #writeFile(path: string, mode: number, mtime: number, content: ArchiveEntry['content']): Promise<void> {
+    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+    const file = this.#make(path, (at) => openSync(at, flags, mode & MODE_MASK));
+    try {
+      for await (const chunk of content) {
+        for (let at = 0; at < chunk.length; ) at += writeSync(file, chunk, at);
+      }
+      futimesSync(file, mtime, mtime);
+    } finally {
+      closeSync(file);
+    }
+  }
+
+  #at(path: string): Buffer {
+    return bytesOf(posix.join(this.#root, path));
+  }
+}
+
+function codeOf(error: unknown): string | undefined {
+  return (error as NodeJS.ErrnoException).code;
+}
