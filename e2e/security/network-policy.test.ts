@@ -69,6 +69,14 @@ describe('a host that is permitted', () => {
     });
   });
 
+  it('is reached by a second connection that resumes the TLS session of the first', () => {
+    for (const version of ['TLSv1_2', 'TLSv1_3']) {
+      for (const client of ['Python', "Node's agent", 'curl']) {
+        expect({ [`a resumed session of ${version} by ${client}`]: { open: REACHED, allow: REACHED, deny: REACHED } });
+      }
+    }
+  });
+
   it('is whatever a pattern covers, which the name itself is not', () => {
     const always = { open: REACHED, allow: REACHED, deny: REACHED };
     expect({
@@ -149,6 +157,18 @@ describe('a host that is not permitted', () => {
     }
   });
 
+  it('is refused in forms of HTTP and TLS that only lenient servers take', () => {
+    const odd = Object.keys(outcomes.open).filter((attempt) =>
+      /^a (method|request)( of HTTP| after| that (ends|follows)|, one)|^TLS behind|^HTTP\/2/.test(attempt),
+    );
+    assert.equal(odd.length, 32);
+    for (const attempt of odd) expect({ [attempt]: { open: REACHED, allow: NOT_REACHED, deny: NOT_REACHED } });
+    // What stands first is refused by the gateway, so that nothing behind it is read by the server.
+    for (const first of ['a method that does not end', 'a line of the PROXY protocol']) {
+      expect({ [`a request behind ${first}`]: { open: /./, allow: NOT_REACHED, deny: NOT_REACHED } });
+    }
+  });
+
   it('is refused by its address in every notation', () => {
     for (const notation of ['dotted', 'decimal', 'octal', 'hexadecimal', 'short']) {
       expect({ [`a literal address, ${notation}`]: { open: REACHED, allow: DENIED, deny: DENIED } });
@@ -193,6 +213,10 @@ describe('traffic that is no HTTP', () => {
       'raw TCP to an allowed address': { open: REACHED, allow: CLOSED, deny: REACHED },
       'raw TCP to a denied address': { open: REACHED, allow: CLOSED, deny: CLOSED },
     });
+  });
+
+  it('does not flow at the ports of HTTP and HTTPS', () => {
+    expect({ 'bytes of no protocol, at a port of HTTP': { open: /^status 400$/, allow: CLOSED, deny: CLOSED } });
   });
 
   it('does not flow by UDP, which could carry HTTP past the gateway', () => {

@@ -2,13 +2,16 @@
  * The servers of a test internet, started in its network namespace with an `InternetHost` as JSON. It remembers what
  * reached it: `GET /seen` on port 8000 says so.
  */
+
+import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
+import { createServer as createHttp2Server } from 'node:http2';
 import { createServer as createSecureServer } from 'node:https';
-import { createServer as createTcpServer, type Socket } from 'node:net';
+import { connect, createServer as createTcpServer, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 import { decode, encode, streamDecode, streamEncode } from 'dns-packet';
 
@@ -24,6 +27,11 @@ export interface InternetHost {
 const DNS_OVER_TLS_PORT = 853;
 const RAW_PORT = 7000;
 const UNTRUSTED_PORT = 8443;
+const LENIENT_PORT = 8002;
+const CLEAR_HTTP2_PORT = 8003;
+const LENIENT_TLS_PORT = 8444;
+const TLS_HANDSHAKE = 0x16;
+const RECORD_HEAD_BYTES = 5;
 
 export interface Seen {
   requests: string[];
@@ -117,6 +125,42 @@ async function serveRaw(address: string): Promise<void> {
   await once(datagrams, 'listening');
 }
 
+/** Python's own server, which is lenient where the request line is split. It ends with its standard input. */
+async function serveLeniently(): Promise<void> {
+  const program = `
+import http.server, sys, threading
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"reached")
+server = http.server.ThreadingHTTPServer(("0.0.0.0", ${LENIENT_PORT}), Answer)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+print("listening", flush=True)
+sys.stdin.read()`;
+  const python = spawn('python3', ['-c', program], { stdio: ['pipe', 'pipe', 'ignore'] });
+  await once(python.stdout, 'data');
+}
+
+/** Skips records of other types before the first handshake, as Go's and BoringSSL's servers skip alerts. */
+function serveTlsLeniently(): ReturnType<typeof createTcpServer> {
+  return createTcpServer((client) => {
+    client.on('error', () => {});
+    let bytes = Buffer.alloc(0);
+    const onData = (chunk: Buffer) => {
+      bytes = Buffer.concat([bytes, chunk]);
+      while (bytes.length >= RECORD_HEAD_BYTES && bytes[0] !== TLS_HANDSHAKE) {
+        bytes = bytes.subarray(RECORD_HEAD_BYTES + bytes.readUInt16BE(3));
+      }
+      if (bytes[0] !== TLS_HANDSHAKE) return;
+      client.off('data', onData).unshift(bytes);
+      const server = connect(443, '127.0.0.1').on('error', () => client.destroy());
+      client.pipe(server).pipe(client);
+    };
+    client.on('data', onData);
+  });
+}
+
 await Promise.all(host.httpPorts.map((port) => listen(web(createServer(answer)), port)));
 await Promise.all(host.resolvers.flatMap((address) => [serveNames(address), serveRaw(address)]));
 if (host.resolvers.length > 0) {
@@ -125,6 +169,10 @@ if (host.resolvers.length > 0) {
     socket.on('error', () => {}).end('reached');
   });
   await listen(raw, RAW_PORT);
+  await serveLeniently();
+  const http2 = createHttp2Server((_request, response) => void response.end('reached'));
+  http2.listen(CLEAR_HTTP2_PORT, '0.0.0.0');
+  await once(http2, 'listening');
 }
 if (host.tls) {
   const [cert, unknown, key] = [host.tls.certFile, host.tls.unknownCertFile, host.tls.keyFile].map((file) =>
@@ -132,6 +180,7 @@ if (host.tls) {
   );
   await listen(web(createSecureServer({ cert, key }, answer)), 443);
   await listen(createTlsServer({ cert, key }, answerQuestion), DNS_OVER_TLS_PORT);
+  await listen(serveTlsLeniently(), LENIENT_TLS_PORT);
   await listen(createSecureServer({ cert: unknown, key }, answer), UNTRUSTED_PORT);
 }
 console.log('listening');

@@ -8,7 +8,8 @@ import type { InternetHost, Seen } from './test-internet-host.ts';
 
 export interface TestInternet extends AsyncDisposable {
   /**
-   * Answers HTTP on ports 80 and 8000, HTTPS on 443, HTTPS that nobody vouches for on 8443, `reached` to connections and
+   * Answers HTTP on ports 80 and 8000, leniently on 8002, HTTP/2 without TLS on 8003, HTTPS on 443, HTTPS that nobody vouches for on 8443, and
+   * behind records of other types on 8444, `reached` to connections and
    * datagrams on 7000, and DNS on 53, over TLS on 853, and to `?dns=` over HTTP: `cloche.test` is itself.
    */
   readonly address: string;

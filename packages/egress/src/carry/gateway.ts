@@ -16,7 +16,7 @@ import type { Connection } from './connection.ts';
 import { contained } from './contained.ts';
 import { Http1Carrier } from './http1-carrier.ts';
 import { Http2Carrier } from './http2-carrier.ts';
-import { type Protocol, Sniffer } from './sniffer.ts';
+import { isHttpServer, type Protocol, Sniffer } from './sniffer.ts';
 import { interceptTls } from './tls-interceptor.ts';
 import { tunnel } from './tunnel.ts';
 
@@ -107,7 +107,7 @@ export class Gateway {
     const sniffer = new Sniffer(socket);
     const deadline = setTimeout(() => sniffer.stop(), FIRST_BYTES_TIMEOUT_MS);
     void sniffer.protocol.then(() => clearTimeout(deadline));
-    const isRawPermitted = permitsRaw(connection.traffic.policy, connection.destination.host);
+    const isRawPermitted = permitsRaw(connection.traffic.policy, connection.destination);
     const isSilent = isRawPermitted && (await this.#staysSilent(sniffer));
     if (isSilent) await this.#letServerSpeak(socket, connection, sniffer);
     else await this.#carry(await sniffer.protocol, socket, connection);
@@ -121,7 +121,7 @@ export class Gateway {
     return isSilent;
   }
 
-  /** Whoever speaks first decides: a server that does is none of HTTP. A client that does is decided as ever. */
+  /** A server that speaks first is raw unless it speaks HTTP. Where the client speaks first, its bytes decide. */
   async #letServerSpeak(socket: Socket, connection: Connection, sniffer: Sniffer): Promise<void> {
     const server = await this.#connectRaw(socket, connection);
     if (!server) return sniffer.stop();
@@ -135,6 +135,12 @@ export class Gateway {
     listening.abort();
     if (first === 'server' || first === 'raw') {
       sniffer.stop();
+      const greeting: Buffer | null = server.read();
+      if (greeting !== null && isHttpServer(greeting)) {
+        server.destroy();
+        return this.#refuse(socket, connection, 'protocol');
+      }
+      if (greeting !== null) server.unshift(greeting);
       return this.#relay(socket, server, connection);
     }
     server.destroy();
@@ -163,7 +169,7 @@ export class Gateway {
 
   async #carryRaw(socket: Socket, connection: Connection): Promise<void> {
     const { policy } = connection.traffic;
-    if (!permitsRaw(policy, connection.destination.host)) return this.#refuse(socket, connection, 'protocol');
+    if (!permitsRaw(policy, connection.destination)) return this.#refuse(socket, connection, 'protocol');
     const server = await this.#connectRaw(socket, connection);
     if (server) await this.#relay(socket, server, connection);
   }

@@ -2,48 +2,76 @@ import type { Socket } from 'node:net';
 
 const MAX_LINE_BYTES = 8 * 1024;
 const MAX_TOKEN_BYTES = 64;
-const TLS_HANDSHAKE = 0x16;
-const SSL_MAJOR = 3;
+/** Record types of TLS: change_cipher_spec, alert, handshake, application_data, heartbeat. Some servers skip the others. */
+const TLS_RECORD_TYPES = { first: 0x14, last: 0x18 };
 const CLIENT_HELLO = 1;
-const CR = 13;
+const HTTP2_SETTINGS = 4;
+const SETTING_BYTES = 6;
 const LF = 10;
-const SPACE = 32;
-const TAB = 9;
+/** What ends a method in RFC 9112. */
+const BLANKS = [0x20, 0x09];
+/** What else ends a method, or stands before it, for a server that splits at Unicode's white space (Python's does). */
+const ODD_BLANKS = [0x0b, 0x0c, 0x0d, 0x1c, 0x1d, 0x1e, 0x1f, 0x85, 0xa0];
+const LETTER = /[A-Za-z]/;
 
 /** `raw` is all that neither HTTP nor TLS clients begin with. */
 export type Protocol = 'tls' | 'http' | 'raw';
 
 /**
- * What a client speaks, by its first bytes; undefined while they could yet become HTTP or TLS. As generous as the most
- * lenient server: what is taken for HTTP is read strictly later, but what is taken for raw is read by nobody.
+ * Tells what a client speaks from its first bytes; undefined while they can still become HTTP or TLS. Accepts what the
+ * most lenient server accepts: what is taken for HTTP or TLS is parsed strictly later, but raw bytes are not parsed.
  */
 export function classify(bytes: Buffer): Protocol | undefined {
-  const [first, second, third] = bytes;
+  const [first, , third] = bytes;
   if (first === undefined) return undefined;
-  if (first === TLS_HANDSHAKE) return second === undefined ? undefined : second === SSL_MAJOR ? 'tls' : 'raw';
+  if (first >= TLS_RECORD_TYPES.first && first <= TLS_RECORD_TYPES.last) return 'tls';
   if (first >= 0x80) {
     // The greeting of SSL 2, which servers of today still take.
-    return third === undefined ? undefined : third === CLIENT_HELLO ? 'tls' : 'raw';
+    if (third === undefined) return undefined;
+    if (third === CLIENT_HELLO) return 'tls';
   }
-  if (first === CR || first === LF || first === SPACE || first === TAB) return 'http';
+  if (first === LF || isBlank(first)) return 'http';
   return classifyText(bytes);
 }
 
 function classifyText(bytes: Buffer): Protocol | undefined {
   const tokenEnd = bytes.findIndex((byte) => !isTokenByte(byte));
-  if (tokenEnd === -1) return bytes.length > MAX_TOKEN_BYTES ? 'raw' : undefined;
-  if (tokenEnd === 0 || (bytes[tokenEnd] !== SPACE && bytes[tokenEnd] !== TAB)) return 'raw';
+  // A server may refuse a long method and keep the connection for the next request.
+  if (tokenEnd === -1) return bytes.length > MAX_TOKEN_BYTES ? 'http' : undefined;
+  const endsMethod = BLANKS.includes(bytes[tokenEnd] ?? 0) || isOddMethod(bytes, tokenEnd);
+  if (tokenEnd === 0 || !endsMethod) return 'raw';
 
   const lineEnd = bytes.indexOf(LF);
   if (lineEnd === -1 && bytes.length < MAX_LINE_BYTES) return undefined;
   const line = bytes.subarray(0, lineEnd === -1 ? MAX_LINE_BYTES : lineEnd).toString('latin1');
+  const isBareMethod = /^(?:GET|HEAD|POST|PROXY)$/i.test(bytes.toString('latin1', 0, tokenEnd));
   // HTTP/0.9 has no version; a line of the PROXY protocol has HTTP on the next one.
-  return lineEnd === -1 || /HTTP\//i.test(line) || /^(?:GET|PROXY)\s/i.test(line) ? 'http' : 'raw';
+  return lineEnd === -1 || /HTTP\//i.test(line) || isBareMethod ? 'http' : 'raw';
+}
+
+/** Of binary protocols few begin with a letter: a message of LDAP begins with `0` and a length that may be odd white space. */
+function isOddMethod(bytes: Buffer, tokenEnd: number): boolean {
+  return ODD_BLANKS.includes(bytes[tokenEnd] ?? 0) && LETTER.test(String.fromCharCode(bytes[0] ?? 0));
+}
+
+function isBlank(byte: number): boolean {
+  return BLANKS.includes(byte) || ODD_BLANKS.includes(byte);
 }
 
 /** RFC 9110, `tchar`. */
 function isTokenByte(byte: number): boolean {
   return /[!#$%&'*+\-.^_`|~0-9A-Za-z]/.test(String.fromCharCode(byte));
+}
+
+/**
+ * Whether a server's first bytes are HTTP or TLS, sent before the client said anything: the settings of HTTP/2, which
+ * servers of HTTP/2 without TLS send at once, the answer of a server that is tired of waiting, or a record of TLS.
+ */
+export function isHttpServer(greeting: Buffer): boolean {
+  const [first = 0, , , fourth] = greeting;
+  const isTls = first >= TLS_RECORD_TYPES.first && first <= TLS_RECORD_TYPES.last;
+  const isSettings = first === 0 && fourth === HTTP2_SETTINGS && greeting.readUInt16BE(1) % SETTING_BYTES === 0;
+  return isTls || isSettings || /^HTTP\//i.test(greeting.toString('latin1', 0, 5));
 }
 
 /** Reads as much of a connection as it takes to tell what is spoken on it, and puts it back. */

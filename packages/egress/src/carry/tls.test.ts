@@ -131,6 +131,20 @@ describe('HTTPS', () => {
     assert.ok(rig.decisions.some(({ protocol, verdict }) => protocol === 'tls' && verdict === 'failed'));
   });
 
+  for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
+    test(`of a client that resumes its session of ${version} is decided by its server name`, async () => {
+      const over = { servername: 'allowed.example', minVersion: version, maxVersion: version };
+      const first = await rig.connectTls(over);
+      let session = first.getSession();
+      first.on('session', (ticket) => {
+        session = ticket;
+      });
+      assert.match(await rig.send(get('allowed.example'), first), /^HTTP\/1\.1 200/);
+      const second = await rig.connectTls({ ...over, session });
+      assert.match(await rig.send(get('allowed.example'), second), /^HTTP\/1\.1 200/);
+    });
+  }
+
   test('ends with its sandbox', async () => {
     const socket = await rig.connectTls({ servername: 'allowed.example' });
     const closed = rig.readAll(socket);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import type { Server } from 'node:http';
+import { createServer as createHttp2Server } from 'node:http2';
 import { createServer, type Socket, type Server as TcpServer } from 'node:net';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { connect as tlsConnect } from 'node:tls';
@@ -205,6 +206,14 @@ describe('what is neither HTTP nor TLS', () => {
     assert.equal(await readUntil(socket, /\n/), '220 hello\r\n');
     socket.end('HELO\r\n');
     assert.equal(await rig.readAll(socket), 'heard HELO\r\n');
+  });
+
+  test('is not what a server of HTTP/2 says first', async () => {
+    const clear = createHttp2Server().listen(0, '127.0.0.1');
+    await once(clear, 'listening');
+    to(clear);
+    assert.equal(await rig.readAll(rig.connect()), '');
+    clear.close();
   });
 
   test('is reset at a closed address, and at one that the denylist names', async () => {

@@ -37,15 +37,21 @@ describe('a policy', () => {
   test('that denies all permits nothing', () => {
     const policy = readPolicy({ mode: 'deny-all' });
     assert.ok(
-      ![...MATCHING, ...OTHERS].some((text) => permitsHost(policy, host(text)) || permitsRaw(policy, host(text))),
+      ![...MATCHING, ...OTHERS].some(
+        (text) => permitsHost(policy, host(text)) || permitsRaw(policy, { host: host(text), port: 22 }),
+      ),
     );
     assert.ok(!permitsAddressOfName(policy, '203.0.113.1'));
   });
 
-  test('lets other protocols through as a denylist alone', () => {
-    assert.ok(!permitsRaw(readPolicy({ mode: 'allowlist', hosts: HOSTS }), host('203.0.113.9')));
-    assert.ok(permitsRaw(readPolicy({ mode: 'denylist', hosts: HOSTS }), host('203.0.113.1')));
-    assert.ok(!permitsRaw(readPolicy({ mode: 'denylist', hosts: HOSTS }), host('203.0.113.9')));
+  test('lets other protocols through as a denylist alone, and not at the ports of HTTP and HTTPS', () => {
+    const at = (text: string, port = 22) => ({ host: host(text), port });
+    assert.ok(!permitsRaw(readPolicy({ mode: 'allowlist', hosts: HOSTS }), at('203.0.113.9')));
+    assert.ok(permitsRaw(readPolicy({ mode: 'denylist', hosts: HOSTS }), at('203.0.113.1')));
+    assert.ok(!permitsRaw(readPolicy({ mode: 'denylist', hosts: HOSTS }), at('203.0.113.9')));
+    for (const port of [80, 443]) {
+      assert.ok(!permitsRaw(readPolicy({ mode: 'denylist', hosts: HOSTS }), at('203.0.113.1', port)));
+    }
   });
 
   test('that cannot be read is none', () => {

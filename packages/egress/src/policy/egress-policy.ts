@@ -29,9 +29,12 @@ export function permitsAddressOfName({ mode, entries }: EgressPolicy, address: s
   return mode === 'allowlist' || (mode === 'denylist' && !matchesAny(entries, { kind: 'ipv4', address }));
 }
 
-/** Whether traffic that is neither HTTP nor HTTPS may go to a host. */
-export function permitsRaw(policy: EgressPolicy, host: Host): boolean {
-  return policy.mode === 'denylist' && permitsHost(policy, host);
+/** Ports whose servers take HTTP or HTTPS for certain: what looks like something else there is HTTP written oddly. */
+const HTTP_PORTS: readonly number[] = [80, 443];
+
+/** Whether traffic that is neither HTTP nor HTTPS may go to a host and port. */
+export function permitsRaw(policy: EgressPolicy, { host, port }: { host: Host; port: number }): boolean {
+  return policy.mode === 'denylist' && permitsHost(policy, host) && !HTTP_PORTS.includes(port);
 }
 
 function matchesAny(entries: readonly HostEntry[], host: Host): boolean {
