@@ -25,13 +25,3 @@ export function findHierarchies(mounts = readFileSync('/proc/self/mounts', 'utf8
   if (found.size === 0) throw new Error(`no cgroup hierarchy is mounted at ${CGROUP_ROOT}`);
   return [...found.values()];
 }
-
-/** The folder of the group that a process is in; `groups` is its /proc/PID/cgroup. */
-export function ownGroupIn({ place, version, controllers }: CgroupHierarchy, groups: string): string | undefined {
-  for (const line of groups.split('\n')) {
-    const [, names = '', ...path] = line.split(':');
-    const isIt = version === 2 ? line.startsWith('0::') : names.split(',').some((name) => controllers.includes(name));
-    if (isIt) return join(place, path.join(':'));
-  }
-  return undefined;
-}

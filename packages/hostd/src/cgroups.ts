@@ -2,7 +2,6 @@ import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, 
 import { join } from 'node:path';
 import type { LaunchSpec } from '@cloche/protocol';
 import { type CgroupHierarchy, findHierarchies, UNIFIED } from './cgroup-hierarchies.ts';
-import { CgroupMoves } from './cgroup-moves.ts';
 import { AGENT_GROUP, divide, dividedHierarchies, KERNELS_GROUP } from './divided-group.ts';
 import { makeRoomForGvisor } from './gvisor-group.ts';
 import { errorCode } from './kernel/libc.ts';
@@ -20,22 +19,12 @@ export class Cgroups {
   readonly #hierarchies: readonly string[];
   readonly #divided: readonly CgroupHierarchy[];
   readonly #parent: string;
-  readonly #moves: CgroupMoves;
 
   constructor(installationId: string, hierarchies: readonly CgroupHierarchy[] = findHierarchies()) {
     this.#all = hierarchies;
     this.#hierarchies = hierarchies.map(({ place }) => place);
     this.#divided = dividedHierarchies(hierarchies);
     this.#parent = `cloche-${installationId}`;
-    this.#moves = new CgroupMoves(this.#divided);
-  }
-
-  /**
-   * Processes are about to move to groups, which will take them less time once this resolves. Until then whoever makes a group
-   * waits, in the kernel.
-   */
-  expectMoves(): Promise<void> {
-    return this.#moves.expect();
   }
 
   /** As the OCI runtime takes it. */

@@ -134,7 +134,6 @@ export class Launcher {
     const places = rootPlaces(host.mountsDir, key);
     const bundleDir = host.records.folderOf(key);
 
-    const expectingMoves = host.cgroups.expectMoves();
     await step('intent', () => host.records.write(key, { status: 'launching' }));
     const slot = await step('slot', () => host.slots.acquire(key, livingProcess(process.pid)));
     const idRange = idRangeOfSlot(slot);
@@ -162,9 +161,7 @@ export class Launcher {
         : config;
       writeFileSync(join(bundleDir, 'config.json'), JSON.stringify(forRuntime));
     });
-    await step('cgroup', async () => {
-      // Not this thread, which others wait for.
-      await expectingMoves;
+    await step('cgroup', () => {
       undo.push('cgroup', () => host.cgroups.destroy(key));
       host.cgroups.create(key);
     });

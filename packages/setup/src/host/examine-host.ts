@@ -1,3 +1,4 @@
+import { checkCgroupMoves } from './cgroup-moves.ts';
 import type { Finding } from './finding.ts';
 import { checkFirewall } from './firewall-check.ts';
 import {
@@ -47,5 +48,6 @@ async function examineResources({ dataDir, cacheDir, host, port }: ExaminedPlace
     checkPort(host, port),
     checkFirewall(),
     checkSysctls(),
+    checkCgroupMoves(),
   ]);
 }

@@ -1,0 +1,57 @@
+import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { promisify } from 'node:util';
+import { type Finding, ok, warning } from './finding.ts';
+
+const run = promisify(execFile);
+
+const NAME = 'cgroup moves';
+const FAST = 'favordynmods';
+
+export interface V2Mount {
+  place: string;
+  /** What the hierarchy was mounted with: `nsdelegate`, `memory_recursiveprot`, `favordynmods`. */
+  options: readonly string[];
+}
+
+/** The v2 hierarchy of cgroups, of a v2 or of a hybrid host. @param mountInfo content of `/proc/self/mountinfo` */
+export function findV2Hierarchy(mountInfo: string): V2Mount | undefined {
+  for (const line of mountInfo.split('\n')) {
+    const [mount = '', superBlock = ''] = line.split(' - ');
+    const [type, , options = ''] = superBlock.split(' ');
+    if (type === 'cgroup2') return { place: mount.split(' ')[4] ?? '', options: options.split(',') };
+  }
+  return undefined;
+}
+
+/**
+ * Mounts the v2 hierarchy anew with `favordynmods` (Linux 6.0 and later), and returns a phrase that says so. Idempotent.
+ *
+ * Without the option a process that moves to another cgroup waits, 11 ms on a quiet host and more on a busy one, until
+ * every processor has scheduled; `fork` waits meanwhile, in all of the host. With it a move takes 0.4 ms. Each launch, each
+ * command and each kernel moves a process. The option holds for v1 hierarchies of a hybrid host as well.
+ */
+export async function speedUpCgroupMoves(): Promise<string[]> {
+  const hierarchy = await currentHierarchy();
+  if (hierarchy === undefined || hierarchy.options.includes(FAST)) return [];
+  // The kernel switches off each option that is not named.
+  const options = ['remount', ...hierarchy.options, FAST].join(',');
+  return run('mount', ['-o', options, hierarchy.place]).then(
+    () => [`${hierarchy.place} ${FAST}`],
+    () => [`${hierarchy.place} stays without ${FAST}`],
+  );
+}
+
+/** Whether processes move between cgroups without a wait. */
+export async function checkCgroupMoves(): Promise<Finding> {
+  const hierarchy = await currentHierarchy();
+  if (hierarchy?.options.includes(FAST)) return ok(NAME, FAST);
+  const slower = 'launches and new contexts take 10 ms longer';
+  if (hierarchy === undefined) return warning(NAME, `no v2 hierarchy: ${slower}`, 'Mount one, for example by systemd.');
+  const remedy = `\`npm start\` runs \`mount -o remount,${FAST} ${hierarchy.place}\`, which takes Linux 6.0 or newer.`;
+  return { ...warning(NAME, `without ${FAST}: ${slower}`, remedy), installable: true };
+}
+
+async function currentHierarchy(): Promise<V2Mount | undefined> {
+  return findV2Hierarchy(await readFile('/proc/self/mountinfo', 'utf8'));
+}
