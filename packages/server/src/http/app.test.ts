@@ -46,12 +46,13 @@ describe('a good request', () => {
     assert.deepEqual(listed.body.data[0].query, { 'metadata.a.b': '1 2', 'metadata.n': '7' });
   });
 
-  it('keeps a sane request id and gets a new one for any other', async () => {
+  it('keeps a request id of letters, digits, dots, hyphens and underscores, and replaces any other', async () => {
     const id = async (sent: string) =>
       (await service.call('GET', '/v1/sandboxes', { headers: { 'x-request-id': sent } })).headers.get('x-request-id');
-    assert.equal(await id('my-id 1'), 'my-id 1');
-    assert.match((await id('x'.repeat(129))) ?? '', /^req_/);
-    assert.match((await id('caf\u00e9')) ?? '', /^req_/);
+    for (const kept of ['a', 'My-id_1.2', 'x'.repeat(128)]) assert.equal(await id(kept), kept);
+    for (const other of ['', 'x'.repeat(129), 'my id', 'a,b', 'a"b', '<b>', '$(id)', 'a/b', 'caf\u00e9']) {
+      assert.match((await id(other)) ?? '', /^req_/, other);
+    }
   });
 
   it('answers HEAD like GET without the body', async () => {
@@ -61,13 +62,21 @@ describe('a good request', () => {
 });
 
 describe('a path with other methods', () => {
-  for (const method of ['OPTIONS', 'PUT', 'PATCH', 'PROPFIND']) {
-    it(`answers ${method} with those it has`, async () => {
-      const answer = await service.call(method, '/v1/sandboxes/sbx_1', { key: null });
+  for (const method of ['OPTIONS', 'PUT', 'PATCH', 'PROPFIND', 'QUERY']) {
+    it(`answers ${method} with those it has, to a client with a key`, async () => {
+      const answer = await service.call(method, '/v1/sandboxes/sbx_1');
       assertError(answer, 'method_not_allowed', /GET, HEAD, DELETE/);
       assert.equal(answer.headers.get('allow'), 'GET, HEAD, DELETE');
+      assertError(await service.call(method, '/v1/sandboxes/sbx_1', { key: null }), 'unauthorized', /API key/);
     });
   }
+
+  it('logs none of it as an error', () => {
+    assert.deepEqual(
+      service.lines.filter(({ level }) => Number(level) >= 50),
+      [],
+    );
+  });
 });
 
 describe('the log', () => {

@@ -39,7 +39,11 @@ export interface AppParts {
 
 /** The HTTP service: what the routes' operations declare, enforced in the order of `addRoute`. */
 export async function buildApp(parts: AppParts): Promise<FastifyInstance> {
-  const app = createJsonApp(parts);
+  const { authenticator } = parts;
+  const mayLearnMethods = async (request: FastifyRequest) => {
+    if (pathOf(request).startsWith('/v1/')) await authenticateHeader(request.headers.authorization, authenticator);
+  };
+  const app = createJsonApp({ ...parts, mayLearnMethods });
   reportOutcomes(app, parts);
   for (const route of parts.routes) if (route.kind !== 'upload') addRoute(app, route, parts);
   await addUploads(app, parts);

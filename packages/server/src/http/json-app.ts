@@ -45,6 +45,8 @@ export interface JsonAppParts {
   readonly log: Logger;
   /** Takes the requests of some hosts before this app sees them. */
   readonly front?: Front;
+  /** Rejects a request that may not learn which methods the path has. */
+  readonly mayLearnMethods?: (request: FastifyRequest) => Promise<void>;
 }
 
 /** An app without routes yet: JSON in and out, an id on every answer, and the catalogue's form for whatever fails. */
@@ -52,6 +54,7 @@ export function createJsonApp(parts: JsonAppParts): FastifyInstance {
   const app = createApp(parts);
   identify(app, parts);
   answerErrors(app);
+  refuseUnrouted(app, parts);
   takeJsonOnly(app);
   answerOddRequests(app.server, parts.ids);
   return app;
@@ -128,18 +131,30 @@ function identify(app: FastifyInstance, { clock }: JsonAppParts): void {
 }
 
 function answerErrors(app: FastifyInstance): void {
+  app.setErrorHandler(sendError);
+}
+
+/**
+ * Answers what no route takes, before its body is read: the framework parses bodies first, and refuses methods that it
+ * does not know with errors of its own.
+ */
+function refuseUnrouted(app: FastifyInstance, { mayLearnMethods }: JsonAppParts): void {
   const paths = new KnownPaths();
   app.addHook('onRoute', ({ method, url }) => {
     for (const each of [method].flat()) paths.add(each, url);
   });
-  app.setErrorHandler(sendError);
-  app.setNotFoundHandler((request, reply) => {
+  const refuse = async (request: FastifyRequest, reply: FastifyReply) => {
     const allowed = paths.methodsOf(pathOf(request));
     const path = pathOf(request).slice(0, 200);
     if (allowed.length === 0) throw new AppError('not_found', `There is nothing at ${path}; see /openapi.json.`);
+    await mayLearnMethods?.(request);
     const allow = allowed.join(', ');
     reply.header('allow', allow);
     throw new AppError('method_not_allowed', `${path} has no method ${request.method}; it has ${allow}.`);
+  };
+  app.addHook('onRequest', (request, reply, done) => {
+    if (request.is404) refuse(request, reply).catch(done);
+    else done();
   });
 }
 

@@ -5,7 +5,7 @@ import { type ErrorCode, LIMITS } from '@cloche/contract';
 import { AppError, invalidRequest } from '../app-error.ts';
 import type { IdSource } from '../id-source.ts';
 import { errorResponse, JSON_TYPE } from './error-response.ts';
-import { REQUEST_ID_HEADER } from './request-id.ts';
+import { REQUEST_ID_HEADER, requestIdOf } from './request-id.ts';
 import { isUploading } from './uploads.ts';
 
 /** For a connection whose bytes are no request; the connection ends with the answer. */
@@ -13,21 +13,22 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Duplex, 
   // An upload takes as long as it takes: it ends when no byte moves.
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isUploading(socket)) return;
   if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
-  else endWith(socket, describe(error), ids);
+  else endWith(socket, describe(error), ids.next('req_'));
 }
 
 /** For what Node would end without a word, or with an empty answer. */
 export function answerOddRequests(server: Server, ids: IdSource): void {
-  server.on('connect', (_request, socket) => {
-    // Nobody else listens to this connection from here on.
+  server.on('connect', (request, socket) => {
+    // Node has taken its own listeners off the connection.
     socket.on('error', () => socket.destroy());
-    endWith(socket, new AppError('method_not_allowed', 'This service is no proxy: CONNECT is not supported.'), ids);
+    const error = new AppError('method_not_allowed', 'This service is not a proxy: it does not support CONNECT.');
+    // RFC 9110 wants `Allow`; the target of CONNECT is another host, which has no methods here.
+    endWith(socket, error, requestIdOf(request.headers[REQUEST_ID_HEADER], ids), ['allow: ']);
   });
   server.on('checkExpectation', (request, response) => {
-    const { status, requestId, text } = render(
-      invalidRequest({ path: 'headers.expect', message: 'may be "100-continue" only' }),
-      ids,
-    );
+    const requestId = requestIdOf(request.headers[REQUEST_ID_HEADER], ids);
+    const error = invalidRequest({ path: 'headers.expect', message: 'may be "100-continue" only' });
+    const { status, text } = render(error, requestId);
     request.resume();
     const length = Buffer.byteLength(text);
     response.writeHead(status, { 'content-type': JSON_TYPE, 'content-length': length, [REQUEST_ID_HEADER]: requestId });
@@ -35,10 +36,9 @@ export function answerOddRequests(server: Server, ids: IdSource): void {
   });
 }
 
-function render(error: AppError, ids: IdSource): { status: number; requestId: string; text: string } {
-  const requestId: string = ids.next('req_');
+function render(error: AppError, requestId: string): { status: number; text: string } {
   const { status, body } = errorResponse(error, requestId);
-  return { status, requestId, text: JSON.stringify(body) };
+  return { status, text: JSON.stringify(body) };
 }
 
 function describe(error: NodeJS.ErrnoException): AppError {
@@ -55,13 +55,14 @@ function describe(error: NodeJS.ErrnoException): AppError {
   }
 }
 
-function endWith(socket: Duplex, error: AppError, ids: IdSource): void {
-  const { status, requestId, text } = render(error, ids);
+function endWith(socket: Duplex, error: AppError, requestId: string, fields: readonly string[] = []): void {
+  const { status, text } = render(error, requestId);
   const head = [
     `HTTP/1.1 ${status} ${reasonOf(error.code)}`,
     `content-type: ${JSON_TYPE}`,
     `content-length: ${Buffer.byteLength(text)}`,
     `${REQUEST_ID_HEADER}: ${requestId}`,
+    ...fields,
     'connection: close',
   ];
   socket.end(`${head.join('\r\n')}\r\n\r\n${text}`);

@@ -1,10 +1,10 @@
 import type { IdSource } from '../id-source.ts';
 
 export const REQUEST_ID_HEADER = 'x-request-id';
-/** Printable ASCII, short enough for every log. */
-const SANE = /^[\x20-\x7e]{1,128}$/;
+/** Safe unquoted in logs, shells, URLs and headers. */
+const KEPT = /^[A-Za-z0-9._-]{1,128}$/;
 
-/** The client's own where it is sane, else a new one. */
+/** Returns the client's id if it has the form that is kept, else a new one. */
 export function requestIdOf(header: string | string[] | undefined, ids: IdSource): string {
-  return typeof header === 'string' && SANE.test(header) ? header : ids.next('req_');
+  return typeof header === 'string' && KEPT.test(header) ? header : ids.next('req_');
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { request } from 'node:http';
+import { METHODS, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -117,6 +117,14 @@ describe("the operator's socket", () => {
       const answer = await call('POST', path, body);
       assert.equal(answer.status, status, path);
       assert.match(answer.body.error.message, message);
+    }
+  });
+
+  it('refuses every method that a path has not', async () => {
+    for (const method of METHODS) {
+      if (['CONNECT', 'GET', 'HEAD', 'POST'].includes(method)) continue;
+      assert.equal((await call(method, '/keys')).body.error.code, 'method_not_allowed', method);
+      assert.equal((await call(method, '/nothing')).body.error.code, 'not_found', method);
     }
   });
 
