@@ -23,37 +23,48 @@ beforeEach(() => {
 
 afterEach(() => rmSync(dir, { recursive: true }));
 
+/** As if every other slot had been given out since. */
+function startOver(): void {
+  writeFileSync(join(dir, '.next'), '0');
+}
+
 test('two installations never have the same slot', () => {
   const slots = [ours.acquire('a', ALIVE), theirs.acquire('a', ALIVE), ours.acquire('b', ALIVE)];
   assert.deepEqual(slots, [0, 1, 2]);
 });
 
-test('a released slot is given out again', () => {
+test('a released slot is given out again when its turn comes', () => {
   const slot = ours.acquire('a', ALIVE);
   ours.release(slot, 'a');
+  startOver();
   assert.equal(theirs.acquire('b', ALIVE), slot);
 });
 
-test('a slot whose holder is dead is given out again, whoever held it', () => {
+test('a slot whose holder is dead is given out again, whichever installation held it', () => {
   theirs.acquire('a', DEAD);
+  startOver();
   assert.equal(ours.acquire('b', ALIVE), 0);
 });
 
 test('a slot of before the last start of the machine is given out again', () => {
   theirs.acquire('a', { ...ALIVE, bootId: 'another' });
+  startOver();
   assert.equal(ours.acquire('b', ALIVE), 0);
 });
 
 test('a slot lives as long as the process that it was handed over to', () => {
   const slot = ours.acquire('a', ALIVE);
   ours.transfer(slot, 'a', DEAD);
+  startOver();
   assert.equal(theirs.acquire('b', ALIVE), slot);
 });
 
 test('a release that comes late takes nothing from the next holder', () => {
   const slot = ours.acquire('a', DEAD);
+  startOver();
   assert.equal(theirs.acquire('b', ALIVE), slot);
   ours.release(slot, 'a');
+  startOver();
   assert.notEqual(ours.acquire('c', ALIVE), slot);
 });
 
@@ -71,6 +82,18 @@ test('a slot that was given back is not given out again while others are free', 
   assert.ok(!next.includes(first));
 });
 
+test('neither does a restarted hostd give it out again, nor another installation', () => {
+  const first = ours.acquire('a', ALIVE);
+  ours.release(first, 'a');
+  assert.notEqual(new Slots(dir, 'aaaaaaaa').acquire('b', ALIVE), first);
+  assert.notEqual(theirs.acquire('b', ALIVE), first);
+});
+
+test('the slot after the last one is the first one', () => {
+  writeFileSync(join(dir, '.next'), String(SLOT_COUNT - 1));
+  assert.deepEqual([ours.acquire('a', ALIVE), ours.acquire('b', ALIVE)], [SLOT_COUNT - 1, 0]);
+});
+
 test('a later hostd finds the slots of an earlier one', () => {
   const slot = ours.acquire('a', ALIVE);
   const later = new Slots(dir, 'aaaaaaaa');
@@ -82,7 +105,7 @@ test('a later hostd finds the slots of an earlier one', () => {
 test('a file that a crash cut off holds nothing', () => {
   writeFileSync(join(dir, '0'), '{"installationId":"bb');
   assert.equal(ours.acquire('a', ALIVE), 0);
-  assert.deepEqual(readdirSync(dir).sort(), ['.lock', '0']);
+  assert.deepEqual(readdirSync(dir).sort(), ['.lock', '.next', '0']);
 });
 
 test('ranges of ids and addresses of different slots never touch', () => {

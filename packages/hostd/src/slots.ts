@@ -24,6 +24,7 @@ const SlotClaim = Type.Object({
 type SlotClaim = Static<typeof SlotClaim>;
 
 export const GATEWAY_PURPOSE = 'gateway';
+const NEXT_FILE = '.next';
 
 /**
  * Numbers that all installations of a host share. A slot gives its holder a range of ids and four addresses, so no two
@@ -34,8 +35,6 @@ export class Slots {
   readonly #installationId: string;
   /** The slots of this installation, which no other process takes any for, by what they are for. */
   readonly #ours: Map<string, number>;
-  /** Where to look first: what was given back last is given out last, when its links are long gone. */
-  #next = 0;
 
   constructor(dir: string, installationId: string) {
     this.#dir = dir;
@@ -54,15 +53,29 @@ export class Slots {
     const claim: SlotClaim = { installationId: this.#installationId, purpose, holder };
     return this.#locked(() => {
       const taken = new Set(this.#takenSlots());
+      const next = this.#readNext();
       for (let tried = 0; tried < SLOT_COUNT; tried += 1) {
-        const slot = (this.#next + tried) % SLOT_COUNT;
+        const slot = (next + tried) % SLOT_COUNT;
         if (taken.has(slot) && this.#isHeld(slot)) continue;
         this.#write(slot, claim);
-        this.#next = slot + 1;
+        writeFileSync(join(this.#dir, NEXT_FILE), String(slot + 1), { mode: 0o600 });
         return slot;
       }
       throw new HostdError('no_capacity', `all ${SLOT_COUNT} slots of this host are taken`);
     });
+  }
+
+  /**
+   * Where to look first. All installations share it and it outlives their processes, so the slot that was given back last
+   * is given out last: links and late packets of its last holder are gone by then.
+   */
+  #readNext(): number {
+    try {
+      return Number(readFileSync(join(this.#dir, NEXT_FILE), 'utf8')) || 0;
+    } catch (error) {
+      if (errorCode(error) === 'ENOENT') return 0;
+      throw error;
+    }
   }
 
   /** Hands a slot of ours over to the process that it lives as long as. */

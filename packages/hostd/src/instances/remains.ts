@@ -17,7 +17,7 @@ export async function removeInstance(key: InstanceKey, host: HostParts): Promise
   await host.cgroups.destroy(key);
   // A slot is free as soon as its last process is gone, so by now it may be another's, along with its link.
   const slot = host.slots.find(key);
-  if (slot !== undefined) host.network.disconnect(slot);
+  if (slot !== undefined) await host.network.disconnect(slot);
   await host.egress.unregister(key);
   await diskIsReleased(key, host, record && 'loopDevice' in record ? record.loopDevice : undefined);
 

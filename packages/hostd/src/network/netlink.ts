@@ -164,7 +164,7 @@ function linkHeader(index: number, up: boolean): Buffer {
   return header;
 }
 
-function attribute(type: number, value: Buffer): Buffer {
+export function attribute(type: number, value: Buffer): Buffer {
   const padded = Buffer.alloc((4 + value.length + 3) & ~3);
   padded.writeUInt16LE(4 + value.length, 0);
   padded.writeUInt16LE(type, 2);
@@ -176,12 +176,12 @@ function text(value: string): Buffer {
   return Buffer.from(`${value}\0`);
 }
 
-function u32(value: number): Buffer {
+export function u32(value: number): Buffer {
   const buffer = Buffer.alloc(4);
   buffer.writeUInt32LE(value);
   return buffer;
 }
 
-function ipv4(address: string): Buffer {
+export function ipv4(address: string): Buffer {
   return Buffer.from(address.split('.').map(Number));
 }

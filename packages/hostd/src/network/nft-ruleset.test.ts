@@ -34,7 +34,10 @@ test('opens what the operator opens, but never other sandboxes', () => {
 });
 
 test('has no rule that touches other traffic than that of its own sandboxes', () => {
+  // Reached by rules of other chains alone, which this test looks at.
+  const reachedByRules = /chain (share|refused) \{[^}]*\}/g;
   const rules = nftRuleset(OPTIONS)
+    .replaceAll(reachedByRules, '')
     .split('\n')
     .filter((line) => /\b(accept|drop|reject|dnat|jump|masquerade)\b/.test(line) && !line.includes('policy accept'));
   assert.ok(rules.length > 10);

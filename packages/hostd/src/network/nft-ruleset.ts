@@ -1,5 +1,6 @@
 import { CLOSED_RANGES, EGRESS_PORTS } from '@cloche/protocol';
 import { gatedLinkPrefix, linkPrefix, SANDBOX_CIDR } from './address-plan.ts';
+import { flowShares } from './flow-shares.ts';
 
 export interface RulesetOptions {
   installationId: string;
@@ -82,6 +83,8 @@ function filters({ installationId, gatewayAddress, dnsPort, allowCidrs }: Rulese
     ${fromGated} fib saddr . iif oif missing drop
   }
 
+${flowShares([fromSandbox, fromGated])}
+
   chain to_host {
     type filter hook input priority filter; policy accept;
     ${fromSandbox} ip daddr ${gatewayAddress} ct status dnat udp dport ${dnsPort} accept
@@ -105,7 +108,7 @@ function filters({ installationId, gatewayAddress, dnsPort, allowCidrs }: Rulese
   }
 
   chain refused {
-    ${refuse(fromSandbox)}
+    ${refuse('')}
   }`;
 }
 
@@ -124,7 +127,5 @@ function elements(cidrs: readonly string[]): string {
 }
 
 function refuse(from: string): string {
-  return [`${from} meta l4proto tcp reject with tcp reset`, `${from} reject with icmpx admin-prohibited`].join(
-    '\n    ',
-  );
+  return `${from} meta l4proto tcp reject with tcp reset\n    ${from} reject with icmpx admin-prohibited`;
 }

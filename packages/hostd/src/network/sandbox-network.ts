@@ -15,6 +15,7 @@ import {
   SLOT_COUNT,
 } from './address-plan.ts';
 import { admitThroughDocker, withdrawFromDocker } from './docker-user-chain.ts';
+import { MAX_TRACKED_ENTRIES } from './flow-shares.ts';
 import { acquireGatewaySlot, DNS_PORT } from './gateway-slot.ts';
 import {
   addAddress,
@@ -27,12 +28,16 @@ import {
 } from './netlink.ts';
 import { nftGuardRuleset, nftRuleset, type RulesetOptions, tableName } from './nft-ruleset.ts';
 import { OwnedRules } from './owned-rules.ts';
+import { deleteFlows } from './tracked-flows.ts';
 
 const execute = promisify(execFile);
 
 const LOOPBACK_INDEX = 1;
 const IP_FORWARD = '/proc/sys/net/ipv4/ip_forward';
 const MAX_NEIGHBOURS = '/proc/sys/net/ipv4/neigh/default/gc_thresh3';
+const MAX_TRACKED = '/proc/sys/net/netfilter/nf_conntrack_max';
+/** Room for 128 sandboxes that each hold all they may, of some 400 bytes an entry. */
+const TRACKED_ENTRIES = 128 * MAX_TRACKED_ENTRIES;
 
 export interface SandboxNetworkOptions {
   installationId: string;
@@ -99,7 +104,8 @@ export class SandboxNetwork {
     // Documented in docs/operations: what the host forwards beyond the sandboxes' traffic is its own firewall's matter.
     if (readFileSync(IP_FORWARD, 'utf8').trim() !== '1') writeFileSync(IP_FORWARD, '1');
     // Every sandbox is a neighbour: by default a host knows 1024, and then its own connections fail as well.
-    if (Number(readFileSync(MAX_NEIGHBOURS, 'utf8')) < SLOT_COUNT) writeFileSync(MAX_NEIGHBOURS, String(SLOT_COUNT));
+    raise(MAX_NEIGHBOURS, SLOT_COUNT);
+    raise(MAX_TRACKED, TRACKED_ENTRIES);
   }
 
   /** Gives the sandbox whose first process is `pid` a link of its own to the host, which carries its traffic on. */
@@ -153,9 +159,17 @@ export class SandboxNetwork {
     }
   }
 
-  /** Takes the link of a slot away; one that went with its sandbox is gone already. */
-  disconnect(slot: number): void {
-    for (const nameOf of [linkName, gatedLinkName]) removeLink(nameOf(this.#installationId, slot));
+  /**
+   * Takes the link of a slot away, if it did not go with its sandbox, and then what the kernel still tracks of its
+   * connections. Idempotent.
+   */
+  async disconnect(slot: number): Promise<void> {
+    const names = [linkName, gatedLinkName].map((nameOf) => nameOf(this.#installationId, slot));
+    const wasSilent = names.some(hasCarriedNothing);
+    for (const name of names) removeLink(name);
+    // SECURITY: what an old peer sends to a tracked flow would reach the next sandbox with this address
+    // (e2e/security/connections.test.ts).
+    if (!wasSilent) await deleteFlows(addressesOfSlot(slot).sandbox);
   }
 
   /** Takes everything off the host again. Only while no sandbox lives. */
@@ -165,6 +179,19 @@ export class SandboxNetwork {
     this.#slots.release(this.#gatewaySlot, GATEWAY_PURPOSE);
     await nft(`delete table inet ${tableName(this.#installationId)}\n`);
     this.#guard[Symbol.dispose]();
+  }
+}
+
+function raise(file: string, atLeast: number): void {
+  if (Number(readFileSync(file, 'utf8')) < atLeast) writeFileSync(file, String(atLeast));
+}
+
+/** False too where there is no such link any more. */
+function hasCarriedNothing(link: string): boolean {
+  try {
+    return readFileSync(`/sys/class/net/${link}/statistics/rx_packets`, 'utf8').trim() === '0';
+  } catch {
+    return false;
   }
 }
 

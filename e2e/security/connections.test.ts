@@ -1,0 +1,81 @@
+/** The host tracks all connections in one table: each sandbox has a share of it, and leaves nothing there. */
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { eventually } from '../support/eventually.ts';
+import { sharedService, type TestService } from '../support/service.ts';
+import { type TestInternet, testInternet } from '../support/test-internet.ts';
+import { trackedFlows } from '../support/tracked-flows.ts';
+import { asUser, attempts, onHost } from './support/attackers.ts';
+
+/** The share of a sandbox, as docs/threat-model.md has it: flows at a time, and entries with those that end. */
+const MAX_FLOWS = 4096;
+const MAX_ENTRIES = 8192;
+/** More than a share, and no more than a fiftieth of the host's table. */
+const TRIED = 5000;
+const KEPT = 100;
+
+let internet: TestInternet;
+let service: TestService;
+let neighbour: string;
+before(async () => {
+  internet = await testInternet();
+  service = await sharedService();
+  neighbour = (await service.api.readySandbox()).id;
+});
+after(async () => {
+  await service?.close();
+  await internet?.[Symbol.asyncDispose]();
+});
+
+/** Runs lines of Python with what `attempts/network/flows.py` defines, and returns what they print. */
+const attack = async (sandboxId: string, lines: string) => (await asUser(service, sandboxId, script(lines))).trim();
+const script = (lines: string) => `${attempts('network/flows', { address: internet.address })}\n${lines}`;
+
+describe('a sandbox that opens more flows than its share', () => {
+  it('stops at it, whether they are connections or datagrams; its neighbour goes on', async () => {
+    const attacker = (await service.api.readySandbox()).id;
+    const address = await attack(attacker, 'print(own_address())');
+    const neighbourAddress = await attack(neighbour, 'connections_that_stay(1); print(own_address())');
+    await attack(attacker, `connections_that_stay(${KEPT}); datagrams(${TRIED})`);
+    const flows = trackedFlows(address).length;
+    assert.ok(flows > MAX_FLOWS / 2 && flows <= MAX_FLOWS, `${flows} flows`);
+    assert.equal(await attack(attacker, 'print(connects())'), 'ConnectionRefusedError');
+    assert.equal(await attack(neighbour, 'print(connects())'), 'connected');
+
+    // The control: the same from the host, which has no share.
+    await onHost('user', script(`datagrams(${TRIED})`));
+    assert.ok(trackedFlows(internet.hostAddress).length >= TRIED);
+
+    assert.ok(trackedFlows(address).some((line) => line.includes('ESTABLISHED')));
+    await service.api.delete(`/v1/sandboxes/${attacker}`);
+    await eventually(async () => trackedFlows(address).length === 0);
+    assert.ok(trackedFlows(neighbourAddress).some((line) => line.includes('ESTABLISHED')));
+    assert.equal(await attack(neighbour, 'print(connects())'), 'connected');
+  });
+
+  it('stops at it too by connections that end, which the kernel does not count', async () => {
+    const attacker = (await service.api.readySandbox()).id;
+    const address = await attack(attacker, 'print(own_address())');
+    const done = Number(await attack(attacker, `print(connections_that_end(${KEPT * 10}))`));
+    assert.ok(done >= KEPT, `${done} connections`);
+    const entries = trackedFlows(address).length;
+    assert.ok(entries <= MAX_ENTRIES, `${entries} entries`);
+    await eventually(async () => trackedFlows(address).length === 0);
+
+    // The control: those of the host stay for two minutes.
+    await onHost('user', script(`connections_that_end(${KEPT})`));
+    assert.ok(trackedFlows(internet.hostAddress).filter((line) => line.includes('TIME_WAIT')).length >= KEPT);
+    await service.api.delete(`/v1/sandboxes/${attacker}`);
+  });
+
+  it('stops at it with look-ups behind the gateway; they are gone with it', async () => {
+    const networkPolicy = { mode: 'allowlist', hosts: ['allowed.test'] };
+    const attacker = (await service.api.readySandbox({ networkPolicy })).id;
+    const address = await attack(attacker, 'print(own_address())');
+    await attack(attacker, `look_ups(${TRIED})`);
+    const flows = trackedFlows(address).length;
+    assert.ok(flows > MAX_FLOWS / 2 && flows <= MAX_FLOWS, `${flows} flows`);
+    await service.api.delete(`/v1/sandboxes/${attacker}`);
+    await eventually(async () => trackedFlows(address).length === 0);
+  });
+});

@@ -1,0 +1,51 @@
+import { SLOT_COUNT } from './address-plan.ts';
+
+/** Connections and other flows that one sandbox has at a time, to hosts, to egress and to its resolver together. */
+export const MAX_FLOWS = 4096;
+/**
+ * The kernel does not count flows that end (TIME_WAIT, CLOSE). A flow ends in `ENDING_SECONDS` and a sandbox begins at
+ * most so many a second, so it has twice this many entries that end.
+ */
+export const MAX_NEW_FLOWS_PER_SECOND = 2048;
+const ENDING_SECONDS = 1;
+/** Entries of the host's connection tracking that one sandbox can hold: counted ones, a burst, and a second of new ones. */
+export const MAX_TRACKED_ENTRIES = MAX_FLOWS + MAX_NEW_FLOWS_PER_SECOND * (1 + ENDING_SECONDS);
+/** A resolver answers within 5 s or is asked again. The kernel's 30 s would let 136 look-ups a second fill the share. */
+const LOOKUP_SECONDS = 10;
+
+/**
+ * The share of each sandbox of the host's connection tracking, which has one table for all and for the host's own
+ * traffic. Only what would make a new entry is counted, by its source address, which the chain before has verified.
+ *
+ * @param fromLinks one match for each class of links, as `iifname "cl*"`.
+ */
+export function flowShares(fromLinks: readonly string[]): string {
+  return `
+  set flows { type ipv4_addr; size ${SLOT_COUNT}; flags dynamic; }
+  set new_flows { type ipv4_addr; size ${SLOT_COUNT}; flags dynamic,timeout; timeout 1m; }
+
+  ct timeout ending_soon {
+    protocol tcp;
+    l3proto ip;
+    policy = { time_wait: ${ENDING_SECONDS}, close: ${ENDING_SECONDS} };
+  }
+  ct timeout lookup {
+    protocol udp;
+    l3proto ip;
+    policy = { unreplied: ${LOOKUP_SECONDS}, replied: ${LOOKUP_SECONDS} };
+  }
+
+  chain shares {
+    type filter hook prerouting priority mangle; policy accept;
+    ${fromLinks.map((from) => `${from} jump share`).join('\n    ')}
+  }
+
+  chain share {
+    ct state invalid drop
+    ct status & confirmed == confirmed return
+    meta l4proto tcp ct timeout set "ending_soon"
+    udp dport 53 ct timeout set "lookup"
+    update @new_flows { ip saddr limit rate over ${MAX_NEW_FLOWS_PER_SECOND}/second burst ${MAX_NEW_FLOWS_PER_SECOND} packets } goto refused
+    add @flows { ip saddr ct count over ${MAX_FLOWS} } goto refused
+  }`;
+}
