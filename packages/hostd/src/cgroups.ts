@@ -6,6 +6,7 @@ import { AGENT_GROUP, divide, dividedHierarchies, KERNELS_GROUP } from './divide
 import { makeRoomForGvisor } from './gvisor-group.ts';
 import { errorCode } from './kernel/libc.ts';
 import { detachMount } from './kernel/mounts.ts';
+import { killIf } from './kernel/process-identity.ts';
 import { until } from './until.ts';
 
 /**
@@ -96,7 +97,7 @@ export class Cgroups {
 
   /** Kills what is in the group at this moment. */
   kill(key: string): void {
-    for (const pid of this.#counted(key)) killIfAlive(pid);
+    this.#kill(key, this.#counted(key));
   }
 
   /**
@@ -107,9 +108,15 @@ export class Cgroups {
     await until(`cgroup ${key} is gone`, () => {
       const counted = this.#counted(key);
       // Only a launch that was cut off leaves processes that are in some hierarchies and not in all.
-      for (const pid of counted.size > 0 ? counted : this.#processes(key)) killIfAlive(pid);
+      this.#kill(key, counted.size > 0 ? counted : this.#processes(key));
       return this.#tryRemove(key);
     });
+  }
+
+  /** A number that was read may belong to another process by now, so each is looked up again before it is killed. */
+  #kill(key: string, pids: ReadonlySet<number>): void {
+    const group = this.pathOf(key);
+    for (const pid of pids) killIf(pid, () => isInGroup(pid, group));
   }
 
   /** By one hierarchy that every process of an instance is in. */
@@ -162,11 +169,14 @@ export function hideHybridHierarchy(): void {
   if (existsSync(join(UNIFIED, 'cgroup.controllers'))) detachMount(UNIFIED);
 }
 
-function killIfAlive(pid: number): void {
+/** Whether a process is in the group, or in one below it, in any hierarchy. */
+function isInGroup(pid: number, group: string): boolean {
   try {
-    process.kill(pid, 'SIGKILL');
+    const lines = readFileSync(`/proc/${pid}/cgroup`, 'utf8').split('\n');
+    return lines.some((line) => `${line.split(':').slice(2).join(':')}/`.startsWith(`${group}/`));
   } catch (error) {
-    if (errorCode(error) !== 'ESRCH') throw error;
+    if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ESRCH') return false;
+    throw error;
   }
 }
 

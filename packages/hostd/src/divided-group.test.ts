@@ -64,6 +64,7 @@ describe('the group of an instance is divided', () => {
     assert.equal(group.read('agent/cgroup.procs'), '4711');
     assert.equal(group.read('kernels/cpu.cfs_quota_us'), '150000');
     assert.equal(group.read('kernels/memory.limit_in_bytes'), String(512 << 20));
+    assert.equal(group.read('kernels/memory.kmem.tcp.limit_in_bytes'), String(128 << 20));
     assert.equal(group.read('kernels/pids.max'), '100');
     assert.ok(Number(group.read('agent/cpu.shares')) >= 100 * 1024);
   });

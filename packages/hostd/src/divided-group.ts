@@ -13,6 +13,12 @@ export const KERNELS_GROUP = 'kernels';
  */
 export const AGENT_SHARE = { cpu: 0.25, memoryBytes: 64 * 1024 * 1024, pids: 64 } as const;
 
+/**
+ * Of its memory, what a sandbox's sockets may buffer beside it. Control groups v1 count that on an account of its own,
+ * and not at all where it has no bound; v2 counts it as memory.
+ */
+const SOCKET_BUFFERS_SHARE = 1 / 4;
+
 export const CPU_PERIOD_US = 100_000;
 /** The most that either version of control groups takes, which is some hundred times what the kernels have. */
 const AGENT_CPU_SHARES = 262_144;
@@ -58,8 +64,13 @@ function boundsOfVersion1(controller: Controller, group: string, { cpu, memoryBy
     case 'memory': {
       const withSwap = 'memory.memsw.limit_in_bytes';
       const countsSwap = existsSync(join(group, withSwap));
-      // Memory with swap may not be bounded below memory alone, so that comes first.
-      return { 'memory.limit_in_bytes': memoryBytes, ...(countsSwap && { [withSwap]: memoryBytes }) };
+      return {
+        // Memory with swap may not be bounded below memory alone, so that comes first.
+        'memory.limit_in_bytes': memoryBytes,
+        ...(countsSwap && { [withSwap]: memoryBytes }),
+        // Counts datagrams as well, whatever its name says.
+        'memory.kmem.tcp.limit_in_bytes': Math.floor(memoryBytes * SOCKET_BUFFERS_SHARE),
+      };
     }
     case 'pids':
       return { 'pids.max': pids };

@@ -1,5 +1,6 @@
 import { closeSync, readFileSync } from 'node:fs';
-import { bindLibc, checked } from './libc.ts';
+import { constants } from 'node:os';
+import { bindLibc, checked, errorCode } from './libc.ts';
 
 /** A process and when it started: a number alone is given to another one sooner or later. */
 export interface ProcessIdentity {
@@ -37,7 +38,9 @@ function readStat(pid: number): { startTicks: number } | undefined {
 }
 
 const pidfdOpenCall = bindLibc('long syscall(long number, int pid, uint flags)');
+const pidfdSendSignalCall = bindLibc('long syscall(long number, int pidfd, int signal, void *info, uint flags)');
 /** The same on every architecture. */
+const SYS_PIDFD_SEND_SIGNAL = 424;
 const SYS_PIDFD_OPEN = 434;
 
 /** A descriptor of that very process, which the caller closes. Throws when it does not live any more. */
@@ -47,4 +50,21 @@ export function openProcess(identity: ProcessIdentity): number {
   if (isProcessAlive(identity)) return fd;
   closeSync(fd);
   throw new Error(`process ${identity.pid} has ended`);
+}
+
+/**
+ * Kills the process that has this number if `isWanted` says so while the number cannot pass to another one.
+ * A process that has ended is success.
+ */
+export function killIf(pid: number, isWanted: () => boolean): void {
+  let fd: number | undefined;
+  try {
+    fd = Number(checked(pidfdOpenCall(SYS_PIDFD_OPEN, pid, 0), 'pidfd_open', String(pid)));
+    if (isWanted())
+      checked(pidfdSendSignalCall(SYS_PIDFD_SEND_SIGNAL, fd, constants.signals.SIGKILL, null, 0), 'pidfd_send_signal');
+  } catch (error) {
+    if (errorCode(error) !== 'ESRCH') throw error;
+  } finally {
+    if (fd !== undefined) closeSync(fd);
+  }
 }
