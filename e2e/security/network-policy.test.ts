@@ -207,6 +207,16 @@ describe('names', () => {
   });
 });
 
+it('special ranges and those that the operator closes are closed, in every mode and at every port', async () => {
+  const { specialAddresses, addressToClose } = world.internet;
+  for (const [index, there] of [...specialAddresses, addressToClose].entries()) {
+    // The control: the host itself reaches them.
+    assert.match(await (await fetch(`http://${there}/`)).text(), REACHED);
+    const never = { open: NOT_REACHED, allow: NOT_REACHED, deny: NOT_REACHED };
+    expect({ [`HTTP to closed address ${index}`]: never, [`another port of closed address ${index}`]: never });
+  }
+});
+
 describe('traffic that is no HTTP', () => {
   it('flows by TCP where hosts are denied, and nowhere else', () => {
     expect({

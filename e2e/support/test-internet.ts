@@ -17,6 +17,9 @@ export interface TestInternet extends AsyncDisposable {
   readonly otherAddress: string;
   /** The same host under an address of a private range, which the test's machine can reach and sandboxes may not. */
   readonly privateAddress: string;
+  /** The same host under addresses that are closed, other than private ones: of special ranges, and for an operator to close. */
+  readonly specialAddresses: readonly string[];
+  readonly addressToClose: string;
   /** The machine's own address on that network; it answers HTTP on port 8001. */
   readonly hostAddress: string;
   readonly authority: TestAuthority;
@@ -36,6 +39,8 @@ export async function testInternet(): Promise<TestInternet> {
   const otherAddress = `198.51.100.${network}`;
   const hostAddress = `203.0.113.${network + 100 > 254 ? network - 100 : network + 100}`;
   const privateAddress = `10.213.${network}.2`;
+  const specialAddresses = [`192.0.0.${network}`, `192.88.99.${network}`];
+  const addressToClose = `198.51.100.${network - 99}`;
   const hostLink = `ie2e${process.pid}`.slice(0, 15);
   const children: ChildProcess[] = [];
   const authority = await testAuthority([...AT_ADDRESS, ...AT_OTHER_ADDRESS], [address, otherAddress]);
@@ -52,7 +57,8 @@ export async function testInternet(): Promise<TestInternet> {
     ['changing.test', [address, privateAddress]],
   ]);
   try {
-    await makeNetwork({ name, hostLink, hostAddress, addresses: [address, otherAddress, privateAddress] });
+    const addresses = [address, otherAddress, privateAddress, ...specialAddresses, addressToClose];
+    await makeNetwork({ name, hostLink, hostAddress, addresses });
     const { certFile, keyFile, unknownCertFile } = authority;
     const tls = { certFile, keyFile, unknownCertFile };
     const theirs: InternetHost = { httpPorts: [80, 8000], resolvers: [address, otherAddress], names, tls };
@@ -64,7 +70,8 @@ export async function testInternet(): Promise<TestInternet> {
     throw error;
   }
   const seen = async () => (await (await fetch(`http://${address}:8000/seen`)).json()) as Seen;
-  return { address, otherAddress, privateAddress, hostAddress, authority, seen, [Symbol.asyncDispose]: undo };
+  const closed = { privateAddress, specialAddresses, addressToClose };
+  return { address, otherAddress, ...closed, hostAddress, authority, seen, [Symbol.asyncDispose]: undo };
 }
 
 interface Network {

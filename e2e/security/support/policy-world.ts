@@ -22,7 +22,8 @@ export interface PolicyWorld extends AsyncDisposable {
 
 export async function policyWorld(): Promise<PolicyWorld> {
   const internet = await testInternet();
-  const { address, otherAddress, privateAddress, authority } = internet;
+  const { address, otherAddress, privateAddress, specialAddresses, addressToClose, authority } = internet;
+  const closed = [...specialAddresses, addressToClose];
   let service: OwnService | undefined;
   const dispose = async () => {
     await service?.close();
@@ -32,10 +33,11 @@ export async function policyWorld(): Promise<PolicyWorld> {
     const started = await testService({
       CLOCHE_DNS_UPSTREAM: `${address}:53`,
       CLOCHE_EGRESS_EXTRA_CA: authority.rootFile,
+      CLOCHE_EGRESS_DENY_CIDRS: `${addressToClose}/32`,
     });
     service = started;
     const create = async (networkPolicy: object) => (await started.api.readySandbox({ networkPolicy })).id;
-    const allowed = ['allowed.test', '*.wild.test', 'private.test', 'changing.test', 'untrusted.test'];
+    const allowed = ['allowed.test', '*.wild.test', 'private.test', 'changing.test', 'untrusted.test', ...closed];
     const ids = {
       open: await create({ mode: 'unrestricted' }),
       allow: await create({ mode: 'allowlist', hosts: allowed }),
@@ -43,7 +45,7 @@ export async function policyWorld(): Promise<PolicyWorld> {
     };
     const attack = async (name: SandboxName, only?: readonly string[]) => {
       const trust = name === 'open' ? { root: authority.root } : {};
-      const given = { address, other: otherAddress, private: privateAddress, tag: `tag-${name}` };
+      const given = { address, other: otherAddress, private: privateAddress, closed, tag: `tag-${name}` };
       const script = attempts(ATTEMPTS, { ...given, ...trust, ...(only && { only }) });
       return outcomesOf(await asUser(started, ids[name], script));
     };

@@ -1,10 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { egressPlaces, runPlaces, SERVICE_IDLE_MS } from '@cloche/protocol';
+import { egressPlaces, type OperatorRanges, readOperatorRanges, runPlaces, SERVICE_IDLE_MS } from '@cloche/protocol';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { firstNameserver, parseUpstream, type Upstream } from './dns/upstream.ts';
-import { parseCidrs } from './ipv4-range.ts';
 
 /** What hostd leaves for egress before it is ready. */
 const NetworkFile = Type.Object({
@@ -20,8 +19,7 @@ export interface EgressConfig {
   places: ReturnType<typeof egressPlaces>;
   /** A file of further roots that servers' certificates are checked against. */
   extraCaFile: string | undefined;
-  /** Closed ranges that the operator opens. */
-  allowCidrs: readonly string[];
+  ranges: OperatorRanges;
   /** So long after the last message of hostd, memory is given back. */
   idleTidyingMs: number;
   logLevel: string;
@@ -36,7 +34,7 @@ export function readConfig(env: NodeJS.ProcessEnv): EgressConfig {
     dnsUpstream: env.CLOCHE_DNS_UPSTREAM ? parseUpstream(env.CLOCHE_DNS_UPSTREAM) : hostsOwnResolver(),
     places: egressPlaces(runDir, required(env, 'CLOCHE_DATA_DIR')),
     extraCaFile: env.CLOCHE_EGRESS_EXTRA_CA || undefined,
-    allowCidrs: parseCidrs(env.CLOCHE_EGRESS_ALLOW_CIDRS ?? ''),
+    ranges: readOperatorRanges(env),
     idleTidyingMs: milliseconds(env, 'CLOCHE_IDLE_TIDYING_MS') ?? SERVICE_IDLE_MS,
     logLevel: env.CLOCHE_LOG_LEVEL || 'info',
   });

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
-import { tidyWhenIdle } from '@cloche/protocol';
+import { type OperatorRanges, tidyWhenIdle } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import { Gauge, Registry } from 'prom-client';
 import { CertificateAuthority } from './authority/certificate-authority.ts';
@@ -19,7 +19,7 @@ import { Connector } from './upstream/connector.ts';
 export interface GatedEgressOptions {
   listen: { address: string; tcpPort: number; dnsPort: number };
   sandboxCidr: string;
-  allowCidrs: readonly string[];
+  ranges: OperatorRanges;
   isOwnAddress: (address: string) => boolean;
   dnsUpstream: Upstream;
   trust: SecureContext;
@@ -48,9 +48,9 @@ export class GatedEgress implements AsyncDisposable {
 
   /** Resolves when traffic is taken and the control socket answers. What was opened is closed when it rejects. */
   static async open(options: GatedEgressOptions): Promise<GatedEgress> {
-    const { sandboxCidr, allowCidrs, isOwnAddress, dnsUpstream, trust } = options;
+    const { sandboxCidr, ranges, isOwnAddress, dnsUpstream, trust } = options;
     const authority = await CertificateAuthority.open(options.authorityDir);
-    const closed = new ClosedAddresses({ allowCidrs, sandboxCidr, isOwnAddress });
+    const closed = new ClosedAddresses({ ranges, sandboxCidr, isOwnAddress });
     const connector = new Connector({ dnsUpstream, closed, trust });
     const egress = new GatedEgress(new GatedSandboxes(connector), authority);
     try {

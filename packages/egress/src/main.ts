@@ -7,7 +7,7 @@ import { OwnAddresses } from './policy/own-addresses.ts';
 import { originalDestination } from './socket-options.ts';
 import { trustedRoots } from './upstream/trusted-roots.ts';
 
-const { network, dnsUpstream, logLevel, places, extraCaFile, allowCidrs, idleTidyingMs } = readConfig(process.env);
+const { network, dnsUpstream, logLevel, places, extraCaFile, ranges, idleTidyingMs } = readConfig(process.env);
 const { gatewayAddress, sandboxCidr } = network;
 const log = pino({ name: 'egress', level: logLevel });
 const relay = await DnsRelay.open({
@@ -20,7 +20,7 @@ const ownAddresses = new OwnAddresses();
 const gated = await GatedEgress.open({
   listen: { address: gatewayAddress, tcpPort: EGRESS_PORTS.tcp, dnsPort: EGRESS_PORTS.dns },
   sandboxCidr,
-  allowCidrs,
+  ranges,
   isOwnAddress: (address) => ownAddresses.has(address),
   dnsUpstream,
   trust: trustedRoots(extraCaFile),

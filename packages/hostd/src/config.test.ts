@@ -1,18 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { parseCidrs, readConfig } from './config.ts';
+import { readConfig } from './config.ts';
 import { makeInstallation } from './testing/installation.ts';
-
-test('ranges that the operator opens are taken as they are written', () => {
-  assert.deepEqual(parseCidrs(''), []);
-  assert.deepEqual(parseCidrs('10.0.0.0/8, 192.168.1.5'), ['10.0.0.0/8', '192.168.1.5/32']);
-});
-
-test('what is no IPv4 range is refused by its name', () => {
-  for (const text of ['10.0.0.0/33', 'fd00::/8', '10.0.0', 'x', '10.0.0.0/8/8', '1.2.3.4 } accept']) {
-    assert.throws(() => parseCidrs(text), /CLOCHE_EGRESS_ALLOW_CIDRS/, text);
-  }
-});
 
 test('what is missing or wrong is named', () => {
   using installation = makeInstallation();

@@ -1,5 +1,4 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { isIP } from 'node:net';
 import { totalmem } from 'node:os';
 import { basename } from 'node:path';
 import {
@@ -8,6 +7,8 @@ import {
   defaultResources,
   egressPlaces,
   type LaunchSpec,
+  type OperatorRanges,
+  readOperatorRanges,
   runPlaces,
   SERVICE_IDLE_MS,
 } from '@cloche/protocol';
@@ -39,6 +40,7 @@ const Environment = Type.Object({
   CLOCHE_SANDBOX_DEFAULT_DISK_MB: Type.Optional(Type.String(WHOLE_NUMBER)),
   CLOCHE_SANDBOX_DEFAULT_PIDS: Type.Optional(Type.String(WHOLE_NUMBER)),
   CLOCHE_EGRESS_ALLOW_CIDRS: Type.Optional(Type.String()),
+  CLOCHE_EGRESS_DENY_CIDRS: Type.Optional(Type.String()),
   CLOCHE_IDLE_TIDYING_MS: Type.Optional(Type.String({ pattern: '^[1-9][0-9]{0,8}$' })),
   CLOCHE_LOG_LEVEL: Type.Optional(
     Type.Union(['trace', 'debug', 'info', 'warn', 'error', 'fatal'].map((l) => Type.Literal(l))),
@@ -58,7 +60,7 @@ export interface HostdConfig {
   ociRuntime: string;
   ociRuntimeProgram: string;
   service: { uid: number; gid: number };
-  allowCidrs: readonly string[];
+  ranges: OperatorRanges;
   /** Instances launched ahead: how many, and what each gets before anybody has asked for anything else. */
   pool: { size: number; resources: LaunchSpec['resources'] };
   /** So long after the last request, memory is given back. */
@@ -87,7 +89,7 @@ export function readConfig(env: NodeJS.ProcessEnv): HostdConfig {
     guestDir: given.CLOCHE_GUEST_DIR,
     ...runtime,
     service: { uid: Number(given.CLOCHE_SERVICE_UID), gid: Number(given.CLOCHE_SERVICE_GID) },
-    allowCidrs: parseCidrs(given.CLOCHE_EGRESS_ALLOW_CIDRS ?? ''),
+    ranges: readOperatorRanges(given),
     pool: readPool(given, runtime.ociRuntime),
     idleTidyingMs: Number(given.CLOCHE_IDLE_TIDYING_MS ?? SERVICE_IDLE_MS),
     logLevel: given.CLOCHE_LOG_LEVEL ?? 'info',
@@ -128,15 +130,4 @@ function readInstallationId(file: string): string {
   const id = readFileSync(file, 'utf8').trim();
   if (!/^[a-z0-9]{8}$/.test(id)) throw new Error(`${file} holds no installation id of 8 characters of a-z and 0-9`);
   return id;
-}
-
-/** Comma-separated IPv4 ranges. They end up in the host's firewall, so nothing else passes. */
-export function parseCidrs(text: string): string[] {
-  const cidrs = text.split(',').map((cidr) => cidr.trim());
-  return cidrs.filter(Boolean).map((cidr) => {
-    const [address = '', length = '32', ...rest] = cidr.split('/');
-    const isValid = isIP(address) === 4 && /^\d{1,2}$/.test(length) && Number(length) <= 32 && rest.length === 0;
-    if (!isValid) throw new Error(`configuration: CLOCHE_EGRESS_ALLOW_CIDRS: not an IPv4 range: ${cidr}`);
-    return `${address}/${Number(length)}`;
-  });
 }

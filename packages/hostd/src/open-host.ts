@@ -35,9 +35,9 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<HostP
   makeFolders(config);
   if (!holdFileLock(join(config.hostdDir, 'lock'))) throw new Error(`another hostd serves ${config.hostdDir}`);
   hideHybridHierarchy();
-  const { installationId, hostdDir, run, allowCidrs } = config;
+  const { installationId, hostdDir, run, ranges } = config;
   const slots = new Slots(SLOTS_DIR, installationId);
-  const network = await SandboxNetwork.open({ installationId, allowCidrs, slots });
+  const network = await SandboxNetwork.open({ installationId, ranges, slots });
   const forEgress = { gatewayAddress: network.gatewayAddress, dnsPort: DNS_PORT, sandboxCidr: SANDBOX_CIDR };
   writeFileSync(join(run.egressDir, 'network.json'), JSON.stringify(forEgress), { mode: 0o644 });
   const trust = new TrustBundles(hostdDir);

@@ -47,6 +47,12 @@ export const SETTINGS: readonly Setting[] = [
     doc: 'private ranges that sandboxes may reach all the same, with commas between',
   },
   {
+    name: 'CLOCHE_EGRESS_DENY_CIDRS',
+    default: '',
+    readBy: ['hostd', 'egress'],
+    doc: 'more ranges that no sandbox may reach, with commas between; stronger than CLOCHE_EGRESS_ALLOW_CIDRS',
+  },
+  {
     name: 'CLOCHE_EGRESS_EXTRA_CA',
     readBy: ['egress'],
     doc: 'file of further roots that the egress gateway checks servers by; its user has to be able to read it',

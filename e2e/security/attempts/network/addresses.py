@@ -29,6 +29,17 @@ def _():
     return word(exchange(get(other), other, 443, other))
 
 
+for index, to in enumerate(given["closed"]):
+
+    @attempt(f"HTTP to closed address {index}")
+    def _(to=to):
+        return word(exchange(get(to), to))
+
+    @attempt(f"another port of closed address {index}")
+    def _(to=to):
+        return word(exchange(get(to), to, 8000))
+
+
 for kind, to in [("an allowed", address), ("a denied", other)]:
 
     @attempt(f"raw TCP to {kind} address")

@@ -1,9 +1,8 @@
-import { CLOSED_RANGES } from '@cloche/protocol';
+import { CLOSED_RANGES, type OperatorRanges } from '@cloche/protocol';
 import { isInRange } from '../ipv4-range.ts';
 
 export interface ClosedAddressesOptions {
-  /** Closed ranges, or parts of them, that the operator opens. */
-  allowCidrs: readonly string[];
+  ranges: OperatorRanges;
   /** Where sandboxes are; no operator opens that. */
   sandboxCidr: string;
   /** Whether an address is one of the host's own, which stay closed as well. */
@@ -22,9 +21,11 @@ export class ClosedAddresses {
   }
 
   isClosed(address: string): boolean {
-    const { allowCidrs, sandboxCidr, isOwnAddress } = this.#options;
+    const { ranges, sandboxCidr, isOwnAddress } = this.#options;
     if (isInRange(address, sandboxCidr) || isOwnAddress(address)) return true;
-    if (allowCidrs.some((range) => isInRange(address, range))) return false;
-    return !isInRange(address, '0.0.0.0/0') || CLOSED_RANGES.some((range) => isInRange(address, range));
+    const isIn = (cidrs: readonly string[]) => cidrs.some((range) => isInRange(address, range));
+    if (isIn(ranges.denyCidrs)) return true;
+    if (isIn(ranges.allowCidrs)) return false;
+    return !isInRange(address, '0.0.0.0/0') || isIn(CLOSED_RANGES);
   }
 }

@@ -62,8 +62,18 @@ describe('a policy', () => {
 });
 
 describe('a closed address', () => {
-  const closed = (allowCidrs: string[] = [], own: string[] = []) =>
-    new ClosedAddresses({ allowCidrs, sandboxCidr: '198.18.0.0/16', isOwnAddress: (address) => own.includes(address) });
+  const closed = (allowCidrs: string[] = [], own: string[] = [], denyCidrs: string[] = []) =>
+    new ClosedAddresses({
+      ranges: { allowCidrs, denyCidrs },
+      sandboxCidr: '198.18.0.0/16',
+      isOwnAddress: (address) => own.includes(address),
+    });
+
+  test('is one that the operator closes, though the operator opens it as well', () => {
+    const addresses = closed(['10.0.0.0/8'], [], ['10.1.0.0/16', '1.1.1.1/32']);
+    assert.ok(!addresses.isClosed('10.2.0.1'));
+    for (const address of ['10.1.0.1', '1.1.1.1']) assert.ok(addresses.isClosed(address), address);
+  });
 
   test('is one of the ranges that the contract names', () => {
     const inside = [
@@ -72,6 +82,9 @@ describe('a closed address', () => {
       '100.64.0.1',
       '100.127.255.255',
       '127.0.0.1',
+      '168.63.129.16',
+      '192.0.0.192',
+      '192.88.99.1',
       '169.254.169.254',
       '172.16.0.1',
       '172.31.255.255',

@@ -52,7 +52,7 @@ export class EgressRig implements AsyncDisposable {
     const egress = await GatedEgress.open({
       listen: { address: '127.0.0.1', tcpPort: 0, dnsPort: 0 },
       sandboxCidr: SANDBOX_CIDR,
-      allowCidrs: [OPENED],
+      ranges: { allowCidrs: [OPENED], denyCidrs: [] },
       isOwnAddress: () => false,
       dnsUpstream: { address: '127.0.0.1', port: resolver.port },
       trust: createSecureContext({ ca: serverAuthority.certificate }),

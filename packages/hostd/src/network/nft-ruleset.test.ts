@@ -2,7 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { nftGuardRuleset, nftRuleset } from './nft-ruleset.ts';
 
-const OPTIONS = { installationId: 'abcd1234', gatewayAddress: '198.18.0.1', dnsPort: 10_053, allowCidrs: [] };
+const OPTIONS = {
+  installationId: 'abcd1234',
+  gatewayAddress: '198.18.0.1',
+  dnsPort: 10_053,
+  ranges: { allowCidrs: [], denyCidrs: [] },
+};
 
 test('replaces the rules of an earlier run in one transaction', () => {
   const [first, second, third] = nftRuleset(OPTIONS).split('\n');
@@ -15,17 +20,18 @@ test('replaces the rules of an earlier run in one transaction', () => {
 test('closes the ranges that the contract names, and leaves the documentation ranges open', () => {
   const closed = /set closed \{(.*)\}/.exec(nftRuleset(OPTIONS))?.[1] ?? '';
   const ranges = `0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.168.0.0/16
-    198.18.0.0/15 224.0.0.0/4 240.0.0.0/4`;
+    198.18.0.0/15 224.0.0.0/4 240.0.0.0/4 168.63.129.16/32 192.0.0.0/24 192.88.99.0/24`;
   for (const range of ranges.split(/\s+/)) assert.ok(closed.includes(range), range);
   for (const range of ['192.0.2.0', '198.51.100.0', '203.0.113.0']) assert.ok(!closed.includes(range), range);
 });
 
-test('opens what the operator opens, but never other sandboxes', () => {
-  const rules = nftRuleset({ ...OPTIONS, allowCidrs: ['10.1.0.0/16', '198.18.0.0/15'] });
+test('opens what the operator opens, but never what the operator closes, nor other sandboxes', () => {
+  const ranges = { allowCidrs: ['10.1.0.0/16', '198.18.0.0/15'], denyCidrs: ['10.1.2.0/24'] };
+  const rules = nftRuleset({ ...OPTIONS, ranges });
   assert.match(rules, /set opened \{.*10\.1\.0\.0\/16/);
-  const order = ['198.18.0.0/16 jump refused', '@opened accept', '@closed jump refused'].map((rule) =>
-    rules.indexOf(rule),
-  );
+  assert.match(rules, /set closed_by_operator \{.*10\.1\.2\.0\/24/);
+  const inOrder = ['198.18.0.0/16 jump refused', '@closed_by_operator jump', '@opened accept', '@closed jump refused'];
+  const order = inOrder.map((rule) => rules.indexOf(rule));
   assert.ok(order.every((at) => at > 0));
   assert.deepEqual(
     order,

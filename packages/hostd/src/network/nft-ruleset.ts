@@ -1,4 +1,4 @@
-import { CLOSED_RANGES, EGRESS_PORTS } from '@cloche/protocol';
+import { CLOSED_RANGES, EGRESS_PORTS, type OperatorRanges } from '@cloche/protocol';
 import { gatedLinkPrefix, linkPrefix, SANDBOX_CIDR } from './address-plan.ts';
 import { flowShares } from './flow-shares.ts';
 
@@ -6,8 +6,7 @@ export interface RulesetOptions {
   installationId: string;
   gatewayAddress: string;
   dnsPort: number;
-  /** Closed ranges, or parts of them, that the operator opens. */
-  allowCidrs: readonly string[];
+  ranges: OperatorRanges;
 }
 
 export function tableName(installationId: string): string {
@@ -69,11 +68,12 @@ function leading({ installationId, gatewayAddress, dnsPort }: RulesetOptions): s
 }
 
 /** What is refused. */
-function filters({ installationId, gatewayAddress, dnsPort, allowCidrs }: RulesetOptions): string {
+function filters({ installationId, gatewayAddress, dnsPort, ranges }: RulesetOptions): string {
   const { fromSandbox, toSandbox, fromGated, toGated } = linksOf(installationId);
   return `
   set closed { type ipv4_addr; flags interval; auto-merge; ${elements(CLOSED_RANGES)} }
-  set opened { type ipv4_addr; flags interval; auto-merge; ${elements(allowCidrs)} }
+  set closed_by_operator { type ipv4_addr; flags interval; auto-merge; ${elements(ranges.denyCidrs)} }
+  set opened { type ipv4_addr; flags interval; auto-merge; ${elements(ranges.allowCidrs)} }
 
   chain spoofing {
     type filter hook prerouting priority raw; policy accept;
@@ -100,6 +100,7 @@ ${flowShares([fromSandbox, fromGated])}
     type filter hook forward priority filter; policy accept;
     ${refuse(fromGated)}
     ${fromSandbox} ip daddr ${SANDBOX_CIDR} jump refused
+    ${fromSandbox} ip daddr @closed_by_operator jump refused
     ${fromSandbox} ip daddr @opened accept
     ${fromSandbox} ip daddr @closed jump refused
     ${toSandbox} ct state established,related accept

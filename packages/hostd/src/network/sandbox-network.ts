@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { promisify } from 'node:util';
+import type { OperatorRanges } from '@cloche/protocol';
 import { errorCode } from '../kernel/libc.ts';
 import { identifyProcess } from '../kernel/process-identity.ts';
 import { GATEWAY_PURPOSE, type Slots } from '../slots.ts';
@@ -41,7 +42,7 @@ const TRACKED_ENTRIES = 128 * MAX_TRACKED_ENTRIES;
 
 export interface SandboxNetworkOptions {
   installationId: string;
-  allowCidrs: readonly string[];
+  ranges: OperatorRanges;
   slots: Slots;
 }
 
@@ -51,12 +52,12 @@ export class SandboxNetwork {
   readonly #installationId: string;
   readonly #slots: Slots;
   readonly #gatewaySlot: number;
-  readonly #allowCidrs: readonly string[];
+  readonly #ranges: OperatorRanges;
   readonly #mtu: number;
   readonly #guard = new OwnedRules();
 
-  private constructor({ installationId, allowCidrs, slots }: SandboxNetworkOptions, gatewaySlot: number) {
-    this.#allowCidrs = allowCidrs;
+  private constructor({ installationId, ranges, slots }: SandboxNetworkOptions, gatewaySlot: number) {
+    this.#ranges = ranges;
     this.#installationId = installationId;
     this.#slots = slots;
     this.#gatewaySlot = gatewaySlot;
@@ -94,7 +95,7 @@ export class SandboxNetwork {
 
   get #rules(): RulesetOptions {
     const { gatewayAddress } = this;
-    return { installationId: this.#installationId, gatewayAddress, dnsPort: DNS_PORT, allowCidrs: this.#allowCidrs };
+    return { installationId: this.#installationId, gatewayAddress, dnsPort: DNS_PORT, ranges: this.#ranges };
   }
 
   async #install(): Promise<void> {
