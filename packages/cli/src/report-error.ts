@@ -3,7 +3,7 @@ import { CommanderError } from 'commander';
 import { CliError, OperatorError } from './cli-error.ts';
 import { clientFilePath } from './client-file.ts';
 import { Interrupted } from './interruption.ts';
-import { printable } from './terminal/table.ts';
+import { jsonLine, printable } from './terminal/printable.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
 /** Says what went wrong in one sentence with the next step. Returns the exit code: 2 where the command line is wrong. */
@@ -13,7 +13,7 @@ export async function reportError(error: unknown, json: boolean, { err }: Termin
   // Whoever reads the output stopped by intention.
   if (error instanceof Interrupted && error.signal === 'SIGPIPE') return exitCode;
   if (json) {
-    await err.line(JSON.stringify({ error: describeAsJson(error) }));
+    await err.line(jsonLine({ error: describeAsJson(error) }));
   } else {
     await err.line(`${err.colors.red('error:')} ${printable(describe(error))}`);
   }

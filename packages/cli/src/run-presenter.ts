@@ -1,5 +1,5 @@
-import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import {
   type CodeExecutionError,
   type CodeOutput,
@@ -8,6 +8,8 @@ import {
   type OutputFormat,
   outputBytes,
 } from '@cloche/sdk';
+import { saveFile } from './copy/save-file.ts';
+import { jsonLine, printable } from './terminal/printable.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
 /** What of a bundle is shown, where several forms of one thing came: the first of these. */
@@ -38,7 +40,7 @@ export class RunPresenter {
 
   async present(event: CodeRunEvent): Promise<void> {
     const { out, err } = this.#terminal;
-    if (this.#asJson) await out.line(JSON.stringify(event));
+    if (this.#asJson) await out.line(jsonLine(event));
     if (event.type !== 'output' || event.data.bundle !== this.#bundle[0]?.bundle) await this.#presentBundle();
     if (event.type === 'output') this.#bundle.push(event.data);
     if (this.#asJson) return;
@@ -69,7 +71,6 @@ export class RunPresenter {
   }
 
   async #save(outputs: readonly CodeOutput[], folder: string): Promise<void> {
-    await mkdir(folder, { recursive: true });
     this.#saved += 1;
     for (const output of outputs) {
       if (output.kind === 'artifact') {
@@ -77,14 +78,15 @@ export class RunPresenter {
         continue;
       }
       const file = join(folder, `output-${this.#saved}.${EXTENSION_OF[output.format] ?? output.format}`);
-      await writeFile(file, outputBytes(output));
+      // SECURITY: no link of that name is followed, such as one that was copied from a sandbox (hostile-text.test.ts).
+      await saveFile(file, Readable.from([outputBytes(output)]), { replace: true });
       await this.#note(`${describeOutput(output)}; saved to ${file}`);
     }
   }
 
   async #note(text: string): Promise<void> {
     const { err } = this.#terminal;
-    if (!this.#asJson) await err.line(err.colors.dim(text));
+    if (!this.#asJson) await err.line(err.colors.dim(printable(text)));
   }
 }
 

@@ -1,6 +1,7 @@
 import { Cloche, DEFAULT_URL } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { readClientFile } from './client-file.ts';
+import { jsonLine, printable } from './terminal/printable.ts';
 import { processTerminal, type Terminal } from './terminal/terminal.ts';
 
 /** The options that every command takes. */
@@ -32,13 +33,13 @@ export class Session {
     });
   }
 
-  /** The result: one JSON value, or a form for people. */
+  /** The result: one JSON value, or a form for people, in which text of a sandbox is `printable`. */
   async show(value: unknown, forPeople: () => string): Promise<void> {
-    await this.terminal.out.line(this.json ? JSON.stringify(value) : forPeople());
+    await this.terminal.out.line(this.json ? jsonLine(value) : forPeople());
   }
 
-  /** About the result, for people alone. */
+  /** One line about the result, for people alone. */
   async note(text: string): Promise<void> {
-    if (!this.json) await this.terminal.err.line(this.terminal.err.colors.dim(text));
+    if (!this.json) await this.terminal.err.line(this.terminal.err.colors.dim(printable(text)));
   }
 }

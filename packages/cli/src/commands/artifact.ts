@@ -9,7 +9,7 @@ import { watchForInterruption } from '../interruption.ts';
 import { durationUpTo, keyValue } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatAge } from '../terminal/duration.ts';
-import { printable, table } from '../terminal/table.ts';
+import { table } from '../terminal/table.ts';
 import { formatBytes, TransferBar } from '../terminal/transfer-bar.ts';
 
 interface ExportFlags {
@@ -73,24 +73,34 @@ async function exportArtifact(session: Session, flags: ExportFlags, sandboxId: s
   const { name, type: contentType, metadata } = flags;
   const kept = await artifacts.export(path, { name, contentType, metadata });
   await session.show(kept, () => kept.id);
-  await session.note(printable(`${kept.name}, ${formatBytes(kept.sizeBytes)}, sha256 ${kept.sha256}`));
+  await session.note(`${kept.name}, ${formatBytes(kept.sizeBytes)}, sha256 ${kept.sha256}`);
 }
 
-/** A file of that name appears when all of it has arrived; one that is there is kept unless it was named. */
+/** The file appears when all of it has arrived. One that exists already is replaced only when the user named it. */
 async function getArtifact(session: Session, _options: unknown, id: string, file?: string): Promise<void> {
   const cloche = await session.connect();
   using interruption = watchForInterruption();
   const { signal } = interruption;
   const artifact = await cloche.artifacts.get(id, { signal });
+  if (file === undefined) ownName(artifact);
   const { body } = await cloche.artifacts.download(id, { signal });
   if (!body) throw new CliError('The service sent no content.');
   const bar = new TransferBar(session.terminal.err, artifact.name);
   const content = bar.count(body, artifact.sizeBytes);
   if (file === '-') return writeOut(content, signal);
-  const place = file ?? basename(artifact.name);
+  const place = file ?? ownName(artifact);
   await saveFile(place, content, { replace: file !== undefined, signal });
   if (session.json) await session.show({ to: place, bytes: bar.bytes }, () => '');
-  await session.note(printable(`${formatBytes(bar.bytes)} to ${place}`));
+  await session.note(`${formatBytes(bar.bytes)} to ${place}`);
+}
+
+/** The name may be a sandbox's choice: one like `.bashrc` or `.npmrc` would change what other programs do. */
+function ownName({ id, name }: Artifact): string {
+  const last = basename(name);
+  if (last !== '' && !last.startsWith('.')) return last;
+  throw new CliError(
+    `The artifact is called ${JSON.stringify(name)}, a hidden file; name the file to write: cloche artifact get ${id} FILE`,
+  );
 }
 
 async function listArtifacts(session: Session, { sandbox, project, name, metadata }: ListFlags): Promise<void> {

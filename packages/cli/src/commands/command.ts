@@ -5,6 +5,7 @@ import { group, leaf, perform } from '../command.ts';
 import { watchForInterruption } from '../interruption.ts';
 import type { Session } from '../session.ts';
 import { formatAge } from '../terminal/duration.ts';
+import { jsonLine } from '../terminal/printable.ts';
 import { table } from '../terminal/table.ts';
 
 export function addCommandCommands(program: Command): void {
@@ -36,7 +37,7 @@ export function addCommandCommands(program: Command): void {
 export async function attend(session: Session, command: CommandHandle, signal: AbortSignal): Promise<void> {
   const { out, err } = session.terminal;
   for await (const event of command.events({ signal })) {
-    if (session.json) await out.line(JSON.stringify(event));
+    if (session.json) await out.line(jsonLine(event));
     else if (event.type === 'log') await (event.data.stream === 'stdout' ? out : err).write(event.data.data);
   }
   await explain(session, command.info);
@@ -58,7 +59,7 @@ async function printLogs(
     const page = await cloche.call('listCommandLogs', { params, query: { afterSeq, limit: 1000 } });
     for (const entry of page.data) {
       // As with -f.
-      if (session.json) await out.line(JSON.stringify({ type: 'log', data: entry }));
+      if (session.json) await out.line(jsonLine({ type: 'log', data: entry }));
       else await (entry.stream === 'stdout' ? out : err).write(entry.data);
     }
     ({ nextSeq: afterSeq, hasMore } = page);

@@ -3,7 +3,6 @@ import { leaf, perform } from '../command.ts';
 import { copy } from '../copy/copy.ts';
 import { readEndpoint } from '../copy/endpoint.ts';
 import { watchForInterruption } from '../interruption.ts';
-import { printable } from '../terminal/table.ts';
 import { formatBytes } from '../terminal/transfer-bar.ts';
 
 export function addCopyCommand(program: Command): void {
@@ -23,6 +22,6 @@ export function addCopyCommand(program: Command): void {
     if (target.kind === 'standard') return;
     if (session.json) await session.show(copied, () => '');
     const place = target.kind === 'sandbox' ? `${target.sandboxId}:` : '';
-    await session.note(printable(`${formatBytes(copied.bytes)} to ${place}${copied.to}`));
+    await session.note(`${formatBytes(copied.bytes)} to ${place}${copied.to}`);
   });
 }

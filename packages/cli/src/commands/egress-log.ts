@@ -4,6 +4,7 @@ import { leaf, perform } from '../command.ts';
 import { readDecisions } from '../egress-log-client.ts';
 import { watchForInterruption } from '../interruption.ts';
 import type { Session } from '../session.ts';
+import { jsonLine } from '../terminal/printable.ts';
 import { type Column, table } from '../terminal/table.ts';
 import type { Colors } from '../terminal/terminal.ts';
 
@@ -44,7 +45,7 @@ async function showPage(session: Session, { decisions, missed }: DecisionPage, i
   if (missed > 0) await session.note(`${missed} earlier ones are no longer kept; the log file has them.`);
   if (decisions.length === 0) return;
   if (session.json) {
-    for (const decision of decisions) await out.line(JSON.stringify(decision));
+    for (const decision of decisions) await out.line(jsonLine(decision));
     return;
   }
   const text = table(decisions, columnsFor(out.colors), out.colors);

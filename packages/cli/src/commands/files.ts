@@ -6,6 +6,7 @@ import { readEndpoint } from '../copy/endpoint.ts';
 import { wholeNumber } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatAge } from '../terminal/duration.ts';
+import { printable } from '../terminal/printable.ts';
 import { table } from '../terminal/table.ts';
 import type { Colors } from '../terminal/terminal.ts';
 import { formatBytes } from '../terminal/transfer-bar.ts';
@@ -60,7 +61,7 @@ async function reach(session: Session, place: string): Promise<{ at: Files; path
 }
 
 async function showEntry(session: Session, entry: FileEntry): Promise<void> {
-  await session.show(entry, () => entry.path);
+  await session.show(entry, () => printable(entry.path));
 }
 
 function entryTable(entries: readonly FileEntry[], colors: Colors): string {

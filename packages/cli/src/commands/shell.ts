@@ -42,12 +42,18 @@ async function openShell(session: Session, { user, pty: id }: ShellFlags, sandbo
   try {
     const exitCode = await pty.exited;
     process.exitCode = exitCode ?? 1;
-    if (exitCode === undefined) await session.note(`\r\nDisconnected: cloche shell ${sandboxId} --pty ${pty.id}`);
+    if (exitCode === undefined) await reportDisconnection(session, `cloche shell ${sandboxId} --pty ${pty.id}`);
   } finally {
     if (isTerminal) stdin.setRawMode(false);
     stdout.off('resize', resize);
     stdin.destroy();
   }
+}
+
+/** The terminal is still raw, and the program may have left a line unfinished. */
+async function reportDisconnection(session: Session, again: string): Promise<void> {
+  await session.terminal.err.write('\r\n');
+  await session.note(`Disconnected: ${again}`);
 }
 
 /** Bytes go as they are, both ways; `setRawMode(false)` undoes it. */

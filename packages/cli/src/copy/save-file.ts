@@ -7,7 +7,7 @@ import { explainTransfer } from './explain-transfer.ts';
 export interface SaveOptions {
   /** Whether what has that name may go. */
   readonly replace: boolean;
-  readonly signal: AbortSignal;
+  readonly signal?: AbortSignal;
 }
 
 /**
@@ -17,7 +17,7 @@ export interface SaveOptions {
 export async function saveFile(
   place: string | Buffer,
   chunks: AsyncIterable<Uint8Array>,
-  { replace, signal }: SaveOptions,
+  { replace, signal = new AbortController().signal }: SaveOptions,
 ): Promise<void> {
   const path = Buffer.from(place);
   // One character a byte, so that the usual functions on paths work.

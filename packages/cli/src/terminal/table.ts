@@ -1,4 +1,4 @@
-import { stripVTControlCharacters } from 'node:util';
+import { printable } from './printable.ts';
 import type { Colors } from './terminal.ts';
 
 export interface Column<Row> {
@@ -37,11 +37,6 @@ export function fields(
   const known = entries.filter((entry): entry is readonly [string, string] => entry[1] !== undefined);
   const width = Math.max(...known.map(([name]) => name.length));
   return known.map(([name, value]) => `${colors.dim(name.padEnd(width))}  ${printable(value)}`).join('\n');
-}
-
-/** Without escape sequences and other control characters. */
-export function printable(text: string): string {
-  return stripVTControlCharacters(text).replace(/\p{Cc}+/gu, ' ');
 }
 
 function widthOf(text: string): number {

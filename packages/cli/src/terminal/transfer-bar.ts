@@ -1,5 +1,5 @@
 import { formatDuration } from './duration.ts';
-import { printable } from './table.ts';
+import { printable } from './printable.ts';
 import { CLEAR_LINE, type Output } from './terminal.ts';
 
 const REDRAW_MS = 100;
