@@ -25,8 +25,13 @@ export function queryReader(schema: TObject | undefined): (text: string) => Read
   };
 }
 
+/** No integer parameter takes it: the schema then answers with its own bound. */
+const TOO_LARGE = Number.MAX_SAFE_INTEGER + 1;
+
 function typed(value: string, type: unknown): unknown {
-  if (type === 'integer' && /^-?\d{1,15}$/.test(value)) return Number(value);
+  if (type === 'integer' && /^-?\d+$/.test(value)) {
+    return Math.min(Math.max(Number(value), -TOO_LARGE), TOO_LARGE);
+  }
   if (type === 'boolean' && /^(true|false)$/.test(value)) return value === 'true';
   return value;
 }
