@@ -4,8 +4,9 @@ import { Readable } from 'node:stream';
 import { after, before, describe, it } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
 import { launchChromium } from '../support/chromium.ts';
+import { eventually } from '../support/eventually.ts';
 import { installedPackages } from '../support/installed-packages.ts';
-import { sharedService, type TestService } from '../support/service.ts';
+import { type TestService, testService } from '../support/service.ts';
 
 const APP = `
 import asyncio, base64, hashlib, threading, urllib.parse
@@ -54,7 +55,9 @@ let service: TestService;
 let browser: Browser;
 let sandboxId: string;
 before(async () => {
-  [service, browser] = await Promise.all([sharedService(), launchChromium()]);
+  // Names below `previews.localhost` share a site, as those of an operator's domain do; those below `localhost` do not.
+  service = await testService({ CLOCHE_PREVIEW_URL: 'http://previews.localhost' });
+  browser = await launchChromium({ '*.previews.localhost': new URL(service.url).host });
   sandboxId = (await service.api.readySandbox()).id;
 });
 after(async () => {
@@ -97,6 +100,12 @@ async function inPage(act: (page: Page) => Promise<void>): Promise<void> {
   }
 }
 
+/** Requests to previews that were refused for want of a token. */
+async function refused(): Promise<number> {
+  const metrics = await (await fetch(`${service.url}/metrics`)).text();
+  return Number(/cloche_preview_requests_total\{outcome="preview_token_required"\} (\d+)/.exec(metrics)?.[1] ?? 0);
+}
+
 describe('in a browser, a preview', () => {
   it('waits on its page until something listens, then shows a page with a WebSocket and takes a form', async () => {
     const { url, link } = await openPreview(8000);
@@ -133,6 +142,57 @@ describe('in a browser, a preview', () => {
       assert.equal(await page.evaluate(open), 'refused');
       const api = `fetch('${service.url}/v1/sandboxes').then(() => 'read', () => 'refused')`;
       assert.equal(await page.evaluate(api), 'refused');
+    });
+  });
+
+  it('is opened by a link of a neighbour, and in none of its frames, with the cookie there', async () => {
+    const { url, link } = await openPreview(8000);
+    const other = await openPreview(8000);
+    await inPage(async (page) => {
+      await page.goto(link);
+      await page.goto(other.link);
+      await page.setContent(`<a href="${url}/">its neighbour</a>`);
+      const [followed] = await Promise.all([page.waitForNavigation(), page.click('a')]);
+      assert.equal(followed?.status(), 200);
+
+      await page.goto(other.url);
+      for (const tag of ['iframe src', 'object data', 'embed src', 'frame src']) {
+        const element = `<${tag}="${url}/">`;
+        const answered = page.waitForResponse((response) => response.url() === `${url}/`);
+        await page.setContent(tag.startsWith('frame') ? `<frameset cols="*">${element}</frameset>` : element);
+        assert.equal((await answered).status(), 401, tag);
+        // The control: without the check the browser would have opened it, for it has sent the cookie.
+        assert.match((await (await answered).request().allHeaders()).cookie ?? '', /cloche-preview=/, tag);
+      }
+      for (const action of ['prefetch', 'prerender']) {
+        const refusedBefore = await refused();
+        const rules = JSON.stringify({ [action]: [{ source: 'list', urls: [`${url}/${action}`] }] });
+        const insert = `const s = document.createElement('script'); s.type = 'speculationrules'; s.textContent = '${rules}'; document.body.append(s);`;
+        await page.goto(other.url);
+        await page.evaluate(`(() => { ${insert} })()`);
+        await eventually(async () => (await refused()) > refusedBefore);
+      }
+    });
+  });
+
+  it('clears no cookies of its neighbours', async () => {
+    const { url, link } = await openPreview(8000);
+    const other = await openPreview(8002);
+    const app = `
+import http.server, threading
+class Clear(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header('Clear-Site-Data', '"cookies", "storage"')
+        self.end_headers()
+        self.wfile.write(b'cleared')
+threading.Thread(target=http.server.HTTPServer(('127.0.0.1', 8002), Clear).serve_forever, daemon=True).start()`;
+    assert.equal((await service.api.run(sandboxId, app)).error, undefined);
+    await inPage(async (page) => {
+      await page.goto(link);
+      await page.goto(other.link);
+      assert.match(await page.content(), /cleared/);
+      assert.equal((await page.goto(url))?.status(), 200);
     });
   });
 

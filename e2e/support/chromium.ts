@@ -7,13 +7,21 @@ import { type Browser, chromium } from 'playwright-core';
 
 const PROGRAM = '/usr/bin/chromium';
 
-/** Debian's browser, installed where it is not yet. It takes every name below `localhost` for the loopback. */
-export async function launchChromium(): Promise<Browser> {
+/**
+ * Debian's browser, installed where it is not yet. It takes every name below `localhost` for the loopback.
+ *
+ * @param hosts where names lead, such as `{ '*.a.localhost': '127.0.0.1:4680' }`
+ */
+export async function launchChromium(hosts: Readonly<Record<string, string>> = {}): Promise<Browser> {
   if (!existsSync(PROGRAM)) await install();
+  const rules = Object.entries(hosts).map(([name, address]) => `MAP ${name} ${address}`);
   // Root may not use its sandbox; what it shows here is our own.
   return chromium.launch({
     executablePath: PROGRAM,
-    args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'],
+    args: [
+      ...['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'],
+      ...(rules.length > 0 ? [`--host-resolver-rules=${rules.join(',')}`] : []),
+    ],
   });
 }
 

@@ -83,6 +83,37 @@ describe('what is previewed', () => {
     assert.deepEqual(headers['set-cookie'], ['a=1; Path=/x; HttpOnly', 'b=domain=2', 'c=3; Secure']);
   });
 
+  it('says nothing to the browser that reaches beyond its own pages', async () => {
+    const refused = {
+      'Alt-Svc': 'h3=":443"',
+      'Clear-Site-Data': '"*"',
+      'Expect-CT': 'max-age=1',
+      NEL: '{"report_to":"x","max_age":1,"include_subdomains":true}',
+      'Origin-Agent-Cluster': '?0',
+      'Proxy-Authenticate': 'Basic',
+      'Public-Key-Pins': 'max-age=1; includeSubDomains',
+      'Report-To': '{"group":"x","max_age":1,"include_subdomains":true}',
+      'Strict-Transport-Security': 'max-age=1; includeSubDomains; preload',
+    };
+    const kept = {
+      'Accept-CH': 'DPR',
+      'Content-Security-Policy': "default-src 'self'",
+      'Reporting-Endpoints': 'x="https://r.test"',
+      'Service-Worker-Allowed': '/',
+      'WWW-Authenticate': 'Basic',
+    };
+    await world.serve((_, response) => {
+      for (const [name, value] of Object.entries({ ...refused, ...kept })) response.setHeader(name, value);
+      response.end();
+    });
+    const { headers } = await world.ask(host);
+    assert.equal(headers['origin-agent-cluster'], '?1');
+    for (const [name, value] of Object.entries(kept)) assert.equal(headers[name.toLowerCase()], value, name);
+    for (const name of Object.keys(refused)) {
+      if (name !== 'Origin-Agent-Cluster') assert.equal(headers[name.toLowerCase()], undefined, name);
+    }
+  });
+
   it('streams: each event leaves when it is written', async () => {
     let next: (() => void) | undefined;
     await world.serve((_, response) => {

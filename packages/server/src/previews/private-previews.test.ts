@@ -57,17 +57,63 @@ describe('a private preview', () => {
     assert.deepEqual([answer.status, JSON.parse(answer.text).url], [200, '/form']);
   });
 
-  it('does not take its cookie from pages of other origins, but for links', async () => {
-    const cookie = `cloche-preview=${token}`;
-    const status = async (method: string, headers: Record<string, string>) =>
-      (await world.ask(preview.host, { method, headers: { cookie, ...headers } })).status;
-    assert.equal(await status('GET', { 'sec-fetch-site': 'same-origin', 'sec-fetch-mode': 'cors' }), 200);
-    assert.equal(await status('GET', { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' }), 200);
-    assert.equal(await status('POST', { origin: preview.url }), 200);
-    assert.equal(await status('GET', { 'sec-fetch-site': 'same-site', 'sec-fetch-mode': 'cors' }), 401);
-    assert.equal(await status('POST', { 'sec-fetch-site': 'same-site', 'sec-fetch-mode': 'navigate' }), 401);
-    assert.equal(await status('GET', { origin: 'http://prv-other.localhost' }), 401);
-    assert.equal(await status('GET', { origin: 'null' }), 401);
+  describe('whose cookie a browser sends', () => {
+    const status = async (method: string, fetchFields: Record<string, string>, others: Record<string, string> = {}) => {
+      const fields = Object.entries(fetchFields).map(([name, value]) => [`sec-fetch-${name}`, value]);
+      const headers = { cookie: `cloche-preview=${token}`, ...Object.fromEntries(fields), ...others };
+      return (await world.ask(preview.host, { method, headers })).status;
+    };
+
+    it('does not take its cookie from pages of other origins, but for links', async () => {
+      assert.equal(await status('GET', { site: 'same-origin', mode: 'cors', dest: 'empty' }), 200);
+      assert.equal(await status('GET', { site: 'none', mode: 'navigate', dest: 'document' }), 200);
+      assert.equal(await status('POST', {}, { origin: preview.url }), 200);
+      for (const site of ['same-site', 'cross-site']) {
+        const link = { site, mode: 'navigate', dest: 'document' };
+        assert.equal(await status('GET', link), 200);
+        assert.equal(await status('HEAD', link), 200);
+        assert.equal(await status('POST', link), 401);
+        assert.equal(await status('GET', { site, mode: 'cors', dest: 'empty' }), 401);
+        assert.equal(await status('GET', { site, mode: 'no-cors', dest: 'script' }), 401);
+      }
+      assert.equal(await status('GET', {}, { origin: 'http://prv-other.localhost' }), 401);
+      assert.equal(await status('GET', {}, { origin: 'null' }), 401);
+    });
+
+    it('does not open in a frame of another origin, nor ahead of a click', async () => {
+      for (const site of ['same-site', 'cross-site']) {
+        for (const dest of [
+          'iframe',
+          'frame',
+          'object',
+          'embed',
+          'fencedframe',
+          'portal',
+          'empty',
+          'webidentity',
+          '',
+        ]) {
+          assert.equal(await status('GET', { site, mode: 'navigate', dest }), 401, dest);
+          assert.equal(await status('GET', { site: 'same-origin', mode: 'navigate', dest }), 200, dest);
+        }
+        assert.equal(await status('GET', { site, mode: 'navigate' }), 401);
+      }
+      for (const site of ['none', 'same-site', 'cross-site']) {
+        for (const purpose of ['prefetch', 'prefetch;prerender', 'prefetch;anonymous-client-ip']) {
+          const link = { site, mode: 'navigate', dest: 'document' };
+          assert.equal(await status('GET', link, { 'sec-purpose': purpose }), 401, purpose);
+        }
+        assert.equal(await status('GET', { site, mode: 'no-cors', dest: 'empty' }, { purpose: 'prefetch' }), 401);
+      }
+    });
+
+    it('tells browsers that send no such fields that no other origin may show it', async () => {
+      const { headers } = await world.ask(preview.host, { headers: { cookie: `cloche-preview=${token}` } });
+      assert.equal(headers['content-security-policy'], "frame-ancestors 'self'");
+      assert.equal(headers['cross-origin-resource-policy'], 'same-origin');
+      const open = await world.open({ visibility: 'public' });
+      assert.equal((await world.ask(open.host)).headers['content-security-policy'], undefined);
+    });
   });
 
   it('is private to WebSockets too', async () => {

@@ -13,8 +13,27 @@ const NOT_FORWARDED: ReadonlySet<string> = new Set([
   'x-forwarded-port',
   'x-forwarded-proto',
 ]);
-/** Where else to find the same origin is not for the app to say. */
-const NOT_RETURNED: ReadonlySet<string> = new Set(['alt-svc']);
+/**
+ * What a browser would keep for more than the app's own pages: for the connection, for how the host is reached, or for
+ * every host of the site.
+ *
+ * SECURITY: `Clear-Site-Data` clears the cookies of all previews below one domain. Held by "says nothing to the browser
+ * that reaches beyond its own pages" in preview-proxy.test.ts.
+ */
+const NOT_RETURNED: ReadonlySet<string> = new Set([
+  'alt-svc',
+  'clear-site-data',
+  'expect-ct',
+  'nel',
+  'origin-agent-cluster',
+  'proxy-authenticate',
+  'public-key-pins',
+  'public-key-pins-report-only',
+  'report-to',
+  'sec-session-registration',
+  'secure-session-registration',
+  'strict-transport-security',
+]);
 
 export interface RequestFields {
   readonly raw: RawFields;
@@ -53,21 +72,34 @@ export function requestFields(request: RequestFields): string[] {
   return fields;
 }
 
-/** What the browser gets: the app's own fields, its cookies kept to its host. */
-export function responseFields(raw: RawFields, tokenCookie: string): string[] {
+export interface ResponseFields {
+  readonly raw: RawFields;
+  /** The cookie that opens the preview. */
+  readonly tokenCookie: string;
+  readonly isPrivate: boolean;
+}
+
+/** Returns what the browser gets: the app's own fields, its cookies kept to its host. */
+export function responseFields({ raw, tokenCookie, isPrivate }: ResponseFields): string[] {
   const hop = hopByHopNames(raw);
   const fields: string[] = [];
-  let hasReferrerPolicy = false;
+  const given = new Set<string>();
   for (const [name, value] of fieldPairs(raw)) {
     const known = name.toLowerCase();
     if (hop.has(known) || NOT_RETURNED.has(known)) continue;
-    if (known === 'referrer-policy') hasReferrerPolicy = true;
+    given.add(known);
     if (known !== 'set-cookie') fields.push(name, value);
     else if (!isCookie(value, tokenCookie)) fields.push(name, hostOnly(value));
   }
   // A public preview is as secret as its URL.
-  if (!hasReferrerPolicy) fields.push('Referrer-Policy', 'same-origin');
-  fields.push('X-Robots-Tag', 'noindex');
+  if (!given.has('referrer-policy')) fields.push('Referrer-Policy', 'same-origin');
+  // A process of its own in the browser, and no `document.domain`.
+  fields.push('X-Robots-Tag', 'noindex', 'Origin-Agent-Cluster', '?1');
+  if (isPrivate) {
+    // Browsers send no Sec-Fetch fields over plain HTTP, where the cookie alone would open a frame or an image.
+    fields.push('Content-Security-Policy', "frame-ancestors 'self'");
+    if (!given.has('cross-origin-resource-policy')) fields.push('Cross-Origin-Resource-Policy', 'same-origin');
+  }
   return fields;
 }
 

@@ -24,6 +24,7 @@ export interface Forwarding {
   readonly fields: readonly string[];
   readonly tunnel: Duplex;
   readonly exchange: Exchange;
+  readonly isPrivate: boolean;
   /** Never reaches the browser as the app's. */
   readonly tokenCookie: string;
 }
@@ -35,13 +36,13 @@ export interface Forwarding {
  * @throws PreviewProblem as long as the answer has not begun; once it has, its connection is cut instead.
  */
 export async function forward(forwarding: Forwarding, response: ServerResponse): Promise<void> {
-  const { request, exchange, tokenCookie } = forwarding;
+  const { request, exchange } = forwarding;
   const sent = send(forwarding, bodyFraming(request));
   const leave = () => sent.destroy();
   response.once('close', leave);
   try {
     const answer = await answerOf(sent, exchange.signal, sendBody(request, sent, exchange));
-    await deliver(answer, response, exchange, tokenCookie);
+    await deliver(answer, response, forwarding);
   } catch (error) {
     if (!response.destroyed) throw asProblem(error);
   } finally {
@@ -54,10 +55,10 @@ export async function forward(forwarding: Forwarding, response: ServerResponse):
 export async function deliver(
   answer: IncomingMessage,
   response: ServerResponse,
-  exchange: Exchange,
-  tokenCookie: string,
+  forwarding: Forwarding,
 ): Promise<void> {
-  writeHead(response, answer, tokenCookie);
+  const { exchange } = forwarding;
+  writeHead(response, answer, forwarding);
   answer.on('data', () => exchange.touch());
   answer.pipe(response);
   try {
@@ -75,13 +76,13 @@ export type UpgradeAnswer =
 
 /** @throws PreviewProblem */
 export async function forwardUpgrade(forwarding: Forwarding): Promise<UpgradeAnswer> {
-  const { request, exchange, tokenCookie } = forwarding;
+  const { request, exchange } = forwarding;
   const sent = send(forwarding, ['Connection', 'Upgrade', 'Upgrade', request.headers.upgrade ?? '']);
   const switched = Promise.withResolvers<UpgradeAnswer>();
   sent.once('upgrade', (answer, stream, head) => {
     if (head.length > 0) stream.unshift(head);
     try {
-      switched.resolve({ kind: 'switched', head: switchingHead(answer, tokenCookie), stream });
+      switched.resolve({ kind: 'switched', head: switchingHead(answer, forwarding), stream });
     } catch (error) {
       switched.reject(error);
     }
@@ -125,11 +126,11 @@ export async function join(one: Duplex, other: Duplex, exchange: Exchange): Prom
   exchange.signal.removeEventListener('abort', end);
 }
 
-function writeHead(response: ServerResponse, answer: IncomingMessage, tokenCookie: string): void {
+function writeHead(response: ServerResponse, answer: IncomingMessage, forwarding: Forwarding): void {
   const { statusCode = 0, statusMessage = '' } = answer;
   if (statusCode < 200 || statusCode > 599) throw noHttp();
   try {
-    response.writeHead(statusCode, statusMessage, responseFields(answer.rawHeaders, tokenCookie));
+    response.writeHead(statusCode, statusMessage, responseFields({ ...forwarding, raw: answer.rawHeaders }));
   } catch (error) {
     // A field that Node took and would not write.
     throw noHttp(error);
@@ -189,8 +190,8 @@ async function answerOf(sent: ClientRequest, signal: AbortSignal, broken?: Promi
   }
 }
 
-function switchingHead(answer: IncomingMessage, tokenCookie: string): string {
-  const fields = responseFields(answer.rawHeaders, tokenCookie);
+function switchingHead(answer: IncomingMessage, forwarding: Forwarding): string {
+  const fields = responseFields({ ...forwarding, raw: answer.rawHeaders });
   const lines = ['HTTP/1.1 101 Switching Protocols', 'Connection: Upgrade', `Upgrade: ${answer.headers.upgrade}`];
   for (let at = 0; at + 1 < fields.length; at += 2) {
     validateHeaderValue(fields[at] ?? '', fields[at + 1] ?? '');

@@ -51,17 +51,26 @@ export function enter(request: IncomingMessage, preview: PreviewRecord, host: st
 }
 
 /**
- * Whether the browser sends its cookie of its own accord, and not because a page of another origin told it to: previews
- * can share a site, where SameSite lets such requests pass.
+ * Whether the cookie may open the preview: the request comes from the preview's own pages, from the user, or from a link
+ * that the user sees open. Previews can share a site, where SameSite lets a page of one send the cookie of another.
+ *
+ * SECURITY: a frame (`iframe`, `frame`, `object`, `embed`, `fencedframe`) or a prefetch of another origin is refused. Held
+ * by "does not take its cookie from pages of other origins, but for links" in private-previews.test.ts.
  */
 function isOwnRequest({ method, rawHeaders }: IncomingMessage, host: string): boolean {
   const site = fieldOf(rawHeaders, 'sec-fetch-site');
-  if (site !== undefined) {
-    const isLink = fieldOf(rawHeaders, 'sec-fetch-mode') === 'navigate' && (method === 'GET' || method === 'HEAD');
-    return site === 'same-origin' || site === 'none' || isLink;
+  if (site === undefined) {
+    const origin = fieldOf(rawHeaders, 'origin');
+    return origin === undefined || URL.parse(origin)?.host === host.toLowerCase();
   }
-  const origin = fieldOf(rawHeaders, 'origin');
-  return origin === undefined || URL.parse(origin)?.host === host.toLowerCase();
+  if (site === 'same-origin') return true;
+  // Chromium calls the site of a prefetch that a page asked for `none`, as if the user had typed the address.
+  if (['sec-purpose', 'purpose'].some((name) => fieldOf(rawHeaders, name)?.startsWith('prefetch'))) return false;
+  if (site === 'none') return true;
+  const isRead = method === 'GET' || method === 'HEAD';
+  const isPage =
+    fieldOf(rawHeaders, 'sec-fetch-mode') === 'navigate' && fieldOf(rawHeaders, 'sec-fetch-dest') === 'document';
+  return isRead && isPage;
 }
 
 /** The parameter comes out, wherever it is; the rest of the query stays as it was written. */

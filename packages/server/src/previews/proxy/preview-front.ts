@@ -11,7 +11,7 @@ import type { Executions } from '../../sandboxes/executions.ts';
 import type { PreviewRecord } from '../preview.ts';
 import type { PreviewHosts } from '../preview-hosts.ts';
 import type { PreviewRepository } from '../preview-repository.ts';
-import type { Exchange, Exchanges } from './exchanges.ts';
+import type { Exchanges } from './exchanges.ts';
 import { requestFields } from './fields.ts';
 import { deliver, type Forwarding, forward, forwardUpgrade, join } from './forward.ts';
 import { enter, tokenCookieName } from './gate.ts';
@@ -76,7 +76,7 @@ export class PreviewFront implements Front {
     this.#answer(request, onSocket(response, socket), async (forwarding) => {
       const answer = await forwardUpgrade(forwarding);
       if (answer.kind === 'answered') {
-        return deliver(answer.answer, response, forwarding.exchange, forwarding.tokenCookie);
+        return deliver(answer.answer, response, forwarding);
       }
       response.detachSocket(socket as Parameters<ServerResponse['detachSocket']>[0]);
       socket.write(answer.head);
@@ -134,7 +134,8 @@ export class PreviewFront implements Front {
     const tunnel = await ports.connect(preview, exchange.signal).finally(() => response.off('close', leave));
     tunnel.on('error', () => tunnel.destroy());
     try {
-      await pass(await this.#forwardingOf(request, entry.target, tunnel, exchange));
+      const isPrivate = preview.tokenHash !== undefined;
+      await pass({ ...(await this.#sendingOf(request)), target: entry.target, tunnel, exchange, isPrivate });
     } finally {
       tunnel.destroy();
     }
@@ -149,12 +150,7 @@ export class PreviewFront implements Front {
     throw new PreviewProblem('preview_not_found', 'It has expired, was closed, or never was.');
   }
 
-  async #forwardingOf(
-    request: IncomingMessage,
-    target: string,
-    tunnel: Duplex,
-    exchange: Exchange,
-  ): Promise<Forwarding> {
+  async #sendingOf(request: IncomingMessage): Promise<Pick<Forwarding, 'request' | 'fields' | 'tokenCookie'>> {
     const { hosts, isApiKey } = this.#deps;
     const { authorization, host = '' } = request.headers;
     const tokenCookie = tokenCookieName(hosts.isSecure);
@@ -166,7 +162,7 @@ export class PreviewFront implements Front {
       tokenCookie,
       dropsAuthorization: authorization !== undefined && (await isApiKey(authorization)),
     });
-    return { request, target, fields, tunnel, exchange, tokenCookie };
+    return { request, fields, tokenCookie };
   }
 }
 
