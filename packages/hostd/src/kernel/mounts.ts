@@ -32,6 +32,7 @@ const O_PATH_CLOEXEC = 0o12000000;
 const RESOLVE_NO_MAGICLINKS = 0x02;
 const RESOLVE_IN_ROOT = 0x10;
 
+export const MS_RDONLY = 1;
 export const MS_NOSUID = 2;
 export const MS_NODEV = 4;
 export const MS_NOATIME = 1024;

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import {
   closeSync,
   ftruncateSync,
@@ -45,7 +46,8 @@ export class DiskImages {
 
   /** The path that an image had while it had a name, as the kernel tells it. */
   pathOf(name: string): string {
-    return join(this.#dir, `${name}.img`);
+    // The name of a disk's file is a host's affair: where the kernel shows it, it tells no sandbox's id.
+    return join(this.#dir, `${createHash('sha256').update(name).digest('hex').slice(0, 32)}.img`);
   }
 
   /**

@@ -12,6 +12,7 @@ const PLAIN = ociConfig({
   command: AGENT_COMMAND,
   environment: {},
   timeNamespace: false,
+  sysFolders: [],
   overlaid: [],
   seccompProgram: undefined,
   kernelsGroupCount: 3,

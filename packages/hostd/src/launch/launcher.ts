@@ -15,6 +15,7 @@ import { gatedPolicy } from '../network/egress-gate.ts';
 import { type NetworkClass, networkClassOf } from '../network/network-class.ts';
 import type { TemplateVersion } from '../templates.ts';
 import { gvisorConfig } from './gvisor-config.ts';
+import { writeSysFolders } from './kernel-view.ts';
 import { AGENT_COMMAND, ociConfig } from './oci-config.ts';
 import { ownFiles } from './own-files.ts';
 import {
@@ -141,7 +142,7 @@ export class Launcher {
     await step('root', () => {
       mountLower(template.rootfsDir, idRange, places.lowerDir);
       mountOverlay(places, idRange, ownFiles(network === 'none' ? undefined : host.network.gatewayAddress));
-      mountShared(places.rootDir, host.guestDir, network === 'gated' ? host.trust.gated : host.trust.plain);
+      mountShared(places, host.guestDir, network === 'gated' ? host.trust.gatedDir : host.trust.plainDir);
     });
     await step('bundle', () => {
       const command = this.#options.command ?? AGENT_COMMAND;
@@ -151,10 +152,12 @@ export class Launcher {
       const { rootDir } = places;
       const environment = { ...threadLimits(resources), ...template.manifest.env };
       const overlaid = writeVisibleLimits(places.diskDir, visibleLimits(resources, { isGvisor }));
+      const sysFolders = isGvisor ? [] : writeSysFolders(places.diskDir);
       const kernelsGroupCount = host.cgroups.dividedCount;
       const { seccompProgram } = host;
       const forContainer = { rootDir, cgroupsPath, idRange, resources, command, environment };
-      const config = ociConfig({ ...forContainer, timeNamespace, overlaid, seccompProgram, kernelsGroupCount });
+      const mounted = { sysFolders, overlaid };
+      const config = ociConfig({ ...forContainer, timeNamespace, ...mounted, seccompProgram, kernelsGroupCount });
       const dialDir = host.relays.folderOf(key);
       const forRuntime = isGvisor
         ? gvisorConfig(config, resources, { dialDir, sharedMemoryDir: makeSharedMemoryFolder(places.diskDir) })

@@ -15,6 +15,7 @@ const INPUT: OciConfigInput = {
   command: AGENT_COMMAND,
   environment: { PIP_CERT: '/etc/ssl/certs/ca-certificates.crt' },
   timeNamespace: true,
+  sysFolders: [],
   overlaid: [],
   seccompProgram: undefined,
   kernelsGroupCount: 2,

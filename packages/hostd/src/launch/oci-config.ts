@@ -3,6 +3,7 @@ import { release } from 'node:os';
 import { GUEST_PATH, KERNELS_FOLDER, type LaunchSpec, TEMPLATE_ENVIRONMENT } from '@cloche/protocol';
 import { AGENT_SHARE, CPU_PERIOD_US, cpuQuotaUs } from '../divided-group.ts';
 import type { IdRange } from '../id-range.ts';
+import { hiddenPaths } from './kernel-view.ts';
 import { type SeccompProfile, seccompProfile } from './seccomp-profile.ts';
 
 /** What the root of a sandbox needs to install packages and to look after its processes; nothing that reaches out. */
@@ -19,23 +20,7 @@ export const CAPABILITIES = [
   'CAP_SYS_CHROOT',
 ];
 
-/** Says something about the host, or changes it. */
-const MASKED_PATHS = [
-  '/proc/acpi',
-  '/proc/asound',
-  '/proc/interrupts',
-  '/proc/kcore',
-  '/proc/keys',
-  '/proc/latency_stats',
-  '/proc/sched_debug',
-  '/proc/scsi',
-  '/proc/timer_list',
-  '/proc/timer_stats',
-  '/sys/devices/virtual/powercap',
-  '/sys/firmware',
-  '/sys/fs/selinux',
-];
-const READONLY_PATHS = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger'];
+const READONLY_PATHS = ['/proc/bus', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger'];
 const CGROUP_ROOT = '/sys/fs/cgroup';
 
 /**
@@ -75,6 +60,8 @@ export interface OciConfigInput {
   environment: Readonly<Record<string, string>>;
   /** The oldest runtimes know no time namespaces. */
   timeNamespace: boolean;
+  /** Mounted over folders of `/sys`, before the control groups are. */
+  sysFolders: readonly OciMount[];
   /** Mounted last, over what the kernel shows. */
   overlaid: readonly OciMount[];
   /** The seccomp profile as crun takes it ready made, in base64; it takes longest over making it. */
@@ -92,7 +79,7 @@ export function ociConfig(input: OciConfigInput) {
     hostname: 'sandbox',
     root: { path: input.rootDir, readonly: false },
     process: ociProcess(input),
-    mounts: [...ociMounts(), ...input.overlaid],
+    mounts: [...ociMounts(input.sysFolders), ...input.overlaid],
     // SECURITY: in place of `seccomp` below, which says the same and is what a runtime goes by that does not know this
     // (syscalls.test.ts).
     ...(input.seccompProgram !== undefined && { annotations: { 'run.oci.seccomp_bpf_data': input.seccompProgram } }),
@@ -105,7 +92,7 @@ export function ociConfig(input: OciConfigInput) {
       seccomp: sharedSeccompProfile(),
       sysctl: sysctls(),
       rootfsPropagation: 'private',
-      maskedPaths: MASKED_PATHS,
+      maskedPaths: hiddenPaths(),
       readonlyPaths: [...READONLY_PATHS, ...cgroupPlaces()],
     },
   };
@@ -220,7 +207,7 @@ const HARMLESS_DEVICES = [
   [136, undefined],
 ].map(([major, minor]) => ({ allow: true, type: 'c', major, ...(minor !== undefined && { minor }), access: 'rwm' }));
 
-function ociMounts(): OciMount[] {
+function ociMounts(sysFolders: readonly OciMount[]): OciMount[] {
   const tmpfs = (destination: string, ...options: string[]) => ({
     destination,
     type: 'tmpfs',
@@ -239,6 +226,7 @@ function ociMounts(): OciMount[] {
     tmpfs(SHARED_MEMORY_PATH, 'noexec', 'nodev', 'mode=1777', `size=${SHARED_MEMORY_BYTES}`, 'nr_inodes=65536'),
     { destination: '/dev/mqueue', type: 'mqueue', source: 'mqueue', options: ['nosuid', 'noexec', 'nodev'] },
     { destination: '/sys', type: 'sysfs', source: 'sysfs', options: ['nosuid', 'noexec', 'nodev', 'ro'] },
+    ...sysFolders,
     { destination: '/sys/fs/cgroup', type: 'cgroup', source: 'cgroup', options: ['nosuid', 'noexec', 'nodev', 'ro'] },
     tmpfs('/run', 'nodev', 'mode=755', 'size=16384k'),
   ];

@@ -1,4 +1,4 @@
-import { chmodSync, chownSync, closeSync, mkdirSync, openSync, rmdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, closeSync, constants, mkdirSync, openSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { GUEST_PATH } from '@cloche/protocol';
 import type { IdRange } from '../id-range.ts';
@@ -11,6 +11,7 @@ import {
   MS_NOATIME,
   MS_NODEV,
   MS_NOSUID,
+  MS_RDONLY,
   mountDisk,
   mountFileSystem,
 } from '../kernel/mounts.ts';
@@ -20,31 +21,37 @@ import type { UndoStack } from './undo-stack.ts';
 /** Where Debian and those after it keep the authorities that programs trust. */
 export const CA_BUNDLE_PATH = '/etc/ssl/certs/ca-certificates.crt';
 
+/** What that file is called in the folders that hold it on the host. */
+export const TRUST_FILE = 'ca-certificates.crt';
+
 /** The mount points of one instance, all in hostd's own mount namespace. */
 export interface RootPlaces {
   lowerDir: string;
   diskDir: string;
+  sharedDir: string;
   rootDir: string;
 }
 
 export function rootPlaces(mountsDir: string, key: string): RootPlaces {
   const folder = join(mountsDir, key);
-  return { lowerDir: join(folder, 'lower'), diskDir: join(folder, 'disk'), rootDir: join(folder, 'root') };
+  const at = (name: string) => join(folder, name);
+  return { lowerDir: at('lower'), diskDir: at('disk'), sharedDir: at('shared'), rootDir: at('root') };
 }
 
 /** Makes the mount points; their undo takes away whatever is mounted there by then. */
 export function makeRootPlaces(places: RootPlaces, undo: UndoStack): void {
   const folder = join(places.rootDir, '..');
   undo.push('mount points', () => removeRootPlaces(places));
-  for (const dir of [folder, places.lowerDir, places.diskDir, places.rootDir]) mkdirSync(dir, { mode: 0o711 });
+  for (const dir of [folder, places.lowerDir, places.diskDir, places.sharedDir, places.rootDir])
+    mkdirSync(dir, { mode: 0o711 });
 }
 
 /**
  * Takes the instance's mounts out of hostd's namespace. A running container keeps them in its own, so the kernel takes
  * them down, with the disk below, when the container is gone, whoever else has died by then. Idempotent.
  */
-export function removeRootPlaces({ lowerDir, diskDir, rootDir }: RootPlaces): void {
-  for (const dir of [rootDir, diskDir, lowerDir]) {
+export function removeRootPlaces({ lowerDir, diskDir, sharedDir, rootDir }: RootPlaces): void {
+  for (const dir of [rootDir, sharedDir, diskDir, lowerDir]) {
     detachIfMounted(dir);
     ignoring(['ENOENT'], () => rmdirSync(dir));
   }
@@ -96,21 +103,48 @@ export function mountOverlay(places: RootPlaces, idRange: IdRange, files: OwnFil
     writeFileSync(file, content, { mode: 0o644, flag: 'wx' });
     chownSync(file, idRange.base, idRange.base);
   }
-  mountFileSystem({
-    type: 'overlay',
-    source: 'overlay',
-    target: places.rootDir,
-    flags: MS_NODEV | MS_NOSUID | MS_NOATIME,
-    // `volatile`: a sync within the sandbox need not reach a disk that never outlives it.
-    options: `lowerdir=${places.lowerDir},upperdir=${upper},workdir=${work},volatile`,
-  });
+  withOverlayPaths([places.lowerDir, places.diskDir], (lower, disk) =>
+    mountFileSystem({
+      type: 'overlay',
+      source: 'overlay',
+      target: places.rootDir,
+      flags: MS_NODEV | MS_NOSUID | MS_NOATIME,
+      // `volatile`: a sync within the sandbox need not reach a disk that never outlives it.
+      options: `lowerdir=${lower},upperdir=${disk}/upper,workdir=${disk}/work,volatile`,
+    }),
+  );
 }
 
-/** Shows the agent with its kernels, and the host's authorities, read-only within the root. */
-export function mountShared(rootDir: string, guestDir: string, caBundle: string | undefined): void {
-  bindReadOnlyIn(rootDir, guestDir, GUEST_PATH);
-  if (caBundle === undefined) return;
-  ignoring(['ENOENT'], () => bindReadOnlyIn(rootDir, caBundle, CA_BUNDLE_PATH));
+/**
+ * Shows the agent with its kernels, and the authorities to trust, read-only within the root. By an overlay of the sandbox's
+ * own: `flock` and `inotify` on these files do not reach other sandboxes, and the mount does not name a folder of the host.
+ *
+ * @param trustDir holds the authorities as `TRUST_FILE`, or nothing
+ */
+export function mountShared({ rootDir, sharedDir }: RootPlaces, guestDir: string, trustDir: string): void {
+  withOverlayPaths([guestDir, trustDir], (guest, trust) =>
+    mountFileSystem({
+      type: 'overlay',
+      source: 'overlay',
+      target: sharedDir,
+      flags: MS_RDONLY | MS_NODEV | MS_NOSUID,
+      options: `lowerdir=${guest}:${trust}`,
+    }),
+  );
+  bindReadOnlyIn(rootDir, sharedDir, GUEST_PATH);
+  ignoring(['ENOENT'], () => bindReadOnlyIn(rootDir, join(sharedDir, TRUST_FILE), CA_BUNDLE_PATH));
+}
+
+/** Names folders by descriptors: the kernel shows the paths of an overlay to the sandbox as they were given. */
+function withOverlayPaths(folders: readonly [string, string], mount: (first: string, second: string) => void): void {
+  const fds: number[] = [];
+  try {
+    for (const folder of folders) fds.push(openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY));
+    const [first, second] = fds.map((fd) => `/proc/self/fd/${fd}`);
+    mount(first ?? '', second ?? '');
+  } finally {
+    for (const fd of fds) closeSync(fd);
+  }
 }
 
 /** For memory that processes share by name, where that is no file system in memory: it is bounded as the disk is. */

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
+import { TRUST_FILE } from '../launch/root-file-system.ts';
 import { TrustBundles } from './trust-bundle.ts';
 
+const fileIn = (folder: string) => join(folder, TRUST_FILE);
 let dir: string;
 let hosts: string;
 const AUTHORITY = makeCertificate('CA:TRUE');
@@ -19,41 +21,41 @@ afterEach(() => rmSync(dir, { recursive: true }));
 test('gated sandboxes trust egress and whom the host trusts; others trust whom the host trusts', () => {
   const bundles = new TrustBundles(dir, hosts);
   bundles.trust(AUTHORITY);
-  assert.equal(readFileSync(bundles.plain ?? '', 'utf8'), 'of the host\n');
-  assert.equal(readFileSync(bundles.gated, 'utf8'), `of the host\n\n${AUTHORITY}`);
-  assert.equal(statSync(bundles.gated).mode & 0o777, 0o644);
+  assert.equal(readFileSync(fileIn(bundles.plainDir), 'utf8'), 'of the host\n');
+  assert.equal(readFileSync(fileIn(bundles.gatedDir), 'utf8'), `of the host\n\n${AUTHORITY}`);
+  assert.equal(statSync(fileIn(bundles.gatedDir)).mode & 0o777, 0o644);
 });
 
 test('one certificate alone is taken from what egress says', () => {
   const bundles = new TrustBundles(dir, hosts);
   bundles.trust(`${AUTHORITY}${makeCertificate('CA:TRUE')}`);
-  assert.equal(readFileSync(bundles.gated, 'utf8'), `of the host\n\n${AUTHORITY}`);
+  assert.equal(readFileSync(fileIn(bundles.gatedDir), 'utf8'), `of the host\n\n${AUTHORITY}`);
 });
 
 test('what is no certificate of an authority is refused, and what was trusted stays', () => {
   const bundles = new TrustBundles(dir, hosts);
-  assert.throws(() => bundles.gated, /not known yet/);
+  assert.throws(() => bundles.gatedDir, /not known yet/);
   bundles.trust(AUTHORITY);
   assert.throws(() => bundles.trust(makeCertificate('CA:FALSE')), /no authority/);
   assert.throws(() => bundles.trust('-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----'));
-  assert.equal(readFileSync(bundles.gated, 'utf8'), `of the host\n\n${AUTHORITY}`);
+  assert.equal(readFileSync(fileIn(bundles.gatedDir), 'utf8'), `of the host\n\n${AUTHORITY}`);
 });
 
 test('a new authority does not change the file that living sandboxes have', () => {
   const bundles = new TrustBundles(dir, hosts);
   bundles.trust(AUTHORITY);
-  const { ino } = statSync(bundles.gated);
+  const { ino } = statSync(fileIn(bundles.gatedDir));
   bundles.trust(AUTHORITY);
-  assert.equal(statSync(bundles.gated).ino, ino);
+  assert.equal(statSync(fileIn(bundles.gatedDir)).ino, ino);
   bundles.trust(makeCertificate('CA:TRUE'));
-  assert.notEqual(statSync(bundles.gated).ino, ino);
+  assert.notEqual(statSync(fileIn(bundles.gatedDir)).ino, ino);
 });
 
 test('on a host that trusts nobody, gated sandboxes trust egress alone', () => {
   const bundles = new TrustBundles(dir, join(dir, 'none'));
   bundles.trust(AUTHORITY);
-  assert.equal(bundles.plain, undefined);
-  assert.equal(readFileSync(bundles.gated, 'utf8').trim(), AUTHORITY.trim());
+  assert.deepEqual(readdirSync(bundles.plainDir), []);
+  assert.equal(readFileSync(fileIn(bundles.gatedDir), 'utf8').trim(), AUTHORITY.trim());
 });
 
 function makeCertificate(basicConstraints: string): string {

@@ -1,32 +1,46 @@
 import { X509Certificate } from 'node:crypto';
-import { chmodSync, copyFileSync, existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
-import { CA_BUNDLE_PATH } from '../launch/root-file-system.ts';
+import { CA_BUNDLE_PATH, TRUST_FILE } from '../launch/root-file-system.ts';
 
 /**
  * The authorities that sandboxes trust: those of the host, and for gated sandboxes the one that egress vouches by. Copies
  * that everybody may read, as the host's own file may be replaced, or be under a folder that is closed.
  */
 export class TrustBundles {
-  /** Undefined when the host has none. */
-  readonly plain: string | undefined;
-  readonly #gated: string;
+  /** A folder with the authorities as `TRUST_FILE`; without it when the host has none. */
+  readonly plainDir: string;
+  readonly #gatedDir: string;
   #certificate: string | undefined;
 
-  /** @param dir where the copies lie. */
+  /** @param dir where the copies lie, in a folder of their own */
   constructor(dir: string, hostBundle: string = CA_BUNDLE_PATH) {
-    const plain = join(dir, 'ca-certificates.crt');
-    this.#gated = join(dir, 'ca-certificates-gated.crt');
-    for (const file of [plain, this.#gated]) rmSync(file, { force: true });
+    const folder = join(dir, 'trust');
+    rmSync(folder, { recursive: true, force: true });
+    this.plainDir = join(folder, 'plain');
+    this.#gatedDir = join(folder, 'gated');
+    for (const each of [this.plainDir, this.#gatedDir]) mkdirSync(each, { recursive: true, mode: 0o755 });
     if (!existsSync(hostBundle)) return;
-    copyFileSync(hostBundle, plain);
-    chmodSync(plain, 0o644);
-    this.plain = plain;
+    copyFileSync(hostBundle, this.#plain);
+    chmodSync(this.#plain, 0o644);
   }
 
-  /** Throws before egress has told its certificate. */
-  get gated(): string {
-    return this.gatedCertificate && this.#gated;
+  /** The folder for gated sandboxes. Throws before egress has told its certificate. */
+  get gatedDir(): string {
+    return this.gatedCertificate && this.#gatedDir;
+  }
+
+  get #plain(): string {
+    return join(this.plainDir, TRUST_FILE);
   }
 
   /** That of the authority which gated sandboxes that are launched now trust. Throws before it is known. */
@@ -46,11 +60,12 @@ export class TrustBundles {
     if (!certificate.ca) throw new Error('the certificate of egress is no authority’s');
     const text = certificate.toString();
     if (text === this.#certificate) return;
-    const hosts = this.plain === undefined ? '' : readFileSync(this.plain, 'utf8');
+    const hosts = existsSync(this.#plain) ? readFileSync(this.#plain, 'utf8') : '';
+    const gated = join(this.#gatedDir, TRUST_FILE);
     // In one step and as another file: the one that sandboxes have is never half written.
-    writeFileSync(`${this.#gated}.new`, `${hosts}\n${text}`, { mode: 0o644 });
-    chmodSync(`${this.#gated}.new`, 0o644);
-    renameSync(`${this.#gated}.new`, this.#gated);
+    writeFileSync(`${gated}.new`, `${hosts}\n${text}`, { mode: 0o644 });
+    chmodSync(`${gated}.new`, 0o644);
+    renameSync(`${gated}.new`, gated);
     this.#certificate = text;
   }
 }

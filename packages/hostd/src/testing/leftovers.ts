@@ -13,7 +13,7 @@ export function instanceLeftovers({ installationId, hostdDir, run, runDir, ociRu
       names(join('/sys/fs/cgroup', controller), (name) => name === `cloche-${installationId}`, `cgroup ${controller}`),
     ),
     ...names('/sys/block', (name) => readText(`/sys/block/${name}/loop/backing_file`).includes(folder), 'disk'),
-    ...names('/proc', (pid) => /^\d+$/.test(pid) && holdsMountOf(pid, folder), 'process'),
+    ...names('/proc', (pid) => /^\d+$/.test(pid) && isOfInstallation(pid, installationId), 'process'),
     ...names('/run/cloche/slots', (slot) => isInstanceSlot(slot, installationId), 'slot'),
     ...names(run.instancesDir, () => true, 'socket folder'),
     ...names(join(hostdDir, 'instances'), () => true, 'instance folder'),
@@ -40,9 +40,9 @@ function isInstanceSlot(slot: string, installationId: string): boolean {
   return claim.includes(installationId) && !claim.includes('"gateway"');
 }
 
-/** hostd has its mount points itself; what sandboxes mount are overlays. */
-function holdsMountOf(pid: string, folder: string): boolean {
-  return readText(`/proc/${pid}/mountinfo`).includes(`lowerdir=${folder}/`);
+/** What runs in sandboxes is in their control groups. */
+function isOfInstallation(pid: string, installationId: string): boolean {
+  return readText(`/proc/${pid}/cgroup`).includes(`/cloche-${installationId}/`);
 }
 
 function names(dir: string, matches: (name: string) => boolean, kind: string): string[] {
