@@ -36,7 +36,7 @@ async function openAndClose(records: IdempotencyRecords): Promise<void> {
   const now = Date.now();
   const rest = { bodyHash: 'a'.repeat(64), owner: `srv_1:${id}`, now, expiresAt: now + 60_000 };
   assert.equal(await records.claim({ ...scope, id, ...rest }), id);
-  assert.equal(await records.complete(id, rest.owner, 200, '{}'), true);
+  assert.equal(await records.complete(id, rest.owner, { status: 200, body: '{}' }), true);
 }
 
 describe('opening and closing an idempotency record', () => {

@@ -3,7 +3,11 @@ import type { TestService } from '../../support/service.ts';
 const HOT_RUN = '1 + 1';
 
 /** Half of the hot runs of a sandbox are answered in this time or less. In milliseconds. */
-export async function medianLatencyMs(service: TestService, sandboxId: string, samples = 15): Promise<number> {
+export async function medianLatencyMs(
+  service: Pick<TestService, 'api'>,
+  sandboxId: string,
+  samples = 15,
+): Promise<number> {
   const times: number[] = [];
   for (let sample = 0; sample < samples; sample += 1) times.push(await hotRunMs(service, sandboxId));
   return median(times);
@@ -11,7 +15,7 @@ export async function medianLatencyMs(service: TestService, sandboxId: string, s
 
 /** The same, measured for as long as `meanwhile` takes. */
 export async function medianLatencyDuringMs(
-  service: TestService,
+  service: Pick<TestService, 'api'>,
   sandboxId: string,
   meanwhile: Promise<unknown>,
 ): Promise<number> {
@@ -25,7 +29,7 @@ export async function medianLatencyDuringMs(
   return median(times);
 }
 
-async function hotRunMs(service: TestService, sandboxId: string): Promise<number> {
+async function hotRunMs(service: Pick<TestService, 'api'>, sandboxId: string): Promise<number> {
   const startedAt = performance.now();
   await service.api.run(sandboxId, HOT_RUN);
   return performance.now() - startedAt;

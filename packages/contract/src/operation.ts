@@ -66,6 +66,7 @@ export const BODY_ERRORS = ['payload_too_large', 'unsupported_media_type'] as co
 export const IDEMPOTENCY_ERRORS = [
   'idempotency_request_in_progress',
   'idempotency_key_reused',
+  'quota_exceeded',
 ] as const satisfies readonly ErrorCode[];
 
 /** Every code that `operation` can answer with, its own first. */

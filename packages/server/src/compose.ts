@@ -23,12 +23,15 @@ import { randomIds } from './id-source.ts';
 import { Idempotency } from './idempotency/idempotency.ts';
 import { IdempotencyRepository } from './idempotency/idempotency-repository.ts';
 import { JournaledRecords } from './idempotency/journaled-records.ts';
+import { ReplayQuota } from './idempotency/replay-quota.ts';
+import { ResultFiles } from './idempotency/result-files.ts';
 import { ServerLease, stableServerId } from './idempotency/server-lease.ts';
 import { registerLiveSandboxesGauge } from './operator/live-sandboxes-gauge.ts';
 import { buildOperatorApp, listenForOperator } from './operator/operator-app.ts';
 import { composePreviews } from './previews/compose-previews.ts';
 import { OrgRepository } from './projects/org-repository.ts';
 import { SqlProjectRepository } from './projects/project-repository.ts';
+import { ResultRooms } from './result-rooms.ts';
 import { HostdDriver } from './runtime/hostd/hostd-driver.ts';
 import type { RuntimeDriver } from './runtime/runtime-driver.ts';
 import { composeSandboxes } from './sandboxes/compose-sandboxes.ts';
@@ -67,8 +70,14 @@ export async function startServer(
   const serverId = stableServerId(serverDir, ids);
   const records = new IdempotencyRepository(db);
   const journaled = await JournaledRecords.open(db, records, join(serverDir, 'idempotency-journal'), log);
-  const idempotency = new Idempotency(journaled, serverId, clock, ids);
-  const lease = new ServerLease(db, records, serverId, clock, log);
+  const files = new ResultFiles(join(serverDir, 'results'), clock, ids);
+  const quota = new ReplayQuota(config.replayMaxBytes);
+  const idempotency = new Idempotency(journaled, serverId, clock, ids, { files, quota });
+  const learnQuota = () =>
+    quota
+      .learn(db, clock.now(), () => inFlight.isDraining)
+      .catch((error: unknown) => log.error({ err: error }, 'answers of the last life count for no quota'));
+  const lease = new ServerLease({ db, records, files, serverId, clock, log });
 
   const metrics = new Registry();
   collectDefaultMetrics({ register: metrics, eventLoopMonitoringPrecision: EVENT_LOOP_LOOK_MS });
@@ -98,8 +107,13 @@ export async function startServer(
     terminalIdleMs: config.terminalIdleMs,
   });
   const { access } = sandboxes.parts;
-  const files = new AccessFiles(sandboxes.parts);
-  const routes = [...sandboxes.routes, ...commands.routes, ...artifacts.routes({ access, files }), ...previews.routes];
+  const accessFiles = new AccessFiles(sandboxes.parts);
+  const routes = [
+    ...sandboxes.routes,
+    ...commands.routes,
+    ...artifacts.routes({ access, files: accessFiles }),
+    ...previews.routes,
+  ];
   const { front } = previews;
   const { signedDownloads } = artifacts;
   const version = ownVersion();
@@ -112,6 +126,7 @@ export async function startServer(
     idempotency,
     inFlight,
     transfers: { stallMs: config.transferStallMs },
+    rooms: new ResultRooms(),
     metrics,
     version,
     check,
@@ -127,6 +142,7 @@ export async function startServer(
   });
 
   await lease.start();
+  void learnQuota();
   await artifacts.start();
   await sandboxes.start();
   await commands.start();

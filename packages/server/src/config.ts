@@ -71,6 +71,7 @@ const Settings = Type.Object({
     Type.String({ pattern: '^(file:///.|s3://.)', means: 'file:///folder or s3://bucket/prefix?endpoint=…&region=…' }),
   ),
   CLOCHE_ARTIFACT_MAX_MB: integer(1, 5 * 1024 * 1024),
+  CLOCHE_REPLAY_MAX_MB: integer(1, 1024 * 1024 * 1024),
   CLOCHE_ARTIFACT_RETENTION_MS: Type.Optional(integer(1000, Number.MAX_SAFE_INTEGER)),
   CLOCHE_PUBLIC_URL: Type.Optional(Type.String({ pattern: '^https?://[^/?#]+/?$', means: 'a URL of a host alone' })),
   CLOCHE_PREVIEW_URL: Type.Optional(
@@ -104,6 +105,7 @@ function defaults(): Partial<Record<keyof Settings, unknown>> {
     CLOCHE_SANDBOX_MAX_DISK_MB: 65_536,
     CLOCHE_SANDBOX_MAX_PIDS: 8192,
     CLOCHE_ARTIFACT_MAX_MB: 10_240,
+    CLOCHE_REPLAY_MAX_MB: 8192,
     CLOCHE_TERMINAL_IDLE_MS: 600_000,
     CLOCHE_TRANSFER_STALL_MS: 60_000,
     CLOCHE_IDLE_TIDYING_MS: SERVICE_IDLE_MS,
@@ -125,6 +127,8 @@ export interface Config {
   readonly transferStallMs: number;
   /** So long after the last request, memory is given back. */
   readonly idleTidyingMs: number;
+  /** What one organization's answers take that are kept for replay. */
+  readonly replayMaxBytes: number;
   readonly bootstrapApiKey: string | undefined;
   readonly logLevel: (typeof LOG_LEVELS)[number];
   /** Below which every preview has a host; undefined: `http://localhost` at the port that is served. */
@@ -158,6 +162,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     logLevel: settings.CLOCHE_LOG_LEVEL,
     terminalIdleMs: settings.CLOCHE_TERMINAL_IDLE_MS,
     transferStallMs: settings.CLOCHE_TRANSFER_STALL_MS,
+    replayMaxBytes: settings.CLOCHE_REPLAY_MAX_MB * MEBIBYTE,
     idleTidyingMs: settings.CLOCHE_IDLE_TIDYING_MS,
     previewUrl: settings.CLOCHE_PREVIEW_URL,
     artifacts: Object.freeze(artifactSettings(settings, dataDir)),

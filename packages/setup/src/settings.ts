@@ -76,6 +76,12 @@ export const SETTINGS: readonly Setting[] = [
     doc: 'file:///folder, or s3://bucket/prefix?endpoint=…&region=…; default a folder in the data folder',
   },
   { name: 'CLOCHE_ARTIFACT_MAX_MB', default: '10240', readBy: ['server'], doc: 'the most that one artifact may have' },
+  {
+    name: 'CLOCHE_REPLAY_MAX_MB',
+    default: '8192',
+    readBy: ['server'],
+    doc: 'mebibytes of answers that one organization may have kept for replay (24 hours); beyond it new requests with an Idempotency-Key are refused with quota_exceeded',
+  },
   { name: 'CLOCHE_ARTIFACT_RETENTION_MS', readBy: ['server'], doc: 'how long artifacts are kept; default for ever' },
   { name: 'CLOCHE_PUBLIC_URL', readBy: ['server'], doc: 'what links begin with; default where the API is served' },
   {

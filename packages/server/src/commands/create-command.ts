@@ -5,6 +5,7 @@ import type { Credential } from '../api-keys/credential.ts';
 import { AppError, invalidRequest } from '../app-error.ts';
 import type { Clock } from '../clock.ts';
 import type { IdSource } from '../id-source.ts';
+import type { ResultRoom } from '../result-rooms.ts';
 import type { AgentConnections } from '../runtime/agent-connections.ts';
 import { Deadline } from '../runtime/deadline.ts';
 import { type AgentCommandResult, type AgentCommands, AgentFault } from '../runtime/runtime-driver.ts';
@@ -48,6 +49,7 @@ export interface CommandCreation {
   readonly receivedAt: number;
   readonly signal: AbortSignal;
   readonly idempotencyRecordId: string | undefined;
+  readonly room: ResultRoom;
 }
 
 /** Starts commands, and waits for those that do not go to the background. */
@@ -67,18 +69,18 @@ export class CreateCommand {
     const endsAt = timeoutMs === undefined ? undefined : receivedAt + timeoutMs;
     const sandbox = await this.#readySandbox(request, endsAt ?? receivedAt + LIMITS.commandTimeoutDefaultMs, signal);
     const record = await this.#insertOrAdopt(sandbox, request, spec.cwd);
-    if (record.status !== 'running') return this.#retell(sandbox, record, signal);
+    if (record.status !== 'running') return this.#retell(sandbox, record, request);
     this.#markUsed(sandbox);
     const leftMs = endsAt === undefined ? undefined : Math.max(1, endsAt - this.#deps.clock.now());
     const start = { ...spec, ...(leftMs === undefined ? {} : { timeoutMs: leftMs }) };
-    return background ? this.#start(sandbox, record, start, signal) : this.#run(sandbox, record, start, signal);
+    return background ? this.#start(sandbox, record, start, signal) : this.#run(sandbox, record, start, request);
   }
 
   /** Of a command that ended before its client could be told: with its output, if the agent still has it. */
-  async #retell(sandbox: SandboxRecord, record: CommandRecord, signal: AbortSignal): Promise<Command> {
+  async #retell(sandbox: SandboxRecord, record: CommandRecord, { signal, room }: CommandCreation): Promise<Command> {
     if (record.background) return toCommand(record);
     using limit = new Deadline(AGENT_ANSWER_MS, signal);
-    const tell = (agent: AgentCommands) => agent.result(record.id, limit.signal);
+    const tell = (agent: AgentCommands) => agent.result(record.id, limit.signal, room);
     const result = await this.#judged(sandbox, record, limit.signal, tell).catch(() => undefined);
     return toCommand(record, result && outputOf(result));
   }
@@ -104,7 +106,7 @@ export class CreateCommand {
     sandbox: SandboxRecord,
     record: CommandRecord,
     start: StartCommand,
-    signal: AbortSignal,
+    { signal, room }: CommandCreation,
   ): Promise<Command> {
     const { starting, commands, executions, clock } = this.#deps;
     using _ = starting.begin(record.id);
@@ -114,7 +116,8 @@ export class CreateCommand {
     const capture = { stdoutBytes: LIMITS.outputStreamBytes, stderrBytes: LIMITS.outputStreamBytes };
     try {
       return await this.#judged(sandbox, record, limit.signal, async (agent) => {
-        const result = await startAndWait(agent, record, { ...start, capture }, limit.signal);
+        await agent.start(record.id, { ...start, capture }, limit.signal);
+        const result = await agent.result(record.id, limit.signal, room);
         const ending = endingOf(record, result.command, clock.now()) ?? killedEnding(record, clock.now());
         return toCommand(await commands.finish(record, ending), outputOf(result));
       });
@@ -199,16 +202,6 @@ export class CreateCommand {
       log.warn({ err: error, sandboxId: sandbox.id }, 'the first use was not written down');
     });
   }
-}
-
-async function startAndWait(
-  agent: AgentCommands,
-  record: CommandRecord,
-  start: StartCommand,
-  signal: AbortSignal,
-): Promise<AgentCommandResult> {
-  await agent.start(record.id, start, signal);
-  return agent.result(record.id, signal);
 }
 
 function outputOf({ stdout, stderr, truncated }: AgentCommandResult): CommandOutput {

@@ -47,6 +47,10 @@ export interface IdempotencyRecordTable {
   owner: string;
   response_status: number | null;
   response_body: string | null;
+  /** JSON of a `ResultFile`, for a response too large for this table. */
+  response_file: string | null;
+  /** What the record takes on the disk, about. */
+  stored_bytes: number;
   created_at: number;
   expires_at: number;
 }

@@ -5,6 +5,7 @@ import { commands } from './migrations/002-commands.ts';
 import { previews } from './migrations/003-previews.ts';
 import { artifacts } from './migrations/004-artifacts.ts';
 import { liveSandboxes } from './migrations/005-live-sandboxes.ts';
+import { storedResults } from './migrations/006-stored-results.ts';
 
 /** In order of their names; one that has been released never changes. */
 const MIGRATIONS: Record<string, Migration> = {
@@ -13,6 +14,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '003-previews': previews,
   '004-artifacts': artifacts,
   '005-live-sandboxes': liveSandboxes,
+  '006-stored-results': storedResults,
 };
 
 /** Brings the tables to the newest form; idempotent. Throws when a migration fails, or when the database is newer. */

@@ -5,6 +5,7 @@ import type { Authenticator } from '../api-keys/authenticator.ts';
 import type { Clock } from '../clock.ts';
 import type { IdSource } from '../id-source.ts';
 import type { Idempotency } from '../idempotency/idempotency.ts';
+import type { ResultRooms } from '../result-rooms.ts';
 import { authenticateHeader, requireExtraScope, requireScope } from './authorize.ts';
 import type { TransferLimits } from './bytes.ts';
 import { deprecationHeaders } from './deprecation.ts';
@@ -27,6 +28,7 @@ export interface AppParts {
   readonly idempotency: Idempotency;
   readonly inFlight: InFlight;
   readonly transfers: TransferLimits;
+  readonly rooms: ResultRooms;
   readonly metrics: Registry;
   readonly clock: Clock;
   readonly ids: IdSource;

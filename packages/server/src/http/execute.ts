@@ -1,19 +1,24 @@
 /** From a validated request to its answer: idempotency around the handler. */
 import type { OutgoingHttpHeaders } from 'node:http';
+import { Readable } from 'node:stream';
 import { REPLAYED_HEADER } from '@cloche/contract';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
+import type { Credential } from '../api-keys/credential.ts';
 import { AppError } from '../app-error.ts';
 import type { Claim, Idempotency, Opened } from '../idempotency/idempotency.ts';
+import type { ResultFile, StoredResponse } from '../idempotency/stored-response.ts';
+import type { ResultRoom, ResultRooms } from '../result-rooms.ts';
 import { answerSocket } from './answer-socket.ts';
 import { answerDownload, answerUpload, type TransferLimits } from './bytes.ts';
 import { concretePath } from './concrete-path.ts';
 import { JSON_TYPE } from './error-response.ts';
 import { ClientGone, type InFlight } from './in-flight.ts';
+import { isLarge, jsonPieces } from './json-pieces.ts';
 import type { ValidRequest } from './request-validator.ts';
 import type { RequestContext, Route } from './route.ts';
 import { sendEvents } from './send-events.ts';
-import { type SseEvent, SseWriter } from './sse.ts';
+import { type JsonText, type SseEvent, SseWriter } from './sse.ts';
 
 export interface Execution {
   readonly request: FastifyRequest;
@@ -25,6 +30,7 @@ export interface ExecutionParts {
   readonly idempotency: Idempotency;
   readonly inFlight: InFlight;
   readonly transfers: TransferLimits;
+  readonly rooms: ResultRooms;
 }
 
 /** Executes `route` for one request, or replays what an earlier one of the same Idempotency-Key answered. */
@@ -34,13 +40,15 @@ export async function execute(route: Route, execution: Execution, parts: Executi
   const isInterruptible = route.kind === 'stream' || route.operation.method === 'GET';
   const controller = parts.inFlight.enter(isInterruptible);
   if (isInterruptible || route.kind === 'upload') abortWithClient(reply, controller);
+  const credential = requireCredential(request);
+  using room = parts.rooms.open(credential.orgId);
   try {
     const opened = await openRecord(route, execution, parts.idempotency);
     const claim = opened?.status === 'claimed' ? opened.claim : undefined;
-    const context = contextOf(execution, claim, controller.signal);
-    if (opened?.status === 'replay') return await replay(route, reply, context, opened.response);
+    const context = contextOf(execution, { claim, credential, signal: controller.signal, room });
+    if (opened?.status === 'replay') return await replay(route, reply, context, opened.response, parts.idempotency);
     try {
-      return await answer(route, execution, context, claim, parts.transfers);
+      return await answer(route, execution, context, claim, parts);
     } catch (error) {
       await claim?.endWith(error, context.log);
       throw error;
@@ -58,13 +66,13 @@ function answer(
   { request, reply }: Execution,
   context: RequestContext,
   claim: Claim | undefined,
-  transfers: TransferLimits,
+  { transfers, idempotency }: ExecutionParts,
 ): Promise<FastifyReply> {
   switch (route.kind) {
     case 'json':
-      return answerJson(route, reply, context, claim);
+      return answerJson(route, reply, context, claim, idempotency);
     case 'stream':
-      return answerStream(route, reply, context, claim);
+      return answerStream(route, reply, context, claim, idempotency);
     case 'download':
       return answerDownload(route, request, reply, context, transfers);
     case 'socket':
@@ -110,18 +118,23 @@ async function openRecord(
   }
 }
 
-function contextOf({ request, valid }: Execution, claim: Claim | undefined, signal: AbortSignal): RequestContext {
-  const { credential, receivedAt } = request.state;
+function requireCredential({ state: { credential } }: FastifyRequest): Credential {
   if (!credential) throw new Error('a route of the contract was reached without authentication');
+  return credential;
+}
+
+function contextOf(
+  { request, valid }: Execution,
+  { claim, ...own }: Pick<RequestContext, 'credential' | 'signal' | 'room'> & { claim: Claim | undefined },
+): RequestContext {
   return {
+    ...own,
     requestId: request.id,
-    credential,
     // Sound: the validator checked each part by the operation's schemas.
     params: valid.params as RequestContext['params'],
     query: valid.query as RequestContext['query'],
     body: valid.body as RequestContext['body'],
-    receivedAt,
-    signal,
+    receivedAt: request.state.receivedAt,
     idempotencyRecordId: claim?.recordId,
     lastEventId: firstOf(request.headers['last-event-id']),
     // Fastify's logger is the pino instance that it was given.
@@ -138,11 +151,28 @@ async function answerJson(
   reply: FastifyReply,
   context: RequestContext,
   claim: Claim | undefined,
+  idempotency: Idempotency,
 ): Promise<FastifyReply> {
-  const text = JSON.stringify(await route.handle(context));
+  const value = await route.handle(context);
   const { status } = route.operation.response;
+  if (isLarge(value)) return answerLarge(reply, { status, value, room: context.room }, claim, idempotency);
+  const text = JSON.stringify(value);
   await claim?.complete(status, text);
   return sendJson(reply, status, text);
+}
+
+/** What is recorded is sent from its file, so that a slow client costs no memory. */
+async function answerLarge(
+  reply: FastifyReply,
+  { status, value, room }: { status: number; value: unknown; room: ResultRoom },
+  claim: Claim | undefined,
+  idempotency: Idempotency,
+): Promise<FastifyReply> {
+  const json = jsonPieces(value);
+  if (!claim) return sendJson(reply, status, Readable.from(json, { objectMode: false }));
+  const file = await claim.completeWithFile(status, json);
+  room.release();
+  return sendFile(reply, status, file, idempotency);
 }
 
 async function answerStream(
@@ -150,41 +180,57 @@ async function answerStream(
   reply: FastifyReply,
   context: RequestContext,
   claim: Claim | undefined,
+  idempotency: Idempotency,
 ): Promise<FastifyReply> {
   // Sound: every event of the contract has a type and data.
   const events = (await route.handle(context)) as AsyncIterable<SseEvent>;
-  return streamTo(reply, events, context, claim);
+  return streamTo(reply, events, context, { claim, idempotency });
 }
 
 async function replay(
   route: Route,
   reply: FastifyReply,
   context: RequestContext,
-  response: { status: number; body: string },
+  response: StoredResponse,
+  idempotency: Idempotency,
 ): Promise<FastifyReply> {
   reply.header(REPLAYED_HEADER, 'true');
-  if (route.kind === 'json') return sendJson(reply, response.status, response.body);
-  return streamTo(reply, resultAlone(response.body), context, undefined);
+  if (route.kind === 'json') {
+    if ('file' in response) return sendFile(reply, response.status, response.file, idempotency);
+    return sendJson(reply, response.status, response.body);
+  }
+  const result = 'file' in response ? await idempotency.read(response.file) : [response.body];
+  return streamTo(reply, resultAlone(result), context, { claim: undefined, idempotency });
 }
 
 /** What was printed on the way is not kept. */
-async function* resultAlone(body: string): AsyncGenerator<SseEvent> {
-  yield { type: 'complete', data: JSON.parse(body) };
+async function* resultAlone(json: JsonText): AsyncGenerator<SseEvent> {
+  yield { type: 'complete', json };
 }
 
 async function streamTo(
   reply: FastifyReply,
   events: AsyncIterable<SseEvent>,
   context: RequestContext,
-  claim: Claim | undefined,
+  record: { claim: Claim | undefined; idempotency: Idempotency },
 ): Promise<FastifyReply> {
   reply.hijack();
   const writer = new SseWriter(reply.raw, reply.getHeaders() as OutgoingHttpHeaders);
-  const error = await sendEvents(events, writer, context, claim);
+  const error = await sendEvents(events, writer, context, record);
   if (error) reply.request.state.errorCode = error;
   return reply;
 }
 
-function sendJson(reply: FastifyReply, status: number, text: string): FastifyReply {
-  return reply.code(status).type(JSON_TYPE).send(text);
+async function sendFile(
+  reply: FastifyReply,
+  status: number,
+  file: ResultFile,
+  idempotency: Idempotency,
+): Promise<FastifyReply> {
+  const json = await idempotency.read(file);
+  return sendJson(reply.header('content-length', file.bytes), status, json);
+}
+
+function sendJson(reply: FastifyReply, status: number, json: string | Readable): FastifyReply {
+  return reply.code(status).type(JSON_TYPE).send(json);
 }

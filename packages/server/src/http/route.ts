@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream';
 import type { BodyOf, EventOf, Operation, ParamsOf, QueryOf, ResponseOf } from '@cloche/contract';
 import type { Logger } from 'pino';
 import type { Credential } from '../api-keys/credential.ts';
+import type { ResultRoom } from '../result-rooms.ts';
 
 /** A request that is authenticated, has the operation's scope, and fits the contract's schemas. */
 export interface RequestContext<O extends Operation = Operation> {
@@ -18,6 +19,8 @@ export interface RequestContext<O extends Operation = Operation> {
   readonly idempotencyRecordId: string | undefined;
   /** What a client that resumes a stream has seen last. */
   readonly lastEventId: string | undefined;
+  /** What gathers a result asks it before it holds more. */
+  readonly room: ResultRoom;
   readonly log: Logger;
 }
 

@@ -1,9 +1,16 @@
 import type { ErrorCode } from '@cloche/contract';
-import type { Claim } from '../idempotency/idempotency.ts';
+import type { Claim, Idempotency } from '../idempotency/idempotency.ts';
 import { toAppError } from './error-response.ts';
 import { ClientGone } from './in-flight.ts';
+import { isLarge, jsonPieces } from './json-pieces.ts';
 import type { RequestContext } from './route.ts';
 import type { SseEvent, SseWriter } from './sse.ts';
+
+/** Where the last event of a stream is recorded, if anywhere. */
+export interface StreamRecord {
+  readonly claim: Claim | undefined;
+  readonly idempotency: Idempotency;
+}
 
 /**
  * Sends `events` up to and including `complete` (of a command `exit`), which is stored before it is sent. What goes wrong on the way ends
@@ -12,16 +19,16 @@ import type { SseEvent, SseWriter } from './sse.ts';
 export async function sendEvents(
   events: AsyncIterable<SseEvent>,
   writer: SseWriter,
-  { signal, log }: Pick<RequestContext, 'signal' | 'log'>,
-  claim: Claim | undefined,
+  { signal, log, room }: Pick<RequestContext, 'signal' | 'log' | 'room'>,
+  record: StreamRecord,
 ): Promise<ErrorCode | 'client_gone' | undefined> {
   const iterator = events[Symbol.asyncIterator]();
   try {
-    await sendUntilComplete(iterator, writer, signal, claim);
+    await sendUntilComplete(iterator, writer, { signal, room, ...record });
     writer.end();
     return undefined;
   } catch (error) {
-    await claim?.fail().catch((cause: unknown) => log.error({ err: cause }, 'idempotency record not ended'));
+    await record.claim?.fail().catch((cause: unknown) => log.error({ err: cause }, 'idempotency record not ended'));
     if (error instanceof ClientGone) return 'client_gone';
     const { code, message, cause } = toAppError(error);
     if (code === 'internal') log.error({ err: cause }, 'stream failed');
@@ -37,8 +44,7 @@ export async function sendEvents(
 async function sendUntilComplete(
   iterator: AsyncIterator<SseEvent>,
   writer: SseWriter,
-  signal: AbortSignal,
-  claim: Claim | undefined,
+  { signal, room, claim, idempotency }: Pick<RequestContext, 'signal' | 'room'> & StreamRecord,
 ): Promise<void> {
   for (;;) {
     const { done, value: event } = await untilAborted(iterator.next(), signal);
@@ -47,10 +53,23 @@ async function sendUntilComplete(
       await untilAborted(writer.send(event), signal);
       continue;
     }
-    await claim?.complete(200, JSON.stringify(event.data));
-    await writer.send(event);
+    const result = claim ? await record(event, claim, idempotency) : event;
+    room.release();
+    await writer.send(result);
     return;
   }
+}
+
+/** The event as it is sent: a large result comes from the file that it was stored in. */
+async function record(event: SseEvent, claim: Claim, idempotency: Idempotency): Promise<SseEvent> {
+  if (!('data' in event)) return event;
+  if (!isLarge(event.data)) {
+    const text = JSON.stringify(event.data);
+    await claim.complete(200, text);
+    return { type: event.type, json: [text] };
+  }
+  const file = await claim.completeWithFile(200, jsonPieces(event.data));
+  return { type: event.type, json: await idempotency.read(file) };
 }
 
 function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {

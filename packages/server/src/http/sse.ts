@@ -1,12 +1,16 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import { setImmediate } from 'node:timers/promises';
 import { ClientGone } from './in-flight.ts';
+import { isLarge, jsonPieces } from './json-pieces.ts';
 
-export interface SseEvent {
+/** JSON that is encoded already, in pieces. */
+export type JsonText = Iterable<string | Buffer> | AsyncIterable<string | Buffer>;
+
+export type SseEvent = {
   /** What a client that resumes has seen last. */
   readonly id?: number;
   readonly type: string;
-  readonly data: unknown;
-}
+} & ({ readonly data: unknown } | { readonly json: JsonText });
 
 export interface SseTimes {
   /** A comment is sent after this long without an event, so that nothing between the ends closes the connection. */
@@ -25,6 +29,7 @@ export class SseWriter {
   readonly #response: ServerResponse;
   readonly #times: SseTimes;
   readonly #keepAlive: NodeJS.Timeout;
+  #isInFrame = false;
 
   /** Sends the headers, `headers` among them. */
   constructor(response: ServerResponse, headers: OutgoingHttpHeaders, times: SseTimes = TIMES) {
@@ -39,24 +44,47 @@ export class SseWriter {
     });
     response.flushHeaders();
     this.#keepAlive = setInterval(() => {
-      if (!response.writableNeedDrain) response.write(': keep-alive\n\n');
+      if (!response.writableNeedDrain && !this.#isInFrame) response.write(': keep-alive\n\n');
     }, times.keepAliveMs);
     this.#keepAlive.unref();
     response.once('close', () => clearInterval(this.#keepAlive));
   }
 
   /** @throws ClientGone when nobody takes the event. */
-  async send({ id, type, data }: SseEvent): Promise<void> {
-    if (this.#response.destroyed) throw new ClientGone();
+  async send(event: SseEvent): Promise<void> {
+    if (this.#isInFrame) {
+      // A frame that was left halfway cannot be ended, nor another begin.
+      this.#response.destroy();
+      throw new ClientGone();
+    }
+    const { id, type } = event;
     this.#keepAlive.refresh();
     const position = id === undefined ? '' : `id: ${id}\n`;
-    const frame = `${position}event: ${type}\ndata: ${JSON.stringify({ type, data })}\n\n`;
-    if (!this.#response.write(frame)) await this.#drained();
+    const head = `${position}event: ${type}\ndata: {"type":${JSON.stringify(type)},"data":`;
+    if ('data' in event && !isLarge(event.data)) await this.#write(`${head}${JSON.stringify(event.data)}}\n\n`);
+    else await this.#sendPieces(head, 'json' in event ? event.json : jsonPieces(event.data));
   }
 
   end(): void {
     clearInterval(this.#keepAlive);
     this.#response.end();
+  }
+
+  async #sendPieces(head: string, json: JsonText): Promise<void> {
+    this.#isInFrame = true;
+    await this.#write(head);
+    for await (const piece of json) {
+      await this.#write(piece);
+      // Others come in between, however fast the client reads.
+      await setImmediate();
+    }
+    await this.#write('}\n\n');
+    this.#isInFrame = false;
+  }
+
+  async #write(piece: string | Buffer): Promise<void> {
+    if (this.#response.destroyed) throw new ClientGone();
+    if (!this.#response.write(piece)) await this.#drained();
   }
 
   #drained(): Promise<void> {

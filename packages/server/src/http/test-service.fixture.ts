@@ -1,6 +1,9 @@
 /** A service with routes of a test's own, on a real socket. */
 import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { SqlApiKeyRepository } from '../api-keys/api-key-repository.ts';
@@ -12,8 +15,10 @@ import { openDatabase } from '../db/open-database.ts';
 import { randomIds } from '../id-source.ts';
 import { Idempotency } from '../idempotency/idempotency.ts';
 import { IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
+import { ResultFiles } from '../idempotency/result-files.ts';
 import { OrgRepository } from '../projects/org-repository.ts';
 import { SqlProjectRepository } from '../projects/project-repository.ts';
+import { ResultRooms } from '../result-rooms.ts';
 import { buildApp } from './app.ts';
 import { InFlight } from './in-flight.ts';
 import type { Route } from './route.ts';
@@ -58,14 +63,17 @@ export async function startTestService(routes: readonly Route[]): Promise<TestSe
   const authenticator = new Authenticator(keys, systemClock);
   const service = new ApiKeyService(keys, new SqlProjectRepository(db), authenticator, systemClock, randomIds);
   const inFlight = new InFlight();
+  const folder = mkdtempSync(join(tmpdir(), 'cloche-results-'));
+  const files = new ResultFiles(folder, systemClock, randomIds);
   let closed: Promise<void> | undefined;
   let checkError: Error | undefined;
   const app = await buildApp({
     routes,
     authenticator,
-    idempotency: new Idempotency(new IdempotencyRepository(db), 'srv_test', systemClock, randomIds),
+    idempotency: new Idempotency(new IdempotencyRepository(db), 'srv_test', systemClock, randomIds, { files }),
     inFlight,
     transfers: { stallMs: 60_000 },
+    rooms: new ResultRooms(),
     metrics: new Registry(),
     clock: systemClock,
     ids: randomIds,
@@ -91,7 +99,10 @@ export async function startTestService(routes: readonly Route[]): Promise<TestSe
     call: (method, path, options = {}) => call(url + path, method, { key: everything, ...options }),
     raw: (bytes, options) => raw(Number(new URL(url).port), bytes, options),
     close: () => {
-      closed ??= app.close().then(() => db.destroy());
+      closed ??= app.close().then(() => {
+        rmSync(folder, { recursive: true });
+        return db.destroy();
+      });
       return closed;
     },
   };

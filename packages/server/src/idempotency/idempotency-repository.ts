@@ -1,7 +1,12 @@
+import { setImmediate } from 'node:timers/promises';
 import type { ApiKeyId, OrgId } from '@cloche/contract';
 import { sql } from 'kysely';
-import type { Database } from '../db/database.ts';
+import type { Database, IdempotencyRecordTable } from '../db/database.ts';
 import { prepareQuery } from '../db/prepared-query.ts';
+import { RECORD_BYTES, type ResultFile, type StoredResponse, storedBytesOf } from './stored-response.ts';
+
+/** Deleted in one statement: some milliseconds. */
+const EXPIRED_AT_ONCE = 500;
 
 /** What makes two requests the same operation. */
 export interface IdempotencyScope {
@@ -26,7 +31,7 @@ export interface ClaimRequest extends IdempotencyScope {
 export interface StoredRecord {
   readonly state: 'in_progress' | 'completed' | 'failed';
   readonly bodyHash: string;
-  readonly response: { status: number; body: string } | undefined;
+  readonly response: StoredResponse | undefined;
 }
 
 /** What `Idempotency` needs of the records. */
@@ -38,7 +43,7 @@ export interface IdempotencyRecords {
   claim(request: ClaimRequest): Promise<string | undefined>;
   find(scope: IdempotencyScope): Promise<StoredRecord | undefined>;
   /** False when the record is no longer `owner`'s: what it did does not count. */
-  complete(id: string, owner: string, status: number, body: string): Promise<boolean>;
+  complete(id: string, owner: string, response: StoredResponse): Promise<boolean>;
   fail(id: string, owner: string): Promise<void>;
   delete(id: string, owner: string): Promise<void>;
 }
@@ -62,6 +67,28 @@ export function scopeColumns({ orgId, apiKeyId, method, route, key }: Idempotenc
 export function claimColumns(claim: ClaimRequest) {
   const { id, bodyHash, owner, now, expiresAt } = claim;
   return { id, ...scopeColumns(claim), body_hash: bodyHash, owner, created_at: now, expires_at: expiresAt };
+}
+
+type ResponseColumns = Pick<
+  IdempotencyRecordTable,
+  'response_status' | 'response_body' | 'response_file' | 'stored_bytes'
+>;
+
+export function responseColumns(response: StoredResponse | undefined): ResponseColumns {
+  return {
+    response_status: response?.status ?? null,
+    response_body: response && 'body' in response ? response.body : null,
+    response_file: response && 'file' in response ? JSON.stringify(response.file) : null,
+    stored_bytes: storedBytesOf(response),
+  };
+}
+
+function responseOf(row: Omit<ResponseColumns, 'stored_bytes'>): StoredResponse | undefined {
+  const { response_status: status, response_body: body, response_file: file } = row;
+  if (status === null) return undefined;
+  // Sound: nothing but `responseColumns` writes it.
+  if (file !== null) return { status, file: JSON.parse(file) as ResultFile };
+  return body === null ? undefined : { status, body };
 }
 
 /** The records as the database has them; each claim is one statement. */
@@ -89,16 +116,13 @@ export class IdempotencyRepository implements IdempotencyRecords {
       row && {
         state: row.state,
         bodyHash: row.body_hash,
-        response:
-          row.response_status === null || row.response_body === null
-            ? undefined
-            : { status: row.response_status, body: row.response_body },
+        response: responseOf(row),
       }
     );
   }
 
-  async complete(id: string, owner: string, status: number, body: string): Promise<boolean> {
-    return (await this.#complete({ id, owner, status, body })).changed === 1n;
+  async complete(id: string, owner: string, response: StoredResponse): Promise<boolean> {
+    return (await this.#complete({ id, owner, ...responseColumns(response) })).changed === 1n;
   }
 
   async fail(id: string, owner: string): Promise<void> {
@@ -129,8 +153,11 @@ export class IdempotencyRepository implements IdempotencyRecords {
     return Number((await abandoned.executeTakeFirst()).numUpdatedRows);
   }
 
+  /** In slices, so that requests come in between. */
   async deleteExpired(now: number): Promise<void> {
-    await this.#db.deleteFrom('idempotency_records').where('expires_at', '<=', now).execute();
+    const expired = this.#db.selectFrom('idempotency_records').select('id').where('expires_at', '<=', now);
+    const slice = this.#db.deleteFrom('idempotency_records').where('id', 'in', expired.limit(EXPIRED_AT_ONCE));
+    while ((await slice.executeTakeFirst()).numDeletedRows === BigInt(EXPIRED_AT_ONCE)) await setImmediate();
   }
 
   #inProgress() {
@@ -142,7 +169,7 @@ function prepareClaim(db: Database) {
   return prepareQuery(db, (slots: ClaimRequest) =>
     db
       .insertInto('idempotency_records')
-      .values({ ...claimColumns(slots), state: 'in_progress' })
+      .values({ ...claimColumns(slots), state: 'in_progress', stored_bytes: RECORD_BYTES })
       .onConflict((conflict) =>
         conflict
           .columns(['org_id', 'api_key_id', 'method', 'route', 'key'])
@@ -158,6 +185,8 @@ function prepareClaim(db: Database) {
             owner: row.ref('excluded.owner'),
             response_status: null,
             response_body: null,
+            response_file: null,
+            stored_bytes: RECORD_BYTES,
             created_at: row.ref('excluded.created_at'),
             expires_at: row.ref('excluded.expires_at'),
           }))
@@ -179,18 +208,19 @@ function prepareFind(db: Database) {
   return prepareQuery(db, (slots: IdempotencyScope) =>
     db
       .selectFrom('idempotency_records')
-      .select(['state', 'body_hash', 'response_status', 'response_body'])
+      .select(['state', 'body_hash', 'response_status', 'response_body', 'response_file'])
       .where(({ and }) => and(scopeColumns(slots))),
   );
 }
 
 function prepareComplete(db: Database) {
-  return prepareQuery(db, (slots: { id: string; owner: string; status: number; body: string }) =>
-    db
+  return prepareQuery(db, (slots: { id: string; owner: string } & ResponseColumns) => {
+    const { response_status, response_body, response_file, stored_bytes } = slots;
+    return db
       .updateTable('idempotency_records')
-      .set({ state: 'completed', response_status: slots.status, response_body: slots.body })
+      .set({ state: 'completed', response_status, response_body, response_file, stored_bytes })
       .where('id', '=', slots.id)
       .where('owner', '=', slots.owner)
-      .where('state', '=', 'in_progress'),
-  );
+      .where('state', '=', 'in_progress');
+  });
 }

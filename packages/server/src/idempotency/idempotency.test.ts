@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
 import { after, afterEach, beforeEach, describe, it } from 'node:test';
 import { type ErrorCode, LIMITS } from '@cloche/contract';
 import { pino } from 'pino';
@@ -14,16 +15,21 @@ import { canonicalJson } from './canonical-json.ts';
 import { type Claim, Idempotency } from './idempotency.ts';
 import { IdempotencyRepository, type IdempotencyScope } from './idempotency-repository.ts';
 import { JournaledRecords } from './journaled-records.ts';
+import { ReplayQuota } from './replay-quota.ts';
+import { ResultFiles } from './result-files.ts';
 import { ServerLease } from './server-lease.ts';
 
 const scope: IdempotencyScope = { orgId: 'org_1', apiKeyId: 'key_1', method: 'POST', route: '/v1/x', key: 'k' };
 const log = pino({ level: 'silent' });
+const QUOTA_BYTES = 2 * 1024 * 1024;
 
 let now: number;
 let db: Database;
 let records: IdempotencyRepository;
 let idempotency: Idempotency;
 let journaled: JournaledRecords | undefined;
+let quota: ReplayQuota;
+let files: ResultFiles;
 const clock = { now: () => now };
 const folder = mkdtempSync(join(tmpdir(), 'cloche-records-'));
 after(() => rmSync(folder, { recursive: true }));
@@ -38,14 +44,18 @@ async function openDirectly(): Promise<void> {
   db = openDatabase('sqlite::memory:');
   await migrate(db);
   records = new IdempotencyRepository(db);
-  idempotency = new Idempotency(records, 'srv_1', clock, randomIds);
+  quota = new ReplayQuota(QUOTA_BYTES);
+  files = new ResultFiles(mkdtempSync(join(folder, 'results-')), clock, randomIds);
+  idempotency = new Idempotency(records, 'srv_1', clock, randomIds, { files, quota });
 }
 
 async function openJournaled(): Promise<void> {
   await openDirectly();
   journaled = await JournaledRecords.open(db, records, join(mkdtempSync(join(folder, 'of-')), 'journal'), log);
-  idempotency = new Idempotency(journaled, 'srv_1', clock, randomIds);
+  idempotency = new Idempotency(journaled, 'srv_1', clock, randomIds, { files, quota });
 }
+
+const leaseOf = (serverId: string) => new ServerLease({ db, records, files, serverId, clock, log });
 
 async function claim(body: unknown = {}, where = scope): Promise<Claim> {
   const opened = await idempotency.open(where, body);
@@ -75,6 +85,37 @@ function describeRecords(open: () => Promise<void>): void {
     await (await claim({ a: 1, b: { c: 1, d: 2 } })).complete(201, '{"x":1}');
     const opened = await idempotency.open(scope, { b: { d: 2, c: 1 }, a: 1 });
     assert.deepEqual(opened, { status: 'replay', response: { status: 201, body: '{"x":1}' } });
+  });
+
+  it('is replayed from a file when its response is large', async () => {
+    const text = JSON.stringify('\u0001'.repeat(100_000));
+    const file = await (await claim()).completeWithFile(200, [text.slice(0, 7), text.slice(7)]);
+    assert.equal(file.bytes, text.length);
+    assert.ok(file.diskBytes < 10_000);
+    const opened = await idempotency.open(scope, {});
+    assert.deepEqual(opened, { status: 'replay', response: { status: 200, file } });
+    assert.equal((await buffer(await idempotency.read(file))).toString(), text);
+  });
+
+  it('counts for the quota of its organization until it expires, and what is recorded is replayed beyond it', async () => {
+    await (await claim({ a: 1 })).complete(200, 'x'.repeat(QUOTA_BYTES));
+    await refuses(idempotency.open({ ...scope, key: 'other' }, {}), 'quota_exceeded');
+    assert.equal((await idempotency.open(scope, { a: 1 })).status, 'replay');
+    await refuses(idempotency.open(scope, { a: 2 }), 'idempotency_key_reused');
+    await (await claim({}, { ...scope, orgId: 'org_2' })).reject();
+    assert.equal(quota.usedBytes('org_2', now), 0);
+    now += LIMITS.idempotencyRetentionMs + 3_600_000;
+    await claim({ a: 3 });
+  });
+
+  it('counts for the quota of the next life of the server', async () => {
+    await (await claim({ a: 1 })).complete(200, 'x'.repeat(5_000));
+    await (await claim({ a: 1 }, { ...scope, key: 'second' })).fail();
+    await journaled?.flush();
+    const next = new ReplayQuota(QUOTA_BYTES);
+    now += 60_000;
+    await next.learn(db, now, () => false);
+    assert.equal(next.usedBytes('org_1', now), quota.usedBytes('org_1', now));
   });
 
   it('refuses another body in progress, completed and failed', async () => {
@@ -171,16 +212,16 @@ describe('a server lease', () => {
 
   it('fails at its start what its last life left in progress', async () => {
     const interrupted = await claim();
-    const lease = new ServerLease(db, records, 'srv_1', clock, log);
+    const lease = leaseOf('srv_1');
     await lease.start();
     lease.stop();
     assert.equal((await claim()).recordId, interrupted.recordId);
   });
 
   it('fails what another server left, only once its lease has run out', async () => {
-    await new ServerLease(db, records, 'srv_1', clock, log).beat();
+    await leaseOf('srv_1').beat();
     await claim();
-    const survivor = new ServerLease(db, records, 'srv_2', clock, log);
+    const survivor = leaseOf('srv_2');
     await survivor.beat();
     await refuses(idempotency.open(scope, {}), 'idempotency_request_in_progress');
     now += 60_000;
@@ -192,15 +233,20 @@ describe('a server lease', () => {
     const longer = new Idempotency(records, 'srv_12', clock, randomIds);
     await longer.open(scope, {});
     assert.equal(await records.failAllOf('srv_1'), 0);
-    await new ServerLease(db, records, 'srv_1', clock, log).beat();
+    await leaseOf('srv_1').beat();
     await claim();
   });
 
-  it('sweeps expired records', async () => {
-    await (await claim()).complete(200, '{}');
-    now += LIMITS.idempotencyRetentionMs;
-    await new ServerLease(db, records, 'srv_1', clock, log).beat();
+  it('sweeps expired records and their files', async () => {
+    for (let count = 0; count < 1001; count += 1) await (await claim({}, { ...scope, key: `${count}` })).fail();
+    const file = await (await claim()).completeWithFile(200, ['{}']);
+    now += LIMITS.idempotencyRetentionMs - 1;
+    await leaseOf('srv_1').beat();
+    await buffer(await files.read(file));
+    now += 3_600_001;
+    await leaseOf('srv_1').beat();
     assert.deepEqual(await db.selectFrom('idempotency_records').select('id').execute(), []);
+    await assert.rejects(files.read(file), { code: 'ENOENT' });
   });
 });
 

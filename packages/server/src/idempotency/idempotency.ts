@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream';
 import { LIMITS } from '@cloche/contract';
 import type { Logger } from 'pino';
 import { AppError } from '../app-error.ts';
@@ -5,6 +6,9 @@ import type { Clock } from '../clock.ts';
 import type { IdSource } from '../id-source.ts';
 import { hashBody } from './canonical-json.ts';
 import { claimOwner, type IdempotencyRecords, type IdempotencyScope } from './idempotency-repository.ts';
+import type { ReplayQuota } from './replay-quota.ts';
+import type { ResultFiles } from './result-files.ts';
+import { RECORD_BYTES, type ResultFile, type StoredResponse, storedBytesOf } from './stored-response.ts';
 
 /** A record changes hands between the claim and the look at most now and then, never this often. */
 const ATTEMPTS = 10;
@@ -12,7 +16,13 @@ const RETRY_AFTER_SECONDS = 1;
 
 export type Opened =
   | { readonly status: 'claimed'; readonly claim: Claim }
-  | { readonly status: 'replay'; readonly response: { readonly status: number; readonly body: string } };
+  | { readonly status: 'replay'; readonly response: StoredResponse };
+
+/** Where large responses are kept, and the bound of all. */
+export interface ResponseStorage {
+  readonly files?: ResultFiles;
+  readonly quota?: ReplayQuota;
+}
 
 /** Decides for each request with an Idempotency-Key: execute it, replay it, or refuse it. */
 export class Idempotency {
@@ -20,18 +30,27 @@ export class Idempotency {
   readonly #serverId: string;
   readonly #clock: Clock;
   readonly #ids: IdSource;
+  readonly #storage: ResponseStorage;
 
   /** What this server leaves in progress when it dies becomes `failed`. */
-  constructor(records: IdempotencyRecords, serverId: string, clock: Clock, ids: IdSource) {
+  constructor(
+    records: IdempotencyRecords,
+    serverId: string,
+    clock: Clock,
+    ids: IdSource,
+    storage: ResponseStorage = {},
+  ) {
     this.#records = records;
     this.#serverId = serverId;
     this.#clock = clock;
     this.#ids = ids;
+    this.#storage = storage;
   }
 
-  /** @throws AppError `idempotency_key_reused` or `idempotency_request_in_progress`. */
+  /** @throws AppError `idempotency_key_reused`, `idempotency_request_in_progress` or `quota_exceeded`. */
   async open(scope: IdempotencyScope, body: unknown): Promise<Opened> {
     const bodyHash = hashBody(body);
+    await this.#requireRoom(scope);
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const id = this.#ids.next('idem_');
       const owner = claimOwner(this.#serverId, id);
@@ -39,7 +58,17 @@ export class Idempotency {
       const expiresAt = now + LIMITS.idempotencyRetentionMs;
       const claimed = await this.#records.claim({ ...scope, id, bodyHash, owner, now, expiresAt });
       if (claimed !== undefined) {
-        return { status: 'claimed', claim: new Claim(this.#records, claimed, owner, claimed !== id) };
+        const isRetry = claimed !== id;
+        const account = (bytes: number) => this.#storage.quota?.add(scope.orgId, expiresAt, bytes);
+        const claim = new Claim({
+          records: this.#records,
+          recordId: claimed,
+          owner,
+          isRetry,
+          account,
+          ...this.#storage,
+        });
+        return { status: 'claimed', claim };
       }
       const record = await this.#records.find(scope);
       if (record && record.bodyHash !== bodyHash) throw reused();
@@ -49,36 +78,54 @@ export class Idempotency {
     }
     throw inProgress();
   }
+
+  /** The JSON of a response that is in a file. */
+  read(file: ResultFile): Promise<Readable> {
+    return requireFiles(this.#storage).read(file);
+  }
+
+  /** What is recorded is answered whatever the quota says. */
+  async #requireRoom(scope: IdempotencyScope): Promise<void> {
+    const { quota } = this.#storage;
+    const now = this.#clock.now();
+    if (!quota || quota.usedBytes(scope.orgId, now) < quota.limitBytes) return;
+    const record = await this.#records.find(scope);
+    if (!record || record.state === 'failed') quota.require(scope.orgId, now);
+  }
 }
 
 /** The right and the duty to execute one request; ended once, by one of its methods. */
 export class Claim {
   readonly recordId: string;
-  readonly #records: IdempotencyRecords;
-  readonly #owner: string;
-  readonly #isRetry: boolean;
+  readonly #deps: ClaimDeps;
 
-  constructor(records: IdempotencyRecords, recordId: string, owner: string, isRetry: boolean) {
-    this.#records = records;
-    this.recordId = recordId;
-    this.#owner = owner;
-    this.#isRetry = isRetry;
+  constructor(deps: ClaimDeps) {
+    this.recordId = deps.recordId;
+    this.#deps = deps;
+    if (!deps.isRetry) deps.account(RECORD_BYTES);
   }
 
   /** Before the answer is sent, so that what a client has seen is always replayed. */
   async complete(status: number, body: string): Promise<void> {
-    const isOurs = await this.#records.complete(this.recordId, this.#owner, status, body);
-    if (!isOurs) throw new Error(`idempotency record ${this.recordId} was lost while its request was executed`);
+    await this.#complete({ status, body });
+  }
+
+  /** The same for a large answer; resolves when the disk has it. */
+  async completeWithFile(status: number, json: Iterable<string>): Promise<ResultFile> {
+    const file = await requireFiles(this.#deps).write(json);
+    await this.#complete({ status, file });
+    return file;
   }
 
   /** A rejection leaves no record; after an earlier failure, whose effects may exist, the failed one stays. */
   async reject(): Promise<void> {
-    if (this.#isRetry) await this.fail();
-    else await this.#records.delete(this.recordId, this.#owner);
+    if (this.#deps.isRetry) return this.fail();
+    await this.#deps.records.delete(this.recordId, this.#deps.owner);
+    this.#deps.account(-RECORD_BYTES);
   }
 
   async fail(): Promise<void> {
-    await this.#records.fail(this.recordId, this.#owner);
+    await this.#deps.records.fail(this.recordId, this.#deps.owner);
   }
 
   /** Ends it after `error`; a record that cannot be written now fails with this server's lease. */
@@ -90,6 +137,27 @@ export class Claim {
       log.error({ err: cause, recordId: this.recordId }, 'idempotency record not ended');
     }
   }
+
+  async #complete(response: StoredResponse): Promise<void> {
+    const { records, owner, account } = this.#deps;
+    const isOurs = await records.complete(this.recordId, owner, response);
+    if (!isOurs) throw new Error(`idempotency record ${this.recordId} was lost while its request was executed`);
+    account(storedBytesOf(response) - RECORD_BYTES);
+  }
+}
+
+interface ClaimDeps extends ResponseStorage {
+  readonly records: IdempotencyRecords;
+  readonly recordId: string;
+  readonly owner: string;
+  readonly isRetry: boolean;
+  /** Counts bytes that the record takes from now on. */
+  readonly account: (bytes: number) => void;
+}
+
+function requireFiles({ files }: ResponseStorage): ResultFiles {
+  if (!files) throw new Error('large responses need files');
+  return files;
 }
 
 function reused(): AppError {

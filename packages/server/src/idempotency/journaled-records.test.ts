@@ -55,7 +55,7 @@ describe('a record in the journal', () => {
     await records.claim(FIRST);
     const claimed = statSync(file).size;
     assert.ok(claimed > 0);
-    await records.complete('idem_1', OWNER, 200, '{"x":1}');
+    await records.complete('idem_1', OWNER, { status: 200, body: '{"x":1}' });
     assert.ok(statSync(file).size > claimed);
     assert.deepEqual(await states(), []);
   });
@@ -63,7 +63,7 @@ describe('a record in the journal', () => {
   it('is given to the database, and leaves the file, a moment later', async ({ mock }) => {
     mock.timers.enable({ apis: ['setTimeout'] });
     await records.claim(FIRST);
-    await records.complete('idem_1', OWNER, 200, '{}');
+    await records.complete('idem_1', OWNER, { status: 200, body: '{}' });
     assert.deepEqual(await states(), []);
     mock.timers.tick(1000);
     assert.deepEqual(await states(), ['completed']);
@@ -72,7 +72,7 @@ describe('a record in the journal', () => {
 
   it('outlives the process, whatever had become of it', async () => {
     await records.claim(FIRST);
-    await records.complete('idem_1', OWNER, 201, '{"x":1}');
+    await records.complete('idem_1', OWNER, { status: 201, body: '{"x":1}' });
     await records.claim({ ...SECOND, key: 'running' });
     await records.claim({ ...SECOND, id: 'idem_3', key: 'failed' });
     await records.fail('idem_3', SECOND.owner);
@@ -89,7 +89,7 @@ describe('a record in the journal', () => {
 
   it('is taken once, when the database had it before the process ended', async () => {
     await records.claim(FIRST);
-    await records.complete('idem_1', OWNER, 200, '{}');
+    await records.complete('idem_1', OWNER, { status: 200, body: '{}' });
     const copy = await open();
     await copy.close();
     assert.deepEqual(await states(), ['completed']);
@@ -108,7 +108,7 @@ describe('a record in the journal', () => {
 
   it('meets one that the database has: it is not claimed twice', async () => {
     assert.equal(await records.claim(FIRST), 'idem_1');
-    await records.complete('idem_1', OWNER, 200, '{}');
+    await records.complete('idem_1', OWNER, { status: 200, body: '{}' });
     await records.flush();
     assert.equal(await records.claim(SECOND), undefined);
   });
@@ -146,7 +146,7 @@ describe('a record in the journal', () => {
     for (let n = 0; n < 40; n++) {
       const owner = `srv_1:${n}`;
       await records.claim({ ...FIRST, id: `idem_${n}`, key: String(n), owner });
-      await records.complete(`idem_${n}`, owner, 200, '{}');
+      await records.complete(`idem_${n}`, owner, { status: 200, body: '{}' });
     }
     await new Promise((resolve) => setImmediate(resolve));
     assert.ok((await states()).length >= 32);

@@ -9,11 +9,13 @@ import {
   type IdempotencyRepository,
   type IdempotencyScope,
   nameOf,
+  responseColumns,
   type StoredRecord,
   scopeColumns,
 } from './idempotency-repository.ts';
 import { KnownScopes } from './known-scopes.ts';
 import { type RecordChange, RecordJournal } from './record-journal.ts';
+import type { StoredResponse } from './stored-response.ts';
 
 /** How long a record is in the journal alone. */
 const GATHER_MS = 100;
@@ -31,11 +33,7 @@ interface RecentRecord extends Pick<Partial<StoredRecord>, 'response'> {
   readonly state: StoredRecord['state'];
 }
 
-interface RecentRow extends ClaimRequest {
-  readonly state: StoredRecord['state'];
-  readonly status: number | null;
-  readonly body: string | null;
-}
+type RecentRow = ClaimRequest & ReturnType<typeof responseColumns> & Pick<StoredRecord, 'state'>;
 
 /**
  * Records of an embedded database by way of a journal: a claim and its end are a line each, and many records go into the
@@ -110,9 +108,9 @@ export class JournaledRecords implements IdempotencyRecords {
     return this.#records.find(scope);
   }
 
-  async complete(id: string, owner: string, status: number, body: string): Promise<boolean> {
-    if (!this.#isRecent(id, owner)) return this.#records.complete(id, owner, status, body);
-    this.#write({ completed: { id, status, body } });
+  async complete(id: string, owner: string, response: StoredResponse): Promise<boolean> {
+    if (!this.#isRecent(id, owner)) return this.#records.complete(id, owner, response);
+    this.#write({ completed: { id, ...response } });
     return true;
   }
 
@@ -179,7 +177,7 @@ export class JournaledRecords implements IdempotencyRecords {
     } else if ('completed' in change) {
       const { id, ...response } = change.completed;
       Object.assign(this.#byId.get(id) ?? {}, { state: 'completed', response });
-      this.#bodyBytes += response.body.length;
+      if ('body' in response) this.#bodyBytes += response.body.length;
     } else if ('failed' in change) {
       Object.assign(this.#byId.get(change.failed) ?? {}, { state: 'failed' });
     } else {
@@ -216,7 +214,7 @@ export class JournaledRecords implements IdempotencyRecords {
 }
 
 function rowOf({ claim, state, response }: RecentRecord): RecentRow {
-  return { ...claim, state, status: response?.status ?? null, body: response?.body ?? null };
+  return { ...claim, state, ...responseColumns(response) };
 }
 
 function prepareFind(db: Database) {
@@ -236,8 +234,10 @@ function prepareInsert(db: Database) {
       .values({
         ...claimColumns(slots),
         state: slots.state,
-        response_status: slots.status,
-        response_body: slots.body,
+        response_status: slots.response_status,
+        response_body: slots.response_body,
+        response_file: slots.response_file,
+        stored_bytes: slots.stored_bytes,
       })
       .onConflict((conflict) => conflict.doNothing()),
   );

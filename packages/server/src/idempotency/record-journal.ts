@@ -1,10 +1,11 @@
 import { closeSync, fstatSync, ftruncateSync, openSync, readFileSync, writeSync } from 'node:fs';
 import type { ClaimRequest } from './idempotency-repository.ts';
+import type { StoredResponse } from './stored-response.ts';
 
 /** What became of one record. */
 export type RecordChange =
   | { readonly claimed: ClaimRequest }
-  | { readonly completed: { readonly id: string; readonly status: number; readonly body: string } }
+  | { readonly completed: { readonly id: string } & StoredResponse }
   | { readonly failed: string }
   | { readonly deleted: string };
 

@@ -5,6 +5,7 @@ import type { Clock } from '../clock.ts';
 import type { Database } from '../db/database.ts';
 import type { IdSource } from '../id-source.ts';
 import type { IdempotencyRepository } from './idempotency-repository.ts';
+import type { ResultFiles } from './result-files.ts';
 
 const HEARTBEAT_MS = 5_000;
 const LEASE_MS = 30_000;
@@ -24,45 +25,50 @@ export function stableServerId(serverDir: string, ids: IdSource): string {
   return id;
 }
 
+export interface ServerLeaseDeps {
+  readonly db: Database;
+  readonly records: IdempotencyRepository;
+  readonly files: Pick<ResultFiles, 'removeExpired'>;
+  readonly serverId: string;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
 /** Shows the other servers of the database that this one lives, and ends what those that do not left in progress. */
 export class ServerLease {
-  readonly #db: Database;
-  readonly #records: IdempotencyRepository;
-  readonly #serverId: string;
-  readonly #clock: Clock;
-  readonly #log: Logger;
+  readonly #deps: ServerLeaseDeps;
   #timer: NodeJS.Timeout | undefined;
   #beats = 0;
 
-  constructor(db: Database, records: IdempotencyRepository, serverId: string, clock: Clock, log: Logger) {
-    this.#db = db;
-    this.#records = records;
-    this.#serverId = serverId;
-    this.#clock = clock;
-    this.#log = log;
+  constructor(deps: ServerLeaseDeps) {
+    this.#deps = deps;
   }
 
   /** Before the first request: whatever this server has in progress now, its last life left behind. */
   async start(): Promise<void> {
-    const failed = await this.#records.failAllOf(this.#serverId);
-    if (failed > 0) this.#log.warn({ failed }, 'idempotency records of the last life failed');
+    const { records, serverId, log } = this.#deps;
+    const failed = await records.failAllOf(serverId);
+    if (failed > 0) log.warn({ failed }, 'idempotency records of the last life failed');
     await this.beat();
     this.#timer = setInterval(() => {
-      this.beat().catch((error: unknown) => this.#log.error({ err: error }, 'heartbeat failed'));
+      this.beat().catch((error: unknown) => log.error({ err: error }, 'heartbeat failed'));
     }, HEARTBEAT_MS);
     this.#timer.unref();
   }
 
   async beat(): Promise<void> {
-    const now = this.#clock.now();
-    const lease = { id: this.#serverId, lease_until: now + LEASE_MS };
-    await this.#db
+    const { db, records, files, serverId, clock } = this.#deps;
+    const now = clock.now();
+    const lease = { id: serverId, lease_until: now + LEASE_MS };
+    await db
       .insertInto('server_leases')
       .values(lease)
       .onConflict((conflict) => conflict.column('id').doUpdateSet({ lease_until: lease.lease_until }))
       .execute();
-    await this.#records.failAbandoned(now);
-    if (this.#beats++ % SWEEP_EVERY_BEATS === 0) await this.#records.deleteExpired(now);
+    await records.failAbandoned(now);
+    if (this.#beats++ % SWEEP_EVERY_BEATS !== 0) return;
+    await records.deleteExpired(now);
+    await files.removeExpired(now);
   }
 
   stop(): void {

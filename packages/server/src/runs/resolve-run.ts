@@ -4,6 +4,7 @@ import { invalidRequest, notFound } from '../app-error.ts';
 import { type ContextRecord, normalizeCwd } from '../contexts/context.ts';
 import type { ContextRepository } from '../contexts/context-repository.ts';
 import type { CreateContext } from '../contexts/create-context.ts';
+import type { ResultRoom } from '../result-rooms.ts';
 import type { SandboxRecord } from '../sandboxes/sandbox.ts';
 import type { SandboxAccess } from '../sandboxes/sandbox-access.ts';
 
@@ -13,6 +14,7 @@ export interface RunRequest {
   readonly body: RunCodeBody;
   readonly receivedAt: number;
   readonly signal: AbortSignal;
+  readonly room: ResultRoom;
 }
 
 /** A run whose sandbox and context are known. */
@@ -25,6 +27,7 @@ export interface ResolvedRun {
   readonly timeoutMs: number;
   readonly receivedAt: number;
   readonly signal: AbortSignal;
+  readonly room: ResultRoom;
 }
 
 /** Checks what no schema can say, and finds or makes the context of a run. */
@@ -40,7 +43,7 @@ export class ResolveRun {
   }
 
   /** @throws AppError `invalid_request`, `not_found`, `forbidden`, `sandbox_destroyed` or `sandbox_failed`. */
-  async resolve({ credential, params, body, receivedAt, signal }: RunRequest): Promise<ResolvedRun> {
+  async resolve({ credential, params, body, receivedAt, signal, room }: RunRequest): Promise<ResolvedRun> {
     checkCodeSize(body.code);
     const sandbox = await this.#access.getLive(credential, params.sandboxId);
     const context =
@@ -50,7 +53,7 @@ export class ResolveRun {
     const contextTimeoutMs = body.contextId === undefined ? undefined : context.timeoutMs;
     const timeoutMs = body.timeoutMs ?? contextTimeoutMs ?? LIMITS.runTimeoutDefaultMs;
     const promotes = body.artifactPolicy === 'promote';
-    return { sandbox, context, code: body.code, promotes, timeoutMs, receivedAt, signal };
+    return { sandbox, context, code: body.code, promotes, timeoutMs, receivedAt, signal, room };
   }
 
   async #getDefaultContext(sandbox: SandboxRecord, { cwd, language }: RunCodeBody): Promise<ContextRecord> {

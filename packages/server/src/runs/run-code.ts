@@ -156,7 +156,7 @@ export class RunCode {
     const { openContexts } = this.#deps;
     const cell = this.#cellOf(agent, run, runId, stop);
     let isNoted = false;
-    for await (const event of agent.run(run.context.id, cell, stop.signal)) {
+    for await (const event of agent.run(run.context.id, cell, stop.signal, run.room)) {
       // Its first word tells that the context is open.
       if (!isNoted) openContexts.noteOpen(agent, run.context.id);
       isNoted = true;

@@ -1,5 +1,6 @@
 import type { Duplex } from 'node:stream';
 import type { AgentCommand, AgentCommandEvent, AgentLogPage, StartCommand } from '@cloche/protocol';
+import type { ResultRoom } from '../result-rooms.ts';
 
 export interface NewTerminal {
   readonly columns: number;
@@ -27,8 +28,11 @@ export interface AgentCommands {
   get(id: string, signal: AbortSignal): Promise<AgentCommand>;
   /** Waits for its end. */
   end(id: string, signal: AbortSignal): Promise<AgentCommand>;
-  /** Waits for its end. Without output where `start` asked for none, or when it was handed out before. */
-  result(id: string, signal: AbortSignal): Promise<AgentCommandResult>;
+  /**
+   * Waits for its end. Without output where `start` asked for none, or when it was handed out before. What is read of it
+   * has asked `room` first.
+   */
+  result(id: string, signal: AbortSignal, room?: ResultRoom): Promise<AgentCommandResult>;
   readLog(id: string, afterSeq: number, limit: number, signal: AbortSignal): Promise<AgentLogPage>;
   /** Ends with `exit`. A slow reader misses what is dropped meanwhile, and is told. */
   follow(id: string, afterSeq: number, signal: AbortSignal): AsyncIterable<AgentCommandEvent>;

@@ -9,6 +9,7 @@ import type {
   TemplateVersionManifest,
 } from '@cloche/protocol';
 
+import type { ResultRoom } from '../result-rooms.ts';
 import type { AgentCommands } from './agent-commands.ts';
 import type { AgentFiles } from './agent-files.ts';
 
@@ -78,8 +79,11 @@ export interface AgentClient {
   closeContext(contextId: string, signal: AbortSignal): Promise<void>;
   interrupt(contextId: string, signal: AbortSignal): Promise<void>;
   restart(contextId: string, signal: AbortSignal): Promise<void>;
-  /** Ends with `done`. Aborting cancels the run. Throws `AgentFault` when the agent breaks the protocol or is gone. */
-  run(contextId: string, request: RunCell, signal: AbortSignal): AsyncIterable<AgentRunEvent>;
+  /**
+   * Ends with `done`. Aborting cancels the run. What is read of it has asked `room` first. Throws `AgentFault` when the
+   * agent breaks the protocol or is gone.
+   */
+  run(contextId: string, request: RunCell, signal: AbortSignal, room?: ResultRoom): AsyncIterable<AgentRunEvent>;
   /**
    * The bytes of a connection to `port` of the sandbox's loopback. Whoever gets it destroys it. `signal` bounds the
    * opening alone. Throws `AgentFault`, `port_closed` where nothing listens.

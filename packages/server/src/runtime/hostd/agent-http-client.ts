@@ -8,6 +8,7 @@ import {
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
 import { Pool } from 'undici';
+import type { ResultRoom } from '../../result-rooms.ts';
 import { pause } from '../deadline.ts';
 import { type AgentClient, AgentFault, type RunCell } from '../runtime-driver.ts';
 import { AgentHttpCommands } from './agent-http-commands.ts';
@@ -15,7 +16,8 @@ import { AgentHttpFiles } from './agent-http-files.ts';
 import { AgentRequests, agentErrorBody, asFault, type Faults, refusal } from './agent-requests.ts';
 import { openAgentTunnel } from './agent-tunnel.ts';
 import { EventBudget } from './event-budget.ts';
-import { LongLines, SandboxLines } from './long-lines.ts';
+import { type LineStore, LongLines, SandboxLines } from './long-lines.ts';
+import type { LineRoom } from './ndjson.ts';
 import { RunConnections } from './run-connections.ts';
 
 const health = Compile(AgentHealth);
@@ -119,19 +121,27 @@ export class AgentHttpClient implements AgentClient {
     await this.#requests.act('POST', `${contextPath(contextId)}/restart`, undefined, signal);
   }
 
-  async *run(contextId: string, request: RunCell, signal: AbortSignal): AsyncGenerator<AgentRunEvent, void> {
+  async *run(
+    contextId: string,
+    request: RunCell,
+    signal: AbortSignal,
+    room?: ResultRoom,
+  ): AsyncGenerator<AgentRunEvent, void> {
     signal.throwIfAborted();
     const connection = this.#connections.acquire();
     const abort = () => connection.destroy(signal.reason);
     signal.addEventListener('abort', abort, { once: true });
-    using room = this.#lines.open(signal, (error) => connection.destroy(asFault(error, signal)));
+    using store = this.#lines.open(signal, (error) => connection.destroy(asFault(error, signal)));
+    const lineRoom = roomForLines(store, room, signal);
     let isDone = false;
     try {
       const { open, ...cell } = request;
       const opening = open && { open: this.#withKernel(contextId, open) };
       connection.start(JSON.stringify({ contextId, ...opening, ...cell }));
       while (!isDone) {
-        const line = await connection.nextLine(room);
+        const line = await connection.nextLine(lineRoom);
+        const waiting = room?.hold(line.length, signal);
+        if (waiting) await waiting;
         const event = parseEvent(line);
         isDone = event.type === 'done';
         yield event;
@@ -174,6 +184,18 @@ export class AgentHttpClient implements AgentClient {
         .catch(() => undefined);
     });
   }
+}
+
+/** Of a line that is not whole yet, the run's own room is asked first. */
+function roomForLines(store: LineStore, room: ResultRoom | undefined, signal: AbortSignal): LineRoom {
+  if (!room) return store;
+  return {
+    hold(bytes) {
+      const waiting = room.hold(bytes, signal);
+      return waiting ? waiting.then(() => store.hold(bytes)) : store.hold(bytes);
+    },
+    release: () => store.release(),
+  };
 }
 
 const FAULTS: Faults = new Map([

@@ -12,6 +12,7 @@ import {
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
 import { Pool } from 'undici';
+import type { ResultRoom } from '../../result-rooms.ts';
 import type { AgentCommandResult, AgentCommands, NewTerminal } from '../agent-commands.ts';
 import { pause } from '../deadline.ts';
 import { AgentFault } from '../runtime-driver.ts';
@@ -70,9 +71,11 @@ export class AgentHttpCommands implements AgentCommands {
     return this.#requests.ask({ method: 'GET', path: pathOf(id, 'end') }, command, signal);
   }
 
-  async result(id: string, signal: AbortSignal): Promise<AgentCommandResult> {
+  async result(id: string, signal: AbortSignal, room?: ResultRoom): Promise<AgentCommandResult> {
     const texts = { stdout: new ResultText(), stderr: new ResultText() };
     for await (const line of this.#lines(pathOf(id, 'result'), {}, signal)) {
+      const waiting = room?.hold(line.length, signal);
+      if (waiting) await waiting;
       const event = parse(line);
       if (!resultEvent.Check(event)) throw new AgentFault('misbehaved', 'a result that does not fit the protocol');
       if (event.type !== 'done') texts[event.type].add(event.data);

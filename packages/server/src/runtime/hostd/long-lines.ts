@@ -1,4 +1,4 @@
-import { Turns } from './turns.ts';
+import { Turns } from '../../turns.ts';
 
 /** What the lines under way of one sandbox may hold together before one of them has to ask. */
 const SHARED_BYTES = 8 * 1024 * 1024;

@@ -1,13 +1,20 @@
-/** Lets a few in at a time; the others wait in line. */
+/** Lets a few callers in at a time; the others wait in line. */
 export class Turns {
   readonly #waiting: (() => void)[] = [];
+  readonly #atOnce: number;
   #free: number;
 
   constructor(atOnce: number) {
+    this.#atOnce = atOnce;
     this.#free = atOnce;
   }
 
-  /** Resolves when it is one's turn, which is then given back by `give`. Rejects when `signal` comes first. */
+  /** No turn is taken. */
+  get areFree(): boolean {
+    return this.#free === this.#atOnce;
+  }
+
+  /** Resolves when the caller has a turn, which it gives back with `give`. Rejects when `signal` aborts first. */
   async take(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     if (this.#free > 0) {

@@ -1,0 +1,80 @@
+/** Encodes large values as JSON in pieces, so that no other request waits for the whole of one. */
+
+/** About what is encoded at once: a fraction of a millisecond. */
+const PIECE_CHARACTERS = 64 * 1024;
+/** A value below this is encoded at once: each character takes up to six bytes. */
+const LARGE_CHARACTERS = 256 * 1024;
+/** Counted for each value besides its text, so that many small ones are large too. */
+const VALUE_CHARACTERS = 16;
+
+/** Whether the JSON of `value` is so long that it is to be encoded in pieces. */
+export function isLarge(value: unknown): boolean {
+  return charactersOf(value, LARGE_CHARACTERS) > LARGE_CHARACTERS;
+}
+
+/** What `JSON.stringify` makes of a value without `toJSON`, in pieces of some hundred kilobytes at most. */
+export function* jsonPieces(value: unknown): Generator<string, void> {
+  let piece = '';
+  for (const token of tokensOf(value)) {
+    piece += token;
+    if (piece.length < PIECE_CHARACTERS) continue;
+    yield piece;
+    piece = '';
+  }
+  if (piece !== '') yield piece;
+}
+
+/** At least `limit` when there are more. */
+function charactersOf(value: unknown, limit: number): number {
+  if (typeof value === 'string') return value.length + VALUE_CHARACTERS;
+  let characters = VALUE_CHARACTERS;
+  if (typeof value !== 'object' || value === null) return characters;
+  for (const key in value) {
+    characters += charactersOf((value as Record<string, unknown>)[key], limit - characters);
+    if (characters > limit) return characters;
+  }
+  return characters;
+}
+
+function* tokensOf(value: unknown): Generator<string, void> {
+  if (charactersOf(value, PIECE_CHARACTERS) <= PIECE_CHARACTERS) yield JSON.stringify(value) ?? 'null';
+  else if (typeof value === 'string') yield* tokensOfText(value);
+  else if (Array.isArray(value)) yield* tokensOfArray(value);
+  else yield* tokensOfObject(value as object);
+}
+
+function* tokensOfArray(values: readonly unknown[]): Generator<string, void> {
+  yield '[';
+  for (const [index, value] of values.entries()) {
+    if (index > 0) yield ',';
+    yield* tokensOf(value);
+  }
+  yield ']';
+}
+
+function* tokensOfObject(value: object): Generator<string, void> {
+  let mark = '{';
+  for (const [key, property] of Object.entries(value)) {
+    if (property === undefined) continue;
+    yield `${mark}${JSON.stringify(key)}:`;
+    yield* tokensOf(property);
+    mark = ',';
+  }
+  yield mark === '{' ? '{}' : '}';
+}
+
+function* tokensOfText(text: string): Generator<string, void> {
+  yield '"';
+  for (let at = 0; at < text.length; ) {
+    let end = Math.min(text.length, at + PIECE_CHARACTERS);
+    // Two halves of a character are written as one.
+    if (isHighSurrogate(text.charCodeAt(end - 1)) && end < text.length) end += 1;
+    yield JSON.stringify(text.slice(at, end)).slice(1, -1);
+    at = end;
+  }
+  yield '"';
+}
+
+function isHighSurrogate(code: number): boolean {
+  return code >= 0xd800 && code < 0xdc00;
+}

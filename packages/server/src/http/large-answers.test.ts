@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { after, before, describe, it } from 'node:test';
+import { type CodeRun, type CodeRunEvent, operations } from '@cloche/contract';
+import { route, streamRoute } from './route.ts';
+import { type Answer, startTestService, type TestService } from './test-service.fixture.ts';
+
+const MEBIBYTE = 1024 * 1024;
+/** As JSON it takes 6 MiB. */
+const run = { stdout: '\u0001'.repeat(MEBIBYTE), stderr: '"é😀\n', outputs: [] } as unknown as CodeRun;
+/** As JSON it takes 48 MiB. */
+const largest = { stdout: '\u0001'.repeat(8 * MEBIBYTE) } as unknown as CodeRun;
+const body = { code: '1', language: 'python' };
+const path = '/v1/sandboxes/sbx_1/code/runs';
+
+let service: TestService;
+let executed = 0;
+let answered: CodeRun = run;
+
+before(async () => {
+  service = await startTestService([
+    route(operations.runCode, async () => {
+      executed += 1;
+      return { run: answered };
+    }),
+    route(operations.listSandboxes, async () => ({ data: [run as never], hasMore: false })),
+    streamRoute(operations.streamCode, async () => stream()),
+  ]);
+});
+after(() => service.close());
+
+async function* stream(): AsyncGenerator<CodeRunEvent> {
+  yield { type: 'stdout', data: run.stdout };
+  yield { type: 'complete', data: run };
+}
+
+const frame = (type: string, data: unknown) => `event: ${type}\ndata: ${JSON.stringify({ type, data })}\n\n`;
+const isReplay = (answer: Answer) => answer.headers.get('idempotency-replayed');
+
+describe('a large answer', () => {
+  it('is what a small one would be, and is replayed byte for byte', async () => {
+    const first = await service.call('POST', path, { body, idempotencyKey: 'json' });
+    assert.equal(first.status, 200);
+    assert.ok(first.text === JSON.stringify({ run }));
+    assert.equal(first.headers.get('content-length'), `${Buffer.byteLength(first.text)}`);
+    const again = await service.call('POST', path, { body, idempotencyKey: 'json' });
+    assert.equal(isReplay(again), 'true');
+    assert.ok(again.text === first.text);
+    assert.equal(executed, 1);
+  });
+
+  it('is sent where nothing is recorded, too', async () => {
+    const listed = await service.call('GET', '/v1/sandboxes');
+    assert.ok(listed.text === JSON.stringify({ data: [run], hasMore: false }));
+  });
+
+  it('ends a stream of large events, and its replay is the result alone', async () => {
+    const first = await service.call('POST', `${path}/stream`, { body, idempotencyKey: 'stream' });
+    assert.ok(first.text === frame('stdout', run.stdout) + frame('complete', run));
+    const again = await service.call('POST', `${path}/stream`, { body, idempotencyKey: 'stream' });
+    assert.equal(isReplay(again), 'true');
+    assert.ok(again.text === frame('complete', run));
+  });
+
+  it('of 48 MiB keeps others waiting for a small part of the time that encoding it at once takes', async () => {
+    answered = largest;
+    const started = performance.now();
+    JSON.stringify(largest);
+    const atOnceMs = performance.now() - started;
+    const loop = monitorEventLoopDelay({ resolution: 1 });
+    const address = service.url + path;
+    const headers = { authorization: `Bearer ${await service.key()}`, 'content-type': 'application/json' };
+    loop.enable();
+    const answer = await fetch(address, {
+      method: 'POST',
+      headers: { ...headers, 'idempotency-key': randomUUID() },
+      body: JSON.stringify(body),
+    });
+    // The client is in this process: what it does not read costs it nothing.
+    loop.disable();
+    await answer.body?.cancel();
+    const blockedMs = loop.max / 1e6;
+    assert.equal(answer.headers.get('content-length'), `${48 * MEBIBYTE + '{"run":{"stdout":""}}'.length}`);
+    assert.ok(blockedMs < atOnceMs / 2, `${blockedMs} ms of ${atOnceMs} ms`);
+  });
+});

@@ -1,0 +1,72 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { LIMITS, type OrgId } from '@cloche/contract';
+import { sql } from 'kysely';
+import { AppError } from '../app-error.ts';
+import type { Database } from '../db/database.ts';
+
+/** Expiry is counted by the hour: a record counts for at most an hour longer than it is kept. */
+const HOUR_MS = 3_600_000;
+/** Between reading one hour of records and the next, so that no request waits for all of them. */
+const REST_MS = 20;
+
+/**
+ * Bounds what the records of one organization take on the disk. They are kept for their whole time, because a replay is
+ * promised, so beyond the bound new requests are refused.
+ */
+export class ReplayQuota {
+  readonly limitBytes: number;
+  /** Bytes by the hour that they expire in. */
+  readonly #byOrganization = new Map<string, Map<number, number>>();
+
+  constructor(limitBytes: number) {
+    this.limitBytes = limitBytes;
+  }
+
+  /** `bytes` is negative for what was taken back. */
+  add(orgId: OrgId, expiresAt: number, bytes: number): void {
+    const hours = this.#byOrganization.get(orgId) ?? new Map<number, number>();
+    const hour = Math.floor(expiresAt / HOUR_MS);
+    hours.set(hour, (hours.get(hour) ?? 0) + bytes);
+    this.#byOrganization.set(orgId, hours);
+  }
+
+  usedBytes(orgId: OrgId, now: number): number {
+    let used = 0;
+    const hours = this.#byOrganization.get(orgId) ?? new Map<number, number>();
+    for (const [hour, bytes] of hours) {
+      if ((hour + 1) * HOUR_MS <= now) hours.delete(hour);
+      else used += bytes;
+    }
+    return used;
+  }
+
+  /** @throws AppError `quota_exceeded` */
+  require(orgId: OrgId, now: number): void {
+    const used = this.usedBytes(orgId, now);
+    if (used < this.limitBytes) return;
+    throw new AppError(
+      'quota_exceeded',
+      `The answers that are kept for replay take ${used} bytes of at most ${this.limitBytes} in this organization. ` +
+        'Each is kept for 24 hours: print less, or ask the operator for a larger bound.',
+      { details: { quota: 'replay_bytes', limit: this.limitBytes, used } },
+    );
+  }
+
+  /** Adds what the database has from before `now`, hour by hour. */
+  async learn(db: Database, now: number, isOver: () => boolean): Promise<void> {
+    const end = now + LIMITS.idempotencyRetentionMs;
+    for (let from = now; from < end && !isOver(); from += HOUR_MS) {
+      const to = Math.min(from + HOUR_MS, end);
+      const rows = await db
+        .selectFrom('idempotency_records')
+        .select(['org_id', sql<number>`sum(stored_bytes)`.as('bytes')])
+        .where('expires_at', '>=', from)
+        .where('expires_at', '<', to)
+        .groupBy('org_id')
+        .execute();
+      // Ids of the database are ids of organizations.
+      for (const { org_id: orgId, bytes } of rows) this.add(orgId as OrgId, to - 1, bytes);
+      await delay(REST_MS, undefined, { ref: false });
+    }
+  }
+}

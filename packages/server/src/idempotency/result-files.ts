@@ -1,0 +1,77 @@
+import { mkdir, open, readdir, rm, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { constants, createZstdCompress, createZstdDecompress } from 'node:zlib';
+import { LIMITS } from '@cloche/contract';
+import type { Clock } from '../clock.ts';
+import type { IdSource } from '../id-source.ts';
+import type { ResultFile } from './stored-response.ts';
+
+/** Files of one hour share a folder, so that they are removed together. */
+const FOLDER_MS = 3_600_000;
+/** The fastest level: what code prints in bulk compresses well at any. */
+const ZSTD_LEVEL = 1;
+const DISK_BLOCK_BYTES = 4096;
+
+/**
+ * Results that are too large for the journal and the database, compressed, a file each. Compressing, writing and reading
+ * happen in threads. A file is written before the record that names it, so one without a record is a result that was
+ * never sent; it goes with the others of its hour.
+ */
+export class ResultFiles {
+  readonly #folder: string;
+  readonly #clock: Clock;
+  readonly #ids: IdSource;
+
+  /** `folder` is this server's alone; it is made when it is needed. */
+  constructor(folder: string, clock: Clock, ids: IdSource) {
+    this.#folder = folder;
+    this.#clock = clock;
+    this.#ids = ids;
+  }
+
+  /** Resolves when the disk has all of `pieces`. Leaves nothing behind when it fails. */
+  async write(pieces: Iterable<string>): Promise<ResultFile> {
+    const name = `${Math.floor(this.#clock.now() / FOLDER_MS)}/${this.#ids.next('res_')}.zst`;
+    const path = join(this.#folder, name);
+    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    const file = await open(path, 'wx', 0o600);
+    let bytes = 0;
+    function* encoded() {
+      for (const piece of pieces) {
+        const buffer = Buffer.from(piece);
+        bytes += buffer.length;
+        yield buffer;
+      }
+    }
+    try {
+      const level = { [constants.ZSTD_c_compressionLevel]: ZSTD_LEVEL };
+      const source = Readable.from(encoded(), { objectMode: false });
+      // Like the database's, its bytes reach the disk before anything counts on them.
+      await pipeline(source, createZstdCompress({ params: level }), file.createWriteStream({ flush: true }));
+      const { size } = await stat(path);
+      return { name, bytes, diskBytes: Math.ceil(size / DISK_BLOCK_BYTES) * DISK_BLOCK_BYTES };
+    } catch (error) {
+      await rm(path, { force: true });
+      throw error;
+    }
+  }
+
+  /** The JSON of `file`. */
+  async read({ name }: ResultFile): Promise<Readable> {
+    const file = await open(join(this.#folder, name), 'r');
+    const json = createZstdDecompress();
+    // Its errors are those of `json`, which its reader sees.
+    pipeline(file.createReadStream(), json).catch(() => undefined);
+    return json;
+  }
+
+  /** Removes files whose records have expired: a record is older than its file. */
+  async removeExpired(now: number): Promise<void> {
+    const oldest = Math.floor((now - LIMITS.idempotencyRetentionMs) / FOLDER_MS);
+    const folders = await readdir(this.#folder).catch(() => []);
+    const expired = folders.filter((folder) => Number(folder) < oldest);
+    for (const folder of expired) await rm(join(this.#folder, folder), { recursive: true, force: true });
+  }
+}
