@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { makeApiKey } from './api-keys/api-key-format.ts';
 import { ConfigProblem, readConfig } from './config.ts';
 
 const base = { CLOCHE_RUN_DIR: '/run/cloche/test' };
@@ -45,8 +46,15 @@ describe('readConfig', () => {
   it('never repeats a key that it refuses', () => {
     problem(
       { CLOCHE_BOOTSTRAP_API_KEY: 'short' },
-      /^CLOCHE_BOOTSTRAP_API_KEY must be 20 or more printable characters$/,
+      /^CLOCHE_BOOTSTRAP_API_KEY must be 20 or more printable ASCII characters; `openssl rand -hex 32` prints good ones$/,
     );
+    const mistyped = `clk_${'a'.repeat(46)}`;
+    problem(
+      { CLOCHE_BOOTSTRAP_API_KEY: mistyped },
+      /^CLOCHE_BOOTSTRAP_API_KEY begins with clk_ but its checksum is wrong; copy(?!.*aaaa)/,
+    );
+    const { key } = makeApiKey();
+    assert.equal(readConfig({ ...base, CLOCHE_BOOTSTRAP_API_KEY: key }).bootstrapApiKey, key);
   });
 
   it('refuses a name that no part of an installation knows, and leaves those of other parts alone', () => {

@@ -6,6 +6,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { dataPlaces, defaultResources, SERVICE_IDLE_MS } from '@cloche/protocol';
 import { type Static, type TSchema, Type } from 'typebox';
 import { Errors } from 'typebox/value';
+import { parseApiKey } from './api-keys/api-key-format.ts';
 import type { ArtifactSettings } from './artifacts/artifact-settings.ts';
 import type { SandboxSettings } from './sandboxes/sandbox-settings.ts';
 
@@ -54,7 +55,7 @@ const Settings = Type.Object({
   CLOCHE_BOOTSTRAP_API_KEY: Type.Optional(
     Type.String({
       pattern: '^[\\x21-\\x7e][\\x20-\\x7e]{18,1022}[\\x21-\\x7e]$',
-      means: '20 or more printable characters',
+      means: '20 or more printable ASCII characters; `openssl rand -hex 32` prints good ones',
     }),
   ),
   CLOCHE_LOG_LEVEL: logLevel,
@@ -202,7 +203,7 @@ function readSettings(env: Readonly<Record<string, string | undefined>>): Settin
     // An empty variable is how many tools spell "not set".
     else if (text !== '') given[name] = isNumeric(schema) && text.trim() !== '' ? Number(text) : text;
   }
-  problems.push(...problemsOf(schemas, given), ...resourceProblems(given));
+  problems.push(...problemsOf(schemas, given), ...resourceProblems(given), ...keyProblems(given));
   if (problems.length > 0) throw new ConfigProblem(problems.join('\n'));
   // Sound: every property was checked by its schema.
   return given as Settings;
@@ -214,6 +215,15 @@ function problemsOf(schemas: Readonly<Record<string, TSchema>>, given: Record<st
     if (value === undefined || Errors(schema, value).length === 0) return [];
     return [`${name} must be ${(schema as TSchema & { means: string }).means}`];
   });
+}
+
+/** A key that begins as ours do is never accepted without its checksum. */
+function keyProblems({ CLOCHE_BOOTSTRAP_API_KEY: key }: Record<string, unknown>): string[] {
+  if (typeof key !== 'string' || parseApiKey(key).kind !== 'mistyped') return [];
+  return [
+    'CLOCHE_BOOTSTRAP_API_KEY begins with clk_ but its checksum is wrong; copy the key again, or choose one that begins ' +
+      'otherwise: `openssl rand -hex 32` prints a good one',
+  ];
 }
 
 function resourceProblems(given: Record<string, unknown>): string[] {

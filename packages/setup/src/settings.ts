@@ -33,7 +33,7 @@ export const SETTINGS: readonly Setting[] = [
     name: 'CLOCHE_BOOTSTRAP_API_KEY',
     readBy: ['server'],
     secret: true,
-    doc: 'a key with every scope for the first organization; 20 or more printable characters',
+    doc: 'a key with every scope for the first organization: 20 or more printable ASCII characters',
   },
   {
     name: 'CLOCHE_DNS_UPSTREAM',

@@ -28,7 +28,7 @@ export function parseApiKey(key: string): ParsedApiKey {
   return { kind: key.startsWith(PREFIX) ? 'mistyped' : 'free-form' };
 }
 
-/** SHA-256 is enough for a secret of 190 random bits, which no dictionary holds. */
+/** SHA-256 is enough for a secret of 190 random bits, which no dictionary holds. Chosen keys: `chosen-key-hash.ts`. */
 export function hashApiKey(key: string): string {
   return hash('sha256', key, 'hex');
 }

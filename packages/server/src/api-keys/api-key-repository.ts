@@ -25,6 +25,8 @@ export interface ApiKeyRepository {
   /** Idempotent: the first time stays. */
   revoke(id: ApiKeyId, at: number): Promise<void>;
   restore(id: ApiKeyId): Promise<void>;
+  /** Removes the hashes of revoked keys of free form. */
+  forgetChosenKeys(): Promise<void>;
   any(): Promise<boolean>;
 }
 
@@ -77,6 +79,15 @@ export class SqlApiKeyRepository implements ApiKeyRepository {
 
   async restore(id: ApiKeyId): Promise<void> {
     await this.#db.updateTable('api_keys').set({ revoked_at: null }).where('id', '=', id).execute();
+  }
+
+  async forgetChosenKeys(): Promise<void> {
+    await this.#db
+      .updateTable('api_keys')
+      .set((each) => ({ secret_hash: each.ref('id') }))
+      .where('public_part', 'is', null)
+      .where('revoked_at', 'is not', null)
+      .execute();
   }
 
   async any(): Promise<boolean> {

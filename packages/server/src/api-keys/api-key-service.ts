@@ -14,6 +14,7 @@ import type { ProjectRepository } from '../projects/project-repository.ts';
 import { hashApiKey, makeApiKey, parseApiKey } from './api-key-format.ts';
 import type { ApiKey, ApiKeyRepository } from './api-key-repository.ts';
 import type { Authenticator } from './authenticator.ts';
+import { hashChosenKey, isHashOfChosenKey } from './chosen-key-hash.ts';
 
 const BOOTSTRAP_PREFIX = `${ID_PREFIXES.apiKey}bootstrap_` as const;
 
@@ -76,16 +77,25 @@ export class ApiKeyService {
   }
 
   /**
-   * Makes `key` the one bootstrap key, with every scope; earlier ones are revoked, and all of them when it is left
-   * out. Idempotent.
+   * Makes `key` the one bootstrap key, with every scope, and revokes earlier ones; without `key` it revokes all of them.
+   * Idempotent.
    */
   async bootstrap(orgId: OrgId, key: string | undefined): Promise<void> {
-    const secretHash = key === undefined ? undefined : hashApiKey(key);
-    const now = this.#clock.now();
-    for (const { id, secretHash: known } of await this.#keys.listLive(BOOTSTRAP_PREFIX)) {
-      if (known !== secretHash) await this.#keys.revoke(id, now);
+    const chosen = key !== undefined && parseApiKey(key).kind !== 'generated' ? key : undefined;
+    const live = await this.#keys.listLive(BOOTSTRAP_PREFIX);
+    const kept = key === undefined ? undefined : await hashAmong(live, key, chosen !== undefined);
+    for (const { id, secretHash } of live) {
+      if (secretHash !== kept) await this.#keys.revoke(id, this.#clock.now());
     }
-    if (key !== undefined && secretHash !== undefined) await this.#ensureBootstrap(orgId, key, secretHash);
+    await this.#keys.forgetChosenKeys();
+    if (chosen !== undefined) {
+      const secretHash = kept ?? (await hashChosenKey(chosen));
+      if (kept === undefined) await this.#insertBootstrap(orgId, secretHash, undefined);
+      this.#authenticator.acceptChosen(chosen, secretHash);
+    } else {
+      this.#authenticator.acceptChosen(undefined);
+      if (key !== undefined) await this.#ensureGenerated(orgId, key);
+    }
     this.#authenticator.forget();
   }
 
@@ -94,18 +104,23 @@ export class ApiKeyService {
     this.#authenticator.forget();
   }
 
-  async #ensureBootstrap(orgId: OrgId, key: string, secretHash: string): Promise<void> {
+  async #ensureGenerated(orgId: OrgId, key: string): Promise<void> {
+    const secretHash = hashApiKey(key);
     const existing = await this.#keys.findBySecretHash(secretHash);
     if (existing) {
       if (existing.id.startsWith(BOOTSTRAP_PREFIX)) await this.#keys.restore(existing.id);
       return;
     }
     const parsed = parseApiKey(key);
-    await this.#keys.insert({
+    await this.#insertBootstrap(orgId, secretHash, parsed.kind === 'generated' ? parsed.publicPart : undefined);
+  }
+
+  #insertBootstrap(orgId: OrgId, secretHash: string, publicPart: string | undefined): Promise<void> {
+    return this.#keys.insert({
       id: this.#ids.next(BOOTSTRAP_PREFIX),
       orgId,
       name: 'bootstrap',
-      publicPart: parsed.kind === 'generated' ? parsed.publicPart : undefined,
+      publicPart,
       secretHash,
       scopes: [ALL_SCOPES],
       projectIds: undefined,
@@ -124,6 +139,14 @@ export class ApiKeyService {
     }
     return ids;
   }
+}
+
+/** The hash that one of `keys` is stored with, if that is `key`. */
+async function hashAmong(keys: readonly ApiKey[], key: string, isChosen: boolean): Promise<string | undefined> {
+  const hashes = keys.map(({ secretHash }) => secretHash);
+  if (!isChosen) return hashes.find((each) => each === hashApiKey(key));
+  for (const each of hashes) if (await isHashOfChosenKey(key, each)) return each;
+  return undefined;
 }
 
 function checkedScopes(wanted: readonly string[]): (Scope | typeof ALL_SCOPES)[] {

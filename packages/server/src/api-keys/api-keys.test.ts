@@ -8,7 +8,7 @@ import { openDatabase } from '../db/open-database.ts';
 import { randomIds } from '../id-source.ts';
 import { OrgRepository } from '../projects/org-repository.ts';
 import { SqlProjectRepository } from '../projects/project-repository.ts';
-import { makeApiKey, parseApiKey } from './api-key-format.ts';
+import { hashApiKey, makeApiKey, parseApiKey } from './api-key-format.ts';
 import { SqlApiKeyRepository } from './api-key-repository.ts';
 import { ApiKeyService } from './api-key-service.ts';
 import { Authenticator } from './authenticator.ts';
@@ -135,6 +135,8 @@ describe('a key', () => {
 });
 
 describe('the bootstrap key', () => {
+  const stored = () => db.selectFrom('api_keys').select(['id', 'secret_hash', 'revoked_at']).execute();
+
   it('is any text, has every scope, and stays the same key over restarts', async () => {
     const text = 'correct horse battery staple';
     await service.bootstrap(orgId, text);
@@ -144,22 +146,68 @@ describe('the bootstrap key', () => {
     assert.equal((await authenticator.authenticate(text)).apiKeyId, apiKeyId);
   });
 
-  it('is revoked by another one and by none, and can come back', async () => {
+  it('that a person chose is stored as a salted hash that is slow to guess, and not at all once it is revoked', async () => {
+    const text = 'correct horse battery staple';
+    await service.bootstrap(orgId, text);
+    const [row] = await stored();
+    assert.match(row?.secret_hash ?? '', /^scrypt-15-8-1:[\w-]{22}:[\w-]{43}$/);
+    assert.ok(!row?.secret_hash.includes(hashApiKey(text)));
+    await service.bootstrap(orgId, undefined);
+    assert.deepEqual(
+      (await stored()).map(({ secret_hash }) => secret_hash.startsWith('key_')),
+      [true],
+    );
+  });
+
+  it('that an earlier version stored as a bare hash is stored anew', async () => {
+    const text = 'correct horse battery staple';
+    await service.bootstrap(orgId, text);
+    await db
+      .updateTable('api_keys')
+      .set({ secret_hash: hashApiKey(text) })
+      .execute();
+    await service.bootstrap(orgId, text);
+    await authenticator.authenticate(text);
+    assert.ok((await stored()).every(({ secret_hash }) => !secret_hash.includes(hashApiKey(text))));
+  });
+
+  it('is not hashed slowly for each request, nor is a wrong key', async () => {
+    const text = 'correct horse battery staple';
+    const timeOf = async (act: () => Promise<unknown>) => {
+      const before = performance.now();
+      await act();
+      return performance.now() - before;
+    };
+    const oneSlowHashMs = await timeOf(() => service.bootstrap(orgId, text));
+    const twentyRequestsMs = await timeOf(async () => {
+      for (let count = 0; count < 10; count++) {
+        await authenticator.authenticate(text);
+        await refused(authenticator.authenticate(`wrong ${count} horse battery staple`), /unknown/);
+      }
+    });
+    assert.ok(twentyRequestsMs < oneSlowHashMs, `${twentyRequestsMs} ms for 20, ${oneSlowHashMs} ms for one slow hash`);
+  });
+
+  it('gives way to another one and to none, and can come back', async () => {
     const [one, two] = ['a'.repeat(20), 'b'.repeat(20)];
     await service.bootstrap(orgId, one);
     await authenticator.authenticate(one);
     await service.bootstrap(orgId, two);
-    await refused(authenticator.authenticate(one), /revoked/);
+    await refused(authenticator.authenticate(one), /unknown/);
     await service.bootstrap(orgId, undefined);
-    await refused(authenticator.authenticate(two), /revoked/);
+    await refused(authenticator.authenticate(two), /unknown/);
     await service.bootstrap(orgId, one);
     await authenticator.authenticate(one);
   });
 
-  it('may be one of the form that the service makes', async () => {
+  it('may be one of the form that the service makes, which comes back as the same key', async () => {
     const { key } = makeApiKey();
     await service.bootstrap(orgId, key);
-    await authenticator.authenticate(key);
+    const { apiKeyId } = await authenticator.authenticate(key);
+    await service.bootstrap(orgId, undefined);
+    await refused(authenticator.authenticate(key), /revoked/);
+    await service.bootstrap(orgId, key);
+    assert.equal((await authenticator.authenticate(key)).apiKeyId, apiKeyId);
   });
 });
 

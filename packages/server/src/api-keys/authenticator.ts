@@ -21,6 +21,7 @@ export class Authenticator {
   readonly #keys: ApiKeyRepository;
   readonly #clock: Clock;
   readonly #remembered = new Map<string, Remembered>();
+  #chosen: { readonly digest: string; readonly secretHash: string } | undefined;
   #forgotten = 0;
 
   constructor(keys: ApiKeyRepository, clock: Clock) {
@@ -36,6 +37,16 @@ export class Authenticator {
       throw unauthorized('The API key has expired; use another.');
     }
     return remembered.credential;
+  }
+
+  /**
+   * Accepts one key that is not of the generated form, from memory: a request with a wrong key then costs no slow hash.
+   *
+   * @param secretHash what the database has of it
+   */
+  acceptChosen(...chosen: [key: string, secretHash: string] | [undefined]): void {
+    const [key, secretHash] = chosen;
+    this.#chosen = key === undefined || secretHash === undefined ? undefined : { digest: hashApiKey(key), secretHash };
   }
 
   /** After any change of keys. */
@@ -59,11 +70,13 @@ export class Authenticator {
 
   async #find(key: string, secretHash: string): Promise<ApiKey> {
     const parsed = parseApiKey(key);
-    const found =
-      parsed.kind === 'generated'
-        ? await this.#keys.findByPublicPart(parsed.publicPart)
-        : await this.#keys.findBySecretHash(secretHash);
-    if (found && sameHash(found.secretHash, secretHash)) return found;
+    if (parsed.kind === 'generated') {
+      const found = await this.#keys.findByPublicPart(parsed.publicPart);
+      if (found && sameHash(found.secretHash, secretHash)) return found;
+    } else if (this.#chosen && sameHash(this.#chosen.digest, secretHash)) {
+      const found = await this.#keys.findBySecretHash(this.#chosen.secretHash);
+      if (found) return found;
+    }
     throw unauthorized(
       parsed.kind === 'mistyped'
         ? 'The API key is mistyped: its checksum does not fit. Copy it again, whole.'
