@@ -2,12 +2,16 @@
 export interface IdRange {
   base: number;
   size: number;
+  /** Owns the sandbox's user namespace. Outside of the range: no process of the host or of a sandbox ever has this id. */
+  owner: number;
 }
 
 const FIRST_BASE = 0x1000_0000;
 const RANGE_SIZE = 65_536;
+/** Behind the last range. */
+const FIRST_OWNER = 0x5000_0000;
 
 /** The range of a slot; ranges of different slots never touch. */
 export function idRangeOfSlot(slot: number): IdRange {
-  return { base: FIRST_BASE + slot * RANGE_SIZE, size: RANGE_SIZE };
+  return { base: FIRST_BASE + slot * RANGE_SIZE, size: RANGE_SIZE, owner: FIRST_OWNER + slot };
 }

@@ -54,10 +54,10 @@ def _open_pipe(path, number):
         os.close(write)
 
 
-def become_user(user, open_files):
+def become_user(user, limits):
     """User code's own rights: none but those of its user id."""
-    resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for number, value in limits:
+        resource.setrlimit(number, (value, value))
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)
     # Its files in /proc are its own again, as after an exec: a program may open /dev/stdout.

@@ -17,18 +17,10 @@ class FromOutside:
         self._own_capabilities = setup["ownCapabilities"]
         self._kernel_filter = base64.b64decode(setup["kernelFilter"])
         self._kernel_capabilities = setup["kernelCapabilities"]
-        self._open_files = setup["openFiles"]
+        self._limits = setup["limits"]
         self._user = setup["uid"]
         self._agent_place = setup["agentPlace"]
-        self._namespaces = (
-            syscalls.CLONE_NEWUSER
-            | syscalls.CLONE_NEWNS
-            | syscalls.CLONE_NEWNET
-            | syscalls.CLONE_NEWIPC
-            | syscalls.CLONE_NEWUTS
-            | syscalls.CLONE_NEWCGROUP
-            | (syscalls.CLONE_NEWTIME if setup["timeNamespace"] else 0)
-        )
+        self._namespace_count = setup["namespaces"]
         self._own_process = os.pidfd_open(os.getpid())
 
     def settle(self):
@@ -41,7 +33,8 @@ class FromOutside:
 
     def fork(self, fds):
         """A child whose number is one of the sandbox; the rest of the sandbox it enters by itself."""
-        syscalls.set_namespace(fds[0], syscalls.CLONE_NEWPID)
+        of_processes, *_ = fds
+        syscalls.set_namespace(of_processes, syscalls.CLONE_NEWPID)
         pid = None
         try:
             pid = os.fork()
@@ -52,14 +45,16 @@ class FromOutside:
 
     def enter(self, fds):
         """In the child: into the control groups and namespaces of the sandbox, and down to what its root may do."""
-        init, *groups = fds
-        for group in groups:
+        _, *namespaces = fds[: self._namespace_count]
+        for group in fds[self._namespace_count :]:
             # "0" is whoever writes it: no number that could be another's by now.
             os.write(group, b"0")
         # SECURITY: from the first namespace on nobody in the sandbox may look into this process: its memory belongs to
         # the host's user namespace, so while it is not dumpable no root of a sandbox can trace it.
         syscalls.set_dumpable(False)
-        syscalls.set_namespace(init, self._namespaces)
+        # The user namespace is the first: it gives the capabilities that the others take.
+        for namespace in namespaces:
+            syscalls.set_namespace(namespace)
         child.leave_session()
         syscalls.join_new_keyring()
         os.setgroups([])
@@ -75,5 +70,5 @@ class FromOutside:
             os.mkfifo(path, 0o600)
             os.chown(path, self._user, self._user)
         connection = child.meet_agent(self._agent_place, kernel_id)
-        child.become_user(self._user, self._open_files)
+        child.become_user(self._user, self._limits)
         return connection

@@ -7,14 +7,7 @@ import os
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
-CLONE_NEWTIME = 0x00000080
-CLONE_NEWNS = 0x00020000
-CLONE_NEWCGROUP = 0x02000000
-CLONE_NEWUTS = 0x04000000
-CLONE_NEWIPC = 0x08000000
-CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
-CLONE_NEWNET = 0x40000000
 
 _PR_SET_DUMPABLE = 4
 _PR_CAPBSET_DROP = 24
@@ -32,8 +25,9 @@ _NUMBERS = {
 }[os.uname().machine]
 
 
-def set_namespace(fd, kinds):
-    _checked(_libc.setns(fd, kinds), "setns")
+def set_namespace(fd, kind=0):
+    """Of any kind, if `fd` is a namespace; of that kind, if it is a process."""
+    _checked(_libc.setns(fd, kind), "setns")
 
 
 def set_dumpable(dumpable):

@@ -1,4 +1,4 @@
-import { closeSync, readFileSync } from 'node:fs';
+import { closeSync, openSync, readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { bindLibc, checked, errorCode } from './libc.ts';
 
@@ -43,13 +43,18 @@ const pidfdSendSignalCall = bindLibc('long syscall(long number, int pidfd, int s
 const SYS_PIDFD_SEND_SIGNAL = 424;
 const SYS_PIDFD_OPEN = 434;
 
-/** A descriptor of that very process, which the caller closes. Throws when it does not live any more. */
-export function openProcess(identity: ProcessIdentity): number {
-  const fd = Number(checked(pidfdOpenCall(SYS_PIDFD_OPEN, identity.pid, 0), 'pidfd_open', String(identity.pid)));
-  // Only now: what has that number while it is open is what was looked at.
-  if (isProcessAlive(identity)) return fd;
-  closeSync(fd);
-  throw new Error(`process ${identity.pid} has ended`);
+/** Descriptors of namespaces of that very process, which the caller closes. Throws when it does not live any more. */
+export function openNamespaces(identity: ProcessIdentity, names: readonly string[]): number[] {
+  const opened: number[] = [];
+  try {
+    for (const name of names) opened.push(openSync(`/proc/${identity.pid}/ns/${name}`, 'r'));
+    // Only now: a process that still lives had this number all the while.
+    if (isProcessAlive(identity)) return opened;
+    throw new Error(`process ${identity.pid} has ended`);
+  } catch (error) {
+    for (const fd of opened) closeSync(fd);
+    throw error;
+  }
 }
 
 /**

@@ -1,6 +1,7 @@
-import { openSync, writeFileSync } from 'node:fs';
+import { closeSync, openSync, writeFileSync } from 'node:fs';
 import koffi from 'koffi';
 import type { IdRange } from '../id-range.ts';
+import { withEffectiveUser } from './effective-user.ts';
 import { bindLibc, checked } from './libc.ts';
 
 const cloneCall = bindLibc('int clone(void *function, uintptr_t stack, int flags, void *argument)');
@@ -14,21 +15,42 @@ const SIGCHLD = 17;
 const STACK_BYTES = 64 * 1024;
 
 /**
- * A descriptor of a new user namespace that maps its ids 0… to `range`. The caller closes it.
+ * A user namespace that maps its ids 0… to a range, held by a descriptor until it is disposed of.
  *
+ * The kernel counts what is used inside (inotify, queued signals, POSIX message queues, namespaces) once more for the
+ * namespace's owner outside, against limits of the host. An owner of its own gives each sandbox these limits for itself.
+ * SECURITY: the owner has all capabilities over the namespace, so it is an id of no process (kernel-tables.test.ts).
+ */
+export class UserNamespace implements Disposable {
+  readonly fd: number;
+
+  constructor(range: IdRange) {
+    this.fd = openUserNamespace(range);
+  }
+
+  /** Where another process of this host can open it. */
+  get path(): string {
+    return `/proc/${process.pid}/fd/${this.fd}`;
+  }
+
+  [Symbol.dispose](): void {
+    closeSync(this.fd);
+  }
+}
+
+/**
  * A namespace comes with a process, and this one does nothing but end: its first and only function is `getppid` of the
  * C library. It shares this process's memory and runs while this thread is suspended, so it costs no copy of the heap,
  * and no JavaScript ever runs in it. Until it is waited for it keeps its namespace, where the map is written.
  */
-export function openUserNamespace(range: IdRange): number {
+function openUserNamespace({ base, size, owner }: IdRange): number {
   const stack = Buffer.alloc(STACK_BYTES);
   const stackTop = (BigInt(koffi.address(stack)) + BigInt(STACK_BYTES)) & ~15n;
-  const pid = checked(
-    cloneCall(dlsymCall(0, 'getppid'), stackTop, CLONE_NEWUSER | CLONE_VM | CLONE_VFORK | SIGCHLD, null),
-    'clone',
-  );
+  const flags = CLONE_NEWUSER | CLONE_VM | CLONE_VFORK | SIGCHLD;
+  const end = dlsymCall(0, 'getppid');
+  const pid = withEffectiveUser(owner, () => checked(cloneCall(end, stackTop, flags, null), 'clone'));
   try {
-    const map = `0 ${range.base} ${range.size}\n`;
+    const map = `0 ${base} ${size}\n`;
     writeFileSync(`/proc/${pid}/uid_map`, map);
     writeFileSync(`/proc/${pid}/gid_map`, map);
     return openSync(`/proc/${pid}/ns/user`, 'r');

@@ -7,13 +7,14 @@ const RESOURCES = { cpu: 1.5, memoryBytes: 512 * 1024 * 1024, diskBytes: 1024 **
 const PLAIN = ociConfig({
   rootDir: '/run/cloche/x/mounts/sbx_a-1/root',
   cgroupsPath: '/cloche-x/sbx_a-1',
-  idRange: { base: 268_500_992, size: 65_536 },
+  idRange: { base: 268_500_992, size: 65_536, owner: 1_342_177_281 },
   resources: RESOURCES,
   command: AGENT_COMMAND,
   environment: {},
   timeNamespace: false,
   sysFolders: [],
   overlaid: [],
+  limits: [],
   seccompProgram: undefined,
   kernelsGroupCount: 3,
 });

@@ -10,6 +10,7 @@ import { diskIsReleased } from '../instances/remains.ts';
 import { errorCode } from '../kernel/libc.ts';
 import { openListeningSocket } from '../kernel/listening-socket.ts';
 import { identifyProcess, isProcessAlive, type ProcessIdentity } from '../kernel/process-identity.ts';
+import { UserNamespace } from '../kernel/user-namespace.ts';
 import { addressesOfSlot } from '../network/address-plan.ts';
 import { gatedPolicy } from '../network/egress-gate.ts';
 import { type NetworkClass, networkClassOf } from '../network/network-class.ts';
@@ -18,6 +19,7 @@ import { gvisorConfig } from './gvisor-config.ts';
 import { writeSysFolders } from './kernel-view.ts';
 import { AGENT_COMMAND, ociConfig } from './oci-config.ts';
 import { ownFiles } from './own-files.ts';
+import { resourceLimits } from './resource-limits.ts';
 import {
   makeRootPlaces,
   makeSharedMemoryFolder,
@@ -138,9 +140,10 @@ export class Launcher {
     await step('intent', () => host.records.write(key, { status: 'launching' }));
     const slot = await step('slot', () => host.slots.acquire(key, livingProcess(process.pid)));
     const idRange = idRangeOfSlot(slot);
+    using userNamespace = new UserNamespace(idRange);
     const loopDevice = await step('disk', () => this.#mountDisk(key, resources.diskBytes, places, undo));
     await step('root', () => {
-      mountLower(template.rootfsDir, idRange, places.lowerDir);
+      mountLower(template.rootfsDir, userNamespace, places.lowerDir);
       mountOverlay(places, idRange, ownFiles(network === 'none' ? undefined : host.network.gatewayAddress));
       mountShared(places, host.guestDir, network === 'gated' ? host.trust.gatedDir : host.trust.plainDir);
     });
@@ -155,9 +158,19 @@ export class Launcher {
       const sysFolders = isGvisor ? [] : writeSysFolders(places.diskDir);
       const kernelsGroupCount = host.cgroups.dividedCount;
       const { seccompProgram } = host;
-      const forContainer = { rootDir, cgroupsPath, idRange, resources, command, environment };
+      // gVisor joins none. What its guest uses is counted by its own kernel.
+      const userNamespacePath = isGvisor ? undefined : userNamespace.path;
+      const forContainer = { rootDir, cgroupsPath, idRange, userNamespacePath, resources, command, environment };
+      const limits = host.runtime.inheritsLimits ? [] : resourceLimits();
       const mounted = { sysFolders, overlaid };
-      const config = ociConfig({ ...forContainer, timeNamespace, ...mounted, seccompProgram, kernelsGroupCount });
+      const config = ociConfig({
+        ...forContainer,
+        limits,
+        timeNamespace,
+        ...mounted,
+        seccompProgram,
+        kernelsGroupCount,
+      });
       const dialDir = host.relays.folderOf(key);
       const forRuntime = isGvisor
         ? gvisorConfig(config, resources, { dialDir, sharedMemoryDir: makeSharedMemoryFolder(places.diskDir) })

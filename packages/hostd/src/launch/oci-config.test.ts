@@ -10,13 +10,15 @@ import { seccompProfile } from './seccomp-profile.ts';
 const INPUT: OciConfigInput = {
   rootDir: '/run/cloche/x/mounts/sbx_a-1/root',
   cgroupsPath: '/cloche-x/sbx_a-1',
-  idRange: { base: 268_500_992, size: 65_536 },
+  userNamespacePath: '/proc/7/fd/20',
+  idRange: { base: 268_500_992, size: 65_536, owner: 1_342_177_281 },
   resources: { cpu: 1.5, memoryBytes: 512 * 1024 * 1024, diskBytes: 1024 ** 3, pids: 100 },
   command: AGENT_COMMAND,
   environment: { PIP_CERT: '/etc/ssl/certs/ca-certificates.crt' },
   timeNamespace: true,
   sysFolders: [],
   overlaid: [],
+  limits: [],
   seccompProgram: undefined,
   kernelsGroupCount: 2,
 };

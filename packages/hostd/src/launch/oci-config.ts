@@ -4,6 +4,7 @@ import { GUEST_PATH, KERNELS_FOLDER, type LaunchSpec, TEMPLATE_ENVIRONMENT } fro
 import { AGENT_SHARE, CPU_PERIOD_US, cpuQuotaUs } from '../divided-group.ts';
 import type { IdRange } from '../id-range.ts';
 import { hiddenPaths } from './kernel-view.ts';
+import type { ResourceLimit } from './resource-limits.ts';
 import { type SeccompProfile, seccompProfile } from './seccomp-profile.ts';
 
 /** What the root of a sandbox needs to install packages and to look after its processes; nothing that reaches out. */
@@ -39,7 +40,8 @@ export const AGENT_COMMAND = [
 export const LISTEN_FD = 3;
 
 const SHARES_OF_A_CORE = 1024;
-const WANTED_OPEN_FILES = 65_536;
+/** Pseudo-terminals of a sandbox; the kernel counts those of all together against `kernel.pty.max`. */
+const TERMINALS = 64;
 export const SHARED_MEMORY_PATH = '/dev/shm';
 const SHARED_MEMORY_BYTES = 64 * 1024 * 1024;
 
@@ -54,10 +56,14 @@ export interface OciConfigInput {
   rootDir: string;
   cgroupsPath: string;
   idRange: IdRange;
+  /** A user namespace that maps this range. Where it is left out, the runtime makes one, which root of the host owns. */
+  userNamespacePath?: string | undefined;
   resources: LaunchSpec['resources'];
   command: readonly string[];
   /** The template's variables, for what runs in the sandbox; the agent itself is started without them. */
   environment: Readonly<Record<string, string>>;
+  /** Those that the runtime sets. */
+  limits: readonly ResourceLimit[];
   /** The oldest runtimes know no time namespaces. */
   timeNamespace: boolean;
   /** Mounted over folders of `/sys`, before the control groups are. */
@@ -84,7 +90,7 @@ export function ociConfig(input: OciConfigInput) {
     // (syscalls.test.ts).
     ...(input.seccompProgram !== undefined && { annotations: { 'run.oci.seccomp_bpf_data': input.seccompProgram } }),
     linux: {
-      namespaces: namespaces(input.timeNamespace),
+      namespaces: namespaces(input),
       uidMappings: mappings,
       gidMappings: mappings,
       cgroupsPath: input.cgroupsPath,
@@ -138,7 +144,7 @@ export function letsNamespacesBoundIpc(kernel = release()): boolean {
   return major > 6 || (major === 6 && minor >= 9);
 }
 
-function ociProcess({ command, environment, kernelsGroupCount }: OciConfigInput) {
+function ociProcess({ command, environment, kernelsGroupCount, limits }: OciConfigInput) {
   const kernelsGroup = Array.from({ length: kernelsGroupCount }, (_, index) => LISTEN_FD + 1 + index);
   return {
     terminal: false,
@@ -159,24 +165,16 @@ function ociProcess({ command, environment, kernelsGroupCount }: OciConfigInput)
       effective: CAPABILITIES,
       permitted: CAPABILITIES,
     },
-    rlimits: [
-      { type: 'RLIMIT_NOFILE', soft: maxOpenFiles(), hard: maxOpenFiles() },
-      { type: 'RLIMIT_CORE', soft: 0, hard: 0 },
-    ],
+    rlimits: limits.map(({ name, value }) => ({ type: `RLIMIT_${name.toUpperCase()}`, soft: value, hard: value })),
     oomScoreAdj: 0,
     noNewPrivileges: true,
   };
 }
 
-/** No more than hostd itself may have open, which not every host lets its root raise. */
-export function maxOpenFiles(): number {
-  const own = /^Max open files +\S+ +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1];
-  return own === undefined ? WANTED_OPEN_FILES : Math.min(WANTED_OPEN_FILES, Number(own));
-}
-
-function namespaces(timeNamespace: boolean): { type: string }[] {
-  const types = ['user', 'mount', 'pid', 'network', 'ipc', 'uts', 'cgroup'];
-  return [...types, ...(timeNamespace ? ['time'] : [])].map((type) => ({ type }));
+function namespaces({ timeNamespace, userNamespacePath }: OciConfigInput): { type: string; path?: string }[] {
+  const types = ['mount', 'pid', 'network', 'ipc', 'uts', 'cgroup', ...(timeNamespace ? ['time'] : [])];
+  const user = { type: 'user', ...(userNamespacePath !== undefined && { path: userNamespacePath }) };
+  return [user, ...types.map((type) => ({ type }))];
 }
 
 /** Of agent and kernels together. */
@@ -221,7 +219,7 @@ function ociMounts(sysFolders: readonly OciMount[]): OciMount[] {
       destination: '/dev/pts',
       type: 'devpts',
       source: 'devpts',
-      options: ['nosuid', 'noexec', 'newinstance', 'ptmxmode=0666', 'mode=0620', 'gid=5'],
+      options: ['nosuid', 'noexec', 'newinstance', 'ptmxmode=0666', 'mode=0620', 'gid=5', `max=${TERMINALS}`],
     },
     tmpfs(SHARED_MEMORY_PATH, 'noexec', 'nodev', 'mode=1777', `size=${SHARED_MEMORY_BYTES}`, 'nr_inodes=65536'),
     { destination: '/dev/mqueue', type: 'mqueue', source: 'mqueue', options: ['nosuid', 'noexec', 'nodev'] },

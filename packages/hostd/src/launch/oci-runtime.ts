@@ -5,6 +5,7 @@ import { promisify } from 'node:util';
 import { errorCode } from '../kernel/libc.ts';
 import { runProgram } from '../kernel/run-program.ts';
 import { SealedProgram } from '../kernel/sealed-program.ts';
+import { type ResourceLimit, resourceLimits } from './resource-limits.ts';
 
 const execute = promisify(execFile);
 
@@ -53,6 +54,14 @@ export class OciRuntime {
   /** gVisor: its guests have a kernel of their own, which takes over no listening socket. */
   get isGvisor(): boolean {
     return basename(this.#program) === 'runsc';
+  }
+
+  /**
+   * runc sets limits on the first process from outside, by a privilege over its user namespace that only the namespace's
+   * owner and CAP_SYS_RESOURCE give. It passes on its own instead.
+   */
+  get inheritsLimits(): boolean {
+    return basename(this.#program) === 'runc';
   }
 
   /** Whether kernel and runtime both give a sandbox clocks of its own. */
@@ -121,7 +130,8 @@ export class OciRuntime {
     // gVisor starts its own parts by its path.
     const program = this.isGvisor ? this.#program : this.#sealed.path();
     // A container made for a hostd that is gone would be nobody's, so the runtime dies with the one that called it.
-    const tied = ['--pdeathsig', 'KILL', '--', program, '--root', this.#stateDir, '--log', log];
+    const limits = this.inheritsLimits ? ['prlimit', ...resourceLimits().map(asOption)] : [];
+    const tied = ['--pdeathsig', 'KILL', '--', ...limits, program, '--root', this.#stateDir, '--log', log];
     const options = this.isGvisor ? RUNSC_OPTIONS : [];
     const { code, signal } = await runProgram({
       file: 'setpriv',
@@ -134,6 +144,10 @@ export class OciRuntime {
     const end = signal === undefined ? code : `signal ${signal}`;
     throw new Error(`${this.#program} ${command[0]} ended with ${end}: ${lastLine(log)}`);
   }
+}
+
+function asOption({ name, value }: ResourceLimit): string {
+  return `--${name}=${value}:${value}`;
 }
 
 function lastLine(file: string): string {

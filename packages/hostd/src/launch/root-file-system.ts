@@ -15,7 +15,7 @@ import {
   mountDisk,
   mountFileSystem,
 } from '../kernel/mounts.ts';
-import { openUserNamespace } from '../kernel/user-namespace.ts';
+import type { UserNamespace } from '../kernel/user-namespace.ts';
 import type { UndoStack } from './undo-stack.ts';
 
 /** Where Debian and those after it keep the authorities that programs trust. */
@@ -81,13 +81,8 @@ export async function mountOwnDisk(imageFd: number, diskDir: string): Promise<nu
 }
 
 /** The template's files, which belong to the host's ids from 0 on, as files of the sandbox's own ids. */
-export function mountLower(templateRootfsDir: string, idRange: IdRange, lowerDir: string): void {
-  const namespace = openUserNamespace(idRange);
-  try {
-    bindReadOnly(templateRootfsDir, lowerDir, namespace);
-  } finally {
-    closeSync(namespace);
-  }
+export function mountLower(templateRootfsDir: string, userNamespace: UserNamespace, lowerDir: string): void {
+  bindReadOnly(templateRootfsDir, lowerDir, userNamespace.fd);
 }
 
 /** Files that are the sandbox's own from the start, by their path in it. */

@@ -9,7 +9,7 @@ import { instanceKey } from '../instances/instance-key.ts';
 import { AgentRelays, DIAL_SOCKET } from './agent-relays.ts';
 
 const KEY = instanceKey({ sandboxId: 'sbx_a', generation: 1 });
-const IDS = { base: 0x1000_0000, size: 65_536 };
+const IDS = { base: 0x1000_0000, size: 65_536, owner: 1_342_177_280 };
 
 test('the next hostd serves at the same places, each open to its own side alone', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'relays-'));

@@ -1,5 +1,6 @@
 import { KERNELS_FOLDER } from '@cloche/protocol';
-import { CAPABILITIES, maxOpenFiles, sharedSeccompProfile } from '../launch/oci-config.ts';
+import { CAPABILITIES, sharedSeccompProfile } from '../launch/oci-config.ts';
+import { resourceLimits } from '../launch/resource-limits.ts';
 import { compileSeccomp } from './seccomp-program.ts';
 
 const NUMBERS: Readonly<Record<string, number>> = {
@@ -22,6 +23,11 @@ const CALLS_OF_ZYGOTES = ['setns', 'keyctl'];
 /** Who kernels run as, in every sandbox. */
 const KERNEL_UID = 1000;
 
+/** Of a sandbox, in the order in which a kernel enters them; the first one with its fork, the others by itself. */
+export function namespacesToEnter(timeNamespace: boolean): string[] {
+  return ['pid', 'user', 'mnt', 'net', 'ipc', 'uts', 'cgroup', ...(timeNamespace ? ['time'] : [])];
+}
+
 /** What a zygote is told first: how it is confined itself, and what the kernels that it forks may do. */
 export function zygoteSetup(timeNamespace: boolean): string {
   const profile = sharedSeccompProfile();
@@ -31,14 +37,14 @@ export function zygoteSetup(timeNamespace: boolean): string {
   };
   return JSON.stringify({
     ownFilter: compileSeccomp(ownProfile).toString('base64'),
-    // SECURITY: only to fork into another pid namespace; over what belongs to a sandbox its owner needs none.
+    // SECURITY: only to enter the namespaces of sandboxes (forked-kernels.test.ts).
     ownCapabilities: [NUMBERS.CAP_SYS_ADMIN],
     kernelFilter: compileSeccomp(profile).toString('base64'),
     kernelCapabilities: CAPABILITIES.map(numberOf),
-    openFiles: maxOpenFiles(),
+    limits: resourceLimits().map(({ number, value }) => [number, value]),
     uid: KERNEL_UID,
     agentPlace: KERNELS_FOLDER,
-    timeNamespace,
+    namespaces: namespacesToEnter(timeNamespace).length,
   });
 }
 

@@ -7,11 +7,11 @@ import type { Logger } from 'pino';
 import type { Cgroups } from '../cgroups.ts';
 import type { InstanceKey } from '../instances/instance-key.ts';
 import { bindReadOnly, bindReadOnlyIn, detachMount } from '../kernel/mounts.ts';
-import { openProcess } from '../kernel/process-identity.ts';
+import { openNamespaces } from '../kernel/process-identity.ts';
 import type { TemplateVersion } from '../templates.ts';
 import type { ForkTarget } from './kernel-forks.ts';
 import { ZygoteProcess } from './zygote-process.ts';
-import { zygoteSetup } from './zygote-setup.ts';
+import { namespacesToEnter, zygoteSetup } from './zygote-setup.ts';
 
 const FIRST_PAUSE_MS = 100;
 const LAST_PAUSE_MS = 30_000;
@@ -68,7 +68,7 @@ export class Zygotes {
   async fork(key: InstanceKey, { init, templateVersionId }: ForkTarget): Promise<void> {
     const zygote = this.#keepers.get(templateVersionId)?.serving;
     if (zygote === undefined) throw new Error(`no zygote serves ${templateVersionId}`);
-    const fds = [openProcess(init)];
+    const fds = openNamespaces(init, namespacesToEnter(this.#options.timeNamespace));
     try {
       fds.push(...this.#options.cgroups.openEntrances(key));
       await zygote.fork({ kernelId: randomUUID(), fds });

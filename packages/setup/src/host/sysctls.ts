@@ -20,6 +20,7 @@ export const HOST_SYSCTLS: readonly HostSysctl[] = [
   { name: 'net.netfilter.nf_conntrack_max', atLeast: 1_048_576 },
   { name: 'kernel.pid_max', atLeast: 4_194_304 },
   { name: 'kernel.threads-max', atLeast: 4_194_304 },
+  { name: 'kernel.pty.max', atLeast: 1_048_576 },
   { name: 'fs.file-max', atLeast: 1_000_000_000 },
   { name: 'fs.inotify.max_user_instances', atLeast: 1024 },
   { name: 'fs.inotify.max_user_watches', atLeast: 524_288 },

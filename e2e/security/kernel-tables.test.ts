@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, describe, it } from 'node:test';
+import { skipUnless } from '../support/claims.ts';
+import { sharedService, type TestService } from '../support/service.ts';
+import { asRoot, asUser, attempts, onHost } from './support/attackers.ts';
+
+/** gVisor's kernel has tables of its own: what a guest takes there is memory of its sandbox. */
+const sharedKernel = skipUnless('kernel', 'shared');
+
+const numberOf = (file: string) => Number(readFileSync(`/proc/sys/${file}`, 'utf8'));
+/** More than any table below gives a sandbox. */
+const MOST = 20_000;
+/** That root of a sandbox becomes one after the other, each with the limits of a user. */
+const USERS = 12;
+
+interface Table {
+  /** In `attempts/kernel-tables.py`. */
+  name: string;
+  /** What one user of a sandbox gets. */
+  share: () => number;
+  /** Whether the bound is that of a user, so that root gets it for each one that it becomes. */
+  perUser?: true;
+}
+
+const TABLES: readonly Table[] = [
+  { name: 'inotify_instance', share: () => numberOf('fs/inotify/max_user_instances') },
+  { name: 'queued_signal', share: () => 4096, perUser: true },
+  { name: 'posix_timer', share: () => 4096, perUser: true },
+  { name: 'message_queue', share: () => 9 },
+  { name: 'terminal', share: () => 64 },
+];
+
+let service: TestService;
+let neighbour: string;
+before(async () => {
+  service = await sharedService();
+  neighbour = (await service.api.readySandbox()).id;
+});
+after(() => service?.close());
+
+describe('a table of the kernel', sharedKernel, () => {
+  for (const { name, share, perUser } of TABLES) {
+    it(`${name}: one sandbox takes its share, a neighbour gets its own, and the host still gets one`, async () => {
+      const { id: attacker } = await service.api.readySandbox();
+      assert.equal(await takeAsUser(attacker, name), share(), 'the attacker');
+      if (perUser) assert.ok((await takeAsManyUsers(attacker, name)) > 10 * share());
+      assert.equal(await takeAsUser(neighbour, name), share(), 'the neighbour');
+      assert.equal(await takeOnHost(name), 1, 'the host');
+      await asUser(service, neighbour, 'holder.stdin.close(); holder.wait(); None');
+      await watchFiles(neighbour);
+      await service.api.delete(`/v1/sandboxes/${attacker}`);
+    });
+  }
+
+  it('is shared by sandboxes whose user namespaces have one owner: the control', async () => {
+    const program = `${DEFINITIONS}\n${attempts('shared-owner')}`;
+    const counts: Record<string, Record<'shared' | 'own', [number, number]>> = JSON.parse(
+      await onHost('root', program),
+    );
+    for (const [name, { shared, own }] of Object.entries(counts)) {
+      assert.ok(shared[0] > 0 && shared[1] === 0, `${name}: ${shared}`);
+      assert.ok(own[0] > 0 && own[1] === own[0], `${name}: ${own}`);
+    }
+  });
+});
+
+const PROGRAM = attempts('kernel-tables');
+/** Without what it does when it is run by itself. */
+const DEFINITIONS = PROGRAM.slice(0, PROGRAM.indexOf('if __name__'));
+
+/** How many a process of the sandbox gets, which holds them until `release`. */
+async function takeAsUser(id: string, table: string): Promise<number> {
+  const code = `
+import subprocess, sys
+holder = subprocess.Popen([sys.executable, "-c", ${JSON.stringify(PROGRAM)}, "${table}", "${MOST}"],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+print(holder.stdout.readline())`;
+  return Number(await asUser(service, id, code));
+}
+
+/** How many root of a sandbox gets in the names of many users. Their processes live as long as the sandbox. */
+async function takeAsManyUsers(id: string, table: string): Promise<number> {
+  const code = `
+import os, subprocess, sys
+program = ${JSON.stringify(PROGRAM)}
+silent, never = os.pipe()
+start = lambda user: subprocess.Popen([sys.executable, "-c", program, "${table}", "${MOST}"], user=user, stdin=silent,
+                                      pass_fds=[never], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+holders = [start(2000 + number) for number in range(${USERS})]
+print(sum(int(holder.stdout.readline()) for holder in holders))`;
+  return Number(await asRoot(service, id, code));
+}
+
+async function takeOnHost(table: string): Promise<number> {
+  return Number(await onHost('root of the host', `${DEFINITIONS}\nprint(take("${table}", 1))`));
+}
+
+/** Fails unless the service can watch a folder of the sandbox. */
+async function watchFiles(id: string): Promise<void> {
+  const stop = new AbortController();
+  const watched = await fetch(`${service.url}/v1/sandboxes/${id}/files/watch?path=/workspace`, {
+    headers: { authorization: `Bearer ${service.apiKey}` },
+    signal: stop.signal,
+  });
+  assert.equal(watched.status, 200, 'the neighbour’s files are watched');
+  stop.abort();
+}
