@@ -15,7 +15,7 @@ import { AgentHttpCommands } from './agent-http-commands.ts';
 import { AgentHttpFiles } from './agent-http-files.ts';
 import { AgentRequests, agentErrorBody, asFault, type Faults, refusal } from './agent-requests.ts';
 import { openAgentTunnel } from './agent-tunnel.ts';
-import { EventBudget } from './event-budget.ts';
+import { EventBudget, type SharedBudget } from './event-budget.ts';
 import { type LineStore, LongLines, SandboxLines } from './long-lines.ts';
 import type { LineRoom } from './ndjson.ts';
 import { RunConnections } from './run-connections.ts';
@@ -42,6 +42,7 @@ export interface AgentHttpClientOptions {
   kernelWaits?: boolean;
   /** What the clients of all agents share. */
   longLines?: LongLines;
+  events?: SharedBudget;
 }
 
 /** Speaks to the agent on one instance's socket. Nothing that it answers is believed before it is checked. */
@@ -54,19 +55,20 @@ export class AgentHttpClient implements AgentClient {
   readonly #forkKernel: (() => Promise<void>) | undefined;
   /** The contexts that a kernel was brought for. */
   readonly #brought = new Set<string>();
-  readonly #budget = new EventBudget();
+  readonly #budget: EventBudget;
   readonly #lines: SandboxLines;
   readonly #connections: RunConnections;
   #kernelWaits: boolean;
 
   constructor(
     socketPath: string,
-    { onBroken, forkKernel, kernelWaits = false, longLines = new LongLines() }: AgentHttpClientOptions = {},
+    { onBroken, forkKernel, kernelWaits = false, longLines = new LongLines(), events }: AgentHttpClientOptions = {},
   ) {
     this.#forkKernel = forkKernel;
     this.#kernelWaits = kernelWaits;
     this.#socketPath = socketPath;
-    this.commands = new AgentHttpCommands(socketPath);
+    this.#budget = new EventBudget(events);
+    this.commands = new AgentHttpCommands(socketPath, this.#budget);
     this.files = new AgentHttpFiles(socketPath);
     this.#lines = new SandboxLines(longLines);
     this.#connections = new RunConnections(socketPath);

@@ -44,9 +44,11 @@ export class AgentHttpCommands implements AgentCommands {
   readonly #socketPath: string;
   readonly #pool: Pool;
   readonly #requests: AgentRequests;
-  readonly #budget = new EventBudget();
+  readonly #budget: EventBudget;
 
-  constructor(socketPath: string) {
+  /** @param budget of the sandbox's events. */
+  constructor(socketPath: string, budget = new EventBudget()) {
+    this.#budget = budget;
     this.#socketPath = socketPath;
     this.#pool = new Pool('http://agent', {
       socketPath,
@@ -78,11 +80,13 @@ export class AgentHttpCommands implements AgentCommands {
       if (waiting) await waiting;
       const event = parse(line);
       if (!resultEvent.Check(event)) throw new AgentFault('misbehaved', 'a result that does not fit the protocol');
-      if (event.type !== 'done') texts[event.type].add(event.data);
-      else {
+      if (event.type === 'done') {
         const { truncated } = event;
         return { command: event.command, stdout: texts.stdout.text, stderr: texts.stderr.text, truncated };
       }
+      texts[event.type].add(event.data);
+      const restMs = this.#budget.spend(line.length);
+      if (restMs > 0) await pause(restMs, signal);
     }
     throw new AgentFault('misbehaved', 'a result without its end');
   }

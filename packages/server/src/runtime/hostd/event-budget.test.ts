@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { EventBudget } from './event-budget.ts';
+import { EventBudget, SharedBudget } from './event-budget.ts';
 
 /** Sends `count` events of `bytes` without a pause of its own, and says how long it had to rest in all. */
 function send(budget: EventBudget, clock: { now: number }, count: number, bytes: number): number {
@@ -16,7 +16,8 @@ function send(budget: EventBudget, clock: { now: number }, count: number, bytes:
 describe('the budget of events', () => {
   const open = () => {
     const clock = { now: 0 };
-    return { clock, budget: new EventBudget(() => clock.now) };
+    const shared = new SharedBudget(() => clock.now);
+    return { clock, shared, budget: new EventBudget(shared) };
   };
 
   it('lets through at once what an honest run sends', () => {
@@ -29,12 +30,22 @@ describe('the budget of events', () => {
   it('slows a flood of events down, however small they are', () => {
     const { clock, budget } = open();
     const restedMs = send(budget, clock, 100_000, 60);
-    assert.ok(restedMs > 4000 && restedMs < 6000, `${restedMs} ms`);
+    assert.ok(restedMs > 9000 && restedMs < 11_000, `${restedMs} ms`);
   });
 
   it('slows large events down as it does many', () => {
     const { clock, budget } = open();
     assert.ok(send(budget, clock, 100, 60 << 20) > 10_000);
+  });
+
+  it('is shared by all that send much, and no other waits for them', () => {
+    const { clock, shared } = open();
+    const floods = Array.from({ length: 10 }, () => new EventBudget(shared));
+    const rests = floods.map((budget) => Array.from({ length: 1000 }, () => budget.spend(60)).at(-1) ?? 0);
+    // Each had a burst of its own; what they rest together is what all of them sent beyond that.
+    assert.ok(Math.max(...rests) > 300, `${rests}`);
+    const honest = new EventBudget(shared);
+    assert.equal(send(honest, clock, 400, 60), 0);
   });
 
   it('is full again after a while, and never fuller than at first', () => {

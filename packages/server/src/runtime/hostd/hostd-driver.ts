@@ -23,6 +23,7 @@ import {
   type RuntimeDriver,
 } from '../runtime-driver.ts';
 import { AgentHttpClient } from './agent-http-client.ts';
+import { SharedBudget } from './event-budget.ts';
 import { isConnectionError, readJson, readText } from './http-response.ts';
 import { claimsOf } from './isolation-claims.ts';
 import { LongLines } from './long-lines.ts';
@@ -51,6 +52,7 @@ export class HostdDriver implements RuntimeDriver {
   #isolation = claimsOf('crun');
   readonly #pool: Pool;
   readonly #longLines = new LongLines();
+  readonly #events = new SharedBudget();
   /** Those whose agents hostd has heard, by their paths, until they are connected to: whether a kernel waits there. */
   readonly #answering = new Map<string, boolean>();
 
@@ -83,6 +85,7 @@ export class HostdDriver implements RuntimeDriver {
       kernelWaits: this.#answering.get(path) ?? false,
       ...(this.#isolation.pythonKernels === 'forked' && { forkKernel: () => this.#forkKernel(live) }),
       longLines: this.#longLines,
+      events: this.#events,
       ...(onBroken && { onBroken }),
     });
     if (this.#answering.delete(path)) {
