@@ -1,3 +1,5 @@
+import { FIRST_OWNER_ID, FIRST_SANDBOX_ID, IDS_PER_SANDBOX } from '@cloche/protocol';
+
 /** User and group ids of the host that stand for the ids 0 … size-1 of one sandbox, and for nobody else. */
 export interface IdRange {
   base: number;
@@ -6,12 +8,8 @@ export interface IdRange {
   owner: number;
 }
 
-const FIRST_BASE = 0x1000_0000;
-const RANGE_SIZE = 65_536;
-/** Behind the last range. */
-const FIRST_OWNER = 0x5000_0000;
-
 /** The range of a slot; ranges of different slots never touch. */
 export function idRangeOfSlot(slot: number): IdRange {
-  return { base: FIRST_BASE + slot * RANGE_SIZE, size: RANGE_SIZE, owner: FIRST_OWNER + slot };
+  const base = FIRST_SANDBOX_ID + slot * IDS_PER_SANDBOX;
+  return { base, size: IDS_PER_SANDBOX, owner: FIRST_OWNER_ID + slot };
 }

@@ -118,7 +118,8 @@ test('ranges of ids and addresses of different slots never touch', () => {
   assert.deepEqual(addressesOfSlot(65), { host: '198.18.1.5', sandbox: '198.18.1.6' });
   assert.deepEqual(addressesOfSlot(SLOT_COUNT - 1), { host: '198.18.255.253', sandbox: '198.18.255.254' });
   const last = idRangeOfSlot(SLOT_COUNT - 1);
-  assert.ok(last.base + last.size <= 0xffff_ffff);
+  assert.ok(last.base + last.size <= idRangeOfSlot(0).owner, 'no owner is in a range');
+  assert.ok(last.owner <= 0x7fff_ffff);
 });
 
 test('names of links fit what the kernel takes', () => {

@@ -27,4 +27,5 @@ export * from './plain-json.ts';
 export * from './port-tunnel.ts';
 export * from './precompiled-program.ts';
 export * from './run-connection.ts';
+export * from './sandbox-ids.ts';
 export * from './version.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { makeApiKey } from './api-keys/api-key-format.ts';
-import { ConfigProblem, readConfig } from './config.ts';
+import { ConfigProblem, defaultMaxPids, readConfig } from './config.ts';
 
 const base = { CLOCHE_RUN_DIR: '/run/cloche/test' };
 const problem = (env: Record<string, string>, message: RegExp) =>
@@ -20,6 +20,11 @@ describe('readConfig', () => {
     assert.equal(config.sandboxes.maxLiveSandboxes, undefined);
     assert.ok(Object.isFrozen(config) && Object.isFrozen(config.sandboxes.maxResources));
     assert.throws(() => readConfig({ CLOCHE_DATA_DIR: '/nonexistent' }), /CLOCHE_RUN_DIR must be set/);
+  });
+
+  it('lets no sandbox have more than a sixteenth of the host’s process ids by default', () => {
+    assert.equal(defaultMaxPids(4_194_304), 8192);
+    assert.equal(defaultMaxPids(32_768), 2048);
   });
 
   it('takes what is set, and an empty variable for one that is not', () => {

@@ -104,7 +104,7 @@ function defaults(): Partial<Record<keyof Settings, unknown>> {
     CLOCHE_SANDBOX_MAX_CPU: hostCpu,
     CLOCHE_SANDBOX_MAX_MEMORY_MB: hostMemoryMb,
     CLOCHE_SANDBOX_MAX_DISK_MB: 65_536,
-    CLOCHE_SANDBOX_MAX_PIDS: 8192,
+    CLOCHE_SANDBOX_MAX_PIDS: defaultMaxPids(),
     CLOCHE_ARTIFACT_MAX_MB: 10_240,
     CLOCHE_REPLAY_MAX_MB: 8192,
     CLOCHE_TERMINAL_IDLE_MS: 600_000,
@@ -114,6 +114,14 @@ function defaults(): Partial<Record<keyof Settings, unknown>> {
     CLOCHE_RECONCILE_INTERVAL_MS: 30_000,
     CLOCHE_RECORD_RETENTION_MS: 30 * 86_400_000,
   };
+}
+
+const MOST_PIDS = 8192;
+/** So many of the largest sandboxes fit into the process ids of the host, where it has not more for each. */
+const SANDBOXES_OF_MOST_PIDS = 16;
+
+export function defaultMaxPids(pidMax = Number(readFileSync('/proc/sys/kernel/pid_max', 'utf8'))): number {
+  return Math.min(MOST_PIDS, Math.floor(pidMax / SANDBOXES_OF_MOST_PIDS));
 }
 
 export interface Config {

@@ -1,9 +1,11 @@
+import { SANDBOX_SLOTS } from '@cloche/protocol';
+
 /**
  * Addresses inside the host. 198.18.0.0/15 is set aside for benchmarks, so it is on no network that a host is part of,
  * and sandboxes are kept from the range as a whole. Each slot of the host has four addresses of its first half.
  */
 export const SANDBOX_CIDR = '198.18.0.0/16';
-export const SLOT_COUNT = 16_384;
+export const SLOT_COUNT = SANDBOX_SLOTS;
 export const SANDBOX_PREFIX_LENGTH = 30;
 
 export interface SlotAddresses {

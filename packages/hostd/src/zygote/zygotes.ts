@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { closeSync, existsSync, mkdirSync, rmdirSync } from 'node:fs';
+import { closeSync, existsSync, mkdirSync, readFileSync, rmdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { GUEST_PATH } from '@cloche/protocol';
@@ -68,6 +68,7 @@ export class Zygotes {
   async fork(key: InstanceKey, { init, templateVersionId }: ForkTarget): Promise<void> {
     const zygote = this.#keepers.get(templateVersionId)?.serving;
     if (zygote === undefined) throw new Error(`no zygote serves ${templateVersionId}`);
+    assertNoSetIdDumps();
     const fds = openNamespaces(init, namespacesToEnter(this.#options.timeNamespace));
     try {
       fds.push(...this.#options.cgroups.openEntrances(key));
@@ -87,6 +88,14 @@ export class Zygotes {
     this.#keepers.delete(id);
     await keeper?.stop();
   }
+}
+
+/**
+ * SECURITY: a process that changes its user becomes as dumpable as this setting says. With 1, root of a sandbox could
+ * trace a kernel on its way there, while that has capabilities and descriptors of the host (zygotes.test.ts).
+ */
+export function assertNoSetIdDumps(setting = readFileSync('/proc/sys/fs/suid_dumpable', 'utf8')): void {
+  if (setting.trim() === '1') throw new Error('fs.suid_dumpable is 1: no kernel is forked into a sandbox');
 }
 
 /** Keeps one zygote running. */

@@ -1,6 +1,8 @@
 import { checkCgroupMoves } from './cgroup-moves.ts';
+import { checkCrashHandler, checkSetIdDumps } from './crash-checks.ts';
 import type { Finding } from './finding.ts';
 import { checkFirewall } from './firewall-check.ts';
+import { checkSandboxIds } from './id-checks.ts';
 import {
   checkCgroups,
   checkIdmappedMounts,
@@ -48,6 +50,9 @@ async function examineResources({ dataDir, cacheDir, host, port }: ExaminedPlace
     checkPort(host, port),
     checkFirewall(),
     checkSysctls(),
+    checkCrashHandler(),
+    checkSetIdDumps(),
+    checkSandboxIds(),
     checkCgroupMoves(),
   ]);
 }

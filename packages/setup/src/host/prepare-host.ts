@@ -9,6 +9,7 @@ import { together } from '../together.ts';
 import { installAptPackages, missingAptPackages } from './apt-packages.ts';
 import { ensureRunsc } from './build-runsc.ts';
 import { speedUpCgroupMoves } from './cgroup-moves.ts';
+import { boundCrashHandlers } from './crash-checks.ts';
 import { examineBase } from './examine-host.ts';
 import type { Finding } from './finding.ts';
 import { ensureServiceAccounts, type ServiceAccounts } from './service-account.ts';
@@ -48,7 +49,7 @@ export async function prepareHost({
   const logFile = join(cacheDir, 'building', 'host.log');
   await progress.step('host', 'Run `npx cloche doctor` for the whole table.', requireBase);
   await progress.step('kernel settings', 'Run `npx cloche doctor` for the whole table.', async (note) =>
-    note([...(await raiseSysctls()), ...(await speedUpCgroupMoves())].join(', ')),
+    note([...(await raiseSysctls()), ...(await boundCrashHandlers()), ...(await speedUpCgroupMoves())].join(', ')),
   );
   const accounts = await withLock(join(cacheDir, 'building', 'host.lock'), async () => {
     await progress.step('apt packages', ONLINE, async (note) => {
