@@ -96,10 +96,15 @@ describe('Python', () => {
 
   it('has the libraries that the template promises', async () => {
     const result = await run(
-      'import numpy, scipy, PIL, requests, pandas, matplotlib\nimport shutil\nall(map(shutil.which, ["node", "npm", "git", "curl", "pip"]))',
+      'import numpy, scipy, PIL, requests, pandas, matplotlib\nimport shutil\nall(map(shutil.which, ["python", "node", "npm", "git", "curl", "pip"]))',
     );
     assert.equal(result.error, undefined);
     assert.equal(text(result), 'True');
+  });
+
+  it('is called python as well as python3', async () => {
+    const result = await run('!python -c "import sys, numpy; print(sys.executable, sys.version_info.major)"');
+    assert.equal(result.stdout.trim(), '/usr/bin/python 3');
   });
 
   it('runs as an ordinary user in the workspace', async () => {

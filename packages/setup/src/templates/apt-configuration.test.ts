@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { parseDownloadOptions, parseIndexTargets } from './apt-configuration.ts';
+import { parseDownloadOptions, parseIndexTargets, plainSources } from './apt-configuration.ts';
 
 describe('the apt configuration of the machine', () => {
   it('gives the release, its updates and its security fixes, and leaves other vendors out', () => {
@@ -30,6 +30,18 @@ describe('the apt configuration of the machine', () => {
       'Acquire::http::Proxy "http://proxy.example:3128";',
       'Acquire::https::CAInfo "/etc/ssl/company.pem";',
       'Acquire::Check-Valid-Until "false";',
+    ]);
+  });
+
+  it('leaves no credential, option or file of this machine in the sources of a template', () => {
+    const sources = [
+      'deb [signed-by=/etc/key.gpg trusted=yes] https://user:secret@mirror.example:8443/debian/ bookworm main',
+      'deb http://mirror.example/security?token=secret bookworm-security main',
+      'deb file:/srv/mirror bookworm main',
+    ];
+    assert.deepEqual(plainSources(sources), [
+      'deb https://mirror.example:8443/debian/ bookworm main',
+      'deb http://mirror.example/security bookworm-security main',
     ]);
   });
 });

@@ -49,3 +49,14 @@ export function parseDownloadOptions(dump: string): string[] {
   const wanted = /^Acquire::(https?::|ftp::|Check-|Retries|ForceIPv|Allow\w+Repositories)/;
   return dump.split('\n').filter((line) => wanted.test(line) && !line.endsWith(' "";'));
 }
+
+/** The same sources for a template: without options, and without what may be a credential in an address. */
+export function plainSources(sources: readonly string[]): string[] {
+  return sources.flatMap((line) => {
+    const [, address = '', ...rest] = line.replace(/^deb \[[^\]]*\]/, 'deb').split(' ');
+    const url = URL.parse(address);
+    // Files and disks of this machine are no sources for a sandbox.
+    if (!url || !['http:', 'https:'].includes(url.protocol)) return [];
+    return [`deb ${url.origin}${url.pathname} ${rest.join(' ')}`];
+  });
+}

@@ -16,6 +16,7 @@ const RECIPE: Recipe = {
   packages: { apt: [], pip: [], npm: [] },
   env: { A: '1' },
   setup: [],
+  locks: {},
 };
 
 describe('ensureTemplate', () => {

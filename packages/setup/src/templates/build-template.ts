@@ -7,6 +7,7 @@ import { Value } from 'typebox/value';
 import { withLock } from '../build-lock.ts';
 import { runLogged } from '../run-logged.ts';
 import { type InstalledPackages, listInstalledPackages } from './installed-packages.ts';
+import { nodeVersionOf } from './npm-packages.ts';
 import { canonicalJson, type Recipe, recipeDigest } from './recipe.ts';
 import { makeRootFileSystem } from './root-file-system.ts';
 import { templateEnvironment } from './template-environment.ts';
@@ -68,7 +69,7 @@ async function build(recipe: Recipe, options: BuildOptions): Promise<TemplateVer
   await (options.makeRoot ?? makeRootFileSystem)(root, recipe, { logFile });
 
   const builtAt = (options.now?.() ?? new Date()).toISOString();
-  const manifest = describe(recipe, await listInstalledPackages(root), builtAt);
+  const manifest = describe(recipe, await listInstalledPackages(root, nodeVersionOf(recipe.packages)), builtAt);
   await writeFile(join(version, 'manifest.json'), `${JSON.stringify(manifest, null, 2)}\n`);
   await writeFile(join(version, 'recipe-digest'), recipeDigest(recipe));
   // A name that appears before the files behind it would survive a power cut without them.

@@ -7,9 +7,13 @@ const run = promisify(execFile);
 
 export type InstalledPackages = Record<string, Record<string, string>>;
 
-/** Name and version of all that a root file system holds, by package manager. */
-export async function listInstalledPackages(root: string): Promise<InstalledPackages> {
-  const [apt, pip, npm] = await Promise.all([listApt(root), listPip(root), listNpm(root)]);
+/**
+ * Name and version of all that a root file system holds, by package manager. Runs nothing of it.
+ *
+ * @param node version of the bare program that lies there, where there is one
+ */
+export async function listInstalledPackages(root: string, node?: string): Promise<InstalledPackages> {
+  const [apt, pip, npm] = await Promise.all([listApt(root), listPip(root), listNpm(root, node)]);
   return { apt, ...(Object.keys(pip).length > 0 && { pip }), ...(Object.keys(npm).length > 0 && { npm }) };
 }
 
@@ -44,9 +48,9 @@ async function listPip(root: string): Promise<Record<string, string>> {
   return Object.fromEntries(found.sort(byName));
 }
 
-async function listNpm(root: string): Promise<Record<string, string>> {
+async function listNpm(root: string, node: string | undefined): Promise<Record<string, string>> {
   const modules = join(root, 'usr/local/lib/node_modules');
-  const found: [string, string][] = await nodeVersion(root);
+  const found: [string, string][] = node === undefined ? [] : [['node', node]];
   for (const entry of await names(modules)) {
     const packages = entry.startsWith('@')
       ? (await names(join(modules, entry))).map((name) => `${entry}/${name}`)
@@ -59,13 +63,6 @@ async function listNpm(root: string): Promise<Record<string, string>> {
     }
   }
   return Object.fromEntries(found.sort(byName));
-}
-
-/** Node itself lies there as a bare program, so it is asked. */
-async function nodeVersion(root: string): Promise<[string, string][]> {
-  if (!(await names(join(root, 'usr/local/bin'))).includes('node')) return [];
-  const { stdout } = await run('chroot', [root, '/usr/local/bin/node', '--version']);
-  return [['node', stdout.trim().replace(/^v/, '')]];
 }
 
 async function names(folder: string): Promise<string[]> {

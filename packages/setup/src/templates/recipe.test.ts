@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { RECIPES_FOLDER } from '../host/prepare-host.ts';
-import { type Recipe, readRecipe, readRecipes, recipeDigest } from './recipe.ts';
+import { npmProject } from './npm-packages.ts';
+import { LOCK_FILES, type Recipe, readRecipe, readRecipes, recipeDigest } from './recipe.ts';
 
 const RECIPE: Recipe = {
   slug: 'small',
@@ -14,6 +15,7 @@ const RECIPE: Recipe = {
   packages: { apt: ['git'], pip: ['numpy==2.4.6'], npm: ['node@26.10.0'] },
   env: { A: '1', B: '2' },
   setup: [{ as: 'root', run: 'true' }],
+  locks: { pip: 'numpy==2.4.6 --hash=sha256:0\n', npm: '{}' },
 };
 
 describe('the digest of a recipe', () => {
@@ -24,6 +26,7 @@ describe('the digest of a recipe', () => {
 
   it('changes with anything that a build could turn out differently for', () => {
     const others = [
+      { ...RECIPE, locks: { ...RECIPE.locks, npm: '{"changed":true}' } },
       { ...RECIPE, packages: { ...RECIPE.packages, apt: [] } },
       { ...RECIPE, env: { A: '1' } },
       { ...RECIPE, setup: [{ as: 'user' as const, run: 'true' }] },
@@ -41,9 +44,12 @@ describe('reading a recipe', () => {
   });
   after(() => rm(folder, { recursive: true }));
 
-  async function write(name: string, recipe: unknown): Promise<string> {
+  async function write(name: string, { locks, ...recipe }: Recipe): Promise<string> {
     await mkdir(join(folder, name));
     await writeFile(join(folder, name, 'template.json'), JSON.stringify(recipe));
+    for (const source of ['pip', 'npm'] as const) {
+      if (locks[source] !== undefined) await writeFile(join(folder, name, LOCK_FILES[source]), locks[source]);
+    }
     return join(folder, name);
   }
 
@@ -56,8 +62,14 @@ describe('reading a recipe', () => {
     await assert.rejects(readRecipe(await write('unpinned', unpinned)), /\/packages\/pip\/0/);
   });
 
-  it('refuses fields that nobody reads', async () => {
-    await assert.rejects(readRecipe(await write('unknown', { ...RECIPE, mirror: 'x' })), /mirror|additional/);
+  it('refuses unknown fields', async () => {
+    const unknown = { ...RECIPE, mirror: 'x' } as Recipe;
+    await assert.rejects(readRecipe(await write('unknown', unknown)), /mirror|additional/);
+  });
+
+  it('says how to make a lock file that is missing', async () => {
+    const unlocked = { ...RECIPE, locks: { npm: '{}' } };
+    await assert.rejects(readRecipe(await write('unlocked', unlocked)), /requirements\.txt is missing.*lock-templates/);
   });
 });
 
@@ -71,6 +83,23 @@ describe('the curated recipes', () => {
     for (const { slug } of await readRecipes(RECIPES_FOLDER)) {
       const text = await readFile(join(RECIPES_FOLDER, slug, 'template.json'), 'utf8');
       assert.doesNotMatch(text, /:\/\/|\.(com|org|net|io)\b/);
+      for (const name of await readdir(join(RECIPES_FOLDER, slug))) {
+        assert.doesNotMatch(await readFile(join(RECIPES_FOLDER, slug, name), 'utf8'), /:\/\//, name);
+      }
+    }
+  });
+
+  it('pin every package by a hash, in lock files that were made from them', async () => {
+    for (const { packages, locks, slug, ...recipe } of await readRecipes(RECIPES_FOLDER)) {
+      const requirements = (locks.pip ?? '').split('\n').filter(Boolean);
+      for (const line of requirements) assert.match(line, /^[a-z0-9-]+==\S+( --hash=sha256:[0-9a-f]{64})+$/);
+      const pinned = requirements.map((line) => line.split(' ')[0]);
+      for (const name of packages.pip) assert.ok(pinned.includes(name.toLowerCase()), `${slug}: ${name}`);
+      const lock = JSON.parse(locks.npm ?? '{}').packages as Record<string, Record<string, unknown>>;
+      const { dependencies, optionalDependencies } = npmProject({ ...recipe, packages, locks, slug });
+      assert.deepEqual(lock[''], { dependencies, optionalDependencies });
+      const loose = Object.entries(lock).filter(([name, entry]) => name !== '' && !entry.integrity && !entry.inBundle);
+      assert.deepEqual(loose, []);
     }
   });
 });

@@ -5,7 +5,7 @@ import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 
 /** Bumped when the builder makes something else of the same recipe, so that templates are built anew. */
-const BUILDER_REVISION = 4;
+const BUILDER_REVISION = 5;
 
 const SetupCommand = Type.Object(
   {
@@ -20,7 +20,7 @@ const SetupCommand = Type.Object(
  * What a curated image holds. It names packages and never where they come from: the apt, pip and npm configuration of
  * the machine that builds decides that.
  */
-export const Recipe = Type.Object(
+const RecipeFile = Type.Object(
   {
     slug: Type.String({ pattern: '^[a-z0-9][a-z0-9-]{0,62}$' }),
     description: Type.String({ minLength: 1 }),
@@ -43,15 +43,35 @@ export const Recipe = Type.Object(
   },
   { additionalProperties: false },
 );
-export type Recipe = Static<typeof Recipe>;
 
-/** @throws when the file is no recipe; the message names the field. */
+export type Recipe = Static<typeof RecipeFile> & {
+  /** Contents of the lock files: every package that is installed, direct or not, with its hash. */
+  locks: { pip?: string; npm?: string };
+};
+
+/** Names of the lock files beside a `template.json`. */
+export const LOCK_FILES = { pip: 'requirements.txt', npm: 'package-lock.json' } as const;
+
+/** @throws when the file is no recipe; the message names the field or the lock file that is missing. */
 export async function readRecipe(folder: string): Promise<Recipe> {
+  const recipe = await readUnlockedRecipe(folder);
+  const locks: Recipe['locks'] = {};
+  for (const source of ['pip', 'npm'] as const) {
+    if (recipe.packages[source].length === 0) continue;
+    locks[source] = await readFile(join(folder, LOCK_FILES[source]), 'utf8').catch(() => {
+      throw new Error(`${join(folder, LOCK_FILES[source])} is missing; make it with \`npm run lock-templates\`.`);
+    });
+  }
+  return { ...recipe, locks };
+}
+
+/** The recipe alone, to make its lock files. */
+export async function readUnlockedRecipe(folder: string): Promise<Recipe> {
   const file = join(folder, 'template.json');
   const parsed: unknown = JSON.parse(await readFile(file, 'utf8'));
-  const problem = Value.Errors(Recipe, parsed)[0];
+  const problem = Value.Errors(RecipeFile, parsed)[0];
   if (problem) throw new Error(`${file}: ${problem.instancePath || '/'} ${problem.message}`);
-  return Value.Parse(Recipe, parsed);
+  return { ...Value.Parse(RecipeFile, parsed), locks: {} };
 }
 
 /** The recipes of a folder of folders, by slug. */

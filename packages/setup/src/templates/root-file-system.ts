@@ -1,16 +1,15 @@
-import { chown, lstat, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { chown, lstat, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { type LoggedCommand, runLogged } from '../run-logged.ts';
 import { together } from '../together.ts';
-import { readAptConfiguration } from './apt-configuration.ts';
+import { plainSources, readAptConfiguration } from './apt-configuration.ts';
 import { contained } from './contained-command.ts';
 import { LOGIN_FILES } from './login-files.ts';
+import { fetchNpmPackages, installNpmPackages } from './npm-packages.ts';
+import { installPipPackages } from './pip-packages.ts';
 import type { Recipe } from './recipe.ts';
-import { CA_BUNDLE, templateEnvironment } from './template-environment.ts';
-
-/** The account that kernels run as. */
-const USER_ID = 1000;
+import { runInside, USER_ID } from './run-inside.ts';
+import { templateEnvironment } from './template-environment.ts';
 
 /** Documentation is for people at a terminal of their own; licences stay. */
 const UNPACKED = [
@@ -23,11 +22,11 @@ const UNPACKED = [
 
 /** Makes the recipe's root file system in the folder `root`, which must not exist. */
 export async function makeRootFileSystem(root: string, recipe: Recipe, options: LoggedCommand): Promise<void> {
-  const [node] = await together([fetchNode(root, recipe, options), bootstrap(root, recipe, options)]);
+  await together([fetchNpmPackages(root, recipe, options), bootstrap(root, recipe, options)]);
   await addAccount(root, recipe, options);
-  await installNpmPackages(root, recipe, options, node);
+  await installNpmPackages(root, recipe);
   await installPipPackages(root, recipe, options);
-  for (const command of recipe.setup) await runInside(root, recipe, command, options);
+  for (const { as, run } of recipe.setup) await runInside(root, recipe, run, { ...options, as });
   await trim(root);
 }
 
@@ -46,7 +45,21 @@ async function bootstrap(root: string, recipe: Recipe, options: LoggedCommand): 
     root,
     ...apt.sources,
   ];
+  // Packages are checked against Debian's keys, and come with the same trust as those of this machine's own apt.
   await runLogged(...contained(command), options);
+  await forgetMachine(root, apt.sources);
+}
+
+/** Removes what mmdebstrap keeps of how this machine downloads: its proxies, options and credentials. */
+async function forgetMachine(root: string, sources: readonly string[]): Promise<void> {
+  const apt = join(root, 'etc', 'apt');
+  await rm(join(apt, 'apt.conf.d', '99mmdebstrap'), { force: true });
+  await writeFile(
+    join(apt, 'sources.list'),
+    plainSources(sources)
+      .map((line) => `${line}\n`)
+      .join(''),
+  );
 }
 
 async function addAccount(root: string, recipe: Recipe, options: LoggedCommand): Promise<void> {
@@ -67,91 +80,6 @@ async function addAccount(root: string, recipe: Recipe, options: LoggedCommand):
   await writeFile(join(root, 'etc', 'environment'), lines.join(''));
   // Over what is there, so that owners stay.
   for (const [path, text] of Object.entries(LOGIN_FILES)) await writeFile(join(root, path), text);
-}
-
-const NPM_OPTIONS = ['--no-audit', '--no-fund', '--no-update-notifier'];
-
-/** npm is this machine's, under the Node that runs us, so that its configuration decides. */
-function ofHost<Options extends LoggedCommand>(options: Options): Options {
-  return { ...options, env: { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}` } };
-}
-
-/** The program of the recipe's Node, in a folder beside `root`, with a log of its own; undefined where it has none. */
-async function fetchNode(root: string, recipe: Recipe, { logFile }: LoggedCommand): Promise<string | undefined> {
-  const name = recipe.packages.npm.find(isNode);
-  if (!name) return undefined;
-  // Its install script takes a project for granted.
-  const project = join(dirname(root), 'node');
-  await mkdir(project, { recursive: true });
-  const manifest = { private: true, dependencies: { node: name.slice(NODE.length) }, allowScripts: { node: true } };
-  await writeFile(join(project, 'package.json'), JSON.stringify(manifest));
-  const options = ofHost({ logFile: logFile.replace(/(\.log)?$/, '-node.log'), cwd: project });
-  await runLogged('npm', ['install', ...NPM_OPTIONS, '--prefix', project], options);
-  return join(project, 'node_modules', 'node', 'bin', 'node');
-}
-
-const NODE = 'node@';
-const isNode = (name: string) => name.startsWith(NODE);
-
-async function installNpmPackages(root: string, recipe: Recipe, options: LoggedCommand, node?: string): Promise<void> {
-  const prefix = join(root, 'usr', 'local');
-  if (node) {
-    await rename(node, join(prefix, 'bin', 'node'));
-    await chown(join(prefix, 'bin', 'node'), 0, 0);
-    await rm(join(dirname(root), 'node'), { recursive: true });
-  }
-  const others = recipe.packages.npm.filter((name) => !isNode(name));
-  if (others.length > 0)
-    await runLogged('npm', ['install', '--global', ...NPM_OPTIONS, '--prefix', prefix, ...others], ofHost(options));
-}
-
-async function installPipPackages(root: string, recipe: Recipe, options: LoggedCommand): Promise<void> {
-  // Marks a Python that apt alone may install into. A sandbox's Python is its user's.
-  const libraries = await readdir(join(root, 'usr', 'lib'));
-  for (const name of libraries.filter((name) => name.startsWith('python3'))) {
-    await rm(join(root, 'usr', 'lib', name, 'EXTERNALLY-MANAGED'), { force: true });
-  }
-  if (recipe.packages.pip.length === 0) return;
-  const run = `python3 -m pip install --no-cache-dir --root-user-action=ignore ${recipe.packages.pip.join(' ')}`;
-  await runInside(root, recipe, { as: 'root', run }, options);
-}
-
-/** Mounts what a command needs in our namespace, then runs it in the root file system. `$1` is that, `$2` our home. */
-const ENTER = `
-mount --bind "$1" "$1"
-mount -t proc proc "$1/proc"
-mount --rbind /dev "$1/dev"
-mount -t tmpfs tmpfs "$1/tmp"
-mount -t tmpfs tmpfs "$1/root"
-mount --bind "$(realpath /etc/resolv.conf)" "$1/etc/resolv.conf"
-if [ -s ${CA_BUNDLE} ]; then mount --bind ${CA_BUNDLE} "$1${CA_BUNDLE}"; fi
-if [ -d "$2/.config/pip" ]; then mkdir "$1/root/.config"; cp -r "$2/.config/pip" "$1/root/.config/pip"; fi
-if [ -d "$2/.pip" ]; then cp -r "$2/.pip" "$1/root/.pip"; fi
-for file in "\${PIP_CONFIG_FILE:-}" /etc/pip.conf /etc/xdg/pip/pip.conf; do
-  if [ -f "$file" ]; then cp "$file" "$1/root/pip.conf"; break; fi
-done
-export PIP_CONFIG_FILE=/root/pip.conf
-root=$1
-shift 2
-exec chroot "$root" "$@"
-`;
-
-/** One command in the root file system, with this machine's resolver, certificates and pip configuration. */
-async function runInside(
-  root: string,
-  recipe: Recipe,
-  command: Recipe['setup'][number],
-  options: LoggedCommand,
-): Promise<void> {
-  const home = command.as === 'root' ? '/root' : '/home/user';
-  const account =
-    command.as === 'root'
-      ? []
-      : ['setpriv', `--reuid=${USER_ID}`, `--regid=${USER_ID}`, '--clear-groups', '--no-new-privs'];
-  const ofHost = Object.entries(process.env).filter(([name]) => /^(PIP_\w+|\w+_proxy)$/i.test(name));
-  const env = { ...Object.fromEntries(ofHost), ...templateEnvironment(recipe), HOME: home };
-  const inside = [...account, 'sh', '-euc', `cd ${home}; ${command.run}`];
-  await runLogged(...contained(['sh', '-euc', ENTER, 'enter', root, homedir(), ...inside]), { ...options, env });
 }
 
 /** Removes what only building needed. */
