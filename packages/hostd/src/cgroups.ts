@@ -19,23 +19,24 @@ export class Cgroups {
   /** Folders of every hierarchy. */
   readonly #hierarchies: readonly string[];
   readonly #divided: readonly CgroupHierarchy[];
-  readonly #parent: string;
+  /** Where instances have their groups, in each hierarchy. */
+  readonly parent: string;
 
   constructor(installationId: string, hierarchies: readonly CgroupHierarchy[] = findHierarchies()) {
     this.#all = hierarchies;
     this.#hierarchies = hierarchies.map(({ place }) => place);
     this.#divided = dividedHierarchies(hierarchies);
-    this.#parent = `cloche-${installationId}`;
+    this.parent = `cloche-${installationId}`;
   }
 
   /** As the OCI runtime takes it. */
   pathOf(key: string): string {
-    return `/${this.#parent}/${key}`;
+    return `/${this.parent}/${key}`;
   }
 
   /** Makes an instance's group everywhere. In one go, so that nobody finds the parent empty and takes it away. */
   create(key: string): void {
-    for (const hierarchy of this.#hierarchies) mkdirSync(join(hierarchy, this.#parent, key), { recursive: true });
+    for (const hierarchy of this.#hierarchies) mkdirSync(join(hierarchy, this.parent, key), { recursive: true });
   }
 
   /** In how many hierarchies a process has to be moved to be among an instance's kernels. */
@@ -45,7 +46,7 @@ export class Cgroups {
 
   /** The folders of the instance's kernels' group: a process is in it when its id was written to `cgroup.procs` of each. */
   kernelsPathsOf(key: string): string[] {
-    return this.#divided.map(({ place }) => join(place, this.#parent, key, KERNELS_GROUP));
+    return this.#divided.map(({ place }) => join(place, this.parent, key, KERNELS_GROUP));
   }
 
   /**
@@ -57,7 +58,7 @@ export class Cgroups {
    */
   openKernels(key: string): number[] {
     for (const { place } of this.#divided) {
-      mkdirSync(join(place, this.#parent, key, AGENT_GROUP), { recursive: true });
+      mkdirSync(join(place, this.parent, key, AGENT_GROUP), { recursive: true });
     }
     return this.kernelsPathsOf(key).map((folder) => {
       mkdirSync(folder, { recursive: true });
@@ -74,7 +75,7 @@ export class Cgroups {
     try {
       for (const { place, version } of this.#all) {
         const isDivided = this.#divided.some((divided) => divided.place === place);
-        const folder = join(place, this.#parent, key, ...(isDivided ? [KERNELS_GROUP] : []));
+        const folder = join(place, this.parent, key, ...(isDivided ? [KERNELS_GROUP] : []));
         // A thread alone, which its own writing cannot lose, moves without the grace period that a process waits for.
         opened.push(openSync(join(folder, version === 1 ? 'tasks' : 'cgroup.procs'), 'w'));
       }
@@ -87,12 +88,12 @@ export class Cgroups {
 
   /** Moves what is in the group so far, which is the init, to the agent's, and bounds that of the kernels. */
   divide(key: string, resources: LaunchSpec['resources']): void {
-    for (const hierarchy of this.#divided) divide(hierarchy, join(hierarchy.place, this.#parent, key), resources);
+    for (const hierarchy of this.#divided) divide(hierarchy, join(hierarchy.place, this.parent, key), resources);
   }
 
   /** The same for a runtime that is not divided. Before what runs in it starts. */
   makeRoomForGvisor(key: string, resources: LaunchSpec['resources']): void {
-    for (const hierarchy of this.#divided) makeRoomForGvisor(hierarchy, join(this.#parent, key), resources);
+    for (const hierarchy of this.#divided) makeRoomForGvisor(hierarchy, join(this.parent, key), resources);
   }
 
   /** Kills what is in the group at this moment. */
@@ -123,13 +124,13 @@ export class Cgroups {
   #counted(key: string): Set<number> {
     const [counting = this.#hierarchies[0]] = this.#divided.map(({ place }) => place);
     const pids = new Set<number>();
-    if (counting !== undefined) collectProcesses(join(counting, this.#parent, key), pids);
+    if (counting !== undefined) collectProcesses(join(counting, this.parent, key), pids);
     return pids;
   }
 
   #processes(key: string): Set<number> {
     const pids = new Set<number>();
-    for (const hierarchy of this.#hierarchies) collectProcesses(join(hierarchy, this.#parent, key), pids);
+    for (const hierarchy of this.#hierarchies) collectProcesses(join(hierarchy, this.parent, key), pids);
     return pids;
   }
 
@@ -138,8 +139,8 @@ export class Cgroups {
     try {
       this.#removeHiddenFolder(key);
       for (const hierarchy of this.#hierarchies) {
-        removeTree(join(hierarchy, this.#parent, key));
-        removeIfEmpty(join(hierarchy, this.#parent));
+        removeTree(join(hierarchy, this.parent, key));
+        removeIfEmpty(join(hierarchy, this.parent));
       }
       return true;
     } catch (error) {
@@ -151,13 +152,13 @@ export class Cgroups {
   /** Where the v2 hierarchy is hidden, its place is an ordinary folder, and crun makes folders of the same names there. */
   #removeHiddenFolder(key: string): void {
     if (this.#hierarchies.includes(UNIFIED)) return;
-    rmSync(join(UNIFIED, this.#parent, key), { recursive: true, force: true });
-    removeIfEmpty(join(UNIFIED, this.#parent));
+    rmSync(join(UNIFIED, this.parent, key), { recursive: true, force: true });
+    removeIfEmpty(join(UNIFIED, this.parent));
   }
 
   /** Every instance key that has a group. */
   keys(): Set<string> {
-    return new Set(this.#hierarchies.flatMap((hierarchy) => childGroups(join(hierarchy, this.#parent))));
+    return new Set(this.#hierarchies.flatMap((hierarchy) => childGroups(join(hierarchy, this.parent))));
   }
 }
 

@@ -5,6 +5,7 @@ import type { OciRuntime } from './launch/oci-runtime.ts';
 import type { EgressGate } from './network/egress-gate.ts';
 import type { SandboxNetwork } from './network/sandbox-network.ts';
 import type { TrustBundles } from './network/trust-bundle.ts';
+import type { ProcessorGroups } from './processor/processor-groups.ts';
 import type { AgentRelays } from './relay/agent-relays.ts';
 import type { Slots } from './slots.ts';
 import type { KernelForks } from './zygote/kernel-forks.ts';
@@ -14,6 +15,7 @@ export interface HostParts {
   records: InstanceRecords;
   slots: Slots;
   cgroups: Cgroups;
+  processor: ProcessorGroups;
   diskImages: DiskImages;
   network: SandboxNetwork;
   egress: EgressGate;

@@ -15,6 +15,7 @@ import { poolMetrics } from './pool/pool-metrics.ts';
 import { PooledInstances } from './pool/pooled-instances.ts';
 import { seedDemand } from './pool/seed-demand.ts';
 import { WarmPool } from './pool/warm-pool.ts';
+import { FairTurns } from './processor/fair-turns.ts';
 import { Templates } from './templates.ts';
 
 const SWEEP_INTERVAL_MS = 5000;
@@ -58,6 +59,9 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const seed = () => seedDemand(demand, templates, config.pool.resources);
   await seed();
   pool.open();
+  const { records, processor: groups } = host;
+  const liveKeys = () => records.keys().filter((key) => records.read(key)?.status === 'live');
+  const turns = new FairTurns({ groups, keys: liveKeys, log });
   const sweeping = new AbortController();
   const swept = repeatedly(sweeping.signal, log, async () => {
     await repairNetwork(host.network, log);
@@ -72,6 +76,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
       instances.abortLaunches();
       await app.close();
       tidying.stop();
+      turns.close();
       await swept;
       await Promise.all([pool.close(), instances.settled()]);
       await instances.sweep();

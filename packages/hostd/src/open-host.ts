@@ -1,6 +1,7 @@
 import { chmodSync, chownSync, mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
+import { findHierarchies } from './cgroup-hierarchies.ts';
 import { Cgroups, hideHybridHierarchy } from './cgroups.ts';
 import type { HostdConfig } from './config.ts';
 import type { HostParts } from './host-parts.ts';
@@ -17,6 +18,7 @@ import { EgressGate } from './network/egress-gate.ts';
 import { DNS_PORT } from './network/gateway-slot.ts';
 import { SandboxNetwork } from './network/sandbox-network.ts';
 import { TrustBundles } from './network/trust-bundle.ts';
+import { ProcessorGroups } from './processor/processor-groups.ts';
 import { AgentRelays } from './relay/agent-relays.ts';
 import { Slots } from './slots.ts';
 import { KernelForks } from './zygote/kernel-forks.ts';
@@ -61,6 +63,7 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<HostP
       ...(log && { log }),
     }),
     cgroups,
+    processor: new ProcessorGroups(cgroups.parent, findHierarchies()),
     diskImages: new DiskImages(join(hostdDir, 'disks')),
     runtime,
     timeNamespace,

@@ -6,6 +6,7 @@ import type { InstallationPlaces } from './installation-places.ts';
 import { Part, type PartOptions } from './part.ts';
 import { environmentFor, overridesFor, type ServedAt } from './part-environment.ts';
 import { commandFor, PART_NAMES, type PartName, type Programs } from './parts.ts';
+import { PartsGroup } from './parts-group.ts';
 import { waitUntilReady } from './readiness.ts';
 import { RotatingLog } from './rotating-log.ts';
 
@@ -20,6 +21,7 @@ export type PartsOptions = Pick<PartOptions, 'supervise' | 'report' | 'readyTime
 
 /** The parts of one installation, which start and stop together. */
 export class InstallationParts {
+  readonly #group: PartsGroup;
   readonly #parts: Record<PartName, Part>;
 
   constructor(options: PartsOptions) {
@@ -31,7 +33,9 @@ export class InstallationParts {
       egress: (signal) => waitUntilReady({ socketPath: controlSocket }, '/health', signal),
       server: (signal) => waitUntilReady(options.servedAt, '/readyz', signal),
     };
-    const part = (name: PartName) => new Part(partOptions(name, ready[name], options));
+    this.#group = new PartsGroup(options.places.installationId);
+    const onSpawn = (pid: number) => this.#group.join(pid);
+    const part = (name: PartName) => new Part({ ...partOptions(name, ready[name], options), onSpawn });
     this.#parts = { hostd: part('hostd'), egress: part('egress'), server: part('server') };
   }
 
@@ -58,6 +62,7 @@ export class InstallationParts {
   /** In the order in which they need each other. Idempotent. */
   async stop(): Promise<void> {
     for (const name of PART_NAMES.toReversed()) await this.#parts[name].stop();
+    await this.#group.remove();
   }
 }
 
@@ -66,7 +71,7 @@ export function logFileOf(name: PartName, { logsDir }: InstallationPlaces): stri
   return join(logsDir, `${name}.log`);
 }
 
-function partOptions(name: PartName, ready: PartOptions['ready'], options: PartsOptions): PartOptions {
+function partOptions(name: PartName, ready: PartOptions['ready'], options: PartsOptions): Omit<PartOptions, 'onSpawn'> {
   const { prepared, places, servedAt, settings, env, programs, supervise, report, readyTimeoutMs } = options;
   return {
     name,

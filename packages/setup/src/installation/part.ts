@@ -17,6 +17,8 @@ export type PartOptions = {
   /** Resolves when the part answers. */
   ready: (signal: AbortSignal) => Promise<void>;
   readyTimeoutMs: number;
+  /** Called with each process of the part, right after it was started. */
+  onSpawn: (pid: number) => void;
   /** Start it again when it dies. */
   supervise: boolean;
   /** A line for the operator. */
@@ -56,8 +58,10 @@ export class Part {
   }
 
   #spawn(): PartProcess {
-    this.#process = new PartProcess(this.#options.command, this.#options.log);
-    return this.#process;
+    const process = new PartProcess(this.#options.command, this.#options.log);
+    this.#process = process;
+    if (process.pid !== undefined) this.#options.onSpawn(process.pid);
+    return process;
   }
 
   async #untilReady(process: PartProcess): Promise<void> {

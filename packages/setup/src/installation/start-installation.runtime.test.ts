@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { existsSync, globSync } from 'node:fs';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
@@ -129,7 +129,7 @@ describe('startInstallation', () => {
     assert.equal(installation.pid('server'), undefined);
   });
 
-  it('leaves no part behind when it is killed itself', async () => {
+  it('leaves no part behind when it is killed itself; the next start takes over the group of the parts', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'cloche-setup-'));
     const runDir = join('/run', basename(folder));
     folders.push(folder, runDir);
@@ -150,6 +150,11 @@ describe('startInstallation', () => {
     supervisor.kill('SIGKILL');
     const pids = JSON.parse(line.toString()) as number[];
     await until(async () => pids.every((pid) => !existsSync(`/proc/${pid}/exe`)));
+    const next = await startInstallation(options);
+    const groups = () => globSync(`/sys/fs/cgroup/{,*/}cloche-${next.installationId}-parts`);
+    assert.equal(groups().length, 1);
+    await next.stop();
+    assert.deepEqual(groups(), []);
   });
 
   it('ends what it started when a part does not get ready, and shows that part’s last words', async () => {

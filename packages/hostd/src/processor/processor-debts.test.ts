@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { ProcessorDebts } from './processor-debts.ts';
+
+const LOOK_US = 250_000;
+const PROCESSORS = 2;
+
+/** Lets sandboxes use so much of a processor each, for so many looks, and returns those that are behind in the end. */
+function play(debts: ProcessorDebts<string>, used: Map<string, number>) {
+  const behind = new Set<string>();
+  return (rates: Record<string, number>, looks: number) => {
+    for (let look = 0; look < looks; look += 1) {
+      for (const [key, rate] of Object.entries(rates)) used.set(key, (used.get(key) ?? 0) + rate * LOOK_US);
+      for (const [key, isBehind] of debts.update(used)) {
+        if (isBehind) behind.add(key);
+        else behind.delete(key);
+      }
+    }
+    return [...behind].sort();
+  };
+}
+
+const start = () => play(new ProcessorDebts(), new Map());
+
+describe('while processors are contended', () => {
+  it('a sandbox that uses more than its share goes behind the others within a second', () => {
+    const after = start();
+    assert.deepEqual(after({ hog: 1, other: 1, quiet: 0.02 }, 4), ['hog', 'other']);
+  });
+
+  it('fifty that share the processors evenly go behind one that has just come', () => {
+    const after = start();
+    const hogs = Object.fromEntries(Array.from({ length: 50 }, (_, index) => [`hog-${index}`, PROCESSORS / 50]));
+    assert.equal(after(hogs, 40).length, 50);
+    assert.ok(!after({ ...hogs, fresh: 0.05 }, 4).includes('fresh'));
+  });
+
+  it('a sandbox that is behind is among the others again when it has used little for a while', () => {
+    const after = start();
+    assert.deepEqual(after({ hog: 1, busy: 1 }, 8), ['busy', 'hog']);
+    assert.deepEqual(after({ hog: 1, busy: 0 }, 4), ['hog']);
+  });
+
+  it('what lies before a sandbox was first seen does not count', () => {
+    const debts = new ProcessorDebts<string>();
+    debts.update(new Map());
+    assert.equal(debts.update(new Map([['old', 1e9]])).size, 0);
+    assert.equal(debts.update(new Map([['old', 1e9]])).size, 0);
+  });
+
+  it('what was used before costs nothing', () => {
+    const debts = new ProcessorDebts<string>();
+    debts.update(new Map([['busy', 0]]));
+    const used = new Map([['busy', 1e9]]);
+    debts.begin(used);
+    assert.equal(debts.update(used).size, 0);
+  });
+
+  it('a sandbox that is gone is forgotten, also when its name comes back', () => {
+    const debts = new ProcessorDebts<string>();
+    const after = play(debts, new Map());
+    after({ hog: 1 }, 8);
+    debts.update(new Map());
+    assert.equal(debts.update(new Map([['hog', 5]])).size, 0);
+  });
+});
