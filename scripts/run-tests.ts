@@ -45,6 +45,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/start': 'what npm start prints',
   'security/egress-log': 'the gateway keeps it',
   'security/large-results': 'what the server does with results, wherever they come from',
+  'security/egress-shares': 'what the gateway gives each sandbox',
   'security/lying-guest': 'what the server believes of an agent, wherever that runs',
   'security/network-gateway': 'the end of the gateway; security/network-policy is what sandboxes meet of it',
   'security/vanishing-clients': 'what server and agent do about clients, wherever the agent runs',

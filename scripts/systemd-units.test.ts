@@ -5,6 +5,7 @@ import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { after, describe, it } from 'node:test';
+import { affordable } from '../packages/egress/src/shares/egress-shares.ts';
 import { dataPlaces, egressPlaces, runPlaces } from '../packages/protocol/src/index.ts';
 import { SERVICE_USERS } from '../packages/setup/src/host/service-account.ts';
 import { CHECKOUT, PART_NAMES, type PartName, PROGRAMS } from '../packages/setup/src/installation/parts.ts';
@@ -54,7 +55,15 @@ describe('the systemd units', () => {
       assert.deepEqual(words(part, 'NoNewPrivileges'), ['yes']);
       assert.deepEqual(words(part, 'ProtectSystem'), ['strict']);
     });
+
+    it(`bound the memory of ${part}`, () => {
+      assert.match(words(part, 'MemoryMax').join(), /^\d+[G%]$/);
+    });
   }
+
+  it('let egress open all that it shares out', () => {
+    assert.equal(affordable(Number(words('egress', 'LimitNOFILE')[0])), 1);
+  });
 
   it('leave sandboxes alone when hostd ends, and start each part again', () => {
     assert.deepEqual([words('hostd', 'KillMode'), words('hostd', 'Delegate')[0]], [['process'], 'cpu']);

@@ -38,15 +38,21 @@ export interface Seen {
   questions: string[];
   raw: number;
   datagrams: number;
+  /** Requests for `/hold`, which are never answered, that are open now. */
+  held: number;
 }
 
 const host: InternetHost = JSON.parse(process.argv[2] ?? '{}');
-const seen: Seen = { requests: [], questions: [], raw: 0, datagrams: 0 };
+const seen: Seen = { requests: [], questions: [], raw: 0, datagrams: 0, held: 0 };
 const turns = new Map<string, number>();
 
 const answer: RequestListener = (request, response) => {
   const url = new URL(request.url ?? '/', 'http://whoever');
   if (url.pathname === '/seen') return void response.end(JSON.stringify(seen));
+  if (url.pathname === '/hold') {
+    seen.held += 1;
+    return void response.once('close', () => void seen.held--);
+  }
   seen.requests.push(`${request.method} ${request.headers.host} ${request.url}`);
   const question = url.searchParams.get('dns');
   if (question) return void response.end(resolve(Buffer.from(question, 'base64url')));
@@ -97,6 +103,23 @@ function resolve(message: Buffer): Buffer {
   });
 }
 
+/** What no resolver of an operator should be sent by a sandbox: no plain question, as it is named in `seen`. */
+function strangeness(message: Buffer): string | undefined {
+  const opcode = ((message[2] ?? 0) >> 3) & 0xf;
+  if (opcode !== 0) return `opcode ${opcode}`;
+  try {
+    const type = decode(message).questions?.[0]?.type;
+    return type === 'AXFR' || type === 'IXFR' ? type : undefined;
+  } catch {
+    return 'garbage';
+  }
+}
+
+/** Names whose resolver says nothing. */
+function isHeld(message: Buffer): boolean {
+  return decode(message).questions?.[0]?.name.endsWith('.hold.test') ?? false;
+}
+
 function answerQuestion(socket: Socket): void {
   socket
     .on('error', () => {})
@@ -108,7 +131,12 @@ function answerQuestion(socket: Socket): void {
 
 async function serveNames(address: string): Promise<void> {
   const datagrams = createSocket('udp4');
-  datagrams.on('message', (message, from) => datagrams.send(resolve(message), from.port, from.address));
+  datagrams.on('message', (message, from) => {
+    const kind = strangeness(message);
+    if (kind) return void seen.questions.push(kind);
+    const answer = resolve(message);
+    if (!isHeld(message)) datagrams.send(answer, from.port, from.address);
+  });
   datagrams.bind(53, address);
   const connections = createTcpServer(answerQuestion);
   connections.listen(53, address);

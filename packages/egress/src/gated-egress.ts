@@ -13,6 +13,7 @@ import { planGatedLookup } from './dns/gated-lookups.ts';
 import type { Upstream } from './dns/upstream.ts';
 import { ClosedAddresses } from './policy/closed-addresses.ts';
 import { GatedSandboxes } from './sandboxes/gated-sandboxes.ts';
+import type { EgressShares, LookupShares } from './shares/egress-shares.ts';
 import type { Endpoint } from './socket-options.ts';
 import { Connector } from './upstream/connector.ts';
 
@@ -26,6 +27,8 @@ export interface GatedEgressOptions {
   authorityDir: string;
   controlSocket: string;
   isTrusted?: NonNullable<ControlServerOptions['isTrusted']>;
+  shares: EgressShares;
+  lookupShares: LookupShares;
   destinationOf: (socket: Socket) => Endpoint | undefined;
   headersTimeoutMs?: number;
   /** So long after the last message of hostd, memory is given back. */
@@ -52,9 +55,9 @@ export class GatedEgress implements AsyncDisposable {
     const authority = await CertificateAuthority.open(options.authorityDir);
     const closed = new ClosedAddresses({ ranges, sandboxCidr, isOwnAddress });
     const connector = new Connector({ dnsUpstream, closed, trust });
-    const egress = new GatedEgress(new GatedSandboxes(connector), authority);
+    const egress = new GatedEgress(new GatedSandboxes(connector, options.shares), authority);
     try {
-      await egress.#openParts(options, { authority, closed, connector });
+      await egress.#openParts(options, { authority, closed });
     } catch (error) {
       await egress.close();
       throw error;
@@ -83,22 +86,17 @@ export class GatedEgress implements AsyncDisposable {
 
   async #openParts(
     options: GatedEgressOptions,
-    {
-      authority,
-      closed,
-      connector,
-    }: { authority: CertificateAuthority; closed: ClosedAddresses; connector: Connector },
+    { authority, closed }: { authority: CertificateAuthority; closed: ClosedAddresses },
   ): Promise<void> {
     const { sandboxes } = this;
     const { listen, sandboxCidr, dnsUpstream, log, destinationOf, headersTimeoutMs } = options;
     const registry = new Registry();
     const decisions = new DecisionLog(log, registry);
     this.#parts.push({ close: () => decisions.endWindow() });
-    registerGauge(registry, sandboxes);
+    registerGauges(registry, options.shares);
     const gateway = await Gateway.open({
       listen: { address: listen.address, port: listen.tcpPort },
       sandboxes,
-      connector,
       leaves: new LeafContexts(authority),
       decisions,
       destinationOf,
@@ -111,6 +109,7 @@ export class GatedEgress implements AsyncDisposable {
       listen: { address: listen.address, port: listen.dnsPort },
       upstream: dnsUpstream,
       sandboxCidr,
+      shares: options.lookupShares,
       log,
       plan: planGatedLookup({ sandboxes, closed, decisions }),
     });
@@ -134,13 +133,18 @@ export class GatedEgress implements AsyncDisposable {
   }
 }
 
-function registerGauge(registry: Registry, sandboxes: GatedSandboxes): void {
-  new Gauge({
-    name: 'cloche_egress_connections',
-    help: 'Open connections of gated sandboxes.',
-    registers: [registry],
-    collect() {
-      this.set(sandboxes.connectionCount);
-    },
-  });
+function registerGauges(registry: Registry, { connections, serverConnections }: EgressShares): void {
+  for (const [name, help, share] of [
+    ['cloche_egress_connections', 'Open connections of gated sandboxes.', connections],
+    ['cloche_egress_server_connections', 'Connections to servers, open or being opened.', serverConnections],
+  ] as const) {
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        this.set(share.total);
+      },
+    });
+  }
 }

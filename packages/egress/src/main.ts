@@ -4,16 +4,20 @@ import { readConfig } from './config.ts';
 import { DnsRelay } from './dns/dns-relay.ts';
 import { GatedEgress } from './gated-egress.ts';
 import { OwnAddresses } from './policy/own-addresses.ts';
+import { affordable, descriptorLimit, egressShares, lookupShares } from './shares/egress-shares.ts';
 import { originalDestination } from './socket-options.ts';
 import { trustedRoots } from './upstream/trusted-roots.ts';
 
 const { network, dnsUpstream, logLevel, places, extraCaFile, ranges, idleTidyingMs } = readConfig(process.env);
 const { gatewayAddress, sandboxCidr } = network;
 const log = pino({ name: 'egress', level: logLevel });
+/** Of each total, as much as the process may hold open. */
+const part = affordable(descriptorLimit());
 const relay = await DnsRelay.open({
   listen: { address: gatewayAddress, port: network.dnsPort },
   upstream: dnsUpstream,
   sandboxCidr,
+  shares: lookupShares(part),
   log,
 });
 const ownAddresses = new OwnAddresses();
@@ -26,6 +30,8 @@ const gated = await GatedEgress.open({
   trust: trustedRoots(extraCaFile),
   authorityDir: places.authorityDir,
   controlSocket: places.controlSocket,
+  shares: egressShares(part),
+  lookupShares: lookupShares(part),
   destinationOf: originalDestination,
   idleTidyingMs,
   log,

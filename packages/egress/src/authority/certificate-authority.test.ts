@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import type { Host } from '../policy/host-name.ts';
+import { Pace } from '../shares/pace.ts';
 import { CertificateAuthority } from './certificate-authority.ts';
-import { LeafContexts } from './leaf-contexts.ts';
+import { LeafContexts, type LeafOwner } from './leaf-contexts.ts';
 
 const EXAMPLE: Host = { kind: 'name', name: 'a.example.com' };
 let dir: string;
@@ -64,8 +65,24 @@ test('a name of the greatest length gets a certificate', async () => {
 
 test('a leaf is made once, and again when others took its place', async () => {
   const leaves = new LeafContexts(await CertificateAuthority.open(dir), 2);
-  const [first, atOnce] = await Promise.all([leaves.get(EXAMPLE), leaves.get(EXAMPLE)]);
+  const own = leafOwner('198.18.0.2');
+  const [first, atOnce] = await Promise.all([leaves.get(EXAMPLE, own), leaves.get(EXAMPLE, own)]);
   assert.equal(first, atOnce);
-  for (const name of ['b.example.com', 'c.example.com']) await leaves.get({ kind: 'name', name });
-  assert.notEqual(await leaves.get(EXAMPLE), first);
+  for (const name of ['b.example.com', 'c.example.com']) await leaves.get({ kind: 'name', name }, own);
+  assert.notEqual(await leaves.get(EXAMPLE, own), first);
 });
+
+test('a sandbox that asks for many names has its own leaves made anew, not those of others', async () => {
+  const leaves = new LeafContexts(await CertificateAuthority.open(dir), 8);
+  const neighbour = leafOwner('198.18.0.2');
+  const first = await leaves.get(EXAMPLE, neighbour);
+  const greedy = leafOwner('198.18.0.6');
+  for (let index = 0; index < 30; index += 1) await leaves.get({ kind: 'name', name: `n${index}.example` }, greedy);
+  assert.equal(await leaves.get(EXAMPLE, neighbour), first);
+  // One that another sandbox had made is used by all.
+  assert.equal(await leaves.get(EXAMPLE, greedy), first);
+});
+
+function leafOwner(address: string): LeafOwner {
+  return { address, signatures: new Pace({ atOnce: 1, inATurn: 1 }) };
+}

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import type { Host } from '../policy/host-name.ts';
 import type { SandboxTraffic } from '../sandboxes/sandbox-traffic.ts';
@@ -5,6 +6,8 @@ import type { SandboxTraffic } from '../sandboxes/sandbox-traffic.ts';
 /** A client's connection, or what goes through one that it had made by CONNECT. */
 export interface Connection {
   traffic: SandboxTraffic;
+  /** What the sandbox has opened, which this is or goes through. */
+  client: Socket;
   /** Where the client believes to be connected to. Decides where requests go by its port alone. */
   destination: { host: Host; port: number };
   /** Set inside TLS: for whom egress stands in. */

@@ -14,6 +14,8 @@ import { collectsYoung } from './young-buffers.ts';
 /** For a server that works on its answer, or a client that is slow to take it. */
 const IDLE_MS = 10 * 60 * 1000;
 const MAX_HEADER_BYTES = 64 * 1024;
+/** Those of other failures are 502. */
+const STATUSES: Partial<Record<EgressFailure | 'broken_off', number>> = { timeout: 504, busy: 503 };
 
 export interface Permitted {
   target: Target;
@@ -131,5 +133,5 @@ function isRepeatable({ method, body }: Exchange): boolean {
 
 export function refuseFailed(exchange: Pick<Exchange, 'refuse'>, host: string, failure: EgressFailure | 'broken_off') {
   if (failure === 'denied') exchange.refuse(403, refusalBody('egress_denied', host, 'address'));
-  else exchange.refuse(failure === 'timeout' ? 504 : 502, refusalBody('egress_failed', host, failure));
+  else exchange.refuse(STATUSES[failure] ?? 502, refusalBody('egress_failed', host, failure));
 }

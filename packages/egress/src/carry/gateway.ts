@@ -10,7 +10,6 @@ import { permitsRaw } from '../policy/egress-policy.ts';
 import { type Host, hostText } from '../policy/host-name.ts';
 import type { GatedSandboxes } from '../sandboxes/gated-sandboxes.ts';
 import type { Endpoint } from '../socket-options.ts';
-import type { Connector } from '../upstream/connector.ts';
 import { EgressError } from '../upstream/egress-error.ts';
 import type { Connection } from './connection.ts';
 import { contained } from './contained.ts';
@@ -23,14 +22,12 @@ import { tunnel } from './tunnel.ts';
 /** A client that says nothing for so long may be one that waits for the server to speak first. */
 const SILENCE_MS = 300;
 const FIRST_BYTES_TIMEOUT_MS = 10_000;
-const MAX_CONNECTIONS = 8192;
 /** Of one connection in one direction: a few reads, so that writing seldom waits for reading. */
 const BUFFERED_BYTES = 256 * 1024;
 
 export interface GatewayOptions {
   listen: { address: string; port: number };
   sandboxes: GatedSandboxes;
-  connector: Connector;
   leaves: LeafContexts;
   decisions: DecisionLog;
   /** Where a redirected connection was going. */
@@ -61,7 +58,6 @@ export class Gateway {
     this.#server = createServer({ allowHalfOpen: true, noDelay: true, highWaterMark: BUFFERED_BYTES }, (socket) =>
       this.#onConnection(socket),
     );
-    this.#server.maxConnections = MAX_CONNECTIONS;
   }
 
   /** Rejects when the address cannot be bound. */
@@ -95,7 +91,8 @@ export class Gateway {
     const destination = this.#options.destinationOf(socket);
     if (!destination || !traffic?.adopt(socket)) return void breakOff(socket);
     const { address, port } = destination;
-    this.#take(socket, { traffic, destination: { host: { kind: 'ipv4', address }, port }, depth: 0 });
+    const host: Host = { kind: 'ipv4', address };
+    this.#take(socket, { traffic, client: socket, destination: { host, port }, depth: 0 });
   }
 
   #take(socket: Socket, connection: Connection): void {
@@ -123,7 +120,8 @@ export class Gateway {
 
   /** A server that speaks first is raw unless it speaks HTTP. Where the client speaks first, its bytes decide. */
   async #letServerSpeak(socket: Socket, connection: Connection, sniffer: Sniffer): Promise<void> {
-    const server = await this.#connectRaw(socket, connection);
+    using place = await connection.traffic.begin(connection.client, socket);
+    const server = place && (await this.#connectRaw(socket, connection));
     if (!server) return sniffer.stop();
     const listening = new AbortController();
     const spoken = once(server, 'readable', { signal: listening.signal }).then(
@@ -156,32 +154,35 @@ export class Gateway {
 
   async #carryTls(socket: Socket, connection: Connection): Promise<void> {
     const { leaves } = this.#options;
+    const { traffic, destination } = connection;
     const onSecure = (secured: TLSSocket, secureHost: Host) => {
       const carrier = secured.alpnProtocol === 'h2' ? this.#http2 : this.#http1;
       carrier.serve(secured, { ...connection, secureHost });
     };
     try {
-      await interceptTls(socket, { destination: connection.destination.host, leaves, onSecure });
+      using turn = await traffic.handshakes.begin(socket);
+      if (turn) await interceptTls(socket, { traffic, destination: destination.host, leaves, onSecure });
     } catch {
       this.#record(connection, 'tls', { verdict: 'failed', reason: 'handshake' });
     }
   }
 
   async #carryRaw(socket: Socket, connection: Connection): Promise<void> {
-    const { policy } = connection.traffic;
-    if (!permitsRaw(policy, connection.destination)) return this.#refuse(socket, connection, 'protocol');
-    const server = await this.#connectRaw(socket, connection);
+    const { traffic, client, destination } = connection;
+    if (!permitsRaw(traffic.policy, destination)) return this.#refuse(socket, connection, 'protocol');
+    using place = await traffic.begin(client, socket);
+    const server = place && (await this.#connectRaw(socket, connection));
     if (server) await this.#relay(socket, server, connection);
   }
 
   /** Undefined, with the client's connection reset, when the server cannot or may not be reached. */
-  async #connectRaw(socket: Socket, { traffic, destination, depth }: Connection): Promise<Socket | undefined> {
-    const target = { ...destination, isSecure: false };
+  async #connectRaw(socket: Socket, connection: Connection): Promise<Socket | undefined> {
+    const { traffic, destination } = connection;
     try {
-      return await this.#options.connector.connect(target, traffic.policy, traffic.signal);
+      return await traffic.connect({ ...destination, isSecure: false });
     } catch (error) {
       const reason = error instanceof EgressError ? error.reason : 'unreachable';
-      this.#record({ traffic, destination, depth }, 'raw', {
+      this.#record(connection, 'raw', {
         verdict: reason === 'denied' ? 'denied' : 'failed',
         reason,
       });

@@ -15,6 +15,10 @@ import { forwardUpgrade } from './upgrade.ts';
 const HEADERS_TIMEOUT_MS = 30_000;
 const KEEP_ALIVE_MS = 60_000;
 const MAX_HEADER_BYTES = 64 * 1024;
+/** Requests of one connection at once: apt sends ten. */
+const MAX_PIPELINED = 32;
+/** Has the parser fail. */
+const PARSER_ERROR = -1;
 
 export interface Http1CarrierOptions {
   decisions: DecisionLog;
@@ -32,8 +36,7 @@ export class Http1Carrier {
   readonly #server: Server;
   readonly #options: Http1CarrierOptions;
   readonly #connections = new WeakMap<Duplex, Connection>();
-  /** How many requests of a connection wait for their answers' ends. */
-  readonly #pending = new WeakMap<Duplex, number>();
+  readonly #pipelines = new WeakMap<Duplex, Pipeline>();
 
   constructor(options: Http1CarrierOptions) {
     this.#options = options;
@@ -69,6 +72,7 @@ export class Http1Carrier {
   serve(socket: Socket, connection: Connection): void {
     this.#connections.set(socket, connection);
     this.#server.emit('connection', socket);
+    boundPipeline(socket, this.#pipelineOf(socket));
     // It was paused when its first bytes were put back.
     socket.resume();
   }
@@ -81,10 +85,21 @@ export class Http1Carrier {
   async #onRequest(request: IncomingMessage, response: ServerResponse, askForBody?: () => void): Promise<void> {
     const { socket } = request;
     const connection = this.#connectionOf(socket);
-    this.#pending.set(socket, (this.#pending.get(socket) ?? 0) + 1);
-    await connection.traffic.pace.begin();
-    if (!response.destroyed) await this.#answer(request, response, connection, askForBody);
-    this.#pending.set(socket, (this.#pending.get(socket) ?? 1) - 1);
+    const pipeline = this.#pipelineOf(socket);
+    pipeline.pending += 1;
+    // Answers go out in this order anyway, so nothing is asked for ahead of its turn.
+    const earlier = pipeline.last;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    pipeline.last = promise;
+    try {
+      await earlier;
+      if (pipeline.isRefused) return;
+      using place = await connection.traffic.begin(connection.client, socket);
+      if (place && !response.destroyed) await this.#answer(request, response, connection, askForBody);
+    } finally {
+      pipeline.pending -= 1;
+      resolve();
+    }
   }
 
   async #answer(
@@ -101,6 +116,7 @@ export class Http1Carrier {
     const record = this.#recorder(connection, connection.secureHost ? 'https' : 'http', startedAt);
     if (exchange === undefined || decision.verdict !== 'permitted') {
       refuseDecided(decision, (status, body) => refuseHttp1(response, status, body));
+      this.#pipelineOf(request.socket).isRefused = true;
       return record(decision);
     }
     record(decision, await forward(exchange, decision, connection.traffic));
@@ -118,6 +134,8 @@ export class Http1Carrier {
       return record(decision);
     }
     if (head.length > 0) socket.unshift(head);
+    using place = await connection.traffic.begin(connection.client, socket);
+    if (!place) return;
     record(decision, await forwardUpgrade(request, socket as Socket, decision, connection.traffic));
   }
 
@@ -136,16 +154,16 @@ export class Http1Carrier {
     if (head.length > 0) socket.unshift(head);
     socket.write('HTTP/1.1 200 Connection established\r\n\r\n');
     const { host, port } = decision.target;
-    const { traffic, depth } = connection;
+    const { traffic, client, depth } = connection;
     // Both are sockets: what serves them was given no other streams.
-    this.#options.onTunnel(socket as Socket, { traffic, destination: { host, port }, depth: depth + 1 });
+    this.#options.onTunnel(socket as Socket, { traffic, client, destination: { host, port }, depth: depth + 1 });
   }
 
   #onClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
     const connection = this.#connections.get(socket);
     const isOurs = error.code?.startsWith('HPE_') || error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
     // What we would say would go into the middle of an answer.
-    const isAnswering = (this.#pending.get(socket) ?? 0) > 0;
+    const isAnswering = this.#pipelineOf(socket).pending > 0;
     if (!connection || !isOurs || isAnswering || !socket.writable) return void socket.destroy();
     const body = refusalBody('egress_malformed', '', error.code ?? '');
     socket.end(
@@ -153,6 +171,12 @@ export class Http1Carrier {
     );
     const record = this.#recorder(connection, connection.secureHost ? 'https' : 'http', performance.now());
     record({ verdict: 'malformed', reason: error.code ?? '', host: '' });
+  }
+
+  #pipelineOf(socket: Duplex): Pipeline {
+    const pipeline = this.#pipelines.get(socket) ?? { pending: 0, isRefused: false, last: Promise.resolve() };
+    this.#pipelines.set(socket, pipeline);
+    return pipeline;
   }
 
   #connectionOf(socket: Duplex): Connection {
@@ -164,6 +188,27 @@ export class Http1Carrier {
   #recorder(connection: Connection, protocol: CarriedProtocol, startedAt: number) {
     return recorder(this.#options.decisions, connection, protocol, startedAt);
   }
+}
+
+/** The requests of one connection whose answers are not at their end. */
+interface Pipeline {
+  pending: number;
+  /** Once one was refused, none behind it is read: it may be what the refused one hid. */
+  isRefused: boolean;
+  /** Settles when the last one was answered. */
+  last: Promise<void>;
+}
+
+/**
+ * Ends a connection that has too many requests under way, before the next one is made: a read of 64 KiB may hold 3,600,
+ * and Node's parser, which stops for nothing else, would make all of them in one turn of the event loop.
+ */
+function boundPipeline(socket: Socket, pipeline: Pipeline): void {
+  // Node keeps its parser to itself, and every release so far has it here.
+  const { parser } = socket as { parser?: { onIncoming(...incoming: unknown[]): number } };
+  if (!parser) return;
+  const onIncoming = parser.onIncoming;
+  parser.onIncoming = (...incoming) => (pipeline.pending < MAX_PIPELINED ? onIncoming(...incoming) : PARSER_ERROR);
 }
 
 /** Other upgrades, to HTTP/2 for one, are left unheard, as servers do that know none. */

@@ -20,9 +20,10 @@ import { type Decision, decideRequest } from './request-target.ts';
 
 const IDLE_MS = 10 * 60 * 1000;
 const SESSION_LIMITS = {
-  maxSessionMemory: 4,
-  /** What uploads are allowed to send ahead of the server's reading. */
-  settings: { maxConcurrentStreams: 100, initialWindowSize: 1024 * 1024, maxHeaderListSize: 64 * 1024 },
+  /** MB; received bodies are not counted, so streams and windows are bounded as well. */
+  maxSessionMemory: 2,
+  /** What uploads may send ahead of the server's reading, also while their request waits. */
+  settings: { maxConcurrentStreams: 100, initialWindowSize: 64 * 1024, maxHeaderListSize: 64 * 1024 },
 } as const;
 
 /** HTTP/2 of clients inside TLS; servers are asked by HTTP/1.1. */
@@ -41,6 +42,8 @@ export class Http2Carrier {
     this.#sessions.add(session);
     session.once('close', () => this.#sessions.delete(session));
     session.on('error', () => session.destroy());
+    // Its connection may stay open in one direction, which ends no session.
+    socket.once('end', () => session.destroy());
     session.setTimeout(IDLE_MS, () => session.destroy());
     session.on('stream', (stream, headers) => {
       contained(this.#log, this.#onStream(stream, headers, connection), () => stream.destroy());
@@ -54,8 +57,9 @@ export class Http2Carrier {
   async #onStream(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, connection: Connection): Promise<void> {
     // A stream that its client resets is no failure of ours; it closes all the same.
     stream.on('error', () => {});
-    await connection.traffic.pace.begin();
-    if (stream.closed) return;
+    if (!connection.traffic.mayWait) return stream.close(constants.NGHTTP2_REFUSED_STREAM);
+    using place = await connection.traffic.begin(connection.client, stream);
+    if (!place || stream.closed) return;
     const exchange = http2Exchange(stream, headers);
     const record = recorder(this.#decisions, connection, 'https', performance.now());
     const decision = decide(connection, headers);

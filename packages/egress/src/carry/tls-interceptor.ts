@@ -2,10 +2,12 @@ import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type { LeafContexts } from '../authority/leaf-contexts.ts';
 import { type Host, normalizeHost } from '../policy/host-name.ts';
+import type { SandboxTraffic } from '../sandboxes/sandbox-traffic.ts';
 
 const HANDSHAKE_TIMEOUT_MS = 10_000;
 
 export interface Interception {
+  traffic: Pick<SandboxTraffic, 'address' | 'signatures' | 'adoptHttp2'>;
   /** For whom we stand in when the client names nobody. */
   destination: Host;
   leaves: LeafContexts;
@@ -17,19 +19,24 @@ export interface Interception {
  * Speaks TLS to a client in the name of the server that it asks for. Also for hosts that the policy closes, so that the
  * client can be told so inside. Rejects, with the connection closed, when the handshake fails.
  */
-export async function interceptTls(socket: Socket, { destination, leaves, onSecure }: Interception): Promise<void> {
-  const secureContext = await leaves.get(destination);
+export async function interceptTls(
+  socket: Socket,
+  { traffic, destination, leaves, onSecure }: Interception,
+): Promise<void> {
+  const secureContext = await leaves.get(destination, traffic);
   if (socket.destroyed) throw new Error('the client went away');
   let host = destination;
   const secured = new TLSSocket(socket, {
     isServer: true,
-    ALPNProtocols: ['h2', 'http/1.1'],
+    // Undefined ends the handshake, as is due where the client offers neither.
+    ALPNCallback: ({ protocols }) =>
+      protocols.includes('h2') && traffic.adoptHttp2(secured) ? 'h2' : protocols.find((one) => one === 'http/1.1'),
     secureContext,
     SNICallback: (name, done) => {
       const asked = normalizeHost(name);
       if (!asked) return done(new Error('a server name that is none'));
       host = asked;
-      leaves.get(asked).then((context) => done(null, context), done);
+      leaves.get(asked, traffic).then((context) => done(null, context), done);
     },
   });
   const { promise, resolve, reject } = Promise.withResolvers<void>();

@@ -9,10 +9,12 @@ export const WINDOW_MS = 5000;
 export class LineBudget {
   readonly #lines = new Map<string, number>();
   readonly #onSuppressed: (sandboxId: string, count: number) => void;
+  readonly #linesAWindow: number;
   #window: NodeJS.Timeout | undefined;
 
-  constructor(onSuppressed: (sandboxId: string, count: number) => void) {
+  constructor(onSuppressed: (sandboxId: string, count: number) => void, linesAWindow = LINES_A_WINDOW) {
     this.#onSuppressed = onSuppressed;
+    this.#linesAWindow = linesAWindow;
   }
 
   /** Whether this one may be written. */
@@ -20,7 +22,7 @@ export class LineBudget {
     this.#window ??= setTimeout(() => this.endWindow(), WINDOW_MS).unref();
     const lines = (this.#lines.get(sandboxId) ?? 0) + 1;
     this.#lines.set(sandboxId, lines);
-    return lines <= LINES_A_WINDOW;
+    return lines <= this.#linesAWindow;
   }
 
   /** Begins anew, as it does by itself. Idempotent. */
@@ -30,7 +32,7 @@ export class LineBudget {
     const ended = [...this.#lines];
     this.#lines.clear();
     for (const [sandboxId, lines] of ended) {
-      if (lines > LINES_A_WINDOW) this.#onSuppressed(sandboxId, lines - LINES_A_WINDOW);
+      if (lines > this.#linesAWindow) this.#onSuppressed(sandboxId, lines - this.#linesAWindow);
     }
   }
 }

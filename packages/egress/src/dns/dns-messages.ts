@@ -1,27 +1,65 @@
-import { decode, encode, RECURSION_AVAILABLE, RECURSION_DESIRED } from 'dns-packet';
+import { RECURSION_AVAILABLE, RECURSION_DESIRED } from 'dns-packet';
 
 const HEADER_BYTES = 12;
-const RCODE_SERVFAIL = 2;
+/** Of the type and the class that follow a name. */
+const TYPE_AND_CLASS_BYTES = 4;
+const MAX_NAME_BYTES = 255;
+const MAX_LABEL_BYTES = 63;
+const OPCODE_BITS = 0x7800;
+const CLASS_IN = 1;
+/** IXFR, AXFR. */
+const TRANSFER_TYPES = [251, 252];
+const RCODES = { formatError: 1, serverFailure: 2, notImplemented: 4, refused: 5 } as const;
+const RESPONSE = 0x8000;
+
+export type Rcode = keyof typeof RCODES;
 
 /** Whether an answer is one to that query and not a stray or forged one. */
 export function answersQuery(answer: Buffer, query: Buffer): boolean {
   return answer.length >= HEADER_BYTES && isResponse(answer) && answer.readUInt16BE(0) === query.readUInt16BE(0);
 }
 
-/** Whether a message has the form of a query; its content is the upstream's to read. */
+/** Whether a message has the header of a query; responses are not answered, so that no two programs answer each other. */
 export function isQuery(message: Buffer): boolean {
   return message.length >= HEADER_BYTES && !isResponse(message);
 }
 
-/** Tells the asker that there is no answer to be had now. Undefined for a query that cannot be read. */
-export function serverFailure(query: Buffer): Buffer | undefined {
-  try {
-    const { id, questions } = decode(query);
-    const flags = RECURSION_DESIRED | RECURSION_AVAILABLE | RCODE_SERVFAIL;
-    return encode({ type: 'response', ...(id !== undefined && { id }), flags, ...(questions && { questions }) });
-  } catch {
-    return undefined;
+/**
+ * Why a query is not asked of a resolver; undefined for one question of class IN that asks for no transfer of a zone.
+ *
+ * SECURITY: the operator's resolver sees the host's address and may trust it, so that updates, notifications and transfers
+ * end here (dns-relay.test.ts).
+ */
+export function refusalOf(query: Buffer): Rcode | undefined {
+  if ((query.readUInt16BE(2) & OPCODE_BITS) !== 0) return 'notImplemented';
+  const [questions, answers, authorities] = [4, 6, 8].map((offset) => query.readUInt16BE(offset));
+  const end = questionEnd(query);
+  if (questions !== 1 || answers !== 0 || authorities !== 0 || end === undefined) return 'formatError';
+  const [type, klass] = [query.readUInt16BE(end - 4), query.readUInt16BE(end - 2)];
+  return TRANSFER_TYPES.includes(type) || klass !== CLASS_IN ? 'refused' : undefined;
+}
+
+/** An answer that says why there is none, with the question where it can be read. */
+export function failure(query: Buffer, rcode: Rcode): Buffer {
+  const end = questionEnd(query);
+  const answer = Buffer.alloc(end ?? HEADER_BYTES);
+  query.copy(answer, 0, 0, answer.length);
+  const kept = query.readUInt16BE(2) & (OPCODE_BITS | RECURSION_DESIRED);
+  answer.writeUInt16BE(RESPONSE | kept | RECURSION_AVAILABLE | RCODES[rcode], 2);
+  answer.writeUInt16BE(end === undefined ? 0 : 1, 4);
+  answer.fill(0, 6, HEADER_BYTES);
+  return answer;
+}
+
+/** Where the first question ends. Undefined for one that is cut, or whose name is compressed or too long. */
+function questionEnd(query: Buffer): number | undefined {
+  let at = HEADER_BYTES;
+  for (let length = query[at] ?? 0; length > 0; length = query[at] ?? 0) {
+    at += 1 + length;
+    if (length > MAX_LABEL_BYTES || at - HEADER_BYTES > MAX_NAME_BYTES) return undefined;
   }
+  const end = at + 1 + TYPE_AND_CLASS_BYTES;
+  return end <= query.length && query.readUInt16BE(4) > 0 ? end : undefined;
 }
 
 function isResponse(message: Buffer): boolean {

@@ -5,16 +5,22 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { type DecodedPacket, decode, encode, streamDecode, streamEncode } from 'dns-packet';
 import { pino } from 'pino';
+import { lookupShares } from '../shares/egress-shares.ts';
+import { FairShare } from '../shares/fair-share.ts';
 import { TinyDnsServer } from '../testing/tiny-dns-server.ts';
 import { DnsRelay, type DnsRelayOptions } from './dns-relay.ts';
 
+const FORMERR = 1;
 const SERVFAIL = 2;
-const log = pino({ level: 'silent' });
+const NOTIMP = 4;
+const REFUSED = 5;
+let lines: string[] = [];
 let resolver: TinyDnsServer;
 let relay: DnsRelay;
 const asking = new Set<Socket>();
 
 beforeEach(async () => {
+  lines = [];
   resolver = await TinyDnsServer.open();
   relay = await openRelay();
 });
@@ -31,7 +37,8 @@ function openRelay(changes: Partial<DnsRelayOptions> = {}): Promise<DnsRelay> {
     listen: { address: '127.0.0.1', port: 0 },
     upstream: { address: '127.0.0.1', port: resolver.port },
     sandboxCidr: '127.0.0.0/8',
-    log,
+    shares: lookupShares(),
+    log: pino({}, { write: (line: string) => void lines.push(line) }),
     ...changes,
   });
 }
@@ -96,6 +103,60 @@ describe('by datagram', () => {
     assert.equal(rcode(await askByDatagram(impatient, 'example.com', 1)), SERVFAIL);
     await impatient.close();
   });
+
+  test('sources that hold every place lose one to each source that holds none', async () => {
+    resolver.isSilent = true;
+    const shares = { ...lookupShares(), datagrams: new FairShare({ total: 8, perSource: 4 }) };
+    const small = await openRelay({ shares });
+    const greedy = ['127.0.0.2', '127.0.0.3'].flatMap((source) =>
+      Array.from({ length: 4 }, (_, index) => askByDatagram(small, `host${index}.example`, 1, source)),
+    );
+    await eventually(() => resolver.asked.length === 8);
+    resolver.isSilent = false;
+    assert.equal((await askByDatagram(small, 'example.com', 2, '127.0.0.4')).answers?.length, 1);
+    assert.equal(rcode(await Promise.race(greedy)), SERVFAIL);
+    await small.close();
+  });
+
+  test('what is no single question of class IN, or asks for a zone, is answered here', async () => {
+    const question = { type: 'A' as const, name: 'example.com' };
+    const query = encode({ type: 'query', id: 9, questions: [question] });
+    const changed = (change: (bytes: Buffer) => void) => {
+      const bytes = Buffer.from(query);
+      change(bytes);
+      return bytes;
+    };
+    const refused: [what: string, query: Buffer, rcode: number][] = [
+      ['NOTIFY', changed((bytes) => bytes.writeUInt16BE(4 << 11, 2)), NOTIMP],
+      ['UPDATE', changed((bytes) => bytes.writeUInt16BE(5 << 11, 2)), NOTIMP],
+      ['AXFR', changed((bytes) => bytes.writeUInt16BE(252, bytes.length - 4)), REFUSED],
+      ['IXFR', changed((bytes) => bytes.writeUInt16BE(251, bytes.length - 4)), REFUSED],
+      ['class CHAOS', changed((bytes) => bytes.writeUInt16BE(3, bytes.length - 2)), REFUSED],
+      ['two questions', encode({ type: 'query', id: 9, questions: [question, question] }), FORMERR],
+      ['no question', encode({ type: 'query', id: 9, questions: [] }), FORMERR],
+      ['an answer', changed((bytes) => bytes.writeUInt16BE(1, 6)), FORMERR],
+      ['a name that is cut', query.subarray(0, 20), FORMERR],
+      ['a name that is compressed', changed((bytes) => bytes.writeUInt16BE(0xc00c, 12)), FORMERR],
+    ];
+    for (const [what, message, expected] of refused) {
+      const answer = await exchange(relay, message);
+      assert.deepEqual([answer.id, rcode(answer)], [message.readUInt16BE(0), expected], what);
+    }
+    assert.deepEqual([resolver.asked, lines], [[], []]);
+  });
+
+  test('questions that fail write a few lines for each source, the rest is counted', async () => {
+    const nowhere = await openRelay({ upstream: { address: '127.0.0.1', port: 1 } });
+    for (let index = 0; index < 20; index += 1) await askByDatagram(nowhere, 'example.com', 7);
+    await askByDatagram(nowhere, 'example.com', 7, '127.0.0.2');
+    await nowhere.close();
+    const sources = lines.map((line) => JSON.parse(line)).map(({ source, count = 1 }) => `${source} ${count}`);
+    assert.deepEqual(sources, [...Array(5).fill('127.0.0.1 1'), '127.0.0.2 1', '127.0.0.1 15']);
+    assert.ok(
+      lines.every((line) => line.length < 400),
+      lines.join(),
+    );
+  });
 });
 
 describe('by connection', () => {
@@ -126,6 +187,29 @@ describe('by connection', () => {
     for (const socket of sockets) socket.destroy();
   });
 
+  test('sources that hold every connection lose an idle one to each source that holds none', async () => {
+    const shares = { ...lookupShares(), connections: new FairShare({ total: 4, perSource: 2 }) };
+    const small = await openRelay({ shares });
+    const open = (localAddress: string) =>
+      connect({ port: small.port, host: '127.0.0.1', localAddress }).on('error', () => {});
+    const idle = ['127.0.0.2', '127.0.0.3'].flatMap((source) => [open(source), open(source)]);
+    await Promise.all(idle.map((socket) => once(socket, 'connect')));
+    await eventually(() => shares.connections.total === 4);
+    const other = open('127.0.0.4');
+    other.write(streamEncode({ type: 'query', id: 5, questions: [{ type: 'A', name: 'example.com' }] }));
+    const [data] = await once(other, 'data');
+    assert.equal(rcode(decode(data.subarray(2))), 0);
+    await Promise.race(idle.map((socket) => once(socket.resume(), 'close')));
+    for (const socket of [...idle, other]) socket.destroy();
+    await small.close();
+  });
+
+  test('a question that is too long ends its connection', async () => {
+    const socket = connect(relay.port, '127.0.0.1').on('error', () => {});
+    socket.write(Buffer.from([0x20, 0]));
+    await once(socket.resume(), 'close');
+  });
+
   test('a connection from elsewhere is closed', async () => {
     const elsewhere = await openRelay({ sandboxCidr: '198.18.0.0/16' });
     const socket = connect(elsewhere.port, '127.0.0.1').on('error', () => {});
@@ -134,12 +218,16 @@ describe('by connection', () => {
   });
 });
 
-async function askByDatagram(to: DnsRelay, name: string, id: number, from = '127.0.0.1'): Promise<DecodedPacket> {
+function askByDatagram(to: DnsRelay, name: string, id: number, from = '127.0.0.1'): Promise<DecodedPacket> {
+  return exchange(to, encode({ type: 'query', id, questions: [{ type: 'A', name }] }), from);
+}
+
+async function exchange(to: DnsRelay, query: Buffer, from = '127.0.0.1'): Promise<DecodedPacket> {
   const socket = createSocket('udp4');
   asking.add(socket);
   socket.bind(0, from);
   await once(socket, 'listening');
-  socket.send(encode({ type: 'query', id, questions: [{ type: 'A', name }] }), to.port, '127.0.0.1');
+  socket.send(query, to.port, '127.0.0.1');
   const [answer] = await once(socket, 'message');
   return decode(answer);
 }
@@ -150,6 +238,10 @@ async function send(to: DnsRelay, message: Buffer): Promise<void> {
   socket.send(message, to.port, '127.0.0.1', () => resolve());
   await promise;
   socket.close();
+}
+
+async function eventually(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
 function rcode(answer: DecodedPacket): number {

@@ -2,16 +2,20 @@ import { createSocket, type Socket as DatagramSocket, type RemoteInfo } from 'no
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import type { Logger } from 'pino';
+import { LineBudget } from '../decisions/line-budget.ts';
 import { isInRange } from '../ipv4-range.ts';
+import type { LookupShares } from '../shares/egress-shares.ts';
 import { frame, readFrames } from './dns-frames.ts';
-import { isQuery, serverFailure } from './dns-messages.ts';
-import { InFlight } from './in-flight.ts';
+import { failure, isQuery, refusalOf } from './dns-messages.ts';
 import { askByConnection, askByDatagram, type Upstream } from './upstream.ts';
 
-const DATAGRAM_LIMITS = { total: 1024, perSource: 128 };
-const CONNECTION_LIMITS = { total: 256, perSource: 16 };
+/** Of a sandbox in one window, about questions that the resolver did not answer. */
+const FAILURE_LINES = 5;
 const ANSWER_TIMEOUT_MS = 5000;
 const IDLE_CONNECTION_MS = 10_000;
+/** A name, its type and options take a few hundred. */
+const MAX_QUERY_BYTES = 4096;
+const MAX_REASON = 200;
 
 export interface DnsRelayOptions {
   /** Where sandboxes ask, by datagram and by connection. */
@@ -19,6 +23,8 @@ export interface DnsRelayOptions {
   upstream: Upstream;
   /** The range of those that are answered. */
   sandboxCidr: string;
+  /** How many questions and connections are taken at once. */
+  shares: LookupShares;
   log: Logger;
   answerTimeoutMs?: number;
   /** What to make of a question of that source; without it every question is passed on as it is. */
@@ -28,7 +34,7 @@ export interface DnsRelayOptions {
 export type Transport = 'datagram' | 'connection';
 
 /** A question that is answered here, or that is asked in this form and whose answer is then finished. */
-export type LookupPlan = { answer: Buffer | undefined } | { ask: Buffer; finish: (answer: Buffer) => Buffer };
+export type LookupPlan = { answer: Buffer } | { ask: Buffer; finish: (answer: Buffer) => Buffer };
 
 /**
  * Passes the questions of sandboxes on to a resolver of the host's, and the answers back, without reading either unless
@@ -38,8 +44,7 @@ export class DnsRelay {
   readonly #options: DnsRelayOptions;
   readonly #datagrams: DatagramSocket;
   readonly #server: Server;
-  readonly #datagramsInFlight = new InFlight(DATAGRAM_LIMITS);
-  readonly #connectionsOpen = new InFlight(CONNECTION_LIMITS);
+  readonly #lines: LineBudget;
   readonly #connections = new Set<Socket>();
   readonly #closing = new AbortController();
 
@@ -47,6 +52,9 @@ export class DnsRelay {
     this.#options = options;
     this.#datagrams = createSocket('udp4');
     this.#server = createServer();
+    const suppressed = (source: string, count: number) =>
+      options.log.warn({ operation: 'dns.ask', source, outcome: 'suppressed', count });
+    this.#lines = new LineBudget(suppressed, FAILURE_LINES);
   }
 
   /** Listens on both. Rejects when the address cannot be bound. */
@@ -79,6 +87,7 @@ export class DnsRelay {
   /** What is under way is given up unanswered. */
   async close(): Promise<void> {
     this.#closing.abort();
+    this.#lines.endWindow();
     this.#datagrams.close();
     for (const socket of this.#connections) socket.destroy();
     this.#server.close();
@@ -87,24 +96,47 @@ export class DnsRelay {
 
   async #onDatagram(query: Buffer, from: RemoteInfo): Promise<void> {
     if (!isQuery(query) || !isInRange(from.address, this.#options.sandboxCidr)) return;
-    using place = this.#datagramsInFlight.tryEnter(from.address);
-    const answer = place ? await this.#answer(query, from.address, 'datagram') : serverFailure(query);
-    // An asker that is gone by now is told nothing, and that is no failure of ours.
-    if (answer) this.#datagrams.send(answer, from.port, from.address, () => {});
+    const refusal = refusalOf(query);
+    if (refusal) return this.#send(failure(query, refusal), from);
+    const evicted = new AbortController();
+    using place = this.#options.shares.datagrams.tryEnter(from.address, { evict: () => evicted.abort() });
+    const answer = place
+      ? await this.#answer(query, { source: from.address, transport: 'datagram', evicted: evicted.signal })
+      : failure(query, 'serverFailure');
+    this.#send(answer, from);
+  }
+
+  /** The socket may be closed by now, and an asker that is gone is no failure of ours. */
+  #send(answer: Buffer, to: RemoteInfo): void {
+    if (!this.#closing.signal.aborted) this.#datagrams.send(answer, to.port, to.address, () => {});
   }
 
   async #onConnection(socket: Socket): Promise<void> {
     const source = socket.remoteAddress ?? '';
-    using place = isInRange(source, this.#options.sandboxCidr) ? this.#connectionsOpen.tryEnter(source) : undefined;
+    const evicted = new AbortController();
+    let isIdle = true;
+    const held = {
+      evict: () => evicted.abort(),
+      get isIdle() {
+        return isIdle;
+      },
+    };
+    const isKnown = isInRange(source, this.#options.sandboxCidr);
+    using place = isKnown ? this.#options.shares.connections.tryEnter(source, held) : undefined;
     if (!place) return void socket.destroy();
 
     this.#connections.add(socket);
+    evicted.signal.addEventListener('abort', () => socket.destroy());
     socket.setTimeout(IDLE_CONNECTION_MS, () => socket.destroy());
     try {
-      for await (const query of readFrames(socket)) {
-        const answer = isQuery(query) ? await this.#answer(query, source, 'connection') : undefined;
-        if (!answer) break;
+      for await (const query of readFrames(socket, MAX_QUERY_BYTES)) {
+        if (!isQuery(query)) break;
+        isIdle = false;
+        const refusal = refusalOf(query);
+        const asker = { source, transport: 'connection', evicted: evicted.signal } as const;
+        const answer = refusal ? failure(query, refusal) : await this.#answer(query, asker);
         if (!socket.write(frame(answer))) await once(socket, 'drain');
+        isIdle = true;
       }
     } catch (err) {
       // A connection that its sandbox breaks off is its own affair.
@@ -115,20 +147,41 @@ export class DnsRelay {
     }
   }
 
-  async #answer(query: Buffer, source: string, transport: Transport): Promise<Buffer | undefined> {
+  async #answer(query: Buffer, asker: Asker): Promise<Buffer> {
+    const { source, transport, evicted } = asker;
+    const plan = this.#plan(query, asker);
+    // What cannot be read is answered without a line: a sandbox may send as much of it as it likes.
+    if (!plan) return failure(query, 'formatError');
+    if ('answer' in plan) return plan.answer;
     const { upstream, answerTimeoutMs = ANSWER_TIMEOUT_MS, log } = this.#options;
     const startedAt = performance.now();
     try {
-      const plan = this.#options.plan?.(query, source, transport) ?? { ask: query, finish: (answer: Buffer) => answer };
-      if ('answer' in plan) return plan.answer;
-      const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(answerTimeoutMs)]);
+      const signal = AbortSignal.any([this.#closing.signal, evicted, AbortSignal.timeout(answerTimeoutMs)]);
       const ask = transport === 'datagram' ? askByDatagram : askByConnection;
       return plan.finish(await ask(plan.ask, upstream, signal));
-    } catch (err) {
-      if (this.#closing.signal.aborted) return undefined;
-      const durationMs = Math.round(performance.now() - startedAt);
-      log.warn({ operation: 'dns.ask', upstream, durationMs, outcome: 'failed', err });
-      return serverFailure(query);
+    } catch (error) {
+      if (!this.#closing.signal.aborted && this.#lines.take(source)) {
+        const durationMs = Math.round(performance.now() - startedAt);
+        const reason = evicted.aborted ? 'evicted' : `${error}`.slice(0, MAX_REASON);
+        log.warn({ operation: 'dns.ask', source, upstream, durationMs, outcome: 'failed', reason });
+      }
+      return failure(query, 'serverFailure');
     }
   }
+
+  /** Undefined for a question that cannot be read. */
+  #plan(query: Buffer, { source, transport }: Asker): LookupPlan | undefined {
+    try {
+      return this.#options.plan?.(query, source, transport) ?? { ask: query, finish: (answer: Buffer) => answer };
+    } catch {
+      return undefined;
+    }
+  }
+}
+
+interface Asker {
+  source: string;
+  transport: Transport;
+  /** Aborts when another source needs its place. */
+  evicted: AbortSignal;
 }

@@ -1,16 +1,19 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { GatedSandbox, GatedSandboxList } from '@cloche/protocol';
 import { readPolicy } from '../policy/egress-policy.ts';
+import type { EgressShares } from '../shares/egress-shares.ts';
 import type { Connector } from '../upstream/connector.ts';
 import { SandboxTraffic } from './sandbox-traffic.ts';
 
 /** Which sandbox is at which address. Whoever is not here is refused everything. */
 export class GatedSandboxes {
   readonly #connector: Connector;
+  readonly #shares: EgressShares;
   readonly #byAddress = new Map<string, { entry: GatedSandbox; traffic: SandboxTraffic }>();
 
-  constructor(connector: Connector) {
+  constructor(connector: Connector, shares: EgressShares) {
     this.#connector = connector;
+    this.#shares = shares;
   }
 
   find(address: string | undefined): SandboxTraffic | undefined {
@@ -33,7 +36,7 @@ export class GatedSandboxes {
   put(address: string, entry: GatedSandbox): void {
     const known = this.#byAddress.get(address);
     if (isDeepStrictEqual(known?.entry, entry)) return;
-    const traffic = new SandboxTraffic(address, entry, this.#connector);
+    const traffic = new SandboxTraffic(address, entry, this.#connector, this.#shares);
     this.#byAddress.set(address, { entry, traffic });
     known?.traffic.end();
   }

@@ -9,6 +9,7 @@ import { pino } from 'pino';
 import { CertificateAuthority } from '../authority/certificate-authority.ts';
 import type { DecisionRecord } from '../decisions/decision-log.ts';
 import { GatedEgress, type GatedEgressOptions } from '../gated-egress.ts';
+import { egressShares, lookupShares } from '../shares/egress-shares.ts';
 import type { Endpoint } from '../socket-options.ts';
 import { SERVER_ADDRESS } from './test-servers.ts';
 import { TinyDnsServer } from './tiny-dns-server.ts';
@@ -59,6 +60,8 @@ export class EgressRig implements AsyncDisposable {
       authorityDir: join(folder, 'authority'),
       controlSocket: join(folder, 'control.sock'),
       isTrusted: () => true,
+      shares: egressShares(),
+      lookupShares: lookupShares(),
       destinationOf: () => rig?.destination,
       idleTidyingMs: SERVICE_IDLE_MS,
       log,

@@ -1,7 +1,7 @@
-import { Agent, type ClientRequestArgs } from 'node:http';
+import { Agent, type ClientRequest, type ClientRequestArgs } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import type { EgressPolicy } from '../policy/egress-policy.ts';
-import type { Connector, Target } from './connector.ts';
+import type { Target } from './connector.ts';
 
 /** Servers that close idle connections do so after 5 s at the earliest, as a rule. */
 const IDLE_MS = 4000;
@@ -14,13 +14,17 @@ export interface UpstreamRequest extends ClientRequestArgs {
 
 /** The connections of one sandbox to servers, made by the connector alone and kept for a moment after each request. */
 export class UpstreamAgent extends Agent {
-  readonly #connector: Connector;
-  readonly #sandbox: { policy: EgressPolicy; signal: AbortSignal };
+  readonly #connect: (target: Target) => Promise<Socket>;
+  readonly #kept = new WeakSet<Duplex>();
 
-  constructor(connector: Connector, sandbox: { policy: EgressPolicy; signal: AbortSignal }) {
+  constructor(connect: (target: Target) => Promise<Socket>) {
     super({ keepAlive: true, maxFreeSockets: MAX_IDLE_CONNECTIONS, timeout: IDLE_MS, scheduling: 'lifo' });
-    this.#connector = connector;
-    this.#sandbox = sandbox;
+    this.#connect = connect;
+  }
+
+  /** Whether a connection waits for the next request. */
+  isKept(socket: Duplex): boolean {
+    return this.#kept.has(socket);
   }
 
   override createConnection(
@@ -28,12 +32,23 @@ export class UpstreamAgent extends Agent {
     callback?: (error: Error | null, stream: Duplex) => void,
   ): undefined {
     const { target } = options as UpstreamRequest;
-    const { policy, signal } = this.#sandbox;
-    this.#connector.connect(target, policy, signal).then(
+    this.#connect(target).then(
       (socket) => callback?.(null, socket),
       // Node's own agent, too, gives no stream along with an error; its types do not say so.
       (error: Error) => callback?.(error, undefined as unknown as Duplex),
     );
+  }
+
+  override keepSocketAlive(socket: Duplex): boolean {
+    // Its result is whether the connection is kept, though its type says that there is none.
+    const isKept = super.keepSocketAlive(socket) as unknown as boolean;
+    if (isKept) this.#kept.add(socket);
+    return isKept;
+  }
+
+  override reuseSocket(socket: Duplex, request: ClientRequest): void {
+    this.#kept.delete(socket);
+    super.reuseSocket(socket, request);
   }
 
   override getName(options?: ClientRequestArgs): string {

@@ -1,0 +1,227 @@
+/** What one sandbox may have under way, over all of its connections, and what many greedy ones leave to another one. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import type { Server, ServerResponse } from 'node:http';
+import { type ClientHttp2Session, connect as connectHttp2, constants } from 'node:http2';
+import type { Socket } from 'node:net';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { TLSSocket } from 'node:tls';
+import { egressShares } from '../shares/egress-shares.ts';
+import { FairShare } from '../shares/fair-share.ts';
+import { EgressRig, SANDBOX_ADDRESS } from '../testing/egress-rig.ts';
+import { httpServer, httpsServer, portOf } from '../testing/test-servers.ts';
+
+const MAX_REQUESTS = 256;
+const MAX_ASKED = 512;
+const MAX_HTTP2_SESSIONS = 32;
+const OTHER_ADDRESS = '127.0.9.2';
+const POLICY = { mode: 'allowlist' as const, hosts: ['allowed.example'] };
+const GET = 'GET /slow HTTP/1.1\r\nHost: allowed.example\r\n\r\n';
+const SHORT = 'GET /short HTTP/1.1\r\nHost: allowed.example\r\nConnection: close\r\n\r\n';
+
+let rig: EgressRig;
+let web: Server;
+let secureWeb: Server;
+/** Requests that the servers have not answered. */
+const open = new Set<ServerResponse | Socket>();
+
+before(async () => {
+  const serve: Parameters<typeof httpServer>[0] = (request, response) => {
+    if (request.url === '/short') return void response.end('short');
+    open.add(response);
+    response.once('close', () => open.delete(response));
+  };
+  const shares = { ...egressShares(), connections: new FairShare({ total: 300, perSource: 256 }) };
+  rig = await EgressRig.open(POLICY, { shares });
+  rig.name('allowed.example');
+  web = await httpServer(serve);
+  web.on('upgrade', (_request, socket: Socket) => {
+    open.add(socket.on('error', () => {}).resume());
+    socket.once('end', () => socket.destroy());
+    socket.once('close', () => open.delete(socket));
+    socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n');
+  });
+  secureWeb = await httpsServer(rig.serverAuthority, 'allowed.example', serve);
+});
+beforeEach(async () => {
+  for (const address of [SANDBOX_ADDRESS, OTHER_ADDRESS]) {
+    rig.egress.sandboxes.delete(address);
+    rig.egress.sandboxes.put(address, { sandboxId: `sbx_${address}`, policy: POLICY });
+  }
+  await until(() => open.size === 0 && rig.egress.sandboxes.connectionCount === 0);
+});
+after(async () => {
+  await rig[Symbol.asyncDispose]();
+  for (const server of [web, secureWeb]) {
+    server.closeAllConnections();
+    server.close();
+  }
+});
+
+async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await delay(10);
+}
+
+/** Resolves with how many requests are open at the servers, once they are no longer more. */
+async function mostOpen(): Promise<number> {
+  for (;;) {
+    const earlier = open.size;
+    await delay(500);
+    if (open.size === earlier) return earlier;
+  }
+}
+
+function to(server: Server): void {
+  rig.destination = { address: '203.0.113.7', port: portOf(server) };
+}
+
+async function neighbourIsAnswered(): Promise<void> {
+  to(web);
+  assert.match(await rig.send(SHORT, rig.connect(OTHER_ADDRESS)), /^HTTP\/1\.1 200 .*short$/s);
+}
+
+async function http2Session(): Promise<ClientHttp2Session> {
+  to(secureWeb);
+  const socket = await rig.connectTls({ servername: 'allowed.example', ALPNProtocols: ['h2', 'http/1.1'] });
+  const session = connectHttp2('https://allowed.example', { createConnection: () => socket });
+  await once(
+    session.on('error', () => {}),
+    'remoteSettings',
+  );
+  return session;
+}
+
+describe('a sandbox has at most 256 requests at once', () => {
+  test('as streams of a few connections; the rest waits, and is answered', async () => {
+    const sessions = await Promise.all(Array.from({ length: 4 }, http2Session));
+    let answered = 0;
+    for (const session of sessions) {
+      for (let stream = 0; stream < 100; stream += 1) {
+        session
+          .request({ ':path': '/slow' })
+          .on('error', () => {})
+          .on('response', () => {
+            answered += 1;
+          });
+      }
+    }
+    assert.equal(await mostOpen(), MAX_REQUESTS);
+    await neighbourIsAnswered();
+    while (answered < 400) {
+      for (const response of open) response.end('late');
+      await delay(10);
+    }
+    for (const session of sessions) session.destroy();
+  });
+
+  test('and 512 with those that wait; further streams are refused, for the client to ask again', async () => {
+    const sessions = await Promise.all(Array.from({ length: 6 }, http2Session));
+    const refused: number[] = [];
+    for (const session of sessions) {
+      for (let stream = 0; stream < 100; stream += 1) {
+        const asked = session.request({ ':path': '/slow' });
+        asked.on('error', () => refused.push(asked.rstCode));
+      }
+    }
+    await until(() => refused.length === 600 - MAX_ASKED);
+    assert.deepEqual(new Set(refused), new Set([constants.NGHTTP2_REFUSED_STREAM]));
+    for (const session of sessions) session.destroy();
+  });
+
+  test('with WebSockets among them', async () => {
+    const upgrade = GET.replace('\r\n\r\n', '\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
+    to(web);
+    const sockets = Array.from({ length: 200 }, () => rig.connect());
+    for (const socket of sockets) socket.write(upgrade);
+    await until(() => open.size === 200);
+    const session = await http2Session();
+    for (let stream = 0; stream < 100; stream += 1) session.request({ ':path': '/slow' }).on('error', () => {});
+    assert.equal(await mostOpen(), MAX_REQUESTS);
+    await neighbourIsAnswered();
+    session.destroy();
+    for (const socket of sockets) socket.destroy();
+  });
+
+  test('and forgets those that its clients give up before they begin', async () => {
+    const [holding, fickle] = [await http2Session(), await http2Session()];
+    const more = await http2Session();
+    for (const session of [holding, more]) {
+      for (let stream = 0; stream < 100; stream += 1) session.request({ ':path': '/slow' }).on('error', () => {});
+    }
+    for (let round = 0; round < 5; round += 1) {
+      const streams = Array.from({ length: 90 }, () => fickle.request({ ':path': '/slow' }).on('error', () => {}));
+      await delay(50);
+      for (const stream of streams) stream.close(constants.NGHTTP2_CANCEL);
+      await Promise.all(streams.map((stream) => stream.closed || once(stream, 'close')));
+    }
+    await until(() => open.size === 200);
+    for (const session of [holding, more, fickle]) session.destroy();
+  });
+});
+
+describe('a sandbox that pipelines requests', () => {
+  test('has one of each connection under way, and is answered in order', async () => {
+    to(web);
+    const socket = rig.connect();
+    socket.write(GET.repeat(10));
+    assert.equal(await mostOpen(), 1);
+    let answers = '';
+    socket.on('data', (data) => {
+      answers += data;
+    });
+    await until(() => {
+      for (const response of open) response.end('late');
+      return answers.split('late').length === 11;
+    });
+    socket.destroy();
+  });
+
+  test('without end loses the connection', async () => {
+    to(web);
+    const flood = Array.from({ length: 8 }, () => rig.connect());
+    for (const socket of flood) socket.write('GET / HTTP/1.1\r\n\r\n'.repeat(3600));
+    await Promise.all(flood.map((socket) => rig.readAll(socket)));
+    await neighbourIsAnswered();
+  });
+
+  test('has nothing read behind a request that was refused', async () => {
+    to(web);
+    const answer = await rig.send(GET.replace('allowed', 'other') + SHORT);
+    assert.match(answer, /^HTTP\/1\.1 403 /);
+    assert.doesNotMatch(answer, /short/);
+  });
+});
+
+test('a client beyond 32 connections of HTTP/2 speaks HTTP/1.1', async () => {
+  to(secureWeb);
+  const offer = { servername: 'allowed.example', ALPNProtocols: ['h2', 'http/1.1'] };
+  const spoken = async (sockets: TLSSocket[]) => Map.groupBy(sockets, (socket) => socket.alpnProtocol);
+  const sockets = await Promise.all(Array.from({ length: MAX_HTTP2_SESSIONS + 8 }, () => rig.connectTls(offer)));
+  const counts = await spoken(sockets);
+  assert.deepEqual([counts.get('h2')?.length, counts.get('http/1.1')?.length], [MAX_HTTP2_SESSIONS, 8]);
+  const [plain] = counts.get('http/1.1') ?? [];
+  assert.match(await rig.send(SHORT, plain), /^HTTP\/1\.1 200 /);
+  counts.get('h2')?.[0]?.destroy();
+  await delay(50);
+  assert.equal((await rig.connectTls(offer)).alpnProtocol, 'h2');
+  for (const socket of sockets) socket.destroy();
+});
+
+test('sandboxes that hold every connection lose idle ones to another sandbox', async () => {
+  to(web);
+  const greedy = ['127.0.9.3', '127.0.9.4'];
+  for (const address of greedy) rig.egress.sandboxes.put(address, { sandboxId: `sbx_${address}`, policy: POLICY });
+  const idle = greedy.flatMap((address) => Array.from({ length: 150 }, () => rig.connect(address)));
+  let closed = 0;
+  for (const socket of idle) socket.on('close', () => void closed++);
+  await until(() => rig.egress.sandboxes.connectionCount === 300);
+  const mine = Array.from({ length: 20 }, () => rig.connect(OTHER_ADDRESS));
+  for (const socket of mine) {
+    socket.write(GET);
+  }
+  await until(() => open.size === 20);
+  await until(() => closed === 20);
+  for (const address of greedy) rig.egress.sandboxes.delete(address);
+  for (const socket of mine) socket.destroy();
+});
