@@ -194,10 +194,13 @@ export class Instances {
    * off after, it is listed as the sandbox's.
    */
   async #claim(name: InstanceName, spec: LaunchSpec, signal: AbortSignal): Promise<LaunchedInstance | undefined> {
-    const { host, pool } = this.#options;
-    const key = await pool.take(kindOf(spec), signal);
-    const pooled = key && host.records.read(key);
-    if (key === undefined || pooled?.status !== 'pooled') return undefined;
+    return this.#options.pool.take(kindOf(spec), signal, (key) => this.#claimKey(key, name, spec, signal));
+  }
+
+  async #claimKey(key: InstanceKey, name: InstanceName, spec: LaunchSpec, signal: AbortSignal) {
+    const { host } = this.#options;
+    const pooled = host.records.read(key);
+    if (pooled?.status !== 'pooled') return undefined;
     return this.#inLine(key, async () => {
       try {
         const policy = gatedPolicy(spec.network);

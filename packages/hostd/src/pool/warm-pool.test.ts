@@ -63,7 +63,7 @@ function openPool(size: number) {
   const pool = new WarmPool({ size, lanes: LANES, demand, maker, log: pino({ level: 'silent' }) });
   pool.open();
   const filled = () => until('the pool is full', () => pool.state().ready === size);
-  const take = (kind: PoolKind) => pool.take(kind, new AbortController().signal);
+  const take = (kind: PoolKind) => pool.take(kind, new AbortController().signal, async (key) => key);
   return { maker, demand, pool, filled, take, [Symbol.asyncDispose]: () => pool.close() };
 }
 
@@ -99,7 +99,7 @@ describe('a warm pool', () => {
     await world.take(OPEN);
     await until('another is being launched', () => world.maker.underWay === 1);
     const left = new AbortController();
-    const leaving = world.pool.take(OPEN, left.signal);
+    const leaving = world.pool.take(OPEN, left.signal, async (key) => key);
     left.abort();
     assert.equal(await leaving, undefined);
     const first = world.take(OPEN);
@@ -247,5 +247,20 @@ describe('a warm pool', () => {
     assert.equal(await world.take(OPEN), undefined);
     assert.deepEqual(world.pool.state(), { size: 0, ready: 0, hits: 0, misses: 0 });
     assert.equal(world.maker.launched, 0);
+  });
+
+  test('answers for an instance until its claim has ended, and no longer', async () => {
+    await using world = openPool(1);
+    await world.filled();
+    const [key = assert.fail()] = world.maker.living.keys();
+    const claimed = Promise.withResolvers<void>();
+    const taken = world.pool.take(OPEN, new AbortController().signal, () => claimed.promise);
+    for (let moment = 0; moment < 20; moment += 1) {
+      assert.ok(world.pool.owns(key), `not at moment ${moment}`);
+      await undefined;
+    }
+    claimed.resolve();
+    await taken;
+    assert.equal(world.pool.owns(key), false);
   });
 });

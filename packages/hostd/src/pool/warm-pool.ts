@@ -63,7 +63,7 @@ interface Coming {
 export class WarmPool {
   readonly #options: WarmPoolOptions;
   readonly #ready = new Map<InstanceKey, KindId>();
-  /** Ours, though not to be taken: under launch, or on their way out. */
+  /** The pool's, though not to be taken: under launch, being claimed, or on their way out. */
   readonly #busy = new Set<InstanceKey>();
   readonly #closing = new AbortController();
   readonly #pauses = new Map<KindId, { until: number; ms: number }>();
@@ -97,10 +97,11 @@ export class WarmPool {
   }
 
   /**
-   * One of that kind, which is the caller's from here on, or none. Where one is being launched that nobody waits for, it is
-   * waited for: that is there before one that is launched now. Either way the demand is noted.
+   * Calls `claim` with an instance of that kind, if there is one, and resolves with its result. Until then the pool still
+   * answers for the instance, so that a sweep leaves it alone. An instance that is being launched and that nobody waits for
+   * is waited for: it is ready before one that is launched now. Either way the demand is noted.
    */
-  async take(kind: PoolKind, signal: AbortSignal): Promise<InstanceKey | undefined> {
+  async take<T>(kind: PoolKind, signal: AbortSignal, claim: (key: InstanceKey) => Promise<T>): Promise<T | undefined> {
     if (this.#options.size === 0) return undefined;
     const id = kindId(kind);
     this.#options.demand.note(kind);
@@ -116,7 +117,12 @@ export class WarmPool {
       this.#emptied = Promise.withResolvers();
     }
     this.#wake();
-    return key;
+    if (key === undefined) return undefined;
+    try {
+      return await claim(key);
+    } finally {
+      this.#busy.delete(key);
+    }
   }
 
   /** While it is not disposed, nothing is launched ahead, unless that lasts. */
@@ -158,6 +164,7 @@ export class WarmPool {
       if (kind !== id) continue;
       if (this.#options.maker.isFresh(key)) {
         this.#ready.delete(key);
+        this.#busy.add(key);
         return key;
       }
       void this.#retire(key);

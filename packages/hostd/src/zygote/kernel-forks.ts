@@ -3,6 +3,12 @@ import type { ProcessIdentity } from '../kernel/process-identity.ts';
 import type { TemplateVersion } from '../templates.ts';
 import type { Zygotes } from './zygotes.ts';
 
+/** What forks. */
+type Forker = Pick<Zygotes, 'prepare' | 'serves' | 'ready' | 'fork' | 'close'>;
+
+/** Contexts of one sandbox that are opened at once rarely are more; the agent starts kernels itself beyond. */
+const MAX_FORKS_OF_AN_INSTANCE = 16;
+
 /** What a kernel is forked into: the record of an instance. */
 export interface ForkTarget {
   templateVersionId: string;
@@ -12,13 +18,15 @@ export interface ForkTarget {
 /** Kernels for the instances of one hostd, ahead of demand or on it. */
 export class KernelForks {
   /** Undefined where no sandbox can be entered: kernels are started inside them there. */
-  readonly #zygotes: Zygotes | undefined;
+  readonly #zygotes: Forker | undefined;
   /** Instances that have a kernel more than they have been asked for. */
   readonly #spares = new Set<InstanceKey>();
+  /** Forks under way, by instance: root of a sandbox can hold up those into it, for seconds each. */
+  readonly #underWay = new Map<InstanceKey, number>();
   /** Those that shall have one. */
   readonly #wanting = new Set<InstanceKey>();
 
-  constructor(zygotes: Zygotes | undefined) {
+  constructor(zygotes: Forker | undefined) {
     this.#zygotes = zygotes;
   }
 
@@ -69,6 +77,15 @@ export class KernelForks {
 
   async #fork(key: InstanceKey, target: ForkTarget): Promise<void> {
     if (this.#zygotes === undefined) throw new Error('no kernel can be forked on this host');
-    await this.#zygotes.fork(key, target);
+    const underWay = this.#underWay.get(key) ?? 0;
+    if (underWay >= MAX_FORKS_OF_AN_INSTANCE) throw new Error(`${underWay} forks into ${key} are under way already`);
+    this.#underWay.set(key, underWay + 1);
+    try {
+      await this.#zygotes.fork(key, target);
+    } finally {
+      const left = (this.#underWay.get(key) ?? 1) - 1;
+      if (left === 0) this.#underWay.delete(key);
+      else this.#underWay.set(key, left);
+    }
   }
 }

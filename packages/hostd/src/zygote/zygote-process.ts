@@ -75,6 +75,12 @@ export class ZygoteProcess {
     }
   }
 
+  /** Stops it once the forks under way are done. */
+  async retire(): Promise<void> {
+    await Promise.allSettled([...this.#pending.values()].map(({ promise }) => promise));
+    await this.stop();
+  }
+
   /** Kernels live on. Resolves when it is gone. Idempotent. */
   async stop(): Promise<void> {
     this.#child.kill('SIGKILL');

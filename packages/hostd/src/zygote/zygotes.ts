@@ -19,6 +19,12 @@ const LAST_PAUSE_MS = 30_000;
 const LASTING_MS = 60_000;
 /** Each holds about 100 MB. */
 const MAX_ZYGOTES = 4;
+/**
+ * Then another takes its place. Kernels of one zygote share what the C library drew at its start (stack canary, pointer
+ * guard, layout of memory), so what one sandbox reads from itself helps an attack on another one for so long at most.
+ * Shorter costs memory: kernels keep the pages of the zygote that they come from.
+ */
+const LIFE_MS = 6 * 3_600_000;
 
 export interface ZygotesOptions {
   cgroups: Cgroups;
@@ -27,6 +33,7 @@ export interface ZygotesOptions {
   mountsDir: string;
   timeNamespace: boolean;
   log?: Logger;
+  lifeMs?: number;
 }
 
 /** Loaded interpreters, one for each template version in use, which are forked into sandboxes. */
@@ -105,7 +112,7 @@ class Keeper {
   readonly #stopping = new AbortController();
   readonly #kept: Promise<void>;
   readonly #ready = Promise.withResolvers<void>();
-  #current: ZygoteProcess | undefined;
+  readonly #running = new Set<ZygoteProcess>();
   #serving: ZygoteProcess | undefined;
 
   constructor(id: string, rootfsDir: string, setup: string, options: ZygotesOptions) {
@@ -125,7 +132,7 @@ class Keeper {
 
   async stop(): Promise<void> {
     this.#stopping.abort();
-    await this.#current?.stop();
+    await Promise.all([...this.#running].map((zygote) => zygote.stop()));
     await this.#kept;
   }
 
@@ -139,6 +146,7 @@ class Keeper {
     while (!signal.aborted) {
       const startedAt = performance.now();
       const words = await this.#runOne(setup);
+      if (words === undefined) continue;
       const lastedMs = performance.now() - startedAt;
       if (signal.aborted) break;
       log?.error({ operation: 'zygote', outcome: 'ended', root: this.#rootDir, lastedMs, words });
@@ -151,22 +159,31 @@ class Keeper {
     rmdirSync(this.#rootDir);
   }
 
-  async #runOne(setup: string): Promise<string> {
-    const { log } = this.#options;
+  /** Resolves with its last words when it has ended, or with nothing when it is time for another one. */
+  async #runOne(setup: string): Promise<string | undefined> {
+    const { log, lifeMs = LIFE_MS } = this.#options;
     const startedAt = performance.now();
     const zygote = new ZygoteProcess(this.#rootDir, setup);
-    this.#current = zygote;
+    this.#running.add(zygote);
     zygote.ready.then(
       () => {
+        const predecessor = this.#serving;
         this.#serving = zygote;
         this.#ready.resolve();
         log?.info({ operation: 'zygote', outcome: 'ready', durationMs: Math.round(performance.now() - startedAt) });
+        void predecessor?.retire();
       },
       () => undefined,
     );
-    const words = await zygote.ended;
-    this.#serving = undefined;
-    return words;
+    const hasEnded = new AbortController();
+    const ended = zygote.ended.then((words) => {
+      hasEnded.abort();
+      this.#running.delete(zygote);
+      if (this.#serving === zygote) this.#serving = undefined;
+      return words;
+    });
+    const life = delay(lifeMs, undefined, { signal: hasEnded.signal, ref: false }).catch(() => ended);
+    return Promise.race([ended, life]);
   }
 }
 

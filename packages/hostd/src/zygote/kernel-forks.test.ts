@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { pooledInstanceKey } from '../instances/instance-key.ts';
+import { identifyProcess } from '../kernel/process-identity.ts';
+import { KernelForks } from './kernel-forks.ts';
+
+const TARGET = { templateVersionId: 'tplv_a', init: identifyProcess(process.pid) ?? assert.fail('not alive') };
+
+test('a sandbox that holds up its forks keeps no other sandbox from a kernel', async () => {
+  const held = Promise.withResolvers<void>();
+  const [hostile, neighbour] = [pooledInstanceKey(), pooledInstanceKey()];
+  const forks = new KernelForks({
+    prepare: () => {},
+    serves: () => true,
+    ready: async () => {},
+    fork: (key) => (key === hostile ? held.promise : Promise.resolve()),
+    close: async () => {},
+  });
+  const started = Array.from({ length: 300 }, () => forks.provide(hostile, TARGET));
+  const refused = await Promise.all(started.slice(16).map((fork) => fork.catch(String)));
+  assert.equal(refused.length, 284);
+  for (const reason of refused) assert.match(String(reason), /16 forks into pool_\w+ are under way already/);
+  await forks.provide(neighbour, TARGET);
+
+  held.resolve();
+  await Promise.all(started.slice(0, 16));
+  await forks.provide(hostile, TARGET);
+});

@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict';
+import { closeSync, cpSync, globSync, openSync, readFileSync, readSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { Cgroups } from '../cgroups.ts';
+import { detachMount, mountFileSystem } from '../kernel/mounts.ts';
+import { Templates } from '../templates.ts';
+import { makeInstallation } from '../testing/installation.ts';
+import { inOwnMountNamespace } from '../testing/own-mount-namespace.ts';
+import { until } from '../until.ts';
+import { Zygotes } from './zygotes.ts';
+
+const KERNEL_PYTHON = fileURLToPath(new URL('../../../kernel-python', import.meta.url));
+/** Loading takes about a second. */
+const LIFE_MS = 2000;
+const AT_RANDOM = 25n;
+const RANDOM_BYTES = 16;
+const ENTRY_BYTES = 16;
+
+inOwnMountNamespace(import.meta.filename, () => {
+  test('a zygote is replaced when its time is over, by one that shares no secret with it, without a gap', async () => {
+    using installation = makeInstallation();
+    const { config } = installation;
+    const templates = await new Templates(config.templatesDir).list();
+    const template =
+      templates.find(({ manifest }) => manifest.languages.includes('python')) ?? assert.fail('none built');
+    const { guestDir } = config;
+    cpSync(KERNEL_PYTHON, join(guestDir, 'python'), { recursive: true });
+    mountFileSystem({ type: 'tmpfs', source: 'test', target: config.runDir });
+    const cgroups = new Cgroups(config.installationId);
+    const zygotes = new Zygotes({ cgroups, guestDir, mountsDir: config.runDir, timeNamespace: true, lifeMs: LIFE_MS });
+    const { id } = template.manifest;
+    try {
+      zygotes.prepare(template);
+      await zygotes.ready(id);
+      const [first = assert.fail('no zygote')] = ownZygotes();
+      const secret = secretOf(first);
+      await until('another one serves alone', () => {
+        assert.ok(zygotes.serves(id));
+        const running = ownZygotes();
+        return running.length > 0 && !running.includes(first);
+      });
+      const [next = assert.fail('no zygote')] = ownZygotes();
+      assert.notDeepEqual(secretOf(next), secret);
+    } finally {
+      await zygotes.close();
+      detachMount(config.runDir);
+    }
+    assert.deepEqual(ownZygotes(), []);
+  });
+});
+
+/** Numbers of the zygotes that this process started. */
+function ownZygotes(): string[] {
+  return globSync('/proc/[0-9]*').flatMap((folder) => {
+    try {
+      const isOwn = readFileSync(join(folder, 'status'), 'utf8').includes(`\nPPid:\t${process.pid}\n`);
+      const isZygote = readFileSync(join(folder, 'cmdline'), 'utf8').includes('cloche_zygote\0');
+      return isOwn && isZygote ? [folder] : [];
+    } catch {
+      return [];
+    }
+  });
+}
+
+/** What the kernel gave a program at its start: the C library's canary and pointer guard are made of it. */
+function secretOf(folder: string): Buffer {
+  const vector = readFileSync(join(folder, 'auxv'));
+  for (let at = 0; at < vector.length; at += ENTRY_BYTES) {
+    if (vector.readBigUInt64LE(at) !== AT_RANDOM) continue;
+    const memory = openSync(join(folder, 'mem'), 'r');
+    const bytes = Buffer.alloc(RANDOM_BYTES);
+    readSync(memory, bytes, 0, RANDOM_BYTES, vector.readBigUInt64LE(at + 8));
+    closeSync(memory);
+    return bytes;
+  }
+  return assert.fail('no randomness');
+}
