@@ -44,6 +44,7 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/stalled-transfers': 'clocks of the server and the agent, over the requests of functional/files',
   'functional/start': 'what npm start prints',
   'security/egress-log': 'the gateway keeps it',
+  'security/full-disk': 'the volume below sandboxes, whatever makes them',
   'security/large-results': 'what the server does with results, wherever they come from',
   'security/egress-shares': 'what the gateway gives each sandbox',
   'security/lying-guest': 'what the server believes of an agent, wherever that runs',

@@ -1,6 +1,6 @@
 /** A whole Cloche for a test file, its own or one that several share: real sandboxes, and nothing left afterwards. */
 import { randomBytes } from 'node:crypto';
-import { chmodSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import type { Sandbox } from '@cloche/contract';
@@ -57,9 +57,12 @@ const SHARED_PLACE = 'E2E_SHARED_SERVICE';
 /** So that tests meet instances of both kinds: claimed ones, and where those run out, launched ones. */
 const SMALL_POOL = { CLOCHE_POOL_SIZE: '2' };
 
-/** A fresh data folder, a free port, and whatever else is set by `env`. */
-export async function testService(env: Record<string, string> = {}): Promise<OwnService> {
-  const dataDir = mkdtempSync(join(tmpdir(), 'cloche-e2e-'));
+/** A free port, whatever else is set by `env`, and a fresh data folder unless the caller has one. */
+export async function testService(
+  env: Record<string, string> = {},
+  dataDir = mkdtempSync(join(tmpdir(), 'cloche-e2e-')),
+): Promise<OwnService> {
+  mkdirSync(dataDir, { recursive: true });
   // The server's user finds its own folder in it.
   chmodSync(dataDir, 0o711);
   const apiKey = `e2e-${randomBytes(16).toString('hex')}`;

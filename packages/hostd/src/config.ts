@@ -39,6 +39,8 @@ const Environment = Type.Object({
   CLOCHE_SANDBOX_DEFAULT_MEMORY_MB: Type.Optional(Type.String(WHOLE_NUMBER)),
   CLOCHE_SANDBOX_DEFAULT_DISK_MB: Type.Optional(Type.String(WHOLE_NUMBER)),
   CLOCHE_SANDBOX_DEFAULT_PIDS: Type.Optional(Type.String(WHOLE_NUMBER)),
+  CLOCHE_DISK_RESERVE_MB: Type.Optional(Type.String(WHOLE_NUMBER)),
+  CLOCHE_DISK_OVERCOMMIT: Type.Optional(Type.String({ pattern: '^[1-9][0-9]{0,5}$' })),
   CLOCHE_EGRESS_ALLOW_CIDRS: Type.Optional(Type.String()),
   CLOCHE_EGRESS_DENY_CIDRS: Type.Optional(Type.String()),
   CLOCHE_IDLE_TIDYING_MS: Type.Optional(Type.String({ pattern: '^[1-9][0-9]{0,8}$' })),
@@ -61,6 +63,8 @@ export interface HostdConfig {
   ociRuntimeProgram: string;
   service: { uid: number; gid: number };
   ranges: OperatorRanges;
+  /** What stays free of the volume of the disks, and how many times the rest may be promised. */
+  disk: { reserveBytes: number | undefined; overcommit: number };
   /** Instances launched ahead: how many, and what each gets before anybody has asked for anything else. */
   pool: { size: number; resources: LaunchSpec['resources'] };
   /** So long after the last request, memory is given back. */
@@ -90,6 +94,7 @@ export function readConfig(env: NodeJS.ProcessEnv): HostdConfig {
     ...runtime,
     service: { uid: Number(given.CLOCHE_SERVICE_UID), gid: Number(given.CLOCHE_SERVICE_GID) },
     ranges: readOperatorRanges(given),
+    disk: readDisk(given),
     pool: readPool(given, runtime.ociRuntime),
     idleTidyingMs: Number(given.CLOCHE_IDLE_TIDYING_MS ?? SERVICE_IDLE_MS),
     logLevel: given.CLOCHE_LOG_LEVEL ?? 'info',
@@ -105,6 +110,17 @@ function assertEnvironment(given: unknown): asserts given is Static<typeof Envir
 function readOciRuntime(given: string, builtRunsc: string): Pick<HostdConfig, 'ociRuntime' | 'ociRuntimeProgram'> {
   const program = given === 'runsc' && existsSync(builtRunsc) ? builtRunsc : given;
   return { ociRuntime: basename(program), ociRuntimeProgram: program };
+}
+
+/** Most sandboxes write little of what they may. */
+const DEFAULT_OVERCOMMIT = 20;
+
+function readDisk(given: Static<typeof Environment>): HostdConfig['disk'] {
+  const { CLOCHE_DISK_RESERVE_MB: reserveMb, CLOCHE_DISK_OVERCOMMIT: overcommit } = given;
+  return {
+    reserveBytes: reserveMb === undefined ? undefined : Number(reserveMb) * MEBIBYTE,
+    overcommit: Number(overcommit ?? DEFAULT_OVERCOMMIT),
+  };
 }
 
 function readPool(given: Static<typeof Environment>, ociRuntime: string): HostdConfig['pool'] {

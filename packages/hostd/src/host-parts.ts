@@ -1,6 +1,7 @@
 import type { Cgroups } from './cgroups.ts';
 import type { InstanceRecords } from './instances/instance-records.ts';
 import type { DiskImages } from './launch/disk-image.ts';
+import type { DiskPromises } from './launch/disk-promises.ts';
 import type { OciRuntime } from './launch/oci-runtime.ts';
 import type { EgressGate } from './network/egress-gate.ts';
 import type { SandboxNetwork } from './network/sandbox-network.ts';
@@ -17,6 +18,7 @@ export interface HostParts {
   cgroups: Cgroups;
   processor: ProcessorGroups;
   diskImages: DiskImages;
+  diskPromises: DiskPromises;
   network: SandboxNetwork;
   egress: EgressGate;
   runtime: OciRuntime;

@@ -10,6 +10,7 @@ import { holdFileLock } from './kernel/file-lock.ts';
 import { assertOwnMountNamespace } from './kernel/mount-namespace.ts';
 import { detachMount, mountFileSystem } from './kernel/mounts.ts';
 import { DiskImages } from './launch/disk-image.ts';
+import { DiskPromises } from './launch/disk-promises.ts';
 import { sharedSeccompProfile } from './launch/oci-config.ts';
 import { OciRuntime } from './launch/oci-runtime.ts';
 import { SANDBOX_CIDR } from './network/address-plan.ts';
@@ -53,8 +54,9 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<HostP
   const zygotes = runtime.isGvisor
     ? undefined
     : openZygotes({ cgroups, guestDir: config.guestDir, mountsDir, timeNamespace, ...(log && { log }) });
+  const records = new InstanceRecords(join(hostdDir, 'instances'));
   return {
-    records: new InstanceRecords(join(hostdDir, 'instances')),
+    records,
     slots,
     network,
     egress: new EgressGate({
@@ -65,6 +67,7 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<HostP
     cgroups,
     processor: new ProcessorGroups(cgroups.parent, findHierarchies()),
     diskImages: new DiskImages(join(hostdDir, 'disks')),
+    diskPromises: new DiskPromises({ folder: hostdDir, records, ...config.disk }),
     runtime,
     timeNamespace,
     kernels: new KernelForks(zygotes),

@@ -11,6 +11,7 @@ export * from './byte-frames.ts';
 export * from './closed-ranges.ts';
 export * from './default-resources.ts';
 export * from './direct-body.ts';
+export * from './disk-reserve.ts';
 export * from './egress-protocol.ts';
 export * from './expected-bytes.ts';
 export * from './exposed-collector.ts';

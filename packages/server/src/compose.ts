@@ -1,6 +1,6 @@
 /** Builds the server out of its parts. Nothing else constructs them. */
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { dataPlaces, runPlaces, tidyWhenIdle } from '@cloche/protocol';
 import { sql } from 'kysely';
 import type { Logger } from 'pino';
@@ -15,6 +15,7 @@ import { composeCommands } from './commands/compose-commands.ts';
 import type { Config } from './config.ts';
 import { migrate } from './db/migrate.ts';
 import { openDatabase } from './db/open-database.ts';
+import { DiskSpace } from './disk-space.ts';
 import { AccessFiles } from './files/access-files.ts';
 import { buildApp } from './http/app.ts';
 import { isApiKey } from './http/authorize.ts';
@@ -67,6 +68,8 @@ export async function startServer(
   await apiKeys.bootstrap((await orgs.ensureFirst()).id, config.bootstrapApiKey);
 
   const { serverDir } = dataPlaces(config.dataDir);
+  const spaceOf = (folder: string) => new DiskSpace(folder, { clock, log, reserveBytes: config.diskReserveBytes });
+  const space = spaceOf(serverDir);
   const serverId = stableServerId(serverDir, ids);
   const records = new IdempotencyRepository(db);
   const journaled = await JournaledRecords.open(db, records, join(serverDir, 'idempotency-journal'), log);
@@ -83,7 +86,14 @@ export async function startServer(
   collectDefaultMetrics({ register: metrics, eventLoopMonitoringPrecision: EVENT_LOOP_LOOK_MS });
   registerLiveSandboxesGauge(metrics, db);
   const store = await openStore(config.artifacts.url);
-  const artifacts = await composeArtifacts({ ...shared, db, store, projects, settings: config.artifacts });
+  const artifacts = await composeArtifacts({
+    ...shared,
+    db,
+    store,
+    projects,
+    settings: config.artifacts,
+    space: spaceOf(dirname(config.artifacts.stagingDir)),
+  });
   const { keep } = artifacts;
   const sandboxes = composeSandboxes({ ...shared, db, projects, driver, settings: config.sandboxes, metrics, keep });
   const check = async (signal: AbortSignal) => {
@@ -126,7 +136,8 @@ export async function startServer(
     idempotency,
     inFlight,
     transfers: { stallMs: config.transferStallMs },
-    rooms: new ResultRooms(),
+    rooms: new ResultRooms({ space }),
+    space,
     metrics,
     version,
     check,

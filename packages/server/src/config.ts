@@ -72,7 +72,9 @@ const Settings = Type.Object({
     Type.String({ pattern: '^(file:///.|s3://.)', means: 'file:///folder or s3://bucket/prefix?endpoint=…&region=…' }),
   ),
   CLOCHE_ARTIFACT_MAX_MB: integer(1, 5 * 1024 * 1024),
+  CLOCHE_DISK_RESERVE_MB: Type.Optional(integer(0, 1024 * 1024 * 1024)),
   CLOCHE_REPLAY_MAX_MB: integer(1, 1024 * 1024 * 1024),
+  CLOCHE_ARTIFACTS_MAX_MB: Type.Optional(integer(1, 1024 * 1024 * 1024)),
   CLOCHE_ARTIFACT_RETENTION_MS: Type.Optional(integer(1000, Number.MAX_SAFE_INTEGER)),
   CLOCHE_PUBLIC_URL: Type.Optional(Type.String({ pattern: '^https?://[^/?#]+/?$', means: 'a URL of a host alone' })),
   CLOCHE_PREVIEW_URL: Type.Optional(
@@ -138,6 +140,8 @@ export interface Config {
   readonly idleTidyingMs: number;
   /** What one organization's answers take that are kept for replay. */
   readonly replayMaxBytes: number;
+  /** What of the volume stays free for what is there already; undefined: a share of it. */
+  readonly diskReserveBytes: number | undefined;
   readonly bootstrapApiKey: string | undefined;
   readonly logLevel: (typeof LOG_LEVELS)[number];
   /** Below which every preview has a host; undefined: `http://localhost` at the port that is served. */
@@ -171,6 +175,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     logLevel: settings.CLOCHE_LOG_LEVEL,
     terminalIdleMs: settings.CLOCHE_TERMINAL_IDLE_MS,
     transferStallMs: settings.CLOCHE_TRANSFER_STALL_MS,
+    diskReserveBytes: inBytes(settings.CLOCHE_DISK_RESERVE_MB),
     replayMaxBytes: settings.CLOCHE_REPLAY_MAX_MB * MEBIBYTE,
     idleTidyingMs: settings.CLOCHE_IDLE_TIDYING_MS,
     previewUrl: settings.CLOCHE_PREVIEW_URL,
@@ -186,6 +191,10 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
   });
 }
 
+function inBytes(mebibytes: number | undefined): number | undefined {
+  return mebibytes === undefined ? undefined : mebibytes * MEBIBYTE;
+}
+
 /** A local store gets contents by renaming, so they are gathered beside it. */
 function artifactSettings(settings: Settings, dataDir: string): ArtifactSettings {
   const { artifactsDir } = dataPlaces(dataDir);
@@ -195,6 +204,7 @@ function artifactSettings(settings: Settings, dataDir: string): ArtifactSettings
     url,
     stagingDir: join(folder, 'staging'),
     maxBytes: settings.CLOCHE_ARTIFACT_MAX_MB * MEBIBYTE,
+    maxOrganizationBytes: inBytes(settings.CLOCHE_ARTIFACTS_MAX_MB),
     retentionMs: settings.CLOCHE_ARTIFACT_RETENTION_MS,
     publicUrl: settings.CLOCHE_PUBLIC_URL,
   };

@@ -1,4 +1,5 @@
 import type { OrgId } from '@cloche/contract';
+import type { DiskSpace } from './disk-space.ts';
 import { Turns } from './turns.ts';
 
 /** What every result may hold of the server's memory; one that needs more waits for a turn. */
@@ -13,10 +14,17 @@ const PER_ORGANIZATION = 4;
  */
 export class ResultRooms {
   readonly #perOrganization: number;
+  readonly #space: Pick<DiskSpace, 'require'> | undefined;
   readonly #turns: Turns;
   readonly #byOrganization = new Map<OrgId, Turns>();
 
-  constructor({ inAll = IN_ALL, perOrganization = PER_ORGANIZATION } = {}) {
+  /** @param space what a large result asks before it is gathered, since it will be stored. */
+  constructor({
+    inAll = IN_ALL,
+    perOrganization = PER_ORGANIZATION,
+    space = undefined as Pick<DiskSpace, 'require'> | undefined,
+  } = {}) {
+    this.#space = space;
     this.#turns = new Turns(inAll);
     this.#perOrganization = perOrganization;
   }
@@ -27,6 +35,7 @@ export class ResultRooms {
   }
 
   async #takeTurn(orgId: OrgId, signal: AbortSignal): Promise<() => void> {
+    await this.#space?.require();
     const own = this.#byOrganization.get(orgId) ?? new Turns(this.#perOrganization);
     this.#byOrganization.set(orgId, own);
     // The organization's turn first, so that its requests in line take no turn that others could use.
@@ -60,7 +69,7 @@ export class ResultRoom implements Disposable {
     this.#takeTurn = takeTurn;
   }
 
-  /** Undefined when `bytes` more may be held, else a promise of it, which rejects when `signal` aborts. */
+  /** Undefined when `bytes` more may be held, else a promise of it, which rejects when `signal` aborts or the disk is full. */
   hold(bytes: number, signal: AbortSignal): Promise<void> | undefined {
     this.#heldBytes += bytes;
     if (this.#heldBytes <= SMALL_RESULT_BYTES || this.#isTaking) return undefined;

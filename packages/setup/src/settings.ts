@@ -77,10 +77,26 @@ export const SETTINGS: readonly Setting[] = [
   },
   { name: 'CLOCHE_ARTIFACT_MAX_MB', default: '10240', readBy: ['server'], doc: 'the most that one artifact may have' },
   {
+    name: 'CLOCHE_DISK_RESERVE_MB',
+    readBy: ['server', 'hostd'],
+    doc: 'mebibytes of the volume that stay free: below, nothing that takes space is accepted (`unavailable`); default 5 % of it, 2048 at most',
+  },
+  {
+    name: 'CLOCHE_DISK_OVERCOMMIT',
+    default: '20',
+    readBy: ['hostd'],
+    doc: 'how many times the free space above the reserve may be promised to disks of sandboxes, which are sparse; 1 promises none twice',
+  },
+  {
     name: 'CLOCHE_REPLAY_MAX_MB',
     default: '8192',
     readBy: ['server'],
     doc: 'mebibytes of answers that one organization may have kept for replay (24 hours); beyond it new requests with an Idempotency-Key are refused with quota_exceeded',
+  },
+  {
+    name: 'CLOCHE_ARTIFACTS_MAX_MB',
+    readBy: ['server'],
+    doc: 'mebibytes of all artifacts of one organization; beyond, `quota_exceeded`; default no bound but the reserve of the disk',
   },
   { name: 'CLOCHE_ARTIFACT_RETENTION_MS', readBy: ['server'], doc: 'how long artifacts are kept; default for ever' },
   { name: 'CLOCHE_PUBLIC_URL', readBy: ['server'], doc: 'what links begin with; default where the API is served' },

@@ -9,13 +9,15 @@ import { type InstanceKey, type InstanceName, instanceKey, isInstanceKey } from 
 const Process = Type.Object({ pid: Type.Integer(), startTicks: Type.Integer(), bootId: Type.String() });
 
 /** Written before a launch makes anything, so that whatever a crash leaves behind has a name to be removed by. */
-const LaunchIntent = Type.Object({ status: Type.Literal('launching') });
+const LaunchIntent = Type.Object({ status: Type.Literal('launching'), diskBytes: Type.Optional(Type.Integer()) });
 
 const running = {
   templateVersionId: Type.String(),
   startedAt: Type.String(),
   slot: Type.Integer(),
   loopDevice: Type.Integer(),
+  /** The size of its disk. Absent in what an earlier release wrote. */
+  diskBytes: Type.Optional(Type.Integer()),
   /** The first process of the sandbox: the sandbox lives as long as it does. */
   init: Process,
 };

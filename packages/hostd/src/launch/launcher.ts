@@ -61,6 +61,7 @@ export interface PooledLaunch {
 
 /** What both come down to. */
 interface Plan extends PooledLaunch {
+  isPooled: boolean;
   /** Has the policy of whom it is for enforced; without an owner egress refuses everything from the address. */
   gate: (slot: number) => Promise<void>;
   undoGate: () => Promise<void>;
@@ -90,7 +91,8 @@ export class Launcher {
       await egress.register(key, { sandboxId: name.sandboxId, policy, address }, signal);
     };
     const undoGate = () => egress.unregister(key);
-    const plan = { key, resources, template, network: networkClassOf(network.mode), gate, undoGate };
+    const networkClass = networkClassOf(network.mode);
+    const plan = { key, isPooled: false, resources, template, network: networkClass, gate, undoGate };
     return this.#launch(plan, signal, (running) => ({ status: 'live', ...name, ...running, network }));
   }
 
@@ -100,7 +102,7 @@ export class Launcher {
     const gate = async (slot: number) => {
       if (launch.network === 'gated') await egress.vacate(addressesOfSlot(slot).sandbox, signal);
     };
-    const plan = { ...launch, gate, undoGate: async () => {} };
+    const plan = { ...launch, isPooled: true, gate, undoGate: async () => {} };
     return this.#launch(plan, signal, (running) => ({ status: 'pooled', ...running }));
   }
 
@@ -137,7 +139,10 @@ export class Launcher {
     const places = rootPlaces(host.mountsDir, key);
     const bundleDir = host.records.folderOf(key);
 
-    await step('intent', () => host.records.write(key, { status: 'launching' }));
+    await step('intent', () => {
+      host.diskPromises.require(resources.diskBytes, plan);
+      host.records.write(key, { status: 'launching', diskBytes: resources.diskBytes });
+    });
     const slot = await step('slot', () => host.slots.acquire(key, livingProcess(process.pid)));
     const idRange = idRangeOfSlot(slot);
     using userNamespace = new UserNamespace(idRange);
@@ -195,7 +200,15 @@ export class Launcher {
     return step('record', () => {
       if (!isProcessAlive(init)) throw new Error('the first process of the sandbox ended at once');
       const startedAt = new Date().toISOString();
-      const record = recordOf({ templateVersionId: template.manifest.id, startedAt, slot, loopDevice, init });
+      const { diskBytes } = resources;
+      const record = recordOf({
+        templateVersionId: template.manifest.id,
+        startedAt,
+        slot,
+        loopDevice,
+        diskBytes,
+        init,
+      });
       host.records.write(key, record);
       return record;
     });

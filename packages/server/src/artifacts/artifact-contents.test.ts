@@ -39,7 +39,14 @@ describe('contents of artifacts', () => {
     artifacts = new SqlArtifactRepository(world.db);
     contents = new ArtifactContents(store, artifacts, clock, pino({ level: 'silent' }));
     const stagingDir = join(folder, 'staging');
-    const settings = { url: '', stagingDir, maxBytes: 1000, retentionMs: HOUR_MS, publicUrl: undefined };
+    const settings = {
+      url: '',
+      stagingDir,
+      maxBytes: 1000,
+      retentionMs: HOUR_MS,
+      maxOrganizationBytes: undefined,
+      publicUrl: undefined,
+    };
     const ids = new SequentialIds();
     keeper = new KeepArtifact(contents, artifacts, new Staging(stagingDir, ids), settings, clock, ids);
   });

@@ -24,6 +24,8 @@ export interface ArtifactRepository {
   /** Undefined when it is deleted already. */
   markDeleted(id: ArtifactId, at: number): Promise<ArtifactRecord | undefined>;
   listExpired(now: number): Promise<ArtifactRecord[]>;
+  /** Bytes of those that are not deleted. */
+  usedBytes(orgId: OrgId): Promise<number>;
   /** Whether any that is not deleted has this content. */
   isContentUsed(sha256: string): Promise<boolean>;
 }
@@ -78,6 +80,12 @@ export class SqlArtifactRepository implements ArtifactRepository {
   async listExpired(now: number): Promise<ArtifactRecord[]> {
     const rows = await this.#all().where('deleted_at', 'is', null).where('expires_at', '<=', now).execute();
     return rows.map(toRecord);
+  }
+
+  async usedBytes(orgId: OrgId): Promise<number> {
+    const query = this.#db.selectFrom('artifacts').select(({ fn }) => fn.sum<number | null>('size_bytes').as('bytes'));
+    const row = await query.where('org_id', '=', orgId).where('deleted_at', 'is', null).executeTakeFirst();
+    return row?.bytes ?? 0;
   }
 
   async isContentUsed(sha256: string): Promise<boolean> {

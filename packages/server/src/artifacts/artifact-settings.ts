@@ -6,6 +6,8 @@ export interface ArtifactSettings {
   readonly stagingDir: string;
   /** Of one artifact. */
   readonly maxBytes: number;
+  /** Of all artifacts of one organization; undefined: no bound but the disk's. */
+  readonly maxOrganizationBytes: number | undefined;
   /** How long artifacts are kept; undefined: until they are deleted. */
   readonly retentionMs: number | undefined;
   /** What links to downloads begin with; undefined: where the service is served. */

@@ -242,6 +242,30 @@ describe('artifacts', () => {
   });
 });
 
+describe('the artifacts of an organization', () => {
+  it('have a bound together, which deleted ones leave room in', async () => {
+    const other = await openPreviewWorld({ CLOCHE_ARTIFACTS_MAX_MB: '1' });
+    const files = other.agent.client().files;
+    const post = async (path: string, bytes: number) => {
+      const content = { open: () => Readable.from([Buffer.alloc(bytes, path)]) };
+      await files.write(path, content, {}, AbortSignal.timeout(10_000));
+      return other.call('POST', `/v1/sandboxes/${other.sandboxId}/artifacts`, { path }, `key-${path}`);
+    };
+    const { artifact } = (await post('first', 700_000)).body;
+    const answers = await Promise.all(['a', 'b', 'c'].map((path) => post(path, 300_000)));
+    assert.ok(answers.filter(({ status }) => status === 201).length <= 1);
+    const { error } = (await post('second', 700_000)).body;
+    assert.deepEqual(
+      [error.code, error.details.quota, error.details.limit],
+      ['quota_exceeded', 'artifact_bytes', 2 ** 20],
+    );
+    assert.deepEqual(globSync(join(other.folder, 'data/server/artifacts/staging/*')), []);
+    await other.call('DELETE', `/v1/artifacts/${artifact.id}`);
+    assert.equal((await post('second', 700_000)).status, 201);
+    await other.close();
+  });
+});
+
 describe('outputs of a run that promotes them', () => {
   const run = async (code: string, artifactPolicy?: string) => {
     const body = { code, language: 'python', ...(artifactPolicy && { artifactPolicy }) };

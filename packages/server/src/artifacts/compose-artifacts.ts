@@ -1,8 +1,8 @@
-import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { AppError } from '../app-error.ts';
 import type { Clock } from '../clock.ts';
 import type { Database } from '../db/database.ts';
+import type { DiskSpace } from '../disk-space.ts';
 import type { AccessFiles } from '../files/access-files.ts';
 import type { Route } from '../http/route.ts';
 import type { SignedDownloads } from '../http/signed-downloads.ts';
@@ -33,6 +33,8 @@ export interface ArtifactsDeps {
   readonly store: ArtifactStore;
   readonly projects: ProjectRepository;
   readonly settings: ArtifactSettings;
+  /** Of the volume that contents are gathered on. */
+  readonly space: DiskSpace;
   readonly clock: Clock;
   readonly ids: IdSource;
   readonly log: Logger;
@@ -57,10 +59,10 @@ export interface Artifacts {
 }
 
 export async function composeArtifacts(deps: ArtifactsDeps): Promise<Artifacts> {
-  const { db, store, projects, settings, clock, ids, log } = deps;
+  const { db, store, projects, settings, clock, ids, log, space } = deps;
   const artifacts = new SqlArtifactRepository(db);
   const contents = new ArtifactContents(store, artifacts, clock, log);
-  const staging = new Staging(join(settings.stagingDir), ids);
+  const staging = new Staging(settings.stagingDir, ids, space);
   const keep = new KeepArtifact(contents, artifacts, staging, settings, clock, ids);
   const service = new ArtifactService(artifacts, contents, projects, clock);
   const links = new DownloadLinks(await downloadKey(db), clock);

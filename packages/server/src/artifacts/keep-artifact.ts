@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream';
+import type { OrgId } from '@cloche/contract';
 import { AppError } from '../app-error.ts';
 import type { Clock } from '../clock.ts';
 import type { IdSource } from '../id-source.ts';
@@ -22,6 +23,8 @@ export class KeepArtifact {
   readonly #settings: ArtifactSettings;
   readonly #clock: Clock;
   readonly #ids: IdSource;
+  /** Of each organization, bytes that are being kept and that no record counts yet. */
+  readonly #pending = new Map<OrgId, number>();
 
   constructor(
     contents: ArtifactContents,
@@ -41,7 +44,9 @@ export class KeepArtifact {
 
   /** One artifact for one idempotency record: the one that an earlier attempt has made is returned. */
   async keep(artifact: NewArtifact, source: Readable, signal?: AbortSignal): Promise<ArtifactRecord> {
+    await this.#requireRoom(artifact.orgId, 1);
     await using staged = await this.#take(source, signal);
+    using _ = await this.#admit(artifact.orgId, staged.sizeBytes);
     const createdAt = this.#clock.now();
     const { retentionMs } = this.#settings;
     const record: ArtifactRecord = {
@@ -57,6 +62,37 @@ export class KeepArtifact {
     const made = await this.#artifacts.findByIdempotencyRecord(artifact.idempotencyRecordId ?? '');
     if (!made) throw new Error(`the artifact of idempotency record ${artifact.idempotencyRecordId} is gone`);
     return made;
+  }
+
+  /** Counts `bytes` until the result is disposed of. @throws AppError `quota_exceeded` */
+  async #admit(orgId: OrgId, bytes: number): Promise<Disposable> {
+    const count = (more: number) => {
+      const pending = (this.#pending.get(orgId) ?? 0) + more;
+      if (pending > 0) this.#pending.set(orgId, pending);
+      else this.#pending.delete(orgId);
+    };
+    count(bytes);
+    try {
+      await this.#requireRoom(orgId);
+    } catch (error) {
+      count(-bytes);
+      throw error;
+    }
+    return { [Symbol.dispose]: () => count(-bytes) };
+  }
+
+  /** For what is pending, and `bytes` more. */
+  async #requireRoom(orgId: OrgId, bytes = 0): Promise<void> {
+    const limit = this.#settings.maxOrganizationBytes;
+    if (limit === undefined) return;
+    const kept = await this.#artifacts.usedBytes(orgId);
+    const used = kept + (this.#pending.get(orgId) ?? 0) + bytes;
+    if (used <= limit) return;
+    throw new AppError(
+      'quota_exceeded',
+      `The artifacts of this organization take ${kept} bytes of at most ${limit}, and this one does not fit; delete some.`,
+      { details: { quota: 'artifact_bytes', limit, used: kept } },
+    );
   }
 
   async #take(source: Readable, signal: AbortSignal | undefined): Promise<Staged> {

@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Authenticator } from '../api-keys/authenticator.ts';
 import type { Clock } from '../clock.ts';
+import type { DiskSpace } from '../disk-space.ts';
 import type { IdSource } from '../id-source.ts';
 import type { Idempotency } from '../idempotency/idempotency.ts';
 import type { ResultRooms } from '../result-rooms.ts';
@@ -29,6 +30,7 @@ export interface AppParts {
   readonly inFlight: InFlight;
   readonly transfers: TransferLimits;
   readonly rooms: ResultRooms;
+  readonly space: DiskSpace;
   readonly metrics: Registry;
   readonly clock: Clock;
   readonly ids: IdSource;

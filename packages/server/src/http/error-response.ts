@@ -15,6 +15,8 @@ const RETRY_AFTER: Partial<Record<ErrorCode, number>> = {
   idempotency_request_in_progress: 1,
 };
 
+const FULL_DISK_RETRY_SECONDS = 30;
+
 export const JSON_TYPE = 'application/json; charset=utf-8';
 
 export function errorResponse(error: AppError, requestId: string): ErrorResponse {
@@ -36,8 +38,22 @@ export function toAppError(error: unknown): AppError {
   if (error instanceof AppError) return error;
   return (
     fromFastify(error) ??
+    fromFullDisk(error) ??
     new AppError('internal', 'The service failed; the request id finds the cause in its log.', { cause: error })
   );
+}
+
+/** What SQLite says when its file cannot grow. */
+const SQLITE_FULL = 13;
+
+function fromFullDisk(error: unknown): AppError | undefined {
+  if (!(error instanceof Error)) return undefined;
+  const isFull = ('code' in error && error.code === 'ENOSPC') || ('errcode' in error && error.errcode === SQLITE_FULL);
+  if (!isFull) return undefined;
+  return new AppError('unavailable', 'The disk of the service is full; try again later.', {
+    cause: error,
+    retryAfterSeconds: FULL_DISK_RETRY_SECONDS,
+  });
 }
 
 /** The framework's own refusals, in the words of the catalogue. */

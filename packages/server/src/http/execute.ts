@@ -6,6 +6,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import type { Credential } from '../api-keys/credential.ts';
 import { AppError } from '../app-error.ts';
+import type { DiskSpace } from '../disk-space.ts';
 import type { Claim, Idempotency, Opened } from '../idempotency/idempotency.ts';
 import type { ResultFile, StoredResponse } from '../idempotency/stored-response.ts';
 import type { ResultRoom, ResultRooms } from '../result-rooms.ts';
@@ -31,7 +32,11 @@ export interface ExecutionParts {
   readonly inFlight: InFlight;
   readonly transfers: TransferLimits;
   readonly rooms: ResultRooms;
+  readonly space: DiskSpace;
 }
+
+/** What takes disk space of the host, besides uploads. */
+const TAKES_SPACE: ReadonlySet<string> = new Set(['createSandbox', 'exportArtifact']);
 
 /** Executes `route` for one request, or replays what an earlier one of the same Idempotency-Key answered. */
 export async function execute(route: Route, execution: Execution, parts: ExecutionParts): Promise<FastifyReply> {
@@ -61,13 +66,14 @@ export async function execute(route: Route, execution: Execution, parts: Executi
   }
 }
 
-function answer(
+async function answer(
   route: Route,
   { request, reply }: Execution,
   context: RequestContext,
   claim: Claim | undefined,
-  { transfers, idempotency }: ExecutionParts,
+  { transfers, idempotency, space }: ExecutionParts,
 ): Promise<FastifyReply> {
+  if (route.kind === 'upload' || TAKES_SPACE.has(route.operation.id)) await space.require();
   switch (route.kind) {
     case 'json':
       return answerJson(route, reply, context, claim, idempotency);

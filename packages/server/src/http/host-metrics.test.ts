@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Counter, Registry } from 'prom-client';
-import { hostMetrics } from './host-metrics.ts';
+import { HostMetrics, hostMetrics } from './host-metrics.ts';
 
 describe('what other parts of the host count', () => {
   it('is shown as they say it', async () => {
@@ -32,5 +32,25 @@ describe('what other parts of the host count', () => {
 
   it('is nothing where nobody answers', async () => {
     assert.equal(await hostMetrics(() => Promise.reject(new Error('gone'))), '');
+  });
+});
+
+describe('reading what the host counts', () => {
+  it('happens once a second, however many ask', async () => {
+    let reads = 0;
+    let now = 0;
+    const line = 'cloche_hostd_reads 1';
+    const read = async () => {
+      reads += 1;
+      return line;
+    };
+    const metrics = new HostMetrics(read, () => now);
+    for (const text of await Promise.all(Array.from({ length: 100 }, () => metrics.read()))) {
+      assert.equal(text, `${line}\n`);
+    }
+    assert.equal(reads, 1);
+    now = 1000;
+    await metrics.read();
+    assert.equal(reads, 2);
   });
 });

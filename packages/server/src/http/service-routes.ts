@@ -5,7 +5,7 @@ import swagger, { type StaticDocumentSpec } from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
 import type { FastifyInstance } from 'fastify';
 import type { Registry } from 'prom-client';
-import { hostMetrics } from './host-metrics.ts';
+import { HostMetrics } from './host-metrics.ts';
 import type { InFlight } from './in-flight.ts';
 
 const CHECK_MS = 2_000;
@@ -47,9 +47,10 @@ export async function registerServiceRoutes(app: FastifyInstance, parts: Service
       return reply.code(503).send({ status: 'not ready' });
     }
   });
+  const { metrics, readHostMetrics } = parts;
+  const host = readHostMetrics && new HostMetrics(readHostMetrics);
   app.get('/metrics', async (_request, reply) => {
-    const { metrics, readHostMetrics } = parts;
-    const [own, others] = await Promise.all([metrics.metrics(), readHostMetrics ? hostMetrics(readHostMetrics) : '']);
+    const [own, others] = await Promise.all([metrics.metrics(), host?.read() ?? '']);
     return reply.type(metrics.contentType).send(`${own}\n${others}`);
   });
   app.get('/openapi.json', (_request, reply) => reply.type('application/json; charset=utf-8').send(documentText));

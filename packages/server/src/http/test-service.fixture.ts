@@ -12,6 +12,7 @@ import { Authenticator } from '../api-keys/authenticator.ts';
 import { systemClock } from '../clock.ts';
 import { migrate } from '../db/migrate.ts';
 import { openDatabase } from '../db/open-database.ts';
+import { DiskSpace } from '../disk-space.ts';
 import { randomIds } from '../id-source.ts';
 import { Idempotency } from '../idempotency/idempotency.ts';
 import { IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
@@ -74,6 +75,7 @@ export async function startTestService(routes: readonly Route[]): Promise<TestSe
     inFlight,
     transfers: { stallMs: 60_000 },
     rooms: new ResultRooms(),
+    space: new DiskSpace(folder, { clock: systemClock, log }),
     metrics: new Registry(),
     clock: systemClock,
     ids: randomIds,

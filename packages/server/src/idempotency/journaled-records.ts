@@ -19,6 +19,8 @@ import type { StoredResponse } from './stored-response.ts';
 
 /** How long a record is in the journal alone. */
 const GATHER_MS = 100;
+/** After a failure, as of a full disk. */
+const RETRY_MS = 1000;
 /**
  * The same by their number, and by the bytes of what they answered: few, as the database takes them between an answer and
  * the next request, and each more makes that longer while the share of each hardly falls.
@@ -190,7 +192,7 @@ export class JournaledRecords implements IdempotencyRecords {
   #flushSoon(): void {
     this.flush().catch((error: unknown) => {
       this.#log.error({ err: error }, 'idempotency records not written to the database yet');
-      this.#timer ??= setTimeout(() => this.#flushSoon(), GATHER_MS).unref();
+      this.#timer ??= setTimeout(() => this.#flushSoon(), RETRY_MS).unref();
     });
   }
 

@@ -44,7 +44,7 @@ export class RecordJournal {
     const line = Buffer.from(`${JSON.stringify(change)}\n`);
     try {
       const written = writeSync(this.#fd, line);
-      if (written < line.length) throw new Error(`${this.#file}: no room for a change of a record`);
+      if (written < line.length) throw noRoom(this.#file);
     } catch (error) {
       ftruncateSync(this.#fd, this.#bytes);
       throw error;
@@ -61,6 +61,10 @@ export class RecordJournal {
   close(): void {
     closeSync(this.#fd);
   }
+}
+
+function noRoom(file: string): Error {
+  return Object.assign(new Error(`${file}: no room for a change of a record`), { code: 'ENOSPC' });
 }
 
 /** Nothing else writes the file, so what is whole is a change. */

@@ -222,7 +222,14 @@ export class SandboxesWorld implements AsyncDisposable {
     const folder = join(tmpdir(), `cloche-artifacts-${process.pid}`);
     const artifacts = new SqlArtifactRepository(this.db);
     const contents = new ArtifactContents(new LocalStore(folder), artifacts, this.clock, SILENT);
-    const settings = { url: '', stagingDir: folder, maxBytes: 2 ** 20, retentionMs: undefined, publicUrl: undefined };
+    const settings = {
+      url: '',
+      stagingDir: folder,
+      maxBytes: 2 ** 20,
+      retentionMs: undefined,
+      maxOrganizationBytes: undefined,
+      publicUrl: undefined,
+    };
     return new KeepArtifact(contents, artifacts, new Staging(folder, this.ids), settings, this.clock, this.ids);
   }
 

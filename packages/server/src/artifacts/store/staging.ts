@@ -4,7 +4,11 @@ import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import type { DiskSpace } from '../../disk-space.ts';
 import type { IdSource } from '../../id-source.ts';
+
+/** Of one content, between two looks at what is free. */
+const SPACE_EVERY_BYTES = 64 * 1024 * 1024;
 
 /** A content that has come whole, in a file of its own. Disposing it is safe when the file has been taken over. */
 export interface Staged extends AsyncDisposable {
@@ -22,10 +26,13 @@ export class ContentTooLarge extends Error {
 export class Staging {
   readonly #folder: string;
   readonly #ids: IdSource;
+  readonly #space: Pick<DiskSpace, 'require'> | undefined;
 
-  constructor(folder: string, ids: IdSource) {
+  /** @param space asked before a content is taken, and again as it grows. */
+  constructor(folder: string, ids: IdSource, space?: Pick<DiskSpace, 'require'>) {
     this.#folder = folder;
     this.#ids = ids;
+    this.#space = space;
   }
 
   /** What a server that died has left. Call it before the first content. */
@@ -37,6 +44,8 @@ export class Staging {
   async take(source: Readable, maxBytes: number, signal?: AbortSignal): Promise<Staged> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     const file = join(this.#folder, this.#ids.next('content_'));
+    const space = this.#space;
+    let askedAt = 0;
     const hash = createHash('sha256');
     let sizeBytes = 0;
     const measure = new Transform({
@@ -44,10 +53,13 @@ export class Staging {
         sizeBytes += chunk.length;
         if (sizeBytes > maxBytes) return done(new ContentTooLarge(`more than ${maxBytes} bytes`));
         hash.update(chunk);
-        done(null, chunk);
+        if (!space || sizeBytes - askedAt < SPACE_EVERY_BYTES) return done(null, chunk);
+        askedAt = sizeBytes;
+        space.require().then(() => done(null, chunk), done);
       },
     });
     try {
+      await space?.require();
       await pipeline(source, measure, createWriteStream(file, { flags: 'wx', mode: 0o600 }), { signal });
     } catch (error) {
       await rm(file, { force: true });

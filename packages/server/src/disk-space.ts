@@ -1,0 +1,77 @@
+import { statfs } from 'node:fs/promises';
+import { defaultDiskReserveBytes } from '@cloche/protocol';
+import type { Logger } from 'pino';
+import { AppError } from './app-error.ts';
+import type { Clock } from './clock.ts';
+
+/** How long a reading counts. */
+const FRESH_MS = 1_000;
+/** Between two lines of the log about the same shortage. */
+const LOG_EVERY_MS = 60_000;
+const RETRY_AFTER_SECONDS = 30;
+
+export interface Volume {
+  readonly freeBytes: number;
+  readonly totalBytes: number;
+}
+
+export interface DiskSpaceOptions {
+  readonly clock: Clock;
+  readonly log: Pick<Logger, 'error'>;
+  /** What stays free; by default a share of the volume. */
+  readonly reserveBytes?: number | undefined;
+  readonly read?: (folder: string) => Promise<Volume>;
+}
+
+/**
+ * Keeps a reserve of the volume that a folder is on free for what is there already: the database, and the disks of live
+ * sandboxes. What would take more of it asks first.
+ */
+export class DiskSpace {
+  readonly #folder: string;
+  readonly #options: DiskSpaceOptions;
+  #reading: { readonly at: number; readonly isShort: Promise<boolean> } | undefined;
+  #loggedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(folder: string, options: DiskSpaceOptions) {
+    this.#folder = folder;
+    this.#options = options;
+  }
+
+  /** @throws AppError `unavailable` while less than the reserve is free. */
+  async require(): Promise<void> {
+    if (!(await this.#isShort())) return;
+    throw new AppError('unavailable', 'The service is short of disk space; try again later.', {
+      retryAfterSeconds: RETRY_AFTER_SECONDS,
+    });
+  }
+
+  #isShort(): Promise<boolean> {
+    const now = this.#options.clock.now();
+    if (!this.#reading || now - this.#reading.at >= FRESH_MS) this.#reading = { at: now, isShort: this.#read(now) };
+    return this.#reading.isShort;
+  }
+
+  async #read(now: number): Promise<boolean> {
+    const { read = readVolume, reserveBytes, log } = this.#options;
+    // A folder that is not there yet, or cannot be looked at, fails by itself where it is used.
+    const volume = await read(this.#folder).catch(() => undefined);
+    if (!volume) return false;
+    const { freeBytes, totalBytes } = volume;
+    const reserve = reserveBytes ?? defaultDiskReserveBytes(totalBytes);
+    if (freeBytes >= reserve) return false;
+    if (now - this.#loggedAt >= LOG_EVERY_MS) {
+      this.#loggedAt = now;
+      log.error(
+        { folder: this.#folder, freeBytes, reserveBytes: reserve, totalBytes },
+        'less disk space is free than the reserve: nothing that takes more is accepted',
+      );
+    }
+    return true;
+  }
+}
+
+async function readVolume(folder: string): Promise<Volume> {
+  const { blocks, bavail, bsize } = await statfs(folder);
+  return { freeBytes: bavail * bsize, totalBytes: blocks * bsize };
+}
