@@ -65,6 +65,26 @@ describe('a table of the kernel', sharedKernel, () => {
   });
 });
 
+describe('memory that the kernel compiles filters into, which all of the host share', sharedKernel, () => {
+  const script = attempts('compiled-filters');
+  type Kinds = Record<'filters' | 'others', Record<string, string>>;
+  const namesBy = (outcomes: Record<string, string>, wanted: RegExp) =>
+    Object.keys(outcomes).filter((name) => wanted.test(outcomes[name] ?? ''));
+
+  it('is taken by any process outside of a sandbox: the control', async () => {
+    const { filters }: Kinds = JSON.parse(await onHost('user', script));
+    assert.deepEqual(namesBy(filters, /^(?!done$)/), []);
+  });
+
+  it('is not for code or root of a sandbox, whose other options work', async () => {
+    for (const output of [await asUser(service, neighbour, script), await asRoot(service, neighbour, script)]) {
+      const { filters, others }: Kinds = JSON.parse(output);
+      assert.deepEqual(namesBy(filters, /^(?!(EINVAL|ENOPROTOOPT)$)/), []);
+      assert.deepEqual(namesBy(others, /^(?!done$)/), []);
+    }
+  });
+});
+
 const PROGRAM = attempts('kernel-tables');
 /** Without what it does when it is run by itself. */
 const DEFINITIONS = PROGRAM.slice(0, PROGRAM.indexOf('if __name__'));

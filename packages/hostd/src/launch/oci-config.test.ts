@@ -144,6 +144,27 @@ describe('the seccomp profile', () => {
     for (const name of closed.split(/\s+/)) assert.ok(!named.has(name), name);
   });
 
+  test('lets every option of prctl and setsockopt be set but those that have the kernel compile a filter', () => {
+    const isAllowed = (call: string, ...values: [index: number, value: number][]) =>
+      profile.syscalls.some(
+        ({ names, action, args = [] }) =>
+          action === 'SCMP_ACT_ALLOW' &&
+          names.includes(call) &&
+          args.every(({ index, value, valueTwo }) => {
+            const given = values.find(([at]) => at === index)?.[1] ?? 0;
+            return (given & value) >>> 0 === valueTwo;
+          }),
+      );
+    for (const option of [0, 1, 21, 23, 36, 38, 0x53564d41, 0xffff_ffff]) assert.ok(isAllowed('prctl', [0, option]));
+    assert.ok(!isAllowed('prctl', [0, 22]));
+    for (const option of [0, 25, 27, 50, 52, 83]) assert.ok(isAllowed('setsockopt', [1, 1], [2, option]));
+    for (const option of [26, 51]) {
+      assert.ok(!isAllowed('setsockopt', [1, 1], [2, option]));
+      for (const level of [0, 2, 6, 41, 270]) assert.ok(isAllowed('setsockopt', [1, level], [2, option]));
+    }
+    assert.ok(!isAllowed('seccomp'));
+  });
+
   test('lets no namespace be made, and has libraries fall back to what it can look into', () => {
     const clone = profile.syscalls.find(({ names }) => names.includes('clone'));
     const newNamespaces = [0x2000_0000, 0x1000_0000, 0x0800_0000, 0x0400_0000, 0x0200_0000, 0x4000_0000, 0x0002_0000];

@@ -10,7 +10,14 @@ interface SeccompRule {
   names: readonly string[];
   action: string;
   errnoRet?: number;
-  args?: { index: number; value: number; valueTwo?: number; op: string }[];
+  args?: Comparison[];
+}
+
+interface Comparison {
+  index: number;
+  value: number;
+  valueTwo?: number;
+  op: string;
 }
 
 /*
@@ -32,10 +39,10 @@ const MEMORY = `brk madvise membarrier memfd_create mincore mlock mlock2 mlockal
 const PROCESSES = `arch_prctl capget capset execve execveat exit exit_group fork get_robust_list get_thread_area getcpu
   getegid geteuid getgid getgroups getpgid getpgrp getpid getppid getpriority getresgid getresuid getrlimit getrusage
   getsid gettid getuid ioprio_get ioprio_set kill landlock_add_rule landlock_create_ruleset landlock_restrict_self
-  pidfd_open pidfd_send_signal prctl prlimit64 process_mrelease process_vm_readv process_vm_writev ptrace
+  pidfd_open pidfd_send_signal prlimit64 process_mrelease process_vm_readv process_vm_writev ptrace
   restart_syscall rseq sched_get_priority_max sched_get_priority_min sched_getaffinity sched_getattr sched_getparam
   sched_getscheduler sched_rr_get_interval sched_setaffinity sched_setattr sched_setparam sched_setscheduler
-  sched_yield seccomp set_robust_list set_thread_area set_tid_address setfsgid setfsuid setgid setgroups setpgid
+  sched_yield set_robust_list set_thread_area set_tid_address setfsgid setfsuid setgid setgroups setpgid
   setpriority setregid setresgid setresuid setreuid setrlimit setsid setuid sysinfo tgkill times tkill uname vfork
   wait4 waitid`;
 const SIGNALS = `alarm eventfd eventfd2 getitimer pause rt_sigaction rt_sigpending rt_sigprocmask rt_sigqueueinfo
@@ -46,12 +53,14 @@ const WAITING = `epoll_create epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 e
   futex_waitv futex_wake pipe pipe2 poll ppoll pselect6 select`;
 const COMMUNICATION = `accept accept4 bind connect getpeername getsockname getsockopt listen mq_getsetattr mq_notify
   mq_open mq_timedreceive mq_timedsend mq_unlink msgctl msgget msgrcv msgsnd recvfrom recvmmsg recvmsg semctl semget
-  semop semtimedop sendmmsg sendmsg sendto setsockopt shmat shmctl shmdt shmget shutdown getrandom`;
+  semop semtimedop sendmmsg sendmsg sendto shmat shmctl shmdt shmget shutdown getrandom`;
 
 /** The bits of `clone` that make namespaces; the time namespace's lies in the low byte, which is the exit signal. */
 const CLONE_NEW_NAMESPACES = 0x7e02_0000;
 export const ENOSYS = 38;
 const EPERM = 1;
+const EINVAL = 22;
+const ENOPROTOOPT = 92;
 
 const AF_UNIX = 1;
 const AF_INET = 2;
@@ -77,6 +86,10 @@ const INTERNET_SOCKETS = [
  * events (libudev, libusb). Generic netlink is left out: it loads a module for each family that a program names.
  */
 const NETLINK_PROTOCOLS = [0, 4, 15];
+const PR_SET_SECCOMP = 22;
+const SOL_SOCKET = 1;
+/** SO_ATTACH_FILTER and SO_ATTACH_REUSEPORT_CBPF. */
+const SOCKET_FILTERS = [26, 51];
 /** Values of `personality` that programs ask for: the default, a 32-bit uname, no randomisation, and a query. */
 const PERSONALITIES = [0, 0x8, 0x2_0000, 0x2_0008, 0x4_0000, 0xffff_ffff];
 
@@ -116,6 +129,7 @@ export function seccompProfile({ architecture = process.arch, boundsIpc = true }
       // It would write out every file system of the host; a sandbox's own disk need not be written out (`volatile`).
       { names: ['sync'], action: 'SCMP_ACT_ERRNO', errnoRet: 0 },
       ...socketRules(),
+      ...filterRules(),
       ...PERSONALITIES.map((value) => allow(['personality'], { index: 0, value, op: 'SCMP_CMP_EQ' })),
     ],
   };
@@ -135,11 +149,43 @@ function socketRules(): SeccompRule[] {
   ];
 }
 
+/**
+ * The kernel compiles each classic BPF program to machine code, which all processes of the host have half a gigabyte of
+ * together (`net.core.bpf_jit_limit`): once one sandbox has filled that with filters, no other can be launched, as its own
+ * filter is not loaded. The answers are those of a kernel without such filters, which programs know.
+ */
+function filterRules(): SeccompRule[] {
+  return [
+    { names: ['seccomp'], action: 'SCMP_ACT_ERRNO', errnoRet: EINVAL },
+    { names: ['prctl'], action: 'SCMP_ACT_ERRNO', errnoRet: EINVAL, args: [equals(0, PR_SET_SECCOMP)] },
+    ...anyBut(0, PR_SET_SECCOMP).map((option) => allow(['prctl'], option)),
+    ...anyBut(1, SOL_SOCKET).map((level) => allow(['setsockopt'], level)),
+    ...anyBut(2, ...SOCKET_FILTERS).map((option) => allow(['setsockopt'], equals(1, SOL_SOCKET), option)),
+    ...SOCKET_FILTERS.map((option) => ({
+      names: ['setsockopt'],
+      action: 'SCMP_ACT_ERRNO',
+      errnoRet: ENOPROTOOPT,
+      args: [equals(1, SOL_SOCKET), equals(2, option)],
+    })),
+  ];
+}
+
+/** Comparisons that between them match every `int` but these: blocks of a power of two that hold none of them. */
+function anyBut(index: number, ...excluded: readonly number[]): Comparison[] {
+  const cover = (first: number, size: number): Comparison[] => {
+    if (!excluded.some((value) => value >= first && value < first + size)) {
+      return [equals(index, first, 0x1_0000_0000 - size)];
+    }
+    return size === 1 ? [] : [...cover(first, size / 2), ...cover(first + size / 2, size / 2)];
+  };
+  return cover(0, 0x1_0000_0000);
+}
+
 /** Compares an `int`: the upper half of its register is undefined. */
-function equals(index: number, value: number, mask = 0xffff_ffff): NonNullable<SeccompRule['args']>[number] {
+function equals(index: number, value: number, mask = 0xffff_ffff): Comparison {
   return { index, value: mask, valueTwo: value, op: 'SCMP_CMP_MASKED_EQ' };
 }
 
-function allow(names: readonly string[], ...args: NonNullable<SeccompRule['args']>): SeccompRule {
+function allow(names: readonly string[], ...args: Comparison[]): SeccompRule {
   return { names, action: 'SCMP_ACT_ALLOW', ...(args.length > 0 && { args }) };
 }

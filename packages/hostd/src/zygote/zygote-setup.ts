@@ -17,8 +17,8 @@ const NUMBERS: Readonly<Record<string, number>> = {
   CAP_SETFCAP: 31,
 };
 
-/** Beyond what a guest may call: entering namespaces, and leaving a keyring. */
-const CALLS_OF_ZYGOTES = ['setns', 'keyctl'];
+/** Beyond what a guest may call: entering namespaces, leaving a keyring, and filtering the calls of kernels. */
+const CALLS_OF_ZYGOTES = ['setns', 'keyctl', 'prctl'];
 
 /** Who kernels run as, in every sandbox. */
 const KERNEL_UID = 1000;
@@ -31,9 +31,10 @@ export function namespacesToEnter(timeNamespace: boolean): string[] {
 /** What a zygote is told first: how it is confined itself, and what the kernels that it forks may do. */
 export function zygoteSetup(timeNamespace: boolean): string {
   const profile = sharedSeccompProfile();
+  const others = profile.syscalls.filter(({ names }) => !names.some((name) => CALLS_OF_ZYGOTES.includes(name)));
   const ownProfile = {
     ...profile,
-    syscalls: [...profile.syscalls, { names: CALLS_OF_ZYGOTES, action: 'SCMP_ACT_ALLOW' }],
+    syscalls: [...others, { names: CALLS_OF_ZYGOTES, action: 'SCMP_ACT_ALLOW' }],
   };
   return JSON.stringify({
     ownFilter: compileSeccomp(ownProfile).toString('base64'),
