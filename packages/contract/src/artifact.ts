@@ -2,7 +2,8 @@ import { type Static, Type } from 'typebox';
 import { ArtifactIdSchema, OrgIdSchema, ProjectIdSchema, SandboxIdSchema } from './ids.ts';
 import { LIMITS } from './limits.ts';
 import { Metadata } from './sandbox.ts';
-import { Timestamp } from './timestamps.ts';
+import { Text } from './text.ts';
+import { Timestamp, timestamp } from './timestamps.ts';
 
 export const Artifact = Type.Object(
   {
@@ -10,15 +11,17 @@ export const Artifact = Type.Object(
     orgId: OrgIdSchema,
     projectId: ProjectIdSchema,
     sandboxId: SandboxIdSchema,
-    name: Type.String({ description: 'What a download is called.' }),
-    path: Type.Optional(Type.String({ description: 'Where it was in the sandbox; of an output of a run, none.' })),
-    contentType: Type.String(),
-    sizeBytes: Type.Integer({ minimum: 0 }),
-    sha256: Type.String({ description: 'Digest of the content, hexadecimal.' }),
-    metadata: Type.Record(Type.String(), Type.String()),
+    name: Type.String({ description: 'File name of a download.' }),
+    path: Type.Optional(
+      Type.String({ description: 'Path of the file in the sandbox. Absent for an output of a run.' }),
+    ),
+    contentType: Type.String({ description: 'Media type of the content.' }),
+    sizeBytes: Type.Integer({ minimum: 0, description: 'Size of the content.' }),
+    sha256: Type.String({ description: 'SHA-256 of the content, in hexadecimal.' }),
+    metadata: Type.Record(Type.String(), Type.String(), { description: 'The labels that were set at creation.' }),
     createdAt: Timestamp,
-    expiresAt: Type.Optional(Timestamp),
-    deletedAt: Type.Optional(Timestamp),
+    expiresAt: Type.Optional(timestamp('When the service deletes the artifact.')),
+    deletedAt: Type.Optional(timestamp('When the artifact was deleted.')),
   },
   { $id: 'Artifact' },
 );
@@ -26,30 +29,32 @@ export type Artifact = Static<typeof Artifact>;
 
 export const ExportArtifactBody = Type.Object(
   {
-    path: Type.String({
+    path: Text({
       minLength: 1,
       maxLength: LIMITS.cwdLength,
-      description: 'A file, or a directory, which becomes a tar.gz; absolute, or relative to `/workspace`.',
+      description: 'Path of a file or a directory, absolute or relative to `/workspace`. A directory becomes a tar.gz.',
     }),
     name: Type.Optional(
       Type.String({
         minLength: 1,
         maxLength: LIMITS.artifactNameLength,
-        // No separators and no control characters: it names a file on the machine of whoever downloads it.
+        // No separators and no control characters: a client saves the download under this name.
         pattern: '^[^/\\\\\\u0000-\\u001f\\u007f]+$',
-        description: 'The last part of the path where left out.',
+        description:
+          'File name of a download: no slash, backslash or control character. Default: the last part of `path`.',
       }),
     ),
     contentType: Type.Optional(
       Type.String({
         maxLength: 255,
         pattern: '^[\\w.+-]+/[\\w.+-]+(; ?[\\w-]+=[\\w.+-]+)*$',
-        description: 'By the name where left out.',
+        description:
+          'Media type, such as `text/csv; charset=utf-8`. Default: the type that the extension of the name stands for.',
       }),
     ),
     metadata: Type.Optional(Metadata),
   },
-  { $id: 'ExportArtifact', additionalProperties: false },
+  { $id: 'ExportArtifact', additionalProperties: false, examples: [{ path: 'report.pdf' }] },
 );
 export type ExportArtifactBody = Static<typeof ExportArtifactBody>;
 
@@ -60,14 +65,18 @@ export const ArtifactDownloadUrlBody = Type.Object(
         minimum: 1,
         maximum: LIMITS.downloadUrlMaxMs,
         default: LIMITS.downloadUrlDefaultMs,
+        description: 'How long the URL works, in milliseconds.',
       }),
     ),
   },
-  { $id: 'ArtifactDownloadUrlRequest', additionalProperties: false },
+  { $id: 'ArtifactDownloadUrlRequest', additionalProperties: false, examples: [{ expiresInMs: 600_000 }] },
 );
 
 export const ArtifactDownloadUrl = Type.Object(
-  { url: Type.String({ format: 'uri', description: 'Needs no API key.' }), expiresAt: Timestamp },
+  {
+    url: Type.String({ format: 'uri', description: 'URL of the content. It needs no API key.' }),
+    expiresAt: timestamp('When the URL stops working.'),
+  },
   { $id: 'ArtifactDownloadUrl' },
 );
 export type ArtifactDownloadUrl = Static<typeof ArtifactDownloadUrl>;

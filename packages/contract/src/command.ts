@@ -2,7 +2,9 @@ import { type Static, Type } from 'typebox';
 import { CommandIdSchema, SandboxIdSchema } from './ids.ts';
 import { DEFAULT_CWD, LIMITS } from './limits.ts';
 import { oneOf } from './list.ts';
-import { Timestamp } from './timestamps.ts';
+import { environment } from './sandbox.ts';
+import { documented, NO_NUL, Text } from './text.ts';
+import { Timestamp, timestamp } from './timestamps.ts';
 
 export const COMMAND_STATUSES = ['running', 'exited', 'killed', 'timed_out', 'failed'] as const;
 export type CommandStatus = (typeof COMMAND_STATUSES)[number];
@@ -28,11 +30,16 @@ export type Signal = (typeof SIGNALS)[number];
 
 const CommandLine = Type.Union(
   [
-    Type.String({ minLength: 1, description: 'A line for the shell: it runs under `bash -lc`.' }),
-    Type.Array(Type.String(), {
+    Text({
+      minLength: 1,
+      ...documented({ maxLength: LIMITS.commandArgumentBytes }),
+      description: 'A shell line: it runs as `bash -lc LINE`.',
+    }),
+    Type.Array(Text({ ...documented({ maxLength: LIMITS.commandArgumentBytes }) }), {
       minItems: 1,
       maxItems: LIMITS.commandArguments,
-      description: 'A program and its arguments, taken as they are.',
+      ...documented({ prefixItems: [{ type: 'string', minLength: 1, pattern: NO_NUL }] }),
+      description: 'A program, whose name is not empty, and its arguments. No shell reads them.',
     }),
   ],
   {
@@ -46,28 +53,34 @@ export const Command = Type.Object(
   {
     id: CommandIdSchema,
     sandboxId: SandboxIdSchema,
-    command: Type.Union([Type.String(), Type.Array(Type.String())]),
-    cwd: Type.String(),
+    command: Type.Union([Type.String(), Type.Array(Type.String())], { description: 'As it was requested.' }),
+    cwd: Type.String({ description: 'Working directory.' }),
     user: oneOf(COMMAND_USERS),
-    background: Type.Boolean(),
+    background: Type.Boolean({ description: 'Whether the creation answered before the command ended.' }),
     status: oneOf(
       COMMAND_STATUSES,
-      '`killed`: by the API or with its sandbox; `timed_out`: by its `timeoutMs`; `failed`: it could not be started, ' +
-        'or what watched over it was lost.',
+      '`exited`: it ended by itself. `killed`: the API or the end of the sandbox ended it. `timed_out`: its `timeoutMs` ' +
+        'passed. `failed`: it could not be started, or the service lost track of it.',
     ),
-    exitCode: Type.Optional(Type.Integer({ description: 'As shells count: 128 and the number of a signal.' })),
-    signal: Type.Optional(Type.String({ description: 'The signal that ended it.' })),
-    failureReason: Type.Optional(Type.String({ description: 'Why it is `failed`, for people.' })),
-    stdout: Type.Optional(Type.String({ description: 'In the answer of a command that was waited for.' })),
-    stderr: Type.Optional(Type.String({ description: 'In the answer of a command that was waited for.' })),
+    exitCode: Type.Optional(
+      Type.Integer({ description: 'Exit code; 128 plus the number of the signal that ended it, as in a shell.' }),
+    ),
+    signal: Type.Optional(Type.String({ description: 'Signal that ended it, such as `SIGKILL`.' })),
+    failureReason: Type.Optional(Type.String({ description: 'Why the command is `failed`: a text for people.' })),
+    stdout: Type.Optional(
+      Type.String({ description: 'Standard output, in the answer to a command without `background`.' }),
+    ),
+    stderr: Type.Optional(
+      Type.String({ description: 'Standard error, in the answer to a command without `background`.' }),
+    ),
     truncated: Type.Optional(
       Type.Object(
         { stdout: Type.Optional(Type.Integer()), stderr: Type.Optional(Type.Integer()) },
-        { description: 'Bytes that were cut from each.' },
+        { description: 'How many bytes were cut from each, if any.' },
       ),
     ),
-    startedAt: Timestamp,
-    finishedAt: Type.Optional(Timestamp),
+    startedAt: timestamp('When it started.'),
+    finishedAt: Type.Optional(timestamp('When it ended.')),
     durationMs: Type.Optional(Type.Integer({ minimum: 0 })),
   },
   { $id: 'Command' },
@@ -77,81 +90,99 @@ export type Command = Static<typeof Command>;
 const commandFields = {
   command: CommandLine,
   cwd: Type.Optional(
-    Type.String({
+    Text({
       minLength: 1,
       maxLength: LIMITS.cwdLength,
-      pattern: '^[^\\u0000]*$',
       default: DEFAULT_CWD,
-      description: 'A folder anywhere in the sandbox; relative to `/workspace`.',
+      description: 'Working directory: any directory that the user may enter. Relative paths begin at `/workspace`.',
     }),
   ),
   env: Type.Optional(
-    Type.Record(Type.String(), Type.String(), {
-      maxProperties: LIMITS.envEntries,
-      propertyNames: { pattern: '^[A-Za-z_][A-Za-z0-9_]*$', maxLength: 256 },
-      description: `Over the sandbox's; at most ${LIMITS.envBytes} bytes.`,
-    }),
+    environment('Environment variables of the command. They replace those of the sandbox with the same name.'),
   ),
   stdin: Type.Optional(
-    Type.String({ description: `Its standard input, at most ${LIMITS.commandStdinBytes} bytes; then it ends.` }),
+    Type.String({
+      ...documented({ maxLength: LIMITS.commandStdinBytes }),
+      description:
+        `Standard input, at most ${LIMITS.commandStdinBytes} bytes of UTF-8. It may contain NUL. Standard input is closed ` +
+        'after it, unless `stdinOpen` is set.',
+    }),
   ),
   stdinOpen: Type.Optional(
-    Type.Boolean({ default: false, description: 'Keeps standard input open for `POST …/stdin`.' }),
+    Type.Boolean({ default: false, description: 'Keeps standard input open, for `POST …/stdin`.' }),
   ),
   timeoutMs: Type.Optional(
     Type.Integer({
       minimum: 1,
       maximum: LIMITS.commandTimeoutMaxMs,
       description:
-        `All of its processes end then. Default ${LIMITS.commandTimeoutDefaultMs}; a command in the background ` +
-        'has none unless it is given.',
+        'After this many milliseconds all processes of the command are ended. ' +
+        `Default: ${LIMITS.commandTimeoutDefaultMs}; none for a command with \`background\`.`,
     }),
   ),
-  user: Type.Optional(oneOf(COMMAND_USERS, '`root` is the root of the sandbox alone. Default `user`.')),
+  user: Type.Optional(
+    oneOf(COMMAND_USERS, 'User that runs the command. `root` is root only inside the sandbox. Default: `user`.'),
+  ),
 };
 
 export const CreateCommandBody = Type.Object(
   {
     ...commandFields,
-    background: Type.Optional(Type.Boolean({ default: false, description: 'Answers when it has started.' })),
+    background: Type.Optional(
+      Type.Boolean({ default: false, description: 'Answer when the command has started, not when it has ended.' }),
+    ),
   },
-  { $id: 'CreateCommand', additionalProperties: false },
+  {
+    $id: 'CreateCommand',
+    additionalProperties: false,
+    examples: [{ command: 'ls -l | wc -l' }, { command: ['python3', '-m', 'http.server'], background: true }],
+  },
 );
 export type CreateCommandBody = Static<typeof CreateCommandBody>;
 
-/** Of the aliases, whose path says whether they wait. */
+/** The body of the aliases, whose path says whether they wait. */
 export const AliasCommandBody = Type.Object(commandFields, {
   $id: 'CreateCommandByAlias',
   additionalProperties: false,
+  examples: [{ command: 'ls -l | wc -l' }],
 });
 export type AliasCommandBody = Static<typeof AliasCommandBody>;
 
 export const CommandLogEntry = Type.Object(
   {
-    seq: Type.Integer({ minimum: 1 }),
-    stream: oneOf(['stdout', 'stderr', 'system'], '`system`: the service itself, where it had to drop entries.'),
-    data: Type.String({ description: 'What is no UTF-8 is replaced; entries do not divide characters.' }),
+    seq: Type.Integer({ minimum: 1, description: 'Sequence number of the entry.' }),
+    stream: oneOf(['stdout', 'stderr', 'system'], '`system`: a note of the service that it dropped entries.'),
+    data: Type.String({ description: 'The text. Bytes that are not UTF-8 are replaced; no character is split.' }),
     at: Timestamp,
   },
-  { $id: 'CommandLogEntry' },
+  {
+    $id: 'CommandLogEntry',
+    examples: [{ seq: 1, stream: 'stdout', data: 'hello\n', at: '2026-01-01T00:00:00.000Z' }],
+  },
 );
 export type CommandLogEntry = Static<typeof CommandLogEntry>;
 
 export const CommandLogPage = Type.Object(
   {
     data: Type.Array(CommandLogEntry),
-    nextSeq: Type.Integer({ minimum: 0, description: 'The `afterSeq` of the next page.' }),
-    hasMore: Type.Boolean({ description: 'More is there already.' }),
+    nextSeq: Type.Integer({ minimum: 0, description: 'Value of `afterSeq` that requests the next page.' }),
+    hasMore: Type.Boolean({ description: 'Whether there are more entries already.' }),
   },
   { $id: 'CommandLogPage' },
 );
 export type CommandLogPage = Static<typeof CommandLogPage>;
 
-/** The frames of a command's stream; `exit` is last unless the stream ends in a platform `error`. */
+/** The events of a command's stream; `exit` is last unless the stream ends in an `error` of the service. */
 export const CommandEvent = Type.Union(
   [
-    Type.Object({ type: Type.Literal('log'), data: CommandLogEntry }),
-    Type.Object({ type: Type.Literal('exit'), data: Command }),
+    Type.Object(
+      { type: Type.Literal('log'), data: CommandLogEntry },
+      { description: 'An entry of the log. The id of the event is its `seq`.' },
+    ),
+    Type.Object(
+      { type: Type.Literal('exit'), data: Command },
+      { description: 'The command has ended: the last event.' },
+    ),
   ],
   { $id: 'CommandEvent' },
 );
@@ -159,16 +190,26 @@ export type CommandEvent = Static<typeof CommandEvent>;
 
 export const CommandStdinBody = Type.Object(
   {
-    data: Type.Optional(Type.String({ description: `At most ${LIMITS.commandStdinBytes} bytes.` })),
-    encoding: Type.Optional(oneOf(['utf8', 'base64'], 'How `data` spells bytes. Default `utf8`.')),
-    close: Type.Optional(Type.Boolean({ default: false, description: 'Ends standard input after `data`.' })),
+    data: Type.Optional(
+      Type.String({
+        ...documented({ maxLength: Math.ceil(LIMITS.commandStdinBytes / 3) * 4 }),
+        description: `What is written: at most ${LIMITS.commandStdinBytes} bytes. It may contain NUL.`,
+      }),
+    ),
+    encoding: Type.Optional(
+      oneOf(
+        ['utf8', 'base64'],
+        'Encoding of `data`. With `base64`, `data` must be base64 of the standard alphabet. Default: `utf8`.',
+      ),
+    ),
+    close: Type.Optional(Type.Boolean({ default: false, description: 'Close standard input after `data`.' })),
   },
-  { $id: 'CommandStdin', additionalProperties: false },
+  { $id: 'CommandStdin', additionalProperties: false, examples: [{ data: 'yes\n', close: true }] },
 );
 export type CommandStdinBody = Static<typeof CommandStdinBody>;
 
 export const KillCommandBody = Type.Object(
-  { signal: Type.Optional(oneOf(SIGNALS, 'Default `SIGKILL`.')) },
-  { $id: 'KillCommand', additionalProperties: false },
+  { signal: Type.Optional(oneOf(SIGNALS, 'Default: `SIGKILL`.')) },
+  { $id: 'KillCommand', additionalProperties: false, examples: [{ signal: 'SIGTERM' }] },
 );
 export type KillCommandBody = Static<typeof KillCommandBody>;

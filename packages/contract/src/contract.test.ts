@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { ERROR_CODES } from './errors.ts';
 import { isIdempotencyKey } from './idempotency.ts';
 import { mapBytes } from './limits.ts';
-import { openApiDocument } from './openapi.ts';
+import { openApiDocument } from './openapi/document.ts';
 import { errorsOf, type Operation } from './operation.ts';
 import { operations } from './operations/index.ts';
 import { SCOPES } from './scopes.ts';
@@ -67,6 +67,36 @@ describe('the OpenAPI document', () => {
       assert.ok(document.components.schemas[name], name);
     }
   });
+});
+
+it('the OpenAPI document describes every tag, parameter and field of a request', () => {
+  const document = openApiDocument('0.0.0') as {
+    tags: { name: string; description?: string }[];
+    paths: Record<string, Record<string, { tags: string[]; parameters: Record<string, string>[] }>>;
+    components: { schemas: Record<string, { properties?: Record<string, Record<string, unknown>> }> };
+  };
+  const described = document.tags.filter(({ description }) => description).map(({ name }) => name);
+  for (const [path, methods] of Object.entries(document.paths)) {
+    for (const { tags, parameters } of Object.values(methods)) {
+      for (const tag of tags) assert.ok(described.includes(tag), tag);
+      for (const { name, description, $ref } of parameters) assert.ok(description || $ref, `${path} ${name}`);
+    }
+  }
+});
+
+it('the OpenAPI document describes the frames of every stream: event names, data and ids', () => {
+  const { paths, components } = JSON.parse(JSON.stringify(openApiDocument('0.0.0')));
+  const streams = table.filter(([, { events }]) => events);
+  assert.ok(streams.length >= 3);
+  for (const [id, { path, method, eventIds }] of streams) {
+    const content = paths[path][method.toLowerCase()].responses[200].content['text/event-stream'];
+    const frame = components.schemas[content.schema.items.$ref.split('/').at(-1)];
+    assert.ok(frame.properties.event.enum.length >= 3, id);
+    assert.ok(frame.properties.event.enum.includes('error'), id);
+    assert.equal(frame.properties.data.contentMediaType, 'application/json', id);
+    assert.ok(frame.properties.data.contentSchema.anyOf.length >= 2, id);
+    assert.equal('id' in frame.properties, eventIds !== undefined, id);
+  }
 });
 
 it('the OpenAPI document names aliases after everything else', () => {

@@ -37,10 +37,10 @@ export const TransferFileBody = Type.Object(
     from: FilePath,
     to: FilePath,
     overwrite: Type.Optional(
-      Type.Boolean({ default: false, description: 'Replace what is at `to`, a whole directory as well.' }),
+      Type.Boolean({ default: false, description: 'Replace what is at `to`, also a whole directory.' }),
     ),
   },
-  { additionalProperties: false },
+  { additionalProperties: false, examples: [{ from: 'draft.txt', to: 'final.txt' }] },
 );
 export type TransferFileBody = Static<typeof TransferFileBody>;
 

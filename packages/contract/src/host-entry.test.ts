@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ACCEPTED_HOST_FORMS, type HostEntry, parseHostEntry, REFUSED_HOST_FORMS } from './host-entry.ts';
+import {
+  ACCEPTED_HOST_FORMS,
+  HOST_ENTRY_PATTERN,
+  type HostEntry,
+  parseHostEntry,
+  REFUSED_HOST_FORMS,
+} from './host-entry.ts';
 
 const MEANINGS: [string, HostEntry][] = [
   ['example.com', { kind: 'name', name: 'example.com' }],
@@ -58,4 +64,42 @@ describe('each form of a host entry', () => {
     assert.equal(new Set(REFUSED_HOST_FORMS.map(({ reason }) => reason)).size, REFUSED_HOST_FORMS.length);
     for (const { form, examples } of [...ACCEPTED_HOST_FORMS, ...REFUSED_HOST_FORMS]) assert.ok(examples.length, form);
   });
+});
+
+it('the pattern of the OpenAPI document accepts the same entries', () => {
+  const pattern = new RegExp(HOST_ENTRY_PATTERN);
+  const labels = [
+    'a',
+    'a-b',
+    '_',
+    '-a',
+    'a-',
+    '',
+    'A',
+    '*',
+    '0',
+    '01',
+    '255',
+    '256',
+    '0x1f',
+    '0xg',
+    'é',
+    'a b',
+    'a'.repeat(63),
+    'a'.repeat(64),
+  ];
+  const long = [250, 251, 252, 253, 254].flatMap((length) => [`${'a.'.repeat(200)}`.slice(0, length - 1).concat('b')]);
+  const entries = [
+    ...[...ACCEPTED_HOST_FORMS, ...REFUSED_HOST_FORMS].flatMap(({ examples }) => examples),
+    ...[...long, ...long.map((name) => `*.${name}`)],
+    ...['1.2.3.4', '0.0.0.0', '255.255.255.255', '1.2.3.4.', '1.2.3.4\n', 'a.com\n', 'a.com:1', 'a.com/'],
+  ];
+  for (const one of labels) {
+    entries.push(one, `*.${one}`);
+    for (const two of labels) {
+      entries.push(`${one}.${two}`, `*.${one}.${two}`);
+      for (const three of labels) entries.push(`${one}.${two}.${three}`, `1.${one}.${two}.${three}`);
+    }
+  }
+  for (const entry of entries) assert.equal(pattern.test(entry), parseHostEntry(entry).ok, JSON.stringify(entry));
 });

@@ -47,6 +47,14 @@ const LABEL = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
 const NUMBER_LABEL = /^(?:[0-9]+|0x[0-9a-f]*)$/;
 const OCTET = /^(?:0|[1-9][0-9]{0,2})$/;
 
+/** The same rules as `parseHostEntry`, for readers of the OpenAPI document. */
+export const HOST_ENTRY_PATTERN = (() => {
+  const label = '[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?';
+  const octet = '(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])';
+  const name = `(?:\\*\\.)?(?=.{1,253}$)(?:${label}\\.)*(?!(?:[0-9]+|0x[0-9a-f]*)$)${label}`;
+  return `^(?:${octet}(?:\\.${octet}){3}|${name})$`;
+})();
+
 const endsInNumber = (name: string) => NUMBER_LABEL.test(name.split('.').at(-1) ?? '');
 const isCanonicalAddress = (name: string) => {
   const parts = name.split('.');

@@ -1,5 +1,6 @@
 /** Identifiers are opaque strings with a prefix for each kind. */
 import { Type } from 'typebox';
+import { documented } from './text.ts';
 
 declare const kind: unique symbol;
 type Id<Prefix extends string> = `${Prefix}${string}` & { readonly [kind]?: Prefix };
@@ -29,7 +30,11 @@ export const ID_PREFIXES = {
 } as const;
 
 const idSchema = <T extends string>(prefix: string, of: string) =>
-  Type.Unsafe<T>({ type: 'string', description: `Identifier of ${of}, \`${prefix}…\`.` });
+  Type.Unsafe<T>({
+    type: 'string',
+    ...documented({ minLength: 1 }),
+    description: `Id of ${of}: an opaque text that begins with \`${prefix}\`.`,
+  });
 
 export const SandboxIdSchema = idSchema<SandboxId>('sbx_', 'a sandbox');
 export const ContextIdSchema = idSchema<ContextId>('cctx_', 'a code context');

@@ -2,8 +2,8 @@ import { type TSchema, Type } from 'typebox';
 
 /** The list envelope: the whole visible collection; `hasMore` is reserved and always false. */
 export const listOf = <T extends TSchema>(item: T) =>
-  Type.Object({ data: Type.Array(item), hasMore: Type.Boolean({ description: 'Reserved; always false.' }) });
+  Type.Object({ data: Type.Array(item), hasMore: Type.Boolean({ description: 'Reserved: always false.' }) });
 
-/** `schema` or nothing: for values that a closed set of strings spells. */
+/** One of a closed set of strings. */
 export const oneOf = <const T extends readonly string[]>(values: T, description?: string) =>
   Type.Unsafe<T[number]>({ type: 'string', enum: [...values], ...(description === undefined ? {} : { description }) });

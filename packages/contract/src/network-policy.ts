@@ -1,7 +1,8 @@
-/** What a sandbox may reach. The form is here; the meaning of each mode is enforced by hostd and egress. */
+/** What a sandbox may reach. The form is here; hostd and egress enforce the meaning of each mode. */
 import { type Static, Type } from 'typebox';
-import { parseHostEntry } from './host-entry.ts';
+import { HOST_ENTRY_PATTERN, parseHostEntry } from './host-entry.ts';
 import { LIMITS } from './limits.ts';
+import { documented } from './text.ts';
 
 export const NETWORK_MODES = ['unrestricted', 'deny-all', 'allowlist', 'denylist'] as const;
 export type NetworkMode = (typeof NETWORK_MODES)[number];
@@ -12,17 +13,31 @@ export const NetworkPolicy = Type.Object(
       type: 'string',
       enum: [...NETWORK_MODES],
       description:
-        '`unrestricted`: the internet. `deny-all`: nothing. `allowlist`: HTTP and HTTPS to `hosts` alone. ' +
-        '`denylist`: all but HTTP and HTTPS to `hosts`.',
+        '`unrestricted`: the sandbox reaches the internet. `deny-all`: it reaches nothing. `allowlist`: it reaches only ' +
+        '`hosts`, by HTTP and HTTPS. `denylist`: it reaches the internet, but not `hosts` by HTTP or HTTPS.',
     }),
     hosts: Type.Optional(
-      Type.Array(Type.String({ maxLength: 255 }), {
+      Type.Array(Type.String({ maxLength: 255, ...documented({ pattern: HOST_ENTRY_PATTERN }) }), {
         maxItems: LIMITS.networkHosts,
-        description: 'Lower-case names, exact IPv4 addresses, or `*.name` for nested subdomains without the apex.',
+        ...documented({ minItems: 1 }),
+        description:
+          'Host names in lower case, IPv4 addresses, or `*.name` for every subdomain of `name` but not `name` itself. ' +
+          'Required for `allowlist` and `denylist`, and refused for the other modes. Duplicates are removed.',
       }),
     ),
   },
-  { $id: 'NetworkPolicy', additionalProperties: false },
+  {
+    $id: 'NetworkPolicy',
+    additionalProperties: false,
+    description: 'What the sandbox may reach over the network. It cannot be changed later. Default: `unrestricted`.',
+    ...documented({
+      if: { properties: { mode: { enum: ['allowlist', 'denylist'] } }, required: ['mode'] },
+      // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+      then: { required: ['hosts'] },
+      else: { not: { required: ['hosts'] } },
+    }),
+    examples: [{ mode: 'deny-all' }, { mode: 'allowlist', hosts: ['pypi.org', '*.example.com', '192.0.2.1'] }],
+  },
 );
 export type NetworkPolicy = Static<typeof NetworkPolicy>;
 

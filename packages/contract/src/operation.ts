@@ -2,6 +2,7 @@
 import type { Static, TObject, TSchema } from 'typebox';
 import type { ErrorCode } from './errors.ts';
 import type { Scope } from './scopes.ts';
+import type { Tag } from './tags.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
@@ -21,7 +22,7 @@ export interface Operation {
   readonly method: Method;
   /** With parameters in braces, as OpenAPI writes them. */
   readonly path: string;
-  readonly tag: string;
+  readonly tag: Tag;
   readonly summary: string;
   readonly description?: string;
   readonly scope: Scope;
@@ -41,8 +42,10 @@ export interface Operation {
   /** The answer's body is bytes; HEAD answers with its headers alone. `also` names further statuses of success. */
   readonly download?: RawBytes & { readonly also?: Readonly<Record<number, string>> };
   readonly response: { readonly status: number; readonly schema: TSchema; readonly description: string };
-  /** The answer is an SSE stream of this event instead of one JSON body. */
+  /** The answer is a stream of server-sent events of this schema instead of one JSON body. */
   readonly events?: TSchema;
+  /** What the id of an event is, where events have one; `Last-Event-ID` then resumes the stream. */
+  readonly eventIds?: string;
   /** The connection becomes a WebSocket; how its frames are read. */
   readonly webSocket?: string;
   /** Besides those that every operation can answer with. */

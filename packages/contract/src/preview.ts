@@ -2,14 +2,14 @@ import { type Static, Type } from 'typebox';
 import { OrgIdSchema, PreviewIdSchema, ProjectIdSchema, SandboxIdSchema } from './ids.ts';
 import { LIMITS } from './limits.ts';
 import { oneOf } from './list.ts';
-import { Timestamp } from './timestamps.ts';
+import { Timestamp, timestamp } from './timestamps.ts';
 
 export const PREVIEW_VISIBILITIES = ['private', 'public'] as const;
 export type PreviewVisibility = (typeof PREVIEW_VISIBILITIES)[number];
 
 /** The header that opens a private preview; it never reaches what is previewed. */
 export const PREVIEW_TOKEN_HEADER = 'x-cloche-preview-token';
-/** The query parameter that does so; it becomes a cookie of the preview's host. */
+/** The query parameter that opens a private preview; it becomes a cookie of the preview's host. */
 export const PREVIEW_TOKEN_PARAMETER = 'cloche_token';
 
 export const Preview = Type.Object(
@@ -18,17 +18,21 @@ export const Preview = Type.Object(
     orgId: OrgIdSchema,
     projectId: ProjectIdSchema,
     sandboxId: SandboxIdSchema,
-    port: Type.Integer({ minimum: 1, maximum: 65_535 }),
-    url: Type.String({ format: 'uri', description: 'A host of its own, HTTP and WebSocket.' }),
+    port: Type.Integer({ minimum: 1, maximum: 65_535, description: 'Port inside the sandbox.' }),
+    url: Type.String({
+      format: 'uri',
+      description: 'URL of the preview, for HTTP and WebSocket. Its host belongs to this preview alone.',
+    }),
     visibility: oneOf(PREVIEW_VISIBILITIES),
     createdAt: Timestamp,
-    expiresAt: Timestamp,
-    deletedAt: Type.Optional(Timestamp),
+    expiresAt: timestamp('When the preview closes.'),
+    deletedAt: Type.Optional(timestamp('When the preview was deleted.')),
     accessToken: Type.Optional(
       Type.String({
         description:
-          `Of a private one, in the answer to its creation alone. Send it as the header \`${PREVIEW_TOKEN_HEADER}\`, or open ` +
-          `the URL once with \`?${PREVIEW_TOKEN_PARAMETER}=\` and it.`,
+          'Token that opens a private preview; only the answer to its creation has it. Send it as the header ' +
+          `\`${PREVIEW_TOKEN_HEADER}\`, or open the URL with the query parameter \`${PREVIEW_TOKEN_PARAMETER}\`, which ` +
+          'becomes a cookie of the host.',
       }),
     ),
   },
@@ -38,18 +42,25 @@ export type Preview = Static<typeof Preview>;
 
 export const OpenPreviewBody = Type.Object(
   {
-    port: Type.Integer({ minimum: 1, maximum: 65_535, description: 'Nothing need listen on it yet.' }),
+    port: Type.Integer({
+      minimum: 1,
+      maximum: 65_535,
+      description: 'Port inside the sandbox. A program may start to listen on it later.',
+    }),
     visibility: Type.Optional(
-      oneOf(PREVIEW_VISIBILITIES, '`private`, the default, asks for its token; `public` lets in whoever has the URL.'),
+      oneOf(
+        PREVIEW_VISIBILITIES,
+        '`private`: requests need the token. `public`: requests need only the URL. Default: `private`.',
+      ),
     ),
     ttlMs: Type.Optional(
       Type.Integer({
         minimum: 1,
         maximum: LIMITS.updateTtlMaxMs,
-        description: 'As long as its sandbox lives where left out, and never longer.',
+        description: 'Lifetime in milliseconds. Default and maximum: the remaining lifetime of the sandbox.',
       }),
     ),
   },
-  { $id: 'OpenPreview', additionalProperties: false },
+  { $id: 'OpenPreview', additionalProperties: false, examples: [{ port: 8000 }] },
 );
 export type OpenPreviewBody = Static<typeof OpenPreviewBody>;

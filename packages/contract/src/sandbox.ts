@@ -3,7 +3,8 @@ import { OrgIdSchema, ProjectIdSchema, SandboxIdSchema, TemplateIdSchema, Templa
 import { DEFAULT_TEMPLATE, LIMITS } from './limits.ts';
 import { oneOf } from './list.ts';
 import { NetworkPolicy } from './network-policy.ts';
-import { Timestamp } from './timestamps.ts';
+import { documented, NO_NUL, Text } from './text.ts';
+import { Timestamp, timestamp } from './timestamps.ts';
 
 export const SANDBOX_STATUSES = [
   'creating',
@@ -20,25 +21,39 @@ export type SandboxStatus = (typeof SANDBOX_STATUSES)[number];
 export const DESTROYED_REASONS = ['idle_expired', 'platform_cleanup', 'ttl_expired', 'user_killed'] as const;
 export type DestroyedReason = (typeof DESTROYED_REASONS)[number];
 
-export const Metadata = Type.Record(Type.String(), Type.String({ maxLength: LIMITS.metadataValueLength }), {
+export const Metadata = Type.Record(Type.String(), Text({ maxLength: LIMITS.metadataValueLength }), {
   maxProperties: LIMITS.metadataKeys,
-  propertyNames: { maxLength: LIMITS.metadataKeyLength },
-  description: `Labels: at most ${LIMITS.metadataBytes} bytes of UTF-8, keys and values together.`,
+  propertyNames: { maxLength: LIMITS.metadataKeyLength, pattern: NO_NUL },
+  description: `Labels, which lists can filter by. Keys and values together have at most ${LIMITS.metadataBytes} bytes of UTF-8.`,
+  examples: [{ team: 'billing', run: '42' }],
 });
 export type Metadata = Static<typeof Metadata>;
 
 /** Names of the query parameters that filter by a label, whatever its key holds. */
 export const LABEL_PATTERN = '^metadata\\.';
 
-/** Within the maximum that the operator set. */
+/** The environment of a sandbox or of a command. */
+export const environment = (description: string) =>
+  Type.Record(Type.String(), Text(), {
+    maxProperties: LIMITS.envEntries,
+    propertyNames: { pattern: '^[A-Za-z_][A-Za-z0-9_]*$', maxLength: 256 },
+    description: `${description} Names and values together have at most ${LIMITS.envBytes} bytes of UTF-8.`,
+    examples: [{ LOG_LEVEL: 'debug' }],
+  });
+
 export const Resources = Type.Object(
   {
-    cpu: Type.Optional(Type.Number({ minimum: 0.1, maximum: 256, description: 'Cores.' })),
-    memoryMb: Type.Optional(Type.Integer({ minimum: 128, description: 'Memory in MiB; swap is off.' })),
-    diskMb: Type.Optional(Type.Integer({ minimum: 64, description: 'Disk of its own in MiB.' })),
-    pids: Type.Optional(Type.Integer({ minimum: 32, description: 'Processes and threads.' })),
+    cpu: Type.Optional(Type.Number({ minimum: 0.1, maximum: 256, description: 'CPU cores.' })),
+    memoryMb: Type.Optional(Type.Integer({ minimum: 128, description: 'Memory in MiB. There is no swap.' })),
+    diskMb: Type.Optional(Type.Integer({ minimum: 64, description: 'Size of the disk in MiB.' })),
+    pids: Type.Optional(Type.Integer({ minimum: 32, description: 'Number of processes and threads.' })),
   },
-  { $id: 'Resources', additionalProperties: false },
+  {
+    $id: 'Resources',
+    additionalProperties: false,
+    description: 'What the sandbox may use. The operator sets the default and the maximum of each field.',
+    examples: [{ cpu: 1, memoryMb: 512 }],
+  },
 );
 export type Resources = Static<typeof Resources>;
 
@@ -47,21 +62,32 @@ export const Sandbox = Type.Object(
     id: SandboxIdSchema,
     orgId: OrgIdSchema,
     projectId: ProjectIdSchema,
-    status: oneOf(SANDBOX_STATUSES),
+    status: oneOf(
+      SANDBOX_STATUSES,
+      '`creating`: the request was accepted. `starting`: the instance was launched. `ready`: it takes work and has had ' +
+        'none yet. `running`: a run or a command is active. `idle`: it was used and nothing is active. `expiring`: it is ' +
+        'being destroyed. `destroyed`, `failed`: it has ended.',
+    ),
     templateId: TemplateIdSchema,
-    templateSlug: Type.String(),
-    templateVersion: Type.String(),
+    templateSlug: Type.String({ description: 'Slug of the template, such as `python-node`.' }),
+    templateVersion: Type.String({ description: 'Version of the template.' }),
     templateVersionId: TemplateVersionIdSchema,
-    ttlMs: Type.Integer(),
-    idleTimeoutMs: Type.Optional(Type.Integer()),
-    expiresAt: Timestamp,
-    metadata: Type.Record(Type.String(), Type.String()),
+    ttlMs: Type.Integer({ description: 'Lifetime that was requested last, in milliseconds.' }),
+    idleTimeoutMs: Type.Optional(Type.Integer({ description: 'Idle timeout that was requested, in milliseconds.' })),
+    expiresAt: timestamp('When the service destroys the sandbox.'),
+    metadata: Type.Record(Type.String(), Type.String(), { description: 'The labels that were set at creation.' }),
     networkPolicy: NetworkPolicy,
     resources: Type.Required(Resources),
     createdAt: Timestamp,
-    destroyedAt: Type.Optional(Timestamp),
-    destroyedReason: Type.Optional(oneOf(DESTROYED_REASONS)),
-    failureReason: Type.Optional(Type.String({ description: 'Why it is `failed`, for people.' })),
+    destroyedAt: Type.Optional(timestamp('When the sandbox was destroyed.')),
+    destroyedReason: Type.Optional(
+      oneOf(
+        DESTROYED_REASONS,
+        '`ttl_expired`: its lifetime was over. `idle_expired`: its idle timeout passed. `user_killed`: a client destroyed ' +
+          'it. `platform_cleanup`: the host lost the instance, or the operator removed it.',
+      ),
+    ),
+    failureReason: Type.Optional(Type.String({ description: 'Why the sandbox is `failed`: a text for people.' })),
   },
   { $id: 'Sandbox' },
 );
@@ -69,31 +95,49 @@ export type Sandbox = Static<typeof Sandbox>;
 
 export const CreateSandboxBody = Type.Object(
   {
-    projectId: Type.Optional(Type.String({ description: 'The default project where left out.' })),
-    template: Type.Optional(Type.String({ default: DEFAULT_TEMPLATE, description: 'Slug or `tpl_` id.' })),
-    templateVersionId: Type.Optional(Type.String({ description: 'Pins an exact immutable environment.' })),
+    projectId: Type.Optional(
+      Text({ description: 'Id of the project. Default: the default project of the organization.' }),
+    ),
+    template: Type.Optional(Text({ default: DEFAULT_TEMPLATE, description: 'Slug or `tpl_` id of the template.' })),
+    templateVersionId: Type.Optional(
+      Text({
+        description: 'Id of a template version. It pins the exact environment; the default is the newest version.',
+      }),
+    ),
     ttlMs: Type.Optional(
       Type.Integer({
         minimum: 1,
+        ...documented({ maximum: LIMITS.createTtlMaxMs }),
         default: LIMITS.createTtlDefaultMs,
-        description: `At most ${LIMITS.createTtlMaxMs}; more is \`sandbox_ttl_exceeded\`.`,
+        description: 'Lifetime in milliseconds. A larger value than the maximum is refused as `sandbox_ttl_exceeded`.',
       }),
     ),
     idleTimeoutMs: Type.Optional(
-      Type.Integer({ minimum: 1000, maximum: LIMITS.sessionMaxMs, description: 'Ends it after so long without use.' }),
-    ),
-    metadata: Type.Optional(Metadata),
-    env: Type.Optional(
-      Type.Record(Type.String(), Type.String(), {
-        maxProperties: LIMITS.envEntries,
-        propertyNames: { pattern: '^[A-Za-z_][A-Za-z0-9_]*$', maxLength: 256 },
-        description: `Environment of everything that runs in it; at most ${LIMITS.envBytes} bytes.`,
+      Type.Integer({
+        minimum: 1000,
+        maximum: LIMITS.sessionMaxMs,
+        description: 'Destroys the sandbox when it was not used for this many milliseconds. Default: never.',
       }),
     ),
+    metadata: Type.Optional(Metadata),
+    env: Type.Optional(environment('Environment variables of everything that runs in the sandbox.')),
     resources: Type.Optional(Resources),
     networkPolicy: Type.Optional(NetworkPolicy),
   },
-  { $id: 'CreateSandbox', additionalProperties: false },
+  {
+    $id: 'CreateSandbox',
+    additionalProperties: false,
+    examples: [
+      {},
+      {
+        ttlMs: 600_000,
+        metadata: { team: 'billing' },
+        env: { LOG_LEVEL: 'debug' },
+        resources: { cpu: 1, memoryMb: 512 },
+        networkPolicy: { mode: 'allowlist', hosts: ['pypi.org', '*.example.com'] },
+      },
+    ],
+  },
 );
 export type CreateSandboxBody = Static<typeof CreateSandboxBody>;
 
@@ -101,9 +145,12 @@ export const SetTtlBody = Type.Object(
   {
     ttlMs: Type.Integer({
       minimum: 1,
-      description: `From now; at most ${LIMITS.updateTtlMaxMs}, and never past 24 hours from creation.`,
+      ...documented({ maximum: LIMITS.updateTtlMaxMs }),
+      description:
+        'Lifetime in milliseconds, counted from this request. The new `expiresAt` must be later than the current one and ' +
+        'at most 24 hours after creation; otherwise the answer is `invalid_request` or `sandbox_ttl_exceeded`.',
     }),
   },
-  { $id: 'SetTtl', additionalProperties: false },
+  { $id: 'SetTtl', additionalProperties: false, examples: [{ ttlMs: 1_800_000 }] },
 );
 export type SetTtlBody = Static<typeof SetTtlBody>;

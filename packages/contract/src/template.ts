@@ -6,11 +6,11 @@ export const TemplateVersion = Type.Object(
   {
     id: TemplateVersionIdSchema,
     templateId: TemplateIdSchema,
-    templateSlug: Type.String(),
-    version: Type.String(),
-    digest: Type.String({ description: 'SHA-256 of what the environment is made of.' }),
+    templateSlug: Type.String({ description: 'Slug of the template.' }),
+    version: Type.String({ description: 'Name of the version.' }),
+    digest: Type.String({ description: 'SHA-256 of everything that the environment is built from.' }),
     packages: Type.Record(Type.String(), Type.Record(Type.String(), Type.String()), {
-      description: 'Name and version of what is installed, by package manager.',
+      description: 'Installed packages: package manager, then name, then version.',
     }),
     createdAt: Timestamp,
   },
@@ -21,10 +21,10 @@ export type TemplateVersion = Static<typeof TemplateVersion>;
 export const Template = Type.Object(
   {
     id: TemplateIdSchema,
-    slug: Type.String(),
-    description: Type.String(),
-    languages: Type.Array(Type.String()),
-    latestVersion: Type.String(),
+    slug: Type.String({ description: 'Name to create sandboxes with.' }),
+    description: Type.String({ description: 'What the template contains.' }),
+    languages: Type.Array(Type.String(), { description: 'Languages that code runs can use.' }),
+    latestVersion: Type.String({ description: 'Name of the newest version.' }),
     latestVersionId: TemplateVersionIdSchema,
     createdAt: Timestamp,
   },

@@ -4,6 +4,7 @@ import { ArtifactIdSchema } from '../ids.ts';
 import { listOf } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { LABEL_PATTERN } from '../sandbox.ts';
+import { Text } from '../text.ts';
 import { SandboxParams } from './sandboxes.ts';
 
 const tag = 'Artifacts';
@@ -15,13 +16,13 @@ export const exportArtifact = {
   method: 'POST',
   path: '/v1/sandboxes/{sandboxId}/artifacts',
   tag,
-  summary: 'Keep a file or directory of a sandbox',
-  description: 'It outlives the sandbox. Equal contents are kept once.',
+  summary: 'Create an artifact from a file or directory',
+  description: 'The artifact is a copy that outlives the sandbox. Equal contents are stored once.',
   scope: 'artifact:create',
   idempotency: 'required',
   params: SandboxParams,
   body: ExportArtifactBody,
-  response: { status: 201, schema: ArtifactResponse, description: 'The artifact, whole.' },
+  response: { status: 201, schema: ArtifactResponse, description: 'The artifact.' },
   errors: ['conflict', 'sandbox_destroyed', 'sandbox_failed'],
 } as const satisfies Operation;
 
@@ -31,18 +32,18 @@ export const listArtifacts = {
   path: '/v1/artifacts',
   tag,
   summary: 'List artifacts',
-  description: 'Newest first. `metadata.<key>=value` filters by an exact label.',
+  description: 'Newest first. `metadata.<key>=<value>` lists only artifacts with that label.',
   scope: 'artifact:read',
   idempotency: 'none',
   query: Type.Object(
     {
-      projectId: Type.Optional(Type.String()),
-      sandboxId: Type.Optional(Type.String()),
-      name: Type.Optional(Type.String()),
+      projectId: Type.Optional(Text({ description: 'Only artifacts of this project.' })),
+      sandboxId: Type.Optional(Text({ description: 'Only artifacts of this sandbox.' })),
+      name: Type.Optional(Text({ description: 'Only artifacts with this name.' })),
     },
-    { patternProperties: { [LABEL_PATTERN]: Type.String() }, additionalProperties: false },
+    { patternProperties: { [LABEL_PATTERN]: Text() }, additionalProperties: false },
   ),
-  response: { status: 200, schema: listOf(Artifact), description: 'The whole visible collection.' },
+  response: { status: 200, schema: listOf(Artifact), description: 'All artifacts that the key can see.' },
   errors: [],
 } as const satisfies Operation;
 
@@ -65,20 +66,22 @@ export const downloadArtifact = {
   path: '/v1/artifacts/{artifactId}/content',
   tag,
   summary: 'Download an artifact',
-  description: 'Its bytes, as an attachment. A content that is not what its digest says any more breaks off.',
+  description:
+    'The content as an attachment. The connection breaks before the end if the stored content no longer fits its SHA-256.',
   scope: 'artifact:read',
   idempotency: 'none',
   params: ArtifactParams,
   headers: {
-    range: 'One range of bytes, as in `bytes=0-99`, `bytes=100-` or `bytes=-100`; of several the whole comes.',
-    'if-range': 'An ETag; with another one the range is ignored.',
-    'if-none-match': 'ETags; 304 when it has one of them, which it always has.',
+    range:
+      'One range of bytes: `bytes=0-99`, `bytes=100-` or `bytes=-100`. With several ranges the answer is the whole content.',
+    'if-range': 'An ETag. If the content has another one, `Range` is ignored.',
+    'if-none-match': 'ETags. If the content has one of them, the answer is 304.',
   },
   response: { status: 200, schema: Type.String(), description: 'The whole content.' },
   download: {
-    contentTypes: ['application/octet-stream'],
-    description: 'The bytes.',
-    also: { 206: 'The range that was asked for.', 304: 'It has that ETag.' },
+    contentTypes: ['*/*'],
+    description: 'The bytes. `Content-Type` is the `contentType` of the artifact.',
+    also: { 206: 'The requested range.', 304: 'The content has that ETag.' },
   },
   errors: ['range_not_satisfiable'],
 } as const satisfies Operation;
@@ -88,7 +91,8 @@ export const createArtifactDownloadUrl = {
   method: 'POST',
   path: '/v1/artifacts/{artifactId}/download-url',
   tag,
-  summary: 'Make a URL that downloads an artifact without a key',
+  summary: 'Create a download URL for an artifact',
+  description: 'The URL needs no API key. It works for this artifact alone and until it expires.',
   scope: 'artifact:read',
   idempotency: 'optional',
   params: ArtifactParams,
@@ -97,7 +101,7 @@ export const createArtifactDownloadUrl = {
   response: {
     status: 201,
     schema: Type.Object({ download: ArtifactDownloadUrl }),
-    description: 'The URL, for this artifact alone and until it expires.',
+    description: 'The URL.',
   },
   errors: [],
 } as const satisfies Operation;
@@ -108,7 +112,8 @@ export const deleteArtifact = {
   path: '/v1/artifacts/{artifactId}',
   tag,
   summary: 'Delete an artifact',
-  description: 'Idempotent: a deleted one is returned as it is. Space is freed with the last artifact of a content.',
+  description:
+    'Deleting a deleted artifact returns it again. The space is freed when no artifact has the same content.',
   scope: 'artifact:delete',
   idempotency: 'none',
   params: ArtifactParams,

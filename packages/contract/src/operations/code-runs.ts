@@ -19,18 +19,19 @@ export const runCode = {
   id: 'runCode',
   path: '/v1/sandboxes/{sandboxId}/code/runs',
   summary: 'Run code and wait for the result',
-  description: 'Code that fails or times out answers 200 with `run.error`.',
-  response: { status: 200, schema: Type.Object({ run: CodeRun }), description: 'The result.' },
+  description: 'Code that fails or times out is not an error of the request: the answer is 200 and has `run.error`.',
+  response: { status: 200, schema: Type.Object({ run: CodeRun }), description: 'The result of the run.' },
 } as const satisfies Operation;
 
 export const streamCode = {
   ...common,
   id: 'streamCode',
   path: '/v1/sandboxes/{sandboxId}/code/runs/stream',
-  summary: 'Run code and stream what it prints',
+  summary: 'Run code and stream its output',
   description:
-    'Server-sent events of `{ type, data }`. The last is `complete` with the result, or `error` whose `data.name` is an ' +
-    'error code of the service. Disconnecting cancels. A replay is the `complete` event alone; there are no event ids.',
-  response: { status: 200, schema: Type.String(), description: 'The event stream.' },
+    'The output arrives as server-sent events while the code runs. The last event is `complete` with the whole result, or ' +
+    '`error` if the service failed. The run is canceled if the client disconnects. A replay of an `Idempotency-Key` has ' +
+    'only the `complete` event. Events have no ids: this stream cannot be resumed.',
+  response: { status: 200, schema: Type.String(), description: 'A stream of events.' },
   events: CodeRunEvent,
 } as const satisfies Operation;

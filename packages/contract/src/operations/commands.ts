@@ -13,6 +13,7 @@ import { CommandIdSchema, SandboxIdSchema } from '../ids.ts';
 import { ALIAS_DEPRECATED_SINCE, ALIAS_SUNSET, LIMITS } from '../limits.ts';
 import { listOf, oneOf } from '../list.ts';
 import type { Operation } from '../operation.ts';
+import { Text } from '../text.ts';
 import { SandboxParams } from './sandboxes.ts';
 
 const CommandParams = Type.Object({ sandboxId: SandboxIdSchema, commandId: CommandIdSchema });
@@ -27,7 +28,7 @@ const AfterSeq = Type.Integer({
   minimum: 0,
   maximum: Number.MAX_SAFE_INTEGER,
   default: 0,
-  description: 'Entries after this one.',
+  description: 'Only entries with a larger sequence number.',
 });
 
 export const createCommand = {
@@ -37,14 +38,18 @@ export const createCommand = {
   path: collection,
   summary: 'Run a command',
   description:
-    'Answers when it has ended, or with `background` when it has started. A command that is waited for ends by its ' +
-    '`timeoutMs`, not when its client leaves: the same Idempotency-Key asks for the answer again. What it leaves ' +
-    'running when it ends by itself goes on.',
+    'Answers when the command has ended, or with `background` when it has started. The command does not end if the client ' +
+    'disconnects: repeat the request with the same `Idempotency-Key` to get the answer. Processes that the command leaves ' +
+    'in the background go on when it ends.',
   scope: 'command:run',
   idempotency: 'required',
   params: SandboxParams,
   body: CreateCommandBody,
-  response: { status: 201, schema: CommandResponse, description: 'The command, ended or started.' },
+  response: {
+    status: 201,
+    schema: CommandResponse,
+    description: 'The command: ended, or started if `background` is set.',
+  },
   errors: ended,
 } as const satisfies Operation;
 
@@ -53,7 +58,7 @@ export const runCommand = {
   id: 'runCommand',
   path: `${collection}/run`,
   summary: 'Run a command and wait for it (deprecated alias)',
-  description: 'Of `createCommand` without `background`.',
+  description: 'Runs a command as `createCommand` does without `background`.',
   body: AliasCommandBody,
   deprecation,
 } as const satisfies Operation;
@@ -63,7 +68,7 @@ export const startCommand = {
   id: 'startCommand',
   path: `${collection}/start`,
   summary: 'Start a command (deprecated alias)',
-  description: 'Of `createCommand` with `background`.',
+  description: 'Runs a command as `createCommand` does with `background`.',
   body: AliasCommandBody,
   deprecation,
 } as const satisfies Operation;
@@ -74,11 +79,11 @@ export const listCommands = {
   method: 'GET',
   path: collection,
   summary: 'List the commands of a sandbox',
-  description: 'Those of a destroyed one too. Code runs are no commands.',
+  description: 'Oldest first, also for a destroyed sandbox. Code runs are not commands.',
   scope: 'command:read',
   idempotency: 'none',
   params: SandboxParams,
-  response: { status: 200, schema: listOf(Command), description: 'The whole collection, oldest first.' },
+  response: { status: 200, schema: listOf(Command), description: 'All commands of the sandbox.' },
   errors: [],
 } as const satisfies Operation;
 
@@ -88,12 +93,21 @@ export const getCommand = {
   method: 'GET',
   path: item,
   summary: 'Get a command',
-  description: 'With `waitMs` the answer comes when it has ended, or after so long.',
+  description: 'With `waitMs` the answer comes when the command has ended, or after that time.',
   scope: 'command:read',
   idempotency: 'none',
   params: CommandParams,
   query: Type.Object(
-    { waitMs: Type.Optional(Type.Integer({ minimum: 0, maximum: LIMITS.waitMaxMs, default: 0 })) },
+    {
+      waitMs: Type.Optional(
+        Type.Integer({
+          minimum: 0,
+          maximum: LIMITS.waitMaxMs,
+          default: 0,
+          description: 'How long to wait for its end, in milliseconds.',
+        }),
+      ),
+    },
     { additionalProperties: false },
   ),
   response: { status: 200, schema: CommandResponse, description: 'The command.' },
@@ -105,21 +119,28 @@ export const listCommandLogs = {
   id: 'listCommandLogs',
   method: 'GET',
   path: `${item}/logs`,
-  summary: 'Read what a command printed',
+  summary: 'Read the log of a command',
   description:
-    'By sequence numbers, without loss or repetition while it is written. The oldest entries are dropped beyond ' +
-    `${LIMITS.commandLogBytes} bytes; an entry of the stream \`system\` then says so.`,
+    'Pages by sequence number: nothing is lost or repeated while the command goes on to write. The log keeps the last ' +
+    `${LIMITS.commandLogBytes} bytes; an entry of the stream \`system\` says how much was dropped before it.`,
   scope: 'command:read',
   idempotency: 'none',
   params: CommandParams,
   query: Type.Object(
     {
       afterSeq: Type.Optional(AfterSeq),
-      limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.commandLogEntries, default: 100 })),
+      limit: Type.Optional(
+        Type.Integer({
+          minimum: 1,
+          maximum: LIMITS.commandLogEntries,
+          default: 100,
+          description: 'How many entries a page has at most.',
+        }),
+      ),
     },
     { additionalProperties: false },
   ),
-  response: { status: 200, schema: CommandLogPage, description: 'A page, of a few megabytes at most.' },
+  response: { status: 200, schema: CommandLogPage, description: 'A page of entries.' },
   errors: ended,
 } as const satisfies Operation;
 
@@ -128,17 +149,19 @@ export const streamCommand = {
   id: 'streamCommand',
   method: 'GET',
   path: `${item}/stream`,
-  summary: 'Follow a command',
+  summary: 'Follow the log of a command',
   description:
-    'Server-sent events: `log` for each entry, whose sequence number is the id of the event, and last `exit` with the ' +
-    'command, or `error` whose `data.name` is an error code. `Last-Event-ID`, or `afterSeq`, resumes. Leaving the ' +
-    'stream leaves the command alone.',
+    'Server-sent events: `log` for each entry, then `exit` with the command, or `error` if the service failed. The id of ' +
+    'an event is the sequence number of its entry; `Last-Event-ID` or `afterSeq` resumes the stream. The command goes on if ' +
+    'the client disconnects.',
   scope: 'command:read',
   idempotency: 'none',
   params: CommandParams,
   query: Type.Object({ afterSeq: Type.Optional(AfterSeq) }, { additionalProperties: false }),
-  response: { status: 200, schema: Type.String(), description: 'The event stream.' },
+  response: { status: 200, schema: Type.String(), description: 'A stream of events.' },
   events: CommandEvent,
+  eventIds: 'Sequence number of the entry. `exit` and `error` have none.',
+  headers: { 'last-event-id': 'Resumes the stream after the event with this id. It takes precedence over `afterSeq`.' },
   errors: ended,
 } as const satisfies Operation;
 
@@ -149,8 +172,8 @@ export const writeCommandStdin = {
   path: `${item}/stdin`,
   summary: 'Write to the standard input of a command',
   description:
-    'For a command that was started with `stdinOpen`. Answers when the command has room for more; `unavailable` when it ' +
-    'takes nothing for long. `conflict` when its input is closed or it has ended.',
+    'Only for a command that was started with `stdinOpen`. Answers when the data was written; `unavailable` if the command ' +
+    'does not read it in time, `conflict` if its standard input is closed or the command has ended.',
   scope: 'command:run',
   idempotency: 'optional',
   params: CommandParams,
@@ -164,14 +187,15 @@ export const killCommand = {
   id: 'killCommand',
   method: 'POST',
   path: `${item}/kill`,
-  summary: 'Send a signal to a command and all that it started',
-  description: 'Idempotent: one that has ended is returned as it is.',
+  summary: 'Send a signal to a command',
+  description:
+    'All processes that the command started get the signal too. A command that has ended is returned as it is.',
   scope: 'command:run',
   idempotency: 'optional',
   params: CommandParams,
   body: KillCommandBody,
   bodyOptional: true,
-  response: { status: 200, schema: CommandResponse, description: 'The command; after `SIGKILL` it has ended.' },
+  response: { status: 200, schema: CommandResponse, description: 'The command. After `SIGKILL` it has ended.' },
   errors: ended,
 } as const satisfies Operation;
 
@@ -180,25 +204,28 @@ export const openPty = {
   id: 'openPty',
   method: 'GET',
   path: '/v1/sandboxes/{sandboxId}/pty',
-  summary: 'Open a terminal, or join one',
+  summary: 'Open or join a terminal',
   description:
-    'A WebSocket to a login shell in a terminal. Without `ptyId` a new one is opened; with it one that is there is ' +
-    'joined, and what its screen showed last is sent first. A shell outlives its connections for a while.',
+    'Opens a WebSocket to a login shell. Without `ptyId` a new terminal is opened. With `ptyId` the client joins that ' +
+    'terminal and first gets the last part of its output. A terminal without clients is closed after some minutes.',
   scope: 'command:run',
   idempotency: 'none',
   params: SandboxParams,
   query: Type.Object(
     {
-      ptyId: Type.Optional(Type.String({ minLength: 1, maxLength: 64, description: 'As `ready` named it.' })),
-      cols: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 80 })),
-      rows: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 24 })),
-      user: Type.Optional(oneOf(COMMAND_USERS, 'Of a new one. Default `user`.')),
+      ptyId: Type.Optional(
+        Text({ minLength: 1, maxLength: 64, description: 'Id of a terminal, from its `ready` message.' }),
+      ),
+      cols: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 80, description: 'Columns.' })),
+      rows: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 24, description: 'Rows.' })),
+      user: Type.Optional(oneOf(COMMAND_USERS, 'User of a new terminal. Default: `user`.')),
     },
     { additionalProperties: false },
   ),
   webSocket:
-    'Binary frames are what is typed and shown. Text frames are JSON: `{ "type": "resize", "cols", "rows" }` to the ' +
-    'service; from it first `{ "type": "ready", "ptyId" }`, and last `{ "type": "exit", "exitCode" }`.',
-  response: { status: 101, schema: Type.Null(), description: 'The connection is a WebSocket.' },
+    'Binary messages carry input to the shell and output from it. Text messages are JSON: the client sends ' +
+    '`{ "type": "resize", "cols", "rows" }`; the service sends `{ "type": "ready", "ptyId" }` first and ' +
+    '`{ "type": "exit", "exitCode" }` last.',
+  response: { status: 101, schema: Type.Null(), description: 'The connection becomes a WebSocket.' },
   errors: ended,
 } as const satisfies Operation;

@@ -80,7 +80,14 @@ export const listFiles = {
   query: Type.Object(
     {
       path: Type.Optional({ ...FilePath, default: '/workspace' }),
-      depth: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMITS.fileListDepth, default: 1 })),
+      depth: Type.Optional(
+        Type.Integer({
+          minimum: 1,
+          maximum: LIMITS.fileListDepth,
+          default: 1,
+          description: 'How many levels to list.',
+        }),
+      ),
     },
     { additionalProperties: false },
   ),
@@ -110,7 +117,7 @@ export const makeDirectory = {
   description: 'And those above it that are missing. One that is there already stays as it is.',
   scope: 'file:write',
   idempotency: 'optional',
-  body: Type.Object({ path: FilePath }, { additionalProperties: false }),
+  body: Type.Object({ path: FilePath }, { additionalProperties: false, examples: [{ path: 'results/plots' }] }),
   response: { status: 201, schema: FileResponse, description: 'The directory.' },
   errors: ['conflict', 'disk_full', ...ENDED],
 } as const satisfies Operation;
@@ -154,7 +161,10 @@ export const deleteFile = {
   description: 'A directory that is not empty only with `recursive=true`. A link is deleted, not what it points to.',
   scope: 'file:write',
   query: Type.Object(
-    { path: FilePath, recursive: Type.Optional(Type.Boolean({ default: false })) },
+    {
+      path: FilePath,
+      recursive: Type.Optional(Type.Boolean({ default: false, description: 'Delete a directory with its contents.' })),
+    },
     { additionalProperties: false },
   ),
   response: { status: 200, schema: FileResponse, description: 'What was there.' },
@@ -174,7 +184,7 @@ export const readArchive = {
   query: Type.Object(
     {
       path: Type.Optional({ ...FilePath, default: '/workspace' }),
-      format: Type.Optional({ ...oneOf(ARCHIVE_FORMATS), default: 'tar.gz' }),
+      format: Type.Optional({ ...oneOf(ARCHIVE_FORMATS, 'Format of the archive.'), default: 'tar.gz' }),
     },
     { additionalProperties: false },
   ),
@@ -228,7 +238,7 @@ export const watchFiles = {
   query: Type.Object(
     {
       path: Type.Optional({ ...FilePath, default: '/workspace' }),
-      recursive: Type.Optional(Type.Boolean({ default: false })),
+      recursive: Type.Optional(Type.Boolean({ default: false, description: 'Watch directories below it too.' })),
     },
     { additionalProperties: false },
   ),

@@ -3,6 +3,7 @@ import { PreviewIdSchema } from '../ids.ts';
 import { listOf } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { OpenPreviewBody, Preview } from '../preview.ts';
+import { Text } from '../text.ts';
 import { SandboxParams } from './sandboxes.ts';
 
 const tag = 'Previews';
@@ -14,15 +15,15 @@ export const openPreview = {
   method: 'POST',
   path: '/v1/sandboxes/{sandboxId}/previews',
   tag,
-  summary: 'Serve a port of a sandbox at a URL of its own',
+  summary: 'Create a preview',
   description:
-    'HTTP/1.1, server-sent events and WebSockets reach the port, also one that listens on the loopback alone. It ends ' +
-    'with its time, with its sandbox, or when it is deleted.',
+    'Serves a port of the sandbox at a URL of its own: HTTP/1.1, server-sent events and WebSockets. The program may listen ' +
+    'on 127.0.0.1 only. The preview closes when its lifetime or its sandbox ends, or when it is deleted.',
   scope: 'preview:create',
   idempotency: 'optional',
   params: SandboxParams,
   body: OpenPreviewBody,
-  response: { status: 201, schema: PreviewResponse, description: 'The preview, with its access token if private.' },
+  response: { status: 201, schema: PreviewResponse, description: 'The preview; a private one with its access token.' },
   errors: ['sandbox_destroyed', 'sandbox_failed', 'quota_exceeded'],
 } as const satisfies Operation;
 
@@ -35,7 +36,7 @@ export const listSandboxPreviews = {
   scope: 'preview:read',
   idempotency: 'none',
   params: SandboxParams,
-  response: { status: 200, schema: listOf(Preview), description: 'Those that are open, newest first.' },
+  response: { status: 200, schema: listOf(Preview), description: 'All open previews, newest first.' },
   errors: [],
 } as const satisfies Operation;
 
@@ -48,10 +49,13 @@ export const listPreviews = {
   scope: 'preview:read',
   idempotency: 'none',
   query: Type.Object(
-    { projectId: Type.Optional(Type.String()), sandboxId: Type.Optional(Type.String()) },
+    {
+      projectId: Type.Optional(Text({ description: 'Only previews of this project.' })),
+      sandboxId: Type.Optional(Text({ description: 'Only previews of this sandbox.' })),
+    },
     { additionalProperties: false },
   ),
-  response: { status: 200, schema: listOf(Preview), description: 'Those that are open, newest first.' },
+  response: { status: 200, schema: listOf(Preview), description: 'All open previews, newest first.' },
   errors: [],
 } as const satisfies Operation;
 
@@ -61,7 +65,7 @@ export const getPreview = {
   path: '/v1/previews/{previewId}',
   tag,
   summary: 'Get a preview',
-  description: 'One that has ended is `not_found`.',
+  description: 'A closed preview is `not_found`.',
   scope: 'preview:read',
   idempotency: 'none',
   params: PreviewParams,
@@ -74,8 +78,8 @@ export const deletePreview = {
   method: 'DELETE',
   path: '/v1/previews/{previewId}',
   tag,
-  summary: 'Close a preview',
-  description: 'At once, with every connection through it. Idempotent: a deleted one is returned as it is.',
+  summary: 'Delete a preview',
+  description: 'Closes the preview and its connections at once. Deleting a deleted preview returns it again.',
   scope: 'preview:delete',
   idempotency: 'none',
   params: PreviewParams,

@@ -4,6 +4,7 @@ import { ALIAS_DEPRECATED_SINCE, ALIAS_SUNSET, LIMITS } from '../limits.ts';
 import { listOf, oneOf } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { CreateSandboxBody, LABEL_PATTERN, SANDBOX_STATUSES, Sandbox, SetTtlBody } from '../sandbox.ts';
+import { Text } from '../text.ts';
 
 export const SandboxParams = Type.Object({ sandboxId: SandboxIdSchema });
 const SandboxResponse = Type.Object({ sandbox: Sandbox });
@@ -14,12 +15,13 @@ export const createSandbox = {
   path: '/v1/sandboxes',
   tag: 'Sandboxes',
   summary: 'Create a sandbox',
-  description: 'Answers at once with `status: creating`. Runs sent meanwhile wait for it.',
+  description:
+    'Answers at once with `status: creating`. Requests to the sandbox may follow at once: they wait until it is ready.',
   scope: 'sandbox:create',
   idempotency: 'optional',
   body: CreateSandboxBody,
   bodyOptional: true,
-  response: { status: 201, schema: SandboxResponse, description: 'The accepted sandbox.' },
+  response: { status: 201, schema: SandboxResponse, description: 'The new sandbox.' },
   errors: ['quota_exceeded', 'sandbox_ttl_exceeded'],
 } as const satisfies Operation;
 
@@ -30,20 +32,19 @@ export const listSandboxes = {
   tag: 'Sandboxes',
   summary: 'List sandboxes',
   description:
-    'Newest first. Destroyed and failed ones only with `include=historical` or when `status` asks for them, for 30 days ' +
-    'unless the operator decides otherwise. ' +
-    '`metadata.<key>=value` filters by an exact label.',
+    'Newest first. Destroyed and failed sandboxes are listed only with `include=historical`, or if `status` names that ' +
+    'status; by default their records are kept for 30 days. `metadata.<key>=<value>` lists only sandboxes with that label.',
   scope: 'sandbox:read',
   idempotency: 'none',
   query: Type.Object(
     {
-      projectId: Type.Optional(Type.String()),
-      status: Type.Optional(oneOf(SANDBOX_STATUSES)),
-      include: Type.Optional(oneOf(['historical'])),
+      projectId: Type.Optional(Text({ description: 'Only sandboxes of this project.' })),
+      status: Type.Optional(oneOf(SANDBOX_STATUSES, 'Only sandboxes with this status.')),
+      include: Type.Optional(oneOf(['historical'], '`historical`: destroyed and failed sandboxes too.')),
     },
-    { patternProperties: { [LABEL_PATTERN]: Type.String() }, additionalProperties: false },
+    { patternProperties: { [LABEL_PATTERN]: Text() }, additionalProperties: false },
   ),
-  response: { status: 200, schema: listOf(Sandbox), description: 'The whole visible collection.' },
+  response: { status: 200, schema: listOf(Sandbox), description: 'All sandboxes that the key can see.' },
   errors: [],
 } as const satisfies Operation;
 
@@ -53,14 +54,22 @@ export const getSandbox = {
   path: '/v1/sandboxes/{sandboxId}',
   tag: 'Sandboxes',
   summary: 'Get a sandbox',
-  description: 'With `waitFor=ready` the answer comes when it is ready, cannot become so, or `waitMs` has passed.',
+  description:
+    'With `waitFor` the answer comes when the sandbox has that status, when it can no longer reach it, or after `waitMs`.',
   scope: 'sandbox:read',
   idempotency: 'none',
   params: SandboxParams,
   query: Type.Object(
     {
-      waitFor: Type.Optional(oneOf(SANDBOX_STATUSES)),
-      waitMs: Type.Optional(Type.Integer({ minimum: 0, maximum: LIMITS.waitMaxMs, default: LIMITS.waitDefaultMs })),
+      waitFor: Type.Optional(oneOf(SANDBOX_STATUSES, 'Status to wait for. `running` and `idle` count as `ready`.')),
+      waitMs: Type.Optional(
+        Type.Integer({
+          minimum: 0,
+          maximum: LIMITS.waitMaxMs,
+          default: LIMITS.waitDefaultMs,
+          description: 'How long to wait at most, in milliseconds.',
+        }),
+      ),
     },
     { additionalProperties: false },
   ),
@@ -73,8 +82,10 @@ export const setSandboxTtl = {
   method: 'POST',
   path: '/v1/sandboxes/{sandboxId}/ttl',
   tag: 'Sandboxes',
-  summary: 'Restart the TTL countdown',
-  description: 'The new expiry, now + `ttlMs`, must be later than the current one and within 24 hours of creation.',
+  summary: 'Set the lifetime of a sandbox',
+  description:
+    'The sandbox then expires `ttlMs` after this request. The new expiry must be later than the current one and at most ' +
+    '24 hours after creation.',
   scope: 'sandbox:extend',
   idempotency: 'required',
   params: SandboxParams,
@@ -87,7 +98,7 @@ export const extendSandbox = {
   ...setSandboxTtl,
   id: 'extendSandbox',
   path: '/v1/sandboxes/{sandboxId}/extend',
-  summary: 'Restart the TTL countdown (deprecated alias)',
+  summary: 'Set the lifetime of a sandbox (deprecated alias)',
   deprecation: { since: ALIAS_DEPRECATED_SINCE, sunset: ALIAS_SUNSET, successorId: 'setSandboxTtl' },
 } as const satisfies Operation;
 
@@ -96,8 +107,8 @@ export const killSandbox = {
   method: 'DELETE',
   path: '/v1/sandboxes/{sandboxId}',
   tag: 'Sandboxes',
-  summary: 'Destroy a sandbox at once',
-  description: 'Idempotent: a destroyed one is returned as it is. Its workspace is lost.',
+  summary: 'Destroy a sandbox',
+  description: 'Its files are lost; its artifacts stay. Destroying a destroyed sandbox returns its record.',
   scope: 'sandbox:kill',
   idempotency: 'none',
   params: SandboxParams,

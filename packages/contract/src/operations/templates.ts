@@ -2,16 +2,19 @@ import { Type } from 'typebox';
 import { listOf } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { Template, TemplateVersion } from '../template.ts';
+import { documented } from '../text.ts';
 
 const common = { method: 'GET', tag: 'Templates', scope: 'template:read', idempotency: 'none', errors: [] } as const;
-const TemplateParams = Type.Object({ template: Type.String({ description: 'Slug or `tpl_` id.' }) });
+const TemplateParams = Type.Object({
+  template: Type.String({ ...documented({ minLength: 1 }), description: 'Slug or `tpl_` id of the template.' }),
+});
 
 export const listTemplates = {
   ...common,
   id: 'listTemplates',
   path: '/v1/templates',
-  summary: 'List the templates',
-  response: { status: 200, schema: listOf(Template), description: 'The catalogue.' },
+  summary: 'List templates',
+  response: { status: 200, schema: listOf(Template), description: 'All templates.' },
 } as const satisfies Operation;
 
 export const getTemplate = {

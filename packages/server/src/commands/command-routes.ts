@@ -51,6 +51,6 @@ async function* numbered(events: AsyncIterable<CommandEvent>): AsyncGenerator<Co
 /** The number that a client who comes back has seen last. */
 function lastSeen(header: string | undefined): number | undefined {
   if (header === undefined || header === '') return undefined;
-  if (/^\d{1,15}$/.test(header)) return Number(header);
+  if (/^\d{1,16}$/.test(header) && Number.isSafeInteger(Number(header))) return Number(header);
   throw invalidRequest({ path: 'headers.last-event-id', message: 'must be the id of an event of this stream' });
 }

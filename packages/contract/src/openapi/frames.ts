@@ -1,0 +1,63 @@
+/** Streams of server-sent events, as a schema of their frames. */
+import type { TSchema } from 'typebox';
+import { ERROR_CODES } from '../errors.ts';
+import type { Operation } from '../operation.ts';
+import { type Components, type Json, refer } from './components.ts';
+
+export const SSE_TYPE = 'text/event-stream';
+
+/** The last event of a stream that the service could not finish. */
+const ERROR_EVENT = 'ErrorEvent';
+const errorEvent = {
+  type: 'object',
+  description: 'The service failed: the last event. Code that fails is no such failure.',
+  required: ['type', 'data'],
+  properties: {
+    type: { const: 'error', type: 'string' },
+    data: {
+      type: 'object',
+      required: ['name', 'message'],
+      properties: {
+        name: { type: 'string', enum: ERROR_CODES, description: 'Error code, as in the body of an error.' },
+        message: { type: 'string', description: 'What went wrong: a text for people.' },
+      },
+    },
+  },
+  examples: [
+    { type: 'error', data: { name: 'unavailable', message: 'The service is stopping; send the request again.' } },
+  ],
+};
+
+/**
+ * Describes the stream as the sequence of its frames: that is how OpenAPI reads a schema of a media type that is a
+ * sequence, and what its `itemSchema` (OpenAPI 3.2) says of one frame.
+ */
+export function describeStream(operation: Operation & { events: TSchema }, components: Components): Json {
+  const { events, eventIds } = operation;
+  components.set(ERROR_EVENT, errorEvent);
+  const union = events as TSchema & { $id?: string; anyOf: { properties: { type: { const: string } } }[] };
+  const names = [...new Set([...union.anyOf.map(({ properties }) => properties.type.const), 'error'])];
+  const frame = `${union.$id}Frame`;
+  components.set(frame, {
+    type: 'object',
+    description:
+      'One frame: the lines `id: …` (if the event has an id), `event: …` and `data: …`, then an empty line. Lines that ' +
+      'begin with a colon are comments, sent about every 15 seconds while nothing happens; ignore them.',
+    required: ['event', 'data'],
+    properties: {
+      ...(eventIds === undefined ? {} : { id: { type: 'string', pattern: '^[0-9]+$', description: eventIds } }),
+      event: { type: 'string', enum: names, description: 'The same as `type` in `data`.' },
+      data: {
+        type: 'string',
+        description: 'The event as JSON on one line.',
+        contentMediaType: 'application/json',
+        contentSchema: { anyOf: [refer(events, components), { $ref: `#/components/schemas/${ERROR_EVENT}` }] },
+      },
+    },
+  });
+  const items = { $ref: `#/components/schemas/${frame}` };
+  return {
+    schema: { type: 'array', description: 'The frames of the stream, in order.', items },
+    'x-itemSchema': items,
+  };
+}

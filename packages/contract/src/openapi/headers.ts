@@ -1,0 +1,76 @@
+/** Header fields of answers, and what request headers have to look like. */
+import type { ErrorCode } from '../errors.ts';
+import { IDEMPOTENCY_KEY_PATTERN } from '../idempotency.ts';
+import { LIMITS } from '../limits.ts';
+import type { Operation } from '../operation.ts';
+import type { Json } from './components.ts';
+
+const REQUEST_ID_PATTERN = '^[A-Za-z0-9._-]{1,128}$';
+
+const text = (description: string, schema: Json = {}) => ({ description, schema: { type: 'string', ...schema } });
+
+export const HEADERS = {
+  'X-Request-Id': text('Id of the request, for the log of the service.', { pattern: REQUEST_ID_PATTERN }),
+  'Idempotency-Replayed': text('`true` on an answer that repeats an earlier one.', { const: 'true' }),
+  Allow: text('Methods of the path.'),
+  'WWW-Authenticate': text('`Bearer`.'),
+  'Retry-After': text('After how many seconds to repeat the request.', { pattern: '^[0-9]+$' }),
+  Deprecation: text('Since when the operation is deprecated (RFC 9745).'),
+  Sunset: text('After which day the operation may be removed (RFC 8594).'),
+  Link: text('The operation to use instead.'),
+  ETag: text('Entity tag of the content.'),
+  'Content-Range': text('Which bytes the answer has, and the size of the whole.'),
+  'Accept-Ranges': text('`bytes`.'),
+} satisfies Record<string, Json>;
+type Header = keyof typeof HEADERS;
+
+function headers(names: readonly Header[]): Json {
+  return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
+}
+
+export function successHeaders({ idempotency, deprecation }: Operation, more: readonly Header[] = []): Json {
+  return headers([
+    'X-Request-Id',
+    ...(idempotency === 'none' ? [] : (['Idempotency-Replayed'] as const)),
+    ...(deprecation ? (['Deprecation', 'Sunset', 'Link'] as const) : []),
+    ...more,
+  ]);
+}
+
+const OF_ERRORS: Partial<Record<ErrorCode, Header>> = {
+  method_not_allowed: 'Allow',
+  unauthorized: 'WWW-Authenticate',
+  unavailable: 'Retry-After',
+  rate_limited: 'Retry-After',
+  idempotency_request_in_progress: 'Retry-After',
+  range_not_satisfiable: 'Content-Range',
+};
+
+export function errorHeaders(codes: readonly ErrorCode[]): Json {
+  return headers(['X-Request-Id', ...new Set(codes.flatMap((code) => OF_ERRORS[code] ?? []))]);
+}
+
+export const REQUEST_ID_PARAMETER = {
+  name: 'X-Request-Id',
+  in: 'header',
+  required: false,
+  description: 'Your own id of the request. Any other text than the pattern allows is replaced by a new id.',
+  schema: { type: 'string', pattern: REQUEST_ID_PATTERN },
+};
+
+export const IDEMPOTENCY_KEY = {
+  type: 'string',
+  minLength: 1,
+  maxLength: LIMITS.idempotencyKeyLength,
+  pattern: IDEMPOTENCY_KEY_PATTERN,
+};
+
+/** Patterns of the request headers that operations name. */
+const REQUEST_HEADERS: Readonly<Record<string, string>> = {
+  'last-event-id': '^[0-9]{1,16}$',
+};
+
+export function requestHeaderSchema(name: string): Json {
+  const pattern = REQUEST_HEADERS[name];
+  return { type: 'string', ...(pattern === undefined ? {} : { pattern }) };
+}

@@ -1,0 +1,15 @@
+/** The groups of operations, in the order in which readers meet them. */
+export const TAGS = {
+  Sandboxes:
+    'A sandbox is an isolated machine that runs untrusted code. It lives until its lifetime ends or a client destroys it.',
+  'Code contexts':
+    'A context keeps variables, functions and imports from one code run to the next, as a notebook does. Every language has ' +
+    'a default context; create others to keep work apart.',
+  'Code runs': 'A code run executes Python, JavaScript or TypeScript in a context and returns its output and results.',
+  Commands: 'A command runs a program or a shell line in a sandbox. Terminals are interactive shells over a WebSocket.',
+  Files: 'Files and directories of a sandbox: read, write, list, watch, and transfer whole trees as archives.',
+  Artifacts: 'An artifact is a copy of a file, a directory or an output. It outlives its sandbox.',
+  Previews: 'A preview serves a port of a sandbox at a URL of its own.',
+  Templates: 'A template is an image that sandboxes are created from. Its versions are immutable.',
+} as const;
+export type Tag = keyof typeof TAGS;
