@@ -57,6 +57,8 @@ export interface HostdConfig {
   run: ReturnType<typeof runPlaces>;
   egress: ReturnType<typeof egressPlaces>;
   templatesDir: string;
+  /** Where the cache learns what is in use. */
+  usedDir: string;
   guestDir: string;
   /** crun, runc or runsc. */
   ociRuntime: string;
@@ -90,6 +92,7 @@ export function readConfig(env: NodeJS.ProcessEnv): HostdConfig {
     run: runPlaces(runDir),
     egress: egressPlaces(runDir, dataDir),
     templatesDir: cache.templatesDir,
+    usedDir: cache.usedDir,
     guestDir: given.CLOCHE_GUEST_DIR,
     ...runtime,
     service: { uid: Number(given.CLOCHE_SERVICE_UID), gid: Number(given.CLOCHE_SERVICE_GID) },

@@ -1,8 +1,10 @@
 import { chmodSync, chownSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
+import { basename } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { PROTOCOL_VERSION, tidyWhenIdle } from '@cloche/protocol';
+import { guestUse, PROTOCOL_VERSION, tidyWhenIdle } from '@cloche/protocol';
 import type { Logger } from 'pino';
+import { CacheUse } from './cache-use.ts';
 import type { HostdConfig } from './config.ts';
 import type { HostParts } from './host-parts.ts';
 import { createApp } from './http/app.ts';
@@ -19,6 +21,8 @@ import { FairTurns } from './processor/fair-turns.ts';
 import { Templates } from './templates.ts';
 
 const SWEEP_INTERVAL_MS = 5000;
+/** Often enough to note each day what is in use. */
+const NOTE_INTERVAL_MS = 3_600_000;
 
 export interface HostdOptions {
   config: HostdConfig;
@@ -39,7 +43,8 @@ export interface Hostd {
 export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const { config, log } = options;
   const host = await openHost(config, log);
-  const templates = new Templates(config.templatesDir);
+  const cacheUse = new CacheUse(config.usedDir, log);
+  const templates = new Templates(config.templatesDir, (name) => cacheUse.note(name));
   const launcher = makeLauncher(host, options);
   const demand = new Demand();
   const maker = new PooledInstances(host, launcher, templates);
@@ -63,6 +68,14 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const liveKeys = () => records.keys().filter((key) => records.read(key)?.status === 'live');
   const turns = new FairTurns({ groups, keys: liveKeys, log });
   const sweeping = new AbortController();
+  const noteUses = async () => {
+    cacheUse.note(guestUse(basename(config.guestDir)));
+    const lives = records.keys().map((key) => records.read(key));
+    const ids = lives.flatMap((record) => (record && 'templateVersionId' in record ? [record.templateVersionId] : []));
+    for (const id of new Set(ids)) await templates.find(id);
+  };
+  await noteUses();
+  const noted = repeatedly(sweeping.signal, log, noteUses, NOTE_INTERVAL_MS);
   const swept = repeatedly(sweeping.signal, log, async () => {
     await repairNetwork(host.network, log);
     await instances.sweep();
@@ -77,7 +90,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
       await app.close();
       tidying.stop();
       turns.close();
-      await swept;
+      await Promise.all([swept, noted]);
       await Promise.all([pool.close(), instances.settled()]);
       await instances.sweep();
       await host.kernels.close();
@@ -110,9 +123,14 @@ async function listen(app: ReturnType<typeof createApp>, { run, service }: Hostd
   chmodSync(run.hostdSocket, 0o660);
 }
 
-async function repeatedly(signal: AbortSignal, log: Logger, act: () => Promise<void>): Promise<void> {
+async function repeatedly(
+  signal: AbortSignal,
+  log: Logger,
+  act: () => Promise<void>,
+  intervalMs = SWEEP_INTERVAL_MS,
+): Promise<void> {
   while (!signal.aborted) {
-    await delay(SWEEP_INTERVAL_MS, undefined, { signal, ref: false }).catch(() => {});
+    await delay(intervalMs, undefined, { signal, ref: false }).catch(() => {});
     if (!signal.aborted) await act().catch((err) => log.error({ operation: 'sweep', outcome: 'failed', err }));
   }
 }

@@ -1,6 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { TemplateVersionManifest } from '@cloche/protocol';
+import { TemplateVersionManifest, templateUse } from '@cloche/protocol';
 import { Value } from 'typebox/value';
 import { errorCode } from './kernel/libc.ts';
 
@@ -12,11 +12,16 @@ export interface TemplateVersion {
 /** The curated images that were built on this host. They never change once they are there. */
 export class Templates {
   readonly #dir: string;
+  readonly #noteUse: (name: string) => void;
   readonly #known = new Map<string, TemplateVersion>();
 
-  /** @param dir holds `<slug>/<digest>/{manifest.json,rootfs/}` */
-  constructor(dir: string) {
+  /**
+   * @param dir holds `<slug>/<digest>/{manifest.json,rootfs/}`
+   * @param noteUse is given each version that is found
+   */
+  constructor(dir: string, noteUse: (name: string) => void = () => undefined) {
     this.#dir = dir;
+    this.#noteUse = noteUse;
   }
 
   async list(): Promise<TemplateVersion[]> {
@@ -30,11 +35,12 @@ export class Templates {
     return versions;
   }
 
+  /** The version, for an instance of it. */
   async find(id: string): Promise<TemplateVersion | undefined> {
-    const known = this.#known.get(id);
-    if (known) return known;
-    for (const version of await this.list()) this.#known.set(version.manifest.id, version);
-    return this.#known.get(id);
+    if (!this.#known.has(id)) for (const version of await this.list()) this.#known.set(version.manifest.id, version);
+    const found = this.#known.get(id);
+    if (found) this.#noteUse(templateUse(found.manifest.digest));
+    return found;
   }
 
   /** Undefined for a folder without a manifest: a build that has not ended, or one of another version. */

@@ -8,6 +8,7 @@ export * from './archive/entry-name.ts';
 export * from './archive/read-tar.ts';
 export * from './archive/tar-header.ts';
 export * from './byte-frames.ts';
+export * from './cache-use.ts';
 export * from './closed-ranges.ts';
 export * from './default-resources.ts';
 export * from './direct-body.ts';

@@ -45,6 +45,8 @@ export function cachePlaces(cacheDir: string) {
     templatesDir: join(cacheDir, 'templates'),
     /** `guest/<digest>/`: Node, agent and kernels as they are mounted read-only into every sandbox. */
     guestDir: join(cacheDir, 'guest'),
+    /** One empty file for each of both, changed when it was used last. */
+    usedDir: join(cacheDir, 'used'),
     /** A server that speaks S3, for tests, where it was built. */
     versitygw: join(cacheDir, 'versitygw', VERSITYGW_VERSION, 'versitygw'),
     /** gVisor's runtime, where it was built. */

@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { cacheRetentionOf } from './cache-retention.ts';
 import { canBuildGoPrograms } from './host/build-go-program.ts';
 import { ensureVersitygw } from './host/build-versitygw.ts';
 import { prepareHost } from './host/prepare-host.ts';
@@ -11,9 +12,9 @@ const COMMANDS: Record<string, (progress: Progress) => Promise<unknown>> = {
   start: (progress) => start(process.env, progress),
   /** All that tests need of the host, without serving. */
   prepare: async (progress) => {
-    const cacheDir = cacheDirOf(process.env);
+    const { cacheDir, retentionMs } = cacheOf(process.env);
     const hasGo = await canBuildGoPrograms();
-    await prepareHost({ cacheDir, progress, gvisor: hasGo });
+    await prepareHost({ cacheDir, retentionMs, progress, gvisor: hasGo });
     if (!hasGo) return;
     await progress.step('S3 server for tests', 'It takes Go and its module proxy once.', (note) =>
       ensureVersitygw(cacheDir, () => note('built once, which takes two minutes')),
@@ -23,7 +24,7 @@ const COMMANDS: Record<string, (progress: Progress) => Promise<unknown>> = {
   units: async (progress) => {
     const settings = effectiveSettings(process.env);
     const gvisor = settingsFor('hostd', settings).CLOCHE_OCI_RUNTIME === 'runsc';
-    const prepared = await prepareHost({ cacheDir: cacheDirOf(process.env), progress, gvisor });
+    const prepared = await prepareHost({ ...cacheOf(process.env), progress, gvisor });
     await writeUnitEnvironments(prepared, settings);
   },
 };
@@ -44,6 +45,7 @@ try {
   process.exit(1);
 }
 
-function cacheDirOf(env: NodeJS.ProcessEnv): string {
-  return settingsFor('setup', effectiveSettings(env)).CLOCHE_CACHE_DIR ?? '';
+function cacheOf(env: NodeJS.ProcessEnv): { cacheDir: string; retentionMs: number } {
+  const settings = settingsFor('setup', effectiveSettings(env));
+  return { cacheDir: settings.CLOCHE_CACHE_DIR ?? '', retentionMs: cacheRetentionOf(settings) };
 }

@@ -26,6 +26,12 @@ export const SETTINGS: readonly Setting[] = [
     readBy: ['setup', 'cli'],
     doc: 'templates and guest files',
   },
+  {
+    name: 'CLOCHE_CACHE_RETENTION_MS',
+    default: '2592000000',
+    readBy: ['setup', 'cli'],
+    doc: 'how long old template versions and guest files are kept after their last use; at least 172800000',
+  },
   { name: 'CLOCHE_DATABASE_URL', readBy: ['server'], secret: true, doc: 'default sqlite: in the data folder' },
   { name: 'CLOCHE_RUNTIME', default: 'hostd', readBy: ['server'], doc: 'what runs sandboxes' },
   { name: 'CLOCHE_OCI_RUNTIME', default: 'crun', readBy: ['hostd'], doc: 'what makes containers: crun, runc or runsc' },

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
+import { cacheRetentionOf } from './cache-retention.ts';
 import { clientConfigFile, readClientConfig, writeClientConfig } from './client-config.ts';
 import { requestFirstKey } from './first-key.ts';
 import { prepareHost } from './host/prepare-host.ts';
@@ -24,7 +25,7 @@ export async function start(env: NodeJS.ProcessEnv, progress: Progress): Promise
   const port = portOf(own.CLOCHE_PORT);
   const gvisor = settingsFor('hostd', settings).CLOCHE_OCI_RUNTIME === 'runsc';
   await requireFreePort(host, port);
-  const prepared = await prepareHost({ cacheDir, progress, gvisor });
+  const prepared = await prepareHost({ cacheDir, retentionMs: cacheRetentionOf(own), progress, gvisor });
   const installation = await progress.step('hostd, egress, server', 'See the logs above.', () =>
     startInstallation({
       ...{ dataDir, cacheDir, host, port, settings, prepared },

@@ -12,6 +12,7 @@ export function addDoctorCommand(program: Command): void {
     const findings = await examineHost({
       dataDir: values.get('CLOCHE_DATA_DIR') ?? '',
       cacheDir: values.get('CLOCHE_CACHE_DIR') ?? '',
+      cacheRetentionMs: Number(values.get('CLOCHE_CACHE_RETENTION_MS')),
       host: values.get('CLOCHE_HOST') ?? '',
       port: Number(values.get('CLOCHE_PORT')),
     });

@@ -112,6 +112,7 @@ describe('checks of a host', () => {
 
   it('name everything once and say what to do about each that is not ok', async () => {
     const findings = await examineHost({
+      cacheRetentionMs: 2_592_000_000,
       dataDir: '/var/lib/none',
       cacheDir: '/var/cache',
       host: '127.0.0.1',

@@ -12,11 +12,17 @@ import {
   checkRoot,
   checkUserNamespaces,
 } from './kernel-checks.ts';
-import { checkDisk, checkMemory, checkNode, checkPort } from './resource-checks.ts';
+import { checkDisk, checkMemory, checkNode, checkOldVersions, checkPort } from './resource-checks.ts';
 import { checkSysctls } from './sysctls.ts';
 import { checkTools, toolsOf } from './tool-checks.ts';
 
-export type ExaminedPlaces = { dataDir: string; cacheDir: string; host: string; port: number };
+export type ExaminedPlaces = {
+  dataDir: string;
+  cacheDir: string;
+  cacheRetentionMs: number;
+  host: string;
+  port: number;
+};
 
 /** Everything that Cloche needs of a host, changing nothing. What `cloche doctor` prints. */
 export async function examineHost(places: ExaminedPlaces): Promise<Finding[]> {
@@ -41,12 +47,19 @@ export async function examineBase(): Promise<Finding[]> {
   ]);
 }
 
-async function examineResources({ dataDir, cacheDir, host, port }: ExaminedPlaces): Promise<Finding[]> {
+async function examineResources({
+  dataDir,
+  cacheDir,
+  cacheRetentionMs,
+  host,
+  port,
+}: ExaminedPlaces): Promise<Finding[]> {
   return Promise.all([
     checkNode(),
     checkMemory(),
     checkDisk('disk (data)', dataDir),
     checkDisk('disk (cache)', cacheDir),
+    checkOldVersions(cacheDir, cacheRetentionMs),
     checkPort(host, port),
     checkFirewall(),
     checkSysctls(),

@@ -1,7 +1,9 @@
-import { join } from 'node:path';
+import { existsSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { GVISOR_VERSION } from '@cloche/protocol';
+import { cachePlaces, GVISOR_VERSION, guestUse, noteUse, templateUse } from '@cloche/protocol';
 import { withLock } from '../build-lock.ts';
+import { removeUnused } from '../cache-retention.ts';
 import { type Progress, SetupProblem, silentProgress } from '../progress.ts';
 import { ensureTemplate, findTemplate, type TemplateVersion } from '../templates/build-template.ts';
 import { type Recipe, readRecipes } from '../templates/recipe.ts';
@@ -29,6 +31,8 @@ export type PreparedHost = {
 export type PrepareOptions = {
   /** Shared by all installations of the host. */
   cacheDir: string;
+  /** How long old versions are kept after their last use; for ever where it is left out. */
+  retentionMs?: number;
   progress?: Progress;
   /** Build gVisor's runtime too; Debian has no package of it. */
   gvisor?: boolean;
@@ -43,6 +47,7 @@ const ONLINE = 'See that this machine reaches its package registries, then start
  */
 export async function prepareHost({
   cacheDir,
+  retentionMs,
   progress = silentProgress,
   gvisor = false,
 }: PrepareOptions): Promise<PreparedHost> {
@@ -68,6 +73,8 @@ export async function prepareHost({
   const guestDir = await progress.step('guest files', ONLINE, () => prepareGuest(cacheDir));
   const recipes = await readRecipes(RECIPES_FOLDER);
   const templates = await together(recipes.map((recipe) => prepareTemplate(recipe, cacheDir, progress)));
+  const removed = retentionMs === undefined ? [] : await removeUnused({ cacheDir, retentionMs });
+  for (const path of removed) progress.line(`removed, as it was not used for long: ${path}`);
   return { accounts, guestDir, templates };
 }
 
@@ -97,16 +104,29 @@ async function prepareGvisor(cacheDir: string, progress: Progress): Promise<void
 /** Loaded late: it brings the bundler, which a start without changes does not need at once. */
 async function prepareGuest(cacheDir: string): Promise<string> {
   const { buildGuest } = await import('@cloche/agent/build-guest');
-  const { guestDir } = await buildGuest({ cacheDir });
-  return guestDir;
+  return using(cacheDir, async () => {
+    const { guestDir } = await buildGuest({ cacheDir });
+    return { result: guestDir, path: guestDir, use: guestUse(basename(guestDir)) };
+  });
 }
 
 async function prepareTemplate(recipe: Recipe, cacheDir: string, progress: Progress): Promise<TemplateVersion> {
   const title = `template ${recipe.slug}`;
   return progress.step(title, `${ONLINE} The build leaves nothing behind.`, async (note) => {
     if (!(await findTemplate(recipe, cacheDir))) note('built once, which takes a minute or two');
-    const version = await ensureTemplate(recipe, { cacheDir, onWait: () => note('another process is building it') });
+    const version = await using(cacheDir, async () => {
+      const found = await ensureTemplate(recipe, { cacheDir, onWait: () => note('another process is building it') });
+      const path = join(cachePlaces(cacheDir).templatesDir, found.slug, found.digest);
+      return { result: found, path, use: templateUse(found.digest) };
+    });
     note(version.version);
     return version;
   });
+}
+
+/** Notes the use of what `make` finds or builds; makes it once more where another process removed it just before. */
+async function using<T>(cacheDir: string, make: () => Promise<{ result: T; path: string; use: string }>): Promise<T> {
+  const { result, path, use } = await make();
+  noteUse(cachePlaces(cacheDir).usedDir, use);
+  return existsSync(path) ? result : (await make()).result;
 }

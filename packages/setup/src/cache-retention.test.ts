@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, it } from 'node:test';
+import { cachePlaces, guestUse, noteUse, templateUse } from '@cloche/protocol';
+import { cacheRetentionOf, listOldVersions, removeUnused, sizeOf } from './cache-retention.ts';
+
+const DAY = 86_400_000;
+const NOW = Date.parse('2026-06-01T00:00:00Z');
+
+let cacheDir: string;
+beforeEach(() => {
+  cacheDir = mkdtempSync(join(tmpdir(), 'cloche-retention-'));
+});
+afterEach(() => rmSync(cacheDir, { recursive: true }));
+
+const daysAgo = (days: number) => new Date(NOW - days * DAY);
+const used = (use: string, days: number) => noteUse(cachePlaces(cacheDir).usedDir, use, daysAgo(days));
+const remove = (days = 30) => removeUnused({ cacheDir, retentionMs: days * DAY, now: () => NOW });
+
+function makeGuest(digest: string): string {
+  const folder = join(cachePlaces(cacheDir).guestDir, digest);
+  mkdirSync(join(folder, 'bin'), { recursive: true });
+  writeFileSync(join(folder, 'bin/node'), 'x'.repeat(10_000));
+  return folder;
+}
+
+function makeTemplate(digest: string, builtDaysAgo: number, slug = 'small'): string {
+  const folder = join(cachePlaces(cacheDir).templatesDir, slug, digest);
+  mkdirSync(join(folder, 'rootfs'), { recursive: true });
+  writeFileSync(join(folder, 'manifest.json'), JSON.stringify({ builtAt: daysAgo(builtDaysAgo).toISOString() }));
+  return folder;
+}
+
+describe('removing what nothing uses', () => {
+  it('removes guest folders and older template versions when their time since the last use is up', async () => {
+    const [guest, old] = [makeGuest('a'), makeTemplate('b', 90)];
+    const [kept, newest] = [makeGuest('c'), makeTemplate('d', 80)];
+    for (const use of [guestUse('a'), templateUse('b'), templateUse('d')]) used(use, 31);
+    used(guestUse('c'), 29);
+    assert.deepEqual((await remove()).sort(), [guest, old].sort());
+    assert.deepEqual([guest, old, kept, newest].map(existsSync), [false, false, true, true]);
+    assert.deepEqual(readdirSync(cachePlaces(cacheDir).usedDir).sort(), [guestUse('c'), templateUse('d')]);
+    assert.deepEqual(readdirSync(join(cacheDir, 'building')), []);
+  });
+
+  it('keeps the newest version of each template, however long ago it was used', async () => {
+    const versions = [makeTemplate('a', 90), makeTemplate('b', 90, 'other')];
+    for (const digest of ['a', 'b']) used(templateUse(digest), 90);
+    assert.deepEqual(await remove(), []);
+    assert.ok(versions.every(existsSync));
+  });
+
+  it('gives what has no note of its use the whole time from now on', async () => {
+    const guest = makeGuest('a');
+    assert.deepEqual(await remove(), []);
+    const later = (days: number) => removeUnused({ cacheDir, retentionMs: 30 * DAY, now: () => NOW + days * DAY });
+    assert.deepEqual(await later(29), []);
+    assert.deepEqual(await later(31), [guest]);
+  });
+
+  it('lets several processes remove at once', async () => {
+    const guests = ['a', 'b', 'c', 'd'].map(makeGuest);
+    for (const digest of ['a', 'b', 'c', 'd']) used(guestUse(digest), 31);
+    const removed = (await Promise.all([remove(), remove(), remove()])).flat();
+    assert.deepEqual(removed.sort(), guests.sort());
+  });
+
+  it('clears away what builds and removals left that were cut off, and leaves those under way', async () => {
+    for (const folder of ['guest/.building-x', 'building/removed-x', 'building/small']) {
+      mkdirSync(join(cacheDir, folder), { recursive: true });
+    }
+    await remove();
+    const soon = readdirSync(cacheDir, { recursive: true }).length;
+    await removeUnused({ cacheDir, retentionMs: 30 * DAY, now: () => Date.now() + 2 * DAY });
+    assert.deepEqual(
+      [soon, readdirSync(cacheDir, { recursive: true }).sort()],
+      [5, ['building', 'building/small', 'guest']],
+    );
+  });
+
+  it('counts what it would free', async () => {
+    const guest = makeGuest('a');
+    assert.deepEqual(
+      (await listOldVersions(cacheDir)).map(({ path, usedAt }) => [path, usedAt]),
+      [[guest, undefined]],
+    );
+    assert.ok((await sizeOf([guest])) >= 10_000);
+    assert.equal(await sizeOf([]), 0);
+  });
+});
+
+describe('CLOCHE_CACHE_RETENTION_MS', () => {
+  it('is two days at least', () => {
+    assert.equal(cacheRetentionOf({ CLOCHE_CACHE_RETENTION_MS: `${2 * DAY}` }), 2 * DAY);
+    for (const text of ['0', '86400000', 'x', '']) {
+      assert.throws(() => cacheRetentionOf({ CLOCHE_CACHE_RETENTION_MS: text }), { name: 'SetupProblem' }, text);
+    }
+  });
+});

@@ -1,0 +1,140 @@
+/** Removes guest folders and template versions that nothing on this host has used for long. */
+import { execFile } from 'node:child_process';
+import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { promisify } from 'node:util';
+import { cachePlaces, guestUse, noteUse, templateUse } from '@cloche/protocol';
+import { SetupProblem } from './progress.ts';
+
+const run = promisify(execFile);
+
+/** hostd notes once a day what it uses. */
+const MIN_RETENTION_MS = 2 * 86_400_000;
+/** No build takes as long. */
+const ABANDONED_AFTER_MS = 86_400_000;
+
+export interface CacheRetention {
+  readonly cacheDir: string;
+  /** How long something is kept after its last use. */
+  readonly retentionMs: number;
+  readonly now?: () => number;
+}
+
+/** @throws {SetupProblem} for a time in which a running installation may have noted nothing */
+export function cacheRetentionOf({ CLOCHE_CACHE_RETENTION_MS: text = '' }: Record<string, string | undefined>): number {
+  const retentionMs = Number(text);
+  if (/^\d+$/.test(text) && retentionMs >= MIN_RETENTION_MS) return retentionMs;
+  throw new SetupProblem(
+    `CLOCHE_CACHE_RETENTION_MS is ${JSON.stringify(text)}.`,
+    `Set it to a number of milliseconds from ${MIN_RETENTION_MS} on, which is two days.`,
+  );
+}
+
+/** A guest folder or a template version that is not the newest of its template. */
+export interface CachedVersion {
+  readonly path: string;
+  /** Its name among the notes of use. */
+  readonly use: string;
+  /** Undefined where no use was noted yet. */
+  readonly usedAt: number | undefined;
+}
+
+/**
+ * Removes what was not used for `retentionMs`, other than what the caller has just noted as used. What has no note gets one,
+ * and so its whole time. Safe beside other processes that start, build and remove.
+ *
+ * @returns the paths removed
+ */
+export async function removeUnused({ cacheDir, retentionMs, now = Date.now }: CacheRetention): Promise<string[]> {
+  const { usedDir } = cachePlaces(cacheDir);
+  const limit = now() - retentionMs;
+  const removed: string[] = [];
+  for (const { path, use, usedAt } of await listOldVersions(cacheDir)) {
+    if (usedAt === undefined) noteUse(usedDir, use, new Date(now()));
+    else if (
+      usedAt < limit &&
+      (await remove(path, cacheDir, async () => ((await noteTime(usedDir, use)) ?? 0) < limit))
+    ) {
+      await rm(join(usedDir, use), { force: true });
+      removed.push(path);
+    }
+  }
+  await removeRemains(cacheDir, now() - ABANDONED_AFTER_MS);
+  return removed;
+}
+
+/** All that is there but the newest version of each template. */
+export async function listOldVersions(cacheDir: string): Promise<CachedVersion[]> {
+  const { guestDir, templatesDir, usedDir } = cachePlaces(cacheDir);
+  const versions: CachedVersion[] = [];
+  const add = async (path: string, use: string) => versions.push({ path, use, usedAt: await noteTime(usedDir, use) });
+  for (const digest of await names(guestDir)) {
+    if (!digest.startsWith('.')) await add(join(guestDir, digest), guestUse(digest));
+  }
+  for (const slug of await names(templatesDir)) {
+    const built = await Promise.all(
+      (await names(join(templatesDir, slug))).map((digest) => builtTime(join(templatesDir, slug, digest))),
+    );
+    const byAge = built.filter((each) => each !== undefined).sort((a, b) => b.builtAt - a.builtAt);
+    for (const { path } of byAge.slice(1)) await add(path, templateUse(basename(path)));
+  }
+  return versions;
+}
+
+/** Bytes on the disk of all of them together. */
+export async function sizeOf(paths: readonly string[]): Promise<number> {
+  if (paths.length === 0) return 0;
+  const { stdout } = await run('du', ['--summarize', '--total', '--block-size=1', '--one-file-system', ...paths]);
+  return Number(stdout.trimEnd().split('\n').at(-1)?.split('\t')[0]);
+}
+
+/** Takes it away first, and puts it back where somebody noted meanwhile that they use it. */
+async function remove(path: string, cacheDir: string, isUnused: () => Promise<boolean>): Promise<boolean> {
+  const trash = join(cacheDir, 'building', `removed-${basename(path)}-${process.pid}`);
+  await mkdir(join(cacheDir, 'building'), { recursive: true });
+  try {
+    await rename(path, trash);
+  } catch {
+    // Another process was faster.
+    return false;
+  }
+  const unused = await isUnused();
+  // Where the other process has built it anew, ours goes.
+  if (!unused) await rename(trash, path).catch(() => undefined);
+  await removeFolder(trash);
+  return unused;
+}
+
+/** What builds and removals that were cut off left. */
+async function removeRemains(cacheDir: string, before: number): Promise<void> {
+  const { guestDir } = cachePlaces(cacheDir);
+  const remains = [
+    ...(await names(guestDir)).filter((name) => name.startsWith('.building-')).map((name) => join(guestDir, name)),
+    ...(await names(join(cacheDir, 'building')))
+      .filter((name) => name.startsWith('removed-'))
+      .map((name) => join(cacheDir, 'building', name)),
+  ];
+  for (const path of remains) {
+    const { ctimeMs = before } = (await stat(path).catch(() => undefined)) ?? {};
+    if (ctimeMs < before) await removeFolder(path);
+  }
+}
+
+/** Never leaves the file system: what is mounted below, were there anything, is not ours to empty. */
+async function removeFolder(path: string): Promise<void> {
+  await run('rm', ['--recursive', '--force', '--one-file-system', path]);
+}
+
+async function builtTime(path: string): Promise<{ path: string; builtAt: number } | undefined> {
+  const manifest = await readFile(join(path, 'manifest.json'), 'utf8').catch(() => undefined);
+  if (manifest === undefined) return undefined;
+  return { path, builtAt: Date.parse((JSON.parse(manifest) as { builtAt: string }).builtAt) };
+}
+
+async function noteTime(usedDir: string, use: string): Promise<number | undefined> {
+  return (await stat(join(usedDir, use)).catch(() => undefined))?.mtimeMs;
+}
+
+async function names(folder: string): Promise<string[]> {
+  return readdir(folder).catch(() => []);
+}
