@@ -46,10 +46,9 @@ describe('when the gateway is killed', () => {
     'https to an allowed host by urllib',
     'raw TCP to an allowed address',
     'data in a unlisted name, to another resolver',
-    'UDP to an allowed address',
   ];
 
-  it('gated sandboxes have no network, and have it again when it is back', async () => {
+  it('gated sandboxes have no TCP and no look-ups, and have them again when it is back', async () => {
     await world.service.kill('egress');
     const open = await world.attack('open', ['raw TCP to an allowed address', 'UDP to an allowed address']);
     assert.deepEqual(Object.values(open), ['reached', 'reached']);
@@ -57,6 +56,12 @@ describe('when the gateway is killed', () => {
       const words = await world.attack(name, ways);
       for (const way of ways) assert.match(words[way] ?? 'reached', NOT_REACHED, `${name}: ${way}`);
     });
+    // What the kernel forwards and refuses by itself goes on.
+    const datagrams = ['UDP to an allowed address', 'UDP to a denied address', 'QUIC to port 443'];
+    assert.deepEqual(
+      Object.values(await world.attack('deny', datagrams)).map((word) => word === 'reached'),
+      [true, false, false],
+    );
 
     await world.service.restart('egress');
     const [permitted = '', permittedByTls = ''] = ways;

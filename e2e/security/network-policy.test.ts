@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { dataPlaces } from '@cloche/protocol';
 import { execa } from 'execa';
-import { skipUnless } from '../support/claims.ts';
+import { isolation, skipUnless } from '../support/claims.ts';
 import type { Seen } from '../support/test-internet-host.ts';
 import type { Outcomes } from './support/attackers.ts';
 import { GATED, type PolicyWorld, policyWorld, SANDBOXES, type SandboxName } from './support/policy-world.ts';
@@ -213,7 +213,9 @@ it('special ranges and those that the operator closes are closed, in every mode 
     // The control: the host itself reaches them.
     assert.match(await (await fetch(`http://${there}/`)).text(), REACHED);
     const never = { open: NOT_REACHED, allow: NOT_REACHED, deny: NOT_REACHED };
-    expect({ [`HTTP to closed address ${index}`]: never, [`another port of closed address ${index}`]: never });
+    for (const way of ['HTTP to', 'another port of', 'a datagram to']) {
+      expect({ [`${way} closed address ${index}`]: never });
+    }
   }
 });
 
@@ -229,20 +231,65 @@ describe('traffic that is no HTTP', () => {
     expect({ 'bytes of no protocol, at a port of HTTP': { open: /^status 400$/, allow: CLOSED, deny: CLOSED } });
   });
 
-  it('does not flow by UDP, which could carry HTTP past the gateway', () => {
-    for (const kind of ['an allowed', 'a denied']) {
-      expect({ [`UDP to ${kind} address`]: { open: REACHED, allow: NOT_REACHED, deny: NOT_REACHED } });
-    }
+  it('flows by UDP and ICMP echo where hosts are denied, but to no denied address, and nowhere else', () => {
+    const flows = { open: REACHED, allow: NOT_REACHED, deny: REACHED };
+    expect({
+      'UDP to an allowed address': flows,
+      'UDP to a denied address': { open: REACHED, allow: NOT_REACHED, deny: NOT_REACHED },
+      'a request of NTP with an unsynchronized clock': flows,
+      'video by RTP, without an answer': flows,
+      'an ICMP echo': flows,
+    });
+    for (const port of [7000, 443, 4433, 123]) expect({ [`a datagram to port ${port}`]: flows });
   });
+
+  it('does not begin a QUIC connection, at any port, of any version and in any form', () => {
+    const ports = [7000, 443, 4433, 123].map((port) => `to port ${port}`);
+    const versions = ['of version 2', 'of a draft', 'of Google, Q046', 'of Google, Q043', 'of an unknown version'];
+    const forms = ['without the fixed bit', 'in a small datagram', 'in fragments'];
+    const refused = { open: REACHED, allow: NOT_REACHED, deny: NOT_REACHED };
+    for (const way of [...ports, ...versions, ...forms]) expect({ [`QUIC ${way}`]: refused });
+    expect({ 'a packet of QUIC as the answer': refused });
+    expect({ 'QUIC to port 53': { open: /./, allow: NOT_REACHED, deny: NOT_REACHED } });
+    // gVisor has neither options of IP nor segments.
+    if (isolation.kernel === 'shared') {
+      for (const way of ['behind-options-of-IP', 'in-a-second-segment'])
+        assert.ok(begunQuic('open').includes(way), way);
+    }
+    for (const name of GATED) assert.deepEqual(begunQuic(name), []);
+  });
+
+  /** The ways by which a sandbox got a first packet of QUIC to the other side. */
+  const begunQuic = (name: SandboxName) =>
+    seen.quic.filter((tag) => tag.startsWith(`tag-${name}-`)).map((tag) => tag.slice(`tag-${name}-`.length));
 
   // Of gVisor's network the host's kernel has no more than the link.
   const shared = skipUnless('kernel', 'shared');
-  it('does not flow by ICMP or IPv6, even for root of the host within the network of the sandbox', shared, async () => {
-    assert.equal(await fromOutside('open', PING), 'reached');
-    for (const name of GATED) assert.notEqual(await fromOutside(name, PING), 'reached');
+  it('does not flow by ICMP where datagrams do not, nor by IPv6, even for root of the host', shared, async () => {
+    for (const name of ['open', 'deny'] as const) assert.equal(await fromOutside(name, PING), 'reached');
+    assert.notEqual(await fromOutside('allow', PING), 'reached');
     const links = 'print(open("/proc/net/if_inet6").read().count("eth0"))';
     for (const name of SANDBOXES) assert.equal(await fromOutside(name, links), '0');
   });
+
+  it('does not begin a QUIC connection in fragments that are cut within its header either', shared, async () => {
+    for (const name of ['open', 'deny'] as const) await fromOutside(name, CUT_QUIC.replace('NAME', name));
+    const { quic } = await world.internet.seen();
+    assert.ok(quic.includes('tag-open-cut'));
+    assert.ok(!quic.includes('tag-deny-cut'));
+  });
+
+  const CUT_QUIC = `
+import socket, struct
+probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); probe.connect(("ADDRESS", 7000)); own = probe.getsockname()[0]
+packet = (bytes.fromhex("c3000000010831323334353637380020") + b"tag-NAME-cut ").ljust(1200, b"\\0")
+datagram = struct.pack("!4H", 4000, 7000, 8 + len(packet), 0) + packet
+raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+# The header of UDP alone, then the rest.
+for offset, part, more in [(0, datagram[:8], 0x2000), (1, datagram[8:], 0)]:
+    header = struct.pack("!2B3H2BH4s4s", 0x45, 0, 20 + len(part), 77, more | offset, 64, 17, 0, socket.inet_aton(own), socket.inet_aton("ADDRESS"))
+    raw.sendto(header + part, ("ADDRESS", 0))
+import time; time.sleep(0.3)`;
 
   const PING = `
 import os, socket, struct
@@ -269,6 +316,6 @@ async function fromOutside(name: SandboxName, code: string): Promise<string> {
   const { hostdDir } = dataPlaces(service.dataDir);
   const record = join(hostdDir, 'instances', service.instanceKey(ids[name]), 'instance.json');
   const { pid } = JSON.parse(readFileSync(record, 'utf8')).init;
-  const script = code.replace('ADDRESS', world.internet.address);
+  const script = code.replaceAll('ADDRESS', world.internet.address);
   return (await execa('nsenter', ['-t', String(pid), '-n', 'python3', '-c', script])).stdout.trim();
 }

@@ -17,7 +17,9 @@ import { decode, encode, streamDecode, streamEncode } from 'dns-packet';
 
 export interface InternetHost {
   httpPorts: readonly number[];
-  /** Where DNS is answered on port 53; other servers are on every address. */
+  /** Where datagrams are answered. */
+  addresses: readonly string[];
+  /** Where DNS is answered on port 53; servers of connections are on every address. */
   resolvers: readonly string[];
   /** Addresses of a name, with an asterisk for its first label; each look-up is answered with the next one. */
   names: Readonly<Record<string, readonly string[]>>;
@@ -26,6 +28,9 @@ export interface InternetHost {
 
 const DNS_OVER_TLS_PORT = 853;
 const RAW_PORT = 7000;
+const DATAGRAM_PORTS = [RAW_PORT, 123, 443, 4433];
+/** A server's packet of QUIC version 1, whatever is in it. */
+const QUIC_PACKET = Buffer.concat([Buffer.from('c300000001', 'hex'), Buffer.from('reached')]);
 const UNTRUSTED_PORT = 8443;
 const LENIENT_PORT = 8002;
 const CLEAR_HTTP2_PORT = 8003;
@@ -40,10 +45,12 @@ export interface Seen {
   datagrams: number;
   /** Requests for `/hold`, which are never answered, that are open now. */
   held: number;
+  /** The words `tag-…` of first packets of QUIC, of any version. */
+  quic: string[];
 }
 
 const host: InternetHost = JSON.parse(process.argv[2] ?? '{}');
-const seen: Seen = { requests: [], questions: [], raw: 0, datagrams: 0, held: 0 };
+const seen: Seen = { requests: [], questions: [], raw: 0, datagrams: 0, held: 0, quic: [] };
 const turns = new Map<string, number>();
 
 const answer: RequestListener = (request, response) => {
@@ -129,9 +136,17 @@ function answerQuestion(socket: Socket): void {
     });
 }
 
+/** Returns whether it is a first packet of QUIC, whose header is before its word and a space, and nothing before that. */
+function noteTag(message: Buffer): boolean {
+  const [, tag] = /^[^x].{8,20} (tag-\S+)/s.exec(message.toString('latin1')) ?? [];
+  if (tag) seen.quic.push(tag);
+  return tag !== undefined;
+}
+
 async function serveNames(address: string): Promise<void> {
   const datagrams = createSocket('udp4');
   datagrams.on('message', (message, from) => {
+    if (noteTag(message)) return;
     const kind = strangeness(message);
     if (kind) return void seen.questions.push(kind);
     const answer = resolve(message);
@@ -143,13 +158,15 @@ async function serveNames(address: string): Promise<void> {
   await Promise.all([once(datagrams, 'listening'), once(connections, 'listening')]);
 }
 
-async function serveRaw(address: string): Promise<void> {
+async function serveDatagrams(address: string, port: number): Promise<void> {
   const datagrams = createSocket('udp4');
-  datagrams.on('message', (_message, from) => {
+  datagrams.on('message', (message, from) => {
     seen.datagrams += 1;
-    datagrams.send('reached', from.port, from.address);
+    noteTag(message);
+    const isAskedForQuic = message.toString('latin1') === 'answer with QUIC';
+    datagrams.send(isAskedForQuic ? QUIC_PACKET : 'reached', from.port, from.address);
   });
-  datagrams.bind(RAW_PORT, address);
+  datagrams.bind(port, address);
   await once(datagrams, 'listening');
 }
 
@@ -190,7 +207,11 @@ function serveTlsLeniently(): ReturnType<typeof createTcpServer> {
 }
 
 await Promise.all(host.httpPorts.map((port) => listen(web(createServer(answer)), port)));
-await Promise.all(host.resolvers.flatMap((address) => [serveNames(address), serveRaw(address)]));
+await Promise.all(host.resolvers.map(serveNames));
+const datagramServers = host.addresses.flatMap((address) =>
+  DATAGRAM_PORTS.map((port) => serveDatagrams(address, port)),
+);
+await Promise.all(datagramServers);
 if (host.resolvers.length > 0) {
   const raw = createTcpServer((socket) => {
     seen.raw += 1;

@@ -9,8 +9,8 @@ import type { InternetHost, Seen } from './test-internet-host.ts';
 export interface TestInternet extends AsyncDisposable {
   /**
    * Answers HTTP on ports 80 and 8000, leniently on 8002, HTTP/2 without TLS on 8003, HTTPS on 443, HTTPS that nobody vouches for on 8443, and
-   * behind records of other types on 8444, `reached` to connections and
-   * datagrams on 7000, and DNS on 53, over TLS on 853, and to `?dns=` over HTTP: `cloche.test` is itself.
+   * behind records of other types on 8444, `reached` to connections on 7000 and to datagrams there and on 123, 443 and
+   * 4433, and DNS on 53, over TLS on 853, and to `?dns=` over HTTP: `cloche.test` is itself.
    */
   readonly address: string;
   /** The same host under another address; it answers DNS there as well. */
@@ -61,8 +61,9 @@ export async function testInternet(): Promise<TestInternet> {
     await makeNetwork({ name, hostLink, hostAddress, addresses });
     const { certFile, keyFile, unknownCertFile } = authority;
     const tls = { certFile, keyFile, unknownCertFile };
-    const theirs: InternetHost = { httpPorts: [80, 8000], resolvers: [address, otherAddress], names, tls };
-    const ours: InternetHost = { httpPorts: [8001], resolvers: [], names: {} };
+    const resolvers = [address, otherAddress];
+    const theirs: InternetHost = { httpPorts: [80, 8000], addresses, resolvers, names, tls };
+    const ours: InternetHost = { httpPorts: [8001], addresses: [], resolvers: [], names: {} };
     children.push(await started(['ip', 'netns', 'exec', name, ...servers(theirs)]));
     children.push(await started(servers(ours)));
   } catch (error) {

@@ -7,7 +7,17 @@ import { asUser, attempts, type Outcomes, outcomesOf } from './attackers.ts';
 export const SANDBOXES = ['open', 'allow', 'deny'] as const;
 export type SandboxName = (typeof SANDBOXES)[number];
 /** In this order: the first defines what the others use, the last makes them. */
-const PARTS = ['ways', 'names', 'requests', 'addresses', 'odd-protocols', 'sessions', 'look-ups', 'outcomes'];
+const PARTS = [
+  'ways',
+  'names',
+  'requests',
+  'addresses',
+  'odd-protocols',
+  'sessions',
+  'look-ups',
+  'datagrams',
+  'outcomes',
+];
 const ATTEMPTS = PARTS.map((part) => `network/${part}`);
 
 export const GATED = ['allow', 'deny'] as const;

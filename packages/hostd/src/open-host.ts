@@ -14,6 +14,7 @@ import { DiskPromises } from './launch/disk-promises.ts';
 import { sharedSeccompProfile } from './launch/oci-config.ts';
 import { OciRuntime } from './launch/oci-runtime.ts';
 import { SANDBOX_CIDR } from './network/address-plan.ts';
+import { deniedToDatagrams } from './network/datagram-gate.ts';
 import { EgressClient } from './network/egress-client.ts';
 import { EgressGate } from './network/egress-gate.ts';
 import { DNS_PORT } from './network/gateway-slot.ts';
@@ -40,7 +41,9 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<HostP
   hideHybridHierarchy();
   const { installationId, hostdDir, run, ranges } = config;
   const slots = new Slots(SLOTS_DIR, installationId);
-  const network = await SandboxNetwork.open({ installationId, ranges, slots });
+  const records = new InstanceRecords(join(hostdDir, 'instances'));
+  const living = datagramsOfLiving(records);
+  const network = await SandboxNetwork.open({ installationId, ranges, slots, living });
   const forEgress = { gatewayAddress: network.gatewayAddress, dnsPort: DNS_PORT, sandboxCidr: SANDBOX_CIDR };
   writeFileSync(join(run.egressDir, 'network.json'), JSON.stringify(forEgress), { mode: 0o644 });
   const trust = new TrustBundles(hostdDir);
@@ -54,7 +57,6 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<HostP
   const zygotes = runtime.isGvisor
     ? undefined
     : openZygotes({ cgroups, guestDir: config.guestDir, mountsDir, timeNamespace, ...(log && { log }) });
-  const records = new InstanceRecords(join(hostdDir, 'instances'));
   return {
     records,
     slots,
@@ -83,6 +85,17 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<HostP
     guestDir: config.guestDir,
     trust,
   };
+}
+
+/** By slot, of the sandboxes whose datagrams flow; one that died meanwhile is swept as any other. */
+function datagramsOfLiving(records: InstanceRecords): Map<number, string[]> {
+  const living = new Map<number, string[]>();
+  for (const key of records.keys()) {
+    const record = records.read(key);
+    const denied = record?.status === 'live' && record.network && deniedToDatagrams(record.network);
+    if (denied) living.set(record.slot, denied);
+  }
+  return living;
 }
 
 /** Takes everything of the installation off the host. Only while no sandbox lives. */

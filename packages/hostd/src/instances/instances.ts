@@ -9,6 +9,7 @@ import { isProcessAlive } from '../kernel/process-identity.ts';
 import type { Launch, Launcher } from '../launch/launcher.ts';
 import { Limiter } from '../launch/limiter.ts';
 import { addressesOfSlot } from '../network/address-plan.ts';
+import { deniedToDatagrams } from '../network/datagram-gate.ts';
 import { type GatedInstance, gatedPolicy } from '../network/egress-gate.ts';
 import { kindOf } from '../pool/pool-kind.ts';
 import type { WarmPool } from '../pool/warm-pool.ts';
@@ -206,6 +207,8 @@ export class Instances {
         const policy = gatedPolicy(spec.network);
         const address = addressesOfSlot(pooled.slot).sandbox;
         if (policy) await host.egress.register(key, { sandboxId: name.sandboxId, policy, address }, signal);
+        const denied = deniedToDatagrams(spec.network);
+        if (denied) await host.network.openToDatagrams(pooled.slot, pooled.init.pid, denied);
         signal.throwIfAborted();
         const { network } = spec;
         const { sandboxId, generation } = name;

@@ -12,6 +12,7 @@ import { openListeningSocket } from '../kernel/listening-socket.ts';
 import { identifyProcess, isProcessAlive, type ProcessIdentity } from '../kernel/process-identity.ts';
 import { UserNamespace } from '../kernel/user-namespace.ts';
 import { addressesOfSlot } from '../network/address-plan.ts';
+import { deniedToDatagrams } from '../network/datagram-gate.ts';
 import { gatedPolicy } from '../network/egress-gate.ts';
 import { type NetworkClass, networkClassOf } from '../network/network-class.ts';
 import type { TemplateVersion } from '../templates.ts';
@@ -65,6 +66,8 @@ interface Plan extends PooledLaunch {
   /** Has the policy of whom it is for enforced; without an owner egress refuses everything from the address. */
   gate: (slot: number) => Promise<void>;
   undoGate: () => Promise<void>;
+  /** Where its datagrams do not go; undefined where none of them flow. */
+  denied: readonly string[] | undefined;
 }
 
 type Running = Omit<PooledRecord, 'status'>;
@@ -91,8 +94,8 @@ export class Launcher {
       await egress.register(key, { sandboxId: name.sandboxId, policy, address }, signal);
     };
     const undoGate = () => egress.unregister(key);
-    const networkClass = networkClassOf(network.mode);
-    const plan = { key, isPooled: false, resources, template, network: networkClass, gate, undoGate };
+    const enforced = { network: networkClassOf(network.mode), gate, undoGate, denied: deniedToDatagrams(network) };
+    const plan = { key, isPooled: false, resources, template, ...enforced };
     return this.#launch(plan, signal, (running) => ({ status: 'live', ...name, ...running, network }));
   }
 
@@ -102,7 +105,7 @@ export class Launcher {
     const gate = async (slot: number) => {
       if (launch.network === 'gated') await egress.vacate(addressesOfSlot(slot).sandbox, signal);
     };
-    const plan = { ...launch, isPooled: true, gate, undoGate: async () => {} };
+    const plan = { ...launch, isPooled: true, gate, undoGate: async () => {}, denied: undefined };
     return this.#launch(plan, signal, (running) => ({ status: 'pooled', ...running }));
   }
 
@@ -201,14 +204,8 @@ export class Launcher {
       if (!isProcessAlive(init)) throw new Error('the first process of the sandbox ended at once');
       const startedAt = new Date().toISOString();
       const { diskBytes } = resources;
-      const record = recordOf({
-        templateVersionId: template.manifest.id,
-        startedAt,
-        slot,
-        loopDevice,
-        diskBytes,
-        init,
-      });
+      const templateVersionId = template.manifest.id;
+      const record = recordOf({ templateVersionId, startedAt, slot, loopDevice, diskBytes, init });
       host.records.write(key, record);
       return record;
     });
@@ -239,7 +236,7 @@ export class Launcher {
     return mountOwnDisk(image, places.diskDir);
   }
 
-  async #connect({ network, gate, undoGate }: Plan, slot: number, pid: number, undo: UndoStack): Promise<void> {
+  async #connect({ network, gate, undoGate, denied }: Plan, slot: number, pid: number, undo: UndoStack): Promise<void> {
     undo.push('link', () => this.#host.network.disconnect(slot));
     switch (network) {
       case 'none':
@@ -250,7 +247,9 @@ export class Launcher {
         undo.push('network policy', undoGate);
         // What is enforced is in force before there is a link that it could be missing on.
         await gate(slot);
-        return this.#host.network.connectToEgress(slot, pid);
+        this.#host.network.connectToEgress(slot, pid);
+        if (denied) await this.#host.network.openToDatagrams(slot, pid, denied);
+        return;
     }
   }
 

@@ -9,7 +9,7 @@ import { initPid, runInside } from '../testing/inside.ts';
 import { makeInstallation, makeSpec, type TestInstallation } from '../testing/installation.ts';
 import { hostLeftovers, instanceLeftovers } from '../testing/leftovers.ts';
 import { until } from '../until.ts';
-import { tableName } from './nft-ruleset.ts';
+import { guardTableName, tableName } from './nft-ruleset.ts';
 
 const INTERNET = {
   namespace: `clgat${process.pid}`,
@@ -123,6 +123,63 @@ describe('a gated sandbox', () => {
       assert.match(gated, /^(TIMEOUT|E[A-Z]+)$/);
       await until('the rules are back', async () => (await ask('sbx_gated', 'tcp', INTERNET.theirs)) === 'egress');
     });
+  });
+
+  describe('with a denylist', () => {
+    const denied = '203.0.113.99';
+
+    before(async () => {
+      const network = { mode: 'denylist', hosts: ['example.com', denied] } as const;
+      await hostd.launch('sbx_deny', await makeSpec(installation.config, { ...network, hosts: [...network.hosts] }));
+    });
+
+    test('sends datagrams, by an address of the host, and none to a denied address', async () => {
+      assert.equal(await ask('sbx_deny', 'udp', INTERNET.theirs), INTERNET.ours);
+      assert.equal(await ask('sbx_deny', 'tcp', INTERNET.theirs), 'egress');
+      assert.equal(await ask('sbx_deny', 'udp', INTERNET.theirs, 53), 'egress');
+      assert.deepEqual(senders(), [`${addressOf('sbx_deny')}`, `${addressOf('sbx_deny')} . ${denied}`]);
+    });
+
+    test('sends no TCP, no look-ups and nothing to closed ranges while the rules are flushed', async () => {
+      execFileSync('nft', ['delete', 'table', 'inet', tableName(installation.config.installationId)]);
+      const refused = /^(TIMEOUT|E[A-Z]+)$/;
+      const ways = [
+        ['tcp', INTERNET.theirs, PORT],
+        ['udp', INTERNET.theirs, 53],
+        ['udp', addressOf('sbx_open'), PORT],
+      ] as const;
+      const answers = await Promise.all(ways.map(([kind, to, port]) => ask('sbx_deny', kind, to, port, IN_VAIN_MS)));
+      for (const answer of answers) assert.match(answer, refused);
+      await until('the rules are back', async () => (await ask('sbx_deny', 'tcp', INTERNET.theirs)) === 'egress');
+      assert.equal(await ask('sbx_deny', 'udp', INTERNET.theirs), INTERNET.ours);
+    });
+
+    test('sends datagrams again when hostd was killed and started again, with the same addresses denied', async () => {
+      const before = senders();
+      await hostd.kill();
+      hostd = await HostdProcess.start(installation);
+      assert.deepEqual(senders(), before);
+      assert.equal(await ask('sbx_deny', 'udp', INTERNET.theirs), INTERNET.ours);
+    });
+
+    test('is not known to the rules any more when it is stopped', async () => {
+      await hostd.stop('sbx_deny');
+      await until('it is not listed', () => senders().length === 0);
+    });
+
+    /** What the sets of the rules and of the guard hold, which is the same. */
+    function senders(): string[] {
+      const { installationId } = installation.config;
+      const tables = [tableName(installationId), guardTableName(installationId, hostd.pid)];
+      const [inRules = [], inGuard = []] = tables.map((table) =>
+        ['datagram_senders', 'denied_to_senders'].flatMap((set) => {
+          const shown = execFileSync('nft', ['list', 'set', 'inet', table, set], { encoding: 'utf8' });
+          return /elements = \{ ([^}]*) \}/.exec(shown)?.[1]?.split(/,\s+/) ?? [];
+        }),
+      );
+      assert.deepEqual(inGuard, inRules);
+      return inRules;
+    }
   });
 
   test('trusts egress and whom the host trusts; others do not trust egress', async () => {

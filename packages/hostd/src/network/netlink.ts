@@ -29,6 +29,7 @@ const IFLA_MTU = 4;
 const IFLA_IFNAME = 3;
 const IFLA_LINKINFO = 18;
 const IFLA_NET_NS_FD = 28;
+const IFLA_GSO_MAX_SEGS = 40;
 const INFO_KIND = 1;
 const INFO_DATA = 2;
 const VETH_INFO_PEER = 1;
@@ -71,6 +72,12 @@ export function createVeth({ name, mtu, peer }: Veth): NetlinkRequest {
 
 export function raiseLink(index: number): NetlinkRequest {
   return { type: RTM_NEWLINK, flags: REQUEST_ACK, body: linkHeader(index, true), subject: `raise link ${index}` };
+}
+
+/** Has the kernel take packets apart before the link that sockets hand to it as one. */
+export function takeSegmentsApart(index: number): NetlinkRequest {
+  const body = Buffer.concat([linkHeader(index, false), attribute(IFLA_GSO_MAX_SEGS, u32(1))]);
+  return { type: RTM_NEWLINK, flags: REQUEST_ACK, body, subject: `bound segments of link ${index}` };
 }
 
 export function deleteLink(name: string): NetlinkRequest {

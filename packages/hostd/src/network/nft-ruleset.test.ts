@@ -7,6 +7,7 @@ const OPTIONS = {
   gatewayAddress: '198.18.0.1',
   dnsPort: 10_053,
   ranges: { allowCidrs: [], denyCidrs: [] },
+  datagramSandboxes: [],
 };
 
 test('replaces the rules of an earlier run in one transaction', () => {
@@ -41,7 +42,7 @@ test('opens what the operator opens, but never what the operator closes, nor oth
 
 test('has no rule that touches other traffic than that of its own sandboxes', () => {
   // Reached by rules of other chains alone, which this test looks at.
-  const reachedByRules = /chain (share|refused) \{[^}]*\}/g;
+  const reachedByRules = /chain (share|refused|from_gated|to_gated) \{.*?\n {2}\}/gs;
   const rules = nftRuleset(OPTIONS)
     .replaceAll(reachedByRules, '')
     .split('\n')
@@ -65,10 +66,21 @@ test('forwards nothing of a gated sandbox, and lets it in nowhere but at egress'
       /iifname "ceabcd1234\*" ip daddr 198\.18\.0\.1 ct status dnat (tcp|udp) dport 100(54|80) accept/,
     );
   }
-  assert.match(
-    rules,
-    /chain through_host \{\n[^\n]*\n\s+iifname "ceabcd1234\*" meta l4proto tcp reject[^\n]*\n\s+iifname "ceabcd1234\*" reject/,
-  );
+  assert.match(rules, /chain through_host \{\n[^\n]*\n\s+iifname "ceabcd1234\*" goto from_gated\n/);
+  assert.match(rules, /chain from_gated \{\n\s+ip saddr != @datagram_senders goto refused\n/);
+  assert.match(rules, /set datagram_senders \{ type ipv4_addr; {2}\}/);
+});
+
+test('forwards datagrams of a gated sandbox alone whose policy is a denylist, and not to the addresses of that', () => {
+  const datagramSandboxes = [{ address: '198.18.0.6', denied: ['192.0.2.1', '192.0.2.2'] }];
+  const rules = nftRuleset({ ...OPTIONS, datagramSandboxes });
+  assert.match(rules, /set datagram_senders \{ type ipv4_addr; elements = \{ 198\.18\.0\.6 \} \}/);
+  assert.match(rules, /elements = \{ 198\.18\.0\.6 \. 192\.0\.2\.1, 198\.18\.0\.6 \. 192\.0\.2\.2 \}/);
+  const chain = rules.slice(rules.indexOf('chain from_gated'), rules.indexOf('chain to_gated'));
+  const accepting = chain.indexOf('accept');
+  for (const refused of ['!= { udp, icmp }', 'dport 53', '@denied_to_senders', '@th,72,32', '198.18.0.0/16']) {
+    assert.ok(chain.indexOf(refused) >= 0 && chain.indexOf(refused) < accepting, refused);
+  }
 });
 
 test('refuses the same in the guard, which leads nothing anywhere', () => {

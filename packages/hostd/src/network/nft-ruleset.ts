@@ -1,5 +1,6 @@
 import { CLOSED_RANGES, EGRESS_PORTS, type OperatorRanges } from '@cloche/protocol';
 import { gatedLinkPrefix, linkPrefix, SANDBOX_CIDR } from './address-plan.ts';
+import { type DatagramSandbox, datagramChains, datagramSets } from './datagram-rules.ts';
 import { flowShares } from './flow-shares.ts';
 
 export interface RulesetOptions {
@@ -7,6 +8,8 @@ export interface RulesetOptions {
   gatewayAddress: string;
   dnsPort: number;
   ranges: OperatorRanges;
+  /** Whose datagrams flow, of those that are gated. */
+  datagramSandboxes: readonly DatagramSandbox[];
 }
 
 export function tableName(installationId: string): string {
@@ -20,10 +23,11 @@ export function guardTableName(installationId: string, pid: number): string {
 
 /**
  * The rules of one installation, as one transaction that replaces those of an earlier run. They go by the links' names
- * and not by sandbox, so they are complete before the first sandbox exists and never change while one runs.
+ * and not by sandbox, so they are complete before the first sandbox exists. What changes while sandboxes run is which of
+ * the gated may send datagrams.
  *
- * Two classes of sandboxes: those that the kernel carries traffic for, and the gated, for whom it carries none: all of
- * their TCP and look-ups end at egress, and the rest ends here.
+ * Two classes of sandboxes: those that the kernel carries traffic for, and the gated: all of their TCP and look-ups end at
+ * egress. Datagrams flow for those of them with a denylist. The rest ends here.
  */
 export function nftRuleset(options: RulesetOptions): string {
   const table = `inet ${tableName(options.installationId)}`;
@@ -68,7 +72,7 @@ function leading({ installationId, gatewayAddress, dnsPort }: RulesetOptions): s
 }
 
 /** What is refused. */
-function filters({ installationId, gatewayAddress, dnsPort, ranges }: RulesetOptions): string {
+function filters({ installationId, gatewayAddress, dnsPort, ranges, datagramSandboxes }: RulesetOptions): string {
   const { fromSandbox, toSandbox, fromGated, toGated } = linksOf(installationId);
   return `
   set closed { type ipv4_addr; flags interval; auto-merge; ${elements(CLOSED_RANGES)} }
@@ -83,6 +87,7 @@ function filters({ installationId, gatewayAddress, dnsPort, ranges }: RulesetOpt
     ${fromGated} fib saddr . iif oif missing drop
   }
 
+${datagramSets(datagramSandboxes)}
 ${flowShares([fromSandbox, fromGated])}
 
   chain to_host {
@@ -98,15 +103,16 @@ ${flowShares([fromSandbox, fromGated])}
 
   chain through_host {
     type filter hook forward priority filter; policy accept;
-    ${refuse(fromGated)}
+    ${fromGated} goto from_gated
     ${fromSandbox} ip daddr ${SANDBOX_CIDR} jump refused
     ${fromSandbox} ip daddr @closed_by_operator jump refused
     ${fromSandbox} ip daddr @opened accept
     ${fromSandbox} ip daddr @closed jump refused
     ${toSandbox} ct state established,related accept
     ${toSandbox} drop
-    ${toGated} drop
+    ${toGated} goto to_gated
   }
+${datagramChains()}
 
   chain refused {
     ${refuse('')}

@@ -8,6 +8,7 @@ import { GATEWAY_PURPOSE, type Slots } from '../slots.ts';
 import {
   addressesOfSlot,
   gatedLinkName,
+  gatedLinkPrefix,
   gatewayLinkName,
   gatewayPeerName,
   linkName,
@@ -15,7 +16,8 @@ import {
   SANDBOX_PREFIX_LENGTH,
   SLOT_COUNT,
 } from './address-plan.ts';
-import { admitThroughDocker, withdrawFromDocker } from './docker-user-chain.ts';
+import { DatagramGate } from './datagram-gate.ts';
+import { admitThroughDocker, type LinkPrefixes, withdrawFromDocker } from './docker-user-chain.ts';
 import { MAX_TRACKED_ENTRIES } from './flow-shares.ts';
 import { acquireGatewaySlot, DNS_PORT } from './gateway-slot.ts';
 import {
@@ -26,8 +28,9 @@ import {
   Netlink,
   type NetlinkRequest,
   raiseLink,
+  takeSegmentsApart,
 } from './netlink.ts';
-import { nftGuardRuleset, nftRuleset, type RulesetOptions, tableName } from './nft-ruleset.ts';
+import { guardTableName, nftGuardRuleset, nftRuleset, type RulesetOptions, tableName } from './nft-ruleset.ts';
 import { OwnedRules } from './owned-rules.ts';
 import { deleteFlows } from './tracked-flows.ts';
 
@@ -44,6 +47,8 @@ export interface SandboxNetworkOptions {
   installationId: string;
   ranges: OperatorRanges;
   slots: Slots;
+  /** Addresses that are denied to the datagrams of each sandbox of an earlier hostd, by slot. */
+  living: ReadonlyMap<number, readonly string[]>;
 }
 
 /** The network of all sandboxes of one installation: what they may reach is in force before the first exists. */
@@ -55,14 +60,21 @@ export class SandboxNetwork {
   readonly #ranges: OperatorRanges;
   readonly #mtu: number;
   readonly #guard = new OwnedRules();
+  readonly #datagrams: DatagramGate;
 
-  private constructor({ installationId, ranges, slots }: SandboxNetworkOptions, gatewaySlot: number) {
+  private constructor({ installationId, ranges, slots, living }: SandboxNetworkOptions, gatewaySlot: number) {
     this.#ranges = ranges;
     this.#installationId = installationId;
     this.#slots = slots;
     this.#gatewaySlot = gatewaySlot;
     this.gatewayAddress = addressesOfSlot(gatewaySlot).host;
     this.#mtu = uplinkMtu();
+    const forDatagrams = {
+      tables: [guardTableName(installationId, process.pid), tableName(installationId)],
+      apply: (commands: string) => this.#guard.apply(commands),
+      reinstall: () => nft(nftRuleset(this.#rules)),
+    } as const;
+    this.#datagrams = new DatagramGate(forDatagrams, living);
   }
 
   /** Makes the gateway address and the rules, or takes over those of an earlier hostd while its sandboxes live on. */
@@ -94,13 +106,22 @@ export class SandboxNetwork {
   }
 
   get #rules(): RulesetOptions {
-    const { gatewayAddress } = this;
-    return { installationId: this.#installationId, gatewayAddress, dnsPort: DNS_PORT, ranges: this.#ranges };
+    return {
+      installationId: this.#installationId,
+      gatewayAddress: this.gatewayAddress,
+      dnsPort: DNS_PORT,
+      ranges: this.#ranges,
+      datagramSandboxes: this.#datagrams.sandboxes(),
+    };
+  }
+
+  get #links(): LinkPrefixes {
+    return { open: linkPrefix(this.#installationId), gated: gatedLinkPrefix(this.#installationId) };
   }
 
   async #install(): Promise<void> {
     await nft(nftRuleset(this.#rules));
-    await admitThroughDocker(linkPrefix(this.#installationId));
+    await admitThroughDocker(this.#links);
     makeGateway(this.#installationId, this.#mtu, this.gatewayAddress);
     // Documented in docs/operations: what the host forwards beyond the sandboxes' traffic is its own firewall's matter.
     if (readFileSync(IP_FORWARD, 'utf8').trim() !== '1') writeFileSync(IP_FORWARD, '1');
@@ -119,8 +140,27 @@ export class SandboxNetwork {
     this.#connect(gatedLinkName(this.#installationId, slot), slot, pid, (name) => {
       // SECURITY: the kernel itself forwards nothing that comes by this link, even while somebody has flushed the rules
       // (gated-network.runtime.test.ts).
-      writeFileSync(`/proc/sys/net/ipv4/conf/${name}/forwarding`, '0');
+      forward(name, false);
     });
+  }
+
+  /**
+   * Lets datagrams and ICMP echoes of a sandbox flow that is linked to egress, but not to `denied`. Its TCP and its look-ups
+   * still end at egress.
+   */
+  async openToDatagrams(slot: number, pid: number, denied: readonly string[]): Promise<void> {
+    // SECURITY: of a packet with several segments (UDP_SEGMENT) the rules see the first one alone, and a beginning of QUIC
+    // could be in the second (e2e/security/network-policy.test.ts).
+    const namespace = openSync(`/proc/${pid}/ns/net`, 'r');
+    try {
+      using inside = new Netlink(namespace);
+      inside.apply(takeSegmentsApart(inside.linkIndex('eth0')));
+    } finally {
+      closeSync(namespace);
+    }
+    await this.#datagrams.open(slot, denied);
+    // SECURITY: while the rules are flushed the guard holds for this link (gated-network.runtime.test.ts).
+    forward(gatedLinkName(this.#installationId, slot), true);
   }
 
   #connect(name: string, slot: number, pid: number, prepare: (name: string) => void = () => {}): void {
@@ -168,6 +208,7 @@ export class SandboxNetwork {
     const names = [linkName, gatedLinkName].map((nameOf) => nameOf(this.#installationId, slot));
     const wasSilent = names.some(hasCarriedNothing);
     for (const name of names) removeLink(name);
+    await this.#datagrams.close(slot);
     // SECURITY: what an old peer sends to a tracked flow would reach the next sandbox with this address
     // (e2e/security/connections.test.ts).
     if (!wasSilent) await deleteFlows(addressesOfSlot(slot).sandbox);
@@ -176,11 +217,15 @@ export class SandboxNetwork {
   /** Takes everything off the host again. Only while no sandbox lives. */
   async close(): Promise<void> {
     removeLink(gatewayLinkName(this.#installationId));
-    await withdrawFromDocker(linkPrefix(this.#installationId));
+    await withdrawFromDocker(this.#links);
     this.#slots.release(this.#gatewaySlot, GATEWAY_PURPOSE);
     await nft(`delete table inet ${tableName(this.#installationId)}\n`);
     this.#guard[Symbol.dispose]();
   }
+}
+
+function forward(link: string, isOn: boolean): void {
+  writeFileSync(`/proc/sys/net/ipv4/conf/${link}/forwarding`, isOn ? '1' : '0');
 }
 
 function raise(file: string, atLeast: number): void {

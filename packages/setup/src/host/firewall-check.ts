@@ -29,7 +29,7 @@ export async function checkFirewall(list = listChains): Promise<Finding> {
   return warning(
     NAME,
     `drops what is forwarded (${places})`,
-    'Let it forward what comes from and goes to links named cl*, or sandboxes reach nothing: with nft, `iifname "cl*" accept` and `oifname "cl*" ct state established,related accept`.',
+    'Let it forward what comes from and goes to links named cl*, and datagrams of ce*, or sandboxes reach nothing: with nft, `iifname "cl*" accept`, `iifname "ce*" meta l4proto { udp, icmp } accept` and `oifname "cl*"` and `oifname "ce*"` with `ct state established,related accept`.',
   );
 }
 

@@ -1,0 +1,63 @@
+import { SANDBOX_CIDR } from './address-plan.ts';
+import { QUIC_BEGINNINGS } from './quic-match.ts';
+
+/** A gated sandbox whose datagrams and ICMP echoes the kernel carries, as its policy is a denylist. */
+export interface DatagramSandbox {
+  address: string;
+  /** Addresses of its policy, where they do not go. */
+  denied: readonly string[];
+}
+
+/** Sets that hold them. One that is not in is refused everything, so without its elements a table closes more. */
+const SENDERS = 'datagram_senders';
+const DENIED = 'denied_to_senders';
+
+export function datagramSets(sandboxes: readonly DatagramSandbox[]): string {
+  return `
+  set ${SENDERS} { type ipv4_addr; ${elements(sandboxes.map(({ address }) => address))} }
+  set ${DENIED} { type ipv4_addr . ipv4_addr; ${elements(sandboxes.flatMap(pairs))} }`;
+}
+
+/** Commands that add one to the sets of a table, or delete it. */
+export function datagramCommands(verb: 'add' | 'delete', table: string, sandbox: DatagramSandbox): string {
+  const denied = pairs(sandbox);
+  const lines = [`${verb} element inet ${table} ${SENDERS} { ${sandbox.address} }`];
+  if (denied.length > 0) lines.push(`${verb} element inet ${table} ${DENIED} { ${denied.join(', ')} }`);
+  return lines.join('\n');
+}
+
+/**
+ * What the kernel forwards for gated sandboxes. TCP and look-ups never come here but without the rules that lead them to
+ * egress. Reached with what comes from their links, or goes to them.
+ */
+export function datagramChains(): string {
+  return `
+  chain from_gated {
+    ip saddr != @${SENDERS} goto refused
+    meta l4proto != { udp, icmp } goto refused
+    meta l4proto icmp icmp type != echo-request ct state != related goto refused
+    udp dport 53 goto refused
+    ip frag-off & 0x1fff != 0 goto refused
+    ip saddr . ip daddr @${DENIED} goto refused
+    ${QUIC_BEGINNINGS.map((match) => `${match} goto refused`).join('\n    ')}
+    ip daddr ${SANDBOX_CIDR} goto refused
+    ip daddr @closed_by_operator goto refused
+    ip daddr @opened accept
+    ip daddr @closed goto refused
+  }
+
+  chain to_gated {
+    ip daddr != @${SENDERS} drop
+    meta l4proto != { udp, icmp } drop
+    ct state != { established, related } drop
+    ${QUIC_BEGINNINGS.map((match) => `${match} drop`).join('\n    ')}
+  }`;
+}
+
+function pairs({ address, denied }: DatagramSandbox): string[] {
+  return denied.map((there) => `${address} . ${there}`);
+}
+
+function elements(members: readonly string[]): string {
+  return members.length === 0 ? '' : `elements = { ${members.join(', ')} }`;
+}
