@@ -59,14 +59,40 @@ describe('a command that is waited for', () => {
 
   it('is cut where it prints too much', async () => {
     const { stdout, truncated } = await commands.run('yes | head -c 9000000');
-    assert.equal(truncated?.stdout, 9_000_000 - 8 * 1024 * 1024);
-    assert.ok(stdout?.endsWith('bytes]\n'));
+    // Lines of `y`, which JSON writes as three characters each.
+    assert.equal(truncated?.stdout, 9_000_000 - Math.floor((8 * 1024 * 1024 * 2) / 3));
+    assert.match(stdout?.slice(-100) ?? '', /bytes of stdout cut, the limit is \d+ bytes as JSON\]\n$/);
   });
 
-  it('that cannot be started is failed and says why', async () => {
-    const command = await commands.run(['no-such-program']);
-    assert.deepEqual([command.status, command.exitCode], ['failed', 127]);
-    assert.match(command.failureReason ?? '', /No such file/);
+  it('that cannot be started ends with 127 or 126 as in a shell, and says why', async () => {
+    await commands.run('printf x > plain; printf "#!/no/such/interpreter\\n" > script; chmod +x script');
+    const reasons = {
+      'no-such-program': [127, /(No such file or directory|command not found)\n$/],
+      '/workspace/plain': [126, /Permission denied\n$/],
+      '/workspace': [126, /(Permission denied|Is a directory)\n$/],
+      '/workspace/script': [127, /(No such file or directory|required file not found)\n$/],
+    } as const;
+    for (const [program, [exitCode, reason]] of Object.entries(reasons)) {
+      const direct = await commands.run([program]);
+      assert.deepEqual([direct.status, direct.exitCode], ['failed', exitCode], program);
+      assert.match(direct.failureReason ?? '', /^\S+: \S/);
+      assert.match(direct.stderr ?? '', reason, program);
+      const byShell = await commands.run(program);
+      assert.equal(byShell.exitCode, exitCode, program);
+      assert.match(byShell.stderr ?? '', reason, program);
+    }
+  });
+
+  it('takes as many bytes of arguments as the kernel does, and says so where there are more', async () => {
+    const words = (bytes: number) => Array<string>(bytes / 100_000).fill('x'.repeat(100_000));
+    const most = await commands.run(['bash', '-c', 'cat /proc/$$/cmdline | wc -c', 'x', ...words(2_000_000)]);
+    assert.deepEqual([most.exitCode, Number(most.stdout) > 2_000_000], [0, true], most.stderr ?? '');
+    // With the environment and what the kernel counts beside they are too many.
+    const more = await commands.run(['true', ...words(2_000_000), 'x'.repeat(97_000)]);
+    assert.deepEqual([more.status, more.exitCode, more.stderr], ['failed', 126, 'true: Argument list too long\n']);
+    const { status, body } = await commands.post({ command: ['true', ...words(2_100_000)] });
+    assert.equal(status, 400);
+    assert.match(body.error.message, /body\.command.* at most 2097152/);
   });
 
   it('runs once for one key', async () => {

@@ -19,6 +19,10 @@ const STATUS: Record<AgentErrorCode | AgentFileErrorCode, number> = {
   disk_full: 507,
 };
 
+/** What a client is told where a kernel or a command finds no process left. */
+export const NO_PROCESS_LEFT =
+  'the sandbox has as many processes and threads as it may have (resources.pids); end some, or create it with more';
+
 /** A refusal that the server understands. */
 export class AgentError extends Error {
   readonly code: AgentErrorCode | AgentFileErrorCode;

@@ -5,8 +5,8 @@ import type { IncomingMessage } from 'node:http';
 import type { Language, OpenContext, StartRun } from '@cloche/protocol';
 import { AgentError } from './agent-error.ts';
 
-/** Code of 256 KiB in which every character is escaped, and room for the rest. */
-export const MAX_BODY_BYTES = 4 * 1024 * 1024;
+/** What the server takes of its client, 4 MiB, and room for what it adds. */
+export const MAX_BODY_BYTES = 6 * 1024 * 1024;
 
 const LANGUAGES: readonly string[] = ['python', 'javascript', 'typescript'] satisfies Language[];
 

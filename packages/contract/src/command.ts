@@ -45,7 +45,7 @@ const CommandLine = Type.Union(
   {
     description:
       `At most ${LIMITS.commandBytes} bytes of UTF-8 in all, and ${LIMITS.commandArgumentBytes} in one argument ` +
-      'or shell line.',
+      'or shell line. The kernel counts the environment, too: a command with more than it takes is `failed` with 126.',
   },
 );
 
@@ -63,7 +63,11 @@ export const Command = Type.Object(
         'passed. `failed`: it could not be started, or the service lost track of it.',
     ),
     exitCode: Type.Optional(
-      Type.Integer({ description: 'Exit code; 128 plus the number of the signal that ended it, as in a shell.' }),
+      Type.Integer({
+        description:
+          'Exit code, as in a shell: 128 plus the number of the signal that ended it, 127 for a program that does not ' +
+          'exist, 126 for one that cannot be executed; `stderr` says why.',
+      }),
     ),
     signal: Type.Optional(Type.String({ description: 'Signal that ended it, such as `SIGKILL`.' })),
     failureReason: Type.Optional(Type.String({ description: 'Why the command is `failed`: a text for people.' })),

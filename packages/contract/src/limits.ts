@@ -28,9 +28,9 @@ export const LIMITS = {
   commandTimeoutMaxMs: 3_600_000,
   /** The longest argument that the kernel takes, its end not counted. */
   commandArgumentBytes: 131_071,
-  commandArguments: 16_384,
-  /** All arguments together. */
-  commandBytes: 1024 * 1024,
+  commandArguments: 65_536,
+  /** All arguments together. The kernel takes as much of them with the environment, each end and eight bytes more for each. */
+  commandBytes: 2 * 1024 * 1024,
   /** One write to standard input. */
   commandStdinBytes: 1024 * 1024,
   /** What is kept of a command's output; the oldest goes first. */
@@ -67,8 +67,8 @@ export const LIMITS = {
   idempotencyKeyLength: 255,
   idempotencyRetentionMs: 86_400_000,
 
-  /** A request body; JSON may spell each byte of 256 KB of code with six characters. */
-  bodyBytes: 2 * 1024 * 1024,
+  /** A request body: 256 KB of code of which JSON spells each byte with six characters, or all arguments of a command. */
+  bodyBytes: 4 * 1024 * 1024,
   headerBytes: 16 * 1024,
 } as const;
 

@@ -1,10 +1,16 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { AgentCommand, CommandResultEvent, StartCommand } from '@cloche/protocol';
-import { AgentError } from '../agent-error.ts';
+import { AgentError, NO_PROCESS_LEFT } from '../agent-error.ts';
 import { BoundedText } from '../bounded-text.ts';
 import type { StandardStream } from '../standard-stream.ts';
 import { CommandLog } from './command-log.ts';
-import { type CommandEnd, Supervisor, type SupervisorListener, type SupervisorSpec } from './supervisor.ts';
+import {
+  type CommandEnd,
+  type StartFailure,
+  Supervisor,
+  type SupervisorListener,
+  type SupervisorSpec,
+} from './supervisor.ts';
 import type { Supervisors } from './supervisors.ts';
 
 /** What a command may do about SIGTERM at the end of its time. */
@@ -13,7 +19,10 @@ const TERM_GRACE_MS = 1000;
 const STDIN_PATIENCE_MS = 10_000;
 /** A line of the result holds so much and a little more. */
 const PIECE_CHARACTERS = 64 * 1024;
-const CAUSE_EXIT_CODE = { cwd: 126, exec: 127, lost: 255 };
+/** As shells count. */
+const CAUSE_EXIT_CODE = { cwd: 126, missing: 127, exec: 126, processes: 126, lost: 255 };
+/** How much of a program's name is repeated in an error. */
+const MAX_NAME_CHARACTERS = 256;
 
 /** One command, from its start to the last process that it left running. */
 export class Command implements SupervisorListener {
@@ -36,7 +45,7 @@ export class Command implements SupervisorListener {
     this.id = id;
     this.log = new CommandLog(logFolder, start.logBytes);
     this.#inputOpen = spec.hasInput;
-    this.#program = start.argv[0] ?? '';
+    this.#program = (start.argv[0] ?? '').slice(0, MAX_NAME_CHARACTERS);
     if (start.capture) {
       const { stdoutBytes, stderrBytes } = start.capture;
       this.#capture = {
@@ -134,12 +143,16 @@ export class Command implements SupervisorListener {
     this.#finish({ status, ...end });
   }
 
-  failed(cause: 'cwd' | 'exec' | 'lost', reason: string): void {
+  failed(cause: StartFailure | 'lost', reason: string): void {
     if (cause === 'cwd' && this.isRunning) this.#starting.reject(new AgentError('invalid_cwd', `cwd: ${reason}`));
+    const text = cause === 'processes' ? NO_PROCESS_LEFT : reason;
+    const failureReason = cause === 'lost' || cause === 'cwd' ? text : `${this.#program}: ${text}`;
+    // As a shell does; a client that shows the output shows why.
+    if (this.isRunning && cause !== 'cwd') this.printed('stderr', Buffer.from(`${failureReason}\n`));
     this.#finish({
       status: 'failed',
       exitCode: CAUSE_EXIT_CODE[cause],
-      failureReason: `${cause === 'exec' ? `${this.#program}: ` : ''}${reason}`.slice(0, 1024),
+      failureReason: failureReason.slice(0, 1024),
     });
   }
 

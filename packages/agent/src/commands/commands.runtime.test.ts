@@ -39,14 +39,20 @@ describe('a command', () => {
     assert.equal(stdout, '10000\n');
   });
 
-  it('that cannot be started is failed and says why', async () => {
-    const { command } = await commands.run(['/no-such-program']);
-    assert.deepEqual([command.status, command.exitCode], ['failed', 127]);
-    assert.match(command.failureReason ?? '', /no-such-program: No such file/);
-    const folder = (await commands.run(['/tmp'])).command;
-    assert.match(folder.failureReason ?? '', /Permission denied/);
-    const long = (await commands.run(['/bin/echo', 'x'.repeat(200_000)])).command;
-    assert.match(long.failureReason ?? '', /Argument list too long/);
+  it('that cannot be started is failed with the exit code of a shell, and says why in its standard error', async () => {
+    const outcomes = {
+      '/no-such-program': [127, 'No such file or directory'],
+      '/tmp': [126, 'Permission denied'],
+      '/etc/passwd': [126, 'Permission denied'],
+    } as const;
+    for (const [program, [exitCode, reason]] of Object.entries(outcomes)) {
+      const { command, stderr } = await commands.run([program]);
+      assert.deepEqual([command.status, command.exitCode], ['failed', exitCode], program);
+      assert.equal(stderr, `${program}: ${reason}\n`);
+      assert.equal(command.failureReason, `${program}: ${reason}`);
+    }
+    const long = await commands.run(['/bin/echo', 'x'.repeat(200_000)]);
+    assert.deepEqual([long.command.exitCode, long.stderr], [126, '/bin/echo: Argument list too long\n']);
   });
 
   it('runs as the user, or as root, with its environment and no other', async () => {

@@ -6,7 +6,8 @@
 #
 #   from the agent  S  what to start: fields with NUL between, as below; first, and once
 #                   I  standard input    C  end of standard input    R  "columns rows" of the terminal
-#   to the agent    P  it runs           F  it could not be started: "cwd REASON" or "exec REASON"; last
+#   to the agent    P  it runs           F  it could not be started: "CAUSE REASON"; last
+#                      CAUSE is cwd, missing (no such program), exec or processes (there is none left)
 #                   O  standard output   E  standard error           X  "exit N" or "signal N": the command has ended
 #
 # It ends when nothing of the command is left; what goes on printing after the command has ended is taken and dropped.
@@ -18,7 +19,7 @@ use strict;
 use constant { CHUNK => 65536, MAX_PENDING => 1 << 20, MAX_LAST_WORDS => 1 << 20 };
 use constant { F_SETFD => 2, FD_CLOEXEC => 1, F_SETFL => 4, O_NONBLOCK => 2048, O_RDWR => 2, O_NOCTTY => 256 };
 use constant { PR_SET_CHILD_SUBREAPER => 36, WNOHANG => 1, OOM_SCORE => 600 };
-use constant { SHUT_WR => 1, EINTR => 4, EIO => 5, EAGAIN => 11 };
+use constant { SHUT_WR => 1, ENOENT => 2, EINTR => 4, EIO => 5, EAGAIN => 11 };
 use constant { TIOCSCTTY => 0x540e, TIOCSWINSZ => 0x5414, TIOCGPTN => 0x80045430, TIOCSPTLCK => 0x40045431 };
 
 my %CALLS = (
@@ -82,7 +83,7 @@ sub start_in_terminal {
 sub start {
     my ($in, $out, $err, $begin_session) = @_;
     pipe(my $reason_reader, my $reason_writer);
-    my $pid = fork() // fail("exec $!");
+    my $pid = fork() // fail("processes $!");
     if ($pid == 0) {
         $SIG{$_} = 'DEFAULT' for 'PIPE', 'CHLD';
         $begin_session->();
@@ -97,6 +98,7 @@ sub start {
             %ENV = %environment;
             no warnings;
             exec { $argv[0] } @argv;
+            $reason = 'missing ' if $! == ENOENT;
         }
         syswrite($reason_writer, "$reason$!");
         kill('KILL', $$);

@@ -22,6 +22,9 @@ export interface SupervisorSpec {
 /** How the command's own process ended. */
 export type CommandEnd = { exitCode: number } | { signal: NodeJS.Signals | string; exitCode: number };
 
+/** The folder, a program that does not exist, one that cannot be executed, or no process left for it. */
+export type StartFailure = 'cwd' | 'missing' | 'exec' | 'processes';
+
 /** Last of `ended` and `failed` one comes, once. */
 export interface SupervisorListener {
   started(): void;
@@ -29,7 +32,7 @@ export interface SupervisorListener {
   printed(stream: StandardStream, bytes: Buffer): void;
   ended(end: CommandEnd): void;
   /** It never ran, or is watched over no more. */
-  failed(cause: 'cwd' | 'exec' | 'lost', reason: string): void;
+  failed(cause: StartFailure | 'lost', reason: string): void;
 }
 
 /** The process that starts a command and outlives all that descends from it. */
@@ -153,10 +156,10 @@ export class Supervisor {
       this.#settled = true;
       this.#listener.ended(readEnd(body.toString()));
     } else if (type === 'F') {
-      const [, cause = 'exec', reason = ''] = /^(cwd|exec) (.*)$/s.exec(body.toString()) ?? [];
+      const [, cause = 'exec', reason = ''] = /^(cwd|missing|exec|processes) (.*)$/s.exec(body.toString()) ?? [];
       this.#settled = true;
-      // One of the two: the pattern says so.
-      this.#listener.failed(cause as 'cwd' | 'exec', reason);
+      // One of them: the pattern says so.
+      this.#listener.failed(cause as StartFailure, reason);
       this.#supervisors.restock();
     }
   }

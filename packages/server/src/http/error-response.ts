@@ -1,4 +1,4 @@
-import type { ErrorBody, ErrorCode } from '@cloche/contract';
+import { type ErrorBody, type ErrorCode, LIMITS } from '@cloche/contract';
 import { AppError } from '../app-error.ts';
 
 /** What a failing request answers. */
@@ -61,7 +61,10 @@ function fromFastify(error: unknown): AppError | undefined {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   switch (code) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return new AppError('payload_too_large', 'The body is larger than the 2 MiB that a request may have.');
+      return new AppError(
+        'payload_too_large',
+        `The body is larger than the ${LIMITS.bodyBytes} bytes that a request may have.`,
+      );
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
       return new AppError('invalid_request', 'headers.content-length does not match the size of the body', {
         details: { issues: [{ path: 'headers.content-length', message: 'does not match the size of the body' }] },
