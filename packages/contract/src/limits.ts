@@ -59,6 +59,8 @@ export const LIMITS = {
   filePathLength: 12_300,
   /** Entries of one listing. */
   fileListEntries: 50_000,
+  /** The entries of one listing together, as JSON. */
+  fileListBytes: 16 * 1024 * 1024,
   fileListDepth: 64,
 
   waitMaxMs: 60_000,

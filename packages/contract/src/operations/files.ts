@@ -74,8 +74,8 @@ export const listFiles = {
   summary: 'List a directory',
   description:
     'What is in it and, down to `depth`, below it: a directory comes before what it holds, names of one directory in the ' +
-    `order of their bytes. Links are listed and not followed. More than ${LIMITS.fileListEntries} entries are ` +
-    '`invalid_request`: list less deeply, or a directory of it.',
+    `order of their bytes. Links are listed and not followed. More than ${LIMITS.fileListEntries} entries, or ${LIMITS.fileListBytes / 1024 ** 2} MiB ` +
+    'of them, are `invalid_request`: list less deeply, or a directory of it.',
   scope: 'file:read',
   query: Type.Object(
     {

@@ -61,7 +61,8 @@ export function fileRoutes(files: AccessFiles): Route[] {
     route(operations.listFiles, async (request) => {
       const { path = '/workspace', depth = 1 } = request.query;
       const limit = LIMITS.fileListEntries;
-      const entries = await files.act(request, (agentFiles, signal) => agentFiles.list(path, { depth, limit }, signal));
+      const options = { depth, limit, room: request.room };
+      const entries = await files.act(request, (agentFiles, signal) => agentFiles.list(path, options, signal));
       return { data: entries.map(toEntry), hasMore: false };
     }),
     route(operations.statFile, (request) =>

@@ -1,6 +1,6 @@
 /** From a validated request to its answer: idempotency around the handler. */
 import type { OutgoingHttpHeaders } from 'node:http';
-import { Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
 import { REPLAYED_HEADER } from '@cloche/contract';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
@@ -46,7 +46,7 @@ export async function execute(route: Route, execution: Execution, parts: Executi
   const controller = parts.inFlight.enter(isInterruptible);
   if (isInterruptible || route.kind === 'upload') abortWithClient(reply, controller);
   const credential = requireCredential(request);
-  using room = parts.rooms.open(credential.orgId);
+  const room = parts.rooms.open(credential.orgId);
   try {
     const opened = await openRecord(route, execution, parts.idempotency);
     const claim = opened?.status === 'claimed' ? opened.claim : undefined;
@@ -61,6 +61,7 @@ export async function execute(route: Route, execution: Execution, parts: Executi
   } catch (error) {
     throw controller.signal.reason instanceof ClientGone ? controller.signal.reason : error;
   } finally {
+    room.release();
     afterAnswer(reply, () => parts.inFlight.leave(controller));
     request.state.idempotency ??= execution.valid.idempotencyKey === undefined ? undefined : 'executed';
   }
@@ -167,7 +168,7 @@ async function answerJson(
   return sendJson(reply, status, text);
 }
 
-/** What is recorded is sent from its file, so that a slow client costs no memory. */
+/** Sent from a file, so that a slow client costs no memory. */
 async function answerLarge(
   reply: FastifyReply,
   { status, value, room }: { status: number; value: unknown; room: ResultRoom },
@@ -175,9 +176,9 @@ async function answerLarge(
   idempotency: Idempotency,
 ): Promise<FastifyReply> {
   const json = jsonPieces(value);
-  if (!claim) return sendJson(reply, status, Readable.from(json, { objectMode: false }));
-  const file = await claim.completeWithFile(status, json);
+  const file = claim ? await claim.completeWithFile(status, json) : await idempotency.spool(json);
   room.release();
+  if ('json' in file) return sendJson(reply.header('content-length', file.bytes), status, file.json);
   return sendFile(reply, status, file, idempotency);
 }
 

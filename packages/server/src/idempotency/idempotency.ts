@@ -79,6 +79,11 @@ export class Idempotency {
     throw inProgress();
   }
 
+  /** Keeps a response that is not recorded on the disk until it is sent. */
+  spool(json: Iterable<string>): Promise<{ json: Readable; bytes: number }> {
+    return requireFiles(this.#storage).spool(json);
+  }
+
   /** The JSON of a response that is in a file. */
   read(file: ResultFile): Promise<Readable> {
     return requireFiles(this.#storage).read(file);

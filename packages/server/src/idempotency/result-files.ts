@@ -32,7 +32,7 @@ export class ResultFiles {
   }
 
   /** Resolves when the disk has all of `pieces`. Leaves nothing behind when it fails. */
-  async write(pieces: Iterable<string>): Promise<ResultFile> {
+  async write(pieces: Iterable<string>, { flush = true } = {}): Promise<ResultFile> {
     const name = `${Math.floor(this.#clock.now() / FOLDER_MS)}/${this.#ids.next('res_')}.zst`;
     const path = join(this.#folder, name);
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
@@ -49,12 +49,22 @@ export class ResultFiles {
       const level = { [constants.ZSTD_c_compressionLevel]: ZSTD_LEVEL };
       const source = Readable.from(encoded(), { objectMode: false });
       // Like the database's, its bytes reach the disk before anything counts on them.
-      await pipeline(source, createZstdCompress({ params: level }), file.createWriteStream({ flush: true }));
+      await pipeline(source, createZstdCompress({ params: level }), file.createWriteStream({ flush }));
       const { size } = await stat(path);
       return { name, bytes, diskBytes: Math.ceil(size / DISK_BLOCK_BYTES) * DISK_BLOCK_BYTES };
     } catch (error) {
       await rm(path, { force: true });
       throw error;
+    }
+  }
+
+  /** The same JSON again, from a file that is gone once it has been read or left. */
+  async spool(pieces: Iterable<string>): Promise<{ json: Readable; bytes: number }> {
+    const file = await this.write(pieces, { flush: false });
+    try {
+      return { json: await this.read(file), bytes: file.bytes };
+    } finally {
+      await rm(join(this.#folder, file.name), { force: true });
     }
   }
 

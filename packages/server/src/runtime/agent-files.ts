@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { ArchiveFormat } from '@cloche/contract';
 import type { AgentFile, AgentFileErrorCode, AgentFileEvent, AgentUnpacked } from '@cloche/protocol';
+import type { ResultRoom } from '../result-rooms.ts';
 
 /** The files of one instance, through its agent. Paths are as clients write them. */
 export interface AgentFiles {
@@ -13,8 +14,8 @@ export interface AgentFiles {
   read(path: string, options: ReadOptions, signal: AbortSignal): Promise<FileContent>;
   /** Replaces the file when all of the source has come, and leaves it alone otherwise. Throws as `read` does. */
   write(path: string, source: FileSource, options: WriteOptions, signal: AbortSignal): Promise<AgentFile>;
-  /** What is in a directory, and below it. At most `limit` entries, else `too_many`. */
-  list(path: string, options: { depth: number; limit: number }, signal: AbortSignal): Promise<AgentFile[]>;
+  /** What is in a directory, and below it. At most `limit` entries and `LIMITS.fileListBytes`, else `too_many`. */
+  list(path: string, options: ListOptions, signal: AbortSignal): Promise<AgentFile[]>;
   stat(path: string, signal: AbortSignal): Promise<AgentFile>;
   /** Idempotent; makes those above it as well. */
   makeDirectory(path: string, signal: AbortSignal): Promise<AgentFile>;
@@ -28,6 +29,14 @@ export interface AgentFiles {
   watch(path: string, options: { recursive: boolean }, signal: AbortSignal): Promise<AsyncIterable<AgentFileEvent>>;
   /** What was there. */
   remove(path: string, options: { recursive: boolean }, signal: AbortSignal): Promise<AgentFile>;
+}
+
+export interface ListOptions {
+  readonly depth: number;
+  /** The most entries. */
+  readonly limit: number;
+  /** Asked before more of the listing is read. */
+  readonly room?: ResultRoom;
 }
 
 export interface FileTransfer {

@@ -1,6 +1,7 @@
 /** What an agent answers about files: checked before it is believed, bounded before it is kept. */
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
+import { LIMITS } from '@cloche/contract';
 import {
   AGENT_FILE_ERROR_CODES,
   AgentFile,
@@ -13,8 +14,9 @@ import {
   MAX_AGENT_FILE_BYTES,
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
+import { AppError } from '../../app-error.ts';
 import { LentBytes } from '../../lent-bytes.ts';
-import { type FileContent, FileFault } from '../agent-files.ts';
+import { type FileContent, FileFault, type ListOptions } from '../agent-files.ts';
 import { AgentFault } from '../runtime-driver.ts';
 import { agentErrorBody } from './agent-requests.ts';
 import { LineTooLong, readLines } from './ndjson.ts';
@@ -26,8 +28,6 @@ const agentUnpacked = Compile(AgentUnpacked);
 
 /** From this size on a connection is spent on the body, and its pieces are lent on. */
 const LENT_BYTES = 1024 * 1024;
-/** Fifty thousand entries with paths of some length. */
-const MAX_LIST_CHARACTERS = 64 * 1024 * 1024;
 
 export function answerTo(asked: ClientRequest, signal: AbortSignal): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
@@ -133,10 +133,10 @@ export function parseFile(line: string): AgentFileType {
   return file as AgentFileType;
 }
 
-/** At most `limit` files, one a line. */
+/** At most `limit` files, one a line. @throws FileFault `too_many` for more bytes than a listing may have. */
 export async function readListing(
   response: IncomingMessage,
-  limit: number,
+  { limit, room }: Pick<ListOptions, 'limit' | 'room'>,
   signal: AbortSignal,
 ): Promise<AgentFileType[]> {
   const files: AgentFileType[] = [];
@@ -144,8 +144,10 @@ export async function readListing(
   try {
     for await (const line of readLines(response as AsyncIterable<Buffer>, MAX_AGENT_FILE_BYTES)) {
       characters += line.length;
-      if (files.length >= limit || characters > MAX_LIST_CHARACTERS)
-        throw new AgentFault('misbehaved', 'an endless listing');
+      if (files.length >= limit) throw new AgentFault('misbehaved', 'an endless listing');
+      if (characters > LIMITS.fileListBytes) throw tooLarge();
+      const waiting = room?.hold(line.length, signal);
+      if (waiting) await waiting;
       files.push(parseFile(line));
     }
     return files;
@@ -154,6 +156,12 @@ export async function readListing(
   } finally {
     response.destroy();
   }
+}
+
+function tooLarge(): FileFault {
+  const mebibytes = LIMITS.fileListBytes / 1024 ** 2;
+  const message = `The listing has more than ${mebibytes} MiB; list less of it, or less deeply.`;
+  return new FileFault('too_many', message);
 }
 
 export async function* readChanges(
@@ -194,7 +202,7 @@ async function* bounded(response: IncomingMessage): AsyncGenerator<Buffer> {
 /** An abort stays what its signal says; what is no JSON, or has no end, is misbehaviour; the rest broke. */
 function asFault(error: unknown, signal: AbortSignal): unknown {
   if (signal.aborted) return signal.reason;
-  if (error instanceof AgentFault) return error;
+  if (error instanceof AgentFault || error instanceof FileFault || error instanceof AppError) return error;
   const isLie = error instanceof SyntaxError || error instanceof LineTooLong;
   return new AgentFault(isLie ? 'misbehaved' : 'gone', 'an answer about a file that broke off or is none', {
     cause: error,

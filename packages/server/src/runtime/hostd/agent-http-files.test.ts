@@ -9,7 +9,10 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
+import { LIMITS } from '@cloche/contract';
 import { LentBytes } from '../../lent-bytes.ts';
+import { ResultRooms, SMALL_RESULT_BYTES } from '../../result-rooms.ts';
+import { FileFault } from '../agent-files.ts';
 import { AgentFault } from '../runtime-driver.ts';
 import { AgentHttpFiles } from './agent-http-files.ts';
 
@@ -220,5 +223,34 @@ describe('bytes that are lent to an agent', () => {
     abort.abort(new Error('left'));
     await assert.rejects(writing, /left/);
     assert.equal(state.closed, true);
+  });
+});
+
+describe('a listing', () => {
+  const long = `${JSON.stringify({ ...FILE, path: `/${'x'.repeat(4000)}` })}\n`;
+  const openListing = (lines: number) =>
+    openLiar((socket) => socket.end(answer(['200 OK', 'connection: close'], long.repeat(lines))));
+
+  it('of more bytes than one may have is refused, and its sandbox is not blamed', async () => {
+    await using agent = await openListing(Math.ceil(LIMITS.fileListBytes / long.length) + 1);
+    const listing = agent.files.list('a', { depth: 1, limit: LIMITS.fileListEntries }, never);
+    await assert.rejects(listing, (error) => error instanceof FileFault && error.kind === 'too_many');
+  });
+
+  it('that is large waits for room before it is read on', async () => {
+    await using agent = await openListing(500);
+    const rooms = new ResultRooms({ inAll: 1, perOrganization: 1 });
+    const first = rooms.open('org_1');
+    await first.hold(SMALL_RESULT_BYTES + 1, never);
+    let isListed = false;
+    const listing = agent.files.list('a', { depth: 1, limit: 1000, room: rooms.open('org_1') }, never);
+    const listed = listing.then((files) => {
+      isListed = true;
+      return files;
+    });
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    assert.equal(isListed, false);
+    first.release();
+    assert.equal((await listed).length, 500);
   });
 });

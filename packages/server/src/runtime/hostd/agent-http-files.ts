@@ -2,7 +2,15 @@ import { Agent, type ClientRequest, type IncomingMessage, type RequestOptions, r
 import { pipeline, type Readable } from 'node:stream';
 import type { AgentFile, AgentUnpacked } from '@cloche/protocol';
 import { LentBytes } from '../../lent-bytes.ts';
-import type { AgentFiles, FileContent, FileSource, FileTransfer, ReadOptions, WriteOptions } from '../agent-files.ts';
+import type {
+  AgentFiles,
+  FileContent,
+  FileSource,
+  FileTransfer,
+  ListOptions,
+  ReadOptions,
+  WriteOptions,
+} from '../agent-files.ts';
 import { AgentFault } from '../runtime-driver.ts';
 import {
   answerTo,
@@ -54,9 +62,9 @@ export class AgentHttpFiles implements AgentFiles {
     return this.#upload(`/files/archive?${queryOf({ path })}`, source, {}, signal, parseUnpacked);
   }
 
-  async list(path: string, { depth, limit }: { depth: number; limit: number }, signal: AbortSignal) {
-    const response = await this.#act('GET', `/files?${queryOf({ path, depth, limit })}`, signal);
-    return readListing(response, limit, signal);
+  async list(path: string, { depth, ...bounds }: ListOptions, signal: AbortSignal) {
+    const response = await this.#act('GET', `/files?${queryOf({ path, depth, limit: bounds.limit })}`, signal);
+    return readListing(response, bounds, signal);
   }
 
   stat(path: string, signal: AbortSignal): Promise<AgentFile> {
