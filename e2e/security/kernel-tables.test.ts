@@ -65,6 +65,39 @@ describe('a table of the kernel', sharedKernel, () => {
   });
 });
 
+describe('locks on files, which no control group counts', sharedKernel, () => {
+  const MANY = 400_000;
+  const FEW = 5000;
+
+  it('end the process that takes too many of them, and not those of a neighbour', async () => {
+    const { id: attacker } = await service.api.readySandbox();
+    assert.equal(await takeAsUser(neighbour, 'file_lock', FEW), FEW);
+    const taking = `${DEFINITIONS}\nimport time\ntake("file_lock", ${MANY})\ntime.sleep(60)`;
+    const { error } = await service.api.run(attacker, taking, { timeoutMs: 60_000 });
+    assert.equal(error?.name, 'KernelDiedError');
+    assert.equal((await asUser(service, attacker, 'print("works")')).trim(), 'works');
+    assert.equal((await asUser(service, neighbour, 'print(holder.poll())')).trim(), 'None');
+    await asUser(service, neighbour, 'holder.stdin.close(); holder.wait(); None');
+    await service.api.delete(`/v1/sandboxes/${attacker}`);
+  });
+
+  it('are as many as a process wants outside of a sandbox: the control', async () => {
+    const count = await onHost('user', `${DEFINITIONS}\nprint(take("file_lock", 120_000))`);
+    assert.equal(Number(count), 120_000);
+  });
+
+  it('are those of a process, as locks of an open file could wait in a socket: these are refused', async () => {
+    const code = `
+import errno, fcntl, struct, tempfile
+lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 1, 0)
+for command in (fcntl.F_OFD_SETLK, fcntl.F_OFD_SETLKW, fcntl.F_SETLK):
+    try: fcntl.fcntl(tempfile.TemporaryFile(), command, lock); print("done")
+    except OSError as error: print(errno.errorcode[error.errno])`;
+    assert.deepEqual((await onHost('user', code)).trim().split('\n'), ['done', 'done', 'done']);
+    assert.deepEqual((await asUser(service, neighbour, code)).trim().split('\n'), ['EINVAL', 'EINVAL', 'done']);
+  });
+});
+
 describe('memory that the kernel compiles filters into, which all of the host share', sharedKernel, () => {
   const script = attempts('compiled-filters');
   type Kinds = Record<'filters' | 'others', Record<string, string>>;
@@ -90,10 +123,10 @@ const PROGRAM = attempts('kernel-tables');
 const DEFINITIONS = PROGRAM.slice(0, PROGRAM.indexOf('if __name__'));
 
 /** How many a process of the sandbox gets, which holds them until `release`. */
-async function takeAsUser(id: string, table: string): Promise<number> {
+async function takeAsUser(id: string, table: string, most = MOST): Promise<number> {
   const code = `
 import subprocess, sys
-holder = subprocess.Popen([sys.executable, "-c", ${JSON.stringify(PROGRAM)}, "${table}", "${MOST}"],
+holder = subprocess.Popen([sys.executable, "-c", ${JSON.stringify(PROGRAM)}, "${table}", "${most}"],
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 print(holder.stdout.readline())`;
   return Number(await asUser(service, id, code));

@@ -96,6 +96,16 @@ export class Cgroups {
     for (const hierarchy of this.#divided) makeRoomForGvisor(hierarchy, join(this.parent, key), resources);
   }
 
+  /** What is in the group at this moment. */
+  processesOf(key: string): Set<number> {
+    return this.#counted(key);
+  }
+
+  /** Kills those of them that are still in the group. */
+  killProcesses(key: string, pids: ReadonlySet<number>): void {
+    this.#kill(key, pids);
+  }
+
   /** Kills what is in the group at this moment. */
   kill(key: string): void {
     this.#kill(key, this.#counted(key));

@@ -10,6 +10,7 @@ import type { HostParts } from './host-parts.ts';
 import { createApp } from './http/app.ts';
 import { Instances, PARALLEL_LAUNCHES } from './instances/instances.ts';
 import { Launcher } from './launch/launcher.ts';
+import { LockWatch } from './locks/lock-watch.ts';
 import type { SandboxNetwork } from './network/sandbox-network.ts';
 import { closeHost, openHost } from './open-host.ts';
 import { Demand } from './pool/demand.ts';
@@ -67,6 +68,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const { records, processor: groups } = host;
   const liveKeys = () => records.keys().filter((key) => records.read(key)?.status === 'live');
   const turns = new FairTurns({ groups, keys: liveKeys, log });
+  const lockWatch = new LockWatch({ groups: host.cgroups, keys: liveKeys, log });
   const sweeping = new AbortController();
   const noteUses = async () => {
     cacheUse.note(guestUse(basename(config.guestDir)));
@@ -90,7 +92,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
       await app.close();
       tidying.stop();
       turns.close();
-      await Promise.all([swept, noted]);
+      await Promise.all([swept, noted, lockWatch.close()]);
       await Promise.all([pool.close(), instances.settled()]);
       await instances.sweep();
       await host.kernels.close();

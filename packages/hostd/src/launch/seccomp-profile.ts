@@ -27,7 +27,7 @@ interface Comparison {
  * pidfd_getfd, kcmp and NUMA policies that move pages.
  */
 const FILES = `access chdir chmod chown close close_range copy_file_range creat dup dup2 dup3 faccessat faccessat2
-  fadvise64 fallocate fchdir fchmod fchmodat fchmodat2 fchown fchownat fcntl fdatasync fgetxattr flistxattr flock
+  fadvise64 fallocate fchdir fchmod fchmodat fchmodat2 fchown fchownat fdatasync fgetxattr flistxattr flock
   fremovexattr fsetxattr fstat fstatfs fsync ftruncate futimesat getcwd getdents getdents64 getxattr inotify_add_watch
   inotify_init inotify_init1 inotify_rm_watch ioctl lchown lgetxattr link linkat listxattr llistxattr lremovexattr
   lseek lsetxattr lstat mkdir mkdirat mknod mknodat name_to_handle_at newfstatat open openat openat2 pread64 preadv
@@ -87,6 +87,8 @@ const INTERNET_SOCKETS = [
  */
 const NETLINK_PROTOCOLS = [0, 4, 15];
 const PR_SET_SECCOMP = 22;
+/** F_OFD_SETLK and F_OFD_SETLKW. */
+const OPEN_FILE_LOCKS = [37, 38];
 const SOL_SOCKET = 1;
 /** SO_ATTACH_FILTER and SO_ATTACH_REUSEPORT_CBPF. */
 const SOCKET_FILTERS = [26, 51];
@@ -130,6 +132,7 @@ export function seccompProfile({ architecture = process.arch, boundsIpc = true }
       { names: ['sync'], action: 'SCMP_ACT_ERRNO', errnoRet: 0 },
       ...socketRules(),
       ...filterRules(),
+      ...lockRules(),
       ...PERSONALITIES.map((value) => allow(['personality'], { index: 0, value, op: 'SCMP_CMP_EQ' })),
     ],
   };
@@ -166,6 +169,22 @@ function filterRules(): SeccompRule[] {
       action: 'SCMP_ACT_ERRNO',
       errnoRet: ENOPROTOOPT,
       args: [equals(1, SOL_SOCKET), equals(2, option)],
+    })),
+  ];
+}
+
+/**
+ * Locks of an open file instead of a process stay while the file is on its way through a socket, where `LockWatch` does not
+ * find whose they are. The answer is that of kernels before Linux 3.15.
+ */
+function lockRules(): SeccompRule[] {
+  return [
+    ...anyBut(1, ...OPEN_FILE_LOCKS).map((command) => allow(['fcntl'], command)),
+    ...OPEN_FILE_LOCKS.map((command) => ({
+      names: ['fcntl'],
+      action: 'SCMP_ACT_ERRNO',
+      errnoRet: EINVAL,
+      args: [equals(1, command)],
     })),
   ];
 }

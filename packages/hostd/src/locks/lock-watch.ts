@@ -1,0 +1,82 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import type { Cgroups } from '../cgroups.ts';
+import { countLocks, locksHeldBy } from './count-locks.ts';
+
+const INTERVAL_MS = 1000;
+/** Of the whole host. Below it no process is looked at: they take 48 MB then. */
+const WATCHED_FROM = 250_000;
+/** Of one sandbox: 19 MB. */
+const SHARE = 100_000;
+/** A process with fewer is left alone, so that it is the ones that took the locks which end. */
+const FEW = 1000;
+
+export interface LockWatchOptions {
+  groups: Pick<Cgroups, 'processesOf' | 'killProcesses'>;
+  /** Instances that run code of a client. */
+  keys: () => readonly string[];
+  log: Logger;
+  intervalMs?: number;
+  /** Undefined where this kernel does not say. */
+  count?: () => number | undefined;
+  heldBy?: (pid: number) => Promise<number>;
+}
+
+/**
+ * Bounds byte-range locks on files. Linux bounds them for nothing and charges them to no control group (192 bytes each), so
+ * a process that takes a million of them a second takes the memory of the host. One that holds too many is killed.
+ */
+export class LockWatch {
+  readonly #options: Required<LockWatchOptions>;
+  readonly #closing = new AbortController();
+  readonly #closed: Promise<void>;
+  /** What was there when no sandbox had too many: other programs of the host hold them. */
+  #ofOthers = 0;
+
+  constructor(options: LockWatchOptions) {
+    this.#options = { intervalMs: INTERVAL_MS, count: countLocks, heldBy: locksHeldBy, ...options };
+    this.#closed = this.#watch();
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#closed;
+  }
+
+  async #watch(): Promise<void> {
+    const { signal } = this.#closing;
+    const { count, intervalMs, log } = this.#options;
+    if (count() === undefined) {
+      log.warn({ operation: 'watch locks', outcome: 'unavailable' });
+      return;
+    }
+    while (!signal.aborted) {
+      await this.#look().catch((err) => log.error({ operation: 'watch locks', outcome: 'failed', err }));
+      await delay(intervalMs, undefined, { signal, ref: false }).catch(() => {});
+    }
+  }
+
+  async #look(): Promise<void> {
+    const count = this.#options.count() ?? 0;
+    this.#ofOthers = Math.min(this.#ofOthers, count);
+    if (count - this.#ofOthers < WATCHED_FROM) return;
+    const excessive = await Promise.all(this.#options.keys().map((key) => this.#bound(key)));
+    if (!excessive.includes(true)) this.#ofOthers = count;
+  }
+
+  /** Kills the processes of an instance that hold its locks, if these are too many. Returns whether they were. */
+  async #bound(key: string): Promise<boolean> {
+    const { groups, heldBy, log } = this.#options;
+    const holders = new Set<number>();
+    let locks = 0;
+    for (const pid of groups.processesOf(key)) {
+      const held = await heldBy(pid);
+      if (held > FEW) holders.add(pid);
+      locks += held;
+    }
+    if (locks <= SHARE) return false;
+    groups.killProcesses(key, holders);
+    log.warn({ operation: 'watch locks', outcome: 'killed', instance: key, locks, processes: holders.size });
+    return true;
+  }
+}
