@@ -68,10 +68,13 @@ async function layLinks(): Promise<void> {
 describe('a path that code has prepared', () => {
   it('reads nothing of the host, where the host itself reads its file', async () => {
     await layLinks();
-    for (const path of ways())
-      assert.equal(await outcome(() => sandbox.files.readText(path)), 'refused: not_found', path);
+    const read = (path: string, user: 'user' | 'root') => outcome(() => sandbox.files.readText(path, { user }));
+    for (const path of ways()) assert.equal(await read(path, 'root'), 'refused: not_found', path);
+    for (const path of ways()) assert.match(await read(path, 'user'), /^refused: (not_found|permission_denied)$/, path);
     await shell(`mkdir -p ${folder} && echo -n inside > ${secret}`);
-    for (const path of ways()) assert.equal(await outcome(() => sandbox.files.readText(path)), 'inside', path);
+    for (const path of ways()) assert.equal(await read(path, 'root'), 'inside', path);
+    // The user may not look into the processes of root.
+    for (const path of ways()) assert.match(await read(path, 'user'), /^(inside|refused: permission_denied)$/, path);
     for (const path of ways())
       assert.doesNotMatch(
         await outcome(async () => JSON.stringify(await sandbox.files.list(`${path}/..`))),
@@ -84,10 +87,14 @@ describe('a path that code has prepared', () => {
 
   it('writes, moves and deletes nothing of the host', async () => {
     await layLinks();
-    for (const path of ways()) await outcome(() => sandbox.files.write(path, 'overwritten'));
-    for (const path of ways()) await outcome(() => sandbox.files.move(path, `moved-${randomBytes(4).toString('hex')}`));
-    for (const path of ways()) await outcome(() => sandbox.files.remove(path, { recursive: true }));
-    await outcome(() => sandbox.files.remove(folder, { recursive: true }));
+    const moved = () => `moved-${randomBytes(4).toString('hex')}`;
+    for (const user of ['user', 'root'] as const) {
+      for (const path of ways()) await outcome(() => sandbox.files.write(path, 'overwritten', { user }));
+      for (const path of ways()) await outcome(() => sandbox.files.move(path, moved(), { user }));
+      for (const path of ways()) await outcome(() => sandbox.files.remove(path, { recursive: true, user }));
+      await outcome(() => sandbox.files.remove(folder, { recursive: true, user }));
+      await layLinks();
+    }
     assert.equal(readFileSync(secret, 'utf8'), SECRET);
   });
 
@@ -103,8 +110,9 @@ def swap():
 threading.Thread(target=swap, daemon=True).start()`);
     const read = new Set<string>();
     for (let attempt = 0; attempt < 300; attempt += 1) {
-      read.add(await outcome(() => sandbox.files.readText('swapped/secret')));
-      if (attempt % 10 === 0) await outcome(() => sandbox.files.write('swapped/written', 'x'));
+      const user = attempt % 2 === 0 ? 'user' : 'root';
+      read.add(await outcome(() => sandbox.files.readText('swapped/secret', { user })));
+      if (attempt % 10 < 2) await outcome(() => sandbox.files.write('swapped/written', 'x', { user }));
     }
     await sandbox.files.write('stop', '');
     for (const seen of read) assert.match(seen, /^(inside|refused: \w+)$/);
@@ -124,7 +132,7 @@ threading.Thread(target=swap, daemon=True).start()`);
 });
 
 describe('what sandboxes share, and what is the kernel’s', () => {
-  it('cannot be written by the API, though it acts as root of the sandbox', async () => {
+  it('cannot be written by the API, not even as root of the sandbox', async () => {
     const closed = [
       '/opt/cloche/agent.cjs',
       '/opt/cloche/planted',
@@ -135,15 +143,24 @@ describe('what sandboxes share, and what is the kernel’s', () => {
       '/sys/fs/cgroup/planted',
       '/dev/null',
     ];
-    for (const path of closed)
-      assert.match(await outcome(() => sandbox.files.write(path, 'x')), /^refused: (conflict|not_found)$/, path);
-    assert.match(await outcome(() => sandbox.files.remove('/opt/cloche', { recursive: true })), /^refused: conflict$/);
+    for (const user of ['user', 'root'] as const) {
+      for (const path of closed) {
+        const answer = await outcome(() => sandbox.files.write(path, 'x', { user }));
+        assert.match(answer, /^refused: (conflict|not_found|permission_denied)$/, path);
+      }
+      const removed = await outcome(() => sandbox.files.remove('/opt/cloche', { recursive: true, user }));
+      assert.match(removed, /^refused: (conflict|permission_denied)$/);
+    }
     assert.equal((await sandbox.run('1 + 1')).outputs[0]?.value, '2');
   });
 
   it('hangs nobody who reads it', async () => {
     await shell('mkfifo pipe-without-end; ln -s /dev/zero zeros');
-    for (const path of ['pipe-without-end', 'zeros', '/dev/random', '/dev/ptmx', '/proc/kmsg', '/proc/1/mem'])
-      assert.match(await outcome(() => sandbox.files.readText(path)), /^refused: (conflict|not_found)$/, path);
+    for (const user of ['user', 'root'] as const) {
+      for (const path of ['pipe-without-end', 'zeros', '/dev/random', '/dev/ptmx', '/proc/kmsg', '/proc/1/mem']) {
+        const answer = await outcome(() => sandbox.files.readText(path, { user }));
+        assert.match(answer, /^refused: (conflict|not_found|permission_denied)$/, path);
+      }
+    }
   });
 });

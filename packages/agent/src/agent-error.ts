@@ -6,6 +6,7 @@ const STATUS: Record<AgentErrorCode | AgentFileErrorCode, number> = {
   too_many: 400,
   bad_archive: 400,
   bad_request: 400,
+  permission_denied: 403,
   not_found: 404,
   language_unavailable: 409,
   port_closed: 409,
@@ -26,10 +27,13 @@ export const NO_PROCESS_LEFT =
 /** A refusal that the server understands. */
 export class AgentError extends Error {
   readonly code: AgentErrorCode | AgentFileErrorCode;
+  /** The file that it is about, where the message alone would not do. */
+  readonly path: string | undefined;
 
-  constructor(code: AgentErrorCode | AgentFileErrorCode, message: string) {
+  constructor(code: AgentErrorCode | AgentFileErrorCode, message: string, path?: string) {
     super(message);
     this.code = code;
+    this.path = path;
   }
 
   get status(): number {

@@ -87,5 +87,6 @@ function answerError(response: ServerResponse, error: unknown): void {
   const known = error instanceof AgentError;
   const code = known ? error.code : 'internal';
   const message = error instanceof Error ? error.message : String(error);
-  answer(response, known ? error.status : 500, { error: { code, message } });
+  const path = known ? error.path : undefined;
+  answer(response, known ? error.status : 500, { error: { code, message, ...(path !== undefined && { path }) } });
 }

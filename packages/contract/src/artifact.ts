@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox';
+import { FileUser } from './file.ts';
 import { ArtifactIdSchema, OrgIdSchema, ProjectIdSchema, SandboxIdSchema } from './ids.ts';
 import { LIMITS } from './limits.ts';
 import { Metadata } from './sandbox.ts';
@@ -53,6 +54,7 @@ export const ExportArtifactBody = Type.Object(
       }),
     ),
     metadata: Type.Optional(Metadata),
+    user: FileUser,
   },
   { $id: 'ExportArtifact', additionalProperties: false, examples: [{ path: 'report.pdf' }] },
 );

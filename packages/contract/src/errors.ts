@@ -5,6 +5,10 @@ export const ERRORS = {
   invalid_request: { status: 400, means: 'A part of the request is wrong; `details.issues` names each field.' },
   unauthorized: { status: 401, means: 'The API key is missing, malformed, unknown, revoked or expired.' },
   forbidden: { status: 403, means: 'The key lacks a scope (`details.requiredScope`) or may not use the project.' },
+  permission_denied: {
+    status: 403,
+    means: 'The sandbox\'s user may not do that to `details.path`; `user: "root"` acts as root of the sandbox.',
+  },
   not_found: { status: 404, means: 'There is no such resource, or it belongs to another organization.' },
   method_not_allowed: { status: 405, means: 'The path does not have this method; `Allow` lists its methods.' },
   sandbox_destroyed: { status: 409, means: 'The operation needs a live sandbox, and this one is destroyed.' },

@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox';
+import { COMMAND_USERS, type CommandUser } from './command.ts';
 import { LIMITS } from './limits.ts';
 import { oneOf } from './list.ts';
 
@@ -9,6 +10,17 @@ export const FilePath = Type.String({
   description:
     'Absolute, or relative to `/workspace`; or a `file:///` URI whose percent escapes spell any byte. Answers have ' +
     'absolute paths, and URIs for those that are not valid UTF-8.',
+});
+
+/** Whose rights an operation on files has. */
+export type FileUser = CommandUser;
+export const FileUser = Type.Optional({
+  ...oneOf(
+    COMMAND_USERS,
+    'Whose rights the operation has: those of the user that code runs as, or of the root of the sandbox, which is root ' +
+      'of nothing else. What they do not allow is `permission_denied`.',
+  ),
+  default: 'user',
 });
 
 export const FILE_TYPES = ['file', 'directory', 'symlink', 'other'] as const;
@@ -39,6 +51,7 @@ export const TransferFileBody = Type.Object(
     overwrite: Type.Optional(
       Type.Boolean({ default: false, description: 'Replace what is at `to`, also a whole directory.' }),
     ),
+    user: FileUser,
   },
   { additionalProperties: false, examples: [{ from: 'draft.txt', to: 'final.txt' }] },
 );

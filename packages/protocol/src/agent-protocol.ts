@@ -167,4 +167,11 @@ export const AGENT_ERROR_CODES = [
   'internal',
 ] as const;
 export type AgentErrorCode = (typeof AGENT_ERROR_CODES)[number];
-export const AgentErrorBody = Type.Object({ error: Type.Object({ code: Type.String(), message: Type.String() }) });
+export const AgentErrorBody = Type.Object({
+  error: Type.Object({
+    code: Type.String(),
+    message: Type.String(),
+    /** Of the file that `permission_denied` is about. */
+    path: Type.Optional(Type.String()),
+  }),
+});

@@ -3,6 +3,7 @@ import type {
   ArtifactDownloadUrl,
   ArtifactId,
   ExportArtifactBody,
+  FileUser,
   Operations,
   QueryOf,
   SandboxId,
@@ -16,6 +17,8 @@ export interface ExportArtifactOptions extends CallOptions {
   /** Default: by the name. */
   contentType?: string | undefined;
   metadata?: Record<string, string> | undefined;
+  /** Whose rights it is read with. Default: `user`. */
+  user?: FileUser | undefined;
 }
 
 export interface ListArtifactsOptions extends CallOptions {
@@ -97,12 +100,13 @@ export class SandboxArtifacts {
    * ```
    */
   async export(path: string, options: ExportArtifactOptions = {}): Promise<Artifact> {
-    const { name, contentType, metadata, ...call } = options;
+    const { name, contentType, metadata, user, ...call } = options;
     const body: ExportArtifactBody = {
       path,
       ...(name === undefined ? {} : { name }),
       ...(contentType === undefined ? {} : { contentType }),
       ...(metadata === undefined ? {} : { metadata }),
+      ...(user === undefined ? {} : { user }),
     };
     const params = { sandboxId: this.#sandboxId };
     // Large files take as long as they take, unless the caller has a limit of its own.

@@ -41,7 +41,14 @@ export { Command, type CommandWaitOptions } from './command.ts';
 export { type CommandLine, type CommandOptions, Commands, type RunCommandOptions } from './commands.ts';
 export { Context } from './context.ts';
 export { Contexts, type CreateContextOptions } from './contexts.ts';
-export { type FileStream, Files, type ReadFileOptions, type TransferOptions, type WriteFileOptions } from './files.ts';
+export {
+  type FileOptions,
+  type FileStream,
+  Files,
+  type ReadFileOptions,
+  type TransferOptions,
+  type WriteFileOptions,
+} from './files.ts';
 export { isBinaryOutput, outputBytes } from './output-bytes.ts';
 export { type OpenPreviewOptions, Previews, previewLink } from './previews.ts';
 export { Pty, type PtyOptions, Ptys } from './pty.ts';

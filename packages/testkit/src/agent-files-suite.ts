@@ -3,7 +3,13 @@ import { Readable } from 'node:stream';
 import { buffer, text } from 'node:stream/consumers';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import type { AgentFileErrorCode } from '@cloche/protocol';
-import { type AgentFiles, FileFault, type FileSource, type ReadOptions } from '@cloche/server/runtime-driver';
+import {
+  type AgentFiles,
+  FileFault,
+  type FileSource,
+  type FileTransfer,
+  type ReadOptions,
+} from '@cloche/server/runtime-driver';
 
 export interface AgentFilesSubject {
   /** Of an instance whose workspace is `/workspace`. */
@@ -36,7 +42,7 @@ export function describeAgentFiles(name: string, open: () => Promise<AgentFilesS
       files = subject.files;
     });
     beforeEach(async () => {
-      for (const path of await names('.', 1)) await remove(path);
+      for (const path of await names('.', 1)) await files.as('root').remove(path, { recursive: true }, patience());
     });
     after(() => subject?.close());
 
@@ -84,7 +90,7 @@ export function describeAgentFiles(name: string, open: () => Promise<AgentFilesS
       }
       for (const range of ['bytes=10-', 'bytes=-0']) {
         const refused = read('ranged', { headers: { range } });
-        await assert.rejects(refused, { kind: 'range_not_satisfiable', sizeBytes: 10 }, range);
+        await assert.rejects(refused, { kind: 'range_not_satisfiable', details: { sizeBytes: 10 } }, range);
       }
     });
 
@@ -228,6 +234,49 @@ export function describeAgentFiles(name: string, open: () => Promise<AgentFilesS
       await refused('conflict', () => copy('folder', 'leaf/below'));
     });
 
+    it('belong to the user who writes them, and root leaves files to their owner', async () => {
+      const root = files.as('root');
+      await put('mine');
+      await root.write('mine', sourceOf('by root'), {}, patience());
+      await root.write('its', sourceOf('by root'), { mode: '0600' }, patience());
+      const owner = async (path: string) => (await files.stat(path, patience())).uid;
+      assert.deepEqual([await owner('mine'), await owner('its')], [1000, 0]);
+      // Whoever may write in a directory may put a file in the place of another.
+      await put('its');
+      assert.deepEqual([await owner('its'), await content('its')], [1000, 'its']);
+    });
+
+    it('are closed to the user where the sandbox has it so, and open to root', async () => {
+      const root = files.as('root');
+      await root.write('closed/secret', sourceOf('of root'), { mode: '0600' }, patience());
+      await put('tree/mine');
+      await root.write('tree/secret', sourceOf('of root'), { mode: '0600' }, patience());
+      const denied: [string, string, (as: AgentFiles) => Promise<unknown>][] = [
+        ['read', '/workspace/closed/secret', (as) => as.read('closed/secret', {}, patience())],
+        ['write', '/workspace/closed/new', (as) => as.write('closed/new', sourceOf('x'), {}, patience())],
+        ['copy from', '/workspace/closed/secret', (as) => as.copy(transfer('closed/secret', 'out'), patience())],
+        ['copy to', '/workspace/closed/in', (as) => as.copy(transfer('tree/mine', 'closed/in'), patience())],
+        ['move to', '/workspace/closed/in', (as) => as.move(transfer('tree/mine', 'closed/in'), patience())],
+        ['make', '/workspace/closed/new', (as) => as.makeDirectory('closed/new', patience())],
+        ['remove', '/workspace/closed/secret', (as) => as.remove('closed/secret', { recursive: false }, patience())],
+        ['list', '/root', (as) => as.list('/root', { depth: 1, limit: 10 }, patience())],
+        ['archive', '/workspace/tree/secret', (as) => as.archive('tree', 'tar', patience())],
+        ['stat below', '/root/nothing', (as) => as.stat('/root/nothing', patience())],
+      ];
+      for (const [what, path, act] of denied) {
+        await assert.rejects(act(files), (error) => {
+          assert.ok(error instanceof FileFault, what);
+          assert.deepEqual([error.kind, error.details.path], ['permission_denied', path], what);
+          return true;
+        });
+      }
+      assert.equal(await text((await root.read('closed/secret', {}, patience())).body), 'of root');
+      assert.ok((await buffer(await root.archive('tree', 'tar', patience()))).length > 0);
+      await root.copy(transfer('closed/secret', 'closed/copy'), patience());
+      assert.equal((await root.remove('closed', { recursive: true }, patience())).type, 'directory');
+      await root.list('/root', { depth: 1, limit: 1000 }, patience());
+    });
+
     it('are packed and unpacked elsewhere as the same tree', async () => {
       for (const path of ['tree/a', 'tree/sub/b']) await put(path);
       for (const format of ['tar', 'tar.gz', 'zip'] as const) {
@@ -243,6 +292,10 @@ export function describeAgentFiles(name: string, open: () => Promise<AgentFilesS
       await refused('not_found', () => files.stat('odd', patience()));
     });
   });
+}
+
+function transfer(from: string, to: string): FileTransfer {
+  return { from, to, overwrite: false };
 }
 
 function sourceOf(content: string | Buffer): FileSource {

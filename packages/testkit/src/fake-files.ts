@@ -1,7 +1,7 @@
 import { posix } from 'node:path';
 import { Readable } from 'node:stream';
 import { buffer, text } from 'node:stream/consumers';
-import type { AgentFile, AgentFileEvent, AgentUnpacked } from '@cloche/protocol';
+import type { AgentFile, AgentFileEvent, AgentUnpacked, FileUser } from '@cloche/protocol';
 import {
   type AgentFiles,
   type FileContent,
@@ -13,11 +13,19 @@ import {
 } from '@cloche/server/runtime-driver';
 import { EventQueue } from './event-queue.ts';
 
-interface FakeFile {
-  readonly bytes: Buffer;
+interface FakeEntry {
   readonly mode: number;
+  readonly uid: number;
+}
+
+interface FakeFile extends FakeEntry {
+  readonly bytes: Buffer;
   readonly version: number;
 }
+
+const UIDS: Readonly<Record<FileUser, number>> = { user: 1000, root: 0 };
+/** Permission bits of the owner; those of all others are six places lower. */
+const [READ, WRITE, SEARCH] = [0o400, 0o200, 0o100];
 
 /** In an archive: a name, and its content in Base64. */
 type PackedFile = [name: string, base64: string | null];
@@ -27,21 +35,39 @@ const WORKSPACE = '/workspace';
 /** What is announced to be larger is refused; what is not announced is not counted. */
 const DISK_BYTES = 2 ** 40;
 
+/** What all users of a fake instance share. */
+class FakeDisk {
+  readonly files = new Map<string, FakeFile>();
+  readonly directories = new Map<string, FakeEntry>([
+    ['/', { uid: 0, mode: 0o755 }],
+    ['/root', { uid: 0, mode: 0o700 }],
+    [WORKSPACE, { uid: 1000, mode: 0o755 }],
+  ]);
+  readonly watches = new Set<EventQueue<AgentFileEvent>>();
+  versions = 0;
+}
+
 /** The files of a fake instance, in memory: no links, nor anything else that is neither file nor directory. */
 export class FakeFiles implements AgentFiles {
-  readonly #files = new Map<string, FakeFile>();
-  readonly #directories = new Set(['/', WORKSPACE]);
+  readonly #disk: FakeDisk;
+  readonly #user: FileUser;
   readonly #requireAlive: () => void;
-  readonly #watches = new Set<EventQueue<AgentFileEvent>>();
-  #versions = 0;
 
-  constructor(requireAlive: () => void) {
+  constructor(requireAlive: () => void, user: FileUser = 'user', disk = new FakeDisk()) {
     this.#requireAlive = requireAlive;
+    this.#user = user;
+    this.#disk = disk;
+  }
+
+  as(user: FileUser = 'user'): FakeFiles {
+    return user === this.#user ? this : new FakeFiles(this.#requireAlive, user, this.#disk);
   }
 
   async read(path: string, { headers = {}, headOnly }: ReadOptions): Promise<FileContent> {
     this.#requireAlive();
-    const { bytes, version } = this.#get(path);
+    const file = this.#get(path);
+    this.#require(READ, file, path);
+    const { bytes, version } = file;
     const etag = etagOf(version);
     const { 'if-match': ifMatch, 'if-none-match': ifNoneMatch } = headers;
     if (ifMatch !== undefined && !names(ifMatch, etag)) throw conditionFailed();
@@ -56,22 +82,24 @@ export class FakeFiles implements AgentFiles {
   async write(path: string, source: FileSource, { headers = {}, mode }: WriteOptions): Promise<AgentFile> {
     this.#requireAlive();
     const at = this.#resolve(path);
-    const before = this.#files.get(at);
+    const before = this.#disk.files.get(at);
     const { 'if-match': ifMatch, 'if-none-match': ifNoneMatch } = headers;
     const etag = before && etagOf(before.version);
     if (ifMatch !== undefined && !names(ifMatch, etag)) throw conditionFailed();
     if (ifNoneMatch !== undefined && names(ifNoneMatch, etag)) throw conditionFailed();
-    if (this.#directories.has(at)) throw new FileFault('conflict', `${at} is a directory`);
+    if (this.#disk.directories.has(at)) throw new FileFault('conflict', `${at} is a directory`);
     if ((source.sizeBytes ?? 0) > DISK_BYTES) throw new FileFault('disk_full', 'it does not fit');
+    this.#requireWritable(posix.dirname(at), path);
     const bytes = await buffer(source.open());
     this.#requireAlive();
     const file = {
       bytes,
+      uid: this.#user === 'root' && before ? before.uid : UIDS[this.#user],
       mode: mode === undefined ? (before?.mode ?? NEW_FILE_MODE) : Number.parseInt(mode, 8),
-      version: ++this.#versions,
+      version: ++this.#disk.versions,
     };
     this.#addDirectories(posix.dirname(at));
-    this.#files.set(at, file);
+    this.#disk.files.set(at, file);
     return describe(at, file);
   }
 
@@ -79,6 +107,7 @@ export class FakeFiles implements AgentFiles {
     this.#requireAlive();
     const at = this.#resolve(path);
     if (this.#describe(at).type === 'file') throw new FileFault('conflict', `${at} is no directory`);
+    this.#require(READ, this.#disk.directories.get(at), path);
     const below = this.#below(at).filter((other) => other.slice(at.length + 1).split('/').length <= depth);
     if (below.length > limit) throw new FileFault('too_many', `${at} has more than ${limit} entries`);
     return below.map((other) => this.#describe(other));
@@ -92,12 +121,14 @@ export class FakeFiles implements AgentFiles {
   async makeDirectory(path: string): Promise<AgentFile> {
     this.#requireAlive();
     const at = this.#resolve(path);
-    if (this.#files.has(at)) throw new FileFault('conflict', `${at} is no directory`);
+    if (this.#disk.files.has(at)) throw new FileFault('conflict', `${at} is no directory`);
+    if (!this.#disk.directories.has(at)) this.#requireWritable(posix.dirname(at), path);
     this.#addDirectories(at);
     return this.#describe(at);
   }
 
   async move(transfer: FileTransfer): Promise<AgentFile> {
+    this.#requireWritable(posix.dirname(this.#resolve(transfer.from)), transfer.from);
     const file = await this.copy(transfer);
     if (this.#resolve(transfer.from) !== file.path) await this.remove(transfer.from, { recursive: true });
     return file;
@@ -107,17 +138,21 @@ export class FakeFiles implements AgentFiles {
     this.#requireAlive();
     const [source, target] = [this.#resolve(from), this.#resolve(to)];
     this.#describe(source);
-    const isTaken = this.#files.has(target) || this.#directories.has(target);
+    const isTaken = this.#disk.files.has(target) || this.#disk.directories.has(target);
     if (isTaken && !overwrite) throw new FileFault('conflict', `${target} exists already`);
     if (source === target) return this.#describe(target);
     if (target.startsWith(`${source}/`)) throw new FileFault('conflict', `${target} lies in ${source}`);
     if (source.startsWith(`${target}/`)) throw new FileFault('conflict', `${target} holds ${source}`);
+    this.#requireWritable(posix.dirname(target), to);
+    for (const path of [source, ...this.#below(source)]) this.#require(READ, this.#entry(path), path);
     if (isTaken) await this.remove(to, { recursive: true });
     this.#addDirectories(posix.dirname(target));
     for (const path of [source, ...this.#below(source)]) {
-      const file = this.#files.get(path);
-      if (file) this.#files.set(target + path.slice(source.length), { ...file, version: ++this.#versions });
-      else this.#directories.add(target + path.slice(source.length));
+      const file = this.#disk.files.get(path);
+      const uid = UIDS[this.#user];
+      const place = target + path.slice(source.length);
+      if (file) this.#disk.files.set(place, { ...file, uid, version: ++this.#disk.versions });
+      else this.#disk.directories.set(place, { uid, mode: 0o755 });
     }
     return this.#describe(target);
   }
@@ -129,25 +164,29 @@ export class FakeFiles implements AgentFiles {
     if (`${WORKSPACE}/`.startsWith(at === '/' ? at : `${at}/`)) throw new FileFault('conflict', `${at} stays`);
     const below = this.#below(at);
     if (below.length > 0 && !recursive) throw new FileFault('conflict', `${at} is not empty`);
+    this.#requireWritable(posix.dirname(at), path);
+    for (const other of below) this.#requireWritable(posix.dirname(other), posix.dirname(other));
     for (const other of [at, ...below]) {
-      this.#files.delete(other);
-      this.#directories.delete(other);
+      this.#disk.files.delete(other);
+      this.#disk.directories.delete(other);
     }
     return entry;
   }
 
   async watch(path: string, _options: unknown, signal: AbortSignal): Promise<AsyncIterable<AgentFileEvent>> {
     this.#requireAlive();
-    this.#describe(this.#resolve(path));
-    const queue = new EventQueue<AgentFileEvent>(() => this.#watches.delete(queue));
-    this.#watches.add(queue);
+    const at = this.#resolve(path);
+    this.#describe(at);
+    this.#require(READ, this.#entry(at), path);
+    const queue = new EventQueue<AgentFileEvent>(() => this.#disk.watches.delete(queue));
+    this.#disk.watches.add(queue);
     signal.addEventListener('abort', () => queue.fail(signal.reason), { once: true });
     return queue;
   }
 
   /** What every watch is told now. */
   tell(event: AgentFileEvent): void {
-    for (const queue of this.#watches) queue.push(event);
+    for (const queue of this.#disk.watches) queue.push(event);
   }
 
   /** No real archive: JSON of the names and contents, which `unarchive` takes; a directory has none. */
@@ -155,9 +194,10 @@ export class FakeFiles implements AgentFiles {
     this.#requireAlive();
     const at = this.#resolve(path);
     const packed = this.#describe(at).type === 'file' ? [at] : this.#below(at);
+    for (const each of [at, ...packed]) this.#require(READ, this.#entry(each), each);
     const contents = packed.map((each): PackedFile => {
       const name = each === at ? posix.basename(at) : each.slice(at.length + 1);
-      return [name, this.#files.get(each)?.bytes.toString('base64') ?? null];
+      return [name, this.#disk.files.get(each)?.bytes.toString('base64') ?? null];
     });
     return Readable.from([Buffer.from(JSON.stringify(contents))]);
   }
@@ -166,6 +206,7 @@ export class FakeFiles implements AgentFiles {
     const at = this.#resolve(path);
     const contents = unpack(await text(source.open()));
     this.#requireAlive();
+    this.#requireWritable(at, path);
     this.#addDirectories(at);
     let sizeBytes = 0;
     for (const [name, base64] of contents) {
@@ -174,14 +215,19 @@ export class FakeFiles implements AgentFiles {
       if (base64 === null) continue;
       const bytes = Buffer.from(base64, 'base64');
       sizeBytes += bytes.length;
-      this.#files.set(place, { bytes, mode: NEW_FILE_MODE, version: ++this.#versions });
+      this.#disk.files.set(place, {
+        bytes,
+        uid: UIDS[this.#user],
+        mode: NEW_FILE_MODE,
+        version: ++this.#disk.versions,
+      });
     }
     return { file: this.#describe(at), entries: contents.length, sizeBytes };
   }
 
   #get(path: string): FakeFile {
     const at = this.#resolve(path);
-    const file = this.#files.get(at);
+    const file = this.#disk.files.get(at);
     if (file) return file;
     this.#describe(at);
     throw new FileFault('conflict', `${at} is a directory`);
@@ -193,19 +239,44 @@ export class FakeFiles implements AgentFiles {
     if (isNone) throw new FileFault('invalid_path', 'the path is none');
     const at = posix.resolve(WORKSPACE, path);
     for (let above = posix.dirname(at); above !== '/'; above = posix.dirname(above)) {
-      if (this.#files.has(above)) throw new FileFault('conflict', `${at} leads through a file`);
+      if (this.#disk.files.has(above)) throw new FileFault('conflict', `${at} leads through a file`);
+      const folder = this.#disk.directories.get(above);
+      if (folder) this.#require(SEARCH, folder, path);
     }
     return at;
   }
 
+  #entry(at: string): FakeEntry | undefined {
+    return this.#disk.files.get(at) ?? this.#disk.directories.get(at);
+  }
+
+  /** Something may be put into the directory, or into the one that it will be made in. */
+  #requireWritable(folder: string, path: string): void {
+    let there = folder;
+    while (!this.#disk.directories.has(there)) there = posix.dirname(there);
+    this.#require(WRITE, this.#disk.directories.get(there), path);
+  }
+
+  #require(bit: number, entry: FakeEntry | undefined, path: string): void {
+    if (this.#user === 'root' || !entry) return;
+    const granted = entry.uid === UIDS.user ? entry.mode & bit : entry.mode & (bit >> 6);
+    if (granted !== 0) return;
+    const at = posix.resolve(WORKSPACE, path);
+    throw new FileFault('permission_denied', `${at} is closed to the user of the sandbox`, { path: at });
+  }
+
   #addDirectories(at: string): void {
-    for (let above = at; above !== '/'; above = posix.dirname(above)) this.#directories.add(above);
+    for (let above = at; above !== '/'; above = posix.dirname(above)) {
+      if (!this.#disk.directories.has(above)) {
+        this.#disk.directories.set(above, { uid: UIDS[this.#user], mode: 0o755 });
+      }
+    }
   }
 
   /** A directory comes before what it holds, which is sorted. */
   #below(at: string): string[] {
     const prefix = at === '/' ? at : `${at}/`;
-    const paths = [...this.#files.keys(), ...this.#directories];
+    const paths = [...this.#disk.files.keys(), ...this.#disk.directories.keys()];
     // By their parts: a slash sorts before any other character.
     return paths
       .filter((path) => path.startsWith(prefix) && path !== at)
@@ -213,19 +284,12 @@ export class FakeFiles implements AgentFiles {
   }
 
   #describe(at: string): AgentFile {
-    const file = this.#files.get(at);
+    const file = this.#disk.files.get(at);
     if (file) return describe(at, file);
-    if (!this.#directories.has(at)) throw new FileFault('not_found', `${at} does not exist`);
-    const owner = { uid: 1000, gid: 1000 };
-    return {
-      path: at,
-      name: posix.basename(at),
-      type: 'directory',
-      sizeBytes: 0,
-      mode: 0o755,
-      ...owner,
-      modifiedMs: 0,
-    };
+    const folder = this.#disk.directories.get(at);
+    if (!folder) throw new FileFault('not_found', `${at} does not exist`);
+    const { uid, mode } = folder;
+    return { path: at, name: posix.basename(at), type: 'directory', sizeBytes: 0, mode, uid, gid: uid, modifiedMs: 0 };
   }
 }
 
@@ -247,7 +311,7 @@ function rangeOf(range: string | undefined, size: number): { from: number; to: n
   const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/.exec(range ?? '') ?? [];
   if ((first === '' && last === '') || (first !== '' && last !== '' && Number(last) < Number(first))) return undefined;
   const from = first === '' ? Math.max(0, size - Number(last)) : Number(first);
-  if (from >= size) throw new FileFault('range_not_satisfiable', 'the range begins after the end', size);
+  if (from >= size) throw new FileFault('range_not_satisfiable', 'the range begins after the end', { sizeBytes: size });
   return { from, to: first === '' || last === '' ? size : Math.min(Number(last) + 1, size) };
 }
 
@@ -269,15 +333,15 @@ function content(status: FileContent['status'], bytes: Buffer, etag: string, hea
   };
 }
 
-function describe(path: string, { bytes, mode, version }: FakeFile): AgentFile {
+function describe(path: string, { bytes, mode, uid, version }: FakeFile): AgentFile {
   return {
     path,
     name: posix.basename(path),
     type: 'file',
     sizeBytes: bytes.length,
     mode,
-    uid: 1000,
-    gid: 1000,
+    uid,
+    gid: uid,
     modifiedMs: 0,
     etag: etagOf(version),
   };

@@ -1,4 +1,4 @@
-import { open, rm } from 'node:fs/promises';
+import { close, constants } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 import { PassThrough } from 'node:stream';
@@ -7,8 +7,9 @@ import { type AgentUnpacked, type ArchiveEntry, BadArchive, badArchive, readTar 
 import { AgentError } from '../agent-error.ts';
 import { describeFile } from '../files/file-entry.ts';
 import { toFileFault } from '../files/file-fault.ts';
-import { bytesOf, type FilePath, realPathOf } from '../files/file-path.ts';
-import { makeFolders, type Owner, removeFolders } from '../files/owner.ts';
+import type { FilePath } from '../files/file-path.ts';
+import { closeQuietly, type FileSystem } from '../files/file-system.ts';
+import { makeFolders, removeFolders } from '../files/folders.ts';
 import { receive } from '../files/receive.ts';
 import { temporaryIn } from '../files/temporary.ts';
 import { ARCHIVE_FORMATS, type ArchiveFormat, pack } from './pack.ts';
@@ -17,9 +18,14 @@ import { type UnpackLimits, unpack } from './unpack.ts';
 
 const LIMITS: UnpackLimits = { maxEntries: 200_000, maxBytes: Number.MAX_SAFE_INTEGER };
 
-export async function sendArchive(path: FilePath, format: string, response: ServerResponse): Promise<void> {
+export async function sendArchive(
+  path: FilePath,
+  format: string,
+  system: FileSystem,
+  response: ServerResponse,
+): Promise<void> {
   if (!isFormat(format)) throw new AgentError('bad_request', `format is one of ${ARCHIVE_FORMATS.join(', ')}.`);
-  const archive = await pack(path, format);
+  const archive = await pack(path, format, system);
   response.writeHead(200);
   await pipeline(archive, response);
 }
@@ -28,29 +34,29 @@ export async function sendArchive(path: FilePath, format: string, response: Serv
 export async function receiveArchive(
   path: FilePath,
   openSource: () => IncomingMessage,
-  user: Owner,
+  system: FileSystem,
 ): Promise<AgentUnpacked> {
   let made: FilePath[] = [];
   try {
-    made = await makeFolders(path, user);
-    const folder = await realPathOf(path);
-    const unpacked = await unpackSource(openSource(), folder, user);
-    return { file: await describeFile(path), ...unpacked };
+    made = makeFolders(path, system);
+    const folder = system.realpath(path);
+    const unpacked = await unpackSource(openSource(), folder, system);
+    return { file: describeFile(path, system), ...unpacked };
   } catch (error) {
-    await removeFolders(made);
+    removeFolders(made, system);
     throw error instanceof BadArchive ? new AgentError('bad_archive', error.message) : toFileFault(error, path);
   }
 }
 
-async function unpackSource(source: IncomingMessage, folder: FilePath, user: Owner) {
+async function unpackSource(source: IncomingMessage, folder: FilePath, system: FileSystem) {
   const first = await firstBytes(source);
-  if (first.toString('latin1', 0, 2) === 'PK') return unpackZip(source, folder, user);
+  if (first.toString('latin1', 0, 2) === 'PK') return unpackZip(source, folder, system);
   const plain = decompressed(source, first);
   // It may find out that it is broken when nobody listens any more.
   plain.on('error', () => undefined);
   const broken = pipeline(source, plain).catch((error: unknown) => error);
   try {
-    return await unpack(inTarsWords(readTar(plain)), folder, user, LIMITS);
+    return await unpack(inTarsWords(readTar(plain)), folder, system, LIMITS);
   } finally {
     plain.destroy();
     await broken;
@@ -58,16 +64,30 @@ async function unpackSource(source: IncomingMessage, folder: FilePath, user: Own
 }
 
 /** Its directory is at the end, so it is stored first. */
-async function unpackZip(source: IncomingMessage, folder: FilePath, user: Owner) {
-  const stored = temporaryIn(folder);
-  const handle = await open(bytesOf(stored), 'wx+', 0o600);
+async function unpackZip(source: IncomingMessage, folder: FilePath, system: FileSystem) {
+  const fd = openNameless(folder, system);
   try {
-    await receive(source, handle);
-    return await unpack(readZip(handle.fd), folder, user, LIMITS);
+    await receive(source, fd);
+    return await unpack(readZip(fd), folder, system, LIMITS);
   } finally {
-    await handle.close();
-    await rm(bytesOf(stored), { force: true });
+    // Its blocks are freed by a thread.
+    close(fd);
   }
+}
+
+/** A file for as long as it is open. */
+function openNameless(folder: FilePath, system: FileSystem): number {
+  return system.run(() => {
+    const path = temporaryIn(folder);
+    const fd = system.open(path, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL, 0o600);
+    try {
+      system.unlink(path);
+      return fd;
+    } catch (error) {
+      closeQuietly(fd);
+      throw error;
+    }
+  });
 }
 
 function decompressed(source: Readable, first: Buffer) {

@@ -1,55 +1,51 @@
-import { lstat, readdir, rename, rmdir } from 'node:fs/promises';
 import { AgentError } from '../agent-error.ts';
 import { shown } from '../files/file-fault.ts';
-import { bytesOf, type FilePath, joined } from '../files/file-path.ts';
-import { codeOf } from '../files/owner.ts';
+import { type FilePath, joined } from '../files/file-path.ts';
+import type { FileSystem } from '../files/file-system.ts';
+import { allNamesIn } from '../files/list-files.ts';
+import { Pace } from '../files/pace.ts';
 
 /**
  * Moves what is in `from` into `to`, on the same file system: files and links replace files and links, folders are joined.
  * Throws `conflict` before anything is moved where one of them would have to take the place of the other.
  */
-export async function mergeTree(from: FilePath, to: FilePath): Promise<void> {
-  await requireFit(from, to);
-  await moveInto(from, to);
+export async function mergeTree(from: FilePath, to: FilePath, system: FileSystem): Promise<void> {
+  const pace = new Pace();
+  await requireFit(from, to, system, pace);
+  await moveInto(from, to, system, pace);
 }
 
-async function requireFit(from: FilePath, to: FilePath): Promise<void> {
-  for (const name of await namesIn(from)) {
+async function requireFit(from: FilePath, to: FilePath, system: FileSystem, pace: Pace): Promise<void> {
+  for (const name of await allNamesIn(from, system)) {
+    await pace.step();
     const [source, target] = [joined(from, name), joined(to, name)];
-    const isFolder = (await lstat(bytesOf(source))).isDirectory();
-    const there = await kindOf(target);
+    const isFolder = system.lstat(source).isDirectory();
+    const there = kindOf(target, system);
     if (there === 'nothing') continue;
     if (isFolder !== (there === 'folder')) {
       const why = isFolder ? 'is no directory, but one in the archive' : 'is a directory, but none in the archive';
       throw new AgentError('conflict', `${shown(target)} ${why}.`);
     }
-    if (isFolder) await requireFit(source, target);
+    if (isFolder) await requireFit(source, target, system, pace);
   }
 }
 
-async function moveInto(from: FilePath, to: FilePath): Promise<void> {
-  for (const name of await namesIn(from)) {
+async function moveInto(from: FilePath, to: FilePath, system: FileSystem, pace: Pace): Promise<void> {
+  for (const name of await allNamesIn(from, system)) {
+    await pace.step();
     const [source, target] = [joined(from, name), joined(to, name)];
-    const isFolder = (await lstat(bytesOf(source))).isDirectory();
-    if (!isFolder || (await kindOf(target)) === 'nothing') await rename(bytesOf(source), bytesOf(target));
+    const isFolder = system.lstat(source).isDirectory();
+    if (!isFolder || kindOf(target, system) === 'nothing') system.rename(source, target);
     else {
-      await moveInto(source, target);
-      await rmdir(bytesOf(source));
+      await moveInto(source, target, system, pace);
+      system.rmdir(source);
     }
   }
 }
 
 /** A link is no folder, wherever it leads: nothing of an archive goes through one. */
-async function kindOf(path: FilePath): Promise<'nothing' | 'folder' | 'other'> {
-  try {
-    return (await lstat(bytesOf(path))).isDirectory() ? 'folder' : 'other';
-  } catch (error) {
-    if (codeOf(error) === 'ENOENT') return 'nothing';
-    throw error;
-  }
-}
-
-/** One character a byte. */
-async function namesIn(folder: FilePath): Promise<string[]> {
-  return readdir(bytesOf(folder), { encoding: 'latin1' as BufferEncoding });
+function kindOf(path: FilePath, system: FileSystem): 'nothing' | 'folder' | 'other' {
+  const found = system.findLink(path);
+  if (found === undefined) return 'nothing';
+  return found.isDirectory() ? 'folder' : 'other';
 }

@@ -1,11 +1,13 @@
-import { lstat, readlink } from 'node:fs/promises';
+import { closeSync, constants } from 'node:fs';
 import { posix } from 'node:path';
 import { Readable } from 'node:stream';
 import { TAR_BLOCK_BYTES, tarPadding, writeTarHeader } from '@cloche/protocol';
 import { onFile } from '../files/file-fault.ts';
-import { bytesOf, type FilePath, joined } from '../files/file-path.ts';
+import { type FilePath, joined } from '../files/file-path.ts';
+import type { FileSystem } from '../files/file-system.ts';
 import { namesIn } from '../files/list-files.ts';
-import { contentOf, ignoreGone, type PackedFile } from './packed-file.ts';
+import { Pace } from '../files/pace.ts';
+import { contentOf, type PackedFile, whereThere } from './packed-file.ts';
 import { zipOf } from './write-zip.ts';
 
 export const ARCHIVE_FORMATS = ['tar', 'tar.gz', 'zip'] as const;
@@ -17,13 +19,14 @@ const CHUNK_BYTES = 256 * 1024;
 
 /**
  * An archive of the file or folder at `path`; of a folder, its content without a name above it. Pipes, sockets and devices
- * are left out. Throws before the first byte when there is nothing at `path`.
+ * are left out. Throws before the first byte when there is nothing at `path`, or something that the user may not read.
  */
-export async function pack(path: FilePath, format: ArchiveFormat): Promise<Readable> {
-  const stat = await onFile(path, () => lstat(bytesOf(path), { bigint: true }));
-  const files = stat.isDirectory() ? below(path, '') : [{ path, name: posix.basename(path), stat }];
-  if (format === 'zip') return zipOf(files);
-  const tar = Readable.from(tarOf(files), { objectMode: false, highWaterMark: CHUNK_BYTES });
+export async function pack(path: FilePath, format: ArchiveFormat, system: FileSystem): Promise<Readable> {
+  const stat = onFile(path, () => system.lstat(path));
+  const files = () => (stat.isDirectory() ? below(path, '', system) : [{ path, name: posix.basename(path), stat }]);
+  await requireReadable(files(), system);
+  if (format === 'zip') return zipOf(files(), system);
+  const tar = Readable.from(tarOf(files(), system), { objectMode: false, highWaterMark: CHUNK_BYTES });
   if (format === 'tar') return tar;
   // Loaded by those who need it: an idle sandbox does not pay for it.
   const gzip = process.getBuiltinModule('node:zlib').createGzip({ level: GZIP_LEVEL, chunkSize: 64 * 1024 });
@@ -34,18 +37,36 @@ export async function pack(path: FilePath, format: ArchiveFormat): Promise<Reada
   return tar.pipe(gzip);
 }
 
-async function* below(folder: FilePath, prefix: string): AsyncGenerator<PackedFile, void> {
-  for (const each of await namesIn(folder)) {
-    const path = joined(folder, each);
-    const name = prefix === '' ? each : `${prefix}/${each}`;
-    const stat = await lstat(bytesOf(path), { bigint: true }).catch(ignoreGone);
-    if (!stat) continue;
-    yield { path, name, stat };
-    if (stat.isDirectory()) yield* below(path, name);
+/** Once an answer has begun, a refusal could only break it off. */
+async function requireReadable(
+  files: AsyncIterable<PackedFile> | Iterable<PackedFile>,
+  system: FileSystem,
+): Promise<void> {
+  // Directories are read on the way. Most files say in their mode that they can be read; the system knows of the others.
+  const isOpenToAll = ({ mode }: PackedFile['stat']) => (Number(mode) & 0o444) === 0o444;
+  for await (const { path, stat } of files) {
+    if (!stat.isFile() || stat.size === 0n || isOpenToAll(stat)) continue;
+    whereThere(() => closeSync(system.open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW)));
   }
 }
 
-async function* tarOf(files: AsyncIterable<PackedFile> | Iterable<PackedFile>): AsyncGenerator<Buffer, void> {
+async function* below(folder: FilePath, prefix: string, system: FileSystem): AsyncGenerator<PackedFile, void> {
+  const pace = new Pace();
+  for (const each of await namesIn(folder, system)) {
+    await pace.step();
+    const path = joined(folder, each);
+    const name = prefix === '' ? each : `${prefix}/${each}`;
+    const stat = system.findLink(path);
+    if (!stat) continue;
+    yield { path, name, stat };
+    if (stat.isDirectory()) yield* below(path, name, system);
+  }
+}
+
+async function* tarOf(
+  files: AsyncIterable<PackedFile> | Iterable<PackedFile>,
+  system: FileSystem,
+): AsyncGenerator<Buffer, void> {
   for await (const file of files) {
     const { name, path, stat } = file;
     const common = {
@@ -57,12 +78,11 @@ async function* tarOf(files: AsyncIterable<PackedFile> | Iterable<PackedFile>): 
     };
     if (stat.isDirectory()) yield writeTarHeader({ ...common, name: `${name}/`, flag: '5' });
     else if (stat.isSymbolicLink()) {
-      const linkName = (await readlink(bytesOf(path), 'buffer')).toString('latin1');
-      yield writeTarHeader({ ...common, flag: '2', linkName });
+      yield writeTarHeader({ ...common, flag: '2', linkName: system.readlink(path).toString('latin1') });
     } else if (stat.isFile()) {
       const size = Number(stat.size);
       yield writeTarHeader({ ...common, flag: '0', size });
-      yield* contentOf(path, size);
+      yield* contentOf(path, size, system);
       yield Buffer.alloc(tarPadding(size));
     }
   }

@@ -1,7 +1,7 @@
-import type { BigIntStats } from 'node:fs';
-import { type FileHandle, open } from 'node:fs/promises';
-import { bytesOf, type FilePath } from '../files/file-path.ts';
-import { codeOf } from '../files/owner.ts';
+import { type BigIntStats, close, constants } from 'node:fs';
+import { codeOf, type FilePath } from '../files/file-path.ts';
+import type { FileSystem } from '../files/file-system.ts';
+import { QuickFile } from '../files/quick-file.ts';
 
 const CHUNK_BYTES = 256 * 1024;
 
@@ -14,23 +14,33 @@ export interface PackedFile {
 }
 
 /** Exactly `size` bytes: what a file gains meanwhile is left out, what it loses is zeros. */
-export async function* contentOf(path: FilePath, size: number): AsyncGenerator<Buffer, void> {
-  let handle: FileHandle | undefined;
+export async function* contentOf(path: FilePath, size: number, system: FileSystem): AsyncGenerator<Buffer, void> {
+  if (size === 0) return;
+  const fd = openWhereThere(path, system);
   try {
-    handle = await open(bytesOf(path), 'r').catch(ignoreGone);
+    const file = fd === undefined ? undefined : new QuickFile(fd);
     for (let at = 0; at < size; ) {
       const buffer = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, size - at));
-      const { bytesRead } = handle ? await handle.read(buffer, 0, buffer.length, at) : { bytesRead: 0 };
+      const bytesRead = file ? await file.read(buffer, buffer.length, at) : 0;
       yield bytesRead === 0 ? buffer.fill(0) : buffer.subarray(0, bytesRead);
       at += bytesRead === 0 ? buffer.length : bytesRead;
     }
   } finally {
-    await handle?.close();
+    if (fd !== undefined) close(fd);
   }
 }
 
-/** For what is deleted while it is packed. */
-export function ignoreGone(error: unknown): undefined {
-  if (codeOf(error) === 'ENOENT') return undefined;
-  throw error;
+/** A link or a pipe that has taken its place leads nowhere, and is waited for by nothing. */
+function openWhereThere(path: FilePath, system: FileSystem): number | undefined {
+  return whereThere(() => system.open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW));
+}
+
+/** Undefined for what is deleted while it is packed. */
+export function whereThere<T>(act: () => T): T | undefined {
+  try {
+    return act();
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined;
+    throw error;
+  }
 }

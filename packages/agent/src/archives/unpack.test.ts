@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import type { ArchiveEntry } from '@cloche/protocol';
 import type { FilePath } from '../files/file-path.ts';
+import { FileSystem } from '../files/file-system.ts';
+import { ROOT_RIGHTS } from '../files/rights.ts';
 import { unpack } from './unpack.ts';
 
 let folder: string;
@@ -24,7 +26,7 @@ async function* bomb(bytesEach: number): AsyncGenerator<ArchiveEntry, void> {
 }
 
 const into = (entries: AsyncIterable<ArchiveEntry>, limits = {}) =>
-  unpack(entries, folder as FilePath, { uid: 1000, gid: 1000 }, { maxEntries: 100, maxBytes: 1000, ...limits });
+  unpack(entries, folder as FilePath, new FileSystem(ROOT_RIGHTS), { maxEntries: 100, maxBytes: 1000, ...limits });
 
 describe('an archive without measure', () => {
   it('is refused by the number of its entries, and nothing of it stays', async () => {

@@ -1,13 +1,15 @@
 import { isUtf8 } from 'node:buffer';
-import { readlink } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { AgentError } from '../agent-error.ts';
 import { shown } from '../files/file-fault.ts';
-import { bytesOf } from '../files/file-path.ts';
+import type { FileSystem } from '../files/file-system.ts';
 import { contentOf, type PackedFile } from './packed-file.ts';
 
 /** A zip archive of `files`. Its names are UTF-8, so one that is not fails it. */
-export async function zipOf(files: AsyncIterable<PackedFile> | Iterable<PackedFile>): Promise<Readable> {
+export async function zipOf(
+  files: AsyncIterable<PackedFile> | Iterable<PackedFile>,
+  system: FileSystem,
+): Promise<Readable> {
   // Loaded by those who need it: an idle sandbox does not pay for it.
   const { ZipFile } = await import('yazl');
   const zip = new ZipFile();
@@ -21,9 +23,9 @@ export async function zipOf(files: AsyncIterable<PackedFile> | Iterable<PackedFi
       const options = { mtime: new Date(Number(stat.mtimeMs)), mode: Number(stat.mode) & 0xffff };
       const name = nameOf(file);
       if (stat.isDirectory()) zip.addEmptyDirectory(name, options);
-      else if (stat.isSymbolicLink()) zip.addBuffer(await readlink(bytesOf(path), 'buffer'), name, options);
+      else if (stat.isSymbolicLink()) zip.addBuffer(system.readlink(path), name, options);
       else if (stat.isFile()) {
-        const content = Readable.from(contentOf(path, Number(stat.size)), { objectMode: false });
+        const content = Readable.from(contentOf(path, Number(stat.size), system), { objectMode: false });
         zip.addReadStream(content, name, { ...options, size: Number(stat.size) });
         // One at a time: the next is looked at when this one is on its way.
         await new Promise<void>((resolve, reject) => {

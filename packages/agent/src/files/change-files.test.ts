@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
+  chownSync,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -71,7 +72,7 @@ describe('listing', () => {
     const [, file, link] = entries;
     assert.deepEqual(
       [file.path, file.sizeBytes, file.mode, file.uid, file.modifiedMs],
-      [inside('file'), 4, 0o640, 0, 1500],
+      [inside('file'), 4, 0o640, agent.user.uid, 1500],
     );
     assert.equal(link.target, '/etc/passwd');
     assert.equal(link.etag, undefined);
@@ -196,6 +197,7 @@ for (const verb of ['move', 'copy'] as const) {
 
     it('goes from one file system to another', async () => {
       const elsewhere = mkdtempSync('/dev/shm/cloche-files-');
+      chownSync(elsewhere, agent.user.uid, agent.user.gid);
       try {
         put('tree/file');
         await act('tree', join(elsewhere, 'tree'));

@@ -1,13 +1,13 @@
 /** Makes, moves, copies and deletes. What appears does so in one step: it is made beside its place and renamed. */
-import type { BigIntStats } from 'node:fs';
-import { lstat, rename, rm, rmdir, stat, unlink } from 'node:fs/promises';
 import type { AgentFile } from '@cloche/protocol';
 import { AgentError } from '../agent-error.ts';
 import { copyTree } from './copy-tree.ts';
 import { describeFile } from './file-entry.ts';
-import { onFile, shown, toFileFault } from './file-fault.ts';
-import { bytesOf, type FilePath, folderOf, realPathOf } from './file-path.ts';
-import { codeOf, makeFolders, type Owner, ownerIn, removeFolders } from './owner.ts';
+import { onFile, PermissionDenied, shown, toFileFault } from './file-fault.ts';
+import { codeOf, type FilePath, folderOf } from './file-path.ts';
+import type { FileSystem } from './file-system.ts';
+import { makeFolders, removeFolders } from './folders.ts';
+import { isWritable, removeOwnTree, removeTree, requireRemovable } from './remove-tree.ts';
 import { temporaryIn } from './temporary.ts';
 
 export interface Transfer {
@@ -17,125 +17,124 @@ export interface Transfer {
 }
 
 /** Idempotent. */
-export async function makeDirectory(path: FilePath, user: Owner): Promise<AgentFile> {
-  return onFile(path, async () => {
-    await makeFolders(path, user);
-    const real = await realPathOf(path);
-    if (!(await lstat(bytesOf(real))).isDirectory()) throw conflict(path, 'exists and is no directory');
-    return describeFile(path);
+export function makeDirectory(path: FilePath, system: FileSystem): AgentFile {
+  return onFile(path, () => {
+    makeFolders(path, system);
+    if (!system.stat(path).isDirectory()) throw conflict(path, 'exists and is no directory');
+    return describeFile(path, system);
   });
 }
 
-export async function moveFile(transfer: Transfer, user: Owner): Promise<AgentFile> {
+export async function moveFile(transfer: Transfer, system: FileSystem): Promise<AgentFile> {
   const { from } = transfer;
   requireMovable(from);
-  return transferTo(transfer, user, async (put, folder) => {
+  return transferTo(transfer, system, async (put, folder) => {
     try {
       await put(from);
     } catch (error) {
+      // The system does not say which of the two paths it refused.
+      if (error instanceof PermissionDenied && isWritable(folder, system))
+        throw new PermissionDenied(from, system.user);
       if (codeOf(error) !== 'EXDEV') throw error;
       // To another file system, or a directory of the template.
-      await putCopy(from, put, folder, ({ uid, gid }) => ({ uid: Number(uid), gid: Number(gid) }));
-      await removeTree(from);
+      await requireRemovable(from, system);
+      await putCopy(from, put, folder, system);
+      await removeTree(from, system);
     }
   });
 }
 
-export async function copyFile(transfer: Transfer, user: Owner): Promise<AgentFile> {
-  return transferTo(transfer, user, async (put, folder) => {
-    const owner = ownerIn(await stat(bytesOf(folder), { bigint: true }), user);
-    await putCopy(transfer.from, put, folder, () => owner);
-  });
+export async function copyFile(transfer: Transfer, system: FileSystem): Promise<AgentFile> {
+  return transferTo(transfer, system, (put, folder) => putCopy(transfer.from, put, folder, system));
 }
 
 async function putCopy(
   from: FilePath,
   put: (path: FilePath) => Promise<void>,
   folder: FilePath,
-  ownerOf: (source: BigIntStats) => Owner,
+  system: FileSystem,
 ): Promise<void> {
   const temporary = temporaryIn(folder);
   try {
-    await copyTree(from, temporary, ownerOf);
+    await copyTree(from, temporary, system);
     await put(temporary);
   } catch (error) {
-    await removeTree(temporary);
+    await removeOwnTree(temporary, system);
     throw error;
   }
 }
 
 /** What was there. */
-export async function deleteFile(path: FilePath, recursive: boolean, workspace: FilePath): Promise<AgentFile> {
-  return onFile(path, async () => {
-    const entry = await describeFile(path);
+export async function deleteFile(
+  path: FilePath,
+  recursive: boolean,
+  workspace: FilePath,
+  system: FileSystem,
+): Promise<AgentFile> {
+  try {
+    const entry = describeFile(path, system);
     requireMovable(path);
     if (path === workspace) throw conflict(path, 'stays; delete what is in it');
-    if (entry.type !== 'directory') await unlink(bytesOf(path));
-    else if (recursive) await removeTree(path);
-    else await rmdir(bytesOf(path));
+    if (entry.type !== 'directory') system.unlink(path);
+    else if (recursive) await removeTree(path, system);
+    else system.rmdir(path);
     return entry;
-  });
+  } catch (error) {
+    throw toFileFault(error, path);
+  }
 }
 
 async function transferTo(
   { from, to, overwrite }: Transfer,
-  user: Owner,
+  system: FileSystem,
   act: (put: (path: FilePath) => Promise<void>, folder: FilePath) => Promise<void>,
 ): Promise<AgentFile> {
-  const source = await onFile(from, () => lstat(bytesOf(from), { bigint: true }));
+  const source = onFile(from, () => system.lstat(from));
   const folder = folderOf(to);
-  const made = await onFile(to, () => makeFolders(folder, user));
+  const made = onFile(to, () => makeFolders(folder, system));
   try {
-    const there = await lstat(bytesOf(to), { bigint: true }).catch(absent);
+    const there = system.findLink(to);
     if (there && !overwrite) throw conflict(to, 'exists already; replace it with overwrite');
-    if (there && there.ino === source.ino && there.dev === source.dev) return await describeFile(to);
-    await requireApart(from, to);
-    await act((path) => putInPlace(path, to, there !== undefined), folder);
-    return await describeFile(to);
+    if (there && there.ino === source.ino && there.dev === source.dev) return describeFile(to, system);
+    requireApart(from, to, system);
+    await act((path) => putInPlace(path, to, there !== undefined, system), folder);
+    return describeFile(to, system);
   } catch (error) {
-    await removeFolders(made);
+    removeFolders(made, system);
     throw toFileFault(error, to);
   }
 }
 
 /** A file takes another's place in one step; for a directory, what was there has to step aside first. */
-async function putInPlace(path: FilePath, to: FilePath, isTaken: boolean): Promise<void> {
+async function putInPlace(path: FilePath, to: FilePath, isTaken: boolean, system: FileSystem): Promise<void> {
   try {
-    await rename(bytesOf(path), bytesOf(to));
+    system.rename(path, to);
   } catch (error) {
     if (!isTaken || !['EISDIR', 'ENOTDIR', 'ENOTEMPTY', 'EEXIST'].includes(codeOf(error) ?? '')) throw error;
     requireMovable(to);
+    await requireRemovable(to, system);
     const aside = temporaryIn(folderOf(to));
-    await rename(bytesOf(to), bytesOf(aside));
+    system.rename(to, aside);
     try {
-      await rename(bytesOf(path), bytesOf(to));
+      system.rename(path, to);
     } catch (failure) {
-      await rename(bytesOf(aside), bytesOf(to));
+      system.rename(aside, to);
       throw failure;
     }
-    await removeTree(aside);
+    await removeTree(aside, system);
   }
 }
 
 /** Neither may lie in the other: one would have to hold itself, or to replace what holds it. */
-async function requireApart(from: FilePath, to: FilePath): Promise<void> {
-  const inner = `${await realPathOf(folderOf(from))}/${from.slice(from.lastIndexOf('/') + 1)}/`;
-  const outer = `${await realPathOf(folderOf(to))}/${to.slice(to.lastIndexOf('/') + 1)}/`;
+function requireApart(from: FilePath, to: FilePath, system: FileSystem): void {
+  const inner = `${system.realpath(folderOf(from))}/${from.slice(from.lastIndexOf('/') + 1)}/`;
+  const outer = `${system.realpath(folderOf(to))}/${to.slice(to.lastIndexOf('/') + 1)}/`;
   if (outer.startsWith(inner)) throw conflict(to, `lies in ${shown(from)}`);
   if (inner.startsWith(outer)) throw conflict(to, `holds ${shown(from)}`);
 }
 
 function requireMovable(path: FilePath): void {
   if (path === '/') throw conflict(path, 'stays where it is');
-}
-
-function removeTree(path: FilePath): Promise<void> {
-  return rm(bytesOf(path), { recursive: true, force: true });
-}
-
-function absent(error: unknown): undefined {
-  if (codeOf(error) === 'ENOENT') return undefined;
-  throw error;
 }
 
 function conflict(path: FilePath, why: string): AgentError {

@@ -1,30 +1,65 @@
-import { type BigIntStats, constants } from 'node:fs';
-import { chmod, copyFile, lchown, lstat, mkdir, readlink, symlink, utimes } from 'node:fs/promises';
+import { type BigIntStats, constants, copyFile } from 'node:fs';
+import { promisify } from 'node:util';
 import { AgentError } from '../agent-error.ts';
 import { shown } from './file-fault.ts';
-import { bytesOf, type FilePath, joined } from './file-path.ts';
+import { type FilePath, joined } from './file-path.ts';
+import { closeQuietly, type FileSystem } from './file-system.ts';
 import { namesIn } from './list-files.ts';
-import type { Owner } from './owner.ts';
+import { Pace } from './pace.ts';
+
+const copyByThread = promisify(copyFile);
 
 /** Copies what is at `from` to `to`, where nothing is yet: modes and times are kept, links stay links. */
-export async function copyTree(from: FilePath, to: FilePath, ownerOf: (source: BigIntStats) => Owner): Promise<void> {
-  const source = await lstat(bytesOf(from), { bigint: true });
-  const { uid, gid } = ownerOf(source);
-  if (source.isSymbolicLink()) {
-    await symlink(await readlink(bytesOf(from), 'buffer'), bytesOf(to));
-    await lchown(bytesOf(to), uid, gid);
-    return;
+export async function copyTree(from: FilePath, to: FilePath, system: FileSystem, pace = new Pace()): Promise<void> {
+  await pace.step();
+  const source = system.lstat(from);
+  if (source.isSymbolicLink()) return system.run(() => system.symlink(system.readlink(from), to));
+  if (source.isFile()) return copyContent(from, to, system);
+  if (!source.isDirectory()) throw notCopied(from);
+  system.mkdir(to, 0o700);
+  for (const name of await namesIn(from, system)) await copyTree(joined(from, name), joined(to, name), system, pace);
+  // After what was put in it.
+  system.run(() => {
+    system.chmod(to, permissionsOf(source, system.lstat(to)));
+    system.setTimes(to, ...timesOf(source));
+  });
+}
+
+/** Both are opened with the client's rights; a thread moves the bytes between what is open. */
+async function copyContent(from: FilePath, to: FilePath, system: FileSystem): Promise<void> {
+  const source = system.open(from, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
+  try {
+    const found = system.statOpen(source);
+    // Another thing has taken its place.
+    if (!found.isFile()) throw notCopied(from);
+    const target = system.open(to, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600);
+    try {
+      await copyByThread(openPath(source), openPath(target), constants.COPYFILE_FICLONE);
+      system.chmodOpen(target, permissionsOf(found, system.statOpen(target)));
+      system.setTimesOpen(target, ...timesOf(found));
+    } finally {
+      closeQuietly(target);
+    }
+  } finally {
+    closeQuietly(source);
   }
-  if (source.isDirectory()) {
-    await mkdir(bytesOf(to), 0o700);
-    for (const name of await namesIn(from)) await copyTree(joined(from, name), joined(to, name), ownerOf);
-  } else if (source.isFile()) {
-    await copyFile(bytesOf(from), bytesOf(to), constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
-  } else {
-    throw new AgentError('conflict', `${shown(from)} is a pipe, a socket or a device, which cannot be copied.`);
-  }
-  await lchown(bytesOf(to), uid, gid);
-  // After the owner, whose change takes set-uid away; a directory's after what was put in it.
-  await chmod(bytesOf(to), Number(source.mode) & 0o7777);
-  await utimes(bytesOf(to), Number(source.atimeMs) / 1000, Number(source.mtimeMs) / 1000);
+}
+
+/** Leads to the open file itself, whatever its path leads to by now. */
+function openPath(fd: number): string {
+  return `/proc/self/fd/${fd}`;
+}
+
+/** What a set-user-id or set-group-id bit grants is the owner's to give, so a copy of another owner has none. */
+export function permissionsOf(source: BigIntStats, made: BigIntStats): number {
+  const isSameOwner = source.uid === made.uid && source.gid === made.gid;
+  return Number(source.mode) & (isSameOwner ? 0o7777 : 0o1777);
+}
+
+function timesOf({ atimeMs, mtimeMs }: BigIntStats): [atime: number, mtime: number] {
+  return [Number(atimeMs) / 1000, Number(mtimeMs) / 1000];
+}
+
+function notCopied(path: FilePath): AgentError {
+  return new AgentError('conflict', `${shown(path)} is a pipe, a socket or a device, which cannot be copied.`);
 }

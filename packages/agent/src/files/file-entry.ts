@@ -1,17 +1,17 @@
 import type { BigIntStats } from 'node:fs';
-import { lstat, readlink } from 'node:fs/promises';
 import type { AgentFile } from '@cloche/protocol';
-import { bytesOf, type FilePath, nameOf, textOf } from './file-path.ts';
+import { type FilePath, nameOf, textOf } from './file-path.ts';
+import type { FileSystem } from './file-system.ts';
 
 /** The largest and smallest moments that a date can hold. */
 const MAX_MS = 8_640_000_000_000_000n;
 
 /** What is at `path` itself: a link is not followed. */
-export async function describeFile(path: FilePath): Promise<AgentFile> {
-  return entryOf(path, await lstat(bytesOf(path), { bigint: true }));
+export function describeFile(path: FilePath, system: FileSystem): AgentFile {
+  return system.run(() => entryOf(path, system.lstat(path), system));
 }
 
-export async function entryOf(path: FilePath, stat: BigIntStats): Promise<AgentFile> {
+export function entryOf(path: FilePath, stat: BigIntStats, system: FileSystem): AgentFile {
   const type = typeOf(stat);
   return {
     path: textOf(path),
@@ -24,7 +24,7 @@ export async function entryOf(path: FilePath, stat: BigIntStats): Promise<AgentF
     modifiedMs: clamped(stat.mtimeNs / 1_000_000n),
     ...(type === 'file' ? { etag: etagOf(stat) } : {}),
     // The text of a link is bytes too; people read it.
-    ...(type === 'symlink' ? { target: (await readlink(bytesOf(path), 'buffer')).toString('utf8') } : {}),
+    ...(type === 'symlink' ? { target: system.readlink(path).toString('utf8') } : {}),
   };
 }
 

@@ -1,5 +1,7 @@
+import type { FileUser } from '@cloche/protocol';
 import { AgentError } from '../agent-error.ts';
-import { type FilePath, textOf } from './file-path.ts';
+import { codeOf, type FilePath, textOf } from './file-path.ts';
+import { isWithinTemporary } from './temporary.ts';
 
 type Fault = ConstructorParameters<typeof AgentError>;
 
@@ -11,8 +13,6 @@ const FAULTS: Readonly<Record<string, readonly [code: Fault[0], means: string]>>
   EEXIST: ['conflict', 'exists already'],
   ENOTEMPTY: ['conflict', 'is a directory that is not empty'],
   ELOOP: ['conflict', 'leads through too many symbolic links'],
-  EACCES: ['conflict', 'may not be used, not even by root of the sandbox'],
-  EPERM: ['conflict', 'may not be changed, not even by root of the sandbox'],
   EROFS: ['conflict', 'is on a file system that is read-only'],
   EBUSY: ['conflict', 'is in use'],
   ETXTBSY: ['conflict', 'is a program that runs'],
@@ -27,17 +27,38 @@ const FAULTS: Readonly<Record<string, readonly [code: Fault[0], means: string]>>
   EFBIG: ['disk_full', 'is larger than the disk of the sandbox allows'],
 };
 
+/** What `user` may not do to `path`. */
+export class PermissionDenied extends AgentError {
+  readonly #path: FilePath;
+  readonly #user: FileUser;
+
+  constructor(path: FilePath, user: FileUser) {
+    const why =
+      user === 'user'
+        ? 'is closed to the user of the sandbox; repeat the request with `user` set to `root` to act as root of the sandbox'
+        : 'is closed to root of the sandbox as well';
+    super('permission_denied', `${shown(path)} ${why}.`, textOf(path));
+    this.#path = path;
+    this.#user = user;
+  }
+
+  /** Names `path` where it was a file of the agent's own making, which no client knows. */
+  on(path: FilePath): PermissionDenied {
+    return isWithinTemporary(this.#path) ? new PermissionDenied(path, this.#user) : this;
+  }
+}
+
 /** `error` in the words of the protocol, where the system refused what was asked of `path`. */
 export function toFileFault(error: unknown, path: FilePath): unknown {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  const [fault, means] = FAULTS[code] ?? [];
+  if (error instanceof PermissionDenied) return error.on(path);
+  const [fault, means] = FAULTS[codeOf(error) ?? ''] ?? [];
   return fault === undefined ? error : new AgentError(fault, `${shown(path)} ${means}.`);
 }
 
-/** Does `act`; whatever the system refuses is thrown in the words of the protocol. */
-export async function onFile<T>(path: FilePath, act: () => Promise<T>): Promise<T> {
+/** Does `act`; what the system refuses is thrown in the words of the protocol. */
+export function onFile<T>(path: FilePath, act: () => T): T {
   try {
-    return await act();
+    return act();
   } catch (error) {
     throw toFileFault(error, path);
   }

@@ -3,10 +3,10 @@
  * functions on paths work; `bytesOf` makes of it what the system takes.
  */
 import { isUtf8 } from 'node:buffer';
-import { realpath } from 'node:fs/promises';
 import { posix } from 'node:path';
 import { escapedForFileUri, FILE_URI_PREFIX, isFileUri, MAX_PATH_BYTES, pathOfFileUri } from '@cloche/protocol';
 import { AgentError } from '../agent-error.ts';
+import type { FileSystem } from './file-system.ts';
 
 declare const kind: unique symbol;
 /** Absolute, one character a byte. */
@@ -17,7 +17,7 @@ export function bytesOf(path: FilePath): Buffer {
 }
 
 /** `path` as the system resolves it from `workspace`: links are followed before `..` is. Throws `invalid_path`. */
-export async function readPath(text: string, workspace: string): Promise<FilePath> {
+export function readPath(text: string, workspace: string, system: FileSystem): FilePath {
   const path = isFileUri(text) ? fromUri(text) : Buffer.from(text, 'utf8').toString('latin1');
   if (path === '' || path.includes('\0')) throw new AgentError('invalid_path', 'A path is not empty and has no NUL.');
   const base = Buffer.from(workspace).toString('latin1');
@@ -25,7 +25,7 @@ export async function readPath(text: string, workspace: string): Promise<FilePat
   if (absolute.length > MAX_PATH_BYTES) {
     throw new AgentError('invalid_path', `A path has at most ${MAX_PATH_BYTES} bytes.`);
   }
-  return /(^|\/)\.\.(\/|$)/.test(absolute) ? await withoutDots(absolute) : normalized(absolute);
+  return /(^|\/)\.\.(\/|$)/.test(absolute) ? system.run(() => withoutDots(absolute, system)) : normalized(absolute);
 }
 
 /** As an answer spells it. */
@@ -52,25 +52,35 @@ export function followed(folder: FilePath, target: string): FilePath {
   return posix.resolve(folder, target) as FilePath;
 }
 
-export async function realPathOf(path: FilePath): Promise<FilePath> {
-  return (await realpath(bytesOf(path), { encoding: 'latin1' as BufferEncoding })) as FilePath;
-}
-
 function normalized(path: string): FilePath {
   const short = posix.normalize(path);
   return (short.length > 1 && short.endsWith('/') ? short.slice(0, -1) : short) as FilePath;
 }
 
-async function withoutDots(path: string): Promise<FilePath> {
+function withoutDots(path: string, system: FileSystem): FilePath {
   let at = '/' as FilePath;
   for (const part of path.split('/')) {
-    if (part === '..') at = folderOf(await realPathOf(at).catch(() => at));
+    if (part === '..') at = folderOf(realPathWhereThere(at, system));
     else if (part !== '' && part !== '.') at = joined(at, part);
   }
   return at;
 }
 
+function realPathWhereThere(path: FilePath, system: FileSystem): FilePath {
+  try {
+    return system.realpath(path);
+  } catch (error) {
+    if (error instanceof AgentError) throw error;
+    return path;
+  }
+}
+
 function fromUri(uri: string): string {
   if (/%(?![0-9a-f]{2})/i.test(uri)) throw new AgentError('invalid_path', 'The URI has an escape that is none.');
   return pathOfFileUri(uri);
+}
+
+/** Of an error of the system. */
+export function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error ? String(error.code) : undefined;
 }

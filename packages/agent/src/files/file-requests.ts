@@ -1,6 +1,6 @@
-import type { FileHandle } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { DirectBody } from '@cloche/protocol';
+import { setImmediate } from 'node:timers/promises';
+import { DirectBody, type FileUser } from '@cloche/protocol';
 import { AgentError } from '../agent-error.ts';
 import { receiveArchive, sendArchive } from '../archives/archive-requests.ts';
 import type { AgentConfig } from '../config.ts';
@@ -8,22 +8,26 @@ import { copyFile, deleteFile, makeDirectory, moveFile, type Transfer } from './
 import { describeFile } from './file-entry.ts';
 import { onFile } from './file-fault.ts';
 import { type FilePath, readPath } from './file-path.ts';
+import { FileSystem } from './file-system.ts';
 import { type Listing, sendListing } from './list-files.ts';
-import type { Owner } from './owner.ts';
 import { sendContent } from './read-content.ts';
 import { receive } from './receive.ts';
 import { receiveDirectly } from './receive-directly.ts';
+import { ROOT_RIGHTS, UserRights } from './rights.ts';
 import { sendChanges } from './watch-files.ts';
 import { writeContent } from './write-content.ts';
 
 /** Everything under `/files`, as `agent-protocol/files.ts` describes it. */
 export class FileRequests {
   readonly #workspace: string;
-  readonly #user: Owner;
+  readonly #systems: Readonly<Record<FileUser, FileSystem>>;
 
   constructor({ workspace, uid, gid }: Pick<AgentConfig, 'workspace' | 'uid' | 'gid'>) {
     this.#workspace = workspace;
-    this.#user = { uid, gid };
+    this.#systems = {
+      user: new FileSystem(new UserRights({ uid, gid })),
+      root: new FileSystem(ROOT_RIGHTS),
+    };
   }
 
   /** Whether `request` is one of these. */
@@ -36,60 +40,73 @@ export class FileRequests {
     // What is written when the server has just gone fails by itself, and that is all there is to it.
     response.on('error', () => undefined);
     const { pathname, searchParams: query } = new URL(request.url ?? '', 'http://agent');
+    const system = this.#systems[userOf(query)];
+    const path = (name = 'path') => readPath(query.get(name) ?? '', this.#workspace, system);
+    const transfer = (): Transfer => ({
+      from: path('from'),
+      to: path('to'),
+      overwrite: query.get('overwrite') === 'true',
+    });
     switch (`${request.method} ${pathname}`) {
       case 'GET /files/content':
       case 'HEAD /files/content':
-        return sendContent(await this.#path(query), request, response);
+        return sendContent(path(), system, request, response);
       case 'PUT /files/content':
-        return this.#write(query, request, response);
+        return receiveContent(path(), query.get('mode'), system, request, response);
       case 'GET /files/archive':
-        return sendArchive(await this.#path(query), query.get('format') ?? '', response);
+        return sendArchive(path(), query.get('format') ?? '', system, response);
       case 'PUT /files/archive':
-        return sendJson(response, await receiveArchive(await this.#path(query), opener(request, response), this.#user));
+        return sendJson(response, await receiveArchive(path(), opener(request, response), system));
       case 'GET /files':
-        return sendListing(await this.#path(query), listingOf(query), response);
+        return sendListing(path(), listingOf(query), system, response);
       case 'GET /files/watch':
-        return sendChanges(await this.#path(query), query.get('recursive') === 'true', response);
+        return sendChanges(path(), query.get('recursive') === 'true', system, response);
       case 'GET /files/stat': {
-        const path = await this.#path(query);
-        return sendJson(response, await onFile(path, () => describeFile(path)));
+        const at = path();
+        return sendJson(
+          response,
+          onFile(at, () => describeFile(at, system)),
+        );
       }
       case 'POST /files/directories':
-        return sendJson(response, await makeDirectory(await this.#path(query), this.#user));
+        return sendJson(response, makeDirectory(path(), system));
       case 'POST /files/move':
-        return sendJson(response, await moveFile(await this.#transfer(query), this.#user));
+        return sendJson(response, await moveFile(transfer(), system));
       case 'POST /files/copy':
-        return sendJson(response, await copyFile(await this.#transfer(query), this.#user));
+        return sendJson(response, await copyFile(transfer(), system));
       case 'DELETE /files': {
-        const [path, workspace] = [await this.#path(query), await readPath('.', this.#workspace)];
-        return sendJson(response, await deleteFile(path, query.get('recursive') === 'true', workspace));
+        const workspace = readPath('.', this.#workspace, system);
+        return sendJson(response, await deleteFile(path(), query.get('recursive') === 'true', workspace, system));
       }
       default:
         throw new AgentError('not_found', `The agent has no ${request.method} ${pathname}.`);
     }
   }
+}
 
-  async #write(query: URLSearchParams, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const mode = query.get('mode');
-    const path = await this.#path(query);
-    const { headers } = request;
-    const open = opener(request, response);
-    const receiveBody = (file: FileHandle) => {
-      const source = open();
-      return DirectBody.isPossible(source) ? receiveDirectly(source, response, file) : receive(source, file);
-    };
-    const write = { path, mode: mode === null ? undefined : Number.parseInt(mode, 8), headers, receive: receiveBody };
-    sendJson(response, await writeContent(write, this.#user));
-  }
+async function receiveContent(
+  path: FilePath,
+  mode: string | null,
+  system: FileSystem,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const { headers } = request;
+  const open = opener(request, response);
+  const receiveBody = async (fd: number) => {
+    const source = open();
+    // The HTTP server may be in the middle of what came with the header, and is to be done with it before it is passed by.
+    if (DirectBody.isPossible(source)) await setImmediate();
+    await (DirectBody.isPossible(source) ? receiveDirectly(source, response, fd) : receive(source, fd));
+  };
+  const write = { path, mode: mode === null ? undefined : Number.parseInt(mode, 8), headers, receive: receiveBody };
+  sendJson(response, await writeContent(write, system));
+}
 
-  async #transfer(query: URLSearchParams): Promise<Transfer> {
-    const [from, to] = [await this.#path(query, 'from'), await this.#path(query, 'to')];
-    return { from, to, overwrite: query.get('overwrite') === 'true' };
-  }
-
-  #path(query: URLSearchParams, name = 'path'): Promise<FilePath> {
-    return readPath(query.get(name) ?? '', this.#workspace);
-  }
+function userOf(query: URLSearchParams): FileUser {
+  const user = query.get('user') ?? 'user';
+  if (user !== 'user' && user !== 'root') throw new AgentError('bad_request', 'user is user or root.');
+  return user;
 }
 
 /** Gives the body, and tells a server that asked to send it. */

@@ -1,5 +1,8 @@
-import { readSync, writeSync } from 'node:fs';
-import type { FileHandle } from 'node:fs/promises';
+import { read, readSync, write, writeSync } from 'node:fs';
+import { promisify } from 'node:util';
+
+/** What leaves a read or a write to a thread; both give an object, as Node has it for these two. */
+export const THREADS = { read: promisify(read), write: promisify(write) };
 
 /** The system's cache answers within a tenth of it, unless the processor was somebody else's. */
 const SLOW_MS = 4;
@@ -12,21 +15,21 @@ const PATIENCE = 32;
  * everybody else's wait too, those that follow go through threads.
  */
 export class QuickFile {
-  readonly #handle: FileHandle;
+  readonly #fd: number;
   readonly #now: () => number;
   #leftToThreads = 0;
 
-  /** It stays the caller's, who closes it. */
-  constructor(handle: FileHandle, now = () => performance.now()) {
-    this.#handle = handle;
+  /** @param fd stays the caller's to close. */
+  constructor(fd: number, now = () => performance.now()) {
+    this.#fd = fd;
     this.#now = now;
   }
 
   /** How many of the next `length` bytes were read into the beginning of `into`; 0 at the end of the file. */
   read(into: Buffer, length: number, position: number): Promise<number> {
     return this.#do(
-      () => readSync(this.#handle.fd, into, 0, length, position),
-      async () => (await this.#handle.read(into, 0, length, position)).bytesRead,
+      () => readSync(this.#fd, into, 0, length, position),
+      async () => (await THREADS.read(this.#fd, into, 0, length, position)).bytesRead,
     );
   }
 
@@ -35,8 +38,8 @@ export class QuickFile {
     for (let done = 0; done < length; ) {
       const [from, left, at] = [done, length - done, position + done];
       done += await this.#do(
-        () => writeSync(this.#handle.fd, bytes, from, left, at),
-        async () => (await this.#handle.write(bytes, from, left, at)).bytesWritten,
+        () => writeSync(this.#fd, bytes, from, left, at),
+        async () => (await THREADS.write(this.#fd, bytes, from, left, at)).bytesWritten,
       );
     }
   }

@@ -1,12 +1,12 @@
-import { type BigIntStats, constants } from 'node:fs';
-import { type FileHandle, open, stat } from 'node:fs/promises';
+import { type BigIntStats, close, constants } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AgentError } from '../agent-error.ts';
 import { type ByteRange, rangeOf, readCondition } from './conditions.ts';
 import { etagOf } from './file-entry.ts';
-import { onFile, shown } from './file-fault.ts';
-import { bytesOf, type FilePath } from './file-path.ts';
-import { QuickFile } from './quick-file.ts';
+import { onFile, shown, toFileFault } from './file-fault.ts';
+import type { FilePath } from './file-path.ts';
+import { closeQuietly, type FileSystem } from './file-system.ts';
+import { QuickFile, THREADS } from './quick-file.ts';
 
 /** A transfer holds two of these. */
 const CHUNK_BYTES = 512 * 1024;
@@ -19,7 +19,6 @@ const UNSIZED_BYTES = 16 * 1024 * 1024;
 
 /** A file that is open for reading. */
 interface OpenFile {
-  readonly handle: FileHandle;
   readonly sizeBytes: number;
   /** All of it, where it has been read already. */
   readonly content: Buffer | undefined;
@@ -28,35 +27,50 @@ interface OpenFile {
 }
 
 /** Answers a read of `path`: the file as it is now, at most as long as it is now. */
-export async function sendContent(path: FilePath, request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const file = await onFile(path, () => openFile(path));
+export async function sendContent(
+  path: FilePath,
+  system: FileSystem,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const { fd, found } = onFile(path, () => openFile(path, system));
   try {
+    const file = await readSmall(fd, found).catch((error: unknown) => {
+      throw toFileFault(error, path);
+    });
     const range = answerHead(path, file, request, response);
     if (range === undefined || request.method === 'HEAD') response.end();
     else if (file.content) response.end(file.content.subarray(range.first, range.last + 1));
-    else await stream(file.handle, range, response);
+    else await stream(fd, range, response);
   } finally {
-    await file.handle.close();
+    // It may be the last that has the file open, whose blocks are freed then.
+    close(fd);
   }
 }
 
-async function openFile(path: FilePath): Promise<OpenFile> {
-  // Looked at first: opening a device may do something.
-  requireFile(path, await stat(bytesOf(path), { bigint: true }));
-  // What has taken its place since cannot hang the agent, as a pipe would.
-  const handle = await open(bytesOf(path), constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
-  try {
-    const found = await handle.stat({ bigint: true });
-    requireFile(path, found);
-    const sizeBytes = Number(found.size);
-    if (sizeBytes > SMALL_BYTES) return { handle, sizeBytes, content: undefined, etag: etagOf(found) };
-    const content = await readUpTo(handle, sizeBytes === 0 ? UNSIZED_BYTES : sizeBytes);
-    const etag = sizeBytes === 0 && content.length > 0 ? undefined : etagOf(found);
-    return { handle, sizeBytes: content.length, content, etag };
-  } catch (error) {
-    await handle.close();
-    throw error;
-  }
+function openFile(path: FilePath, system: FileSystem): { fd: number; found: BigIntStats } {
+  return system.run(() => {
+    // Looked at first: opening a device may do something.
+    requireFile(path, system.stat(path));
+    // What has taken its place since cannot hang the agent, as a pipe would.
+    const fd = system.open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+    try {
+      const found = system.statOpen(fd);
+      requireFile(path, found);
+      return { fd, found };
+    } catch (error) {
+      closeQuietly(fd);
+      throw error;
+    }
+  });
+}
+
+async function readSmall(fd: number, found: BigIntStats): Promise<OpenFile> {
+  const sizeBytes = Number(found.size);
+  if (sizeBytes > SMALL_BYTES) return { sizeBytes, content: undefined, etag: etagOf(found) };
+  const content = sizeBytes === 0 ? await readUnsized(fd) : await readSized(fd, sizeBytes);
+  const etag = sizeBytes === 0 && content.length > 0 ? undefined : etagOf(found);
+  return { sizeBytes: content.length, content, etag };
 }
 
 function requireFile(path: FilePath, found: BigIntStats): void {
@@ -65,17 +79,28 @@ function requireFile(path: FilePath, found: BigIntStats): void {
   throw new AgentError('conflict', `${shown(path)} is ${what}; only the content of files can be read and written.`);
 }
 
-/** Without a position: some files of the system can only be read onwards. */
-async function readUpTo(handle: FileHandle, bytes: number): Promise<Buffer> {
+/** At most `bytes`. */
+async function readSized(fd: number, bytes: number): Promise<Buffer> {
+  const file = new QuickFile(fd);
+  const content = Buffer.allocUnsafe(bytes);
+  for (let total = 0; ; ) {
+    const bytesRead = await file.read(content.subarray(total), bytes - total, total);
+    total += bytesRead;
+    if (bytesRead === 0 || total === bytes) return content.subarray(0, total);
+  }
+}
+
+/** By threads and without a position: the system makes these files while they are read, some only onwards. */
+async function readUnsized(fd: number): Promise<Buffer> {
   const parts: Buffer[] = [];
-  for (let total = 0; total < bytes; ) {
-    const part = Buffer.allocUnsafe(Math.min(bytes - total, 64 * 1024));
-    const { bytesRead } = await handle.read(part, 0, part.length, null);
+  for (let total = 0; total < UNSIZED_BYTES; ) {
+    const part = Buffer.allocUnsafe(Math.min(UNSIZED_BYTES - total, 64 * 1024));
+    const { bytesRead } = await THREADS.read(fd, part, 0, part.length, null);
     if (bytesRead === 0) break;
     parts.push(part.subarray(0, bytesRead));
     total += bytesRead;
   }
-  return parts.length === 1 && parts[0] ? parts[0] : Buffer.concat(parts);
+  return Buffer.concat(parts);
 }
 
 /** Writes status and headers; what to send, or undefined for nothing. */
@@ -112,11 +137,11 @@ function answerHead(
 
 /** One chunk is read while the one before it is on its way. A file that has become shorter breaks the connection. */
 async function stream(
-  handle: FileHandle,
+  fd: number,
   { first, last }: Exclude<ByteRange, string>,
   response: ServerResponse,
 ): Promise<void> {
-  const file = new QuickFile(handle);
+  const file = new QuickFile(fd);
   let filling = Buffer.allocUnsafeSlow(CHUNK_BYTES);
   let sending = Buffer.allocUnsafeSlow(CHUNK_BYTES);
   let sent = Promise.resolve();

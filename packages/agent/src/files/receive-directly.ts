@@ -1,4 +1,3 @@
-import type { FileHandle } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type BodySink, DirectBody } from '@cloche/protocol';
 import { QuickFile } from './quick-file.ts';
@@ -8,12 +7,8 @@ const BATCH_BYTES = 512 * 1024;
 const BATCHES = 3;
 
 /** As `receive`, for bodies that can be had directly. */
-export async function receiveDirectly(
-  request: IncomingMessage,
-  response: ServerResponse,
-  file: FileHandle,
-): Promise<void> {
-  const writer = new BatchWriter(new QuickFile(file), Number(request.headers['content-length']));
+export async function receiveDirectly(request: IncomingMessage, response: ServerResponse, fd: number): Promise<void> {
+  const writer = new BatchWriter(new QuickFile(fd), Number(request.headers['content-length']));
   const body = new DirectBody(request, response, writer);
   try {
     await writer.run(() => body.resume());

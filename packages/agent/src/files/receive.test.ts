@@ -22,18 +22,18 @@ afterEach(async () => {
 
 test('all that comes is written, in its order, however it is cut', async () => {
   const chunks = [1, 70_000, 3_000_000, 0, 12].map((length, index) => Buffer.alloc(length, 97 + index));
-  await receive(Readable.from(chunks.filter(({ length }) => length > 0)), file);
+  await receive(Readable.from(chunks.filter(({ length }) => length > 0)), file.fd);
   assert.ok(readFileSync(join(folder, 'file')).equals(Buffer.concat(chunks)));
 });
 
 test('nothing is a file too', async () => {
-  await receive(Readable.from([]), file);
+  await receive(Readable.from([]), file.fd);
   assert.equal(readFileSync(join(folder, 'file')).length, 0);
 });
 
 test('a sender that goes away in the middle is told of', async () => {
   const source = new PassThrough();
-  const received = receive(source, file);
+  const received = receive(source, file.fd);
   source.write('half');
   setImmediate(() => source.destroy());
   await assert.rejects(received, GONE);
@@ -44,6 +44,6 @@ test('a sender that has gone before is told of as well', async () => {
     const source = new PassThrough().on('error', () => undefined);
     source.destroy(error);
     await new Promise((resolve) => source.once('close', resolve));
-    await assert.rejects(receive(source, file), GONE);
+    await assert.rejects(receive(source, file.fd), GONE);
   }
 });

@@ -1,4 +1,3 @@
-import type { FileHandle } from 'node:fs/promises';
 import { finished, type Readable } from 'node:stream';
 import { QuickFile } from './quick-file.ts';
 
@@ -6,8 +5,8 @@ import { QuickFile } from './quick-file.ts';
 const BATCH_BYTES = 1024 * 1024;
 
 /** Writes all that comes out of `source` to the file, from its beginning. Rejects if it breaks off. */
-export function receive(source: Readable, handle: FileHandle): Promise<void> {
-  const file = new QuickFile(handle);
+export function receive(source: Readable, fd: number): Promise<void> {
+  const file = new QuickFile(fd);
   return new Promise((resolve, reject) => {
     // Copied together: one call for each piece that a socket gives costs far more than moving it.
     let filling = Buffer.allocUnsafeSlow(BATCH_BYTES);

@@ -8,6 +8,11 @@ export function isTemporary(name: string): boolean {
   return TEMPORARY.test(name);
 }
 
+/** Whether a part of `path` is one. */
+export function isWithinTemporary(path: FilePath): boolean {
+  return path.split('/').some(isTemporary);
+}
+
 export function temporaryIn(folder: FilePath): FilePath {
   return joined(folder, `.cloche-${randomHex(8)}.part`);
 }

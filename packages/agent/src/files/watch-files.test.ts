@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { lchownSync, mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -68,6 +68,7 @@ describe('watching', () => {
   it('follows no link, and shows nothing of an upload that is under way', async () => {
     mkdirSync(join(agent.folder, 'elsewhere'));
     symlinkSync(join(agent.folder, 'elsewhere'), inside('link'));
+    lchownSync(inside('link'), agent.user.uid, agent.user.gid);
     const changes = await watch();
     writeFileSync(join(agent.folder, 'elsewhere/file'), '');
     await agent.call('PUT', '/content', { path: 'uploaded' }, { body: 'x'.repeat(1000) });

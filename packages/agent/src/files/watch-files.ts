@@ -1,10 +1,10 @@
-import { type FSWatcher, lstatSync, watch } from 'node:fs';
-import { stat } from 'node:fs/promises';
+import type { FSWatcher } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import type { AgentFileEvent } from '@cloche/protocol';
 import { AgentError } from '../agent-error.ts';
-import { onFile, shown } from './file-fault.ts';
-import { bytesOf, type FilePath, joined, textOf } from './file-path.ts';
+import { onFile, PermissionDenied, shown, toFileFault } from './file-fault.ts';
+import { type FilePath, joined, textOf } from './file-path.ts';
+import type { FileSystem } from './file-system.ts';
 import { namesIn } from './list-files.ts';
 import { isTemporary } from './temporary.ts';
 
@@ -20,13 +20,20 @@ const CONGESTED_BYTES = 256 * 1024;
 type Change = 'created' | 'modified' | 'deleted';
 
 /** Answers what changes in `folder`, and below it when `recursive`, one event a line, until it is gone or nobody reads. */
-export async function sendChanges(folder: FilePath, recursive: boolean, response: ServerResponse): Promise<void> {
-  const found = await onFile(folder, () => stat(bytesOf(folder)));
+export async function sendChanges(
+  folder: FilePath,
+  recursive: boolean,
+  system: FileSystem,
+  response: ServerResponse,
+): Promise<void> {
+  const found = onFile(folder, () => system.stat(folder));
   if (!found.isDirectory())
     throw new AgentError('conflict', `${shown(folder)} is no directory; watch the one it is in.`);
-  const watching = new Watching(folder, recursive, response);
+  const watching = new Watching(folder, recursive, system, response);
   response.once('close', () => watching.close());
-  await onFile(folder, () => watching.begin());
+  await watching.begin().catch((error: unknown) => {
+    throw toFileFault(error, folder);
+  });
   response.setHeader('content-type', 'application/x-ndjson');
   response.flushHeaders();
 }
@@ -34,6 +41,7 @@ export async function sendChanges(folder: FilePath, recursive: boolean, response
 class Watching {
   readonly #root: FilePath;
   readonly #recursive: boolean;
+  readonly #system: FileSystem;
   readonly #response: ServerResponse;
   readonly #watchers = new Map<FilePath, FSWatcher>();
   /** Files that are known to be there: what tells a creation from a change. */
@@ -43,9 +51,10 @@ class Watching {
   #timer: NodeJS.Timeout | undefined;
   #isClosed = false;
 
-  constructor(root: FilePath, recursive: boolean, response: ServerResponse) {
+  constructor(root: FilePath, recursive: boolean, system: FileSystem, response: ServerResponse) {
     this.#root = root;
     this.#recursive = recursive;
+    this.#system = system;
     this.#response = response;
   }
 
@@ -69,13 +78,13 @@ class Watching {
       this.#miss();
       return;
     }
-    const watcher = watch(bytesOf(folder), { encoding: 'buffer' }, (_event, name) => this.#look(folder, name));
+    const watcher = this.#system.watch(folder, (name) => this.#look(folder, name));
     watcher.on('error', () => this.#forget(folder));
     this.#watchers.set(folder, watcher);
     // After the watch began: what appears in between is told once more at worst.
-    for (const name of await namesIn(folder, MAX_DIRECTORIES * 100)) {
+    for (const name of await namesIn(folder, this.#system, MAX_DIRECTORIES * 100)) {
       const path = joined(folder, name);
-      const isDirectory = kindOf(path) === 'directory';
+      const isDirectory = this.#kindOf(path) === 'directory';
       if (isNew) this.#tell(path, 'created');
       this.#known.add(path);
       if (isDirectory && this.#recursive) await this.#watch(path, isNew).catch(ignoreGone(isNew));
@@ -84,13 +93,13 @@ class Watching {
 
   /** Something happened to what has this name; what, its being there tells. */
   #look(folder: FilePath, name: Buffer | null): void {
-    if (kindOf(this.#root) !== 'directory') this.#end();
+    if (this.#kindOf(this.#root) !== 'directory') this.#end();
     else if (name === null) this.#miss();
     else if (!isTemporary(name.toString('latin1'))) this.#compare(joined(folder, name.toString('latin1')));
   }
 
   #compare(path: FilePath): void {
-    const kind = kindOf(path);
+    const kind = this.#kindOf(path);
     if (kind === 'nothing') {
       // The system reports the end of a watched directory in its own watch as well, under its own name.
       if (!this.#known.delete(path)) return;
@@ -101,7 +110,8 @@ class Watching {
     const isNew = !this.#known.has(path);
     this.#known.add(path);
     if (isNew || kind !== 'directory') this.#tell(path, isNew ? 'created' : 'modified');
-    if (isNew && kind === 'directory' && this.#recursive) this.#watch(path, true).catch(() => this.#miss());
+    if (isNew && kind === 'directory' && this.#recursive)
+      this.#watch(path, true).catch((error) => error instanceof PermissionDenied || this.#miss());
   }
 
   #forget(folder: FilePath): void {
@@ -144,6 +154,17 @@ class Watching {
     for (const event of events) this.#response.write(`${JSON.stringify(event)}\n`);
   }
 
+  /** What the client may not see is not there. */
+  #kindOf(path: FilePath): 'directory' | 'other' | 'nothing' {
+    try {
+      const found = this.#system.findLink(path);
+      if (found === undefined) return 'nothing';
+      return found.isDirectory() ? 'directory' : 'other';
+    } catch {
+      return 'nothing';
+    }
+  }
+
   #end(): void {
     if (this.#isClosed) return;
     clearTimeout(this.#timer);
@@ -153,19 +174,9 @@ class Watching {
   }
 }
 
-function kindOf(path: FilePath): 'directory' | 'other' | 'nothing' {
-  try {
-    const found = lstatSync(bytesOf(path), { throwIfNoEntry: false });
-    if (found === undefined) return 'nothing';
-    return found.isDirectory() ? 'directory' : 'other';
-  } catch {
-    return 'nothing';
-  }
-}
-
-/** Of what appeared meanwhile, some may have gone again. */
+/** Of what appeared meanwhile, some may have gone again; what is closed to the user is left out. */
 function ignoreGone(isNew: boolean): (error: unknown) => void {
   return (error) => {
-    if (!isNew && error instanceof AgentError) throw error;
+    if (!isNew && error instanceof AgentError && !(error instanceof PermissionDenied)) throw error;
   };
 }

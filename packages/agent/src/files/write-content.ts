@@ -1,13 +1,14 @@
-import { type BigIntStats, statSync } from 'node:fs';
-import { type FileHandle, link, lstat, open, readlink, rename, rm, stat, statfs } from 'node:fs/promises';
+import { type BigIntStats, constants } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { AgentFile } from '@cloche/protocol';
 import { AgentError } from '../agent-error.ts';
 import { preconditionHolds } from './conditions.ts';
+import { permissionsOf } from './copy-tree.ts';
 import { describeFile, etagOf } from './file-entry.ts';
 import { onFile, shown, toFileFault } from './file-fault.ts';
-import { bytesOf, type FilePath, folderOf, followed } from './file-path.ts';
-import { codeOf, makeFolders, type Owner, ownerIn, removeFolders } from './owner.ts';
+import { codeOf, type FilePath, folderOf, followed } from './file-path.ts';
+import { closeQuietly, type FileSystem } from './file-system.ts';
+import { makeFolders, removeFolders } from './folders.ts';
 import { temporaryIn } from './temporary.ts';
 
 const NEW_FILE_MODE = 0o644;
@@ -18,8 +19,8 @@ export interface WriteContent {
   /** Permissions; by default those of the file that was there. */
   readonly mode: number | undefined;
   readonly headers: IncomingHttpHeaders;
-  /** Writes the bytes to `file`, once the sender is told that they are wanted. Rejects if they break off. */
-  readonly receive: (file: FileHandle) => Promise<void>;
+  /** Writes the bytes to the open file, once the sender is told that they are wanted. Rejects if they break off. */
+  readonly receive: (fd: number) => Promise<void>;
 }
 
 /**
@@ -27,97 +28,91 @@ export interface WriteContent {
  * else is left. Nothing is flushed to the disk: it lives no longer than the sandbox. Nor is there anything to sweep after
  * a crash: a sandbox ends with its agent.
  */
-export async function writeContent(write: WriteContent, user: Owner): Promise<AgentFile> {
-  const target = await onFile(write.path, () => linkTarget(write.path));
-  requireCondition(write, target);
-  const folder = folderOf(target);
-  const made = await onFile(target, () => makeFolders(folder, user));
+export async function writeContent(write: WriteContent, system: FileSystem): Promise<AgentFile> {
+  const { target, made } = system.run(() => begin(write, system));
   try {
-    await onFile(target, () => requireRoom(folder, write.headers));
-    return await writeBeside(write, target, user);
+    return await writeBeside(write, target, system);
   } catch (error) {
-    await removeFolders(made);
+    removeFolders(made, system);
     throw toFileFault(error, target);
   }
 }
 
-async function writeBeside(write: WriteContent, target: FilePath, user: Owner): Promise<AgentFile> {
-  const folder = folderOf(target);
-  const temporary = temporaryIn(folder);
-  const handle = await open(bytesOf(temporary), 'wx', 0o600);
+function begin(write: WriteContent, system: FileSystem): { target: FilePath; made: FilePath[] } {
+  const target = onFile(write.path, () => linkTarget(write.path, system));
+  return onFile(target, () => {
+    requireCondition(write, target, system);
+    const folder = folderOf(target);
+    const made = makeFolders(folder, system);
+    try {
+      requireRoom(folder, write.headers, system);
+      return { target, made };
+    } catch (error) {
+      removeFolders(made, system);
+      throw error;
+    }
+  });
+}
+
+async function writeBeside(write: WriteContent, target: FilePath, system: FileSystem): Promise<AgentFile> {
+  const temporary = temporaryIn(folderOf(target));
+  const fd = system.open(temporary, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL, 0o600);
   try {
-    await write.receive(handle);
-    const replaced = findFile(target);
-    await dress(
-      handle,
-      replaced ?? (await stat(bytesOf(folder), { bigint: true })),
-      replaced !== undefined,
-      write,
-      user,
-    );
-    await commit(write, temporary, target);
-    return await describeFile(target);
+    await write.receive(fd);
+    // In one go: between the look and the change no other upload does either.
+    return system.run(() => {
+      const replaced = requireCondition(write, target, system);
+      dress(fd, replaced, write, system);
+      putInPlace(write, temporary, target, system);
+      return describeFile(target, system);
+    });
+  } catch (error) {
+    removeIfThere(temporary, system);
+    throw error;
   } finally {
-    await handle.close();
-    await rm(bytesOf(temporary), { force: true });
+    closeQuietly(fd);
   }
 }
 
-async function dress(
-  handle: FileHandle,
-  model: BigIntStats,
-  isReplaced: boolean,
-  { mode }: WriteContent,
-  user: Owner,
-): Promise<void> {
-  const owner = isReplaced ? { uid: Number(model.uid), gid: Number(model.gid) } : ownerIn(model, user);
-  // Before the mode: a change of owner takes set-uid away.
-  await handle.chown(owner.uid, owner.gid);
-  await handle.chmod(mode ?? (isReplaced ? Number(model.mode) & 0o7777 : NEW_FILE_MODE));
+/** Root leaves a file to its owner; any other user owns what it writes. */
+function dress(fd: number, replaced: BigIntStats | undefined, { mode }: WriteContent, system: FileSystem): void {
+  // Before the mode: a change of owner takes set-user-id bits away.
+  if (replaced && system.user === 'root') system.chownOpen(fd, replaced.uid, replaced.gid);
+  const kept = replaced && permissionsOf(replaced, system.statOpen(fd));
+  system.chmodOpen(fd, mode ?? kept ?? NEW_FILE_MODE);
 }
 
-/** Commits under way, by target: between the look and the change no other upload to it does either. */
-const commits = new Map<FilePath, Promise<void>>();
-
-async function commit(write: WriteContent, temporary: FilePath, target: FilePath): Promise<void> {
-  const mine = (commits.get(target) ?? Promise.resolve()).then(() => putInPlace(write, temporary, target));
-  const settled = mine.catch(() => undefined);
-  commits.set(target, settled);
-  try {
-    await mine;
-  } finally {
-    if (commits.get(target) === settled) commits.delete(target);
-  }
-}
-
-async function putInPlace(write: WriteContent, temporary: FilePath, target: FilePath): Promise<void> {
-  requireCondition(write, target);
+function putInPlace(write: WriteContent, temporary: FilePath, target: FilePath, system: FileSystem): void {
   if (write.headers['if-none-match'] === undefined) {
-    // It may take a while: the disk makes room for the new bytes before the old ones go.
-    await rename(bytesOf(temporary), bytesOf(target));
+    system.rename(temporary, target);
     return;
   }
   try {
     // Fails where a program of the guest's has made the file at this very moment, as `rename` would not.
-    await link(bytesOf(temporary), bytesOf(target));
+    system.link(temporary, target);
   } catch (error) {
     throw codeOf(error) === 'EEXIST' ? conditionFailed(target) : error;
   }
+  system.unlink(temporary);
 }
 
-/** @throws AgentError where what is at `target` cannot be replaced, or not by this request. */
-function requireCondition({ headers }: WriteContent, target: FilePath): void {
-  const found = findFile(target);
-  if (!preconditionHolds(headers, found && etagOf(found))) throw conditionFailed(target);
-}
-
-function findFile(target: FilePath): BigIntStats | undefined {
-  let found: BigIntStats | undefined;
+function removeIfThere(path: FilePath, system: FileSystem): void {
   try {
-    found = statSync(bytesOf(target), { bigint: true, throwIfNoEntry: false });
-  } catch (error) {
-    throw toFileFault(error, target);
+    system.unlink(path);
+  } catch {
+    // Code of the user's has taken it away.
   }
+}
+
+/** What is at `target`. @throws AgentError where it cannot be replaced, or not by this request. */
+function requireCondition({ headers }: WriteContent, target: FilePath, system: FileSystem): BigIntStats | undefined {
+  const found = findFile(target, system);
+  if (!preconditionHolds(headers, found && etagOf(found))) throw conditionFailed(target);
+  return found;
+}
+
+function findFile(target: FilePath, system: FileSystem): BigIntStats | undefined {
+  const found = system.find(target);
   if (found === undefined || found.isFile()) return found;
   const what = found.isDirectory() ? 'a directory' : 'a pipe, a socket or a device';
   throw new AgentError('conflict', `${shown(target)} is ${what}; a file cannot take its place.`);
@@ -128,22 +123,18 @@ function conditionFailed(target: FilePath): AgentError {
 }
 
 /** Where the last part of `path` leads: a link stays, and what it points to is written. */
-async function linkTarget(path: FilePath): Promise<FilePath> {
+function linkTarget(path: FilePath, system: FileSystem): FilePath {
   let at = path;
   for (let links = 0; links <= MAX_LINKS; links += 1) {
-    const found = await lstat(bytesOf(at)).catch((error: unknown) => {
-      if (codeOf(error) === 'ENOENT') return undefined;
-      throw error;
-    });
-    if (!found?.isSymbolicLink()) return at;
-    at = followed(folderOf(at), (await readlink(bytesOf(at), 'buffer')).toString('latin1'));
+    if (!system.findLink(at)?.isSymbolicLink()) return at;
+    at = followed(folderOf(at), system.readlink(at).toString('latin1'));
   }
   throw new AgentError('conflict', `${shown(path)} leads through too many symbolic links.`);
 }
 
 /** What is announced to be larger than the disk need not be sent. */
-async function requireRoom(folder: FilePath, { 'content-length': length }: IncomingHttpHeaders): Promise<void> {
-  const { blocks, bfree, bsize } = await statfs(bytesOf(folder));
+function requireRoom(folder: FilePath, { 'content-length': length }: IncomingHttpHeaders, system: FileSystem): void {
+  const { blocks, bfree, bsize } = system.room(folder);
   if (length === undefined || blocks === 0 || Number(length) <= bfree * bsize) return;
   throw new AgentError('disk_full', `${length} bytes do not fit: the disk of the sandbox has ${bfree * bsize} left.`);
 }

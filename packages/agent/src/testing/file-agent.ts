@@ -1,5 +1,6 @@
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chownSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { Agent, type IncomingHttpHeaders, type IncomingMessage, type OutgoingHttpHeaders, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -26,6 +27,8 @@ export class FileAgent implements AsyncDisposable {
   readonly #server;
 
   private constructor() {
+    // Else the user would not find the workspace.
+    chmodSync(this.folder, 0o711);
     mkdirSync(this.workspace);
     chownSync(this.workspace, this.user.uid, this.user.gid);
     // Nothing here opens a context or starts a command.
@@ -47,6 +50,7 @@ export class FileAgent implements AsyncDisposable {
     query: Record<string, string> = {},
     { headers = {}, body }: { headers?: OutgoingHttpHeaders; body?: string | Buffer } = {},
   ): Promise<FileAnswer> {
+    this.#giveToUser();
     const asked = this.open(method, path, query, headers);
     asked.end(body);
     return this.answerTo(asked);
@@ -73,6 +77,12 @@ export class FileAgent implements AsyncDisposable {
     this.#server.closeAllConnections();
     await new Promise((resolve) => this.#server.close(resolve));
     rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  /** What a test has put into the workspace is made by root. */
+  #giveToUser(): void {
+    const { uid, gid } = this.user;
+    execFileSync('chown', ['-Rh', '--from=0', `${uid}:${gid}`, this.workspace]);
   }
 
   get #socketPath(): string {

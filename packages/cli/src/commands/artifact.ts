@@ -1,12 +1,12 @@
 import { basename } from 'node:path';
-import { type Artifact, LIMITS } from '@cloche/contract';
+import { type Artifact, type FileUser, LIMITS } from '@cloche/contract';
 import { SandboxArtifacts, type SandboxInfo } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { group, leaf, perform } from '../command.ts';
 import { saveFile, writeOut } from '../copy/save-file.ts';
 import { watchForInterruption } from '../interruption.ts';
-import { durationUpTo, keyValue } from '../option-values.ts';
+import { durationUpTo, keyValue, userOption } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatAge } from '../terminal/duration.ts';
 import { table } from '../terminal/table.ts';
@@ -16,6 +16,7 @@ interface ExportFlags {
   name?: string;
   type?: string;
   metadata?: Record<string, string>;
+  user?: FileUser;
 }
 
 interface ListFlags {
@@ -33,7 +34,8 @@ export function addArtifactCommands(program: Command): void {
   ])
     .option('--name <name>', 'what a download is called')
     .option('--type <type>', 'media type')
-    .option('--metadata <key=value>', 'label; repeatable', keyValue);
+    .option('--metadata <key=value>', 'label; repeatable', keyValue)
+    .addOption(userOption());
   perform(exported, exportArtifact);
 
   const list = leaf(artifact, 'list', 'List artifacts', ['cloche artifact list --sandbox sbx_…'])
@@ -70,8 +72,8 @@ export function addArtifactCommands(program: Command): void {
 
 async function exportArtifact(session: Session, flags: ExportFlags, sandboxId: string, path: string): Promise<void> {
   const artifacts = new SandboxArtifacts(await session.connect(), sandboxId as SandboxInfo['id']);
-  const { name, type: contentType, metadata } = flags;
-  const kept = await artifacts.export(path, { name, contentType, metadata });
+  const { name, type: contentType, metadata, user } = flags;
+  const kept = await artifacts.export(path, { name, contentType, metadata, user });
   await session.show(kept, () => kept.id);
   await session.note(`${kept.name}, ${formatBytes(kept.sizeBytes)}, sha256 ${kept.sha256}`);
 }

@@ -1,8 +1,10 @@
+import type { FileUser } from '@cloche/contract';
 import type { Command } from 'commander';
 import { leaf, perform } from '../command.ts';
 import { copy } from '../copy/copy.ts';
 import { readEndpoint } from '../copy/endpoint.ts';
 import { watchForInterruption } from '../interruption.ts';
+import { userOption } from '../option-values.ts';
 import { formatBytes } from '../terminal/transfer-bar.ts';
 
 export function addCopyCommand(program: Command): void {
@@ -12,12 +14,13 @@ export function addCopyCommand(program: Command): void {
     'cloche cp src/. sbx_…:/workspace/app',
     'pg_dump db | cloche cp - sbx_…:dump.sql',
     'cloche cp sbx_…:plot.png - | display',
-  ]);
-  perform(cp, async (session, _options, from: string, to: string) => {
+    'cloche cp nginx.conf sbx_…:/etc/nginx/ --user root',
+  ]).addOption(userOption());
+  perform(cp, async (session, flags: { user?: FileUser }, from: string, to: string) => {
     const [source, target] = [readEndpoint(from), readEndpoint(to)];
     const cloche = await session.connect();
     using interruption = watchForInterruption();
-    const copied = await copy(session, cloche, source, target, interruption.signal);
+    const copied = await copy(session, cloche, source, target, { ...flags, signal: interruption.signal });
     // What goes to standard output is the file itself.
     if (target.kind === 'standard') return;
     if (session.json) await session.show(copied, () => '');

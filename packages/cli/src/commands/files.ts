@@ -1,9 +1,10 @@
+import type { FileUser } from '@cloche/contract';
 import type { FileEntry, Files } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { group, leaf, perform } from '../command.ts';
 import { readEndpoint } from '../copy/endpoint.ts';
-import { wholeNumber } from '../option-values.ts';
+import { userOption, wholeNumber } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatAge } from '../terminal/duration.ts';
 import { printable } from '../terminal/printable.ts';
@@ -11,42 +12,46 @@ import { table } from '../terminal/table.ts';
 import type { Colors } from '../terminal/terminal.ts';
 import { formatBytes } from '../terminal/transfer-bar.ts';
 
+interface FileFlags {
+  user?: FileUser;
+}
+
 export function addFileCommands(program: Command): void {
   const files = group(program, 'files', 'List, make, move and delete files of a sandbox');
 
-  const ls = leaf(files, 'ls <place>', 'List a directory', ['cloche files ls sbx_…:/workspace --depth 3']).option(
-    '--depth <levels>',
-    'how far below it (default: 1)',
-    wholeNumber,
-  );
-  perform(ls, async (session, { depth }: { depth?: number }, place: string) => {
+  const ls = leaf(files, 'ls <place>', 'List a directory', ['cloche files ls sbx_…:/workspace --depth 3'])
+    .option('--depth <levels>', 'how far below it (default: 1)', wholeNumber)
+    .addOption(userOption());
+  perform(ls, async (session, flags: FileFlags & { depth?: number }, place: string) => {
     const { at, path } = await reach(session, place);
-    const entries = await at.list(path, depth === undefined ? {} : { depth });
+    const entries = await at.list(path, flags);
     if (entries.length === 0) await session.note('Nothing is in it.');
     if (entries.length === 0 && !session.json) return;
     await session.show({ data: entries }, () => entryTable(entries, session.terminal.out.colors));
   });
 
-  perform(leaf(files, 'mkdir <place>', 'Make a directory, and those above it'), async (session, _, place: string) => {
+  const mkdir = leaf(files, 'mkdir <place>', 'Make a directory, and those above it').addOption(userOption());
+  perform(mkdir, async (session, flags: FileFlags, place: string) => {
     const { at, path } = await reach(session, place);
-    await showEntry(session, await at.makeDirectory(path));
+    await showEntry(session, await at.makeDirectory(path, flags));
   });
 
   const mv = leaf(files, 'mv <place> <path>', 'Move or rename within a sandbox', [
     'cloche files mv sbx_…:draft.md final.md',
-  ]).option('-f, --force', 'replace what is there');
-  perform(mv, async (session, { force }: { force?: boolean }, place: string, to: string) => {
+  ])
+    .option('-f, --force', 'replace what is there')
+    .addOption(userOption());
+  perform(mv, async (session, { force, user }: FileFlags & { force?: boolean }, place: string, to: string) => {
     const { at, path } = await reach(session, place);
-    await showEntry(session, await at.move(path, to, { overwrite: force ?? false }));
+    await showEntry(session, await at.move(path, to, { overwrite: force ?? false, user }));
   });
 
-  const rm = leaf(files, 'rm <place>', 'Delete a file or an empty directory').option(
-    '-r, --recursive',
-    'a directory with all that is in it',
-  );
-  perform(rm, async (session, { recursive }: { recursive?: boolean }, place: string) => {
+  const rm = leaf(files, 'rm <place>', 'Delete a file or an empty directory')
+    .option('-r, --recursive', 'a directory with all that is in it')
+    .addOption(userOption());
+  perform(rm, async (session, { recursive, user }: FileFlags & { recursive?: boolean }, place: string) => {
     const { at, path } = await reach(session, place);
-    const removed = await at.remove(path, { recursive: recursive ?? false });
+    const removed = await at.remove(path, { recursive: recursive ?? false, user });
     await session.note(`${removed.path} deleted`);
     if (session.json) await session.show(removed, () => '');
   });

@@ -1,5 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
+import type { FileUser } from '@cloche/contract';
 import type { Cloche, Files } from '@cloche/sdk';
 import { isClocheError } from '@cloche/sdk';
 import { CliError, UsageError } from '../cli-error.ts';
@@ -9,6 +10,12 @@ import { type Endpoint, insideLocal, insideSandbox, meansContent, nameOf } from 
 import { packLocal } from './pack-local.ts';
 import { saveFile, writeOut } from './save-file.ts';
 import { unpackLocal } from './unpack-local.ts';
+
+/** Of the copy, for each operation on a sandbox's files. */
+interface Calls {
+  readonly signal: AbortSignal;
+  readonly user?: FileUser;
+}
 
 export interface Copied {
   readonly to: string;
@@ -24,31 +31,31 @@ export async function copy(
   cloche: Cloche,
   from: Endpoint,
   to: Endpoint,
-  signal: AbortSignal,
+  calls: Calls,
 ): Promise<Copied> {
   const bar = new TransferBar(session.terminal.err, String(nameOf(from.kind === 'standard' ? to : from)));
   const filesOf = async ({ sandboxId }: SandboxSide) => (await cloche.sandboxes.get(sandboxId)).files;
   if (to.kind === 'sandbox') {
     const target = await filesOf(to);
-    if (from.kind === 'sandbox') return between(await filesOf(from), from, target, to, bar, signal);
-    if (from.kind === 'standard') return put(target, to.path, process.stdin, undefined, bar, signal);
-    return upload(from, target, to, bar, signal);
+    if (from.kind === 'sandbox') return between(await filesOf(from), from, target, to, bar, calls);
+    if (from.kind === 'standard') return put(target, to.path, process.stdin, undefined, bar, calls);
+    return upload(from, target, to, bar, calls);
   }
   if (from.kind !== 'sandbox') throw new UsageError('One side must be in a sandbox, such as sbx_…:/workspace/file.');
-  return download(await filesOf(from), from, to, bar, signal);
+  return download(await filesOf(from), from, to, bar, calls);
 }
 
-async function upload(from: LocalSide, target: Files, to: SandboxSide, bar: TransferBar, signal: AbortSignal) {
+async function upload(from: LocalSide, target: Files, to: SandboxSide, bar: TransferBar, calls: Calls) {
   const source = await stat(from.path).catch((error: NodeJS.ErrnoException) => {
     throw new CliError(
       `${from.path} cannot be read: ${error.code === 'ENOENT' ? 'it does not exist' : error.message}.`,
     );
   });
-  const path = await targetPath(target, to.path, from, source.isDirectory());
+  const path = await targetPath(target, to.path, from, source.isDirectory(), calls);
   if (!source.isDirectory()) {
-    return put(target, path, createReadStream(from.path), { sizeBytes: source.size, mode: source.mode }, bar, signal);
+    return put(target, path, createReadStream(from.path), { sizeBytes: source.size, mode: source.mode }, bar, calls);
   }
-  await target.unpack(path, bar.count(packLocal(from.path)), { signal });
+  await target.unpack(path, bar.count(packLocal(from.path)), calls);
   return { to: path, bytes: bar.bytes };
 }
 
@@ -58,11 +65,11 @@ async function put(
   source: AsyncIterable<Uint8Array>,
   known: { sizeBytes: number; mode: number } | undefined,
   bar: TransferBar,
-  signal: AbortSignal,
+  calls: Calls,
 ): Promise<Copied> {
   // Permission to run is what counts; the rest is the sandbox's own.
   const mode = known && known.mode & 0o100 ? { mode: 0o755 } : {};
-  await target.write(path, bar.count(source, known?.sizeBytes), { ...mode, signal });
+  await target.write(path, bar.count(source, known?.sizeBytes), { ...mode, ...calls });
   return { to: path, bytes: bar.bytes };
 }
 
@@ -71,14 +78,14 @@ async function download(
   from: SandboxSide,
   to: Exclude<Endpoint, SandboxSide>,
   bar: TransferBar,
-  signal: AbortSignal,
+  calls: Calls,
 ): Promise<Copied> {
-  const isFolder = await isDirectory(source, from.path);
+  const isFolder = await isDirectory(source, from.path, calls);
   if (to.kind === 'standard') {
     const { body, sizeBytes } = isFolder
-      ? await source.archive(from.path, { format: 'tar', signal })
-      : await source.stream(from.path, { signal });
-    await writeOut(bar.count(body, sizeBytes), signal);
+      ? await source.archive(from.path, { format: 'tar', ...calls })
+      : await source.stream(from.path, calls);
+    await writeOut(bar.count(body, sizeBytes), calls.signal);
     return { to: '-', bytes: bar.bytes };
   }
   const isInto = (await isLocalFolder(to.path)) || (!isFolder && to.path.endsWith('/'));
@@ -86,12 +93,12 @@ async function download(
   const path = as ? insideLocal(to.path, as) : to.path;
   const copied = () => ({ to: String(path), bytes: bar.bytes });
   if (!isFolder) {
-    const { body, sizeBytes } = await source.stream(from.path, { signal });
-    await saveFile(path, bar.count(body, sizeBytes), { replace: true, signal });
+    const { body, sizeBytes } = await source.stream(from.path, calls);
+    await saveFile(path, bar.count(body, sizeBytes), { replace: true, signal: calls.signal });
     return copied();
   }
-  const { body } = await source.archive(from.path, { format: 'tar', signal });
-  await unpackLocal(to.path, bar.count(body), { ...(as && { as }), signal });
+  const { body } = await source.archive(from.path, { format: 'tar', ...calls });
+  await unpackLocal(to.path, bar.count(body), { ...(as && { as }), signal: calls.signal });
   return copied();
 }
 
@@ -101,16 +108,16 @@ async function between(
   target: Files,
   to: SandboxSide,
   bar: TransferBar,
-  signal: AbortSignal,
+  calls: Calls,
 ): Promise<Copied> {
-  const isFolder = await isDirectory(source, from.path);
-  const path = await targetPath(target, to.path, from, isFolder);
+  const isFolder = await isDirectory(source, from.path, calls);
+  const path = await targetPath(target, to.path, from, isFolder, calls);
   if (isFolder) {
-    const { body } = await source.archive(from.path, { format: 'tar', signal });
-    await target.unpack(path, bar.count(body), { signal });
+    const { body } = await source.archive(from.path, { format: 'tar', ...calls });
+    await target.unpack(path, bar.count(body), calls);
   } else {
-    const { body, sizeBytes } = await source.stream(from.path, { signal });
-    await target.write(path, bar.count(body, sizeBytes), { signal });
+    const { body, sizeBytes } = await source.stream(from.path, calls);
+    await target.write(path, bar.count(body, sizeBytes), calls);
   }
   return { to: path, bytes: bar.bytes };
 }
@@ -121,18 +128,19 @@ async function targetPath(
   to: string,
   from: LocalSide | SandboxSide,
   isFolder: boolean,
+  calls: Calls,
 ): Promise<string> {
   if (isFolder && meansContent(from.path)) return to;
-  const isInto = (!isFolder && to.endsWith('/')) || (await isDirectory(target, to, false));
+  const isInto = (!isFolder && to.endsWith('/')) || (await isDirectory(target, to, calls, false));
   return isInto ? insideSandbox(to, nameOf(from)) : to;
 }
 
 /** Links to directories count as such, as they do for `cp`. */
-async function isDirectory(files: Files, path: string, mustExist = true): Promise<boolean> {
+async function isDirectory(files: Files, path: string, calls: Calls, mustExist = true): Promise<boolean> {
   try {
-    const { type } = await files.stat(path.endsWith('/') ? `${path}.` : path);
+    const { type } = await files.stat(path.endsWith('/') ? `${path}.` : path, calls);
     if (type !== 'symlink') return type === 'directory';
-    return (await files.stat(`${path}/.`)).type === 'directory';
+    return (await files.stat(`${path}/.`, calls)).type === 'directory';
   } catch (error) {
     if (!mustExist && isClocheError(error, 'not_found')) return false;
     if (isClocheError(error, 'conflict')) return false;

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { ARCHIVE_FORMATS, FileEntry, FileEvent, FilePath, TransferFileBody } from '../file.ts';
+import { ARCHIVE_FORMATS, FileEntry, FileEvent, FilePath, FileUser, TransferFileBody } from '../file.ts';
 import { LIMITS } from '../limits.ts';
 import { listOf, oneOf } from '../list.ts';
 import type { Operation } from '../operation.ts';
@@ -21,7 +21,7 @@ export const readFile = {
     'Its bytes as they are, streamed; HEAD answers with the headers alone. The ETag is strong: it changes with the ' +
     'content. Only files can be read: a folder, pipe or device is a `conflict`.',
   scope: 'file:read',
-  query: Type.Object({ path: FilePath }, { additionalProperties: false }),
+  query: Type.Object({ path: FilePath, user: FileUser }, { additionalProperties: false }),
   headers: {
     range: 'One range of bytes, as in `bytes=0-99`, `bytes=100-` or `bytes=-100`; of several the whole file comes.',
     'if-range': 'An ETag; with another one the range is ignored.',
@@ -34,7 +34,7 @@ export const readFile = {
     description: 'The bytes.',
     also: { 206: 'The range that was asked for.', 304: 'The file still has that ETag.' },
   },
-  errors: ['conflict', 'precondition_failed', 'range_not_satisfiable', ...ENDED],
+  errors: ['permission_denied', 'conflict', 'precondition_failed', 'range_not_satisfiable', ...ENDED],
 } as const satisfies Operation;
 
 export const writeFile = {
@@ -45,8 +45,9 @@ export const writeFile = {
   summary: 'Write a file',
   description:
     'The body replaces the file at once when all of it has arrived, and not at all otherwise. Missing folders are ' +
-    'made. A file that was there keeps its mode and owner; a new one is `0644` and the user’s, or of whoever owns a ' +
-    'folder that the user cannot write to. A symbolic link is followed.',
+    'made. The file belongs to the `user` of the request; root leaves one that was there to its owner. One that was there ' +
+    'keeps its mode, a new one is `0644`. A symbolic link is followed. To replace a file one must be allowed to write in ' +
+    'its directory.',
   scope: 'file:write',
   query: Type.Object(
     {
@@ -54,6 +55,7 @@ export const writeFile = {
       mode: Type.Optional(
         Type.String({ pattern: '^[0-7]{3,4}$', description: 'Permissions in octal, for a new file and an old one.' }),
       ),
+      user: FileUser,
     },
     { additionalProperties: false },
   ),
@@ -63,7 +65,7 @@ export const writeFile = {
   },
   upload: { contentTypes: ['application/octet-stream'], description: 'The whole file; any Content-Type will do.' },
   response: { status: 200, schema: FileResponse, description: 'The file as it is now.' },
-  errors: ['conflict', 'precondition_failed', 'disk_full', ...ENDED],
+  errors: ['permission_denied', 'conflict', 'precondition_failed', 'disk_full', ...ENDED],
 } as const satisfies Operation;
 
 export const listFiles = {
@@ -74,8 +76,9 @@ export const listFiles = {
   summary: 'List a directory',
   description:
     'What is in it and, down to `depth`, below it: a directory comes before what it holds, names of one directory in the ' +
-    `order of their bytes. Links are listed and not followed. More than ${LIMITS.fileListEntries} entries, or ${LIMITS.fileListBytes / 1024 ** 2} MiB ` +
-    'of them, are `invalid_request`: list less deeply, or a directory of it.',
+    'order of their bytes. Links are listed and not followed. Directories below it that the user may not read are listed ' +
+    `without their content. More than ${LIMITS.fileListEntries} entries, or ${LIMITS.fileListBytes / 1024 ** 2} MiB of them, are ` +
+    '`invalid_request`: list less deeply, or a directory of it.',
   scope: 'file:read',
   query: Type.Object(
     {
@@ -88,11 +91,12 @@ export const listFiles = {
           description: 'How many levels to list.',
         }),
       ),
+      user: FileUser,
     },
     { additionalProperties: false },
   ),
   response: { status: 200, schema: listOf(FileEntry), description: 'All of them.' },
-  errors: ['conflict', ...ENDED],
+  errors: ['permission_denied', 'conflict', ...ENDED],
 } as const satisfies Operation;
 
 export const statFile = {
@@ -103,9 +107,9 @@ export const statFile = {
   summary: 'Describe a file',
   description: 'Or a directory, a link or whatever else there is at the path; a link is not followed.',
   scope: 'file:read',
-  query: Type.Object({ path: FilePath }, { additionalProperties: false }),
+  query: Type.Object({ path: FilePath, user: FileUser }, { additionalProperties: false }),
   response: { status: 200, schema: FileResponse, description: 'What is there.' },
-  errors: ['conflict', ...ENDED],
+  errors: ['permission_denied', 'conflict', ...ENDED],
 } as const satisfies Operation;
 
 export const makeDirectory = {
@@ -117,9 +121,12 @@ export const makeDirectory = {
   description: 'And those above it that are missing. One that is there already stays as it is.',
   scope: 'file:write',
   idempotency: 'optional',
-  body: Type.Object({ path: FilePath }, { additionalProperties: false, examples: [{ path: 'results/plots' }] }),
+  body: Type.Object(
+    { path: FilePath, user: FileUser },
+    { additionalProperties: false, examples: [{ path: 'results/plots' }] },
+  ),
   response: { status: 201, schema: FileResponse, description: 'The directory.' },
-  errors: ['conflict', 'disk_full', ...ENDED],
+  errors: ['permission_denied', 'conflict', 'disk_full', ...ENDED],
 } as const satisfies Operation;
 
 export const moveFile = {
@@ -133,7 +140,7 @@ export const moveFile = {
   idempotency: 'optional',
   body: TransferFileBody,
   response: { status: 200, schema: FileResponse, description: 'What is at `to` now.' },
-  errors: ['conflict', 'disk_full', ...ENDED],
+  errors: ['permission_denied', 'conflict', 'disk_full', ...ENDED],
 } as const satisfies Operation;
 
 export const copyFile = {
@@ -144,12 +151,12 @@ export const copyFile = {
   summary: 'Copy a file or a directory',
   description:
     'It appears at `to` when all of it is there. Links are copied as links; pipes, sockets and devices are a `conflict`. ' +
-    'The copy is the user’s, or of whoever owns a directory that the user cannot write to.',
+    'The copy belongs to the `user` of the request.',
   scope: 'file:write',
   idempotency: 'optional',
   body: TransferFileBody,
   response: { status: 200, schema: FileResponse, description: 'What is at `to` now.' },
-  errors: ['conflict', 'disk_full', ...ENDED],
+  errors: ['permission_denied', 'conflict', 'disk_full', ...ENDED],
 } as const satisfies Operation;
 
 export const deleteFile = {
@@ -164,11 +171,12 @@ export const deleteFile = {
     {
       path: FilePath,
       recursive: Type.Optional(Type.Boolean({ default: false, description: 'Delete a directory with its contents.' })),
+      user: FileUser,
     },
     { additionalProperties: false },
   ),
   response: { status: 200, schema: FileResponse, description: 'What was there.' },
-  errors: ['conflict', ...ENDED],
+  errors: ['permission_denied', 'conflict', ...ENDED],
 } as const satisfies Operation;
 
 export const readArchive = {
@@ -179,12 +187,14 @@ export const readArchive = {
   summary: 'Read a directory as an archive',
   description:
     'What is in it, without a directory around; of a file, the file alone. Links are kept as links; pipes, sockets and ' +
-    'devices are left out. It is made while it is sent, so a failure on the way breaks the connection.',
+    'devices are left out. What the user may not read is `permission_denied`, with its path, before anything is sent. The ' +
+    'archive is made while it is sent, so a failure on the way breaks the connection.',
   scope: 'file:read',
   query: Type.Object(
     {
       path: Type.Optional({ ...FilePath, default: '/workspace' }),
       format: Type.Optional({ ...oneOf(ARCHIVE_FORMATS, 'Format of the archive.'), default: 'tar.gz' }),
+      user: FileUser,
     },
     { additionalProperties: false },
   ),
@@ -193,7 +203,7 @@ export const readArchive = {
     contentTypes: ['application/gzip', 'application/x-tar', 'application/zip'],
     description: 'The archive.',
   },
-  errors: ['conflict', ...ENDED],
+  errors: ['permission_denied', 'conflict', ...ENDED],
 } as const satisfies Operation;
 
 export const writeArchive = {
@@ -204,10 +214,13 @@ export const writeArchive = {
   summary: 'Unpack an archive into a directory',
   description:
     'A tar, plain or compressed by gzip or zstd, or a zip: the bytes tell which. The directory is made where it is ' +
-    'missing; files replace files, directories are joined, and all that is unpacked is the user’s. An archive with a path ' +
+    'missing; files replace files, directories are joined, and all that is unpacked belongs to the `user` of the request. An archive with a path ' +
     'or a link that leads out of it, a device, or more than there is room for is refused, and nothing is written.',
   scope: 'file:write',
-  query: Type.Object({ path: Type.Optional({ ...FilePath, default: '/workspace' }) }, { additionalProperties: false }),
+  query: Type.Object(
+    { path: Type.Optional({ ...FilePath, default: '/workspace' }), user: FileUser },
+    { additionalProperties: false },
+  ),
   upload: {
     contentTypes: ['application/gzip', 'application/x-tar', 'application/zip', 'application/zstd'],
     description: 'The archive; any Content-Type will do.',
@@ -221,7 +234,7 @@ export const writeArchive = {
     }),
     description: 'The directory, and what was put in it.',
   },
-  errors: ['conflict', 'disk_full', ...ENDED],
+  errors: ['permission_denied', 'conflict', 'disk_full', ...ENDED],
 } as const satisfies Operation;
 
 export const watchFiles = {
@@ -232,17 +245,18 @@ export const watchFiles = {
   summary: 'Watch a directory',
   description:
     'Server-sent events of `{ type, data }` for what changes in it and, with `recursive=true`, below it, from the moment ' +
-    'that the stream opens. Changes of one file within a few milliseconds are told as one. Links are not followed. The ' +
-    'last is `complete` when the directory is gone, or `error` whose `data.name` is an error code.',
+    'that the stream opens. Changes of one file within a few milliseconds are told as one. Links are not followed; directories below it ' +
+    'that the user may not read are not watched. The last is `complete` when the directory is gone, or `error` whose `data.name` is an error code.',
   scope: 'file:read',
   query: Type.Object(
     {
       path: Type.Optional({ ...FilePath, default: '/workspace' }),
       recursive: Type.Optional(Type.Boolean({ default: false, description: 'Watch directories below it too.' })),
+      user: FileUser,
     },
     { additionalProperties: false },
   ),
   response: { status: 200, schema: Type.String(), description: 'The event stream.' },
   events: FileEvent,
-  errors: ['conflict', ...ENDED],
+  errors: ['permission_denied', 'conflict', ...ENDED],
 } as const satisfies Operation;

@@ -14,10 +14,15 @@
  * | `GET /files/watch?path&recursive` | → a stream of `AgentFileEvent`, one JSON text a line, `ended` last |
  * | `DELETE /files?path&recursive` | → `AgentFile`, what was there |
  *
+ * Each takes `user` in its query as well: `user`, the default, or `root`, with whose rights it is done.
+ *
  * A path is absolute, relative to the workspace, or a `file:///` URI whose escapes spell any byte. Closing the connection
  * of an upload undoes it.
  */
 import { type Static, Type } from 'typebox';
+
+/** Whose rights an operation on files has. */
+export type FileUser = 'user' | 'root';
 
 export const AgentFile = Type.Object(
   {
@@ -68,11 +73,12 @@ export type AgentFileEvent = Static<typeof AgentFileEvent>;
 export const MAX_AGENT_FILE_BYTES = 64 * 1024;
 
 /**
- * `not_found` 404; `conflict` 409: a folder or device in the place of a file, and the like; `precondition_failed` 412;
+ * `permission_denied` 403: what the user may not do, with `path`; `not_found` 404; `conflict` 409: a folder or device in the place of a file, and the like; `precondition_failed` 412;
  * `range_not_satisfiable` 416, with `content-range`; `disk_full` 507; `invalid_path` 400; `too_many` 400: entries of a
  * listing; `bad_archive` 400: one that is broken, or would reach out of its place.
  */
 export const AGENT_FILE_ERROR_CODES = [
+  'permission_denied',
   'not_found',
   'conflict',
   'precondition_failed',

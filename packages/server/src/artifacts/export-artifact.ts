@@ -37,7 +37,7 @@ export class ExportArtifact {
     const made = idempotencyRecordId && (await this.#artifacts.findByIdempotencyRecord(idempotencyRecordId));
     if (made) return made;
     return this.#files.with(request, async (files) => {
-      const { name, content } = await openContent(files, body.path, signal);
+      const { name, content } = await openContent(files.as(body.user), body.path, signal);
       const called = body.name ?? name;
       const artifact = {
         orgId: sandbox.orgId,

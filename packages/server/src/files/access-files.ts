@@ -1,4 +1,4 @@
-import type { SandboxId } from '@cloche/contract';
+import type { FileUser, SandboxId } from '@cloche/contract';
 import type { AgentFileEvent } from '@cloche/protocol';
 import type { Credential } from '../api-keys/credential.ts';
 import { AppError, invalidRequest } from '../app-error.ts';
@@ -83,7 +83,7 @@ export class AccessFiles {
   async watch(
     { credential, params, signal }: FileRequest,
     path: string,
-    options: { recursive: boolean },
+    { user, ...options }: { recursive: boolean; user: FileUser | undefined },
   ): Promise<AsyncIterable<AgentFileEvent>> {
     const sandbox = await this.#ready(credential, params.sandboxId, signal);
     const explained = async <T>(work: Promise<T>) =>
@@ -91,7 +91,7 @@ export class AccessFiles {
         throw await this.#explain(sandbox, error, signal);
       });
     const agent = await explained(this.#connect(sandbox, signal));
-    const changes = (await explained(agent.files.watch(path, options, signal)))[Symbol.asyncIterator]();
+    const changes = (await explained(agent.files.as(user).watch(path, options, signal)))[Symbol.asyncIterator]();
     return {
       [Symbol.asyncIterator]: () => ({
         next: () => explained(changes.next()),
@@ -156,7 +156,7 @@ export class Activity {
 }
 
 function toAppError(fault: FileFault): AppError {
-  const { kind, message, sizeBytes } = fault;
+  const { kind, message, details } = fault;
   if (kind === 'bad_archive') return invalidRequest({ path: 'body', message: message.toWellFormed() });
   // Which field had the path, its client knows better than the agent.
   if (kind === 'invalid_path' || kind === 'too_many') {
@@ -164,6 +164,6 @@ function toAppError(fault: FileFault): AppError {
   }
   return new AppError(kind, message.toWellFormed(), {
     cause: fault,
-    ...(sizeBytes === undefined ? {} : { details: { sizeBytes } }),
+    ...(Object.keys(details).length > 0 && { details: { ...details } }),
   });
 }

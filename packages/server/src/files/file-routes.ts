@@ -23,7 +23,7 @@ export function fileRoutes(files: AccessFiles): Route[] {
     downloadRoute(operations.readFile, (request) =>
       files.with(request, async (agentFiles, activity) => {
         const { query, headers, headOnly, signal } = request;
-        const content = await agentFiles.read(query.path, { headers, headOnly }, signal);
+        const content = await agentFiles.as(query.user).read(query.path, { headers, headOnly }, signal);
         activity.holdUntilClosed(content.body);
         if (headOnly || content.status === 304) content.body.resume();
         return toDownload(content, headOnly);
@@ -32,13 +32,16 @@ export function fileRoutes(files: AccessFiles): Route[] {
     uploadRoute(operations.writeFile, (request) =>
       files.with(request, async (agentFiles) => {
         const { query, headers, upload, signal } = request;
-        const file = toEntry(await agentFiles.write(query.path, upload, { headers, mode: query.mode }, signal));
+        const file = toEntry(
+          await agentFiles.as(query.user).write(query.path, upload, { headers, mode: query.mode }, signal),
+        );
         return { json: { file }, headers: file.etag === undefined ? {} : { etag: file.etag } };
       }),
     ),
     downloadRoute(operations.readArchive, (request) =>
-      files.with(request, async (agentFiles, activity) => {
-        const { path = '/workspace', format = 'tar.gz' } = request.query;
+      files.with(request, async (sandboxFiles, activity) => {
+        const { path = '/workspace', format = 'tar.gz', user } = request.query;
+        const agentFiles = sandboxFiles.as(user);
         if (request.headOnly) await agentFiles.stat(path, request.signal);
         const headers = { 'content-type': ARCHIVE_TYPES[format], 'cache-control': 'no-cache' };
         if (request.headOnly) return { status: 200, headers };
@@ -50,36 +53,42 @@ export function fileRoutes(files: AccessFiles): Route[] {
     uploadRoute(operations.writeArchive, (request) =>
       files.with(request, async (agentFiles) => {
         const { query, upload, signal } = request;
-        const { file, ...rest } = await agentFiles.unarchive(query.path ?? '/workspace', upload, signal);
+        const { file, ...rest } = await agentFiles.as(query.user).unarchive(query.path ?? '/workspace', upload, signal);
         return { json: { file: toEntry(file), ...rest } };
       }),
     ),
     streamRoute(operations.watchFiles, async (request) => {
-      const { path = '/workspace', recursive = false } = request.query;
-      return toEvents(await files.watch(request, path, { recursive }));
+      const { path = '/workspace', recursive = false, user } = request.query;
+      return toEvents(await files.watch(request, path, { recursive, user }));
     }),
     route(operations.listFiles, async (request) => {
-      const { path = '/workspace', depth = 1 } = request.query;
+      const { path = '/workspace', depth = 1, user } = request.query;
       const limit = LIMITS.fileListEntries;
       const options = { depth, limit, room: request.room };
-      const entries = await files.act(request, (agentFiles, signal) => agentFiles.list(path, options, signal));
+      const entries = await files.act(request, (agentFiles, signal) => agentFiles.as(user).list(path, options, signal));
       return { data: entries.map(toEntry), hasMore: false };
     }),
-    route(operations.statFile, (request) =>
-      answer(files.act(request, (agentFiles, signal) => agentFiles.stat(request.query.path, signal))),
-    ),
-    route(operations.makeDirectory, (request) =>
-      answer(files.act(request, (agentFiles, signal) => agentFiles.makeDirectory(request.body.path, signal))),
-    ),
-    route(operations.moveFile, (request) =>
-      answer(files.act(request, (agentFiles, signal) => agentFiles.move(transferOf(request.body), signal))),
-    ),
-    route(operations.copyFile, (request) =>
-      answer(files.act(request, (agentFiles, signal) => agentFiles.copy(transferOf(request.body), signal))),
-    ),
+    route(operations.statFile, (request) => {
+      const { path, user } = request.query;
+      return answer(files.act(request, (agentFiles, signal) => agentFiles.as(user).stat(path, signal)));
+    }),
+    route(operations.makeDirectory, (request) => {
+      const { path, user } = request.body;
+      return answer(files.act(request, (agentFiles, signal) => agentFiles.as(user).makeDirectory(path, signal)));
+    }),
+    route(operations.moveFile, (request) => {
+      const { user, ...transfer } = request.body;
+      return answer(files.act(request, (agentFiles, signal) => agentFiles.as(user).move(transferOf(transfer), signal)));
+    }),
+    route(operations.copyFile, (request) => {
+      const { user, ...transfer } = request.body;
+      return answer(files.act(request, (agentFiles, signal) => agentFiles.as(user).copy(transferOf(transfer), signal)));
+    }),
     route(operations.deleteFile, (request) => {
-      const { path, recursive = false } = request.query;
-      return answer(files.act(request, (agentFiles, signal) => agentFiles.remove(path, { recursive }, signal)));
+      const { path, recursive = false, user } = request.query;
+      return answer(
+        files.act(request, (agentFiles, signal) => agentFiles.as(user).remove(path, { recursive }, signal)),
+      );
     }),
   ];
 }

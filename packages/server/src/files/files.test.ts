@@ -102,6 +102,7 @@ describe('what the agent refuses', () => {
 
   it('is told in the words of the catalogue', async () => {
     const codes = [
+      ['permission_denied', 'permission_denied'],
       ['not_found', 'not_found'],
       ['conflict', 'conflict'],
       ['disk_full', 'disk_full'],
@@ -112,6 +113,11 @@ describe('what the agent refuses', () => {
       refuseWith(new FileFault(kind, 'the reason'));
       await assert.rejects(stat(), { code, message: /the reason/ }, kind);
     }
+  });
+
+  it('names the file, where the user may not do that', async () => {
+    refuseWith(new FileFault('permission_denied', 'the reason', { path: '/workspace/a' }));
+    await assert.rejects(stat(), { code: 'permission_denied', details: { path: '/workspace/a' } });
   });
 
   it('fails a sandbox whose agent breaks the protocol, and no other', async () => {

@@ -1,10 +1,12 @@
 import type { Readable } from 'node:stream';
 import type { ArchiveFormat } from '@cloche/contract';
-import type { AgentFile, AgentFileErrorCode, AgentFileEvent, AgentUnpacked } from '@cloche/protocol';
+import type { AgentFile, AgentFileErrorCode, AgentFileEvent, AgentUnpacked, FileUser } from '@cloche/protocol';
 import type { ResultRoom } from '../result-rooms.ts';
 
 /** The files of one instance, through its agent. Paths are as clients write them. */
 export interface AgentFiles {
+  /** The same files with the rights of that user of the sandbox; by default, and where nothing is said, `user`. */
+  as(user: FileUser | undefined): AgentFiles;
   /**
    * `headers`: `range`, `if-range`, `if-match` and `if-none-match`, as HTTP has them. The body ends early, with an error,
    * when the file became shorter or the signal aborted.
@@ -80,12 +82,19 @@ export interface FileSource {
 export class FileFault extends Error {
   override readonly name = 'FileFault';
   readonly kind: AgentFileErrorCode;
-  /** Of the file whose range does not exist. */
-  readonly sizeBytes: number | undefined;
+  /** What clients are told besides; its bounds are checked. */
+  readonly details: FileFaultDetails;
 
-  constructor(kind: AgentFileErrorCode, message: string, sizeBytes?: number) {
+  constructor(kind: AgentFileErrorCode, message: string, details: FileFaultDetails = {}) {
     super(message);
     this.kind = kind;
-    this.sizeBytes = sizeBytes;
+    this.details = details;
   }
+}
+
+export interface FileFaultDetails {
+  /** Of the file whose range does not exist. */
+  readonly sizeBytes?: number;
+  /** What the user may not do that to. */
+  readonly path?: string;
 }

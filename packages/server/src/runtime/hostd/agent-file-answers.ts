@@ -51,16 +51,19 @@ export async function refuse(response: IncomingMessage, signal: AbortSignal, hea
   const { statusCode = 0, headers } = response;
   if ([200, 206, 304].includes(statusCode)) return;
   const range = /^bytes \*\/(\d{1,15})$/.exec(headers['content-range'] ?? '')?.[1];
-  const sizeBytes = range === undefined ? undefined : Number(range);
-  if (headOnly) throw new FileFault(...withoutWords(statusCode), sizeBytes);
-  const { code, message } = await readError(response, signal);
-  if (isFileError(code)) throw new FileFault(code, message.slice(0, 500), sizeBytes);
+  const size = range === undefined ? {} : { sizeBytes: Number(range) };
+  if (headOnly) throw new FileFault(...withoutWords(statusCode), size);
+  const { code, message, path } = await readError(response, signal);
+  const place = path === undefined ? {} : { path: path.slice(0, LIMITS.filePathLength).toWellFormed() };
+  if (isFileError(code)) throw new FileFault(code, message.slice(0, 500), { ...size, ...place });
   throw new AgentFault('internal', message.slice(0, 500));
 }
 
 /** An answer to HEAD has no body that could say more. */
 function withoutWords(status: number): [AgentFileErrorCode, string] {
   switch (status) {
+    case 403:
+      return ['permission_denied', 'The file is closed to this user of the sandbox.'];
     case 404:
       return ['not_found', 'The file does not exist.'];
     case 412:
@@ -116,7 +119,7 @@ export async function readAnswer<T>(
   }
 }
 
-async function readError(response: IncomingMessage, signal: AbortSignal): Promise<{ code: string; message: string }> {
+async function readError(response: IncomingMessage, signal: AbortSignal) {
   try {
     const body: unknown = JSON.parse(await text(bounded(response)));
     if (!agentErrorBody.Check(body)) throw new AgentFault('misbehaved', 'a refusal that does not fit its schema');

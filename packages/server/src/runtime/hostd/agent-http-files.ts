@@ -1,6 +1,6 @@
 import { Agent, type ClientRequest, type IncomingMessage, type RequestOptions, request } from 'node:http';
 import { pipeline, type Readable } from 'node:stream';
-import type { AgentFile, AgentUnpacked } from '@cloche/protocol';
+import type { AgentFile, AgentUnpacked, FileUser } from '@cloche/protocol';
 import { LentBytes } from '../../lent-bytes.ts';
 import type {
   AgentFiles,
@@ -36,65 +36,69 @@ const MAX_WATCHES = 32;
  */
 export class AgentHttpFiles implements AgentFiles {
   readonly #socketPath: string;
-  readonly #transferring = new TransferAgent({ keepAlive: true, maxSockets: MAX_TRANSFERS, maxFreeSockets: 1 });
-  readonly #acting = new Agent({ keepAlive: true, maxSockets: MAX_ACTS, maxFreeSockets: 1 });
-  #transfers = 0;
-  #watches = 0;
+  readonly #use: FileUse;
+  readonly #user: FileUser;
 
-  constructor(socketPath: string) {
+  constructor(socketPath: string, use = new FileUse(), user: FileUser = 'user') {
     this.#socketPath = socketPath;
+    this.#use = use;
+    this.#user = user;
+  }
+
+  as(user: FileUser = 'user'): AgentHttpFiles {
+    return user === this.#user ? this : new AgentHttpFiles(this.#socketPath, this.#use, user);
   }
 
   async read(path: string, { headers = {}, headOnly }: ReadOptions, signal: AbortSignal): Promise<FileContent> {
     const method = headOnly ? 'HEAD' : 'GET';
-    return contentOf(await this.#download({ method, path: contentPath(path), headers }, signal), headOnly);
+    return contentOf(await this.#download({ method, path: this.#contentPath(path), headers }, signal), headOnly);
   }
 
   archive(path: string, format: string, signal: AbortSignal): Promise<Readable> {
-    return this.#download({ method: 'GET', path: `/files/archive?${queryOf({ path, format })}` }, signal);
+    return this.#download({ method: 'GET', path: `/files/archive?${this.#query({ path, format })}` }, signal);
   }
 
   async write(path: string, source: FileSource, { headers, mode }: WriteOptions, signal: AbortSignal) {
-    return this.#upload(contentPath(path, mode), source, headers, signal, parseFile);
+    return this.#upload(this.#contentPath(path, mode), source, headers, signal, parseFile);
   }
 
   async unarchive(path: string, source: FileSource, signal: AbortSignal): Promise<AgentUnpacked> {
-    return this.#upload(`/files/archive?${queryOf({ path })}`, source, {}, signal, parseUnpacked);
+    return this.#upload(`/files/archive?${this.#query({ path })}`, source, {}, signal, parseUnpacked);
   }
 
   async list(path: string, { depth, ...bounds }: ListOptions, signal: AbortSignal) {
-    const response = await this.#act('GET', `/files?${queryOf({ path, depth, limit: bounds.limit })}`, signal);
+    const response = await this.#act('GET', `/files?${this.#query({ path, depth, limit: bounds.limit })}`, signal);
     return readListing(response, bounds, signal);
   }
 
   stat(path: string, signal: AbortSignal): Promise<AgentFile> {
-    return this.#change('GET', `/files/stat?${queryOf({ path })}`, signal);
+    return this.#change('GET', `/files/stat?${this.#query({ path })}`, signal);
   }
 
   makeDirectory(path: string, signal: AbortSignal): Promise<AgentFile> {
-    return this.#change('POST', `/files/directories?${queryOf({ path })}`, signal);
+    return this.#change('POST', `/files/directories?${this.#query({ path })}`, signal);
   }
 
   move({ from, to, overwrite }: FileTransfer, signal: AbortSignal): Promise<AgentFile> {
-    return this.#change('POST', `/files/move?${queryOf({ from, to, overwrite })}`, signal);
+    return this.#change('POST', `/files/move?${this.#query({ from, to, overwrite })}`, signal);
   }
 
   copy({ from, to, overwrite }: FileTransfer, signal: AbortSignal): Promise<AgentFile> {
-    return this.#change('POST', `/files/copy?${queryOf({ from, to, overwrite })}`, signal);
+    return this.#change('POST', `/files/copy?${this.#query({ from, to, overwrite })}`, signal);
   }
 
   remove(path: string, { recursive }: { recursive: boolean }, signal: AbortSignal): Promise<AgentFile> {
-    return this.#change('DELETE', `/files?${queryOf({ path, recursive })}`, signal);
+    return this.#change('DELETE', `/files?${this.#query({ path, recursive })}`, signal);
   }
 
   async watch(path: string, { recursive }: { recursive: boolean }, signal: AbortSignal) {
-    if (this.#watches >= MAX_WATCHES) throw new AgentFault('busy', `${MAX_WATCHES} directories are watched already`);
-    this.#watches += 1;
-    const leave = () => {
-      this.#watches -= 1;
-    };
+    const leave = this.#use.beginWatch();
     try {
-      const options = { method: 'GET', path: `/files/watch?${queryOf({ path, recursive })}`, agent: false } as const;
+      const options = {
+        method: 'GET',
+        path: `/files/watch?${this.#query({ path, recursive })}`,
+        agent: false,
+      } as const;
       const asked = request({ ...options, socketPath: this.#socketPath, signal });
       asked.end();
       const response = await answerTo(asked, signal);
@@ -108,8 +112,7 @@ export class AgentHttpFiles implements AgentFiles {
   }
 
   close(): void {
-    this.#transferring.destroy();
-    this.#acting.destroy();
+    this.#use.close();
   }
 
   async #change(method: string, path: string, signal: AbortSignal): Promise<AgentFile> {
@@ -118,7 +121,7 @@ export class AgentHttpFiles implements AgentFiles {
 
   /** What takes no bytes along; it does not wait for those that do. */
   async #act(method: string, path: string, signal: AbortSignal): Promise<IncomingMessage> {
-    const asked = request({ method, path, socketPath: this.#socketPath, agent: this.#acting, signal });
+    const asked = request({ method, path, socketPath: this.#socketPath, agent: this.#use.acting, signal });
     asked.end();
     const response = await answerTo(asked, signal);
     await refuse(response, signal);
@@ -126,7 +129,7 @@ export class AgentHttpFiles implements AgentFiles {
   }
 
   async #download(options: RequestOptions, signal: AbortSignal): Promise<IncomingMessage> {
-    const leave = this.#enter();
+    const leave = this.#use.beginTransfer();
     try {
       const asked = this.#ask(options, signal);
       asked.end();
@@ -149,7 +152,7 @@ export class AgentHttpFiles implements AgentFiles {
     parse: (text: string) => T,
   ): Promise<T> {
     const length = sizeBytes === undefined ? {} : { 'content-length': sizeBytes };
-    const leave = this.#enter();
+    const leave = this.#use.beginTransfer();
     let body: Readable | undefined;
     const asked = this.#ask(
       { method: 'PUT', path, headers: { ...headers, ...length, expect: '100-continue' } },
@@ -174,25 +177,59 @@ export class AgentHttpFiles implements AgentFiles {
     }
   }
 
-  #enter(): () => void {
+  #ask(options: RequestOptions, signal: AbortSignal): ClientRequest {
+    return request({ ...options, socketPath: this.#socketPath, agent: this.#use.transferring, signal });
+  }
+
+  #contentPath(path: string, mode?: string): string {
+    return `/files/content?${this.#query({ path, ...(mode === undefined ? {} : { mode }) })}`;
+  }
+
+  #query(values: Readonly<Record<string, string | number | boolean>>): string {
+    const named = Object.entries({ ...values, user: this.#user }).map(([name, value]) => [name, String(value)]);
+    return new URLSearchParams(named).toString();
+  }
+}
+
+/** What goes on with the files of one instance, whoever's rights it has. */
+class FileUse {
+  readonly transferring = new TransferAgent({ keepAlive: true, maxSockets: MAX_TRANSFERS, maxFreeSockets: 1 });
+  readonly acting = new Agent({ keepAlive: true, maxSockets: MAX_ACTS, maxFreeSockets: 1 });
+  #transfers = 0;
+  #watches = 0;
+
+  /** To be called when it has ended, once or more often. */
+  beginTransfer(): () => void {
     if (this.#transfers >= MAX_TRANSFERS + MAX_WAITING) {
       throw new AgentFault('busy', `${this.#transfers} files are being moved in and out of the sandbox`);
     }
     this.#transfers += 1;
-    let isOver = false;
-    return () => {
-      if (!isOver) this.#transfers -= 1;
-      isOver = true;
-    };
+    return once(() => {
+      this.#transfers -= 1;
+    });
   }
 
-  #ask(options: RequestOptions, signal: AbortSignal): ClientRequest {
-    return request({ ...options, socketPath: this.#socketPath, agent: this.#transferring, signal });
+  /** As `beginTransfer`. */
+  beginWatch(): () => void {
+    if (this.#watches >= MAX_WATCHES) throw new AgentFault('busy', `${MAX_WATCHES} directories are watched already`);
+    this.#watches += 1;
+    return once(() => {
+      this.#watches -= 1;
+    });
+  }
+
+  close(): void {
+    this.transferring.destroy();
+    this.acting.destroy();
   }
 }
 
-function contentPath(path: string, mode?: string): string {
-  return `/files/content?${queryOf({ path, ...(mode === undefined ? {} : { mode }) })}`;
+function once(act: () => void): () => void {
+  let isDone = false;
+  return () => {
+    if (!isDone) act();
+    isDone = true;
+  };
 }
 
 function sendLent(body: LentBytes, asked: ClientRequest): void {
@@ -202,8 +239,4 @@ function sendLent(body: LentBytes, asked: ClientRequest): void {
       () => asked.end(),
       () => asked.destroy(),
     );
-}
-
-function queryOf(values: Readonly<Record<string, string | number | boolean>>): string {
-  return new URLSearchParams(Object.entries(values).map(([name, value]) => [name, String(value)])).toString();
 }

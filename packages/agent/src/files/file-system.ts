@@ -1,0 +1,197 @@
+/**
+ * The calls on paths that operations on files make, with the rights of one user. They are synchronous (`rights.ts`): each
+ * is answered by the system's caches, and costs less than to ask another thread. What may take long is left to threads by
+ * descriptors, which were opened with these rights.
+ */
+import {
+  type BigIntStats,
+  chmodSync,
+  close,
+  closeSync,
+  constants,
+  type Dir,
+  type FSWatcher,
+  fchmodSync,
+  fchownSync,
+  fstatSync,
+  futimesSync,
+  linkSync,
+  lstatSync,
+  lutimesSync,
+  mkdirSync,
+  opendirSync,
+  openSync,
+  readlinkSync,
+  realpathSync,
+  renameSync,
+  rmdirSync,
+  type StatsFs,
+  statfsSync,
+  statSync,
+  symlinkSync,
+  unlinkSync,
+  watch,
+} from 'node:fs';
+import type { FileUser } from '@cloche/protocol';
+import { PermissionDenied } from './file-fault.ts';
+import { bytesOf, codeOf, type FilePath } from './file-path.ts';
+import type { Rights, Settled } from './rights.ts';
+
+/** Names the file alone: its content is neither read nor written. Node has no name for it. */
+const O_PATH = 0o10000000;
+/** To free the blocks of a file takes about as long as this costs from here on. */
+const LARGE_BYTES = 1024n * 1024n;
+/** The type of Node's names of directories knows no encoding of single bytes, the function does. */
+const LATIN1 = { encoding: 'latin1' as BufferEncoding };
+
+export class FileSystem {
+  readonly #rights: Rights;
+
+  constructor(rights: Rights) {
+    this.#rights = rights;
+  }
+
+  get user(): FileUser {
+    return this.#rights.user;
+  }
+
+  /** Several synchronous calls in a row, which is cheaper than each by itself. */
+  run<T>(act: () => Settled<T>): T {
+    return this.#rights.run(act);
+  }
+
+  lstat(path: FilePath): BigIntStats {
+    return this.#at(path, (bytes) => lstatSync(bytes, { bigint: true }));
+  }
+
+  /** Undefined where there is nothing. */
+  findLink(path: FilePath): BigIntStats | undefined {
+    return this.#at(path, (bytes) => lstatSync(bytes, { bigint: true, throwIfNoEntry: false }));
+  }
+
+  stat(path: FilePath): BigIntStats {
+    return this.#at(path, (bytes) => statSync(bytes, { bigint: true }));
+  }
+
+  /** Undefined where there is nothing. */
+  find(path: FilePath): BigIntStats | undefined {
+    return this.#at(path, (bytes) => statSync(bytes, { bigint: true, throwIfNoEntry: false }));
+  }
+
+  /** Of the file system. */
+  room(path: FilePath): StatsFs {
+    return this.#at(path, (bytes) => statfsSync(bytes));
+  }
+
+  readlink(path: FilePath): Buffer {
+    return this.#at(path, (bytes) => readlinkSync(bytes, 'buffer'));
+  }
+
+  realpath(path: FilePath): FilePath {
+    return this.#at(path, (bytes) => realpathSync.native(bytes, LATIN1)) as FilePath;
+  }
+
+  /** A descriptor, which is the caller's to close. */
+  open(path: FilePath, flags: number, mode?: number): number {
+    return this.#at(path, (bytes) => openSync(bytes, flags, mode));
+  }
+
+  /** To be read by threads: permissions count when it is opened alone. */
+  openDirectory(path: FilePath): Dir {
+    return this.#at(path, (bytes) => opendirSync(bytes as never, { ...LATIN1, bufferSize: 1024 }));
+  }
+
+  /** Tells the names of what changes in a directory; permissions count when it begins alone. */
+  watch(path: FilePath, onChange: (name: Buffer | null) => void): FSWatcher {
+    openNotifications();
+    return this.#at(path, (bytes) => watch(bytes, { encoding: 'buffer' }, (_event, name) => onChange(name)));
+  }
+
+  mkdir(path: FilePath, mode?: number): void {
+    this.#at(path, (bytes) => void mkdirSync(bytes, mode));
+  }
+
+  rmdir(path: FilePath): void {
+    this.#at(path, (bytes) => rmdirSync(bytes));
+  }
+
+  unlink(path: FilePath): void {
+    this.#at(path, (bytes) => this.#freeingLater(path, () => unlinkSync(bytes)));
+  }
+
+  rename(from: FilePath, to: FilePath): void {
+    this.#at(to, (bytes) => this.#freeingLater(to, () => renameSync(bytesOf(from), bytes)));
+  }
+
+  link(from: FilePath, to: FilePath): void {
+    this.#at(to, (bytes) => linkSync(bytesOf(from), bytes));
+  }
+
+  symlink(target: Buffer, path: FilePath): void {
+    this.#at(path, (bytes) => symlinkSync(target, bytes));
+  }
+
+  chmod(path: FilePath, mode: number): void {
+    this.#at(path, (bytes) => chmodSync(bytes, mode));
+  }
+
+  /** In seconds; a link is not followed. */
+  setTimes(path: FilePath, atime: number, mtime: number): void {
+    this.#at(path, (bytes) => lutimesSync(bytes, atime, mtime));
+  }
+
+  /** Of an open file, as the following ones. */
+  statOpen(fd: number): BigIntStats {
+    return fstatSync(fd, { bigint: true });
+  }
+
+  chmodOpen(fd: number, mode: number): void {
+    this.run(() => fchmodSync(fd, mode));
+  }
+
+  /** The system takes set-user-id and set-group-id bits away. */
+  chownOpen(fd: number, uid: bigint, gid: bigint): void {
+    this.run(() => fchownSync(fd, Number(uid), Number(gid)));
+  }
+
+  setTimesOpen(fd: number, atime: number, mtime: number): void {
+    this.run(() => futimesSync(fd, atime, mtime));
+  }
+
+  /** Frees a large file, whose last name `act` takes away, in another thread. */
+  #freeingLater(path: FilePath, act: () => void): void {
+    const size = lstatSync(bytesOf(path), { bigint: true, throwIfNoEntry: false })?.size ?? 0n;
+    const held = size < LARGE_BYTES ? undefined : openSync(bytesOf(path), O_PATH | constants.O_NOFOLLOW);
+    try {
+      act();
+    } finally {
+      if (held !== undefined) close(held);
+    }
+  }
+
+  #at<T>(path: FilePath, act: (bytes: Buffer) => Settled<T>): T {
+    try {
+      return this.#rights.run(() => act(bytesOf(path)));
+    } catch (error) {
+      if (!['EACCES', 'EPERM'].includes(codeOf(error) ?? '')) throw error;
+      throw new PermissionDenied(path, this.user);
+    }
+  }
+}
+
+/** A descriptor that there is nothing to say about any more. */
+export function closeQuietly(fd: number): void {
+  try {
+    closeSync(fd);
+  } catch {
+    // What it had to say was said by a write.
+  }
+}
+
+let hasNotifications = false;
+
+/** Those of all watches come by one descriptor: made by root, it is none of those that the user may have. */
+function openNotifications(): void {
+  if (!hasNotifications) watch('/').close();
+  hasNotifications = true;
+}

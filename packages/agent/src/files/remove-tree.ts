@@ -1,0 +1,57 @@
+import { PermissionDenied } from './file-fault.ts';
+import { codeOf, type FilePath, joined } from './file-path.ts';
+import type { FileSystem } from './file-system.ts';
+import { allNamesIn } from './list-files.ts';
+import { Pace } from './pace.ts';
+import { temporaryIn } from './temporary.ts';
+
+/** Deletes what is at `path`, and all that is in it; nothing there is as good. */
+export async function removeTree(path: FilePath, system: FileSystem, pace = new Pace()): Promise<void> {
+  await pace.step();
+  if (!system.findLink(path)?.isDirectory()) return goneIsGood(() => system.unlink(path));
+  for (const name of await allNamesIn(path, system)) await removeTree(joined(path, name), system, pace);
+  goneIsGood(() => system.rmdir(path));
+}
+
+/** Deletes what the agent itself has made, as far as code has left it that: modes that close directories are opened. */
+export async function removeOwnTree(path: FilePath, system: FileSystem, pace = new Pace()): Promise<void> {
+  try {
+    await pace.step();
+    if (!system.findLink(path)?.isDirectory()) return goneIsGood(() => system.unlink(path));
+    system.chmod(path, 0o700);
+    for (const name of await allNamesIn(path, system)) await removeOwnTree(joined(path, name), system, pace);
+    system.rmdir(path);
+  } catch {
+    // What it was made for has another error, or none.
+  }
+}
+
+/** Throws where `removeTree` would get stuck halfway, in a directory that the user may not change. */
+export async function requireRemovable(path: FilePath, system: FileSystem, pace = new Pace()): Promise<void> {
+  await pace.step();
+  if (system.user === 'root' || !system.lstat(path).isDirectory()) return;
+  const names = await allNamesIn(path, system);
+  if (names.length > 0 && !isWritable(path, system)) throw new PermissionDenied(path, system.user);
+  for (const name of names) await requireRemovable(joined(path, name), system, pace);
+}
+
+/** Found out by trying: what may be done is the system's to say. */
+export function isWritable(folder: FilePath, system: FileSystem): boolean {
+  const attempt = temporaryIn(folder);
+  try {
+    system.mkdir(attempt);
+    system.rmdir(attempt);
+    return true;
+  } catch (error) {
+    // A full disk does not keep anything from being deleted.
+    return !(error instanceof PermissionDenied);
+  }
+}
+
+function goneIsGood(act: () => void): void {
+  try {
+    act();
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT') throw error;
+  }
+}

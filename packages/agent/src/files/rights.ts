@@ -1,0 +1,101 @@
+/**
+ * The rights that a client's operation on files has. The kernel checks them: what an operation asks of the system is
+ * asked by this thread while its effective ids are those of the sandbox's user.
+ *
+ * SECURITY: the thread goes back to root afterwards, so only synchronous calls may be made meanwhile. A call that is left
+ * to another thread would be made as root (rights.test.ts, e2e/security/file-rights.test.ts).
+ */
+import { stat } from 'node:fs';
+import type { FileUser } from '@cloche/protocol';
+import type { Owner } from './owner.ts';
+
+export interface Rights {
+  readonly user: FileUser;
+  /** What `act` returns or throws. */
+  run<T>(act: () => Settled<T>): T;
+}
+
+/** Anything but a promise, whose work would go on with other rights. */
+export type Settled<T> = T extends Promise<unknown> ? never : T;
+
+/** The agent's own. */
+export const ROOT_RIGHTS: Rights = { user: 'root', run: <T>(act: () => Settled<T>) => act() as T };
+
+/** Those of one user id and group id, with no further groups and no capabilities. */
+export class UserRights implements Rights {
+  readonly user = 'user';
+  readonly #ids: Owner;
+  #isHeld = false;
+
+  constructor(ids: Owner) {
+    this.#ids = ids;
+  }
+
+  run<T>(act: () => Settled<T>): T {
+    if (this.#isHeld) return act() as T;
+    credentials ??= openCredentials();
+    const { take, giveBack } = credentials;
+    take(this.#ids);
+    this.#isHeld = true;
+    try {
+      return act() as T;
+    } finally {
+      this.#isHeld = false;
+      giveBack();
+    }
+  }
+}
+
+interface Credentials {
+  /** Throws where the agent may not; it keeps its own rights then. */
+  take(ids: Owner): void;
+  giveBack(): void;
+}
+
+let credentials: Credentials | undefined;
+
+const CALLS: Partial<Record<NodeJS.Architecture, { setresuid: number; setresgid: number }>> = {
+  x64: { setresuid: 117, setresgid: 119 },
+  arm64: { setresuid: 147, setresgid: 149 },
+};
+/** `(uid_t) -1`: that id stays as it is. */
+const UNCHANGED = 0xffff_ffff;
+
+/** By the system calls themselves: the functions of the C library change all threads. gVisor knows no `setfsuid`. */
+function openCredentials(): Credentials {
+  const calls = CALLS[process.arch];
+  if (!calls) throw new Error(`no system calls known for ${process.arch}`);
+  const { dlopen } = loadFfi();
+  const types = { arguments: ['int32', 'uint32', 'uint32', 'uint32'], return: 'int32' } as const;
+  const { syscall } = dlopen(null, { syscall: types }).functions;
+  // Threads have the rights of the one that starts them: those of the pool start at the first call that is left to it.
+  stat('/', () => undefined);
+  process.setgroups?.([]);
+  const own = { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0 };
+  const setUser = ({ uid }: Owner) => syscall(calls.setresuid, UNCHANGED, uid, UNCHANGED) === 0;
+  const setGroup = ({ gid }: Owner) => syscall(calls.setresgid, UNCHANGED, gid, UNCHANGED) === 0;
+  const giveBack = () => {
+    // An agent with rights of another could start nothing any more: the sandbox ends with it.
+    if (!setUser(own) || !setGroup(own)) process.abort();
+  };
+  return {
+    giveBack,
+    // Root may change the group, so that is the first to go and the last to come back.
+    take: (ids) => {
+      if (setGroup(ids) && setUser(ids)) return;
+      giveBack();
+      throw new Error('the agent may not act as the user of the sandbox');
+    },
+  };
+}
+
+/** Its warning that it is experimental would be printed in every sandbox; the Node that runs this is pinned. */
+function loadFfi() {
+  const { emitWarning } = process;
+  process.emitWarning = () => undefined;
+  try {
+    return process.getBuiltinModule('node:ffi');
+  } finally {
+    process.emitWarning = emitWarning;
+  }
+}
