@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
 import { skipUnless } from '../support/claims.ts';
 import { sharedService, type TestService } from '../support/service.ts';
@@ -95,6 +95,29 @@ for command in (fcntl.F_OFD_SETLK, fcntl.F_OFD_SETLKW, fcntl.F_SETLK):
     except OSError as error: print(errno.errorcode[error.errno])`;
     assert.deepEqual((await onHost('user', code)).trim().split('\n'), ['done', 'done', 'done']);
     assert.deepEqual((await asUser(service, neighbour, code)).trim().split('\n'), ['EINVAL', 'EINVAL', 'done']);
+  });
+});
+
+describe('huge pages that the operator has set aside', sharedKernel, () => {
+  const POOL = '/proc/sys/vm/nr_hugepages';
+  const code = `
+import ctypes, errno
+libc = ctypes.CDLL(None, use_errno=True); libc.mmap.restype = ctypes.c_long
+size = 2 << 20
+calls = [lambda: libc.mmap(None, size, 3, 0x40022, -1, 0), lambda: libc.memfd_create(b"x", 4), lambda: libc.shmget(0, size, 0o5600)]
+print(*["done" if call() != -1 else errno.errorcode[ctypes.get_errno()] for call in calls])
+ordinary = [lambda: libc.mmap(None, size, 3, 0x22, -1, 0), lambda: libc.memfd_create(b"x", 0), lambda: libc.shmget(0, size, 0o1600)]
+print(*["done" if call() != -1 else errno.errorcode[ctypes.get_errno()] for call in ordinary])`;
+
+  it('are not given to a sandbox, which has ordinary pages', async (t) => {
+    const before = readFileSync(POOL, 'utf8');
+    t.after(() => writeFileSync(POOL, before));
+    writeFileSync(POOL, String(Number(before) + 2));
+    const control = await onHost('user', code);
+    if (!control.startsWith('done')) t.diagnostic(`no huge pages to be had on this host: ${control}`);
+    for (const seen of [await asUser(service, neighbour, code), await asRoot(service, neighbour, code)]) {
+      assert.deepEqual(seen.trim().split('\n'), ['ENOMEM ENOMEM ENOMEM', 'done done done']);
+    }
   });
 });
 

@@ -34,7 +34,7 @@ const FILES = `access chdir chmod chown close close_range copy_file_range creat 
   preadv2 pwrite64 pwritev pwritev2 read readahead readlink readlinkat readv removexattr rename renameat renameat2
   rmdir sendfile setxattr splice stat statfs statx symlink symlinkat sync_file_range syncfs tee truncate umask unlink
   unlinkat utime utimensat utimes vmsplice write writev chroot`;
-const MEMORY = `brk madvise membarrier memfd_create mincore mlock mlock2 mlockall mmap mprotect mremap msync munlock
+const MEMORY = `brk madvise membarrier mincore mlock mlock2 mlockall mprotect mremap msync munlock
   munlockall munmap pkey_alloc pkey_free pkey_mprotect remap_file_pages get_mempolicy cachestat map_shadow_stack`;
 const PROCESSES = `arch_prctl capget capset execve execveat exit exit_group fork get_robust_list get_thread_area getcpu
   getegid geteuid getgid getgroups getpgid getpgrp getpid getppid getpriority getresgid getresuid getrlimit getrusage
@@ -53,12 +53,13 @@ const WAITING = `epoll_create epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 e
   futex_waitv futex_wake pipe pipe2 poll ppoll pselect6 select`;
 const COMMUNICATION = `accept accept4 bind connect getpeername getsockname getsockopt listen mq_getsetattr mq_notify
   mq_open mq_timedreceive mq_timedsend mq_unlink msgctl msgget msgrcv msgsnd recvfrom recvmmsg recvmsg semctl semget
-  semop semtimedop sendmmsg sendmsg sendto shmat shmctl shmdt shmget shutdown getrandom`;
+  semop semtimedop sendmmsg sendmsg sendto shmat shmctl shmdt shutdown getrandom`;
 
 /** The bits of `clone` that make namespaces; the time namespace's lies in the low byte, which is the exit signal. */
 const CLONE_NEW_NAMESPACES = 0x7e02_0000;
 export const ENOSYS = 38;
 const EPERM = 1;
+const ENOMEM = 12;
 const EINVAL = 22;
 const ENOPROTOOPT = 92;
 
@@ -87,6 +88,12 @@ const INTERNET_SOCKETS = [
  */
 const NETLINK_PROTOCOLS = [0, 4, 15];
 const PR_SET_SECCOMP = 22;
+/** Huge pages that the operator has set aside for a database, say, are one pool for all processes of the host. */
+const HUGE_PAGE_FLAGS = [
+  { call: 'mmap', index: 3, flag: 0x4_0000 },
+  { call: 'memfd_create', index: 1, flag: 0x4 },
+  { call: 'shmget', index: 2, flag: 0x800 },
+];
 /** F_OFD_SETLK and F_OFD_SETLKW. */
 const OPEN_FILE_LOCKS = [37, 38];
 const SOL_SOCKET = 1;
@@ -133,6 +140,7 @@ export function seccompProfile({ architecture = process.arch, boundsIpc = true }
       ...socketRules(),
       ...filterRules(),
       ...lockRules(),
+      ...HUGE_PAGE_FLAGS.flatMap(withoutHugePages),
       ...PERSONALITIES.map((value) => allow(['personality'], { index: 0, value, op: 'SCMP_CMP_EQ' })),
     ],
   };
@@ -170,6 +178,14 @@ function filterRules(): SeccompRule[] {
       errnoRet: ENOPROTOOPT,
       args: [equals(1, SOL_SOCKET), equals(2, option)],
     })),
+  ];
+}
+
+/** Without the flag as usual, with it the answer of a host that has no huge pages set aside. */
+function withoutHugePages({ call, index, flag }: (typeof HUGE_PAGE_FLAGS)[number]): SeccompRule[] {
+  return [
+    allow([call], equals(index, 0, flag)),
+    { names: [call], action: 'SCMP_ACT_ERRNO', errnoRet: ENOMEM, args: [equals(index, flag, flag)] },
   ];
 }
 
