@@ -13,6 +13,7 @@ const STATUS: Record<AgentErrorCode | AgentFileErrorCode, number> = {
   conflict: 409,
   precondition_failed: 412,
   range_not_satisfiable: 416,
+  process_limit: 429,
   queue_full: 429,
   kernel_failed: 500,
   internal: 500,

@@ -106,6 +106,11 @@ export function findStart(pid: number): number | undefined {
   return entry === undefined || entry.state === 'Z' || entry.state === 'X' ? undefined : entry.startTicks;
 }
 
+/** The session of that process; 0 when it is gone. */
+export function findSession(pid: number): number {
+  return readProcess(pid)?.session ?? 0;
+}
+
 function findMarked({ mark, uid, gid }: ProcessTree): Promise<number[]> {
   const script = 'grep -lsaF -e "$0" /proc/[0-9]*/environ';
   return new Promise((resolve) => {

@@ -56,7 +56,13 @@ export const CodeOutput = Type.Object(
 export type CodeOutput = Static<typeof CodeOutput>;
 
 /** The service's own names; every other is the exception's class. */
-export const SERVICE_ERROR_NAMES = ['TimeoutError', 'OutOfMemoryError', 'KernelDiedError', 'CanceledError'] as const;
+export const SERVICE_ERROR_NAMES = [
+  'TimeoutError',
+  'OutOfMemoryError',
+  'ProcessLimitError',
+  'KernelDiedError',
+  'CanceledError',
+] as const;
 
 export const CodeExecutionError = Type.Object(
   {

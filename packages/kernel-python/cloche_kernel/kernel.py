@@ -69,9 +69,13 @@ class Kernel:
         self._streams = StandardStreams()
         os.register_at_fork(after_in_child=self._after_fork)
         signal.signal(signal.SIGINT, self._on_sigint)
+        try:
+            _thread.start_new_thread(self._listen, ())
+        except RuntimeError:
+            # The sandbox has no process left: the agent says so, in words of its own.
+            os._exit(1)
         if place is None:
             self._tell_ready()
-        _thread.start_new_thread(self._listen, ())
         try:
             while True:
                 message = self._cells.get()

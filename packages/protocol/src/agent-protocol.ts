@@ -149,7 +149,7 @@ export const MAX_AGENT_EVENT_BYTES = 64 * 1024 * 1024;
 
 /**
  * `invalid_cwd` 400: `cwd` does not exist, is no folder or leads out of the workspace; `not_found` 404: no such context;
- * `language_unavailable` 409: the template has no kernel for it; `kernel_failed` 500: the kernel did not start;
+ * `language_unavailable` 409: the template has no kernel for it; `kernel_failed` 500: the kernel did not start; `process_limit` 429: there was no process left for it;
  * `timeout` 504: it did not start within `timeoutMs`; `queue_full` 429: too many runs wait in the context already;
  * `port_closed` 409: nothing listens on the port; `conflict` 409: the state of what is named does not allow it;
  * `bad_request` 400: the message does not fit its schema.
@@ -160,6 +160,7 @@ export const AGENT_ERROR_CODES = [
   'conflict',
   'language_unavailable',
   'kernel_failed',
+  'process_limit',
   'timeout',
   'queue_full',
   'port_closed',

@@ -1,5 +1,5 @@
 import type { AgentContext, RunError } from '@cloche/protocol';
-import { AgentError } from '../agent-error.ts';
+import { AgentError, NO_PROCESS_LEFT } from '../agent-error.ts';
 import type { KernelListener, RunMessage } from '../kernels/kernel-listener.ts';
 import type { KernelProcess } from '../kernels/kernel-process.ts';
 import type { KernelSource } from '../kernels/kernel-supply.ts';
@@ -21,6 +21,11 @@ const RESTART_TIMEOUT_MS = 60_000;
 
 /** How much of what a kernel says before it is ready may explain why it never was. */
 const MAX_START_WORDS = 4096;
+
+const PROCESS_LIMIT_ERROR: RunError = {
+  name: 'ProcessLimitError',
+  message: `The interpreter could not be started: ${NO_PROCESS_LEFT}.`,
+};
 
 /** What a context does with its kernel. */
 export type ContextKernel = Pick<
@@ -55,7 +60,7 @@ export class Context {
 
   /**
    * Resolves when the kernel takes runs. A kernel that is forked in from outside is waited for, for `forkedKernelMs`.
-   * Throws `kernel_failed`, `timeout` or `language_unavailable`.
+   * Throws `kernel_failed`, `process_limit`, `timeout` or `language_unavailable`.
    */
   start(timeoutMs: number, forkedKernelMs = 0): Promise<void> {
     const kernel = this.#launch(forkedKernelMs);
@@ -153,15 +158,15 @@ export class Context {
   }
 
   #onExit(reason: string, signal: NodeJS.Signals | null | undefined): void {
+    const lacksProcesses = reason.includes('EAGAIN') || !this.#supply.hasProcessesFor(this.description.language);
     // What is dying has the memory, the processes and the processor that the next one needs.
     this.#room = this.#kernel?.stop(reason);
     this.#kernel = undefined;
     if (this.#starting !== undefined) {
-      const words = this.#startWords.trim();
-      const message = `The kernel ${reason} before it was ready${words === '' ? '.' : `: ${words}`}`;
-      this.#starting.reject(new AgentError('kernel_failed', message));
+      const error = lacksProcesses ? PROCESS_LIMIT_ERROR : this.#startError(reason);
+      this.#starting.reject(new AgentError(lacksProcesses ? 'process_limit' : 'kernel_failed', error.message));
       this.#starting = undefined;
-      this.#queue.shift()?.finish({ executionCount: 0, error: { name: 'KernelDiedError', message } });
+      this.#queue.shift()?.finish({ executionCount: 0, error });
     } else {
       const wasBusy = this.#current !== undefined;
       this.#release(this.#deathError(reason, signal));
@@ -169,6 +174,12 @@ export class Context {
       if (wasBusy && !this.#closed) void this.#replace();
     }
     this.#next();
+  }
+
+  #startError(reason: string): RunError {
+    const words = this.#startWords.trim();
+    const message = `The kernel ${reason} before it was ready${words === '' ? '.' : `: ${words}`}`;
+    return { name: 'KernelDiedError', message };
   }
 
   #deathError(reason: string, signal: NodeJS.Signals | null | undefined): RunError {

@@ -2,7 +2,7 @@ import { readFileSync, write } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { kill } from '../process-tree.ts';
+import { findSession, kill } from '../process-tree.ts';
 import { findOwnGroups } from './own-groups.ts';
 
 const writeTo = promisify(write);
@@ -20,6 +20,8 @@ const PAUSE_MS = 5;
 export class KernelsGroup {
   readonly #descriptors: readonly number[];
   readonly #folders: readonly string[];
+  /** Sessions of kernels that live, with what these have started. */
+  readonly #kept = new Set<number>();
 
   constructor(descriptors: readonly number[]) {
     this.#descriptors = descriptors;
@@ -42,10 +44,27 @@ export class KernelsGroup {
     return this.#processes().length > Number(this.#read('pids.max')) / 2;
   }
 
-  /** Kills all that is in it until nothing is. */
+  /** Whether a program with that many processes and threads still has room there. */
+  hasRoomFor(tasks: number): boolean {
+    const [most, current] = [this.#read('pids.max'), this.#read('pids.current')].map(Number.parseFloat);
+    // Not numbers where there is no bound, or no such group.
+    return most === undefined || current === undefined || !(most - current < tasks);
+  }
+
+  /** `clear` leaves that session alone, until `giveUp`. */
+  keep(session: number): void {
+    this.#kept.add(session);
+  }
+
+  giveUp(session: number): void {
+    this.#kept.delete(session);
+  }
+
+  /** Kills all that is in it, but for the sessions of kernels that live, until nothing is. */
   async clear(): Promise<void> {
     const deadline = performance.now() + CLEAR_WITHIN_MS;
-    for (let pids = this.#processes(); pids.length > 0 && performance.now() < deadline; pids = this.#processes()) {
+    const strays = () => this.#processes().filter((pid) => this.#kept.size === 0 || !this.#kept.has(findSession(pid)));
+    for (let pids = strays(); pids.length > 0 && performance.now() < deadline; pids = strays()) {
       kill(pids);
       await setTimeout(PAUSE_MS);
     }

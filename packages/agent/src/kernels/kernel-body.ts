@@ -45,6 +45,7 @@ export class KernelBody {
   start(place: KernelPlace, link: KernelLink): ChildProcess {
     const child = startKernel(this.#spec, place.cwd, this.environmentAt(place), link);
     this.#pid = child.pid;
+    if (child.pid !== undefined) this.#spec.group.keep(child.pid);
     this.#joined = child.pid === undefined ? Promise.resolve() : this.#spec.group.join(child.pid);
     return child;
   }
@@ -53,10 +54,12 @@ export class KernelBody {
   adopt(forked: ForkedKernel): void {
     this.#forked = forked;
     this.#pid = forked.pid;
+    this.#spec.group.keep(forked.pid);
   }
 
   /** Another is to be started in the place of the one that was forked in. */
   abandon(): void {
+    if (this.#pid !== undefined) this.#spec.group.giveUp(this.#pid);
     this.#forked = undefined;
     this.#pid = undefined;
     this.#busy = undefined;
@@ -78,6 +81,7 @@ export class KernelBody {
   async kill(): Promise<void> {
     const { uid, gid, group } = this.#spec;
     const pid = this.#pid;
+    if (pid !== undefined) group.giveUp(pid);
     // The number of a process that nobody waits for may be another's by now; that one's session is its own.
     const isGone = this.#forked !== undefined && isAnother(this.#forked);
     if (pid !== undefined && !isGone) await killTree({ pid, mark: this.#mark, uid, gid });

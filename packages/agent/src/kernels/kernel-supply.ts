@@ -1,4 +1,5 @@
 import type { Language } from '@cloche/protocol';
+import { NO_PROCESS_LEFT } from '../agent-error.ts';
 import type { AgentConfig } from '../config.ts';
 import type { ContextKernel } from '../contexts/context.ts';
 import { KernelsGroup } from '../control-groups/kernels-group.ts';
@@ -20,6 +21,9 @@ const UNASKED_MS = 3_000;
 /** So long after a context of another language was opened, who has opened none of Python will hardly do so. */
 const UNWANTED_MS = 180_000;
 
+/** Processes and threads that a kernel has when it is ready, and a few for its first run. */
+const TASKS_OF_KERNEL: Readonly<Record<Language, number>> = { python: 4, javascript: 10, typescript: 10 };
+
 /** A kernel that has its place and that nobody has taken by then is rehearsed: until then somebody may be about to. */
 const REHEARSE_MS = 50;
 
@@ -29,7 +33,8 @@ interface LaunchOptions {
 }
 
 /** What contexts need of where their kernels come from. */
-export interface KernelSource extends Pick<KernelSupply, 'environment' | 'restock' | 'close' | 'giveUpForkedKernel'> {
+export interface KernelSource
+  extends Pick<KernelSupply, 'environment' | 'restock' | 'close' | 'giveUpForkedKernel' | 'hasProcessesFor'> {
   launch(...asked: Parameters<KernelSupply['launch']>): ContextKernel;
 }
 
@@ -92,6 +97,11 @@ export class KernelSupply {
     if (spare === undefined) return this.#start(language, cwd, listener, { forkedKernelMs, room });
     spare.handTo(listener);
     return spare;
+  }
+
+  /** Whether the sandbox has processes left for a kernel of that language. */
+  hasProcessesFor(language: Language): boolean {
+    return this.#group.hasRoomFor(TASKS_OF_KERNEL[language]);
   }
 
   /** Whether a kernel of that language waits for its context. */
@@ -179,6 +189,8 @@ export class KernelSupply {
     const place = this.#placeIn(cwd);
     const takeForked = async () => {
       await room;
+      // One that is started all the same dies in its first run, or holds up what has the processes.
+      if (!this.hasProcessesFor(language)) throw new Error(NO_PROCESS_LEFT);
       if (language !== 'python') return undefined;
       return this.#zygote ? this.#zygote.take() : this.#forkedKernels.take(forkedKernelMs);
     };

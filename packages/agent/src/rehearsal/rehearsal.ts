@@ -143,6 +143,10 @@ class OnlyKernel implements KernelSource {
     this.#kernel = kernel;
   }
 
+  hasProcessesFor(): boolean {
+    return true;
+  }
+
   launch(_language: string, _cwd: string, listener: KernelListener): ContextKernel {
     const kernel = this.#kernel;
     // Somebody may have got it since, and then it is not touched.

@@ -106,6 +106,7 @@ export class AgentFault extends Error {
     | 'conflict'
     | 'language_unavailable'
     | 'kernel_failed'
+    | 'process_limit'
     | 'timeout'
     | 'busy'
     | 'port_closed'

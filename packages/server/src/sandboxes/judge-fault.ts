@@ -28,7 +28,7 @@ export class JudgeFault {
     if (!(error instanceof AgentFault)) throw error;
     if (error.kind === 'gone') return this.#judgeGone(sandbox, error);
     if (error.kind === 'misbehaved') return this.#judgeMisbehaved(sandbox, error);
-    return toAppError(error);
+    return error.kind === 'process_limit' ? noProcessLeft(sandbox, error) : toAppError(error);
   }
 
   async #judgeGone(sandbox: SandboxRecord, fault: AgentFault): Promise<AppError> {
@@ -68,6 +68,14 @@ function toAppError(fault: AgentFault): AppError {
     default:
       return new AppError('internal', 'The sandbox could not do this.', { cause: fault });
   }
+}
+
+function noProcessLeft({ resources }: SandboxRecord, cause: Error): AppError {
+  const { pids: limit } = resources;
+  const message =
+    `The interpreter could not be started: the sandbox has as many processes and threads as it may have ` +
+    `(resources.pids is ${limit}); end some, or create a sandbox with more.`;
+  return new AppError('quota_exceeded', message, { cause, details: { quota: 'resources.pids', limit, used: limit } });
 }
 
 function unavailable(message: string, cause: Error): AppError {

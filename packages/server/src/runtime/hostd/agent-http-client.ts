@@ -205,6 +205,7 @@ const FAULTS: Faults = new Map([
   ['not_found', 'not_found'],
   ['language_unavailable', 'language_unavailable'],
   ['kernel_failed', 'kernel_failed'],
+  ['process_limit', 'process_limit'],
   ['timeout', 'timeout'],
   ['queue_full', 'busy'],
 ]);
