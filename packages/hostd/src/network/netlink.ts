@@ -29,7 +29,6 @@ const IFLA_MTU = 4;
 const IFLA_IFNAME = 3;
 const IFLA_LINKINFO = 18;
 const IFLA_NET_NS_FD = 28;
-const IFLA_GSO_MAX_SEGS = 40;
 const INFO_KIND = 1;
 const INFO_DATA = 2;
 const VETH_INFO_PEER = 1;
@@ -40,6 +39,9 @@ const RTA_GATEWAY = 5;
 const RT_TABLE_MAIN = 254;
 const RTPROT_STATIC = 4;
 const RTN_UNICAST = 1;
+
+/** On the type of an attribute that holds attributes, for the parts of the kernel that ask for it. */
+export const NESTED = 0x8000;
 
 /** One request, without its header. */
 export interface NetlinkRequest {
@@ -74,12 +76,6 @@ export function raiseLink(index: number): NetlinkRequest {
   return { type: RTM_NEWLINK, flags: REQUEST_ACK, body: linkHeader(index, true), subject: `raise link ${index}` };
 }
 
-/** Has the kernel take packets apart before the link that sockets hand to it as one. */
-export function takeSegmentsApart(index: number): NetlinkRequest {
-  const body = Buffer.concat([linkHeader(index, false), attribute(IFLA_GSO_MAX_SEGS, u32(1))]);
-  return { type: RTM_NEWLINK, flags: REQUEST_ACK, body, subject: `bound segments of link ${index}` };
-}
-
 export function deleteLink(name: string): NetlinkRequest {
   const body = Buffer.concat([linkHeader(0, false), attribute(IFLA_IFNAME, text(name))]);
   return { type: RTM_DELLINK, flags: REQUEST_ACK, body, subject: `delete ${name}` };
@@ -103,15 +99,15 @@ export class Netlink implements Disposable {
   readonly #socket: number;
 
   /** About the host's own namespace unless another is given. */
-  constructor(networkNamespaceFd?: number) {
-    this.#socket =
-      networkNamespaceFd === undefined ? openNetlink() : inNetworkNamespace(networkNamespaceFd, () => openNetlink());
+  constructor(networkNamespaceFd?: number, protocol = NETLINK_ROUTE) {
+    const open = () => checked(socketCall(AF_NETLINK, SOCK_RAW_CLOEXEC, protocol), 'socket', `netlink ${protocol}`);
+    this.#socket = networkNamespaceFd === undefined ? open() : inNetworkNamespace(networkNamespaceFd, open);
   }
 
   /** Carries requests out in order; throws what the first failure says. */
   apply(...requests: readonly NetlinkRequest[]): void {
     for (const request of requests) {
-      const answer = this.#exchange(request);
+      const answer = this.ask(request);
       if (answer.readUInt16LE(4) !== NLMSG_ERROR) throw new Error(`${request.subject}: no acknowledgement`);
     }
   }
@@ -119,14 +115,15 @@ export class Netlink implements Disposable {
   /** The index of the link of that name. */
   linkIndex(name: string): number {
     const body = Buffer.concat([linkHeader(0, false), attribute(IFLA_IFNAME, text(name))]);
-    return this.#exchange({ type: RTM_GETLINK, flags: REQUEST, body, subject: `find ${name}` }).readInt32LE(20);
+    return this.ask({ type: RTM_GETLINK, flags: REQUEST, body, subject: `find ${name}` }).readInt32LE(20);
   }
 
   [Symbol.dispose](): void {
     closeSync(this.#socket);
   }
 
-  #exchange({ type, flags, body, subject }: NetlinkRequest): Buffer {
+  /** Returns the first message of the answer, with its header. @throws what the kernel refuses. */
+  ask({ type, flags, body, subject }: NetlinkRequest): Buffer {
     const header = Buffer.alloc(16);
     header.writeUInt32LE(16 + body.length, 0);
     header.writeUInt16LE(type, 4);
@@ -141,10 +138,6 @@ export class Netlink implements Disposable {
     if (errno !== 0) throw new SyscallError('netlink', errno, subject);
     return answer.subarray(0, length);
   }
-}
-
-function openNetlink(): number {
-  return checked(socketCall(AF_NETLINK, SOCK_RAW_CLOEXEC, NETLINK_ROUTE), 'socket', 'NETLINK_ROUTE');
 }
 
 /** A socket belongs for good to the namespace where it was opened, so this thread is inside for one call only. */

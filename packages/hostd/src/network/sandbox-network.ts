@@ -28,11 +28,11 @@ import {
   Netlink,
   type NetlinkRequest,
   raiseLink,
-  takeSegmentsApart,
 } from './netlink.ts';
 import { guardTableName, nftGuardRuleset, nftRuleset, type RulesetOptions, tableName } from './nft-ruleset.ts';
 import { OwnedRules } from './owned-rules.ts';
 import { deleteFlows } from './tracked-flows.ts';
+import { takeDatagramsApart } from './udp-segmentation.ts';
 
 const execute = promisify(execFile);
 
@@ -154,7 +154,7 @@ export class SandboxNetwork {
     const namespace = openSync(`/proc/${pid}/ns/net`, 'r');
     try {
       using inside = new Netlink(namespace);
-      inside.apply(takeSegmentsApart(inside.linkIndex('eth0')));
+      takeDatagramsApart(namespace, inside.linkIndex('eth0'));
     } finally {
       closeSync(namespace);
     }

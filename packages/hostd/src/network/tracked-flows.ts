@@ -2,7 +2,7 @@
 import { closeSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { bindLibc, checked } from '../kernel/libc.ts';
-import { attribute, ipv4, u32 } from './netlink.ts';
+import { attribute, ipv4, NESTED, u32 } from './netlink.ts';
 
 const socketCall = bindLibc('int socket(int domain, int type, int protocol)');
 const sendCall = bindLibc('long send(int fd, void *message, size_t length, int flags)');
@@ -29,7 +29,6 @@ const HEADER_BYTES = 16;
 const FAMILY = Buffer.from([AF_INET, 0, 0, 0]);
 const ANSWER_BYTES = 32 * 1024;
 
-const NESTED = 0x8000;
 const TYPE_MASK = 0x3fff;
 const CTA_TUPLE_ORIG = 1;
 const CTA_TUPLE_IP = 1;
