@@ -24,9 +24,25 @@ describe('cloche', () => {
   it('suggests the nearest command and exits with 2 where the command line is wrong', async () => {
     const { exitCode, stderr } = await runCloche(['sandbox', 'lst']);
     assert.equal(exitCode, 2);
-    assert.match(stderr, /unknown command 'lst'[\s\S]*Did you mean list\?/);
+    assert.equal(
+      stderr,
+      "error: Unknown command 'lst'. Did you mean list? Run `cloche sandbox --help` for its usage.\n",
+    );
     assert.equal((await runCloche([])).exitCode, 2);
     assert.equal((await runCloche(['sandbox', 'get'])).exitCode, 2);
+  });
+
+  it('says what is wrong with the command line as JSON with --json', async () => {
+    for (const [args, message] of [
+      [['exec'], /^Missing required argument 'sandbox'\. Run `cloche exec --help`/],
+      [['run', '-'], /^Standard input has no code;/],
+      [['sandbox', 'create', '--ttl', '5'], /'5' is invalid\. Write it as 90s, 10m or 1h30m\. Run/],
+    ] as const) {
+      const { exitCode, stdout, stderr } = await runCloche([...args, '--json']);
+      const { error } = JSON.parse(stderr);
+      assert.deepEqual([exitCode, stdout, error.code], [2, '', 'usage']);
+      assert.match(error.message, message);
+    }
   });
 
   it('shows examples in its help', async () => {
@@ -68,7 +84,11 @@ describe('cloche', () => {
   it('passes on what the service refuses, as JSON with --json', async () => {
     await using service = await startService(() => failing('not_found'));
     const plain = await runCloche(['sandbox', 'get', 'sbx_9'], service);
-    assert.deepEqual(plain, { exitCode: 1, stdout: '', stderr: 'error: Unknown, or of another organization.\n' });
+    assert.deepEqual(plain, {
+      exitCode: 1,
+      stdout: '',
+      stderr: 'error: There is no such resource, or it belongs to another organization.\n',
+    });
     const asJson = await runCloche(['sandbox', 'get', 'sbx_9', '--json'], service);
     assert.equal(JSON.parse(asJson.stderr).error.code, 'not_found');
     assert.equal(asJson.stdout, '');
@@ -125,7 +145,7 @@ describe('cloche sandbox', () => {
     const { exitCode, stderr } = await runCloche(['sandbox', 'kill', 'sbx_9', 'sbx_1'], service);
     assert.equal(exitCode, 1);
     assert.match(stderr, /sbx_1 destroyed/);
-    assert.match(stderr, /error: Unknown/);
+    assert.match(stderr, /error: There is no such resource/);
   });
 });
 
@@ -211,7 +231,7 @@ describe('cloche admin', { skip: process.getuid?.() === 0 ? false : 'the operato
   it('refuses a scope that does not exist', async () => {
     const { exitCode, stderr } = await runCloche(['admin', 'key', 'create', '--scopes', 'code:walk']);
     assert.equal(exitCode, 2);
-    assert.match(stderr, /There is no scope code:walk; those are: \* /);
+    assert.match(stderr, /There is no scope code:walk; use \* or some of: sandbox:create /);
   });
 });
 

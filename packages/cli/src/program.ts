@@ -1,4 +1,4 @@
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { addAdminCommands } from './commands/admin.ts';
 import { addArtifactCommands } from './commands/artifact.ts';
 import { addCommandCommands } from './commands/command.ts';
@@ -13,15 +13,15 @@ import { addRunCommand } from './commands/run.ts';
 import { addSandboxCommands } from './commands/sandbox.ts';
 import { addShellCommand } from './commands/shell.ts';
 import { addTemplateCommands } from './commands/template.ts';
+import { UsageCommand } from './usage-command.ts';
 
 /** The whole command line. It throws instead of ending the process. */
 export function buildProgram(version: string): Command {
-  const program = new Command('cloche')
-    .description('Run code that nobody trusts in isolated, live sandboxes.')
+  const program = new UsageCommand('cloche')
+    .description('Run untrusted code in isolated, live sandboxes.')
     .version(version)
     .enablePositionalOptions()
     .exitOverride()
-    .showHelpAfterError('(--help shows what it takes)')
     .option('--json', 'print JSON')
     .option('--url <url>', 'address of the service (CLOCHE_URL)')
     .option('--api-key <key>', 'API key (CLOCHE_API_KEY)')

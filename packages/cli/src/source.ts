@@ -30,7 +30,11 @@ export async function readSource(file: string | undefined, code: string | undefi
   if (file === undefined && process.stdin.isTTY) {
     throw new UsageError("There is no code; give a file, `-` for standard input, or -c 'print(1)'.");
   }
-  if (file === undefined || file === '-') return { code: await text(process.stdin), language: undefined };
+  if (file === undefined || file === '-') {
+    const piped = await text(process.stdin);
+    if (piped === '') throw new UsageError('Standard input has no code; give a file, or -c CODE.');
+    return { code: piped, language: undefined };
+  }
   return { code: await readCodeFile(file), language: LANGUAGE_OF[extname(file).toLowerCase()] };
 }
 

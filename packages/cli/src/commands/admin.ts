@@ -17,20 +17,20 @@ export function addAdminCommands(program: Command): void {
   const admin = group(program, 'admin', 'Operate the installation on this machine (root)');
   addOrgCommands(group(admin, 'org', 'Organizations'));
 
-  const key = leaf(group(admin, 'key', 'API keys'), 'create', 'Create a key and print it, this once', [
+  const key = leaf(group(admin, 'key', 'API keys'), 'create', 'Create an API key and print it; it is not shown again', [
     'cloche admin key create --scopes "*"',
     'cloche admin key create --org acme --scopes sandbox:create,sandbox:read,code:run --expires 30d',
   ])
     .option('--org <org>', 'id or name (default: the first organization)')
-    .requiredOption('--scopes <scopes>', 'with commas between; * is all', list)
-    .option('--projects <ids>', 'only these projects', list)
-    .option('--expires <duration>', 'such as 30d', duration)
-    .option('--name <name>', 'to tell it from others');
+    .requiredOption('--scopes <scopes>', 'comma-separated; * means all', list)
+    .option('--projects <ids>', 'only for these projects, comma-separated', list)
+    .option('--expires <duration>', 'lifetime, such as 30d (default: no end)', duration)
+    .option('--name <name>', 'name to recognize it by');
   perform(key, createKey);
 
   addEgressLogCommand(admin);
 
-  perform(leaf(admin, 'gc', 'Repair what drifted: lost instances, stale records'), async (session) => {
+  perform(leaf(admin, 'gc', 'Remove lost instances and end stale records now'), async (session) => {
     const report = await callOperator('POST', '/reconcile', ReconcileReport);
     const { instancesRemoved, sandboxesEnded } = report;
     await session.show(
@@ -81,7 +81,8 @@ interface KeyFlags {
 
 async function createKey(session: Session, { org, scopes, projects, expires, name }: KeyFlags): Promise<void> {
   const unknown = scopes.find((scope) => scope !== ALL_SCOPES && !isScope(scope));
-  if (unknown !== undefined) throw new UsageError(`There is no scope ${unknown}; those are: * ${SCOPES.join(' ')}.`);
+  if (unknown !== undefined)
+    throw new UsageError(`There is no scope ${unknown}; use * or some of: ${SCOPES.join(' ')}.`);
   const body: CreateKey = {
     scopes,
     ...(org === undefined ? {} : { org }),
@@ -92,7 +93,7 @@ async function createKey(session: Session, { org, scopes, projects, expires, nam
   const { key } = await callOperator('POST', '/keys', KeyCreated, body);
   await session.show(key, () => key.secret);
   const until = key.expiresAt === undefined ? '' : `, ends in ${formatLeft(key.expiresAt)}`;
-  await session.note(`${key.id} of ${key.orgId}: ${key.scopes.join(', ')}${until}; it is not shown again`);
+  await session.note(`${key.id} of ${key.orgId}: ${key.scopes.join(', ')}${until}; the key is not shown again`);
 }
 
 function count(number: number, what: 'instance' | 'sandbox'): string {

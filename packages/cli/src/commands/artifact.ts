@@ -27,33 +27,36 @@ interface ListFlags {
 }
 
 export function addArtifactCommands(program: Command): void {
-  const artifact = group(program, 'artifact', 'Keep what sandboxes made, and get it');
+  const artifact = group(program, 'artifact', 'Export, list, download and delete artifacts');
 
-  const exported = leaf(artifact, 'export <sandbox> <path>', 'Keep a file or directory of a sandbox and print its id', [
-    'cloche artifact export sbx_… out/report.csv --metadata kind=report',
-  ])
-    .option('--name <name>', 'what a download is called')
+  const exported = leaf(
+    artifact,
+    'export <sandbox> <path>',
+    'Export a file or directory as an artifact and print its id',
+    ['cloche artifact export sbx_… out/report.csv --metadata kind=report'],
+  )
+    .option('--name <name>', 'file name of a download')
     .option('--type <type>', 'media type')
     .option('--metadata <key=value>', 'label; repeatable', keyValue)
     .addOption(userOption());
   perform(exported, exportArtifact);
 
   const list = leaf(artifact, 'list', 'List artifacts', ['cloche artifact list --sandbox sbx_…'])
-    .option('--sandbox <id>', 'only those of one sandbox')
-    .option('--project <id>', 'only those of one project')
-    .option('--name <name>', 'only those of that name')
-    .option('--metadata <key=value>', 'only those with this label; repeatable', keyValue);
+    .option('--sandbox <id>', 'only artifacts of this sandbox')
+    .option('--project <id>', 'only artifacts of this project')
+    .option('--name <name>', 'only artifacts of this name')
+    .option('--metadata <key=value>', 'only artifacts with this label; repeatable', keyValue);
   perform(list, listArtifacts);
 
   const got = leaf(artifact, 'get <artifact> [file]', 'Download an artifact', [
     'cloche artifact get art_…',
     'cloche artifact get art_… - | head',
-  ]).addHelpText('after', '\nInto a file of its own name in this folder, another file, or - for standard output.');
+  ]).addHelpText('after', '\nWrites to FILE, or to a new file of the name of the artifact. - is standard output.');
   perform(got, getArtifact);
 
-  const linked = leaf(artifact, 'link <artifact>', 'Print a URL that downloads it without a key', [
+  const linked = leaf(artifact, 'link <artifact>', 'Print a URL that downloads an artifact without a key', [
     'cloche artifact link art_… --ttl 24h',
-  ]).option('--ttl <duration>', 'how long it works, at most 7d (default: 1h)', durationUpTo(LIMITS.downloadUrlMaxMs));
+  ]).option('--ttl <duration>', 'lifetime of the URL, at most 7d (default: 1h)', durationUpTo(LIMITS.downloadUrlMaxMs));
   perform(linked, async (session, { ttl }: { ttl?: number }, id: string) => {
     const cloche = await session.connect();
     const download = await cloche.artifacts.downloadUrl(id, { expiresInMs: ttl });
@@ -108,7 +111,7 @@ function ownName({ id, name }: Artifact): string {
 async function listArtifacts(session: Session, { sandbox, project, name, metadata }: ListFlags): Promise<void> {
   const cloche = await session.connect();
   const data = await cloche.artifacts.list({ sandboxId: sandbox, projectId: project, name, metadata });
-  if (data.length === 0) await session.note('No artifacts. `cloche artifact export` makes one.');
+  if (data.length === 0) await session.note('No artifacts. `cloche artifact export` creates one.');
   if (data.length === 0 && !session.json) return;
   const columns = [
     { title: 'ID', value: ({ id }: Artifact) => id },

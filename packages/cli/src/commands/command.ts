@@ -9,20 +9,23 @@ import { jsonLine } from '../terminal/printable.ts';
 import { table } from '../terminal/table.ts';
 
 export function addCommandCommands(program: Command): void {
-  const logs = leaf(program, 'logs <sandbox> <command>', 'Print what a command printed', [
+  const logs = leaf(program, 'logs <sandbox> <command>', 'Print the output of a command', [
     'cloche logs -f sbx_… cmd_…',
-  ]).option('-f, --follow', 'go on until it ends; its exit code is ours');
+  ]).option('-f, --follow', 'follow until it ends, and exit with its exit code');
   perform(logs, printLogs);
 
-  const command = group(program, 'command', 'The commands of a sandbox');
-  perform(leaf(command, 'list <sandbox>', 'List its commands'), async (session, _options, sandboxId: string) => {
-    const commands = (await (await commandsOf(session, sandboxId)).list()).map(({ info }) => info);
-    if (commands.length === 0) await session.note('No commands yet. `cloche exec` runs one.');
-    if (commands.length > 0 || session.json) {
-      await session.show({ data: commands }, () => commandTable(commands, session));
-    }
-  });
-  const kill = leaf(command, 'kill <sandbox> <command>', 'End a command and all that it started', [
+  const command = group(program, 'command', 'List and end commands of a sandbox');
+  perform(
+    leaf(command, 'list <sandbox>', 'List the commands of a sandbox'),
+    async (session, _options, sandboxId: string) => {
+      const commands = (await (await commandsOf(session, sandboxId)).list()).map(({ info }) => info);
+      if (commands.length === 0) await session.note('No commands yet. `cloche exec` runs one.');
+      if (commands.length > 0 || session.json) {
+        await session.show({ data: commands }, () => commandTable(commands, session));
+      }
+    },
+  );
+  const kill = leaf(command, 'kill <sandbox> <command>', 'End a command and every process that it started', [
     'cloche command kill sbx_… cmd_… --signal SIGTERM',
   ]).addOption(new Option('-s, --signal <signal>', 'default: SIGKILL').choices(SIGNALS));
   perform(kill, async (session, { signal }: { signal?: Signal }, sandboxId: string, id: string) => {
@@ -68,8 +71,8 @@ async function printLogs(
 
 async function explain(session: Session, { status, exitCode, failureReason }: CommandInfo): Promise<void> {
   process.exitCode = exitCode ?? 1;
-  if (status === 'failed') await session.note(failureReason ?? 'It failed.');
-  if (status === 'timed_out') await session.note('It was ended: its time was up.');
+  if (status === 'failed') await session.note(failureReason ?? 'The command failed.');
+  if (status === 'timed_out') await session.note('The command was ended: its timeout was reached.');
 }
 
 async function commandsOf(session: Session, sandboxId: string): Promise<Commands> {

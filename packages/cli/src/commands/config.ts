@@ -12,7 +12,7 @@ interface ShownSetting {
 }
 
 export function addConfigCommand(program: Command): void {
-  const config = leaf(program, 'config', 'Show the settings in force, secrets redacted');
+  const config = leaf(program, 'config', 'Show the current settings, with secrets redacted');
   perform(config, async (session) => {
     const settings = await shownSettings();
     const { colors } = session.terminal.out;

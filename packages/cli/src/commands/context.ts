@@ -7,14 +7,14 @@ import { formatAge } from '../terminal/duration.ts';
 import { table } from '../terminal/table.ts';
 
 export function addContextCommands(program: Command): void {
-  const context = group(program, 'context', 'Namespaces of code in a sandbox');
+  const context = group(program, 'context', 'Manage contexts: namespaces with variables of their own');
 
   const create = leaf(context, 'create <sandbox>', 'Create a context and print its id', [
     'cloche context create sbx_… --language typescript',
     'cloche run --sandbox sbx_… --context cctx_… cell.ts',
   ])
     .option('-l, --language <language>', 'python, javascript or typescript', language, 'python')
-    .option('--cwd <folder>', 'working folder, inside /workspace');
+    .option('--cwd <folder>', 'working directory, inside /workspace');
   perform(create, async (session, options: { language: Language; cwd?: string }, sandboxId: string) => {
     const { info } = await (await contextsOf(session, sandboxId)).create(options);
     await session.show(info, () => info.id);
@@ -22,14 +22,14 @@ export function addContextCommands(program: Command): void {
 
   perform(leaf(context, 'list <sandbox>', 'List the active contexts'), async (session, _options, sandboxId: string) => {
     const contexts = (await (await contextsOf(session, sandboxId)).list()).map(({ info }) => info);
-    if (contexts.length === 0) await session.note('No contexts yet. The first run makes a default one.');
+    if (contexts.length === 0) await session.note('No contexts yet. The first run creates a default one.');
     if (contexts.length > 0 || session.json)
       await session.show({ data: contexts }, () => contextTable(contexts, session));
   });
 
-  addAction(context, 'delete', 'Delete a context and end what runs in it', 'deleteContext');
+  addAction(context, 'delete', 'Delete a context and end its current run', 'deleteContext');
   addAction(context, 'interrupt', 'Stop the current run and keep the variables', 'interruptContext');
-  addAction(context, 'restart', 'Give it a fresh kernel; the variables are gone', 'restartContext');
+  addAction(context, 'restart', 'Restart the kernel; variables are lost', 'restartContext');
 }
 
 function addAction(

@@ -4,7 +4,7 @@ import { leaf, perform } from '../command.ts';
 import { type Column, table } from '../terminal/table.ts';
 
 export function addDoctorCommand(program: Command): void {
-  const doctor = leaf(program, 'doctor', 'Show what this machine has and lacks for running Cloche');
+  const doctor = leaf(program, 'doctor', 'Check whether this machine can run Cloche');
   perform(doctor, async (session) => {
     // Loaded late: only this command needs what examines a host.
     const { effectiveSettings, examineHost } = await import('@cloche/setup');

@@ -16,12 +16,12 @@ interface EgressLogFlags {
 }
 
 export function addEgressLogCommand(admin: Command): void {
-  const command = leaf(admin, 'egress-log', 'Show what gated sandboxes asked for, and what became of it', [
+  const command = leaf(admin, 'egress-log', 'Show network requests of sandboxes with a policy, and the decisions', [
     'cloche admin egress-log --sandbox sbx_…',
     'cloche admin egress-log --follow --json | grep denied',
   ])
-    .option('--sandbox <id>', 'of this sandbox alone')
-    .option('-f, --follow', 'go on until interrupted');
+    .option('--sandbox <id>', 'only requests of this sandbox')
+    .option('-f, --follow', 'follow until interrupted');
   perform(command, showEgressLog);
 }
 
@@ -37,7 +37,7 @@ async function showEgressLog(session: Session, { sandbox, follow = false }: Egre
     const waitMs = page.hasMore ? {} : { waitMs: String(FOLLOW_WAIT_MS) };
     page = await readDecisions({ ...ofSandbox, afterSeq: String(page.nextSeq), ...waitMs }, interruption.signal);
   }
-  if (shown === 0) await session.note('Nothing was asked for since egress started.');
+  if (shown === 0) await session.note('No requests since egress started.');
 }
 
 async function showPage(session: Session, { decisions, missed }: DecisionPage, isFirst: boolean): Promise<void> {

@@ -17,7 +17,7 @@ interface ExecFlags {
 }
 
 export function addExecCommand(program: Command): void {
-  const exec = leaf(program, 'exec <sandbox> <command...>', 'Run a command in a sandbox; its exit code is ours', [
+  const exec = leaf(program, 'exec <sandbox> <command...>', 'Run a command in a sandbox and exit with its exit code', [
     'cloche exec sbx_… -- ls -la',
     "cloche exec sbx_… 'grep -r TODO . | wc -l'",
     'cat data.csv | cloche exec -i sbx_… -- sort -u',
@@ -25,14 +25,14 @@ export function addExecCommand(program: Command): void {
   ])
     // What follows the sandbox is the command's, dashes included.
     .passThroughOptions()
-    .option('-d, --detach', 'leave it running, and print its id')
-    .option('-i, --interactive', 'give it our standard input')
+    .option('-d, --detach', 'leave it running and print its id')
+    .option('-i, --interactive', 'pass standard input to it')
     .addOption(userOption())
-    .option('--cwd <folder>', 'working folder (default: /workspace)')
-    .option('-e, --env <key=value>', 'a variable; repeatable', keyValue)
+    .option('--cwd <folder>', 'working directory (default: /workspace)')
+    .option('-e, --env <key=value>', 'environment variable; repeatable', keyValue)
     .option(
       '--timeout <duration>',
-      'end it after so long, at most 1h (default: never)',
+      'end it after this long, at most 1h (default: never)',
       durationUpTo(LIMITS.commandTimeoutMaxMs),
     );
   perform(exec, execCommand);

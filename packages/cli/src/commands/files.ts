@@ -17,37 +17,37 @@ interface FileFlags {
 }
 
 export function addFileCommands(program: Command): void {
-  const files = group(program, 'files', 'List, make, move and delete files of a sandbox');
+  const files = group(program, 'files', 'List, move and delete files of a sandbox');
 
-  const ls = leaf(files, 'ls <place>', 'List a directory', ['cloche files ls sbx_…:/workspace --depth 3'])
-    .option('--depth <levels>', 'how far below it (default: 1)', wholeNumber)
+  const ls = leaf(files, 'ls <sandbox:path>', 'List a directory', ['cloche files ls sbx_…:/workspace --depth 3'])
+    .option('--depth <levels>', 'levels of subdirectories, 1 or more (default: 1)', wholeNumber)
     .addOption(userOption());
   perform(ls, async (session, flags: FileFlags & { depth?: number }, place: string) => {
     const { at, path } = await reach(session, place);
     const entries = await at.list(path, flags);
-    if (entries.length === 0) await session.note('Nothing is in it.');
+    if (entries.length === 0) await session.note('The directory is empty.');
     if (entries.length === 0 && !session.json) return;
     await session.show({ data: entries }, () => entryTable(entries, session.terminal.out.colors));
   });
 
-  const mkdir = leaf(files, 'mkdir <place>', 'Make a directory, and those above it').addOption(userOption());
+  const mkdir = leaf(files, 'mkdir <sandbox:path>', 'Create a directory and its parents').addOption(userOption());
   perform(mkdir, async (session, flags: FileFlags, place: string) => {
     const { at, path } = await reach(session, place);
     await showEntry(session, await at.makeDirectory(path, flags));
   });
 
-  const mv = leaf(files, 'mv <place> <path>', 'Move or rename within a sandbox', [
+  const mv = leaf(files, 'mv <sandbox:path> <path>', 'Move or rename within a sandbox', [
     'cloche files mv sbx_…:draft.md final.md',
   ])
-    .option('-f, --force', 'replace what is there')
+    .option('-f, --force', 'replace an existing file')
     .addOption(userOption());
   perform(mv, async (session, { force, user }: FileFlags & { force?: boolean }, place: string, to: string) => {
     const { at, path } = await reach(session, place);
     await showEntry(session, await at.move(path, to, { overwrite: force ?? false, user }));
   });
 
-  const rm = leaf(files, 'rm <place>', 'Delete a file or an empty directory')
-    .option('-r, --recursive', 'a directory with all that is in it')
+  const rm = leaf(files, 'rm <sandbox:path>', 'Delete a file or an empty directory')
+    .option('-r, --recursive', 'delete a directory with its content')
     .addOption(userOption());
   perform(rm, async (session, { recursive, user }: FileFlags & { recursive?: boolean }, place: string) => {
     const { at, path } = await reach(session, place);
@@ -60,7 +60,7 @@ export function addFileCommands(program: Command): void {
 async function reach(session: Session, place: string): Promise<{ at: Files; path: string }> {
   const endpoint = readEndpoint(place);
   if (endpoint.kind !== 'sandbox')
-    throw new UsageError(`"${place}" is no place in a sandbox, such as sbx_…:/workspace.`);
+    throw new UsageError(`"${place}" names no file of a sandbox; write it as SANDBOX:PATH, such as sbx_…:/workspace.`);
   const cloche = await session.connect();
   return { at: (await cloche.sandboxes.get(endpoint.sandboxId)).files, path: endpoint.path };
 }

@@ -34,7 +34,7 @@ describe('cloche preview', () => {
     for (const port of ['0', '70000', 'x']) {
       const { stderr, exitCode } = await runCloche(['preview', 'sbx_1', port]);
       assert.equal(exitCode, 2, port);
-      assert.match(stderr, /From 1 to 65535/);
+      assert.match(stderr, /from 1 to 65535/);
     }
   });
 });

@@ -16,17 +16,17 @@ interface PreviewFlags {
 }
 
 export function addPreviewCommand(program: Command): void {
-  const command = leaf(program, 'preview <sandbox>', 'Serve a port of a sandbox at a URL, and print it', [
+  const command = leaf(program, 'preview <sandbox>', 'Serve a port of a sandbox at a URL and print the URL', [
     'cloche preview sbx_… 8000',
     'cloche preview sbx_… 3000 --public --ttl 30m',
     'cloche preview sbx_… --list',
     'cloche preview sbx_… --close prv_…',
   ])
     .argument('[port]', 'from 1 to 65535', port)
-    .option('--public', 'let in whoever has the URL')
-    .option('--ttl <duration>', 'how long (default: as long as the sandbox lives)', durationUpTo(LIMITS.updateTtlMaxMs))
-    .addOption(new Option('--list', 'list those that are open').conflicts(['public', 'ttl', 'close']))
-    .addOption(new Option('--close <preview>', 'close one').conflicts(['public', 'ttl']));
+    .option('--public', 'let anyone who has the URL open it')
+    .option('--ttl <duration>', 'lifetime (default: that of the sandbox)', durationUpTo(LIMITS.updateTtlMaxMs))
+    .addOption(new Option('--list', 'list open previews').conflicts(['public', 'ttl', 'close']))
+    .addOption(new Option('--close <preview>', 'close this preview').conflicts(['public', 'ttl']));
   perform(command, preview);
 }
 
@@ -60,6 +60,7 @@ async function showAll(session: Session, data: readonly Preview[]): Promise<void
 
 function port(text: string): number {
   const value = Number(text);
-  if (!Number.isInteger(value) || value < 1 || value > 65_535) throw new InvalidArgumentError('From 1 to 65535.');
+  if (!Number.isInteger(value) || value < 1 || value > 65_535)
+    throw new InvalidArgumentError('Give a number from 1 to 65535.');
   return value;
 }

@@ -32,7 +32,7 @@ interface RunFlags extends SandboxOptions {
 }
 
 export function addRunCommand(program: Command): void {
-  const run = leaf(program, 'run', 'Run code in a sandbox, and print what it prints as it comes', [
+  const run = leaf(program, 'run', 'Run code in a new or existing sandbox and stream its output', [
     'cloche run script.py',
     "cloche run -c 'import sys; print(sys.version)'",
     "echo 'console.log([1, 2].map((n) => n * 2))' | cloche run --language javascript -",
@@ -40,18 +40,18 @@ export function addRunCommand(program: Command): void {
     'cloche run --keep plot.py --save-outputs pictures',
     'cloche run --sandbox sbx_… --json cell.ts',
   ])
-    .argument('[file]', 'the code; - is standard input')
+    .argument('[file]', 'file with the code; - for standard input')
     .option('-c, --code <code>', 'the code itself')
     .option(
       '-l, --language <language>',
-      'python, javascript or typescript (default: by the name, else python)',
+      'python, javascript or typescript (default: by the file name, else python)',
       language,
     )
-    .option('--timeout <duration>', 'interrupt it after so long (default: 60s, at most 10m)', duration)
-    .option('--save-outputs <folder>', 'save pictures and other rich outputs there')
+    .option('--timeout <duration>', 'interrupt the code after this long (default: 60s, at most 10m)', duration)
+    .option('--save-outputs <folder>', 'save pictures and other rich outputs in this folder')
     .option('--sandbox <id>', 'run in this sandbox, with the variables of earlier runs')
     .option('--context <id>', 'run in this context of the sandbox')
-    .addOption(new Option('--keep', 'leave the new sandbox alive, and say its id').conflicts('sandbox'));
+    .addOption(new Option('--keep', 'keep the new sandbox alive and print its id').conflicts('sandbox'));
   perform(addSandboxOptions(run), runCommand);
 }
 

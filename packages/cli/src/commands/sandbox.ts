@@ -9,7 +9,7 @@ import type { Colors } from '../terminal/terminal.ts';
 import { addSandboxOptions, type SandboxOptions, sandboxBody } from './sandbox-options.ts';
 
 export function addSandboxCommands(program: Command): void {
-  const sandbox = group(program, 'sandbox', 'Create, list and end sandboxes');
+  const sandbox = group(program, 'sandbox', 'Create, list and destroy sandboxes');
 
   const create = leaf(sandbox, 'create', 'Create a sandbox and print its id', [
     'cloche sandbox create --ttl 30m --network deny-all',
@@ -17,11 +17,11 @@ export function addSandboxCommands(program: Command): void {
   ]).option('--no-wait', 'do not wait until it is ready');
   perform(addSandboxOptions(create), createSandbox);
 
-  const list = leaf(sandbox, 'list', 'List the live sandboxes', ['cloche sandbox list --metadata team=blue --all'])
-    .option('-a, --all', 'destroyed and failed ones too')
-    .option('--status <status>', 'only these')
-    .option('--project <id>', 'only those of one project')
-    .option('--metadata <key=value>', 'only those with this label; repeatable', keyValue);
+  const list = leaf(sandbox, 'list', 'List live sandboxes', ['cloche sandbox list --metadata team=blue --all'])
+    .option('-a, --all', 'include destroyed and failed sandboxes')
+    .option('--status <status>', 'only sandboxes with this status')
+    .option('--project <id>', 'only sandboxes of this project')
+    .option('--metadata <key=value>', 'only sandboxes with this label; repeatable', keyValue);
   perform(list, listSandboxes);
 
   perform(leaf(sandbox, 'get <sandbox>', 'Show a sandbox'), async (session, _options, id: string) => {
@@ -30,7 +30,7 @@ export function addSandboxCommands(program: Command): void {
     await session.show(info, () => describe(info, session.terminal.out.colors));
   });
 
-  const ttl = leaf(sandbox, 'ttl <sandbox>', 'Give a sandbox more time, counted from now', [
+  const ttl = leaf(sandbox, 'ttl <sandbox>', 'Set the remaining lifetime of a sandbox', [
     'cloche sandbox ttl sbx_… 2h',
   ]).argument('<duration>', 'such as 30m or 2h', duration);
   perform(ttl, async (session, _options, id: string, ttlMs: number) => {
@@ -40,7 +40,7 @@ export function addSandboxCommands(program: Command): void {
     await session.show(info, () => `${info.id} ends in ${formatLeft(info.expiresAt)}`);
   });
 
-  perform(leaf(sandbox, 'kill <sandbox...>', 'Destroy sandboxes at once'), killSandboxes);
+  perform(leaf(sandbox, 'kill <sandbox...>', 'Destroy sandboxes'), killSandboxes);
 }
 
 async function createSandbox(session: Session, options: SandboxOptions & { wait: boolean }): Promise<void> {
@@ -68,7 +68,7 @@ async function listSandboxes(session: Session, { all, status, project, metadata 
     include: all ? 'historical' : undefined,
   };
   const sandboxes = (await cloche.sandboxes.list(filter)).map(({ info }) => info);
-  if (sandboxes.length === 0) await session.note('No sandboxes. `cloche sandbox create` makes one.');
+  if (sandboxes.length === 0) await session.note('No sandboxes. `cloche sandbox create` creates one.');
   if (sandboxes.length === 0 && !session.json) return;
   await session.show({ data: sandboxes }, () => sandboxTable(sandboxes, session.terminal.out.colors));
 }

@@ -14,13 +14,13 @@ interface ShellFlags {
 }
 
 export function addShellCommand(program: Command): void {
-  const shell = leaf(program, 'shell <sandbox>', 'Open a shell in a sandbox; its exit code is ours', [
+  const shell = leaf(program, 'shell <sandbox>', 'Open a shell in a sandbox and exit with its exit code', [
     'cloche shell sbx_…',
     'cloche shell sbx_… --user root',
     'cloche shell sbx_… --pty pty_…',
   ])
     .addOption(userOption())
-    .option('--pty <id>', 'join this terminal');
+    .option('--pty <id>', 'join an open terminal');
   perform(shell, openShell);
 }
 

@@ -4,7 +4,7 @@ import { formatAge } from '../terminal/duration.ts';
 import { table } from '../terminal/table.ts';
 
 export function addTemplateCommands(program: Command): void {
-  const template = group(program, 'template', 'What sandboxes can be made from');
+  const template = group(program, 'template', 'List templates and their versions');
 
   perform(leaf(template, 'list', 'List the templates'), async (session) => {
     const templates = await (await session.connect()).templates.list();

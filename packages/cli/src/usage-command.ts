@@ -1,0 +1,26 @@
+import { Command, type ErrorOptions } from 'commander';
+import { UsageError } from './cli-error.ts';
+
+/** A command whose errors are thrown, so that they are reported like all others, as JSON with `--json`. */
+export class UsageCommand extends Command {
+  override createCommand(name?: string): UsageCommand {
+    return new UsageCommand(name);
+  }
+
+  override error(message: string, _options?: ErrorOptions): never {
+    const plain = message
+      .replace(/^error: /, '')
+      .replace(/\.?\n\((Did you mean .*)\)$/, '. $1')
+      .replace('command-argument value', 'value')
+      .replace(/[.?]?$/, (end) => end || '.');
+    throw new UsageError(
+      `${plain.charAt(0).toUpperCase()}${plain.slice(1)} Run \`${this.#path()} --help\` for its usage.`,
+    );
+  }
+
+  #path(): string {
+    const names: string[] = [];
+    for (let command: Command | null = this; command; command = command.parent) names.unshift(command.name());
+    return names.join(' ');
+  }
+}
