@@ -1,9 +1,9 @@
 import { type Static, Type } from 'typebox';
-import { FileUser } from './file.ts';
+import { FileUser, PATH } from './file.ts';
 import { ArtifactIdSchema, OrgIdSchema, ProjectIdSchema, SandboxIdSchema } from './ids.ts';
 import { LIMITS } from './limits.ts';
 import { Metadata } from './sandbox.ts';
-import { Text } from './text.ts';
+import { documented, Text } from './text.ts';
 import { Timestamp, timestamp } from './timestamps.ts';
 
 export const Artifact = Type.Object(
@@ -33,6 +33,7 @@ export const ExportArtifactBody = Type.Object(
     path: Text({
       minLength: 1,
       maxLength: LIMITS.cwdLength,
+      ...documented({ pattern: PATH }),
       description: 'Path of a file or a directory, absolute or relative to `/workspace`. A directory becomes a tar.gz.',
     }),
     name: Type.Optional(

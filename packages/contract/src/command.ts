@@ -28,6 +28,9 @@ export const SIGNALS = [
 ] as const;
 export type Signal = (typeof SIGNALS)[number];
 
+/** Base64 of the standard alphabet whose unused bits are zero, with or without padding. */
+const BASE64 = '^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw](?:==)?|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=?)?$';
+
 const CommandLine = Type.Union(
   [
     Text({
@@ -45,7 +48,7 @@ const CommandLine = Type.Union(
   {
     description:
       `At most ${LIMITS.commandBytes} bytes of UTF-8 in all, and ${LIMITS.commandArgumentBytes} in one argument ` +
-      'or shell line. The kernel counts the environment, too: a command with more than it takes is `failed` with 126.',
+      'or shell line. The kernel counts the environment too: a command that exceeds its limit is `failed` with exit code 126.',
   },
 );
 
@@ -65,8 +68,8 @@ export const Command = Type.Object(
     exitCode: Type.Optional(
       Type.Integer({
         description:
-          'Exit code, as in a shell: 128 plus the number of the signal that ended it, 127 for a program that does not ' +
-          'exist, 126 for one that cannot be executed; `stderr` says why.',
+          'Exit code, as in a shell: 128 plus the number of the signal that ended it, 127 if the program does not exist, ' +
+          '126 if it cannot be executed; `stderr` says why.',
       }),
     ),
     signal: Type.Optional(Type.String({ description: 'Signal that ended it, such as `SIGKILL`.' })),
@@ -208,7 +211,16 @@ export const CommandStdinBody = Type.Object(
     ),
     close: Type.Optional(Type.Boolean({ default: false, description: 'Close standard input after `data`.' })),
   },
-  { $id: 'CommandStdin', additionalProperties: false, examples: [{ data: 'yes\n', close: true }] },
+  {
+    $id: 'CommandStdin',
+    additionalProperties: false,
+    ...documented({
+      if: { properties: { encoding: { const: 'base64' } }, required: ['encoding'] },
+      // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+      then: { properties: { data: { pattern: BASE64 } } },
+    }),
+    examples: [{ data: 'yes\n', close: true }],
+  },
 );
 export type CommandStdinBody = Static<typeof CommandStdinBody>;
 

@@ -90,7 +90,7 @@ it('the OpenAPI document describes the frames of every stream: event names, data
   assert.ok(streams.length >= 3);
   for (const [id, { path, method, eventIds }] of streams) {
     const content = paths[path][method.toLowerCase()].responses[200].content['text/event-stream'];
-    const frame = components.schemas[content.schema.items.$ref.split('/').at(-1)];
+    const frame = components.schemas[content.schema.$ref.split('/').at(-1)];
     assert.ok(frame.properties.event.enum.length >= 3, id);
     assert.ok(frame.properties.event.enum.includes('error'), id);
     assert.equal(frame.properties.data.contentMediaType, 'application/json', id);

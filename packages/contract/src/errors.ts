@@ -7,7 +7,7 @@ export const ERRORS = {
   forbidden: { status: 403, means: 'The key lacks a scope (`details.requiredScope`) or may not use the project.' },
   permission_denied: {
     status: 403,
-    means: 'The sandbox\'s user may not do that to `details.path`; `user: "root"` acts as root of the sandbox.',
+    means: 'The user of the operation lacks the rights to the file at `details.path`; `user=root` has them all.',
   },
   not_found: { status: 404, means: 'There is no such resource, or it belongs to another organization.' },
   method_not_allowed: { status: 405, means: 'The path does not have this method; `Allow` lists its methods.' },

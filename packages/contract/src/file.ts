@@ -2,14 +2,20 @@ import { type Static, Type } from 'typebox';
 import { COMMAND_USERS, type CommandUser } from './command.ts';
 import { LIMITS } from './limits.ts';
 import { oneOf } from './list.ts';
+import { documented, Text } from './text.ts';
+import { timestamp } from './timestamps.ts';
+
+/** A path of at most 4096 bytes whose names have at most 255, or a URI. Characters are counted, which are bytes or more. */
+export const PATH = '^(?:file:///[^\\u0000]*|(?=[^\\u0000]{1,4096}$)(?:[^/\\u0000]{0,255}/)*[^/\\u0000]{0,255})$';
 
 /** Where a file is, as requests and answers write it. */
-export const FilePath = Type.String({
+export const FilePath = Text({
   minLength: 1,
   maxLength: LIMITS.filePathLength,
+  ...documented({ pattern: PATH }),
   description:
-    'Absolute, or relative to `/workspace`; or a `file:///` URI whose percent escapes spell any byte. Answers have ' +
-    'absolute paths, and URIs for those that are not valid UTF-8.',
+    'Path in the sandbox: absolute, or relative to `/workspace`. It has at most 4096 bytes, and each name in it at most 255. ' +
+    'A `file:///` URI can spell any byte with percent escapes; answers use one for a path that is not valid UTF-8.',
 });
 
 /** Whose rights an operation on files has. */
@@ -17,8 +23,8 @@ export type FileUser = CommandUser;
 export const FileUser = Type.Optional({
   ...oneOf(
     COMMAND_USERS,
-    'Whose rights the operation has: those of the user that code runs as, or of the root of the sandbox, which is root ' +
-      'of nothing else. What they do not allow is `permission_denied`.',
+    'User whose rights the operation has. `user` is the one that code runs as; `root` is root only inside the sandbox. ' +
+      'Without the rights the answer is `permission_denied`.',
   ),
   default: 'user',
 });
@@ -29,15 +35,15 @@ export type FileType = (typeof FILE_TYPES)[number];
 export const FileEntry = Type.Object(
   {
     path: FilePath,
-    name: Type.String({ description: 'The last part of the path; what is not valid UTF-8 in it is replaced.' }),
-    type: oneOf(FILE_TYPES, '`other`: a pipe, a socket or a device.'),
-    sizeBytes: Type.Integer({ minimum: 0 }),
-    mode: Type.String({ description: 'Permissions in octal, as in `0644`.' }),
-    uid: Type.Integer({ minimum: 0 }),
-    gid: Type.Integer({ minimum: 0 }),
-    modifiedAt: Type.String({ description: 'Timestamp.' }),
-    etag: Type.Optional(Type.String({ description: 'Of a file: the ETag of its content.' })),
-    target: Type.Optional(Type.String({ description: 'What a symbolic link points to, as it is written in it.' })),
+    name: Type.String({ description: 'Last part of the path. Bytes that are not UTF-8 are replaced.' }),
+    type: oneOf(FILE_TYPES, '`symlink`: a symbolic link. `other`: a pipe, a socket or a device.'),
+    sizeBytes: Type.Integer({ minimum: 0, description: 'Size of the content.' }),
+    mode: Type.String({ description: 'Permissions in octal, such as `0644`.' }),
+    uid: Type.Integer({ minimum: 0, description: 'Id of the owner inside the sandbox.' }),
+    gid: Type.Integer({ minimum: 0, description: 'Id of the group inside the sandbox.' }),
+    modifiedAt: timestamp('When the content was changed.'),
+    etag: Type.Optional(Type.String({ description: 'ETag of the content. Only files have one.' })),
+    target: Type.Optional(Type.String({ description: 'Target of a symbolic link, as it is written.' })),
   },
   { $id: 'FileEntry' },
 );
@@ -65,14 +71,14 @@ const change = <const Name extends string>(type: Name, description: string) =>
 const notice = <const Name extends string>(type: Name, description: string) =>
   Type.Object({ type: Type.Literal(type), data: Type.Object({}) }, { description });
 
-/** What a watch tells. A move is a deletion and a creation. */
+/** The events of a watch. A move is a deletion and a creation. */
 export const FileEvent = Type.Union(
   [
-    change('created', 'There is something new.'),
-    change('modified', 'Its content or its permissions have changed.'),
-    change('deleted', 'It is gone.'),
-    notice('overflow', 'There were more changes than could be told: look again at what matters.'),
-    notice('complete', 'The directory itself is gone, and the stream ends.'),
+    change('created', 'A file or directory was created.'),
+    change('modified', 'Its content or its permissions changed.'),
+    change('deleted', 'A file or directory was deleted.'),
+    notice('overflow', 'There were too many changes to report: list the directory again.'),
+    notice('complete', 'The directory itself was deleted: the last event.'),
   ],
   { $id: 'FileEvent' },
 );

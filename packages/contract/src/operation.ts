@@ -14,6 +14,8 @@ export interface RawBytes {
   /** Media types, for the document. */
   readonly contentTypes: readonly string[];
   readonly description: string;
+  /** A request without a body is a good one. */
+  readonly mayBeEmpty?: boolean;
 }
 
 export interface Operation {

@@ -236,7 +236,7 @@ export class FakeFiles implements AgentFiles {
   /** Absolute; nothing is below a file. */
   #resolve(path: string): string {
     const isNone = path === '' || path.includes('\0') || path.split('/').some((name) => Buffer.byteLength(name) > 255);
-    if (isNone) throw new FileFault('invalid_path', 'the path is none');
+    if (isNone) throw new FileFault('invalid_path', 'the path is invalid');
     const at = posix.resolve(WORKSPACE, path);
     for (let above = posix.dirname(at); above !== '/'; above = posix.dirname(above)) {
       if (this.#disk.files.has(above)) throw new FileFault('conflict', `${at} leads through a file`);

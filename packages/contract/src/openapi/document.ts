@@ -77,7 +77,13 @@ function describeOperation(operation: Operation, components: Components): Json {
 
 function describeRequestBody({ body, bodyOptional, upload }: Operation, components: Components): Json {
   if (upload) {
-    return { requestBody: { required: true, description: upload.description, content: bytes(upload.contentTypes) } };
+    return {
+      requestBody: {
+        required: !upload.mayBeEmpty,
+        description: upload.description,
+        content: bytes(upload.contentTypes),
+      },
+    };
   }
   if (!body) return {};
   const content = { 'application/json': { schema: refer(body, components) } };

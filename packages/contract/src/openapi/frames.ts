@@ -28,10 +28,7 @@ const errorEvent = {
   ],
 };
 
-/**
- * Describes the stream as the sequence of its frames: that is how OpenAPI reads a schema of a media type that is a
- * sequence, and what its `itemSchema` (OpenAPI 3.2) says of one frame.
- */
+/** Describes the frames of a stream: a schema of this media type stands for one of them. */
 export function describeStream(operation: Operation & { events: TSchema }, components: Components): Json {
   const { events, eventIds } = operation;
   components.set(ERROR_EVENT, errorEvent);
@@ -55,9 +52,5 @@ export function describeStream(operation: Operation & { events: TSchema }, compo
       },
     },
   });
-  const items = { $ref: `#/components/schemas/${frame}` };
-  return {
-    schema: { type: 'array', description: 'The frames of the stream, in order.', items },
-    'x-itemSchema': items,
-  };
+  return { schema: { $ref: `#/components/schemas/${frame}` } };
 }

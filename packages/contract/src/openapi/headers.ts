@@ -54,8 +54,10 @@ export const REQUEST_ID_PARAMETER = {
   name: 'X-Request-Id',
   in: 'header',
   required: false,
-  description: 'Your own id of the request. Any other text than the pattern allows is replaced by a new id.',
-  schema: { type: 'string', pattern: REQUEST_ID_PATTERN },
+  description:
+    'Your own id of the request. It is kept if it has 1 to 128 letters, digits, dots, hyphens and underscores; otherwise the ' +
+    'service makes one.',
+  schema: { type: 'string' },
 };
 
 export const IDEMPOTENCY_KEY = {

@@ -18,21 +18,22 @@ export const readFile = {
   path: content,
   summary: 'Read a file',
   description:
-    'Its bytes as they are, streamed; HEAD answers with the headers alone. The ETag is strong: it changes with the ' +
-    'content. Only files can be read: a folder, pipe or device is a `conflict`.',
+    'The content, streamed. `HEAD` answers with the headers alone. The ETag is strong: it changes with the content. A ' +
+    'directory, pipe, socket or device is a `conflict`.',
   scope: 'file:read',
   query: Type.Object({ path: FilePath, user: FileUser }, { additionalProperties: false }),
   headers: {
-    range: 'One range of bytes, as in `bytes=0-99`, `bytes=100-` or `bytes=-100`; of several the whole file comes.',
-    'if-range': 'An ETag; with another one the range is ignored.',
-    'if-match': 'ETags, or `*`; otherwise `precondition_failed`.',
-    'if-none-match': 'ETags; 304 when the file still has one of them.',
+    range:
+      'One range of bytes: `bytes=0-99`, `bytes=100-` or `bytes=-100`. With several ranges the answer is the whole file.',
+    'if-range': 'An ETag. If the file has another one, `Range` is ignored.',
+    'if-match': 'ETags, or `*` for any. If the file has none of them, the answer is `precondition_failed`.',
+    'if-none-match': 'ETags. If the file has one of them, the answer is 304.',
   },
   response: { status: 200, schema: Type.String(), description: 'The whole file.' },
   download: {
     contentTypes: ['application/octet-stream'],
     description: 'The bytes.',
-    also: { 206: 'The range that was asked for.', 304: 'The file still has that ETag.' },
+    also: { 206: 'The requested range.', 304: 'The file has that ETag.' },
   },
   errors: ['permission_denied', 'conflict', 'precondition_failed', 'range_not_satisfiable', ...ENDED],
 } as const satisfies Operation;
@@ -44,27 +45,34 @@ export const writeFile = {
   path: content,
   summary: 'Write a file',
   description:
-    'The body replaces the file at once when all of it has arrived, and not at all otherwise. Missing folders are ' +
-    'made. The file belongs to the `user` of the request; root leaves one that was there to its owner. One that was there ' +
-    'keeps its mode, a new one is `0644`. A symbolic link is followed. To replace a file one must be allowed to write in ' +
-    'its directory.',
+    'The body becomes the content of the file in one step when all of it has arrived. If the upload breaks off, the old ' +
+    'file stays. Missing directories are created. A new file has the mode `0644` and belongs to `user`. A replaced file ' +
+    'keeps its mode and belongs to `user`; with `root` it also keeps its owner. Replacing a file needs the right to write in ' +
+    'its directory. A symbolic link is followed.',
   scope: 'file:write',
   query: Type.Object(
     {
       path: FilePath,
       mode: Type.Optional(
-        Type.String({ pattern: '^[0-7]{3,4}$', description: 'Permissions in octal, for a new file and an old one.' }),
+        Type.String({
+          pattern: '^[0-7]{3,4}$',
+          description: 'Permissions in octal. Default: those of the replaced file, or `0644`.',
+        }),
       ),
       user: FileUser,
     },
     { additionalProperties: false },
   ),
   headers: {
-    'if-match': 'ETags that the file must have one of, or `*`: there must be one; otherwise `precondition_failed`.',
-    'if-none-match': '`*`: only where there is none yet; otherwise `precondition_failed`.',
+    'if-match': 'ETags, or `*` for any. If the file has none of them, the answer is `precondition_failed`.',
+    'if-none-match': '`*`: write only if the file does not exist; otherwise the answer is `precondition_failed`.',
   },
-  upload: { contentTypes: ['application/octet-stream'], description: 'The whole file; any Content-Type will do.' },
-  response: { status: 200, schema: FileResponse, description: 'The file as it is now.' },
+  upload: {
+    contentTypes: ['application/octet-stream'],
+    description: 'The content. Any `Content-Type` is accepted; without a body the file becomes empty.',
+    mayBeEmpty: true,
+  },
+  response: { status: 200, schema: FileResponse, description: 'The file.' },
   errors: ['permission_denied', 'conflict', 'precondition_failed', 'disk_full', ...ENDED],
 } as const satisfies Operation;
 
@@ -75,10 +83,10 @@ export const listFiles = {
   path: collection,
   summary: 'List a directory',
   description:
-    'What is in it and, down to `depth`, below it: a directory comes before what it holds, names of one directory in the ' +
-    'order of their bytes. Links are listed and not followed. Directories below it that the user may not read are listed ' +
-    `without their content. More than ${LIMITS.fileListEntries} entries, or ${LIMITS.fileListBytes / 1024 ** 2} MiB of them, are ` +
-    '`invalid_request`: list less deeply, or a directory of it.',
+    'The entries of the directory and, down to `depth` levels, of those below it. A directory comes before its entries, and ' +
+    'the names in a directory are ordered by their bytes. Symbolic links are not followed. Directories below it that the ' +
+    `user cannot read are listed without their entries. A listing has at most ${LIMITS.fileListEntries} entries and ` +
+    `${LIMITS.fileListBytes / 1024 ** 2} MiB; a longer one is \`invalid_request\`: request fewer levels or a directory below it.`,
   scope: 'file:read',
   query: Type.Object(
     {
@@ -95,7 +103,7 @@ export const listFiles = {
     },
     { additionalProperties: false },
   ),
-  response: { status: 200, schema: listOf(FileEntry), description: 'All of them.' },
+  response: { status: 200, schema: listOf(FileEntry), description: 'The entries.' },
   errors: ['permission_denied', 'conflict', ...ENDED],
 } as const satisfies Operation;
 
@@ -104,11 +112,11 @@ export const statFile = {
   id: 'statFile',
   method: 'GET',
   path: `${collection}/stat`,
-  summary: 'Describe a file',
-  description: 'Or a directory, a link or whatever else there is at the path; a link is not followed.',
+  summary: 'Get the properties of a file',
+  description: 'Works for a file, directory, symbolic link, pipe, socket or device. A link is not followed.',
   scope: 'file:read',
   query: Type.Object({ path: FilePath, user: FileUser }, { additionalProperties: false }),
-  response: { status: 200, schema: FileResponse, description: 'What is there.' },
+  response: { status: 200, schema: FileResponse, description: 'The properties.' },
   errors: ['permission_denied', 'conflict', ...ENDED],
 } as const satisfies Operation;
 
@@ -117,8 +125,8 @@ export const makeDirectory = {
   id: 'makeDirectory',
   method: 'POST',
   path: `${collection}/directories`,
-  summary: 'Make a directory',
-  description: 'And those above it that are missing. One that is there already stays as it is.',
+  summary: 'Create a directory',
+  description: 'Missing directories above it are created too. An existing directory stays as it is.',
   scope: 'file:write',
   idempotency: 'optional',
   body: Type.Object(
@@ -135,11 +143,12 @@ export const moveFile = {
   method: 'POST',
   path: `${collection}/move`,
   summary: 'Move or rename a file or a directory',
-  description: 'In one step, and never into `to`: that is its new path. Missing directories above it are made.',
+  description:
+    'The move is one step. `to` is the new path, not a directory to move into. Missing directories above it are created.',
   scope: 'file:write',
   idempotency: 'optional',
   body: TransferFileBody,
-  response: { status: 200, schema: FileResponse, description: 'What is at `to` now.' },
+  response: { status: 200, schema: FileResponse, description: 'The file or directory at `to`.' },
   errors: ['permission_denied', 'conflict', 'disk_full', ...ENDED],
 } as const satisfies Operation;
 
@@ -150,12 +159,12 @@ export const copyFile = {
   path: `${collection}/copy`,
   summary: 'Copy a file or a directory',
   description:
-    'It appears at `to` when all of it is there. Links are copied as links; pipes, sockets and devices are a `conflict`. ' +
-    'The copy belongs to the `user` of the request.',
+    'The copy appears at `to` when it is complete, and belongs to `user`. Symbolic links are copied as links; a pipe, socket ' +
+    'or device is a `conflict`.',
   scope: 'file:write',
   idempotency: 'optional',
   body: TransferFileBody,
-  response: { status: 200, schema: FileResponse, description: 'What is at `to` now.' },
+  response: { status: 200, schema: FileResponse, description: 'The file or directory at `to`.' },
   errors: ['permission_denied', 'conflict', 'disk_full', ...ENDED],
 } as const satisfies Operation;
 
@@ -165,7 +174,8 @@ export const deleteFile = {
   method: 'DELETE',
   path: collection,
   summary: 'Delete a file or a directory',
-  description: 'A directory that is not empty only with `recursive=true`. A link is deleted, not what it points to.',
+  description:
+    'A directory that is not empty is deleted only with `recursive=true`. A symbolic link is deleted, not its target.',
   scope: 'file:write',
   query: Type.Object(
     {
@@ -175,7 +185,7 @@ export const deleteFile = {
     },
     { additionalProperties: false },
   ),
-  response: { status: 200, schema: FileResponse, description: 'What was there.' },
+  response: { status: 200, schema: FileResponse, description: 'The properties of what was deleted.' },
   errors: ['permission_denied', 'conflict', ...ENDED],
 } as const satisfies Operation;
 
@@ -186,9 +196,9 @@ export const readArchive = {
   path: `${collection}/archive`,
   summary: 'Read a directory as an archive',
   description:
-    'What is in it, without a directory around; of a file, the file alone. Links are kept as links; pipes, sockets and ' +
-    'devices are left out. What the user may not read is `permission_denied`, with its path, before anything is sent. The ' +
-    'archive is made while it is sent, so a failure on the way breaks the connection.',
+    'The archive has the entries of the directory without the directory itself, or one file. Symbolic links stay links; ' +
+    'pipes, sockets and devices are left out. If the user cannot read an entry, the answer is `permission_denied` with its ' +
+    'path. The archive is made while it is sent: a later failure breaks the connection.',
   scope: 'file:read',
   query: Type.Object(
     {
@@ -213,9 +223,9 @@ export const writeArchive = {
   path: `${collection}/archive`,
   summary: 'Unpack an archive into a directory',
   description:
-    'A tar, plain or compressed by gzip or zstd, or a zip: the bytes tell which. The directory is made where it is ' +
-    'missing; files replace files, directories are joined, and all that is unpacked belongs to the `user` of the request. An archive with a path ' +
-    'or a link that leads out of it, a device, or more than there is room for is refused, and nothing is written.',
+    'The body is a tar (plain, gzip or zstd) or a zip; the service detects which. A missing directory is created; files ' +
+    'replace files, directories are merged, and everything that is unpacked belongs to `user`. An archive is refused as a ' +
+    'whole if a path or link leads out of the directory, if it has a device, or if it does not fit on the disk.',
   scope: 'file:write',
   query: Type.Object(
     { path: Type.Optional({ ...FilePath, default: '/workspace' }), user: FileUser },
@@ -223,16 +233,16 @@ export const writeArchive = {
   ),
   upload: {
     contentTypes: ['application/gzip', 'application/x-tar', 'application/zip', 'application/zstd'],
-    description: 'The archive; any Content-Type will do.',
+    description: 'The archive. Any `Content-Type` is accepted.',
   },
   response: {
     status: 200,
     schema: Type.Object({
       file: FileEntry,
-      entries: Type.Integer({ minimum: 0, description: 'Of the archive.' }),
-      sizeBytes: Type.Integer({ minimum: 0, description: 'Of the files in it.' }),
+      entries: Type.Integer({ minimum: 0, description: 'Number of entries of the archive.' }),
+      sizeBytes: Type.Integer({ minimum: 0, description: 'Size of all files in the archive.' }),
     }),
-    description: 'The directory, and what was put in it.',
+    description: 'The directory, and what was unpacked.',
   },
   errors: ['permission_denied', 'conflict', 'disk_full', ...ENDED],
 } as const satisfies Operation;
@@ -244,9 +254,9 @@ export const watchFiles = {
   path: `${collection}/watch`,
   summary: 'Watch a directory',
   description:
-    'Server-sent events of `{ type, data }` for what changes in it and, with `recursive=true`, below it, from the moment ' +
-    'that the stream opens. Changes of one file within a few milliseconds are told as one. Links are not followed; directories below it ' +
-    'that the user may not read are not watched. The last is `complete` when the directory is gone, or `error` whose `data.name` is an error code.',
+    'Server-sent events for changes in the directory and, with `recursive=true`, below it, from the moment the stream opens. ' +
+    'Changes of one file within a few milliseconds are one event. Symbolic links are not followed. The last event is ' +
+    '`complete` when the directory was deleted, or `error` if the service failed.',
   scope: 'file:read',
   query: Type.Object(
     {
@@ -256,7 +266,7 @@ export const watchFiles = {
     },
     { additionalProperties: false },
   ),
-  response: { status: 200, schema: Type.String(), description: 'The event stream.' },
+  response: { status: 200, schema: Type.String(), description: 'A stream of events.' },
   events: FileEvent,
   errors: ['permission_denied', 'conflict', ...ENDED],
 } as const satisfies Operation;

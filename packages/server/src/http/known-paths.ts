@@ -9,8 +9,10 @@ export class KnownPaths {
     this.#paths.set(url, known);
   }
 
-  /** For `Allow`; empty when there is no such path. */
+  /** For `Allow`; empty when there is no such path. A path without parameters hides one with them, as in the router. */
   methodsOf(path: string): string[] {
+    const exact = this.#paths.get(path);
+    if (exact) return [...exact.methods];
     const methods = [...this.#paths.values()].flatMap((known) => (known.pattern.test(path) ? [...known.methods] : []));
     return [...new Set(methods)];
   }

@@ -71,7 +71,7 @@ function withoutWords(status: number): [AgentFileErrorCode, string] {
     case 416:
       return ['range_not_satisfiable', 'The range begins after the end of the file.'];
     case 400:
-      return ['invalid_path', 'The path is none.'];
+      return ['invalid_path', 'The path is invalid.'];
     default:
       return ['conflict', 'The file cannot be read.'];
   }
