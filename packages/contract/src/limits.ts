@@ -71,6 +71,8 @@ export const LIMITS = {
 
   /** A request body: 256 KB of code of which JSON spells each byte with six characters, or all arguments of a command. */
   bodyBytes: 4 * 1024 * 1024,
+  /** Values in a request body: fields, and entries of lists. Commands may have as many more as they have arguments. */
+  bodyValues: 2_000,
   headerBytes: 16 * 1024,
 } as const;
 

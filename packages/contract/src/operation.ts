@@ -37,6 +37,8 @@ export interface Operation {
   /** Closed: a parameter that it does not name is refused. */
   readonly query?: TObject;
   readonly body?: TSchema;
+  /** How many values its body may have, where that is not `LIMITS.bodyValues`. */
+  readonly bodyValues?: number;
   /** A body that may be left out altogether counts as `{}`. */
   readonly bodyOptional?: boolean;
   /** The body is bytes and not JSON: streamed, with no bound but the disk's. */

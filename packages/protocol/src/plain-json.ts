@@ -13,10 +13,11 @@ export class TooManyValues extends Error {
  * Reads JSON of somebody who is not trusted: text of megabytes that is nothing but brackets would take gigabytes, while
  * what is long and honest is so by its strings.
  *
+ * @param shortCharacters a text no longer than that is parsed whatever it becomes.
  * @throws TooManyValues before it makes more than about `maxValues`, and SyntaxError.
  */
-export function parsePlainJson(text: string, maxValues: number): unknown {
-  if (text.length > SHORT_CHARACTERS) boundValues(text, maxValues);
+export function parsePlainJson(text: string, maxValues: number, shortCharacters = SHORT_CHARACTERS): unknown {
+  if (text.length > shortCharacters) boundValues(text, maxValues);
   return JSON.parse(text);
 }
 

@@ -45,6 +45,7 @@ export const createCommand = {
   idempotency: 'required',
   params: SandboxParams,
   body: CreateCommandBody,
+  bodyValues: LIMITS.bodyValues + LIMITS.commandArguments,
   response: {
     status: 201,
     schema: CommandResponse,

@@ -9,6 +9,7 @@ import type { Idempotency } from '../idempotency/idempotency.ts';
 import type { ResultRooms } from '../result-rooms.ts';
 import { authenticateHeader, requireExtraScope, requireScope } from './authorize.ts';
 import type { TransferLimits } from './bytes.ts';
+import { limitConnections } from './connection-limits.ts';
 import { deprecationHeaders } from './deprecation.ts';
 import { execute } from './execute.ts';
 import type { Front } from './front.ts';
@@ -53,6 +54,7 @@ export async function buildApp(parts: AppParts): Promise<FastifyInstance> {
   await addUploads(app, parts);
   if (parts.signedDownloads) addSignedDownloads(app, parts.signedDownloads, parts.transfers);
   await registerServiceRoutes(app, parts);
+  limitConnections(app.server);
   return app;
 }
 

@@ -43,9 +43,9 @@ export async function execute(route: Route, execution: Execution, parts: Executi
   const { request, reply } = execution;
   // What changes something runs to its end and is recorded, whether or not the client waits for it.
   const isInterruptible = route.kind === 'stream' || route.operation.method === 'GET';
-  const controller = parts.inFlight.enter(isInterruptible);
-  if (isInterruptible || route.kind === 'upload') abortWithClient(reply, controller);
   const credential = requireCredential(request);
+  const controller = parts.inFlight.enter(credential.orgId, isInterruptible);
+  if (isInterruptible || route.kind === 'upload') abortWithClient(reply, controller);
   const room = parts.rooms.open(credential.orgId);
   try {
     const opened = await openRecord(route, execution, parts.idempotency);
@@ -62,7 +62,7 @@ export async function execute(route: Route, execution: Execution, parts: Executi
     throw controller.signal.reason instanceof ClientGone ? controller.signal.reason : error;
   } finally {
     room.release();
-    afterAnswer(reply, () => parts.inFlight.leave(controller));
+    afterAnswer(reply, () => parts.inFlight.leave(credential.orgId, controller));
     request.state.idempotency ??= execution.valid.idempotencyKey === undefined ? undefined : 'executed';
   }
 }

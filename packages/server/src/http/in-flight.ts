@@ -1,7 +1,12 @@
+import type { OrgId } from '@cloche/contract';
 import { AppError } from '../app-error.ts';
+import { type ShareLimits, Shares } from '../shares.ts';
 
 /** What is left to handlers whose signal has aborted, to undo what they began. */
 const UNWIND_MS = 2_000;
+
+/** Requests under way, streams and terminals included: each takes two descriptors and some memory. */
+const LIMITS: ShareLimits = { perOrganization: 1024, inAll: 4096 };
 
 /** The client closed the connection before it had its answer. */
 export class ClientGone extends Error {
@@ -16,8 +21,13 @@ export class ClientGone extends Error {
 export class InFlight {
   readonly #interruptible = new Set<AbortController>();
   readonly #others = new Set<AbortController>();
+  readonly #shares: Shares;
   #isDraining = false;
   #changed: (() => void) | undefined;
+
+  constructor(limits = LIMITS) {
+    this.#shares = new Shares(limits);
+  }
 
   get size(): number {
     return this.#interruptible.size + this.#others.size;
@@ -31,8 +41,10 @@ export class InFlight {
    * The signal of the request aborts when it has to end; `leave` when it has.
    *
    * @param isInterruptible loses nothing by ending early: a stream, or a wait for what somebody else does.
+   * @throws AppError `rate_limited` or `unavailable` when too many are under way.
    */
-  enter(isInterruptible: boolean): AbortController {
+  enter(orgId: OrgId, isInterruptible: boolean): AbortController {
+    this.#take(orgId);
     const controller = new AbortController();
     (isInterruptible ? this.#interruptible : this.#others).add(controller);
     // Its headers came before the stop, its body after.
@@ -40,7 +52,8 @@ export class InFlight {
     return controller;
   }
 
-  leave(controller: AbortController): void {
+  leave(orgId: OrgId, controller: AbortController): void {
+    this.#shares.give(orgId);
     this.#interruptible.delete(controller);
     this.#others.delete(controller);
     this.#changed?.();
@@ -53,6 +66,19 @@ export class InFlight {
     await this.#untilEmpty(graceMs);
     for (const controller of this.#others) controller.abort(stopping());
     await this.#untilEmpty(UNWIND_MS);
+  }
+
+  #take(orgId: OrgId): void {
+    const { perOrganization, inAll } = this.#shares.limits;
+    switch (this.#shares.take(orgId)) {
+      case 'organization is full':
+        throw new AppError(
+          'rate_limited',
+          `The organization has ${perOrganization} requests under way, streams included; wait until some have ended.`,
+        );
+      case 'all is full':
+        throw new AppError('unavailable', `The service has ${inAll} requests under way; try again in a moment.`);
+    }
   }
 
   #untilEmpty(withinMs: number): Promise<void> {

@@ -191,7 +191,7 @@ function takeJsonOnly(app: FastifyInstance): void {
     try {
       requirePlainUtf8(request.headers);
       // With `parseAs: 'buffer'` it is one.
-      done(null, readJson(body as Buffer));
+      done(null, readJson(body as Buffer, request.state.operation?.bodyValues ?? LIMITS.bodyValues));
     } catch (error) {
       done(error as AppError, undefined);
     }

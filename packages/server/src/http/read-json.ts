@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { Issue } from '@cloche/contract';
+import { parsePlainJson, TooManyValues } from '@cloche/protocol';
 import { invalidRequest } from '../app-error.ts';
 
 /** A program, and what one reads, may well hold a NUL; nothing else, because files, environments and databases do not. */
@@ -8,14 +9,14 @@ const MAY_HOLD_NUL: readonly string[] = ['body.code', 'body.stdin', 'body.data']
 /**
  * Parses a request body; none at all is undefined.
  *
- * @throws AppError `invalid_request` for what is not JSON in UTF-8, and for names and texts that nothing behind the
+ * @throws AppError `invalid_request` for what is not JSON in UTF-8, for more values than a body may have, and for names and texts that nothing behind the
  * service could hold safely.
  */
-export function readJson(bytes: Buffer): unknown {
+export function readJson(bytes: Buffer, maxValues: number): unknown {
   if (bytes.length === 0) return undefined;
   if (!isUtf8(bytes)) throw invalidRequest({ path: 'body', message: 'is not valid UTF-8; send JSON in UTF-8' });
   const text = bytes.toString('utf8');
-  const value = parse(text);
+  const value = parse(text, maxValues);
   // Only an escape, or this name, can bring in what `findUnsafe` looks for.
   if (text.includes('\\u') || text.includes('__proto__')) {
     const issue = findUnsafe(value);
@@ -24,10 +25,13 @@ export function readJson(bytes: Buffer): unknown {
   return value;
 }
 
-function parse(text: string): unknown {
+function parse(text: string, maxValues: number): unknown {
   try {
-    return JSON.parse(text);
-  } catch {
+    return parsePlainJson(text, maxValues, maxValues);
+  } catch (error) {
+    if (error instanceof TooManyValues) {
+      throw invalidRequest({ path: 'body', message: `has more than ${maxValues} values; send less at a time` });
+    }
     throw invalidRequest({ path: 'body', message: 'is not valid JSON; check quotes, commas and brackets' });
   }
 }

@@ -1,9 +1,13 @@
 import type { PreviewId } from '@cloche/contract';
 import type { Clock } from '../../clock.ts';
+import { type ShareLimits, Shares } from '../../shares.ts';
+import type { PreviewRecord } from '../preview.ts';
 import { PreviewProblem } from './preview-problem.ts';
 
 /** Through one preview at a time; a WebSocket counts as long as it is open. */
 export const MAX_EXCHANGES = 256;
+/** Through all previews: each takes two descriptors. */
+const LIMITS: ShareLimits = { perOrganization: 512, inAll: 2048 };
 /** One through which no byte goes for so long ends. */
 const IDLE_MS = 300_000;
 /** Activity is told of at most so often. */
@@ -59,30 +63,34 @@ export class Exchange implements Disposable {
 export class Exchanges {
   readonly #clock: Clock;
   readonly #previews = new Map<PreviewId, Set<Exchange>>();
-  #size = 0;
+  readonly #shares: Shares;
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, limits = LIMITS) {
     this.#clock = clock;
+    this.#shares = new Shares(limits);
   }
 
   get size(): number {
-    return this.#size;
+    return this.#shares.size;
   }
 
   /** Dispose it when it is over. @throws PreviewProblem `preview_busy` */
-  begin(preview: { id: PreviewId; expiresAt: number }, onActivity: () => void): Exchange {
+  begin(preview: Pick<PreviewRecord, 'id' | 'orgId' | 'expiresAt'>, onActivity: () => void): Exchange {
     const exchanges = this.#previews.get(preview.id) ?? new Set();
     if (exchanges.size >= MAX_EXCHANGES) {
       throw new PreviewProblem('preview_busy', `It has ${MAX_EXCHANGES} connections already; close some.`);
     }
+    const { orgId } = preview;
+    if (this.#shares.take(orgId) !== 'taken') {
+      throw new PreviewProblem('preview_busy', 'Too many connections go through previews now; try again in a moment.');
+    }
     const exchange = new Exchange(preview.expiresAt, this.#clock, onActivity, (over) => {
       if (!exchanges.delete(over)) return;
-      this.#size -= 1;
+      this.#shares.give(orgId);
       if (exchanges.size === 0) this.#previews.delete(preview.id);
     });
     exchanges.add(exchange);
     this.#previews.set(preview.id, exchanges);
-    this.#size += 1;
     return exchange;
   }
 

@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { describe, it } from 'node:test';
+import { type ConnectionLimits, limitConnections } from './connection-limits.ts';
+
+async function serve(limits: ConnectionLimits) {
+  const server = createServer((_, response) => response.end('ok'));
+  limitConnections(server, limits);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const sockets: Socket[] = [];
+  return {
+    /** Whether a new connection gets an answer. */
+    async open(): Promise<boolean> {
+      const socket = connect(port, '127.0.0.1').on('error', () => undefined);
+      sockets.push(socket);
+      socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n');
+      return Promise.race([once(socket, 'data').then(() => true), once(socket, 'close').then(() => false)]);
+    },
+    async closeFirst() {
+      const [first] = sockets.splice(0, 1);
+      first?.destroy();
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    },
+    [Symbol.dispose]() {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+    },
+  };
+}
+
+describe('connections', () => {
+  it('of one address are closed beyond its bound, and taken again when some have ended', async () => {
+    using server = await serve({ perAddress: 2, exempt: /^none$/ });
+    assert.deepEqual([await server.open(), await server.open(), await server.open()], [true, true, false]);
+    await server.closeFirst();
+    assert.equal(await server.open(), true);
+  });
+
+  it('of this host, as of a proxy, are not counted by address', async () => {
+    using server = await serve({ perAddress: 1 });
+    assert.deepEqual([await server.open(), await server.open()], [true, true]);
+  });
+
+  it('of all are closed beyond their bound', async () => {
+    using server = await serve({ inAll: 2 });
+    assert.deepEqual([await server.open(), await server.open(), await server.open()], [true, true, false]);
+  });
+});

@@ -1,0 +1,36 @@
+import type { Server, Socket } from 'node:net';
+
+/** Each takes a descriptor and some kilobytes; descriptors are left for the connections to sandboxes. */
+const CONNECTIONS = 8192;
+/** From one address, so that none takes all; a proxy on this host speaks for many clients. */
+const PER_ADDRESS = 2048;
+const OWN_ADDRESS = /^(::1|(::ffff:)?127\.)/;
+
+export interface ConnectionLimits {
+  readonly inAll?: number;
+  readonly perAddress?: number;
+  /** Addresses that are not counted by themselves. */
+  readonly exempt?: RegExp;
+}
+
+/** Closes connections beyond the bounds as they come, with a key or without. */
+export function limitConnections(server: Server, limits: ConnectionLimits = {}): void {
+  const { inAll = CONNECTIONS, perAddress = PER_ADDRESS, exempt = OWN_ADDRESS } = limits;
+  const byAddress = new Map<string, number>();
+  server.maxConnections = inAll;
+  server.prependListener('connection', (socket: Socket) => {
+    const address = socket.remoteAddress ?? '';
+    if (exempt.test(address)) return;
+    const count = byAddress.get(address) ?? 0;
+    if (count >= perAddress) {
+      socket.destroy();
+      return;
+    }
+    byAddress.set(address, count + 1);
+    socket.once('close', () => {
+      const left = (byAddress.get(address) ?? 1) - 1;
+      if (left > 0) byAddress.set(address, left);
+      else byAddress.delete(address);
+    });
+  });
+}
