@@ -12,7 +12,7 @@ const numberOf = (file: string) => Number(readFileSync(`/proc/sys/${file}`, 'utf
 /** More than any table below gives a sandbox. */
 const MOST = 20_000;
 /** That root of a sandbox becomes one after the other, each with the limits of a user. */
-const USERS = 12;
+const USERS = 4;
 
 interface Table {
   /** In `attempts/kernel-tables.py`. */
@@ -44,7 +44,8 @@ describe('a table of the kernel', sharedKernel, () => {
     it(`${name}: one sandbox takes its share, a neighbour gets its own, and the host still gets one`, async () => {
       const { id: attacker } = await service.api.readySandbox();
       assert.equal(await takeAsUser(attacker, name), share(), 'the attacker');
-      if (perUser) assert.ok((await takeAsManyUsers(attacker, name)) > 10 * share());
+      if (name === 'inotify_instance') await watchFiles(attacker, 409);
+      if (perUser) assert.ok((await takeAsManyUsers(attacker, name)) > 2 * share());
       assert.equal(await takeAsUser(neighbour, name), share(), 'the neighbour');
       assert.equal(await takeOnHost(name), 1, 'the host');
       await asUser(service, neighbour, 'holder.stdin.close(); holder.wait(); None');
@@ -172,13 +173,13 @@ async function takeOnHost(table: string): Promise<number> {
   return Number(await onHost('root of the host', `${DEFINITIONS}\nprint(take("${table}", 1))`));
 }
 
-/** Fails unless the service can watch a folder of the sandbox. */
-async function watchFiles(id: string): Promise<void> {
+/** Watches a folder of the sandbox for a moment. */
+async function watchFiles(id: string, expected = 200): Promise<void> {
   const stop = new AbortController();
   const watched = await fetch(`${service.url}/v1/sandboxes/${id}/files/watch?path=/workspace`, {
     headers: { authorization: `Bearer ${service.apiKey}` },
     signal: stop.signal,
   });
-  assert.equal(watched.status, 200, 'the neighbour’s files are watched');
+  assert.equal(watched.status, expected, 'the watch of its files');
   stop.abort();
 }

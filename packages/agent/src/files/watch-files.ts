@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 import type { AgentFileEvent } from '@cloche/protocol';
 import { AgentError } from '../agent-error.ts';
 import { onFile, PermissionDenied, shown, toFileFault } from './file-fault.ts';
-import { type FilePath, joined, textOf } from './file-path.ts';
+import { codeOf, type FilePath, joined, textOf } from './file-path.ts';
 import type { FileSystem } from './file-system.ts';
 import { namesIn } from './list-files.ts';
 import { isTemporary } from './temporary.ts';
@@ -78,7 +78,7 @@ class Watching {
       this.#miss();
       return;
     }
-    const watcher = this.#system.watch(folder, (name) => this.#look(folder, name));
+    const watcher = this.#open(folder);
     watcher.on('error', () => this.#forget(folder));
     this.#watchers.set(folder, watcher);
     // After the watch began: what appears in between is told once more at worst.
@@ -88,6 +88,17 @@ class Watching {
       if (isNew) this.#tell(path, 'created');
       this.#known.add(path);
       if (isDirectory && this.#recursive) await this.#watch(path, isNew).catch(ignoreGone(isNew));
+    }
+  }
+
+  /** Programs of the sandbox share its inotify limits with the agent. */
+  #open(folder: FilePath): FSWatcher {
+    try {
+      return this.#system.watch(folder, (name) => this.#look(folder, name));
+    } catch (error) {
+      if (!['EMFILE', 'ENOSPC'].includes(codeOf(error) ?? '')) throw error;
+      const reason = 'programs of this sandbox hold all inotify instances or watches that it has; end some of them';
+      throw new AgentError('conflict', `${shown(folder)} cannot be watched: ${reason}.`);
     }
   }
 
