@@ -5,6 +5,8 @@ export interface AppErrorOptions {
   /** Seconds, sent as `Retry-After`. */
   retryAfterSeconds?: number;
   cause?: unknown;
+  /** Whether a bound that the client set itself is the cause: the log then has no fault of the service. */
+  isClientsBound?: boolean;
 }
 
 /** The one error that reaches a client. Its message says which field is wrong and what to do; nothing internal. */
@@ -13,12 +15,14 @@ export class AppError extends Error {
   readonly code: ErrorCode;
   readonly details: Record<string, unknown> | undefined;
   readonly retryAfterSeconds: number | undefined;
+  readonly isClientsBound: boolean;
 
   constructor(code: ErrorCode, message: string, options: AppErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
     this.details = options.details;
     this.retryAfterSeconds = options.retryAfterSeconds;
+    this.isClientsBound = options.isClientsBound ?? false;
   }
 
   get status(): number {

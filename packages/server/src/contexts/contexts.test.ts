@@ -60,7 +60,11 @@ describe('creating a context', () => {
     release();
     await world.waitFor(id, 'ready');
     world.driver.agentOf(id).openGate = new Promise(() => undefined);
-    await assert.rejects(createContext(world, id, { timeoutMs: 20 }), { code: 'unavailable', message: /timeoutMs/ });
+    await assert.rejects(createContext(world, id, { timeoutMs: 20 }), {
+      code: 'unavailable',
+      message: /timeoutMs/,
+      isClientsBound: true,
+    });
     assert.deepEqual(await list(world, id), []);
   });
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
+import { AppError } from '../app-error.ts';
 import { assertError, type EchoService, pythonCode, runs, startEchoService } from './echo-service.fixture.ts';
 
 let service: EchoService;
@@ -95,5 +96,17 @@ describe('the log', () => {
       ['runCode', 200, 'executed', 'number'],
     );
     assert.doesNotMatch(JSON.stringify(service.lines), /print|clk_/);
+  });
+
+  it('has an error where the service fails, and none where a bound of the client is over', async () => {
+    const levelOf = async (failure: AppError) => {
+      const requestId = randomUUID();
+      service.failWith(failure);
+      await service.call('POST', '/v1/sandboxes', { headers: { 'x-request-id': requestId } });
+      service.failWith(undefined);
+      return service.lines.find((line) => line.requestId === requestId && line.msg === 'request')?.level;
+    };
+    assert.equal(await levelOf(new AppError('unavailable', 'not ready in time', { isClientsBound: true })), 30);
+    assert.equal(await levelOf(new AppError('unavailable', 'no capacity')), 50);
   });
 });

@@ -69,8 +69,8 @@ function reportOutcomes(app: FastifyInstance, { log, metrics, inFlight }: AppPar
 
 /** One line a request: who, what, how it ended. Never a body, a query or a key. */
 function logOutcome(log: Logger, request: FastifyRequest, reply: FastifyReply): void {
-  const { operation, credential, errorCode, idempotency } = request.state;
-  const level = !operation ? 'debug' : reply.statusCode >= 500 ? 'error' : 'info';
+  const { operation, credential, errorCode, isClientsBound, idempotency } = request.state;
+  const level = !operation ? 'debug' : reply.statusCode >= 500 && !isClientsBound ? 'error' : 'info';
   if (!log.isLevelEnabled(level)) return;
   const outcome = {
     requestId: request.id,

@@ -118,6 +118,7 @@ function identify(app: FastifyInstance, { clock }: JsonAppParts): void {
       operation: undefined,
       credential: undefined,
       errorCode: undefined,
+      isClientsBound: false,
       idempotency: undefined,
     };
     reply.header(REQUEST_ID_HEADER, request.id).header('x-content-type-options', 'nosniff');
@@ -167,7 +168,10 @@ function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply)
     return;
   }
   const appError = toAppError(error);
-  if (state) state.errorCode = appError.code;
+  if (state) {
+    state.errorCode = appError.code;
+    state.isClientsBound = appError.isClientsBound;
+  }
   if (appError.code === 'internal') request.log.error({ err: error }, 'failed');
   if (BODY_UNREAD.has(appError.code) || state?.operation?.upload) takeRest(request, reply);
   const { status, headers, body } = errorResponse(appError, request.id);

@@ -7,6 +7,8 @@ export interface RequestState {
   operation: Operation | undefined;
   credential: Credential | undefined;
   errorCode: ErrorCode | 'client_gone' | undefined;
+  /** Whether the error comes from a bound that the client set itself. */
+  isClientsBound: boolean;
   idempotency: IdempotencyOutcome | undefined;
 }
 
