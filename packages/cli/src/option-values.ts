@@ -69,5 +69,5 @@ export function networkPolicy(text: string): NetworkPolicy {
 
 /** As whom something runs in a sandbox. */
 export function userOption(): Option {
-  return new Option('--user <user>', 'user that it runs as; root is root of the sandbox only').choices(COMMAND_USERS);
+  return new Option('--user <user>', 'act as this user; root is root of the sandbox only').choices(COMMAND_USERS);
 }
