@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Authenticator } from '../api-keys/authenticator.ts';
@@ -16,6 +16,7 @@ import type { Front } from './front.ts';
 import { HttpMetrics } from './http-metrics.ts';
 import { type InFlight, stopping } from './in-flight.ts';
 import { createJsonApp, pathOf } from './json-app.ts';
+import { OutcomeLog } from './outcome-log.ts';
 import { requestValidator } from './request-validator.ts';
 import type { Route } from './route.ts';
 import { registerServiceRoutes, type ServiceRoutesParts } from './service-routes.ts';
@@ -58,33 +59,14 @@ export async function buildApp(parts: AppParts): Promise<FastifyInstance> {
   return app;
 }
 
-function reportOutcomes(app: FastifyInstance, { log, metrics, inFlight }: AppParts): void {
+function reportOutcomes(app: FastifyInstance, { log, metrics, inFlight, clock }: AppParts): void {
+  const outcomes = new OutcomeLog(log, clock);
   const httpMetrics = new HttpMetrics(metrics, inFlight);
   app.addHook('onResponse', (request, reply, done) => {
     httpMetrics.observe(request.state, reply.statusCode, reply.elapsedTime / 1000);
-    logOutcome(log, request, reply);
+    outcomes.write(request, reply);
     done();
   });
-}
-
-/** One line a request: who, what, how it ended. Never a body, a query or a key. */
-function logOutcome(log: Logger, request: FastifyRequest, reply: FastifyReply): void {
-  const { operation, credential, errorCode, isClientsBound, idempotency } = request.state;
-  const level = !operation ? 'debug' : reply.statusCode >= 500 && !isClientsBound ? 'error' : 'info';
-  if (!log.isLevelEnabled(level)) return;
-  const outcome = {
-    requestId: request.id,
-    operation: operation?.id,
-    method: request.method,
-    path: pathOf(request).slice(0, 200),
-    status: reply.statusCode,
-    durationMs: Math.round(reply.elapsedTime * 100) / 100,
-    orgId: credential?.orgId,
-    apiKeyId: credential?.apiKeyId,
-    errorCode,
-    idempotency,
-  };
-  log[level](outcome, 'request');
 }
 
 /** Apart from the others, because their bodies are not parsed. */

@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { pino } from 'pino';
+import { startEchoService } from './echo-service.fixture.ts';
+import { OutcomeLog, UNKNOWN_CLIENT_LINES } from './outcome-log.ts';
+
+const SENT = 4 * UNKNOWN_CLIENT_LINES;
+
+describe('the log of requests', () => {
+  it('does not grow with wrong keys, and goes on for requests with a good one', async () => {
+    await using service = await startClosable();
+    const before = service.lines.length;
+    for (let count = 0; count < SENT; count++) {
+      const key = ['clk_mistyped', 'wrong but long enough', null][count % 3];
+      assert.equal((await service.call('GET', '/v1/sandboxes', { key: key ?? null })).status, 401);
+    }
+    assert.ok(service.lines.length - before <= UNKNOWN_CLIENT_LINES);
+    await service.call('GET', '/v1/sandboxes');
+    assert.equal(service.lines.at(-1)?.status, 200);
+  });
+
+  it('says afterwards how many requests it left out', () => {
+    let now = 1_000_000;
+    const lines: Record<string, unknown>[] = [];
+    const log = pino({}, { write: (line: string) => lines.push(JSON.parse(line)) });
+    const outcomes = new OutcomeLog(log, { now: () => now });
+    const request = {
+      id: 'x',
+      method: 'GET',
+      url: '/v1/x',
+      state: { operation: { id: 'x' } },
+    } as unknown as FastifyRequest;
+    const reply = { statusCode: 401, elapsedTime: 1 } as FastifyReply;
+    for (let count = 0; count < SENT; count++) outcomes.write(request, reply);
+    assert.equal(lines.length, UNKNOWN_CLIENT_LINES);
+    now += 60_000;
+    outcomes.write(request, reply);
+    assert.equal(lines.at(-2)?.requests, SENT - UNKNOWN_CLIENT_LINES);
+    assert.equal(lines.at(-1)?.status, 401);
+  });
+});
+
+async function startClosable() {
+  const service = await startEchoService();
+  return { ...service, [Symbol.asyncDispose]: () => service.close() };
+}
