@@ -1,6 +1,7 @@
 /** The host tracks all connections in one table: each sandbox has a share of it, and leaves nothing there. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { skipUnless } from '../support/claims.ts';
 import { eventually } from '../support/eventually.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 import { type TestInternet, testInternet } from '../support/test-internet.ts';
@@ -13,6 +14,8 @@ const MAX_ENTRIES = 8192;
 /** More than a share, and no more than a fiftieth of the host's table. */
 const TRIED = 5000;
 const KEPT = 100;
+/** Sockets in TIME_WAIT of a sandbox. */
+const MAX_ENDED = 16_384;
 
 let internet: TestInternet;
 let service: TestService;
@@ -30,6 +33,19 @@ after(async () => {
 /** Runs lines of Python with what `attempts/network/flows.py` defines, and returns what they print. */
 const attack = async (sandboxId: string, lines: string) => (await asUser(service, sandboxId, script(lines))).trim();
 const script = (lines: string) => `${attempts('network/flows', { address: internet.address })}\n${lines}`;
+
+// In gVisor they are memory of the sandbox's own kernel.
+it('a sandbox keeps a bounded number of ended connections to itself', skipUnless('kernel', 'shared'), async () => {
+  const attacker = (await service.api.readySandbox()).id;
+  const lines = `print(connections_to_itself(${MAX_ENDED + 3000}))`;
+  const kept = Number(await attack(attacker, lines));
+  assert.ok(kept > MAX_ENDED / 2 && kept <= MAX_ENDED, `${kept} connections`);
+  // The control: a network namespace without the bound.
+  const loopback = 'import subprocess; subprocess.run(["ip", "link", "set", "lo", "up"], check=True)';
+  const withoutBound = Number(await onHost('root of namespaces', script(`${loopback}\n${lines}`)));
+  assert.ok(withoutBound > MAX_ENDED, `${withoutBound} connections`);
+  await service.api.delete(`/v1/sandboxes/${attacker}`);
+});
 
 describe('a sandbox that opens more flows than its share', () => {
   it('stops at it, whether they are connections or datagrams; its neighbour goes on', async () => {

@@ -17,6 +17,7 @@ export interface HostSysctl {
 export const HOST_SYSCTLS: readonly HostSysctl[] = [
   { name: 'net.ipv4.ip_forward', atLeast: 1 },
   { name: 'net.ipv4.neigh.default.gc_thresh3', atLeast: 16_384 },
+  { name: 'net.ipv4.tcp_max_orphans', atLeast: 4_194_304 },
   { name: 'net.netfilter.nf_conntrack_max', atLeast: 1_048_576 },
   { name: 'kernel.pid_max', atLeast: 4_194_304 },
   { name: 'kernel.threads-max', atLeast: 4_194_304 },
