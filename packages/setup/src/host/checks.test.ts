@@ -10,7 +10,7 @@ import { GVISOR_MODULE } from './build-runsc.ts';
 import { VERSITYGW_MODULE } from './build-versitygw.ts';
 import { findV2Mount, readCgroupLayout } from './cgroup-layout.ts';
 import { examineHost } from './examine-host.ts';
-import { checkIdmappedMounts, checkKernel, checkRoot } from './kernel-checks.ts';
+import { checkIdmappedMounts, checkKernel, checkKernelMemory, checkRoot } from './kernel-checks.ts';
 import { checkMemory, checkPort } from './resource-checks.ts';
 import { checkTools } from './tool-checks.ts';
 
@@ -55,6 +55,11 @@ describe('checks of a host', () => {
     const { status, remedy } = checkRoot(1000);
     assert.equal(status, 'missing');
     assert.match(remedy, /sudo npm start/);
+  });
+
+  it('warn where the kernel charges none of its memory to sandboxes', () => {
+    assert.equal(checkKernelMemory('quiet cgroup.memory=nosocket,nokmem ro').status, 'warning');
+    assert.equal(checkKernelMemory('quiet cgroup.memory=nosocket ro').status, 'ok');
   });
 
   it('warn of little memory', () => {

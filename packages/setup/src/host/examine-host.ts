@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { checkCgroupMoves } from './cgroup-moves.ts';
 import { checkCrashHandler, checkSetIdDumps } from './crash-checks.ts';
 import type { Finding } from './finding.ts';
@@ -7,6 +8,7 @@ import {
   checkCgroups,
   checkIdmappedMounts,
   checkKernel,
+  checkKernelMemory,
   checkLoopDevices,
   checkOverlay,
   checkRoot,
@@ -63,6 +65,7 @@ async function examineResources({
     checkPort(host, port),
     checkFirewall(),
     checkSysctls(),
+    readFile('/proc/cmdline', 'utf8').then(checkKernelMemory),
     checkCrashHandler(),
     checkSetIdDumps(),
     checkSandboxIds(),

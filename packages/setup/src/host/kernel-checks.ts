@@ -3,7 +3,7 @@ import { access, readFile } from 'node:fs/promises';
 import { release } from 'node:os';
 import { promisify } from 'node:util';
 import { findV2Mount, readCgroupLayout } from './cgroup-layout.ts';
-import { type Finding, missing, ok } from './finding.ts';
+import { type Finding, missing, ok, warning } from './finding.ts';
 
 const run = promisify(execFile);
 
@@ -66,6 +66,14 @@ export async function checkCgroups(): Promise<Finding> {
   if (first === 'ro')
     return missing('cgroups', 'mounted read-only', 'Give this container writable cgroups, or run on the host itself.');
   return ok('cgroups', `${layout.kind}: ${needed.map((name) => `${name} ${layout.controllers[name]}`).join(', ')}`);
+}
+
+/** Open files, threads, sockets and directory entries are bounded by the memory of the sandbox that has them. */
+export function checkKernelMemory(commandLine: string): Finding {
+  const name = 'kernel memory';
+  if (!/\bcgroup\.memory=\S*\bnokmem\b/.test(commandLine)) return ok(name, 'charged to cgroups');
+  const remedy = 'Boot without cgroup.memory=nokmem: sandboxes can use up the memory of the host by open files.';
+  return warning(name, 'not charged to cgroups (cgroup.memory=nokmem)', remedy);
 }
 
 /** `ro` when every cgroup mount is read-only. */
