@@ -8,6 +8,7 @@ import { type ArchiveEntry, badArchive, entryPath, refusedEntry, requireInnerLin
 import { AgentError } from '../agent-error.ts';
 import { type FilePath, joined } from '../files/file-path.ts';
 import { closeQuietly, type FileSystem } from '../files/file-system.ts';
+import { Pace } from '../files/pace.ts';
 import { QuickFile } from '../files/quick-file.ts';
 import { removeOwnTree } from '../files/remove-tree.ts';
 import { temporaryIn } from '../files/temporary.ts';
@@ -47,7 +48,11 @@ export async function unpack(
   system.mkdir(stage, OWNER_BITS);
   try {
     const unpacking = new Unpacking(stage, system, { ...limits, maxBytes: bounded(folder, limits, system) });
-    for await (const entry of entries) await unpacking.add(entry);
+    const pace = new Pace();
+    for await (const entry of entries) {
+      await pace.step();
+      await unpacking.add(entry);
+    }
     const closed = unpacking.finish();
     await mergeTree(stage, folder, system);
     closeFolders(closed, folder, system);

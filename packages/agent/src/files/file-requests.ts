@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { setImmediate } from 'node:timers/promises';
 import { DirectBody, type FileUser } from '@cloche/protocol';
 import { AgentError } from '../agent-error.ts';
@@ -97,10 +97,16 @@ async function receiveContent(
     const source = open();
     // The HTTP server may be in the middle of what came with the header, and is to be done with it before it is passed by.
     if (DirectBody.isPossible(source)) await setImmediate();
-    await (DirectBody.isPossible(source) ? receiveDirectly(source, response, fd) : receive(source, fd));
+    await (DirectBody.isPossible(source)
+      ? receiveDirectly(source, response, fd)
+      : receive(source, fd, sizeOf(headers)));
   };
   const write = { path, mode: mode === null ? undefined : Number.parseInt(mode, 8), headers, receive: receiveBody };
   sendJson(response, await writeContent(write, system));
+}
+
+function sizeOf({ 'content-length': length }: IncomingHttpHeaders): number | undefined {
+  return length === undefined ? undefined : Number(length);
 }
 
 function userOf(query: URLSearchParams): FileUser {

@@ -4,13 +4,17 @@ import { QuickFile } from './quick-file.ts';
 /** So much is gathered before it is written, while as much again is being written. */
 const BATCH_BYTES = 1024 * 1024;
 
-/** Writes all that comes out of `source` to the file, from its beginning. Rejects if it breaks off. */
-export function receive(source: Readable, fd: number): Promise<void> {
+/**
+ * Writes all that comes out of `source` to the file, from its beginning. Rejects if it breaks off.
+ * @param sizeBytes so much memory is enough, where it is known.
+ */
+export function receive(source: Readable, fd: number, sizeBytes = BATCH_BYTES): Promise<void> {
   const file = new QuickFile(fd);
+  const batchBytes = Math.max(1, Math.min(sizeBytes, BATCH_BYTES));
   return new Promise((resolve, reject) => {
     // Copied together: one call for each piece that a socket gives costs far more than moving it.
-    let filling = Buffer.allocUnsafeSlow(BATCH_BYTES);
-    let writing = Buffer.allocUnsafeSlow(BATCH_BYTES);
+    let filling = Buffer.allocUnsafeSlow(batchBytes);
+    let writing = Buffer.allocUnsafeSlow(batchBytes);
     let filled = 0;
     let position = 0;
     let isWriting = false;
@@ -32,11 +36,11 @@ export function receive(source: Readable, fd: number): Promise<void> {
     };
     /** Goes on as far as it can without waiting. */
     const advance = () => {
-      while (!isWriting && (filled === BATCH_BYTES || (hasEnded && filled > 0))) {
+      while (!isWriting && (filled === batchBytes || (hasEnded && filled > 0))) {
         flush();
         if (rest) take(rest);
       }
-      if (filled === BATCH_BYTES) source.pause();
+      if (filled === batchBytes) source.pause();
       else if (hasEnded && !isWriting) resolve();
     };
     const onWritten = () => {
