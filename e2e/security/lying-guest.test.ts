@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { execa } from 'execa';
 import { eventually } from '../support/eventually.ts';
 import { residentBytes } from '../support/process.ts';
 import { type TestService, testService } from '../support/service.ts';
@@ -81,6 +85,38 @@ describe('an agent that lies', () => {
       });
     }
   }
+
+  it('by archives writes nothing outside of the target that its user copies to twice, and makes no device', async () => {
+    const { id } = await service.api.readySandbox();
+    const folder = mkdtempSync(join(tmpdir(), 'cloche-lying-'));
+    try {
+      for (const name of ['elsewhere', 'target', 'by-tar']) mkdirSync(join(folder, name));
+      const copy = (path: string) =>
+        execa('packages/cli/bin/cloche.mjs', ['cp', `${id}:${path}/.`, join(folder, 'target')], {
+          env: { CLOCHE_URL: service.api.url, CLOCHE_API_KEY: service.apiKey },
+          reject: false,
+        });
+      assert.equal((await copy('/link')).exitCode, 0);
+      assert.equal((await copy('/below-link')).exitCode, 0);
+      assert.match((await copy('/device')).stderr, /is a device/);
+      assert.deepEqual(readdirSync(join(folder, 'elsewhere')), []);
+      assert.deepEqual(readdirSync(join(folder, 'target'), { recursive: true }).sort(), ['link', 'link/file']);
+
+      // The control: what unpacks each archive by itself alone writes through the link and makes the device.
+      for (const path of ['/link', '/below-link', '/device']) {
+        const url = new URL(`/v1/sandboxes/${id}/files/archive?path=${path}&format=tar`, service.api.url);
+        const answer = await fetch(url, { headers: { authorization: `Bearer ${service.apiKey}` } });
+        const input = Buffer.from(await answer.arrayBuffer());
+        await execa('tar', ['-C', join(folder, 'by-tar'), '-xf', '-'], { input });
+      }
+      assert.deepEqual(readdirSync(join(folder, 'elsewhere')), ['file']);
+      assert.ok(statSync(join(folder, 'by-tar/disk')).isBlockDevice());
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+    const answer = await service.api.get(`/v1/sandboxes/${neighbour}`);
+    assert.equal(answer.status, 200);
+  });
 
   it('in many runs at once costs no more than in one', async () => {
     const { id } = await service.api.readySandbox();

@@ -69,12 +69,38 @@ const lies: Record<string, Lie> = {
   }),
   nothing: inEvents(() => {}),
 };
+/** Archives of a directory, by its path: a link, a file below that link, and a device. */
+const archives: Record<string, Buffer> = {
+  '/link': tarOf('link', '2', '', '../elsewhere'),
+  '/below-link': tarOf('link/file', '0', 'from the sandbox'),
+  '/device': tarOf('disk', '4'),
+};
+function tarOf(name: string, flag: string, content = '', target = ''): Buffer {
+  const header = Buffer.alloc(512);
+  const size = content.length.toString(8).padStart(11, '0');
+  const written = { 0: name, 100: '0000644', 108: '0000000', 116: '0000000', 124: size, 136: '00000000000' };
+  const fields = { ...written, 156: flag, 157: target, 257: 'ustar\u000000', 329: '0000007', 337: '0000000' };
+  for (const [at, text] of Object.entries(fields)) header.write(text, Number(at), 'latin1');
+  const sum = header.reduce((total, byte) => total + byte, 8 * 0x20);
+  header.write(`${sum.toString(8).padStart(6, '0')}\u0000 `, 148, 'latin1');
+  return Buffer.concat([
+    header,
+    Buffer.alloc(content === '' ? 0 : 512, content.padEnd(512, '\u0000')),
+    Buffer.alloc(1024),
+  ]);
+}
+
 const server = createServer(async (request, response) => {
   let text = '';
   for await (const chunk of request) text += chunk;
   const [, resource, contextId] = (request.url ?? '').split('/');
   if (resource === 'health') return json(response, { status: 'ready', protocolVersion });
   if (request.method === 'PUT' && resource === 'contexts') return json(response, { contextId, ...JSON.parse(text) });
+  const { pathname, searchParams } = new URL(request.url ?? '', 'http://agent');
+  const path = searchParams.get('path') ?? '';
+  if (pathname === '/files/archive') return response.end(archives[path.replace(/\/\.$/, '')]);
+  const folder = { type: 'directory', sizeBytes: 0, mode: 0o755, uid: 1000, gid: 1000, modifiedMs: 0 };
+  if (pathname === '/files/stat') return json(response, { path, name: path.slice(1), ...folder });
   return response.writeHead(204).end();
 });
 server.on('upgrade', (_request, socket, head) => {

@@ -7,6 +7,7 @@ import { Api } from '../../support/api.ts';
 
 export interface LyingService extends AsyncDisposable {
   readonly api: Api;
+  readonly apiKey: string;
   serverPid(): number;
 }
 
@@ -25,6 +26,7 @@ export async function lyingService(): Promise<LyingService> {
   const installation = await startInstallation({ dataDir, env, supervise: false, programs });
   return {
     api: new Api(installation.url, apiKey),
+    apiKey,
     serverPid: () => installation.pid('server') ?? Number.NaN,
     [Symbol.asyncDispose]: async () => {
       await installation.stop({ destroyAll: true });
