@@ -84,7 +84,22 @@ function keyIssues(operation: Operation, key: string | string[] | undefined): re
 }
 
 function bodyIssues(body: unknown, check: Check): readonly Issue[] {
-  return body === undefined ? [{ path: 'body', message: 'is required: send a JSON object' }] : check(body);
+  if (body === undefined) return [{ path: 'body', message: 'is required: send a JSON object' }];
+  const crowded = findCrowded(body);
+  return crowded === undefined ? check(body) : [{ path: crowded, message: 'has too many fields' }];
+}
+
+/** An object that the schema would look at field by field, though none may have so many; only lists are longer. */
+function findCrowded(body: unknown): string | undefined {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) return undefined;
+  const isCrowded = (value: unknown) =>
+    typeof value === 'object' &&
+    value !== null &&
+    !Array.isArray(value) &&
+    Object.keys(value).length > LIMITS.bodyValues;
+  if (isCrowded(body)) return 'body';
+  const crowded = Object.entries(body).find(([, value]) => isCrowded(value));
+  return crowded && `body.${crowded[0]}`;
 }
 
 /** Clients that always send a body may send an empty object. */
