@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { FileUser, PATH } from './file.ts';
+import { FILE_PATH_PATTERN, FileUser } from './file.ts';
 import { ArtifactIdSchema, OrgIdSchema, ProjectIdSchema, SandboxIdSchema } from './ids.ts';
 import { LIMITS } from './limits.ts';
 import { Metadata } from './sandbox.ts';
@@ -33,7 +33,7 @@ export const ExportArtifactBody = Type.Object(
     path: Text({
       minLength: 1,
       maxLength: LIMITS.cwdLength,
-      ...documented({ pattern: PATH }),
+      ...documented({ pattern: FILE_PATH_PATTERN }),
       description: 'Path of a file or a directory, absolute or relative to `/workspace`. A directory becomes a tar.gz.',
     }),
     name: Type.Optional(

@@ -4,7 +4,7 @@ import { DEFAULT_CWD, LIMITS } from './limits.ts';
 import { oneOf } from './list.ts';
 import { environment } from './sandbox.ts';
 import { documented, NO_NUL, Text } from './text.ts';
-import { Timestamp, timestamp } from './timestamps.ts';
+import { timestamp } from './timestamps.ts';
 
 export const COMMAND_STATUSES = ['running', 'exited', 'killed', 'timed_out', 'failed'] as const;
 export type CommandStatus = (typeof COMMAND_STATUSES)[number];
@@ -29,7 +29,8 @@ export const SIGNALS = [
 export type Signal = (typeof SIGNALS)[number];
 
 /** Base64 of the standard alphabet whose unused bits are zero, with or without padding. */
-const BASE64 = '^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw](?:==)?|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=?)?$';
+export const BASE64_PATTERN =
+  '^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw](?:==)?|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=?)?$';
 
 const CommandLine = Type.Union(
   [
@@ -160,7 +161,7 @@ export const CommandLogEntry = Type.Object(
     seq: Type.Integer({ minimum: 1, description: 'Sequence number of the entry.' }),
     stream: oneOf(['stdout', 'stderr', 'system'], '`system`: a note of the service that it dropped entries.'),
     data: Type.String({ description: 'The text. Bytes that are not UTF-8 are replaced; no character is split.' }),
-    at: Timestamp,
+    at: timestamp('When the command wrote it.'),
   },
   {
     $id: 'CommandLogEntry',
@@ -217,7 +218,7 @@ export const CommandStdinBody = Type.Object(
     ...documented({
       if: { properties: { encoding: { const: 'base64' } }, required: ['encoding'] },
       // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
-      then: { properties: { data: { pattern: BASE64 } } },
+      then: { properties: { data: { pattern: BASE64_PATTERN } } },
     }),
     examples: [{ data: 'yes\n', close: true }],
   },

@@ -6,13 +6,14 @@ import { documented, Text } from './text.ts';
 import { timestamp } from './timestamps.ts';
 
 /** A path of at most 4096 bytes whose names have at most 255, or a URI. Characters are counted, which are bytes or more. */
-export const PATH = '^(?:file:///[^\\u0000]*|(?=[^\\u0000]{1,4096}$)(?:[^/\\u0000]{0,255}/)*[^/\\u0000]{0,255})$';
+export const FILE_PATH_PATTERN =
+  '^(?:file:///[^\\u0000]*|(?=[^\\u0000]{1,4096}$)(?:[^/\\u0000]{0,255}/)*[^/\\u0000]{0,255})$';
 
 /** Where a file is, as requests and answers write it. */
 export const FilePath = Text({
   minLength: 1,
   maxLength: LIMITS.filePathLength,
-  ...documented({ pattern: PATH }),
+  ...documented({ pattern: FILE_PATH_PATTERN }),
   description:
     'Path in the sandbox: absolute, or relative to `/workspace`. It has at most 4096 bytes, and each name in it at most 255. ' +
     'A `file:///` URI can spell any byte with percent escapes; answers use one for a path that is not valid UTF-8.',

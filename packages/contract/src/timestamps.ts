@@ -4,4 +4,4 @@ import { Type } from 'typebox';
 export const timestamp = (description: string) =>
   Type.String({ format: 'date-time', description: `${description} ISO 8601, UTC.` });
 
-export const Timestamp = timestamp('Time.');
+export const Timestamp = timestamp('When it was created.');

@@ -1,18 +1,21 @@
-/** A validator's findings in words that a person can act on: what is wrong where, and what would be right. */
+/** Turns the errors of a validator into messages: which field is wrong, and what it must be. */
 import { type Issue, LABEL_PATTERN } from '@cloche/contract';
 import type { TSchema } from 'typebox';
 import type { TLocalizedValidationError } from 'typebox/error';
 
 const VALUE_SHOWN = 60;
 
-/** What the patterns of the contract mean. */
-const PATTERNS: Readonly<Record<string, string>> = {
+/** Explanations of the patterns of the contract. */
+export const PATTERNS: Readonly<Record<string, string>> = {
   '^cctx_': 'must be the id of a context, which starts with "cctx_"',
   '^[^\\u0000]*$': 'must not contain the character NUL (U+0000)',
+  '^[^/\\\\\\u0000-\\u001f\\u007f]+$': 'must not contain a slash, a backslash or a control character',
+  '^[\\w.+-]+/[\\w.+-]+(; ?[\\w-]+=[\\w.+-]+)*$': 'must be a media type such as text/csv; charset=utf-8',
+  '^[0-7]{3,4}$': 'must be 3 or 4 octal digits, such as 0644',
   '^[A-Za-z_][A-Za-z0-9_]*$': 'must consist of letters, digits and underscores and not start with a digit',
 };
 
-/** The names that its patterns stand for. */
+/** Names of the query parameters that a pattern stands for. */
 const NAMES: Readonly<Record<string, string>> = { [LABEL_PATTERN]: 'metadata.<key>' };
 
 /**
@@ -26,7 +29,7 @@ export function describeIssues(
   errors: readonly TLocalizedValidationError[],
 ): Issue[] {
   const issues = errors.flatMap((error) => describe(part, schema, value, error));
-  return issues.length > 0 ? issues : [{ path: part, message: 'does not fit the contract; see /openapi.json' }];
+  return issues.length > 0 ? issues : [{ path: part, message: 'is invalid; see /openapi.json' }];
 }
 
 function describe(part: string, schema: TSchema, root: unknown, error: TLocalizedValidationError): Issue[] {
@@ -34,7 +37,7 @@ function describe(part: string, schema: TSchema, root: unknown, error: TLocalize
   const path = [part, ...names].join('.');
   const value = follow(root, names);
   if (error.schemaPath.includes('/propertyNames')) {
-    return [{ path, message: `has a name that ${constraint(error, names.at(-1))}` }];
+    return [{ path, message: `has an invalid name, which ${constraint(error, names.at(-1))}` }];
   }
   switch (error.keyword) {
     // Both come with an error of its own for each name. The validator stops after a few errors, so these may be missing.
@@ -51,8 +54,8 @@ function describe(part: string, schema: TSchema, root: unknown, error: TLocalize
 }
 
 function unknownField(part: string, known: readonly string[]): string {
-  const what = part === 'query' ? 'is no parameter of this operation' : 'is not a known field';
-  return known.length > 0 ? `${what}; there are: ${known.join(', ')}` : `${what}; it takes none`;
+  const what = part === 'query' ? 'is not a parameter of this operation' : 'is not a known field';
+  return known.length > 0 ? `${what}; known are: ${known.join(', ')}` : `${what}; there are none`;
 }
 
 function constraint(error: TLocalizedValidationError, value: unknown): string {

@@ -39,7 +39,7 @@ export function toAppError(error: unknown): AppError {
   return (
     fromFastify(error) ??
     fromFullDisk(error) ??
-    new AppError('internal', 'The service failed; the request id finds the cause in its log.', { cause: error })
+    new AppError('internal', 'The service failed; its log has the cause under the request id.', { cause: error })
   );
 }
 

@@ -40,7 +40,7 @@ const badRequests: [title: string, request: [string, string, CallOptions], code:
     'an unknown field',
     post({ image: 'x' }),
     'invalid_request',
-    /body.image is not a known field; there are: projectId/,
+    /body.image is not a known field; known are: projectId/,
   ],
   ['an unknown field inside', post({ resources: { gpu: 1 } }), 'invalid_request', /body.resources.gpu .*cpu, memoryMb/],
   ['text for a number', post({ ttlMs: '60000' }), 'invalid_request', /body.ttlMs must be a whole number, not a string/],
@@ -57,7 +57,7 @@ const badRequests: [title: string, request: [string, string, CallOptions], code:
     'a long label name',
     post({ metadata: { ['k'.repeat(65)]: '' } }),
     'invalid_request',
-    /has a name that must have at most 64 characters/,
+    /has an invalid name, which must have at most 64 characters/,
   ],
   [
     'a long label value',
@@ -141,13 +141,13 @@ const badRequests: [title: string, request: [string, string, CallOptions], code:
     'an unknown parameter',
     ['GET', '/v1/sandboxes?limit=1', {}],
     'invalid_request',
-    /query.limit is no parameter.*projectId.*metadata\.<key>/,
+    /query.limit is not a parameter.*projectId.*metadata\.<key>/,
   ],
   [
     'a parameter where none is taken',
     ['DELETE', '/v1/sandboxes/sbx_1?force=1', {}],
     'invalid_request',
-    /query.force.*takes none/,
+    /query.force.*there are none/,
   ],
   [
     'a parameter given twice',

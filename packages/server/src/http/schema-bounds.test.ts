@@ -2,10 +2,18 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
-import { type Operation, openApiDocument, operations } from '@cloche/contract';
+import {
+  BASE64_PATTERN,
+  FILE_PATH_PATTERN,
+  HOST_ENTRY_PATTERN,
+  type Operation,
+  openApiDocument,
+  operations,
+} from '@cloche/contract';
 import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { openPreviewWorld, type PreviewWorld } from '../previews/previews.fixture.ts';
+import { PATTERNS } from './describe-issues.ts';
 import { boundsOf, exampleOf, mutantsOf, type Schema } from './schema-mutants.fixture.ts';
 
 interface Parameter {
@@ -136,6 +144,15 @@ describe('a request at the bounds that the document states is not refused for th
       }
     });
   }
+});
+
+it('every pattern of a request has a message in words', () => {
+  const patterns = JSON.stringify(all.map(({ body, query }) => [body, query])).matchAll(
+    /"pattern":("(?:[^"\\]|\\.)*")/g,
+  );
+  const found = new Set([...patterns].map(([, text = '']) => JSON.parse(text)));
+  for (const pattern of [HOST_ENTRY_PATTERN, FILE_PATH_PATTERN, BASE64_PATTERN]) found.delete(pattern);
+  for (const pattern of found) assert.ok(pattern in PATTERNS, pattern);
 });
 
 describe('an example in the document', () => {

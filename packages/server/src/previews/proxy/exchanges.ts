@@ -104,9 +104,9 @@ export class Exchanges {
 }
 
 function ended(): PreviewProblem {
-  return new PreviewProblem('preview_not_found', 'The preview has ended meanwhile.');
+  return new PreviewProblem('preview_not_found', 'The preview has ended.');
 }
 
 function silent(): PreviewProblem {
-  return new PreviewProblem('preview_timeout', `Nothing came or went for ${IDLE_MS / 1000} seconds.`);
+  return new PreviewProblem('preview_timeout', `No data was transferred for ${IDLE_MS / 1000} seconds.`);
 }

@@ -207,7 +207,7 @@ function asProblem(error: unknown): PreviewProblem {
 function noHttp(cause?: unknown): PreviewProblem {
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
   const message = code.startsWith('HPE_')
-    ? 'What listens on the port inside the sandbox does not speak HTTP.'
-    : 'What listens on the port inside the sandbox ended the connection without an HTTP answer.';
+    ? 'The program on the port inside the sandbox does not speak HTTP.'
+    : 'The program on the port inside the sandbox closed the connection without an HTTP answer.';
   return new PreviewProblem('preview_no_http', message, { cause });
 }

@@ -44,9 +44,9 @@ export function enter(request: IncomingMessage, preview: PreviewRecord, host: st
   const cookies = cookiesOf(rawHeaders, cookie);
   if (cookies.some(opens) && isOwnRequest(request, host)) return { kind: 'open', target };
   if (token !== undefined || header !== undefined) {
-    throw new PreviewProblem('preview_token_wrong', 'The token is that of another preview, or mistyped.');
+    throw new PreviewProblem('preview_token_wrong', 'The token is mistyped or belongs to another preview.');
   }
-  const how = `Open it with the link that has its token (?${PREVIEW_TOKEN_PARAMETER}=…), which whoever opened the preview has.`;
+  const how = `Open it with the token in the link (?${PREVIEW_TOKEN_PARAMETER}=…); the creator of the preview has the token.`;
   throw new PreviewProblem('preview_token_required', how);
 }
 

@@ -147,7 +147,7 @@ export class PreviewFront implements Front {
     const id = hosts.idOf(host);
     const preview = id && (await previews.findOpen(id, clock.now()));
     if (preview) return preview;
-    throw new PreviewProblem('preview_not_found', 'It has expired, was closed, or never was.');
+    throw new PreviewProblem('preview_not_found', 'The preview does not exist, has expired or was deleted.');
   }
 
   async #sendingOf(request: IncomingMessage): Promise<Pick<Forwarding, 'request' | 'fields' | 'tokenCookie'>> {
@@ -195,5 +195,5 @@ function takeRest(request: IncomingMessage): void {
 }
 
 function failed(cause: unknown): PreviewProblem {
-  return new PreviewProblem('preview_unavailable', 'The service could not do this; try again.', { cause });
+  return new PreviewProblem('preview_unavailable', 'The service could not forward the request; try again.', { cause });
 }

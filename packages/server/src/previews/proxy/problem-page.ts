@@ -7,14 +7,14 @@ import type { PreviewProblem } from './preview-problem.ts';
 const RETRY_SECONDS = 2;
 
 const TITLES: Record<PreviewErrorCode, string> = {
-  preview_bad_request: 'This request cannot be passed on',
+  preview_bad_request: 'This request cannot be forwarded',
   preview_token_required: 'This preview is private',
   preview_token_wrong: 'This token does not open the preview',
-  preview_not_found: 'There is no preview here',
-  preview_port_closed: 'Nothing listens yet',
+  preview_not_found: 'Preview not found',
+  preview_port_closed: 'Nothing listens on the port yet',
   preview_no_http: 'No HTTP answer',
   preview_busy: 'Too many connections',
-  preview_unavailable: 'The sandbox is not reachable now',
+  preview_unavailable: 'The sandbox cannot be reached',
   preview_timeout: 'No answer in time',
 };
 

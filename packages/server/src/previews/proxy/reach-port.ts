@@ -36,7 +36,7 @@ export class ReachPort {
     using readiness = new Deadline(READY_MS, signal);
     const ready = await waits.settled(sandbox, readiness.signal);
     signal.throwIfAborted();
-    if (isPending(ready)) throw new PreviewProblem('preview_unavailable', 'The sandbox is still being made.');
+    if (isPending(ready)) throw new PreviewProblem('preview_unavailable', 'The sandbox is not ready yet.');
     if (!isLive(ready) || !ready.instance) throw gone();
     using limit = new Deadline(CONNECT_MS, signal);
     try {
@@ -61,9 +61,9 @@ function closed(port: number): PreviewProblem {
 }
 
 function gone(): PreviewProblem {
-  return new PreviewProblem('preview_not_found', 'Its sandbox has ended.');
+  return new PreviewProblem('preview_not_found', 'The sandbox of the preview has ended.');
 }
 
 function unreachable(cause: unknown): PreviewProblem {
-  return new PreviewProblem('preview_unavailable', 'The sandbox does not answer now.', { cause });
+  return new PreviewProblem('preview_unavailable', 'The sandbox does not answer.', { cause });
 }
