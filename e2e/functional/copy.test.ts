@@ -175,4 +175,19 @@ describe('cloche files', () => {
     await said('rm', '-r', there('made'));
     assert.equal(await shell('ls made 2>&1 | grep -c "No such"'), '1');
   });
+
+  it('acts as root of the sandbox where asked, as copying and exporting do', async () => {
+    const said = async (...args: string[]) => Buffer.from((await cloche(args)).stdout).toString();
+    const asRoot = ['--user', 'root'];
+    writeFileSync(here('of-root'), 'x');
+    await said('cp', ...asRoot, here('of-root'), there('/srv/deep/file'));
+    assert.equal(await said('files', 'mkdir', ...asRoot, there('/srv/made')), '/srv/made');
+    assert.equal(await said('files', 'mv', ...asRoot, there('/srv/deep/file'), '/srv/made/file'), '/srv/made/file');
+    assert.match(await said('files', 'ls', ...asRoot, there('/srv/made')), /\/srv\/made\/file$/);
+    assert.match(await said('artifact', 'export', ...asRoot, sandboxId, '/srv/made/file'), /^art_/);
+    await said('files', 'rm', '-r', ...asRoot, there('/srv/made'));
+    const refused = await cloche(['files', 'mkdir', there('/srv/made')]);
+    assert.notEqual(refused.exitCode, 0);
+    assert.match(Buffer.from(refused.stderr).toString(), /closed to the user of the sandbox.*root/s);
+  });
 });

@@ -1,6 +1,6 @@
 /**
- * Code can put links and names where a client reads and writes by the API. An operation has the rights of the sandbox's
- * user there, so code gains nothing by it that it could not do itself; with `user: "root"`, the control, it would.
+ * Code can put links at paths that a client reads and writes through the API. An operation has the rights of the sandbox's
+ * user, so code gains nothing that it could not do itself. The control is `user: "root"`, which follows the same links.
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
@@ -8,8 +8,9 @@ import { Cloche, type FileOptions, isClocheError } from '@cloche/sdk';
 import { eventually } from '../support/eventually.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 
+/** The control. */
 const AS_ROOT: FileOptions = { user: 'root' };
-/** For this long code swaps links while a client writes. */
+/** How long code swaps links while a client writes. */
 const RACE_MS = 1_500;
 
 let service: TestService;
@@ -36,7 +37,7 @@ const asUser = async (line: string) => {
   assert.equal((await sandbox.commands.run(line)).exitCode, 0, line);
 };
 
-/** What the user may not do, and to what. */
+/** Asserts that the user may not do `act`, because of `path`. */
 async function denied(path: string, act: () => Promise<unknown>): Promise<void> {
   await assert.rejects(act, (error) => {
     assert.ok(isClocheError(error, 'permission_denied'), String(error));
@@ -54,7 +55,7 @@ const links = async (target: string) => {
 const archiveOf = async (path: string) => (await sandbox.files.archive(path, { format: 'tar' })).body;
 
 describe('a file of root', () => {
-  it('is not read, through a link neither', async () => {
+  it('is not read, not even through a link', async () => {
     await denied('/srv/secret', () => sandbox.files.read('/srv/secret'));
     const link = await links('/srv/secret');
     await denied(`/workspace/${link}`, () => sandbox.files.read(link));

@@ -1,7 +1,7 @@
 /**
- * The calls on paths that operations on files make, with the rights of one user. They are synchronous (`rights.ts`): each
- * is answered by the system's caches, and costs less than to ask another thread. What may take long is left to threads by
- * descriptors, which were opened with these rights.
+ * The system calls on paths that operations on files make, with the rights of one user. They are synchronous (`rights.ts`):
+ * the system's caches answer them faster than another thread could. Threads read, write and copy what takes long, by
+ * descriptors that were opened with these rights.
  */
 import {
   type BigIntStats,
@@ -39,7 +39,7 @@ import type { Rights, Settled } from './rights.ts';
 
 /** Names the file alone: its content is neither read nor written. Node has no name for it. */
 const O_PATH = 0o10000000;
-/** To free the blocks of a file takes about as long as this costs from here on. */
+/** Freeing the blocks of a larger file takes longer than handing it to a thread. */
 const LARGE_BYTES = 1024n * 1024n;
 /** The type of Node's names of directories knows no encoding of single bytes, the function does. */
 const LATIN1 = { encoding: 'latin1' as BufferEncoding };

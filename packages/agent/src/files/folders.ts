@@ -6,7 +6,7 @@ export function makeFolders(folder: FilePath, system: FileSystem): FilePath[] {
   return system.run(() => {
     const missing: FilePath[] = [];
     for (let at = folder; system.findLink(at) === undefined; at = folderOf(at)) missing.unshift(at);
-    // What somebody else made meanwhile is as good.
+    // Code may have made one meanwhile.
     return missing.filter((path) => makeFolder(path, system));
   });
 }

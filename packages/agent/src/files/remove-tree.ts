@@ -5,7 +5,7 @@ import { allNamesIn } from './list-files.ts';
 import { Pace } from './pace.ts';
 import { temporaryIn } from './temporary.ts';
 
-/** Deletes what is at `path`, and all that is in it; nothing there is as good. */
+/** Deletes what is at `path` with all that is in it. Idempotent. */
 export async function removeTree(path: FilePath, system: FileSystem, pace = new Pace()): Promise<void> {
   await pace.step();
   if (!system.findLink(path)?.isDirectory()) return goneIsGood(() => system.unlink(path));
@@ -13,7 +13,7 @@ export async function removeTree(path: FilePath, system: FileSystem, pace = new 
   goneIsGood(() => system.rmdir(path));
 }
 
-/** Deletes what the agent itself has made, as far as code has left it that: modes that close directories are opened. */
+/** Deletes a tree that the agent made itself, with directories whose mode is read-only. Never throws. */
 export async function removeOwnTree(path: FilePath, system: FileSystem, pace = new Pace()): Promise<void> {
   try {
     await pace.step();
@@ -22,7 +22,7 @@ export async function removeOwnTree(path: FilePath, system: FileSystem, pace = n
     for (const name of await allNamesIn(path, system)) await removeOwnTree(joined(path, name), system, pace);
     system.rmdir(path);
   } catch {
-    // What it was made for has another error, or none.
+    // The operation that it was made for has its own outcome.
   }
 }
 

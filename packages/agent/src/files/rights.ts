@@ -1,9 +1,9 @@
 /**
- * The rights that a client's operation on files has. The kernel checks them: what an operation asks of the system is
- * asked by this thread while its effective ids are those of the sandbox's user.
+ * The rights of a client's operation on files. The kernel checks them: this thread takes the effective ids of the
+ * sandbox's user for the calls that an operation makes on paths.
  *
- * SECURITY: the thread goes back to root afterwards, so only synchronous calls may be made meanwhile. A call that is left
- * to another thread would be made as root (rights.test.ts, e2e/security/file-rights.test.ts).
+ * SECURITY: the thread is root again afterwards, so only synchronous calls may be made meanwhile. Another thread would
+ * make a call as root (rights.test.ts, e2e/security/file-rights.test.ts).
  */
 import { stat } from 'node:fs';
 import type { FileUser } from '@cloche/protocol';
@@ -68,19 +68,19 @@ function openCredentials(): Credentials {
   const { dlopen } = loadFfi();
   const types = { arguments: ['int32', 'uint32', 'uint32', 'uint32'], return: 'int32' } as const;
   const { syscall } = dlopen(null, { syscall: types }).functions;
-  // Threads have the rights of the one that starts them: those of the pool start at the first call that is left to it.
+  // A thread inherits the ids of the thread that starts it. The pool starts its threads at its first call, which is this.
   stat('/', () => undefined);
   process.setgroups?.([]);
   const own = { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0 };
   const setUser = ({ uid }: Owner) => syscall(calls.setresuid, UNCHANGED, uid, UNCHANGED) === 0;
   const setGroup = ({ gid }: Owner) => syscall(calls.setresgid, UNCHANGED, gid, UNCHANGED) === 0;
   const giveBack = () => {
-    // An agent with rights of another could start nothing any more: the sandbox ends with it.
+    // An agent that is not root could start nothing any more. The sandbox ends with it.
     if (!setUser(own) || !setGroup(own)) process.abort();
   };
   return {
     giveBack,
-    // Root may change the group, so that is the first to go and the last to come back.
+    // Only root may change the group, so the group changes first and is restored last.
     take: (ids) => {
       if (setGroup(ids) && setUser(ids)) return;
       giveBack();
