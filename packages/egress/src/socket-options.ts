@@ -11,6 +11,8 @@ const setsockopt = libc.func('int setsockopt(int fd, int level, int option, cons
 const SOL_IP = 0;
 const SO_ORIGINAL_DST = 80;
 const SOL_SOCKET = 1;
+const SO_SNDBUF = 7;
+const SO_RCVBUF = 8;
 const SO_LINGER = 13;
 const SO_PEERCRED = 17;
 /** struct linger: on, for no second. */
@@ -38,6 +40,23 @@ export function peerUid(socket: Socket): number | undefined {
 export function lingerNot(socket: Socket): void {
   const fd = descriptor(socket);
   if (fd !== undefined) setsockopt(fd, SOL_SOCKET, SO_LINGER, LINGER_NOT, LINGER_NOT.length);
+}
+
+/** Fixes what the kernel holds of a connection each way, which it would let grow to several MB. Nothing for one that is closed. */
+export function boundBuffers(
+  socket: Socket,
+  { receiveBytes, sendBytes }: { receiveBytes: number; sendBytes: number },
+): void {
+  const fd = descriptor(socket);
+  if (fd === undefined) return;
+  // The kernel doubles each, for its own bookkeeping.
+  for (const [option, bytes] of [
+    [SO_RCVBUF, receiveBytes / 2],
+    [SO_SNDBUF, sendBytes / 2],
+  ] as const) {
+    const value = Buffer.from(Int32Array.of(bytes).buffer);
+    setsockopt(fd, SOL_SOCKET, option, value, value.length);
+  }
 }
 
 function readOption(socket: Socket, level: number, option: number, bytes: number): Buffer | undefined {

@@ -11,7 +11,7 @@ import { EgressRig, SANDBOX_ADDRESS } from '../testing/egress-rig.ts';
 import { httpServer, httpsServer, portOf } from '../testing/test-servers.ts';
 
 const OFFERED_BYTES = 1024 * 1024 * 1024;
-/** Buffers of four sockets in the kernel, of which each grows to 6 MB, and what egress has under way. */
+/** Buffers of sockets in the kernel, of which those to a server grow to 6 MB, and what egress has under way. */
 const MOST_HELD_BYTES = 48 * 1024 * 1024;
 const CHUNK = Buffer.alloc(64 * 1024);
 const OTHER_ADDRESS = '127.0.9.2';

@@ -9,6 +9,7 @@ import { EgressError, type EgressFailure } from '../upstream/egress-error.ts';
 import type { UpstreamRequest } from '../upstream/upstream-agent.ts';
 import { type Exchange, refusalBody } from './exchange.ts';
 import { endToEndFields } from './fields.ts';
+import { joinPieces } from './join-pieces.ts';
 import { collectsYoung } from './young-buffers.ts';
 
 /** For a server that works on its answer, or a client that is slow to take it. */
@@ -35,7 +36,7 @@ export interface Forwarded {
 export async function forward(exchange: Exchange, permitted: Permitted, traffic: SandboxTraffic): Promise<Forwarded> {
   const { target, path, hostField } = permitted;
   const fields = ['Host', hostField, ...exchange.fields, ...framing(exchange)];
-  const attempt = () => sendRequest({ agent: traffic.agent, target, method: exchange.method, path, fields });
+  const attempt = () => sendRequest({ traffic, target, method: exchange.method, path, fields });
   let asked = attempt();
   exchange.onAbandoned(() => asked.request.destroy());
   let status: number | undefined;
@@ -69,13 +70,14 @@ interface Asked {
 }
 
 export function sendRequest(options: {
-  agent: SandboxTraffic['agent'];
+  traffic: Pick<SandboxTraffic, 'agent' | 'pieces'>;
   target: Target;
   method: string;
   path: string;
   fields: string[];
 }): Asked {
-  const { agent, target, method, path, fields } = options;
+  const { traffic, target, method, path, fields } = options;
+  const { agent, pieces } = traffic;
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   const upstream: UpstreamRequest = {
     agent,
@@ -92,7 +94,10 @@ export function sendRequest(options: {
   sent.on('socket', (socket) => {
     counted = { socket, up: socket.bytesWritten, down: socket.bytesRead };
   });
-  sent.on('response', resolve);
+  sent.on('response', (answer) => {
+    joinPieces(answer, pieces);
+    resolve(answer);
+  });
   sent.on('error', reject);
   sent.on('timeout', () => sent.destroy(new EgressError('timeout', 'the server says nothing')));
   return {

@@ -9,7 +9,7 @@ import type { DecisionLog } from '../decisions/decision-log.ts';
 import { permitsRaw } from '../policy/egress-policy.ts';
 import { type Host, hostText } from '../policy/host-name.ts';
 import type { GatedSandboxes } from '../sandboxes/gated-sandboxes.ts';
-import type { Endpoint } from '../socket-options.ts';
+import { boundBuffers, type Endpoint } from '../socket-options.ts';
 import { EgressError } from '../upstream/egress-error.ts';
 import type { Connection } from './connection.ts';
 import { contained } from './contained.ts';
@@ -21,7 +21,11 @@ import { tunnel } from './tunnel.ts';
 
 /** A client that says nothing for so long may be one that waits for the server to speak first. */
 const SILENCE_MS = 300;
+/** Of the budget of a turn: the first read of a connection may hold as many pieces. */
+const ADMISSION_COST = 250;
 const FIRST_BYTES_TIMEOUT_MS = 10_000;
+/** Those of the kernel. Its other end is on this host, so a small window carries as much as a large one. */
+const CLIENT_BUFFERS = { receiveBytes: 64 * 1024, sendBytes: 128 * 1024 };
 /** Of one connection in one direction: a few reads, so that writing seldom waits for reading. */
 const BUFFERED_BYTES = 256 * 1024;
 
@@ -87,6 +91,7 @@ export class Gateway {
     socket.once('close', () => this.#sockets.delete(socket));
     // A client that breaks off is its own affair; the socket closes all the same.
     socket.on('error', () => {});
+    boundBuffers(socket, CLIENT_BUFFERS);
     const traffic = this.#options.sandboxes.find(socket.remoteAddress);
     const destination = this.#options.destinationOf(socket);
     if (!destination || !traffic?.adopt(socket)) return void breakOff(socket);
@@ -101,6 +106,10 @@ export class Gateway {
 
   async #admit(socket: Socket, connection: Connection): Promise<void> {
     if (connection.traffic.policy.mode === 'deny-all') return this.#refuse(socket, connection, 'policy');
+    const { traffic } = connection;
+    using turn = await traffic.admissions.begin(socket);
+    if (!turn) return;
+    await traffic.pieces.next(ADMISSION_COST);
     const sniffer = new Sniffer(socket);
     const deadline = setTimeout(() => sniffer.stop(), FIRST_BYTES_TIMEOUT_MS);
     void sniffer.protocol.then(() => clearTimeout(deadline));
@@ -160,8 +169,7 @@ export class Gateway {
       carrier.serve(secured, { ...connection, secureHost });
     };
     try {
-      using turn = await traffic.handshakes.begin(socket);
-      if (turn) await interceptTls(socket, { traffic, destination: destination.host, leaves, onSecure });
+      await interceptTls(socket, { traffic, destination: destination.host, leaves, onSecure });
     } catch {
       this.#record(connection, 'tls', { verdict: 'failed', reason: 'handshake' });
     }

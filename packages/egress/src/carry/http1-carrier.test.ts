@@ -272,6 +272,13 @@ describe('what is passed on', () => {
   });
 });
 
+test('a request of more than 1,000 fields is refused', async () => {
+  const request = (fields: number) =>
+    get('allowed.example').replace('\r\n\r\n', `\r\n${'A: b\r\n'.repeat(fields)}\r\n`);
+  assert.equal(status(await rig.send(request(990))), 200);
+  assert.match(await rig.send(request(1010)), /400 .*"reason":"too_many_fields"/s);
+});
+
 test('a client that never finishes its request is ended', async () => {
   const socket = rig.connect();
   socket.write('GET / HTTP/1.1\r\nHost: allowed.example\r\nX-Slow');

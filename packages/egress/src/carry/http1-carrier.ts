@@ -7,7 +7,8 @@ import type { Connection } from './connection.ts';
 import { contained } from './contained.ts';
 import { refusalBody } from './exchange.ts';
 import { forward } from './forward.ts';
-import { http1Exchange, refuseHttp1, responseOn } from './http1-exchange.ts';
+import { hasTooManyFields, http1Exchange, refuseHttp1, responseOn } from './http1-exchange.ts';
+import { joinPieces } from './join-pieces.ts';
 import { type CarriedProtocol, recorder, refuseDecided } from './outcome.ts';
 import { type Decision, decideConnect, decideRequest } from './request-target.ts';
 import { forwardUpgrade } from './upgrade.ts';
@@ -85,6 +86,9 @@ export class Http1Carrier {
   async #onRequest(request: IncomingMessage, response: ServerResponse, askForBody?: () => void): Promise<void> {
     const { socket } = request;
     const connection = this.#connectionOf(socket);
+    const { pieces } = connection.traffic;
+    pieces.charge(request.rawHeaders.length);
+    joinPieces(request, pieces);
     const pipeline = this.#pipelineOf(socket);
     pipeline.pending += 1;
     // Answers go out in this order anyway, so nothing is asked for ahead of its turn.
@@ -108,11 +112,12 @@ export class Http1Carrier {
     connection: Connection,
     askForBody?: () => void,
   ): Promise<void> {
-    const exchange = http1Exchange(request, response, askForBody);
+    const isTooLong = hasTooManyFields(request);
+    const exchange = isTooLong ? undefined : http1Exchange(request, response, askForBody);
     const startedAt = performance.now();
     const decision: Decision = exchange
       ? decideRequest(connection, exchange)
-      : { verdict: 'malformed', reason: 'transfer_encoding', host: request.headers.host ?? '' };
+      : { verdict: 'malformed', reason: isTooLong ? 'too_many_fields' : 'transfer_encoding', host: '' };
     const record = this.#recorder(connection, connection.secureHost ? 'https' : 'http', startedAt);
     if (exchange === undefined || decision.verdict !== 'permitted') {
       refuseDecided(decision, (status, body) => refuseHttp1(response, status, body));

@@ -6,6 +6,14 @@ import { endToEndFields } from './fields.ts';
 
 export type Http1Exchange = Exchange & { readonly hosts: readonly string[]; readonly url: string };
 
+/** A field costs a microsecond or two; servers take 100 to 2,000. */
+const MAX_FIELDS = 1000;
+
+/** Whether a request is refused for its fields alone. */
+export function hasTooManyFields({ rawHeaders }: IncomingMessage): boolean {
+  return rawHeaders.length > 2 * MAX_FIELDS;
+}
+
 /** Undefined for a body that is coded in a way that only the next hop could undo. */
 export function http1Exchange(
   request: IncomingMessage,

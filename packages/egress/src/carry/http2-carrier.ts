@@ -15,11 +15,17 @@ import { contained } from './contained.ts';
 import type { Exchange } from './exchange.ts';
 import { endToEndFields } from './fields.ts';
 import { forward } from './forward.ts';
+import { joinPieces } from './join-pieces.ts';
 import { recorder, refuseDecided } from './outcome.ts';
 import { type Decision, decideRequest } from './request-target.ts';
 
 const IDLE_MS = 10 * 60 * 1000;
+/** Of the budget of a turn: what Node makes for a stream takes some 30 microseconds. */
+const STREAM_COST = 30;
 const SESSION_LIMITS = {
+  /** Streams that a client opens and resets at once, and a second; more end the session. */
+  streamResetBurst: 200,
+  streamResetRate: 50,
   /** MB; received bodies are not counted, so streams and windows are bounded as well. */
   maxSessionMemory: 2,
   /** What uploads may send ahead of the server's reading, also while their request waits. */
@@ -57,6 +63,9 @@ export class Http2Carrier {
   async #onStream(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, connection: Connection): Promise<void> {
     // A stream that its client resets is no failure of ours; it closes all the same.
     stream.on('error', () => {});
+    const { pieces } = connection.traffic;
+    pieces.charge(STREAM_COST);
+    joinPieces(stream, pieces);
     if (!connection.traffic.mayWait) return stream.close(constants.NGHTTP2_REFUSED_STREAM);
     using place = await connection.traffic.begin(connection.client, stream);
     if (!place || stream.closed) return;

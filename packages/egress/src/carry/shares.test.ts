@@ -225,3 +225,19 @@ test('sandboxes that hold every connection lose idle ones to another sandbox', a
   for (const address of greedy) rig.egress.sandboxes.delete(address);
   for (const socket of mine) socket.destroy();
 });
+
+test('a sandbox that uploads by the byte takes little memory and leaves others their turns', async () => {
+  to(web);
+  const chunks = Buffer.from('1\r\nx\r\n'.repeat(10_000));
+  const sockets = Array.from({ length: 16 }, () => rig.connect());
+  const before = process.memoryUsage().rss;
+  for (const socket of sockets) {
+    socket.write('PUT /slow HTTP/1.1\r\nHost: allowed.example\r\nTransfer-Encoding: chunked\r\n\r\n');
+    for (let index = 0; index < 20; index += 1) socket.write(chunks);
+  }
+  for (let index = 0; index < 5; index += 1) await neighbourIsAnswered();
+  // Without a bound of its own each body holds some 30 MB here.
+  const grown = process.memoryUsage().rss - before;
+  assert.ok(grown < 200 * 1024 * 1024, `${grown} bytes`);
+  for (const socket of sockets) socket.destroy();
+});

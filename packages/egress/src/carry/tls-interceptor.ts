@@ -45,7 +45,11 @@ export async function interceptTls(
   secured.on('_tlsError', () => secured.destroy());
   secured.on('error', () => secured.destroy());
   secured.once('close', () => reject(new Error('the handshake was not finished')));
+  // Until then an end is one of the client; later it may have more to be told.
+  const onEnd = () => secured.destroy();
+  secured.once('end', onEnd);
   secured.once('secure', () => {
+    secured.off('end', onEnd);
     // Set by Node's own servers as well; HTTP/2 waits for it.
     Object.assign(secured, { secureConnecting: false });
     onSecure(secured, host);

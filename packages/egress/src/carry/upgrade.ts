@@ -26,7 +26,7 @@ export async function forwardUpgrade(
 ): Promise<Forwarded> {
   const fields = endToEndFields(request.rawHeaders, 'host', LENGTH);
   const asked = sendRequest({
-    agent: traffic.agent,
+    traffic,
     target,
     method: 'GET',
     path,

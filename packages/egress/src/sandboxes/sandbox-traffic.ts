@@ -5,6 +5,8 @@ import { breakOff } from '../break-off.ts';
 import { type EgressPolicy, readPolicy } from '../policy/egress-policy.ts';
 import type { EgressShares } from '../shares/egress-shares.ts';
 import { Pace } from '../shares/pace.ts';
+import { TurnBudget } from '../shares/turn-budget.ts';
+import { boundBuffers } from '../socket-options.ts';
 import type { Connector, Target } from '../upstream/connector.ts';
 import { EgressError } from '../upstream/egress-error.ts';
 import { UpstreamAgent } from '../upstream/upstream-agent.ts';
@@ -15,6 +17,12 @@ const MAX_REQUESTS = 256;
 const MAX_ASKED = 512;
 /** Few enough that requests of others come in between soon, and enough to keep both ends busy. */
 const BEGUN_IN_A_TURN = 4;
+/** Each takes a microsecond or two. */
+const PIECES_IN_A_TURN = 1000;
+/** Connections to servers whose buffers the kernel may let grow, to 6 and 4 MB as a rule, for servers that are far away. */
+const LARGE_BUFFERS = 8;
+/** Those of all others. */
+const SERVER_BUFFERS = { receiveBytes: 128 * 1024, sendBytes: 128 * 1024 };
 /** Each may hold its own memory for streams; a client beyond them is offered HTTP/1.1. */
 const MAX_HTTP2_SESSIONS = 32;
 
@@ -25,16 +33,19 @@ export class SandboxTraffic {
   readonly policy: EgressPolicy;
   /** Connections to servers are kept for this sandbox' next requests, and never used by another one. */
   readonly agent: UpstreamAgent;
-  /** TLS with clients costs as much of the event loop as a request. */
-  readonly handshakes = new Pace({ atOnce: MAX_REQUESTS, inATurn: BEGUN_IN_A_TURN });
+  /** First bytes and TLS of a connection cost as much of the event loop as a request. */
+  readonly admissions = new Pace({ atOnce: MAX_REQUESTS, inATurn: BEGUN_IN_A_TURN });
   /** Certificates are signed one after the other. */
   readonly signatures = new Pace({ atOnce: 1, inATurn: 1 });
+  /** Of bodies, in both directions. */
+  readonly pieces = new TurnBudget(PIECES_IN_A_TURN);
   readonly #requests = new Pace({ atOnce: MAX_REQUESTS, inATurn: BEGUN_IN_A_TURN });
   readonly #shares: EgressShares;
   readonly #connector: Connector;
   /** With how many requests of each are under way. */
   readonly #connections = new Map<Socket, number>();
   readonly #http2 = new Set<Duplex>();
+  #largeBuffers = 0;
   readonly #ended = new AbortController();
 
   /** Throws when the policy cannot be read. */
@@ -123,6 +134,11 @@ export class SandboxTraffic {
       throw error;
     }
     socket.once('close', () => place[Symbol.dispose]());
+    if (this.#largeBuffers >= LARGE_BUFFERS) boundBuffers(socket, SERVER_BUFFERS);
+    else {
+      this.#largeBuffers += 1;
+      socket.once('close', () => void this.#largeBuffers--);
+    }
     return socket;
   }
 
