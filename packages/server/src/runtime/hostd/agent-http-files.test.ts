@@ -254,3 +254,33 @@ describe('a listing', () => {
     assert.equal((await listed).length, 500);
   });
 });
+
+describe('the files of one sandbox', () => {
+  it('have 32 watches at a time, of both users together, and room again when one ends', async () => {
+    await using agent = await serve(createHttpServer((_request, response) => response.writeHead(200).flushHeaders()));
+    const abort = new AbortController();
+    const root = agent.files.as('root');
+    for (let count = 0; count < 32; count += 1) {
+      const files = count % 2 === 0 ? agent.files : root;
+      await files.watch('.', { recursive: false }, count === 0 ? abort.signal : never);
+    }
+    await assert.rejects(root.watch('.', { recursive: false }, never), { kind: 'busy' });
+    await assert.rejects(agent.files.watch('.', { recursive: false }, never), { kind: 'busy' });
+    abort.abort();
+    const again = () => root.watch('.', { recursive: false }, never).catch(() => undefined);
+    while ((await again()) === undefined) await new Promise((resolve) => setImmediate(resolve));
+  });
+
+  it('have 80 transfers at a time, of both users together', async () => {
+    await using agent = await serve(createHttpServer(() => undefined));
+    const abort = new AbortController();
+    const reads = Array.from({ length: 80 }, (_, count) =>
+      agent.files.as(count % 2 === 0 ? 'user' : 'root').read('.', {}, abort.signal),
+    );
+    const ended = Promise.allSettled(reads);
+    await assert.rejects(agent.files.as('root').read('.', {}, never), { kind: 'busy' });
+    await assert.rejects(agent.files.archive('.', 'tar', never), { kind: 'busy' });
+    abort.abort();
+    await ended;
+  });
+});
