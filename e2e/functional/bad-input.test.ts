@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { LIMITS } from '@cloche/contract';
 import { Api, type RequestOptions } from '../support/api.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 
@@ -129,7 +130,7 @@ const cases: Case[] = [
     'invalid_request',
     /code/,
   ],
-  ['a body over its limit', ...run(python({ code: '#'.repeat(3 << 20) })), 413, 'payload_too_large', /body/],
+  ['a body over its limit', ...run(python({ code: '#'.repeat(LIMITS.bodyBytes) })), 413, 'payload_too_large', /body/],
   ['no language', ...run({ code: '1' }), 400, 'invalid_request', /language/],
   [
     'an unknown language',
