@@ -1,20 +1,23 @@
 /** Tells a path that exists, with other methods, from one that does not. */
 export class KnownPaths {
-  readonly #paths = new Map<string, { pattern: RegExp; methods: Set<string> }>();
+  readonly #paths = new Map<string, { pattern: RegExp; parameters: number; methods: Set<string> }>();
 
   /** `url` as the router writes it: parameters after a colon, the rest of a path as `*`. */
   add(method: string, url: string): void {
-    const known = this.#paths.get(url) ?? { pattern: patternOf(url), methods: new Set() };
+    const known = this.#paths.get(url) ?? {
+      pattern: patternOf(url),
+      parameters: url.split(/:\w+|\*/).length - 1,
+      methods: new Set(),
+    };
     known.methods.add(method);
     this.#paths.set(url, known);
   }
 
-  /** For `Allow`; empty when there is no such path. A path without parameters hides one with them, as in the router. */
+  /** For `Allow`; empty when there is no such path. As in the router, the path with the fewest parameters hides others. */
   methodsOf(path: string): string[] {
-    const exact = this.#paths.get(path);
-    if (exact) return [...exact.methods];
-    const methods = [...this.#paths.values()].flatMap((known) => (known.pattern.test(path) ? [...known.methods] : []));
-    return [...new Set(methods)];
+    const matching = [...this.#paths.values()].filter(({ pattern }) => pattern.test(path));
+    const fewest = Math.min(...matching.map(({ parameters }) => parameters));
+    return matching.flatMap(({ methods, parameters }) => (parameters === fewest ? [...methods] : []));
   }
 }
 
