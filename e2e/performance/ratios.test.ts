@@ -3,6 +3,8 @@
  * Figures are the benchmark's (bench/).
  */
 import assert from 'node:assert/strict';
+import { globSync, readFileSync, readlinkSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { type HostdHealth, runPlaces } from '@cloche/protocol';
 import { HttpClient } from '../../bench/src/http-client.ts';
@@ -101,7 +103,56 @@ describe('the first result of a sandbox', () => {
   });
 });
 
+describe('the first result of JavaScript', () => {
+  it('comes in at most half the time where contexts of it were opened lately', async (t) => {
+    const own = await testService();
+    const first = async (language: 'python' | 'javascript') => {
+      const { id } = await own.api.readySandbox();
+      const ms = await timed(() => own.api.run(id, '1 + 1', { language }));
+      await own.api.delete(`/v1/sandboxes/${id}`);
+      return ms;
+    };
+    try {
+      await first('python');
+      const alone = await first('javascript');
+      const values = { python: [] as number[], javascript: [] as number[] };
+      for (let round = 0; round < 5; round++) {
+        for (const language of ['python', 'javascript'] as const) {
+          // In each of the two instances that wait.
+          await eventually(() => readyKernels(own.installationId) === 2);
+          values[language].push(await first(language));
+        }
+      }
+      const [javascript, python] = [median(values.javascript), median(values.python)];
+      t.diagnostic(`${alone.toFixed(0)} ms, then ${javascript.toFixed(0)} ms; Python ${python.toFixed(0)} ms`);
+      assert.ok(javascript / alone <= 0.5, `${(javascript / alone).toFixed(2)} of it`);
+    } finally {
+      await own.close();
+    }
+  });
+});
+
+/** JavaScript and TypeScript kernels in all sandboxes of an installation that have done all that comes before they are ready. */
+function readyKernels(installationId: string): number {
+  return globSync('/proc/[0-9]*').filter((folder) => {
+    try {
+      const isKernel = readFileSync(join(folder, 'cmdline'), 'utf8').includes('kernel-js/main.cjs');
+      const isOwn = isKernel && readFileSync(join(folder, 'cgroup'), 'utf8').includes(`cloche-${installationId}/`);
+      return isOwn && readlinkSync(join(folder, 'fd/60')) !== '';
+    } catch {
+      return false;
+    }
+  }).length;
+}
+
 describe('a JavaScript context', () => {
+  let service: TestService;
+  // Of a pool it would find a kernel that waits, the first one too.
+  before(async () => {
+    service = await testService({ CLOCHE_POOL_SIZE: '0' });
+  });
+  after(() => service.close());
+
   it('after the first one of its sandbox is open in at most half the time that the first one took', async () => {
     // The last that a kernel does before it is ready is to move its socket up there.
     const count = `

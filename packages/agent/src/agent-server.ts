@@ -8,7 +8,7 @@ import type { ContextRegistry } from './contexts/context-registry.ts';
 import { serveRuns } from './contexts/run-connection.ts';
 import type { FileRequests } from './files/file-requests.ts';
 import { openPortTunnel } from './port-tunnel.ts';
-import { readEnvironment, readJson, readOpenContext } from './requests.ts';
+import { readEnvironment, readJson, readLanguage, readOpenContext } from './requests.ts';
 import { serveUpgrades, type Upgrade } from './upgrades.ts';
 
 /** The server keeps its connections: they end when it ends, not because they were quiet. */
@@ -60,6 +60,9 @@ async function route(
       return answer(response, 204);
     case 'DELETE forked-kernel':
       contexts.giveUpForkedKernel();
+      return answer(response, 204);
+    case 'PUT spare-kernels :id':
+      contexts.prepare(readLanguage(id));
       return answer(response, 204);
     case 'GET contexts':
       return answer(response, 200, { contexts: contexts.list().map((context) => context.description) });

@@ -37,10 +37,14 @@ export function readEnvironment(body: unknown): Record<string, string> {
   return stringMapIn(fieldsOf(body, 'body'), 'env');
 }
 
+export function readLanguage(language: string): Language {
+  if (!isLanguage(language)) throw new AgentError('bad_request', `language is one of ${LANGUAGES.join(', ')}.`);
+  return language;
+}
+
 export function readOpenContext(body: unknown): OpenContext {
   const fields = fieldsOf(body, 'body');
-  const language = textIn(fields, 'language');
-  if (!isLanguage(language)) throw new AgentError('bad_request', `language is one of ${LANGUAGES.join(', ')}.`);
+  const language = readLanguage(textIn(fields, 'language'));
   const forkedKernelMs = fields.forkedKernelMs === undefined ? 0 : integerIn(fields, 'forkedKernelMs', 0);
   return { language, cwd: textIn(fields, 'cwd'), timeoutMs: integerIn(fields, 'timeoutMs', 1), forkedKernelMs };
 }

@@ -59,7 +59,14 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const whose = { protocolVersion: PROTOCOL_VERSION, installationId, ociRuntime };
   const health = () => ({ status: 'ready' as const, ...whose, pool: pool.state() });
   const metrics = async () => poolMetrics(pool.state()) + (await host.egress.metrics());
-  const app = createApp({ instances, templates, health, metrics, log });
+  const app = createApp({
+    instances,
+    templates,
+    noteLanguage: (language) => maker.noteLanguage(language),
+    health,
+    metrics,
+    log,
+  });
   await listen(app, config);
   const tidying = tidyWhenIdle(app.server, config.idleTidyingMs);
   const seed = () => seedDemand(demand, templates, config.pool.resources);

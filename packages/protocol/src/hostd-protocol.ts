@@ -9,6 +9,7 @@
  * | `GET /instances` | → `InstanceList`: everything alive of this installation |
  * | `PUT /instances/:sandboxId/:generation` | `LaunchSpec` → `LaunchedInstance`; idempotent; closing the connection undoes it |
  * | `POST /instances/:sandboxId/:generation/kernels` | `ForkKernel` → 204; one arrives at the agent, or waits there |
+ * | `PUT /languages/:language` | → 204; instances that wait have a kernel of it started for a while |
  * | `DELETE /instances/:sandboxId/:generation` | → 204 when it is killed and listed no more; idempotent |
  * | `DELETE …?until=gone` | → 204 when nothing of it is left on the host either |
  *
@@ -46,6 +47,10 @@ export type LaunchSpec = Static<typeof LaunchSpec>;
 /** Asks for a kernel that the agent can give to a context, forked from a loaded interpreter outside. */
 export const ForkKernel = Type.Object({ language: Type.Literal('python') }, { additionalProperties: false });
 export type ForkKernel = Static<typeof ForkKernel>;
+
+/** A language whose kernels are started inside of sandboxes, and that a context was opened in. */
+export const StartedLanguage = Type.Union([Type.Literal('javascript'), Type.Literal('typescript')]);
+export type StartedLanguage = Static<typeof StartedLanguage>;
 
 /** One live incarnation of a sandbox. */
 export const Instance = Type.Object({

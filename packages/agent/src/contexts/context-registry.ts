@@ -1,4 +1,4 @@
-import type { OpenContext } from '@cloche/protocol';
+import type { Language, OpenContext } from '@cloche/protocol';
 import { AgentError } from '../agent-error.ts';
 import type { AgentConfig } from '../config.ts';
 import type { KernelSource } from '../kernels/kernel-supply.ts';
@@ -66,6 +66,11 @@ export class ContextRegistry {
     if (entry === undefined) return;
     this.#contexts.delete(contextId);
     await entry.context.close();
+  }
+
+  /** A context of that language is likely to be opened. Idempotent. */
+  prepare(language: Language): void {
+    this.#supply.prepare(language);
   }
 
   /** No forked kernel comes for a context that waits for one. */

@@ -34,7 +34,10 @@ interface LaunchOptions {
 
 /** What contexts need of where their kernels come from. */
 export interface KernelSource
-  extends Pick<KernelSupply, 'environment' | 'restock' | 'close' | 'giveUpForkedKernel' | 'hasProcessesFor'> {
+  extends Pick<
+    KernelSupply,
+    'environment' | 'restock' | 'prepare' | 'close' | 'giveUpForkedKernel' | 'hasProcessesFor'
+  > {
   launch(...asked: Parameters<KernelSupply['launch']>): ContextKernel;
 }
 
@@ -113,6 +116,11 @@ export class KernelSupply {
   restock(language: Language): void {
     this.#noteUse(language);
     if (language === 'python' && (this.#comeFromOutside || this.#zygote?.isComing)) return;
+    this.#spares.restock(language);
+  }
+
+  /** Has a kernel started ahead of a language that other sandboxes use; as `restock`, but nobody has used it here. */
+  prepare(language: Language): void {
     this.#spares.restock(language);
   }
 

@@ -19,6 +19,8 @@ const TIMES = {
 interface Spare {
   kernel: KernelProcess;
   timer: NodeJS.Timeout | undefined;
+  /** When nobody is likely to want it any more; by `performance.now()`. */
+  until: number;
 }
 
 /** A spare to come. */
@@ -50,14 +52,16 @@ export class SpareKernels {
 
   /** To be called when somebody has got a kernel, and is likely to want another. Idempotent. */
   restock(language: Language): void {
-    if (this.#spares.has(language)) return;
     const { restockMs, retryMs, keptMs } = this.#times;
-    this.#order(language, restockMs, { retryMs, until: performance.now() + keptMs });
+    const until = performance.now() + keptMs;
+    const spare = this.#spares.get(language);
+    if (spare) spare.until = Math.max(spare.until, until);
+    else this.#order(language, restockMs, { retryMs, until });
   }
 
   /** Keeps one that came by itself, for as long as nobody takes it. */
   keep(language: Language, kernel: KernelProcess): void {
-    this.#spares.set(language, { kernel, timer: undefined });
+    this.#spares.set(language, { kernel, timer: undefined, until: Number.POSITIVE_INFINITY });
   }
 
   holds(kernel: KernelProcess): boolean {
@@ -118,10 +122,11 @@ export class SpareKernels {
     };
     const kernel = this.#tryToStart(language, { ...NOBODY, exited });
     if (kernel === undefined) return;
-    const timer = setInterval(() => {
-      if (performance.now() >= until || !this.#hasRoom()) void this.#discard(language);
+    const spare: Spare = { kernel, timer: undefined, until };
+    spare.timer = setInterval(() => {
+      if (performance.now() >= spare.until || !this.#hasRoom()) void this.#discard(language);
     }, this.#times.lookMs);
-    this.#spares.set(language, { kernel, timer });
+    this.#spares.set(language, spare);
   }
 
   /** Undefined if its program has gone since: whoever opens the next context is told. */

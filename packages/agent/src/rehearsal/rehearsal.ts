@@ -143,6 +143,8 @@ class OnlyKernel implements KernelSource {
     this.#kernel = kernel;
   }
 
+  prepare(): void {}
+
   hasProcessesFor(): boolean {
     return true;
   }

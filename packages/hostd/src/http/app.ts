@@ -5,6 +5,7 @@ import {
   InstanceList,
   LaunchedInstance,
   LaunchSpec,
+  StartedLanguage,
   StopQuery,
   TemplateVersionList,
 } from '@cloche/protocol';
@@ -34,7 +35,10 @@ const InstanceParams = Type.Object({
   generation: Type.String({ pattern: '^[1-9][0-9]{0,8}$' }),
 });
 
+const LanguageParams = Type.Object({ language: StartedLanguage });
+
 export interface AppOptions {
+  noteLanguage: (language: StartedLanguage) => void;
   instances: Instances;
   templates: Templates;
   health: () => Static<typeof HostdHealth>;
@@ -44,7 +48,7 @@ export interface AppOptions {
 }
 
 /** The HTTP face of hostd. Every message is checked against the protocol before anything is done. */
-export function createApp({ instances, templates, health, metrics, log }: AppOptions): FastifyInstance {
+export function createApp({ instances, templates, noteLanguage, health, metrics, log }: AppOptions): FastifyInstance {
   const app = Fastify({ bodyLimit: MAX_BODY_BYTES, exposeHeadRoutes: false });
   app.setValidatorCompiler(({ schema }) => validator(schema as Type.TSchema));
   app.setSerializerCompiler(() => (answer) => JSON.stringify(answer));
@@ -83,6 +87,15 @@ export function createApp({ instances, templates, health, metrics, log }: AppOpt
     { schema: { params: InstanceParams, body: ForkKernel } },
     async (request, reply) => {
       await instances.provideKernel(nameOf(request.params));
+      return reply.code(204).send();
+    },
+  );
+
+  app.put<{ Params: Static<typeof LanguageParams> }>(
+    '/languages/:language',
+    { schema: { params: LanguageParams } },
+    async (request, reply) => {
+      noteLanguage(request.params.language);
       return reply.code(204).send();
     },
   );

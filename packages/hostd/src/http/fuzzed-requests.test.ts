@@ -29,6 +29,7 @@ test('whatever is asked of hostd, it launches what fits the protocol and refuses
   const app = createApp({
     instances: instances as unknown as AppOptions['instances'],
     templates: { list: async () => [] } as unknown as AppOptions['templates'],
+    noteLanguage: () => {},
     health: () => ({
       status: 'ready',
       protocolVersion: 1,

@@ -6,7 +6,7 @@ import { connect } from 'node:net';
  *
  * SECURITY: hostd reads nothing that a guest wrote: that a byte came is all that it looks at.
  */
-export function agentAnswers(socketPath: string, signal: AbortSignal): Promise<void> {
+export function agentAnswers(socketPath: string, signal: AbortSignal, request = 'GET /health'): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   if (signal.aborted) return Promise.reject(signal.reason);
   const socket = connect(socketPath);
@@ -22,6 +22,6 @@ export function agentAnswers(socketPath: string, signal: AbortSignal): Promise<v
     reject(new Error('the agent closed the connection'));
   });
   // Not ended: a relay that stands between takes an end for the end of both directions.
-  socket.write('GET /health HTTP/1.1\r\nhost: agent\r\nconnection: close\r\n\r\n');
+  socket.write(`${request} HTTP/1.1\r\nhost: agent\r\ncontent-length: 0\r\nconnection: close\r\n\r\n`);
   return promise;
 }

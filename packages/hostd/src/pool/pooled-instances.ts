@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import type { StartedLanguage } from '@cloche/protocol';
 import type { HostParts } from '../host-parts.ts';
 import { HostdError } from '../hostd-error.ts';
 import type { InstanceKey } from '../instances/instance-key.ts';
@@ -9,13 +10,17 @@ import type { Templates } from '../templates.ts';
 import { agentAnswers } from './agent-answers.ts';
 import { hasMemoryToSpare } from './host-memory.ts';
 import type { PoolKind } from './pool-kind.ts';
+import { WantedLanguages } from './wanted-languages.ts';
 import type { PoolMaker } from './warm-pool.ts';
+
+const ANSWER_MS = 5_000;
 
 /** Makes instances that wait for their sandbox: launched, linked, their agent answering, a kernel forked into them. */
 export class PooledInstances implements PoolMaker {
   readonly #host: HostParts;
   readonly #launcher: Launcher;
   readonly #templates: Templates;
+  readonly #languages = new WantedLanguages();
   /** Which authority each gated one trusts. */
   readonly #authorities = new Map<InstanceKey, string>();
 
@@ -39,10 +44,25 @@ export class PooledInstances implements PoolMaker {
       await agentAnswers(join(socketsDir, key, 'agent.sock'), signal);
       // The first run of most sandboxes is of Python.
       await kernels.addSpare(key, record);
+      for (const language of this.#languages.list()) this.#startKernel(key, language);
     } catch (error) {
       await this.remove(key);
       throw error;
     }
+  }
+
+  /** A context was opened in that language: instances that wait get a kernel of it, for as long as that goes on. */
+  noteLanguage(language: StartedLanguage): void {
+    if (!this.#languages.note(language) || !hasMemoryToSpare()) return;
+    const { records } = this.#host;
+    for (const key of records.keys()) if (records.read(key)?.status === 'pooled') this.#startKernel(key, language);
+  }
+
+  /** Where the agent does not, its first context starts one. */
+  #startKernel(key: InstanceKey, language: StartedLanguage): void {
+    const socketPath = join(this.#host.socketsDir, key, 'agent.sock');
+    const request = `PUT /spare-kernels/${language}`;
+    agentAnswers(socketPath, AbortSignal.timeout(ANSWER_MS), request).catch(() => undefined);
   }
 
   async remove(key: InstanceKey): Promise<void> {

@@ -5,6 +5,7 @@ import {
   type OpenContext,
   PROTOCOL_VERSION,
   parsePlainJson,
+  type StartedLanguage,
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
 import { Pool } from 'undici';
@@ -38,6 +39,8 @@ export interface AgentHttpClientOptions {
   onBroken?: () => void;
   /** Has a Python kernel arrive at the agent; rejects when none will. */
   forkKernel?: () => Promise<void>;
+  /** Told of each context that is opened in a language whose kernels are started in the sandbox. */
+  noteLanguage?: (language: StartedLanguage) => void;
   /** One is there already, for the first context that needs one. */
   kernelWaits?: boolean;
   /** What the clients of all agents share. */
@@ -52,6 +55,7 @@ export class AgentHttpClient implements AgentClient {
   readonly #pool: Pool;
   readonly #requests: AgentRequests;
   readonly #socketPath: string;
+  readonly #noteLanguage: ((language: StartedLanguage) => void) | undefined;
   readonly #forkKernel: (() => Promise<void>) | undefined;
   /** The contexts that a kernel was brought for. */
   readonly #brought = new Set<string>();
@@ -62,9 +66,17 @@ export class AgentHttpClient implements AgentClient {
 
   constructor(
     socketPath: string,
-    { onBroken, forkKernel, kernelWaits = false, longLines = new LongLines(), events }: AgentHttpClientOptions = {},
+    {
+      onBroken,
+      forkKernel,
+      noteLanguage,
+      kernelWaits = false,
+      longLines = new LongLines(),
+      events,
+    }: AgentHttpClientOptions = {},
   ) {
     this.#forkKernel = forkKernel;
+    this.#noteLanguage = noteLanguage;
     this.#kernelWaits = kernelWaits;
     this.#socketPath = socketPath;
     this.#budget = new EventBudget(events);
@@ -169,6 +181,7 @@ export class AgentHttpClient implements AgentClient {
 
   /** A kernel is brought for each context once, however often it is asked for: whoever comes later waits for the same. */
   #withKernel(contextId: string, request: OpenContext): OpenContext {
+    if (request.language !== 'python') this.#noteLanguage?.(request.language);
     const isBrought = request.language === 'python' && this.#forkKernel !== undefined && !this.#brought.has(contextId);
     if (!isBrought) return request;
     this.#brought.add(contextId);

@@ -7,6 +7,7 @@ import {
   LaunchedInstance,
   type LaunchSpec,
   PROTOCOL_VERSION,
+  type StartedLanguage,
   TemplateVersionList,
   type TemplateVersionManifest,
 } from '@cloche/protocol';
@@ -42,6 +43,8 @@ const STOP_MS = 60_000;
 const FORK_MS = 5_000;
 /** So long after a connection is asked for, whoever asked has had the first of it. */
 const LOOK_MS = 50;
+/** A language that is used is told of once in this time. */
+const NOTE_AGAIN_MS = 10_000;
 const MAX_METRICS_BYTES = 256 * 1024;
 const FIRST_PAUSE_MS = 10;
 const LAST_PAUSE_MS = 250;
@@ -55,6 +58,8 @@ export class HostdDriver implements RuntimeDriver {
   readonly #events = new SharedBudget();
   /** Those whose agents hostd has heard, by their paths, until they are connected to: whether a kernel waits there. */
   readonly #answering = new Map<string, boolean>();
+
+  readonly #noteAgainAt = new Map<StartedLanguage, number>();
 
   /** @param socketPath `runPlaces(runDir).hostdSocket` */
   constructor(socketPath: string) {
@@ -84,6 +89,7 @@ export class HostdDriver implements RuntimeDriver {
     const client = new AgentHttpClient(live.agentSocketPath, {
       kernelWaits: this.#answering.get(path) ?? false,
       ...(this.#isolation.pythonKernels === 'forked' && { forkKernel: () => this.#forkKernel(live) }),
+      noteLanguage: (language) => this.#noteLanguage(language),
       longLines: this.#longLines,
       events: this.#events,
       ...(onBroken && { onBroken }),
@@ -115,6 +121,17 @@ export class HostdDriver implements RuntimeDriver {
     const message = { language: 'python' } satisfies ForkKernel;
     const response = await this.#request('POST', path, AbortSignal.timeout(FORK_MS), message);
     await response.body.dump();
+  }
+
+  /** Only makes later contexts quicker, so its failure is of no consequence. */
+  #noteLanguage(language: StartedLanguage): void {
+    const now = performance.now();
+    if (now < (this.#noteAgainAt.get(language) ?? 0)) return;
+    this.#noteAgainAt.set(language, now + NOTE_AGAIN_MS);
+    this.#request('PUT', `/languages/${language}`, AbortSignal.timeout(ASK_MS)).then(
+      (response) => response.body.dump(),
+      () => undefined,
+    );
   }
 
   async list(): Promise<readonly Instance[]> {
