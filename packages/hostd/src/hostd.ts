@@ -44,6 +44,10 @@ export interface Hostd {
 export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const { config, log } = options;
   const host = await openHost(config, log);
+  const { records, processor: groups } = host;
+  const liveKeys = () => records.keys().filter((key) => records.read(key)?.status === 'live');
+  // Before anything is started, which has its time slice from this process.
+  const turns = new FairTurns({ groups, keys: liveKeys, log });
   const cacheUse = new CacheUse(config.usedDir, log);
   const templates = new Templates(config.templatesDir, (name) => cacheUse.note(name));
   const launcher = makeLauncher(host, options);
@@ -72,9 +76,6 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const seed = () => seedDemand(demand, templates, config.pool.resources);
   await seed();
   pool.open();
-  const { records, processor: groups } = host;
-  const liveKeys = () => records.keys().filter((key) => records.read(key)?.status === 'live');
-  const turns = new FairTurns({ groups, keys: liveKeys, log });
   const lockWatch = new LockWatch({ groups: host.cgroups, keys: liveKeys, log });
   const sweeping = new AbortController();
   const noteUses = async () => {

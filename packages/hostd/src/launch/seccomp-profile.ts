@@ -41,7 +41,7 @@ const PROCESSES = `arch_prctl capget capset execve execveat exit exit_group fork
   getsid gettid getuid ioprio_get ioprio_set kill landlock_add_rule landlock_create_ruleset landlock_restrict_self
   pidfd_open pidfd_send_signal prlimit64 process_mrelease process_vm_readv process_vm_writev ptrace
   restart_syscall rseq sched_get_priority_max sched_get_priority_min sched_getaffinity sched_getattr sched_getparam
-  sched_getscheduler sched_rr_get_interval sched_setaffinity sched_setattr sched_setparam sched_setscheduler
+  sched_getscheduler sched_rr_get_interval sched_setaffinity sched_setparam sched_setscheduler
   sched_yield set_robust_list set_thread_area set_tid_address setfsgid setfsuid setgid setgroups setpgid
   setpriority setregid setresgid setresuid setreuid setrlimit setsid setuid sysinfo tgkill times tkill uname vfork
   wait4 waitid`;

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import type { Logger } from 'pino';
 import type { InstanceKey } from '../instances/instance-key.ts';
+import { SHORT_SLICE_NS, setTimeSlice } from '../kernel/time-slice.ts';
 import { ProcessorDebts } from './processor-debts.ts';
 import type { ProcessorGroups } from './processor-groups.ts';
 
@@ -17,25 +18,29 @@ export interface FairTurnsOptions {
 
 /**
  * Gives sandboxes that use little of the processor their turn before those that use much, while there is not enough for
- * all. By equal weights alone, a run of a millisecond waits until each of fifty busy sandboxes had its 4 ms.
+ * all. By equal weights and slices, a run of a millisecond waits until each of fifty busy sandboxes had its 4 ms.
  */
 export class FairTurns {
   readonly #options: FairTurnsOptions;
   readonly #processors = availableParallelism();
   readonly #debts = new ProcessorDebts<InstanceKey>();
-  /** Of those that are or were behind: what their weight is otherwise. */
-  readonly #weights = new Map<InstanceKey, string>();
+  /** Of those that are behind: the weight that they had before. */
+  readonly #weights = new Map<InstanceKey, number>();
   readonly #timer: NodeJS.Timeout;
   #wasContended = false;
 
   constructor(options: FairTurnsOptions) {
     this.#options = options;
+    // Whatever this process starts has it too: each sandbox, and the kernels that are forked into it.
+    setTimeSlice(process.pid, SHORT_SLICE_NS);
     this.#timer = setInterval(() => this.#tryLook(), LOOK_INTERVAL_MS);
     this.#timer.unref();
   }
 
+  /** Gives each instance the weight that it had; the next hostd finds no other. */
   close(): void {
     clearInterval(this.#timer);
+    for (const key of this.#weights.keys()) this.#putBack(key);
   }
 
   #tryLook(): void {
@@ -57,12 +62,22 @@ export class FairTurns {
     }
     for (const key of this.#weights.keys()) if (!used.has(key)) this.#weights.delete(key);
     if (!this.#wasContended) this.#debts.begin(used);
-    for (const [key, isBehind] of this.#debts.update(used)) {
-      const weight = isBehind ? groups.putBehind(key) : this.#weights.get(key);
-      if (weight === undefined) continue;
-      if (isBehind) this.#weights.set(key, weight);
-      else groups.putBack(key, weight);
+    for (const key of this.#weights.keys()) groups.lengthenSlices(key);
+    for (const [key, isBehind] of this.#debts.update(used, (key) => groups.wants(key))) {
+      if (isBehind) this.#putBehind(key);
+      else this.#putBack(key);
     }
+  }
+
+  #putBehind(key: InstanceKey): void {
+    const weight = this.#options.groups.putBehind(key);
+    if (weight !== undefined) this.#weights.set(key, weight);
+  }
+
+  #putBack(key: InstanceKey): void {
+    const weight = this.#weights.get(key);
+    if (weight !== undefined) this.#options.groups.putBack(key, weight);
+    this.#weights.delete(key);
   }
 }
 

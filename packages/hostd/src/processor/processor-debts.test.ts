@@ -5,13 +5,15 @@ import { ProcessorDebts } from './processor-debts.ts';
 const LOOK_US = 250_000;
 const PROCESSORS = 2;
 
+const never = () => false;
+
 /** Lets sandboxes use so much of a processor each, for so many looks, and returns those that are behind in the end. */
 function play(debts: ProcessorDebts<string>, used: Map<string, number>) {
   const behind = new Set<string>();
   return (rates: Record<string, number>, looks: number) => {
     for (let look = 0; look < looks; look += 1) {
       for (const [key, rate] of Object.entries(rates)) used.set(key, (used.get(key) ?? 0) + rate * LOOK_US);
-      for (const [key, isBehind] of debts.update(used)) {
+      for (const [key, isBehind] of debts.update(used, (one) => (rates[one] ?? 0) > 0)) {
         if (isBehind) behind.add(key);
         else behind.delete(key);
       }
@@ -35,32 +37,48 @@ describe('while processors are contended', () => {
     assert.ok(!after({ ...hogs, fresh: 0.05 }, 4).includes('fresh'));
   });
 
-  it('a sandbox that is behind is among the others again when it has used little for a while', () => {
+  it('a sandbox that is behind is among the others again when it has wanted nothing for a second', () => {
     const after = start();
     assert.deepEqual(after({ hog: 1, busy: 1 }, 8), ['busy', 'hog']);
-    assert.deepEqual(after({ hog: 1, busy: 0 }, 4), ['hog']);
+    assert.deepEqual(after({ hog: 1, busy: 0 }, 3), ['busy', 'hog']);
+    assert.deepEqual(after({ hog: 1, busy: 0 }, 1), ['hog']);
+  });
+
+  it('one that uses little because it is behind stays there', () => {
+    const debts = new ProcessorDebts<string>();
+    const used = new Map([
+      ['hog', 0],
+      ['other', 0],
+    ]);
+    debts.update(used, never);
+    for (const key of used.keys()) used.set(key, 1e6);
+    assert.equal(debts.update(used, never).size, 2);
+    for (let look = 0; look < 20; look += 1) {
+      used.set('other', (used.get('other') ?? 0) + LOOK_US);
+      assert.equal(debts.update(used, () => true).size, 0);
+    }
   });
 
   it('what lies before a sandbox was first seen does not count', () => {
     const debts = new ProcessorDebts<string>();
-    debts.update(new Map());
-    assert.equal(debts.update(new Map([['old', 1e9]])).size, 0);
-    assert.equal(debts.update(new Map([['old', 1e9]])).size, 0);
+    debts.update(new Map(), never);
+    assert.equal(debts.update(new Map([['old', 1e9]]), never).size, 0);
+    assert.equal(debts.update(new Map([['old', 1e9]]), never).size, 0);
   });
 
   it('what was used before costs nothing', () => {
     const debts = new ProcessorDebts<string>();
-    debts.update(new Map([['busy', 0]]));
+    debts.update(new Map([['busy', 0]]), never);
     const used = new Map([['busy', 1e9]]);
     debts.begin(used);
-    assert.equal(debts.update(used).size, 0);
+    assert.equal(debts.update(used, never).size, 0);
   });
 
   it('a sandbox that is gone is forgotten, also when its name comes back', () => {
     const debts = new ProcessorDebts<string>();
     const after = play(debts, new Map());
     after({ hog: 1 }, 8);
-    debts.update(new Map());
-    assert.equal(debts.update(new Map([['hog', 5]])).size, 0);
+    debts.update(new Map(), never);
+    assert.equal(debts.update(new Map([['hog', 5]]), never).size, 0);
   });
 });

@@ -1,6 +1,5 @@
-/** Processor time that a sandbox may use beyond its share before it goes behind the others: some twenty short runs. */
-const CREDIT_US = 50_000;
-const MOST_US = 3 * CREDIT_US;
+/** Processor time that a sandbox may use beyond its share before it goes behind the others: some fifteen short runs. */
+const CREDIT_US = 30_000;
 /** Since the last look: what used less takes part in no sharing. */
 const ACTIVE_US = 1000;
 /**
@@ -8,17 +7,20 @@ const ACTIVE_US = 1000;
  * half at least.
  */
 const SHARE = 1 / 2;
+/** In a row, without a thread that wants a processor: then a sandbox that was behind is among the others again. */
+const IDLE_LOOKS = 4;
 
 interface Account {
   usedUs: number;
   debtUs: number;
-  isBehind: boolean;
+  /** Undefined for a sandbox that is not behind the others. */
+  idleLooks: number | undefined;
 }
 
 /**
- * Decides which sandboxes go behind the others while processors are contended: those that used more than their share
- * lately. It is a bucket of tokens for each sandbox: processor time fills it, the share drains it, and a sandbox is behind
- * from the time that it is full until it is half empty.
+ * Decides which sandboxes go behind the others while processors are contended. What a sandbox uses beyond its share fills a
+ * bucket; when it is full, the sandbox goes behind the others. There it uses little, since it gets little: so it comes
+ * back not by what it uses, but when it has wanted nothing for a while.
  */
 export class ProcessorDebts<Key> {
   readonly #accounts = new Map<Key, Account>();
@@ -30,27 +32,33 @@ export class ProcessorDebts<Key> {
 
   /**
    * @param usedUs processor time of each sandbox that lives, since it was started
+   * @param wants whether a thread of a sandbox runs, or waits for a processor; asked for those that are behind
    * @returns the sandboxes whose place changed: `true` for those that go behind the others now
    */
-  update(usedUs: ReadonlyMap<Key, number>): Map<Key, boolean> {
+  update(usedUs: ReadonlyMap<Key, number>, wants: (key: Key) => boolean): Map<Key, boolean> {
     for (const key of this.#accounts.keys()) if (!usedUs.has(key)) this.#accounts.delete(key);
-    const lately = new Map<Key, number>();
+    const lately: { key: Key; account: Account; us: number }[] = [];
     for (const [key, used] of usedUs) {
       const account = this.#accounts.get(key);
-      if (account === undefined) this.#accounts.set(key, { usedUs: used, debtUs: 0, isBehind: false });
-      else lately.set(key, used - account.usedUs);
+      if (account === undefined) this.#accounts.set(key, { usedUs: used, debtUs: 0, idleLooks: undefined });
+      else lately.push({ key, account, us: used - account.usedUs });
     }
-    const active = [...lately.values()].filter((us) => us > ACTIVE_US);
-    const shareUs = (SHARE * active.reduce((sum, us) => sum + us, 0)) / Math.max(1, active.length);
+    const active = lately.filter(({ us }) => us > ACTIVE_US);
+    const shareUs = (SHARE * active.reduce((sum, { us }) => sum + us, 0)) / Math.max(1, active.length);
     const changed = new Map<Key, boolean>();
-    for (const [key, us] of lately) {
-      const account = this.#accounts.get(key);
-      if (account === undefined) continue;
+    for (const { key, account, us } of lately) {
       account.usedUs += us;
-      account.debtUs = Math.min(MOST_US, Math.max(0, account.debtUs + us - shareUs));
-      const isBehind = account.debtUs > (account.isBehind ? CREDIT_US / 2 : CREDIT_US);
-      if (isBehind !== account.isBehind) changed.set(key, isBehind);
-      account.isBehind = isBehind;
+      if (account.idleLooks === undefined) {
+        account.debtUs = Math.max(0, account.debtUs + us - shareUs);
+        if (account.debtUs <= CREDIT_US) continue;
+        account.idleLooks = 0;
+        changed.set(key, true);
+      } else {
+        account.idleLooks = wants(key) ? 0 : account.idleLooks + 1;
+        if (account.idleLooks < IDLE_LOOKS) continue;
+        Object.assign(account, { debtUs: 0, idleLooks: undefined });
+        changed.set(key, false);
+      }
     }
     return changed;
   }
