@@ -33,7 +33,7 @@ describe('while processors are contended', () => {
   it('fifty that share the processors evenly go behind one that has just come', () => {
     const after = start();
     const hogs = Object.fromEntries(Array.from({ length: 50 }, (_, index) => [`hog-${index}`, PROCESSORS / 50]));
-    assert.equal(after(hogs, 40).length, 50);
+    assert.equal(after(hogs, 60).length, 50);
     assert.ok(!after({ ...hogs, fresh: 0.05 }, 4).includes('fresh'));
   });
 

@@ -1,5 +1,7 @@
 /** Processor time that a sandbox may use beyond its share before it goes behind the others: some fifteen short runs. */
 const CREDIT_US = 30_000;
+/** The same once, for what starts a sandbox that did not wait in the pool, and its first kernel. */
+const FIRST_CREDIT_US = 100_000;
 /** Since the last look: what used less takes part in no sharing. */
 const ACTIVE_US = 1000;
 /**
@@ -40,7 +42,8 @@ export class ProcessorDebts<Key> {
     const lately: { key: Key; account: Account; us: number }[] = [];
     for (const [key, used] of usedUs) {
       const account = this.#accounts.get(key);
-      if (account === undefined) this.#accounts.set(key, { usedUs: used, debtUs: 0, idleLooks: undefined });
+      if (account === undefined)
+        this.#accounts.set(key, { usedUs: used, debtUs: -FIRST_CREDIT_US, idleLooks: undefined });
       else lately.push({ key, account, us: used - account.usedUs });
     }
     const active = lately.filter(({ us }) => us > ACTIVE_US);
@@ -49,7 +52,7 @@ export class ProcessorDebts<Key> {
     for (const { key, account, us } of lately) {
       account.usedUs += us;
       if (account.idleLooks === undefined) {
-        account.debtUs = Math.max(0, account.debtUs + us - shareUs);
+        account.debtUs = Math.max(Math.min(0, account.debtUs), account.debtUs + us - shareUs);
         if (account.debtUs <= CREDIT_US) continue;
         account.idleLooks = 0;
         changed.set(key, true);
