@@ -110,7 +110,10 @@ function resolve(message: Buffer): Buffer {
   });
 }
 
-/** What no resolver of an operator should be sent by a sandbox: no plain question, as it is named in `seen`. */
+/**
+ * Returns the name, in `seen`, of a message that no sandbox may send to an operator's resolver; undefined for a plain
+ * question.
+ */
 function strangeness(message: Buffer): string | undefined {
   const opcode = ((message[2] ?? 0) >> 3) & 0xf;
   if (opcode !== 0) return `opcode ${opcode}`;

@@ -8,16 +8,20 @@ import type { InternetHost, Seen } from './test-internet-host.ts';
 
 export interface TestInternet extends AsyncDisposable {
   /**
-   * Answers HTTP on ports 80 and 8000, leniently on 8002, HTTP/2 without TLS on 8003, HTTPS on 443, HTTPS that nobody vouches for on 8443, and
-   * behind records of other types on 8444, `reached` to connections on 7000 and to datagrams there and on 123, 443 and
-   * 4433, and DNS on 53, over TLS on 853, and to `?dns=` over HTTP: `cloche.test` is itself.
+   * Answers HTTP on ports 80 and 8000, leniently on 8002, HTTP/2 without TLS on 8003, HTTPS on 443, HTTPS with
+   * an untrusted certificate on 8443, and behind records of other types on 8444, `reached` to connections on 7000 and
+   * to datagrams there and on 123, 443 and 4433, and DNS on 53, over TLS on 853, and to `?dns=` over HTTP: `cloche.test`
+   * is itself.
    */
   readonly address: string;
   /** The same host under another address; it answers DNS there as well. */
   readonly otherAddress: string;
   /** The same host under an address of a private range, which the test's machine can reach and sandboxes may not. */
   readonly privateAddress: string;
-  /** The same host under addresses that are closed, other than private ones: of special ranges, and for an operator to close. */
+  /**
+   * The same host under addresses that are closed, other than private ones: in special ranges, and for an operator to
+   * close.
+   */
   readonly specialAddresses: readonly string[];
   readonly addressToClose: string;
   /** The machine's own address on that network; it answers HTTP on port 8001. */

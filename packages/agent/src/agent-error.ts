@@ -21,7 +21,7 @@ const STATUS: Record<AgentErrorCode | AgentFileErrorCode, number> = {
   disk_full: 507,
 };
 
-/** What a client is told where a kernel or a command finds no process left. */
+/** The message to a client when the sandbox has no process left for a kernel or a command. */
 export const NO_PROCESS_LEFT =
   'the sandbox has as many processes and threads as it may have (resources.pids); end some, or create it with more';
 

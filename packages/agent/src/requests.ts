@@ -5,7 +5,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Language, OpenContext, StartRun } from '@cloche/protocol';
 import { AgentError } from './agent-error.ts';
 
-/** What the server takes of its client, 4 MiB, and room for what it adds. */
+/** Bytes of a request body: the 4 MiB that the server accepts from its client, and room for what the server adds. */
 export const MAX_BODY_BYTES = 6 * 1024 * 1024;
 
 const LANGUAGES: readonly string[] = ['python', 'javascript', 'typescript'] satisfies Language[];

@@ -38,7 +38,7 @@ export class Session {
     await this.terminal.out.line(this.json ? jsonLine(value) : forPeople());
   }
 
-  /** One line about the result, for people alone. */
+  /** Prints a line about the result for people; prints nothing when the output is JSON. */
   async note(text: string): Promise<void> {
     if (!this.json) await this.terminal.err.line(this.terminal.err.colors.dim(printable(text)));
   }

@@ -44,7 +44,7 @@ export const ERRORS = {
 export type ErrorCode = keyof typeof ERRORS;
 export const ERROR_CODES = Object.keys(ERRORS) as ErrorCode[];
 
-/** One wrong field of a request. */
+/** A wrong field of a request. */
 export const Issue = Type.Object({
   path: Type.String({ description: 'Where: `body.metadata.team`, `query.limit` or `headers.idempotency-key`.' }),
   message: Type.String({ description: 'What is wrong, or what the field must be.' }),

@@ -19,7 +19,7 @@ export const FilePath = Text({
     'A `file:///` URI can spell any byte with percent escapes; answers use one for a path that is not valid UTF-8.',
 });
 
-/** Whose rights an operation on files has. */
+/** The user whose rights a file operation has. */
 export type FileUser = CommandUser;
 export const FileUser = Type.Optional({
   ...oneOf(

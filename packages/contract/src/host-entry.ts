@@ -47,7 +47,7 @@ const LABEL = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
 const NUMBER_LABEL = /^(?:[0-9]+|0x[0-9a-f]*)$/;
 const OCTET = /^(?:0|[1-9][0-9]{0,2})$/;
 
-/** The same rules as `parseHostEntry`, for readers of the OpenAPI document. */
+/** A pattern with the rules of `parseHostEntry`, for readers of the OpenAPI document. */
 export const HOST_ENTRY_PATTERN = (() => {
   const label = '[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?';
   const octet = '(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])';

@@ -40,7 +40,7 @@ export const LIMITS = {
 
   /** Standard output and standard error of a run or a command, each, as JSON writes it: a control character takes six. */
   outputStreamBytes: 8 * 1024 * 1024,
-  /** One rich output's value, as JSON writes it. */
+  /** Bytes of the value of one rich output, as JSON writes it. */
   inlineOutputBytes: 8 * 1024 * 1024,
   /** All rich outputs of a run together, as JSON writes them. */
   inlineOutputsBytes: 32 * 1024 * 1024,
@@ -48,7 +48,7 @@ export const LIMITS = {
   artifactNameLength: 255,
   downloadUrlDefaultMs: 3_600_000,
   downloadUrlMaxMs: 7 * 86_400_000,
-  /** One rich output of a run whose outputs become artifacts, as base64 or text, as JSON writes it. */
+  /** Bytes of one rich output, base64 or text as JSON writes it, of a run whose outputs become artifacts. */
   promotedOutputBytes: 48 * 1024 * 1024,
   /** All of such a run together. */
   promotedOutputsBytes: 256 * 1024 * 1024,

@@ -1,4 +1,4 @@
-/** What a sandbox may reach. The form is here; hostd and egress enforce the meaning of each mode. */
+/** Defines the form of a sandbox's network policy. hostd and egress enforce the meaning of each mode. */
 import { type Static, Type } from 'typebox';
 import { HOST_ENTRY_PATTERN, parseHostEntry } from './host-entry.ts';
 import { LIMITS } from './limits.ts';

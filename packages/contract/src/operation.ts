@@ -48,7 +48,7 @@ export interface Operation {
   readonly response: { readonly status: number; readonly schema: TSchema; readonly description: string };
   /** The answer is a stream of server-sent events of this schema instead of one JSON body. */
   readonly events?: TSchema;
-  /** What the id of an event is, where events have one; `Last-Event-ID` then resumes the stream. */
+  /** Description of an event's id, for streams whose events have ids. `Last-Event-ID` resumes such a stream. */
   readonly eventIds?: string;
   /** The connection becomes a WebSocket; how its frames are read. */
   readonly webSocket?: string;

@@ -11,7 +11,7 @@ import { trustedRoots } from './upstream/trusted-roots.ts';
 const { network, dnsUpstream, logLevel, places, extraCaFile, ranges, idleTidyingMs } = readConfig(process.env);
 const { gatewayAddress, sandboxCidr } = network;
 const log = pino({ name: 'egress', level: logLevel });
-/** Of each total, as much as the process may hold open. */
+/** Fraction of each total in `MOST` that the process's descriptor limit suffices for. */
 const part = affordable(descriptorLimit());
 const relay = await DnsRelay.open({
   listen: { address: gatewayAddress, port: network.dnsPort },

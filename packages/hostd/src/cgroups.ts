@@ -96,7 +96,7 @@ export class Cgroups {
     for (const hierarchy of this.#divided) makeRoomForGvisor(hierarchy, join(this.parent, key), resources);
   }
 
-  /** What is in the group at this moment. */
+  /** Returns the ids of the processes that are in the group now. */
   processesOf(key: string): Set<number> {
     return this.#counted(key);
   }

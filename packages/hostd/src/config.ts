@@ -65,7 +65,10 @@ export interface HostdConfig {
   ociRuntimeProgram: string;
   service: { uid: number; gid: number };
   ranges: OperatorRanges;
-  /** What stays free of the volume of the disks, and how many times the rest may be promised. */
+  /**
+   * Bytes of the disks' volume that stay free (undefined: a share of the volume), and how many times the remaining free
+   * space may be promised.
+   */
   disk: { reserveBytes: number | undefined; overcommit: number };
   /** Instances launched ahead: how many, and what each gets before anybody has asked for anything else. */
   pool: { size: number; resources: LaunchSpec['resources'] };

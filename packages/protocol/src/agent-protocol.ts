@@ -172,7 +172,7 @@ export const AgentErrorBody = Type.Object({
   error: Type.Object({
     code: Type.String(),
     message: Type.String(),
-    /** Of the file that `permission_denied` is about. */
+    /** Path of the file that `permission_denied` is about. */
     path: Type.Optional(Type.String()),
   }),
 });

@@ -23,7 +23,9 @@ export const CLOSED_RANGES = [
   '240.0.0.0/4',
 ] as const;
 
-/** What the operator changes about them. A range of both is closed, and so is one sandbox to another in any case. */
+/**
+ * The operator's changes to the closed ranges. A range in both lists is closed. Sandboxes are always closed to each other.
+ */
 export interface OperatorRanges {
   allowCidrs: readonly string[];
   denyCidrs: readonly string[];

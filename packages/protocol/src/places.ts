@@ -45,7 +45,7 @@ export function cachePlaces(cacheDir: string) {
     templatesDir: join(cacheDir, 'templates'),
     /** `guest/<digest>/`: Node, agent and kernels as they are mounted read-only into every sandbox. */
     guestDir: join(cacheDir, 'guest'),
-    /** One empty file for each of both, changed when it was used last. */
+    /** An empty file for each template version and guest folder. Its modification time is that of the last use. */
     usedDir: join(cacheDir, 'used'),
     /** A server that speaks S3, for tests, where it was built. */
     versitygw: join(cacheDir, 'versitygw', VERSITYGW_VERSION, 'versitygw'),

@@ -17,7 +17,7 @@ export interface ExportArtifactOptions extends CallOptions {
   /** Default: by the name. */
   contentType?: string | undefined;
   metadata?: Record<string, string> | undefined;
-  /** Whose rights it is read with. Default: `user`. */
+  /** The user whose rights the file is read with. Default: `user`. */
   user?: FileUser | undefined;
 }
 

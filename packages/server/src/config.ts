@@ -119,7 +119,10 @@ function defaults(): Partial<Record<keyof Settings, unknown>> {
 }
 
 const MOST_PIDS = 8192;
-/** So many of the largest sandboxes fit into the process ids of the host, where it has not more for each. */
+/**
+ * The number of sandboxes with the largest process limit that must fit into the host's process ids. A host with few
+ * process ids lowers that limit.
+ */
 const SANDBOXES_OF_MOST_PIDS = 16;
 
 export function defaultMaxPids(pidMax = Number(readFileSync('/proc/sys/kernel/pid_max', 'utf8'))): number {
@@ -138,9 +141,9 @@ export interface Config {
   readonly transferStallMs: number;
   /** So long after the last request, memory is given back. */
   readonly idleTidyingMs: number;
-  /** What one organization's answers take that are kept for replay. */
+  /** Bytes of the answers that are kept for replay for one organization. */
   readonly replayMaxBytes: number;
-  /** What of the volume stays free for what is there already; undefined: a share of it. */
+  /** Bytes of the volume that stay free for existing data; undefined: a share of the volume. */
   readonly diskReserveBytes: number | undefined;
   readonly bootstrapApiKey: string | undefined;
   readonly logLevel: (typeof LOG_LEVELS)[number];

@@ -18,7 +18,7 @@ export interface Volume {
 export interface DiskSpaceOptions {
   readonly clock: Clock;
   readonly log: Pick<Logger, 'error'>;
-  /** What stays free; by default a share of the volume. */
+  /** Bytes of the volume that stay free; by default a share of the volume. */
   readonly reserveBytes?: number | undefined;
   readonly read?: (folder: string) => Promise<Volume>;
 }

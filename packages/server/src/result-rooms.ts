@@ -2,7 +2,7 @@ import type { OrgId } from '@cloche/contract';
 import type { DiskSpace } from './disk-space.ts';
 import { Turns } from './turns.ts';
 
-/** What every result may hold of the server's memory; one that needs more waits for a turn. */
+/** Bytes of the server's memory that every result may hold. A larger result waits for a turn. */
 export const SMALL_RESULT_BYTES = 256 * 1024;
 /** Larger results that are held at once: each is at most as large as the contract's bounds on output together. */
 const IN_ALL = 8;

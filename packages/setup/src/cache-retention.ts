@@ -105,7 +105,7 @@ async function remove(path: string, cacheDir: string, isUnused: () => Promise<bo
   return unused;
 }
 
-/** What builds and removals that were cut off left. */
+/** Removes what interrupted builds and removals left. */
 async function removeRemains(cacheDir: string, before: number): Promise<void> {
   const { guestDir } = cachePlaces(cacheDir);
   const remains = [

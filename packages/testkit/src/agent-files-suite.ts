@@ -241,7 +241,7 @@ export function describeAgentFiles(name: string, open: () => Promise<AgentFilesS
       await root.write('its', sourceOf('by root'), { mode: '0600' }, patience());
       const owner = async (path: string) => (await files.stat(path, patience())).uid;
       assert.deepEqual([await owner('mine'), await owner('its')], [1000, 0]);
-      // Whoever may write in a directory may put a file in the place of another.
+      // A user with write permission for a directory may replace files in it.
       await put('its');
       assert.deepEqual([await owner('its'), await content('its')], [1000, 'its']);
     });

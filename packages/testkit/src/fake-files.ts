@@ -35,7 +35,7 @@ const WORKSPACE = '/workspace';
 /** What is announced to be larger is refused; what is not announced is not counted. */
 const DISK_BYTES = 2 ** 40;
 
-/** What all users of a fake instance share. */
+/** The files and directories that all users of a fake instance share. */
 class FakeDisk {
   readonly files = new Map<string, FakeFile>();
   readonly directories = new Map<string, FakeEntry>([

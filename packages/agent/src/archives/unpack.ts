@@ -28,7 +28,7 @@ export interface Unpacked {
 
 /** Bits that programs of the sandbox could gain something by are not taken from strangers. */
 const MODE_MASK = 0o777;
-/** What the owner of a directory needs to move it and what is in it. */
+/** Permission bits that the owner of a directory needs to move it and its content. */
 const OWNER_BITS = 0o700;
 
 /**

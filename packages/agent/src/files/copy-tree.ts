@@ -50,7 +50,10 @@ function openPath(fd: number): string {
   return `/proc/self/fd/${fd}`;
 }
 
-/** What a set-user-id or set-group-id bit grants is the owner's to give, so a copy of another owner has none. */
+/**
+ * Returns the permissions of a copy. A copy with another owner has no set-user-id and set-group-id bits, because only
+ * the owner may grant what they grant.
+ */
 export function permissionsOf(source: BigIntStats, made: BigIntStats): number {
   const isSameOwner = source.uid === made.uid && source.gid === made.gid;
   return Number(source.mode) & (isSameOwner ? 0o7777 : 0o1777);

@@ -27,7 +27,7 @@ const FAULTS: Readonly<Record<string, readonly [code: Fault[0], means: string]>>
   EFBIG: ['disk_full', 'is larger than the disk of the sandbox allows'],
 };
 
-/** What `user` may not do to `path`. */
+/** The error of an operation on `path` for which `user` lacks the rights. */
 export class PermissionDenied extends AgentError {
   readonly #path: FilePath;
   readonly #user: FileUser;

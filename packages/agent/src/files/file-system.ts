@@ -78,7 +78,7 @@ export class FileSystem {
     return this.#at(path, (bytes) => statSync(bytes, { bigint: true, throwIfNoEntry: false }));
   }
 
-  /** Of the file system. */
+  /** Returns the sizes of the file system that contains `path`. */
   room(path: FilePath): StatsFs {
     return this.#at(path, (bytes) => statfsSync(bytes));
   }
@@ -140,7 +140,7 @@ export class FileSystem {
     this.#at(path, (bytes) => lutimesSync(bytes, atime, mtime));
   }
 
-  /** Of an open file, as the following ones. */
+  /** Returns the status of an open file, given its descriptor. */
   statOpen(fd: number): BigIntStats {
     return fstatSync(fd, { bigint: true });
   }
@@ -190,7 +190,7 @@ export function closeQuietly(fd: number): void {
 
 let hasNotifications = false;
 
-/** Those of all watches come by one descriptor: made by root, it is none of those that the user may have. */
+/** Opens the descriptor that all watches share. Root opens it, so it does not count towards the user's limit. */
 function openNotifications(): void {
   if (!hasNotifications) watch('/').close();
   hasNotifications = true;

@@ -93,7 +93,7 @@ export async function namesIn(
   return names.sort();
 }
 
-/** Those of the agent's own making as well, in no order. */
+/** Returns all names in a folder, in no order, including those of the agent's temporary files. */
 export async function allNamesIn(folder: FilePath, system: FileSystem): Promise<string[]> {
   const names: string[] = [];
   for await (const { name } of system.openDirectory(folder)) names.push(name);

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 
-/** What else the agent has to do waits no longer for a walk through a tree. */
+/** Milliseconds that a walk through a tree runs before other work of the agent gets its turn. */
 const TURN_MS = 5;
 
 /** Lets a long series of synchronous calls give way to others. */

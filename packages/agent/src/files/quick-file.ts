@@ -1,7 +1,7 @@
 import { read, readSync, write, writeSync } from 'node:fs';
 import { promisify } from 'node:util';
 
-/** What leaves a read or a write to a thread; both give an object, as Node has it for these two. */
+/** Reads and writes on Node's thread pool. Both resolve with an object, as Node defines it for these two functions. */
 export const THREADS = { read: promisify(read), write: promisify(write) };
 
 /** The system's cache answers within a tenth of it, unless the processor was somebody else's. */

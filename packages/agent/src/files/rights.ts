@@ -11,7 +11,7 @@ import type { Owner } from './owner.ts';
 
 export interface Rights {
   readonly user: FileUser;
-  /** What `act` returns or throws. */
+  /** Calls `act` with these rights. Returns what `act` returns and throws what it throws. */
   run<T>(act: () => Settled<T>): T;
 }
 
@@ -21,7 +21,7 @@ export type Settled<T> = T extends Promise<unknown> ? never : T;
 /** The agent's own. */
 export const ROOT_RIGHTS: Rights = { user: 'root', run: <T>(act: () => Settled<T>) => act() as T };
 
-/** Those of one user id and group id, with no further groups and no capabilities. */
+/** The rights of one user id and group id, with no supplementary groups and no capabilities. */
 export class UserRights implements Rights {
   readonly user = 'user';
   readonly #ids: Owner;

@@ -165,7 +165,7 @@ class Watching {
     for (const event of events) this.#response.write(`${JSON.stringify(event)}\n`);
   }
 
-  /** What the client may not see is not there. */
+  /** Returns the kind of the file at `path`: `nothing` if it does not exist or the client may not see it. */
   #kindOf(path: FilePath): 'directory' | 'other' | 'nothing' {
     try {
       const found = this.#system.findLink(path);
@@ -185,7 +185,10 @@ class Watching {
   }
 }
 
-/** Of what appeared meanwhile, some may have gone again; what is closed to the user is left out. */
+/**
+ * Returns an error handler for a directory that cannot be watched. It ignores a directory that is gone or closed to the
+ * user. For a directory that is not new it throws other agent errors.
+ */
 function ignoreGone(isNew: boolean): (error: unknown) => void {
   return (error) => {
     if (!isNew && error instanceof AgentError && !(error instanceof PermissionDenied)) throw error;

@@ -19,7 +19,7 @@ export interface WriteContent {
   /** Permissions; by default those of the file that was there. */
   readonly mode: number | undefined;
   readonly headers: IncomingHttpHeaders;
-  /** Writes the bytes to the open file, once the sender is told that they are wanted. Rejects if they break off. */
+  /** Asks the sender for the bytes and writes them to the open file. Rejects if the transfer breaks off. */
   readonly receive: (fd: number) => Promise<void>;
 }
 
@@ -104,7 +104,7 @@ function removeIfThere(path: FilePath, system: FileSystem): void {
   }
 }
 
-/** What is at `target`. @throws AgentError where it cannot be replaced, or not by this request. */
+/** Returns the file at `target`. @throws AgentError if it cannot be replaced, or not by this request. */
 function requireCondition({ headers }: WriteContent, target: FilePath, system: FileSystem): BigIntStats | undefined {
   const found = findFile(target, system);
   if (!preconditionHolds(headers, found && etagOf(found))) throw conditionFailed(target);

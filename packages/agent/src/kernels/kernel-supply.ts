@@ -119,7 +119,9 @@ export class KernelSupply {
     this.#spares.restock(language);
   }
 
-  /** Has a kernel started ahead of a language that other sandboxes use; as `restock`, but nobody has used it here. */
+  /**
+   * Starts a spare kernel of a language that other sandboxes use. Unlike `restock`, it notes no use in this sandbox.
+   */
   prepare(language: Language): void {
     this.#spares.restock(language);
   }

@@ -19,7 +19,7 @@ const TIMES = {
 interface Spare {
   kernel: KernelProcess;
   timer: NodeJS.Timeout | undefined;
-  /** When nobody is likely to want it any more; by `performance.now()`. */
+  /** The time, by `performance.now()`, from which on the kernel is unlikely to be used. */
   until: number;
 }
 

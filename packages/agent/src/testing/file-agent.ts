@@ -79,7 +79,7 @@ export class FileAgent implements AsyncDisposable {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  /** What a test has put into the workspace is made by root. */
+  /** Gives the files that a test, as root, has put into the workspace to the user. */
   #giveToUser(): void {
     const { uid, gid } = this.user;
     execFileSync('chown', ['-Rh', '--from=0', `${uid}:${gid}`, this.workspace]);

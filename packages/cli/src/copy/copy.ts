@@ -11,7 +11,7 @@ import { packLocal } from './pack-local.ts';
 import { saveFile, writeOut } from './save-file.ts';
 import { unpackLocal } from './unpack-local.ts';
 
-/** Of the copy, for each operation on a sandbox's files. */
+/** Options for each operation of the copy on a sandbox's files. */
 interface Calls {
   readonly signal: AbortSignal;
   readonly user?: FileUser;

@@ -7,12 +7,12 @@ import { stripVTControlCharacters } from 'node:util';
 /** Controls, and characters that show nothing or turn the direction of what follows. */
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu;
 
-/** One line without escape sequences, control characters and invisible characters. */
+/** Returns one line without escape sequences, control characters and invisible characters. */
 export function printable(text: string): string {
   return stripVTControlCharacters(text).replace(UNSEEN, ' ');
 }
 
-/** One line of JSON, in which such characters are escaped: the value stays the same. */
+/** Returns one line of JSON in which such characters are escaped. The parsed value stays the same. */
 export function jsonLine(value: unknown): string {
   return JSON.stringify(value).replace(UNSEEN, (unseen) => unseen.split('').map(escaped).join(''));
 }

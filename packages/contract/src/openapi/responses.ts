@@ -40,7 +40,7 @@ export function bytes(contentTypes: readonly string[]): Json {
   return Object.fromEntries(contentTypes.map((type) => [type, {}]));
 }
 
-/** One response a status; codes that share it are listed in its description. */
+/** Returns one response per status. Its description lists the codes that share the status. */
 function errorResponses(operation: Operation, components: Components): Json {
   const byStatus = new Map<number, ErrorCode[]>();
   for (const code of errorsOf(operation)) {

@@ -6,7 +6,7 @@ import type { SandboxTraffic } from '../sandboxes/sandbox-traffic.ts';
 /** A client's connection, or what goes through one that it had made by CONNECT. */
 export interface Connection {
   traffic: SandboxTraffic;
-  /** What the sandbox has opened, which this is or goes through. */
+  /** The connection that the sandbox opened: this one, or the one that carries it. */
   client: Socket;
   /** Where the client believes to be connected to. Decides where requests go by its port alone. */
   destination: { host: Host; port: number };

@@ -15,7 +15,7 @@ import { collectsYoung } from './young-buffers.ts';
 /** For a server that works on its answer, or a client that is slow to take it. */
 const IDLE_MS = 10 * 60 * 1000;
 const MAX_HEADER_BYTES = 64 * 1024;
-/** Those of other failures are 502. */
+/** HTTP status codes by failure. Every other failure has 502. */
 const STATUSES: Partial<Record<EgressFailure | 'broken_off', number>> = { timeout: 504, busy: 503 };
 
 export interface Permitted {

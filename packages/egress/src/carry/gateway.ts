@@ -21,10 +21,12 @@ import { tunnel } from './tunnel.ts';
 
 /** A client that says nothing for so long may be one that waits for the server to speak first. */
 const SILENCE_MS = 300;
-/** Of the budget of a turn: the first read of a connection may hold as many pieces. */
+/** Units of the sandbox's turn budget that admitting a connection costs: its first read may hold as many pieces. */
 const ADMISSION_COST = 250;
 const FIRST_BYTES_TIMEOUT_MS = 10_000;
-/** Those of the kernel. Its other end is on this host, so a small window carries as much as a large one. */
+/**
+ * Bytes of the kernel's socket buffers. The client is on this host, so a small window carries as much as a large one.
+ */
 const CLIENT_BUFFERS = { receiveBytes: 64 * 1024, sendBytes: 128 * 1024 };
 /** Of one connection in one direction: a few reads, so that writing seldom waits for reading. */
 const BUFFERED_BYTES = 256 * 1024;

@@ -91,7 +91,7 @@ export class Http1Carrier {
     joinPieces(request, pieces);
     const pipeline = this.#pipelineOf(socket);
     pipeline.pending += 1;
-    // Answers go out in this order anyway, so nothing is asked for ahead of its turn.
+    // Answers go out in the order of the requests, so a request starts only after the previous one has ended.
     const earlier = pipeline.last;
     const { promise, resolve } = Promise.withResolvers<void>();
     pipeline.last = promise;

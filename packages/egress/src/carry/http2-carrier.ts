@@ -20,7 +20,7 @@ import { recorder, refuseDecided } from './outcome.ts';
 import { type Decision, decideRequest } from './request-target.ts';
 
 const IDLE_MS = 10 * 60 * 1000;
-/** Of the budget of a turn: what Node makes for a stream takes some 30 microseconds. */
+/** Units of the sandbox's turn budget that a stream costs: Node takes about 30 microseconds to create one. */
 const STREAM_COST = 30;
 const SESSION_LIMITS = {
   /** Streams that a client opens and resets at once, and a second; more end the session. */
@@ -28,7 +28,7 @@ const SESSION_LIMITS = {
   streamResetRate: 50,
   /** MB; received bodies are not counted, so streams and windows are bounded as well. */
   maxSessionMemory: 2,
-  /** What uploads may send ahead of the server's reading, also while their request waits. */
+  /** The window bounds the bytes that an upload sends before the server reads them, also while its request waits. */
   settings: { maxConcurrentStreams: 100, initialWindowSize: 64 * 1024, maxHeaderListSize: 64 * 1024 },
 } as const;
 

@@ -8,9 +8,9 @@ const CLIENT_HELLO = 1;
 const HTTP2_SETTINGS = 4;
 const SETTING_BYTES = 6;
 const LF = 10;
-/** What ends a method in RFC 9112. */
+/** Bytes that end a method in RFC 9112. */
 const BLANKS = [0x20, 0x09];
-/** What else ends a method, or stands before it, for a server that splits at Unicode's white space (Python's does). */
+/** Further bytes that end or precede a method for a server that splits at Unicode white space, as Python's does. */
 const ODD_BLANKS = [0x0b, 0x0c, 0x0d, 0x1c, 0x1d, 0x1e, 0x1f, 0x85, 0xa0];
 const LETTER = /[A-Za-z]/;
 
@@ -49,7 +49,10 @@ function classifyText(bytes: Buffer): Protocol | undefined {
   return lineEnd === -1 || /HTTP\//i.test(line) || isBareMethod ? 'http' : 'raw';
 }
 
-/** Of binary protocols few begin with a letter: a message of LDAP begins with `0` and a length that may be odd white space. */
+/**
+ * Returns whether unusual white space ends a method. Only a letter begins one, because few binary protocols begin with
+ * a letter: an LDAP message begins with `0` and a length that may equal unusual white space.
+ */
 function isOddMethod(bytes: Buffer, tokenEnd: number): boolean {
   return ODD_BLANKS.includes(bytes[tokenEnd] ?? 0) && LETTER.test(String.fromCharCode(bytes[0] ?? 0));
 }

@@ -1,7 +1,7 @@
 import { RECURSION_AVAILABLE, RECURSION_DESIRED } from 'dns-packet';
 
 const HEADER_BYTES = 12;
-/** Of the type and the class that follow a name. */
+/** Bytes of the type and the class that follow a name. */
 const TYPE_AND_CLASS_BYTES = 4;
 const MAX_NAME_BYTES = 255;
 const MAX_LABEL_BYTES = 63;
@@ -39,7 +39,7 @@ export function refusalOf(query: Buffer): Rcode | undefined {
   return TRANSFER_TYPES.includes(type) || klass !== CLASS_IN ? 'refused' : undefined;
 }
 
-/** An answer that says why there is none, with the question where it can be read. */
+/** Returns an answer with the error code `rcode` and, if the question can be parsed, the question. */
 export function failure(query: Buffer, rcode: Rcode): Buffer {
   const end = questionEnd(query);
   const answer = Buffer.alloc(end ?? HEADER_BYTES);

@@ -9,7 +9,7 @@ import { frame, readFrames } from './dns-frames.ts';
 import { failure, isQuery, refusalOf } from './dns-messages.ts';
 import { askByConnection, askByDatagram, type Upstream } from './upstream.ts';
 
-/** Of a sandbox in one window, about questions that the resolver did not answer. */
+/** Log lines per sandbox and window about questions that the resolver did not answer. */
 const FAILURE_LINES = 5;
 const ANSWER_TIMEOUT_MS = 5000;
 const IDLE_CONNECTION_MS = 10_000;

@@ -11,7 +11,10 @@ import type { Connector, Target } from '../upstream/connector.ts';
 import { EgressError } from '../upstream/egress-error.ts';
 import { UpstreamAgent } from '../upstream/upstream-agent.ts';
 
-/** Of all connections of a sandbox together, in HTTP/1.1 and HTTP/2; WebSockets and raw connections count as well. */
+/**
+ * The largest number of requests that a sandbox has under way on all its HTTP/1.1 and HTTP/2 connections. Each
+ * WebSocket and each raw connection counts as one.
+ */
 const MAX_REQUESTS = 256;
 /** With those that wait, which hold a head and a window of a body each; further streams are refused, to be asked again. */
 const MAX_ASKED = 512;
@@ -21,7 +24,7 @@ const BEGUN_IN_A_TURN = 4;
 const PIECES_IN_A_TURN = 1000;
 /** Connections to servers whose buffers the kernel may let grow, to 6 and 4 MB as a rule, for servers that are far away. */
 const LARGE_BUFFERS = 8;
-/** Those of all others. */
+/** Bytes of the kernel's socket buffers of every other connection to a server. */
 const SERVER_BUFFERS = { receiveBytes: 128 * 1024, sendBytes: 128 * 1024 };
 /** Each may hold its own memory for streams; a client beyond them is offered HTTP/1.1. */
 const MAX_HTTP2_SESSIONS = 32;
@@ -37,7 +40,9 @@ export class SandboxTraffic {
   readonly admissions = new Pace({ atOnce: MAX_REQUESTS, inATurn: BEGUN_IN_A_TURN });
   /** Certificates are signed one after the other. */
   readonly signatures = new Pace({ atOnce: 1, inATurn: 1 });
-  /** Of bodies, in both directions. */
+  /**
+   * Budget for pieces of bodies in both directions. Connections, streams and header fields are charged to it as well.
+   */
   readonly pieces = new TurnBudget(PIECES_IN_A_TURN);
   readonly #requests = new Pace({ atOnce: MAX_REQUESTS, inATurn: BEGUN_IN_A_TURN });
   readonly #shares: EgressShares;

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { FairShare } from './fair-share.ts';
 
-/** What the program itself has open: its log, sockets that listen, files of Node. */
+/** Descriptors of the program itself: its log, its listening sockets and Node's files. */
 const OWN_DESCRIPTORS = 256;
 
 /** Each holds one descriptor for each place, a look-up by connection two: one to the sandbox, one to the resolver. */
@@ -13,7 +13,7 @@ export const MOST = {
   lookups: { total: 2048, perSource: 128 },
   lookupConnections: { total: 512, perSource: 16 },
 } as const;
-/** One for gated sandboxes, one for all others. */
+/** The number of DNS relays: one for gated sandboxes, one for all others. */
 const RELAYS = 2;
 const MOST_DESCRIPTORS =
   MOST.connections.total +

@@ -1,10 +1,10 @@
 export interface ShareLimits {
-  /** Of all sources together. */
+  /** The largest number that all sources hold together. */
   total: number;
   perSource: number;
 }
 
-/** One of a bounded number of things, such as a connection. */
+/** An item that a share counts, such as a connection. */
 export interface Held {
   /** Ends it. Called at most once, by a share that needs its place for another source. */
   evict(): void;

@@ -7,7 +7,7 @@ export interface PaceOptions {
   inATurn: number;
 }
 
-/** What ends the wait of its request by its event `close`. */
+/** The client of a request. Its event `close` ends the wait of the request. */
 type Client = Pick<EventEmitter, 'once' | 'off'> & { readonly destroyed?: boolean };
 
 /**

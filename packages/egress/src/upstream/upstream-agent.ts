@@ -40,7 +40,7 @@ export class UpstreamAgent extends Agent {
   }
 
   override keepSocketAlive(socket: Duplex): boolean {
-    // Its result is whether the connection is kept, though its type says that there is none.
+    // Node returns whether the socket is kept, although the declared return type is void.
     const isKept = super.keepSocketAlive(socket) as unknown as boolean;
     if (isKept) this.#kept.add(socket);
     return isKept;

@@ -11,7 +11,7 @@ export interface DiskPromisesOptions {
   readonly records: Pick<InstanceRecords, 'keys' | 'read'>;
   /** How many times the free space may be promised. */
   readonly overcommit: number;
-  /** What stays free; by default a share of the volume. */
+  /** Bytes of the volume that stay free; by default a share of the volume. */
   readonly reserveBytes?: number | undefined;
   readonly read?: typeof statfsSync;
 }

@@ -62,7 +62,7 @@ export interface OciConfigInput {
   command: readonly string[];
   /** The template's variables, for what runs in the sandbox; the agent itself is started without them. */
   environment: Readonly<Record<string, string>>;
-  /** Those that the runtime sets. */
+  /** Resource limits that the runtime sets. */
   limits: readonly ResourceLimit[];
   /** The oldest runtimes know no time namespaces. */
   timeNamespace: boolean;

@@ -31,7 +31,10 @@ const KNOWN_LIMITS: readonly KnownLimit[] = [
   { name: 'rtprio', number: 14, label: 'Max realtime priority', wanted: 0 },
 ];
 
-/** Of each process in a sandbox: never more than hostd has itself, which not every host lets its root raise. */
+/**
+ * Returns the resource limits of each process in a sandbox. No limit is above hostd's own, because not every host lets
+ * its root raise limits.
+ */
 export function resourceLimits(own = readFileSync('/proc/self/limits', 'utf8')): ResourceLimit[] {
   return KNOWN_LIMITS.map((limit) => {
     const hard = new RegExp(`^${limit.label} +\\S+ +(\\d+)`, 'm').exec(own)?.[1];

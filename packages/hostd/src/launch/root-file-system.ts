@@ -21,7 +21,7 @@ import type { UndoStack } from './undo-stack.ts';
 /** Where Debian and those after it keep the authorities that programs trust. */
 export const CA_BUNDLE_PATH = '/etc/ssl/certs/ca-certificates.crt';
 
-/** What that file is called in the folders that hold it on the host. */
+/** Name of the CA bundle in the folders that hold it on the host. */
 export const TRUST_FILE = 'ca-certificates.crt';
 
 /** The mount points of one instance, all in hostd's own mount namespace. */

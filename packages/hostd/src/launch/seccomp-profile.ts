@@ -73,8 +73,8 @@ const SOCK_DGRAM = 2;
 const SOCKET_TYPE_MASK = 0xf;
 
 /**
- * The sockets of the internet that programs use: TCP, UDP and ICMP echo. A kernel loads a module for each other protocol
- * that is asked for (SCTP, DCCP, L2TP, MPTCP, UDP-Lite), and asks for no capability.
+ * The sockets of the internet that programs use: TCP, UDP and ICMP echo. A socket of another protocol (SCTP, DCCP,
+ * L2TP, MPTCP, UDP-Lite) makes the kernel load that protocol's module, and the kernel requires no capability for it.
  */
 const INTERNET_SOCKETS = [
   { family: AF_INET, type: SOCK_STREAM, protocols: [0, 6] },

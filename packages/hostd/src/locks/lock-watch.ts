@@ -4,9 +4,9 @@ import type { Cgroups } from '../cgroups.ts';
 import { countLocks, locksHeldBy } from './count-locks.ts';
 
 const INTERVAL_MS = 1000;
-/** Of the whole host. Below it no process is looked at: they take 48 MB then. */
+/** Locks of the whole host, which take 48 MB of kernel memory. Below this number no process is inspected. */
 const WATCHED_FROM = 250_000;
-/** Of one sandbox: 19 MB. */
+/** Locks that one sandbox may hold, which take 19 MB of kernel memory. */
 const SHARE = 100_000;
 /** A process with fewer is left alone, so that it is the ones that took the locks which end. */
 const FEW = 1000;
@@ -30,7 +30,9 @@ export class LockWatch {
   readonly #options: Required<LockWatchOptions>;
   readonly #closing = new AbortController();
   readonly #closed: Promise<void>;
-  /** What was there when no sandbox had too many: other programs of the host hold them. */
+  /**
+   * Locks that are attributed to other programs: the last count while no sandbox had too many, or a lower one since.
+   */
   #ofOthers = 0;
 
   constructor(options: LockWatchOptions) {

@@ -8,7 +8,7 @@ export interface RulesetOptions {
   gatewayAddress: string;
   dnsPort: number;
   ranges: OperatorRanges;
-  /** Whose datagrams flow, of those that are gated. */
+  /** The gated sandboxes whose datagrams are forwarded. */
   datagramSandboxes: readonly DatagramSandbox[];
 }
 

@@ -1,6 +1,6 @@
 /**
  * Versions of QUIC that servers on the internet answer, as in the registry of IANA and in those of the large
- * implementations. A packet of one of them is told from other protocols by these 4 bytes and one bit.
+ * implementations. These 4 bytes and one bit distinguish their packets from other protocols.
  */
 const VERSIONS = [
   '0x00000001', // RFC 9000

@@ -25,7 +25,7 @@ const DELETE = 2;
 const NLMSG_ERROR = 2;
 const NLMSG_DONE = 3;
 const HEADER_BYTES = 16;
-/** Of nfgenmsg: family, version, resource. */
+/** The header `nfgenmsg`: family, version, resource. */
 const FAMILY = Buffer.from([AF_INET, 0, 0, 0]);
 const ANSWER_BYTES = 32 * 1024;
 
@@ -65,7 +65,7 @@ async function deleteBySide(socket: number, side: number, address: Buffer): Prom
   throw new Error(`tracked flows of ${address.join('.')} come back`);
 }
 
-/** What names each entry to the kernel: its tuple, its number, and its zone if it has one. */
+/** Returns what identifies each entry to the kernel: its tuple, its number, and its zone if it has one. */
 async function listIdentities(socket: number, side: number, address: Buffer): Promise<Buffer[]> {
   const request = netlinkMessage({ type: GET_FLOWS, flags: REQUEST | DUMP, sequence: LIST }, filterBy(side, address));
   if ((await sendElsewhere(socket, request, request.length, 0)) < 0) throw new Error('the kernel lists no flows');

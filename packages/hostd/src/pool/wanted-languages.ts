@@ -1,6 +1,9 @@
 import type { StartedLanguage } from '@cloche/protocol';
 
-/** As long as an agent keeps a kernel that nobody takes (`packages/agent/src/kernels/spare-kernels.ts`). */
+/**
+ * Milliseconds that a language stays wanted after a use: as long as an agent keeps an unused spare kernel
+ * (`packages/agent/src/kernels/spare-kernels.ts`).
+ */
 const WANTED_MS = 180_000;
 /** Instances that wait are told again after this long, so that their kernels stay while there is demand. */
 const TELL_AGAIN_MS = 60_000;

@@ -97,9 +97,9 @@ export class WarmPool {
   }
 
   /**
-   * Calls `claim` with an instance of that kind, if there is one, and resolves with its result. Until then the pool still
-   * answers for the instance, so that a sweep leaves it alone. An instance that is being launched and that nobody waits for
-   * is waited for: it is ready before one that is launched now. Either way the demand is noted.
+   * Calls `claim` with an instance of that kind, if there is one, and resolves with its result. Until then the instance
+   * belongs to the pool, so that a sweep does not remove it. If no instance is ready, the method waits for one that is
+   * being launched and that no other caller waits for: it is ready before a new one. The demand is noted in any case.
    */
   async take<T>(kind: PoolKind, signal: AbortSignal, claim: (key: InstanceKey) => Promise<T>): Promise<T | undefined> {
     if (this.#options.size === 0) return undefined;

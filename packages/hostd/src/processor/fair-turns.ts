@@ -6,7 +6,10 @@ import { SHORT_SLICE_NS, setTimeSlice } from '../kernel/time-slice.ts';
 import { ProcessorDebts } from './processor-debts.ts';
 import type { ProcessorGroups } from './processor-groups.ts';
 
-/** The kernel tells nobody when processors become contended; a look that finds they are not takes 20 µs. */
+/**
+ * Milliseconds between two checks for contention. The kernel sends no event for it, and a check that finds none takes
+ * 20 µs.
+ */
 const LOOK_INTERVAL_MS = 250;
 
 export interface FairTurnsOptions {
@@ -24,7 +27,7 @@ export class FairTurns {
   readonly #options: FairTurnsOptions;
   readonly #processors = availableParallelism();
   readonly #debts = new ProcessorDebts<InstanceKey>();
-  /** Of those that are behind: the weight that they had before. */
+  /** The previous weight of each instance that is behind the others. */
   readonly #weights = new Map<InstanceKey, number>();
   readonly #timer: NodeJS.Timeout;
   #wasContended = false;

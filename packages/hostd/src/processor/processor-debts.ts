@@ -1,6 +1,6 @@
 /** Processor time that a sandbox may use beyond its share before it goes behind the others: some fifteen short runs. */
 const CREDIT_US = 30_000;
-/** The same once, for what starts a sandbox that did not wait in the pool, and its first kernel. */
+/** Further processor time that each sandbox may use once, for its launch outside the pool and for its first kernel. */
 const FIRST_CREDIT_US = 100_000;
 /** Since the last look: what used less takes part in no sharing. */
 const ACTIVE_US = 1000;

@@ -56,7 +56,10 @@ export class ProcessorGroups {
     });
   }
 
-  /** Of threads that were started since, too. Those of the others, which are short, go before them. */
+  /**
+   * Gives the instance's threads long time slices, including threads that were started since. Threads of other
+   * instances have short slices and run before them.
+   */
   lengthenSlices(key: InstanceKey): void {
     this.#setSlices(key, LONG_SLICE_NS);
   }

@@ -40,7 +40,7 @@ function isInstanceSlot(slot: string, installationId: string): boolean {
   return claim.includes(installationId) && !claim.includes('"gateway"');
 }
 
-/** What runs in sandboxes is in their control groups. */
+/** Returns whether a process runs in a sandbox of the installation, by its control groups. */
 function isOfInstallation(pid: string, installationId: string): boolean {
   return readText(`/proc/${pid}/cgroup`).includes(`/cloche-${installationId}/`);
 }

@@ -3,7 +3,7 @@ import type { ProcessIdentity } from '../kernel/process-identity.ts';
 import type { TemplateVersion } from '../templates.ts';
 import type { Zygotes } from './zygotes.ts';
 
-/** What forks. */
+/** The methods of `Zygotes` that fork kernels. */
 type Forker = Pick<Zygotes, 'prepare' | 'serves' | 'ready' | 'fork' | 'close'>;
 
 /** Contexts of one sandbox that are opened at once rarely are more; the agent starts kernels itself beyond. */

@@ -24,7 +24,7 @@ interface Report {
 export interface ForkRequest {
   /** A name for the kernel, unique in its sandbox. */
   kernelId: string;
-  /** Of the sandbox's namespaces, then of each control group: lent for the call. */
+  /** Descriptors of the sandbox's namespaces, then of each control group. The caller owns and closes them. */
   fds: readonly number[];
 }
 

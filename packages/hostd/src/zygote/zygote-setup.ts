@@ -23,7 +23,10 @@ const CALLS_OF_ZYGOTES = ['setns', 'keyctl', 'prctl'];
 /** Who kernels run as, in every sandbox. */
 const KERNEL_UID = 1000;
 
-/** Of a sandbox, in the order in which a kernel enters them; the first one with its fork, the others by itself. */
+/**
+ * Returns the namespaces of a sandbox in the order in which a kernel enters them. The fork enters the first one; the
+ * kernel itself enters the others.
+ */
 export function namespacesToEnter(timeNamespace: boolean): string[] {
   return ['pid', 'user', 'mnt', 'net', 'ipc', 'uts', 'cgroup', ...(timeNamespace ? ['time'] : [])];
 }

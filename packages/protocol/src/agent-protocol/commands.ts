@@ -28,7 +28,7 @@ export const StartCommand = Type.Object({
   stdinOpen: Type.Boolean(),
   /** None when left out. */
   timeoutMs: Type.Optional(Type.Integer({ minimum: 1 })),
-  /** What `result` will ask for: the head of each stream, sized as JSON writes it. Nothing is kept for it when left out. */
+  /** Bytes of the beginning of each stream to keep for `result`, as JSON writes them. Without it nothing is kept. */
   capture: Type.Optional(
     Type.Object({ stdoutBytes: Type.Integer({ minimum: 0 }), stderrBytes: Type.Integer({ minimum: 0 }) }),
   ),

@@ -21,7 +21,7 @@
  */
 import { type Static, Type } from 'typebox';
 
-/** Whose rights an operation on files has. */
+/** The user whose rights a file operation has. */
 export type FileUser = 'user' | 'root';
 
 export const AgentFile = Type.Object(

@@ -14,7 +14,10 @@ export interface ArchiveEntry {
   readonly content: AsyncIterable<Buffer> | Readable;
 }
 
-/** An archive that is broken, or that holds what nobody unpacks for a stranger. The message is for its sender. */
+/**
+ * An archive that is broken, or that has content which is unsafe to unpack from an untrusted sender. The message is for
+ * the sender.
+ */
 export class BadArchive extends Error {
   override readonly name = 'BadArchive';
   readonly code = 'bad_archive';

@@ -6,7 +6,7 @@ export interface ArtifactSettings {
   readonly stagingDir: string;
   /** Of one artifact. */
   readonly maxBytes: number;
-  /** Of all artifacts of one organization; undefined: no bound but the disk's. */
+  /** Bytes of all artifacts of one organization; undefined: limited only by the disk. */
   readonly maxOrganizationBytes: number | undefined;
   /** How long artifacts are kept; undefined: until they are deleted. */
   readonly retentionMs: number | undefined;

@@ -33,7 +33,7 @@ export interface ArtifactsDeps {
   readonly store: ArtifactStore;
   readonly projects: ProjectRepository;
   readonly settings: ArtifactSettings;
-  /** Of the volume that contents are gathered on. */
+  /** Disk space of the volume that contents are gathered on. */
   readonly space: DiskSpace;
   readonly clock: Clock;
   readonly ids: IdSource;

@@ -23,7 +23,7 @@ export class KeepArtifact {
   readonly #settings: ArtifactSettings;
   readonly #clock: Clock;
   readonly #ids: IdSource;
-  /** Of each organization, bytes that are being kept and that no record counts yet. */
+  /** Bytes of each organization that are being stored and that no record counts yet. */
   readonly #pending = new Map<OrgId, number>();
 
   constructor(

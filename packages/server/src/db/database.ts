@@ -49,7 +49,7 @@ export interface IdempotencyRecordTable {
   response_body: string | null;
   /** JSON of a `ResultFile`, for a response too large for this table. */
   response_file: string | null;
-  /** What the record takes on the disk, about. */
+  /** Approximate bytes of the record on the disk. */
   stored_bytes: number;
   created_at: number;
   expires_at: number;

@@ -43,7 +43,7 @@ export function toAppError(error: unknown): AppError {
   );
 }
 
-/** What SQLite says when its file cannot grow. */
+/** SQLite's error code when its file cannot grow. */
 const SQLITE_FULL = 13;
 
 function fromFullDisk(error: unknown): AppError | undefined {

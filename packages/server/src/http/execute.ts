@@ -35,7 +35,7 @@ export interface ExecutionParts {
   readonly space: DiskSpace;
 }
 
-/** What takes disk space of the host, besides uploads. */
+/** Operations, other than uploads, that take disk space of the host. */
 const TAKES_SPACE: ReadonlySet<string> = new Set(['createSandbox', 'exportArtifact']);
 
 /** Executes `route` for one request, or replays what an earlier one of the same Idempotency-Key answered. */

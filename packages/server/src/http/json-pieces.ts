@@ -12,7 +12,7 @@ export function isLarge(value: unknown): boolean {
   return charactersOf(value, LARGE_CHARACTERS) > LARGE_CHARACTERS;
 }
 
-/** What `JSON.stringify` makes of a value without `toJSON`, in pieces of some hundred kilobytes at most. */
+/** Yields what `JSON.stringify` returns for a value without `toJSON`, in pieces of some hundred kilobytes at most. */
 export function* jsonPieces(value: unknown): Generator<string, void> {
   let piece = '';
   for (const token of tokensOf(value)) {

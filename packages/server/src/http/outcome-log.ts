@@ -40,7 +40,10 @@ export class OutcomeLog {
     this.#log[level](outcome, 'request');
   }
 
-  /** Those without room are counted, and named together by the first line of a later window. */
+  /**
+   * Returns whether the window has room for a line. Counts the lines that do not fit, and logs their number in a later
+   * window.
+   */
   #hasRoom(): boolean {
     const now = this.#clock.now();
     if (now - this.#windowStart >= WINDOW_MS) {

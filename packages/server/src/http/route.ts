@@ -19,7 +19,7 @@ export interface RequestContext<O extends Operation = Operation> {
   readonly idempotencyRecordId: string | undefined;
   /** What a client that resumes a stream has seen last. */
   readonly lastEventId: string | undefined;
-  /** What gathers a result asks it before it holds more. */
+  /** Memory for the result of the request. Code that gathers a result requests memory here before it holds more. */
   readonly room: ResultRoom;
   readonly log: Logger;
 }

@@ -2,7 +2,7 @@
 export type Schema = Readonly<Record<string, unknown>>;
 
 export interface Mutant {
-  /** What is broken, or which bound it is at. */
+  /** The constraint that the value breaks, or the bound that the value is at. */
   readonly what: string;
   readonly value: unknown;
 }

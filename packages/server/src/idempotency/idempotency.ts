@@ -89,7 +89,9 @@ export class Idempotency {
     return requireFiles(this.#storage).read(file);
   }
 
-  /** What is recorded is answered whatever the quota says. */
+  /**
+   * Throws if the quota is used up and the request has no record to be answered from. A failed record does not count.
+   */
   async #requireRoom(scope: IdempotencyScope): Promise<void> {
     const { quota } = this.#storage;
     const now = this.#clock.now();
@@ -115,7 +117,7 @@ export class Claim {
     await this.#complete({ status, body });
   }
 
-  /** The same for a large answer; resolves when the disk has it. */
+  /** Completes the record with a large answer, which is written to a file. Resolves when the file is on the disk. */
   async completeWithFile(status: number, json: Iterable<string>): Promise<ResultFile> {
     const file = await requireFiles(this.#deps).write(json);
     await this.#complete({ status, file });

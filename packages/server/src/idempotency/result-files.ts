@@ -58,7 +58,10 @@ export class ResultFiles {
     }
   }
 
-  /** The same JSON again, from a file that is gone once it has been read or left. */
+  /**
+   * Writes the JSON to a temporary file and returns a stream that reads it. The file is gone when the stream has ended
+   * or is closed.
+   */
   async spool(pieces: Iterable<string>): Promise<{ json: Readable; bytes: number }> {
     const file = await this.write(pieces, { flush: false });
     try {

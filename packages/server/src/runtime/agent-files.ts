@@ -5,7 +5,7 @@ import type { ResultRoom } from '../result-rooms.ts';
 
 /** The files of one instance, through its agent. Paths are as clients write them. */
 export interface AgentFiles {
-  /** The same files with the rights of that user of the sandbox; by default, and where nothing is said, `user`. */
+  /** Returns the same files, accessed with the rights of that user of the sandbox. The default is `user`. */
   as(user: FileUser | undefined): AgentFiles;
   /**
    * `headers`: `range`, `if-range`, `if-match` and `if-none-match`, as HTTP has them. The body ends early, with an error,
@@ -16,7 +16,10 @@ export interface AgentFiles {
   read(path: string, options: ReadOptions, signal: AbortSignal): Promise<FileContent>;
   /** Replaces the file when all of the source has come, and leaves it alone otherwise. Throws as `read` does. */
   write(path: string, source: FileSource, options: WriteOptions, signal: AbortSignal): Promise<AgentFile>;
-  /** What is in a directory, and below it. At most `limit` entries and `LIMITS.fileListBytes`, else `too_many`. */
+  /**
+   * Lists a directory, and what is below it down to `depth`. Throws `too_many` above `limit` entries or
+   * `LIMITS.fileListBytes`.
+   */
   list(path: string, options: ListOptions, signal: AbortSignal): Promise<AgentFile[]>;
   stat(path: string, signal: AbortSignal): Promise<AgentFile>;
   /** Idempotent; makes those above it as well. */
@@ -82,7 +85,7 @@ export interface FileSource {
 export class FileFault extends Error {
   override readonly name = 'FileFault';
   readonly kind: AgentFileErrorCode;
-  /** What clients are told besides; its bounds are checked. */
+  /** Further fields for clients; their bounds are checked. */
   readonly details: FileFaultDetails;
 
   constructor(kind: AgentFileErrorCode, message: string, details: FileFaultDetails = {}) {
@@ -93,8 +96,8 @@ export class FileFault extends Error {
 }
 
 export interface FileFaultDetails {
-  /** Of the file whose range does not exist. */
+  /** Size of the file in bytes, if it does not have the requested range. */
   readonly sizeBytes?: number;
-  /** What the user may not do that to. */
+  /** The path that the user lacks the rights for. */
   readonly path?: string;
 }

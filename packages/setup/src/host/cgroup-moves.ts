@@ -10,7 +10,7 @@ const FAST = 'favordynmods';
 
 export interface V2Mount {
   place: string;
-  /** What the hierarchy was mounted with: `nsdelegate`, `memory_recursiveprot`, `favordynmods`. */
+  /** Mount options of the hierarchy: `nsdelegate`, `memory_recursiveprot`, `favordynmods`. */
   options: readonly string[];
 }
 

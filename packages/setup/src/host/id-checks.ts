@@ -5,14 +5,14 @@ import { type Finding, ok, warning } from './finding.ts';
 const SLOTS_DIR = '/run/cloche/slots';
 
 export interface IdSources {
-  /** What `/etc/passwd`, `/etc/group`, `/etc/subuid` and `/etc/subgid` hold. */
+  /** Contents of `/etc/passwd`, `/etc/group`, `/etc/subuid` and `/etc/subgid`. */
   passwd: string;
   group: string;
   subuid: string;
   subgid: string;
-  /** Of each process of the host. */
+  /** The user id of each process of the host. */
   processUsers: readonly number[];
-  /** Those of sandboxes that live. */
+  /** The slots of live sandboxes. */
   slots: readonly number[];
 }
 

@@ -50,7 +50,7 @@ export function parseDownloadOptions(dump: string): string[] {
   return dump.split('\n').filter((line) => wanted.test(line) && !line.endsWith(' "";'));
 }
 
-/** The same sources for a template: without options, and without what may be a credential in an address. */
+/** Returns the same sources for a template, without options and without possible credentials in their addresses. */
 export function plainSources(sources: readonly string[]): string[] {
   return sources.flatMap((line) => {
     const [, address = '', ...rest] = line.replace(/^deb \[[^\]]*\]/, 'deb').split(' ');

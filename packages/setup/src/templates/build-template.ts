@@ -24,8 +24,8 @@ export type BuildOptions = {
 };
 
 /**
- * The newest version that was built of a recipe; builds one where there is none. Versions are never changed, as sandboxes
- * pin them. Safe to cut off at any point, and safe to call from many processes at once.
+ * Returns the newest version built from a recipe, and builds one if there is none. Versions are never changed, because
+ * sandboxes pin them. Safe to cut off at any point, and safe to call from many processes at once.
  *
  * @throws {CommandFailed} when a step of the build fails.
  */

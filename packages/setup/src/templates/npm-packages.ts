@@ -3,7 +3,7 @@ import { basename, dirname, join } from 'node:path';
 import { type LoggedCommand, runLogged } from '../run-logged.ts';
 import type { Recipe } from './recipe.ts';
 
-/** What npm calls the architectures that templates are built for. */
+/** npm's names of the architectures that templates are built for. */
 const ARCHITECTURES = ['x64', 'arm64'] as const;
 const NODE = 'node@';
 const OPTIONS = ['--ignore-scripts', '--install-strategy=nested', '--no-audit', '--no-fund', '--no-update-notifier'];

@@ -7,7 +7,7 @@ import { pipeline } from 'node:stream/promises';
 import type { DiskSpace } from '../../disk-space.ts';
 import type { IdSource } from '../../id-source.ts';
 
-/** Of one content, between two looks at what is free. */
+/** Bytes of one content between two checks of the free disk space. */
 const SPACE_EVERY_BYTES = 64 * 1024 * 1024;
 
 /** A content that has come whole, in a file of its own. Disposing it is safe when the file has been taken over. */

@@ -201,7 +201,7 @@ export class AgentHttpClient implements AgentClient {
   }
 }
 
-/** Of a line that is not whole yet, the run's own room is asked first. */
+/** Returns the memory for lines that are not complete yet. It asks the run's own room before the line store. */
 function roomForLines(store: LineStore, room: ResultRoom | undefined, signal: AbortSignal): LineRoom {
   if (!room) return store;
   return {

@@ -191,7 +191,7 @@ export class AgentHttpFiles implements AgentFiles {
   }
 }
 
-/** What goes on with the files of one instance, whoever's rights it has. */
+/** Tracks the file operations of one instance, with the rights of any user. */
 class FileUse {
   readonly transferring = new TransferAgent({ keepAlive: true, maxSockets: MAX_TRANSFERS, maxFreeSockets: 1 });
   readonly acting = new Agent({ keepAlive: true, maxSockets: MAX_ACTS, maxFreeSockets: 1 });

@@ -1,7 +1,10 @@
-/** What may be sent at once, in units: an event is one, and so are so many bytes of it. */
+/** Units that may be spent at once. An event costs one unit, and one more for each `BYTES_PER_UNIT` bytes of it. */
 const BURST = 1000;
 const BYTES_PER_UNIT = 16 * 1024;
-/** What comes back: 10,000 events or 160 MB a second, which costs the server's only thread about a third of its time. */
+/**
+ * Units restored per millisecond: 10,000 events or 160 MB a second, which costs the server's only thread about a third
+ * of its time.
+ */
 const UNITS_PER_MS = 10;
 /** The shortest rest, so that a flood is read in slices that are worth their while. */
 const MIN_REST_MS = 10;
@@ -19,7 +22,9 @@ class Bucket {
     this.#countedAt = now();
   }
 
-  /** What is left, less than none included; exact below half of the burst. */
+  /**
+   * Spends units and returns those that are left, which may be negative. The result is exact below half of the burst.
+   */
   take(units: number): number {
     this.#units -= units;
     if (this.#units >= BURST / 2) return this.#units;
@@ -30,7 +35,7 @@ class Bucket {
   }
 }
 
-/** What the sandboxes of a server that send much have together. */
+/** The budget that the sandboxes of a server that send many events share. */
 export class SharedBudget {
   readonly now: Clock;
   readonly bucket: Bucket;

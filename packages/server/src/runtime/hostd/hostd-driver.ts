@@ -43,7 +43,7 @@ const STOP_MS = 60_000;
 const FORK_MS = 5_000;
 /** So long after a connection is asked for, whoever asked has had the first of it. */
 const LOOK_MS = 50;
-/** A language that is used is told of once in this time. */
+/** Milliseconds between two reports to hostd that a language is used. */
 const NOTE_AGAIN_MS = 10_000;
 const MAX_METRICS_BYTES = 256 * 1024;
 const FIRST_PAUSE_MS = 10;
