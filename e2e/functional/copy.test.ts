@@ -98,9 +98,10 @@ describe('cloche cp', () => {
     mkdirSync(here('odd'));
     for (const name of names) writeFileSync(Buffer.concat([Buffer.from(`${here('odd')}/`), name]), name);
     await cp(here('odd'), there('odd'));
+    const { body } = await service.api.get(`/v1/sandboxes/${sandboxId}/files?path=odd`);
+    assert.equal(body.data.length, names.length, 'what arrived in the sandbox');
     await cp(there('odd'), here('odd-back'));
     const other = (await service.api.readySandbox()).id;
-    const { body } = await service.api.get(`/v1/sandboxes/${sandboxId}/files?path=odd`);
     for (const { path } of body.data) {
       await cp(there(path), `${other}:alone/`);
       await cp(`${other}:${path.replace('/workspace/odd', '/workspace/alone')}`, `${here('odd-alone')}/`);
