@@ -3,8 +3,11 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
-import { buffer } from 'node:stream/consumers';
+import { buffer, text } from 'node:stream/consumers';
 import { after, afterEach, before, describe, it } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { ApiClient } from './api-client.ts';
 import { Files } from './files.ts';
 
@@ -68,6 +71,18 @@ describe('reading', () => {
       seen.map(({ headers }) => headers.range),
       ['bytes=10-19', 'bytes=10-'],
     );
+  });
+
+  it('gives all bytes of a stream that is read later, when the collector has run', async () => {
+    setFlagsFromString('--expose-gc');
+    const collect = runInNewContext('gc') as () => void;
+    replies = [(response) => response.end('whole')];
+    const { body } = await files.archive('a');
+    for (let round = 0; round < 10; round += 1) {
+      collect();
+      await setImmediate();
+    }
+    assert.equal(await text(body), 'whole');
   });
 
   it('is tried again until it begins, and then no more', async () => {
