@@ -11,11 +11,7 @@ export type CgroupLayout = {
  * @param v2Controllers content of `cgroup.controllers` at the top of the v2 hierarchy; empty where there is none
  */
 export function readCgroupLayout(mountInfo: string, v2Controllers: string): CgroupLayout {
-  const mounts = mountInfo.split('\n').flatMap((line) => {
-    const [, tail] = line.split(' - ');
-    const [type, , options] = tail?.split(' ') ?? [];
-    return type === 'cgroup' || type === 'cgroup2' ? [{ type, options: options?.split(',') ?? [] }] : [];
-  });
+  const mounts = cgroupMounts(mountInfo);
   const hasV2 = mounts.some(({ type }) => type === 'cgroup2');
   const v1 = mounts.filter(({ type }) => type === 'cgroup').flatMap(({ options }) => options);
   const v1Controllers = v1.filter((name) => !['rw', 'ro'].includes(name) && !/^(name|xattr|release_agent)/.test(name));
@@ -33,8 +29,22 @@ export function readCgroupLayout(mountInfo: string, v2Controllers: string): Cgro
 
 /** Where the v2 hierarchy is mounted. */
 export function findV2Mount(mountInfo: string): string | undefined {
-  return mountInfo
-    .split('\n')
-    .find((line) => line.includes(' - cgroup2 '))
-    ?.split(' ')[4];
+  return cgroupMounts(mountInfo).find(({ type }) => type === 'cgroup2')?.place;
+}
+
+/** A hierarchy of cgroups, and the options of its super block: controllers of v1 among them. */
+export interface CgroupMount {
+  place: string;
+  type: 'cgroup' | 'cgroup2';
+  options: readonly string[];
+}
+
+/** Every hierarchy that is mounted. @param mountInfo content of `/proc/self/mountinfo` */
+export function cgroupMounts(mountInfo: string): CgroupMount[] {
+  return mountInfo.split('\n').flatMap((line) => {
+    const [mount = '', superBlock = ''] = line.split(' - ');
+    const [type, , options = ''] = superBlock.split(' ');
+    if (type !== 'cgroup' && type !== 'cgroup2') return [];
+    return [{ place: mount.split(' ')[4] ?? '', type, options: options.split(',') }];
+  });
 }

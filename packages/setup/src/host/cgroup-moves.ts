@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
+import { type CgroupMount, cgroupMounts } from './cgroup-layout.ts';
 import { type Finding, ok, warning } from './finding.ts';
 
 const run = promisify(execFile);
@@ -8,20 +9,9 @@ const run = promisify(execFile);
 const NAME = 'cgroup moves';
 const FAST = 'favordynmods';
 
-export interface V2Mount {
-  place: string;
-  /** Mount options of the hierarchy: `nsdelegate`, `memory_recursiveprot`, `favordynmods`. */
-  options: readonly string[];
-}
-
 /** The v2 hierarchy of cgroups, of a v2 or of a hybrid host. @param mountInfo content of `/proc/self/mountinfo` */
-export function findV2Hierarchy(mountInfo: string): V2Mount | undefined {
-  for (const line of mountInfo.split('\n')) {
-    const [mount = '', superBlock = ''] = line.split(' - ');
-    const [type, , options = ''] = superBlock.split(' ');
-    if (type === 'cgroup2') return { place: mount.split(' ')[4] ?? '', options: options.split(',') };
-  }
-  return undefined;
+export function findV2Hierarchy(mountInfo: string): CgroupMount | undefined {
+  return cgroupMounts(mountInfo).find(({ type }) => type === 'cgroup2');
 }
 
 /**
@@ -52,6 +42,6 @@ export async function checkCgroupMoves(): Promise<Finding> {
   return { ...warning(NAME, `without ${FAST}: ${slower}`, remedy), installable: true };
 }
 
-async function currentHierarchy(): Promise<V2Mount | undefined> {
+async function currentHierarchy(): Promise<CgroupMount | undefined> {
   return findV2Hierarchy(await readFile('/proc/self/mountinfo', 'utf8'));
 }

@@ -1,6 +1,7 @@
 import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { cgroupMounts } from '../host/cgroup-layout.ts';
 
 /** Ten times that of a group that says nothing else, such as the one of all sandboxes. */
 const WEIGHT = { cgroup: ['cpu.shares', '10240'], cgroup2: ['cpu.weight', '1000'] } as const;
@@ -54,11 +55,7 @@ export class PartsGroup {
 
 /** Where the kernel decides whose turn it is. @param mountInfo content of `/proc/self/mountinfo` */
 export function findProcessorHierarchy(mountInfo: string): { place: string; type: keyof typeof WEIGHT } | undefined {
-  const mounts = mountInfo.split('\n').map((line) => {
-    const [mount = '', superBlock = ''] = line.split(' - ');
-    const [type, , options = ''] = superBlock.split(' ');
-    return { place: mount.split(' ')[4] ?? '', type, options: options.split(',') };
-  });
+  const mounts = cgroupMounts(mountInfo);
   const v1 = mounts.find(({ type, options }) => type === 'cgroup' && options.includes('cpu'));
   if (v1) return { place: v1.place, type: 'cgroup' };
   const v2 = mounts.find(({ type }) => type === 'cgroup2');
