@@ -10,7 +10,7 @@ import { npmProject } from '../packages/setup/src/templates/npm-packages.ts';
 import { LOCK_FILES, type Recipe, readUnlockedRecipe } from '../packages/setup/src/templates/recipe.ts';
 
 const TEMPLATES = join(import.meta.dirname, '../templates');
-/** What `pip` has to know of a release, as it runs elsewhere. */
+/** Python and C library of each Debian release, for which `pip` resolves packages on any host. */
 const RELEASES: Readonly<Record<string, { python: string; glibcMinor: number }>> = {
   'debian:bookworm': { python: '3.11', glibcMinor: 36 },
 };
