@@ -20,9 +20,12 @@ export const AGENT_SHARE = { cpu: 0.25, memoryBytes: 64 * 1024 * 1024, pids: 64 
 const SOCKET_BUFFERS_SHARE = 1 / 4;
 
 export const CPU_PERIOD_US = 100_000;
-/** The most that either version of control groups takes, which is some hundred times what the kernels have. */
-const AGENT_CPU_SHARES = 262_144;
-const AGENT_CPU_WEIGHT = 10_000;
+/**
+ * Eight times what the kernels have. No more, because Linux divides the weight of an instance between processors by the
+ * load on each: beside an agent of the greatest weight on one processor, kernels on another have a hundredth.
+ */
+const AGENT_CPU_SHARES = 8192;
+const AGENT_CPU_WEIGHT = 800;
 
 const DIVIDED_CONTROLLERS = ['cpu', 'memory', 'pids'] as const;
 type Controller = (typeof DIVIDED_CONTROLLERS)[number];

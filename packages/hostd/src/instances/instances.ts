@@ -214,12 +214,23 @@ export class Instances {
         const { sandboxId, generation } = name;
         const record: LiveRecord = { ...pooled, status: 'live', sandboxId, generation, network };
         host.records.write(key, record);
+        void this.#putFirst(key);
         return { ...this.#describe(key, record), agentAnswers: true, kernelWaits: host.kernels.takeSpare(key) };
       } catch (error) {
         await removeInstance(key, host);
         throw error;
       }
     });
+  }
+
+  /** After the answer: it takes some 0.1 ms, and counts while there is not enough of the processor. */
+  async #putFirst(key: InstanceKey): Promise<void> {
+    await setImmediate();
+    try {
+      this.#options.host.processor.setTurn(key, 'first');
+    } catch (err) {
+      this.#options.log.error({ operation: 'set turn', instance: key, outcome: 'failed', err });
+    }
   }
 
   async #launchInTurn(key: InstanceKey, launch: Launch, signal: AbortSignal): Promise<Instance> {

@@ -14,8 +14,11 @@ const RESET_ON_FORK = 1n;
 
 /** 0.1 ms, the least that the kernel takes. */
 export const SHORT_SLICE_NS = 100_000n;
-/** 20 ms, so that each of some fifty threads of a processor has its turn within a second. */
-export const LONG_SLICE_NS = 20_000_000n;
+/**
+ * 3 ms: longer than the short slice, so that a thread with a short one preempts it. No longer, because the kernel owes a
+ * thread that waits up to two slices, and pays them before a thread with a short slice runs again.
+ */
+export const LONG_SLICE_NS = 3_000_000n;
 
 /**
  * Sets how long a thread runs in one go where others want the processor too. A thread with a short slice that has slept

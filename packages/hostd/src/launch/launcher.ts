@@ -198,6 +198,8 @@ export class Launcher {
       return first;
     });
     await step('network', () => this.#connect(plan, slot, init.pid, undo));
+    // Before its first process starts others, which inherit its time slice.
+    if (plan.isPooled) host.processor.setTurn(key, 'launching');
     await step('start', () => host.runtime.start(key, bundleDir));
     await step('detach', () => removeRootPlaces(places));
     return step('record', () => {

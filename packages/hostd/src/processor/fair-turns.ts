@@ -27,8 +27,7 @@ export class FairTurns {
   readonly #options: FairTurnsOptions;
   readonly #processors = availableParallelism();
   readonly #debts = new ProcessorDebts<InstanceKey>();
-  /** The previous weight of each instance that is behind the others. */
-  readonly #weights = new Map<InstanceKey, number>();
+  readonly #behind = new Set<InstanceKey>();
   readonly #timer: NodeJS.Timeout;
   #wasContended = false;
 
@@ -36,14 +35,16 @@ export class FairTurns {
     this.#options = options;
     // Whatever this process starts has it too: each sandbox, and the kernels that are forked into it.
     setTimeSlice(process.pid, SHORT_SLICE_NS);
+    // An earlier hostd that was killed may have left sandboxes behind.
+    for (const key of options.keys()) options.groups.setTurn(key, 'first');
     this.#timer = setInterval(() => this.#tryLook(), LOOK_INTERVAL_MS);
     this.#timer.unref();
   }
 
-  /** Gives each instance the weight that it had; the next hostd finds no other. */
+  /** Leaves no sandbox behind the others. */
   close(): void {
     clearInterval(this.#timer);
-    for (const key of this.#weights.keys()) this.#putBack(key);
+    for (const key of this.#behind) this.#options.groups.setTurn(key, 'first');
   }
 
   #tryLook(): void {
@@ -63,24 +64,14 @@ export class FairTurns {
       const usedUs = groups.usedUs(key);
       if (usedUs !== undefined) used.set(key, usedUs);
     }
-    for (const key of this.#weights.keys()) if (!used.has(key)) this.#weights.delete(key);
+    for (const key of this.#behind) if (!used.has(key)) this.#behind.delete(key);
     if (!this.#wasContended) this.#debts.begin(used);
-    for (const key of this.#weights.keys()) groups.lengthenSlices(key);
+    for (const key of this.#behind) groups.setSlices(key, 'behind');
     for (const [key, isBehind] of this.#debts.update(used, (key) => groups.wants(key))) {
-      if (isBehind) this.#putBehind(key);
-      else this.#putBack(key);
+      groups.setTurn(key, isBehind ? 'behind' : 'first');
+      if (isBehind) this.#behind.add(key);
+      else this.#behind.delete(key);
     }
-  }
-
-  #putBehind(key: InstanceKey): void {
-    const weight = this.#options.groups.putBehind(key);
-    if (weight !== undefined) this.#weights.set(key, weight);
-  }
-
-  #putBack(key: InstanceKey): void {
-    const weight = this.#weights.get(key);
-    if (weight !== undefined) this.#options.groups.putBack(key, weight);
-    this.#weights.delete(key);
   }
 }
 

@@ -59,6 +59,18 @@ describe('while processors are contended', () => {
     }
   });
 
+  it('a sandbox that has just been launched may use more at first, but not later', () => {
+    const hogs = Object.fromEntries(Array.from({ length: 9 }, (_, index) => [`hog-${index}`, 0.2]));
+    const looksUntilBehind = (idleLooks: number) => {
+      const after = start();
+      after({ launched: 0 }, 1 + idleLooks);
+      for (let looks = 1; looks < 100; looks += 1)
+        if (after({ launched: 0.2, ...hogs }, 1).includes('launched')) return looks;
+      return assert.fail('never');
+    };
+    assert.ok(looksUntilBehind(0) > looksUntilBehind(10));
+  });
+
   it('what lies before a sandbox was first seen does not count', () => {
     const debts = new ProcessorDebts<string>();
     debts.update(new Map(), never);

@@ -1,7 +1,9 @@
 /** Processor time that a sandbox may use beyond its share before it goes behind the others: some fifteen short runs. */
 const CREDIT_US = 30_000;
-/** Further processor time that each sandbox may use once, for its launch outside the pool and for its first kernel. */
-const FIRST_CREDIT_US = 100_000;
+/** Processor time of a launch with its first kernel. A sandbox that was launched ahead has used most of it already. */
+const LAUNCH_US = 150_000;
+/** Looks after which what a launch has not used is forfeited, so that no code of the sandbox uses it. */
+const LAUNCH_LOOKS = 4;
 /** Since the last look: what used less takes part in no sharing. */
 const ACTIVE_US = 1000;
 /**
@@ -15,6 +17,7 @@ const IDLE_LOOKS = 4;
 interface Account {
   usedUs: number;
   debtUs: number;
+  looks: number;
   /** Undefined for a sandbox that is not behind the others. */
   idleLooks: number | undefined;
 }
@@ -43,7 +46,12 @@ export class ProcessorDebts<Key> {
     for (const [key, used] of usedUs) {
       const account = this.#accounts.get(key);
       if (account === undefined)
-        this.#accounts.set(key, { usedUs: used, debtUs: -FIRST_CREDIT_US, idleLooks: undefined });
+        this.#accounts.set(key, {
+          usedUs: used,
+          debtUs: Math.min(0, used - LAUNCH_US),
+          looks: 0,
+          idleLooks: undefined,
+        });
       else lately.push({ key, account, us: used - account.usedUs });
     }
     const active = lately.filter(({ us }) => us > ACTIVE_US);
@@ -51,6 +59,8 @@ export class ProcessorDebts<Key> {
     const changed = new Map<Key, boolean>();
     for (const { key, account, us } of lately) {
       account.usedUs += us;
+      account.looks += 1;
+      if (account.looks === LAUNCH_LOOKS) account.debtUs = Math.max(0, account.debtUs);
       if (account.idleLooks === undefined) {
         account.debtUs = Math.max(Math.min(0, account.debtUs), account.debtUs + us - shareUs);
         if (account.debtUs <= CREDIT_US) continue;
