@@ -50,8 +50,7 @@ export const ExportArtifactBody = Type.Object(
       Type.String({
         maxLength: 255,
         pattern: '^[\\w.+-]+/[\\w.+-]+(; ?[\\w-]+=[\\w.+-]+)*$',
-        description:
-          'Media type, such as `text/csv; charset=utf-8`. Default: the type that the extension of the name stands for.',
+        description: 'Media type, such as `text/csv; charset=utf-8`. Default: derived from the extension of the name.',
       }),
     ),
     metadata: Type.Optional(Metadata),

@@ -38,11 +38,11 @@ export const CodeOutput = Type.Object(
     mimeType: Type.String({ description: 'Media type of the content.' }),
     role: oneOf(
       ['result', 'display'],
-      '`result`: the value of the last expression. `display`: what the code displayed on the way.',
+      '`result`: the value of the last expression. `display`: what the code displayed while it ran.',
     ),
     bundle: Type.Integer({
       minimum: 0,
-      description: 'Outputs with the same number are forms of one value, such as the text and the HTML of a table.',
+      description: 'Outputs with the same number represent one value, such as the text and the HTML of a table.',
     }),
     artifactId: Type.Optional(Type.String({ description: 'Id of the artifact that has the content.' })),
     sizeBytes: Type.Optional(Type.Integer({ description: 'Size of the artifact.' })),
@@ -95,12 +95,14 @@ export const CodeRun = Type.Object(
     stdout: Type.String({ description: `Standard output, at most ${LIMITS.outputStreamBytes} bytes.` }),
     stderr: Type.String({ description: `Standard error, at most ${LIMITS.outputStreamBytes} bytes.` }),
     outputs: Type.Array(CodeOutput, { description: 'Rich outputs, in the order in which the code made them.' }),
-    durationMs: Type.Optional(Type.Integer({ minimum: 0, description: 'Absent if `error` is present.' })),
+    durationMs: Type.Optional(
+      Type.Integer({ minimum: 0, description: 'Duration in milliseconds. Absent if `error` is present.' }),
+    ),
     error: Type.Optional(CodeExecutionError),
     truncated: Type.Optional(
       Type.Object(
         { stdout: Type.Optional(Type.Integer()), stderr: Type.Optional(Type.Integer()) },
-        { description: 'How many bytes were cut from each, if any.' },
+        { description: 'How many bytes were cut from each stream, if any.' },
       ),
     ),
     stateLost: Type.Optional(
@@ -125,24 +127,24 @@ export const RunCodeBody = Type.Object(
       Type.String({
         pattern: '^cctx_',
         description:
-          'Id of a context of the same language. Default: the default context of the language, which is made when needed.',
+          'Id of a context of the same language. Default: the default context of the language, which is created on first use.',
       }),
     ),
-    cwd: Type.Optional({ ...CwdSchema, description: 'Working directory. It must be that of the context.' }),
+    cwd: Type.Optional({ ...CwdSchema, description: 'Working directory. It must equal the `cwd` of the context.' }),
     timeoutMs: Type.Optional(
       Type.Integer({
         minimum: 1,
         maximum: LIMITS.runTimeoutMaxMs,
         default: LIMITS.runTimeoutDefaultMs,
         description:
-          'How long the answer may take, in milliseconds. The execution is then interrupted, and the answer has a ' +
+          'How long the response may take, in milliseconds. The execution is then interrupted, and the response has a ' +
           '`TimeoutError`.',
       }),
     ),
     artifactPolicy: Type.Optional(
       oneOf(
         ['inline_only', 'promote'],
-        '`inline_only`: outputs are in the answer, and those that are too large are left out. `promote`: binary and large ' +
+        '`inline_only`: outputs are in the response, and those that are too large are left out. `promote`: binary and large ' +
           'outputs become artifacts; this needs the scope `artifact:create`. Default: `inline_only`.',
       ),
     ),
@@ -158,16 +160,16 @@ export type RunCodeBody = Static<typeof RunCodeBody>;
 /** The events of a run's stream; `complete` is last unless the stream ends in an `error` of the service. */
 export const CodeRunEvent = Type.Union(
   [
-    Type.Object({ type: Type.Literal('stdout'), data: Type.String() }, { description: 'A part of standard output.' }),
-    Type.Object({ type: Type.Literal('stderr'), data: Type.String() }, { description: 'A part of standard error.' }),
+    Type.Object({ type: Type.Literal('stdout'), data: Type.String() }, { description: 'A chunk of standard output.' }),
+    Type.Object({ type: Type.Literal('stderr'), data: Type.String() }, { description: 'A chunk of standard error.' }),
     Type.Object({ type: Type.Literal('output'), data: CodeOutput }, { description: 'A rich output.' }),
     Type.Object(
       { type: Type.Literal('error'), data: CodeExecutionError },
-      { description: 'The code failed or timed out; `complete` follows. Or the service failed: see `ErrorEvent`.' },
+      { description: 'The code failed or timed out, and `complete` follows; or the service failed, see `ErrorEvent`.' },
     ),
     Type.Object(
       { type: Type.Literal('complete'), data: CodeRun },
-      { description: 'The whole result, the last event.' },
+      { description: 'The whole result. This is the last event.' },
     ),
   ],
   { $id: 'CodeRunEvent' },

@@ -43,12 +43,12 @@ const CommandLine = Type.Union(
       minItems: 1,
       maxItems: LIMITS.commandArguments,
       ...documented({ prefixItems: [{ type: 'string', minLength: 1, pattern: NO_NUL }] }),
-      description: 'A program, whose name is not empty, and its arguments. No shell reads them.',
+      description: 'A program and its arguments, started without a shell. The name of the program must not be empty.',
     }),
   ],
   {
     description:
-      `At most ${LIMITS.commandBytes} bytes of UTF-8 in all, and ${LIMITS.commandArgumentBytes} in one argument ` +
+      `At most ${LIMITS.commandBytes} bytes of UTF-8 in total, and ${LIMITS.commandArgumentBytes} in one argument ` +
       'or shell line. The kernel counts the environment too: a command that exceeds its limit is `failed` with exit code 126.',
   },
 );
@@ -57,13 +57,17 @@ export const Command = Type.Object(
   {
     id: CommandIdSchema,
     sandboxId: SandboxIdSchema,
-    command: Type.Union([Type.String(), Type.Array(Type.String())], { description: 'As it was requested.' }),
+    command: Type.Union([Type.String(), Type.Array(Type.String())], {
+      description: 'The command as it was requested.',
+    }),
     cwd: Type.String({ description: 'Working directory.' }),
     user: oneOf(COMMAND_USERS),
-    background: Type.Boolean({ description: 'Whether the creation answered before the command ended.' }),
+    background: Type.Boolean({
+      description: 'Whether the command was started in the background: the response did not wait for its end.',
+    }),
     status: oneOf(
       COMMAND_STATUSES,
-      '`exited`: it ended by itself. `killed`: the API or the end of the sandbox ended it. `timed_out`: its `timeoutMs` ' +
+      '`exited`: the command ended on its own. `killed`: the API or the end of the sandbox ended it. `timed_out`: its `timeoutMs` ' +
         'passed. `failed`: it could not be started, or the service lost track of it.',
     ),
     exitCode: Type.Optional(
@@ -74,21 +78,21 @@ export const Command = Type.Object(
       }),
     ),
     signal: Type.Optional(Type.String({ description: 'Signal that ended it, such as `SIGKILL`.' })),
-    failureReason: Type.Optional(Type.String({ description: 'Why the command is `failed`: a text for people.' })),
+    failureReason: Type.Optional(Type.String({ description: 'Explains for people why the command is `failed`.' })),
     stdout: Type.Optional(
-      Type.String({ description: 'Standard output, in the answer to a command without `background`.' }),
+      Type.String({ description: 'Standard output. Present only in the response to a command without `background`.' }),
     ),
     stderr: Type.Optional(
-      Type.String({ description: 'Standard error, in the answer to a command without `background`.' }),
+      Type.String({ description: 'Standard error. Present only in the response to a command without `background`.' }),
     ),
     truncated: Type.Optional(
       Type.Object(
         { stdout: Type.Optional(Type.Integer()), stderr: Type.Optional(Type.Integer()) },
-        { description: 'How many bytes were cut from each, if any.' },
+        { description: 'How many bytes were cut from each stream, if any.' },
       ),
     ),
-    startedAt: timestamp('When it started.'),
-    finishedAt: Type.Optional(timestamp('When it ended.')),
+    startedAt: timestamp('When the command started.'),
+    finishedAt: Type.Optional(timestamp('When the command ended.')),
     durationMs: Type.Optional(Type.Integer({ minimum: 0 })),
   },
   { $id: 'Command' },
@@ -102,7 +106,8 @@ const commandFields = {
       minLength: 1,
       maxLength: LIMITS.cwdLength,
       default: DEFAULT_CWD,
-      description: 'Working directory: any directory that the user may enter. Relative paths begin at `/workspace`.',
+      description:
+        'Working directory: any directory that the user may enter. Relative paths are resolved against `/workspace`.',
     }),
   ),
   env: Type.Optional(
@@ -124,8 +129,8 @@ const commandFields = {
       minimum: 1,
       maximum: LIMITS.commandTimeoutMaxMs,
       description:
-        'After this many milliseconds all processes of the command are ended. ' +
-        `Default: ${LIMITS.commandTimeoutDefaultMs}; none for a command with \`background\`.`,
+        'Ends all processes of the command after this many milliseconds. ' +
+        `Default: ${LIMITS.commandTimeoutDefaultMs}; no limit for a command with \`background\`.`,
     }),
   ),
   user: Type.Optional(
@@ -137,7 +142,7 @@ export const CreateCommandBody = Type.Object(
   {
     ...commandFields,
     background: Type.Optional(
-      Type.Boolean({ default: false, description: 'Answer when the command has started, not when it has ended.' }),
+      Type.Boolean({ default: false, description: 'Respond when the command has started, not when it has ended.' }),
     ),
   },
   {
@@ -189,7 +194,7 @@ export const CommandEvent = Type.Union(
     ),
     Type.Object(
       { type: Type.Literal('exit'), data: Command },
-      { description: 'The command has ended: the last event.' },
+      { description: 'The command has ended. This is the last event.' },
     ),
   ],
   { $id: 'CommandEvent' },
@@ -201,7 +206,7 @@ export const CommandStdinBody = Type.Object(
     data: Type.Optional(
       Type.String({
         ...documented({ maxLength: Math.ceil(LIMITS.commandStdinBytes / 3) * 4 }),
-        description: `What is written: at most ${LIMITS.commandStdinBytes} bytes. It may contain NUL.`,
+        description: `Data to write: at most ${LIMITS.commandStdinBytes} bytes. It may contain NUL.`,
       }),
     ),
     encoding: Type.Optional(

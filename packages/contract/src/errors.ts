@@ -2,28 +2,35 @@
 import { type Static, Type } from 'typebox';
 
 export const ERRORS = {
-  invalid_request: { status: 400, means: 'A part of the request is wrong; `details.issues` names each field.' },
+  invalid_request: { status: 400, means: 'The request is invalid; `details.issues` names each wrong field.' },
   unauthorized: { status: 401, means: 'The API key is missing, malformed, unknown, revoked or expired.' },
   forbidden: { status: 403, means: 'The key lacks a scope (`details.requiredScope`) or may not use the project.' },
   permission_denied: {
     status: 403,
-    means: 'The user of the operation lacks the rights to the file at `details.path`; `user=root` has them all.',
+    means:
+      'The user of the operation has no permission for the file at `details.path`; `user=root` has every permission.',
   },
   not_found: { status: 404, means: 'There is no such resource, or it belongs to another organization.' },
   method_not_allowed: { status: 405, means: 'The path does not have this method; `Allow` lists its methods.' },
-  sandbox_destroyed: { status: 409, means: 'The operation needs a live sandbox, and this one is destroyed.' },
-  sandbox_failed: { status: 409, means: 'The sandbox failed (`details.reason`); create another.' },
+  sandbox_destroyed: {
+    status: 409,
+    means: 'The operation needs a live sandbox, but this sandbox is destroyed; create another one.',
+  },
+  sandbox_failed: { status: 409, means: 'The sandbox failed (`details.reason`); create another one.' },
   idempotency_request_in_progress: {
     status: 409,
     means: 'The first request with this `Idempotency-Key` is still running; repeat it after `Retry-After` seconds.',
   },
-  idempotency_key_reused: { status: 409, means: 'This `Idempotency-Key` was used with another body.' },
+  idempotency_key_reused: {
+    status: 409,
+    means: 'This `Idempotency-Key` was already used with a different body; use a new key.',
+  },
   conflict: { status: 409, means: 'The state of the resource does not allow the operation.' },
   precondition_failed: { status: 412, means: 'The condition in `If-Match` or `If-None-Match` is not met.' },
   payload_too_large: { status: 413, means: 'The body is larger than the operation accepts.' },
   unsupported_media_type: {
     status: 415,
-    means: 'The body has another media type than the operation accepts.',
+    means: 'The operation does not accept the media type of the body.',
   },
   range_not_satisfiable: { status: 416, means: 'The range begins after the last byte; `Content-Range` has the size.' },
   sandbox_ttl_exceeded: {
@@ -36,7 +43,7 @@ export const ERRORS = {
   unavailable: {
     status: 503,
     means:
-      'The service is stopping, at its capacity, or waits for a part of itself; repeat the request after `Retry-After` seconds.',
+      'The service is stopping, is at capacity, or waits for one of its components; repeat the request after `Retry-After` seconds.',
   },
   disk_full: { status: 507, means: 'The disk of the sandbox is full, or has no inodes left.' },
 } as const satisfies Record<string, { status: number; means: string }>;
@@ -46,7 +53,9 @@ export const ERROR_CODES = Object.keys(ERRORS) as ErrorCode[];
 
 /** A wrong field of a request. */
 export const Issue = Type.Object({
-  path: Type.String({ description: 'Where: `body.metadata.team`, `query.limit` or `headers.idempotency-key`.' }),
+  path: Type.String({
+    description: 'Path of the field, such as `body.metadata.team`, `query.limit` or `headers.idempotency-key`.',
+  }),
   message: Type.String({ description: 'What is wrong, or what the field must be.' }),
 });
 export type Issue = Static<typeof Issue>;
@@ -56,9 +65,9 @@ export const ErrorBody = Type.Object(
     error: Type.Object({
       code: Type.Unsafe<ErrorCode>({ type: 'string', enum: ERROR_CODES }),
       message: Type.String({
-        description: 'What is wrong, in which field, and what to do about it: a text for people.',
+        description: 'Explains for people what is wrong, in which field, and how to correct it. Programs match `code`.',
       }),
-      requestId: Type.String({ description: 'The same as the header `X-Request-Id`.' }),
+      requestId: Type.String({ description: 'Id of the request, as in the header `X-Request-Id`.' }),
       details: Type.Optional(
         Type.Record(Type.String(), Type.Unknown(), {
           description: 'Facts for programs. `invalid_request` has `issues`, a list of `{ path, message }`.',

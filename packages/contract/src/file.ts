@@ -16,7 +16,7 @@ export const FilePath = Text({
   ...documented({ pattern: FILE_PATH_PATTERN }),
   description:
     'Path in the sandbox: absolute, or relative to `/workspace`. It has at most 4096 bytes, and each name in it at most 255. ' +
-    'A `file:///` URI can spell any byte with percent escapes; answers use one for a path that is not valid UTF-8.',
+    'A `file:///` URI can spell any byte with percent escapes; responses use one for a path that is not valid UTF-8.',
 });
 
 /** The user whose rights a file operation has. */
@@ -24,8 +24,8 @@ export type FileUser = CommandUser;
 export const FileUser = Type.Optional({
   ...oneOf(
     COMMAND_USERS,
-    'User whose rights the operation has. `user` is the one that code runs as; `root` is root only inside the sandbox. ' +
-      'Without the rights the answer is `permission_denied`.',
+    'User that performs the operation. Code runs as `user`; `root` is root only inside the sandbox. If the user lacks the ' +
+      'permission, the error is `permission_denied`.',
   ),
   default: 'user',
 });
@@ -44,7 +44,7 @@ export const FileEntry = Type.Object(
     gid: Type.Integer({ minimum: 0, description: 'Id of the group inside the sandbox.' }),
     modifiedAt: timestamp('When the content was changed.'),
     etag: Type.Optional(Type.String({ description: 'ETag of the content. Only files have one.' })),
-    target: Type.Optional(Type.String({ description: 'Target of a symbolic link, as it is written.' })),
+    target: Type.Optional(Type.String({ description: 'Target of a symbolic link, as stored in the link.' })),
   },
   { $id: 'FileEntry' },
 );
@@ -56,7 +56,7 @@ export const TransferFileBody = Type.Object(
     from: FilePath,
     to: FilePath,
     overwrite: Type.Optional(
-      Type.Boolean({ default: false, description: 'Replace what is at `to`, also a whole directory.' }),
+      Type.Boolean({ default: false, description: 'Replace the file or the whole directory at `to`.' }),
     ),
     user: FileUser,
   },
@@ -76,10 +76,10 @@ const notice = <const Name extends string>(type: Name, description: string) =>
 export const FileEvent = Type.Union(
   [
     change('created', 'A file or directory was created.'),
-    change('modified', 'Its content or its permissions changed.'),
+    change('modified', 'The content or the permissions of a file or directory changed.'),
     change('deleted', 'A file or directory was deleted.'),
     notice('overflow', 'There were too many changes to report: list the directory again.'),
-    notice('complete', 'The directory itself was deleted: the last event.'),
+    notice('complete', 'The directory itself was deleted. This is the last event.'),
   ],
   { $id: 'FileEvent' },
 );

@@ -27,17 +27,17 @@ export interface RefusedHostForm {
 export const ACCEPTED_HOST_FORMS: readonly AcceptedHostForm[] = [
   {
     form: 'name',
-    covers: 'that name, at every port',
+    covers: 'that name, on every port',
     examples: ['example.com', 'localhost', 'a_b.example', 'xn--bcher-kva.example', '1e100.net'],
   },
   {
     form: 'pattern',
-    covers: 'every name below it, however deep, and not the name itself',
+    covers: 'every subdomain of the name, at any depth, but not the name itself',
     examples: ['*.example.com', '*.com'],
   },
   {
     form: 'IPv4 address',
-    covers: 'that address, where a request names it in any notation',
+    covers: 'that address, in whatever notation a request names it',
     examples: ['192.0.2.1', '0.0.0.0'],
   },
 ];
@@ -71,7 +71,7 @@ export const REFUSED_HOST_FORMS: readonly RefusedHostForm[] = [
   },
   {
     form: 'URL',
-    reason: 'is a URL; give the host name alone',
+    reason: 'is a URL; give only the host name',
     examples: ['https://example.com', 'HTTP://EXAMPLE.COM/'],
     matches: (entry) => entry.includes('://'),
   },
@@ -83,7 +83,7 @@ export const REFUSED_HOST_FORMS: readonly RefusedHostForm[] = [
   },
   {
     form: 'port',
-    reason: 'has a port; give the host name alone, every port is meant',
+    reason: 'has a port; give only the host name, which covers every port',
     examples: ['example.com:443', '192.0.2.1:80'],
     matches: (entry) => entry.includes(':'),
   },
@@ -95,7 +95,7 @@ export const REFUSED_HOST_FORMS: readonly RefusedHostForm[] = [
   },
   {
     form: 'path',
-    reason: 'has a path; give the host name alone',
+    reason: 'has a path; give only the host name',
     examples: ['example.com/a', 'example.com/'],
     matches: (entry) => entry.includes('/'),
   },
@@ -107,43 +107,45 @@ export const REFUSED_HOST_FORMS: readonly RefusedHostForm[] = [
   },
   {
     form: 'other pattern',
-    reason: '`*` may only stand as a leftmost `*.`, as in `*.example.com`',
+    reason: 'has a `*` that is not a leftmost `*.`; write patterns as `*.example.com`',
     examples: ['*', 'a.*.com', '**.a.com', '*.*.com', 'a*.com'],
     matches: (_entry, name) => name.includes('*'),
   },
   {
-    form: 'nothing',
+    form: 'empty entry',
     reason: 'is empty; give a host name, an IPv4 address or `*.name`',
     examples: ['', '*.'],
     matches: (_entry, name) => name === '',
   },
   {
     form: 'long name',
-    reason: 'is longer than 253 characters',
+    reason: 'is longer than 253 characters; give a shorter name',
     examples: [`${'a.'.repeat(126)}abc`],
     matches: (_entry, name) => name.length > 253,
   },
   {
     form: 'pattern of addresses',
-    reason: 'is a pattern of addresses; give the exact IPv4 address',
+    reason: 'is a pattern of addresses; give exact IPv4 addresses',
     examples: ['*.1.2.3.4', '*.4'],
     matches: (entry, name) => entry !== name && endsInNumber(name),
   },
   {
-    form: 'address in another notation, or none',
-    reason: 'ends in a number but is no IPv4 address of four decimal parts from 0 to 255 without leading zeros',
+    form: 'address in another notation, other name that ends in a number',
+    reason:
+      'ends in a number but is not an IPv4 address; write four decimal numbers from 0 to 255 without leading zeros',
     examples: ['256.1.1.1', '010.0.0.1', '1.2.3', '1.2.3.4.5', '0x7f.0.0.1', 'example.0x1', '2130706433'],
     matches: (_entry, name) => endsInNumber(name) && !isCanonicalAddress(name),
   },
   {
-    form: 'empty part',
-    reason: 'has an empty part; remove the doubled, leading or trailing dot',
+    form: 'empty label',
+    reason: 'has an empty label; remove the doubled, leading or trailing dot',
     examples: ['example.com.', '.example.com', 'a..b'],
     matches: (_entry, name) => name.split('.').includes(''),
   },
   {
-    form: 'other characters, long part, hyphen at an end',
-    reason: 'has a part that is not 1 to 63 letters, digits, hyphens or underscores, or has a hyphen at an end',
+    form: 'other characters, long label, hyphen at an end',
+    reason:
+      'has an invalid label; a label has 1 to 63 letters, digits, hyphens or underscores, and no hyphen at either end',
     examples: ['-a.com', 'a-.com', 'a b.com', `${'a'.repeat(64)}.com`],
     matches: (_entry, name) => !name.split('.').every((label) => LABEL.test(label)),
   },

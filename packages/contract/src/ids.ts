@@ -33,7 +33,7 @@ const idSchema = <T extends string>(prefix: string, of: string) =>
   Type.Unsafe<T>({
     type: 'string',
     ...documented({ minLength: 1 }),
-    description: `Id of ${of}: an opaque text that begins with \`${prefix}\`.`,
+    description: `Id of ${of}: an opaque string that begins with \`${prefix}\`.`,
   });
 
 export const SandboxIdSchema = idSchema<SandboxId>('sbx_', 'a sandbox');

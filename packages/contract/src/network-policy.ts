@@ -29,7 +29,8 @@ export const NetworkPolicy = Type.Object(
   {
     $id: 'NetworkPolicy',
     additionalProperties: false,
-    description: 'What the sandbox may reach over the network. It cannot be changed later. Default: `unrestricted`.',
+    description:
+      'What the sandbox may reach over the network. The policy cannot be changed later. Default: `unrestricted`.',
     ...documented({
       if: { properties: { mode: { enum: ['allowlist', 'denylist'] } }, required: ['mode'] },
       // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema

@@ -8,7 +8,7 @@ export const PREVIEW_ERRORS = {
   preview_token_wrong: { status: 403, means: 'The token does not belong to this preview.' },
   preview_not_found: {
     status: 404,
-    means: 'The preview does not exist, has expired, was deleted, or its sandbox has ended.',
+    means: 'The preview does not exist, has expired or was deleted, or its sandbox has ended.',
   },
   preview_port_closed: { status: 502, means: 'Nothing listens on the port inside the sandbox.' },
   preview_no_http: { status: 502, means: 'The program on the port does not speak HTTP, or closed the connection.' },

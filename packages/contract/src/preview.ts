@@ -30,7 +30,7 @@ export const Preview = Type.Object(
     accessToken: Type.Optional(
       Type.String({
         description:
-          'Token that opens a private preview; only the answer to its creation has it. Send it as the header ' +
+          'Token that opens a private preview; only the response to its creation contains it. Send it as the header ' +
           `\`${PREVIEW_TOKEN_HEADER}\`, or open the URL with the query parameter \`${PREVIEW_TOKEN_PARAMETER}\`, which ` +
           'becomes a cookie of the host.',
       }),

@@ -24,7 +24,7 @@ export type DestroyedReason = (typeof DESTROYED_REASONS)[number];
 export const Metadata = Type.Record(Type.String(), Text({ maxLength: LIMITS.metadataValueLength }), {
   maxProperties: LIMITS.metadataKeys,
   propertyNames: { maxLength: LIMITS.metadataKeyLength, pattern: NO_NUL },
-  description: `Labels, which lists can filter by. Keys and values together have at most ${LIMITS.metadataBytes} bytes of UTF-8.`,
+  description: `Labels that lists can filter by. Keys and values together have at most ${LIMITS.metadataBytes} bytes of UTF-8.`,
   examples: [{ team: 'billing', run: '42' }],
 });
 export type Metadata = Static<typeof Metadata>;
@@ -51,7 +51,7 @@ export const Resources = Type.Object(
   {
     $id: 'Resources',
     additionalProperties: false,
-    description: 'What the sandbox may use. The operator sets the default and the maximum of each field.',
+    description: 'Resource limits of the sandbox. The operator sets the default and the maximum of each field.',
     examples: [{ cpu: 1, memoryMb: 512 }],
   },
 );
@@ -64,8 +64,8 @@ export const Sandbox = Type.Object(
     projectId: ProjectIdSchema,
     status: oneOf(
       SANDBOX_STATUSES,
-      '`creating`: the request was accepted. `starting`: the instance was launched. `ready`: it takes work and has had ' +
-        'none yet. `running`: a run or a command is active. `idle`: it was used and nothing is active. `expiring`: it is ' +
+      '`creating`: the request was accepted. `starting`: the instance was launched. `ready`: it accepts work and has not ' +
+        'been used yet. `running`: a run or a command is active. `idle`: it was used and nothing is active. `expiring`: it is ' +
         'being destroyed. `destroyed`, `failed`: it has ended.',
     ),
     templateId: TemplateIdSchema,
@@ -83,11 +83,11 @@ export const Sandbox = Type.Object(
     destroyedReason: Type.Optional(
       oneOf(
         DESTROYED_REASONS,
-        '`ttl_expired`: its lifetime was over. `idle_expired`: its idle timeout passed. `user_killed`: a client destroyed ' +
+        '`ttl_expired`: its lifetime ended. `idle_expired`: its idle timeout passed. `user_killed`: a client destroyed ' +
           'it. `platform_cleanup`: the host lost the instance, or the operator removed it.',
       ),
     ),
-    failureReason: Type.Optional(Type.String({ description: 'Why the sandbox is `failed`: a text for people.' })),
+    failureReason: Type.Optional(Type.String({ description: 'Explains for people why the sandbox is `failed`.' })),
   },
   { $id: 'Sandbox' },
 );
@@ -109,7 +109,7 @@ export const CreateSandboxBody = Type.Object(
         minimum: 1,
         ...documented({ maximum: LIMITS.createTtlMaxMs }),
         default: LIMITS.createTtlDefaultMs,
-        description: 'Lifetime in milliseconds. A larger value than the maximum is refused as `sandbox_ttl_exceeded`.',
+        description: 'Lifetime in milliseconds. A value above the maximum is refused with `sandbox_ttl_exceeded`.',
       }),
     ),
     idleTimeoutMs: Type.Optional(
@@ -120,7 +120,7 @@ export const CreateSandboxBody = Type.Object(
       }),
     ),
     metadata: Type.Optional(Metadata),
-    env: Type.Optional(environment('Environment variables of everything that runs in the sandbox.')),
+    env: Type.Optional(environment('Environment variables of all processes in the sandbox.')),
     resources: Type.Optional(Resources),
     networkPolicy: Type.Optional(NetworkPolicy),
   },
@@ -148,7 +148,7 @@ export const SetTtlBody = Type.Object(
       ...documented({ maximum: LIMITS.updateTtlMaxMs }),
       description:
         'Lifetime in milliseconds, counted from this request. The new `expiresAt` must be later than the current one and ' +
-        'at most 24 hours after creation; otherwise the answer is `invalid_request` or `sandbox_ttl_exceeded`.',
+        'at most 24 hours after creation; otherwise the error is `invalid_request` or `sandbox_ttl_exceeded`.',
     }),
   },
   { $id: 'SetTtl', additionalProperties: false, examples: [{ ttlMs: 1_800_000 }] },

@@ -13,17 +13,17 @@ Cloche runs untrusted code in isolated sandboxes.
 
 **Authentication.** Send an API key: \`Authorization: Bearer clk_…\`. Each operation names the scope that the key needs.
 
-**Errors.** Every failing answer has the body \`Error\`. Match \`code\`, never \`message\`. Ids are opaque: an unknown id, or
-one of another organization, is \`not_found\`.
+**Errors.** Every error response has the body \`Error\`. Match \`code\`, never \`message\`. Ids are opaque: an unknown id, or
+the id of another organization's resource, is \`not_found\`.
 
 **Idempotency.** With an \`${IDEMPOTENCY_HEADER}\` header a request can be repeated safely: it is executed once, and repetitions
-within 24 hours get the same answer with \`Idempotency-Replayed: true\`. The body of a repetition must be the same JSON.
+within 24 hours get the same response with \`Idempotency-Replayed: true\`. The body of a repetition must be the same JSON.
 
 **Requests.** Bodies are JSON in UTF-8 without compression, at most ${LIMITS.bodyBytes} bytes; URL and headers together have
-at most ${LIMITS.headerBytes} bytes. Unknown fields and query parameters are refused. Texts must be valid Unicode without unpaired
-surrogates, and only \`code\`, \`stdin\` and \`data\` may contain NUL. Every \`GET\` also answers \`HEAD\`.
+at most ${LIMITS.headerBytes} bytes. Unknown fields and query parameters are refused. Strings must be valid Unicode without unpaired
+surrogates, and only \`code\`, \`stdin\` and \`data\` may contain NUL. Every \`GET\` operation also supports \`HEAD\`.
 
-**Streams.** Answers of type \`text/event-stream\` are server-sent events. The schema of a stream describes its frames.`;
+**Streams.** Responses of type \`text/event-stream\` are server-sent events. The schema of a stream describes its frames.`;
 
 /** Returns the document that `/openapi.json` serves. */
 export function openApiDocument(version: string): Json {
@@ -121,7 +121,7 @@ function describeParameters(operation: Operation, components: Components): Json[
       name: 'Idempotency-Key',
       in: 'header',
       required: operation.idempotency === 'required',
-      description: 'A text that is unique to this operation, such as a UUID. The answer is kept for 24 hours.',
+      description: 'A string that is unique to this operation, such as a UUID. The response is kept for 24 hours.',
       schema: IDEMPOTENCY_KEY,
     });
   }

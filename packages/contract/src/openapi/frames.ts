@@ -10,7 +10,7 @@ export const SSE_TYPE = 'text/event-stream';
 const ERROR_EVENT = 'ErrorEvent';
 const errorEvent = {
   type: 'object',
-  description: 'The service failed: the last event. Code that fails is no such failure.',
+  description: 'The service failed. This is the last event. An exception in the executed code does not cause it.',
   required: ['type', 'data'],
   properties: {
     type: { const: 'error', type: 'string' },
@@ -19,7 +19,7 @@ const errorEvent = {
       required: ['name', 'message'],
       properties: {
         name: { type: 'string', enum: ERROR_CODES, description: 'Error code, as in the body of an error.' },
-        message: { type: 'string', description: 'What went wrong: a text for people.' },
+        message: { type: 'string', description: 'Explains for people what went wrong.' },
       },
     },
   },
@@ -43,7 +43,7 @@ export function describeStream(operation: Operation & { events: TSchema }, compo
     required: ['event', 'data'],
     properties: {
       ...(eventIds === undefined ? {} : { id: { type: 'string', pattern: '^[0-9]+$', description: eventIds } }),
-      event: { type: 'string', enum: names, description: 'The same as `type` in `data`.' },
+      event: { type: 'string', enum: names, description: 'Type of the event, as in `data`.' },
       data: {
         type: 'string',
         description: 'The event as JSON on one line.',

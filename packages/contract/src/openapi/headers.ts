@@ -10,16 +10,16 @@ const REQUEST_ID_PATTERN = '^[A-Za-z0-9._-]{1,128}$';
 const text = (description: string, schema: Json = {}) => ({ description, schema: { type: 'string', ...schema } });
 
 export const HEADERS = {
-  'X-Request-Id': text('Id of the request, for the log of the service.', { pattern: REQUEST_ID_PATTERN }),
-  'Idempotency-Replayed': text('`true` on an answer that repeats an earlier one.', { const: 'true' }),
-  Allow: text('Methods of the path.'),
+  'X-Request-Id': text('Id of the request. The log of the service contains it.', { pattern: REQUEST_ID_PATTERN }),
+  'Idempotency-Replayed': text('`true` on a response that repeats an earlier one.', { const: 'true' }),
+  Allow: text('Methods that the path supports.'),
   'WWW-Authenticate': text('`Bearer`.'),
-  'Retry-After': text('After how many seconds to repeat the request.', { pattern: '^[0-9]+$' }),
-  Deprecation: text('Since when the operation is deprecated (RFC 9745).'),
-  Sunset: text('After which day the operation may be removed (RFC 8594).'),
+  'Retry-After': text('Seconds to wait before repeating the request.', { pattern: '^[0-9]+$' }),
+  Deprecation: text('Date since which the operation is deprecated (RFC 9745).'),
+  Sunset: text('Date after which the operation may be removed (RFC 8594).'),
   Link: text('The operation to use instead.'),
   ETag: text('Entity tag of the content.'),
-  'Content-Range': text('Which bytes the answer has, and the size of the whole.'),
+  'Content-Range': text('Byte range of the response, and the size of the whole content.'),
   'Accept-Ranges': text('`bytes`.'),
 } satisfies Record<string, Json>;
 type Header = keyof typeof HEADERS;
@@ -55,8 +55,8 @@ export const REQUEST_ID_PARAMETER = {
   in: 'header',
   required: false,
   description:
-    'Your own id of the request. It is kept if it has 1 to 128 letters, digits, dots, hyphens and underscores; otherwise the ' +
-    'service makes one.',
+    'Your own id for the request. The service uses it if it has 1 to 128 letters, digits, dots, hyphens and underscores; ' +
+    'otherwise the service generates one.',
   schema: { type: 'string' },
 };
 

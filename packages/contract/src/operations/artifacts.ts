@@ -67,21 +67,22 @@ export const downloadArtifact = {
   tag,
   summary: 'Download an artifact',
   description:
-    'The content as an attachment. The connection breaks before the end if the stored content no longer fits its SHA-256.',
+    'Returns the content as an attachment. The connection breaks off before the end if the stored content no longer ' +
+    'matches its SHA-256.',
   scope: 'artifact:read',
   idempotency: 'none',
   params: ArtifactParams,
   headers: {
     range:
-      'One range of bytes: `bytes=0-99`, `bytes=100-` or `bytes=-100`. With several ranges the answer is the whole content.',
-    'if-range': 'An ETag. If the content has another one, `Range` is ignored.',
-    'if-none-match': 'ETags. If the content has one of them, the answer is 304.',
+      'One range of bytes: `bytes=0-99`, `bytes=100-` or `bytes=-100`. With several ranges the response is the whole content.',
+    'if-range': 'An ETag. If the content has a different ETag, `Range` is ignored.',
+    'if-none-match': 'ETags. If the content has one of them, the response is 304.',
   },
   response: { status: 200, schema: Type.String(), description: 'The whole content.' },
   download: {
     contentTypes: ['*/*'],
     description: 'The bytes. `Content-Type` is the `contentType` of the artifact.',
-    also: { 206: 'The requested range.', 304: 'The content has that ETag.' },
+    also: { 206: 'The requested range.', 304: 'The content has one of the ETags in `If-None-Match`.' },
   },
   errors: ['range_not_satisfiable'],
 } as const satisfies Operation;
@@ -92,7 +93,7 @@ export const createArtifactDownloadUrl = {
   path: '/v1/artifacts/{artifactId}/download-url',
   tag,
   summary: 'Create a download URL for an artifact',
-  description: 'The URL needs no API key. It works for this artifact alone and until it expires.',
+  description: 'The URL works without an API key, only for this artifact, and until `expiresAt`.',
   scope: 'artifact:read',
   idempotency: 'optional',
   params: ArtifactParams,
@@ -113,7 +114,7 @@ export const deleteArtifact = {
   tag,
   summary: 'Delete an artifact',
   description:
-    'Deleting a deleted artifact returns it again. The space is freed when no artifact has the same content.',
+    'Deleting a deleted artifact returns it again. The storage is freed when no other artifact has the same content.',
   scope: 'artifact:delete',
   idempotency: 'none',
   params: ArtifactParams,

@@ -57,8 +57,8 @@ export const deleteContext = {
   path: `${collection}/{contextId}`,
   summary: 'Delete a context',
   description:
-    'Its execution ends and its variables are lost. Deleting a deleted context returns it again; a context that ended ' +
-    'with its sandbox is `not_found`.',
+    'Ends the current run of the context and discards its variables. Deleting a deleted context returns it again; a ' +
+    'context that ended with its sandbox is `not_found`.',
   idempotency: 'none',
   params: ContextParams,
   response: { status: 200, schema: ContextResponse, description: 'The context with `deletedAt`.' },
@@ -71,7 +71,8 @@ export const interruptContext = {
   method: 'POST',
   path: `${collection}/{contextId}/interrupt`,
   summary: 'Interrupt the current run of a context',
-  description: 'The run answers with `CanceledError`; variables stay. Without a current run nothing happens.',
+  description:
+    'The run ends with `CanceledError`; the variables are kept. Without a current run the request has no effect.',
   idempotency: 'optional',
   params: ContextParams,
   response: { status: 200, schema: ContextResponse, description: 'The context.' },
@@ -84,7 +85,7 @@ export const restartContext = {
   method: 'POST',
   path: `${collection}/{contextId}/restart`,
   summary: 'Restart a context',
-  description: 'The context gets a fresh kernel: its variables are lost. The current run answers with `CanceledError`.',
+  description: 'Replaces the kernel of the context: its variables are lost. The current run ends with `CanceledError`.',
   idempotency: 'optional',
   params: ContextParams,
   response: { status: 200, schema: ContextResponse, description: 'The context.' },

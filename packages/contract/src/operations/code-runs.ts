@@ -19,7 +19,7 @@ export const runCode = {
   id: 'runCode',
   path: '/v1/sandboxes/{sandboxId}/code/runs',
   summary: 'Run code and wait for the result',
-  description: 'Code that fails or times out is not an error of the request: the answer is 200 and has `run.error`.',
+  description: 'Code that fails or times out is not an error of the request: the response is 200 and has `run.error`.',
   response: { status: 200, schema: Type.Object({ run: CodeRun }), description: 'The result of the run.' },
 } as const satisfies Operation;
 

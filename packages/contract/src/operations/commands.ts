@@ -38,9 +38,9 @@ export const createCommand = {
   path: collection,
   summary: 'Run a command',
   description:
-    'Answers when the command has ended, or with `background` when it has started. The command does not end if the client ' +
-    'disconnects: repeat the request with the same `Idempotency-Key` to get the answer. Processes that the command leaves ' +
-    'in the background go on when it ends.',
+    'The response is sent when the command has ended or, with `background`, when it has started. The command does not end ' +
+    'if the client disconnects: repeat the request with the same `Idempotency-Key` to get the response. Processes that the ' +
+    'command leaves in the background keep running when it ends.',
   scope: 'command:run',
   idempotency: 'required',
   params: SandboxParams,
@@ -49,7 +49,7 @@ export const createCommand = {
   response: {
     status: 201,
     schema: CommandResponse,
-    description: 'The command: ended, or started if `background` is set.',
+    description: 'The command: it has ended or, with `background`, started.',
   },
   errors: ended,
 } as const satisfies Operation;
@@ -94,7 +94,7 @@ export const getCommand = {
   method: 'GET',
   path: item,
   summary: 'Get a command',
-  description: 'With `waitMs` the answer comes when the command has ended, or after that time.',
+  description: 'With `waitMs`, the response is sent when the command has ended or that time has passed.',
   scope: 'command:read',
   idempotency: 'none',
   params: CommandParams,
@@ -105,7 +105,7 @@ export const getCommand = {
           minimum: 0,
           maximum: LIMITS.waitMaxMs,
           default: 0,
-          description: 'How long to wait for its end, in milliseconds.',
+          description: 'How long to wait for the end of the command, in milliseconds.',
         }),
       ),
     },
@@ -122,8 +122,8 @@ export const listCommandLogs = {
   path: `${item}/logs`,
   summary: 'Read the log of a command',
   description:
-    'Pages by sequence number: nothing is lost or repeated while the command goes on to write. The log keeps the last ' +
-    `${LIMITS.commandLogBytes} bytes; an entry of the stream \`system\` says how much was dropped before it.`,
+    'Pages are addressed by sequence number: no entry is lost or repeated while the command keeps writing. The log keeps ' +
+    `the last ${LIMITS.commandLogBytes} bytes; an entry of the stream \`system\` states how much was dropped before it.`,
   scope: 'command:read',
   idempotency: 'none',
   params: CommandParams,
@@ -135,7 +135,7 @@ export const listCommandLogs = {
           minimum: 1,
           maximum: LIMITS.commandLogEntries,
           default: 100,
-          description: 'How many entries a page has at most.',
+          description: 'Maximum number of entries in the page.',
         }),
       ),
     },
@@ -153,15 +153,15 @@ export const streamCommand = {
   summary: 'Follow the log of a command',
   description:
     'Server-sent events: `log` for each entry, then `exit` with the command, or `error` if the service failed. The id of ' +
-    'an event is the sequence number of its entry; `Last-Event-ID` or `afterSeq` resumes the stream. The command goes on if ' +
-    'the client disconnects.',
+    'an event is the sequence number of its entry; `Last-Event-ID` or `afterSeq` resumes the stream. The command keeps ' +
+    'running if the client disconnects.',
   scope: 'command:read',
   idempotency: 'none',
   params: CommandParams,
   query: Type.Object({ afterSeq: Type.Optional(AfterSeq) }, { additionalProperties: false }),
   response: { status: 200, schema: Type.String(), description: 'A stream of events.' },
   events: CommandEvent,
-  eventIds: 'Sequence number of the entry. `exit` and `error` have none.',
+  eventIds: 'Sequence number of the entry. The events `exit` and `error` have no id.',
   headers: { 'last-event-id': 'Resumes the stream after the event with this id. It takes precedence over `afterSeq`.' },
   errors: ended,
 } as const satisfies Operation;
@@ -173,8 +173,9 @@ export const writeCommandStdin = {
   path: `${item}/stdin`,
   summary: 'Write to the standard input of a command',
   description:
-    'Only for a command that was started with `stdinOpen`. Answers when the data was written; `unavailable` if the command ' +
-    'does not read it in time, `conflict` if its standard input is closed or the command has ended.',
+    'Requires a command that was created with `stdinOpen`. The response is sent when the data was written. The error is ' +
+    '`unavailable` if the command does not read the data in time, and `conflict` if its standard input is closed or the ' +
+    'command has ended.',
   scope: 'command:run',
   idempotency: 'optional',
   params: CommandParams,
@@ -190,7 +191,7 @@ export const killCommand = {
   path: `${item}/kill`,
   summary: 'Send a signal to a command',
   description:
-    'All processes that the command started get the signal too. A command that has ended is returned as it is.',
+    'The signal goes to the command and to all processes that it started. A command that has ended is returned unchanged.',
   scope: 'command:run',
   idempotency: 'optional',
   params: CommandParams,

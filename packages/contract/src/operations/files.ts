@@ -18,22 +18,22 @@ export const readFile = {
   path: content,
   summary: 'Read a file',
   description:
-    'The content, streamed. `HEAD` answers with the headers alone. The ETag is strong: it changes with the content. A ' +
+    'Streams the content. `HEAD` returns only the headers. The ETag is strong: it changes with the content. Reading a ' +
     'directory, pipe, socket or device is a `conflict`.',
   scope: 'file:read',
   query: Type.Object({ path: FilePath, user: FileUser }, { additionalProperties: false }),
   headers: {
     range:
-      'One range of bytes: `bytes=0-99`, `bytes=100-` or `bytes=-100`. With several ranges the answer is the whole file.',
-    'if-range': 'An ETag. If the file has another one, `Range` is ignored.',
-    'if-match': 'ETags, or `*` for any. If the file has none of them, the answer is `precondition_failed`.',
-    'if-none-match': 'ETags. If the file has one of them, the answer is 304.',
+      'One range of bytes: `bytes=0-99`, `bytes=100-` or `bytes=-100`. With several ranges the response is the whole file.',
+    'if-range': 'An ETag. If the file has a different ETag, `Range` is ignored.',
+    'if-match': 'ETags, or `*` for any. If the file has none of them, the error is `precondition_failed`.',
+    'if-none-match': 'ETags. If the file has one of them, the response is 304.',
   },
   response: { status: 200, schema: Type.String(), description: 'The whole file.' },
   download: {
     contentTypes: ['application/octet-stream'],
     description: 'The bytes.',
-    also: { 206: 'The requested range.', 304: 'The file has that ETag.' },
+    also: { 206: 'The requested range.', 304: 'The file has one of the ETags in `If-None-Match`.' },
   },
   errors: ['permission_denied', 'conflict', 'precondition_failed', 'range_not_satisfiable', ...ENDED],
 } as const satisfies Operation;
@@ -47,8 +47,8 @@ export const writeFile = {
   description:
     'The body becomes the content of the file in one step when all of it has arrived. If the upload breaks off, the old ' +
     'file stays. Missing directories are created. A new file has the mode `0644` and belongs to `user`. A replaced file ' +
-    'keeps its mode and belongs to `user`; with `root` it also keeps its owner. Replacing a file needs the right to write in ' +
-    'its directory. A symbolic link is followed.',
+    'keeps its mode and belongs to `user`; with `root` it also keeps its owner. Replacing a file requires write permission ' +
+    'for its directory. A symbolic link is followed.',
   scope: 'file:write',
   query: Type.Object(
     {
@@ -64,8 +64,8 @@ export const writeFile = {
     { additionalProperties: false },
   ),
   headers: {
-    'if-match': 'ETags, or `*` for any. If the file has none of them, the answer is `precondition_failed`.',
-    'if-none-match': '`*`: write only if the file does not exist; otherwise the answer is `precondition_failed`.',
+    'if-match': 'ETags, or `*` for any. If the file has none of them, the error is `precondition_failed`.',
+    'if-none-match': '`*`: write only if the file does not exist; otherwise the error is `precondition_failed`.',
   },
   upload: {
     contentTypes: ['application/octet-stream'],
@@ -83,10 +83,10 @@ export const listFiles = {
   path: collection,
   summary: 'List a directory',
   description:
-    'The entries of the directory and, down to `depth` levels, of those below it. A directory comes before its entries, and ' +
-    'the names in a directory are ordered by their bytes. Symbolic links are not followed. Directories below it that the ' +
-    `user cannot read are listed without their entries. A listing has at most ${LIMITS.fileListEntries} entries and ` +
-    `${LIMITS.fileListBytes / 1024 ** 2} MiB; a longer one is \`invalid_request\`: request fewer levels or a directory below it.`,
+    'Lists the entries of the directory and, down to `depth` levels, of its subdirectories. A directory precedes its ' +
+    'entries, and the names in a directory are ordered by their bytes. Symbolic links are not followed. Subdirectories ' +
+    `that the user cannot read are listed without their entries. A listing has at most ${LIMITS.fileListEntries} entries ` +
+    `and ${LIMITS.fileListBytes / 1024 ** 2} MiB; a longer one is \`invalid_request\`: request fewer levels or a subdirectory.`,
   scope: 'file:read',
   query: Type.Object(
     {
@@ -126,7 +126,7 @@ export const makeDirectory = {
   method: 'POST',
   path: `${collection}/directories`,
   summary: 'Create a directory',
-  description: 'Missing directories above it are created too. An existing directory stays as it is.',
+  description: 'Missing parent directories are created too. An existing directory is left unchanged.',
   scope: 'file:write',
   idempotency: 'optional',
   body: Type.Object(
@@ -144,7 +144,7 @@ export const moveFile = {
   path: `${collection}/move`,
   summary: 'Move or rename a file or a directory',
   description:
-    'The move is one step. `to` is the new path, not a directory to move into. Missing directories above it are created.',
+    'The move is a single step. `to` is the new path, not a directory to move into. Missing parent directories are created.',
   scope: 'file:write',
   idempotency: 'optional',
   body: TransferFileBody,
@@ -159,8 +159,8 @@ export const copyFile = {
   path: `${collection}/copy`,
   summary: 'Copy a file or a directory',
   description:
-    'The copy appears at `to` when it is complete, and belongs to `user`. Symbolic links are copied as links; a pipe, socket ' +
-    'or device is a `conflict`.',
+    'The copy appears at `to` when it is complete, and belongs to `user`. Symbolic links are copied as links; copying a ' +
+    'pipe, socket or device is a `conflict`.',
   scope: 'file:write',
   idempotency: 'optional',
   body: TransferFileBody,
@@ -185,7 +185,7 @@ export const deleteFile = {
     },
     { additionalProperties: false },
   ),
-  response: { status: 200, schema: FileResponse, description: 'The properties of what was deleted.' },
+  response: { status: 200, schema: FileResponse, description: 'The properties of the deleted file or directory.' },
   errors: ['permission_denied', 'conflict', ...ENDED],
 } as const satisfies Operation;
 
@@ -196,9 +196,9 @@ export const readArchive = {
   path: `${collection}/archive`,
   summary: 'Read a directory as an archive',
   description:
-    'The archive has the entries of the directory without the directory itself, or one file. Symbolic links stay links; ' +
-    'pipes, sockets and devices are left out. If the user cannot read an entry, the answer is `permission_denied` with its ' +
-    'path. The archive is made while it is sent: a later failure breaks the connection.',
+    'The archive contains the entries of the directory, without the directory itself, or a single file. Symbolic links ' +
+    'stay links; pipes, sockets and devices are left out. If the user cannot read an entry, the error is ' +
+    '`permission_denied` with its path. The archive is created while it is sent: a later failure breaks the connection off.',
   scope: 'file:read',
   query: Type.Object(
     {
@@ -223,9 +223,9 @@ export const writeArchive = {
   path: `${collection}/archive`,
   summary: 'Unpack an archive into a directory',
   description:
-    'The body is a tar (plain, gzip or zstd) or a zip; the service detects which. A missing directory is created; files ' +
-    'replace files, directories are merged, and everything that is unpacked belongs to `user`. An archive is refused as a ' +
-    'whole if a path or link leads out of the directory, if it has a device, or if it does not fit on the disk.',
+    'The body is a tar (plain, gzip or zstd) or a zip; the service detects the format. A missing directory is created; ' +
+    'files replace files, directories are merged, and everything that is unpacked belongs to `user`. An archive is refused ' +
+    'as a whole if a path or link leads out of the directory, if it contains a device, or if it does not fit on the disk.',
   scope: 'file:write',
   query: Type.Object(
     { path: Type.Optional({ ...FilePath, default: '/workspace' }), user: FileUser },
@@ -242,7 +242,7 @@ export const writeArchive = {
       entries: Type.Integer({ minimum: 0, description: 'Number of entries of the archive.' }),
       sizeBytes: Type.Integer({ minimum: 0, description: 'Size of all files in the archive.' }),
     }),
-    description: 'The directory, and what was unpacked.',
+    description: 'The directory, with the number and size of the unpacked entries.',
   },
   errors: ['permission_denied', 'conflict', 'disk_full', ...ENDED],
 } as const satisfies Operation;
@@ -254,14 +254,14 @@ export const watchFiles = {
   path: `${collection}/watch`,
   summary: 'Watch a directory',
   description:
-    'Server-sent events for changes in the directory and, with `recursive=true`, below it, from the moment the stream opens. ' +
-    'Changes of one file within a few milliseconds are one event. Symbolic links are not followed. The last event is ' +
-    '`complete` when the directory was deleted, or `error` if the service failed.',
+    'Sends server-sent events for changes in the directory and, with `recursive=true`, in its subdirectories, from the ' +
+    'moment the stream opens. Changes of one file within a few milliseconds are reported as one event. Symbolic links are ' +
+    'not followed. The last event is `complete` when the directory was deleted, or `error` if the service failed.',
   scope: 'file:read',
   query: Type.Object(
     {
       path: Type.Optional({ ...FilePath, default: '/workspace' }),
-      recursive: Type.Optional(Type.Boolean({ default: false, description: 'Watch directories below it too.' })),
+      recursive: Type.Optional(Type.Boolean({ default: false, description: 'Watch its subdirectories too.' })),
       user: FileUser,
     },
     { additionalProperties: false },

@@ -17,13 +17,17 @@ export const openPreview = {
   tag,
   summary: 'Create a preview',
   description:
-    'Serves a port of the sandbox at a URL of its own: HTTP/1.1, server-sent events and WebSockets. The program may listen ' +
-    'on 127.0.0.1 only. The preview closes when its lifetime or its sandbox ends, or when it is deleted.',
+    'Serves a port of the sandbox at a URL of its own: HTTP/1.1, server-sent events and WebSockets. It is enough if ' +
+    'the program listens on 127.0.0.1. The preview closes when its lifetime or its sandbox ends, or when it is deleted.',
   scope: 'preview:create',
   idempotency: 'optional',
   params: SandboxParams,
   body: OpenPreviewBody,
-  response: { status: 201, schema: PreviewResponse, description: 'The preview; a private one with its access token.' },
+  response: {
+    status: 201,
+    schema: PreviewResponse,
+    description: 'The preview. A private preview includes its access token.',
+  },
   errors: ['sandbox_destroyed', 'sandbox_failed', 'quota_exceeded'],
 } as const satisfies Operation;
 

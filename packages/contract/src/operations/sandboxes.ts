@@ -16,7 +16,8 @@ export const createSandbox = {
   tag: 'Sandboxes',
   summary: 'Create a sandbox',
   description:
-    'Answers at once with `status: creating`. Requests to the sandbox may follow at once: they wait until it is ready.',
+    'Responds immediately with `status: creating`. Further requests to the sandbox may be sent immediately: they wait until ' +
+    'it is ready.',
   scope: 'sandbox:create',
   idempotency: 'optional',
   body: CreateSandboxBody,
@@ -40,7 +41,7 @@ export const listSandboxes = {
     {
       projectId: Type.Optional(Text({ description: 'Only sandboxes of this project.' })),
       status: Type.Optional(oneOf(SANDBOX_STATUSES, 'Only sandboxes with this status.')),
-      include: Type.Optional(oneOf(['historical'], '`historical`: destroyed and failed sandboxes too.')),
+      include: Type.Optional(oneOf(['historical'], '`historical`: also list destroyed and failed sandboxes.')),
     },
     { patternProperties: { [LABEL_PATTERN]: Text() }, additionalProperties: false },
   ),
@@ -55,7 +56,8 @@ export const getSandbox = {
   tag: 'Sandboxes',
   summary: 'Get a sandbox',
   description:
-    'With `waitFor` the answer comes when the sandbox has that status, when it can no longer reach it, or after `waitMs`.',
+    'With `waitFor`, the response is sent when the sandbox has that status, when it can no longer reach it, or after ' +
+    '`waitMs`.',
   scope: 'sandbox:read',
   idempotency: 'none',
   params: SandboxParams,
@@ -84,7 +86,7 @@ export const setSandboxTtl = {
   tag: 'Sandboxes',
   summary: 'Set the lifetime of a sandbox',
   description:
-    'The sandbox then expires `ttlMs` after this request. The new expiry must be later than the current one and at most ' +
+    'The sandbox expires `ttlMs` after this request. The new expiry must be later than the current one and at most ' +
     '24 hours after creation.',
   scope: 'sandbox:extend',
   idempotency: 'required',
@@ -108,7 +110,8 @@ export const killSandbox = {
   path: '/v1/sandboxes/{sandboxId}',
   tag: 'Sandboxes',
   summary: 'Destroy a sandbox',
-  description: 'Its files are lost; its artifacts stay. Destroying a destroyed sandbox returns its record.',
+  description:
+    'The files of the sandbox are lost; its artifacts are kept. Destroying a destroyed sandbox returns its record.',
   scope: 'sandbox:kill',
   idempotency: 'none',
   params: SandboxParams,
