@@ -39,6 +39,23 @@ const SERVER_RULES: readonly { of: RegExp; not: RegExp; why: string }[] = [
   },
 ];
 
+/**
+ * Layers of a package, from the bottom up: folders of `src`, or files in it. A layer imports only from layers below it,
+ * types included; those of one line do not know each other.
+ */
+const LAYERS: Record<string, readonly (readonly string[])[]> = {
+  agent: [
+    ['base', 'config.ts'],
+    ['processes', 'wire'],
+    ['memory', 'files'],
+    ['archives', 'kernels', 'commands'],
+    ['contexts', 'terminals'],
+    ['http'],
+    ['rehearsal'],
+    ['guest', 'main.ts'],
+  ],
+};
+
 interface Import {
   readonly from: string;
   readonly to: string;
@@ -84,6 +101,30 @@ describe('a package', () => {
       [],
     );
   });
+});
+
+describe('a folder', () => {
+  for (const [name, layers] of Object.entries(LAYERS)) {
+    const root = `packages/${name}/src/`;
+    const heightOf = (path: string) => layers.findIndex((layer) => layer.includes(path.split('/')[0] ?? ''));
+    const inside = sources.filter((file) => file.startsWith(root)).map((file) => file.slice(root.length));
+
+    it(`of ${name} imports only folders below it`, () => {
+      const wrong = imports.flatMap(({ from, to }) => {
+        if (!from.startsWith(root) || !to.startsWith('.')) return [];
+        const source = from.slice(root.length);
+        const target = normalize(join(dirname(source), to));
+        const isAllowed = source.split('/')[0] === target.split('/')[0] || heightOf(target) < heightOf(source);
+        return isAllowed ? [] : [`${source} imports ${target}`];
+      });
+      assert.deepEqual(wrong, []);
+    });
+
+    it(`of ${name} has its layer, and each layer is there`, () => {
+      const listed = new Set(layers.flat());
+      assert.deepEqual([...new Set(inside.map((file) => file.split('/')[0] ?? ''))].sort(), [...listed].sort());
+    });
+  }
 });
 
 describe('the server', () => {

@@ -1,11 +1,11 @@
 import { TERMINAL_PROTOCOL } from '@cloche/protocol';
-import { createAgentServer } from './agent-server.ts';
 import { CommandRegistry } from './commands/command-registry.ts';
 import { Supervisors } from './commands/supervisors.ts';
 import { readConfig } from './config.ts';
 import { ContextRegistry } from './contexts/context-registry.ts';
-import { DialOut } from './dial-out.ts';
-import { FileRequests } from './files/file-requests.ts';
+import { createAgentServer } from './http/agent-server.ts';
+import { DialOut } from './http/dial-out.ts';
+import { FileRequests } from './http/file-requests.ts';
 import { ForkedKernels } from './kernels/forked-kernels.ts';
 import { KernelSupply } from './kernels/kernel-supply.ts';
 import { guardMemory } from './memory/memory.ts';

@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream';
 import { PassThrough } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { type AgentUnpacked, type ArchiveEntry, BadArchive, badArchive, readTar } from '@cloche/protocol';
-import { AgentError } from '../agent-error.ts';
+import { AgentError } from '../base/agent-error.ts';
 import { describeFile } from '../files/file-entry.ts';
 import { toFileFault } from '../files/file-fault.ts';
 import type { FilePath } from '../files/file-path.ts';

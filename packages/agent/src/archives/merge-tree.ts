@@ -1,4 +1,4 @@
-import { AgentError } from '../agent-error.ts';
+import { AgentError } from '../base/agent-error.ts';
 import { shown } from '../files/file-fault.ts';
 import { type FilePath, joined } from '../files/file-path.ts';
 import type { FileSystem } from '../files/file-system.ts';

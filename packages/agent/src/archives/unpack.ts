@@ -5,7 +5,7 @@
 import { constants } from 'node:fs';
 import { posix } from 'node:path';
 import { type ArchiveEntry, badArchive, entryPath, refusedEntry, requireInnerLink } from '@cloche/protocol';
-import { AgentError } from '../agent-error.ts';
+import { AgentError } from '../base/agent-error.ts';
 import { type FilePath, joined } from '../files/file-path.ts';
 import { closeQuietly, type FileSystem } from '../files/file-system.ts';
 import { Pace } from '../files/pace.ts';

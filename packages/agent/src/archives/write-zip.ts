@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { Readable } from 'node:stream';
-import { AgentError } from '../agent-error.ts';
+import { AgentError } from '../base/agent-error.ts';
 import { shown } from '../files/file-fault.ts';
 import type { FileSystem } from '../files/file-system.ts';
 import { contentOf, type PackedFile } from './packed-file.ts';

@@ -1,6 +1,6 @@
 import { type AgentLogEntry, jsonBytes } from '@cloche/protocol';
-import { incompleteTailBytes } from '../incomplete-tail.ts';
-import type { StandardStream } from '../standard-stream.ts';
+import { incompleteTailBytes } from '../base/incomplete-tail.ts';
+import type { StandardStream } from '../base/standard-stream.ts';
 import { ENTRY_OVERHEAD_BYTES, type KeptEntry, LogFiles } from './log-files.ts';
 
 /** Output comes in small pieces and is kept in larger ones: the gathering of one waits no longer than this. */

@@ -1,7 +1,7 @@
 import { rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { StartCommand } from '@cloche/protocol';
-import { AgentError } from '../agent-error.ts';
+import { AgentError } from '../base/agent-error.ts';
 import type { AgentConfig } from '../config.ts';
 import { Command } from './command.ts';
 import type { SupervisorSpec } from './supervisor.ts';

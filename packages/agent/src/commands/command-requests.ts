@@ -1,8 +1,8 @@
 /** What the server may send about commands, checked by hand as in `requests.ts`. */
 import { constants } from 'node:os';
 import type { ReadCommandLog, StartCommand, WriteStdin } from '@cloche/protocol';
-import { AgentError } from '../agent-error.ts';
-import { type Fields, fieldsOf, integerIn, objectIn, stringMapIn, textIn } from '../requests.ts';
+import { AgentError } from '../base/agent-error.ts';
+import { type Fields, fieldsOf, integerIn, objectIn, stringMapIn, textIn } from '../wire/requests.ts';
 
 export function readStartCommand(body: unknown): StartCommand {
   const fields = fieldsOf(body, 'body');

@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { AgentCommand, CommandResultEvent, StartCommand } from '@cloche/protocol';
-import { AgentError, NO_PROCESS_LEFT } from '../agent-error.ts';
-import { BoundedText } from '../bounded-text.ts';
-import type { StandardStream } from '../standard-stream.ts';
+import { AgentError, NO_PROCESS_LEFT } from '../base/agent-error.ts';
+import { BoundedText } from '../base/bounded-text.ts';
+import type { StandardStream } from '../base/standard-stream.ts';
 import { CommandLog } from './command-log.ts';
 import {
   type CommandEnd,

@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
-import { listProcesses, type ProcessEntry } from '../process-tree.ts';
+import { listProcesses, type ProcessEntry } from '../processes/process-tree.ts';
 
 /** Processes that multiply while they are killed are met again in the next round. */
 const KILL_WITHIN_MS = 3000;

@@ -1,6 +1,6 @@
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync, unlinkSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import type { StandardStream } from '../standard-stream.ts';
+import type { StandardStream } from '../base/standard-stream.ts';
 
 export interface KeptEntry {
   seq: number;

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { findStart } from '../process-tree.ts';
+import { findStart } from '../processes/process-tree.ts';
 import { StartedAgent } from '../testing/started-agent.ts';
 import { isGone, StartedCommands, supervisorsOf } from './testing/started-commands.ts';
 

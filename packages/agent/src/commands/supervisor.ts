@@ -2,7 +2,7 @@ import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
 import { constants } from 'node:os';
 import { ByteFrames, encodeByteFrame } from '@cloche/protocol';
-import type { StandardStream } from '../standard-stream.ts';
+import type { StandardStream } from '../base/standard-stream.ts';
 import { killDescendants, signalDescendants } from './descendants.ts';
 import type { Supervisors } from './supervisors.ts';
 

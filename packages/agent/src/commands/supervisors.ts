@@ -2,9 +2,9 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { Socket } from 'node:net';
 import { join } from 'node:path';
 import type { AgentConfig } from '../config.ts';
-import { KernelsGroup } from '../control-groups/kernels-group.ts';
 import { setOomScore } from '../memory/memory.ts';
-import { findStart } from '../process-tree.ts';
+import { KernelsGroup } from '../processes/kernels-group.ts';
+import { findStart } from '../processes/process-tree.ts';
 
 const PERL = '/usr/bin/perl';
 /** The command that was just started, and whoever waits for its end, come first. */

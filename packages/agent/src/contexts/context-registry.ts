@@ -1,7 +1,7 @@
 import type { Language, OpenContext } from '@cloche/protocol';
-import { AgentError } from '../agent-error.ts';
+import { AgentError } from '../base/agent-error.ts';
 import type { AgentConfig } from '../config.ts';
-import type { KernelSource } from '../kernels/kernel-supply.ts';
+import type { KernelSource } from '../kernels/kernel-source.ts';
 import { Context } from './context.ts';
 import { resolveCwd } from './workspace-path.ts';
 

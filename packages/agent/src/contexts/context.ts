@@ -1,10 +1,9 @@
 import type { AgentContext, RunError } from '@cloche/protocol';
-import { AgentError, NO_PROCESS_LEFT } from '../agent-error.ts';
+import { AgentError, NO_PROCESS_LEFT } from '../base/agent-error.ts';
+import type { StandardStream } from '../base/standard-stream.ts';
 import type { KernelListener, RunMessage } from '../kernels/kernel-listener.ts';
-import type { KernelProcess } from '../kernels/kernel-process.ts';
-import type { KernelSource } from '../kernels/kernel-supply.ts';
+import type { ContextKernel, KernelSource } from '../kernels/kernel-source.ts';
 import { countOomKills, countOomKillsLately } from '../memory/memory.ts';
-import type { StandardStream } from '../standard-stream.ts';
 import type { Run, RunListener } from './run.ts';
 
 const MAX_QUEUED_RUNS = 64;
@@ -26,12 +25,6 @@ const PROCESS_LIMIT_ERROR: RunError = {
   name: 'ProcessLimitError',
   message: `The interpreter could not be started: ${NO_PROCESS_LEFT}.`,
 };
-
-/** What a context does with its kernel. */
-export type ContextKernel = Pick<
-  KernelProcess,
-  'ready' | 'execute' | 'interrupt' | 'drain' | 'pause' | 'resume' | 'setBusy' | 'isCrowded' | 'stop'
->;
 
 /** A namespace in one kernel. Its runs are executed in order, one at a time. */
 export class Context {

@@ -1,8 +1,8 @@
 import type { Duplex } from 'node:stream';
 import { RUNS_UPGRADE, type Touched } from '@cloche/protocol';
-import { AgentError } from '../agent-error.ts';
-import { MAX_BODY_BYTES, parseJson, readStartRun } from '../requests.ts';
-import { switchProtocols, type Upgrade } from '../upgrades.ts';
+import { AgentError } from '../base/agent-error.ts';
+import { MAX_BODY_BYTES, parseJson, readStartRun } from '../wire/requests.ts';
+import { switchProtocols, type Upgrade } from '../wire/upgrades.ts';
 import type { Context } from './context.ts';
 import type { ContextRegistry } from './context-registry.ts';
 import { Run } from './run.ts';

@@ -1,6 +1,6 @@
 import type { FromKernel, RunDone, RunError, StartRun } from '@cloche/protocol';
-import { BoundedText } from '../bounded-text.ts';
-import type { StandardStream } from '../standard-stream.ts';
+import { BoundedText } from '../base/bounded-text.ts';
+import type { StandardStream } from '../base/standard-stream.ts';
 import { EventWriter } from './event-writer.ts';
 import { OutputForms } from './output-forms.ts';
 

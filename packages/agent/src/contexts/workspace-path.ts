@@ -1,6 +1,6 @@
 import { realpathSync, statSync } from 'node:fs';
 import { sep } from 'node:path';
-import { AgentError } from '../agent-error.ts';
+import { AgentError } from '../base/agent-error.ts';
 
 /**
  * The folder that `cwd` leads to, links followed. Throws `invalid_cwd` unless it is one within the workspace.

@@ -1,6 +1,6 @@
 /** Makes, moves, copies and deletes. What appears does so in one step: it is made beside its place and renamed. */
 import type { AgentFile } from '@cloche/protocol';
-import { AgentError } from '../agent-error.ts';
+import { AgentError } from '../base/agent-error.ts';
 import { copyTree } from './copy-tree.ts';
 import { describeFile } from './file-entry.ts';
 import { onFile, PermissionDenied, shown, toFileFault } from './file-fault.ts';

@@ -1,6 +1,6 @@
 import { type BigIntStats, constants, copyFile } from 'node:fs';
 import { promisify } from 'node:util';
-import { AgentError } from '../agent-error.ts';
+import { AgentError } from '../base/agent-error.ts';
 import { shown } from './file-fault.ts';
 import { type FilePath, joined } from './file-path.ts';
 import { closeQuietly, type FileSystem } from './file-system.ts';

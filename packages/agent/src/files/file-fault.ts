@@ -1,5 +1,5 @@
 import type { FileUser } from '@cloche/protocol';
-import { AgentError } from '../agent-error.ts';
+import { AgentError } from '../base/agent-error.ts';
 import { codeOf, type FilePath, textOf } from './file-path.ts';
 import { isWithinTemporary } from './temporary.ts';
 

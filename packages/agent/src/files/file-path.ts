@@ -5,7 +5,7 @@
 import { isUtf8 } from 'node:buffer';
 import { posix } from 'node:path';
 import { escapedForFileUri, FILE_URI_PREFIX, isFileUri, MAX_PATH_BYTES, pathOfFileUri } from '@cloche/protocol';
-import { AgentError } from '../agent-error.ts';
+import { AgentError } from '../base/agent-error.ts';
 import type { FileSystem } from './file-system.ts';
 
 declare const kind: unique symbol;

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { AgentFile } from '@cloche/protocol';
-import { AgentError } from '../agent-error.ts';
+import { AgentError } from '../base/agent-error.ts';
 import { entryOf } from './file-entry.ts';
 import { PermissionDenied, shown, toFileFault } from './file-fault.ts';
 import { codeOf, type FilePath, joined } from './file-path.ts';

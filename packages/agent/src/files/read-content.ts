@@ -1,6 +1,6 @@
 import { type BigIntStats, close, constants } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { AgentError } from '../agent-error.ts';
+import { AgentError } from '../base/agent-error.ts';
 import { type ByteRange, rangeOf, readCondition } from './conditions.ts';
 import { etagOf } from './file-entry.ts';
 import { onFile, shown, toFileFault } from './file-fault.ts';

@@ -1,4 +1,4 @@
-import { randomHex } from '../random-hex.ts';
+import { randomHex } from '../base/random-hex.ts';
 import { type FilePath, joined } from './file-path.ts';
 
 const TEMPORARY = /^\.cloche-[0-9a-f]{16}\.part$/;

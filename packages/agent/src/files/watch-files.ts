@@ -1,7 +1,7 @@
 import type { FSWatcher } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import type { AgentFileEvent } from '@cloche/protocol';
-import { AgentError } from '../agent-error.ts';
+import { AgentError } from '../base/agent-error.ts';
 import { onFile, PermissionDenied, shown, toFileFault } from './file-fault.ts';
 import { codeOf, type FilePath, joined, textOf } from './file-path.ts';
 import type { FileSystem } from './file-system.ts';

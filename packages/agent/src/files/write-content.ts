@@ -1,7 +1,7 @@
 import { type BigIntStats, constants } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { AgentFile } from '@cloche/protocol';
-import { AgentError } from '../agent-error.ts';
+import { AgentError } from '../base/agent-error.ts';
 import { preconditionHolds } from './conditions.ts';
 import { permissionsOf } from './copy-tree.ts';
 import { describeFile, etagOf } from './file-entry.ts';

@@ -1,9 +1,9 @@
 import { chmodSync, chownSync, closeSync, constants, mkdirSync, openSync, rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
+import { STANDARD_STREAMS } from '../base/standard-stream.ts';
 import type { User } from '../memory/memory-readings.ts';
-import { findStart, ownerOf } from '../process-tree.ts';
-import { STANDARD_STREAMS } from '../standard-stream.ts';
+import { findStart, ownerOf } from '../processes/process-tree.ts';
 import type { Fifo } from './fifo.ts';
 import { FrameDecoder } from './frames.ts';
 import { readHello } from './kernel-messages.ts';

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { kernelJsFlags } from '@cloche/kernel-js/flags';
 import type { Language } from '@cloche/protocol';
-import { AgentError } from '../agent-error.ts';
+import { AgentError } from '../base/agent-error.ts';
 import type { AgentConfig } from '../config.ts';
 
 export interface KernelCommand {

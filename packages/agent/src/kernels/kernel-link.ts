@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import type { AssignMessage, FromKernel, SyncedMessage, ToKernel } from '@cloche/protocol';
-import { STANDARD_STREAMS, type StandardStream } from '../standard-stream.ts';
+import { STANDARD_STREAMS, type StandardStream } from '../base/standard-stream.ts';
 import type { Fifo } from './fifo.ts';
 import { encodeFrame, FrameDecoder } from './frames.ts';
 import { readKernelMessage } from './kernel-messages.ts';

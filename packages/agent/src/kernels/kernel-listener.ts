@@ -1,5 +1,5 @@
 import type { FromKernel } from '@cloche/protocol';
-import type { StandardStream } from '../standard-stream.ts';
+import type { StandardStream } from '../base/standard-stream.ts';
 
 /** What a kernel says of a run. */
 export type RunMessage = Exclude<FromKernel, { type: 'ready' | 'unfit' }>;

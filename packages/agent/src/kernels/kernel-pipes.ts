@@ -2,8 +2,8 @@ import { execFile } from 'node:child_process';
 import { chownSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { randomHex } from '../random-hex.ts';
-import { STANDARD_STREAMS } from '../standard-stream.ts';
+import { randomHex } from '../base/random-hex.ts';
+import { STANDARD_STREAMS } from '../base/standard-stream.ts';
 
 const run = promisify(execFile);
 

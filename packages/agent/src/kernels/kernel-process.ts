@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { type ExecuteMessage, type FromKernel, KERNEL_SOCKET_FD } from '@cloche/protocol';
-import { findStart } from '../process-tree.ts';
-import { STANDARD_STREAMS } from '../standard-stream.ts';
+import { STANDARD_STREAMS } from '../base/standard-stream.ts';
+import { findStart } from '../processes/process-tree.ts';
 import { createFifos, type Fifo } from './fifo.ts';
 import type { ForkedKernel } from './forked-kernels.ts';
 import { KernelBody } from './kernel-body.ts';

@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { findStart } from '../process-tree.ts';
+import { findStart } from '../processes/process-tree.ts';
 import { commandLine } from '../testing/process-readings.ts';
 import { StartedAgent } from '../testing/started-agent.ts';
 

@@ -1,9 +1,8 @@
 import type { Language } from '@cloche/protocol';
-import { NO_PROCESS_LEFT } from '../agent-error.ts';
+import { NO_PROCESS_LEFT } from '../base/agent-error.ts';
 import type { AgentConfig } from '../config.ts';
-import type { ContextKernel } from '../contexts/context.ts';
-import { KernelsGroup } from '../control-groups/kernels-group.ts';
 import { freeMemory } from '../memory/free-memory.ts';
+import { KernelsGroup } from '../processes/kernels-group.ts';
 import type { ForkedKernels } from './forked-kernels.ts';
 import { kernelCommand } from './kernel-launch.ts';
 import type { KernelListener } from './kernel-listener.ts';
@@ -30,15 +29,6 @@ const REHEARSE_MS = 50;
 interface LaunchOptions {
   forkedKernelMs: number;
   room?: Promise<void> | undefined;
-}
-
-/** What contexts need of where their kernels come from. */
-export interface KernelSource
-  extends Pick<
-    KernelSupply,
-    'environment' | 'restock' | 'prepare' | 'close' | 'giveUpForkedKernel' | 'hasProcessesFor'
-  > {
-  launch(...asked: Parameters<KernelSupply['launch']>): ContextKernel;
 }
 
 /**

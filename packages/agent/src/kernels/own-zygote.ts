@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { AgentConfig } from '../config.ts';
 import { setOomScore } from '../memory/memory.ts';
-import { KERNEL_MARK } from '../process-tree.ts';
+import { KERNEL_MARK } from '../processes/process-tree.ts';
 import type { ForkedKernel, ForkedKernels } from './forked-kernels.ts';
 import { KERNEL_MARK_BYTES } from './kernel-body.ts';
 import { KernelPipes } from './kernel-pipes.ts';

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import type { KernelsGroup } from '../control-groups/kernels-group.ts';
+import type { KernelsGroup } from '../processes/kernels-group.ts';
 import type { ForkedKernel } from './forked-kernels.ts';
 import type { KernelCommand } from './kernel-launch.ts';
 import type { KernelLink } from './kernel-link.ts';

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { freemem } from 'node:os';
 import { join } from 'node:path';
-import { findOwnGroups } from '../control-groups/own-groups.ts';
+import { findOwnGroups } from '../processes/own-groups.ts';
 
 /**
  * In bytes, what the programs of this sandbox may still have of memory before one of them is killed for it: caches of

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
-import { listProcesses } from '../process-tree.ts';
+import { listProcesses } from '../processes/process-tree.ts';
 import type { Candidate, MemoryReadings } from './memory-guard.ts';
 
 const KIBIBYTE = 1024;

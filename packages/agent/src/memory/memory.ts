@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { findOwnGroups } from '../control-groups/own-groups.ts';
+import { findOwnGroups } from '../processes/own-groups.ts';
 import { MemoryGuard } from './memory-guard.ts';
 import { readingsOfMachine, type User } from './memory-readings.ts';
 

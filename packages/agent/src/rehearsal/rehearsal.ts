@@ -7,13 +7,12 @@ import { CommandRegistry } from '../commands/command-registry.ts';
 import { routeCommand } from '../commands/command-routes.ts';
 import type { Supervisors } from '../commands/supervisors.ts';
 import type { AgentConfig } from '../config.ts';
-import type { ContextKernel } from '../contexts/context.ts';
 import { ContextRegistry } from '../contexts/context-registry.ts';
 import { serveRuns } from '../contexts/run-connection.ts';
 import type { KernelListener } from '../kernels/kernel-listener.ts';
 import type { KernelProcess } from '../kernels/kernel-process.ts';
-import type { KernelSource } from '../kernels/kernel-supply.ts';
-import { serveUpgrades } from '../upgrades.ts';
+import type { ContextKernel, KernelSource } from '../kernels/kernel-source.ts';
+import { serveUpgrades } from '../wire/upgrades.ts';
 import { firstRunRequest } from './first-run-request.ts';
 
 const CODE = 'print(1)\n1 + 1';

@@ -1,11 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { MAX_TERMINALS, TERMINAL_PROTOCOL } from '@cloche/protocol';
-import { AgentError } from '../agent-error.ts';
+import { AgentError } from '../base/agent-error.ts';
 import { supervisorSpec } from '../commands/command-registry.ts';
 import type { Supervisors } from '../commands/supervisors.ts';
 import type { AgentConfig } from '../config.ts';
-import { switchProtocols } from '../upgrades.ts';
+import { switchProtocols } from '../wire/upgrades.ts';
 import { Terminal } from './terminal.ts';
 
 const SHELL = ['/bin/bash', '-l'];

@@ -5,10 +5,10 @@ import { Agent, type IncomingHttpHeaders, type IncomingMessage, type OutgoingHtt
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import { createAgentServer } from '../agent-server.ts';
 import type { CommandRegistry } from '../commands/command-registry.ts';
 import type { ContextRegistry } from '../contexts/context-registry.ts';
-import { FileRequests } from '../files/file-requests.ts';
+import { createAgentServer } from '../http/agent-server.ts';
+import { FileRequests } from '../http/file-requests.ts';
 
 export interface FileAnswer {
   readonly status: number;

@@ -1,6 +1,6 @@
 import type { IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { AgentError } from './agent-error.ts';
+import { AgentError } from '../base/agent-error.ts';
 
 /** Takes a connection over; `head` is what came after the request already. What it throws is answered. */
 export type Upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) => Promise<void>;

@@ -2,8 +2,8 @@ import { readFileSync, write } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { findSession, kill } from '../process-tree.ts';
 import { findOwnGroups } from './own-groups.ts';
+import { findSession, kill } from './process-tree.ts';
 
 const writeTo = promisify(write);
 

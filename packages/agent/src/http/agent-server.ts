@@ -1,15 +1,15 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { IdleTidying, PORT_TUNNEL_PROTOCOL, PROTOCOL_VERSION, RUNS_UPGRADE } from '@cloche/protocol';
-import { AgentError } from './agent-error.ts';
-import { answer } from './answer.ts';
-import type { CommandRegistry } from './commands/command-registry.ts';
-import { routeCommand } from './commands/command-routes.ts';
-import type { ContextRegistry } from './contexts/context-registry.ts';
-import { serveRuns } from './contexts/run-connection.ts';
-import type { FileRequests } from './files/file-requests.ts';
+import { AgentError } from '../base/agent-error.ts';
+import type { CommandRegistry } from '../commands/command-registry.ts';
+import { routeCommand } from '../commands/command-routes.ts';
+import type { ContextRegistry } from '../contexts/context-registry.ts';
+import { serveRuns } from '../contexts/run-connection.ts';
+import { answer } from '../wire/answer.ts';
+import { readEnvironment, readJson, readLanguage, readOpenContext } from '../wire/requests.ts';
+import { serveUpgrades, type Upgrade } from '../wire/upgrades.ts';
+import type { FileRequests } from './file-requests.ts';
 import { openPortTunnel } from './port-tunnel.ts';
-import { readEnvironment, readJson, readLanguage, readOpenContext } from './requests.ts';
-import { serveUpgrades, type Upgrade } from './upgrades.ts';
 
 /** The server keeps its connections: they end when it ends, not because they were quiet. */
 const KEEP_ALIVE_TIMEOUT_MS = 3_600_000;

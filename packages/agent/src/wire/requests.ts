@@ -3,7 +3,7 @@
  */
 import type { IncomingMessage } from 'node:http';
 import type { Language, OpenContext, StartRun } from '@cloche/protocol';
-import { AgentError } from './agent-error.ts';
+import { AgentError } from '../base/agent-error.ts';
 
 /** Bytes of a request body: the 4 MiB that the server accepts from its client, and room for what the server adds. */
 export const MAX_BODY_BYTES = 6 * 1024 * 1024;

@@ -3,8 +3,8 @@ import type { IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { type Duplex, pipeline } from 'node:stream';
 import { MAX_PORT_TUNNELS, PORT_TUNNEL_PROTOCOL } from '@cloche/protocol';
-import { AgentError } from './agent-error.ts';
-import { switchProtocols } from './upgrades.ts';
+import { AgentError } from '../base/agent-error.ts';
+import { switchProtocols } from '../wire/upgrades.ts';
 
 /** IPv6 is off in sandboxes; what listens on every address listens here too. */
 const LOOPBACK = '127.0.0.1';

@@ -5,11 +5,11 @@ import { describe, test } from 'node:test';
 import { AgentRunEvent, FromKernel } from '@cloche/protocol';
 import { fuzz, mutateBytes, mutateJson, type Random } from '@cloche/testkit/fuzz';
 import { Compile } from 'typebox/compile';
-import { AgentError } from './agent-error.ts';
-import { OutputForms } from './contexts/output-forms.ts';
-import { encodeFrame, FrameDecoder } from './kernels/frames.ts';
-import { readKernelMessage } from './kernels/kernel-messages.ts';
-import { readEnvironment, readJson, readOpenContext, readStartRun } from './requests.ts';
+import { AgentError } from '../base/agent-error.ts';
+import { OutputForms } from '../contexts/output-forms.ts';
+import { encodeFrame, FrameDecoder } from '../kernels/frames.ts';
+import { readKernelMessage } from '../kernels/kernel-messages.ts';
+import { readEnvironment, readJson, readOpenContext, readStartRun } from '../wire/requests.ts';
 
 const FROM_KERNEL = [
   { type: 'ready', protocolVersion: 3 },

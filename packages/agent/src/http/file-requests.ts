@@ -1,21 +1,21 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { setImmediate } from 'node:timers/promises';
 import { DirectBody, type FileUser } from '@cloche/protocol';
-import { AgentError } from '../agent-error.ts';
 import { receiveArchive, sendArchive } from '../archives/archive-requests.ts';
+import { AgentError } from '../base/agent-error.ts';
 import type { AgentConfig } from '../config.ts';
-import { copyFile, deleteFile, makeDirectory, moveFile, type Transfer } from './change-files.ts';
-import { describeFile } from './file-entry.ts';
-import { onFile } from './file-fault.ts';
-import { type FilePath, readPath } from './file-path.ts';
-import { FileSystem } from './file-system.ts';
-import { type Listing, sendListing } from './list-files.ts';
-import { sendContent } from './read-content.ts';
-import { receive } from './receive.ts';
-import { receiveDirectly } from './receive-directly.ts';
-import { ROOT_RIGHTS, UserRights } from './rights.ts';
-import { sendChanges } from './watch-files.ts';
-import { writeContent } from './write-content.ts';
+import { copyFile, deleteFile, makeDirectory, moveFile, type Transfer } from '../files/change-files.ts';
+import { describeFile } from '../files/file-entry.ts';
+import { onFile } from '../files/file-fault.ts';
+import { type FilePath, readPath } from '../files/file-path.ts';
+import { FileSystem } from '../files/file-system.ts';
+import { type Listing, sendListing } from '../files/list-files.ts';
+import { sendContent } from '../files/read-content.ts';
+import { receive } from '../files/receive.ts';
+import { receiveDirectly } from '../files/receive-directly.ts';
+import { ROOT_RIGHTS, UserRights } from '../files/rights.ts';
+import { sendChanges } from '../files/watch-files.ts';
+import { writeContent } from '../files/write-content.ts';
 
 /** Everything under `/files`, as `agent-protocol/files.ts` describes it. */
 export class FileRequests {

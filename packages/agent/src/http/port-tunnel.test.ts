@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { createServer as createHttpServer, type Server } from 'node:http';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, it } from 'node:test';
+import { serveUpgrades } from '../wire/upgrades.ts';
 import { openPortTunnel } from './port-tunnel.ts';
-import { serveUpgrades } from './upgrades.ts';
 
 describe('a tunnel to a port', () => {
   let agent: Server;
