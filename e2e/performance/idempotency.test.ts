@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { figuresOf } from '../../bench/src/statistics.ts';
 import { inTurns, timed } from '../../bench/src/timing.ts';
+import { randomIds } from '../../packages/server/src/base/id-source.ts';
 import { migrate } from '../../packages/server/src/db/migrate.ts';
 import { openDatabase } from '../../packages/server/src/db/open-database.ts';
-import { randomIds } from '../../packages/server/src/id-source.ts';
 import {
   type IdempotencyRecords,
   IdempotencyRepository,

@@ -1,6 +1,6 @@
 import { pino } from 'pino';
-import { readConfig } from './config.ts';
-import { startHostd } from './hostd.ts';
+import { readConfig } from './host/config.ts';
+import { startHostd } from './host/hostd.ts';
 
 // Folders that the root of a sandbox, who is nobody here, has to pass through are made with the rights that they ask for.
 process.umask(0o022);

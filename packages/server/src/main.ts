@@ -1,7 +1,7 @@
 import { type Logger, pino } from 'pino';
-import { startServer } from './compose.ts';
-import { type Config, ConfigProblem, readConfig } from './config.ts';
-import { LogLines } from './log-lines.ts';
+import { LogLines } from './base/log-lines.ts';
+import { startServer } from './compose/compose.ts';
+import { type Config, ConfigProblem, readConfig } from './compose/config.ts';
 
 const config = configuredOrExit();
 const lines = new LogLines();

@@ -13,10 +13,10 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import type { Logger } from 'pino';
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { HostdError } from '../hostd-error.ts';
-import { SANDBOX_ID_PATTERN } from '../instances/instance-key.ts';
+import { HostdError } from '../base/hostd-error.ts';
+import { SANDBOX_ID_PATTERN } from '../instance/instance-key.ts';
 import type { Instances } from '../instances/instances.ts';
-import type { Templates } from '../templates.ts';
+import type { Templates } from '../storage/templates.ts';
 
 const MAX_BODY_BYTES = 64 * 1024;
 

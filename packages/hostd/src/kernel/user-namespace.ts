@@ -1,6 +1,6 @@
 import { closeSync, openSync, writeFileSync } from 'node:fs';
 import koffi from 'koffi';
-import type { IdRange } from '../id-range.ts';
+import type { IdRange } from '../base/id-range.ts';
 import { withEffectiveUser } from './effective-user.ts';
 import { bindLibc, checked } from './libc.ts';
 

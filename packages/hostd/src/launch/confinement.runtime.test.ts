@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { HostdProcess } from '../testing/hostd-process.ts';
-import { runInside } from '../testing/inside.ts';
-import { MEBIBYTE, makeInstallation, makeSpec, type TestInstallation } from '../testing/installation.ts';
-import { hostLeftovers } from '../testing/leftovers.ts';
-import { until } from '../until.ts';
+import { HostdProcess } from '../../testing/hostd-process.ts';
+import { runInside } from '../../testing/inside.ts';
+import { MEBIBYTE, makeInstallation, makeSpec, type TestInstallation } from '../../testing/installation.ts';
+import { hostLeftovers } from '../../testing/leftovers.ts';
+import { until } from '../base/until.ts';
 
 /** What root of a sandbox tries, by name. Each of them says `done` if it may. */
 const ATTEMPTS = {

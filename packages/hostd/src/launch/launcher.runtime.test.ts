@@ -4,18 +4,18 @@ import { existsSync, mkdirSync, readFileSync, readlinkSync, rmSync, statSync } f
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
-import type { HostParts } from '../host-parts.ts';
-import { HostdError } from '../hostd-error.ts';
-import { instanceKey } from '../instances/instance-key.ts';
-import { removeInstance } from '../instances/remains.ts';
-import { linkName } from '../network/address-plan.ts';
+import { IDLE_COMMAND } from '../../testing/hostd-process.ts';
+import { makeInstallation, makeSpec, type SpecChanges, type TestInstallation } from '../../testing/installation.ts';
+import { hostLeftovers, instanceLeftovers } from '../../testing/leftovers.ts';
+import { inOwnMountNamespace } from '../../testing/own-mount-namespace.ts';
+import { linkName } from '../addressing/address-plan.ts';
+import { HostdError } from '../base/hostd-error.ts';
+import { closeHost, openHost } from '../host/open-host.ts';
+import { instanceKey } from '../instance/instance-key.ts';
 import { createVeth, Netlink } from '../network/netlink.ts';
-import { closeHost, openHost } from '../open-host.ts';
-import { Templates } from '../templates.ts';
-import { IDLE_COMMAND } from '../testing/hostd-process.ts';
-import { makeInstallation, makeSpec, type SpecChanges, type TestInstallation } from '../testing/installation.ts';
-import { hostLeftovers, instanceLeftovers } from '../testing/leftovers.ts';
-import { inOwnMountNamespace } from '../testing/own-mount-namespace.ts';
+import type { HostParts } from '../parts/host-parts.ts';
+import { Templates } from '../storage/templates.ts';
+import { removeInstance } from '../teardown/remains.ts';
 import { type Launch, Launcher } from './launcher.ts';
 
 const STEPS = [

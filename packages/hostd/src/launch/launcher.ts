@@ -1,26 +1,26 @@
 import { chownSync, closeSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { LaunchSpec } from '@cloche/protocol';
-import type { HostParts } from '../host-parts.ts';
-import { HostdError } from '../hostd-error.ts';
-import { type IdRange, idRangeOfSlot } from '../id-range.ts';
-import { type InstanceKey, type InstanceName, instanceKey } from '../instances/instance-key.ts';
-import type { LiveRecord, PooledRecord } from '../instances/instance-records.ts';
-import { diskIsReleased } from '../instances/remains.ts';
+import { addressesOfSlot } from '../addressing/address-plan.ts';
+import { HostdError } from '../base/hostd-error.ts';
+import { type IdRange, idRangeOfSlot } from '../base/id-range.ts';
+import { UndoStack } from '../base/undo-stack.ts';
+import { type InstanceKey, type InstanceName, instanceKey } from '../instance/instance-key.ts';
+import type { LiveRecord, PooledRecord } from '../instance/instance-records.ts';
 import { errorCode } from '../kernel/libc.ts';
 import { openListeningSocket } from '../kernel/listening-socket.ts';
 import { identifyProcess, isProcessAlive, type ProcessIdentity } from '../kernel/process-identity.ts';
 import { UserNamespace } from '../kernel/user-namespace.ts';
-import { addressesOfSlot } from '../network/address-plan.ts';
 import { deniedToDatagrams } from '../network/datagram-gate.ts';
 import { gatedPolicy } from '../network/egress-gate.ts';
 import { type NetworkClass, networkClassOf } from '../network/network-class.ts';
-import type { TemplateVersion } from '../templates.ts';
-import { gvisorConfig } from './gvisor-config.ts';
-import { writeSysFolders } from './kernel-view.ts';
-import { AGENT_COMMAND, ociConfig } from './oci-config.ts';
-import { ownFiles } from './own-files.ts';
-import { resourceLimits } from './resource-limits.ts';
+import { gvisorConfig } from '../oci/gvisor-config.ts';
+import { writeSysFolders } from '../oci/kernel-view.ts';
+import { AGENT_COMMAND, ociConfig } from '../oci/oci-config.ts';
+import { resourceLimits } from '../oci/resource-limits.ts';
+import { threadLimits, visibleLimits, writeVisibleLimits } from '../oci/visible-limits.ts';
+import type { HostParts } from '../parts/host-parts.ts';
+import { ownFiles } from '../storage/own-files.ts';
 import {
   makeRootPlaces,
   makeSharedMemoryFolder,
@@ -32,9 +32,9 @@ import {
   type RootPlaces,
   removeRootPlaces,
   rootPlaces,
-} from './root-file-system.ts';
-import { UndoStack } from './undo-stack.ts';
-import { threadLimits, visibleLimits, writeVisibleLimits } from './visible-limits.ts';
+} from '../storage/root-file-system.ts';
+import type { TemplateVersion } from '../storage/templates.ts';
+import { diskIsReleased } from '../teardown/remains.ts';
 
 export interface LauncherOptions {
   host: HostParts;

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { Cgroups } from '../cgroups.ts';
+import type { Cgroups } from '../cgroups/cgroups.ts';
 import { countLocks, locksHeldBy } from './count-locks.ts';
 
 const INTERVAL_MS = 1000;

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import type { LaunchSpec } from '@cloche/protocol';
-import { addressesOfSlot } from './address-plan.ts';
+import { addressesOfSlot } from '../addressing/address-plan.ts';
 import { type DatagramSandbox, datagramCommands } from './datagram-rules.ts';
 
 /** Addresses that the datagrams of a sandbox do not go to; undefined where none of its datagrams are forwarded. */

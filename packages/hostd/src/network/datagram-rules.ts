@@ -1,4 +1,4 @@
-import { SANDBOX_CIDR } from './address-plan.ts';
+import { SANDBOX_CIDR } from '../addressing/address-plan.ts';
 import { QUIC_BEGINNINGS } from './quic-match.ts';
 
 /** A gated sandbox whose datagrams and ICMP echoes the kernel carries, as its policy is a denylist. */

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type GatedSandbox, type LaunchSpec, PROTOCOL_VERSION } from '@cloche/protocol';
 import type { Logger } from 'pino';
-import { HostdError } from '../hostd-error.ts';
-import type { InstanceKey } from '../instances/instance-key.ts';
+import { HostdError } from '../base/hostd-error.ts';
+import type { InstanceKey } from '../instance/instance-key.ts';
 import { type EgressClient, EgressRefusal } from './egress-client.ts';
 
 /** For an egress that is just starting again, as seen by a launch. */

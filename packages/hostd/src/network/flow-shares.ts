@@ -1,4 +1,4 @@
-import { SLOT_COUNT } from './address-plan.ts';
+import { SLOT_COUNT } from '../addressing/address-plan.ts';
 
 /** Connections and other flows that one sandbox has at a time, to hosts, to egress and to its resolver together. */
 export const MAX_FLOWS = 4096;

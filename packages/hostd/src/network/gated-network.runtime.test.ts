@@ -3,12 +3,12 @@ import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
-import { FakeEgress } from '../testing/fake-egress.ts';
-import { HostdProcess } from '../testing/hostd-process.ts';
-import { initPid, runInside } from '../testing/inside.ts';
-import { makeInstallation, makeSpec, type TestInstallation } from '../testing/installation.ts';
-import { hostLeftovers, instanceLeftovers } from '../testing/leftovers.ts';
-import { until } from '../until.ts';
+import { FakeEgress } from '../../testing/fake-egress.ts';
+import { HostdProcess } from '../../testing/hostd-process.ts';
+import { initPid, runInside } from '../../testing/inside.ts';
+import { makeInstallation, makeSpec, type TestInstallation } from '../../testing/installation.ts';
+import { hostLeftovers, instanceLeftovers } from '../../testing/leftovers.ts';
+import { until } from '../base/until.ts';
 import { guardTableName, tableName } from './nft-ruleset.ts';
 
 const INTERNET = {

@@ -3,8 +3,8 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { Slots } from '../addressing/slots.ts';
 import { identifyProcess } from '../kernel/process-identity.ts';
-import { Slots } from '../slots.ts';
 import { acquireGatewaySlot } from './gateway-slot.ts';
 
 describe('the slot of a gateway', () => {

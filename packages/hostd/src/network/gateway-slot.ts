@@ -1,7 +1,7 @@
 import { EGRESS_PORTS } from '@cloche/protocol';
+import { addressesOfSlot } from '../addressing/address-plan.ts';
+import { GATEWAY_PURPOSE, type Slots } from '../addressing/slots.ts';
 import type { ProcessIdentity } from '../kernel/process-identity.ts';
-import { GATEWAY_PURPOSE, type Slots } from '../slots.ts';
-import { addressesOfSlot } from './address-plan.ts';
 import { type BoundPort, portsHeldAt } from './bound-ports.ts';
 
 /** Where egress listens on the gateway address; the rules lead port 53 there. */

@@ -1,5 +1,5 @@
 import { CLOSED_RANGES, EGRESS_PORTS, type OperatorRanges } from '@cloche/protocol';
-import { gatedLinkPrefix, linkPrefix, SANDBOX_CIDR } from './address-plan.ts';
+import { gatedLinkPrefix, linkPrefix, SANDBOX_CIDR } from '../addressing/address-plan.ts';
 import { type DatagramSandbox, datagramChains, datagramSets } from './datagram-rules.ts';
 import { flowShares } from './flow-shares.ts';
 

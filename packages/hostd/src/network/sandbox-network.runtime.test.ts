@@ -4,11 +4,11 @@ import { once } from 'node:events';
 import { connect as connectSocket, createServer, type Server } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
-import { HostdProcess } from '../testing/hostd-process.ts';
-import { initPid, runInside } from '../testing/inside.ts';
-import { makeInstallation, makeSpec, type TestInstallation } from '../testing/installation.ts';
-import { hostLeftovers } from '../testing/leftovers.ts';
-import { until } from '../until.ts';
+import { HostdProcess } from '../../testing/hostd-process.ts';
+import { initPid, runInside } from '../../testing/inside.ts';
+import { makeInstallation, makeSpec, type TestInstallation } from '../../testing/installation.ts';
+import { hostLeftovers } from '../../testing/leftovers.ts';
+import { until } from '../base/until.ts';
 import { guardTableName, tableName } from './nft-ruleset.ts';
 
 /** A piece of internet: a documentation range, which is open to sandboxes, behind a link of this test's own. */

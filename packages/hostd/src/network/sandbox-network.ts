@@ -2,9 +2,6 @@ import { execFile } from 'node:child_process';
 import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import type { OperatorRanges } from '@cloche/protocol';
-import { errorCode } from '../kernel/libc.ts';
-import { identifyProcess } from '../kernel/process-identity.ts';
-import { GATEWAY_PURPOSE, type Slots } from '../slots.ts';
 import {
   addressesOfSlot,
   gatedLinkName,
@@ -15,7 +12,10 @@ import {
   linkPrefix,
   SANDBOX_PREFIX_LENGTH,
   SLOT_COUNT,
-} from './address-plan.ts';
+} from '../addressing/address-plan.ts';
+import { GATEWAY_PURPOSE, type Slots } from '../addressing/slots.ts';
+import { errorCode } from '../kernel/libc.ts';
+import { identifyProcess } from '../kernel/process-identity.ts';
 import { DatagramGate } from './datagram-gate.ts';
 import { admitThroughDocker, type LinkPrefixes, withdrawFromDocker } from './docker-user-chain.ts';
 import { MAX_TRACKED_ENTRIES } from './flow-shares.ts';

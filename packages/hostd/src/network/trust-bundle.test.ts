@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
-import { TRUST_FILE } from '../launch/root-file-system.ts';
+import { TRUST_FILE } from '../storage/root-file-system.ts';
 import { TrustBundles } from './trust-bundle.ts';
 
 const fileIn = (folder: string) => join(folder, TRUST_FILE);

@@ -10,7 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { CA_BUNDLE_PATH, TRUST_FILE } from '../launch/root-file-system.ts';
+import { CA_BUNDLE_PATH, TRUST_FILE } from '../storage/root-file-system.ts';
 
 /**
  * The authorities that sandboxes trust: those of the host, and for gated sandboxes the one that egress vouches by. Copies

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, afterEach, before, describe, test } from 'node:test';
 import type { LaunchSpec } from '@cloche/protocol';
+import { FakeEgress } from '../../testing/fake-egress.ts';
+import { HostdProcess } from '../../testing/hostd-process.ts';
+import { initPid, recordsOnDisk, runInside } from '../../testing/inside.ts';
+import { MEBIBYTE, makeInstallation, makeSpec, type TestInstallation } from '../../testing/installation.ts';
+import { hostLeftovers, instanceLeftovers } from '../../testing/leftovers.ts';
+import { until } from '../base/until.ts';
 import { isProcessAlive } from '../kernel/process-identity.ts';
-import { FakeEgress } from '../testing/fake-egress.ts';
-import { HostdProcess } from '../testing/hostd-process.ts';
-import { initPid, recordsOnDisk, runInside } from '../testing/inside.ts';
-import { MEBIBYTE, makeInstallation, makeSpec, type TestInstallation } from '../testing/installation.ts';
-import { hostLeftovers, instanceLeftovers } from '../testing/leftovers.ts';
-import { until } from '../until.ts';
 
 /** Answers whatever it is asked, as an agent does. */
 const ANSWERING = [

@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 import type { StartedLanguage } from '@cloche/protocol';
-import type { HostParts } from '../host-parts.ts';
-import { HostdError } from '../hostd-error.ts';
-import type { InstanceKey } from '../instances/instance-key.ts';
-import { removeInstance } from '../instances/remains.ts';
+import { HostdError } from '../base/hostd-error.ts';
+import type { InstanceKey } from '../instance/instance-key.ts';
 import { isProcessAlive } from '../kernel/process-identity.ts';
 import type { Launcher } from '../launch/launcher.ts';
-import type { Templates } from '../templates.ts';
+import type { HostParts } from '../parts/host-parts.ts';
+import type { Templates } from '../storage/templates.ts';
+import { removeInstance } from '../teardown/remains.ts';
 import { agentAnswers } from './agent-answers.ts';
 import { hasMemoryToSpare } from './host-memory.ts';
 import type { PoolKind } from './pool-kind.ts';

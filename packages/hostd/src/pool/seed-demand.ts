@@ -1,5 +1,5 @@
 import type { LaunchSpec } from '@cloche/protocol';
-import type { Templates, TemplateVersion } from '../templates.ts';
+import type { Templates, TemplateVersion } from '../storage/templates.ts';
 import type { Demand } from './demand.ts';
 
 /** What a creation that says nothing gets: the newest version of a template, with the network of the host. */

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { type InstanceKey, pooledInstanceKey } from '../instances/instance-key.ts';
+import { type InstanceKey, pooledInstanceKey } from '../instance/instance-key.ts';
 import type { Demand } from './demand.ts';
 import { type KindId, kindId, type PoolKind } from './pool-kind.ts';
 

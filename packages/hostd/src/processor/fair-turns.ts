@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import type { Logger } from 'pino';
-import type { InstanceKey } from '../instances/instance-key.ts';
+import type { InstanceKey } from '../instance/instance-key.ts';
 import { SHORT_SLICE_NS, setTimeSlice } from '../kernel/time-slice.ts';
 import { ProcessorDebts } from './processor-debts.ts';
 import type { ProcessorGroups } from './processor-groups.ts';

@@ -1,9 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { CgroupHierarchy } from '../cgroup-hierarchies.ts';
-import { AGENT_GROUP, KERNELS_GROUP } from '../divided-group.ts';
-import { GVISOR_GROUP } from '../gvisor-group.ts';
-import type { InstanceKey } from '../instances/instance-key.ts';
+import type { CgroupHierarchy } from '../cgroups/cgroup-hierarchies.ts';
+import { AGENT_GROUP, KERNELS_GROUP } from '../cgroups/divided-group.ts';
+import { GVISOR_GROUP } from '../cgroups/gvisor-group.ts';
+import type { InstanceKey } from '../instance/instance-key.ts';
 import { errorCode } from '../kernel/libc.ts';
 import { LONG_SLICE_NS, SHORT_SLICE_NS, setTimeSlice } from '../kernel/time-slice.ts';
 

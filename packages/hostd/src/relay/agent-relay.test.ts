@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { until } from '../base/until.ts';
 import { openListeningSocket } from '../kernel/listening-socket.ts';
-import { until } from '../until.ts';
 import { AgentRelay, MAX_HALF_OPEN, MAX_IDLE, MAX_WAITING } from './agent-relay.ts';
 
 /** What a Unix socket holds of what its reader has not taken. */

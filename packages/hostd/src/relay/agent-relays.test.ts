@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { instanceKey } from '../instances/instance-key.ts';
+import { instanceKey } from '../instance/instance-key.ts';
 import { AgentRelays, DIAL_SOCKET } from './agent-relays.ts';
 
 const KEY = instanceKey({ sandboxId: 'sbx_a', generation: 1 });

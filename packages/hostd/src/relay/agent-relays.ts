@@ -1,7 +1,7 @@
 import { chmodSync, chownSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import type { IdRange } from '../id-range.ts';
-import type { InstanceKey } from '../instances/instance-key.ts';
+import type { IdRange } from '../base/id-range.ts';
+import type { InstanceKey } from '../instance/instance-key.ts';
 import { openListeningSocket } from '../kernel/listening-socket.ts';
 import { AgentRelay } from './agent-relay.ts';
 

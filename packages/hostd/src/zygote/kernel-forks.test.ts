@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { pooledInstanceKey } from '../instances/instance-key.ts';
+import { pooledInstanceKey } from '../instance/instance-key.ts';
 import { identifyProcess } from '../kernel/process-identity.ts';
 import { KernelForks } from './kernel-forks.ts';
 

@@ -1,6 +1,6 @@
-import type { InstanceKey } from '../instances/instance-key.ts';
+import type { InstanceKey } from '../instance/instance-key.ts';
 import type { ProcessIdentity } from '../kernel/process-identity.ts';
-import type { TemplateVersion } from '../templates.ts';
+import type { TemplateVersion } from '../storage/templates.ts';
 import type { Zygotes } from './zygotes.ts';
 
 /** The methods of `Zygotes` that fork kernels. */

@@ -1,7 +1,7 @@
 import { KERNELS_FOLDER } from '@cloche/protocol';
-import { CAPABILITIES, sharedSeccompProfile } from '../launch/oci-config.ts';
-import { resourceLimits } from '../launch/resource-limits.ts';
-import { compileSeccomp } from './seccomp-program.ts';
+import { CAPABILITIES, sharedSeccompProfile } from '../oci/oci-config.ts';
+import { resourceLimits } from '../oci/resource-limits.ts';
+import { compileSeccomp } from '../oci/seccomp-program.ts';
 
 const NUMBERS: Readonly<Record<string, number>> = {
   CAP_CHOWN: 0,

@@ -3,12 +3,12 @@ import { closeSync, cpSync, globSync, openSync, readFileSync, readSync } from 'n
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { Cgroups } from '../cgroups.ts';
+import { makeInstallation } from '../../testing/installation.ts';
+import { inOwnMountNamespace } from '../../testing/own-mount-namespace.ts';
+import { until } from '../base/until.ts';
+import { Cgroups } from '../cgroups/cgroups.ts';
 import { detachMount, mountFileSystem } from '../kernel/mounts.ts';
-import { Templates } from '../templates.ts';
-import { makeInstallation } from '../testing/installation.ts';
-import { inOwnMountNamespace } from '../testing/own-mount-namespace.ts';
-import { until } from '../until.ts';
+import { Templates } from '../storage/templates.ts';
 import { Zygotes } from './zygotes.ts';
 
 const KERNEL_PYTHON = fileURLToPath(new URL('../../../kernel-python', import.meta.url));

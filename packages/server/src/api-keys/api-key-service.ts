@@ -7,9 +7,9 @@ import {
   type ProjectId,
   type Scope,
 } from '@cloche/contract';
-import { AppError, invalidRequest } from '../app-error.ts';
-import type { Clock } from '../clock.ts';
-import type { IdSource } from '../id-source.ts';
+import { AppError, invalidRequest } from '../base/app-error.ts';
+import type { Clock } from '../base/clock.ts';
+import type { IdSource } from '../base/id-source.ts';
 import type { ProjectRepository } from '../projects/project-repository.ts';
 import { hashApiKey, makeApiKey, parseApiKey } from './api-key-format.ts';
 import type { ApiKey, ApiKeyRepository } from './api-key-repository.ts';

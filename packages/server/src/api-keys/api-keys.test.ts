@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, it } from 'node:test';
 import { type OrgId, SCOPES } from '@cloche/contract';
-import { AppError } from '../app-error.ts';
+import { AppError } from '../base/app-error.ts';
+import { randomIds } from '../base/id-source.ts';
 import type { Database } from '../db/database.ts';
 import { migrate } from '../db/migrate.ts';
 import { openDatabase } from '../db/open-database.ts';
-import { randomIds } from '../id-source.ts';
 import { OrgRepository } from '../projects/org-repository.ts';
 import { SqlProjectRepository } from '../projects/project-repository.ts';
 import { hashApiKey, makeApiKey, parseApiKey } from './api-key-format.ts';

@@ -1,6 +1,6 @@
 import { timingSafeEqual } from 'node:crypto';
-import { AppError } from '../app-error.ts';
-import type { Clock } from '../clock.ts';
+import { AppError } from '../base/app-error.ts';
+import type { Clock } from '../base/clock.ts';
 import { hashApiKey, parseApiKey } from './api-key-format.ts';
 import { type ApiKey, type ApiKeyRepository, grantedScopes } from './api-key-repository.ts';
 import type { Credential } from './credential.ts';

@@ -1,6 +1,6 @@
 import { pipeline, type Readable } from 'node:stream';
 import type { Logger } from 'pino';
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../base/clock.ts';
 import type { ArtifactRecord } from './artifact.ts';
 import type { ArtifactRepository } from './artifact-repository.ts';
 import type { ArtifactStore } from './store/artifact-store.ts';

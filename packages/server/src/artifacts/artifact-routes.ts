@@ -1,5 +1,5 @@
 import { type ArtifactId, LIMITS, operations } from '@cloche/contract';
-import { type Clock, timestamp } from '../clock.ts';
+import { type Clock, timestamp } from '../base/clock.ts';
 import { downloadRoute, type Route, route } from '../http/route.ts';
 import { type ArtifactRecord, toArtifact } from './artifact.ts';
 import type { ArtifactContents } from './artifact-contents.ts';

@@ -1,7 +1,7 @@
 import type { ArtifactId, operations, ProjectId, QueryOf } from '@cloche/contract';
 import { type Credential, mayUseProject } from '../api-keys/credential.ts';
-import { AppError, notFound } from '../app-error.ts';
-import type { Clock } from '../clock.ts';
+import { AppError, notFound } from '../base/app-error.ts';
+import type { Clock } from '../base/clock.ts';
 import type { ProjectRepository } from '../projects/project-repository.ts';
 import type { ArtifactRecord } from './artifact.ts';
 import type { ArtifactContents } from './artifact-contents.ts';

@@ -2,7 +2,7 @@ import { extname, posix } from 'node:path';
 import type { Artifact, ArtifactId, Metadata, OrgId, ProjectId, SandboxId } from '@cloche/contract';
 import { DEFAULT_CWD, LIMITS } from '@cloche/contract';
 import { isFileUri, pathOfFileUri } from '@cloche/protocol';
-import { timestamp } from '../clock.ts';
+import { timestamp } from '../base/clock.ts';
 
 /** Times are milliseconds since the epoch. */
 export interface ArtifactRecord {

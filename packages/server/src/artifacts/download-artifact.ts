@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import { AppError } from '../app-error.ts';
+import { AppError } from '../base/app-error.ts';
 import type { Download } from '../http/route.ts';
 import type { ArtifactRecord } from './artifact.ts';
 import type { ArtifactContents } from './artifact-contents.ts';

@@ -1,9 +1,9 @@
 import type { ExportArtifactBody, SandboxId } from '@cloche/contract';
 import type { Credential } from '../api-keys/credential.ts';
-import { invalidRequest } from '../app-error.ts';
+import { invalidRequest } from '../base/app-error.ts';
+import { type AgentFiles, FileFault } from '../driver/agent-files.ts';
 import type { AccessFiles } from '../files/access-files.ts';
-import { type AgentFiles, FileFault } from '../runtime/agent-files.ts';
-import type { SandboxAccess } from '../sandboxes/sandbox-access.ts';
+import type { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
 import { type ArtifactRecord, contentTypeOf, nameOf } from './artifact.ts';
 import type { ArtifactRepository } from './artifact-repository.ts';
 import type { KeepArtifact } from './keep-artifact.ts';

@@ -1,8 +1,8 @@
 import type { Readable } from 'node:stream';
 import type { OrgId } from '@cloche/contract';
-import { AppError } from '../app-error.ts';
-import type { Clock } from '../clock.ts';
-import type { IdSource } from '../id-source.ts';
+import { AppError } from '../base/app-error.ts';
+import type { Clock } from '../base/clock.ts';
+import type { IdSource } from '../base/id-source.ts';
 import type { ArtifactRecord } from './artifact.ts';
 import type { ArtifactContents } from './artifact-contents.ts';
 import type { ArtifactRepository } from './artifact-repository.ts';

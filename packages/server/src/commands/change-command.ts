@@ -1,11 +1,11 @@
 import { type Command, type CommandStdinBody, LIMITS, type Signal } from '@cloche/contract';
-import { AppError, invalidRequest } from '../app-error.ts';
-import type { Clock } from '../clock.ts';
-import { Deadline } from '../runtime/deadline.ts';
-import { type AgentCommands, AgentFault } from '../runtime/runtime-driver.ts';
-import type { Executions } from '../sandboxes/executions.ts';
-import { isLive } from '../sandboxes/sandbox.ts';
-import { requireLive } from '../sandboxes/sandbox-access.ts';
+import { AppError, invalidRequest } from '../base/app-error.ts';
+import type { Clock } from '../base/clock.ts';
+import { Deadline } from '../base/deadline.ts';
+import { type AgentCommands, AgentFault } from '../driver/runtime-driver.ts';
+import type { Executions } from '../sandboxes/record/executions.ts';
+import { isLive } from '../sandboxes/record/sandbox.ts';
+import { requireLive } from '../sandboxes/record/sandbox-access.ts';
 import { type CommandRecord, endingOf, seenIn, toCommand } from './command.ts';
 import type { CommandRepository } from './command-repository.ts';
 import { tooLong } from './command-request.ts';

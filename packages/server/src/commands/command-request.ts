@@ -1,7 +1,7 @@
 import { posix } from 'node:path';
 import { type CreateCommandBody, DEFAULT_CWD, LIMITS, mapBytes } from '@cloche/contract';
 import type { StartCommand } from '@cloche/protocol';
-import { invalidRequest } from '../app-error.ts';
+import { invalidRequest } from '../base/app-error.ts';
 
 /** A shell that reads the profile, as a person's would. */
 const SHELL = ['bash', '-lc'];

@@ -1,5 +1,5 @@
 import { type CommandEvent, type CommandStdinBody, operations } from '@cloche/contract';
-import { invalidRequest } from '../app-error.ts';
+import { invalidRequest } from '../base/app-error.ts';
 import { type Route, route, socketRoute, streamRoute } from '../http/route.ts';
 import type { ChangeCommand } from './change-command.ts';
 import type { CreateCommand } from './create-command.ts';

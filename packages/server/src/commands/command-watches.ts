@@ -1,12 +1,12 @@
 import type { CommandId } from '@cloche/contract';
 import type { Logger } from 'pino';
-import type { Clock } from '../clock.ts';
-import type { AgentConnections } from '../runtime/agent-connections.ts';
-import { pause } from '../runtime/deadline.ts';
-import { AgentFault } from '../runtime/runtime-driver.ts';
-import type { Executions } from '../sandboxes/executions.ts';
-import { isLive, type SandboxRecord } from '../sandboxes/sandbox.ts';
-import type { SandboxRepository } from '../sandboxes/sandbox-repository.ts';
+import type { AgentConnections } from '../agent-client/agent-connections.ts';
+import type { Clock } from '../base/clock.ts';
+import { pause } from '../base/deadline.ts';
+import { AgentFault } from '../driver/runtime-driver.ts';
+import type { Executions } from '../sandboxes/record/executions.ts';
+import { isLive, type SandboxRecord } from '../sandboxes/record/sandbox.ts';
+import type { SandboxRepository } from '../sandboxes/record/sandbox-repository.ts';
 import { type CommandRecord, endingOf, lostEnding } from './command.ts';
 import type { CommandRepository } from './command-repository.ts';
 

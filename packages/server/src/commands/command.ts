@@ -1,7 +1,7 @@
 import type { Command, CommandId, CommandStatus, CommandUser, SandboxId } from '@cloche/contract';
 import type { AgentCommand } from '@cloche/protocol';
-import { timestamp } from '../clock.ts';
-import { isLive, type SandboxRecord } from '../sandboxes/sandbox.ts';
+import { timestamp } from '../base/clock.ts';
+import { isLive, type SandboxRecord } from '../sandboxes/record/sandbox.ts';
 
 /** Times are milliseconds since the epoch. */
 export interface CommandRecord {

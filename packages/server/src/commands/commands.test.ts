@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { type CommandEvent, operations, type SandboxId } from '@cloche/contract';
-import { type CommandsWorld, openCommands } from './commands.fixture.ts';
+import { type CommandsWorld, openCommands } from '../../testing/commands.ts.ts';
 
 let world: CommandsWorld;
 let sandboxId: SandboxId;

@@ -1,18 +1,18 @@
 import type { Duplex } from 'node:stream';
 import type { CommandUser, SandboxId } from '@cloche/contract';
 import { ByteFrames, encodeByteFrame } from '@cloche/protocol';
+import type { AgentConnections } from '../agent-client/agent-connections.ts';
 import type { Credential } from '../api-keys/credential.ts';
-import { AppError, notFound } from '../app-error.ts';
+import { AppError, notFound } from '../base/app-error.ts';
+import { Deadline } from '../base/deadline.ts';
+import type { IdSource } from '../base/id-source.ts';
+import { AgentFault } from '../driver/runtime-driver.ts';
 import type { ClientSocket } from '../http/route.ts';
-import type { IdSource } from '../id-source.ts';
-import type { AgentConnections } from '../runtime/agent-connections.ts';
-import { Deadline } from '../runtime/deadline.ts';
-import { AgentFault } from '../runtime/runtime-driver.ts';
-import type { AwaitSandbox } from '../sandboxes/await-sandbox.ts';
-import type { Executions } from '../sandboxes/executions.ts';
-import type { JudgeFault } from '../sandboxes/judge-fault.ts';
-import { isPending, type SandboxRecord } from '../sandboxes/sandbox.ts';
-import { requireLive, type SandboxAccess } from '../sandboxes/sandbox-access.ts';
+import type { Executions } from '../sandboxes/record/executions.ts';
+import { isPending, type SandboxRecord } from '../sandboxes/record/sandbox.ts';
+import { requireLive, type SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
+import type { AwaitSandbox } from '../sandboxes/use/await-sandbox.ts';
+import type { JudgeFault } from '../sandboxes/use/judge-fault.ts';
 
 const OPEN_MS = 60_000;
 /** What a client has not taken yet before its terminal waits. */

@@ -1,6 +1,6 @@
 import { posix } from 'node:path';
 import { type CodeContext, type ContextId, DEFAULT_CWD, type Language, LIMITS, type SandboxId } from '@cloche/contract';
-import { timestamp } from '../clock.ts';
+import { timestamp } from '../base/clock.ts';
 
 /** The service's own record of a context; what the agent knows is only its means. */
 export interface ContextRecord {

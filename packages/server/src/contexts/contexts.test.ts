@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type CodeContext, type ContextId, type OrgId, operations, type SandboxId } from '@cloche/contract';
-import type { AppError } from '../app-error.ts';
-import { type Call, credentialOf, openSandboxes, type SandboxesWorld } from '../sandboxes/sandboxes.fixture.ts';
+import { type Call, credentialOf, openSandboxes, type SandboxesWorld } from '../../testing/sandboxes.ts.ts';
+import type { AppError } from '../base/app-error.ts';
 
 async function createContext(
   world: SandboxesWorld,

@@ -1,7 +1,7 @@
 import type { ContextId } from '@cloche/contract';
 import type { OpenContext } from '@cloche/protocol';
-import { Deadline, orAbort } from '../runtime/deadline.ts';
-import { type AgentClient, AgentFault } from '../runtime/runtime-driver.ts';
+import { Deadline, orAbort } from '../base/deadline.ts';
+import { type AgentClient, AgentFault } from '../driver/runtime-driver.ts';
 import { type ContextRecord, openingMs } from './context.ts';
 
 /**

@@ -1,16 +1,16 @@
 import type { FileUser, SandboxId } from '@cloche/contract';
 import type { AgentFileEvent } from '@cloche/protocol';
+import type { AgentConnections } from '../agent-client/agent-connections.ts';
 import type { Credential } from '../api-keys/credential.ts';
-import { AppError, invalidRequest } from '../app-error.ts';
-import type { AgentConnections } from '../runtime/agent-connections.ts';
-import { type AgentFiles, FileFault } from '../runtime/agent-files.ts';
-import { Deadline } from '../runtime/deadline.ts';
-import type { AgentClient, Instance } from '../runtime/runtime-driver.ts';
-import type { AwaitSandbox } from '../sandboxes/await-sandbox.ts';
-import type { Executions } from '../sandboxes/executions.ts';
-import type { JudgeFault } from '../sandboxes/judge-fault.ts';
-import { isPending, type SandboxRecord } from '../sandboxes/sandbox.ts';
-import { requireLive, type SandboxAccess } from '../sandboxes/sandbox-access.ts';
+import { AppError, invalidRequest } from '../base/app-error.ts';
+import { Deadline } from '../base/deadline.ts';
+import { type AgentFiles, FileFault } from '../driver/agent-files.ts';
+import type { AgentClient, Instance } from '../driver/runtime-driver.ts';
+import type { Executions } from '../sandboxes/record/executions.ts';
+import { isPending, type SandboxRecord } from '../sandboxes/record/sandbox.ts';
+import { requireLive, type SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
+import type { AwaitSandbox } from '../sandboxes/use/await-sandbox.ts';
+import type { JudgeFault } from '../sandboxes/use/judge-fault.ts';
 
 /** A large tree takes a while to copy or to delete. */
 const ACT_MS = 300_000;

@@ -7,9 +7,9 @@ import {
   type TransferFileBody,
 } from '@cloche/contract';
 import type { AgentFile, AgentFileEvent } from '@cloche/protocol';
-import { timestamp } from '../clock.ts';
+import { timestamp } from '../base/clock.ts';
+import type { FileContent, FileTransfer } from '../driver/agent-files.ts';
 import { type Download, downloadRoute, type Route, route, streamRoute, uploadRoute } from '../http/route.ts';
-import type { FileContent, FileTransfer } from '../runtime/agent-files.ts';
 import type { AccessFiles } from './access-files.ts';
 
 const ARCHIVE_TYPES: Readonly<Record<ArchiveFormat, string>> = {

@@ -3,8 +3,8 @@ import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { type FileEvent, type OrgId, operations, type SandboxId } from '@cloche/contract';
-import { AgentFault, FileFault } from '../runtime/runtime-driver.ts';
-import { credentialOf, openSandboxes, type SandboxesWorld } from '../sandboxes/sandboxes.fixture.ts';
+import { credentialOf, openSandboxes, type SandboxesWorld } from '../../testing/sandboxes.ts.ts';
+import { AgentFault, FileFault } from '../driver/runtime-driver.ts';
 
 let world: SandboxesWorld;
 let sandboxId: SandboxId;

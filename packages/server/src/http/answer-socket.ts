@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type RawData, type WebSocket, WebSocketServer } from 'ws';
-import { invalidRequest } from '../app-error.ts';
+import { invalidRequest } from '../base/app-error.ts';
 import type { ClientSocket, RequestContext, Route } from './route.ts';
 import { isUpgrade, takeUpgrade } from './upgrades.ts';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
-import { AppError } from '../app-error.ts';
-import { assertError, type EchoService, pythonCode, runs, startEchoService } from './echo-service.fixture.ts';
+import { assertError, type EchoService, pythonCode, runs, startEchoService } from '../../testing/echo-service.ts.ts';
+import { AppError } from '../base/app-error.ts';
 
 let service: EchoService;
 

@@ -2,7 +2,7 @@ import type { Operation, Scope } from '@cloche/contract';
 import type { Authenticator } from '../api-keys/authenticator.ts';
 import { unauthorized } from '../api-keys/authenticator.ts';
 import type { Credential } from '../api-keys/credential.ts';
-import { AppError } from '../app-error.ts';
+import { AppError } from '../base/app-error.ts';
 
 /** No key is longer; hashing what a stranger sends should cost nothing. */
 const BEARER = /^bearer +([\x20-\x7e]{1,1024})$/i;

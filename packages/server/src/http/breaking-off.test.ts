@@ -6,8 +6,8 @@ import { after, before, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { operations, type Sandbox } from '@cloche/contract';
 import { UnheardFaults } from '@cloche/testkit/fuzz';
+import { startTestService, type TestService } from '../../testing/test-service.ts.ts';
 import { route } from './route.ts';
-import { startTestService, type TestService } from './test-service.fixture.ts';
 
 const TIMES = 40;
 

@@ -5,10 +5,10 @@ import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { type FileEntry, openApiDocument, operations } from '@cloche/contract';
-import { AppError } from '../app-error.ts';
-import { LentBytes, type TakeBytes } from '../lent-bytes.ts';
+import { startTestService, type TestService } from '../../testing/test-service.ts.ts';
+import { AppError } from '../base/app-error.ts';
+import { LentBytes, type TakeBytes } from '../bytes/lent-bytes.ts';
 import { type Download, downloadRoute, uploadRoute } from './route.ts';
-import { startTestService, type TestService } from './test-service.fixture.ts';
 
 const PATH = '/v1/sandboxes/sbx_1/files/content?path=a';
 const FILE = { path: '/workspace/a' } as FileEntry;

@@ -1,5 +1,5 @@
 import { type ErrorBody, type ErrorCode, LIMITS } from '@cloche/contract';
-import { AppError } from '../app-error.ts';
+import { AppError } from '../base/app-error.ts';
 
 /** What a failing request answers. */
 export interface ErrorResponse {

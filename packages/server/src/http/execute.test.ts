@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { AppError } from '../app-error.ts';
-import { assertError, type EchoService, pythonCode, startEchoService } from './echo-service.fixture.ts';
+import { assertError, type EchoService, pythonCode, startEchoService } from '../../testing/echo-service.ts.ts';
+import { AppError } from '../base/app-error.ts';
 
 let service: EchoService;
 

@@ -1,6 +1,6 @@
 import type { OrgId } from '@cloche/contract';
-import { AppError } from '../app-error.ts';
-import { type ShareLimits, Shares } from '../shares.ts';
+import { AppError } from '../base/app-error.ts';
+import { type ShareLimits, Shares } from '../base/shares.ts';
 
 /** What is left to handlers whose signal has aborted, to undo what they began. */
 const UNWIND_MS = 2_000;

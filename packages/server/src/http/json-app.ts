@@ -15,9 +15,9 @@ import fastify, {
   LogController,
 } from 'fastify';
 import type { Logger } from 'pino';
-import { AppError } from '../app-error.ts';
-import type { Clock } from '../clock.ts';
-import type { IdSource } from '../id-source.ts';
+import { AppError } from '../base/app-error.ts';
+import type { Clock } from '../base/clock.ts';
+import type { IdSource } from '../base/id-source.ts';
 import { errorResponse, JSON_TYPE, toAppError } from './error-response.ts';
 import type { Front } from './front.ts';
 import { ClientGone } from './in-flight.ts';

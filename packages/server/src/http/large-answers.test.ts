@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { after, before, describe, it } from 'node:test';
 import { type CodeRun, type CodeRunEvent, operations } from '@cloche/contract';
+import { type Answer, startTestService, type TestService } from '../../testing/test-service.ts.ts';
 import { route, streamRoute } from './route.ts';
-import { type Answer, startTestService, type TestService } from './test-service.fixture.ts';
 
 const MEBIBYTE = 1024 * 1024;
 /** As JSON it takes 6 MiB. */

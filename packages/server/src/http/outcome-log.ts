@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../base/clock.ts';
 import { pathOf } from './json-app.ts';
 
 /** Lines about requests without a valid API key: anybody who reaches the port can send them. */

@@ -2,8 +2,8 @@
 import type { Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type ErrorCode, LIMITS } from '@cloche/contract';
-import { AppError, invalidRequest } from '../app-error.ts';
-import type { IdSource } from '../id-source.ts';
+import { AppError, invalidRequest } from '../base/app-error.ts';
+import type { IdSource } from '../base/id-source.ts';
 import { errorResponse, JSON_TYPE } from './error-response.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.ts';
 import { isUploading } from './uploads.ts';

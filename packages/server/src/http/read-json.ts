@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { Issue } from '@cloche/contract';
 import { parsePlainJson, TooManyValues } from '@cloche/protocol';
-import { invalidRequest } from '../app-error.ts';
+import { invalidRequest } from '../base/app-error.ts';
 
 /** A program, and what one reads, may well hold a NUL; nothing else, because files, environments and databases do not. */
 const MAY_HOLD_NUL: readonly string[] = ['body.code', 'body.stdin', 'body.data'];

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Operation, operations } from '@cloche/contract';
 import type { TObject } from 'typebox';
-import { AppError } from '../app-error.ts';
+import { AppError } from '../base/app-error.ts';
 import { requestValidator } from './request-validator.ts';
 
 interface IntegerParameter {

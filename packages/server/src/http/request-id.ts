@@ -1,4 +1,4 @@
-import type { IdSource } from '../id-source.ts';
+import type { IdSource } from '../base/id-source.ts';
 
 export const REQUEST_ID_HEADER = 'x-request-id';
 /** Safe unquoted in logs, shells, URLs and headers. */

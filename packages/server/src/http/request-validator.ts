@@ -1,7 +1,7 @@
 import { IDEMPOTENCY_HEADER, type Issue, isIdempotencyKey, LIMITS, type Operation } from '@cloche/contract';
 import { type TSchema, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { invalidRequest } from '../app-error.ts';
+import { invalidRequest } from '../base/app-error.ts';
 import { describeIssues } from './describe-issues.ts';
 import { queryReader } from './read-query.ts';
 

@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream';
 import type { BodyOf, EventOf, Operation, ParamsOf, QueryOf, ResponseOf } from '@cloche/contract';
 import type { Logger } from 'pino';
 import type { Credential } from '../api-keys/credential.ts';
-import type { ResultRoom } from '../result-rooms.ts';
+import type { ResultRoom } from '../base/result-rooms.ts';
 
 /** A request that is authenticated, has the operation's scope, and fits the contract's schemas. */
 export interface RequestContext<O extends Operation = Operation> {

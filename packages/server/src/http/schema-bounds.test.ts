@@ -12,9 +12,9 @@ import {
 } from '@cloche/contract';
 import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { openPreviewWorld, type PreviewWorld } from '../previews/previews.fixture.ts';
+import { openPreviewWorld, type PreviewWorld } from '../../testing/previews.ts.ts';
+import { boundsOf, exampleOf, mutantsOf, type Schema } from '../../testing/schema-mutants.ts.ts';
 import { PATTERNS } from './describe-issues.ts';
-import { boundsOf, exampleOf, mutantsOf, type Schema } from './schema-mutants.fixture.ts';
 
 interface Parameter {
   readonly name: string;

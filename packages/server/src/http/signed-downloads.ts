@@ -1,6 +1,6 @@
 /** Downloads that need no key, because their links are signed. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { AppError } from '../app-error.ts';
+import { AppError } from '../base/app-error.ts';
 import { sendDownload, type TransferLimits } from './bytes.ts';
 import { ClientGone } from './in-flight.ts';
 import type { Download } from './route.ts';

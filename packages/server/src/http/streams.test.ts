@@ -4,9 +4,9 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { type CodeRunEvent, operations } from '@cloche/contract';
-import { AppError } from '../app-error.ts';
+import { startTestService, type TestService } from '../../testing/test-service.ts.ts';
+import { AppError } from '../base/app-error.ts';
 import { route, streamRoute } from './route.ts';
-import { startTestService, type TestService } from './test-service.fixture.ts';
 
 /** What the handler of the next stream does. */
 let produce: (signal: AbortSignal) => AsyncIterable<CodeRunEvent>;

@@ -2,8 +2,8 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 import { type BodySink, DirectBody } from '@cloche/protocol';
-import { BodyLender, type BodyReads } from '../body-lender.ts';
-import { LentBytes } from '../lent-bytes.ts';
+import { BodyLender, type BodyReads } from '../bytes/body-lender.ts';
+import { LentBytes } from '../bytes/lent-bytes.ts';
 import type { Front } from './front.ts';
 import type { Route, Upload } from './route.ts';
 

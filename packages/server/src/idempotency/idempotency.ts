@@ -1,9 +1,9 @@
 import type { Readable } from 'node:stream';
 import { LIMITS } from '@cloche/contract';
 import type { Logger } from 'pino';
-import { AppError } from '../app-error.ts';
-import type { Clock } from '../clock.ts';
-import type { IdSource } from '../id-source.ts';
+import { AppError } from '../base/app-error.ts';
+import type { Clock } from '../base/clock.ts';
+import type { IdSource } from '../base/id-source.ts';
 import { hashBody } from './canonical-json.ts';
 import { claimOwner, type IdempotencyRecords, type IdempotencyScope } from './idempotency-repository.ts';
 import type { ReplayQuota } from './replay-quota.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { LIMITS, type OrgId } from '@cloche/contract';
 import { sql } from 'kysely';
-import { AppError } from '../app-error.ts';
+import { AppError } from '../base/app-error.ts';
 import type { Database } from '../db/database.ts';
 
 /** Expiry is counted by the hour: a record counts for at most an hour longer than it is kept. */

@@ -4,8 +4,8 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { constants, createZstdCompress, createZstdDecompress } from 'node:zlib';
 import { LIMITS } from '@cloche/contract';
-import type { Clock } from '../clock.ts';
-import type { IdSource } from '../id-source.ts';
+import type { Clock } from '../base/clock.ts';
+import type { IdSource } from '../base/id-source.ts';
 import type { ResultFile } from './stored-response.ts';
 
 /** Files of one hour share a folder, so that they are removed together. */

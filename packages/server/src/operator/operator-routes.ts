@@ -10,8 +10,8 @@ import {
 import type { FastifyInstance } from 'fastify';
 import type { ApiKey } from '../api-keys/api-key-repository.ts';
 import type { ApiKeyService } from '../api-keys/api-key-service.ts';
-import { AppError } from '../app-error.ts';
-import { timestamp } from '../clock.ts';
+import { AppError } from '../base/app-error.ts';
+import { timestamp } from '../base/clock.ts';
 import { bodyValidator } from '../http/request-validator.ts';
 import type { Org, OrgRepository } from '../projects/org-repository.ts';
 

@@ -3,7 +3,7 @@ import type { Selectable } from 'kysely';
 import type { Database, PreviewTable } from '../db/database.ts';
 import { Lookups } from '../db/lookups.ts';
 import { prepareQuery } from '../db/prepared-query.ts';
-import { LIVE_STATUSES } from '../sandboxes/sandbox.ts';
+import { LIVE_STATUSES } from '../sandboxes/record/sandbox.ts';
 import type { PreviewRecord } from './preview.ts';
 
 export interface NewPreview extends Omit<PreviewRecord, 'expiresAt' | 'deletedAt'> {

@@ -1,10 +1,10 @@
 import { LIMITS, type OpenPreviewBody, type PreviewId, type ProjectId, type SandboxId } from '@cloche/contract';
 import { type Credential, mayUseProject } from '../api-keys/credential.ts';
-import { AppError, notFound } from '../app-error.ts';
-import type { Clock } from '../clock.ts';
-import type { IdSource } from '../id-source.ts';
+import { AppError, notFound } from '../base/app-error.ts';
+import type { Clock } from '../base/clock.ts';
+import type { IdSource } from '../base/id-source.ts';
 import type { ProjectRepository } from '../projects/project-repository.ts';
-import type { SandboxAccess } from '../sandboxes/sandbox-access.ts';
+import type { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
 import type { PreviewRecord } from './preview.ts';
 import type { NewPreview, PreviewRepository } from './preview-repository.ts';
 import { hashPreviewToken, newPreviewToken } from './preview-token.ts';

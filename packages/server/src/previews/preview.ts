@@ -1,5 +1,5 @@
 import type { OrgId, Preview, PreviewId, PreviewVisibility, ProjectId, SandboxId } from '@cloche/contract';
-import { timestamp } from '../clock.ts';
+import { timestamp } from '../base/clock.ts';
 
 /** Times are milliseconds since the epoch. */
 export interface PreviewRecord {

@@ -1,8 +1,8 @@
 import { ID_PREFIXES, type OrgId, type ProjectId } from '@cloche/contract';
-import { AppError } from '../app-error.ts';
-import type { Clock } from '../clock.ts';
+import { AppError } from '../base/app-error.ts';
+import type { Clock } from '../base/clock.ts';
+import type { IdSource } from '../base/id-source.ts';
 import type { Database } from '../db/database.ts';
-import type { IdSource } from '../id-source.ts';
 
 const FIRST_ORG = 'default';
 const DEFAULT_PROJECT = 'default';

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import { LIMITS, type OutputFormat } from '@cloche/contract';
 import { type AgentOutput, jsonBytes } from '@cloche/protocol';
 import type { KeepArtifact } from '../artifacts/keep-artifact.ts';
-import type { SandboxRecord } from '../sandboxes/sandbox.ts';
+import type { SandboxRecord } from '../sandboxes/record/sandbox.ts';
 
 /** Where an output is kept that is no longer in its value. */
 export interface PromotedOutput {

@@ -1,12 +1,12 @@
 import { DEFAULT_CWD, LIMITS, type RunCodeBody, type SandboxId } from '@cloche/contract';
 import type { Credential } from '../api-keys/credential.ts';
-import { invalidRequest, notFound } from '../app-error.ts';
+import { invalidRequest, notFound } from '../base/app-error.ts';
+import type { ResultRoom } from '../base/result-rooms.ts';
 import { type ContextRecord, normalizeCwd } from '../contexts/context.ts';
 import type { ContextRepository } from '../contexts/context-repository.ts';
 import type { CreateContext } from '../contexts/create-context.ts';
-import type { ResultRoom } from '../result-rooms.ts';
-import type { SandboxRecord } from '../sandboxes/sandbox.ts';
-import type { SandboxAccess } from '../sandboxes/sandbox-access.ts';
+import type { SandboxRecord } from '../sandboxes/record/sandbox.ts';
+import type { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
 
 export interface RunRequest {
   readonly credential: Credential;

@@ -1,7 +1,7 @@
 import { type CodeExecutionError, type CodeOutput, type CodeRun, type CodeRunEvent, LIMITS } from '@cloche/contract';
 import { type AgentOutput, type AgentRunEvent, jsonBytes, type RunDone, type RunError } from '@cloche/protocol';
 import type { ContextRecord } from '../contexts/context.ts';
-import { AgentFault } from '../runtime/runtime-driver.ts';
+import { AgentFault } from '../driver/runtime-driver.ts';
 import type { PromotedOutput } from './promote-outputs.ts';
 
 /** The agent's limit, and room for the line that says what was cut. */

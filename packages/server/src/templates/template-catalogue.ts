@@ -1,8 +1,8 @@
 import type { Language } from '@cloche/contract';
 import type { TemplateVersionManifest } from '@cloche/protocol';
-import { invalidRequest, notFound } from '../app-error.ts';
-import type { Clock } from '../clock.ts';
-import type { RuntimeDriver } from '../runtime/runtime-driver.ts';
+import { invalidRequest, notFound } from '../base/app-error.ts';
+import type { Clock } from '../base/clock.ts';
+import type { RuntimeDriver } from '../driver/runtime-driver.ts';
 import { type TemplateRecord, type TemplateVersionRecord, templateIdOf } from './template.ts';
 import type { TemplateRepository } from './template-repository.ts';
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Template, TemplateId, TemplateVersion, TemplateVersionId } from '@cloche/contract';
-import { timestamp } from '../clock.ts';
+import { timestamp } from '../base/clock.ts';
 
 export interface TemplateRecord {
   readonly id: TemplateId;

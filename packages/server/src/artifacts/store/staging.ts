@@ -4,8 +4,8 @@ import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import type { DiskSpace } from '../../disk-space.ts';
-import type { IdSource } from '../../id-source.ts';
+import type { DiskSpace } from '../../base/disk-space.ts';
+import type { IdSource } from '../../base/id-source.ts';
 
 /** Bytes of one content between two checks of the free disk space. */
 const SPACE_EVERY_BYTES = 64 * 1024 * 1024;

@@ -1,6 +1,6 @@
 import type { PreviewId } from '@cloche/contract';
-import type { Clock } from '../../clock.ts';
-import { type ShareLimits, Shares } from '../../shares.ts';
+import type { Clock } from '../../base/clock.ts';
+import { type ShareLimits, Shares } from '../../base/shares.ts';
 import type { PreviewRecord } from '../preview.ts';
 import { PreviewProblem } from './preview-problem.ts';
 

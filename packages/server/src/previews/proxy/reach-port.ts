@@ -1,11 +1,11 @@
 import type { Duplex } from 'node:stream';
-import type { AgentConnections } from '../../runtime/agent-connections.ts';
-import { Deadline } from '../../runtime/deadline.ts';
-import { AgentFault } from '../../runtime/runtime-driver.ts';
-import type { AwaitSandbox } from '../../sandboxes/await-sandbox.ts';
-import type { JudgeFault } from '../../sandboxes/judge-fault.ts';
-import { isLive, isPending } from '../../sandboxes/sandbox.ts';
-import type { SandboxRepository } from '../../sandboxes/sandbox-repository.ts';
+import type { AgentConnections } from '../../agent-client/agent-connections.ts';
+import { Deadline } from '../../base/deadline.ts';
+import { AgentFault } from '../../driver/runtime-driver.ts';
+import { isLive, isPending } from '../../sandboxes/record/sandbox.ts';
+import type { SandboxRepository } from '../../sandboxes/record/sandbox-repository.ts';
+import type { AwaitSandbox } from '../../sandboxes/use/await-sandbox.ts';
+import type { JudgeFault } from '../../sandboxes/use/judge-fault.ts';
 import type { PreviewRecord } from '../preview.ts';
 import { PreviewProblem } from './preview-problem.ts';
 

@@ -1,0 +1,142 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Static, Type } from 'typebox';
+import { Value } from 'typebox/value';
+import { HostdError } from '../base/hostd-error.ts';
+import { withFileLock } from '../kernel/file-lock.ts';
+import { errorCode } from '../kernel/libc.ts';
+import { isProcessAlive, type ProcessIdentity } from '../kernel/process-identity.ts';
+import { gatewayLinkName, SLOT_COUNT } from './address-plan.ts';
+
+const Holder = Type.Object({
+  pid: Type.Integer(),
+  startTicks: Type.Integer(),
+  bootId: Type.String(),
+});
+
+const SlotClaim = Type.Object({
+  installationId: Type.String(),
+  /** What the slot is for: the key of an instance, or `gateway`. */
+  purpose: Type.String(),
+  /** While it lives, the slot is taken: first the launching hostd, then the instance's first process. */
+  holder: Holder,
+});
+type SlotClaim = Static<typeof SlotClaim>;
+
+export const GATEWAY_PURPOSE = 'gateway';
+const NEXT_FILE = '.next';
+
+/**
+ * Numbers that all installations of a host share. A slot gives its holder a range of ids and four addresses, so no two
+ * sandboxes of a host, whoever launched them, ever have the same.
+ */
+export class Slots {
+  readonly #dir: string;
+  readonly #installationId: string;
+  /** The slots of this installation, which no other process takes any for, by what they are for. */
+  readonly #ours: Map<string, number>;
+
+  constructor(dir: string, installationId: string) {
+    this.#dir = dir;
+    this.#installationId = installationId;
+    mkdirSync(dir, { recursive: true, mode: 0o755 });
+    this.#ours = new Map(
+      this.#takenSlots().flatMap((slot) => {
+        const claim = this.#read(slot);
+        return claim?.installationId === installationId ? [[claim.purpose, slot] as const] : [];
+      }),
+    );
+  }
+
+  /** Takes a slot that nothing alive holds. Throws `no_capacity` when there is none. */
+  acquire(purpose: string, holder: ProcessIdentity): number {
+    const claim: SlotClaim = { installationId: this.#installationId, purpose, holder };
+    return this.#locked(() => {
+      const taken = new Set(this.#takenSlots());
+      const next = this.#readNext();
+      for (let tried = 0; tried < SLOT_COUNT; tried += 1) {
+        const slot = (next + tried) % SLOT_COUNT;
+        if (taken.has(slot) && this.#isHeld(slot)) continue;
+        this.#write(slot, claim);
+        writeFileSync(join(this.#dir, NEXT_FILE), String(slot + 1), { mode: 0o600 });
+        return slot;
+      }
+      throw new HostdError('no_capacity', `all ${SLOT_COUNT} slots of this host are taken`);
+    });
+  }
+
+  /**
+   * Where to look first. All installations share it and it outlives their processes, so the slot that was given back last
+   * is given out last: links and late packets of its last holder are gone by then.
+   */
+  #readNext(): number {
+    try {
+      return Number(readFileSync(join(this.#dir, NEXT_FILE), 'utf8')) || 0;
+    } catch (error) {
+      if (errorCode(error) === 'ENOENT') return 0;
+      throw error;
+    }
+  }
+
+  /** Hands a slot of ours over to the process that it lives as long as. */
+  transfer(slot: number, purpose: string, holder: ProcessIdentity): void {
+    this.#locked(() => {
+      this.#write(slot, { installationId: this.#installationId, purpose, holder });
+    });
+  }
+
+  /** Idempotent; leaves a slot alone that has meanwhile been given to somebody else. */
+  release(slot: number, purpose: string): void {
+    this.#locked(() => {
+      const claim = this.#read(slot);
+      if (claim?.installationId === this.#installationId && claim.purpose === purpose) {
+        rmSync(join(this.#dir, String(slot)), { force: true });
+      }
+      if (this.#ours.get(purpose) === slot) this.#ours.delete(purpose);
+    });
+  }
+
+  /** The slot that this installation has for that purpose, whichever hostd took it. */
+  find(purpose: string): number | undefined {
+    const slot = this.#ours.get(purpose);
+    if (slot === undefined) return undefined;
+    const claim = this.#read(slot);
+    return claim?.installationId === this.#installationId && claim.purpose === purpose ? slot : undefined;
+  }
+
+  #takenSlots(): number[] {
+    return readdirSync(this.#dir)
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number);
+  }
+
+  #isHeld(slot: number): boolean {
+    const claim = this.#read(slot);
+    if (claim === undefined) return false;
+    // A gateway outlives its hostd: sandboxes that it launched have the address in their resolv.conf.
+    if (claim.purpose === GATEWAY_PURPOSE && existsSync(`/sys/class/net/${gatewayLinkName(claim.installationId)}`)) {
+      return true;
+    }
+    return isProcessAlive(claim.holder);
+  }
+
+  #read(slot: number): SlotClaim | undefined {
+    try {
+      const claim: unknown = JSON.parse(readFileSync(join(this.#dir, String(slot)), 'utf8'));
+      return Value.Check(SlotClaim, claim) ? claim : undefined;
+    } catch (error) {
+      // A file cut off by a crash holds nothing.
+      if (errorCode(error) === 'ENOENT' || error instanceof SyntaxError) return undefined;
+      throw error;
+    }
+  }
+
+  #write(slot: number, claim: SlotClaim): void {
+    writeFileSync(join(this.#dir, String(slot)), JSON.stringify(claim), { mode: 0o600 });
+    this.#ours.set(claim.purpose, slot);
+  }
+
+  #locked<T>(critical: () => T): T {
+    return withFileLock(join(this.#dir, '.lock'), critical);
+  }
+}

@@ -1,0 +1,348 @@
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync, readlinkSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, afterEach, before, describe, test } from 'node:test';
+import { HostdProcess } from '../../testing/hostd-process.ts';
+import { initPid, runInside } from '../../testing/inside.ts';
+import { MEBIBYTE, makeInstallation, makeSpec, SERVICE_ID, type TestInstallation } from '../../testing/installation.ts';
+import { hostLeftovers, instanceLeftovers } from '../../testing/leftovers.ts';
+import { until } from '../base/until.ts';
+import { AGENT_SHARE, cpuQuotaUs } from '../cgroups/divided-group.ts';
+import { BOOT_ID } from '../kernel/process-identity.ts';
+import { OciRuntime } from '../oci/oci-runtime.ts';
+
+describe('hostd', () => {
+  let installation: TestInstallation;
+  let hostd: HostdProcess;
+
+  before(async () => {
+    installation = makeInstallation();
+    hostd = await HostdProcess.start(installation);
+  });
+
+  afterEach(async () => {
+    for (const { sandboxId } of await hostd.list()) await hostd.stop(sandboxId);
+    assert.deepEqual(instanceLeftovers(installation.config), []);
+  });
+
+  after(async () => {
+    await hostd.close();
+    assert.deepEqual(hostLeftovers(installation.config), []);
+    installation[Symbol.dispose]();
+  });
+
+  test('says that it is ready and whose it is', async () => {
+    const { status, body } = await hostd.call('GET', '/health');
+    assert.equal(status, 200);
+    assert.equal(body.status, 'ready');
+    assert.equal(body.installationId, installation.config.installationId);
+  });
+
+  test('serves its socket to root and to the group of the server alone', () => {
+    const { uid, gid, mode } = statSync(installation.config.run.hostdSocket);
+    assert.deepEqual([uid, gid, mode & 0o777], [0, SERVICE_ID, 0o660]);
+  });
+
+  test('lists the template versions that were built', async () => {
+    const { body } = await hostd.call('GET', '/template-versions');
+    const { templateVersionId } = await makeSpec(installation.config);
+    assert.ok(body.templateVersions.some(({ id }: { id: string }) => id === templateVersionId));
+  });
+
+  test('launches an instance that is listed until it is stopped', async () => {
+    const spec = await makeSpec(installation.config);
+    const { status, body } = await hostd.launch('sbx_a', spec);
+    assert.equal(status, 200);
+    const { agentAnswers: _, kernelWaits: __, ...instance } = body;
+    assert.deepEqual(await hostd.list(), [instance]);
+    assert.equal(body.templateVersionId, spec.templateVersionId);
+
+    assert.equal((await hostd.stop('sbx_a')).status, 204);
+    assert.deepEqual(await hostd.list(), []);
+    assert.deepEqual(instanceLeftovers(installation.config), []);
+  });
+
+  test('answers a repeated launch with the instance that lives', async () => {
+    const spec = await makeSpec(installation.config);
+    const [first, second] = await Promise.all([hostd.launch('sbx_a', spec), hostd.launch('sbx_a', spec)]);
+    assert.deepEqual(first.body, second.body);
+    assert.deepEqual((await hostd.launch('sbx_a', spec)).body, first.body);
+  });
+
+  test('stops what is gone, or never was, as if it had been there', async () => {
+    assert.equal((await hostd.stop('sbx_never')).status, 204);
+    await hostd.launch('sbx_a', await makeSpec(installation.config));
+    const answers = await Promise.all([hostd.stop('sbx_a'), hostd.stop('sbx_a')]);
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [204, 204],
+    );
+  });
+
+  test('lets the user of the server open the socket of an agent, and nobody else', async () => {
+    const { body } = await hostd.launch('sbx_a', await makeSpec(installation.config));
+    const { uid, mode } = statSync(body.agentSocketPath);
+    assert.deepEqual([uid, mode & 0o777], [SERVICE_ID, 0o600]);
+    const folder = statSync(join(body.agentSocketPath, '..'));
+    assert.deepEqual([folder.uid, folder.gid, folder.mode & 0o777], [0, SERVICE_ID, 0o750]);
+  });
+
+  test('launches more at once than it works on at a time', async () => {
+    const spec = await makeSpec(installation.config, { mode: 'unrestricted' });
+    const ids = Array.from({ length: 10 }, (_, index) => `sbx_many${index}`);
+    const answers = await Promise.all(ids.map((id) => hostd.launch(id, spec)));
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      ids.map(() => 200),
+    );
+    assert.equal((await hostd.list()).length, ids.length);
+    await Promise.all(ids.map((id) => hostd.stop(id)));
+    assert.deepEqual(instanceLeftovers(installation.config), []);
+  });
+
+  test('undoes a launch whose caller goes away, however far it has come', async () => {
+    const spec = await makeSpec(installation.config, { mode: 'unrestricted' });
+    for (const patienceMs of [0, 5, 10, 20, 30, 40, 60]) {
+      const answer = hostd.launch('sbx_a', spec, AbortSignal.timeout(patienceMs));
+      await answer.catch(() => {});
+      // The stop waits for the undoing, and finds a sandbox only if the answer was on its way already.
+      await hostd.stop('sbx_a');
+      // Unless hostd was too busy to hear of the launch before.
+      await until('nothing is left', () => instanceLeftovers(installation.config).length === 0);
+    }
+  });
+
+  test('no longer lists an instance whose first process ended, and removes what is left of it', async () => {
+    await hostd.launch('sbx_a', await makeSpec(installation.config));
+    process.kill(initPid(installation.config, 'sbx_a'), 'SIGKILL');
+    await until('it is unlisted', async () => (await hostd.list()).length === 0);
+    await until('it is swept', () => instanceLeftovers(installation.config).length === 0);
+  });
+
+  test('launches again what died', async () => {
+    const spec = await makeSpec(installation.config);
+    await hostd.launch('sbx_a', spec);
+    const died = initPid(installation.config, 'sbx_a');
+    process.kill(died, 'SIGKILL');
+    await until('it is unlisted', async () => (await hostd.list()).length === 0);
+    assert.equal((await hostd.launch('sbx_a', spec)).status, 200);
+    assert.notEqual(initPid(installation.config, 'sbx_a'), died);
+  });
+
+  describe('refuses', () => {
+    test('names that are no sandbox and paths that are none', async () => {
+      const spec = await makeSpec(installation.config);
+      const names = ['a', 'sbx_', 'sbx_a.b', 'sbx_a%2Fb', 'sbx_..', '..%2F..', `sbx_${'a'.repeat(41)}`, 'sbx_a%0A'];
+      for (const name of names) {
+        assert.equal((await hostd.launch(name, spec)).status, 400, name);
+        assert.equal((await hostd.stop(name)).status, 400, name);
+      }
+      for (const generation of ['0', '-1', '1.5', '01', 'x', '9999999999']) {
+        assert.equal((await hostd.call('PUT', `/instances/sbx_a/${generation}`, spec)).status, 400, generation);
+      }
+    });
+
+    test('messages that the protocol does not know, and says where', async () => {
+      const spec = await makeSpec(installation.config);
+      const { status, body } = await hostd.launch('sbx_a', { ...spec, rootfs: '/etc' } as typeof spec);
+      assert.equal(status, 400);
+      assert.equal(body.error.code, 'bad_request');
+      const tooMuch = { ...spec, resources: { ...spec.resources, cpu: 1000 } };
+      assert.match((await hostd.launch('sbx_a', tooMuch)).body.error.message, /resources\/cpu/);
+    });
+
+    test('network modes that it cannot enforce, and launches nothing', async () => {
+      for (const mode of ['allowlist', 'denylist'] as const) {
+        const { status, body } = await hostd.launch('sbx_a', await makeSpec(installation.config, { mode }));
+        assert.deepEqual([status, body.error.code], [422, 'network_mode_unsupported']);
+      }
+      assert.deepEqual(instanceLeftovers(installation.config), []);
+    });
+
+    test('templates that are not here', async () => {
+      const spec = { ...(await makeSpec(installation.config)), templateVersionId: 'tplv_none' };
+      const { status, body } = await hostd.launch('sbx_a', spec);
+      assert.deepEqual([status, body.error.code], [404, 'template_not_found']);
+    });
+  });
+
+  describe('a sandbox', () => {
+    test('has namespaces of its own, and ids that are nobody on the host', async () => {
+      await hostd.launch('sbx_a', await makeSpec(installation.config));
+      const status = readFileSync(`/proc/${initPid(installation.config, 'sbx_a')}/status`, 'utf8');
+      const uid = Number(/^Uid:\s+(\d+)/m.exec(status)?.[1]);
+      assert.ok(uid >= 0x1000_0000, `uid ${uid}`);
+      const { ociRuntimeProgram: program } = installation.config;
+      const hasTime = await new OciRuntime({ program, stateDir: '/nonexistent' }).hasTimeNamespaces();
+      const types = ['user', 'mnt', 'pid', 'net', 'ipc', 'uts', 'cgroup', ...(hasTime ? ['time'] : [])];
+      const { stdout } = await runInside(installation.config, 'sbx_a', `cd /proc/1/ns; readlink ${types.join(' ')}`);
+      const inside = stdout.trim().split('\n');
+      assert.equal(inside.length, types.length);
+      for (const type of types) assert.ok(!inside.includes(readlinkSync(`/proc/self/ns/${type}`)), type);
+    });
+
+    test('cannot gain privileges, and its filter is on', async () => {
+      await hostd.launch('sbx_a', await makeSpec(installation.config));
+      const pid = initPid(installation.config, 'sbx_a');
+      // It is told to go on, and is the runtime's until it has.
+      await until('it is its own program', () => readlinkSync(`/proc/${pid}/exe`).endsWith('/sleep'));
+      const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+      assert.match(status, /^NoNewPrivs:\s+1$/m);
+      assert.match(status, /^Seccomp:\s+2$/m);
+      assert.match(status, /^CapBnd:\s+00000000800404fb$/m);
+    });
+
+    test('is told its limits by the kernel', async () => {
+      const resources = { memoryBytes: 128 * MEBIBYTE, pids: 42, cpu: 0.5 };
+      await hostd.launch('sbx_a', await makeSpec(installation.config, resources));
+      const { stdout } = await runInside(
+        installation.config,
+        'sbx_a',
+        `cd /sys/fs/cgroup
+         cat memory/memory.limit_in_bytes memory.max pids/pids.max pids.max 2>/dev/null
+         cat cpu/cpu.cfs_quota_us cpu.max 2>/dev/null
+         true`,
+      );
+      const expected = [
+        resources.memoryBytes + AGENT_SHARE.memoryBytes,
+        resources.pids + AGENT_SHARE.pids,
+        cpuQuotaUs(resources.cpu + AGENT_SHARE.cpu),
+      ];
+      assert.deepEqual(stdout.split(/\s+/).slice(0, 3), expected.map(String));
+    });
+
+    test('cannot write to its control groups, its agent or the trusted authorities', async () => {
+      await hostd.launch('sbx_a', await makeSpec(installation.config));
+      const script = `for file in /sys/fs/cgroup/*/cgroup.procs /sys/fs/cgroup/cgroup.procs /opt/cloche \
+                        /etc/ssl/certs/ca-certificates.crt; do
+                        test -e $file && ( echo 1 > $file ) 2>/dev/null && echo wrote $file
+                      done; true`;
+      assert.equal((await runInside(installation.config, 'sbx_a', script)).stdout, '');
+    });
+
+    test('has files of its own over those of the template', async () => {
+      await hostd.launch('sbx_a', await makeSpec(installation.config));
+      await hostd.launch('sbx_b', await makeSpec(installation.config));
+      const write =
+        'echo mine > /etc/mine && rm /etc/debian_version && hostname && stat -c %u:%g /etc/mine /usr/bin/env';
+      const { stdout } = await runInside(installation.config, 'sbx_a', write);
+      assert.equal(stdout, 'sandbox\n0:0\n0:0\n');
+      const read = await runInside(installation.config, 'sbx_b', 'cat /etc/debian_version && ! test -e /etc/mine');
+      assert.equal(read.exitCode, 0);
+    });
+
+    test('that fills its disk is told so at its bound, and its neighbour writes on', async () => {
+      const diskBytes = 32 * MEBIBYTE;
+      await hostd.launch('sbx_a', await makeSpec(installation.config, { diskBytes }));
+      await hostd.launch('sbx_b', await makeSpec(installation.config, { diskBytes }));
+      const fill = await runInside(
+        installation.config,
+        'sbx_a',
+        'dd if=/dev/zero of=/var/big bs=1M count=100; stat -c %s /var/big',
+      );
+      assert.match(fill.stderr, /No space left on device/);
+      const written = Number(fill.stdout);
+      assert.ok(written > diskBytes * 0.8 && written <= diskBytes, `${written} bytes`);
+      const neighbour = await runInside(installation.config, 'sbx_b', 'dd if=/dev/zero of=/var/some bs=1M count=20');
+      assert.equal(neighbour.exitCode, 0);
+    });
+
+    test('that uses up its inodes is told so', async () => {
+      await hostd.launch('sbx_a', await makeSpec(installation.config, { diskBytes: 16 * MEBIBYTE }));
+      const { stderr } = await runInside(
+        installation.config,
+        'sbx_a',
+        'mkdir /many; i=0; while [ $i -lt 5000 ]; do : > /many/$i || exit 1; i=$((i+1)); done',
+      );
+      assert.match(stderr, /No space left on device/);
+    });
+  });
+});
+
+describe('hostd, killed', () => {
+  test('and started again, lists and stops what lives', async () => {
+    using installation = makeInstallation();
+    const { config } = installation;
+    await using before = await HostdProcess.start(installation);
+    const { body } = await before.launch('sbx_a', await makeSpec(config, { mode: 'unrestricted' }));
+    const pid = initPid(config, 'sbx_a');
+    await before.kill();
+
+    await using after = await HostdProcess.start(installation);
+    const { agentAnswers: _, kernelWaits: __, ...instance } = body;
+    assert.deepEqual(await after.list(), [instance]);
+    assert.equal(initPid(config, 'sbx_a'), pid);
+    assert.ok(existsSync(body.agentSocketPath));
+    assert.equal((await after.stop('sbx_a')).status, 204);
+    await after.close();
+    assert.deepEqual(hostLeftovers(config), []);
+  });
+
+  test('in the middle of launches, leaves nothing once it is started again', async () => {
+    using installation = makeInstallation();
+    const { config } = installation;
+    const spec = await makeSpec(config, { mode: 'unrestricted' });
+    for (const patienceMs of [5, 15, 25, 35, 45, 60, 80]) {
+      await using before = await HostdProcess.start(installation);
+      const launches = ['sbx_a', 'sbx_b', 'sbx_c'].map((id) => before.launch(id, spec).catch(() => {}));
+      await new Promise((resolve) => setTimeout(resolve, patienceMs));
+      await before.kill();
+      await Promise.all(launches);
+
+      await using after = await HostdProcess.start(installation);
+      for (const { sandboxId } of await after.list()) await after.stop(sandboxId);
+      assert.deepEqual(instanceLeftovers(config), []);
+      await after.close();
+    }
+    assert.deepEqual(hostLeftovers(config), []);
+  });
+
+  test('with the machine, lists nothing that ran before the start of the machine', async () => {
+    using installation = makeInstallation();
+    const { config } = installation;
+    await using before = await HostdProcess.start(installation);
+    await before.launch('sbx_a', await makeSpec(config));
+    await before.kill();
+    const file = join(config.hostdDir, 'instances', 'sbx_a-1', 'instance.json');
+    writeFileSync(file, readFileSync(file, 'utf8').replace(BOOT_ID, '00000000-0000-0000-0000-000000000000'));
+
+    await using after = await HostdProcess.start(installation);
+    assert.deepEqual(await after.list(), []);
+    await after.close();
+    assert.deepEqual(hostLeftovers(config), []);
+  });
+
+  test('refuses to serve twice', async () => {
+    using installation = makeInstallation();
+    await using first = await HostdProcess.start(installation);
+    await assert.rejects(HostdProcess.start(installation), /another hostd serves/);
+    await first.close();
+  });
+});
+
+test('two installations on one host see and stop only their own', async () => {
+  using one = makeInstallation();
+  using other = makeInstallation();
+  await using hostdOne = await HostdProcess.start(one);
+  await using hostdOther = await HostdProcess.start(other);
+  await hostdOne.launch('sbx_same', await makeSpec(one.config, { mode: 'unrestricted' }));
+  await hostdOther.launch('sbx_same', await makeSpec(other.config, { mode: 'unrestricted' }));
+  const [ofOne, ofOther] = [initPid(one.config, 'sbx_same'), initPid(other.config, 'sbx_same')];
+  assert.notEqual(uidOf(ofOne), uidOf(ofOther));
+
+  await hostdOne.stop('sbx_same');
+  assert.equal((await hostdOne.stop('sbx_same')).status, 204);
+  assert.deepEqual(await hostdOne.list(), []);
+  await hostdOne.close();
+  assert.deepEqual(hostLeftovers(one.config), []);
+  assert.equal((await hostdOther.list()).length, 1);
+  assert.ok(existsSync(`/proc/${ofOther}`));
+
+  await hostdOther.stop('sbx_same');
+  await hostdOther.close();
+  assert.deepEqual(hostLeftovers(other.config), []);
+});
+
+function uidOf(pid: number): number {
+  return statSync(`/proc/${pid}`).uid;
+}

@@ -1,0 +1,154 @@
+import { chmodSync, chownSync, rmSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { basename } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { guestUse, PROTOCOL_VERSION, tidyWhenIdle } from '@cloche/protocol';
+import type { Logger } from 'pino';
+import { CacheUse } from '../base/cache-use.ts';
+import { createApp } from '../http/app.ts';
+import { Instances, PARALLEL_LAUNCHES } from '../instances/instances.ts';
+import { Launcher } from '../launch/launcher.ts';
+import { LockWatch } from '../locks/lock-watch.ts';
+import type { SandboxNetwork } from '../network/sandbox-network.ts';
+import type { HostParts } from '../parts/host-parts.ts';
+import { Demand } from '../pool/demand.ts';
+import { poolMetrics } from '../pool/pool-metrics.ts';
+import { PooledInstances } from '../pool/pooled-instances.ts';
+import { seedDemand } from '../pool/seed-demand.ts';
+import { WarmPool } from '../pool/warm-pool.ts';
+import { FairTurns } from '../processor/fair-turns.ts';
+import { Templates } from '../storage/templates.ts';
+import type { HostdConfig } from './config.ts';
+import { closeHost, openHost } from './open-host.ts';
+
+const SWEEP_INTERVAL_MS = 5000;
+/** Often enough to note each day what is in use. */
+const NOTE_INTERVAL_MS = 3_600_000;
+
+export interface HostdOptions {
+  config: HostdConfig;
+  log: Logger;
+  /** What runs as the first process of each sandbox; the agent unless given. */
+  command?: readonly string[];
+}
+
+export interface Hostd {
+  /**
+   * Takes no more requests and undoes the launches under way. Sandboxes live on; if there are none, nothing of hostd
+   * stays on the host.
+   */
+  close(): Promise<void>;
+}
+
+/** Brings hostd up to where it serves on its socket; what an earlier one left half done is undone by then. */
+export async function startHostd(options: HostdOptions): Promise<Hostd> {
+  const { config, log } = options;
+  const host = await openHost(config, log);
+  const { records, processor: groups } = host;
+  const liveKeys = () => records.keys().filter((key) => records.read(key)?.status === 'live');
+  // Before anything is started, which has its time slice from this process.
+  const turns = new FairTurns({ groups, keys: liveKeys, log });
+  const cacheUse = new CacheUse(config.usedDir, log);
+  const templates = new Templates(config.templatesDir, (name) => cacheUse.note(name));
+  const launcher = makeLauncher(host, options);
+  const demand = new Demand();
+  const maker = new PooledInstances(host, launcher, templates);
+  const pool = new WarmPool({ size: config.pool.size, lanes: launchesAhead(), demand, maker, log });
+  const instances = new Instances({ host, launcher, pool, templates, log });
+  await instances.sweep();
+  instances.openRelays();
+  host.egress.open(instances.gated());
+
+  const { installationId, ociRuntime } = config;
+  const whose = { protocolVersion: PROTOCOL_VERSION, installationId, ociRuntime };
+  const health = () => ({ status: 'ready' as const, ...whose, pool: pool.state() });
+  const metrics = async () => poolMetrics(pool.state()) + (await host.egress.metrics());
+  const app = createApp({
+    instances,
+    templates,
+    noteLanguage: (language) => maker.noteLanguage(language),
+    health,
+    metrics,
+    log,
+  });
+  await listen(app, config);
+  const tidying = tidyWhenIdle(app.server, config.idleTidyingMs);
+  const seed = () => seedDemand(demand, templates, config.pool.resources);
+  await seed();
+  pool.open();
+  const lockWatch = new LockWatch({ groups: host.cgroups, keys: liveKeys, log });
+  const sweeping = new AbortController();
+  const noteUses = async () => {
+    cacheUse.note(guestUse(basename(config.guestDir)));
+    const lives = records.keys().map((key) => records.read(key));
+    const ids = lives.flatMap((record) => (record && 'templateVersionId' in record ? [record.templateVersionId] : []));
+    for (const id of new Set(ids)) await templates.find(id);
+  };
+  await noteUses();
+  const noted = repeatedly(sweeping.signal, log, noteUses, NOTE_INTERVAL_MS);
+  const swept = repeatedly(sweeping.signal, log, async () => {
+    await repairNetwork(host.network, log);
+    await instances.sweep();
+    await seed();
+    await pool.refresh();
+  });
+
+  return {
+    close: async () => {
+      sweeping.abort();
+      instances.abortLaunches();
+      await app.close();
+      tidying.stop();
+      turns.close();
+      await Promise.all([swept, noted, lockWatch.close()]);
+      await Promise.all([pool.close(), instances.settled()]);
+      await instances.sweep();
+      await host.kernels.close();
+      host.relays.closeAll();
+      await host.egress.close();
+      if (instances.list().length === 0) await closeHost(host);
+    },
+  };
+}
+
+/** With each processor busy at one, and as many as are launched at a time for those who wait for their own. */
+function launchesAhead(): number {
+  return Math.min(availableParallelism(), PARALLEL_LAUNCHES);
+}
+
+function makeLauncher(host: HostParts, { command, log }: HostdOptions): Launcher {
+  return new Launcher({
+    host,
+    timeNamespace: host.timeNamespace,
+    ...(command && { command }),
+    onStep: (step, durationMs) => log.trace({ step, durationMs }),
+  });
+}
+
+async function listen(app: ReturnType<typeof createApp>, { run, service }: HostdConfig): Promise<void> {
+  // Of one that was killed; two at a time are kept apart by the lock.
+  rmSync(run.hostdSocket, { force: true });
+  await app.listen({ path: run.hostdSocket });
+  chownSync(run.hostdSocket, 0, service.gid);
+  chmodSync(run.hostdSocket, 0o660);
+}
+
+async function repeatedly(
+  signal: AbortSignal,
+  log: Logger,
+  act: () => Promise<void>,
+  intervalMs = SWEEP_INTERVAL_MS,
+): Promise<void> {
+  while (!signal.aborted) {
+    await delay(intervalMs, undefined, { signal, ref: false }).catch(() => {});
+    if (!signal.aborted) await act().catch((err) => log.error({ operation: 'sweep', outcome: 'failed', err }));
+  }
+}
+
+async function repairNetwork(network: SandboxNetwork, log: Logger): Promise<void> {
+  try {
+    if (await network.repair()) log.warn({ operation: 'repair', outcome: 'the rules were gone and are back' });
+  } catch (err) {
+    log.error({ operation: 'repair', outcome: 'failed', err });
+  }
+}

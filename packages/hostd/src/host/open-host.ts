@@ -1,0 +1,148 @@
+import { chmodSync, chownSync, mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Logger } from 'pino';
+import { SANDBOX_CIDR } from '../addressing/address-plan.ts';
+import { Slots } from '../addressing/slots.ts';
+import { findHierarchies } from '../cgroups/cgroup-hierarchies.ts';
+import { Cgroups, hideHybridHierarchy } from '../cgroups/cgroups.ts';
+import { InstanceRecords } from '../instance/instance-records.ts';
+import { holdFileLock } from '../kernel/file-lock.ts';
+import { assertOwnMountNamespace } from '../kernel/mount-namespace.ts';
+import { detachMount, mountFileSystem } from '../kernel/mounts.ts';
+import { deniedToDatagrams } from '../network/datagram-gate.ts';
+import { EgressClient } from '../network/egress-client.ts';
+import { EgressGate } from '../network/egress-gate.ts';
+import { DNS_PORT } from '../network/gateway-slot.ts';
+import { SandboxNetwork } from '../network/sandbox-network.ts';
+import { TrustBundles } from '../network/trust-bundle.ts';
+import { sharedSeccompProfile } from '../oci/oci-config.ts';
+import { OciRuntime } from '../oci/oci-runtime.ts';
+import { compileSeccomp } from '../oci/seccomp-program.ts';
+import type { HostParts } from '../parts/host-parts.ts';
+import { ProcessorGroups } from '../processor/processor-groups.ts';
+import { AgentRelays } from '../relay/agent-relays.ts';
+import { DiskImages } from '../storage/disk-image.ts';
+import { DiskPromises } from '../storage/disk-promises.ts';
+import { KernelForks } from '../zygote/kernel-forks.ts';
+import { Zygotes, type ZygotesOptions } from '../zygote/zygotes.ts';
+import type { HostdConfig } from './config.ts';
+
+/** Shared by every installation of the host. */
+const SLOTS_DIR = '/run/cloche/slots';
+
+/**
+ * Makes what launches are made of, or takes over what an earlier hostd of the installation left for its sandboxes.
+ * Throws when this process has no mounts of its own, or another hostd serves the installation.
+ */
+export async function openHost(config: HostdConfig, log?: Logger): Promise<HostParts> {
+  assertOwnMountNamespace();
+  makeFolders(config);
+  if (!holdFileLock(join(config.hostdDir, 'lock'))) throw new Error(`another hostd serves ${config.hostdDir}`);
+  hideHybridHierarchy();
+  const { installationId, hostdDir, run, ranges } = config;
+  const slots = new Slots(SLOTS_DIR, installationId);
+  const records = new InstanceRecords(join(hostdDir, 'instances'));
+  const living = datagramsOfLiving(records);
+  const network = await SandboxNetwork.open({ installationId, ranges, slots, living });
+  const forEgress = { gatewayAddress: network.gatewayAddress, dnsPort: DNS_PORT, sandboxCidr: SANDBOX_CIDR };
+  writeFileSync(join(run.egressDir, 'network.json'), JSON.stringify(forEgress), { mode: 0o644 });
+  const trust = new TrustBundles(hostdDir);
+  const cgroups = new Cgroups(installationId);
+  const runtime = new OciRuntime({
+    program: config.ociRuntimeProgram,
+    stateDir: join(run.hostdDir, config.ociRuntime),
+  });
+  const mountsDir = makeMountsDir(config.runDir);
+  const timeNamespace = await runtime.hasTimeNamespaces();
+  const zygotes = runtime.isGvisor
+    ? undefined
+    : openZygotes({ cgroups, guestDir: config.guestDir, mountsDir, timeNamespace, ...(log && { log }) });
+  return {
+    records,
+    slots,
+    network,
+    egress: new EgressGate({
+      client: new EgressClient(config.egress.controlSocket),
+      trust: (certificate) => trust.trust(certificate),
+      ...(log && { log }),
+    }),
+    cgroups,
+    processor: new ProcessorGroups(cgroups.parent, findHierarchies()),
+    diskImages: new DiskImages(join(hostdDir, 'disks')),
+    diskPromises: new DiskPromises({ folder: hostdDir, records, ...config.disk }),
+    runtime,
+    timeNamespace,
+    kernels: new KernelForks(zygotes),
+    seccompProgram: makeSeccompProgram(config.ociRuntime, log),
+    relays: new AgentRelays({
+      dialsDir: join(config.runDir, 'dials'),
+      socketsDir: run.instancesDir,
+      service: config.service,
+    }),
+    mountsDir,
+    socketsDir: run.instancesDir,
+    service: config.service,
+    guestDir: config.guestDir,
+    trust,
+  };
+}
+
+/** By slot, of the sandboxes whose datagrams flow; one that died meanwhile is swept as any other. */
+function datagramsOfLiving(records: InstanceRecords): Map<number, string[]> {
+  const living = new Map<number, string[]>();
+  for (const key of records.keys()) {
+    const record = records.read(key);
+    const denied = record?.status === 'live' && record.network && deniedToDatagrams(record.network);
+    if (denied) living.set(record.slot, denied);
+  }
+  return living;
+}
+
+/** Takes everything of the installation off the host. Only while no sandbox lives. */
+export async function closeHost(host: HostParts): Promise<void> {
+  await host.network.close();
+  detachMount(host.mountsDir);
+  rmdirSync(host.mountsDir);
+}
+
+/** Undefined where the profile itself has to do: another runtime, or no library to make a program with. */
+function makeSeccompProgram(ociRuntime: string, log: Logger | undefined): string | undefined {
+  if (ociRuntime !== 'crun') return undefined;
+  try {
+    return compileSeccomp(sharedSeccompProfile()).toString('base64');
+  } catch (err) {
+    log?.warn({ operation: 'compile seccomp profile', outcome: 'failed', err });
+    return undefined;
+  }
+}
+
+/** Undefined where the host cannot filter what a zygote does. */
+function openZygotes(options: ZygotesOptions): Zygotes | undefined {
+  try {
+    return new Zygotes(options);
+  } catch (err) {
+    options.log?.error({ operation: 'zygote', outcome: 'unavailable', err });
+    return undefined;
+  }
+}
+
+function makeFolders({ hostdDir, run, service }: HostdConfig): void {
+  mkdirSync(hostdDir, { recursive: true, mode: 0o700 });
+  for (const dir of [run.hostdDir, run.instancesDir]) {
+    mkdirSync(dir, { recursive: true });
+    chownSync(dir, 0, service.gid);
+    chmodSync(dir, 0o750);
+  }
+  mkdirSync(run.egressDir, { recursive: true, mode: 0o755 });
+}
+
+/**
+ * A file system in memory for the mount points. The root of a sandbox, who is nobody on the host, has to pass through
+ * it while the runtime sets the sandbox up, so it is open to be passed through, and only to that.
+ */
+function makeMountsDir(runDir: string): string {
+  const dir = join(runDir, 'mounts');
+  mkdirSync(dir, { recursive: true, mode: 0o711 });
+  mountFileSystem({ type: 'tmpfs', source: 'cloche', target: dir, options: 'mode=0711,size=4m' });
+  return dir;
+}

@@ -1,0 +1,201 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { globSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { describe, test } from 'node:test';
+import { AGENT_SHARE } from '../cgroups/divided-group.ts';
+import { AGENT_COMMAND, letsNamespacesBoundIpc, type OciConfigInput, ociConfig } from './oci-config.ts';
+import { seccompProfile } from './seccomp-profile.ts';
+
+const INPUT: OciConfigInput = {
+  rootDir: '/run/cloche/x/mounts/sbx_a-1/root',
+  cgroupsPath: '/cloche-x/sbx_a-1',
+  userNamespacePath: '/proc/7/fd/20',
+  idRange: { base: 268_500_992, size: 65_536, owner: 1_342_177_281 },
+  resources: { cpu: 1.5, memoryBytes: 512 * 1024 * 1024, diskBytes: 1024 ** 3, pids: 100 },
+  command: AGENT_COMMAND,
+  environment: { PIP_CERT: '/etc/ssl/certs/ca-certificates.crt' },
+  timeNamespace: true,
+  sysFolders: [],
+  overlaid: [],
+  limits: [],
+  seccompProgram: undefined,
+  kernelsGroupCount: 2,
+};
+
+describe('the configuration of a container', () => {
+  test('has every namespace of its own', () => {
+    const types = ociConfig(INPUT).linux.namespaces.map(({ type }) => type);
+    assert.deepEqual(types, ['user', 'mount', 'pid', 'network', 'ipc', 'uts', 'cgroup', 'time']);
+    assert.ok(!ociConfig({ ...INPUT, timeNamespace: false }).linux.namespaces.some(({ type }) => type === 'time'));
+  });
+
+  test('maps its ids to its own range', () => {
+    const { uidMappings, gidMappings } = ociConfig(INPUT).linux;
+    assert.deepEqual(uidMappings, [{ containerID: 0, hostID: 268_500_992, size: 65_536 }]);
+    assert.deepEqual(gidMappings, uidMappings);
+  });
+
+  test('bounds memory without swap, cpu and processes: what was asked for, and the share of the agent', () => {
+    const { memory, cpu, pids } = ociConfig(INPUT).linux.resources;
+    assert.equal(memory.limit, 512 * 1024 * 1024 + AGENT_SHARE.memoryBytes);
+    assert.equal(memory.swap, memory.limit);
+    assert.equal(cpu.quota / cpu.period, 1.5 + AGENT_SHARE.cpu);
+    assert.equal(cpu.shares, 1536);
+    assert.equal(pids.limit, 100 + AGENT_SHARE.pids);
+  });
+
+  test('gives the least share of the processor that a kernel takes to those who ask for less', () => {
+    const { cpu } = ociConfig({ ...INPUT, resources: { ...INPUT.resources, cpu: 0.0001 } }).linux.resources;
+    assert.equal(cpu.shares, 2);
+  });
+
+  test('has no capability that reaches beyond the sandbox', () => {
+    const { capabilities, noNewPrivileges } = ociConfig(INPUT).process;
+    assert.equal(noNewPrivileges, true);
+    for (const capability of ['SYS_ADMIN', 'NET_ADMIN', 'NET_RAW', 'SYS_PTRACE', 'MKNOD', 'SYS_RESOURCE', 'BPF']) {
+      assert.ok(!capabilities.bounding.includes(`CAP_${capability}`), capability);
+    }
+    assert.deepEqual(capabilities.permitted, capabilities.bounding);
+  });
+
+  test('mounts the kernel’s own file systems so that they cannot be changed', () => {
+    for (const path of ['/sys', '/sys/fs/cgroup']) {
+      const mount = ociConfig(INPUT).mounts.find(({ destination }) => destination === path);
+      assert.ok(mount?.options.includes('ro'), path);
+    }
+    const { readonlyPaths, maskedPaths } = ociConfig(INPUT).linux;
+    assert.ok(readonlyPaths.includes('/proc/sys') && readonlyPaths.includes('/proc/sysrq-trigger'));
+    for (const place of globSync('/sys/fs/cgroup/*/tasks').map(dirname))
+      assert.ok(readonlyPaths.includes(place), place);
+    assert.ok(maskedPaths.includes('/proc/kcore') && maskedPaths.includes('/sys/firmware'));
+  });
+
+  test('bounds every file system in memory', () => {
+    for (const { type, destination, options } of ociConfig(INPUT).mounts) {
+      if (type === 'tmpfs')
+        assert.ok(
+          options.some((option) => option.startsWith('size=')),
+          destination,
+        );
+    }
+  });
+
+  test('bounds all that outlives the process that made it, or nothing where the kernel does not let it', () => {
+    const { sysctl } = ociConfig(INPUT).linux;
+    const bounds = ['kernel.shm_rmid_forced', 'kernel.msgmni', 'kernel.sem'].filter((name) => name in sysctl);
+    assert.ok(bounds.length === 3 || bounds.length === 0, `only ${bounds}`);
+  });
+
+  test('runs the agent below an init, and tells it where its socket and the group of its kernels are', () => {
+    const { args, env, cwd, user } = ociConfig(INPUT).process;
+    assert.deepEqual(args.slice(0, 3), ['/opt/cloche/bin/tini', '--', '/opt/cloche/bin/node']);
+    assert.equal(args.at(-1), '/opt/cloche/agent.cjs');
+    assert.ok(env.includes('CLOCHE_TEMPLATE_ENV={"PIP_CERT":"/etc/ssl/certs/ca-certificates.crt"}'));
+    assert.ok(env.includes('CLOCHE_LISTEN_FD=3'));
+    assert.ok(env.includes('CLOCHE_KERNELS_GROUP_FDS=4,5'));
+    assert.equal(cwd, '/workspace');
+    assert.deepEqual(user, { uid: 0, gid: 0 });
+  });
+});
+
+test('the agent is started with no flag that keeps Node from its compiled modules', () => {
+  const flags = AGENT_COMMAND.filter((word) => /^--\w/.test(word));
+  // What loading them computes: three times as much where they have to be compiled.
+  const program = `for (const name of ['net', 'http', 'fs/promises', 'child_process']) require(name);
+    const { user, system } = process.cpuUsage(before); console.log(user + system)`;
+  const compute = (words: readonly string[]) =>
+    Number(
+      execFileSync(process.execPath, [...words, '-e', `const before = process.cpuUsage(); ${program}`]).toString(),
+    );
+  const [plain, flagged] = [[] as number[], [] as number[]];
+  for (let round = 0; round < 7; round += 1) {
+    plain.push(compute([]));
+    flagged.push(compute(flags));
+  }
+  const ratio = Math.min(...flagged) / Math.min(...plain);
+  assert.ok(ratio <= 1.8, `${ratio.toFixed(2)} times`);
+  // Nor from what V8 made of the agent, by a Node without flags.
+  const versionTag = (words: readonly string[]) =>
+    execFileSync(process.execPath, [...words, '-p', 'v8.cachedDataVersionTag()']).toString();
+  assert.equal(versionTag(flags), versionTag([]));
+});
+
+test('a filter that is ready made comes beside the profile that it is made of', () => {
+  const config = ociConfig({ ...INPUT, seccompProgram: 'AAAA' });
+  assert.deepEqual(config.annotations, { 'run.oci.seccomp_bpf_data': 'AAAA' });
+  assert.deepEqual(config.linux.seccomp, ociConfig(INPUT).linux.seccomp);
+  assert.equal('annotations' in ociConfig(INPUT), false);
+});
+
+describe('the seccomp profile', () => {
+  const profile = seccompProfile({ architecture: 'x64' });
+  const named = new Set(profile.syscalls.filter(({ args }) => !args).flatMap(({ names }) => names));
+
+  test('refuses what it does not name', () => {
+    assert.equal(profile.defaultAction, 'SCMP_ACT_ERRNO');
+    assert.equal(profile.defaultErrnoRet, 1);
+  });
+
+  test('names nothing that kernels are attacked through', () => {
+    const closed = `unshare setns mount umount2 pivot_root open_tree move_mount fsopen bpf perf_event_open userfaultfd
+      io_uring_setup keyctl add_key request_key init_module finit_module kexec_load swapon reboot open_by_handle_at
+      fanotify_init pidfd_getfd iopl settimeofday quotactl acct`;
+    for (const name of closed.split(/\s+/)) assert.ok(!named.has(name), name);
+  });
+
+  test('lets every option of prctl and setsockopt be set but those that have the kernel compile a filter', () => {
+    const isAllowed = (call: string, ...values: [index: number, value: number][]) =>
+      profile.syscalls.some(
+        ({ names, action, args = [] }) =>
+          action === 'SCMP_ACT_ALLOW' &&
+          names.includes(call) &&
+          args.every(({ index, value, valueTwo }) => {
+            const given = values.find(([at]) => at === index)?.[1] ?? 0;
+            return (given & value) >>> 0 === valueTwo;
+          }),
+      );
+    for (const option of [0, 1, 21, 23, 36, 38, 0x53564d41, 0xffff_ffff]) assert.ok(isAllowed('prctl', [0, option]));
+    assert.ok(!isAllowed('prctl', [0, 22]));
+    for (const option of [0, 25, 27, 50, 52, 83]) assert.ok(isAllowed('setsockopt', [1, 1], [2, option]));
+    for (const option of [26, 51]) {
+      assert.ok(!isAllowed('setsockopt', [1, 1], [2, option]));
+      for (const level of [0, 2, 6, 41, 270]) assert.ok(isAllowed('setsockopt', [1, level], [2, option]));
+    }
+    assert.ok(!isAllowed('seccomp'));
+  });
+
+  test('lets no namespace be made, and has libraries fall back to what it can look into', () => {
+    const clone = profile.syscalls.find(({ names }) => names.includes('clone'));
+    const newNamespaces = [0x2000_0000, 0x1000_0000, 0x0800_0000, 0x0400_0000, 0x0200_0000, 0x4000_0000, 0x0002_0000];
+    for (const flag of newNamespaces) assert.notEqual((clone?.args?.[0]?.value ?? 0) & flag, 0, flag.toString(16));
+    const clone3 = profile.syscalls.find(({ names }) => names.includes('clone3'));
+    assert.deepEqual([clone3?.action, clone3?.errnoRet], ['SCMP_ACT_ERRNO', 38]);
+  });
+
+  test('lets sockets be made of the named families and protocols alone', () => {
+    for (const name of ['socket', 'socketpair', 'io_setup', 'sync']) {
+      const rules = profile.syscalls.filter(({ names, action }) => names.includes(name) && action === 'SCMP_ACT_ALLOW');
+      for (const { args = [] } of rules) assert.notEqual(args.length, 0, name);
+    }
+    const wanted = profile.syscalls.filter(({ names }) => names.includes('socket')).map(({ args = [] }) => args.length);
+    // A family, a type and a protocol; a family and a protocol (netlink); a family (Unix).
+    assert.deepEqual([...new Set(wanted)].sort(), [1, 2, 3]);
+  });
+
+  test('refuses objects that outlive their makers where the kernel does not bound them', () => {
+    const unbounded = seccompProfile({ architecture: 'x64', boundsIpc: false }).syscalls.flatMap(({ names }) => names);
+    for (const name of ['msgget', 'semget']) assert.ok(named.has(name) && !unbounded.includes(name), name);
+    assert.ok(unbounded.includes('shmget'));
+    assert.deepEqual(
+      ['6.1.0-18-amd64', '6.8.12', '6.9.0', '6.18.44-x', '7.0'].map((kernel) => letsNamespacesBoundIpc(kernel)),
+      [false, false, true, true, true],
+    );
+  });
+
+  test('takes no calls of another architecture', () => {
+    assert.deepEqual(profile.architectures, ['SCMP_ARCH_X86_64']);
+    assert.deepEqual(seccompProfile({ architecture: 'arm64' }).architectures, ['SCMP_ARCH_AARCH64']);
+    assert.throws(() => seccompProfile({ architecture: 'mips' }), /no seccomp profile for mips/);
+  });
+});

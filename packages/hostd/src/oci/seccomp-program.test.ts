@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { seccompProfile } from './seccomp-profile.ts';
+import { compileSeccomp } from './seccomp-program.ts';
+
+const INSTRUCTION_BYTES = 8;
+/** The most that the kernel takes. */
+const MAX_INSTRUCTIONS = 4096;
+/** `ret` of a constant, and what it stands for. */
+const RETURN = 0x06;
+const ALLOW = 0x7fff_0000;
+const EPERM_ERROR = 0x0005_0001;
+const KILL = 0x8000_0000;
+const KILL_THREAD = 0;
+
+function returnsOf(program: Buffer): Set<number> {
+  const returns = new Set<number>();
+  for (let at = 0; at < program.length; at += INSTRUCTION_BYTES) {
+    if (program.readUInt16LE(at) === RETURN) returns.add(program.readUInt32LE(at + 4));
+  }
+  return returns;
+}
+
+describe('the profile of guests as a program', () => {
+  test('is one that the kernel takes', () => {
+    const program = compileSeccomp(seccompProfile());
+    assert.equal(program.length % INSTRUCTION_BYTES, 0);
+    assert.ok(program.length > 0 && program.length / INSTRUCTION_BYTES <= MAX_INSTRUCTIONS);
+  });
+
+  test('refuses, allows and kills as it says', () => {
+    const returns = returnsOf(compileSeccomp(seccompProfile()));
+    for (const expected of [ALLOW, EPERM_ERROR]) assert.ok(returns.has(expected), expected.toString(16));
+    assert.ok(returns.has(KILL) || returns.has(KILL_THREAD), 'calls of another architecture');
+  });
+
+  test('grows by what is allowed beside it', () => {
+    const profile = seccompProfile();
+    const more = { ...profile, syscalls: [...profile.syscalls, { names: ['setns'], action: 'SCMP_ACT_ALLOW' }] };
+    assert.ok(compileSeccomp(more).length > compileSeccomp(profile).length);
+  });
+
+  test('is refused where it says what this compiler does not know', () => {
+    const profile = seccompProfile();
+    const unknown = { ...profile, syscalls: [{ names: ['read'], action: 'SCMP_ACT_TRACE' }] };
+    assert.throws(() => compileSeccomp(unknown), /no such action: SCMP_ACT_TRACE/);
+  });
+});

@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { InstanceRecords } from '../instance/instance-records.ts';
+import { DiskPromises } from './disk-promises.ts';
+
+const GIBIBYTE = 1024 ** 3;
+
+interface Known {
+  status: string;
+  diskBytes?: number;
+}
+
+function promises(all: readonly Known[], options: { overcommit?: number; free?: number; reserveBytes?: number } = {}) {
+  const { overcommit = 2, free = 12, ...rest } = options;
+  const records = {
+    keys: () => all.map((_, index) => `${index}`),
+    read: (key: string) => all[Number(key)],
+  } as unknown as InstanceRecords;
+  const read = (() => ({ blocks: 100, bavail: free, bsize: GIBIBYTE })) as never;
+  return new DiskPromises({ folder: '/data', records, overcommit, read, ...rest });
+}
+
+const NO_CAPACITY = { code: 'no_capacity' };
+const live = (gibibytes: number) => ({ status: 'live', diskBytes: gibibytes * GIBIBYTE });
+const pooled = (gibibytes: number) => ({ status: 'pooled', diskBytes: gibibytes * GIBIBYTE });
+
+test('disks are promised up to so many times what is free above the reserve', () => {
+  // 2 GiB of 12 are the reserve.
+  promises([live(10)]).require(10 * GIBIBYTE, { isPooled: false });
+  assert.throws(() => promises([live(10)]).require(10 * GIBIBYTE + 1, { isPooled: false }), NO_CAPACITY);
+  assert.throws(() => promises([], { free: 2 }).require(1, { isPooled: false }), NO_CAPACITY);
+  promises([], { free: 2, reserveBytes: 0 }).require(4 * GIBIBYTE, { isPooled: false });
+});
+
+test('disks that no sandbox has claimed keep none from a sandbox', () => {
+  const all = [live(5), pooled(15), { status: 'launching', diskBytes: 5 * GIBIBYTE }];
+  promises(all).require(10 * GIBIBYTE, { isPooled: false });
+  assert.throws(() => promises(all).require(1, { isPooled: true }), NO_CAPACITY);
+});
+
+test('instances that are being removed count for nothing, nor do records of an earlier release, which have no size', () => {
+  promises([{ status: 'live' }, { status: 'ending', diskBytes: GIBIBYTE }]).require(20 * GIBIBYTE, { isPooled: false });
+});

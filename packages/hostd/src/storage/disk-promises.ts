@@ -1,0 +1,60 @@
+import { statfsSync } from 'node:fs';
+import { defaultDiskReserveBytes } from '@cloche/protocol';
+import { HostdError } from '../base/hostd-error.ts';
+import type { InstanceRecords } from '../instance/instance-records.ts';
+
+const MEBIBYTE = 1024 * 1024;
+
+export interface DiskPromisesOptions {
+  /** On the volume of the disks. */
+  readonly folder: string;
+  readonly records: Pick<InstanceRecords, 'keys' | 'read'>;
+  /** How many times the free space may be promised. */
+  readonly overcommit: number;
+  /** Bytes of the volume that stay free; by default a share of the volume. */
+  readonly reserveBytes?: number | undefined;
+  readonly read?: typeof statfsSync;
+}
+
+/**
+ * Disks of sandboxes are sparse, so together they may be larger than their volume. This bounds by how much: the sizes of
+ * all disks are at most so many times what is free.
+ */
+export class DiskPromises {
+  readonly #options: DiskPromisesOptions;
+
+  constructor(options: DiskPromisesOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * For a disk that is about to be made. Disks of instances that no sandbox has claimed give way to those of sandboxes.
+   *
+   * @throws HostdError `no_capacity`
+   */
+  require(diskBytes: number, { isPooled }: { isPooled: boolean }): void {
+    const { folder, overcommit, reserveBytes, read = statfsSync } = this.#options;
+    const { blocks, bavail, bsize } = read(folder);
+    const reserve = reserveBytes ?? defaultDiskReserveBytes(blocks * bsize);
+    const free = Math.max(0, bavail * bsize - reserve);
+    const promised = this.#promisedBytes(isPooled) + diskBytes;
+    if (promised <= free * overcommit) return;
+    const [promisedMb, freeMb] = [promised, free].map((bytes) => Math.floor(bytes / MEBIBYTE));
+    throw new HostdError(
+      'no_capacity',
+      `the disks of sandboxes would be ${promisedMb} MiB in all, with ${freeMb} MiB free above the reserve (CLOCHE_DISK_OVERCOMMIT is ${overcommit})`,
+    );
+  }
+
+  #promisedBytes(withPooled: boolean): number {
+    const { records } = this.#options;
+    let bytes = 0;
+    for (const key of records.keys()) {
+      const record = records.read(key);
+      // An instance that is being removed writes no more.
+      const counts = record?.status !== 'ending' && (withPooled || record?.status !== 'pooled');
+      if (counts) bytes += record?.diskBytes ?? 0;
+    }
+    return bytes;
+  }
+}

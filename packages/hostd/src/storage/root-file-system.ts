@@ -1,0 +1,179 @@
+import { chmodSync, chownSync, closeSync, constants, mkdirSync, openSync, rmdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { GUEST_PATH } from '@cloche/protocol';
+import type { IdRange } from '../base/id-range.ts';
+import type { UndoStack } from '../base/undo-stack.ts';
+import { errorCode } from '../kernel/libc.ts';
+import { attachLoopDevice } from '../kernel/loop-device.ts';
+import {
+  bindReadOnly,
+  bindReadOnlyIn,
+  detachMount,
+  MS_NOATIME,
+  MS_NODEV,
+  MS_NOSUID,
+  MS_RDONLY,
+  mountDisk,
+  mountFileSystem,
+} from '../kernel/mounts.ts';
+import type { UserNamespace } from '../kernel/user-namespace.ts';
+
+/** Where Debian and those after it keep the authorities that programs trust. */
+export const CA_BUNDLE_PATH = '/etc/ssl/certs/ca-certificates.crt';
+
+/** Name of the CA bundle in the folders that hold it on the host. */
+export const TRUST_FILE = 'ca-certificates.crt';
+
+/** The mount points of one instance, all in hostd's own mount namespace. */
+export interface RootPlaces {
+  lowerDir: string;
+  diskDir: string;
+  sharedDir: string;
+  rootDir: string;
+}
+
+export function rootPlaces(mountsDir: string, key: string): RootPlaces {
+  const folder = join(mountsDir, key);
+  const at = (name: string) => join(folder, name);
+  return { lowerDir: at('lower'), diskDir: at('disk'), sharedDir: at('shared'), rootDir: at('root') };
+}
+
+/** Makes the mount points; their undo takes away whatever is mounted there by then. */
+export function makeRootPlaces(places: RootPlaces, undo: UndoStack): void {
+  const folder = join(places.rootDir, '..');
+  undo.push('mount points', () => removeRootPlaces(places));
+  for (const dir of [folder, places.lowerDir, places.diskDir, places.sharedDir, places.rootDir])
+    mkdirSync(dir, { mode: 0o711 });
+}
+
+/**
+ * Takes the instance's mounts out of hostd's namespace. A running container keeps them in its own, so the kernel takes
+ * them down, with the disk below, when the container is gone, whoever else has died by then. Idempotent.
+ */
+export function removeRootPlaces({ lowerDir, diskDir, sharedDir, rootDir }: RootPlaces): void {
+  for (const dir of [rootDir, sharedDir, diskDir, lowerDir]) {
+    detachIfMounted(dir);
+    ignoring(['ENOENT'], () => rmdirSync(dir));
+  }
+  ignoring(['ENOENT'], () => rmdirSync(join(rootDir, '..')));
+}
+
+/** Mounts the instance's own disk and returns the number of its loop device. Takes `imageFd` over. */
+export async function mountOwnDisk(imageFd: number, diskDir: string): Promise<number> {
+  let deviceFd: number | undefined;
+  try {
+    const device = attachLoopDevice(imageFd);
+    deviceFd = device.fd;
+    await mountDisk({
+      type: 'ext4',
+      source: device.path,
+      target: diskDir,
+      flags: MS_NODEV | MS_NOSUID | MS_NOATIME,
+      // The disk is gone with its sandbox: no barriers, and a file that takes another's place is not written out for it.
+      // No thread that fills holes with zeros.
+      options: 'nobarrier,noauto_da_alloc,noinit_itable,errors=remount-ro',
+    });
+    return device.number;
+  } finally {
+    closeSync(imageFd);
+    if (deviceFd !== undefined) closeSync(deviceFd);
+  }
+}
+
+/** The template's files, which belong to the host's ids from 0 on, as files of the sandbox's own ids. */
+export function mountLower(templateRootfsDir: string, userNamespace: UserNamespace, lowerDir: string): void {
+  bindReadOnly(templateRootfsDir, lowerDir, userNamespace.fd);
+}
+
+/** Files that are the sandbox's own from the start, by their path in it. */
+export type OwnFiles = Record<`/etc/${string}`, string>;
+
+/** Puts the sandbox's own disk over the template and mounts both as its root. */
+export function mountOverlay(places: RootPlaces, idRange: IdRange, files: OwnFiles): void {
+  const upper = join(places.diskDir, 'upper');
+  const work = join(places.diskDir, 'work');
+  for (const dir of [upper, work, join(upper, 'etc')]) makeOwned(dir, idRange);
+  for (const [path, content] of Object.entries(files)) {
+    const file = join(upper, path);
+    writeFileSync(file, content, { mode: 0o644, flag: 'wx' });
+    chownSync(file, idRange.base, idRange.base);
+  }
+  withOverlayPaths([places.lowerDir, places.diskDir], (lower, disk) =>
+    mountFileSystem({
+      type: 'overlay',
+      source: 'overlay',
+      target: places.rootDir,
+      flags: MS_NODEV | MS_NOSUID | MS_NOATIME,
+      // `volatile`: a sync within the sandbox need not reach a disk that never outlives it.
+      options: `lowerdir=${lower},upperdir=${disk}/upper,workdir=${disk}/work,volatile`,
+    }),
+  );
+}
+
+/**
+ * Shows the agent with its kernels, and the authorities to trust, read-only within the root. By an overlay of the sandbox's
+ * own: `flock` and `inotify` on these files do not reach other sandboxes, and the mount does not name a folder of the host.
+ *
+ * @param trustDir holds the authorities as `TRUST_FILE`, or nothing
+ */
+export function mountShared({ rootDir, sharedDir }: RootPlaces, guestDir: string, trustDir: string): void {
+  withOverlayPaths([guestDir, trustDir], (guest, trust) =>
+    mountFileSystem({
+      type: 'overlay',
+      source: 'overlay',
+      target: sharedDir,
+      flags: MS_RDONLY | MS_NODEV | MS_NOSUID,
+      options: `lowerdir=${guest}:${trust}`,
+    }),
+  );
+  bindReadOnlyIn(rootDir, sharedDir, GUEST_PATH);
+  ignoring(['ENOENT'], () => bindReadOnlyIn(rootDir, join(sharedDir, TRUST_FILE), CA_BUNDLE_PATH));
+}
+
+/** Names folders by descriptors: the kernel shows the paths of an overlay to the sandbox as they were given. */
+function withOverlayPaths(folders: readonly [string, string], mount: (first: string, second: string) => void): void {
+  const fds: number[] = [];
+  try {
+    for (const folder of folders) fds.push(openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY));
+    const [first, second] = fds.map((fd) => `/proc/self/fd/${fd}`);
+    mount(first ?? '', second ?? '');
+  } finally {
+    for (const fd of fds) closeSync(fd);
+  }
+}
+
+/** For memory that processes share by name, where that is no file system in memory: it is bounded as the disk is. */
+export function makeSharedMemoryFolder(diskDir: string): string {
+  const folder = join(diskDir, 'shm');
+  mkdirSync(folder);
+  chmodSync(folder, 0o1777);
+  return folder;
+}
+
+/** Standard input, output and errors of a sandbox's first process. The caller closes them. */
+export function openConsole(diskDir: string): [stdin: number, stdout: number, stderr: number] {
+  // SECURITY: the runtime gives these files to the sandbox's root, so /dev/null of the host must not be among them
+  // (launch.runtime.test.ts). On the sandbox's own disk, and by no name in there, they are bounded as it is.
+  const input = join(diskDir, 'stdin');
+  writeFileSync(input, '', { flag: 'wx' });
+  const stdin = openSync(input, 'r');
+  const output = openSync(join(diskDir, 'console.log'), 'ax', 0o600);
+  return [stdin, output, output];
+}
+
+function makeOwned(dir: string, { base }: IdRange): void {
+  mkdirSync(dir, { mode: 0o755 });
+  chownSync(dir, base, base);
+}
+
+function detachIfMounted(dir: string): void {
+  ignoring(['EINVAL', 'ENOENT'], () => detachMount(dir));
+}
+
+function ignoring(codes: readonly string[], act: () => void): void {
+  try {
+    act();
+  } catch (error) {
+    if (!codes.includes(errorCode(error) ?? '')) throw error;
+  }
+}

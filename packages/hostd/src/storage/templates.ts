@@ -1,0 +1,62 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { TemplateVersionManifest, templateUse } from '@cloche/protocol';
+import { Value } from 'typebox/value';
+import { errorCode } from '../kernel/libc.ts';
+
+export interface TemplateVersion {
+  manifest: TemplateVersionManifest;
+  rootfsDir: string;
+}
+
+/** The curated images that were built on this host. They never change once they are there. */
+export class Templates {
+  readonly #dir: string;
+  readonly #noteUse: (name: string) => void;
+  readonly #known = new Map<string, TemplateVersion>();
+
+  /**
+   * @param dir holds `<slug>/<digest>/{manifest.json,rootfs/}`
+   * @param noteUse is given each version that is found
+   */
+  constructor(dir: string, noteUse: (name: string) => void = () => undefined) {
+    this.#dir = dir;
+    this.#noteUse = noteUse;
+  }
+
+  async list(): Promise<TemplateVersion[]> {
+    const versions: TemplateVersion[] = [];
+    for (const slug of await readFolder(this.#dir)) {
+      for (const digest of await readFolder(join(this.#dir, slug))) {
+        const version = await this.#read(join(this.#dir, slug, digest));
+        if (version) versions.push(version);
+      }
+    }
+    return versions;
+  }
+
+  /** The version, for an instance of it. */
+  async find(id: string): Promise<TemplateVersion | undefined> {
+    if (!this.#known.has(id)) for (const version of await this.list()) this.#known.set(version.manifest.id, version);
+    const found = this.#known.get(id);
+    if (found) this.#noteUse(templateUse(found.manifest.digest));
+    return found;
+  }
+
+  /** Undefined for a folder without a manifest: a build that has not ended, or one of another version. */
+  async #read(dir: string): Promise<TemplateVersion | undefined> {
+    const text = await readFile(join(dir, 'manifest.json'), 'utf8').catch(ignoreMissing);
+    if (text === undefined) return undefined;
+    const manifest: unknown = JSON.parse(text);
+    return Value.Check(TemplateVersionManifest, manifest) ? { manifest, rootfsDir: join(dir, 'rootfs') } : undefined;
+  }
+}
+
+async function readFolder(dir: string): Promise<string[]> {
+  return (await readdir(dir).catch(ignoreMissing)) ?? [];
+}
+
+function ignoreMissing(error: unknown): undefined {
+  if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ENOTDIR') return undefined;
+  throw error;
+}

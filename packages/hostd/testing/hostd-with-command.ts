@@ -1,0 +1,15 @@
+import { pino } from 'pino';
+import { readConfig } from '../src/host/config.ts';
+import { startHostd } from '../src/host/hostd.ts';
+
+const config = readConfig(process.env);
+const hostd = await startHostd({ config, log: pino({ level: config.logLevel }), command: process.argv.slice(2) });
+process.send?.('serving');
+
+// A test that dies takes its hostd with it.
+for (const event of ['SIGTERM', 'disconnect'] as const) {
+  process.once(event, async () => {
+    await hostd.close();
+    process.exit(0);
+  });
+}

@@ -1,0 +1,59 @@
+import { randomBytes } from 'node:crypto';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { LaunchSpec } from '@cloche/protocol';
+import { type HostdConfig, readConfig } from '../src/host/config.ts';
+import { Templates, type TemplateVersion } from '../src/storage/templates.ts';
+
+/** Whose agent sockets they are in tests: nobody's. */
+export const SERVICE_ID = 65_534;
+
+/** An installation of its own for a test, under a folder of its own. */
+export interface TestInstallation extends Disposable {
+  environment: Record<string, string>;
+  config: HostdConfig;
+}
+
+export function makeInstallation(settings: Record<string, string> = {}): TestInstallation {
+  // Short, as paths of Unix sockets are.
+  const dir = mkdtempSync('/tmp/cloche-');
+  chmodSync(dir, 0o755);
+  const places = { data: join(dir, 'data'), run: join(dir, 'run'), guest: join(dir, 'guest') };
+  for (const place of Object.values(places)) mkdirSync(place, { mode: 0o755 });
+  writeFileSync(join(places.data, 'installation-id'), randomBytes(4).toString('hex'));
+  const environment = {
+    CLOCHE_DATA_DIR: places.data,
+    CLOCHE_RUN_DIR: places.run,
+    CLOCHE_CACHE_DIR: process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche',
+    CLOCHE_GUEST_DIR: places.guest,
+    CLOCHE_OCI_RUNTIME: process.env.CLOCHE_OCI_RUNTIME ?? 'crun',
+    CLOCHE_SERVICE_UID: String(SERVICE_ID),
+    CLOCHE_SERVICE_GID: String(SERVICE_ID),
+    CLOCHE_POOL_SIZE: '0',
+    CLOCHE_LOG_LEVEL: 'trace',
+    ...settings,
+  };
+  return {
+    environment,
+    config: readConfig(environment),
+    [Symbol.dispose]: () => rmSync(dir, { recursive: true, force: true }),
+  };
+}
+
+/** A small sandbox of whatever template was built on this machine. */
+export async function makeSpec(config: HostdConfig, changes: SpecChanges = {}): Promise<LaunchSpec> {
+  const builtAt = ({ manifest }: TemplateVersion) => Date.parse(manifest.builtAt);
+  // Instances are launched ahead of the newest versions; others may be left here.
+  const [template] = (await new Templates(config.templatesDir).list()).sort((a, b) => builtAt(b) - builtAt(a));
+  if (!template) throw new Error(`no template in ${config.templatesDir}: build one first`);
+  const { mode = 'deny-all', hosts, ...resources } = changes;
+  return {
+    templateVersionId: template.manifest.id,
+    resources: { cpu: 1, memoryBytes: 256 * MEBIBYTE, diskBytes: 64 * MEBIBYTE, pids: 64, ...resources },
+    network: { mode, ...(hosts && { hosts }) },
+  };
+}
+
+export type SpecChanges = Partial<LaunchSpec['resources'] & LaunchSpec['network']>;
+
+export const MEBIBYTE = 1024 * 1024;

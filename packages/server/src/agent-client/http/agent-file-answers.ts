@@ -1,0 +1,213 @@
+/** What an agent answers about files: checked before it is believed, bounded before it is kept. */
+import type { ClientRequest, IncomingMessage } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { LIMITS } from '@cloche/contract';
+import {
+  AGENT_FILE_ERROR_CODES,
+  AgentFile,
+  type AgentFileErrorCode,
+  AgentFileEvent,
+  type AgentFileEvent as AgentFileEventType,
+  type AgentFile as AgentFileType,
+  AgentUnpacked,
+  type AgentUnpacked as AgentUnpackedType,
+  MAX_AGENT_FILE_BYTES,
+} from '@cloche/protocol';
+import { Compile } from 'typebox/compile';
+import { AppError } from '../../base/app-error.ts';
+import { LentBytes } from '../../bytes/lent-bytes.ts';
+import { type FileContent, FileFault, type ListOptions } from '../../driver/agent-files.ts';
+import { AgentFault } from '../../driver/runtime-driver.ts';
+import { agentErrorBody } from './agent-requests.ts';
+import { LineTooLong, readLines } from './ndjson.ts';
+import { lenderOf } from './transfer-agent.ts';
+
+const agentFile = Compile(AgentFile);
+const agentFileEvent = Compile(AgentFileEvent);
+const agentUnpacked = Compile(AgentUnpacked);
+
+/** From this size on a connection is spent on the body, and its pieces are lent on. */
+const LENT_BYTES = 1024 * 1024;
+
+export function answerTo(asked: ClientRequest, signal: AbortSignal): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    asked.once('response', resolve);
+    let interim = 0;
+    // One of them asks for the body; an agent that sends more has something else in mind.
+    asked.on('information', () => {
+      interim += 1;
+      if (interim > 1) asked.destroy(new Error('more interim answers than one'));
+    });
+    // Stays: what breaks after the answer has begun is told by the answer.
+    asked.on('error', (error) => {
+      reject(signal.aborted ? signal.reason : new AgentFault('gone', error.message, { cause: error }));
+    });
+    asked.once('close', () => reject(new AgentFault('gone', 'the connection closed without an answer')));
+  });
+}
+
+/** @throws what the agent refuses with. */
+export async function refuse(response: IncomingMessage, signal: AbortSignal, headOnly = false): Promise<void> {
+  const { statusCode = 0, headers } = response;
+  if ([200, 206, 304].includes(statusCode)) return;
+  const range = /^bytes \*\/(\d{1,15})$/.exec(headers['content-range'] ?? '')?.[1];
+  const size = range === undefined ? {} : { sizeBytes: Number(range) };
+  if (headOnly) throw new FileFault(...withoutWords(statusCode), size);
+  const { code, message, path } = await readError(response, signal);
+  const place = path === undefined ? {} : { path: path.slice(0, LIMITS.filePathLength).toWellFormed() };
+  if (isFileError(code)) throw new FileFault(code, message.slice(0, 500), { ...size, ...place });
+  throw new AgentFault('internal', message.slice(0, 500));
+}
+
+/** An answer to HEAD has no body that could say more. */
+function withoutWords(status: number): [AgentFileErrorCode, string] {
+  switch (status) {
+    case 403:
+      return ['permission_denied', 'The file is closed to this user of the sandbox.'];
+    case 404:
+      return ['not_found', 'The file does not exist.'];
+    case 412:
+      return ['precondition_failed', 'The file has another ETag.'];
+    case 416:
+      return ['range_not_satisfiable', 'The range begins after the end of the file.'];
+    case 400:
+      return ['invalid_path', 'The path is invalid.'];
+    default:
+      return ['conflict', 'The file cannot be read.'];
+  }
+}
+
+function isFileError(code: string): code is AgentFileErrorCode {
+  return (AGENT_FILE_ERROR_CODES as readonly string[]).includes(code);
+}
+
+export function contentOf(response: IncomingMessage, headOnly = false): FileContent {
+  const { statusCode, headers } = response;
+  const { etag, 'content-length': length, 'content-range': contentRange } = headers;
+  const isHonest =
+    (etag === undefined || /^"[0-9a-f-]{1,100}"$/.test(etag)) &&
+    (statusCode === 304 || /^\d{1,15}$/.test(length ?? '')) &&
+    (statusCode === 206) === /^bytes \d{1,15}-\d{1,15}\/\d{1,15}$/.test(contentRange ?? '');
+  if (!isHonest) {
+    response.destroy();
+    throw new AgentFault('misbehaved', 'a file whose headers do not fit the protocol');
+  }
+  const sizeBytes = statusCode === 304 ? undefined : Number(length);
+  const lender = headOnly || (sizeBytes ?? 0) < LENT_BYTES ? undefined : lenderOf(response, sizeBytes ?? 0);
+  const lent = lender && new LentBytes(lender);
+  // What breaks is told by the lender.
+  if (lent) response.on('error', () => undefined).once('close', () => lent.giveUp());
+  return {
+    // Checked by `refuse`.
+    status: statusCode as FileContent['status'],
+    sizeBytes,
+    etag,
+    contentRange,
+    body: lent ?? response,
+  };
+}
+
+export async function readAnswer<T>(
+  response: IncomingMessage,
+  signal: AbortSignal,
+  parse: (text: string) => T,
+): Promise<T> {
+  try {
+    return parse(await text(bounded(response)));
+  } catch (error) {
+    throw asFault(error, signal);
+  }
+}
+
+async function readError(response: IncomingMessage, signal: AbortSignal) {
+  try {
+    const body: unknown = JSON.parse(await text(bounded(response)));
+    if (!agentErrorBody.Check(body)) throw new AgentFault('misbehaved', 'a refusal that does not fit its schema');
+    return body.error;
+  } catch (error) {
+    throw asFault(error, signal);
+  }
+}
+
+export function parseFile(line: string): AgentFileType {
+  const file: unknown = JSON.parse(line);
+  if (!agentFile.Check(file)) throw new AgentFault('misbehaved', 'a file that does not fit its schema');
+  // The schema's own type is wider in its `type` alone; it has just been checked.
+  return file as AgentFileType;
+}
+
+/** At most `limit` files, one a line. @throws FileFault `too_many` for more bytes than a listing may have. */
+export async function readListing(
+  response: IncomingMessage,
+  { limit, room }: Pick<ListOptions, 'limit' | 'room'>,
+  signal: AbortSignal,
+): Promise<AgentFileType[]> {
+  const files: AgentFileType[] = [];
+  let characters = 0;
+  try {
+    for await (const line of readLines(response as AsyncIterable<Buffer>, MAX_AGENT_FILE_BYTES)) {
+      characters += line.length;
+      if (files.length >= limit) throw new AgentFault('misbehaved', 'an endless listing');
+      if (characters > LIMITS.fileListBytes) throw tooLarge();
+      const waiting = room?.hold(line.length, signal);
+      if (waiting) await waiting;
+      files.push(parseFile(line));
+    }
+    return files;
+  } catch (error) {
+    throw asFault(error, signal);
+  } finally {
+    response.destroy();
+  }
+}
+
+function tooLarge(): FileFault {
+  const mebibytes = LIMITS.fileListBytes / 1024 ** 2;
+  const message = `The listing has more than ${mebibytes} MiB; list less of it, or less deeply.`;
+  return new FileFault('too_many', message);
+}
+
+export async function* readChanges(
+  response: IncomingMessage,
+  signal: AbortSignal,
+): AsyncGenerator<AgentFileEventType, void> {
+  try {
+    for await (const line of readLines(response as AsyncIterable<Buffer>, MAX_AGENT_FILE_BYTES)) {
+      const event: unknown = JSON.parse(line);
+      if (!agentFileEvent.Check(event)) throw new AgentFault('misbehaved', 'a change that does not fit its schema');
+      yield event;
+      if (event.type === 'ended') return;
+    }
+    throw new AgentFault('gone', 'a watch that broke off');
+  } catch (error) {
+    throw asFault(error, signal);
+  } finally {
+    response.destroy();
+  }
+}
+
+export function parseUnpacked(answer: string): AgentUnpackedType {
+  const unpacked: unknown = JSON.parse(answer);
+  if (!agentUnpacked.Check(unpacked)) throw new AgentFault('misbehaved', 'an answer that does not fit its schema');
+  // As above.
+  return unpacked as AgentUnpackedType;
+}
+
+async function* bounded(response: IncomingMessage): AsyncGenerator<Buffer> {
+  let bytes = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > MAX_AGENT_FILE_BYTES) throw new AgentFault('misbehaved', 'an endless answer about a file');
+    yield chunk;
+  }
+}
+
+/** An abort stays what its signal says; what is no JSON, or has no end, is misbehaviour; the rest broke. */
+function asFault(error: unknown, signal: AbortSignal): unknown {
+  if (signal.aborted) return signal.reason;
+  if (error instanceof AgentFault || error instanceof FileFault || error instanceof AppError) return error;
+  const isLie = error instanceof SyntaxError || error instanceof LineTooLong;
+  return new AgentFault(isLie ? 'misbehaved' : 'gone', 'an answer about a file that broke off or is none', {
+    cause: error,
+  });
+}

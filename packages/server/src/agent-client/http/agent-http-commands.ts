@@ -1,0 +1,170 @@
+import type { Duplex } from 'node:stream';
+import { LIMITS } from '@cloche/contract';
+import {
+  AgentCommand,
+  AgentCommandEvent,
+  AgentLogPage,
+  CommandResultEvent,
+  jsonBytes,
+  MAX_COMMAND_MESSAGE_BYTES,
+  type StartCommand,
+  TERMINAL_PROTOCOL,
+} from '@cloche/protocol';
+import { Compile } from 'typebox/compile';
+import { Pool } from 'undici';
+import { pause } from '../../base/deadline.ts';
+import type { ResultRoom } from '../../base/result-rooms.ts';
+import type { AgentCommandResult, AgentCommands, NewTerminal } from '../../driver/agent-commands.ts';
+import { AgentFault } from '../../driver/runtime-driver.ts';
+import { AgentRequests, asFault, type Faults } from './agent-requests.ts';
+import { upgradeToAgent } from './agent-tunnel.ts';
+import { EventBudget } from './event-budget.ts';
+import { readLines } from './ndjson.ts';
+
+const command = Compile(AgentCommand);
+const logPage = Compile(AgentLogPage);
+const commandEvent = Compile(AgentCommandEvent);
+const resultEvent = Compile(CommandResultEvent);
+
+/** Each command that runs has one request that waits for its end; the rest is for who follows and acts. */
+const CONNECTIONS = 256;
+/** The head of a stream as JSON writes it, and room for the line that says what was cut and for a count of pieces. */
+const MAX_RESULT_BYTES = LIMITS.outputStreamBytes + 64 * 1024;
+
+const FAULTS: Faults = new Map([
+  ['invalid_cwd', 'invalid_cwd'],
+  ['not_found', 'not_found'],
+  ['conflict', 'conflict'],
+  ['timeout', 'timeout'],
+  ['queue_full', 'busy'],
+]);
+
+/** Commands over one instance's socket, on connections of their own. Nothing that comes back is believed unchecked. */
+export class AgentHttpCommands implements AgentCommands {
+  readonly #socketPath: string;
+  readonly #pool: Pool;
+  readonly #requests: AgentRequests;
+  readonly #budget: EventBudget;
+
+  /** @param budget of the sandbox's events. */
+  constructor(socketPath: string, budget = new EventBudget()) {
+    this.#budget = budget;
+    this.#socketPath = socketPath;
+    this.#pool = new Pool('http://agent', {
+      socketPath,
+      connections: CONNECTIONS,
+      pipelining: 1,
+      // Commands may be silent for hours: every wait has its own limit in its signal.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    });
+    this.#requests = new AgentRequests(this.#pool, FAULTS);
+  }
+
+  start(id: string, request: StartCommand, signal: AbortSignal): Promise<AgentCommand> {
+    return this.#requests.ask({ method: 'PUT', path: pathOf(id), message: request }, command, signal);
+  }
+
+  get(id: string, signal: AbortSignal): Promise<AgentCommand> {
+    return this.#requests.ask({ method: 'GET', path: pathOf(id) }, command, signal);
+  }
+
+  end(id: string, signal: AbortSignal): Promise<AgentCommand> {
+    return this.#requests.ask({ method: 'GET', path: pathOf(id, 'end') }, command, signal);
+  }
+
+  async result(id: string, signal: AbortSignal, room?: ResultRoom): Promise<AgentCommandResult> {
+    const texts = { stdout: new ResultText(), stderr: new ResultText() };
+    for await (const line of this.#lines(pathOf(id, 'result'), {}, signal)) {
+      const waiting = room?.hold(line.length, signal);
+      if (waiting) await waiting;
+      const event = parse(line);
+      if (!resultEvent.Check(event)) throw new AgentFault('misbehaved', 'a result that does not fit the protocol');
+      if (event.type === 'done') {
+        const { truncated } = event;
+        return { command: event.command, stdout: texts.stdout.text, stderr: texts.stderr.text, truncated };
+      }
+      texts[event.type].add(event.data);
+      const restMs = this.#budget.spend(line.length);
+      if (restMs > 0) await pause(restMs, signal);
+    }
+    throw new AgentFault('misbehaved', 'a result without its end');
+  }
+
+  readLog(id: string, afterSeq: number, limit: number, signal: AbortSignal): Promise<AgentLogPage> {
+    const asked = { method: 'POST', path: pathOf(id, 'logs'), message: { afterSeq, limit } } as const;
+    return this.#requests.ask(asked, logPage, signal, MAX_COMMAND_MESSAGE_BYTES);
+  }
+
+  async *follow(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<AgentCommandEvent, void> {
+    for await (const line of this.#lines(pathOf(id, 'follow'), { afterSeq }, signal)) {
+      const event = parse(line);
+      if (!commandEvent.Check(event)) throw new AgentFault('misbehaved', 'an event that does not fit the protocol');
+      yield event;
+      if (event.type === 'exit') return;
+      const restMs = this.#budget.spend(line.length);
+      if (restMs > 0) await pause(restMs, signal);
+    }
+    throw new AgentFault('misbehaved', 'the stream of a command ended without its exit');
+  }
+
+  async writeStdin(id: string, bytes: Buffer, close: boolean, signal: AbortSignal): Promise<void> {
+    const message = { dataBase64: bytes.toString('base64'), close };
+    await this.#requests.act('POST', pathOf(id, 'stdin'), message, signal);
+  }
+
+  kill(id: string, name: string, signal: AbortSignal): Promise<AgentCommand> {
+    const asked = { method: 'POST', path: pathOf(id, 'kill'), message: { signal: name } } as const;
+    return this.#requests.ask(asked, command, signal);
+  }
+
+  openTerminal(id: string, terminal: NewTerminal | undefined, signal: AbortSignal): Promise<Duplex> {
+    const query = terminal
+      ? `?${new URLSearchParams(Object.entries(terminal).map(([name, value]) => [name, `${value}`]))}`
+      : '';
+    return upgradeToAgent(this.#socketPath, `/terminals/${encodeURIComponent(id)}${query}`, TERMINAL_PROTOCOL, signal);
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.destroy();
+  }
+
+  async *#lines(path: string, message: object, signal: AbortSignal): AsyncGenerator<string, void> {
+    const { body } = await this.#requests.open('POST', path, message, signal);
+    try {
+      yield* readLines(body, MAX_COMMAND_MESSAGE_BYTES);
+    } catch (error) {
+      throw asFault(error, signal);
+    } finally {
+      body.on('error', () => undefined).destroy();
+    }
+  }
+}
+
+/** One stream of a result, no longer than what was asked for. */
+class ResultText {
+  readonly #pieces: string[] = [];
+  #bytes = 0;
+
+  get text(): string {
+    return this.#pieces.join('');
+  }
+
+  add(piece: string): void {
+    this.#bytes += jsonBytes(piece) + 1;
+    if (this.#bytes > MAX_RESULT_BYTES) throw new AgentFault('misbehaved', 'more output than was asked for');
+    this.#pieces.push(piece);
+  }
+}
+
+function pathOf(id: string, action?: string): string {
+  return `/commands/${encodeURIComponent(id)}${action === undefined ? '' : `/${action}`}`;
+}
+
+function parse(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch (error) {
+    throw new AgentFault('misbehaved', 'a line that is no JSON', { cause: error });
+  }
+}

@@ -1,0 +1,242 @@
+import { Agent, type ClientRequest, type IncomingMessage, type RequestOptions, request } from 'node:http';
+import { pipeline, type Readable } from 'node:stream';
+import type { AgentFile, AgentUnpacked, FileUser } from '@cloche/protocol';
+import { LentBytes } from '../../bytes/lent-bytes.ts';
+import type {
+  AgentFiles,
+  FileContent,
+  FileSource,
+  FileTransfer,
+  ListOptions,
+  ReadOptions,
+  WriteOptions,
+} from '../../driver/agent-files.ts';
+import { AgentFault } from '../../driver/runtime-driver.ts';
+import {
+  answerTo,
+  contentOf,
+  parseFile,
+  parseUnpacked,
+  readAnswer,
+  readChanges,
+  readListing,
+  refuse,
+} from './agent-file-answers.ts';
+import { TransferAgent } from './transfer-agent.ts';
+
+/** Transfers of one sandbox at a time, and those that wait for their turn. */
+const MAX_TRANSFERS = 16;
+const MAX_WAITING = 64;
+const MAX_ACTS = 8;
+const MAX_WATCHES = 32;
+
+/**
+ * Files over one instance's socket. Node's own client carries them: it copies less than undici, and asks before it sends a
+ * body. Transfers have connections of their own, so that none of them keeps a run waiting.
+ */
+export class AgentHttpFiles implements AgentFiles {
+  readonly #socketPath: string;
+  readonly #use: FileUse;
+  readonly #user: FileUser;
+
+  constructor(socketPath: string, use = new FileUse(), user: FileUser = 'user') {
+    this.#socketPath = socketPath;
+    this.#use = use;
+    this.#user = user;
+  }
+
+  as(user: FileUser = 'user'): AgentHttpFiles {
+    return user === this.#user ? this : new AgentHttpFiles(this.#socketPath, this.#use, user);
+  }
+
+  async read(path: string, { headers = {}, headOnly }: ReadOptions, signal: AbortSignal): Promise<FileContent> {
+    const method = headOnly ? 'HEAD' : 'GET';
+    return contentOf(await this.#download({ method, path: this.#contentPath(path), headers }, signal), headOnly);
+  }
+
+  archive(path: string, format: string, signal: AbortSignal): Promise<Readable> {
+    return this.#download({ method: 'GET', path: `/files/archive?${this.#query({ path, format })}` }, signal);
+  }
+
+  async write(path: string, source: FileSource, { headers, mode }: WriteOptions, signal: AbortSignal) {
+    return this.#upload(this.#contentPath(path, mode), source, headers, signal, parseFile);
+  }
+
+  async unarchive(path: string, source: FileSource, signal: AbortSignal): Promise<AgentUnpacked> {
+    return this.#upload(`/files/archive?${this.#query({ path })}`, source, {}, signal, parseUnpacked);
+  }
+
+  async list(path: string, { depth, ...bounds }: ListOptions, signal: AbortSignal) {
+    const response = await this.#act('GET', `/files?${this.#query({ path, depth, limit: bounds.limit })}`, signal);
+    return readListing(response, bounds, signal);
+  }
+
+  stat(path: string, signal: AbortSignal): Promise<AgentFile> {
+    return this.#change('GET', `/files/stat?${this.#query({ path })}`, signal);
+  }
+
+  makeDirectory(path: string, signal: AbortSignal): Promise<AgentFile> {
+    return this.#change('POST', `/files/directories?${this.#query({ path })}`, signal);
+  }
+
+  move({ from, to, overwrite }: FileTransfer, signal: AbortSignal): Promise<AgentFile> {
+    return this.#change('POST', `/files/move?${this.#query({ from, to, overwrite })}`, signal);
+  }
+
+  copy({ from, to, overwrite }: FileTransfer, signal: AbortSignal): Promise<AgentFile> {
+    return this.#change('POST', `/files/copy?${this.#query({ from, to, overwrite })}`, signal);
+  }
+
+  remove(path: string, { recursive }: { recursive: boolean }, signal: AbortSignal): Promise<AgentFile> {
+    return this.#change('DELETE', `/files?${this.#query({ path, recursive })}`, signal);
+  }
+
+  async watch(path: string, { recursive }: { recursive: boolean }, signal: AbortSignal) {
+    const leave = this.#use.beginWatch();
+    try {
+      const options = {
+        method: 'GET',
+        path: `/files/watch?${this.#query({ path, recursive })}`,
+        agent: false,
+      } as const;
+      const asked = request({ ...options, socketPath: this.#socketPath, signal });
+      asked.end();
+      const response = await answerTo(asked, signal);
+      await refuse(response, signal);
+      response.once('close', leave);
+      return readChanges(response, signal);
+    } catch (error) {
+      leave();
+      throw error;
+    }
+  }
+
+  close(): void {
+    this.#use.close();
+  }
+
+  async #change(method: string, path: string, signal: AbortSignal): Promise<AgentFile> {
+    return readAnswer(await this.#act(method, path, signal), signal, parseFile);
+  }
+
+  /** What takes no bytes along; it does not wait for those that do. */
+  async #act(method: string, path: string, signal: AbortSignal): Promise<IncomingMessage> {
+    const asked = request({ method, path, socketPath: this.#socketPath, agent: this.#use.acting, signal });
+    asked.end();
+    const response = await answerTo(asked, signal);
+    await refuse(response, signal);
+    return response;
+  }
+
+  async #download(options: RequestOptions, signal: AbortSignal): Promise<IncomingMessage> {
+    const leave = this.#use.beginTransfer();
+    try {
+      const asked = this.#ask(options, signal);
+      asked.end();
+      const response = await answerTo(asked, signal);
+      await refuse(response, signal, options.method === 'HEAD');
+      response.once('close', leave);
+      return response;
+    } catch (error) {
+      leave();
+      throw error;
+    }
+  }
+
+  /** Sends `source` when the agent wants it. */
+  async #upload<T>(
+    path: string,
+    { sizeBytes, open }: FileSource,
+    headers: Readonly<Record<string, string>> = {},
+    signal: AbortSignal,
+    parse: (text: string) => T,
+  ): Promise<T> {
+    const length = sizeBytes === undefined ? {} : { 'content-length': sizeBytes };
+    const leave = this.#use.beginTransfer();
+    let body: Readable | undefined;
+    const asked = this.#ask(
+      { method: 'PUT', path, headers: { ...headers, ...length, expect: '100-continue' } },
+      signal,
+    );
+    try {
+      asked.once('continue', () => {
+        body = open();
+        // The answer tells what became of it.
+        if (body instanceof LentBytes) sendLent(body, asked);
+        else pipeline(body, asked, () => undefined);
+      });
+      asked.flushHeaders();
+      const response = await answerTo(asked, signal);
+      await refuse(response, signal);
+      return await readAnswer(response, signal, parse);
+    } finally {
+      // An answer before the end of the body is a refusal: nothing of what would follow is wanted.
+      if (!asked.writableFinished) asked.destroy();
+      if (body instanceof LentBytes) body.destroy();
+      leave();
+    }
+  }
+
+  #ask(options: RequestOptions, signal: AbortSignal): ClientRequest {
+    return request({ ...options, socketPath: this.#socketPath, agent: this.#use.transferring, signal });
+  }
+
+  #contentPath(path: string, mode?: string): string {
+    return `/files/content?${this.#query({ path, ...(mode === undefined ? {} : { mode }) })}`;
+  }
+
+  #query(values: Readonly<Record<string, string | number | boolean>>): string {
+    const named = Object.entries({ ...values, user: this.#user }).map(([name, value]) => [name, String(value)]);
+    return new URLSearchParams(named).toString();
+  }
+}
+
+/** Tracks the file operations of one instance, with the rights of any user. */
+class FileUse {
+  readonly transferring = new TransferAgent({ keepAlive: true, maxSockets: MAX_TRANSFERS, maxFreeSockets: 1 });
+  readonly acting = new Agent({ keepAlive: true, maxSockets: MAX_ACTS, maxFreeSockets: 1 });
+  #transfers = 0;
+  #watches = 0;
+
+  /** To be called when it has ended, once or more often. */
+  beginTransfer(): () => void {
+    if (this.#transfers >= MAX_TRANSFERS + MAX_WAITING) {
+      throw new AgentFault('busy', `${this.#transfers} files are being moved in and out of the sandbox`);
+    }
+    this.#transfers += 1;
+    return once(() => {
+      this.#transfers -= 1;
+    });
+  }
+
+  /** As `beginTransfer`. */
+  beginWatch(): () => void {
+    if (this.#watches >= MAX_WATCHES) throw new AgentFault('busy', `${MAX_WATCHES} directories are watched already`);
+    this.#watches += 1;
+    return once(() => {
+      this.#watches -= 1;
+    });
+  }
+
+  close(): void {
+    this.transferring.destroy();
+    this.acting.destroy();
+  }
+}
+
+function once(act: () => void): () => void {
+  let isDone = false;
+  return () => {
+    if (!isDone) act();
+    isDone = true;
+  };
+}
+
+function sendLent(body: LentBytes, asked: ClientRequest): void {
+  body
+    .lend((bytes, giveBack) => asked.write(bytes, giveBack))
+    .then(
+      () => asked.end(),
+      () => asked.destroy(),
+    );
+}

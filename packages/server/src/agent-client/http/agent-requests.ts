@@ -1,0 +1,92 @@
+import { AgentErrorBody } from '@cloche/protocol';
+import type { TSchema } from 'typebox';
+import { Compile, type Validator } from 'typebox/compile';
+import type { Dispatcher, Pool } from 'undici';
+import { AgentFault } from '../../driver/runtime-driver.ts';
+import { isConnectionError, MalformedAnswer, readJson } from './http-response.ts';
+import { LineOverdue } from './long-lines.ts';
+import { LineTooLong } from './ndjson.ts';
+
+/** Most answers are far smaller. */
+export const MAX_SMALL_BYTES = 64 * 1024;
+
+const MAX_MESSAGE_CHARACTERS = 500;
+const JSON_HEADERS = { 'content-type': 'application/json' };
+
+export const agentErrorBody = Compile(AgentErrorBody);
+
+/** Which fault each code is that an agent refuses with; any other is `internal`. */
+export type Faults = ReadonlyMap<string, AgentFault['kind']>;
+
+type Method = Extract<Dispatcher.HttpMethod, 'GET' | 'PUT' | 'POST' | 'DELETE'>;
+
+/** Requests to one agent: what it refuses, and what is no answer, is an `AgentFault`. */
+export class AgentRequests {
+  readonly #pool: Pool;
+  readonly #faults: Faults;
+
+  constructor(pool: Pool, faults: Faults) {
+    this.#pool = pool;
+    this.#faults = faults;
+  }
+
+  /** The answer before its body. */
+  async open(method: Method, path: string, message: object | undefined, signal: AbortSignal) {
+    const body = message && { body: JSON.stringify(message), headers: JSON_HEADERS };
+    try {
+      const response = await this.#pool.request({ method, path, signal, onInfo: refuseInterim, ...body });
+      if (response.statusCode < 300) return response;
+      const { error } = await readJson(response, agentErrorBody, MAX_SMALL_BYTES);
+      throw refusal(error, this.#faults);
+    } catch (error) {
+      throw asFault(error, signal);
+    }
+  }
+
+  /** An answer that fits `schema`. */
+  async ask<S extends TSchema>(
+    request: { method: Method; path: string; message?: object },
+    schema: Validator<Record<never, never>, S>,
+    signal: AbortSignal,
+    maxBytes = MAX_SMALL_BYTES,
+  ): Promise<ReturnType<typeof schema.Parse>> {
+    const response = await this.open(request.method, request.path, request.message, signal);
+    try {
+      return await readJson(response, schema, maxBytes);
+    } catch (error) {
+      throw asFault(error, signal);
+    }
+  }
+
+  /** Of the answer only that there is one. */
+  async act(method: Method, path: string, message: object | undefined, signal: AbortSignal): Promise<void> {
+    const response = await this.open(method, path, message, signal);
+    try {
+      await response.body.dump({ limit: MAX_SMALL_BYTES });
+    } catch (error) {
+      throw asFault(error, signal);
+    }
+  }
+}
+
+/** What the agent said, as it is told here. */
+export function refusal({ code, message }: { code: string; message: string }, faults: Faults): AgentFault {
+  return new AgentFault(faults.get(code) ?? 'internal', message.slice(0, MAX_MESSAGE_CHARACTERS));
+}
+
+/** An abort stays what its signal says; what remains is the peer's doing. */
+export function asFault(error: unknown, signal: AbortSignal): unknown {
+  if (error instanceof AgentFault) return error;
+  if (signal.aborted) return signal.reason;
+  if (error instanceof MalformedAnswer || error instanceof LineTooLong || error instanceof LineOverdue) {
+    return new AgentFault('misbehaved', error.message, { cause: error });
+  }
+  // Whatever else undici reports is a connection that broke, or an answer that is no HTTP.
+  const kind = isConnectionError(error) ? 'gone' : 'misbehaved';
+  return new AgentFault(kind, error instanceof Error ? error.message : String(error), { cause: error });
+}
+
+/** An agent sends none, and each of an endless row of them would be one too many to read. */
+function refuseInterim({ statusCode }: { statusCode: number }): never {
+  throw new MalformedAnswer(`an interim answer (${statusCode})`);
+}

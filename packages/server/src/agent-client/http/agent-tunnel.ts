@@ -1,0 +1,83 @@
+import { type IncomingMessage, request } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { PORT_TUNNEL_PROTOCOL } from '@cloche/protocol';
+import { AgentFault } from '../../driver/runtime-driver.ts';
+import { agentErrorBody, type Faults, MAX_SMALL_BYTES, refusal } from './agent-requests.ts';
+import { isConnectionError } from './http-response.ts';
+
+const MAX_HEADER_BYTES = 4 * 1024;
+
+/**
+ * Opens a connection to a port inside the sandbox, over the agent's socket. From the agent's `101` on nothing of it is
+ * looked at here: its bytes are what whoever listens on the port says.
+ *
+ * @throws AgentFault for every other answer, and `gone` for none.
+ */
+export function openAgentTunnel(socketPath: string, port: number, signal: AbortSignal): Promise<Duplex> {
+  return upgradeToAgent(socketPath, `/ports/${port}`, PORT_TUNNEL_PROTOCOL, signal);
+}
+
+/** A connection of its own to the agent that speaks `upgrade`. Throws as `openAgentTunnel` does. */
+export function upgradeToAgent(
+  socketPath: string,
+  path: string,
+  upgrade: string,
+  signal: AbortSignal,
+): Promise<Duplex> {
+  const opened = Promise.withResolvers<Duplex>();
+  const headers = { connection: 'upgrade', upgrade };
+  const sent = request({ socketPath, path, headers, agent: false, maxHeaderSize: MAX_HEADER_BYTES });
+  const abort = () => sent.destroy(signal.reason);
+  const broke = () => opened.reject(new AgentFault('gone', 'the connection broke while a tunnel was opened'));
+  sent.once('upgrade', (_, socket, head) => {
+    if (head.length > 0) socket.unshift(head);
+    opened.resolve(socket);
+  });
+  sent.once('response', (response) => {
+    // The request closes before its answer has been read.
+    sent.off('close', broke);
+    readFault(response).then(opened.reject, (error) => opened.reject(asFault(error, signal)));
+  });
+  sent.on('error', (error) => opened.reject(asFault(error, signal)));
+  sent.once('close', broke);
+  if (signal.aborted) abort();
+  else signal.addEventListener('abort', abort, { once: true });
+  sent.end();
+  return opened.promise
+    .catch((error: unknown) => {
+      sent.destroy();
+      throw error;
+    })
+    .finally(() => signal.removeEventListener('abort', abort));
+}
+
+async function readFault(response: IncomingMessage): Promise<AgentFault> {
+  let text = '';
+  for await (const chunk of response.setEncoding('utf8')) {
+    text += chunk;
+    if (text.length > MAX_SMALL_BYTES) return new AgentFault('misbehaved', 'an answer that is too large');
+  }
+  const body = parse(text);
+  if (!agentErrorBody.Check(body)) return new AgentFault('misbehaved', 'an answer that does not fit its schema');
+  return refusal(body.error, FAULTS);
+}
+
+const FAULTS: Faults = new Map([
+  ['not_found', 'not_found'],
+  ['port_closed', 'port_closed'],
+  ['queue_full', 'busy'],
+]);
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function asFault(error: Error, signal: AbortSignal): unknown {
+  if (signal.aborted) return signal.reason;
+  const kind = isConnectionError(error) ? 'gone' : 'misbehaved';
+  return new AgentFault(kind, error.message, { cause: error });
+}

@@ -1,0 +1,133 @@
+/** What an agent or hostd may answer: valid answers with anything done to them, headers included. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { AgentRunEvent, RUNS_ACCEPTED } from '@cloche/protocol';
+import { fuzz, mutateBytes, mutateJson, type Random } from '@cloche/testkit/fuzz';
+import { Compile } from 'typebox/compile';
+import { HostdDriver } from '../../driver/hostd/hostd-driver.ts';
+import { AgentFault, LaunchFault } from '../../driver/runtime-driver.ts';
+import { AgentHttpClient } from './agent-http-client.ts';
+
+const runEvent = Compile(AgentRunEvent);
+const ATTEMPTS = 400;
+/** A client that waits for more than was sent is ended by its own limit. */
+const PATIENCE_MS = 100;
+
+const RUN = {
+  runId: 'run_1',
+  code: 'x',
+  timeoutMs: 1000,
+  limits: { stdoutBytes: 1, stderrBytes: 1, outputBytes: 1, outputsBytes: 1 },
+};
+const EVENTS = [
+  { type: 'stdout', runId: 'run_1', data: 'héllo' },
+  {
+    type: 'output',
+    runId: 'run_1',
+    data: { kind: 'inline', format: 'text', mimeType: 'text/plain', value: '1', role: 'result', bundle: 0 },
+  },
+  { type: 'error', runId: 'run_1', data: { name: 'E', message: 'm', traceback: ['x'] } },
+  { type: 'done', runId: 'run_1', data: { executionCount: 1, durationMs: 2, truncated: { stdout: 3 } } },
+];
+const INSTANCES = {
+  instances: [
+    { sandboxId: 'sbx_1', generation: 1, templateVersionId: 'tplv_1', agentSocketPath: '/x', startedAt: '2026-01-01' },
+  ],
+};
+
+/** Answers each request with the bytes that are set, and then ends. */
+async function openPeer() {
+  const folder = mkdtempSync(join(tmpdir(), 'fuzz-'));
+  const socketPath = join(folder, 'peer.sock');
+  let answer = Buffer.alloc(0);
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined).once('data', () => socket.end(answer));
+  });
+  await new Promise<void>((resolve) => server.listen(socketPath, resolve));
+  return {
+    socketPath,
+    set: (bytes: Buffer) => {
+      answer = Buffer.from(bytes);
+    },
+    [Symbol.asyncDispose]: async () => {
+      await new Promise((resolve) => server.close(resolve));
+      rmSync(folder, { recursive: true });
+    },
+  };
+}
+
+/** Half of the time what is said is changed, else how it is said. */
+function changedAnswer(random: Random, lines: readonly object[], head: (body: string) => string): Buffer {
+  const inJson = random.chance(0.5);
+  const texts = lines.map((line) => JSON.stringify(inJson && random.chance(0.5) ? mutateJson(random, line) : line));
+  const body = texts.join('\n');
+  const whole = Buffer.from(head(body) + body);
+  return inJson ? whole : mutateBytes(random, whole);
+}
+
+function jsonHead(body: string): string {
+  const length = Buffer.byteLength(body);
+  return `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\nconnection: close\r\n\r\n`;
+}
+
+describe('whatever an agent answers', () => {
+  it('a run gets events of the protocol, and an end that is one of the known ones', async () => {
+    await using peer = await openPeer();
+    await fuzz(ATTEMPTS, async (random) => {
+      peer.set(changedAnswer(random, EVENTS, () => RUNS_ACCEPTED));
+      const client = new AgentHttpClient(peer.socketPath);
+      const signal = AbortSignal.timeout(PATIENCE_MS);
+      try {
+        for await (const event of client.run('cctx_1', RUN, signal)) assert.ok(runEvent.Check(event));
+      } catch (error) {
+        assert.ok(error instanceof AgentFault || error === signal.reason, String(error));
+      } finally {
+        await client.close();
+      }
+    });
+  });
+
+  it('a context is opened as the answer says, or a fault is named', async () => {
+    await using peer = await openPeer();
+    await fuzz(ATTEMPTS, async (random) => {
+      const valid = random.pick([
+        { contextId: 'c', language: 'python', cwd: '/' },
+        { error: { code: 'x', message: 'y' } },
+      ]);
+      peer.set(changedAnswer(random, [valid], jsonHead));
+      const client = new AgentHttpClient(peer.socketPath);
+      const signal = AbortSignal.timeout(PATIENCE_MS);
+      try {
+        const { cwd, language } = await client.openContext('c', { language: 'python', cwd: '/', timeoutMs: 1 }, signal);
+        assert.ok(typeof cwd === 'string' && ['python', 'javascript', 'typescript'].includes(language));
+      } catch (error) {
+        assert.ok(error instanceof AgentFault || error === signal.reason, String(error));
+      } finally {
+        await client.close();
+      }
+    });
+  });
+});
+
+describe('whatever hostd answers', () => {
+  it('a list holds instances, or a fault is named', async () => {
+    await using peer = await openPeer();
+    await fuzz(ATTEMPTS, async (random) => {
+      peer.set(changedAnswer(random, [INSTANCES], jsonHead));
+      const driver = new HostdDriver(peer.socketPath);
+      try {
+        for (const { sandboxId, generation } of await driver.list()) {
+          assert.ok(typeof sandboxId === 'string' && Number.isInteger(generation));
+        }
+      } catch (error) {
+        assert.ok(error instanceof LaunchFault, String(error));
+      } finally {
+        await driver.close();
+      }
+    });
+  });
+});

@@ -1,0 +1,75 @@
+import { AgentFault } from '../../driver/runtime-driver.ts';
+
+const LINE_FEED = 0x0a;
+
+/** Cuts chunks into lines. It keeps them as they come, without copying. */
+export class LineBuffer {
+  readonly #maxLineBytes: number;
+  /** Of the line that is not yet whole, and without a line feed. */
+  #pieces: Buffer[] = [];
+  #pieceBytes = 0;
+  /** Not looked through yet, from `#at` of the first. */
+  #chunks: Buffer[] = [];
+  #at = 0;
+  #bytes = 0;
+
+  constructor(maxLineBytes: number) {
+    this.#maxLineBytes = maxLineBytes;
+  }
+
+  /** What it holds. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Of it, what was looked through and is no whole line. */
+  get partialBytes(): number {
+    return this.#pieceBytes;
+  }
+
+  push(chunk: Buffer): void {
+    this.#chunks.push(chunk);
+    this.#bytes += chunk.length;
+  }
+
+  /**
+   * The next whole line, without its line feed.
+   *
+   * @throws AgentFault `misbehaved` before it holds much more than `maxLineBytes` of one line.
+   */
+  take(): string | undefined {
+    for (let chunk = this.#chunks[0]; chunk !== undefined; chunk = this.#chunks[0]) {
+      const end = chunk.indexOf(LINE_FEED, this.#at);
+      const rest = (end === -1 ? chunk.length : end) - this.#at;
+      if (this.#pieceBytes + rest > this.#maxLineBytes) {
+        throw new AgentFault('misbehaved', `a line of more than ${this.#maxLineBytes} bytes`);
+      }
+      if (end !== -1) return this.#cut(chunk, end);
+      this.#pieces.push(this.#at === 0 ? chunk : chunk.subarray(this.#at));
+      this.#pieceBytes += rest;
+      this.#next();
+    }
+    return undefined;
+  }
+
+  #cut(chunk: Buffer, end: number): string {
+    const line = this.#pieceBytes === 0 ? chunk.toString('utf8', this.#at, end) : this.#join(chunk, end);
+    this.#bytes -= this.#pieceBytes + end + 1 - this.#at;
+    this.#pieceBytes = 0;
+    this.#at = end + 1;
+    if (this.#at === chunk.length) this.#next();
+    return line;
+  }
+
+  #join(chunk: Buffer, end: number): string {
+    this.#pieces.push(chunk.subarray(this.#at, end));
+    const line = Buffer.concat(this.#pieces).toString('utf8');
+    this.#pieces = [];
+    return line;
+  }
+
+  #next(): void {
+    this.#chunks.shift();
+    this.#at = 0;
+  }
+}

@@ -1,0 +1,43 @@
+import { AgentFault } from '../../driver/runtime-driver.ts';
+import { RunConnection } from './run-connection.ts';
+
+/** Runs of one sandbox at a time. */
+const MAX_RUNS = 128;
+
+/** The connections that carry the runs of one agent, kept for the runs that follow. */
+export class RunConnections {
+  readonly #socketPath: string;
+  readonly #all = new Set<RunConnection>();
+  /** Those that carry no run now. */
+  readonly #idle: RunConnection[] = [];
+
+  constructor(socketPath: string) {
+    this.#socketPath = socketPath;
+  }
+
+  /** @throws AgentFault `busy` when too many runs are under way. */
+  acquire(): RunConnection {
+    const idle = this.#idle.pop();
+    if (idle) return idle;
+    if (this.#all.size >= MAX_RUNS) throw new AgentFault('busy', `${MAX_RUNS} runs are under way in the sandbox`);
+    const connection = new RunConnection(this.#socketPath, () => this.#forget(connection));
+    this.#all.add(connection);
+    return connection;
+  }
+
+  /** Before its `done`, closing the connection is what cancels a run. */
+  release(connection: RunConnection, isDone: boolean): void {
+    if (!isDone) connection.destroy(new AgentFault('gone', 'the run was left'));
+    else if (connection.finish()) this.#idle.push(connection);
+  }
+
+  close(): void {
+    for (const connection of this.#all) connection.destroy(new AgentFault('gone', 'the client was closed'));
+  }
+
+  #forget(connection: RunConnection): void {
+    this.#all.delete(connection);
+    const index = this.#idle.indexOf(connection);
+    if (index !== -1) this.#idle.splice(index, 1);
+  }
+}

@@ -1,0 +1,30 @@
+import type { Logger } from 'pino';
+import { pause } from './deadline.ts';
+
+/** Repeats a job until it is stopped. A pass that fails is logged and comes again. */
+export class Loop {
+  readonly #stop = new AbortController();
+  readonly #done: Promise<void>;
+
+  /** @param pass does the work once and tells how many milliseconds to sleep. */
+  constructor(name: string, pass: () => Promise<number>, retryMs: number, log: Logger) {
+    this.#done = this.#run(name, pass, retryMs, log);
+  }
+
+  /** Resolves when the pass under way is over. */
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.#done;
+  }
+
+  async #run(name: string, pass: () => Promise<number>, retryMs: number, log: Logger): Promise<void> {
+    const { signal } = this.#stop;
+    while (!signal.aborted) {
+      const sleepMs = await pass().catch((error) => {
+        log.warn({ err: error, job: name }, 'a job failed and comes again');
+        return retryMs;
+      });
+      await pause(sleepMs, signal);
+    }
+  }
+}

@@ -1,0 +1,108 @@
+import type { Logger } from 'pino';
+import { ArtifactContents } from '../artifacts/artifact-contents.ts';
+import { SqlArtifactRepository } from '../artifacts/artifact-repository.ts';
+import { artifactRoutes } from '../artifacts/artifact-routes.ts';
+import { ArtifactService } from '../artifacts/artifact-service.ts';
+import type { ArtifactSettings } from '../artifacts/artifact-settings.ts';
+import { downloadArtifact } from '../artifacts/download-artifact.ts';
+import { DOWNLOAD_PATH, DownloadLinks, downloadKey } from '../artifacts/download-links.ts';
+import { ExportArtifact } from '../artifacts/export-artifact.ts';
+import { KeepArtifact } from '../artifacts/keep-artifact.ts';
+import type { ArtifactStore } from '../artifacts/store/artifact-store.ts';
+import { Staging } from '../artifacts/store/staging.ts';
+import { AppError } from '../base/app-error.ts';
+import type { Clock } from '../base/clock.ts';
+import type { DiskSpace } from '../base/disk-space.ts';
+import type { IdSource } from '../base/id-source.ts';
+import { Loop } from '../base/loop.ts';
+import type { Database } from '../db/database.ts';
+import type { AccessFiles } from '../files/access-files.ts';
+import type { Route } from '../http/route.ts';
+import type { SignedDownloads } from '../http/signed-downloads.ts';
+import type { ProjectRepository } from '../projects/project-repository.ts';
+import type { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
+
+/** Nobody sees those whose time is up; this is for their space. */
+const EXPIRE_MS = 60_000;
+/** Looking through a whole store costs something, and nobody waits for it. */
+const ORPHANS_MS = 6 * 3_600_000;
+const RETRY_MS = 10_000;
+
+export interface ArtifactsDeps {
+  readonly db: Database;
+  readonly store: ArtifactStore;
+  readonly projects: ProjectRepository;
+  readonly settings: ArtifactSettings;
+  /** Disk space of the volume that contents are gathered on. */
+  readonly space: DiskSpace;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  readonly log: Logger;
+}
+
+/** How artifacts get at what is in sandboxes. */
+export interface SandboxAccesses {
+  readonly access: SandboxAccess;
+  readonly files: AccessFiles;
+}
+
+/** Everything about artifacts, wired. */
+export interface Artifacts {
+  readonly keep: KeepArtifact;
+  readonly signedDownloads: SignedDownloads;
+  routes(sandboxes: SandboxAccesses): Route[];
+  /** Before the first link is told. */
+  servedAt(url: string): void;
+  /** Clears what a server that died has left, and begins the jobs. */
+  start(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export async function composeArtifacts(deps: ArtifactsDeps): Promise<Artifacts> {
+  const { db, store, projects, settings, clock, ids, log, space } = deps;
+  const artifacts = new SqlArtifactRepository(db);
+  const contents = new ArtifactContents(store, artifacts, clock, log);
+  const staging = new Staging(settings.stagingDir, ids, space);
+  const keep = new KeepArtifact(contents, artifacts, staging, settings, clock, ids);
+  const service = new ArtifactService(artifacts, contents, projects, clock);
+  const links = new DownloadLinks(await downloadKey(db), clock);
+  let servedAt = '';
+  const publicUrl = () => (settings.publicUrl ?? servedAt).replace(/\/$/, '');
+  const loops: Loop[] = [];
+  return {
+    keep,
+    signedDownloads: {
+      path: DOWNLOAD_PATH,
+      async open({ id, expires, signature, ...options }) {
+        if (!links.isValid(id, expires, signature)) {
+          throw new AppError('forbidden', 'The link has expired, or was changed; ask for another.');
+        }
+        return downloadArtifact(await service.getSigned(id), contents, options);
+      },
+    },
+    routes: ({ access, files }) => {
+      const exports = new ExportArtifact(access, files, artifacts, keep);
+      return artifactRoutes({ service, exports, contents, links, publicUrl, clock });
+    },
+    servedAt(url) {
+      servedAt = url;
+    },
+    async start() {
+      await staging.clear();
+      const expire = async () => {
+        await service.expire();
+        return EXPIRE_MS;
+      };
+      const collect = async () => {
+        const removed = await contents.removeOrphans();
+        if (removed > 0) log.info({ removed }, 'contents without an artifact removed');
+        return ORPHANS_MS;
+      };
+      loops.push(new Loop('expire artifacts', expire, RETRY_MS, log), new Loop('orphans', collect, RETRY_MS, log));
+    },
+    async stop() {
+      await Promise.all(loops.splice(0).map((loop) => loop.stop()));
+      await store.close();
+    },
+  };
+}

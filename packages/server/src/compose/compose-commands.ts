@@ -1,0 +1,51 @@
+import type { Logger } from 'pino';
+import type { Clock } from '../base/clock.ts';
+import type { IdSource } from '../base/id-source.ts';
+import { ChangeCommand } from '../commands/change-command.ts';
+import { SqlCommandRepository } from '../commands/command-repository.ts';
+import { commandRoutes } from '../commands/command-routes.ts';
+import { CommandWatches } from '../commands/command-watches.ts';
+import { CreateCommand } from '../commands/create-command.ts';
+import { OpenPty } from '../commands/open-pty.ts';
+import { ReadCommands } from '../commands/read-commands.ts';
+import { StartingCommands } from '../commands/starting-commands.ts';
+import type { Database } from '../db/database.ts';
+import type { Route } from '../http/route.ts';
+import type { SandboxParts } from './compose-sandboxes.ts';
+
+export interface CommandsDeps {
+  readonly db: Database;
+  readonly sandboxes: SandboxParts;
+  /** How long a shell lives without anybody who watches its terminal. */
+  readonly terminalIdleMs: number;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  readonly log: Logger;
+}
+
+/** Everything about commands, wired. */
+export interface Commands {
+  readonly routes: Route[];
+  /** Takes up the commands that run. */
+  start(): Promise<void>;
+  /** Leaves them running. */
+  stop(): void;
+}
+
+export function composeCommands({ db, sandboxes: parts, terminalIdleMs, clock, ids, log }: CommandsDeps): Commands {
+  const commands = new SqlCommandRepository(db);
+  const starting = new StartingCommands();
+  const shared = { ...parts, commands, starting, terminalIdleMs, clock, ids, log };
+  const watches = new CommandWatches(shared);
+  const reads = new ReadCommands(shared);
+  return {
+    routes: commandRoutes(
+      new CreateCommand({ ...shared, watches }),
+      reads,
+      new ChangeCommand({ ...shared, reads }),
+      new OpenPty(shared),
+    ),
+    start: () => watches.start(),
+    stop: () => watches.stop(),
+  };
+}

@@ -1,0 +1,60 @@
+import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
+import type { Clock } from '../base/clock.ts';
+import type { IdSource } from '../base/id-source.ts';
+import type { Database } from '../db/database.ts';
+import type { Front } from '../http/front.ts';
+import type { Route } from '../http/route.ts';
+import { PreviewHosts } from '../previews/preview-hosts.ts';
+import { SqlPreviewRepository } from '../previews/preview-repository.ts';
+import { previewRoutes } from '../previews/preview-routes.ts';
+import { PreviewService } from '../previews/preview-service.ts';
+import { Exchanges } from '../previews/proxy/exchanges.ts';
+import { PreviewFront } from '../previews/proxy/preview-front.ts';
+import { ReachPort } from '../previews/proxy/reach-port.ts';
+import type { ProjectRepository } from '../projects/project-repository.ts';
+import type { SandboxParts } from './compose-sandboxes.ts';
+
+export interface PreviewsDeps {
+  readonly db: Database;
+  readonly projects: ProjectRepository;
+  readonly sandboxes: SandboxParts;
+  /** Below which URL previews are; undefined: `http://localhost` at the port that is served. */
+  readonly previewUrl: string | undefined;
+  /** Whether an Authorization header is an API key of this service. */
+  readonly isApiKey: (authorization: string) => Promise<boolean>;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  readonly metrics: Registry;
+  readonly log: Logger;
+}
+
+/** Everything about previews, wired. */
+export interface Previews {
+  readonly routes: Route[];
+  readonly front: Front;
+  /** Before the first URL is told. */
+  servedAt(port: number): void;
+  /** How many requests and WebSockets go through them. */
+  connections(): number;
+  /** Ends what goes through them. */
+  stop(): void;
+}
+
+export function composePreviews(deps: PreviewsDeps): Previews {
+  const { sandboxes, clock } = deps;
+  const hosts = new PreviewHosts(deps.previewUrl);
+  const previews = new SqlPreviewRepository(deps.db);
+  const exchanges = new Exchanges(clock);
+  const ports = new ReachPort(sandboxes);
+  const disconnect = (id: `prv_${string}`) => exchanges.endPreview(id);
+  const service = new PreviewService({ ...deps, access: sandboxes.access, previews, disconnect });
+  const { executions } = sandboxes;
+  return {
+    routes: previewRoutes(service, hosts),
+    front: new PreviewFront({ ...deps, hosts, previews, exchanges, ports, executions }),
+    servedAt: (port) => hosts.servedAt(port),
+    connections: () => exchanges.size,
+    stop: () => exchanges.endAll(),
+  };
+}

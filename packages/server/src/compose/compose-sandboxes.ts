@@ -1,0 +1,176 @@
+import type { ReconcileReport } from '@cloche/protocol';
+import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
+import { AgentConnections } from '../agent-client/agent-connections.ts';
+import type { KeepArtifact } from '../artifacts/keep-artifact.ts';
+import type { Clock } from '../base/clock.ts';
+import type { IdSource } from '../base/id-source.ts';
+import { Loop } from '../base/loop.ts';
+import { ChangeContext } from '../contexts/change-context.ts';
+import { SqlContextRepository } from '../contexts/context-repository.ts';
+import { contextRoutes } from '../contexts/context-routes.ts';
+import { CreateContext } from '../contexts/create-context.ts';
+import { OpenContexts } from '../contexts/open-contexts.ts';
+import type { Database } from '../db/database.ts';
+import type { RuntimeDriver } from '../driver/runtime-driver.ts';
+import { AccessFiles } from '../files/access-files.ts';
+import { fileRoutes } from '../files/file-routes.ts';
+import type { Route } from '../http/route.ts';
+import type { ProjectRepository } from '../projects/project-repository.ts';
+import { PromoteOutputs } from '../runs/promote-outputs.ts';
+import { ResolveRun } from '../runs/resolve-run.ts';
+import { RunCode } from '../runs/run-code.ts';
+import { RunMetrics } from '../runs/run-metrics.ts';
+import { runRoutes } from '../runs/run-routes.ts';
+import { ListSandboxes } from '../sandboxes/api/list-sandboxes.ts';
+import { sandboxRoutes } from '../sandboxes/api/sandbox-routes.ts';
+import { CreateSandbox } from '../sandboxes/lifecycle/create-sandbox.ts';
+import { EndSandbox } from '../sandboxes/lifecycle/end-sandbox.ts';
+import { EndedRecords } from '../sandboxes/lifecycle/ended-records.ts';
+import { LaunchSandbox } from '../sandboxes/lifecycle/launch-sandbox.ts';
+import { Reaper } from '../sandboxes/lifecycle/reaper.ts';
+import { Reconciler } from '../sandboxes/lifecycle/reconciler.ts';
+import { SandboxMetrics } from '../sandboxes/lifecycle/sandbox-metrics.ts';
+import { SetSandboxTtl } from '../sandboxes/lifecycle/set-sandbox-ttl.ts';
+import { Executions } from '../sandboxes/record/executions.ts';
+import { OCCUPYING_STATUSES } from '../sandboxes/record/sandbox.ts';
+import { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
+import { SandboxChanges } from '../sandboxes/record/sandbox-changes.ts';
+import type { SandboxRepository } from '../sandboxes/record/sandbox-repository.ts';
+import type { SandboxSettings } from '../sandboxes/record/sandbox-settings.ts';
+import { SqlSandboxRepository } from '../sandboxes/record/sql-sandbox-repository.ts';
+import { AwaitSandbox } from '../sandboxes/use/await-sandbox.ts';
+import { JudgeFault } from '../sandboxes/use/judge-fault.ts';
+import { TemplateCatalogue } from '../templates/template-catalogue.ts';
+import { SqlTemplateRepository } from '../templates/template-repository.ts';
+import { templateRoutes } from '../templates/template-routes.ts';
+
+/** How soon a job that failed, or a runtime that did not answer, is tried again. */
+const RETRY_MS = 1_000;
+const FORGET_MS = 3_600_000;
+
+export interface SandboxesDeps {
+  readonly db: Database;
+  readonly projects: ProjectRepository;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  readonly log: Logger;
+  readonly driver: RuntimeDriver;
+  readonly settings: SandboxSettings;
+  readonly metrics: Registry;
+  /** Where outputs of runs are kept that become artifacts. */
+  readonly keep: KeepArtifact;
+}
+
+/** What other features do things to sandboxes with. */
+export interface SandboxParts {
+  readonly sandboxes: SandboxRepository;
+  readonly access: SandboxAccess;
+  readonly waits: AwaitSandbox;
+  readonly connections: AgentConnections;
+  readonly executions: Executions;
+  readonly faults: JudgeFault;
+}
+
+/** Everything about sandboxes, contexts, runs and templates, wired. */
+export interface Sandboxes {
+  readonly parts: SandboxParts;
+  readonly routes: Route[];
+  /** Reads the catalogue and begins the jobs. A runtime that does not answer yet is no failure: it is tried again. */
+  start(): Promise<void>;
+  /** Ends the jobs and undoes launches under way; sandboxes stay. Call it when no request is under way any more. */
+  stop(): Promise<void>;
+  /** One pass now. Rejects when the runtime does not answer. */
+  reconcile(): Promise<ReconcileReport>;
+  /** Ends every sandbox with `platform_cleanup`; how many ended. */
+  destroyAll(): Promise<number>;
+  /** Rejects when sandboxes cannot be launched now. */
+  check(signal: AbortSignal): Promise<void>;
+}
+
+export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
+  const { db, projects, clock, ids, log, driver, settings } = deps;
+  const changes = new SandboxChanges();
+  const executions = new Executions(clock, changes);
+  const sandboxes = new SqlSandboxRepository(db, changes);
+  const connections = new AgentConnections(driver, (instance) => checkOn(instance.sandboxId));
+  const catalogue = new TemplateCatalogue(new SqlTemplateRepository(db), driver, clock);
+  const metrics = new SandboxMetrics(deps.metrics);
+
+  const { launchTimeoutMs } = settings;
+  const launches = new LaunchSandbox({ sandboxes, driver, connections, clock, log, metrics, launchTimeoutMs });
+  const endings = new EndSandbox({ sandboxes, driver, connections, executions, launches, clock, log, metrics });
+  const reconciler = new Reconciler({ sandboxes, driver, launches, endings, log });
+  // A crash is noticed when it happens; the periodic pass is for what nobody was connected to.
+  const checkOn = (sandboxId: string) => {
+    reconciler.check(sandboxId).catch((error) => log.warn({ err: error, sandboxId }, 'a sandbox could not be checked'));
+  };
+  const reaper = new Reaper({ sandboxes, endings, executions, clock, log });
+
+  const endedRecords = new EndedRecords(db);
+
+  const access = new SandboxAccess(sandboxes);
+  const waits = new AwaitSandbox(sandboxes, changes, executions);
+  const creations = new CreateSandbox({ sandboxes, projects, catalogue, launches, clock, ids, metrics, settings });
+  const lists = new ListSandboxes(sandboxes, projects, executions);
+  const ttls = new SetSandboxTtl(access, sandboxes, clock);
+
+  const faults = new JudgeFault(sandboxes, endings, reconciler, log);
+  const contexts = new SqlContextRepository(db);
+  const shared = { access, contexts, openContexts: new OpenContexts(), connections, waits, executions, faults, clock };
+  const contextCreations = new CreateContext({ ...shared, catalogue, ids });
+  const contextChanges = new ChangeContext({ ...shared, log });
+  const resolve = new ResolveRun(access, contexts, contextCreations);
+  const promotes = new PromoteOutputs(deps.keep);
+  const runMetrics = new RunMetrics(deps.metrics);
+  const runs = new RunCode({ ...shared, runs: resolve, sandboxes, promotes, ids, metrics: runMetrics, log });
+
+  const loops: Loop[] = [];
+  return {
+    parts: { sandboxes, access, waits, connections, executions, faults },
+    routes: [
+      ...sandboxRoutes({ access, creations, lists, waits, ttls, endings, activity: executions }),
+      ...contextRoutes(contextCreations, contextChanges),
+      ...runRoutes(runs),
+      ...fileRoutes(new AccessFiles(shared)),
+      ...templateRoutes(catalogue),
+    ],
+    async start() {
+      await catalogue.load();
+      // So that the first creation already gets the newest version; the job below comes back to it.
+      await catalogue.sync().catch((error) => log.warn({ err: error }, 'the runtime does not answer yet'));
+      const mend = async () => {
+        await catalogue.sync();
+        await reconciler.reconcile();
+        return settings.reconcileIntervalMs;
+      };
+      const reap = async () => (await reaper.sweep()).sleepMs;
+      const forget = async () => {
+        const forgotten = await endedRecords.forget(clock.now() - settings.recordRetentionMs);
+        if (forgotten > 0) log.info({ forgotten }, 'records of ended sandboxes deleted');
+        return FORGET_MS;
+      };
+      loops.push(
+        new Loop('reconcile', mend, RETRY_MS, log),
+        new Loop('reap', reap, RETRY_MS, log),
+        new Loop('forget', forget, RETRY_MS, log),
+      );
+    },
+    async stop() {
+      await Promise.all(loops.splice(0).map((loop) => loop.stop()));
+      await launches.abortAll();
+      await connections.closeAll();
+    },
+    reconcile: () => reconciler.reconcile(),
+    async destroyAll() {
+      const all = await sandboxes.listByStatus(OCCUPYING_STATUSES);
+      await Promise.all(all.map((record) => endings.destroy(record.id, 'platform_cleanup')));
+      return all.length;
+    },
+    async check(signal) {
+      await driver.check(signal);
+      // A server that started before the runtime would else be ready with nothing to create from.
+      if (catalogue.list().length === 0) await catalogue.sync();
+    },
+  };
+}

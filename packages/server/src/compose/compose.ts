@@ -1,0 +1,185 @@
+/** Builds the server out of its parts. Nothing else constructs them. */
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { dataPlaces, runPlaces, tidyWhenIdle } from '@cloche/protocol';
+import { sql } from 'kysely';
+import type { Logger } from 'pino';
+import { collectDefaultMetrics, Registry } from 'prom-client';
+import { SqlApiKeyRepository } from '../api-keys/api-key-repository.ts';
+import { ApiKeyService } from '../api-keys/api-key-service.ts';
+import { Authenticator } from '../api-keys/authenticator.ts';
+import { openStore } from '../artifacts/store/open-store.ts';
+import { systemClock } from '../base/clock.ts';
+import { DiskSpace } from '../base/disk-space.ts';
+import { randomIds } from '../base/id-source.ts';
+import { ResultRooms } from '../base/result-rooms.ts';
+import { ServerLease, stableServerId } from '../cluster/server-lease.ts';
+import { migrate } from '../db/migrate.ts';
+import { openDatabase } from '../db/open-database.ts';
+import { HostdDriver } from '../driver/hostd/hostd-driver.ts';
+import type { RuntimeDriver } from '../driver/runtime-driver.ts';
+import { AccessFiles } from '../files/access-files.ts';
+import { buildApp } from '../http/app.ts';
+import { isApiKey } from '../http/authorize.ts';
+import { InFlight } from '../http/in-flight.ts';
+import { Idempotency } from '../idempotency/idempotency.ts';
+import { IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
+import { JournaledRecords } from '../idempotency/journaled-records.ts';
+import { ReplayQuota } from '../idempotency/replay-quota.ts';
+import { ResultFiles } from '../idempotency/result-files.ts';
+import { registerLiveSandboxesGauge } from '../operator/live-sandboxes-gauge.ts';
+import { buildOperatorApp, listenForOperator } from '../operator/operator-app.ts';
+import { OrgRepository } from '../projects/org-repository.ts';
+import { SqlProjectRepository } from '../projects/project-repository.ts';
+import { composeArtifacts } from './compose-artifacts.ts';
+import { composeCommands } from './compose-commands.ts';
+import { composePreviews } from './compose-previews.ts';
+import { composeSandboxes } from './compose-sandboxes.ts';
+import type { Config } from './config.ts';
+
+/** What requests under way are given to finish when the server stops. */
+const DRAIN_MS = 10_000;
+/** Each look at the loop's delay wakes the server: at the usual 100 a second that was most of what an idle one computed. */
+const EVENT_LOOP_LOOK_MS = 100;
+
+export interface Server {
+  /** Where it answers. */
+  readonly url: string;
+  /** Ends streams, lets requests finish, and leaves sandboxes as they are. */
+  stop(): Promise<void>;
+}
+
+/** Resolves when requests are served. `driver` is what runs sandboxes: that of the configuration, unless a test has its own. */
+export async function startServer(
+  config: Config,
+  log: Logger,
+  driver: RuntimeDriver = new HostdDriver(runPlaces(config.runDir).hostdSocket),
+): Promise<Server> {
+  const shared = { clock: systemClock, ids: randomIds, log };
+  const { clock, ids } = shared;
+  const db = openDatabase(config.databaseUrl);
+  await migrate(db);
+
+  const orgs = new OrgRepository(db, clock, ids);
+  const projects = new SqlProjectRepository(db);
+  const keys = new SqlApiKeyRepository(db);
+  const authenticator = new Authenticator(keys, clock);
+  const apiKeys = new ApiKeyService(keys, projects, authenticator, clock, ids);
+  await apiKeys.bootstrap((await orgs.ensureFirst()).id, config.bootstrapApiKey);
+
+  const { serverDir } = dataPlaces(config.dataDir);
+  const spaceOf = (folder: string) => new DiskSpace(folder, { clock, log, reserveBytes: config.diskReserveBytes });
+  const space = spaceOf(serverDir);
+  const serverId = stableServerId(serverDir, ids);
+  const records = new IdempotencyRepository(db);
+  const journaled = await JournaledRecords.open(db, records, join(serverDir, 'idempotency-journal'), log);
+  const files = new ResultFiles(join(serverDir, 'results'), clock, ids);
+  const quota = new ReplayQuota(config.replayMaxBytes);
+  const idempotency = new Idempotency(journaled, serverId, clock, ids, { files, quota });
+  const learnQuota = () =>
+    quota
+      .learn(db, clock.now(), () => inFlight.isDraining)
+      .catch((error: unknown) => log.error({ err: error }, 'answers of the last life count for no quota'));
+  const lease = new ServerLease({ db, records, files, serverId, clock, log });
+
+  const metrics = new Registry();
+  collectDefaultMetrics({ register: metrics, eventLoopMonitoringPrecision: EVENT_LOOP_LOOK_MS });
+  registerLiveSandboxesGauge(metrics, db);
+  const store = await openStore(config.artifacts.url);
+  const artifacts = await composeArtifacts({
+    ...shared,
+    db,
+    store,
+    projects,
+    settings: config.artifacts,
+    space: spaceOf(dirname(config.artifacts.stagingDir)),
+  });
+  const { keep } = artifacts;
+  const sandboxes = composeSandboxes({ ...shared, db, projects, driver, settings: config.sandboxes, metrics, keep });
+  const check = async (signal: AbortSignal) => {
+    await sql`select 1`.execute(db);
+    await sandboxes.check(signal);
+  };
+  const inFlight = new InFlight();
+  const previews = composePreviews({
+    ...shared,
+    db,
+    projects,
+    metrics,
+    sandboxes: sandboxes.parts,
+    previewUrl: config.previewUrl,
+    isApiKey: (header) => isApiKey(header, authenticator),
+  });
+  const commands = composeCommands({
+    ...shared,
+    db,
+    sandboxes: sandboxes.parts,
+    terminalIdleMs: config.terminalIdleMs,
+  });
+  const { access } = sandboxes.parts;
+  const accessFiles = new AccessFiles(sandboxes.parts);
+  const routes = [
+    ...sandboxes.routes,
+    ...commands.routes,
+    ...artifacts.routes({ access, files: accessFiles }),
+    ...previews.routes,
+  ];
+  const { front } = previews;
+  const { signedDownloads } = artifacts;
+  const version = ownVersion();
+  const app = await buildApp({
+    ...shared,
+    front,
+    signedDownloads,
+    routes,
+    authenticator,
+    idempotency,
+    inFlight,
+    transfers: { stallMs: config.transferStallMs },
+    rooms: new ResultRooms({ space }),
+    space,
+    metrics,
+    version,
+    check,
+    readHostMetrics: driver.metrics && ((signal) => driver.metrics?.(signal) ?? Promise.resolve('')),
+  });
+  const tidying = tidyWhenIdle(app.server, config.idleTidyingMs, () => inFlight.size + previews.connections() > 0);
+  const operator = buildOperatorApp({
+    ...shared,
+    orgs,
+    apiKeys,
+    reconcile: () => sandboxes.reconcile(),
+    destroyAll: () => sandboxes.destroyAll(),
+  });
+
+  await lease.start();
+  void learnQuota();
+  await artifacts.start();
+  await sandboxes.start();
+  await commands.start();
+  await listenForOperator(operator, runPlaces(config.runDir).operatorSocket);
+  const url = await app.listen({ host: config.host, port: config.port });
+  previews.servedAt(Number(new URL(url).port));
+  artifacts.servedAt(url);
+
+  return {
+    url,
+    async stop() {
+      await inFlight.drain(DRAIN_MS);
+      previews.stop();
+      commands.stop();
+      await Promise.all([app.close(), operator.close()]);
+      tidying.stop();
+      await sandboxes.stop();
+      await artifacts.stop();
+      lease.stop();
+      await journaled.close();
+      await db.destroy();
+    },
+  };
+}
+
+function ownVersion(): string {
+  const manifest: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+  return (manifest as { version: string }).version;
+}

@@ -1,0 +1,230 @@
+import {
+  type ForkKernel,
+  HostdErrorBody,
+  HostdHealth,
+  type Instance,
+  InstanceList,
+  LaunchedInstance,
+  type LaunchSpec,
+  PROTOCOL_VERSION,
+  type StartedLanguage,
+  TemplateVersionList,
+  type TemplateVersionManifest,
+} from '@cloche/protocol';
+import type { TSchema } from 'typebox';
+import { Compile, type Validator } from 'typebox/compile';
+import { type Dispatcher, Pool } from 'undici';
+import { AgentHttpClient } from '../../agent-client/http/agent-http-client.ts';
+import { SharedBudget } from '../../agent-client/http/event-budget.ts';
+import { isConnectionError, readJson, readText } from '../../agent-client/http/http-response.ts';
+import { LongLines } from '../../agent-client/http/long-lines.ts';
+import { pause } from '../../base/deadline.ts';
+import {
+  type AgentClient,
+  AgentFault,
+  type IsolationClaims,
+  type Launched,
+  LaunchFault,
+  type RuntimeDriver,
+} from '../runtime-driver.ts';
+import { claimsOf } from './isolation-claims.ts';
+
+const health = Compile(HostdHealth);
+const launched = Compile(LaunchedInstance);
+const instanceList = Compile(InstanceList);
+const templateVersionList = Compile(TemplateVersionList);
+const errorBody = Compile(HostdErrorBody);
+
+/** Launches and stops are few and slow: more at once would only queue in the kernel. */
+const CONNECTIONS = 32;
+/** Hostd answers everything but launches and stops at once; those two are bounded by its own steps. */
+const ASK_MS = 10_000;
+const STOP_MS = 60_000;
+const FORK_MS = 5_000;
+/** So long after a connection is asked for, whoever asked has had the first of it. */
+const LOOK_MS = 50;
+/** Milliseconds between two reports to hostd that a language is used. */
+const NOTE_AGAIN_MS = 10_000;
+const MAX_METRICS_BYTES = 256 * 1024;
+const FIRST_PAUSE_MS = 10;
+const LAST_PAUSE_MS = 250;
+
+/** Launches instances through the host daemon on this machine. */
+export class HostdDriver implements RuntimeDriver {
+  readonly name = 'hostd';
+  #isolation = claimsOf('crun');
+  readonly #pool: Pool;
+  readonly #longLines = new LongLines();
+  readonly #events = new SharedBudget();
+  /** Those whose agents hostd has heard, by their paths, until they are connected to: whether a kernel waits there. */
+  readonly #answering = new Map<string, boolean>();
+
+  readonly #noteAgainAt = new Map<StartedLanguage, number>();
+
+  /** @param socketPath `runPlaces(runDir).hostdSocket` */
+  constructor(socketPath: string) {
+    this.#pool = new Pool('http://hostd', {
+      socketPath,
+      connections: CONNECTIONS,
+      pipelining: 1,
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    });
+  }
+
+  /** Of the OCI runtime that hostd named when it was last asked. */
+  get isolation(): IsolationClaims {
+    return this.#isolation;
+  }
+
+  async launch(sandboxId: string, generation: number, spec: LaunchSpec, signal: AbortSignal): Promise<Launched> {
+    const response = await this.#request('PUT', instancePath(sandboxId, generation), signal, spec);
+    const { agentAnswers, kernelWaits, ...instance } = await readAnswer(response, launched);
+    if (agentAnswers) this.#answering.set(instancePath(sandboxId, generation), kernelWaits);
+    return { instance, agentAnswers };
+  }
+
+  async connect(live: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient> {
+    const path = instancePath(live.sandboxId, live.generation);
+    const client = new AgentHttpClient(live.agentSocketPath, {
+      kernelWaits: this.#answering.get(path) ?? false,
+      ...(this.#isolation.pythonKernels === 'forked' && { forkKernel: () => this.#forkKernel(live) }),
+      noteLanguage: (language) => this.#noteLanguage(language),
+      longLines: this.#longLines,
+      events: this.#events,
+      ...(onBroken && { onBroken }),
+    });
+    if (this.#answering.delete(path)) {
+      // It is looked at all the same, so that there is a connection whose end tells that it is gone. A run comes first.
+      setTimeout(() => void this.#lookAt(client, onBroken), LOOK_MS).unref();
+      return client;
+    }
+    try {
+      await this.#waitForAgent(client, live, signal);
+      return client;
+    } catch (error) {
+      await client.close();
+      throw error;
+    }
+  }
+
+  async stop(sandboxId: string, generation: number): Promise<void> {
+    const path = instancePath(sandboxId, generation);
+    this.#answering.delete(path);
+    const response = await this.#request('DELETE', path, AbortSignal.timeout(STOP_MS));
+    await response.body.dump();
+  }
+
+  /** Rejects when none can be had now. */
+  async #forkKernel({ sandboxId, generation }: Instance): Promise<void> {
+    const path = `${instancePath(sandboxId, generation)}/kernels`;
+    const message = { language: 'python' } satisfies ForkKernel;
+    const response = await this.#request('POST', path, AbortSignal.timeout(FORK_MS), message);
+    await response.body.dump();
+  }
+
+  /** Only makes later contexts quicker, so its failure is of no consequence. */
+  #noteLanguage(language: StartedLanguage): void {
+    const now = performance.now();
+    if (now < (this.#noteAgainAt.get(language) ?? 0)) return;
+    this.#noteAgainAt.set(language, now + NOTE_AGAIN_MS);
+    this.#request('PUT', `/languages/${language}`, AbortSignal.timeout(ASK_MS)).then(
+      (response) => response.body.dump(),
+      () => undefined,
+    );
+  }
+
+  async list(): Promise<readonly Instance[]> {
+    const response = await this.#request('GET', '/instances', AbortSignal.timeout(ASK_MS));
+    return (await readAnswer(response, instanceList)).instances;
+  }
+
+  async templateVersions(): Promise<readonly TemplateVersionManifest[]> {
+    const response = await this.#request('GET', '/template-versions', AbortSignal.timeout(ASK_MS));
+    return (await readAnswer(response, templateVersionList)).templateVersions;
+  }
+
+  async metrics(signal: AbortSignal): Promise<string> {
+    const response = await this.#request('GET', '/metrics', signal);
+    return readText(response, MAX_METRICS_BYTES);
+  }
+
+  async check(signal: AbortSignal): Promise<void> {
+    const { protocolVersion, ociRuntime } = await readAnswer(await this.#request('GET', '/health', signal), health);
+    if (protocolVersion !== PROTOCOL_VERSION) {
+      throw new LaunchFault('unreachable', `hostd speaks protocol ${protocolVersion}, not ${PROTOCOL_VERSION}`);
+    }
+    this.#isolation = claimsOf(ociRuntime);
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.destroy();
+  }
+
+  async #lookAt(client: AgentHttpClient, onBroken?: () => void): Promise<void> {
+    if (client.isClosed) return;
+    await client.checkHealth(AbortSignal.timeout(ASK_MS)).catch(() => client.isClosed || onBroken?.());
+  }
+
+  /** The socket takes connections before the agent does, so usually one request waits inside it until there is one. */
+  async #waitForAgent(client: AgentHttpClient, live: Instance, signal: AbortSignal): Promise<void> {
+    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LAST_PAUSE_MS)) {
+      try {
+        return await client.checkHealth(signal);
+      } catch (error) {
+        if (!(error instanceof AgentFault && error.kind === 'gone')) throw error;
+        const alive = (await this.list()).some(
+          ({ sandboxId, generation }) => sandboxId === live.sandboxId && generation === live.generation,
+        );
+        if (!alive) throw error;
+        await pause(pauseMs, signal);
+        signal.throwIfAborted();
+      }
+    }
+  }
+
+  /** @throws LaunchFault for every answer but a success, and `unreachable` when there is none. */
+  async #request(
+    method: 'GET' | 'PUT' | 'POST' | 'DELETE',
+    path: string,
+    signal: AbortSignal,
+    message?: object,
+  ): Promise<Dispatcher.ResponseData> {
+    let response: Dispatcher.ResponseData;
+    try {
+      const body = message && { body: JSON.stringify(message), headers: { 'content-type': 'application/json' } };
+      response = await this.#pool.request({ method, path, signal, ...body });
+    } catch (error) {
+      // A caller's abort stays the caller's; the limits of this driver's own questions mean that hostd is silent.
+      if (signal.aborted && signal.reason?.name !== 'TimeoutError') throw signal.reason;
+      const what = isConnectionError(error) ? 'hostd does not answer' : 'hostd answers no HTTP';
+      throw new LaunchFault('unreachable', what, { cause: error });
+    }
+    if (response.statusCode < 300) return response;
+    const { error } = await readAnswer(response, errorBody);
+    throw new LaunchFault(FAULTS.get(error.code) ?? 'failed', `${error.code}: ${error.message}`);
+  }
+}
+
+/** @throws LaunchFault for an answer that breaks off or does not fit the protocol. */
+async function readAnswer<S extends TSchema>(
+  response: Dispatcher.ResponseData,
+  schema: Validator<Record<never, never>, S>,
+) {
+  try {
+    return await readJson(response, schema);
+  } catch (error) {
+    const what = error instanceof Error ? error.message : String(error);
+    throw new LaunchFault('unreachable', `hostd gave no answer that can be read: ${what}`, { cause: error });
+  }
+}
+
+const FAULTS: ReadonlyMap<string, LaunchFault['kind']> = new Map([
+  ['template_not_found', 'template_not_found'],
+  ['network_mode_unsupported', 'unsupported'],
+  ['no_capacity', 'no_capacity'],
+]);
+
+function instancePath(sandboxId: string, generation: number): string {
+  return `/instances/${encodeURIComponent(sandboxId)}/${generation}`;
+}

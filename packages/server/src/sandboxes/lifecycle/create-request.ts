@@ -1,0 +1,69 @@
+/** The rules of a creation that no schema can say. */
+import {
+  type CreateSandboxBody,
+  type Issue,
+  LIMITS,
+  mapBytes,
+  type NetworkPolicy,
+  normalizeNetworkPolicy,
+} from '@cloche/contract';
+import { AppError, invalidRequest } from '../../base/app-error.ts';
+import type { ResolvedResources } from '../record/sandbox.ts';
+import type { SandboxSettings } from '../record/sandbox-settings.ts';
+
+export interface CheckedCreation {
+  readonly ttlMs: number;
+  readonly networkPolicy: NetworkPolicy;
+  readonly resources: ResolvedResources;
+}
+
+/** @throws AppError `invalid_request` with every issue of the body at once, then `sandbox_ttl_exceeded`. */
+export function checkCreation(body: CreateSandboxBody, settings: SandboxSettings): CheckedCreation {
+  const issues: Issue[] = [];
+  checkMap(body.metadata, 'body.metadata', LIMITS.metadataBytes, issues);
+  checkMap(body.env, 'body.env', LIMITS.envBytes, issues);
+  for (const [name, value] of Object.entries(body.env ?? {})) {
+    if (value.includes('\0')) issues.push({ path: `body.env.${name}`, message: 'must not contain a NUL character' });
+  }
+  const resources = { ...settings.defaultResources, ...body.resources };
+  checkResources(resources, settings.maxResources, issues);
+  const networkPolicy = checkNetworkPolicy(body.networkPolicy ?? { mode: 'unrestricted' }, issues);
+  const [first, ...others] = issues;
+  if (first) throw invalidRequest(first, ...others);
+  return { ttlMs: checkTtl(body.ttlMs), resources, networkPolicy };
+}
+
+function checkMap(
+  map: Readonly<Record<string, string>> | undefined,
+  path: string,
+  maxBytes: number,
+  issues: Issue[],
+): void {
+  const bytes = mapBytes(map ?? {});
+  if (bytes <= maxBytes) return;
+  issues.push({
+    path,
+    message: `has ${bytes} bytes of UTF-8, keys and values together; at most ${maxBytes} are allowed`,
+  });
+}
+
+function checkResources(resources: ResolvedResources, max: ResolvedResources, issues: Issue[]): void {
+  for (const name of ['cpu', 'memoryMb', 'diskMb', 'pids'] as const) {
+    if (resources[name] <= max[name]) continue;
+    issues.push({ path: `body.resources.${name}`, message: `must be at most ${max[name]}, the operator's maximum` });
+  }
+}
+
+/** The normalized policy; one that is wrong comes back as it is, with its issues noted. */
+function checkNetworkPolicy(policy: NetworkPolicy, issues: Issue[]): NetworkPolicy {
+  const normalized = normalizeNetworkPolicy(policy);
+  if (normalized.ok) return normalized.policy;
+  issues.push(...normalized.issues.map(({ path, message }) => ({ path: `body.networkPolicy.${path}`, message })));
+  return policy;
+}
+
+function checkTtl(ttlMs: number = LIMITS.createTtlDefaultMs): number {
+  if (ttlMs <= LIMITS.createTtlMaxMs) return ttlMs;
+  const message = `body.ttlMs must be at most ${LIMITS.createTtlMaxMs} (1 hour) at creation; extend the sandbox later for more.`;
+  throw new AppError('sandbox_ttl_exceeded', message, { details: { maxTtlMs: LIMITS.createTtlMaxMs } });
+}

@@ -1,0 +1,129 @@
+import { setImmediate } from 'node:timers/promises';
+import { type CreateSandboxBody, DEFAULT_TEMPLATE, type ProjectId } from '@cloche/contract';
+import type { Logger } from 'pino';
+import { type Credential, mayUseProject } from '../../api-keys/credential.ts';
+import { AppError, notFound } from '../../base/app-error.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { IdSource } from '../../base/id-source.ts';
+import type { ProjectRepository } from '../../projects/project-repository.ts';
+import type { TemplateCatalogue } from '../../templates/template-catalogue.ts';
+import type { SandboxRecord } from '../record/sandbox.ts';
+import type { SandboxRepository } from '../record/sandbox-repository.ts';
+import type { SandboxSettings } from '../record/sandbox-settings.ts';
+import { checkCreation } from './create-request.ts';
+import type { LaunchSandbox } from './launch-sandbox.ts';
+import type { SandboxMetrics } from './sandbox-metrics.ts';
+
+export interface CreateSandboxDeps {
+  readonly sandboxes: SandboxRepository;
+  readonly projects: ProjectRepository;
+  readonly catalogue: TemplateCatalogue;
+  readonly launches: LaunchSandbox;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  readonly metrics: SandboxMetrics;
+  readonly settings: SandboxSettings;
+}
+
+export interface CreationRequest {
+  readonly credential: Credential;
+  readonly body: CreateSandboxBody;
+  readonly idempotencyRecordId: string | undefined;
+  readonly log: Logger;
+}
+
+/** Accepts sandboxes; their launch goes on in the background. */
+export class CreateSandbox {
+  readonly #deps: CreateSandboxDeps;
+  #lastCreatedAt = 0;
+
+  constructor(deps: CreateSandboxDeps) {
+    this.#deps = deps;
+  }
+
+  /** Exactly one sandbox for one idempotency record, however often it is tried and whichever server died meanwhile. */
+  async create(request: CreationRequest): Promise<SandboxRecord> {
+    const { sandboxes, launches, settings, metrics } = this.#deps;
+    const { idempotencyRecordId, log } = request;
+    if (idempotencyRecordId !== undefined) {
+      const made = await sandboxes.findByIdempotencyRecord(idempotencyRecordId);
+      if (made) return made;
+    }
+    const planned = await this.#plan(request);
+    launches.claim(planned.id);
+    const result = await sandboxes.insert(planned, settings.maxLiveSandboxes).catch((error) => {
+      launches.release(planned.id);
+      throw error;
+    });
+    if (result.status === 'inserted') {
+      launches.start(result.record);
+      metrics.created();
+      // The runtime is at work while the request is answered.
+      await setImmediate();
+      log.info({ sandboxId: planned.id, templateVersionId: planned.templateVersionId }, 'sandbox accepted');
+      return result.record;
+    }
+    launches.release(planned.id);
+    if (result.status === 'exists') return result.record;
+    throw quotaExceeded(settings.maxLiveSandboxes, result.used);
+  }
+
+  async #plan({ credential, body, idempotencyRecordId }: CreationRequest): Promise<SandboxRecord> {
+    const { catalogue, ids, settings } = this.#deps;
+    const { ttlMs, networkPolicy, resources } = checkCreation(body, settings);
+    const projectId = await this.#findProject(credential, body.projectId);
+    const { template, version } = catalogue.resolve(body.template, body.templateVersionId, DEFAULT_TEMPLATE);
+    const createdAt = this.#nextCreatedAt();
+    return {
+      id: ids.next('sbx_'),
+      orgId: credential.orgId,
+      projectId,
+      status: 'creating',
+      generation: 1,
+      templateId: template.id,
+      templateSlug: template.slug,
+      templateVersion: version.version,
+      templateVersionId: version.id,
+      ttlMs,
+      idleTimeoutMs: body.idleTimeoutMs,
+      expiresAt: createdAt + ttlMs,
+      metadata: body.metadata ?? {},
+      env: body.env ?? {},
+      networkPolicy,
+      resources,
+      used: false,
+      lastActiveAt: undefined,
+      instance: undefined,
+      createdAt,
+      destroyedAt: undefined,
+      destroyedReason: undefined,
+      failureReason: undefined,
+      endingReason: undefined,
+      idempotencyRecordId,
+    };
+  }
+
+  async #findProject(credential: Credential, wanted: string | undefined): Promise<ProjectId> {
+    const { projects } = this.#deps;
+    const { orgId } = credential;
+    const project = wanted === undefined ? await projects.getDefault(orgId) : await projects.find(orgId, wanted);
+    if (!project) throw notFound('project', wanted ?? 'default');
+    if (mayUseProject(credential, project.id)) return project.id;
+    const message =
+      wanted === undefined
+        ? 'This key may not use the default project; name one of its own in body.projectId.'
+        : `This key may not use the project "${wanted}".`;
+    throw new AppError('forbidden', message);
+  }
+
+  /** Never the same millisecond twice, so that "newest first" is an order. */
+  #nextCreatedAt(): number {
+    this.#lastCreatedAt = Math.max(this.#deps.clock.now(), this.#lastCreatedAt + 1);
+    return this.#lastCreatedAt;
+  }
+}
+
+function quotaExceeded(limit: number | undefined, used: number): AppError {
+  const message = `The organization has ${used} live sandboxes and may have ${limit}; destroy one first.`;
+  return new AppError('quota_exceeded', message, { details: { quota: 'live_sandboxes', limit, used } });
+}

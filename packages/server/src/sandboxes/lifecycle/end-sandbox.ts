@@ -1,0 +1,99 @@
+import type { DestroyedReason, SandboxId } from '@cloche/contract';
+import type { Logger } from 'pino';
+import type { AgentConnections } from '../../agent-client/agent-connections.ts';
+import { AppError, notFound } from '../../base/app-error.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { RuntimeDriver } from '../../driver/runtime-driver.ts';
+import type { Executions } from '../record/executions.ts';
+import type { SandboxRecord } from '../record/sandbox.ts';
+import type { SandboxRepository } from '../record/sandbox-repository.ts';
+import type { LaunchSandbox } from './launch-sandbox.ts';
+import type { SandboxMetrics } from './sandbox-metrics.ts';
+
+export interface EndSandboxDeps {
+  readonly sandboxes: SandboxRepository;
+  readonly driver: RuntimeDriver;
+  readonly connections: AgentConnections;
+  readonly executions: Executions;
+  readonly launches: LaunchSandbox;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics: SandboxMetrics;
+}
+
+/** Ends sandboxes: writes the intent down, tears down, writes the result down. */
+export class EndSandbox {
+  readonly #deps: EndSandboxDeps;
+  readonly #underWay = new Map<SandboxId, Promise<SandboxRecord>>();
+
+  constructor(deps: EndSandboxDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * The destroyed record. Idempotent, and safe to cut off: whoever comes next, a client or the reconciler, goes on from
+   * the intent. The first reason stays.
+   *
+   * @param stillDue looked at again whenever the record changed; false leaves it alone and returns it as it is.
+   * @throws AppError `unavailable` when the instance cannot be stopped now; the intent remains.
+   */
+  async destroy(
+    id: SandboxId,
+    reason: DestroyedReason,
+    stillDue: (record: SandboxRecord) => boolean = () => true,
+  ): Promise<SandboxRecord> {
+    for (;;) {
+      const current = await this.#deps.sandboxes.find(id);
+      if (!current) throw notFound('sandbox', id);
+      if (current.status === 'destroyed') return current;
+      if (current.status === 'expiring') return this.#finish(current);
+      if (!stillDue(current)) return current;
+      const expiring = await this.#deps.sandboxes.transition(current, 'end', { endingReason: reason });
+      if (expiring) return this.#finish(expiring);
+    }
+  }
+
+  /** Its instance cannot be trusted or used any more. What is left of it goes now, or with the reconciler. */
+  async fail(record: SandboxRecord, failureReason: string): Promise<void> {
+    const { sandboxes, driver, executions, connections, log, metrics } = this.#deps;
+    const failed = await sandboxes.transition(record, 'fail', { failureReason });
+    if (!failed) return;
+    metrics.failed();
+    executions.cancelSandbox(record.id);
+    executions.forget(record.id);
+    if (record.instance) connections.close(record.instance);
+    await driver.stop(record.id, record.generation).catch((error) => {
+      log.warn({ err: error, sandboxId: record.id }, 'a failed instance could not be stopped yet');
+    });
+  }
+
+  #finish(expiring: SandboxRecord): Promise<SandboxRecord> {
+    const underWay = this.#underWay.get(expiring.id);
+    if (underWay) return underWay;
+    const finishing = this.#tearDown(expiring).finally(() => this.#underWay.delete(expiring.id));
+    this.#underWay.set(expiring.id, finishing);
+    return finishing;
+  }
+
+  async #tearDown(expiring: SandboxRecord): Promise<SandboxRecord> {
+    const { sandboxes, driver, executions, connections, launches, clock, log, metrics } = this.#deps;
+    executions.cancelSandbox(expiring.id);
+    await launches.abort(expiring.id);
+    try {
+      await driver.stop(expiring.id, expiring.generation);
+    } catch (error) {
+      log.warn({ err: error, sandboxId: expiring.id }, 'an instance could not be stopped yet');
+      const message = `The sandbox "${expiring.id}" is being destroyed, but the host does not answer; it ends as soon as it does.`;
+      throw new AppError('unavailable', message, { cause: error, retryAfterSeconds: 1 });
+    }
+    if (expiring.instance) connections.close(expiring.instance);
+    executions.forget(expiring.id);
+    // Every teardown wrote its reason with the intent.
+    const destroyedReason = expiring.endingReason ?? 'platform_cleanup';
+    const destroyed = await sandboxes.transition(expiring, 'destroy', { destroyedReason, destroyedAt: clock.now() });
+    if (!destroyed) return (await sandboxes.find(expiring.id)) ?? expiring;
+    metrics.destroyed(destroyedReason);
+    log.info({ sandboxId: expiring.id, reason: destroyedReason }, 'sandbox destroyed');
+    return destroyed;
+  }
+}

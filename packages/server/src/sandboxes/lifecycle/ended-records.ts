@@ -1,0 +1,51 @@
+import { setImmediate } from 'node:timers/promises';
+import type { Database } from '../../db/database.ts';
+
+/** At once, so that no request waits for long. */
+const BATCH = 100;
+
+/** The records of sandboxes that have ended: kept for a while for whoever looks back, not for ever. */
+export class EndedRecords {
+  readonly #db: Database;
+
+  constructor(db: Database) {
+    this.#db = db;
+  }
+
+  /**
+   * Deletes those of sandboxes that ended before then, with those of their contexts, commands and previews, and tells how
+   * many. A sandbox that artifacts came from is kept.
+   */
+  async forget(before: number): Promise<number> {
+    let forgotten = 0;
+    for (let batch = await this.#find(before); batch.length > 0; batch = await this.#find(before)) {
+      await this.#delete(batch);
+      forgotten += batch.length;
+      await setImmediate();
+    }
+    return forgotten;
+  }
+
+  async #find(before: number): Promise<string[]> {
+    const rows = await this.#db
+      .selectFrom('sandboxes')
+      .select('id')
+      .where('status', 'in', ['destroyed', 'failed'])
+      .where(({ fn, eb }) => eb(fn.coalesce('destroyed_at', 'created_at'), '<', before))
+      .where(({ not, exists, selectFrom }) =>
+        not(exists(selectFrom('artifacts').select('id').whereRef('artifacts.sandbox_id', '=', 'sandboxes.id'))),
+      )
+      .limit(BATCH)
+      .execute();
+    return rows.map(({ id }) => id);
+  }
+
+  async #delete(ids: readonly string[]): Promise<void> {
+    await this.#db.transaction().execute(async (tx) => {
+      for (const table of ['code_contexts', 'commands', 'previews'] as const) {
+        await tx.deleteFrom(table).where('sandbox_id', 'in', ids).execute();
+      }
+      await tx.deleteFrom('sandboxes').where('id', 'in', ids).execute();
+    });
+  }
+}

@@ -1,0 +1,81 @@
+import type { Logger } from 'pino';
+import type { Clock } from '../../base/clock.ts';
+import type { Executions } from '../record/executions.ts';
+import type { SandboxRecord } from '../record/sandbox.ts';
+import type { SandboxRepository } from '../record/sandbox-repository.ts';
+import type { EndSandbox } from './end-sandbox.ts';
+
+/** The longest sleep: a TTL set meanwhile, or a clock that was put forward, is noticed this late at most. */
+const MAX_SLEEP_MS = 500;
+const MIN_SLEEP_MS = 5;
+/** How far the written activity may be behind the truth. */
+const ACTIVITY_FLUSH_MS = 5_000;
+
+export interface ReaperDeps {
+  readonly sandboxes: SandboxRepository;
+  readonly endings: EndSandbox;
+  readonly executions: Executions;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** Ends what has expired: a sweep over the records, so that no death of a server makes a sandbox live for ever. */
+export class Reaper {
+  readonly #deps: ReaperDeps;
+
+  constructor(deps: ReaperDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Ends every sandbox that is due, side by side, and tells how long nothing else will be. `ended` settles when all of
+   * them are through; it never rejects.
+   */
+  async sweep(): Promise<{ ended: Promise<unknown>; sleepMs: number }> {
+    const { sandboxes, clock } = this.#deps;
+    const now = clock.now();
+    const expired = await sandboxes.listExpired(now);
+    const endings = expired.map((record) =>
+      this.#end(record, 'ttl_expired', ({ expiresAt }) => expiresAt <= clock.now()),
+    );
+    let next = (await sandboxes.nextExpiry()) ?? Number.POSITIVE_INFINITY;
+    for (const record of await sandboxes.listWithIdleTimeout()) {
+      await this.#flushActivity(record);
+      if (this.#isIdleOut(record)) endings.push(this.#end(record, 'idle_expired', (seen) => this.#isIdleOut(seen)));
+      else next = Math.min(next, this.#idleDeadline(record));
+    }
+    const sleepMs = Math.max(MIN_SLEEP_MS, Math.min(next - clock.now(), MAX_SLEEP_MS));
+    return { ended: Promise.all(endings), sleepMs };
+  }
+
+  async #end(
+    record: SandboxRecord,
+    reason: 'ttl_expired' | 'idle_expired',
+    stillDue: (record: SandboxRecord) => boolean,
+  ): Promise<void> {
+    const { endings, log } = this.#deps;
+    await endings.destroy(record.id, reason, stillDue).catch((error) => {
+      log.warn({ err: error, sandboxId: record.id }, 'an expired sandbox could not be ended yet');
+    });
+  }
+
+  #isIdleOut(record: SandboxRecord): boolean {
+    return record.status === 'ready' && this.#idleDeadline(record) <= this.#deps.clock.now();
+  }
+
+  #idleDeadline(record: SandboxRecord): number {
+    const { executions } = this.#deps;
+    if (record.idleTimeoutMs === undefined || executions.isRunning(record.id)) return Number.POSITIVE_INFINITY;
+    const seen = executions.lastActiveAt(record.id);
+    // What was written may be behind by one flush, but not for a sandbox that was never used.
+    const written = (record.lastActiveAt ?? record.createdAt) + (record.used ? ACTIVITY_FLUSH_MS : 0);
+    return (seen ?? written) + record.idleTimeoutMs;
+  }
+
+  async #flushActivity(record: SandboxRecord): Promise<void> {
+    const { executions, clock, sandboxes } = this.#deps;
+    const seen = executions.isRunning(record.id) ? clock.now() : executions.lastActiveAt(record.id);
+    if (seen === undefined || seen - (record.lastActiveAt ?? 0) < ACTIVITY_FLUSH_MS) return;
+    await sandboxes.recordActivity(record.id, seen);
+  }
+}

@@ -1,0 +1,52 @@
+import { LIMITS, type SandboxId } from '@cloche/contract';
+import type { Credential } from '../../api-keys/credential.ts';
+import { AppError, invalidRequest } from '../../base/app-error.ts';
+import { type Clock, timestamp } from '../../base/clock.ts';
+import type { SandboxRecord } from '../record/sandbox.ts';
+import { type SandboxAccess, sandboxEnded } from '../record/sandbox-access.ts';
+import type { SandboxRepository } from '../record/sandbox-repository.ts';
+
+/** Restarts the TTL countdown of live sandboxes. */
+export class SetSandboxTtl {
+  readonly #access: SandboxAccess;
+  readonly #sandboxes: SandboxRepository;
+  readonly #clock: Clock;
+
+  constructor(access: SandboxAccess, sandboxes: SandboxRepository, clock: Clock) {
+    this.#access = access;
+    this.#sandboxes = sandboxes;
+    this.#clock = clock;
+  }
+
+  /**
+   * `expiresAt` becomes now + `ttlMs`.
+   *
+   * @throws AppError `sandbox_ttl_exceeded` past a cap, `invalid_request` when the expiry would not move later, and
+   *   what a sandbox that is not live answers with.
+   */
+  async set(credential: Credential, id: SandboxId, ttlMs: number): Promise<SandboxRecord> {
+    for (;;) {
+      const current = await this.#access.getLive(credential, id);
+      const expiresAt = nextExpiry(current, ttlMs, this.#clock.now());
+      const changed = await this.#sandboxes.setTtl(current, { ttlMs, expiresAt });
+      if (changed) return changed;
+    }
+  }
+}
+
+function nextExpiry(current: SandboxRecord, ttlMs: number, now: number): number {
+  // Expired is expired, also in the moment before the reaper comes.
+  if (current.expiresAt <= now) throw sandboxEnded({ ...current, endingReason: 'ttl_expired' });
+  const sessionLeftMs = Math.max(0, current.createdAt + LIMITS.sessionMaxMs - now);
+  const maxTtlMs = Math.min(LIMITS.updateTtlMaxMs, sessionLeftMs);
+  if (ttlMs > maxTtlMs) {
+    const message = `body.ttlMs may be at most ${maxTtlMs} now: a sandbox lives at most 24 hours from its creation.`;
+    throw new AppError('sandbox_ttl_exceeded', message, { details: { maxTtlMs } });
+  }
+  const expiresAt = now + ttlMs;
+  if (expiresAt > current.expiresAt) return expiresAt;
+  throw invalidRequest({
+    path: 'body.ttlMs',
+    message: `must move the expiry later than ${timestamp(current.expiresAt)}: more than ${current.expiresAt - now} now`,
+  });
+}

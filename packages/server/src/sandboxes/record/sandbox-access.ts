@@ -1,0 +1,48 @@
+import type { SandboxId } from '@cloche/contract';
+import { type Credential, mayUseProject } from '../../api-keys/credential.ts';
+import { AppError, notFound } from '../../base/app-error.ts';
+import { isLive, type SandboxRecord } from './sandbox.ts';
+import type { SandboxRepository } from './sandbox-repository.ts';
+
+/** Finds sandboxes for those who may see them. */
+export class SandboxAccess {
+  readonly #sandboxes: SandboxRepository;
+
+  constructor(sandboxes: SandboxRepository) {
+    this.#sandboxes = sandboxes;
+  }
+
+  /** @throws AppError `not_found` (unknown, or another organization's), `forbidden` (a project outside the key's). */
+  async get(credential: Credential, id: SandboxId): Promise<SandboxRecord> {
+    const record = await this.#sandboxes.find(id);
+    if (!record || record.orgId !== credential.orgId) throw notFound('sandbox', id);
+    if (!mayUseProject(credential, record.projectId)) {
+      throw new AppError('forbidden', `This key may not use the project of the sandbox "${id}".`);
+    }
+    return record;
+  }
+
+  /** @throws AppError as `get` does, and `sandbox_destroyed` or `sandbox_failed` for one that takes no work any more. */
+  async getLive(credential: Credential, id: SandboxId): Promise<SandboxRecord> {
+    return requireLive(await this.get(credential, id));
+  }
+}
+
+export function requireLive(record: SandboxRecord): SandboxRecord {
+  if (isLive(record)) return record;
+  throw sandboxEnded(record);
+}
+
+/** Why a sandbox that is not live takes no work. */
+export function sandboxEnded(record: SandboxRecord): AppError {
+  if (record.status === 'failed') {
+    const reason = record.failureReason ?? 'The sandbox failed.';
+    return new AppError('sandbox_failed', `The sandbox "${record.id}" failed: ${reason} Create another one.`, {
+      details: { reason },
+    });
+  }
+  const reason = record.destroyedReason ?? record.endingReason;
+  return new AppError('sandbox_destroyed', `The sandbox "${record.id}" is destroyed (${reason}). Create another one.`, {
+    details: { reason },
+  });
+}

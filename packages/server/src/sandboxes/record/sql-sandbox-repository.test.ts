@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { CompiledQuery, createQueryId, type PluginTransformQueryArgs, type RootOperationNode } from 'kysely';
+import { openSandboxes } from '../../../testing/sandboxes.ts.ts';
+import { SandboxChanges } from './sandbox-changes.ts';
+import { SqlSandboxRepository } from './sql-sandbox-repository.ts';
+
+async function openReady() {
+  const world = await openSandboxes();
+  const sandboxes = new SqlSandboxRepository(world.db, new SandboxChanges());
+  const record = await sandboxes.find(await world.createReady());
+  assert.ok(record);
+  return { world, sandboxes, record };
+}
+
+describe('the records of sandboxes', () => {
+  it('give a change to one of two that decided on the same state', async () => {
+    const { world, sandboxes, record } = await openReady();
+    await using _ = world;
+    const [fail, end] = await Promise.all([
+      sandboxes.transition(record, 'fail', { failureReason: 'x' }),
+      sandboxes.transition(record, 'end', { endingReason: 'user_killed' }),
+    ]);
+    assert.equal([fail, end].filter(Boolean).length, 1);
+  });
+
+  it('refuse a change that names another generation', async () => {
+    const { world, sandboxes, record } = await openReady();
+    await using _ = world;
+    assert.equal(await sandboxes.transition({ ...record, generation: 2 }, 'fail'), undefined);
+  });
+
+  it('refuse a change that the table does not have', async () => {
+    const { world, sandboxes, record } = await openReady();
+    await using _ = world;
+    for (const transition of ['launch', 'open', 'relaunch', 'destroy'] as const) {
+      assert.equal(await sandboxes.transition(record, transition), undefined);
+    }
+    assert.equal((await sandboxes.find(record.id))?.status, 'ready');
+  });
+
+  it('let no end that was decided before an extension undo it', async () => {
+    const { world, sandboxes, record } = await openReady();
+    await using _ = world;
+    assert.ok(await sandboxes.setTtl(record, { ttlMs: 5000, expiresAt: record.expiresAt + 5000 }));
+    assert.equal(await sandboxes.transition(record, 'end', { endingReason: 'ttl_expired' }), undefined);
+    assert.equal(await sandboxes.setTtl(record, { ttlMs: 1, expiresAt: record.expiresAt + 1 }), undefined);
+  });
+
+  it('are found without a look at those that have ended', async () => {
+    const { world, record } = await openReady();
+    await using _ = world;
+    const asked: RootOperationNode[] = [];
+    const transformQuery = ({ node }: PluginTransformQueryArgs) => {
+      asked.push(node);
+      return node;
+    };
+    const watched = world.db.withPlugin({ transformQuery, transformResult: async ({ result }) => result });
+    const sandboxes = new SqlSandboxRepository(watched, new SandboxChanges());
+    asked.length = 0;
+    await sandboxes.listExpired(0);
+    await sandboxes.nextExpiry();
+    await sandboxes.listWithIdleTimeout();
+    await sandboxes.listByStatus(['creating', 'expiring']);
+    await sandboxes.list({ orgId: record.orgId, projectIds: undefined, statuses: ['ready'] });
+    assert.equal(asked.length, 5);
+    for (const node of asked) {
+      const { sql, parameters } = world.db.getExecutor().compileQuery(node, createQueryId());
+      const { rows } = await world.db.executeQuery(CompiledQuery.raw(`explain query plan ${sql}`, [...parameters]));
+      const plan = JSON.stringify(rows);
+      assert.match(
+        plan,
+        /SEARCH sandboxes USING (COVERING )?INDEX \S+ \((status|org_id=\? AND status)=\?/,
+        `${sql}: ${plan}`,
+      );
+    }
+  });
+});

@@ -1,0 +1,263 @@
+import type { DestroyedReason, OrgId, ProjectId, SandboxId, TemplateId, TemplateVersionId } from '@cloche/contract';
+import { type Insertable, type Selectable, sql } from 'kysely';
+import type { Database, SandboxTable } from '../../db/database.ts';
+import { Lookups } from '../../db/lookups.ts';
+import { prepareQuery } from '../../db/prepared-query.ts';
+import {
+  allows,
+  LIVE_STATUSES,
+  OCCUPYING_STATUSES,
+  type RecordStatus,
+  type SandboxRecord,
+  TRANSITIONS,
+  type TransitionName,
+} from './sandbox.ts';
+import type { SandboxChanges } from './sandbox-changes.ts';
+import type { InsertResult, SandboxFilter, SandboxRepository, TransitionChange } from './sandbox-repository.ts';
+
+type Row = Insertable<SandboxTable>;
+type Values = Record<string, string | number | null>;
+type PreparedChange = (values: Values) => Promise<{ rows: Selectable<SandboxTable>[] }>;
+
+export class SqlSandboxRepository implements SandboxRepository {
+  readonly #db: Database;
+  readonly #changes: SandboxChanges;
+  /** Every run looks its sandbox up. */
+  readonly #findById;
+  readonly #found: Lookups<SandboxRecord>;
+  readonly #findByIdempotencyRecord;
+  #insert: PreparedChange | undefined;
+  /** By what they change. */
+  readonly #transitions = new Map<string, PreparedChange>();
+
+  constructor(db: Database, changes: SandboxChanges) {
+    this.#db = db;
+    this.#changes = changes;
+    this.#found = new Lookups(db);
+    this.#findById = prepareQuery(db, ({ id }: { id: string }) =>
+      db.selectFrom('sandboxes').selectAll().where('id', '=', id),
+    );
+    this.#findByIdempotencyRecord = prepareQuery(db, ({ recordId }: { recordId: string }) =>
+      db.selectFrom('sandboxes').selectAll().where('idempotency_record_id', '=', recordId),
+    );
+  }
+
+  async insert(record: SandboxRecord, maxLive = Number.MAX_SAFE_INTEGER): Promise<InsertResult> {
+    const row = toRow(record);
+    this.#insert ??= prepareInsert(this.#db, Object.keys(row) as (keyof Row)[]);
+    const [inserted] = (await this.#insert({ ...(row as Values), maxLive })).rows;
+    if (inserted) return { status: 'inserted', record: toRecord(inserted) };
+    const { idempotencyRecordId } = record;
+    const existing =
+      idempotencyRecordId === undefined ? undefined : await this.findByIdempotencyRecord(idempotencyRecordId);
+    if (existing) return { status: 'exists', record: existing };
+    const { used } = await occupying(this.#db, record.orgId).executeTakeFirstOrThrow();
+    return { status: 'quota_exceeded', used: Number(used) };
+  }
+
+  async find(id: string): Promise<SandboxRecord | undefined> {
+    return this.#found.find(id, async () => {
+      const [row] = (await this.#findById({ id })).rows;
+      return row && toRecord(row);
+    });
+  }
+
+  async findByIdempotencyRecord(recordId: string): Promise<SandboxRecord | undefined> {
+    const [row] = (await this.#findByIdempotencyRecord({ recordId })).rows;
+    return row && toRecord(row);
+  }
+
+  async list({ orgId, projectIds, statuses }: SandboxFilter): Promise<SandboxRecord[]> {
+    let query = this.#db.selectFrom('sandboxes').selectAll().where('org_id', '=', orgId);
+    query = query.where('status', 'in', statuses);
+    if (projectIds) query = query.where('project_id', 'in', projectIds);
+    const rows = await query.orderBy('created_at', 'desc').orderBy('id', 'desc').execute();
+    return rows.map(toRecord);
+  }
+
+  async listByStatus(statuses: readonly RecordStatus[]): Promise<SandboxRecord[]> {
+    const rows = await this.#db.selectFrom('sandboxes').selectAll().where('status', 'in', statuses).execute();
+    return rows.map(toRecord);
+  }
+
+  async transition(
+    current: SandboxRecord,
+    transition: TransitionName,
+    change: TransitionChange = {},
+  ): Promise<SandboxRecord | undefined> {
+    if (!allows(transition, current.status)) return undefined;
+    const columns = toColumns(change);
+    const { id, generation, status, expiresAt } = current;
+    const seen = { seenId: id, seenGeneration: generation, seenStatus: status, seenExpiresAt: expiresAt };
+    const [row] = (await this.#preparedTransition(transition, Object.keys(columns))({ ...columns, ...seen })).rows;
+    if (row) this.#changes.notify(current.id);
+    return row && toRecord(row);
+  }
+
+  async setTtl(
+    current: SandboxRecord,
+    { ttlMs, expiresAt }: { ttlMs: number; expiresAt: number },
+  ): Promise<SandboxRecord | undefined> {
+    const row = await this.#db
+      .updateTable('sandboxes')
+      .set({ ttl_ms: ttlMs, expires_at: expiresAt })
+      .where('id', '=', current.id)
+      .where('status', 'in', LIVE_STATUSES)
+      .where('expires_at', '=', current.expiresAt)
+      .returningAll()
+      .executeTakeFirst();
+    return row && toRecord(row);
+  }
+
+  async markUsed(id: SandboxId): Promise<void> {
+    await this.#db.updateTable('sandboxes').set({ used: 1 }).where('id', '=', id).execute();
+  }
+
+  async recordActivity(id: SandboxId, at: number): Promise<void> {
+    await this.#db.updateTable('sandboxes').set({ last_active_at: at }).where('id', '=', id).execute();
+  }
+
+  async listExpired(now: number): Promise<SandboxRecord[]> {
+    const rows = await this.#db
+      .selectFrom('sandboxes')
+      .selectAll()
+      .where('status', 'in', LIVE_STATUSES)
+      .where('expires_at', '<=', now)
+      .execute();
+    return rows.map(toRecord);
+  }
+
+  async nextExpiry(): Promise<number | undefined> {
+    const row = await this.#db
+      .selectFrom('sandboxes')
+      .select((select) => select.fn.min('expires_at').as('at'))
+      .where('status', 'in', LIVE_STATUSES)
+      .executeTakeFirst();
+    return row?.at ?? undefined;
+  }
+
+  async listWithIdleTimeout(): Promise<SandboxRecord[]> {
+    const query = this.#db.selectFrom('sandboxes').selectAll().where('status', '=', 'ready');
+    const rows = await query.where('idle_timeout_ms', 'is not', null).execute();
+    return rows.map(toRecord);
+  }
+
+  #preparedTransition(transition: TransitionName, columns: readonly string[]): PreparedChange {
+    const name = [transition, ...columns].join(' ');
+    const known = this.#transitions.get(name);
+    if (known) return known;
+    const prepared = prepareTransition(this.#db, transition, columns);
+    this.#transitions.set(name, prepared);
+    return prepared;
+  }
+}
+
+/** One statement, so that no number of creations at once goes past the bound. */
+function prepareInsert(db: Database, columns: readonly (keyof Row)[]): PreparedChange {
+  return prepareQuery(db, (slots: Values) => {
+    const values = columns.map((column) => sql`${slots[column]}`.as(column));
+    const used = occupying(db, slots.org_id as OrgId);
+    const planned = db.selectNoFrom(values).where(used, '<', sql<number>`${slots.maxLive}`);
+    return db
+      .insertInto('sandboxes')
+      .columns(columns)
+      .expression(planned)
+      .onConflict((conflict) => conflict.column('idempotency_record_id').doNothing())
+      .returningAll();
+  });
+}
+
+function prepareTransition(db: Database, transition: TransitionName, columns: readonly string[]): PreparedChange {
+  return prepareQuery(db, (slots: Values) => {
+    const changes = Object.fromEntries(columns.map((column) => [column, slots[column]]));
+    const query = db
+      .updateTable('sandboxes')
+      .set({ status: TRANSITIONS[transition].to, ...changes })
+      .where('id', '=', slots.seenId as string)
+      .where('generation', '=', slots.seenGeneration as number)
+      .where('status', '=', slots.seenStatus as RecordStatus)
+      .returningAll();
+    return transition === 'end' ? query.where('expires_at', '=', slots.seenExpiresAt as number) : query;
+  });
+}
+
+function occupying(db: Database, orgId: OrgId) {
+  return db
+    .selectFrom('sandboxes')
+    .select((select) => select.fn.countAll<number>().as('used'))
+    .where('org_id', '=', orgId)
+    .where('status', 'in', OCCUPYING_STATUSES);
+}
+
+function toColumns(change: TransitionChange) {
+  return {
+    ...(change.instance === undefined ? {} : { instance: JSON.stringify(change.instance) }),
+    ...(change.failureReason === undefined ? {} : { failure_reason: change.failureReason }),
+    ...(change.endingReason === undefined ? {} : { ending_reason: change.endingReason }),
+    ...(change.destroyedReason === undefined ? {} : { destroyed_reason: change.destroyedReason }),
+    ...(change.destroyedAt === undefined ? {} : { destroyed_at: change.destroyedAt }),
+    ...(change.lastActiveAt === undefined ? {} : { last_active_at: change.lastActiveAt }),
+    ...(change.generation === undefined ? {} : { generation: change.generation, instance: null }),
+  };
+}
+
+function toRow(record: SandboxRecord): Row {
+  return {
+    id: record.id,
+    org_id: record.orgId,
+    project_id: record.projectId,
+    status: record.status,
+    generation: record.generation,
+    template_id: record.templateId,
+    template_slug: record.templateSlug,
+    template_version: record.templateVersion,
+    template_version_id: record.templateVersionId,
+    ttl_ms: record.ttlMs,
+    idle_timeout_ms: record.idleTimeoutMs ?? null,
+    expires_at: record.expiresAt,
+    metadata: JSON.stringify(record.metadata),
+    env: JSON.stringify(record.env),
+    network_policy: JSON.stringify(record.networkPolicy),
+    resources: JSON.stringify(record.resources),
+    used: record.used ? 1 : 0,
+    last_active_at: record.lastActiveAt ?? null,
+    instance: record.instance ? JSON.stringify(record.instance) : null,
+    created_at: record.createdAt,
+    destroyed_at: record.destroyedAt ?? null,
+    destroyed_reason: record.destroyedReason ?? null,
+    failure_reason: record.failureReason ?? null,
+    ending_reason: record.endingReason ?? null,
+    idempotency_record_id: record.idempotencyRecordId ?? null,
+  };
+}
+
+/** The casts are sound: nothing else writes these columns. */
+function toRecord(row: Selectable<SandboxTable>): SandboxRecord {
+  return {
+    id: row.id as SandboxId,
+    orgId: row.org_id as OrgId,
+    projectId: row.project_id as ProjectId,
+    status: row.status,
+    generation: row.generation,
+    templateId: row.template_id as TemplateId,
+    templateSlug: row.template_slug,
+    templateVersion: row.template_version,
+    templateVersionId: row.template_version_id as TemplateVersionId,
+    ttlMs: row.ttl_ms,
+    idleTimeoutMs: row.idle_timeout_ms ?? undefined,
+    expiresAt: row.expires_at,
+    metadata: JSON.parse(row.metadata),
+    env: JSON.parse(row.env),
+    networkPolicy: JSON.parse(row.network_policy),
+    resources: JSON.parse(row.resources),
+    used: row.used === 1,
+    lastActiveAt: row.last_active_at ?? undefined,
+    instance: row.instance === null ? undefined : JSON.parse(row.instance),
+    createdAt: row.created_at,
+    destroyedAt: row.destroyed_at ?? undefined,
+    destroyedReason: (row.destroyed_reason as DestroyedReason | null) ?? undefined,
+    failureReason: row.failure_reason ?? undefined,
+    endingReason: (row.ending_reason as DestroyedReason | null) ?? undefined,
+    idempotencyRecordId: row.idempotency_record_id ?? undefined,
+  };
+}

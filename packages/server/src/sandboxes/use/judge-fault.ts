@@ -1,0 +1,83 @@
+import type { Logger } from 'pino';
+import { AppError, invalidRequest } from '../../base/app-error.ts';
+import { AgentFault, LaunchFault } from '../../driver/runtime-driver.ts';
+import type { EndSandbox } from '../lifecycle/end-sandbox.ts';
+import type { Reconciler } from '../lifecycle/reconciler.ts';
+import { isLive, type SandboxRecord } from '../record/sandbox.ts';
+import { sandboxEnded } from '../record/sandbox-access.ts';
+import type { SandboxRepository } from '../record/sandbox-repository.ts';
+
+/** Decides what an agent's fault means: to the sandbox, which may end by it, and to the client. */
+export class JudgeFault {
+  readonly #sandboxes: SandboxRepository;
+  readonly #endings: EndSandbox;
+  readonly #reconciler: Reconciler;
+  readonly #log: Logger;
+
+  constructor(sandboxes: SandboxRepository, endings: EndSandbox, reconciler: Reconciler, log: Logger) {
+    this.#sandboxes = sandboxes;
+    this.#endings = endings;
+    this.#reconciler = reconciler;
+    this.#log = log;
+  }
+
+  /** What to answer. The record decides: an end that it already holds explains whatever the agent did. */
+  async judge(sandbox: SandboxRecord, error: unknown): Promise<AppError> {
+    if (error instanceof AppError) return error;
+    if (error instanceof LaunchFault) return unavailable('The host of the sandbox does not answer; try again.', error);
+    if (!(error instanceof AgentFault)) throw error;
+    if (error.kind === 'gone') return this.#judgeGone(sandbox, error);
+    if (error.kind === 'misbehaved') return this.#judgeMisbehaved(sandbox, error);
+    return error.kind === 'process_limit' ? noProcessLeft(sandbox, error) : toAppError(error);
+  }
+
+  async #judgeGone(sandbox: SandboxRecord, fault: AgentFault): Promise<AppError> {
+    this.#log.warn({ err: fault, sandboxId: sandbox.id }, 'the connection to an agent broke');
+    const now = await this.#reconciler.check(sandbox.id).catch((error) => {
+      this.#log.warn({ err: error, sandboxId: sandbox.id }, 'a sandbox could not be checked');
+      return this.#sandboxes.find(sandbox.id);
+    });
+    if (now && !isLive(now)) return sandboxEnded(now);
+    return unavailable(`The connection to the sandbox "${sandbox.id}" broke; try again.`, fault);
+  }
+
+  async #judgeMisbehaved(sandbox: SandboxRecord, fault: AgentFault): Promise<AppError> {
+    this.#log.error({ err: fault, sandboxId: sandbox.id }, 'an agent broke the protocol');
+    await this.#endings.fail(sandbox, 'What runs in it broke the protocol of the service.');
+    return sandboxEnded((await this.#sandboxes.find(sandbox.id)) ?? sandbox);
+  }
+}
+
+function toAppError(fault: AgentFault): AppError {
+  switch (fault.kind) {
+    case 'invalid_cwd':
+      return invalidRequest({
+        path: 'body.cwd',
+        message: 'must be an existing folder inside /workspace, links included',
+      });
+    case 'language_unavailable':
+      return invalidRequest({ path: 'body.language', message: "is not available in this sandbox's template" });
+    case 'timeout':
+      return unavailable('The interpreter did not start in time; try again with a larger timeoutMs.', fault);
+    case 'kernel_failed':
+      return unavailable('The interpreter could not be started; the sandbox may be out of memory.', fault);
+    case 'busy':
+      return unavailable('The sandbox has too many runs under way or waiting; try again when some have ended.', fault);
+    case 'port_closed':
+      return unavailable('Nothing listens on the port inside the sandbox.', fault);
+    default:
+      return new AppError('internal', 'The sandbox could not do this.', { cause: fault });
+  }
+}
+
+function noProcessLeft({ resources }: SandboxRecord, cause: Error): AppError {
+  const { pids: limit } = resources;
+  const message =
+    `The interpreter could not be started: the sandbox has as many processes and threads as it may have ` +
+    `(resources.pids is ${limit}); end some, or create a sandbox with more.`;
+  return new AppError('quota_exceeded', message, { cause, details: { quota: 'resources.pids', limit, used: limit } });
+}
+
+function unavailable(message: string, cause: Error): AppError {
+  return new AppError('unavailable', message, { cause, retryAfterSeconds: 1 });
+}

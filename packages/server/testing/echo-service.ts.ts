@@ -1,0 +1,70 @@
+/** The API with handlers that answer what they were asked, and what an error of it has to be. */
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { type CodeRun, ERRORS, type ErrorCode, operations, type Sandbox } from '@cloche/contract';
+import { notFound } from '../src/base/app-error.ts';
+import { route } from '../src/http/route.ts';
+import { type Answer, type CallOptions, startTestService, type TestService } from './test-service.ts.ts';
+
+export interface EchoService extends TestService {
+  /** Sandboxes that were made. */
+  readonly made: number;
+  /** What creations fail with from now on, if anything. */
+  failWith(error: Error | undefined): void;
+}
+
+// The app sends what a handler answers as it is; these stand for whole ones.
+const sandbox = (fields: object) => ({ sandbox: fields as Sandbox });
+const run = (fields: object) => ({ run: fields as CodeRun });
+
+export async function startEchoService(): Promise<EchoService> {
+  let made = 0;
+  let failure: Error | undefined;
+  const service = await startTestService([
+    route(operations.createSandbox, async ({ body }) => {
+      if (failure) throw failure;
+      made++;
+      return sandbox({ made, body });
+    }),
+    route(operations.listSandboxes, async ({ query }) => ({
+      data: [{ query }] as unknown as Sandbox[],
+      hasMore: false,
+    })),
+    route(operations.getSandbox, async ({ params, query }) => {
+      if (params.sandboxId !== 'sbx_1') throw notFound('sandbox', params.sandboxId);
+      return sandbox({ id: params.sandboxId, query });
+    }),
+    route(operations.killSandbox, async ({ params }) => sandbox({ id: params.sandboxId })),
+    route(operations.extendSandbox, async ({ body }) => sandbox(body)),
+    route(operations.interruptContext, async () => ({ context: {} as never })),
+    route(operations.runCode, async ({ body }) => run({ stdout: body.code })),
+  ]);
+  return {
+    ...service,
+    get made() {
+      return made;
+    },
+    failWith: (error) => {
+      failure = error;
+    },
+  };
+}
+
+/** That it is the documented answer of `code`, matches `names`, and gives nothing of the inside away. */
+export function assertError(answer: Answer, code: ErrorCode, names: RegExp): void {
+  assert.deepEqual([answer.status, answer.body?.error?.code], [ERRORS[code].status, code], answer.text);
+  const { error } = answer.body;
+  assert.match(`${error.message} ${JSON.stringify(error.details ?? '')}`, names);
+  assert.equal(error.requestId, answer.headers.get('x-request-id'));
+  assert.match(answer.headers.get('content-type') ?? '', /^application\/json/);
+  assert.doesNotMatch(answer.text, /node_modules|at .*\.ts|FST_|SQLITE/);
+}
+
+export const pythonCode = (rest: object = {}) => ({ code: '1', language: 'python', ...rest });
+
+/** The arguments of a call that runs code. */
+export const runs = (body: unknown): [string, string, CallOptions] => [
+  'POST',
+  '/v1/sandboxes/sbx_1/code/runs',
+  { body, idempotencyKey: randomUUID() },
+];

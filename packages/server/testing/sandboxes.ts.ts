@@ -1,0 +1,252 @@
+/** Everything about sandboxes on a database in memory and a fake runtime, called as the HTTP layer calls it. */
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  type ApiKeyId,
+  type CodeRun,
+  type CodeRunEvent,
+  type Operation,
+  type OrgId,
+  operations,
+  type ProjectId,
+  type ResponseOf,
+  type Sandbox,
+  type SandboxId,
+  type SandboxStatus,
+  SCOPES,
+} from '@cloche/contract';
+import { FakeClock, FakeRuntimeDriver, SequentialIds } from '@cloche/testkit';
+import { pino } from 'pino';
+import { Registry } from 'prom-client';
+import type { Credential } from '../src/api-keys/credential.ts';
+import { ArtifactContents } from '../src/artifacts/artifact-contents.ts';
+import { SqlArtifactRepository } from '../src/artifacts/artifact-repository.ts';
+import { KeepArtifact } from '../src/artifacts/keep-artifact.ts';
+import { LocalStore } from '../src/artifacts/store/local-store.ts';
+import { Staging } from '../src/artifacts/store/staging.ts';
+import { composeSandboxes } from '../src/compose/compose-sandboxes.ts';
+import type { Database } from '../src/db/database.ts';
+import { migrate } from '../src/db/migrate.ts';
+import { openDatabase } from '../src/db/open-database.ts';
+import type { RequestContext, Route } from '../src/http/route.ts';
+import { SqlProjectRepository } from '../src/projects/project-repository.ts';
+import type { SandboxSettings } from '../src/sandboxes/record/sandbox-settings.ts';
+
+export const ORG = 'org_1' as OrgId;
+export const DEFAULT_PROJECT = 'prj_default' as ProjectId;
+export const OTHER_PROJECT = 'prj_other' as ProjectId;
+
+export function credentialOf(orgId: OrgId = ORG, projectIds?: readonly ProjectId[]): Credential {
+  const scopes = new Set(SCOPES);
+  return { apiKeyId: 'key_1' as ApiKeyId, orgId, scopes, projectIds: projectIds && new Set(projectIds) };
+}
+
+const SETTINGS: SandboxSettings = {
+  defaultResources: { cpu: 1, memoryMb: 512, diskMb: 512, pids: 128 },
+  maxResources: { cpu: 2, memoryMb: 1024, diskMb: 1024, pids: 256 },
+  maxLiveSandboxes: undefined,
+  launchTimeoutMs: 30_000,
+  reconcileIntervalMs: 60_000,
+  recordRetentionMs: 30 * 86_400_000,
+};
+
+export const SILENT = pino({ level: 'silent' });
+
+export interface Call {
+  params?: Record<string, string>;
+  query?: Record<string, unknown>;
+  body?: unknown;
+  credential?: Credential;
+  idempotencyRecordId?: string;
+  lastEventId?: string;
+  signal?: AbortSignal;
+  /** How long ago the request came in. */
+  waitedMs?: number;
+}
+
+export function openSandboxes(settings: Partial<SandboxSettings> = {}): Promise<SandboxesWorld> {
+  return openWorld(SandboxesWorld, settings);
+}
+
+export async function openWorld<World extends SandboxesWorld>(
+  World: new (...parts: ConstructorParameters<typeof SandboxesWorld>) => World,
+  settings: Partial<SandboxSettings> = {},
+): Promise<World> {
+  const db = openDatabase('sqlite::memory:');
+  await migrate(db);
+  await seed(db);
+  const driver = new FakeRuntimeDriver();
+  const clock = new FakeClock();
+  const ids = new SequentialIds();
+  const world = new World(db, driver, clock, ids, { ...SETTINGS, ...settings });
+  await world.start();
+  return world;
+}
+
+async function seed(db: Database): Promise<void> {
+  for (const id of [ORG, 'org_2']) {
+    await db.insertInto('orgs').values({ id, name: id, created_at: 0 }).execute();
+  }
+  const project = (id: string, org_id: string, is_default: number) => ({
+    id,
+    org_id,
+    name: id,
+    is_default,
+    created_at: 0,
+  });
+  const projects = [
+    project(DEFAULT_PROJECT, ORG, 1),
+    project(OTHER_PROJECT, ORG, 0),
+    project('prj_foreign', 'org_2', 1),
+  ];
+  await db.insertInto('projects').values(projects).execute();
+}
+
+export class SandboxesWorld implements AsyncDisposable {
+  readonly db: Database;
+  readonly driver: FakeRuntimeDriver;
+  readonly clock: FakeClock;
+  readonly ids: SequentialIds;
+  readonly #settings: SandboxSettings;
+  #server: ReturnType<typeof composeSandboxes>;
+
+  constructor(
+    db: Database,
+    driver: FakeRuntimeDriver,
+    clock: FakeClock,
+    ids: SequentialIds,
+    settings: SandboxSettings,
+  ) {
+    this.db = db;
+    this.driver = driver;
+    this.clock = clock;
+    this.ids = ids;
+    this.#settings = settings;
+    this.#server = this.#compose();
+  }
+
+  get server() {
+    return this.#server;
+  }
+
+  get routes(): readonly Route[] {
+    return this.#server.routes;
+  }
+
+  async start(): Promise<void> {
+    await this.#server.start();
+    await this.until(async () => (await this.call(operations.listTemplates)).data.length > 0);
+  }
+
+  /** As `kill -9` and a new start: nothing of the old server's memory is there. */
+  async crash(): Promise<void> {
+    const dead = this.#server;
+    this.#server = this.#compose();
+    // What the dead one still does, it does to a runtime that does not listen to it.
+    await dead.stop();
+    await this.start();
+  }
+
+  async call<const O extends Operation>(operation: O, call: Call = {}): Promise<ResponseOf<O>> {
+    const found = this.routes.find((route) => route.operation.id === operation.id);
+    if (found?.kind !== 'json') throw new Error(`${operation.id} is no JSON route`);
+    // The route was bound to this operation, so it answers with this operation's response.
+    return (await found.handle(this.context(call))) as ResponseOf<O>;
+  }
+
+  async stream(call: Call): Promise<AsyncIterable<CodeRunEvent>> {
+    const found = this.routes.find((route) => route.operation.id === 'streamCode');
+    if (found?.kind !== 'stream') throw new Error('streamCode is no stream route');
+    return (await found.handle(this.context(call))) as AsyncIterable<CodeRunEvent>;
+  }
+
+  async create(body: unknown = {}, call: Call = {}): Promise<Sandbox> {
+    return (await this.call(operations.createSandbox, { ...call, body })).sandbox;
+  }
+
+  async createReady(body: unknown = {}): Promise<SandboxId> {
+    const { id } = await this.create(body);
+    await this.waitFor(id, 'ready');
+    return id;
+  }
+
+  async get(sandboxId: SandboxId): Promise<Sandbox> {
+    return (await this.call(operations.getSandbox, { params: { sandboxId } })).sandbox;
+  }
+
+  async waitFor(sandboxId: SandboxId, waitFor: SandboxStatus): Promise<Sandbox> {
+    const query = { waitFor, waitMs: 10_000 };
+    return (await this.call(operations.getSandbox, { params: { sandboxId }, query })).sandbox;
+  }
+
+  async kill(sandboxId: SandboxId): Promise<Sandbox> {
+    return (await this.call(operations.killSandbox, { params: { sandboxId } })).sandbox;
+  }
+
+  async run(sandboxId: SandboxId, code: string, body: Record<string, unknown> = {}, call: Call = {}): Promise<CodeRun> {
+    const request = { ...call, params: { sandboxId }, body: { code, language: 'python', ...body } };
+    return (await this.call(operations.runCode, request)).run;
+  }
+
+  /** Looks again on every turn of the event loop. */
+  async until(holds: () => Promise<boolean> | boolean): Promise<void> {
+    const giveUpAt = Date.now() + 10_000;
+    while (!(await holds())) {
+      if (Date.now() > giveUpAt) throw new Error('the condition never held');
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.driver.isDown = false;
+    await this.#server.stop();
+    await this.db.destroy();
+  }
+
+  #compose() {
+    return composeSandboxes({
+      db: this.db,
+      projects: new SqlProjectRepository(this.db),
+      clock: this.clock,
+      ids: this.ids,
+      log: SILENT,
+      driver: this.driver,
+      settings: this.#settings,
+      metrics: new Registry(),
+      keep: this.#keep(),
+    });
+  }
+
+  /** Its folder is made with the first artifact. */
+  #keep(): KeepArtifact {
+    const folder = join(tmpdir(), `cloche-artifacts-${process.pid}`);
+    const artifacts = new SqlArtifactRepository(this.db);
+    const contents = new ArtifactContents(new LocalStore(folder), artifacts, this.clock, SILENT);
+    const settings = {
+      url: '',
+      stagingDir: folder,
+      maxBytes: 2 ** 20,
+      retentionMs: undefined,
+      maxOrganizationBytes: undefined,
+      publicUrl: undefined,
+    };
+    return new KeepArtifact(contents, artifacts, new Staging(folder, this.ids), settings, this.clock, this.ids);
+  }
+
+  context(call: Call): RequestContext<Operation> {
+    const context = {
+      requestId: 'req_1',
+      credential: call.credential ?? credentialOf(),
+      params: call.params ?? {},
+      query: call.query ?? {},
+      body: call.body,
+      receivedAt: this.clock.now() - (call.waitedMs ?? 0),
+      signal: call.signal ?? new AbortController().signal,
+      idempotencyRecordId: call.idempotencyRecordId,
+      lastEventId: call.lastEventId,
+      log: SILENT,
+    };
+    // Schemas are the HTTP layer's matter: tests give what it would let through.
+    return context as unknown as RequestContext<Operation>;
+  }
+}

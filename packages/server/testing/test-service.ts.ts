@@ -1,0 +1,146 @@
+/** A service with routes of a test's own, on a real socket. */
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import { Registry } from 'prom-client';
+import { SqlApiKeyRepository } from '../src/api-keys/api-key-repository.ts';
+import { ApiKeyService } from '../src/api-keys/api-key-service.ts';
+import { Authenticator } from '../src/api-keys/authenticator.ts';
+import { systemClock } from '../src/base/clock.ts';
+import { DiskSpace } from '../src/base/disk-space.ts';
+import { randomIds } from '../src/base/id-source.ts';
+import { ResultRooms } from '../src/base/result-rooms.ts';
+import { migrate } from '../src/db/migrate.ts';
+import { openDatabase } from '../src/db/open-database.ts';
+import { buildApp } from '../src/http/app.ts';
+import { InFlight } from '../src/http/in-flight.ts';
+import type { Route } from '../src/http/route.ts';
+import { Idempotency } from '../src/idempotency/idempotency.ts';
+import { IdempotencyRepository } from '../src/idempotency/idempotency-repository.ts';
+import { ResultFiles } from '../src/idempotency/result-files.ts';
+import { OrgRepository } from '../src/projects/org-repository.ts';
+import { SqlProjectRepository } from '../src/projects/project-repository.ts';
+
+export interface TestService {
+  readonly url: string;
+  readonly inFlight: InFlight;
+  /** Log lines, parsed. */
+  readonly lines: readonly Record<string, unknown>[];
+  key(scopes?: readonly string[]): Promise<string>;
+  call(method: string, path: string, options?: CallOptions): Promise<Answer>;
+  /** Sends bytes as they are and answers all that comes back until the connection ends. */
+  raw(bytes: string | Buffer, options?: { halfClose?: boolean }): Promise<string>;
+  failCheck(error: Error | undefined): void;
+  close(): Promise<void>;
+}
+
+export interface CallOptions {
+  /** A string is sent as it is. */
+  body?: unknown;
+  key?: string | null;
+  idempotencyKey?: string;
+  headers?: Record<string, string>;
+  signal?: AbortSignal;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: a body is asserted on, field by field
+  readonly body: any;
+}
+
+export async function startTestService(routes: readonly Route[]): Promise<TestService> {
+  const lines: Record<string, unknown>[] = [];
+  const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(JSON.parse(line)) });
+  const db = openDatabase('sqlite::memory:');
+  await migrate(db);
+  const org = await new OrgRepository(db, systemClock, randomIds).ensureFirst();
+  const keys = new SqlApiKeyRepository(db);
+  const authenticator = new Authenticator(keys, systemClock);
+  const service = new ApiKeyService(keys, new SqlProjectRepository(db), authenticator, systemClock, randomIds);
+  const inFlight = new InFlight();
+  const folder = mkdtempSync(join(tmpdir(), 'cloche-results-'));
+  const files = new ResultFiles(folder, systemClock, randomIds);
+  let closed: Promise<void> | undefined;
+  let checkError: Error | undefined;
+  const app = await buildApp({
+    routes,
+    authenticator,
+    idempotency: new Idempotency(new IdempotencyRepository(db), 'srv_test', systemClock, randomIds, { files }),
+    inFlight,
+    transfers: { stallMs: 60_000 },
+    rooms: new ResultRooms(),
+    space: new DiskSpace(folder, { clock: systemClock, log }),
+    metrics: new Registry(),
+    clock: systemClock,
+    ids: randomIds,
+    log,
+    version: '0.0.0',
+    check: async () => {
+      if (checkError) throw checkError;
+    },
+  });
+  const url = await app.listen({ host: '127.0.0.1', port: 0 });
+  const key = async (scopes: readonly string[] = ['*']) =>
+    (await service.create({ orgId: org.id, name: 'test', scopes })).secret;
+  const everything = await key();
+
+  return {
+    url,
+    inFlight,
+    lines,
+    key,
+    failCheck: (error) => {
+      checkError = error;
+    },
+    call: (method, path, options = {}) => call(url + path, method, { key: everything, ...options }),
+    raw: (bytes, options) => raw(Number(new URL(url).port), bytes, options),
+    close: () => {
+      closed ??= app.close().then(() => {
+        rmSync(folder, { recursive: true });
+        return db.destroy();
+      });
+      return closed;
+    },
+  };
+}
+
+async function call(url: string, method: string, options: CallOptions): Promise<Answer> {
+  const { body, key, idempotencyKey, headers, signal } = options;
+  const response = await fetch(url, {
+    method,
+    redirect: 'manual',
+    headers: {
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(key ? { authorization: `Bearer ${key}` } : {}),
+      ...(idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }),
+      ...headers,
+    },
+    ...(body === undefined
+      ? {}
+      : { body: typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body) }),
+    ...(signal ? { signal } : {}),
+  });
+  const text = await response.text();
+  const isJson = response.headers.get('content-type')?.startsWith('application/json') && text !== '';
+  return { status: response.status, headers: response.headers, text, body: isJson ? JSON.parse(text) : undefined };
+}
+
+async function raw(port: number, bytes: string | Buffer, { halfClose = false } = {}): Promise<string> {
+  const socket = connect(port, '127.0.0.1');
+  await once(socket, 'connect');
+  let text = '';
+  socket.on('data', (chunk) => {
+    text += chunk;
+  });
+  socket.on('error', () => undefined);
+  socket.write(bytes);
+  if (halfClose) socket.end();
+  await once(socket, 'close');
+  return text;
+}
