@@ -8,6 +8,13 @@ import { hostEntryTables } from './host-entry-tables.ts';
 
 const read = (path: string) => readFileSync(path, 'utf8');
 
+/** How docs/errors.md says what `retryable` in the catalogue is. */
+const REPETITIONS: Readonly<Record<string, string>> = {
+  after: 'after `Retry-After`',
+  true: 'if it may be executed twice',
+  false: 'no',
+};
+
 describe('docs/errors.md', () => {
   it('has a row for each error of the catalogue, with its status, and no others', () => {
     const rows = [...read('docs/errors.md').matchAll(/^\| `(\w+)`\s*\| (\d+)\s*\|/gm)].map(([, code, status]) => [
@@ -18,6 +25,16 @@ describe('docs/errors.md', () => {
       Object.fromEntries(rows),
       Object.fromEntries(Object.entries(ERRORS).map(([code, { status }]) => [code, status])),
     );
+  });
+
+  it('says for each error whether to repeat the request, and names every field of its details', () => {
+    for (const [code, { retryable, details }] of Object.entries(ERRORS)) {
+      const row = new RegExp(`^\\| \`${code}\` \\| \\d+ \\| (.+?) \\|.*$`, 'm').exec(read('docs/errors.md'));
+      assert.ok(row, code);
+      assert.equal(row[1], REPETITIONS[`${retryable}`], code);
+      const named = [...row[0].matchAll(/`details\.(\w+)`/g)].map(([, field]) => field);
+      assert.deepEqual(named.sort(), Object.keys(details?.properties ?? {}).sort(), code);
+    }
   });
 
   it('has a row for each error of a preview, with its status, and no others', () => {

@@ -67,6 +67,17 @@ describe('the OpenAPI document', () => {
       assert.ok(document.components.schemas[name], name);
     }
   });
+
+  it('has the error catalogue, and Retry-After on the answers that ask for a repetition', () => {
+    assert.deepEqual(Object.keys(document['x-errors']), ERROR_CODES);
+    assert.deepEqual(document['x-errors'].sandbox_ttl_exceeded.details.required, ['maxTtlMs']);
+    const { responses } = document.paths['/v1/sandboxes'].post;
+    assert.equal(document['x-errors'].unavailable.retryable, 'after');
+    assert.deepEqual(
+      [503, 422].map((status) => 'Retry-After' in responses[status].headers),
+      [true, false],
+    );
+  });
 });
 
 it('the OpenAPI document describes every tag, parameter and field of a request', () => {

@@ -1,55 +1,10 @@
-/** The error catalogue: every code a client can see, with its status. `docs/errors.md` is checked against it. */
-import { type Static, Type } from 'typebox';
-
-export const ERRORS = {
-  invalid_request: { status: 400, means: 'The request is invalid; `details.issues` names each wrong field.' },
-  unauthorized: { status: 401, means: 'The API key is missing, malformed, unknown, revoked or expired.' },
-  forbidden: { status: 403, means: 'The key lacks a scope (`details.requiredScope`) or may not use the project.' },
-  permission_denied: {
-    status: 403,
-    means:
-      'The user of the operation has no permission for the file at `details.path`; `user=root` has every permission.',
-  },
-  not_found: { status: 404, means: 'There is no such resource, or it belongs to another organization.' },
-  method_not_allowed: { status: 405, means: 'The path does not have this method; `Allow` lists its methods.' },
-  sandbox_destroyed: {
-    status: 409,
-    means: 'The operation needs a live sandbox, but this sandbox is destroyed; create another one.',
-  },
-  sandbox_failed: { status: 409, means: 'The sandbox failed (`details.reason`); create another one.' },
-  idempotency_request_in_progress: {
-    status: 409,
-    means: 'The first request with this `Idempotency-Key` is still running; repeat it after `Retry-After` seconds.',
-  },
-  idempotency_key_reused: {
-    status: 409,
-    means: 'This `Idempotency-Key` was already used with a different body; use a new key.',
-  },
-  conflict: { status: 409, means: 'The state of the resource does not allow the operation.' },
-  precondition_failed: { status: 412, means: 'The condition in `If-Match` or `If-None-Match` is not met.' },
-  payload_too_large: { status: 413, means: 'The body is larger than the operation accepts.' },
-  unsupported_media_type: {
-    status: 415,
-    means: 'The operation does not accept the media type of the body.',
-  },
-  range_not_satisfiable: { status: 416, means: 'The range begins after the last byte; `Content-Range` has the size.' },
-  sandbox_ttl_exceeded: {
-    status: 422,
-    means: 'The lifetime is too long; `details.maxTtlMs` is the longest that is accepted now.',
-  },
-  quota_exceeded: { status: 429, means: 'A quota is used up; `details` has `quota`, `limit` and `used`.' },
-  rate_limited: { status: 429, means: 'There were too many requests; repeat this one after `Retry-After` seconds.' },
-  internal: { status: 500, means: 'The service failed; its log has the cause under the request id.' },
-  unavailable: {
-    status: 503,
-    means:
-      'The service is stopping, is at capacity, or waits for one of its components; repeat the request after `Retry-After` seconds.',
-  },
-  disk_full: { status: 507, means: 'The disk of the sandbox is full, or has no inodes left.' },
-} as const satisfies Record<string, { status: number; means: string }>;
-
-export type ErrorCode = keyof typeof ERRORS;
-export const ERROR_CODES = Object.keys(ERRORS) as ErrorCode[];
+/**
+ * The error catalogue: every code a client can see. The server's answers, the OpenAPI document and the SDK's retries and
+ * types derive from it; `docs/errors.md` is checked against it.
+ */
+import { type Static, type TSchema, Type } from 'typebox';
+import { oneOf } from './list.ts';
+import { DESTROYED_REASONS } from './sandbox.ts';
 
 /** A wrong field of a request. */
 export const Issue = Type.Object({
@@ -59,6 +14,181 @@ export const Issue = Type.Object({
   message: Type.String({ description: 'What is wrong, or what the field must be.' }),
 });
 export type Issue = Static<typeof Issue>;
+
+interface ErrorEntry {
+  readonly status: number;
+  /**
+   * Whether the same request may succeed later. `after`: yes, after the seconds in `Retry-After`. `true`: yes, if it does
+   * no harm to execute it twice. `false`: not until the request or the state of the resource changes.
+   */
+  readonly retryable: boolean | 'after';
+  /** Schema of `details`, where an answer has them. */
+  readonly details: TSchema | undefined;
+  readonly summary: string;
+}
+
+export const ERRORS = {
+  invalid_request: {
+    status: 400,
+    retryable: false,
+    details: Type.Object({ issues: Type.Array(Issue) }),
+    summary: 'The request is invalid; `details.issues` names each wrong field.',
+  },
+  unauthorized: {
+    status: 401,
+    retryable: false,
+    details: undefined,
+    summary: 'The API key is missing, malformed, unknown, revoked or expired.',
+  },
+  forbidden: {
+    status: 403,
+    retryable: false,
+    details: Type.Object({ requiredScope: Type.String({ description: 'The scope that the key lacks.' }) }),
+    summary: 'The key lacks a scope (`details.requiredScope`) or may not use the project.',
+  },
+  permission_denied: {
+    status: 403,
+    retryable: false,
+    details: Type.Object({ path: Type.String({ description: 'The file that the user lacks the rights to.' }) }),
+    summary:
+      'The user of the operation has no permission for the file at `details.path`; `user=root` has every permission.',
+  },
+  not_found: {
+    status: 404,
+    retryable: false,
+    details: undefined,
+    summary: 'There is no such resource, or it belongs to another organization.',
+  },
+  method_not_allowed: {
+    status: 405,
+    retryable: false,
+    details: undefined,
+    summary: 'The path does not have this method; `Allow` lists its methods.',
+  },
+  sandbox_destroyed: {
+    status: 409,
+    retryable: false,
+    details: Type.Object({
+      reason: Type.Optional(oneOf(DESTROYED_REASONS, 'Why the sandbox was destroyed, as in `destroyedReason`.')),
+    }),
+    summary:
+      'The operation needs a live sandbox, but this sandbox is destroyed (`details.reason`); create another one.',
+  },
+  sandbox_failed: {
+    status: 409,
+    retryable: false,
+    details: Type.Object({
+      reason: Type.String({ description: 'Why the sandbox failed, as in `failureReason`: a text for people.' }),
+    }),
+    summary: 'The sandbox failed (`details.reason`); create another one.',
+  },
+  idempotency_request_in_progress: {
+    status: 409,
+    retryable: 'after',
+    details: undefined,
+    summary: 'The first request with this `Idempotency-Key` is still running; repeat it after `Retry-After` seconds.',
+  },
+  idempotency_key_reused: {
+    status: 409,
+    retryable: false,
+    details: undefined,
+    summary: 'This `Idempotency-Key` was already used with a different body; use a new key.',
+  },
+  conflict: {
+    status: 409,
+    retryable: false,
+    details: undefined,
+    summary: 'The state of the resource does not allow the operation.',
+  },
+  precondition_failed: {
+    status: 412,
+    retryable: false,
+    details: undefined,
+    summary: 'The condition in `If-Match` or `If-None-Match` is not met.',
+  },
+  payload_too_large: {
+    status: 413,
+    retryable: false,
+    details: undefined,
+    summary: 'The body is larger than the operation accepts.',
+  },
+  unsupported_media_type: {
+    status: 415,
+    retryable: false,
+    details: undefined,
+    summary: 'The operation does not accept the media type of the body.',
+  },
+  range_not_satisfiable: {
+    status: 416,
+    retryable: false,
+    details: Type.Object({
+      sizeBytes: Type.Integer({ minimum: 0, description: 'Size of the whole content in bytes.' }),
+    }),
+    summary: 'The range begins after the last byte; `Content-Range` and `details.sizeBytes` have the size.',
+  },
+  sandbox_ttl_exceeded: {
+    status: 422,
+    retryable: false,
+    details: Type.Object({
+      maxTtlMs: Type.Integer({ description: 'The longest lifetime that is accepted now, in milliseconds.' }),
+    }),
+    summary: 'The lifetime is too long; `details.maxTtlMs` is the longest that is accepted now.',
+  },
+  quota_exceeded: {
+    status: 429,
+    retryable: false,
+    details: Type.Object({
+      quota: Type.String({
+        description:
+          'What is used up: `live_sandboxes`, `resources.pids`, `previews`, `replay_bytes`, `artifact_bytes`.',
+      }),
+      limit: Type.Number(),
+      used: Type.Number(),
+    }),
+    summary: 'A quota is used up; `details` has `quota`, `limit` and `used`.',
+  },
+  rate_limited: {
+    status: 429,
+    retryable: 'after',
+    details: undefined,
+    summary: 'There were too many requests; repeat this one after `Retry-After` seconds.',
+  },
+  internal: {
+    status: 500,
+    retryable: true,
+    details: undefined,
+    summary: 'The service failed; its log has the cause under the request id.',
+  },
+  unavailable: {
+    status: 503,
+    retryable: 'after',
+    details: undefined,
+    summary:
+      'The service is stopping, is at capacity, or waits for one of its components; repeat the request after `Retry-After` seconds.',
+  },
+  disk_full: {
+    status: 507,
+    retryable: false,
+    details: undefined,
+    summary: 'The disk of the sandbox is full, or has no inodes left.',
+  },
+} as const satisfies Record<string, ErrorEntry>;
+
+type Errors = typeof ERRORS;
+export type ErrorCode = keyof Errors;
+export const ERROR_CODES = Object.keys(ERRORS) as ErrorCode[];
+
+/** Codes whose answer has `Retry-After`. */
+export type RetryAfterCode = {
+  [Code in ErrorCode]: Errors[Code]['retryable'] extends 'after' ? Code : never;
+}[ErrorCode];
+
+/** Type of the `details` of an error with this code. */
+export type ErrorDetails<Code extends ErrorCode> = Code extends ErrorCode
+  ? Errors[Code]['details'] extends infer Details extends TSchema
+    ? Static<Details>
+    : undefined
+  : never;
 
 export const ErrorBody = Type.Object(
   {
@@ -70,7 +200,7 @@ export const ErrorBody = Type.Object(
       requestId: Type.String({ description: 'Id of the request, as in the header `X-Request-Id`.' }),
       details: Type.Optional(
         Type.Record(Type.String(), Type.Unknown(), {
-          description: 'Facts for programs. `invalid_request` has `issues`, a list of `{ path, message }`.',
+          description: 'Facts for programs; `x-errors` of this document has their schema for each code.',
         }),
       ),
     }),

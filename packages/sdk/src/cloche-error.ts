@@ -1,4 +1,4 @@
-import type { ErrorBody, ErrorCode, Issue } from '@cloche/contract';
+import type { ErrorDetails as DetailsInCatalogue, ErrorBody, ErrorCode } from '@cloche/contract';
 
 /** What goes wrong on this side of the connection; every other code is the service's own. */
 export type ClientErrorCode =
@@ -17,14 +17,10 @@ export type ClientErrorCode =
 
 export type ClocheErrorCode = ErrorCode | ClientErrorCode;
 
-/** The `details` of the codes that have a fixed form. */
-export interface ErrorDetails {
-  invalid_request: { issues?: Issue[] };
-  forbidden: { requiredScope?: string };
-  sandbox_failed: { reason?: string };
-  sandbox_ttl_exceeded: { maxTtlMs?: number };
-  quota_exceeded: { quota?: string; limit?: number; used?: number };
-}
+/** The `details` of each code that has them. Every field may be missing: the service may be older or newer than this SDK. */
+export type ErrorDetails = {
+  [Code in ErrorCode as DetailsInCatalogue<Code> extends undefined ? never : Code]: Partial<DetailsInCatalogue<Code>>;
+};
 type DetailsOf<Code extends ClocheErrorCode> = Code extends keyof ErrorDetails
   ? ErrorDetails[Code]
   : Record<string, unknown>;

@@ -1,4 +1,5 @@
-import type { ClocheError } from './cloche-error.ts';
+import { ERRORS, type ErrorCode } from '@cloche/contract';
+import type { ClocheError, ClocheErrorCode } from './cloche-error.ts';
 import type { PreparedRequest } from './request.ts';
 
 const LONGEST_PAUSE_MS = 5000;
@@ -10,23 +11,32 @@ const LONGEST_PAUSE_MS = 5000;
  */
 export type RetryKind = 'never' | 'again' | 'outcome';
 
-/** What may follow `error`, by its code alone, so that a quota that is used up is told from a rate limit. */
-export function retryKind(error: ClocheError, request: Pick<PreparedRequest, 'repeatable'>): RetryKind {
+/** Returns what may follow `error`. The code decides, not the status: a quota that is used up and a rate limit are both 429. */
+export function retryKind(error: ClocheError, { repeatable }: Pick<PreparedRequest, 'repeatable'>): RetryKind {
+  const whenRepeatable = repeatable ? 'again' : 'never';
   switch (error.code) {
     case 'idempotency_request_in_progress':
       return 'outcome';
-    case 'rate_limited':
-    case 'unavailable':
-      return 'again';
     case 'unreachable':
-    case 'internal':
-      return request.repeatable ? 'again' : 'never';
+      return whenRepeatable;
     case 'unexpected_response':
       // From a proxy that could not reach the service.
-      return request.repeatable && [429, 502, 503, 504].includes(error.status ?? 0) ? 'again' : 'never';
+      return [429, 502, 503, 504].includes(error.status ?? 0) ? whenRepeatable : 'never';
     default:
-      return 'never';
+      switch (retryableOf(error.code)) {
+        case 'after':
+          return 'again';
+        case true:
+          return whenRepeatable;
+        case false:
+          return 'never';
+      }
   }
+}
+
+/** Returns `false` for a code that is not in this SDK's catalogue. */
+function retryableOf(code: ClocheErrorCode): boolean | 'after' {
+  return Object.hasOwn(ERRORS, code) && ERRORS[code as ErrorCode].retryable;
 }
 
 /** Milliseconds before attempt `retries` + 2: what the service asked for, else doubling with jitter. */

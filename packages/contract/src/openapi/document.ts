@@ -6,15 +6,16 @@ import { operations } from '../operations/index.ts';
 import { TAGS } from '../tags.ts';
 import { type Components, type Json, refer } from './components.ts';
 import { HEADERS, IDEMPOTENCY_KEY, REQUEST_ID_PARAMETER, requestHeaderSchema } from './headers.ts';
-import { bytes, describeResponses } from './responses.ts';
+import { bytes, describeResponses, errorCatalogue } from './responses.ts';
 
 const DESCRIPTION = `\
 Cloche runs untrusted code in isolated sandboxes.
 
 **Authentication.** Send an API key: \`Authorization: Bearer clk_…\`. Each operation names the scope that the key needs.
 
-**Errors.** Every error response has the body \`Error\`. Match \`code\`, never \`message\`. Ids are opaque: an unknown id, or
-the id of another organization's resource, is \`not_found\`.
+**Errors.** Every error response has the body \`Error\`. Match \`code\`, never \`message\`. For each code, \`x-errors\`
+says whether to repeat the request (\`after\`: after \`Retry-After\` seconds) and what \`details\` has. Ids are opaque: an unknown
+id, or the id of another organization's resource, is \`not_found\`.
 
 **Idempotency.** With an \`${IDEMPOTENCY_HEADER}\` header a request can be repeated safely: it is executed once, and repetitions
 within 24 hours get the same response with \`Idempotency-Replayed: true\`. The body of a repetition must be the same JSON.
@@ -45,6 +46,7 @@ export function openApiDocument(version: string): Json {
     security: [{ apiKey: [] }],
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     paths,
+    'x-errors': errorCatalogue(components),
     components: {
       schemas: Object.fromEntries(components),
       headers: HEADERS,

@@ -1,5 +1,5 @@
 /** Header fields of answers, and what request headers have to look like. */
-import type { ErrorCode } from '../errors.ts';
+import { ERRORS, type ErrorCode } from '../errors.ts';
 import { IDEMPOTENCY_KEY_PATTERN } from '../idempotency.ts';
 import { LIMITS } from '../limits.ts';
 import type { Operation } from '../operation.ts';
@@ -40,14 +40,16 @@ export function successHeaders({ idempotency, deprecation }: Operation, more: re
 const OF_ERRORS: Partial<Record<ErrorCode, Header>> = {
   method_not_allowed: 'Allow',
   unauthorized: 'WWW-Authenticate',
-  unavailable: 'Retry-After',
-  rate_limited: 'Retry-After',
-  idempotency_request_in_progress: 'Retry-After',
   range_not_satisfiable: 'Content-Range',
 };
 
 export function errorHeaders(codes: readonly ErrorCode[]): Json {
-  return headers(['X-Request-Id', ...new Set(codes.flatMap((code) => OF_ERRORS[code] ?? []))]);
+  return headers(['X-Request-Id', ...new Set(codes.flatMap(headersOf))]);
+}
+
+function headersOf(code: ErrorCode): Header[] {
+  const own = OF_ERRORS[code];
+  return [...(own ? [own] : []), ...(ERRORS[code].retryable === 'after' ? (['Retry-After'] as const) : [])];
 }
 
 export const REQUEST_ID_PARAMETER = {

@@ -52,10 +52,20 @@ function errorResponses(operation: Operation, components: Components): Json {
     [...byStatus].map(([status, codes]) => [
       String(status),
       {
-        description: codes.map((code) => `\`${code}\`: ${ERRORS[code].means}`).join('\n\n'),
+        description: codes.map((code) => `\`${code}\`: ${ERRORS[code].summary}`).join('\n\n'),
         headers: errorHeaders(codes),
         content: { 'application/json': { schema } },
       },
+    ]),
+  );
+}
+
+/** Returns the error catalogue: what each code means, whether to repeat the request, and the schema of its `details`. */
+export function errorCatalogue(components: Components): Json {
+  return Object.fromEntries(
+    Object.entries(ERRORS).map(([code, { status, retryable, details, summary }]) => [
+      code,
+      { status, retryable, summary, ...(details && { details: refer(details, components) }) },
     ]),
   );
 }

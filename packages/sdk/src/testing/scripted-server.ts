@@ -72,7 +72,7 @@ export function failing(
   headers: Record<string, string> = {},
   details?: Record<string, unknown>,
 ): Reply {
-  const error = { code, message: ERRORS[code].means, requestId: 'req_test', ...(details ? { details } : {}) };
+  const error = { code, message: ERRORS[code].summary, requestId: 'req_test', ...(details ? { details } : {}) };
   return json(ERRORS[code].status, { error }, headers);
 }
 

@@ -162,8 +162,12 @@ function toAppError(fault: FileFault): AppError {
   if (kind === 'invalid_path' || kind === 'too_many') {
     return invalidRequest({ path: 'path', message: message.toWellFormed() });
   }
-  return new AppError(kind, message.toWellFormed(), {
-    cause: fault,
-    ...(Object.keys(details).length > 0 && { details: { ...details } }),
-  });
+  const { path, sizeBytes } = details;
+  if (kind === 'permission_denied' && path !== undefined) {
+    return new AppError(kind, message.toWellFormed(), { cause: fault, details: { path } });
+  }
+  if (kind === 'range_not_satisfiable' && sizeBytes !== undefined) {
+    return new AppError(kind, message.toWellFormed(), { cause: fault, details: { sizeBytes } });
+  }
+  return new AppError(kind, message.toWellFormed(), { cause: fault });
 }

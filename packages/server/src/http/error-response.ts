@@ -1,4 +1,4 @@
-import { type ErrorBody, type ErrorCode, LIMITS } from '@cloche/contract';
+import { ERRORS, type ErrorBody, type ErrorCode, LIMITS, type RetryAfterCode } from '@cloche/contract';
 import { AppError } from '../base/app-error.ts';
 
 /** What a failing request answers. */
@@ -8,8 +8,8 @@ export interface ErrorResponse {
   readonly body: ErrorBody;
 }
 
-/** Codes that a client should try again, and after how many seconds unless the error knows better. */
-const RETRY_AFTER: Partial<Record<ErrorCode, number>> = {
+/** Seconds in `Retry-After` of an error that does not name its own. */
+const RETRY_AFTER: Record<RetryAfterCode, number> = {
   unavailable: 5,
   rate_limited: 1,
   idempotency_request_in_progress: 1,
@@ -21,16 +21,20 @@ export const JSON_TYPE = 'application/json; charset=utf-8';
 
 export function errorResponse(error: AppError, requestId: string): ErrorResponse {
   const { code, message, details } = error;
-  const retryAfter = error.retryAfterSeconds ?? RETRY_AFTER[code];
+  const retryAfter = error.retryAfterSeconds ?? (isRetryAfter(code) ? RETRY_AFTER[code] : undefined);
   return {
     status: error.status,
     headers: {
       ...(retryAfter === undefined ? {} : { 'retry-after': String(retryAfter) }),
-      ...(code === 'range_not_satisfiable' ? { 'content-range': `bytes */${details?.sizeBytes ?? '*'}` } : {}),
+      ...(error.is('range_not_satisfiable') ? { 'content-range': `bytes */${error.details?.sizeBytes ?? '*'}` } : {}),
       ...(code === 'unauthorized' ? { 'www-authenticate': 'Bearer' } : {}),
     },
     body: { error: { code, message, requestId, ...(details && { details }) } },
   };
+}
+
+function isRetryAfter(code: ErrorCode): code is RetryAfterCode {
+  return ERRORS[code].retryable === 'after';
 }
 
 /** What a client may know of `error`: of a fault of ours, nothing but that it was one. */

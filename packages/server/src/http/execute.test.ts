@@ -48,7 +48,7 @@ describe('an idempotent request', () => {
 
   it('that was invalid or rejected may be sent again with another body', async () => {
     assertError(await create('again', { ttlMs: 0 }), 'invalid_request', /ttlMs/);
-    service.failWith(new AppError('quota_exceeded', 'full', { details: { quota: 'sandboxes' } }));
+    service.failWith(new AppError('quota_exceeded', 'full', { details: { quota: 'sandboxes', limit: 1, used: 1 } }));
     assertError(await create('again', { ttlMs: 1 }), 'quota_exceeded', /full/);
     service.failWith(undefined);
     assert.equal((await create('again', { ttlMs: 2 })).status, 201);

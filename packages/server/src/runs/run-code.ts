@@ -196,7 +196,7 @@ export class RunCode {
     const verdict = await faults.judge(run.sandbox, error);
     if (verdict.code === 'sandbox_destroyed' || verdict.code === 'sandbox_failed') executions.forget(run.sandbox.id);
     // Whoever ended the sandbox on purpose canceled the run; one that was lost is the platform's fault.
-    if (verdict.code === 'sandbox_destroyed' && verdict.details?.reason !== 'platform_cleanup') return CANCELED;
+    if (verdict.is('sandbox_destroyed') && verdict.details?.reason !== 'platform_cleanup') return CANCELED;
     log.warn({ err: error, sandboxId: run.sandbox.id, contextId: run.context.id, code: verdict.code }, 'a run failed');
     throw verdict;
   }

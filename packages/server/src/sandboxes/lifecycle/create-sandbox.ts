@@ -65,7 +65,8 @@ export class CreateSandbox {
     }
     launches.release(planned.id);
     if (result.status === 'exists') return result.record;
-    throw quotaExceeded(settings.maxLiveSandboxes, result.used);
+    // Without a limit no insert is refused.
+    throw quotaExceeded(settings.maxLiveSandboxes ?? result.used, result.used);
   }
 
   async #plan({ credential, body, idempotencyRecordId }: CreationRequest): Promise<SandboxRecord> {
@@ -123,7 +124,7 @@ export class CreateSandbox {
   }
 }
 
-function quotaExceeded(limit: number | undefined, used: number): AppError {
+function quotaExceeded(limit: number, used: number): AppError {
   const message = `The organization has ${used} live sandboxes and may have ${limit}; destroy one first.`;
   return new AppError('quota_exceeded', message, { details: { quota: 'live_sandboxes', limit, used } });
 }

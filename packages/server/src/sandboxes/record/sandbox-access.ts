@@ -43,6 +43,6 @@ export function sandboxEnded(record: SandboxRecord): AppError {
   }
   const reason = record.destroyedReason ?? record.endingReason;
   return new AppError('sandbox_destroyed', `The sandbox "${record.id}" is destroyed (${reason}). Create another one.`, {
-    details: { reason },
+    details: reason === undefined ? {} : { reason },
   });
 }
