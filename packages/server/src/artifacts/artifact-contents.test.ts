@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test';
 import type { OrgId, ProjectId, SandboxId } from '@cloche/contract';
 import { FakeClock, SequentialIds } from '@cloche/testkit';
 import { pino } from 'pino';
-import { openSandboxes, type SandboxesWorld } from '../../testing/sandboxes.ts.ts';
+import { openSandboxes, type SandboxesWorld } from '../../testing/sandboxes.ts';
 import { SqlProjectRepository } from '../projects/project-repository.ts';
 import { ArtifactContents } from './artifact-contents.ts';
 import { SqlArtifactRepository } from './artifact-repository.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { after, before, describe, it } from 'node:test';
 import type { Artifact } from '@cloche/contract';
-import { openPreviewWorld, type PreviewWorld } from '../../testing/previews.ts.ts';
+import { openPreviewWorld, type PreviewWorld } from '../../testing/previews.ts';
 
 let world: PreviewWorld;
 let keys = 0;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { type CommandEvent, operations, type SandboxId } from '@cloche/contract';
-import { type CommandsWorld, openCommands } from '../../testing/commands.ts.ts';
+import { type CommandsWorld, openCommands } from '../../testing/commands.ts';
 
 let world: CommandsWorld;
 let sandboxId: SandboxId;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type CodeContext, type ContextId, type OrgId, operations, type SandboxId } from '@cloche/contract';
-import { type Call, credentialOf, openSandboxes, type SandboxesWorld } from '../../testing/sandboxes.ts.ts';
+import { type Call, credentialOf, openSandboxes, type SandboxesWorld } from '../../testing/sandboxes.ts';
 import type { AppError } from '../base/app-error.ts';
 
 async function createContext(

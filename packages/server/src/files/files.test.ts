@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { type FileEvent, type OrgId, operations, type SandboxId } from '@cloche/contract';
-import { credentialOf, openSandboxes, type SandboxesWorld } from '../../testing/sandboxes.ts.ts';
+import { credentialOf, openSandboxes, type SandboxesWorld } from '../../testing/sandboxes.ts';
 import { AgentFault, FileFault } from '../driver/runtime-driver.ts';
 
 let world: SandboxesWorld;

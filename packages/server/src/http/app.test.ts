@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
-import { assertError, type EchoService, pythonCode, runs, startEchoService } from '../../testing/echo-service.ts.ts';
+import { assertError, type EchoService, pythonCode, runs, startEchoService } from '../../testing/echo-service.ts';
 import { AppError } from '../base/app-error.ts';
 
 let service: EchoService;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { assertError, type EchoService, pythonCode, runs, startEchoService } from '../../testing/echo-service.ts.ts';
+import { assertError, type EchoService, pythonCode, runs, startEchoService } from '../../testing/echo-service.ts';
 
 let service: EchoService;
 

@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { operations, type Sandbox } from '@cloche/contract';
 import { UnheardFaults } from '@cloche/testkit/fuzz';
-import { startTestService, type TestService } from '../../testing/test-service.ts.ts';
+import { startTestService, type TestService } from '../../testing/test-service.ts';
 import { route } from './route.ts';
 
 const TIMES = 40;

@@ -5,7 +5,7 @@ import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { type FileEntry, openApiDocument, operations } from '@cloche/contract';
-import { startTestService, type TestService } from '../../testing/test-service.ts.ts';
+import { startTestService, type TestService } from '../../testing/test-service.ts';
 import { AppError } from '../base/app-error.ts';
 import { LentBytes, type TakeBytes } from '../bytes/lent-bytes.ts';
 import { type Download, downloadRoute, uploadRoute } from './route.ts';

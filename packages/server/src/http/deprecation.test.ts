@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { type EchoService, startEchoService } from '../../testing/echo-service.ts.ts';
-import type { Answer } from '../../testing/test-service.ts.ts';
+import { type EchoService, startEchoService } from '../../testing/echo-service.ts';
+import type { Answer } from '../../testing/test-service.ts';
 
 let service: EchoService;
 

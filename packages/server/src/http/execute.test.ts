@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { assertError, type EchoService, pythonCode, startEchoService } from '../../testing/echo-service.ts.ts';
+import { assertError, type EchoService, pythonCode, startEchoService } from '../../testing/echo-service.ts';
 import { AppError } from '../base/app-error.ts';
 
 let service: EchoService;

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { after, before, describe, it } from 'node:test';
 import { type CodeRun, type CodeRunEvent, operations } from '@cloche/contract';
-import { type Answer, startTestService, type TestService } from '../../testing/test-service.ts.ts';
+import { type Answer, startTestService, type TestService } from '../../testing/test-service.ts';
 import { route, streamRoute } from './route.ts';
 
 const MEBIBYTE = 1024 * 1024;

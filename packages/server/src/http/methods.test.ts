@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { METHODS } from 'node:http';
 import { after, before, describe, it } from 'node:test';
-import { echo, openPreviewWorld, type PreviewWorld, SWITCH } from '../../testing/previews.ts.ts';
+import { echo, openPreviewWorld, type PreviewWorld, SWITCH } from '../../testing/previews.ts';
 
 let world: PreviewWorld;
 

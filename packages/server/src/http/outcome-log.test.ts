@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { pino } from 'pino';
-import { startEchoService } from '../../testing/echo-service.ts.ts';
+import { startEchoService } from '../../testing/echo-service.ts';
 import { OutcomeLog, UNKNOWN_CLIENT_LINES } from './outcome-log.ts';
 
 const SENT = 4 * UNKNOWN_CLIENT_LINES;

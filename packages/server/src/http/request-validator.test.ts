@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { ErrorCode } from '@cloche/contract';
-import { assertError, type EchoService, pythonCode, runs, startEchoService } from '../../testing/echo-service.ts.ts';
-import type { CallOptions } from '../../testing/test-service.ts.ts';
+import { assertError, type EchoService, pythonCode, runs, startEchoService } from '../../testing/echo-service.ts';
+import type { CallOptions } from '../../testing/test-service.ts';
 
 let service: EchoService;
 

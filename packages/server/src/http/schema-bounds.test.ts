@@ -12,8 +12,8 @@ import {
 } from '@cloche/contract';
 import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { openPreviewWorld, type PreviewWorld } from '../../testing/previews.ts.ts';
-import { boundsOf, exampleOf, mutantsOf, type Schema } from '../../testing/schema-mutants.ts.ts';
+import { openPreviewWorld, type PreviewWorld } from '../../testing/previews.ts';
+import { boundsOf, exampleOf, mutantsOf, type Schema } from '../../testing/schema-mutants.ts';
 import { PATTERNS } from './describe-issues.ts';
 
 interface Parameter {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { type EchoService, startEchoService } from '../../testing/echo-service.ts.ts';
+import { type EchoService, startEchoService } from '../../testing/echo-service.ts';
 
 let service: EchoService;
 

@@ -4,7 +4,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { type CodeRunEvent, operations } from '@cloche/contract';
-import { startTestService, type TestService } from '../../testing/test-service.ts.ts';
+import { startTestService, type TestService } from '../../testing/test-service.ts';
 import { AppError } from '../base/app-error.ts';
 import { route, streamRoute } from './route.ts';
 

@@ -5,7 +5,7 @@ import { type AddressInfo, createServer, type Server } from 'node:net';
 import { after, before, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fuzz, Random, speakHostilely, UnheardFaults } from '@cloche/testkit/fuzz';
-import { openPreviewWorld, type PreviewWorld } from '../../testing/previews.ts.ts';
+import { openPreviewWorld, type PreviewWorld } from '../../testing/previews.ts';
 
 const REQUESTS = 200;
 const HOSTILE_PORT = 8001;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { after, before, describe, it } from 'node:test';
-import { echo, openPreviewWorld, type PreviewWorld, SWITCH } from '../../testing/previews.ts.ts';
+import { echo, openPreviewWorld, type PreviewWorld, SWITCH } from '../../testing/previews.ts';
 
 /** What a connection has left of its preview's time when it is opened: its app answers long before. */
 const LEFT_MS = 1000;

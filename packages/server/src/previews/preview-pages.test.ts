@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { after, before, describe, it } from 'node:test';
-import { APP_PORT, openPreviewWorld, type PreviewWorld } from '../../testing/previews.ts.ts';
+import { APP_PORT, openPreviewWorld, type PreviewWorld } from '../../testing/previews.ts';
 
 let world: PreviewWorld;
 before(async () => {

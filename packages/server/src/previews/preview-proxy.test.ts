@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { after, before, describe, it } from 'node:test';
-import { echo, openPreviewWorld, type PreviewWorld, SWITCH } from '../../testing/previews.ts.ts';
+import { echo, openPreviewWorld, type PreviewWorld, SWITCH } from '../../testing/previews.ts';
 
 let world: PreviewWorld;
 before(async () => {

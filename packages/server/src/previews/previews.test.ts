@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { openPreviewWorld, type PreviewWorld } from '../../testing/previews.ts.ts';
+import { openPreviewWorld, type PreviewWorld } from '../../testing/previews.ts';
 
 describe('a preview', () => {
   let world: PreviewWorld;

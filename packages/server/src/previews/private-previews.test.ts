@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { Preview } from '@cloche/contract';
-import { echo, openPreviewWorld, type PreviewWorld, SWITCH } from '../../testing/previews.ts.ts';
+import { echo, openPreviewWorld, type PreviewWorld, SWITCH } from '../../testing/previews.ts';
 
 let world: PreviewWorld;
 before(async () => {

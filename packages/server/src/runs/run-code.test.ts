@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type CodeRunEvent, LIMITS, operations } from '@cloche/contract';
-import { openSandboxes } from '../../testing/sandboxes.ts.ts';
+import { openSandboxes } from '../../testing/sandboxes.ts';
 
 async function collect(events: AsyncIterable<CodeRunEvent>): Promise<CodeRunEvent[]> {
   const all: CodeRunEvent[] = [];

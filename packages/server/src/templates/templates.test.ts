@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { operations } from '@cloche/contract';
-import { openSandboxes } from '../../testing/sandboxes.ts.ts';
+import { openSandboxes } from '../../testing/sandboxes.ts';
 import { templateIdOf } from './template.ts';
 
 describe('templates', () => {

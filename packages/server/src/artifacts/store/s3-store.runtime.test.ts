@@ -11,7 +11,7 @@ import { after, before, describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { CreateBucketCommand, ListMultipartUploadsCommand, S3Client } from '@aws-sdk/client-s3';
 import { cachePlaces } from '@cloche/protocol';
-import { describeArtifactStore } from '../../../testing/artifact-store-suite.ts.ts';
+import { describeArtifactStore } from '../../../testing/artifact-store-suite.ts';
 import { StoreFault } from './artifact-store.ts';
 import { openStore } from './open-store.ts';
 import { readS3Url, S3Store } from './s3-store.ts';

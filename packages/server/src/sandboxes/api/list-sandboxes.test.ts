@@ -8,7 +8,7 @@ import {
   OTHER_PROJECT,
   openSandboxes,
   type SandboxesWorld,
-} from '../../../testing/sandboxes.ts.ts';
+} from '../../../testing/sandboxes.ts';
 import { LaunchFault } from '../../driver/runtime-driver.ts';
 
 async function listed(world: SandboxesWorld, query: Record<string, string> = {}, call: Call = {}) {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type OrgId, operations } from '@cloche/contract';
 import { fakeManifest } from '@cloche/testkit';
-import { credentialOf, DEFAULT_PROJECT, OTHER_PROJECT, openSandboxes } from '../../../testing/sandboxes.ts.ts';
+import { credentialOf, DEFAULT_PROJECT, OTHER_PROJECT, openSandboxes } from '../../../testing/sandboxes.ts';
 import type { AppError } from '../../base/app-error.ts';
 
 const issuesOf = (error: AppError) => (error.details as { issues: { path: string; message: string }[] }).issues;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { operations, type SandboxId } from '@cloche/contract';
-import { openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts.ts';
+import { openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
 import { LaunchFault } from '../../driver/runtime-driver.ts';
 
 const HOUR_MS = 3_600_000;

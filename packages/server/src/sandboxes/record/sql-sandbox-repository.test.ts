@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { CompiledQuery, createQueryId, type PluginTransformQueryArgs, type RootOperationNode } from 'kysely';
-import { openSandboxes } from '../../../testing/sandboxes.ts.ts';
+import { openSandboxes } from '../../../testing/sandboxes.ts';
 import { SandboxChanges } from './sandbox-changes.ts';
 import { SqlSandboxRepository } from './sql-sandbox-repository.ts';
 

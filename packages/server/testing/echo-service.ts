@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { type CodeRun, ERRORS, type ErrorCode, operations, type Sandbox } from '@cloche/contract';
 import { notFound } from '../src/base/app-error.ts';
 import { route } from '../src/http/route.ts';
-import { type Answer, type CallOptions, startTestService, type TestService } from './test-service.ts.ts';
+import { type Answer, type CallOptions, startTestService, type TestService } from './test-service.ts';
 
 export interface EchoService extends TestService {
   /** Sandboxes that were made. */

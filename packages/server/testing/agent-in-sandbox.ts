@@ -1,5 +1,5 @@
 import type { AgentClient } from '../src/driver/runtime-driver.ts';
-import { openHostd } from './hostd.ts.ts';
+import { openHostd } from './hostd.ts';
 
 /** The agent of a sandbox that a host daemon of its own has launched; `close` takes all of them away. */
 export async function agentInSandbox(): Promise<{ agent: AgentClient; close(): Promise<void> }> {
