@@ -11,7 +11,7 @@ import { Peers } from './peers/peers.ts';
 import { describeAims, figure, isMet, slowEnd, slowEndName, timesAsGood } from './report/judge.ts';
 import { renderMarkdown } from './report/markdown.ts';
 import { renderPlot } from './report/plot.ts';
-import { withSummary } from './report/summary.ts';
+import { withHeadlines, withTargets } from './report/summary.ts';
 import {
   currentLoad,
   describeMachine,
@@ -160,8 +160,12 @@ function writeResults(now: Results): void {
   );
   writeFileSync(file, `${JSON.stringify(results, null, 2)}\n`);
   writeFileSync(join(FOLDER, 'results.md'), renderMarkdown(results));
-  const readme = join(FOLDER, '../README.md');
-  writeFileSync(readme, withSummary(readFileSync(readme, 'utf8'), results));
+  rewrite(join(FOLDER, '../README.md'), (text) => withHeadlines(text, results));
+  rewrite(join(FOLDER, '../docs/performance.md'), (text) => withTargets(text, results));
   const curves = results.outcomes.flatMap(({ curves: own = [] }) => own);
   if (curves.length > 0) writeFileSync(join(FOLDER, 'results.svg'), renderPlot(curves));
+}
+
+function rewrite(file: string, change: (text: string) => string): void {
+  writeFileSync(file, change(readFileSync(file, 'utf8')));
 }

@@ -5,41 +5,67 @@ import { describeAims, figure, isMet, timesAsGood } from './judge.ts';
 const BEGIN = '<!-- bench -->';
 const END = '<!-- /bench -->';
 
-/** `text` with the table of what has an aim between the two marks; as it is where it has no marks. */
-export function withSummary(text: string, results: Results): string {
-  const [begin, end] = [text.indexOf(BEGIN), text.indexOf(END)];
-  if (begin < 0 || end < begin) return text;
-  return `${text.slice(0, begin + BEGIN.length)}\n${renderSummary(results)}\n${text.slice(end)}`;
+/** Rows that the README shows, at most ten, each with its name there. */
+export const HEADLINES: Readonly<Record<string, string>> = {
+  'create → ready, warm pool, one at a time': 'create a sandbox → ready, from the pool',
+  'create → ready, without a pool': 'create a sandbox → ready, without the pool',
+  'create → first result of `1+1`': 'create a sandbox → first result of `1+1`',
+  'create → first result of `import pandas; pandas.DataFrame(…)`': 'create a sandbox → first pandas table',
+  'new context in a running sandbox, python': 'new Python context in a running sandbox',
+  'hot run of `1+1` over HTTP': 'run `1+1` in a context that has run before',
+  'hot runs a second, 16 clients, 8 contexts': 'such runs a second, from 16 clients',
+  '50 MB of standard output through a run': '50 MB of standard output through a run',
+  '50 creations at once → ready': 'create 50 sandboxes at once → ready',
+  'memory of one of them, of all processes and the kernel': 'memory of a sandbox, 700 live with pandas imported',
+};
+
+/** Returns the README's text with a table of {@link HEADLINES} between the marks. Unchanged if it has no marks. */
+export function withHeadlines(readme: string, results: Results): string {
+  const rows = results.outcomes.flatMap((outcome) => outcome.rows).flatMap(headlineCells);
+  return withTable(readme, results, ['what', 'Cloche', 'compared with'], rows);
 }
 
-function renderSummary({ machine, outcomes }: Results): string {
-  const rows = outcomes.flatMap(({ name, rows }) =>
+/** Returns the text of docs/performance.md with a table of every row that has a target. Unchanged if it has no marks. */
+export function withTargets(page: string, results: Results): string {
+  const rows = results.outcomes.flatMap(({ name, rows }) =>
     rows.filter((row) => isMet(row) !== undefined && isTelling(name, row)),
   );
-  return [
-    `On ${machine.machine}, ${machine.kernel}; medians.`,
-    '',
-    '| what | Cloche | beside | | to reach | |',
-    '|---|---|---|---|---|---|',
-    ...rows.map(tableRow),
-  ].join('\n');
+  return withTable(
+    page,
+    results,
+    ['what', 'Cloche', 'compared with', 'times as good', 'target', ''],
+    rows.map(targetCells),
+  );
 }
 
-/** What a long run leaves behind is many lines of nothing; the full report has them. */
+function withTable(text: string, { machine }: Results, head: readonly string[], rows: readonly string[][]): string {
+  const [begin, end] = [text.indexOf(BEGIN), text.indexOf(END)];
+  if (begin < 0 || end < begin) return text;
+  const table = [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`);
+  const lines = [`On ${machine.machine}, ${machine.kernel}; medians.`, '', ...table];
+  return `${text.slice(0, begin + BEGIN.length)}\n${lines.join('\n')}\n${text.slice(end)}`;
+}
+
+/** Leaves out what 2,000 cycles leave behind: many rows of nothing, which the full report has. */
 function isTelling(measurement: string, { peer }: Row): boolean {
   return measurement !== 'cycles' || peer !== undefined;
 }
 
-function tableRow(row: Row): string {
-  const { what, unit, subject, peer } = row;
+function headlineCells(row: Row): string[][] {
+  const what = HEADLINES[row.what];
+  return what === undefined ? [] : [figureCells({ ...row, what })];
+}
+
+function figureCells({ what, unit, subject, peer }: Row): string[] {
+  return [what, figure(subject.p50, unit), peer ? `${peer.name}: ${figure(peer.figures.p50, unit)}` : ''];
+}
+
+function targetCells(row: Row): string[] {
   const ratio = timesAsGood(row);
-  const cells = [
-    what,
-    figure(subject.p50, unit),
-    peer ? `${peer.name}: ${figure(peer.figures.p50, unit)}` : '',
+  return [
+    ...figureCells(row),
     ratio === undefined ? '' : `${ratio.toFixed(ratio < 10 ? 2 : 0)}×`,
     describeAims(row),
     isMet(row) ? 'met' : '**missed**',
   ];
-  return `| ${cells.join(' | ')} |`;
 }
