@@ -7,7 +7,7 @@ import { chmodSync, existsSync, globSync, mkdtempSync, readFileSync, rmSync } fr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describeDifference, hostFootprint } from '../e2e/support/host-footprint.ts';
-import { cachePlaces } from '../packages/protocol/src/places.ts';
+import { cachePlaces } from '../packages/layout/src/places.ts';
 import type { StageReport } from './stage-report.ts';
 
 interface Stage {

@@ -7,15 +7,17 @@ import { describe, it } from 'node:test';
 /** Our packages that each package may import, tests left out. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   contract: [],
+  layout: [],
+  'node-support': [],
   protocol: [],
-  server: ['contract', 'protocol'],
-  hostd: ['protocol'],
-  egress: ['contract', 'protocol'],
-  agent: ['protocol', 'kernel-js'],
-  'kernel-js': ['protocol'],
+  server: ['contract', 'layout', 'node-support', 'protocol'],
+  hostd: ['layout', 'node-support', 'protocol'],
+  egress: ['contract', 'layout', 'node-support', 'protocol'],
+  agent: ['layout', 'node-support', 'protocol', 'kernel-js'],
+  'kernel-js': ['node-support', 'protocol'],
   sdk: ['contract'],
-  cli: ['sdk', 'contract', 'protocol', 'setup'],
-  setup: ['protocol', 'agent'],
+  cli: ['sdk', 'contract', 'layout', 'protocol', 'setup'],
+  setup: ['layout', 'protocol', 'agent'],
   testkit: ['contract', 'protocol', 'server'],
 };
 

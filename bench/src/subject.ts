@@ -4,7 +4,8 @@ import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { Readable, Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type HostdHealth, runPlaces } from '@cloche/protocol';
+import { runPlaces } from '@cloche/layout';
+import type { HostdHealth } from '@cloche/protocol';
 import { HttpClient } from './http-client.ts';
 
 /** A pool that has not grown for so long grows no more. */

@@ -3,7 +3,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { release } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { cachePlaces } from '@cloche/protocol';
+import { cachePlaces } from '@cloche/layout';
 import { testService } from '../support/service.ts';
 
 const { runsc } = cachePlaces(process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche');

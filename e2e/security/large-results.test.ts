@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { LIMITS } from '@cloche/contract';
-import { dataPlaces } from '@cloche/protocol';
+import { dataPlaces } from '@cloche/layout';
 import { Api } from '../support/api.ts';
 import { residentBytes } from '../support/process.ts';
 import { type OwnService, testService } from '../support/service.ts';

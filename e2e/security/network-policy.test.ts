@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { dataPlaces } from '@cloche/protocol';
+import { dataPlaces } from '@cloche/layout';
 import { execa } from 'execa';
 import { isolation, skipUnless } from '../support/claims.ts';
 import type { Seen } from '../support/test-internet-host.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { runPlaces } from '@cloche/protocol';
+import { runPlaces } from '@cloche/layout';
 import { execa } from 'execa';
 import { sharedService, type TestService } from '../support/service.ts';
 

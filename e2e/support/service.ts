@@ -4,7 +4,8 @@ import { chmodSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync } fro
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import type { Sandbox } from '@cloche/contract';
-import { type CreateKey, dataPlaces, type KeyCreated, type OrgCreated, runPlaces } from '@cloche/protocol';
+import { dataPlaces, runPlaces } from '@cloche/layout';
+import type { CreateKey, KeyCreated, OrgCreated } from '@cloche/protocol';
 import type { Installation, PartName } from '@cloche/setup';
 import { HttpClient } from '../../bench/src/http-client.ts';
 import { Api } from './api.ts';

@@ -1,4 +1,4 @@
-import { runPlaces } from '@cloche/protocol';
+import { runPlaces } from '@cloche/layout';
 import { HttpClient } from '../http-client.ts';
 import type { Measurement, Row } from '../measurement.ts';
 import { beside, figuresOf } from '../statistics.ts';

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { cachePlaces } from '@cloche/protocol';
+import { cachePlaces } from '@cloche/layout';
 import { HttpClient } from '../http-client.ts';
 import { CACHE_DIR, newestTemplate, PEERS_DIR } from './template-root.ts';
 

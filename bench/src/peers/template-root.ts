@@ -1,6 +1,7 @@
 import { existsSync, globSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { cachePlaces, TemplateVersionManifest } from '@cloche/protocol';
+import { cachePlaces } from '@cloche/layout';
+import { TemplateVersionManifest } from '@cloche/protocol';
 import { Value } from 'typebox/value';
 
 export const CACHE_DIR = process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche';

@@ -1,7 +1,7 @@
 /** Who attacks, and who shows that the attack would work: the same Python, run with different privileges. */
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { cachePlaces } from '@cloche/protocol';
+import { cachePlaces } from '@cloche/layout';
 import { execa } from 'execa';
 import type { TestService } from '../../support/service.ts';
 

@@ -1,4 +1,4 @@
-import { GUEST_PATH, TEMPLATE_ENVIRONMENT, WORKSPACE_PATH } from '@cloche/protocol';
+import { GUEST_PATH, TEMPLATE_ENVIRONMENT, WORKSPACE_PATH } from '@cloche/layout';
 
 /** Where the agent finds its world. In a sandbox all of it is fixed; tests run the agent elsewhere. */
 export interface AgentConfig {

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { ErrorBody } from '@cloche/contract';
-import { dataPlaces, runPlaces } from '@cloche/protocol';
+import { dataPlaces, runPlaces } from '@cloche/layout';
 import type { Static, TSchema } from 'typebox';
 import { Value } from 'typebox/value';
 import { CliError, OperatorError } from './cli-error.ts';

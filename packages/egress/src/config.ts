@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { egressPlaces, type OperatorRanges, readOperatorRanges, runPlaces, SERVICE_IDLE_MS } from '@cloche/protocol';
+import { runPlaces } from '@cloche/layout';
+import { SERVICE_IDLE_MS } from '@cloche/node-support';
+import { egressPlaces, type OperatorRanges, readOperatorRanges } from '@cloche/protocol';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { firstNameserver, parseUpstream, type Upstream } from './dns/upstream.ts';

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
-import { type OperatorRanges, tidyWhenIdle } from '@cloche/protocol';
+import { tidyWhenIdle } from '@cloche/node-support';
+import type { OperatorRanges } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import { Gauge, Registry } from 'prom-client';
 import { CertificateAuthority } from './authority/certificate-authority.ts';

@@ -6,7 +6,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { buildGuest } from '@cloche/agent/build-guest';
-import { dataPlaces, runPlaces } from '@cloche/protocol';
+import { dataPlaces, runPlaces } from '@cloche/layout';
 import { HostdDriver } from '../src/driver/hostd/hostd-driver.ts';
 
 export interface HostdFixture {

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { cachePlaces, guestUse, noteUse, templateUse } from '@cloche/protocol';
+import { cachePlaces, guestUse, noteUse, templateUse } from '@cloche/layout';
 import { cacheRetentionOf, listOldVersions, removeUnused, sizeOf } from './cache-retention.ts';
 
 const DAY = 86_400_000;

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
-import { cachePlaces, guestUse, noteUse, templateUse } from '@cloche/protocol';
+import { cachePlaces, guestUse, noteUse, templateUse } from '@cloche/layout';
 import { SetupProblem } from './progress.ts';
 
 const run = promisify(execFile);

@@ -1,5 +1,6 @@
 import type { Duplex } from 'node:stream';
-import { RUNS_UPGRADE, type Touched } from '@cloche/protocol';
+import type { Touched } from '@cloche/node-support';
+import { RUNS_UPGRADE } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import { MAX_BODY_BYTES, parseJson, readStartRun } from '../wire/requests.ts';
 import { switchProtocols, type Upgrade } from '../wire/upgrades.ts';

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type BodySink, DirectBody } from '@cloche/protocol';
+import { type BodySink, DirectBody } from '@cloche/node-support';
 import { QuickFile } from './quick-file.ts';
 
 const BATCH_BYTES = 512 * 1024;

@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { PrecompiledProgram } from '@cloche/protocol';
+import { PrecompiledProgram } from '@cloche/node-support';
 import { AGENT_PROGRAM, PRECOMPILED_AGENT } from './agent-program.ts';
 import { buildGuest } from './build-guest.ts';
 

@@ -17,7 +17,7 @@ import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { buildKernelJs } from '@cloche/kernel-js/build';
-import { cachePlaces } from '@cloche/protocol';
+import { cachePlaces } from '@cloche/layout';
 import { buildSync } from 'esbuild';
 import { AGENT_PROGRAM } from './agent-program.ts';
 

@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { PrecompiledProgram } from '@cloche/protocol';
+import { PrecompiledProgram } from '@cloche/node-support';
 import { AGENT_PROGRAM, PRECOMPILED_AGENT } from './agent-program.ts';
 
 const folder = import.meta.dirname;

@@ -7,7 +7,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { PrecompiledProgram } from '@cloche/protocol';
+import { PrecompiledProgram } from '@cloche/node-support';
 import { firstRunRequest } from '../rehearsal/first-run-request.ts';
 import { AGENT_PROGRAM, PRECOMPILED_AGENT } from './agent-program.ts';
 

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { IdleTidying, PORT_TUNNEL_PROTOCOL, PROTOCOL_VERSION, RUNS_UPGRADE } from '@cloche/protocol';
+import { IdleTidying } from '@cloche/node-support';
+import { PORT_TUNNEL_PROTOCOL, PROTOCOL_VERSION, RUNS_UPGRADE } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import type { CommandRegistry } from '../commands/command-registry.ts';
 import { routeCommand } from '../commands/command-routes.ts';

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { setImmediate } from 'node:timers/promises';
-import { DirectBody, type FileUser } from '@cloche/protocol';
+import { DirectBody } from '@cloche/node-support';
+import type { FileUser } from '@cloche/protocol';
 import { receiveArchive, sendArchive } from '../archives/archive-requests.ts';
 import { AgentError } from '../base/agent-error.ts';
 import type { AgentConfig } from '../config.ts';

@@ -1,4 +1,5 @@
-import { MAX_KERNEL_FRAME_BYTES, parsePlainJson } from '@cloche/protocol';
+import { parsePlainJson } from '@cloche/node-support';
+import { MAX_KERNEL_FRAME_BYTES } from '@cloche/protocol';
 
 const LENGTH_BYTES = 4;
 /** An output of JSON may have many; these fit into the agent's share of the memory. */

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import { exposedCollector } from '@cloche/protocol';
+import { exposedCollector } from '@cloche/node-support';
 
 /** V8 begins to mark the whole heap when 64 MB of buffers have come. */
 const COLLECTED_AFTER_BYTES = 8 * 1024 * 1024;

@@ -1,4 +1,4 @@
-import { noteUse } from '@cloche/protocol';
+import { noteUse } from '@cloche/layout';
 import type { Logger } from 'pino';
 
 /** Well below the shortest time that `CLOCHE_CACHE_RETENTION_MS` may be. */

@@ -1,16 +1,14 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { totalmem } from 'node:os';
 import { basename } from 'node:path';
+import { cachePlaces, dataPlaces, runPlaces } from '@cloche/layout';
+import { SERVICE_IDLE_MS } from '@cloche/node-support';
 import {
-  cachePlaces,
-  dataPlaces,
   defaultResources,
   egressPlaces,
   type LaunchSpec,
   type OperatorRanges,
   readOperatorRanges,
-  runPlaces,
-  SERVICE_IDLE_MS,
 } from '@cloche/protocol';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';

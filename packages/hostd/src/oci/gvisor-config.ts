@@ -1,5 +1,6 @@
 import { join } from 'node:path';
-import { AGENT_DIAL_FOLDER, type LaunchSpec } from '@cloche/protocol';
+import { AGENT_DIAL_FOLDER } from '@cloche/layout';
+import type { LaunchSpec } from '@cloche/protocol';
 import { AGENT_SHARE } from '../cgroups/divided-group.ts';
 import { GVISOR_GROUP } from '../cgroups/gvisor-group.ts';
 import { DIAL_SOCKET } from '../relay/agent-relays.ts';

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { release } from 'node:os';
-import { GUEST_PATH, KERNELS_FOLDER, type LaunchSpec, TEMPLATE_ENVIRONMENT } from '@cloche/protocol';
+import { GUEST_PATH, KERNELS_FOLDER, TEMPLATE_ENVIRONMENT } from '@cloche/layout';
+import type { LaunchSpec } from '@cloche/protocol';
 import type { IdRange } from '../base/id-range.ts';
 import { AGENT_SHARE, CPU_PERIOD_US, cpuQuotaUs } from '../cgroups/divided-group.ts';
 import { hiddenPaths } from './kernel-view.ts';

@@ -1,5 +1,5 @@
 import { statfsSync } from 'node:fs';
-import { defaultDiskReserveBytes } from '@cloche/protocol';
+import { defaultDiskReserveBytes } from '@cloche/layout';
 import { HostdError } from '../base/hostd-error.ts';
 import type { InstanceRecords } from '../instance/instance-records.ts';
 

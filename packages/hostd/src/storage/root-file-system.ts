@@ -1,6 +1,6 @@
 import { chmodSync, chownSync, closeSync, constants, mkdirSync, openSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { GUEST_PATH } from '@cloche/protocol';
+import { GUEST_PATH } from '@cloche/layout';
 import type { IdRange } from '../base/id-range.ts';
 import type { UndoStack } from '../base/undo-stack.ts';
 import { errorCode } from '../kernel/libc.ts';

@@ -1,6 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { TemplateVersionManifest, templateUse } from '@cloche/protocol';
+import { templateUse } from '@cloche/layout';
+import { TemplateVersionManifest } from '@cloche/protocol';
 import { Value } from 'typebox/value';
 import { errorCode } from '../kernel/libc.ts';
 

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { closeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
-import { GUEST_PATH } from '@cloche/protocol';
+import { GUEST_PATH } from '@cloche/layout';
 import { openSocketPair, sendDescriptors } from '../kernel/descriptor-passing.ts';
 
 const ENTER_TEMPLATE = fileURLToPath(new URL('enter-template.ts', import.meta.url));

@@ -1,4 +1,4 @@
-import { KERNELS_FOLDER } from '@cloche/protocol';
+import { KERNELS_FOLDER } from '@cloche/layout';
 import { CAPABILITIES, sharedSeccompProfile } from '../oci/oci-config.ts';
 import { resourceLimits } from '../oci/resource-limits.ts';
 import { compileSeccomp } from '../oci/seccomp-program.ts';

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { closeSync, existsSync, mkdirSync, readFileSync, rmdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { GUEST_PATH } from '@cloche/protocol';
+import { GUEST_PATH } from '@cloche/layout';
 import type { Logger } from 'pino';
 import type { Cgroups } from '../cgroups/cgroups.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';

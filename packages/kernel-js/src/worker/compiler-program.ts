@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { PrecompiledProgram } from '@cloche/protocol';
+import { PrecompiledProgram } from '@cloche/node-support';
 import type * as Compiler from '../compile/compile-cell.ts';
 import type { Language } from '../messages.ts';
 

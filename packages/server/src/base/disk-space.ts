@@ -1,5 +1,5 @@
 import { statfs } from 'node:fs/promises';
-import { defaultDiskReserveBytes } from '@cloche/protocol';
+import { defaultDiskReserveBytes } from '@cloche/layout';
 import type { Logger } from 'pino';
 import { AppError } from './app-error.ts';
 import type { Clock } from './clock.ts';

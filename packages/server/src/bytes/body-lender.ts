@@ -1,4 +1,4 @@
-import { type BodySink, ExpectedBytes } from '@cloche/protocol';
+import { type BodySink, ExpectedBytes } from '@cloche/node-support';
 import type { GiveBack, Lender, TakeBytes } from './lent-bytes.ts';
 
 /** What a Unix socket holds at most fits into one. */

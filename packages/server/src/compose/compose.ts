@@ -1,7 +1,8 @@
 /** Builds the server out of its parts. Nothing else constructs them. */
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { dataPlaces, runPlaces, tidyWhenIdle } from '@cloche/protocol';
+import { dataPlaces, runPlaces } from '@cloche/layout';
+import { tidyWhenIdle } from '@cloche/node-support';
 import { sql } from 'kysely';
 import type { Logger } from 'pino';
 import { collectDefaultMetrics, Registry } from 'prom-client';

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { Issue } from '@cloche/contract';
-import { parsePlainJson, TooManyValues } from '@cloche/protocol';
+import { parsePlainJson, TooManyValues } from '@cloche/node-support';
 import { invalidRequest } from '../base/app-error.ts';
 
 /** A program, and what one reads, may well hold a NUL; nothing else, because files, environments and databases do not. */

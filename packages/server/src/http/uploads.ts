@@ -1,7 +1,7 @@
 /** Requests whose bodies are streams of any size: who waits to be told to send, and who is sending. */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
-import { type BodySink, DirectBody } from '@cloche/protocol';
+import { type BodySink, DirectBody } from '@cloche/node-support';
 import { BodyLender, type BodyReads } from '../bytes/body-lender.ts';
 import { LentBytes } from '../bytes/lent-bytes.ts';
 import type { Front } from './front.ts';

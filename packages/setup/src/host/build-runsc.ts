@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { cachePlaces, GVISOR_VERSION } from '@cloche/protocol';
+import { cachePlaces, GVISOR_VERSION } from '@cloche/layout';
 import { ensureGoProgram } from './build-go-program.ts';
 
 export const GVISOR_MODULE = fileURLToPath(new URL('../../gvisor', import.meta.url));

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { cachePlaces } from '@cloche/protocol';
+import { cachePlaces } from '@cloche/layout';
 import { ensureGoProgram } from './build-go-program.ts';
 
 export const VERSITYGW_MODULE = fileURLToPath(new URL('../../versitygw', import.meta.url));

@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { GVISOR_VERSION, VERSITYGW_VERSION } from '@cloche/protocol';
+import { GVISOR_VERSION, VERSITYGW_VERSION } from '@cloche/layout';
 import { missingAptPackages } from './apt-packages.ts';
 import { GVISOR_MODULE } from './build-runsc.ts';
 import { VERSITYGW_MODULE } from './build-versitygw.ts';

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { cachePlaces, GVISOR_VERSION, guestUse, noteUse, templateUse } from '@cloche/protocol';
+import { cachePlaces, GVISOR_VERSION, guestUse, noteUse, templateUse } from '@cloche/layout';
 import { withLock } from '../build-lock.ts';
 import { removeUnused } from '../cache-retention.ts';
 import { type Progress, SetupProblem, silentProgress } from '../progress.ts';

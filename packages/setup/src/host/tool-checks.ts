@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { promisify } from 'node:util';
-import { cachePlaces } from '@cloche/protocol';
+import { cachePlaces } from '@cloche/layout';
 import { type Finding, missing, ok, warning } from './finding.ts';
 
 const run = promisify(execFile);

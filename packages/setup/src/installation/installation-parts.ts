@@ -1,5 +1,6 @@
 import { join } from 'node:path';
-import { egressPlaces, runPlaces } from '@cloche/protocol';
+import { runPlaces } from '@cloche/layout';
+import { egressPlaces } from '@cloche/protocol';
 import type { PreparedHost } from '../host/prepare-host.ts';
 import type { EffectiveSetting } from '../settings.ts';
 import type { InstallationPlaces } from './installation-places.ts';

@@ -1,7 +1,8 @@
 import { randomInt } from 'node:crypto';
 import { chmod, chown, link, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { dataPlaces, egressPlaces, runPlaces } from '@cloche/protocol';
+import { dataPlaces, runPlaces } from '@cloche/layout';
+import { egressPlaces } from '@cloche/protocol';
 import type { ServiceAccounts } from '../host/service-account.ts';
 import { SetupProblem } from '../progress.ts';
 

@@ -1,5 +1,6 @@
 import { join, resolve } from 'node:path';
-import { InstanceList, runPlaces } from '@cloche/protocol';
+import { runPlaces } from '@cloche/layout';
+import { InstanceList } from '@cloche/protocol';
 import { Value } from 'typebox/value';
 import { type Lock, tryLock } from '../build-lock.ts';
 import { type PreparedHost, prepareHost } from '../host/prepare-host.ts';

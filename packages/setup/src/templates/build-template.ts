@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { chmod, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { cachePlaces, TemplateVersionManifest } from '@cloche/protocol';
+import { cachePlaces } from '@cloche/layout';
+import { TemplateVersionManifest } from '@cloche/protocol';
 import type { Static } from 'typebox';
 import { Value } from 'typebox/value';
 import { withLock } from '../build-lock.ts';

@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
-import { cachePlaces } from '@cloche/protocol';
+import { cachePlaces } from '@cloche/layout';
 import { RECIPES_FOLDER } from '../host/prepare-host.ts';
 import { parseDownloadOptions } from './apt-configuration.ts';
 import { ensureTemplate } from './build-template.ts';

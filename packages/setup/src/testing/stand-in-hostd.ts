@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { runPlaces } from '@cloche/protocol';
+import { runPlaces } from '@cloche/layout';
 
 const { hostdSocket } = runPlaces(process.env.CLOCHE_RUN_DIR ?? '');
 rmSync(hostdSocket, { force: true });

@@ -1,6 +1,6 @@
 import { accessSync, constants, readFileSync, rmSync } from 'node:fs';
 import { createServer, type RequestListener } from 'node:http';
-import { runPlaces } from '@cloche/protocol';
+import { runPlaces } from '@cloche/layout';
 
 const { operatorSocket } = runPlaces(process.env.CLOCHE_RUN_DIR ?? '');
 let keys = 0;

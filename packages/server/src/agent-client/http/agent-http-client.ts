@@ -1,10 +1,10 @@
+import { parsePlainJson } from '@cloche/node-support';
 import {
   AgentContext,
   AgentHealth,
   AgentRunEvent,
   type OpenContext,
   PROTOCOL_VERSION,
-  parsePlainJson,
   type StartedLanguage,
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';

@@ -1,7 +1,7 @@
 import { Agent, type ClientRequestArgs, type IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import type { BodySink } from '@cloche/protocol';
+import type { BodySink } from '@cloche/node-support';
 import { BodyLender } from '../../bytes/body-lender.ts';
 
 /** Reads of every connection end in it, but for those that are lent on: nothing else runs until it is copied. */

@@ -10,7 +10,7 @@ import { buffer } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { CreateBucketCommand, ListMultipartUploadsCommand, S3Client } from '@aws-sdk/client-s3';
-import { cachePlaces } from '@cloche/protocol';
+import { cachePlaces } from '@cloche/layout';
 import { describeArtifactStore } from '../../../testing/artifact-store-suite.ts';
 import { StoreFault } from './artifact-store.ts';
 import { openStore } from './open-store.ts';
