@@ -10,9 +10,9 @@ const stampFile = join(root, 'node_modules', '.cloche-lock-digest');
 const node = join(root, 'node_modules', 'node', 'bin', 'node');
 
 /** Installs what is missing, or ends with what to do. @param command what the user typed, for the remedy */
-export function ensureDependencies(command) {
+export function ensureDependencies(command, { needsRoot = true } = {}) {
   if (process.platform !== 'linux') stop('Cloche runs on Linux.', 'Use a Linux machine, or a virtual one.');
-  if (process.getuid() !== 0) stop('Cloche has to be started as root.', `Run \`sudo ${command}\`.`);
+  if (needsRoot && process.getuid() !== 0) stop('Cloche has to be started as root.', `Run \`sudo ${command}\`.`);
   const lockDigest = createHash('sha256')
     .update(readFileSync(join(root, 'package-lock.json')))
     .digest('hex');

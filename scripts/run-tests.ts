@@ -1,6 +1,7 @@
 /**
  * `npm test`: static checks, then every suite, then the proof that nothing is left on the host.
- * Prints one progress line a stage and, last, the totals. Arguments name stages to run (`unit e2e`); none means all.
+ * Prints one progress line a stage and, last, the totals. No argument means all stages; `quick` means those that need
+ * neither root nor sandboxes; other arguments name stages (`unit e2e`). `--help` lists them.
  */
 import { spawn } from 'node:child_process';
 import { chmodSync, existsSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -9,6 +10,7 @@ import { join } from 'node:path';
 import { describeDifference, hostFootprint } from '../e2e/support/host-footprint.ts';
 import { cachePlaces } from '../packages/layout/src/places.ts';
 import type { StageReport } from './stage-report.ts';
+import { describeNotRun, readTestArguments } from './test-arguments.ts';
 
 interface Stage {
   readonly name: string;
@@ -88,16 +90,22 @@ const stages: Stage[] = [
   { name: 'e2e-runsc', files: suitesIfRunsc, concurrency: 1, env: { CLOCHE_OCI_RUNTIME: 'runsc' }, globalSetup },
 ];
 
+const known = stages.map(({ name }) => name);
+const plan = readTestArguments(process.argv.slice(2), known);
+if (plan.kind !== 'run') {
+  (plan.kind === 'help' ? console.log : console.error)(plan.text);
+  process.exit(plan.kind === 'help' ? 0 : 2);
+}
+
 const started = performance.now();
 const totals = { passed: 0, failed: 0, skipped: 0 };
 /** A piece of text for each stage with failures, repeated before the totals: a log may be kept from its end only. */
 const failures: string[] = [];
-const wanted = process.argv.slice(2);
-const before = hostFootprint();
+const before = plan.comparesHost ? hostFootprint() : undefined;
 const NODE_COMPILE_CACHE = compiledCodeFolder();
 
 for (const stage of stages) {
-  if (wanted.length > 0 && !wanted.includes(stage.name)) continue;
+  if (!plan.stages.includes(stage.name)) continue;
   const stageStarted = performance.now();
   console.log(`\n── ${stage.name}`);
   const result = stage.files ? await runTests(stage) : await runCheck(stage);
@@ -111,14 +119,18 @@ for (const stage of stages) {
 }
 
 rmSync(NODE_COMPILE_CACHE, { recursive: true });
-const left = describeDifference(before, hostFootprint());
-if (left.length === 0) totals.passed += 1;
-else {
-  totals.failed += 1;
-  failures.push(`── left on the host after the tests\n  ${left.join('\n  ')}\n`);
+if (before !== undefined) {
+  const left = describeDifference(before, hostFootprint());
+  if (left.length === 0) totals.passed += 1;
+  else {
+    totals.failed += 1;
+    failures.push(`── left on the host after the tests\n  ${left.join('\n  ')}\n`);
+  }
 }
 if (failures.length > 0) console.log(`\nWhat failed:\n\n${failures.join('\n')}`);
 
+const notRun = describeNotRun(plan, known);
+if (notRun !== undefined) console.log(`\n${notRun}`);
 console.log(`\n${((performance.now() - started) / 1000).toFixed(0)} s in all`);
 const skipped = totals.skipped > 0 ? `, ${totals.skipped} skipped` : '';
 console.log(`${totals.passed} passed, ${totals.failed} failed${skipped}`);

@@ -1,5 +1,7 @@
 // `npm test`
 import { ensureDependencies, handOver } from './dependencies.mjs';
 
-ensureDependencies('npm test');
-handOver('scripts/run-tests.ts', process.argv.slice(2));
+const args = process.argv.slice(2);
+const needsRoot = !['quick', '--help', '-h'].includes(args[0]);
+ensureDependencies('npm test', { needsRoot });
+handOver('scripts/run-tests.ts', args);

@@ -19,14 +19,16 @@ import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { type TarHeader, writeTarHeader } from '@cloche/protocol';
+import { needsRoot } from '@cloche/testkit/needs-root';
 import { FileAgent } from '../testing/file-agent.ts';
 
 let agent: FileAgent;
 let scratch: string;
 before(async () => {
+  if (needsRoot) return;
   agent = await FileAgent.start();
 });
-after(() => agent[Symbol.asyncDispose]());
+after(() => agent?.[Symbol.asyncDispose]());
 beforeEach(() => {
   scratch = mkdtempSync(join(tmpdir(), 'cloche-archives-'));
 });
@@ -64,7 +66,7 @@ function makeTree(folder: string): void {
   utimesSync(join(folder, 'a.txt'), 1_000_000_000, 1_000_000_000);
 }
 
-describe('an archive of a folder', () => {
+describe('an archive of a folder', { skip: needsRoot }, () => {
   const unpackers = { tar: 'tar -xf', 'tar.gz': 'tar -xzf', zip: 'python3 -m zipfile -e' };
   for (const [format, unpacker] of Object.entries(unpackers)) {
     it(`is a ${format} that others unpack`, async () => {
@@ -118,7 +120,7 @@ describe('an archive of a folder', () => {
   });
 });
 
-describe('an archive that others packed', () => {
+describe('an archive that others packed', { skip: needsRoot }, () => {
   for (const [name, packer] of Object.entries({
     'GNU tar': 'tar --format=gnu -cf',
     'POSIX tar': 'tar --format=pax -cf',
@@ -151,7 +153,7 @@ describe('an archive that others packed', () => {
   });
 });
 
-describe('unpacking', () => {
+describe('unpacking', { skip: needsRoot }, () => {
   it('joins folders and replaces files', async () => {
     mkdirSync(inside('there/sub'), { recursive: true });
     writeFileSync(inside('there/sub/kept'), 'kept');
@@ -226,7 +228,7 @@ const refused: [title: string, archive: () => Buffer, why: RegExp][] = [
   ['is empty', () => Buffer.alloc(0), /empty/],
 ];
 
-describe('an archive is refused, and nothing is written, when it', () => {
+describe('an archive is refused, and nothing is written, when it', { skip: needsRoot }, () => {
   for (const [title, archive, why] of refused) {
     it(title, async () => {
       writeFileSync(inside('kept'), 'kept');

@@ -18,6 +18,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
+import { needsRoot } from '@cloche/testkit/needs-root';
 import { FileAgent } from '../testing/file-agent.ts';
 
 let agent: FileAgent;
@@ -50,7 +51,7 @@ const nothingLeft = () =>
     [],
   );
 
-describe('listing', () => {
+describe('listing', { skip: needsRoot }, () => {
   it('says of each entry what it is, in the order of the names’ bytes', async () => {
     put('file', 'four');
     chmodSync(inside('file'), 0o640);
@@ -114,7 +115,7 @@ describe('listing', () => {
   });
 });
 
-describe('describing', () => {
+describe('describing', { skip: needsRoot }, () => {
   it('is of what is there itself, a link or a missing target', async () => {
     symlinkSync('nowhere', inside('dangling'));
     const { json } = await agent.call('GET', '/stat', { path: 'dangling' });
@@ -123,7 +124,7 @@ describe('describing', () => {
   });
 });
 
-describe('making a folder', () => {
+describe('making a folder', { skip: needsRoot }, () => {
   it('makes those above it, all the user’s, and can be repeated', async () => {
     for (let again = 0; again < 2; again += 1) {
       const { status, json } = await post('/directories', { path: 'a/b/c' });
@@ -143,7 +144,7 @@ for (const verb of ['move', 'copy'] as const) {
   const act = (from: string, to: string, overwrite = false) =>
     post(`/${verb}`, { from, to, overwrite: String(overwrite) });
 
-  describe(verb === 'move' ? 'moving' : 'copying', () => {
+  describe(verb === 'move' ? 'moving' : 'copying', { skip: needsRoot }, () => {
     it('gives a file its new path, and makes the folders above it', async () => {
       put('from', 'text');
       chmodSync(inside('from'), 0o751);
@@ -217,7 +218,7 @@ for (const verb of ['move', 'copy'] as const) {
   });
 }
 
-it('a copy is the user’s, and leaves nothing where a pipe cannot be copied', async () => {
+it('a copy is the user’s, and leaves nothing where a pipe cannot be copied', { skip: needsRoot }, async () => {
   put('tree/file');
   assert.equal((await post('/copy', { from: 'tree', to: 'mine', overwrite: 'false' })).json.uid, agent.user.uid);
   assert.equal(lstatSync(inside('mine/file')).uid, agent.user.uid);
@@ -227,7 +228,7 @@ it('a copy is the user’s, and leaves nothing where a pipe cannot be copied', a
   nothingLeft();
 });
 
-describe('deleting', () => {
+describe('deleting', { skip: needsRoot }, () => {
   it('takes files, links and empty folders, and full ones only when told to', async () => {
     put('target/file');
     symlinkSync('target', inside('link'));

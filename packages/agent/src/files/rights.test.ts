@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
+import { needsRoot } from '@cloche/testkit/needs-root';
 import { ROOT_RIGHTS, UserRights } from './rights.ts';
 
 const USER = { uid: 1000, gid: 1000 };
@@ -19,7 +20,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-describe('what is done with the rights of the user', () => {
+describe('what is done with the rights of the user', { skip: needsRoot }, () => {
   it('may do what the user may, and no more', () => {
     assert.throws(() => rights.run(() => readFileSync(secret)), { code: 'EACCES' });
     assert.throws(() => rights.run(() => writeFileSync(join(folder, 'new'), '')), { code: 'EACCES' });

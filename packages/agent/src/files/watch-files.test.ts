@@ -5,6 +5,7 @@ import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, beforeEach, describe, it } from 'node:test';
+import { needsRoot } from '@cloche/testkit/needs-root';
 import { FileAgent } from '../testing/file-agent.ts';
 
 let agent: FileAgent;
@@ -37,7 +38,7 @@ async function watch(recursive = true, path = '.') {
   };
 }
 
-describe('watching', () => {
+describe('watching', { skip: needsRoot }, () => {
   it('tells what is created, changed and deleted', async () => {
     writeFileSync(inside('old'), '');
     const changes = await watch();

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { needsRoot } from '@cloche/testkit/needs-root';
 import { withEffectiveUser } from './effective-user.ts';
 import { bindLibc } from './libc.ts';
 
@@ -18,7 +19,9 @@ const state = () => {
   return { rights: rights(), deathSignal: signal[0], dumpable, secureBits };
 };
 
-test('a thread has another effective user and all of its capabilities for one call, and nothing of it stays', () => {
+test('a thread has another effective user and all of its capabilities for one call, and nothing of it stays', {
+  skip: needsRoot,
+}, () => {
   prctlCall(PR_SET_PDEATHSIG, SIGURG, 0, 0, 0);
   const before = state();
   const during = withEffectiveUser(USER, rights);

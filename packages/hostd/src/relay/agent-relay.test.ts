@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { needsRoot } from '@cloche/testkit/needs-root';
 import { until } from '../base/until.ts';
 import { openListeningSocket } from '../kernel/listening-socket.ts';
 import { AgentRelay, MAX_HALF_OPEN, MAX_IDLE, MAX_WAITING } from './agent-relay.ts';
@@ -15,7 +16,7 @@ const SOCKET_BYTES = Number(readFileSync('/proc/sys/net/core/wmem_default', 'utf
 const HALF_OPEN = { allowHalfOpen: true };
 const ROOT = { uid: 0, gid: 0 };
 
-describe('a relay', () => {
+describe('a relay', { skip: needsRoot }, () => {
   let folder: string;
   let relay: AgentRelay;
   let sockets: Socket[];

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { needsRoot } from '@cloche/testkit/needs-root';
 import { findProcessorHierarchy, PartsGroup } from './parts-group.ts';
 
 const V1 = '30 25 0:26 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid - cgroup cgroup rw,cpu,cpuacct';
@@ -16,7 +17,7 @@ describe('the cgroup of the parts', () => {
     assert.equal(findProcessorHierarchy(''), undefined);
   });
 
-  it('holds a process and what it starts, and is removed when they have ended', async () => {
+  it('holds a process and what it starts, and is removed when they have ended', { skip: needsRoot }, async () => {
     const id = `test${process.pid}`;
     const group = new PartsGroup(id);
     const child = spawn('sh', ['-c', 'read _; sleep 60 & echo $!; wait']);

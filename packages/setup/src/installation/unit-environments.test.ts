@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { parseEnv } from 'node:util';
+import { needsRoot } from '@cloche/testkit/needs-root';
 import { effectiveSettings } from '../settings.ts';
 import { environmentFor } from './part-environment.ts';
 import { PART_NAMES } from './parts.ts';
@@ -23,7 +24,7 @@ const unitPlaces = {
 const given = { CLOCHE_CONFIG_FILE: '/dev/null', CLOCHE_DATA_DIR: unitPlaces.dataDir, CLOCHE_PORT: '4711' };
 
 describe('the environment files of the systemd units', () => {
-  it('give each part what `npm start` would, and nobody but root', async () => {
+  it('give each part what `npm start` would, and nobody but root', { skip: needsRoot }, async () => {
     const settings = effectiveSettings({ ...given, CLOCHE_BOOTSTRAP_API_KEY: 'twenty characters or more' });
     await writeUnitEnvironments(prepared, settings, unitPlaces);
     for (const part of PART_NAMES) {

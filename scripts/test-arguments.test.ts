@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { describeNotRun, QUICK_STAGES, readTestArguments } from './test-arguments.ts';
+
+const STAGES = ['types', 'lint', 'prepare', 'unit', 'runtime', 'e2e'];
+
+/** Returns what a run of these arguments runs and says at its end. */
+function planned(...args: string[]) {
+  const read = readTestArguments(args, STAGES);
+  if (read.kind !== 'run') return assert.fail(read.text);
+  return { ...read, notRun: describeNotRun(read, STAGES) };
+}
+
+describe('npm test', () => {
+  it('runs every stage and leaves nothing out', () => {
+    assert.deepEqual(planned(), { kind: 'run', stages: STAGES, comparesHost: true, notRun: undefined });
+  });
+
+  it('runs the named stages in their own order, and says what it left out', () => {
+    const { stages, comparesHost, notRun } = planned('unit', 'types');
+    assert.deepEqual(stages, ['types', 'unit']);
+    assert.equal(comparesHost, true);
+    assert.equal(notRun, 'Not run: lint, prepare, runtime, e2e. `npm test` runs everything.');
+  });
+
+  it('runs without sandboxes when it is to be quick, and says what it left out', () => {
+    const { stages, comparesHost, notRun } = planned('quick');
+    assert.deepEqual(stages, QUICK_STAGES);
+    assert.equal(comparesHost, false);
+    assert.match(notRun ?? '', /^Not run: prepare, runtime, e2e, the check of what the tests leave on the host\./);
+  });
+
+  it('refuses a stage that does not exist, and names those that do', () => {
+    const read = readTestArguments(['unit', 'e2e-kvm'], STAGES);
+    assert.equal(read.kind, 'error');
+    assert.match(
+      read.kind === 'error' ? read.text : '',
+      /no stage "e2e-kvm"[\s\S]*types, lint, prepare, unit, runtime, e2e/,
+    );
+  });
+
+  it('refuses stages beside quick', () => {
+    assert.equal(readTestArguments(['quick', 'e2e'], STAGES).kind, 'error');
+  });
+
+  it('explains itself', () => {
+    const read = readTestArguments(['unit', '--help'], STAGES);
+    assert.match(read.kind === 'help' ? read.text : '', /npm test -- quick {6}types, lint, unit:/);
+  });
+});
