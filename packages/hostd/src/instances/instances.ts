@@ -5,7 +5,8 @@ import type { Logger } from 'pino';
 import { addressesOfSlot } from '../addressing/address-plan.ts';
 import { HostdError } from '../base/hostd-error.ts';
 import { idRangeOfSlot } from '../base/id-range.ts';
-import { Limiter } from '../base/limiter.ts';
+import { KeyedQueue } from '../base/keyed-queue.ts';
+import { Semaphore } from '../base/semaphore.ts';
 import { type InstanceKey, type InstanceName, instanceKey, isInstanceKey } from '../instance/instance-key.ts';
 import type { LiveRecord } from '../instance/instance-records.ts';
 import { isProcessAlive } from '../kernel/process-identity.ts';
@@ -16,7 +17,7 @@ import type { HostParts } from '../parts/host-parts.ts';
 import { kindOf } from '../pool/pool-kind.ts';
 import type { WarmPool } from '../pool/warm-pool.ts';
 import type { Templates } from '../storage/templates.ts';
-import { removeInstance } from '../teardown/remains.ts';
+import { removeInstance } from '../teardown/remove-instance.ts';
 
 /** Launches at a time: more would only make each of them slower. */
 export const PARALLEL_LAUNCHES = 4;
@@ -36,9 +37,9 @@ export interface InstancesOptions {
 /** The instances of one installation that sandboxes have. What is done to one instance is done one thing after the other. */
 export class Instances {
   readonly #options: InstancesOptions;
-  readonly #launches = new Limiter(PARALLEL_LAUNCHES);
-  /** The end of the line of each instance that something is being done to. */
-  readonly #lines = new Map<InstanceKey, Promise<void>>();
+  readonly #launches = new Semaphore(PARALLEL_LAUNCHES);
+  /** What is done to an instance, one thing after another. */
+  readonly #actions = new KeyedQueue<InstanceKey>();
   readonly #aborts = new Map<InstanceKey, AbortController>();
   #hasSwept = false;
 
@@ -52,7 +53,7 @@ export class Instances {
    */
   async launch(name: InstanceName, spec: LaunchSpec, signal: AbortSignal): Promise<LaunchedInstance> {
     const own = instanceKey(name);
-    return this.#inLine(own, async () => {
+    return this.#actions.run(own, async () => {
       const { host, templates } = this.#options;
       const key = host.records.keyOf(name);
       const living = this.#findLive(key);
@@ -79,7 +80,7 @@ export class Instances {
     const own = instanceKey(name);
     this.#aborts.get(own)?.abort(new HostdError('launch_failed', `the launch of ${own} was stopped`));
     const killed = Promise.withResolvers<void>();
-    const gone = this.#inLine(own, async () => {
+    const gone = this.#actions.run(own, async () => {
       const key = host.records.keyOf(name);
       const living = this.#findLive(key);
       if (living) {
@@ -102,7 +103,7 @@ export class Instances {
 
   /** Resolves when nothing is being done to any instance. */
   async settled(): Promise<void> {
-    while (this.#lines.size > 0) await Promise.all(this.#lines.values());
+    await this.#actions.idle();
   }
 
   /**
@@ -171,9 +172,9 @@ export class Instances {
       const record = host.records.read(key);
       const line = record && 'sandboxId' in record ? instanceKey(record) : key;
       // Whoever is busy with it leaves nothing either.
-      if (this.#lines.has(line) || pool.owns(key) || this.#findLive(key)) continue;
+      if (this.#actions.isBusy(line) || pool.owns(key) || this.#findLive(key)) continue;
       try {
-        await this.#inLine(line, () => removeInstance(key, host));
+        await this.#actions.run(line, () => removeInstance(key, host));
         log.info({ operation: 'sweep', instance: key, outcome: 'removed' });
       } catch (error) {
         log.error({ operation: 'sweep', instance: key, outcome: 'failed', err: error });
@@ -202,7 +203,7 @@ export class Instances {
     const { host } = this.#options;
     const pooled = host.records.read(key);
     if (pooled?.status !== 'pooled') return undefined;
-    return this.#inLine(key, async () => {
+    return this.#actions.run(key, async () => {
       try {
         const policy = gatedPolicy(spec.network);
         const address = addressesOfSlot(pooled.slot).sandbox;
@@ -256,20 +257,5 @@ export class Instances {
   #describe(key: InstanceKey, { sandboxId, generation, templateVersionId, startedAt }: LiveRecord): Instance {
     const agentSocketPath = join(this.#options.host.socketsDir, key, 'agent.sock');
     return { sandboxId, generation, templateVersionId, agentSocketPath, startedAt };
-  }
-
-  async #inLine<T>(key: InstanceKey, act: () => Promise<T>): Promise<T> {
-    const before = this.#lines.get(key) ?? Promise.resolve();
-    const result = before.then(act);
-    const end = result.then(
-      () => {},
-      () => {},
-    );
-    this.#lines.set(key, end);
-    try {
-      return await result;
-    } finally {
-      if (this.#lines.get(key) === end) this.#lines.delete(key);
-    }
   }
 }

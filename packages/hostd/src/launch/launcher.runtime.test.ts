@@ -15,7 +15,7 @@ import { instanceKey } from '../instance/instance-key.ts';
 import { createVeth, Netlink } from '../network/netlink.ts';
 import type { HostParts } from '../parts/host-parts.ts';
 import { Templates } from '../storage/templates.ts';
-import { removeInstance } from '../teardown/remains.ts';
+import { removeInstance } from '../teardown/remove-instance.ts';
 import { type Launch, Launcher } from './launcher.ts';
 
 const STEPS = [

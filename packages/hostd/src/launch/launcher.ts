@@ -34,7 +34,7 @@ import {
   rootPlaces,
 } from '../storage/root-file-system.ts';
 import type { TemplateVersion } from '../storage/templates.ts';
-import { diskIsReleased } from '../teardown/remains.ts';
+import { diskIsReleased } from '../teardown/remove-instance.ts';
 
 export interface LauncherOptions {
   host: HostParts;

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type GatedSandbox, type LaunchSpec, PROTOCOL_VERSION } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import { HostdError } from '../base/hostd-error.ts';
+import { KeyedQueue } from '../base/keyed-queue.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
 import { type EgressClient, EgressRefusal } from './egress-client.ts';
 
@@ -44,7 +45,7 @@ export class EgressGate {
   #conversation = new AbortController();
   /** Whether egress was told everything, and so is to be told of every change. */
   #isTold = false;
-  #line: Promise<unknown> = Promise.resolve();
+  readonly #requests = new KeyedQueue<'egress'>();
   #served: Promise<void> = Promise.resolve();
 
   constructor({ client, trust, log }: EgressGateOptions) {
@@ -127,12 +128,14 @@ export class EgressGate {
 
   /** One thing at a time, in order. Once egress has not done as told, what it knows is uncertain: it is told anew. */
   #inLine<T>(act: () => Promise<T>): Promise<T> {
-    const result = this.#line.then(act).catch((error) => {
-      if (!(error instanceof EgressRefusal)) this.#conversation.abort();
-      throw error;
+    return this.#requests.run('egress', async () => {
+      try {
+        return await act();
+      } catch (error) {
+        if (!(error instanceof EgressRefusal)) this.#conversation.abort();
+        throw error;
+      }
     });
-    this.#line = result.catch(() => {});
-    return result;
   }
 
   async #serve(): Promise<void> {

@@ -6,7 +6,7 @@ import { isProcessAlive } from '../kernel/process-identity.ts';
 import type { Launcher } from '../launch/launcher.ts';
 import type { HostParts } from '../parts/host-parts.ts';
 import type { Templates } from '../storage/templates.ts';
-import { removeInstance } from '../teardown/remains.ts';
+import { removeInstance } from '../teardown/remove-instance.ts';
 import { agentAnswers } from './agent-answers.ts';
 import { hasMemoryToSpare } from './host-memory.ts';
 import type { PoolKind } from './pool-kind.ts';

@@ -153,7 +153,7 @@ export function makeSharedMemoryFolder(diskDir: string): string {
 /** Standard input, output and errors of a sandbox's first process. The caller closes them. */
 export function openConsole(diskDir: string): [stdin: number, stdout: number, stderr: number] {
   // SECURITY: the runtime gives these files to the sandbox's root, so /dev/null of the host must not be among them
-  // (launch.runtime.test.ts). On the sandbox's own disk, and by no name in there, they are bounded as it is.
+  // (launcher.runtime.test.ts). On the sandbox's own disk, and by no name in there, they are bounded as it is.
   const input = join(diskDir, 'stdin');
   writeFileSync(input, '', { flag: 'wx' });
   const stdin = openSync(input, 'r');

@@ -1,5 +1,5 @@
-/** Lets a few in at a time; the others wait in line until it is their turn or they give up. */
-export class Limiter {
+/** A counting semaphore: lets a fixed number of callers in at a time, in the order of their calls. */
+export class Semaphore {
   readonly #waiting: (() => void)[] = [];
   #free: number;
 

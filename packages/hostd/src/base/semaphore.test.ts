@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Limiter } from './limiter.ts';
+import { Semaphore } from './semaphore.ts';
 
 const never = new AbortController().signal;
 
 test('lets only so many in at a time, in the order in which they came', async () => {
-  const limiter = new Limiter(2);
+  const semaphore = new Semaphore(2);
   const begun: number[] = [];
   const ends = [0, 1, 2, 3].map(() => Promise.withResolvers<void>());
   const runs = ends.map(({ promise }, index) =>
-    limiter.run(never, async () => {
+    semaphore.run(never, async () => {
       begun.push(index);
       await promise;
     }),
@@ -26,21 +26,21 @@ test('lets only so many in at a time, in the order in which they came', async ()
 });
 
 test('makes room when one fails', async () => {
-  const limiter = new Limiter(1);
+  const semaphore = new Semaphore(1);
   await assert.rejects(
-    limiter.run(never, () => Promise.reject(new Error('failed'))),
+    semaphore.run(never, () => Promise.reject(new Error('failed'))),
     /failed/,
   );
-  assert.equal(await limiter.run(never, async () => 'in'), 'in');
+  assert.equal(await semaphore.run(never, async () => 'in'), 'in');
 });
 
 test('lets one that waits give up, without taking a place from anybody', async () => {
-  const limiter = new Limiter(1);
+  const semaphore = new Semaphore(1);
   const first = Promise.withResolvers<void>();
-  const running = limiter.run(never, () => first.promise);
+  const running = semaphore.run(never, () => first.promise);
   const impatient = new AbortController();
-  const waiting = limiter.run(impatient.signal, () => assert.fail('it was let in'));
-  const patient = limiter.run(never, async () => 'in');
+  const waiting = semaphore.run(impatient.signal, () => assert.fail('it was let in'));
+  const patient = semaphore.run(never, async () => 'in');
   impatient.abort(new Error('enough'));
   await assert.rejects(waiting, /enough/);
   first.resolve();
@@ -50,7 +50,7 @@ test('lets one that waits give up, without taking a place from anybody', async (
 
 test('lets nobody in whose signal is aborted already', async () => {
   await assert.rejects(
-    new Limiter(1).run(AbortSignal.abort(new Error('late')), () => assert.fail()),
+    new Semaphore(1).run(AbortSignal.abort(new Error('late')), () => assert.fail()),
     /late/,
   );
 });
