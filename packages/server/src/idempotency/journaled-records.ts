@@ -13,7 +13,6 @@ import {
   type StoredRecord,
   scopeColumns,
 } from './idempotency-repository.ts';
-import { KnownScopes } from './known-scopes.ts';
 import { type RecordChange, RecordJournal } from './record-journal.ts';
 import type { StoredResponse } from './stored-response.ts';
 
@@ -55,11 +54,9 @@ export class JournaledRecords implements IdempotencyRecords {
   readonly #byId = new Map<string, RecentRecord>();
   /** How many claims of a scope the database decides now: none of the same may pass it by. */
   readonly #deciding = new Map<string, number>();
-  readonly #known = new KnownScopes();
   #bodyBytes = 0;
   #timer: NodeJS.Timeout | undefined;
   #isFull = false;
-  #isClosed = false;
 
   private constructor(db: Database, records: IdempotencyRepository, file: string, log: Pick<Logger, 'error'>) {
     const database = embeddedDatabase(db);
@@ -83,7 +80,6 @@ export class JournaledRecords implements IdempotencyRecords {
     const journaled = new JournaledRecords(db, records, file, log);
     for (const change of journaled.#journal.read()) journaled.#apply(change);
     await journaled.flush();
-    void journaled.#learnScopes();
     return journaled;
   }
 
@@ -94,7 +90,6 @@ export class JournaledRecords implements IdempotencyRecords {
       return request.id;
     }
     this.#deciding.set(scope, (this.#deciding.get(scope) ?? 0) + 1);
-    this.#known.add(scope);
     try {
       await this.flush();
       return await this.#records.claim(request);
@@ -135,23 +130,14 @@ export class JournaledRecords implements IdempotencyRecords {
   /** Before the database is closed. */
   async close(): Promise<void> {
     await this.flush();
-    this.#isClosed = true;
     this.#journal.close();
-  }
-
-  async #learnScopes(): Promise<void> {
-    try {
-      await this.#known.learn(this.#db, () => this.#isClosed);
-    } catch (error) {
-      this.#log.error({ err: error }, 'idempotency records are looked for in the database each time');
-    }
   }
 
   /** What is in doubt, or comes during a transaction, the database decides. */
   #isNew(scope: string, request: ClaimRequest): boolean {
     if (this.#byScope.has(scope) || this.#deciding.has(scope) || this.#byScope.size >= MAX_RECORDS) return false;
     if (this.#database.isInTransaction) return false;
-    return !this.#known.mayHave(scope) || this.#findNow(request)?.rows.length === 0;
+    return this.#findNow(request)?.rows.length === 0;
   }
 
   #isRecent(id: string, owner: string): boolean {
@@ -172,9 +158,7 @@ export class JournaledRecords implements IdempotencyRecords {
   #apply(change: RecordChange): void {
     if ('claimed' in change) {
       const record: RecentRecord = { claim: change.claimed, state: 'in_progress' };
-      const scope = nameOf(change.claimed);
-      this.#known.add(scope);
-      this.#byScope.set(scope, record);
+      this.#byScope.set(nameOf(change.claimed), record);
       this.#byId.set(change.claimed.id, record);
     } else if ('completed' in change) {
       const { id, ...response } = change.completed;
