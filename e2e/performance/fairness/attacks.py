@@ -3,7 +3,15 @@
 Each takes what it can get, holds it, and tries again until `given["seconds"]` are over.
 """
 
-import ctypes, errno, os, signal, socket, struct, sys, threading, time
+import ctypes
+import errno
+import os
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
 
 libc = ctypes.CDLL(None, use_errno=True)
 until = time.monotonic() + given["seconds"]

@@ -21,7 +21,9 @@ datagrams.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
 
 
 def call(number, *arguments):
-    return lambda: libc.syscall(ctypes.c_long(number), *(ctypes.c_void_p(a) if isinstance(a, int) else a for a in arguments))
+    return lambda: libc.syscall(
+        ctypes.c_long(number), *(ctypes.c_void_p(a) if isinstance(a, int) else a for a in arguments)
+    )
 
 
 def attach(level, name):
@@ -64,5 +66,11 @@ def outcome(act):
     return said
 
 
-print(json.dumps({kind: {name: outcome(act) for name, act in acts.items()}
-                  for kind, acts in {"filters": FILTERS, "others": OTHERS}.items()}))
+print(
+    json.dumps(
+        {
+            kind: {name: outcome(act) for name, act in acts.items()}
+            for kind, acts in {"filters": FILTERS, "others": OTHERS}.items()
+        }
+    )
+)

@@ -1,4 +1,5 @@
 """Opens what changes the kernel, and reads what tells of it. Nothing is written: opening decides."""
+
 import errno
 import glob
 import os
@@ -65,7 +66,11 @@ def outcome(path, flags):
 
 # A test gives those of the host: what is not in a sandbox at all cannot be used there either.
 paths = given.get("paths") or {"write": WRITE, "read": READ}
-print(json.dumps({
-    **{f"write {path}": outcome(path, os.O_WRONLY) for path in paths["write"]},
-    **{f"read {path}": outcome(path, os.O_RDONLY) for path in paths["read"]},
-}))
+print(
+    json.dumps(
+        {
+            **{f"write {path}": outcome(path, os.O_WRONLY) for path in paths["write"]},
+            **{f"read {path}": outcome(path, os.O_RDONLY) for path in paths["read"]},
+        }
+    )
+)

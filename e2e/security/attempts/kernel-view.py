@@ -1,4 +1,5 @@
 """Reads all of some folders that can be read, names and links too. Prints where it found each pattern."""
+
 import os
 import re
 

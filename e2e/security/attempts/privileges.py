@@ -1,4 +1,5 @@
 """What would make more of the process than it is, or reach what belongs to another user."""
+
 import ctypes
 import errno
 import os

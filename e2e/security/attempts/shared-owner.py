@@ -1,6 +1,6 @@
-"""
-The control: two user namespaces, made as a sandbox's is, take all that they get one after the other. All of it happens
-within a third one whose limits are small, so nothing of the host is used up.
+"""The control: two user namespaces, made as a sandbox's is, take all they can get, one after the other.
+
+All of it happens within a third one whose limits are small, so nothing of the host is used up.
 """
 
 import json
@@ -55,7 +55,7 @@ def both(table, owners):
         counts.append(ours.recv())
         connections.append(ours)
         processes.append(process)
-    for connection, process in zip(connections, processes):
+    for connection, process in zip(connections, processes, strict=True):
         connection.send(None)
         process.join()
     return counts

@@ -1,4 +1,5 @@
 """Looks for what is not the sandbox's own. Prints where it found each needle, and what it can see at all."""
+
 import glob
 import os
 import socket
@@ -22,11 +23,15 @@ def reaches(name):
             return False
 
 
-places = [
-    path
-    for pattern in ("environ", "cmdline", "mountinfo", "mounts", "cgroup", "maps", "net/unix", "status")
-    for path in glob.glob(f"/proc/[0-9]*/{pattern}")
-] + glob.glob("/etc/*") + glob.glob("/run/**", recursive=True)
+places = (
+    [
+        path
+        for pattern in ("environ", "cmdline", "mountinfo", "mounts", "cgroup", "maps", "net/unix", "status")
+        for path in glob.glob(f"/proc/[0-9]*/{pattern}")
+    ]
+    + glob.glob("/etc/*")
+    + glob.glob("/run/**", recursive=True)
+)
 links = {}
 for pattern in ("fd/*", "cwd", "root", "exe"):
     for path in glob.glob(f"/proc/[0-9]*/{pattern}"):
@@ -44,17 +49,27 @@ def is_here(path):
         return False
 
 
-print(json.dumps({
-    "found": {
-        name: sorted({os.path.basename(path) for path in places if os.path.isfile(path) and needle.encode() in read(path)})
-        for name, needle in given["needles"].items()
-    },
-    "files": [path for path in given["files"] if os.path.lexists(path)],
-    "sockets": [name for name in given["sockets"] if reaches(name)],
-    "links": links,
-    "here": [path for path in links if is_here(path)],
-    "processes": len(glob.glob("/proc/[0-9]*")),
-    "hostname": socket.gethostname(),
-    "devices": sorted(os.listdir("/dev")),
-    "ids": read("/proc/self/uid_map").decode().split(),
-}))
+print(
+    json.dumps(
+        {
+            "found": {
+                name: sorted(
+                    {
+                        os.path.basename(path)
+                        for path in places
+                        if os.path.isfile(path) and needle.encode() in read(path)
+                    }
+                )
+                for name, needle in given["needles"].items()
+            },
+            "files": [path for path in given["files"] if os.path.lexists(path)],
+            "sockets": [name for name in given["sockets"] if reaches(name)],
+            "links": links,
+            "here": [path for path in links if is_here(path)],
+            "processes": len(glob.glob("/proc/[0-9]*")),
+            "hostname": socket.gethostname(),
+            "devices": sorted(os.listdir("/dev")),
+            "ids": read("/proc/self/uid_map").decode().split(),
+        }
+    )
+)

@@ -1,4 +1,5 @@
 """One call after the other, each in a process of its own. Prints what every one came to: `done` or its errno."""
+
 import ctypes
 import errno
 import mmap

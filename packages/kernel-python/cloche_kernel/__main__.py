@@ -4,14 +4,14 @@
 import os
 import sys
 
-# The package finds its own submodules through `__path__`, so its folder need not stay on the path. The working
-# directory joins it, as in an interactive interpreter, only when nothing of ours is left to import from there.
+# The package finds its submodules through `__path__`, so its folder does not stay on the path. The working directory
+# takes its place, as in an interactive interpreter, after the last import of the kernel's own code.
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.argv = [""]
 
-from cloche_kernel.channel import Channel
-from cloche_kernel.kernel import Kernel
-from cloche_kernel.user_site import add_user_site
+from cloche_kernel.channel import Channel  # noqa: E402
+from cloche_kernel.kernel import Kernel  # noqa: E402
+from cloche_kernel.user_site import add_user_site  # noqa: E402
 
 channel = Channel.claim()
 kernel = Kernel()

@@ -15,27 +15,28 @@ MAX_FRAME_BYTES = 64 * 1024 * 1024
 
 _LENGTH = struct.Struct(">I")
 
-_Encoder = json.encoder.c_make_encoder
+_Encoder = getattr(json.encoder, "c_make_encoder", None)
 if _Encoder is None:
     _to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 else:
-    # As that makes one for each message. What is sent has been bounded, so it holds no circles.
+    # `JSONEncoder.encode` builds a C encoder for each message; this one is built once. It does not check for circular
+    # references, because every message is bounded before it is sent.
     _chunks = _Encoder(None, None, json.encoder.encode_basestring, None, ":", ",", False, False, True)
 
-    def _to_json(message):
-        return "".join(_chunks(message, 0))
+    def _to_json(o):
+        return "".join(_chunks(o, 0))
 
 
 class FrameTooLarge(Exception):
-    """The agent would end the kernel for it."""
+    """A message is larger than the agent accepts. The agent ends a kernel that sends such a frame."""
 
 
 class ChannelClosed(Exception):
-    """The agent is gone: nothing is left to do."""
+    """The agent has closed the connection, so the kernel has no more work."""
 
 
 class Channel:
-    """Owned by the process that claimed it: a fork of it must call `forget` and never speaks."""
+    """The connection to the agent. It belongs to one process: a fork must call `forget` and send nothing."""
 
     def __init__(self, sock):
         self._socket = sock
@@ -46,26 +47,27 @@ class Channel:
 
     @classmethod
     def claim(cls, fd=KERNEL_SOCKET_FD):
-        """Moves the socket above what user code closes by number, and out of what it executes."""
+        """Moves the socket to a high descriptor: user code rarely closes it by number, and no program inherits it."""
         soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, max(16, min(soft_limit, 1024) - 16))
         os.close(fd)
         return cls(socket.socket(fileno=high))
 
     def forget(self):
+        """Closes this process's copy of the socket."""
         self._socket.close()
 
     def send(self, message, after=b""):
-        """
-        Blocks until the agent has taken it: a slow reader slows the cell, not the agent's heap. `after` are frames that
-        go before it in the same piece.
+        """Sends the frames in `after`, then the message, in one write.
+
+        Blocks until the agent has read enough: a slow agent slows the cell down, so no queue grows in either process.
         """
         frames = after + frame(message)
         with self._send_lock:
             self._socket.sendall(frames)
 
     def receive(self, timeout_ms=None):
-        """The next message, or None when `timeout_ms` has passed without one."""
+        """Returns the next message, or None after `timeout_ms` without one. Raises `ChannelClosed` at the end."""
         while True:
             message = self._take()
             if message is not None:
@@ -89,6 +91,7 @@ class Channel:
 
 
 def frame(message):
+    """Returns the message with its length in front. Raises `FrameTooLarge`."""
     body = encode(message)
     if len(body) > MAX_FRAME_BYTES:
         raise FrameTooLarge(len(body))
@@ -96,5 +99,6 @@ def frame(message):
 
 
 def encode(message):
-    # Lone surrogates have no UTF-8 form; a cell's text may hold them all the same.
+    """Returns the message as UTF-8 JSON."""
+    # Text of a cell may contain lone surrogates, which have no UTF-8 form: each becomes a question mark.
     return _to_json(message).encode("utf-8", "replace")

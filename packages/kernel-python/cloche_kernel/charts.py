@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a matplotlib figure shows: `{ type, title?, axes: [{ title?, xLabel?, yLabel?, series: [...] }] }`, bounded."""
+"""Describes a matplotlib figure as data: `{ type, title?, axes: [{ title?, xLabel?, yLabel?, series: [...] }] }`."""
 
+import numpy
 from matplotlib.collections import PathCollection
 from matplotlib.container import BarContainer
 from matplotlib.patches import Wedge
@@ -11,16 +12,16 @@ CHART_MIME_TYPE = "application/vnd.cloche.chart+json"
 MAX_AXES = 32
 MAX_SERIES = 64
 MAX_POINTS = 5000
-# All series of a figure together; those that would go beyond are left out.
+# Limit for all series of a figure together. A series that does not fit is left out.
 MAX_TOTAL_POINTS = 20_000
 
 
 def describe(figure):
-    """None for a figure that holds none of the known kinds."""
+    """Returns the figure's lines, bars, scatters and pies as data, or None if it has none of them."""
     try:
         axes = [_axes(one) for one in figure.axes[:MAX_AXES]]
     except Exception:
-        # Artists are open to any subclass; a picture without its data is better than a cell that fails.
+        # A library may subclass any artist and break these readings. The cell then shows the picture without data.
         return None
     _keep_within(axes, MAX_TOTAL_POINTS)
     axes = [one for one in axes if one["series"]]
@@ -45,10 +46,8 @@ def _keep_within(axes, points):
 
 def _axes(axes):
     described = {"series": [*_lines(axes), *_bars(axes), *_scatters(axes), *_pies(axes)][:MAX_SERIES]}
-    for key, text in (("title", axes.get_title()), ("xLabel", axes.get_xlabel()), ("yLabel", axes.get_ylabel())):
-        if text:
-            described[key] = text
-    return described
+    texts = {"title": axes.get_title(), "xLabel": axes.get_xlabel(), "yLabel": axes.get_ylabel()}
+    return described | {key: text for key, text in texts.items() if text}
 
 
 def _lines(axes):
@@ -83,7 +82,7 @@ def _bars(axes):
 def _scatters(axes):
     for collection in axes.collections:
         if isinstance(collection, PathCollection):
-            points = collection.get_offsets()[:MAX_POINTS]
+            points = numpy.asarray(collection.get_offsets())[:MAX_POINTS]
             yield _series("scatter", collection.get_label(), points[:, 0], points[:, 1])
 
 
@@ -96,7 +95,7 @@ def _pies(axes):
 
 def _series(kind, label, x, y):
     series = {"type": kind, "x": json_safe(_values(x)), "y": json_safe(_values(y))}
-    # Matplotlib names what the user left unnamed with a leading underscore.
+    # Matplotlib gives series without a label a name that begins with an underscore.
     if label and not str(label).startswith("_"):
         series["label"] = str(label)
     return series

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cell's exception looks like to the client: the user's frames alone, as plain text."""
+"""Turns an exception of a cell into an error for the client: plain text, with the user's frames only."""
 
 import os
 import sys
@@ -14,6 +14,7 @@ _KERNEL_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def to_error(exception):
+    """Returns the name, message and traceback lines of an exception. Never raises, and bounds all three."""
     return {
         "name": type(exception).__name__,
         "message": _bounded(_message(exception)),
@@ -46,7 +47,7 @@ def _traceback_lines(exception):
 
 
 def _hide_internals(report, seen=None):
-    """What is above the first frame of a cell is IPython and this kernel at work."""
+    """Drops the frames above a cell's first one, which belong to IPython and this kernel."""
     seen = set() if seen is None else seen
     if report is None or id(report) in seen:
         return
@@ -65,8 +66,8 @@ def _hide_internals(report, seen=None):
 
 
 def _is_internal(filename):
-    ipython = os.path.dirname(sys.modules["IPython"].__file__) + os.sep
-    return filename.startswith((_KERNEL_FOLDER, ipython)) or filename.startswith("<frozen ")
+    ipython = os.path.dirname(sys.modules["IPython"].__file__ or "") + os.sep
+    return filename.startswith((_KERNEL_FOLDER, ipython, "<frozen "))
 
 
 def _bounded(text):

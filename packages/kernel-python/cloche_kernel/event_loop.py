@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs cells that await, on one event loop that lives as long as the context."""
+"""Runs cells that use `await`, all on one event loop that lives as long as the context."""
 
 import asyncio
 import os
 
 
 class CellLoop:
+    """The event loop of a context. A closed or broken loop is replaced before the next cell."""
+
     def __init__(self):
         self._loop = None
 
     def run(self, coroutine):
-        """Like `run_until_complete`, but an interrupt ends the cell's task before it is passed on."""
+        """Runs a coroutine to its end. An interrupt cancels its task first, then raises KeyboardInterrupt."""
         loop = self._usable_loop()
         task = loop.create_task(coroutine)
         try:
@@ -31,7 +33,7 @@ class CellLoop:
 
 
 def _is_open(loop):
-    """A cell that closes descriptors by number may have closed the loop's own."""
+    """Tells whether the loop still has its descriptors, which a cell may have closed by number."""
     try:
         os.fstat(loop._selector.fileno())
         os.fstat(loop._ssock.fileno())

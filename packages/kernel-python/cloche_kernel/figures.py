@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A matplotlib figure as its forms: a picture, and what it shows as data."""
+"""Turns a matplotlib figure into the forms of an output: a PNG picture, and its content as data."""
 
 import io
 
@@ -9,11 +9,11 @@ from cloche_kernel.charts import CHART_MIME_TYPE, describe
 
 
 def figure_forms(figure):
-    """A figure that a cell shows itself is not shown again at the cell's end."""
+    """Returns the forms of a figure, and marks it so that the end of the cell does not show it again."""
     figure._cloche_shown = True
     picture = io.BytesIO()
     figure.savefig(picture, format="png", bbox_inches="tight", facecolor=figure.get_facecolor())
-    forms = {"image/png": picture.getvalue()}
+    forms: dict[str, object] = {"image/png": picture.getvalue()}
     chart = describe(figure)
     if chart is not None:
         forms[CHART_MIME_TYPE] = chart
@@ -21,5 +21,6 @@ def figure_forms(figure):
 
 
 def publish_figure(figure):
+    """Shows a figure, unless it is empty or the cell has shown it."""
     if not getattr(figure, "_cloche_shown", False) and (figure.axes or figure.texts or figure.images):
         display(figure)

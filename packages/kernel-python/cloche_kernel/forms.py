@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The forms of a rich output as the protocol wants them: text, base64, or JSON that every parser accepts."""
+"""Prepares the forms of a rich output, by MIME type, for the protocol: text, base64, or strictly valid JSON."""
 
 import base64
 import json
@@ -7,14 +7,17 @@ import math
 
 from cloche_kernel.channel import MAX_FRAME_BYTES
 
-# One frame holds all forms of one output; a quarter of it is for escapes.
+# All forms of an output go into one frame. A quarter of the frame is reserved for JSON escapes.
 MAX_FORMS_BYTES = MAX_FRAME_BYTES // 4 * 3
 
 _MAX_DEPTH = 64
 
 
 def to_forms(bundle):
-    """A display bundle (MIME type to value) with values that can be sent; the largest go first if it is too much."""
+    """Returns a display bundle (MIME type to value) with values that can be sent, all within `MAX_FORMS_BYTES`.
+
+    Forms that do not fit are left out, the largest first, and a note in `text/plain` names each of them.
+    """
     text = bundle.get("text/plain")
     if len(bundle) == 1 and type(text) is str and len(text) <= MAX_FORMS_BYTES:
         return {"text/plain": text}
@@ -23,7 +26,6 @@ def to_forms(bundle):
     sized = [_form(mime, value) for mime, value in bundle.items() if isinstance(mime, str) and value is not None]
     for (mime, value), size in sorted(sized, key=lambda form: form[1]):
         if size > budget:
-            # Below the text that there is: what is left out is said.
             forms["text/plain"] = "\n".join([*filter(None, [forms.get("text/plain")]), left_out(mime, size)])
             continue
         budget -= size
@@ -32,6 +34,7 @@ def to_forms(bundle):
 
 
 def left_out(mime, size):
+    """Returns the note that stands in for a form that is too large."""
     return f"[cloche: {mime} output of {size} bytes left out, the kernel sends at most {MAX_FORMS_BYTES} bytes]"
 
 
@@ -47,7 +50,7 @@ def _form(mime, value):
 
 
 def json_safe(value, depth=0):
-    """`value` in terms of JSON: what JSON cannot say (NaN, infinities) is null, what it does not know is text."""
+    """Returns `value` as JSON types. NaN and infinities become null; objects of unknown types become text."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, int):
@@ -61,7 +64,7 @@ def json_safe(value, depth=0):
     if isinstance(value, (list, tuple)):
         return [json_safe(item, depth + 1) for item in value]
     if type(value).__name__ in ("datetime64", "timedelta64"):
-        # Their `item` is a bare number.
+        # `item()` would return a number without its unit.
         return str(value)
     if hasattr(value, "item") and getattr(value, "shape", None) == ():
         scalar = value.item()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chooses matplotlib's backend when, and only when, user code imports matplotlib.
+"""Sets matplotlib's backend when user code imports matplotlib.
 
-An environment variable would do the same, but programs started by a cell would inherit it and fail.
+The variable `MPLBACKEND` would reach programs that a cell starts, which cannot load this backend.
 """
 
 import importlib.util
@@ -11,7 +11,10 @@ BACKEND = "module://cloche_kernel.matplotlib_backend"
 
 
 class MatplotlibFinder:
+    """A finder on `sys.meta_path` that removes itself with the first import of matplotlib."""
+
     def find_spec(self, name, path=None, target=None):
+        """Returns the usual spec of matplotlib, whose execution also sets the backend, and None for other modules."""
         if name != "matplotlib":
             return None
         sys.meta_path.remove(self)
@@ -30,4 +33,5 @@ class MatplotlibFinder:
 
 
 def install():
+    """Puts the finder first in line."""
     sys.meta_path.insert(0, MatplotlibFinder())

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel's two threads: the main one runs cells, the other one listens to the agent."""
+"""The kernel's two threads: the main one runs cells, the other one reads messages of the agent."""
 
-import _signal
+import _signal  # pyright: ignore[reportMissingImports]
 import _thread
 import itertools
 import os
 import signal
 import sys
 from queue import SimpleQueue
+from typing import Any
 
 from cloche_kernel import import_hook
-from cloche_kernel.channel import ChannelClosed, FrameTooLarge, frame
+from cloche_kernel.channel import Channel, ChannelClosed, FrameTooLarge, frame
 from cloche_kernel.errors import to_error
 from cloche_kernel.event_loop import CellLoop
 from cloche_kernel.forms import left_out, to_forms
@@ -19,35 +20,36 @@ from cloche_kernel.streams import StandardStreams
 
 PROTOCOL_VERSION = 1
 
-# Python drops a signal that arrives while it waits in C with SIGINT ignored (`os.system`), so it is sent again.
+# A signal is lost while a cell waits in C with SIGINT ignored (`os.system`), so it is repeated.
 INTERRUPT_REPEAT_MS = 50
 
-# A longer result is on its way while the cell comes to its end.
+# A longer result is sent at once, so that it travels while the cell ends.
 HELD_CHARACTERS = 16 * 1024
 
-# An agent that is this late with its answer has other worries than the order of outputs.
+# After this wait for the agent the cell goes on, at the risk of outputs out of order.
 SYNC_TIMEOUT_SECONDS = 5
 
 
 class Kernel:
-    """Made before it is known whom it will serve: the constructor touches nothing that is of one sandbox alone."""
+    """Runs the cells of one context. The constructor uses nothing of a sandbox, so a zygote calls it before a fork."""
+
+    _channel: Channel
+    _streams: StandardStreams
 
     def __init__(self):
-        self._channel = None
-        self._streams = None
         self._pid = os.getpid()
         self._cells = SimpleQueue()
         self._loop = CellLoop()
         self._shell = Shell.create(self._publish, self._loop.run)
-        # Which run the main thread executes, which it is about to, and which it is to stop; all change under the lock.
+        # The run that is executed, the one that is queued, and the one to interrupt. All change under the lock.
         self._lock = _thread.allocate_lock()
         self._run_id = None
         self._next_run_id = None
         self._interrupted = None
         self._in_cell = False
-        # A frame cut in two by an exception would be the end of the protocol.
+        # True while the main thread writes: an exception in the middle of a frame would break the protocol.
         self._sending = False
-        # Results that go with the next message.
+        # Results to send with the next message.
         self._held = []
         self._main_thread = _thread.get_ident()
         self._sync_numbers = itertools.count()
@@ -55,14 +57,15 @@ class Kernel:
         import_hook.install()
 
     def warm_up(self, code):
-        """Runs a cell, for what is loaded and learned with the first ones of its kind, and leaves no trace of it."""
-        with self._shell.rehearsal():
+        """Runs a cell so that later ones of its kind are quicker, and removes its traces."""
+        with self._shell.warm_up():
             self._run_cell(code)
 
-    def run(self, channel, place=None):
-        """
-        Takes the channel and descriptors 1 and 2, and never returns. It is ready at once, or each time that `place` took
-        an assignment; `place` checks before the first cell that it still is what it was assigned.
+    def run(self, channel, assignment=None):
+        """Serves the agent with the channel and descriptors 1 and 2. Never returns.
+
+        Without an `assignment` the kernel is ready at once. With one, it is ready each time that it has taken the
+        directory and environment of a context, and it checks before the first cell that they still hold.
         """
         self._channel = channel
         self._pid = os.getpid()
@@ -72,42 +75,39 @@ class Kernel:
         try:
             _thread.start_new_thread(self._listen, ())
         except RuntimeError:
-            # The sandbox has no process left: the agent says so, in words of its own.
+            # The sandbox has reached its limit of processes, which the agent reports.
             os._exit(1)
-        if place is None:
-            self._tell_ready()
+        if assignment is None:
+            self._send_ready()
         try:
             while True:
                 message = self._cells.get()
                 if message["type"] == "assign":
-                    self._take_place(place, message)
+                    self._assign(assignment, message)
                 elif message.get("rehearsal"):
-                    with self._shell.rehearsal():
+                    with self._shell.warm_up():
                         self._execute(message["runId"], message["code"])
                 else:
-                    self._check_place(place)
-                    place = None
+                    if assignment is not None:
+                        self._exit_on(assignment.mismatch())
+                    assignment = None
                     self._execute(message["runId"], message["code"])
         except OSError:
-            # The channel broke, or user code has closed it.
+            # The channel is broken, or user code has closed it.
             os._exit(1)
 
-    def _tell_ready(self):
+    def _send_ready(self):
         self._channel.send({"type": "ready", "protocolVersion": PROTOCOL_VERSION})
 
-    def _take_place(self, place, assignment):
-        self._check(place.take(assignment["cwd"], assignment["env"]))
+    def _assign(self, assignment, message):
+        self._exit_on(assignment.apply(message["cwd"], message["env"]))
         self._shell.starting_dir = os.getcwd()
         self._shell.home_dir = os.path.expanduser("~")
-        self._tell_ready()
+        self._send_ready()
 
-    def _check_place(self, place):
-        if place is not None:
-            self._check(place.misfit())
-
-    def _check(self, misfit):
-        if misfit is not None:
-            self._channel.send({"type": "unfit", "reason": misfit})
+    def _exit_on(self, mismatch):
+        if mismatch is not None:
+            self._channel.send({"type": "unfit", "reason": mismatch})
             os._exit(0)
 
     # The listening thread
@@ -135,14 +135,14 @@ class Kernel:
             os._exit(0)
 
     def _interrupt(self, run_id):
-        """The first one stops the cell; one that comes while that has no effect also reaches what the cell started."""
+        """Interrupts the cell. A second interrupt of a run also goes to the processes that the cell has started."""
         with self._lock:
             if run_id not in (self._run_id, self._next_run_id):
                 return
             repeated = self._interrupted == run_id
             self._interrupted = run_id
             if run_id != self._run_id:
-                # It stops as soon as it begins.
+                # The run is queued and stops as soon as it begins.
                 return
             if repeated:
                 os.killpg(0, signal.SIGINT)
@@ -156,16 +156,15 @@ class Kernel:
     # The main thread
 
     def _on_sigint(self, number, frame):
-        # Outside of a cell there is nothing to stop; what user code sends to itself counts like a terminal's.
-        # While a frame is being sent the request stays, and the listening thread signals again.
+        # Only a cell is stopped, whether the agent or user code has sent the signal. While a frame is being sent the
+        # request is kept, and the listening thread signals again.
         if self._in_cell and not self._sending:
             self._interrupted = None
             raise KeyboardInterrupt
 
     def _execute(self, run_id, code):
         self._streams.repair()
-        # A cell may have put its own handler in place; that lasts until the cell's end. Without what `signal` makes of its
-        # arguments and its result, which takes ten times as long.
+        # Removes a handler of an earlier cell. `signal.signal` takes ten times as long, as it converts values to enums.
         _signal.signal(_signal.SIGINT, self._on_sigint)
         with self._lock:
             self._run_id = run_id
@@ -175,17 +174,17 @@ class Kernel:
             self._run_id = None
             self._interrupted = None
         if os.getpid() != self._pid:
-            # The child of a fork in the cell has come to the cell's end: the run is its parent's to report.
+            # A child that the cell has forked ends here: its parent reports the run.
             self._streams.flush()
             os._exit(0)
         self._streams.flush()
-        done = {"type": "done", "runId": run_id, "executionCount": self._shell.execution_count}
+        done: dict[str, Any] = {"type": "done", "runId": run_id, "executionCount": self._shell.execution_count}
         if error is not None:
             done["error"] = error
         self._channel.send(done, after=self._take_held(done))
 
     def _run_cell(self, code):
-        """The cell's error, or None. Nothing that a cell raises gets further than this."""
+        """Runs a cell and returns its error or None. Catches everything that the cell raises."""
         exception = None
         try:
             self._in_cell = True
@@ -217,7 +216,7 @@ class Kernel:
             backend.publish_open_figures()
 
     def _publish(self, role, bundle, is_last=False):
-        """Outputs of a run, in the order of what it printed. Without a run there is nobody to send them to."""
+        """Sends an output of the current run, in order with what the cell prints. Without a run it is dropped."""
         run_id = self._run_id
         if run_id is None or os.getpid() != self._pid:
             return
@@ -228,7 +227,7 @@ class Kernel:
         if role == "result":
             self._send(message)
             return
-        # The cell may print right after this: that must not overtake the output.
+        # Waits for the agent, so that what the cell prints next does not overtake this output.
         number = next(self._sync_numbers)
         waiting = self._syncs[number] = _thread.allocate_lock()
         waiting.acquire()
@@ -236,14 +235,14 @@ class Kernel:
         waiting.acquire(timeout=SYNC_TIMEOUT_SECONDS)
 
     def _hold(self, message):
-        """The end of the cell follows at once and takes it along, unless it is large: one wake-up for the agent, not two."""
+        """Keeps a small result for the message that ends the cell, so that the agent wakes up once and not twice."""
         if len(message["forms"].get("text/plain", "")) > HELD_CHARACTERS or len(message["forms"]) > 1:
             return False
         self._held.append(message)
         return True
 
     def _take_held(self, message):
-        """The frames that go before `message`. With what was printed flushed, says of all whether the agent has taken it."""
+        """Returns the frames to send before `message`. Marks all of them if the agent has read everything printed."""
         held, self._held = self._held, []
         drained = {"drained": True} if self._streams.are_empty() else {}
         message.update(drained)

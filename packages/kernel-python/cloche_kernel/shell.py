@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""IPython's shell without a terminal: no history, no files in the home folder, outputs to the channel."""
+"""IPython's shell without a terminal: no history, no files in the home folder, outputs sent to the agent."""
+
+from __future__ import annotations
 
 import builtins
 import linecache
@@ -8,6 +10,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
 from opcode import opmap
 
@@ -22,18 +25,21 @@ from cloche_kernel.errors import CELL_PREFIX
 from cloche_kernel.import_hook import BACKEND
 from cloche_kernel.plain_cells import PlainCells
 from cloche_kernel.plain_code import PlainCode
-from cloche_kernel.plain_values import PlainValuesFirst
+from cloche_kernel.plain_values import PlainValueFormatter
 from cloche_kernel.tables import data_form
-
 
 _PRINT_EXPR = opmap.get("PRINT_EXPR")
 
 
 class CellCompiler(CachingCompiler):
+    """Names cells by their number, so that a traceback shows `<cell 3>`."""
+
     def get_code_name(self, raw_code, transformed_code, number):
+        """Returns the file name of a cell."""
         return f"{CELL_PREFIX}{number}>"
 
     def forget_cells(self):
+        """Removes the sources of all cells, which tracebacks are made of."""
         for name in self._filename_map:
             linecache.cache.pop(name, None)
         self._filename_map.clear()
@@ -42,14 +48,16 @@ class CellCompiler(CachingCompiler):
 class ResultHook(DisplayHook):
     """Sends the value of a cell's last expression."""
 
-    # Plain attributes here and in the shell: as traits, which are checked and told to observers, the four assignments of
-    # each cell were a quarter of all calls.
+    shell: Shell  # pyright: ignore[reportIncompatibleVariableOverride]
+    # Plain attributes in place of traits, here and in the shell: a trait checks each value and looks for observers. The
+    # four assignments were a quarter of the calls of a cell.
     exec_result = None
 
     def __call__(self, result=None):
-        """
-        Without what is off here. There is no prompt; a cell that ends in a semicolon is told from others by the history;
-        outputs that were kept would pile up for as long as the context lives.
+        """Sends a value as IPython does, without prompt and history.
+
+        Outputs are not kept, as they would pile up for as long as the context lives. A semicolon at the end of a cell
+        does not hide the value, as IPython would look for it in the history.
         """
         if "_" in builtins.__dict__:
             self.check_for_underscore()
@@ -61,7 +69,7 @@ class ResultHook(DisplayHook):
         if self.exec_result is not None:
             self.exec_result.result = result
         if forms:
-            # Whatever code shows a value by itself may go on after it.
+            # Code that calls the hook by itself goes on after it, so that its value is not the end of the cell.
             is_last = (
                 shell.ast_node_interactivity == "last_expr"
                 and shell.cells_within == 0
@@ -72,36 +80,46 @@ class ResultHook(DisplayHook):
 
 
 def _shows_its_value(frame):
-    """Whether the frame is a cell's, at the instruction that shows the value of its last expression."""
+    """Tells whether the frame is a cell that shows the value of its last expression."""
     code = frame.f_code
     return code.co_filename.startswith(CELL_PREFIX) and code.co_code[frame.f_lasti] == _PRINT_EXPR
 
 
 class DisplaySender(DisplayPublisher):
-    """Sends what `display()` is given."""
+    """Sends the outputs of `display()`."""
+
+    shell: Shell  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def publish(self, data, metadata=None, source=None, *, transient=None, update=False, **kwargs):
+        """Sends one output."""
         self.shell.publish("display", data)
 
     def clear_output(self, wait=False):
-        """What was sent cannot be taken back."""
+        """Does nothing: an output that was sent stays."""
 
 
 class Shell(InteractiveShell):
+    """The IPython shell of a context."""
+
+    publish: Callable[..., None]
+    compile: CellCompiler
+    plain_code: PlainCode
+    plain_cells: PlainCells
     compiler_class = Type(CellCompiler)
     displayhook_class = Type(ResultHook)
     display_pub_class = Type(DisplaySender)
     last_execution_result = None
     last_execution_succeeded = True
     execution_count = 0
-    # Run by a cell, which may go on after their last expressions.
+    # How many cells run that a cell has started by `run_cell`.
     cells_within = 0
 
     @classmethod
     def create(cls, publish, run_coroutine):
-        """
-        `publish(role, bundle, is_last)` sends an output; the cell does nothing after one that `is_last`.
-        `run_coroutine` runs cells that await.
+        """Returns the one shell of the process.
+
+        `publish(role, bundle, is_last)` sends an output; with `is_last` the cell ends right after it. `run_coroutine`
+        runs cells that use `await`.
         """
         config = Config()
         config.HistoryManager.enabled = False
@@ -111,30 +129,29 @@ class Shell(InteractiveShell):
         shell.loop_runner = run_coroutine
         shell.shown_exception = None
         shell.db = {}
-        # The kernel counts: IPython's own count comes with a history that grows with every cell.
+        # The kernel counts cells, as IPython counts them in the history.
         shell.execution_count = 0
         _use_formatters(shell)
         shell.plain_code = PlainCode(shell)
         shell.plain_cells = PlainCells(shell, shell.plain_code)
-        # For good, as cells are all that runs: entered for each of them, it changes the names that Python has built in, and
-        # with them whatever code has learned about these.
+        # Entered once: each cell that does so changes the built-in names, and Python drops what it has cached of them.
         shell.builtin_trap.__enter__()
         shell.display_trap.__enter__()
         for name in ("exit", "quit"):
             shell.user_ns[name] = shell.user_ns_hidden[name] = _exit
-        # IPython's advice for a terminal, printed whenever a cell exits.
+        # IPython prints this advice for a terminal when a cell exits.
         warnings.filterwarnings("ignore", message="To exit: use 'exit'")
         return shell
 
     def run(self, cell):
-        """What `run_cell` does, without a history; its result."""
+        """Runs a cell as `run_cell` does, without a history. Returns IPython's result."""
         sys.displayhook = self.displayhook
         if self.plain_cells.takes(cell):
             return self.plain_cells.run(cell)
         return super().run_cell(cell, store_history=False)
 
     def run_cell(self, *arguments, **options):
-        """For code: a cell within the one that calls it."""
+        """Runs a cell for user code, within the cell that calls this."""
         self.cells_within += 1
         try:
             return super().run_cell(*arguments, **options)
@@ -142,8 +159,8 @@ class Shell(InteractiveShell):
             self.cells_within -= 1
 
     @contextmanager
-    def rehearsal(self):
-        """Of cells that are forgotten, with their names, count and outcome, and which formatter was found for which class."""
+    def warm_up(self):
+        """Forgets the cells that run inside: their names, number, outcome, and the formatters found for classes."""
         names, hidden = dict(self.user_ns), dict(self.user_ns_hidden)
         printers = [(known, dict(known)) for known in self._known_printers()]
         yield
@@ -159,59 +176,66 @@ class Shell(InteractiveShell):
 
     def _known_printers(self):
         display = self.display_formatter
-        for formatter in (*display.formatters.values(), display.mimebundle_formatter, display.ipython_display_formatter):
+        for formatter in (
+            *display.formatters.values(),
+            display.mimebundle_formatter,
+            display.ipython_display_formatter,
+        ):
             yield from (formatter.type_printers, formatter.deferred_printers)
 
-    # A profile would be files in the user's home; completion has nobody to ask for it.
     def init_ipython_dir(self, ipython_dir):
-        pass
+        """Does nothing: it would create files in the user's home folder."""
 
     def init_profile_dir(self, profile_dir):
-        pass
+        """Does nothing: it would create files in the user's home folder."""
 
     def init_display_formatter(self):
-        self.display_formatter = PlainValuesFirst(parent=self)
-        self.configurables.append(self.display_formatter)
+        """Sets the formatter of all values."""
+        self.display_formatter = PlainValueFormatter(parent=self)
+        self.configurables.append(self.display_formatter)  # pyright: ignore[reportArgumentType]
 
     def init_completer(self):
-        pass
+        """Does nothing: the protocol has no completion."""
 
     def transform_cell(self, raw_cell):
+        """Returns the cell as Python code."""
         if not self.plain_code.is_plain(raw_cell):
             return super().transform_cell(raw_cell)
         return raw_cell if raw_cell.endswith("\n") else raw_cell + "\n"
 
     def should_run_async(self, raw_cell, *, transformed_cell=None, preprocessing_exc_tuple=None):
-        """Does not compile a cell to see whether it awaits, when it lacks the words."""
+        """Tells whether a cell uses `await`. Only compiles it to find out if it contains the word or `async`."""
         if transformed_cell is not None and "await" not in transformed_cell and "async" not in transformed_cell:
             return False
         return super().should_run_async(
             raw_cell, transformed_cell=transformed_cell, preprocessing_exc_tuple=preprocessing_exc_tuple
         )
 
-    def _tee(self, channel):
-        """Keeps nothing of what is printed: it would pile up for as long as the context lives."""
+    def _tee(self, channel):  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Keeps no copy of what is printed, which would pile up for as long as the context lives."""
         return nullcontext()
 
     def enable_gui(self, gui=None):
-        """There is no screen."""
+        """Does nothing: there is no screen."""
 
     def enable_matplotlib(self, gui=None):
-        """`%matplotlib inline` and its like: figures are published as it is, whatever is asked for."""
+        """Answers `%matplotlib` with the one backend there is, whatever it asks for."""
         return "inline", BACKEND
 
     def showtraceback(self, exc_tuple=None, *args, **kwargs):
-        """Kept, not printed: `%run` and its like report an exception this way and no other."""
+        """Keeps the exception and prints nothing. `%run` and other magics report exceptions only through this."""
         self.shown_exception = (exc_tuple or sys.exc_info())[1]
 
     def showsyntaxerror(self, *args, **kwargs):
+        """Keeps the exception and prints nothing."""
         self.shown_exception = sys.exc_info()[1]
 
     def showindentationerror(self):
+        """Keeps the exception and prints nothing."""
         self.shown_exception = sys.exc_info()[1]
 
     def system(self, cmd):
-        """`!cmd`: on the cell's own streams, with everything it started ended by an interrupt."""
+        """Runs `!cmd` on the cell's streams. An interrupt kills all processes of the command."""
         child = subprocess.Popen(
             self.var_expand(cmd, depth=1), shell=True, executable="/bin/bash", stdin=subprocess.DEVNULL, process_group=0
         )
@@ -224,7 +248,7 @@ class Shell(InteractiveShell):
 
 
 def _exit(code=None):
-    """Ends the cell; the context and its variables stay."""
+    """Ends the cell. The context and its variables stay."""
     raise SystemExit(code)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Standard output and error as user code sees them: unbuffered text on descriptors 1 and 2."""
+"""Standard output and error of user code: unbuffered text on descriptors 1 and 2."""
 
 import ctypes
 import fcntl
@@ -8,7 +8,7 @@ import os
 import sys
 import termios
 
-# Above what user code closes by number.
+# User code that closes descriptors by number rarely goes this high.
 FIRST_SAFE_NUMBER = 256
 
 _libc = ctypes.CDLL(None)
@@ -17,7 +17,7 @@ _NOTHING = bytes(4)
 
 
 class StandardStreams:
-    """Keeps copies of both pipes, so that a cell that closes its streams does not silence the next one."""
+    """Both pipes, with a copy of each: the next cell can print even if one has closed its streams."""
 
     def __init__(self):
         self._copies = {number: fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, FIRST_SAFE_NUMBER) for number in (1, 2)}
@@ -28,7 +28,7 @@ class StandardStreams:
         sys.stderr = sys.__stderr__ = _text_stream(2, "<stderr>")
 
     def repair(self):
-        """Before each cell. A stream or descriptor that was replaced, not closed, is the user's choice and stays."""
+        """Reopens what a cell has closed. A stream or descriptor that it has replaced stays."""
         for number, copy in self._copies.items():
             try:
                 fcntl.fcntl(number, fcntl.F_GETFD)
@@ -38,7 +38,7 @@ class StandardStreams:
             self._install()
 
     def flush(self):
-        """Brings what Python and C libraries still hold into the pipes."""
+        """Writes what Python and C libraries have buffered to the pipes."""
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
@@ -47,7 +47,7 @@ class StandardStreams:
         _libc.fflush(None)
 
     def are_empty(self):
-        """Whether the agent has taken all that was brought into the pipes."""
+        """Tells whether the agent has read everything from the pipes."""
         try:
             return all(fcntl.ioctl(copy, termios.FIONREAD, _NOTHING) == _NOTHING for copy in self._copies.values())
         except OSError:
@@ -55,9 +55,9 @@ class StandardStreams:
 
 
 def _text_stream(number, name):
-    # A raw file below: what is printed is in the pipe when print returns, with or without a newline.
+    # Without a buffer: text is in the pipe when `print` returns, with or without a newline.
     raw = io.FileIO(number, "w", closefd=False)
     stream = io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", write_through=True)
     raw.name = name
-    stream.mode = "w"
+    stream.mode = "w"  # pyright: ignore[reportAttributeAccessIssue]
     return stream

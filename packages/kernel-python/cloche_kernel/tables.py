@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A DataFrame as data: `{ columns, rows, rowCount }`, bounded."""
+"""Describes a DataFrame as data: `{ columns, rows, rowCount }`, within bounds."""
 
 from itertools import islice
 
@@ -9,14 +9,14 @@ DATA_MIME_TYPE = "application/vnd.cloche.data+json"
 MAX_ROWS = 1000
 MAX_COLUMNS = 200
 MAX_CELL_CHARACTERS = 4096
-# All texts of a table together; rows that would go beyond are left out.
+# Limit for all texts of a table together. Rows that do not fit are left out.
 MAX_CHARACTERS = 1024 * 1024
 
 
 def data_form(frame, include=None, exclude=None):
-    """A MIME bundle formatter for IPython."""
+    """Returns the table as a MIME bundle. IPython calls it as a formatter."""
     head = frame if len(frame) <= MAX_ROWS else frame.iloc[:MAX_ROWS]
-    # `iloc`, `dtypes` and `itertuples` come to the same by several times as much code, all of which a first table runs cold.
+    # `iloc`, `dtypes` and `itertuples` do the same with several times as much code, all of it new to a first run.
     columns = list(islice(head.items(), MAX_COLUMNS))
     described = [{"name": _label(name), "type": str(column.dtype)} for name, column in columns]
     rows = list(_rows([column for _, column in columns])) if columns else [[] for _ in range(len(head))]
@@ -38,7 +38,7 @@ def _label(name):
 
 
 def _cell(value):
-    # NaT and NA are neither finite nor numbers; both are unequal to themselves or refuse to say.
+    # NaT and NA have no form in JSON. They are found by name, as importing pandas only to compare with them is slow.
     if type(value).__name__ in ("NaTType", "NAType"):
         return None
     safe = json_safe(value)

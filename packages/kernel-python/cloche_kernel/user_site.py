@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where pip installs to for a user."""
+"""Makes packages importable that pip installs for the user."""
 
 import os
 import site
@@ -7,7 +7,7 @@ import sys
 
 
 def add_user_site():
-    """Python ignores the folder if it appears only after the start."""
+    """Creates the user's folder of packages and puts it on the path: Python skips it at its start if it is missing."""
     folder = site.getusersitepackages()
     try:
         os.makedirs(folder, exist_ok=True)

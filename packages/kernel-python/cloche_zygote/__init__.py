@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A loaded interpreter that is forked to become the kernels of sandboxes.
 
-Outside of all sandboxes it runs as root without capabilities but the one to enter namespaces, sees the files of one template
-version and nothing else of the host, and is told what to do by the host daemon alone (`from_outside`). In gVisor, which
-lets nobody in, each sandbox has one of its own, which is told what to do by its agent (`within`).
+On the host it runs outside of all sandboxes (`fork_from_host`): as root, with no capability but the one to enter
+namespaces, with the files of one template version, and with requests from hostd only. gVisor lets no process of the
+host into a sandbox, so there each sandbox has its own zygote, which takes requests from the agent (`fork_in_sandbox`).
 """

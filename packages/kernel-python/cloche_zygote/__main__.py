@@ -4,12 +4,12 @@
 import os
 import sys
 
-# As in `cloche_kernel`, which a child of this becomes.
+# As in `cloche_kernel`: a child becomes such a kernel.
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.argv = [""]
 
-from cloche_zygote.zygote import Zygote
+from cloche_zygote.zygote import Zygote  # noqa: E402
 
 kernel = Zygote().serve()
-# From here on this is a child, inside a sandbox, with the rights of its user.
+# Only a child gets here. It is inside a sandbox and has the rights of its user.
 kernel.run()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kernel that was forked into a sandbox and waits there to become one of its contexts."""
+"""A kernel that was forked into a sandbox and waits to serve a context."""
 
 import ctypes
 import gc
@@ -12,34 +12,37 @@ import time
 from cloche_kernel import import_hook
 from cloche_kernel.channel import Channel
 from cloche_kernel.user_site import add_user_site
-from cloche_zygote import fresh
+
+from cloche_zygote import process_state
 from cloche_zygote.preload import library_folders
 
-# What an interpreter or a library reads once, when it starts: a kernel that was started before cannot follow it.
+# Variables that an interpreter or a library reads once, at its start, so that a running kernel cannot apply them.
 _READ_AT_START = ("PYTHON", "LD_", "GLIBC_", "MALLOC_", "OPENBLAS_", "GOTO_", "NPY_", "OPENSSL_")
-# All but these, which can still be followed (`threads`).
-_FOLLOWED = ("OPENBLAS_NUM_THREADS",)
+# Exceptions that a running kernel can apply (`blas_threads`).
+_APPLICABLE = ("OPENBLAS_NUM_THREADS",)
 _MARK = "CLOCHE_KERNEL"
 
 
 class ForkedKernel:
+    """A forked kernel with its connection to the agent."""
+
     def __init__(self, loaded, connection, kernel_id):
         self._loaded = loaded
         self._connection = connection
         self._kernel_id = kernel_id
 
     def run(self):
-        """Until the agent is gone. A kernel that its context does not fit says so and ends."""
+        """Serves the agent until it closes the connection. Ends if the kernel does not match its context."""
         gc.enable()
-        fresh.reseed(self._loaded.pid)
-        fresh.forget_process()
+        process_state.reseed_generators(self._loaded.pid)
+        process_state.refresh_process_ids()
         channel = Channel.claim(self._connection.detach())
         channel.send({"type": "hello", "kernelId": self._kernel_id, "pid": os.getpid()})
-        self._loaded.kernel.run(channel, Place(self._loaded))
+        self._loaded.kernel.run(channel, ContextAssignment(self._loaded))
 
 
-class Place:
-    """The working directory and environment of a forked kernel, which it may be given long before its first cell."""
+class ContextAssignment:
+    """The working directory and environment of a forked kernel, which it may get long before its first cell."""
 
     def __init__(self, loaded):
         self._loaded = loaded
@@ -48,13 +51,13 @@ class Place:
         sys.path[0] = ""
         self._path = sys.path[:]
         import_hook.install()
-        loaded.parked.install()
+        loaded.modules.install()
 
-    def take(self, cwd, env):
-        """Works there from now on. Why it cannot, or None."""
+    def apply(self, cwd, env):
+        """Takes the directory and environment. Returns why the kernel does not match them, or None."""
         self._env = env
-        misfit = self.misfit()
-        if misfit is None:
+        mismatch = self.mismatch()
+        if mismatch is None:
             os.environ.clear()
             os.environ.update(env)
             mark = env[_MARK].encode()
@@ -62,12 +65,12 @@ class Place:
             os.chdir(cwd)
             time.tzset()
             locale.setlocale(locale.LC_CTYPE, "")
-            self._take_user_site()
-        return misfit
+            self._add_user_site()
+        return mismatch
 
-    def misfit(self):
-        """Why an interpreter started in this sandbox now would not be as this one is, or None."""
-        name = next((name for name in self._env if name.startswith(_READ_AT_START) and name not in _FOLLOWED), None)
+    def mismatch(self):
+        """Returns how this kernel differs from one that is started in this sandbox now, or None if it does not."""
+        name = next((name for name in self._env if name.startswith(_READ_AT_START) and name not in _APPLICABLE), None)
         if name is not None:
             return f"{name} is set"
         if library_folders() != self._loaded.folders:
@@ -76,11 +79,11 @@ class Place:
         if any(name.endswith(".pth") for name in names):
             return "the user's libraries have paths of their own"
         if names and not self._had_user_site:
-            self._take_user_site()
+            self._add_user_site()
         return None
 
-    def _take_user_site(self):
-        """Where Python has it: before the libraries of all users if it was there at the start, else last."""
+    def _add_user_site(self):
+        """Puts the user's packages where Python has them: before those of all users if the folder exists, else last."""
         site.USER_BASE = site.USER_SITE = None
         sys.path[:] = self._path
         folder = site.getusersitepackages()
@@ -88,8 +91,8 @@ class Place:
         if not self._had_user_site:
             add_user_site()
             return
-        places = (index for index, path in enumerate(sys.path) if path.endswith("dist-packages"))
-        sys.path.insert(next(places, len(sys.path)), folder)
+        positions = (index for index, path in enumerate(sys.path) if path.endswith("dist-packages"))
+        sys.path.insert(next(positions, len(sys.path)), folder)
 
 
 def _user_site(env):

@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fork of the host's copies an entry for each page of memory: the fewer and larger they are, the sooner it is done."""
+"""Makes a fork on the host quicker: it copies one entry for each page of memory, so huge pages are fewer."""
 
 import ctypes
 import os
 
-from cloche_zygote.allocated import allocated
+from cloche_zygote.memory_map import anonymous_ranges
 
 _PAGE_BYTES = 2 * 1024 * 1024
 _MADV_COLLAPSE = 25
 
 
 def collapse(process_folder):
-    """
-    Makes huge pages of what this process has allocated, where the machine has them and as far as it goes.
-    `process_folder` is a descriptor of its folder in /proc, which is not mounted where the zygote lives.
+    """Turns the memory of this process into huge pages as far as the machine supports it.
+
+    `process_folder` is a descriptor of the folder of this process in /proc, which is not mounted in its file system.
     """
     libc = ctypes.CDLL(None)
-    for start, end in _areas(process_folder):
+    for start, end in _ranges(process_folder):
         first = -(-start // _PAGE_BYTES) * _PAGE_BYTES
         for address in range(first, end - _PAGE_BYTES + 1, _PAGE_BYTES):
             libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(_PAGE_BYTES), _MADV_COLLAPSE)
 
 
-def _areas(process_folder):
+def _ranges(process_folder):
     try:
         with open(os.open("maps", os.O_RDONLY, dir_fd=process_folder)) as maps:
-            return allocated(maps.readlines())
+            return anonymous_ranges(maps.readlines())
     except OSError:
         return []

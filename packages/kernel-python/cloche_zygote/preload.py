@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every kernel of the template is likely to need, loaded once for all of them."""
+"""Loads once what most kernels of the template need."""
 
 import gc
 import importlib
@@ -7,86 +7,92 @@ import os
 import sys
 
 from cloche_kernel.kernel import Kernel
-from cloche_zygote import fresh, holes, threads
-from cloche_zygote.compact_code import lay_side_by_side
-from cloche_zygote.parked import ParkedModules, remember_files
-from cloche_zygote.side_by_side import new_modules
 
-# In this order, as each group may need the ones before it. What a template has not got is passed over.
+from cloche_zygote import blas_threads, process_state
+from cloche_zygote.allocator_pools import fill_partial_pools
+from cloche_zygote.code_layout import group_called_code
+from cloche_zygote.module_layout import adjacent_modules
+from cloche_zygote.preloaded_modules import PreloadedModules, remember_files
+
+# In this order, as a group may depend on those before it. Libraries that the template lacks are skipped.
 GROUPS = (
     ("numpy", "numpy.random", "numpy.linalg", "numpy.ma"),
     ("pandas",),
     ("matplotlib.pyplot", "matplotlib.backends.backend_agg", "cloche_kernel.matplotlib_backend"),
 )
-# What all of it is needed for is loaded with it.
+# Code that is run after the import, as it imports what the library loads only when it is used.
 FIRST_USES = {"pandas": "import pandas; pandas.DataFrame({'a': [1, 2], 'b': ['x', None], 'c': [1.5, 2]})"}
-# What was run before takes a fork half as long and copies fewer pages: what Python remembers of classes and of its own code
-# stands in pages that all kernels share.
-REHEARSALS = ("1 / 0", *FIRST_USES.values(), "1 + 1")
-# Code that Python has run often is rewritten no more.
-TIMES = 20
-MODULES = 1000
-# Every cell needs these sooner or later: they stay in sight.
+# Code that the zygote has run takes a fork half as long and copies fewer pages: Python's caches for classes and code
+# are filled already, in pages that all kernels share.
+WARM_UP_CELLS = ("1 / 0", *FIRST_USES.values(), "1 + 1")
+# After so many runs Python no longer rewrites the code to specialize it.
+WARM_UP_RUNS = 20
+# More than the groups have.
+MAX_MODULES = 1000
+# Most kernels use these, and user code may import them without a check.
 COMMON = ("asyncio", "ssl", "socket", "tempfile", "uuid", "select", "selectors", "locale", "zoneinfo")
 
 KERNEL_MARK = b"CLOCHE_KERNEL="
 
 
 class Loaded:
-    def __init__(self, kernel, parked, mark_address, folders):
+    """What a zygote has loaded for its kernels."""
+
+    def __init__(self, kernel, modules, mark_address, folders):
         self.kernel = kernel
-        self.parked = parked
+        self.modules = modules
         self.mark_address = mark_address
         self.folders = folders
         self.pid = os.getpid()
 
 
 def load():
+    """Loads the kernel and the libraries, and prepares the memory for forks. Returns `Loaded`."""
     gc.disable()
     kernel = Kernel()
     kernel.warm_up("1 + 1")
     for name in COMMON:
         importlib.import_module(name)
-    parked = ParkedModules(_on_modules_shown)
-    with new_modules(MODULES):
+    modules = PreloadedModules(_on_import)
+    with adjacent_modules(MAX_MODULES):
         for names in GROUPS:
-            parked.load_group(names, lambda name: name in FIRST_USES and kernel.warm_up(FIRST_USES[name]))
-    fresh.forget_seed_of_numpy()
+            modules.load_group(names, lambda name: name in FIRST_USES and kernel.warm_up(FIRST_USES[name]))
+    process_state.forget_seed_of_numpy()
     remember_files()
-    parked.park()
-    _rehearse(kernel, parked)
-    # What a module opened while it was loaded is closed by now, and no object moves any more: collecting would write to
-    # every one of them, and pages that nobody writes to are shared by all kernels.
+    modules.hide()
+    _warm_up(kernel, modules)
+    # Frees what the imports have left. From then on the collector ignores the objects that remain: it would write to
+    # each of them, and pages stay shared only while no kernel writes to them.
     gc.collect()
     gc.freeze()
-    holes.fill()
-    return Loaded(kernel, parked, _mark_address(), library_folders())
+    fill_partial_pools()
+    return Loaded(kernel, modules, _mark_address(), library_folders())
 
 
-def _on_modules_shown(modules):
-    # Once: what code has seeded and limited since is its own choice.
+def _on_import(modules):
+    # Happens once, with the import: user code may choose another seed and limit afterwards.
     if "numpy.random" in modules:
-        fresh.reseed_numpy()
-        threads.allow_as_many_as_wanted()
+        process_state.reseed_numpy()
+        blas_threads.apply_thread_limit()
 
 
-def _rehearse(kernel, parked):
-    """First runs, as they are in a fork."""
+def _warm_up(kernel, modules):
+    """Runs cells as a fork does, imports included."""
 
     def run_all():
-        for code in REHEARSALS:
-            with parked.rehearsal():
+        for code in WARM_UP_CELLS:
+            with modules.trial():
                 kernel.warm_up(code)
 
-    lay_side_by_side(run_all)
-    # Full of names that only loading looked up: each place that is taken from one of them writes to where it lies.
+    group_called_code(run_all)
+    # The cache is full of names that only the imports have used. Replacing an entry writes to the page of its name.
     sys._clear_type_cache()
-    for _ in range(TIMES):
+    for _ in range(WARM_UP_RUNS):
         run_all()
 
 
 def library_folders():
-    """When each folder of libraries was changed last: an installation in a sandbox changes it."""
+    """Returns when each folder of libraries was last changed, which an installation in a sandbox does."""
     folders = {path: _changed(path) for path in sys.path if path.startswith(("/usr/lib/", "/usr/local/lib/"))}
     return folders | {sys.executable: _changed(sys.executable)}
 
@@ -99,7 +105,7 @@ def _changed(path):
 
 
 def _mark_address():
-    """Where the environment that this program was started with has room for the mark of a kernel."""
+    """Returns the address in the environment of this process where a kernel writes its mark."""
     import ctypes
 
     environment = ctypes.POINTER(ctypes.c_void_p).in_dll(ctypes.CDLL(None), "environ")
@@ -108,4 +114,4 @@ def _mark_address():
         if ctypes.string_at(address, len(KERNEL_MARK)) == KERNEL_MARK:
             return address + len(KERNEL_MARK)
         index += 1
-    raise RuntimeError("the environment has no room for a mark")
+    raise RuntimeError("the environment has no variable for the mark of a kernel")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""System calls that Python 3.11 does not offer. All are bound before the first fork: a child loads nothing."""
+"""System calls that Python 3.11 does not offer. They are bound before the first fork, so a child loads nothing."""
 
 import ctypes
 import os
@@ -18,7 +18,7 @@ _KEYCTL_JOIN_SESSION_KEYRING = 1
 _CAPABILITY_VERSION_3 = 0x20080522
 _LAST_CAPABILITY = 63
 
-# By machine, as they have no wrapper in every C library.
+# Numbers by machine, as some C libraries have no wrapper for these calls.
 _NUMBERS = {
     "x86_64": {"keyctl": 250, "capset": 126, "close_range": 436},
     "aarch64": {"keyctl": 219, "capset": 91, "close_range": 436},
@@ -26,28 +26,30 @@ _NUMBERS = {
 
 
 def set_namespace(fd, kind=0):
-    """Of any kind, if `fd` is a namespace; of that kind, if it is a process."""
+    """Enters the namespace `fd`, or the namespaces of kind `kind` if `fd` is a process."""
     _checked(_libc.setns(fd, kind), "setns")
 
 
 def set_dumpable(dumpable):
+    """Sets whether other processes of the user may trace this one."""
     _prctl(_PR_SET_DUMPABLE, int(dumpable))
 
 
 def close_from(first):
+    """Closes all descriptors from `first` on."""
     _checked(_libc.syscall(_NUMBERS["close_range"], first, 0xFFFFFFFF, 0), "close_range")
 
 
 def join_new_keyring():
-    """A session keyring of its own, or none where the machine has no keyrings."""
+    """Starts a session keyring. Does nothing on a machine without keyrings."""
     _libc.syscall(_NUMBERS["keyctl"], _KEYCTL_JOIN_SESSION_KEYRING, None)
 
 
 def bound_capabilities(kept):
-    """Takes all but `kept` (numbers) away from this process and whatever it executes."""
+    """Drops all capabilities but those in `kept` (numbers), also for programs that this process executes."""
     for capability in range(_LAST_CAPABILITY + 1):
         if capability not in kept and _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
-            # Beyond the last that this kernel knows.
+            # Linux has no capability with this number or a higher one.
             break
     bits = sum(1 << capability for capability in kept)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
@@ -58,7 +60,7 @@ def bound_capabilities(kept):
 
 
 def filter_system_calls(program):
-    """`program` is compiled BPF; it stays for good, for children and for what they execute as well."""
+    """Installs the compiled BPF `program` for this process and its children. It cannot be removed."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     code = ctypes.create_string_buffer(program, len(program))
     _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(_Program(len(program) // 8, ctypes.addressof(code))))

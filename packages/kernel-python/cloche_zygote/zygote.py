@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads, confines itself, and forks a child into a sandbox for each request.
+"""Loads the kernel, drops its rights, and forks a child into a sandbox for each request.
 
-The control socket carries lines of JSON. Its owner, hostd or an agent, sends the setup, then requests, each in one piece,
-hostd's with the sandbox's descriptors; it is told `ready`, and of each request whether its child is inside.
+The control socket carries JSON. Its owner, hostd or an agent, sends a setup and then requests, each in one piece; those
+of hostd come with the descriptors of the sandbox. The zygote answers in lines: `ready`, then `entered` or `failed`.
 """
 
 import json
@@ -11,39 +11,41 @@ import signal
 import socket
 
 from cloche_zygote import child, preload, syscalls
+from cloche_zygote.fork_from_host import PROCESS_FOLDER_FD, ForkFromHost
+from cloche_zygote.fork_in_sandbox import ForkInSandbox
 from cloche_zygote.forked_kernel import ForkedKernel
-from cloche_zygote.from_outside import PROCESS_FOLDER_FD, FromOutside
-from cloche_zygote.within import Within
 
 CONTROL_FD = 3
-# A setup with its two filters is the largest.
+# The largest message is a setup, with two system call filters.
 MAX_MESSAGE_BYTES = 256 * 1024
 MAX_DESCRIPTORS = 64
 
 
 class Zygote:
+    """The loaded process and its control socket."""
+
     def __init__(self):
-        # What its owner itself may have inherited from whoever started it.
+        # The owner may have passed on descriptors that it has inherited.
         syscalls.close_from(PROCESS_FOLDER_FD + 1)
         self._control = socket.socket(fileno=CONTROL_FD)
         setup = json.loads(self._receive()[0])
-        self._way = Within(setup) if setup.get("within") else FromOutside(setup)
+        self._method = ForkInSandbox(setup) if setup.get("within") else ForkFromHost(setup)
         self._loaded = preload.load()
-        # Children that end are nobody's to wait for: none of them may stay and hold its sandbox's end up.
+        # No process waits for the children. A zombie would delay the end of its sandbox.
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        self._way.settle()
+        self._method.confine()
 
     def serve(self):
-        """Returns a kernel in each child, and never in the zygote itself."""
-        self._tell({"type": "ready"})
+        """Answers requests. Returns a kernel in each child, and never returns in the zygote."""
+        self._send({"type": "ready"})
         while True:
             data, fds = self._receive()
             request = json.loads(data)
             is_child = False
             try:
-                is_child = self._way.fork(fds) == 0
+                is_child = self._method.fork(fds) == 0
             except Exception as error:
-                self._tell_failure(request, error)
+                self._send_failure(request, error)
             if is_child:
                 return self._enter(request, fds)
             for fd in fds:
@@ -52,29 +54,29 @@ class Zygote:
     def _receive(self):
         data, fds, flags, _ = socket.recv_fds(self._control, MAX_MESSAGE_BYTES, MAX_DESCRIPTORS)
         if not data:
-            # Its owner is gone.
+            # The owner has closed the socket.
             os._exit(0)
         if flags & (socket.MSG_CTRUNC | socket.MSG_TRUNC):
             os._exit(1)
         return data, fds
 
     def _enter(self, request, fds):
-        """In the child. What fails here ends it, and no code of the sandbox has run in it by then."""
+        """Runs in the child. An error ends it, before any code of the sandbox has run in it."""
         try:
             with child.ImportsBlocked():
-                self._way.enter(fds)
-                self._tell({"type": "entered", "id": request["id"]})
+                self._method.enter(fds)
+                self._send({"type": "entered", "id": request["id"]})
                 child.close_inherited(self._control)
-                connection = self._way.meet_agent(request["kernelId"])
+                connection = self._method.connect_to_agent(request["kernelId"])
                 child.restore_signals()
             return ForkedKernel(self._loaded, connection, request["kernelId"])
         except BaseException as error:
             if self._control.fileno() >= 0:
-                self._tell_failure(request, error)
+                self._send_failure(request, error)
             os._exit(1)
 
-    def _tell_failure(self, request, error):
-        self._tell({"type": "failed", "id": request["id"], "message": f"{type(error).__name__}: {error}"})
+    def _send_failure(self, request, error):
+        self._send({"type": "failed", "id": request["id"], "message": f"{type(error).__name__}: {error}"})
 
-    def _tell(self, message):
+    def _send(self, message):
         self._control.sendall(json.dumps(message).encode() + b"\n")

@@ -13,7 +13,7 @@ def exchange_datagram(payload, to=address, port=7000, prepare=lambda datagrams: 
 
 
 def initial(way, version=1, first=0xC3, size=1200):
-    """What a client's first packet looks like from outside: its header, with a connection id of 8 bytes, and its size."""
+    """Returns what is visible of a client's first packet: a header with a connection id of 8 bytes, and its size."""
     header = bytes([first]) + struct.pack("!IB8sB", version, 8, b"12345678", 0)
     return (header + f" {tag}-{way} ".encode()).ljust(size, b"\0")
 
@@ -42,7 +42,10 @@ quic("of an unknown version", version=0x0BADCAFE)
 quic("without the fixed bit", first=0x83)
 quic("in a small datagram", size=100)
 quic("in fragments", size=4000)
-quic("behind options of IP", prepare=lambda it: it.setsockopt(socket.IPPROTO_IP, socket.IP_OPTIONS, b"\x07\x07\x04\0\0\0\0\0"))
+quic(
+    "behind options of IP",
+    prepare=lambda it: it.setsockopt(socket.IPPROTO_IP, socket.IP_OPTIONS, b"\x07\x07\x04\0\0\0\0\0"),
+)
 # The kernel hands both over as one packet, whose first segment is harmless.
 quic("in a second segment", prepare=lambda it: it.setsockopt(17, UDP_SEGMENT, 1200), before=b"x" * 1200)
 

@@ -1,4 +1,5 @@
 """Takes entries of the host's connection tracking: connections that stay, connections that end, datagrams, look-ups."""
+
 import json
 import socket
 import time

@@ -1,5 +1,6 @@
 """Data in look-ups, by every way to a resolver."""
 
+
 def question(name):
     labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
     return struct.pack("!6H", 7, 0x100, 1, 0, 0, 0) + labels + b"\0" + struct.pack("!2H", 1, 1)

@@ -29,7 +29,18 @@ for kind, host in [("an allowed", "allowed.test"), ("a denied", "denied.test")]:
 
     @attempt(f"https to {kind} host by pip")
     def _(host=host):
-        command("pip", "download", "--no-deps", "-d", "/tmp", "--retries", "0", "-i", f"https://{host}/{tag}-pip/", "nothing")
+        command(
+            "pip",
+            "download",
+            "--no-deps",
+            "-d",
+            "/tmp",
+            "--retries",
+            "0",
+            "-i",
+            f"https://{host}/{tag}-pip/",
+            "nothing",
+        )
         return "see the server"
 
     @attempt(f"https to {kind} host by git")
@@ -52,7 +63,15 @@ for name in ["a.wild.test", "deep.a.wild.test", "wild.test", "a.denied.test"]:
 
 
 # The last two are the denied name to whoever maps names as browsers do.
-for name in ["ALLOWED.TEST", "DENIED.TEST", "allowed.test.", "denied.test.", "Denied.test.:80", "denied\u3002test", "\uff44enied.test"]:
+for name in [
+    "ALLOWED.TEST",
+    "DENIED.TEST",
+    "allowed.test.",
+    "denied.test.",
+    "Denied.test.:80",
+    "denied\u3002test",
+    "\uff44enied.test",
+]:
 
     @attempt(f"Host {name}")
     def _(name=name):

@@ -1,4 +1,5 @@
 """HTTP and HTTPS to a denied host, in forms that lenient servers take and that could pass for another protocol."""
+
 import time
 
 # Ports of the test internet: Python's own server, HTTP/2 without TLS, TLS that skips other records.

@@ -1,5 +1,6 @@
 """Makes those attempts that were asked for, a few at a time, and tells what came of each."""
 
+
 def attempt_word(act):
     try:
         return act()
@@ -9,4 +10,4 @@ def attempt_word(act):
 
 with concurrent.futures.ThreadPoolExecutor(12) as pool:
     chosen = {name: act for name, act in attempts.items() if name in given.get("only", attempts)}
-    print(json.dumps(dict(zip(chosen, pool.map(attempt_word, chosen.values())))))
+    print(json.dumps(dict(zip(chosen, pool.map(attempt_word, chosen.values()), strict=True))))

@@ -1,5 +1,6 @@
 """Requests that say two things, and connections that become others."""
 
+
 @attempt("an allowed Host at the address of a denied one")
 def _():
     return word(exchange(get("allowed.test"), other))
@@ -93,7 +94,10 @@ def _():
 
 
 def web_socket(host, to):
-    more = "Connection: Upgrade\nUpgrade: websocket\nSec-WebSocket-Version: 13\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\n"
+    more = (
+        "Connection: Upgrade\nUpgrade: websocket\n"
+        "Sec-WebSocket-Version: 13\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\n"
+    )
     return word(exchange(get(host, "/", more), to))
 
 

@@ -1,4 +1,5 @@
 """How attempts at a test internet are made, each known by the word that it gets: reached, denied, or how it failed."""
+
 import base64
 import concurrent.futures
 import json
@@ -18,7 +19,14 @@ attempts = {}
 if "root" in given:
     # Where no gateway vouches for the servers, they are believed by their own authority.
     open("/tmp/test-root.pem", "w").write(given["root"])
-    for name in ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "NODE_EXTRA_CA_CERTS", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"]:
+    for name in [
+        "SSL_CERT_FILE",
+        "REQUESTS_CA_BUNDLE",
+        "PIP_CERT",
+        "NODE_EXTRA_CA_CERTS",
+        "CURL_CA_BUNDLE",
+        "GIT_SSL_CAINFO",
+    ]:
         os.environ[name] = "/tmp/test-root.pem"
 
 

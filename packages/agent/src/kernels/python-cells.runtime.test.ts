@@ -113,7 +113,7 @@ shell.set_custom_exc((KeyError,), lambda *given: None); custom = takes(); shell.
       `
 import linecache
 shell = get_ipython()
-with shell.rehearsal(): shell.run("rehearsed = 1\\n1 / 0")
+with shell.warm_up(): shell.run("rehearsed = 1\\n1 / 0")
 cells = [name for name in linecache.cache if name.startswith("<cell")]
 (shell.last_execution_result, shell.last_execution_succeeded, shell.execution_count, cells, "rehearsed" in globals())`,
     );

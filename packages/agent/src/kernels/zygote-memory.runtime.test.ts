@@ -12,7 +12,7 @@ function python(program: string): string {
 }
 
 const FUNCTIONS = `
-from cloche_zygote.compact_code import lay_side_by_side
+from cloche_zygote.code_layout import group_called_code
 
 def source(n):
     return f'''
@@ -32,50 +32,50 @@ run = lambda: [each() for each in used]
 `;
 
 /** A fork that allocates a little of each size: how many pages that comes to lie in. */
-const HOLES = `
+const POOLS = `
 import sys
-from cloche_zygote import holes
+from cloche_zygote.allocator_pools import fill_partial_pools
 
 kept = [bytes(n % 480) for n in range(200_000)]
 del kept[::7]
-if FILL: holes.fill()
+if FILL: fill_partial_pools()
 few = [bytes(size - 33) for size in range(48, 513, 16) for _ in range(8)]
 print(len({id(each) >> 12 for each in few}))
 `;
 
 describe('the memory of a zygote', () => {
-  test('holds the code that is run side by side, and it does what it did', () => {
+  test('holds the code that is run in few pages, and it does what it did', () => {
     const [before, after, ...same] = python(`${FUNCTIONS}
 expected, before = run(), pages()
-lay_side_by_side(run)
+group_called_code(run)
 print(before, pages(), run() == expected, used[3].__code__.co_filename, names['outer1']()[0])`).split(' ');
     assert.deepEqual(same, ['True', '<60>', '9']);
     assert.ok(Number(after) * 3 < Number(before), `${after} pages instead of ${before}`);
   });
 
-  test('has no holes that what a fork allocates is strewn among', () => {
-    const [strewn, together] = ['False', 'True'].map((fill) => Number(python(HOLES.replace('FILL', fill))));
+  test('has no free places that the objects of a fork would be scattered to', () => {
+    const [strewn, together] = ['False', 'True'].map((fill) => Number(python(POOLS.replace('FILL', fill))));
     assert.ok(Number(together) * 2 < Number(strewn), `${together} pages instead of ${strewn}`);
   });
 
-  test('has modules that a rehearsal imported out of sight, and ready to be imported', () => {
+  test('hides modules after a trial import, ready to be imported again', () => {
     const said = python(`
 import sys
-from cloche_zygote.parked import ParkedModules, remember_files
+from cloche_zygote.preloaded_modules import PreloadedModules, remember_files
 
 shown = []
-parked = ParkedModules(lambda modules: shown.extend(modules))
-parked.load_group(('calendar', 'wave'), lambda name: None)
+modules = PreloadedModules(shown.extend)
+modules.load_group(('calendar', 'wave'), lambda name: None)
 loaded = sys.modules['calendar']
 remember_files()
-parked.park()
+modules.hide()
 finders = sys.meta_path[:]
 for _ in range(2):
-    with parked.rehearsal():
+    with modules.trial():
         import calendar
         print(calendar is loaded, end=' ')
 print('calendar' in sys.modules, sys.meta_path == finders, end=' ')
-parked.install()
+modules.install()
 import calendar
 print(calendar is loaded, *shown)`);
     assert.equal(said, 'True True False True True calendar calendar calendar');

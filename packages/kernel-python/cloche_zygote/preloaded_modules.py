@@ -1,57 +1,60 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules that are loaded already and come into sight when user code imports them.
+"""Gives user code modules that the zygote has loaded, when it imports them.
 
-An import finds what a fresh interpreter would find. So a module is only given out while the sandbox has, in the place
-where Python looks first, the very file that it was loaded from; otherwise the sandbox's own is loaded.
+An import has the same result as in a new interpreter: the preloaded module is used only if Python would load the same
+unchanged file in this sandbox. Otherwise Python loads what it finds.
 """
 
+import importlib
 import importlib.util
 import os
 import sys
 from contextlib import contextmanager
 from importlib.machinery import PathFinder
+from typing import Any
 
-from cloche_zygote.side_by_side import named_anew
+from cloche_zygote.module_layout import with_adjacent_names
 
 _OWN_PACKAGE = "cloche_kernel"
 _MATPLOTLIB_VARIABLES = ("MATPLOTLIBRC", "MPLBACKEND", "MPLCONFIGDIR")
 _MATPLOTLIB_FILES = ("matplotlibrc", "~/.config/matplotlib/matplotlibrc", "~/.matplotlib/matplotlibrc")
 
 
-class ParkedModules:
-    """A finder, first in line once `install` was called. `on_shown` is told of what has come into sight, modules by name."""
+class PreloadedModules:
+    """A finder on `sys.meta_path`. Calls `on_import` with the modules that an import puts into `sys.modules`."""
 
-    def __init__(self, on_shown):
+    def __init__(self, on_import):
         self._groups = []
         self._visible = set(sys.modules)
-        self._on_shown = on_shown
+        self._on_import = on_import
 
-    def load_group(self, names, rehearse):
-        """Imports `names` and calls `rehearse` with each; what comes with that is one group, which builds on those before."""
+    def load_group(self, names, use):
+        """Imports `names`, calls `use` with each, and makes a group of all new modules, which may need earlier ones."""
         try:
             for name in names:
                 importlib.import_module(name)
-                rehearse(name)
+                use(name)
         except ImportError:
-            # This template has it not, or not whole.
+            # The template does not have this library, or only a part of it.
             pass
         modules = {name: module for name, module in sys.modules.items() if name not in self._visible}
         self._visible.update(modules)
         if modules:
-            self._groups.append(_Group(named_anew(modules)))
+            self._groups.append(_Group(with_adjacent_names(modules)))
 
-    def park(self):
-        """Out of sight, all of them."""
+    def hide(self):
+        """Removes all groups from `sys.modules`."""
         for group in self._groups:
             for name in group.modules:
                 del sys.modules[name]
 
     def install(self):
+        """Puts this finder first in line."""
         sys.meta_path.insert(0, self)
 
     @contextmanager
-    def rehearsal(self):
-        """Of imports of what is parked, which is out of sight again afterwards."""
+    def trial(self):
+        """Lets code import the hidden modules, and hides them again afterwards."""
         groups, visible, finders = self._groups[:], dict(sys.modules), sys.meta_path[:]
         contents = [dict(group.modules) for group in groups]
         self.install()
@@ -64,24 +67,26 @@ class ParkedModules:
             group.modules = modules
 
     def find_spec(self, name, path=None, target=None):
+        """Returns a spec whose loader returns the preloaded module, or None if there is none that may be used."""
         index = next((index for index, group in enumerate(self._groups) if name in group.modules), None)
         if index is None:
             return None
         group = self._groups[index]
-        top = _top_of(name)
+        top = _top_name(name)
         if top in sys.stdlib_module_names:
-            shown = [group.take(top)] if _is_intact(group.modules.get(top)) else None
+            imported = [group.take(top)] if _is_intact(group.modules.get(top)) else None
         else:
-            shown = self._take_groups(index)
-        if shown is None:
+            imported = self._take_groups(index)
+        if imported is None:
             return None
-        return importlib.util.spec_from_loader(name, _Loaded(shown, shown[-1][name], self._on_shown))
+        loader: Any = _PreloadedLoader(imported, imported[-1][name], self._on_import)
+        return importlib.util.spec_from_loader(name, loader)
 
     def _take_groups(self, index):
-        """The modules of those below it and of the group, or None when one of them is no longer the sandbox's own."""
+        """Takes the group and all before it, or returns None if the sandbox has another file of one of them."""
         needed = self._groups[: index + 1]
         if not all(group.is_intact() for group in needed):
-            # What builds on one that is replaced would mix two versions.
+            # Later groups may depend on the replaced one, and would mix two versions.
             del self._groups[index:]
             return None
         del self._groups[: index + 1]
@@ -91,48 +96,48 @@ class ParkedModules:
 class _Group:
     def __init__(self, modules):
         self.modules = modules
-        self._tops = {_top_of(name) for name in modules} - set(sys.stdlib_module_names) - {_OWN_PACKAGE}
+        self._top_names = {_top_name(name) for name in modules} - set(sys.stdlib_module_names) - {_OWN_PACKAGE}
 
     def take(self, top):
-        names = [name for name in self.modules if _top_of(name) == top]
+        names = [name for name in self.modules if _top_name(name) == top]
         return {name: self.modules.pop(name) for name in names}
 
     def is_intact(self):
-        if "matplotlib" in self._tops and _has_matplotlib_settings():
+        if "matplotlib" in self._top_names and _has_matplotlib_settings():
             return False
-        return all(_is_intact(self.modules.get(top)) for top in self._tops)
+        return all(_is_intact(self.modules.get(top)) for top in self._top_names)
 
 
-class _Loaded:
-    """The loader of a module that is loaded already."""
+class _PreloadedLoader:
+    """Returns a preloaded module, and puts the others of its groups into `sys.modules`."""
 
-    def __init__(self, shown, module, on_shown):
-        self._shown = shown
+    def __init__(self, imported, module, on_import):
+        self._imported = imported
         self._module = module
         self._spec = module.__spec__
-        self._on_shown = on_shown
+        self._on_import = on_import
 
     def create_module(self, spec):
         return self._module
 
     def exec_module(self, module):
-        # The import has put its own there.
+        # The import has replaced the spec with that of this loader.
         module.__spec__ = self._spec
-        for modules in self._shown:
-            for name, with_it in modules.items():
-                sys.modules.setdefault(name, with_it)
-            self._on_shown(modules)
+        for modules in self._imported:
+            for name, other in modules.items():
+                sys.modules.setdefault(name, other)
+            self._on_import(modules)
 
 
-def _top_of(name):
+def _top_name(name):
     return name.partition(".")[0]
 
 
 def _is_intact(module):
-    """Whether the sandbox would load the same file, unchanged."""
+    """Tells whether Python would load the same unchanged file in this sandbox."""
     spec = getattr(module, "__spec__", None)
     if spec is None or spec.name != module.__name__ or "." in spec.name:
-        # No module that is found by that name: made by a package for itself.
+        # A package has made this module itself, so Python would not look for a file.
         return True
     found = PathFinder.find_spec(spec.name)
     if found is None or found.origin != spec.origin:
@@ -143,7 +148,7 @@ def _is_intact(module):
 
 
 def _has_matplotlib_settings():
-    """What it reads when it is loaded, and would have read differently here."""
+    """Tells whether the sandbox has settings that matplotlib reads when it is loaded."""
     named = any(name in os.environ for name in _MATPLOTLIB_VARIABLES)
     return named or any(os.path.exists(os.path.expanduser(path)) for path in _MATPLOTLIB_FILES)
 
@@ -152,7 +157,7 @@ _fingerprints = {}
 
 
 def remember_files():
-    """In the zygote, where the files are those of the template."""
+    """Notes size and time of the files of all modules, in the zygote, which has the files of the template."""
     for module in list(sys.modules.values()):
         spec = getattr(module, "__spec__", None)
         if spec is not None and spec.has_location:

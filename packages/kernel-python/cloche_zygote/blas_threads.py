@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many threads numpy's linear algebra may use: one in the zygote, which starts none, and in a kernel what it is told."""
+"""Sets how many threads numpy's linear algebra uses: one in the zygote, the configured number in a kernel."""
 
 import ctypes
 import glob
@@ -10,8 +10,8 @@ _VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 _SETTERS = ("scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads", "openblas_set_num_threads")
 
 
-def allow_as_many_as_wanted():
-    """Once numpy is in use. More than one are started here and now, as when it is loaded."""
+def apply_thread_limit():
+    """Starts the threads that a kernel may use, as numpy does when it is loaded. Called with its import."""
     wanted = _wanted()
     if wanted > 1 and "numpy" in sys.modules:
         setter = _setter()
@@ -28,7 +28,7 @@ def _wanted():
 
 
 def _setter():
-    folder = os.path.dirname(os.path.dirname(sys.modules["numpy"].__file__))
+    folder = os.path.dirname(os.path.dirname(sys.modules["numpy"].__file__ or ""))
     for path in glob.glob(os.path.join(folder, "numpy.libs", "*openblas*")):
         library = ctypes.CDLL(path)
         for name in _SETTERS:
