@@ -8,16 +8,17 @@ import { describe, it } from 'node:test';
 const MAY_IMPORT: Record<string, readonly string[]> = {
   contract: [],
   layout: [],
+  settings: [],
   'node-support': [],
   protocol: [],
-  server: ['contract', 'layout', 'node-support', 'protocol'],
-  hostd: ['layout', 'node-support', 'protocol'],
-  egress: ['contract', 'layout', 'node-support', 'protocol'],
+  server: ['contract', 'layout', 'node-support', 'protocol', 'settings'],
+  hostd: ['layout', 'node-support', 'protocol', 'settings'],
+  egress: ['contract', 'layout', 'node-support', 'protocol', 'settings'],
   agent: ['layout', 'node-support', 'protocol', 'kernel-js'],
   'kernel-js': ['node-support', 'protocol'],
   sdk: ['contract'],
   cli: ['sdk', 'contract', 'layout', 'protocol', 'setup'],
-  setup: ['layout', 'protocol', 'agent'],
+  setup: ['layout', 'protocol', 'settings', 'agent'],
   testkit: ['contract', 'protocol', 'server'],
 };
 

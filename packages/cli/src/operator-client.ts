@@ -33,8 +33,8 @@ export async function installationFolders(): Promise<{ runDir: string; dataDir: 
   // Loaded late: no other command needs what prepares a host.
   const { effectiveSettings, settingsFor } = await import('@cloche/setup');
   const settings = settingsFor('cli', effectiveSettings(process.env));
-  const dataDir = settings.CLOCHE_DATA_DIR ?? '/var/lib/cloche';
-  if (settings.CLOCHE_RUN_DIR) return { runDir: settings.CLOCHE_RUN_DIR, dataDir };
+  const { CLOCHE_DATA_DIR: dataDir = '', CLOCHE_RUN_DIR: runDir } = settings;
+  if (runDir) return { runDir, dataDir };
   try {
     const id = (await readFile(dataPlaces(dataDir).installationId, 'utf8')).trim();
     return { runDir: join('/run/cloche', id), dataDir };

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { runPlaces } from '@cloche/layout';
-import { SERVICE_IDLE_MS } from '@cloche/node-support';
 import { egressPlaces, type OperatorRanges, readOperatorRanges } from '@cloche/protocol';
+import { readSettings } from '@cloche/settings';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { firstNameserver, parseUpstream, type Upstream } from './dns/upstream.ts';
@@ -29,30 +29,20 @@ export interface EgressConfig {
 
 /** Reads all that egress is told, once. Throws what is missing or wrong. */
 export function readConfig(env: NodeJS.ProcessEnv): EgressConfig {
-  const runDir = required(env, 'CLOCHE_RUN_DIR');
+  const { values, problems } = readSettings('egress', env, {});
+  const { CLOCHE_RUN_DIR: runDir, CLOCHE_DNS_UPSTREAM: upstream } = values;
+  if (problems.length > 0) throw new Error(`configuration: ${problems.join('; ')}`);
+  if (runDir === undefined) throw new Error('configuration: CLOCHE_RUN_DIR is missing');
   const networkFile = join(runPlaces(runDir).egressDir, 'network.json');
   return Object.freeze({
     network: Value.Parse(NetworkFile, JSON.parse(readFileSync(networkFile, 'utf8'))),
-    dnsUpstream: env.CLOCHE_DNS_UPSTREAM ? parseUpstream(env.CLOCHE_DNS_UPSTREAM) : hostsOwnResolver(),
-    places: egressPlaces(runDir, required(env, 'CLOCHE_DATA_DIR')),
-    extraCaFile: env.CLOCHE_EGRESS_EXTRA_CA || undefined,
-    ranges: readOperatorRanges(env),
-    idleTidyingMs: milliseconds(env, 'CLOCHE_IDLE_TIDYING_MS') ?? SERVICE_IDLE_MS,
-    logLevel: env.CLOCHE_LOG_LEVEL || 'info',
+    dnsUpstream: upstream ? parseUpstream(upstream) : hostsOwnResolver(),
+    places: egressPlaces(runDir, values.CLOCHE_DATA_DIR),
+    extraCaFile: values.CLOCHE_EGRESS_EXTRA_CA,
+    ranges: readOperatorRanges(values),
+    idleTidyingMs: values.CLOCHE_IDLE_TIDYING_MS,
+    logLevel: values.CLOCHE_LOG_LEVEL,
   });
-}
-
-function required(env: NodeJS.ProcessEnv, name: string): string {
-  const value = env[name];
-  if (!value) throw new Error(`configuration: ${name} is missing`);
-  return value;
-}
-
-function milliseconds(env: NodeJS.ProcessEnv, name: string): number | undefined {
-  const value = env[name];
-  if (!value) return undefined;
-  if (!/^[1-9][0-9]{0,8}$/.test(value)) throw new Error(`configuration: ${name} is no whole number of milliseconds`);
-  return Number(value);
 }
 
 function hostsOwnResolver(): Upstream {

@@ -2,8 +2,6 @@ import type { IncomingMessage } from 'node:http';
 import type { Server } from 'node:net';
 import { exposedCollector } from './exposed-collector.ts';
 
-/** Of a service, unless it is told otherwise: a lull of the only one who asks for something is no end yet. */
-export const SERVICE_IDLE_MS = 30_000;
 /** Monitors ask for these every few seconds. */
 const MONITORED = /^\/(health|healthz|readyz|metrics)$/;
 

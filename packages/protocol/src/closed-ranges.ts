@@ -31,17 +31,19 @@ export interface OperatorRanges {
   denyCidrs: readonly string[];
 }
 
+type RangeSettings = { readonly [Name in `CLOCHE_EGRESS_${'ALLOW' | 'DENY'}_CIDRS`]?: string | undefined };
+
 /** @throws what is wrong, by the name of its setting. */
-export function readOperatorRanges(env: Readonly<Record<string, string | undefined>>): OperatorRanges {
+export function readOperatorRanges(settings: RangeSettings): OperatorRanges {
   return {
-    allowCidrs: parseCidrs('CLOCHE_EGRESS_ALLOW_CIDRS', env),
-    denyCidrs: parseCidrs('CLOCHE_EGRESS_DENY_CIDRS', env),
+    allowCidrs: parseCidrs('CLOCHE_EGRESS_ALLOW_CIDRS', settings),
+    denyCidrs: parseCidrs('CLOCHE_EGRESS_DENY_CIDRS', settings),
   };
 }
 
 /** Comma-separated IPv4 ranges. They end up in the host's firewall, so nothing else passes. */
-function parseCidrs(name: string, env: Readonly<Record<string, string | undefined>>): string[] {
-  const cidrs = (env[name] ?? '').split(',').map((cidr) => cidr.trim());
+function parseCidrs(name: keyof RangeSettings, settings: RangeSettings): string[] {
+  const cidrs = (settings[name] ?? '').split(',').map((cidr) => cidr.trim());
   return cidrs.filter(Boolean).map((cidr) => {
     const [address = '', length = '32', ...rest] = cidr.split('/');
     const isValid = isIP(address) === 4 && /^\d{1,2}$/.test(length) && Number(length) <= 32 && rest.length === 0;

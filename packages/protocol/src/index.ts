@@ -9,7 +9,6 @@ export * from './archive/read-tar.ts';
 export * from './archive/tar-header.ts';
 export * from './byte-frames.ts';
 export * from './closed-ranges.ts';
-export * from './default-resources.ts';
 export * from './egress-protocol.ts';
 export * from './file-uri.ts';
 export * from './header-fields.ts';

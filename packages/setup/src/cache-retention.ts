@@ -4,12 +4,11 @@ import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import { cachePlaces, guestUse, noteUse, templateUse } from '@cloche/layout';
+import { problemWith } from '@cloche/settings';
 import { SetupProblem } from './progress.ts';
 
 const run = promisify(execFile);
 
-/** hostd notes once a day what it uses. */
-const MIN_RETENTION_MS = 2 * 86_400_000;
 /** No build takes as long. */
 const ABANDONED_AFTER_MS = 86_400_000;
 
@@ -22,12 +21,9 @@ export interface CacheRetention {
 
 /** @throws {SetupProblem} for a time in which a running installation may have noted nothing */
 export function cacheRetentionOf({ CLOCHE_CACHE_RETENTION_MS: text = '' }: Record<string, string | undefined>): number {
-  const retentionMs = Number(text);
-  if (/^\d+$/.test(text) && retentionMs >= MIN_RETENTION_MS) return retentionMs;
-  throw new SetupProblem(
-    `CLOCHE_CACHE_RETENTION_MS is ${JSON.stringify(text)}.`,
-    `Set it to a number of milliseconds from ${MIN_RETENTION_MS} on, which is two days.`,
-  );
+  const problem = problemWith('CLOCHE_CACHE_RETENTION_MS', text);
+  if (problem === undefined) return Number(text);
+  throw new SetupProblem(`CLOCHE_CACHE_RETENTION_MS is ${JSON.stringify(text)}.`, `${problem}.`);
 }
 
 /** A guest folder or a template version that is not the newest of its template. */

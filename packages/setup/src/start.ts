@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
+import { problemWith } from '@cloche/settings';
 import { cacheRetentionOf } from './cache-retention.ts';
 import { clientConfigFile, readClientConfig, writeClientConfig } from './client-config.ts';
 import { requestFirstKey } from './first-key.ts';
@@ -62,9 +63,9 @@ async function farewell(installation: Installation, progress: Progress): Promise
 }
 
 function portOf(text = ''): number {
-  const port = Number(text);
-  if (/^\d+$/.test(text) && port <= 65_535) return port;
-  throw new SetupProblem(`CLOCHE_PORT is ${JSON.stringify(text)}.`, 'Set it to a number from 0 to 65535.');
+  const problem = problemWith('CLOCHE_PORT', text);
+  if (problem === undefined) return Number(text);
+  throw new SetupProblem(`CLOCHE_PORT is ${JSON.stringify(text)}.`, `${problem}.`);
 }
 
 /** One that was killed a moment ago may still be giving it back. */

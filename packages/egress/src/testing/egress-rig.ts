@@ -4,8 +4,8 @@ import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type ConnectionOptions, createSecureContext, type TLSSocket, connect as tlsConnect } from 'node:tls';
-import { SERVICE_IDLE_MS } from '@cloche/node-support';
 import type { GatedSandbox } from '@cloche/protocol';
+import { SETTINGS } from '@cloche/settings';
 import { pino } from 'pino';
 import { CertificateAuthority } from '../authority/certificate-authority.ts';
 import type { DecisionRecord } from '../decisions/decision-log.ts';
@@ -64,7 +64,7 @@ export class EgressRig implements AsyncDisposable {
       shares: egressShares(),
       lookupShares: lookupShares(),
       destinationOf: () => rig?.destination,
-      idleTidyingMs: SERVICE_IDLE_MS,
+      idleTidyingMs: SETTINGS.CLOCHE_IDLE_TIDYING_MS.default,
       log,
       ...changes,
     });

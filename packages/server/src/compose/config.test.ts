@@ -64,6 +64,6 @@ describe('readConfig', () => {
 
   it('refuses a name that no part of an installation knows, and leaves those of other parts alone', () => {
     problem({ CLOCHE_PROT: '1' }, /CLOCHE_PROT is not a setting/);
-    readConfig({ ...base, CLOCHE_OCI_RUNTIME: 'crun', PATH: '/bin' });
+    readConfig({ ...base, CLOCHE_OCI_RUNTIME: 'crun', CLOCHE_DISK_OVERCOMMIT: '3', PATH: '/bin' });
   });
 });

@@ -4,10 +4,7 @@ import { availableParallelism, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { dataPlaces } from '@cloche/layout';
-import { SERVICE_IDLE_MS } from '@cloche/node-support';
-import { defaultResources } from '@cloche/protocol';
-import { type Static, type TSchema, Type } from 'typebox';
-import { Errors } from 'typebox/value';
+import { hostDefaults, isSetting, readSettings, type SettingValues } from '@cloche/settings';
 import { parseApiKey } from '../api-keys/api-key-format.ts';
 import type { ArtifactSettings } from '../artifacts/artifact-settings.ts';
 import type { SandboxSettings } from '../sandboxes/record/sandbox-settings.ts';
@@ -15,108 +12,15 @@ import type { SandboxSettings } from '../sandboxes/record/sandbox-settings.ts';
 const PREFIX = 'CLOCHE_';
 const MEBIBYTE = 1024 * 1024;
 
-/** Read by other parts of an installation, which may share this one's environment. */
-const READ_BY_OTHERS: readonly string[] = [
-  'CLOCHE_API_KEY',
-  'CLOCHE_CACHE_DIR',
-  'CLOCHE_CONFIG_FILE',
-  'CLOCHE_DNS_UPSTREAM',
-  'CLOCHE_EGRESS_ALLOW_CIDRS',
-  'CLOCHE_EGRESS_DENY_CIDRS',
-  'CLOCHE_EGRESS_EXTRA_CA',
-  'CLOCHE_GUEST_DIR',
-  'CLOCHE_OCI_RUNTIME',
-  'CLOCHE_POOL_SIZE',
-  'CLOCHE_SERVICE_GID',
-  'CLOCHE_SERVICE_UID',
-  'CLOCHE_URL',
-];
+type Settings = SettingValues<'server'> & ReturnType<typeof defaults>;
 
-/** `means` completes "CLOCHE_… must be". */
-const integer = (minimum: number, maximum: number) =>
-  Type.Integer({ minimum, maximum, means: `a whole number from ${minimum} to ${maximum}` });
-const cores = Type.Number({ minimum: 0.1, maximum: 256, means: 'a number of cores from 0.1 to 256' });
-const memoryMb = integer(128, 1 << 24);
-const diskMb = integer(64, 1 << 24);
-const pids = integer(32, 1 << 22);
-const folder = Type.String({ pattern: '^/', means: 'an absolute path' });
-const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
-const logLevel = Type.Unsafe<(typeof LOG_LEVELS)[number]>({
-  type: 'string',
-  enum: [...LOG_LEVELS],
-  means: `one of ${LOG_LEVELS.join(', ')}`,
-});
-
-const Settings = Type.Object({
-  CLOCHE_PORT: integer(0, 65_535),
-  CLOCHE_HOST: Type.String({ minLength: 1, means: 'an address to listen on' }),
-  CLOCHE_DATA_DIR: folder,
-  CLOCHE_RUN_DIR: Type.Optional(folder),
-  CLOCHE_DATABASE_URL: Type.Optional(Type.String({ pattern: '^[a-z]+:', means: 'a URL such as sqlite:/path/to/file' })),
-  CLOCHE_RUNTIME: Type.Literal('hostd', { means: 'hostd' }),
-  CLOCHE_BOOTSTRAP_API_KEY: Type.Optional(
-    Type.String({
-      pattern: '^[\\x21-\\x7e][\\x20-\\x7e]{18,1022}[\\x21-\\x7e]$',
-      means: '20 or more printable ASCII characters; `openssl rand -hex 32` prints good ones',
-    }),
-  ),
-  CLOCHE_LOG_LEVEL: logLevel,
-  CLOCHE_SANDBOX_DEFAULT_CPU: cores,
-  CLOCHE_SANDBOX_DEFAULT_MEMORY_MB: memoryMb,
-  CLOCHE_SANDBOX_DEFAULT_DISK_MB: diskMb,
-  CLOCHE_SANDBOX_DEFAULT_PIDS: pids,
-  CLOCHE_SANDBOX_MAX_CPU: cores,
-  CLOCHE_SANDBOX_MAX_MEMORY_MB: memoryMb,
-  CLOCHE_SANDBOX_MAX_DISK_MB: diskMb,
-  CLOCHE_SANDBOX_MAX_PIDS: pids,
-  CLOCHE_MAX_SANDBOXES: Type.Optional(integer(1, 1_000_000)),
-  CLOCHE_ARTIFACTS_URL: Type.Optional(
-    Type.String({ pattern: '^(file:///.|s3://.)', means: 'file:///folder or s3://bucket/prefix?endpoint=…&region=…' }),
-  ),
-  CLOCHE_ARTIFACT_MAX_MB: integer(1, 5 * 1024 * 1024),
-  CLOCHE_DISK_RESERVE_MB: Type.Optional(integer(0, 1024 * 1024 * 1024)),
-  CLOCHE_REPLAY_MAX_MB: integer(1, 1024 * 1024 * 1024),
-  CLOCHE_ARTIFACTS_MAX_MB: Type.Optional(integer(1, 1024 * 1024 * 1024)),
-  CLOCHE_ARTIFACT_RETENTION_MS: Type.Optional(integer(1000, Number.MAX_SAFE_INTEGER)),
-  CLOCHE_PUBLIC_URL: Type.Optional(Type.String({ pattern: '^https?://[^/?#]+/?$', means: 'a URL of a host alone' })),
-  CLOCHE_PREVIEW_URL: Type.Optional(
-    Type.String({
-      pattern: '^https?://[a-z0-9][a-z0-9.-]*[a-z0-9](:[0-9]{1,5})?/?$',
-      means: 'a URL of a host alone, in lower case, such as https://preview.example.com',
-    }),
-  ),
-  CLOCHE_TERMINAL_IDLE_MS: integer(1000, 86_400_000),
-  CLOCHE_TRANSFER_STALL_MS: integer(100, 86_400_000),
-  CLOCHE_IDLE_TIDYING_MS: integer(1, 999_999_999),
-  CLOCHE_LAUNCH_TIMEOUT_MS: integer(100, 600_000),
-  CLOCHE_RECONCILE_INTERVAL_MS: integer(100, 3_600_000),
-  CLOCHE_RECORD_RETENTION_MS: integer(86_400_000, Number.MAX_SAFE_INTEGER),
-});
-type Settings = Static<typeof Settings>;
-
-/** What holds where a variable is not set. The largest sandbox is by default one that fills this host. */
-function defaults(): Partial<Record<keyof Settings, unknown>> {
-  const hostCpu = availableParallelism();
-  const hostMemoryMb = Math.floor(totalmem() / MEBIBYTE);
+/** Returns the defaults that depend on the host: the largest sandbox fills it. */
+function defaults() {
   return {
-    CLOCHE_PORT: 4680,
-    CLOCHE_HOST: '127.0.0.1',
-    CLOCHE_DATA_DIR: '/var/lib/cloche',
-    CLOCHE_RUNTIME: 'hostd',
-    CLOCHE_LOG_LEVEL: 'info',
-    ...defaultResources(totalmem()),
-    CLOCHE_SANDBOX_MAX_CPU: hostCpu,
-    CLOCHE_SANDBOX_MAX_MEMORY_MB: hostMemoryMb,
-    CLOCHE_SANDBOX_MAX_DISK_MB: 65_536,
+    ...hostDefaults(totalmem()),
+    CLOCHE_SANDBOX_MAX_CPU: availableParallelism(),
+    CLOCHE_SANDBOX_MAX_MEMORY_MB: Math.floor(totalmem() / MEBIBYTE),
     CLOCHE_SANDBOX_MAX_PIDS: defaultMaxPids(),
-    CLOCHE_ARTIFACT_MAX_MB: 10_240,
-    CLOCHE_REPLAY_MAX_MB: 8192,
-    CLOCHE_TERMINAL_IDLE_MS: 600_000,
-    CLOCHE_TRANSFER_STALL_MS: 60_000,
-    CLOCHE_IDLE_TIDYING_MS: SERVICE_IDLE_MS,
-    CLOCHE_LAUNCH_TIMEOUT_MS: 60_000,
-    CLOCHE_RECONCILE_INTERVAL_MS: 30_000,
-    CLOCHE_RECORD_RETENTION_MS: 30 * 86_400_000,
   };
 }
 
@@ -148,7 +52,7 @@ export interface Config {
   /** Bytes of the volume that stay free for existing data; undefined: a share of the volume. */
   readonly diskReserveBytes: number | undefined;
   readonly bootstrapApiKey: string | undefined;
-  readonly logLevel: (typeof LOG_LEVELS)[number];
+  readonly logLevel: Settings['CLOCHE_LOG_LEVEL'];
   /** Below which every preview has a host; undefined: `http://localhost` at the port that is served. */
   readonly previewUrl: string | undefined;
   readonly artifacts: ArtifactSettings;
@@ -162,7 +66,7 @@ export class ConfigProblem extends Error {
 
 /** @throws ConfigProblem */
 export function readConfig(env: Readonly<Record<string, string | undefined>> = process.env): Config {
-  const settings = readSettings(env);
+  const settings = checkedSettings(env);
   const resources = (kind: 'DEFAULT' | 'MAX') => ({
     cpu: settings[`CLOCHE_SANDBOX_${kind}_CPU`],
     memoryMb: settings[`CLOCHE_SANDBOX_${kind}_MEMORY_MB`],
@@ -215,33 +119,23 @@ function artifactSettings(settings: Settings, dataDir: string): ArtifactSettings
   };
 }
 
-function readSettings(env: Readonly<Record<string, string | undefined>>): Settings {
-  const schemas: Readonly<Record<string, TSchema>> = Settings.properties;
-  const given: Record<string, unknown> = defaults();
-  const problems: string[] = [];
-  for (const [name, text] of Object.entries(env)) {
-    if (!name.startsWith(PREFIX) || text === undefined || READ_BY_OTHERS.includes(name)) continue;
-    const schema = schemas[name];
-    if (!schema) problems.push(`${name} is not a setting; remove it or correct its name`);
-    // An empty variable is how many tools spell "not set".
-    else if (text !== '') given[name] = isNumeric(schema) && text.trim() !== '' ? Number(text) : text;
-  }
-  problems.push(...problemsOf(schemas, given), ...resourceProblems(given), ...keyProblems(given));
-  if (problems.length > 0) throw new ConfigProblem(problems.join('\n'));
-  // Sound: every property was checked by its schema.
-  return given as Settings;
+function checkedSettings(env: Readonly<Record<string, string | undefined>>): Settings {
+  const { values, problems } = readSettings('server', env, defaults());
+  const all = [...unknownNames(env), ...problems, ...resourceProblems(values), ...keyProblems(values)];
+  if (all.length > 0) throw new ConfigProblem(all.join('\n'));
+  return values;
 }
 
-function problemsOf(schemas: Readonly<Record<string, TSchema>>, given: Record<string, unknown>): string[] {
-  return Object.entries(schemas).flatMap(([name, schema]) => {
-    const value = given[name];
-    if (value === undefined || Errors(schema, value).length === 0) return [];
-    return [`${name} must be ${(schema as TSchema & { means: string }).means}`];
-  });
+/** Settings of other processes may be in the same environment. */
+function unknownNames(env: Readonly<Record<string, string | undefined>>): string[] {
+  const unknown = Object.keys(env).filter(
+    (name) => name.startsWith(PREFIX) && env[name] !== undefined && !isSetting(name),
+  );
+  return unknown.map((name) => `${name} is not a setting; remove it or correct its name`);
 }
 
 /** A key that begins as ours do is never accepted without its checksum. */
-function keyProblems({ CLOCHE_BOOTSTRAP_API_KEY: key }: Record<string, unknown>): string[] {
+function keyProblems({ CLOCHE_BOOTSTRAP_API_KEY: key }: Readonly<Record<string, unknown>>): string[] {
   if (typeof key !== 'string' || parseApiKey(key).kind !== 'mistyped') return [];
   return [
     'CLOCHE_BOOTSTRAP_API_KEY begins with clk_ but its checksum is wrong; copy the key again, or choose one that begins ' +
@@ -249,15 +143,11 @@ function keyProblems({ CLOCHE_BOOTSTRAP_API_KEY: key }: Record<string, unknown>)
   ];
 }
 
-function resourceProblems(given: Record<string, unknown>): string[] {
+function resourceProblems(given: Readonly<Record<string, unknown>>): string[] {
   return ['CPU', 'MEMORY_MB', 'DISK_MB', 'PIDS'].flatMap((kind) => {
     const [standard, most] = [`CLOCHE_SANDBOX_DEFAULT_${kind}`, `CLOCHE_SANDBOX_MAX_${kind}`];
     return Number(given[standard]) > Number(given[most]) ? [`${standard} must not be more than ${most}`] : [];
   });
-}
-
-function isNumeric(schema: TSchema & { type?: unknown }): boolean {
-  return schema.type === 'integer' || schema.type === 'number';
 }
 
 function defaultRunDir(dataDir: string): string {

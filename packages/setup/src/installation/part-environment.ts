@@ -1,5 +1,5 @@
 import type { PreparedHost } from '../host/prepare-host.ts';
-import { type EffectiveSetting, SETTINGS, settingsFor } from '../settings.ts';
+import { type EffectiveSetting, isGivenTo, SETTINGS, settingsFor } from '../settings.ts';
 import type { InstallationPlaces } from './installation-places.ts';
 import type { PartName } from './parts.ts';
 
@@ -45,6 +45,6 @@ function isInherited(name: string, part: PartName): boolean {
 
 /** Those of the variables that are meant for one part: settings that it reads, and what is no setting. */
 export function overridesFor(part: PartName, env: Record<string, string> = {}): Record<string, string> {
-  const readBy = new Map(SETTINGS.map((setting) => [setting.name, setting.readBy]));
-  return Object.fromEntries(Object.entries(env).filter(([name]) => readBy.get(name)?.includes(part) ?? true));
+  const ofOthers = new Set<string>(SETTINGS.filter((setting) => !isGivenTo(part, setting)).map(({ name }) => name));
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !ofOthers.has(name)));
 }

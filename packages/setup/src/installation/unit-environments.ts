@@ -29,7 +29,7 @@ export async function writeUnitEnvironments(
   requireFolder('CLOCHE_DATA_DIR', own.CLOCHE_DATA_DIR, dataDir);
   requireFolder('CLOCHE_RUN_DIR', own.CLOCHE_RUN_DIR ?? runDir, runDir);
   const places = { ...(await preparePlaces(dataDir, runDir, prepared.accounts)), cacheDir: own.CLOCHE_CACHE_DIR ?? '' };
-  const servedAt = { host: own.CLOCHE_HOST ?? '127.0.0.1', port: Number(own.CLOCHE_PORT) };
+  const servedAt = { host: own.CLOCHE_HOST ?? '', port: Number(own.CLOCHE_PORT) };
   await mkdir(environments, { recursive: true, mode: 0o700 });
   // A key may be in them.
   await chmod(environments, 0o700);

@@ -1,0 +1,4 @@
+export * from './host-defaults.ts';
+export * from './read-settings.ts';
+export * from './setting.ts';
+export * from './settings.ts';
