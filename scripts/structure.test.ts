@@ -104,6 +104,7 @@ const SERVER_RULES: readonly { of: RegExp; not: RegExp; why: string }[] = [
     not: /^(driver\/hostd|agent-client\/http)\//,
     why: 'only composition constructs adapters',
   },
+  { of: /^(?!bytes\/)/, not: /^bytes\/(?!byte-transfer\.ts)/, why: 'bodies pass one door' },
 ];
 
 interface Import {

@@ -1,10 +1,9 @@
 /** Answers of the operations that take or give bytes instead of JSON. */
-import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
-import { finished, pipeline } from 'node:stream/promises';
+import type { OutgoingHttpHeaders } from 'node:http';
 import type { Operation } from '@cloche/contract';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { AppError } from '../base/app-error.ts';
-import { LentBytes } from '../bytes/lent-bytes.ts';
+import { sendBody } from '../bytes/byte-transfer.ts';
 import { JSON_TYPE } from './error-response.ts';
 import { ClientGone } from './in-flight.ts';
 import type { Download, RequestContext, Route } from './route.ts';
@@ -59,34 +58,13 @@ export async function sendDownload(
   }
   reply.raw.setTimeout(stallMs);
   try {
-    if (body instanceof LentBytes) await sendLent(body, reply.raw, signal);
-    else await pipeline(body, reply.raw, { signal });
+    await sendBody(body, reply.raw, signal);
   } catch (error) {
     const isClients = signal.reason instanceof ClientGone || reply.raw.closed;
     request.state.errorCode = isClients ? 'client_gone' : 'unavailable';
     if (!isClients) request.log.warn({ err: error }, 'a download broke');
   }
   return reply;
-}
-
-/** A piece goes back when the system has taken it. As `pipeline` does, it ends the connection when the bytes break off. */
-async function sendLent(body: LentBytes, response: ServerResponse, signal: AbortSignal): Promise<void> {
-  const stop = () => body.destroy();
-  signal.addEventListener('abort', stop, { once: true });
-  response.once('close', stop);
-  try {
-    signal.throwIfAborted();
-    await body.lend((bytes, giveBack) => response.write(bytes, giveBack));
-    response.end();
-    await finished(response, { signal });
-  } catch (error) {
-    response.destroy();
-    throw error;
-  } finally {
-    stop();
-    signal.removeEventListener('abort', stop);
-    response.off('close', stop);
-  }
 }
 
 function headersOf(request: FastifyRequest, { headers = {} }: Operation): Record<string, string> {

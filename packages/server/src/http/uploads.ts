@@ -1,9 +1,7 @@
 /** Requests whose bodies are streams of any size: who waits to be told to send, and who is sending. */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
-import { type BodySink, DirectBody } from '@cloche/node-support';
-import { BodyLender, type BodyReads } from '../bytes/body-lender.ts';
-import { LentBytes } from '../bytes/lent-bytes.ts';
+import { requestBody } from '../bytes/byte-transfer.ts';
 import type { Front } from './front.ts';
 import type { Route, Upload } from './route.ts';
 
@@ -45,20 +43,8 @@ export function uploadOf(request: IncomingMessage, response: ServerResponse, sta
     contentType: request.headers['content-type'],
     open(): Readable {
       if (awaitingContinue.delete(request)) response.writeContinue();
-      if (!DirectBody.isPossible(request)) return request;
-      return new LentBytes(new BodyLender(directReads(request, response), Number(length)));
+      return requestBody(request, response);
     },
     [Symbol.dispose]: () => arriving[Symbol.dispose](),
-  };
-}
-
-function directReads(request: IncomingMessage, response: ServerResponse): BodyReads {
-  let body: DirectBody | undefined;
-  return {
-    begin: (sink: BodySink) => {
-      body = new DirectBody(request, response, sink);
-    },
-    resume: () => body?.resume(),
-    close: () => body?.giveUp(),
   };
 }

@@ -15,19 +15,15 @@ import {
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
 import { AppError } from '../../base/app-error.ts';
-import { LentBytes } from '../../bytes/lent-bytes.ts';
+import { answerBody } from '../../bytes/byte-transfer.ts';
 import { type FileContent, FileFault, type ListOptions } from '../../driver/agent-files.ts';
 import { AgentFault } from '../../driver/runtime-driver.ts';
 import { agentErrorBody } from './agent-requests.ts';
 import { LineTooLong, readLines } from './ndjson.ts';
-import { lenderOf } from './transfer-agent.ts';
 
 const agentFile = Compile(AgentFile);
 const agentFileEvent = Compile(AgentFileEvent);
 const agentUnpacked = Compile(AgentUnpacked);
-
-/** From this size on a connection is spent on the body, and its pieces are lent on. */
-const LENT_BYTES = 1024 * 1024;
 
 export function answerTo(asked: ClientRequest, signal: AbortSignal): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
@@ -93,17 +89,13 @@ export function contentOf(response: IncomingMessage, headOnly = false): FileCont
     throw new AgentFault('misbehaved', 'a file whose headers do not fit the protocol');
   }
   const sizeBytes = statusCode === 304 ? undefined : Number(length);
-  const lender = headOnly || (sizeBytes ?? 0) < LENT_BYTES ? undefined : lenderOf(response, sizeBytes ?? 0);
-  const lent = lender && new LentBytes(lender);
-  // What breaks is told by the lender.
-  if (lent) response.on('error', () => undefined).once('close', () => lent.giveUp());
   return {
     // Checked by `refuse`.
     status: statusCode as FileContent['status'],
     sizeBytes,
     etag,
     contentRange,
-    body: lent ?? response,
+    body: headOnly ? response : answerBody(response, sizeBytes ?? 0),
   };
 }
 

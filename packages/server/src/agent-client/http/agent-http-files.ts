@@ -1,7 +1,7 @@
 import { Agent, type ClientRequest, type IncomingMessage, type RequestOptions, request } from 'node:http';
-import { pipeline, type Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
 import type { AgentFile, AgentUnpacked, FileUser } from '@cloche/protocol';
-import { LentBytes } from '../../bytes/lent-bytes.ts';
+import { discardBody, sendBody, TransferAgent } from '../../bytes/byte-transfer.ts';
 import type {
   AgentFiles,
   FileContent,
@@ -22,7 +22,6 @@ import {
   readListing,
   refuse,
 } from './agent-file-answers.ts';
-import { TransferAgent } from './transfer-agent.ts';
 
 /** Transfers of one sandbox at a time, and those that wait for their turn. */
 const MAX_TRANSFERS = 16;
@@ -162,8 +161,7 @@ export class AgentHttpFiles implements AgentFiles {
       asked.once('continue', () => {
         body = open();
         // The answer tells what became of it.
-        if (body instanceof LentBytes) sendLent(body, asked);
-        else pipeline(body, asked, () => undefined);
+        sendBody(body, asked).catch(() => undefined);
       });
       asked.flushHeaders();
       const response = await answerTo(asked, signal);
@@ -172,7 +170,7 @@ export class AgentHttpFiles implements AgentFiles {
     } finally {
       // An answer before the end of the body is a refusal: nothing of what would follow is wanted.
       if (!asked.writableFinished) asked.destroy();
-      if (body instanceof LentBytes) body.destroy();
+      discardBody(body);
       leave();
     }
   }
@@ -230,13 +228,4 @@ function once(act: () => void): () => void {
     if (!isDone) act();
     isDone = true;
   };
-}
-
-function sendLent(body: LentBytes, asked: ClientRequest): void {
-  body
-    .lend((bytes, giveBack) => asked.write(bytes, giveBack))
-    .then(
-      () => asked.end(),
-      () => asked.destroy(),
-    );
 }

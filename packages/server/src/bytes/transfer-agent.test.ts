@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
-import { LentBytes } from '../../bytes/lent-bytes.ts';
-import { AgentHttpFiles } from './agent-http-files.ts';
+import { AgentHttpFiles } from '../agent-client/http/agent-http-files.ts';
+import { LentBytes } from './lent-bytes.ts';
 
 const BYTES = randomBytes(6_000_001);
 const never = new AbortController().signal;

@@ -2,7 +2,7 @@ import { Agent, type ClientRequestArgs, type IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { BodySink } from '@cloche/node-support';
-import { BodyLender } from '../../bytes/body-lender.ts';
+import { BodyLender } from './body-lender.ts';
 
 /** Reads of every connection end in it, but for those that are lent on: nothing else runs until it is copied. */
 const scratch = Buffer.allocUnsafeSlow(256 * 1024);
