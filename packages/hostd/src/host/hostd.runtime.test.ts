@@ -9,7 +9,8 @@ import { hostLeftovers, instanceLeftovers } from '../../testing/leftovers.ts';
 import { until } from '../base/until.ts';
 import { AGENT_SHARE, cpuQuotaUs } from '../cgroups/divided-group.ts';
 import { BOOT_ID } from '../kernel/process-identity.ts';
-import { OciRuntime } from '../oci/oci-runtime.ts';
+import { OciCommand } from '../oci/oci-command.ts';
+import { hasTimeNamespaces } from '../oci/open-runtime.ts';
 
 describe('hostd', () => {
   let installation: TestInstallation;
@@ -173,7 +174,7 @@ describe('hostd', () => {
       const uid = Number(/^Uid:\s+(\d+)/m.exec(status)?.[1]);
       assert.ok(uid >= 0x1000_0000, `uid ${uid}`);
       const { ociRuntimeProgram: program } = installation.config;
-      const hasTime = await new OciRuntime({ program, stateDir: '/nonexistent' }).hasTimeNamespaces();
+      const hasTime = await hasTimeNamespaces(new OciCommand({ program, stateDir: '/nonexistent' }), true);
       const types = ['user', 'mnt', 'pid', 'net', 'ipc', 'uts', 'cgroup', ...(hasTime ? ['time'] : [])];
       const { stdout } = await runInside(installation.config, 'sbx_a', `cd /proc/1/ns; readlink ${types.join(' ')}`);
       const inside = stdout.trim().split('\n');

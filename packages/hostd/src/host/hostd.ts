@@ -58,7 +58,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const pool = new WarmPool({ size: config.pool.size, lanes: launchesAhead(), demand, maker, log });
   const instances = new Instances({ host, launcher, pool, templates, log });
   await instances.sweep();
-  instances.openRelays();
+  instances.takeOver();
   host.egress.open(instances.gated());
 
   const { installationId, ociRuntime } = config;
@@ -106,7 +106,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
       await Promise.all([pool.close(), instances.settled()]);
       await instances.sweep();
       await host.kernels.close();
-      host.relays.closeAll();
+      host.runtime.close();
       await host.egress.close();
       if (instances.list().length === 0) await closeHost(host);
     },
@@ -121,7 +121,6 @@ function launchesAhead(): number {
 function makeLauncher(host: HostParts, { command, log }: HostdOptions): Launcher {
   return new Launcher({
     host,
-    timeNamespace: host.timeNamespace,
     ...(command && { command }),
     onStep: (step, durationMs) => log.trace({ step, durationMs }),
   });

@@ -15,12 +15,9 @@ import { EgressGate } from '../network/egress-gate.ts';
 import { DNS_PORT } from '../network/gateway-slot.ts';
 import { SandboxNetwork } from '../network/sandbox-network.ts';
 import { TrustBundles } from '../network/trust-bundle.ts';
-import { sharedSeccompProfile } from '../oci/oci-config.ts';
-import { OciRuntime } from '../oci/oci-runtime.ts';
-import { compileSeccomp } from '../oci/seccomp-program.ts';
+import { openRuntime } from '../oci/open-runtime.ts';
 import type { HostParts } from '../parts/host-parts.ts';
 import { ProcessorGroups } from '../processor/processor-groups.ts';
-import { AgentRelays } from '../relay/agent-relays.ts';
 import { DiskImages } from '../storage/disk-image.ts';
 import { DiskPromises } from '../storage/disk-promises.ts';
 import { KernelForks } from '../zygote/kernel-forks.ts';
@@ -48,15 +45,21 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<HostP
   writeFileSync(join(run.egressDir, 'network.json'), JSON.stringify(forEgress), { mode: 0o644 });
   const trust = new TrustBundles(hostdDir);
   const cgroups = new Cgroups(installationId);
-  const runtime = new OciRuntime({
+  const runtime = await openRuntime({
+    name: config.ociRuntime,
     program: config.ociRuntimeProgram,
     stateDir: join(run.hostdDir, config.ociRuntime),
+    cgroups,
+    socketsDir: run.instancesDir,
+    service: config.service,
+    dialsDir: join(config.runDir, 'dials'),
+    log,
   });
   const mountsDir = makeMountsDir(config.runDir);
-  const timeNamespace = await runtime.hasTimeNamespaces();
-  const zygotes = runtime.isGvisor
-    ? undefined
-    : openZygotes({ cgroups, guestDir: config.guestDir, mountsDir, timeNamespace, ...(log && { log }) });
+  const { canBeEntered, timeNamespace } = runtime;
+  const zygotes = canBeEntered
+    ? openZygotes({ cgroups, guestDir: config.guestDir, mountsDir, timeNamespace, ...(log && { log }) })
+    : undefined;
   return {
     records,
     slots,
@@ -71,14 +74,7 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<HostP
     diskImages: new DiskImages(join(hostdDir, 'disks')),
     diskPromises: new DiskPromises({ folder: hostdDir, records, ...config.disk }),
     runtime,
-    timeNamespace,
     kernels: new KernelForks(zygotes),
-    seccompProgram: makeSeccompProgram(config.ociRuntime, log),
-    relays: new AgentRelays({
-      dialsDir: join(config.runDir, 'dials'),
-      socketsDir: run.instancesDir,
-      service: config.service,
-    }),
     mountsDir,
     socketsDir: run.instancesDir,
     service: config.service,
@@ -103,17 +99,6 @@ export async function closeHost(host: HostParts): Promise<void> {
   await host.network.close();
   detachMount(host.mountsDir);
   rmdirSync(host.mountsDir);
-}
-
-/** Undefined where the profile itself has to do: another runtime, or no library to make a program with. */
-function makeSeccompProgram(ociRuntime: string, log: Logger | undefined): string | undefined {
-  if (ociRuntime !== 'crun') return undefined;
-  try {
-    return compileSeccomp(sharedSeccompProfile()).toString('base64');
-  } catch (err) {
-    log?.warn({ operation: 'compile seccomp profile', outcome: 'failed', err });
-    return undefined;
-  }
 }
 
 /** Undefined where the host cannot filter what a zygote does. */

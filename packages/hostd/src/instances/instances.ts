@@ -148,13 +148,12 @@ export class Instances {
     );
   }
 
-  /** Serves at the sockets of instances that an earlier hostd launched, where theirs ended with it. */
-  openRelays(): void {
+  /** Serves again what instances of an earlier hostd had from it, where that ended with it. */
+  takeOver(): void {
     const { host } = this.#options;
-    if (!host.runtime.isGvisor) return;
     for (const key of host.records.keys()) {
       const living = this.#findLive(key);
-      if (living) host.relays.open(key, idRangeOfSlot(living.slot));
+      if (living) host.runtime.takeOver(key, idRangeOfSlot(living.slot));
     }
   }
 

@@ -36,12 +36,10 @@ const NAME = { sandboxId: 'sbx_undo', generation: 1 };
 inOwnMountNamespace(import.meta.filename, () => {
   let installation: TestInstallation;
   let host: HostParts;
-  let timeNamespace: boolean;
 
   before(async () => {
     installation = makeInstallation();
     host = await openHost(installation.config);
-    timeNamespace = await host.runtime.hasTimeNamespaces();
   });
 
   after(async () => {
@@ -58,7 +56,7 @@ inOwnMountNamespace(import.meta.filename, () => {
   }
 
   function makeLauncher(onStep: (step: string) => void = () => {}, command: readonly string[] = IDLE_COMMAND) {
-    return new Launcher({ host, timeNamespace, command, onStep });
+    return new Launcher({ host, command, onStep });
   }
 
   describe('a launch', () => {

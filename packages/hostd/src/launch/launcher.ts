@@ -1,29 +1,25 @@
-import { chownSync, closeSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chownSync, closeSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { LaunchSpec } from '@cloche/protocol';
 import { addressesOfSlot } from '../addressing/address-plan.ts';
 import { HostdError } from '../base/hostd-error.ts';
-import { type IdRange, idRangeOfSlot } from '../base/id-range.ts';
+import { idRangeOfSlot } from '../base/id-range.ts';
 import { UndoStack } from '../base/undo-stack.ts';
 import { type InstanceKey, type InstanceName, instanceKey } from '../instance/instance-key.ts';
 import type { LiveRecord, PooledRecord } from '../instance/instance-records.ts';
 import { errorCode } from '../kernel/libc.ts';
-import { openListeningSocket } from '../kernel/listening-socket.ts';
 import { identifyProcess, isProcessAlive, type ProcessIdentity } from '../kernel/process-identity.ts';
 import { UserNamespace } from '../kernel/user-namespace.ts';
 import { deniedToDatagrams } from '../network/datagram-gate.ts';
 import { gatedPolicy } from '../network/egress-gate.ts';
 import { type NetworkClass, networkClassOf } from '../network/network-class.ts';
-import { gvisorConfig } from '../oci/gvisor-config.ts';
-import { writeSysFolders } from '../oci/kernel-view.ts';
-import { AGENT_COMMAND, ociConfig } from '../oci/oci-config.ts';
-import { resourceLimits } from '../oci/resource-limits.ts';
-import { threadLimits, visibleLimits, writeVisibleLimits } from '../oci/visible-limits.ts';
+import { AGENT_COMMAND } from '../oci/oci-config.ts';
+import type { ContainerSpec } from '../oci/runtime.ts';
+import { threadLimits } from '../oci/visible-limits.ts';
 import type { HostParts } from '../parts/host-parts.ts';
 import { ownFiles } from '../storage/own-files.ts';
 import {
   makeRootPlaces,
-  makeSharedMemoryFolder,
   mountLower,
   mountOverlay,
   mountOwnDisk,
@@ -38,7 +34,6 @@ import { diskIsReleased } from '../teardown/remove-instance.ts';
 
 export interface LauncherOptions {
   host: HostParts;
-  timeNamespace: boolean;
   /** What runs as the first process; the agent unless given. */
   command?: readonly string[];
   /** Told of each step that is done, with how long it took. */
@@ -140,7 +135,6 @@ export class Launcher {
     const { key, template, resources, network } = plan;
     const step = this.#stepper(signal);
     const places = rootPlaces(host.mountsDir, key);
-    const bundleDir = host.records.folderOf(key);
 
     await step('intent', () => {
       host.diskPromises.require(resources.diskBytes, plan);
@@ -155,44 +149,25 @@ export class Launcher {
       mountOverlay(places, idRange, ownFiles(network === 'none' ? undefined : host.network.gatewayAddress));
       mountShared(places, host.guestDir, network === 'gated' ? host.trust.gatedDir : host.trust.plainDir);
     });
-    await step('bundle', () => {
-      const command = this.#options.command ?? AGENT_COMMAND;
-      const cgroupsPath = host.cgroups.pathOf(key);
-      const { timeNamespace } = this.#options;
-      const { isGvisor } = host.runtime;
-      const { rootDir } = places;
-      const environment = { ...threadLimits(resources), ...template.manifest.env };
-      const overlaid = writeVisibleLimits(places.diskDir, visibleLimits(resources, { isGvisor }));
-      const sysFolders = isGvisor ? [] : writeSysFolders(places.diskDir);
-      const kernelsGroupCount = host.cgroups.dividedCount;
-      const { seccompProgram } = host;
-      // gVisor joins none. What its guest uses is counted by its own kernel.
-      const userNamespacePath = isGvisor ? undefined : userNamespace.path;
-      const forContainer = { rootDir, cgroupsPath, idRange, userNamespacePath, resources, command, environment };
-      const limits = host.runtime.inheritsLimits ? [] : resourceLimits();
-      const mounted = { sysFolders, overlaid };
-      const config = ociConfig({
-        ...forContainer,
-        limits,
-        timeNamespace,
-        ...mounted,
-        seccompProgram,
-        kernelsGroupCount,
-      });
-      const dialDir = host.relays.folderOf(key);
-      const forRuntime = isGvisor
-        ? gvisorConfig(config, resources, { dialDir, sharedMemoryDir: makeSharedMemoryFolder(places.diskDir) })
-        : config;
-      writeFileSync(join(bundleDir, 'config.json'), JSON.stringify(forRuntime));
-    });
+    const container: ContainerSpec = {
+      key,
+      bundleDir: host.records.folderOf(key),
+      rootDir: places.rootDir,
+      diskDir: places.diskDir,
+      idRange,
+      userNamespacePath: userNamespace.path,
+      resources,
+      command: this.#options.command ?? AGENT_COMMAND,
+      environment: { ...threadLimits(resources), ...template.manifest.env },
+    };
+    await step('bundle', () => host.runtime.prepare(container));
     await step('cgroup', () => {
       undo.push('cgroup', () => host.cgroups.destroy(key));
       host.cgroups.create(key);
     });
     const init = await step('create', async () => {
-      const first = livingProcess(await this.#createContainer(key, idRange, places.diskDir, undo));
-      if (host.runtime.isGvisor) host.cgroups.makeRoomForGvisor(key, resources);
-      else host.cgroups.divide(key, resources);
+      const first = livingProcess(await this.#createContainer(container, undo));
+      host.runtime.bound(container);
       // From here on, what has the slot's ids and addresses outlives this hostd.
       host.slots.transfer(slot, key, first);
       return first;
@@ -200,7 +175,7 @@ export class Launcher {
     await step('network', () => this.#connect(plan, slot, init.pid, undo));
     // Before its first process starts others, which inherit its time slice.
     if (plan.isPooled) host.processor.setTurn(key, 'launching');
-    await step('start', () => host.runtime.start(key, bundleDir));
+    await step('start', () => host.runtime.start(container));
     await step('detach', () => removeRootPlaces(places));
     return step('record', () => {
       if (!isProcessAlive(init)) throw new Error('the first process of the sandbox ended at once');
@@ -255,32 +230,19 @@ export class Launcher {
     }
   }
 
-  async #createContainer(key: InstanceKey, idRange: IdRange, diskDir: string, undo: UndoStack): Promise<number> {
-    const { runtime, service, socketsDir, records, cgroups } = this.#host;
-    const folder = join(socketsDir, key);
+  async #createContainer(container: ContainerSpec, undo: UndoStack): Promise<number> {
+    const { runtime, service, socketsDir } = this.#host;
+    const folder = join(socketsDir, container.key);
     undo.push('socket folder', () => rmSync(folder, { recursive: true, force: true }));
     mkdirSync(folder, { mode: 0o750 });
     chownSync(folder, 0, service.gid);
-    const console = openConsole(diskDir);
-    const forAgent: number[] = [];
+    const console = openConsole(container.diskDir);
+    undo.push('container', () => runtime.remove(container.key));
     try {
-      if (runtime.isGvisor) this.#openRelay(key, idRange, undo);
-      else {
-        forAgent.push(openListeningSocket(join(folder, 'agent.sock'), service));
-        forAgent.push(...cgroups.openKernels(key));
-      }
-      undo.push('container state', () => runtime.forget(key));
-      return await runtime.create(key, records.folderOf(key), { console, forAgent });
+      return await runtime.create(container, console);
     } finally {
-      for (const fd of new Set([...console, ...forAgent])) closeSync(fd);
+      for (const fd of new Set(console)) closeSync(fd);
     }
-  }
-
-  /** Serves in place of an agent that takes over no socket. */
-  #openRelay(key: InstanceKey, idRange: IdRange, undo: UndoStack): void {
-    const { relays } = this.#host;
-    undo.push('relay', () => relays.remove(key));
-    relays.open(key, idRange);
   }
 }
 

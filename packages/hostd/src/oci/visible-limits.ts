@@ -12,20 +12,17 @@ export interface VisibleLimit {
   content: string;
 }
 
+export const MEMINFO = '/proc/meminfo';
 const KIBIBYTE = 1024;
 
 /**
  * Files that say how much there is, over those of the kernel that speak of the host: programs size their caches and
  * count their threads by them. They are written once, so they say what a sandbox may use and not what is left of it.
  */
-export function visibleLimits(
-  resources: Resources,
-  { cpuinfo = readFileSync('/proc/cpuinfo', 'utf8'), isGvisor = false } = {},
-) {
+export function visibleLimits(resources: Resources, { cpuinfo = readFileSync('/proc/cpuinfo', 'utf8') } = {}) {
   const cores = coresOf(resources);
   const limits: VisibleLimit[] = [
-    // gVisor's kernel tells of the memory that it is given; of processors it always shows two.
-    ...(isGvisor ? [] : [{ path: '/proc/meminfo', content: meminfo(resources) }]),
+    { path: MEMINFO, content: meminfo(resources) },
     { path: '/proc/cpuinfo', content: firstProcessors(cpuinfo, cores) },
     { path: '/sys/devices/system/cpu/online', content: cores === 1 ? '0\n' : `0-${cores - 1}\n` },
   ];

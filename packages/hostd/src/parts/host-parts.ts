@@ -4,9 +4,8 @@ import type { InstanceRecords } from '../instance/instance-records.ts';
 import type { EgressGate } from '../network/egress-gate.ts';
 import type { SandboxNetwork } from '../network/sandbox-network.ts';
 import type { TrustBundles } from '../network/trust-bundle.ts';
-import type { OciRuntime } from '../oci/oci-runtime.ts';
+import type { Runtime } from '../oci/runtime.ts';
 import type { ProcessorGroups } from '../processor/processor-groups.ts';
-import type { AgentRelays } from '../relay/agent-relays.ts';
 import type { DiskImages } from '../storage/disk-image.ts';
 import type { DiskPromises } from '../storage/disk-promises.ts';
 import type { KernelForks } from '../zygote/kernel-forks.ts';
@@ -21,11 +20,8 @@ export interface HostParts {
   diskPromises: DiskPromises;
   network: SandboxNetwork;
   egress: EgressGate;
-  runtime: OciRuntime;
-  relays: AgentRelays;
+  runtime: Runtime;
   kernels: KernelForks;
-  /** Whether sandboxes have clocks of their own. */
-  timeNamespace: boolean;
   /** Mount points, seen in hostd's own mount namespace only. */
   mountsDir: string;
   /** One folder an instance with its agent's socket, which the server's user opens. */
@@ -34,8 +30,6 @@ export interface HostParts {
   service: { uid: number; gid: number };
   /** Agent and kernels, as every sandbox has them. */
   guestDir: string;
-  /** The seccomp profile as a program in base64, where the runtime takes it so. */
-  seccompProgram: string | undefined;
   /** The authorities that sandboxes trust. */
   trust: TrustBundles;
 }

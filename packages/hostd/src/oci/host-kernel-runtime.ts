@@ -1,0 +1,86 @@
+import { closeSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Cgroups } from '../cgroups/cgroups.ts';
+import type { InstanceKey } from '../instance/instance-key.ts';
+import { openListeningSocket } from '../kernel/listening-socket.ts';
+import { writeSysFolders } from './kernel-view.ts';
+import type { OciCommand } from './oci-command.ts';
+import { ociConfig } from './oci-config.ts';
+import type { ResourceLimit } from './resource-limits.ts';
+import type { ContainerConsole, ContainerSpec, Runtime } from './runtime.ts';
+import { visibleLimits, writeVisibleLimits } from './visible-limits.ts';
+
+export interface HostKernelRuntimeDeps {
+  command: OciCommand;
+  stateDir: string;
+  cgroups: Cgroups;
+  timeNamespace: boolean;
+  /** One folder an instance, with its agent's socket. */
+  socketsDir: string;
+  /** The owner of the sockets. */
+  service: { uid: number; gid: number };
+  /** Resource limits that the runtime sets on the first process. */
+  limits: readonly ResourceLimit[];
+  /** The seccomp profile as a program in base64, for a runtime that takes it so. */
+  seccompProgram?: string | undefined;
+}
+
+/**
+ * A runtime whose sandboxes share the host's kernel, as crun and runc are: the agent takes over a listening socket, and
+ * the host's cgroups keep it apart from the kernels.
+ */
+export class HostKernelRuntime implements Runtime {
+  readonly canBeEntered = true;
+  readonly timeNamespace: boolean;
+  readonly #deps: HostKernelRuntimeDeps;
+
+  constructor(deps: HostKernelRuntimeDeps) {
+    this.#deps = deps;
+    this.timeNamespace = deps.timeNamespace;
+  }
+
+  prepare({ key, bundleDir, diskDir, resources, ...container }: ContainerSpec): void {
+    const { cgroups, timeNamespace, limits, seccompProgram } = this.#deps;
+    const config = ociConfig({
+      ...container,
+      resources,
+      limits,
+      timeNamespace,
+      seccompProgram,
+      cgroupsPath: cgroups.pathOf(key),
+      kernelsGroupCount: cgroups.dividedCount,
+      overlaid: writeVisibleLimits(diskDir, visibleLimits(resources)),
+      sysFolders: writeSysFolders(diskDir),
+    });
+    writeFileSync(join(bundleDir, 'config.json'), JSON.stringify(config));
+  }
+
+  async create({ key, bundleDir }: ContainerSpec, console: ContainerConsole): Promise<number> {
+    const { command, cgroups, socketsDir, service } = this.#deps;
+    const forAgent: number[] = [];
+    try {
+      forAgent.push(openListeningSocket(join(socketsDir, key, 'agent.sock'), service));
+      forAgent.push(...cgroups.openKernels(key));
+      return await command.create(key, bundleDir, { console, forAgent });
+    } finally {
+      for (const fd of forAgent) closeSync(fd);
+    }
+  }
+
+  bound({ key, resources }: ContainerSpec): void {
+    this.#deps.cgroups.divide(key, resources);
+  }
+
+  start({ key, bundleDir }: ContainerSpec): Promise<void> {
+    return this.#deps.command.start(key, bundleDir);
+  }
+
+  /** Does nothing: the agent itself has its socket. */
+  takeOver(): void {}
+
+  remove(key: InstanceKey): void {
+    rmSync(join(this.#deps.stateDir, key), { recursive: true, force: true });
+  }
+
+  close(): void {}
+}

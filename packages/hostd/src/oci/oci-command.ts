@@ -1,0 +1,106 @@
+import { execFile } from 'node:child_process';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { runProgram } from '../kernel/run-program.ts';
+import { SealedProgram } from '../kernel/sealed-program.ts';
+import type { ResourceLimit } from './resource-limits.ts';
+
+const execute = promisify(execFile);
+
+export interface OciCommandOptions {
+  /** The program, by name or absolute path. */
+  program: string;
+  /** Where the runtime keeps its own state. */
+  stateDir: string;
+  /** Options of the runtime for each of its commands. */
+  options?: readonly string[];
+  /** Resource limits of the runtime's own process, which its containers inherit. */
+  limits?: readonly ResourceLimit[];
+  /** Runs the program by its path, and not a sealed copy in memory: it starts parts of itself by that path. */
+  byPath?: boolean;
+}
+
+/** Longest that the runtime may take; it is done in milliseconds, so this only ends what hangs. */
+const TIMEOUT_MS = 30_000;
+
+/** Runs the commands of an OCI runtime. */
+export class OciCommand {
+  readonly #options: OciCommandOptions;
+  readonly #programPath: () => string;
+
+  constructor(options: OciCommandOptions) {
+    this.#options = options;
+    const sealed = new SealedProgram(options.program);
+    this.#programPath = options.byPath ? () => options.program : () => sealed.path();
+  }
+
+  /** Returns whether the runtime knows time namespaces; undefined where it cannot say what it knows. */
+  async knowsTimeNamespaces(): Promise<boolean | undefined> {
+    try {
+      const { stdout } = await execute(this.#options.program, ['features']);
+      return JSON.parse(stdout).linux?.namespaces?.includes('time') ?? false;
+    } catch {
+      return undefined;
+    }
+  }
+
+  /**
+   * Creates a container, whose first process gets `forAgent` after its standard streams, and returns the id of that
+   * process.
+   */
+  async create(
+    id: string,
+    bundleDir: string,
+    { console, forAgent = [] }: { console: readonly number[]; forAgent?: readonly number[] },
+  ): Promise<number> {
+    const pidFile = join(bundleDir, 'init.pid');
+    const preserve = forAgent.length === 0 ? [] : ['--preserve-fds', String(forAgent.length)];
+    const command = ['create', '--bundle', bundleDir, '--pid-file', pidFile, ...preserve, id];
+    await this.#run(command, { log: join(bundleDir, 'runtime.log'), descriptors: [...console, ...forAgent] });
+    return Number(readFileSync(pidFile, 'utf8'));
+  }
+
+  /** Has the first process of a created container start. */
+  async start(id: string, bundleDir: string): Promise<void> {
+    const nothing = openSync('/dev/null', 'r+');
+    try {
+      await this.#run(['start', id], { log: join(bundleDir, 'runtime.log'), descriptors: [nothing, nothing, nothing] });
+    } finally {
+      closeSync(nothing);
+    }
+  }
+
+  /** Runs a command to its end. Throws the last line of its log when it fails. */
+  async #run(
+    command: readonly string[],
+    { log, descriptors }: { log: string; descriptors: readonly number[] },
+  ): Promise<void> {
+    const { program, stateDir, options = [], limits = [] } = this.#options;
+    const limited = limits.length === 0 ? [] : ['prlimit', ...limits.map(asOption)];
+    // A container made for a hostd that is gone would have no owner, so the runtime dies with its caller.
+    const tied = ['--pdeathsig', 'KILL', '--', ...limited, this.#programPath(), '--root', stateDir, '--log', log];
+    const { code, signal } = await runProgram({
+      file: 'setpriv',
+      args: [...tied, ...options, ...command],
+      env: { PATH: process.env.PATH ?? '' },
+      descriptors,
+      timeoutMs: TIMEOUT_MS,
+    });
+    if (code === 0) return;
+    const end = signal === undefined ? code : `signal ${signal}`;
+    throw new Error(`${program} ${command[0]} ended with ${end}: ${lastLine(log)}`);
+  }
+}
+
+function asOption({ name, value }: ResourceLimit): string {
+  return `--${name}=${value}:${value}`;
+}
+
+function lastLine(file: string): string {
+  try {
+    return readFileSync(file, 'utf8').trim().split('\n').at(-1) ?? '';
+  } catch {
+    return 'it wrote no log';
+  }
+}

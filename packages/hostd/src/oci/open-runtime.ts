@@ -1,0 +1,61 @@
+import { existsSync } from 'node:fs';
+import type { Logger } from 'pino';
+import type { Cgroups } from '../cgroups/cgroups.ts';
+import { AgentRelays } from '../relay/agent-relays.ts';
+import { Crun } from './crun.ts';
+import { HostKernelRuntime } from './host-kernel-runtime.ts';
+import { OciCommand } from './oci-command.ts';
+import { resourceLimits } from './resource-limits.ts';
+import { RUNSC_OPTIONS, Runsc } from './runsc.ts';
+import type { Runtime } from './runtime.ts';
+
+export interface RuntimeOptions {
+  /** Which runtime it is: crun, runc or runsc; another one is taken for a plain OCI runtime. */
+  name: string;
+  /** The program, by name or absolute path. */
+  program: string;
+  /** Where the runtime keeps its own state. */
+  stateDir: string;
+  cgroups: Cgroups;
+  /** One folder an instance, with its agent's socket. */
+  socketsDir: string;
+  /** The owner of the sockets. */
+  service: { uid: number; gid: number };
+  /** Folders that guests see of relays, for a runtime that needs them. */
+  dialsDir: string;
+  log?: Logger | undefined;
+}
+
+/** Opens the runtime of that name, and finds out what it knows. */
+export async function openRuntime({ name, program, dialsDir, log, ...deps }: RuntimeOptions): Promise<Runtime> {
+  const { stateDir, cgroups, socketsDir, service } = deps;
+  switch (name) {
+    case 'crun': {
+      const command = new OciCommand({ program, stateDir });
+      // The crun that cannot say what it knows, knows them.
+      return new Crun({ ...deps, log, command, timeNamespace: await hasTimeNamespaces(command, true) });
+    }
+    case 'runc': {
+      // runc would set limits on the first process from outside, by a privilege over its user namespace that only the
+      // namespace's owner and CAP_SYS_RESOURCE give. It passes on its own instead.
+      const command = new OciCommand({ program, stateDir, limits: resourceLimits() });
+      return new HostKernelRuntime({ ...deps, command, limits: [], timeNamespace: await hasTimeNamespaces(command) });
+    }
+    case 'runsc': {
+      // It starts its own parts by its path.
+      const command = new OciCommand({ program, stateDir, options: RUNSC_OPTIONS, byPath: true });
+      const relays = new AgentRelays({ dialsDir, socketsDir, service });
+      return new Runsc({ stateDir, cgroups, command, relays, timeNamespace: await hasTimeNamespaces(command) });
+    }
+    default: {
+      const command = new OciCommand({ program, stateDir });
+      const timeNamespace = await hasTimeNamespaces(command);
+      return new HostKernelRuntime({ ...deps, command, limits: resourceLimits(), timeNamespace });
+    }
+  }
+}
+
+/** Returns whether kernel and runtime both give a sandbox clocks of its own. */
+export async function hasTimeNamespaces(command: OciCommand, unlessSaid = false): Promise<boolean> {
+  return existsSync('/proc/self/ns/time') && ((await command.knowsTimeNamespaces()) ?? unlessSaid);
+}
