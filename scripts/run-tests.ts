@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describeDifference, hostFootprint } from '../e2e/support/host-footprint.ts';
 import { cachePlaces } from '../packages/layout/src/places.ts';
+import { isOfThisRun, RUN_PREFIX, runPrefix } from '../packages/testkit/src/installation-ids.ts';
 import type { StageReport } from './stage-report.ts';
 import { describeNotRun, readTestArguments } from './test-arguments.ts';
 
@@ -103,6 +104,9 @@ const totals = { passed: 0, failed: 0, skipped: 0 };
 const failures: string[] = [];
 const before = plan.comparesHost ? hostFootprint() : undefined;
 const NODE_COMPILE_CACHE = compiledCodeFolder();
+// A run of its own, also where another run starts this one.
+delete process.env[RUN_PREFIX];
+runPrefix();
 
 for (const stage of stages) {
   if (!plan.stages.includes(stage.name)) continue;
@@ -120,7 +124,7 @@ for (const stage of stages) {
 
 rmSync(NODE_COMPILE_CACHE, { recursive: true });
 if (before !== undefined) {
-  const left = describeDifference(before, hostFootprint());
+  const left = describeDifference(before, hostFootprint(), isOfThisRun);
   if (left.length === 0) totals.passed += 1;
   else {
     totals.failed += 1;

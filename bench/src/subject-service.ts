@@ -7,12 +7,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { startInstallation } from '@cloche/setup';
+import { seedInstallationId } from '@cloche/testkit/installation-ids';
 import type { Service } from './subject.ts';
 
 const [, , environment = '{}'] = process.argv;
 const dataDir = mkdtempSync(join(tmpdir(), 'cloche-bench-'));
 // The server's user finds its own folder in it.
 chmodSync(dataDir, 0o711);
+seedInstallationId(dataDir);
 try {
   const installation = await startInstallation({ dataDir, env: JSON.parse(environment), supervise: false });
   const { url, installationId, runDir } = installation;

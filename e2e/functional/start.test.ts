@@ -6,6 +6,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { seedInstallationId } from '@cloche/testkit/installation-ids';
 import { execa } from 'execa';
 import { eventually } from '../support/eventually.ts';
 
@@ -22,6 +23,7 @@ before(async () => {
     CLOCHE_PORT: String(await freePort()),
     CLOCHE_POOL_SIZE: '2',
   };
+  seedInstallationId(join(folder, 'data'));
   started = await start();
 });
 after(async () => {

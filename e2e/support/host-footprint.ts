@@ -1,76 +1,166 @@
 /** What of Cloche exists on this host, by name, so that a test can show that it left nothing. */
 import { execFileSync } from 'node:child_process';
 import { globSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 
-export interface HostFootprint {
-  readonly processes: ReadonlySet<string>;
-  readonly mounts: ReadonlySet<string>;
-  readonly cgroups: ReadonlySet<string>;
-  readonly loopDevices: ReadonlySet<string>;
-  readonly interfaces: ReadonlySet<string>;
-  readonly tables: ReadonlySet<string>;
-  readonly slots: ReadonlySet<string>;
-}
+const KINDS = ['processes', 'mounts', 'cgroups', 'loopDevices', 'interfaces', 'tables', 'slots'] as const;
+type Kind = (typeof KINDS)[number];
+
+/** The names of each kind, with the id of the installation that each belongs to where one is known. */
+export type HostFootprint = Readonly<Record<Kind, ReadonlyMap<string, string | undefined>>>;
 
 /** Looks at every process's mounts, not only at this one's: a leak in a private namespace is one too. */
 export function hostFootprint(): HostFootprint {
+  const cgroups = globSync('/sys/fs/cgroup/{,*/}cloche-*/**/');
+  const loops = lines('losetup', ['-a']);
+  const interfaces = lines('ip', ['-o', 'link']).flatMap((line) => LINK.exec(line)?.[1] ?? []);
+  const tables = lines('nft', ['list', 'tables']).filter((line) => /cloche/.test(line));
+  const claims = slotClaims();
+  // Last: what an installation has is there only after a process of it.
+  const running = readProcesses();
+
+  const owners = new Owners([...cgroups, ...tables, ...interfaces, ...claims.map(([, claim]) => claim)], running);
+  const owned = (names: readonly string[]) => new Map(names.map((name) => [name, owners.ofText(name)] as const));
   return {
-    processes: new Set(processes()),
-    mounts: new Set(mounts()),
-    cgroups: new Set(globSync('/sys/fs/cgroup/{,*/}cloche-*/**/')),
-    loopDevices: new Set(lines('losetup', ['-a']).filter((line) => /cloche/.test(line))),
-    interfaces: new Set(lines('ip', ['-o', 'link']).flatMap((line) => /^\d+: (cl[^:@]+)/.exec(line)?.[1] ?? [])),
-    tables: new Set(lines('nft', ['list', 'tables']).filter((line) => /cloche/.test(line))),
-    // Their lock stays, as others may wait at it.
-    slots: new Set(entries('/run/cloche/slots').filter((name) => name !== '.lock')),
+    processes: processes(running, owners),
+    mounts: mounts(running, owners),
+    cgroups: owned(cgroups),
+    loopDevices: owned(loops.filter((line) => /cloche/.test(line) || owners.ofText(line) !== undefined)),
+    interfaces: owned(interfaces),
+    tables: owned(tables),
+    slots: new Map(claims.map(([slot, claim]) => [slot, owners.ofText(claim)] as const)),
   };
 }
 
 /**
- * What `after` has and `before` had not, a line each. An installation that served before may go on making sandboxes
- * meanwhile: what carries its id is its own affair.
+ * Describes what `after` has and `before` had not, a line each. Leaves out what belongs to installations that are not
+ * `isOurs`: those serve others of this host, and make and end sandboxes at any time. What belongs to none known counts.
  */
-export function describeDifference(before: HostFootprint, after: HostFootprint): string[] {
-  const others = [...before.tables].flatMap((table) => /cloche_([a-z0-9]+)/.exec(table)?.[1] ?? []);
-  return describeNew(before, after, (name) => !others.some((id) => name.includes(id)));
+export function describeDifference(
+  before: HostFootprint,
+  after: HostFootprint,
+  isOurs: (installationId: string) => boolean,
+): string[] {
+  return describeNew(before, after, KINDS, (owner) => owner === undefined || isOurs(owner));
 }
 
-/** The same of one installation alone, which serves before and after; its own processes come and go. */
+/** Describes the same of one installation alone, which serves before and after; its own processes start and end. */
 export function describeGrowth(before: HostFootprint, after: HostFootprint, installationId: string): string[] {
-  const none = new Set<string>();
-  return describeNew({ ...before, processes: none }, { ...after, processes: none }, (name) =>
-    name.includes(installationId),
+  const kinds = KINDS.filter((kind) => kind !== 'processes');
+  return describeNew(before, after, kinds, (owner) => owner === installationId);
+}
+
+function describeNew(
+  before: HostFootprint,
+  after: HostFootprint,
+  kinds: readonly Kind[],
+  counts: (owner: string | undefined) => boolean,
+): string[] {
+  return kinds.flatMap((kind) =>
+    [...after[kind]]
+      .filter(([name, owner]) => counts(owner) && !(before[kind].has(name) && before[kind].get(name) === owner))
+      .map(([name, owner]) => `${kind}: ${name}${owner === undefined ? '' : ` (installation ${owner})`}`),
   );
 }
 
-function describeNew(before: HostFootprint, after: HostFootprint, isMeant: (name: string) => boolean): string[] {
-  return (Object.keys(after) as (keyof HostFootprint)[]).flatMap((kind) =>
-    [...after[kind]].filter((name) => !before[kind].has(name) && isMeant(name)).map((name) => `${kind}: ${name}`),
-  );
-}
-
+const ID = '[a-z0-9]{8}';
+/** Links to sandboxes, to gated sandboxes, and both ends of a gateway's. */
+const LINK = new RegExp(`^(?:\\d+: )?(c[legp]${ID}\\d*)`);
+/** A control group, a table or a slot's claim. */
+const NAMED = new RegExp(`(?:cloche[-_]|"installationId":")(${ID})(?![a-z0-9])`);
 /** A namespace lives as long as its processes, mounts and descriptors; without those it is gone. */
 const OURS = /packages\/(server|hostd|egress|setup)\/src\/main\.ts|\/opt\/cloche\//;
 
-function processes(): string[] {
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
-    .flatMap((pid) => {
-      const command = read(`/proc/${pid}/cmdline`).replaceAll('\0', ' ').trim();
-      const cgroup = /\/cloche-\S+/.exec(read(`/proc/${pid}/cgroup`))?.[0] ?? '';
-      return cgroup || OURS.test(command) ? [`${pid} ${command} ${cgroup}`] : [];
-    });
+interface RunningProcess {
+  readonly pid: string;
+  readonly parent: string;
+  readonly command: string;
+  /** Empty outside of Cloche's. */
+  readonly cgroup: string;
+  /** The installation's, as the environment has it. */
+  readonly dataDir: string | undefined;
+  readonly mountInfo: string;
 }
 
-function mounts(): string[] {
-  const found = new Set<string>();
-  for (const file of globSync('/proc/[0-9]*/mountinfo')) {
-    for (const line of read(file).split('\n')) {
-      const target = line.split(' ')[4];
-      if (target && /cloche/.test(line)) found.add(target);
+function readProcesses(): RunningProcess[] {
+  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid);
+  return pids.map((pid) => ({
+    pid,
+    parent: /^PPid:\t(\d+)/m.exec(read(`/proc/${pid}/status`))?.[1] ?? '',
+    command: read(`/proc/${pid}/cmdline`).replaceAll('\0', ' ').trim(),
+    cgroup: /\/cloche-\S+/.exec(read(`/proc/${pid}/cgroup`))?.[0] ?? '',
+    dataDir: /(?:^|\0)CLOCHE_DATA_DIR=([^\0]+)/.exec(read(`/proc/${pid}/environ`))?.[1],
+    mountInfo: read(`/proc/${pid}/mountinfo`),
+  }));
+}
+
+/** The installations of this host, and what belongs to which. */
+class Owners {
+  readonly #ids = new Set<string>();
+  /** The ids by data folder, of installations that have a process. */
+  readonly #dataDirs = new Map<string, string>();
+  readonly #ofProcesses = new Map<string, string>();
+
+  constructor(names: readonly string[], running: readonly RunningProcess[]) {
+    for (const name of names) this.#add(NAMED.exec(name)?.[1] ?? LINK.exec(name)?.[1]?.slice(2, 10));
+    for (const one of running) this.#readProcess(one);
+    // What starts an installation is in no control group of it; its children are.
+    const starters = new Set(running.filter(({ command }) => OURS.test(command)).map(({ pid }) => pid));
+    for (const { pid, parent } of running) {
+      const owner = this.#ofProcesses.get(pid);
+      if (owner !== undefined && starters.has(parent) && !this.#ofProcesses.has(parent)) {
+        this.#ofProcesses.set(parent, owner);
+      }
     }
   }
-  return [...found];
+
+  /** Returns the installation whose id or data folder `text` contains. */
+  ofText(text: string): string | undefined {
+    for (const id of this.#ids) if (text.includes(id)) return id;
+    for (const [dataDir, id] of this.#dataDirs) if (text.includes(`${dataDir}/`)) return id;
+    return undefined;
+  }
+
+  ofProcess(pid: string): string | undefined {
+    return this.#ofProcesses.get(pid);
+  }
+
+  #add(id: string | undefined): void {
+    if (id !== undefined) this.#ids.add(id);
+  }
+
+  #readProcess({ pid, cgroup, dataDir }: RunningProcess): void {
+    const id = dataDir === undefined ? undefined : read(join(dataDir, 'installation-id')).trim() || undefined;
+    if (dataDir !== undefined && id !== undefined) this.#dataDirs.set(dataDir, id);
+    const owner = NAMED.exec(cgroup)?.[1] ?? id;
+    this.#add(owner);
+    if (owner !== undefined) this.#ofProcesses.set(pid, owner);
+  }
+}
+
+function processes(running: readonly RunningProcess[], owners: Owners): Map<string, string | undefined> {
+  const ours = running.filter(({ cgroup, command }) => cgroup !== '' || OURS.test(command));
+  return new Map(ours.map(({ pid, command, cgroup }) => [`${pid} ${command} ${cgroup}`, owners.ofProcess(pid)]));
+}
+
+/** A mount of a private namespace belongs to the installation of the process that has it. */
+function mounts(running: readonly RunningProcess[], owners: Owners): Map<string, string | undefined> {
+  const found = new Map<string, string | undefined>();
+  for (const { pid, mountInfo } of running) {
+    for (const line of mountInfo.split('\n')) {
+      const target = line.split(' ')[4];
+      if (target === undefined || !/cloche/.test(line)) continue;
+      const owner = owners.ofProcess(pid) ?? owners.ofText(line);
+      found.set(owner === undefined ? target : `${target} of ${owner}`, owner);
+    }
+  }
+  return found;
+}
+
+/** The lock of the slots stays, as other processes may wait at it. */
+function slotClaims(): [string, string][] {
+  const slots = entries('/run/cloche/slots').filter((name) => /^\d+$/.test(name));
+  return slots.map((slot) => [slot, read(`/run/cloche/slots/${slot}`)]);
 }
 
 function entries(folder: string): string[] {

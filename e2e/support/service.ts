@@ -1,12 +1,13 @@
 /** A whole Cloche for a test file, its own or one that several share: real sandboxes, and nothing left afterwards. */
 import { randomBytes } from 'node:crypto';
-import { chmodSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import type { Sandbox } from '@cloche/contract';
 import { dataPlaces, runPlaces } from '@cloche/layout';
 import type { CreateKey, KeyCreated, OrgCreated } from '@cloche/protocol';
 import type { Installation, PartName } from '@cloche/setup';
+import { seedInstallationId } from '@cloche/testkit/installation-ids';
 import { HttpClient } from '../../bench/src/http-client.ts';
 import { Api } from './api.ts';
 import { eventually } from './eventually.ts';
@@ -63,7 +64,7 @@ export async function testService(
   env: Record<string, string> = {},
   dataDir = mkdtempSync(join(tmpdir(), 'cloche-e2e-')),
 ): Promise<OwnService> {
-  mkdirSync(dataDir, { recursive: true });
+  seedInstallationId(dataDir);
   // The server's user finds its own folder in it.
   chmodSync(dataDir, 0o711);
   const apiKey = `e2e-${randomBytes(16).toString('hex')}`;

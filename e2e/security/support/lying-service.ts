@@ -3,6 +3,7 @@ import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startInstallation } from '@cloche/setup';
+import { seedInstallationId } from '@cloche/testkit/installation-ids';
 import { Api } from '../../support/api.ts';
 
 export interface LyingService extends AsyncDisposable {
@@ -15,6 +16,7 @@ export interface LyingService extends AsyncDisposable {
 export async function lyingService(): Promise<LyingService> {
   const dataDir = mkdtempSync(join(tmpdir(), 'cloche-e2e-'));
   chmodSync(dataDir, 0o711);
+  seedInstallationId(dataDir);
   const apiKey = `e2e-${randomBytes(16).toString('hex')}`;
   const programs = {
     hostd: 'e2e/security/support/lying-hostd.ts',

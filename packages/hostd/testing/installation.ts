@@ -1,7 +1,7 @@
-import { randomBytes } from 'node:crypto';
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { LaunchSpec } from '@cloche/protocol';
+import { newInstallationId } from '@cloche/testkit/installation-ids';
 import { type HostdConfig, readConfig } from '../src/host/config.ts';
 import { Templates, type TemplateVersion } from '../src/storage/templates.ts';
 
@@ -20,7 +20,7 @@ export function makeInstallation(settings: Record<string, string> = {}): TestIns
   chmodSync(dir, 0o755);
   const places = { data: join(dir, 'data'), run: join(dir, 'run'), guest: join(dir, 'guest') };
   for (const place of Object.values(places)) mkdirSync(place, { mode: 0o755 });
-  writeFileSync(join(places.data, 'installation-id'), randomBytes(4).toString('hex'));
+  writeFileSync(join(places.data, 'installation-id'), newInstallationId());
   const environment = {
     CLOCHE_DATA_DIR: places.data,
     CLOCHE_RUN_DIR: places.run,

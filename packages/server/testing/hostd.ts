@@ -1,12 +1,12 @@
 /** A host daemon as it is started in production, with an installation of its own. Needs root and built templates. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { buildGuest } from '@cloche/agent/build-guest';
 import { dataPlaces, runPlaces } from '@cloche/layout';
+import { newInstallationId } from '@cloche/testkit/installation-ids';
 import { HostdDriver } from '../src/driver/hostd/hostd-driver.ts';
 
 export interface HostdFixture {
@@ -24,7 +24,7 @@ export async function openHostd(settings: Record<string, string> = {}): Promise<
   chmodSync(folder, 0o755);
   const [dataDir, runDir] = [join(folder, 'data'), join(folder, 'run')];
   for (const dir of [dataDir, runDir]) mkdirSync(dir, { mode: 0o755 });
-  writeFileSync(dataPlaces(dataDir).installationId, randomBytes(4).toString('hex'));
+  writeFileSync(dataPlaces(dataDir).installationId, newInstallationId());
   const child = startHostd({
     CLOCHE_DATA_DIR: dataDir,
     CLOCHE_RUN_DIR: runDir,

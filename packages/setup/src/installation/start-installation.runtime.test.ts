@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { seedInstallationId } from '@cloche/testkit/installation-ids';
 import { requestFirstKey } from '../first-key.ts';
 import { ensureServiceAccounts } from '../host/service-account.ts';
 import { SetupProblem } from '../progress.ts';
@@ -35,6 +36,7 @@ describe('startInstallation', () => {
     const folder = await mkdtemp(join(tmpdir(), 'cloche-setup-'));
     const runDir = join('/run', basename(folder));
     folders.push(folder, runDir);
+    seedInstallationId(folder);
     const installation = await startInstallation({
       dataDir: folder,
       runDir,
@@ -133,6 +135,7 @@ describe('startInstallation', () => {
     const folder = await mkdtemp(join(tmpdir(), 'cloche-setup-'));
     const runDir = join('/run', basename(folder));
     folders.push(folder, runDir);
+    seedInstallationId(folder);
     const options = {
       dataDir: folder,
       runDir,
