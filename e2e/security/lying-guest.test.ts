@@ -149,9 +149,10 @@ describe('an agent that lies', () => {
   /** Half of the runs of a sandbox take this long or less, of so many or of those while `meanwhile` is under way. */
   async function medianMs(sandboxId: string, samples: number, meanwhile?: Promise<unknown>): Promise<number> {
     let isOver = false;
-    meanwhile?.finally(() => {
+    const over = () => {
       isOver = true;
-    });
+    };
+    meanwhile?.then(over, over);
     const times: number[] = [];
     while (times.length === 0 || (times.length < samples && !isOver)) {
       const startedAt = performance.now();

@@ -69,7 +69,7 @@ export class CommandRegistry {
     this.#commands.set(id, command);
     // One that never was is not remembered: its client has been told why.
     command.hasStarted().catch(() => this.#forget(command));
-    command.hasEnded().then(() => this.#retire(command));
+    void command.hasEnded().then(() => this.#retire(command));
     return command;
   }
 

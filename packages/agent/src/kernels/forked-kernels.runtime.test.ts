@@ -150,9 +150,10 @@ describe('a context that is given a forked kernel', { skip: packages === undefin
   test('has one that is started as well, if it is said that none comes', async () => {
     const opening = open('given-none', 20_000);
     let isOpen = false;
-    opening.then(() => {
+    const opened = () => {
       isOpen = true;
-    });
+    };
+    opening.then(opened, opened);
     while (!isOpen) assert.equal((await agent.call('DELETE', '/forked-kernel')).status, 204);
     assert.equal((await opening).status, 200);
     assert.equal((await agent.run('given-none', '1 + 1')).outputs[0]?.value, '2');

@@ -136,9 +136,10 @@ describe('a warm pool', () => {
       }
     })();
     let isOver = false;
-    taking.finally(() => {
+    const over = () => {
       isOver = true;
-    });
+    };
+    taking.then(over, over);
     while (!isOver) {
       if (world.maker.underWay === 0) idleTurns += 1;
       await setImmediate();

@@ -45,11 +45,12 @@ export class KernelSession {
     return this.#loaded;
   }
 
+  /** A stop that fails is an unhandled rejection, which ends the kernel and with it the run. */
   receive(frame: unknown): void {
     // The agent is the one that starts kernels: its frames are taken as the protocol has them.
     const message = frame as ToKernel;
     if (message.type === 'execute') this.#execute(message.runId, message.code);
-    else if (this.#run?.runId === message.runId) this.#stop(this.#run, interruption());
+    else if (this.#run?.runId === message.runId) void this.#stop(this.#run, interruption());
   }
 
   #execute(runId: string, code: string): void {
@@ -71,7 +72,7 @@ export class KernelSession {
     const counts = run?.number === message.number && !run.isStopping;
     if (message.type === 'output') this.#forward(message, counts ? run : undefined);
     else if (counts && message.type === 'done') this.#finish(run, message.error);
-    else if (counts && message.type === 'exit') this.#stop(run, exit(message.exitCode), { immediately: true });
+    else if (counts && message.type === 'exit') void this.#stop(run, exit(message.exitCode), { immediately: true });
   }
 
   /** The main thread waits when too much is pending, so what is not sent is settled too. */

@@ -51,7 +51,8 @@ export class CommandWatches {
     if (this.#watched.has(record.id)) return;
     const controller = new AbortController();
     this.#watched.set(record.id, controller);
-    this.#follow(sandbox, record, controller).finally(() => this.#watched.delete(record.id));
+    // Logs what fails and never rejects.
+    void this.#follow(sandbox, record, controller).finally(() => this.#watched.delete(record.id));
   }
 
   async #follow(sandbox: SandboxRecord, record: CommandRecord, controller: AbortController): Promise<void> {

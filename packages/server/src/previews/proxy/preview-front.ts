@@ -66,14 +66,14 @@ export class PreviewFront implements Front {
 
   handle(request: IncomingMessage, response: ServerResponse): void {
     response.on('error', () => undefined);
-    this.#answer(request, response, async (forwarding) => forward(forwarding, response));
+    void this.#answer(request, response, async (forwarding) => forward(forwarding, response));
   }
 
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     socket.on('error', () => socket.destroy());
     if (head.length > 0) socket.unshift(head);
     const response = new ServerResponse(request);
-    this.#answer(request, onSocket(response, socket), async (forwarding) => {
+    void this.#answer(request, onSocket(response, socket), async (forwarding) => {
       const answer = await forwardUpgrade(forwarding);
       if (answer.kind === 'answered') {
         return deliver(answer.answer, response, forwarding);
