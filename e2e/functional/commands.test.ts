@@ -62,7 +62,7 @@ describe('a command that is waited for', () => {
     const { stdout, truncated } = await commands.run('yes | head -c 9000000');
     // Lines of `y`, which JSON writes as three characters each.
     assert.equal(truncated?.stdout, 9_000_000 - Math.floor((8 * 1024 * 1024 * 2) / 3));
-    assert.match(stdout?.slice(-100) ?? '', /bytes of stdout cut, the limit is \d+ bytes as JSON\]\n$/);
+    assert.match(stdout?.slice(-100) ?? '', /bytes of stdout cut; the limit is \d+ bytes as JSON\]\n$/);
   });
 
   it('that cannot be started ends with 127 or 126 as in a shell, and says why', async () => {

@@ -189,6 +189,6 @@ describe('cloche files', () => {
     await said('files', 'rm', '-r', ...asRoot, there('/srv/made'));
     const refused = await cloche(['files', 'mkdir', there('/srv/made')]);
     assert.notEqual(refused.exitCode, 0);
-    assert.match(Buffer.from(refused.stderr).toString(), /closed to the user of the sandbox.*root/s);
+    assert.match(Buffer.from(refused.stderr).toString(), /not accessible to the user of the sandbox.*root/s);
   });
 });

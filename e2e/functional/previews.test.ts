@@ -124,7 +124,7 @@ describe('a preview of a sandbox without network', () => {
     assert.equal(run.error, undefined);
     for (const port of [8010, 8011, 8012]) {
       const { status, text } = await read(await openPreview(port));
-      assert.deepEqual([status, /<h1>(.*)<\/h1>/.exec(text)?.[1]], [502, 'No HTTP answer'], `${port}`);
+      assert.deepEqual([status, /<h1>(.*)<\/h1>/.exec(text)?.[1]], [502, 'No HTTP response'], `${port}`);
     }
   });
 

@@ -100,7 +100,7 @@ describe('the volume of the service', () => {
     const path = `/v1/sandboxes/${created.body.sandbox.id}`;
     const refused = (await service.api.get(`${path}?waitFor=ready&waitMs=30000`)).body.sandbox;
     assert.equal(refused.status, 'failed');
-    assert.match(refused.failureReason, /no room now/);
+    assert.match(refused.failureReason, /no capacity/);
     // Control: it is the promise that is used up, not the space.
     assert.ok(freeBytes() > (DISK_MB + RESERVE_MB) * MEBIBYTE);
     await service.api.delete(`/v1/sandboxes/${made[0]}`);

@@ -58,7 +58,7 @@ export class Ptys {
     const message =
       ptyId === undefined
         ? 'The terminal was refused: too many are open.'
-        : `There is no terminal ${ptyId} any more, or as many watch it as may.`;
+        : `The terminal ${ptyId} does not exist, or has its maximum number of clients.`;
     return new ClocheError(ptyId === undefined ? 'unavailable' : 'not_found', message, { cause: error });
   }
 }

@@ -93,13 +93,13 @@ export const SETTINGS = {
   CLOCHE_BOOTSTRAP_API_KEY: {
     value: text(
       '^[\\x21-\\x7e][\\x20-\\x7e]{18,1022}[\\x21-\\x7e]$',
-      '20 or more printable ASCII characters; `openssl rand -hex 32` prints good ones',
+      '20 or more printable ASCII characters; `openssl rand -hex 32` generates a suitable key',
     ),
     readBy: ['server'],
     secret: true,
     summary: 'API key with every scope for the first organization: 20 or more printable ASCII characters',
     more:
-      '`openssl rand -hex 32` prints a good one; a value that begins with `clk_` must be a whole generated key. Cloche ' +
+      '`openssl rand -hex 32` generates a suitable key; a value that begins with `clk_` must be a whole generated key. Cloche ' +
       'stores the key as a salted scrypt hash, and deletes the hash once the key is replaced.',
   },
   CLOCHE_DNS_UPSTREAM: {
@@ -243,7 +243,7 @@ export const SETTINGS = {
     more: 'Beyond it, new requests with an `Idempotency-Key` get `quota_exceeded`.',
   },
   CLOCHE_PUBLIC_URL: {
-    value: text('^https?://[^/?#]+/?$', 'a URL of a host alone'),
+    value: text('^https?://[^/?#]+/?$', 'a URL with only a host, such as https://cloche.example.com'),
     defaultText: 'the address of the API',
     readBy: ['server'],
     summary: 'URL that links to downloads begin with',
@@ -251,7 +251,7 @@ export const SETTINGS = {
   CLOCHE_PREVIEW_URL: {
     value: text(
       '^https?://[a-z0-9][a-z0-9.-]*[a-z0-9](:[0-9]{1,5})?/?$',
-      'a URL of a host alone, in lower case, such as https://preview.example.com',
+      'a URL with only a host, in lower case, such as https://preview.example.com',
     ),
     defaultText: '`http://localhost` at `CLOCHE_PORT`',
     readBy: ['server'],

@@ -104,7 +104,7 @@ async function* inTarsWords(entries: AsyncIterable<ArchiveEntry>): AsyncGenerato
     yield* entries;
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-    throw /^(Z_|ZSTD_|ERR_ZSTD)/.test(code) ? badArchive('its compression is broken') : error;
+    throw /^(Z_|ZSTD_|ERR_ZSTD)/.test(code) ? badArchive('its compressed data is corrupt') : error;
   }
 }
 

@@ -23,7 +23,9 @@ async function requireFit(from: FilePath, to: FilePath, system: FileSystem, pace
     const there = kindOf(target, system);
     if (there === 'nothing') continue;
     if (isFolder !== (there === 'folder')) {
-      const why = isFolder ? 'is no directory, but one in the archive' : 'is a directory, but none in the archive';
+      const why = isFolder
+        ? 'is not a directory, but the archive has a directory of that name'
+        : 'is a directory, but the archive has a file of that name';
       throw new AgentError('conflict', `${shown(target)} ${why}.`);
     }
     if (isFolder) await requireFit(source, target, system, pace);

@@ -52,7 +52,7 @@ async function describe(zip: ZipFile, entry: Entry): Promise<ArchiveEntry> {
   const type = typeOf(attributes, name, shown);
   const common = { name, type, mode: attributes & 0o7777, mtime: entry.getLastModDate().getTime() / 1000 };
   if (type === 'symlink') {
-    if (entry.uncompressedSize > MAX_LINK_BYTES) throw badArchive(`${shown} is a link that is too long`);
+    if (entry.uncompressedSize > MAX_LINK_BYTES) throw badArchive(`${shown} is a link with a target that is too long`);
     const target = (await buffer(await contentOf(zip, entry))).toString('latin1');
     return { ...common, target, content: nothing() };
   }
@@ -92,5 +92,5 @@ function contentOf(zip: ZipFile, entry: Entry): Promise<Readable> {
 
 function broken(error: unknown): unknown {
   if (!(error instanceof Error) || ('code' in error && error.code === 'ENOSPC')) return error;
-  return badArchive(`it is no zip, or broken: ${error.message.slice(0, 200)}`);
+  return badArchive(`it is not a valid zip: ${error.message.slice(0, 200)}`);
 }

@@ -140,7 +140,7 @@ class Unpacking {
       case 'hardlink': {
         const first = entryPath(target);
         if (this.#made.get(first) !== 'file')
-          throw refusedEntry(path, 'is a link to a file that is not in the archive before it');
+          throw refusedEntry(path, 'is a hard link to a file that does not precede it in the archive');
         this.#system.link(joined(this.#stage, first), at);
         return;
       }
@@ -175,7 +175,7 @@ class Unpacking {
     if (parent === '.') return;
     const type = this.#made.get(parent);
     if (type === 'directory') return;
-    if (type !== undefined) throw refusedEntry(path, 'lies below something that is no directory');
+    if (type !== undefined) throw refusedEntry(path, 'lies below an entry that is not a directory');
     this.#makeParents(parent);
     this.#system.mkdir(joined(this.#stage, parent), OWNER_BITS);
     this.#made.set(parent, 'directory');
@@ -187,11 +187,15 @@ class Unpacking {
   #makeRoom(path: string, type: ArchiveEntry['type']): void {
     const before = this.#made.get(path);
     if (before === undefined || (before === 'directory' && type === 'directory')) return;
-    if (before === 'directory' || type === 'directory') throw refusedEntry(path, 'is a directory and something else');
+    if (before === 'directory' || type === 'directory')
+      throw refusedEntry(path, 'occurs both as a directory and as a file');
     this.#system.unlink(joined(this.#stage, path));
   }
 }
 
 function tooLarge(maxBytes: number): AgentError {
-  return new AgentError('disk_full', `The archive holds more than the ${maxBytes} bytes that there is room for.`);
+  return new AgentError(
+    'disk_full',
+    `The archive does not fit: the disk of the sandbox has ${maxBytes} bytes free for it.`,
+  );
 }

@@ -44,5 +44,5 @@ export async function zipOf(
 function nameOf({ name, path }: PackedFile): string {
   const bytes = Buffer.from(name, 'latin1');
   if (isUtf8(bytes)) return bytes.toString();
-  throw new AgentError('conflict', `${shown(path)} has a name that a zip archive cannot hold; ask for a tar.`);
+  throw new AgentError('conflict', `${shown(path)} has a name that a zip archive cannot hold; request a tar.`);
 }

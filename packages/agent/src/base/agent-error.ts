@@ -23,7 +23,7 @@ const STATUS: Record<AgentErrorCode | AgentFileErrorCode, number> = {
 
 /** The message to a client when the sandbox has no process left for a kernel or a command. */
 export const NO_PROCESS_LEFT =
-  'the sandbox has as many processes and threads as it may have (resources.pids); end some, or create it with more';
+  'the sandbox has reached its limit of processes and threads (resources.pids); end some, or create a sandbox with a higher limit';
 
 /** A refusal that the server understands. */
 export class AgentError extends Error {

@@ -34,14 +34,14 @@ test('the head is kept and a line of its own says what was cut', () => {
   assert.equal(text.push(Buffer.from('abc')), 'abc');
   assert.equal(text.push(Buffer.from('defg')), 'd');
   assert.equal(text.push(Buffer.from('hij')), '');
-  assert.equal(text.end(), '\n[cloche: 6 bytes of stderr cut, the limit is 4 bytes as JSON]\n');
+  assert.equal(text.end(), '\n[cloche: 6 bytes of stderr cut; the limit is 4 bytes as JSON]\n');
   assert.equal(text.cutBytes, 6);
 });
 
 test('a limit of nothing cuts everything', () => {
   const text = new BoundedText('stdout', 0);
   assert.equal(text.push(Buffer.from('abc')), '');
-  assert.equal(text.end(), '[cloche: 3 bytes of stdout cut, the limit is 0 bytes as JSON]\n');
+  assert.equal(text.end(), '[cloche: 3 bytes of stdout cut; the limit is 0 bytes as JSON]\n');
 });
 
 test('a character that the limit divides is cut as a whole', () => {

@@ -43,7 +43,7 @@ export class BoundedText {
     const broken = this.#take(this.#torn, this.#torn.length);
     this.#torn = Buffer.alloc(0);
     if (this.#cutBytes === 0) return broken;
-    const line = `[cloche: ${this.#cutBytes} bytes of ${this.#name} cut, the limit is ${this.#limitBytes} bytes as JSON]\n`;
+    const line = `[cloche: ${this.#cutBytes} bytes of ${this.#name} cut; the limit is ${this.#limitBytes} bytes as JSON]\n`;
     return this.#endsWithNewline ? line : `\n${line}`;
   }
 

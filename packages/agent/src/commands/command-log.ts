@@ -195,7 +195,7 @@ export class CommandLog {
   }
 
   #marker(): AgentLogEntry {
-    const data = `[cloche: ${this.#droppedBytes} bytes dropped, the oldest of the log]\n`;
+    const data = `[cloche: ${this.#droppedBytes} bytes dropped from the start of the log]\n`;
     return { seq: this.#droppedSeq, stream: 'system', data, at: Date.now() };
   }
 }

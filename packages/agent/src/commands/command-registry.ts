@@ -58,9 +58,10 @@ export class CommandRegistry {
   }
 
   #launch(id: string, request: StartCommand): Command {
-    if (this.#forgotten.has(id)) throw new AgentError('not_found', `The command ${id} ended long ago.`);
+    if (this.#forgotten.has(id))
+      throw new AgentError('not_found', `The command ${id} has ended and is no longer kept.`);
     if (this.#commands.size - this.#ended.length >= MAX_RUNNING) {
-      throw new AgentError('queue_full', `${MAX_RUNNING} commands run already.`);
+      throw new AgentError('queue_full', `${MAX_RUNNING} commands are already running.`);
     }
     requireFolder(request.cwd);
     const folder = join(this.#config.commandLogDir, encodeURIComponent(id));
@@ -143,5 +144,5 @@ function requireFolder(cwd: string): void {
   } catch {
     // Told below.
   }
-  if (!isFolder) throw new AgentError('invalid_cwd', 'cwd is no folder of the sandbox.');
+  if (!isFolder) throw new AgentError('invalid_cwd', 'cwd is not a directory of the sandbox.');
 }

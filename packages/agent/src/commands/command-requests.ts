@@ -7,13 +7,13 @@ import { type Fields, fieldsOf, integerIn, objectIn, stringMapIn, textIn } from 
 export function readStartCommand(body: unknown): StartCommand {
   const fields = fieldsOf(body, 'body');
   const user = textIn(fields, 'user');
-  if (user !== 'user' && user !== 'root') throw new AgentError('bad_request', 'user is user or root.');
+  if (user !== 'user' && user !== 'root') throw new AgentError('bad_request', 'user must be "user" or "root".');
   const argv = textsIn(fields, 'argv');
   const cwd = textIn(fields, 'cwd');
   const env = stringMapIn(fields, 'env');
   // They travel with NUL between them, and no program could be given one.
   if ([cwd, ...argv, ...Object.entries(env).flat()].some((text) => text.includes('\0'))) {
-    throw new AgentError('bad_request', 'A NUL is in the arguments, the environment or cwd.');
+    throw new AgentError('bad_request', 'The arguments, the environment and cwd must not contain NUL.');
   }
   return {
     argv,
@@ -44,7 +44,7 @@ export function readWriteStdin(body: unknown): WriteStdin {
 
 export function readSignal(body: unknown): NodeJS.Signals {
   const signal = textIn(fieldsOf(body, 'body'), 'signal');
-  if (!(signal in constants.signals)) throw new AgentError('bad_request', 'signal is no signal.');
+  if (!(signal in constants.signals)) throw new AgentError('bad_request', 'signal is unknown.');
   return signal as NodeJS.Signals;
 }
 
@@ -55,7 +55,7 @@ function readCapture(fields: Fields): NonNullable<StartCommand['capture']> {
 function textsIn(fields: Fields, name: string): string[] {
   const value = fields[name];
   if (!Array.isArray(value) || value.length === 0 || !value.every((item) => typeof item === 'string')) {
-    throw new AgentError('bad_request', `${name} is no list of strings.`);
+    throw new AgentError('bad_request', `${name} is not a list of strings.`);
   }
   return value;
 }

@@ -222,7 +222,7 @@ class CapturedText {
     if (this.bytes === 0) return;
     this.#isReleased = true;
     this.bytes = 0;
-    this.pieces = [`[cloche: ${this.#printedBytes} bytes of ${this.#name} are not kept any longer, see the log]\n`];
+    this.pieces = [`[cloche: ${this.#printedBytes} bytes of ${this.#name} are no longer kept here; read the log]\n`];
   }
 
   push(bytes: Buffer): void {

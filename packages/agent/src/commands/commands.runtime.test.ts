@@ -288,7 +288,7 @@ describe('the log', () => {
     // JSON writes the end of each line as two characters.
     assert.ok(Math.abs(JSON.stringify(kept).length - (1 << 20)) < 20);
     assert.ok(Math.abs((truncated?.stdout ?? 0) + kept.length - 1_000_000_009) < 2);
-    assert.ok(stdout.endsWith('bytes of stdout cut, the limit is 1048576 bytes as JSON]\n'));
+    assert.ok(stdout.endsWith('bytes of stdout cut; the limit is 1048576 bytes as JSON]\n'));
     const { entries, hasMore } = await commands.log(id);
     assert.ok(hasMore);
     assert.equal(entries[0]?.stream, 'system');

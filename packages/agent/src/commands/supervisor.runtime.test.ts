@@ -91,7 +91,7 @@ describe('the end of a command', () => {
     ids.push(await commands.start(`yes | head -c ${printed}`, { capture }));
     await commands.ended(ids[1] ?? '');
     const [first, second] = [await commands.result(ids[0] ?? ''), await commands.result(ids[1] ?? '')];
-    assert.equal(first.stdout, `[cloche: ${printed} bytes of stdout are not kept any longer, see the log]\n`);
+    assert.equal(first.stdout, `[cloche: ${printed} bytes of stdout are no longer kept here; read the log]\n`);
     assert.deepEqual(first.truncated, { stdout: printed });
     assert.equal(second.stdout.length, printed);
     assert.equal(second.truncated, undefined);

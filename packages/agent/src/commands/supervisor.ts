@@ -54,12 +54,14 @@ export class Supervisor {
     const frames = new ByteFrames((type, body) => this.#take(type, body));
     this.#socket.on('data', (chunk: Buffer) => this.#read(frames, chunk));
     // And not at the end of its process, which may be heard of before what it said last.
-    this.#socket.on('close', () => this.#lost('what watched over the command ended'));
-    this.#process.once('error', (error) => this.#lost(`the command could not be watched over: ${error.message}`));
+    this.#socket.on('close', () => this.#lost('the supervisor of the command ended'));
+    this.#process.once('error', (error) =>
+      this.#lost(`the supervisor of the command could not be started: ${error.message}`),
+    );
     joined.then(
       () => this.#begin(spec),
       (error: Error) => {
-        this.#lost(`the command could not be bounded: ${error.message}`);
+        this.#lost(`the resource limits of the command could not be set: ${error.message}`);
         this.#socket.destroy();
       },
     );

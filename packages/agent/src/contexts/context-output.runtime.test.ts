@@ -33,7 +33,7 @@ describePython('the output of a context', (python) => {
     assert.deepEqual(done.truncated, { stdout: 49_000_000 });
     assert.match(
       stdout,
-      /^x{1000000}\n\[cloche: 49000000 bytes of stdout cut, the limit is 1000000 bytes as JSON\]\n$/,
+      /^x{1000000}\n\[cloche: 49000000 bytes of stdout cut; the limit is 1000000 bytes as JSON\]\n$/,
     );
     assert.ok(elapsedMs < 10_000, `${elapsedMs} ms`);
     await python.agent.run(python.context, code);
@@ -43,7 +43,7 @@ describePython('the output of a context', (python) => {
   test('stdout and stderr are cut each by itself, at whole characters', async () => {
     const code = 'import sys; print("é" * 10, end=""); print("short", file=sys.stderr)';
     const { stdout, stderr, done } = await python.agent.run(python.context, code, { limits: { stdoutBytes: 5 } });
-    assert.equal(stdout, 'éé\n[cloche: 16 bytes of stdout cut, the limit is 5 bytes as JSON]\n');
+    assert.equal(stdout, 'éé\n[cloche: 16 bytes of stdout cut; the limit is 5 bytes as JSON]\n');
     assert.equal(stderr, 'short\n');
     assert.deepEqual(done.truncated, { stdout: 16 });
   });

@@ -72,7 +72,7 @@ export class Context {
   /** Takes its turn after the runs before it. Throws `queue_full`. */
   submit(run: Run): void {
     if (this.#queue.length >= MAX_QUEUED_RUNS) {
-      throw new AgentError('queue_full', `${MAX_QUEUED_RUNS} runs wait in this context already.`);
+      throw new AgentError('queue_full', `${MAX_QUEUED_RUNS} runs are already queued in this context.`);
     }
     this.#queue.push(run);
     run.watch(this.#runListener);
@@ -177,7 +177,7 @@ export class Context {
 
   #deathError(reason: string, signal: NodeJS.Signals | null | undefined): RunError {
     if ((signal === 'SIGKILL' || signal === undefined) && countOomKills() > this.#oomKillsBefore) {
-      return { name: 'OutOfMemoryError', message: 'The run used up the memory of the sandbox; its kernel was killed.' };
+      return { name: 'OutOfMemoryError', message: 'The run used all memory of the sandbox; its kernel was killed.' };
     }
     return { name: 'KernelDiedError', message: `The kernel ${reason} during the run.` };
   }
@@ -218,7 +218,7 @@ export class Context {
       const message = `The run took longer than its timeoutMs of ${run.timeoutMs} ms.`;
       this.#end(run, { name: 'TimeoutError', message });
     },
-    abandoned: (run) => this.#end(run, canceled('The client has gone.')),
+    abandoned: (run) => this.#end(run, canceled('The client disconnected.')),
     relieved: (run) => {
       if (run === this.#current) this.#kernel?.resume();
     },

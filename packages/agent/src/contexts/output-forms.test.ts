@@ -63,5 +63,5 @@ test('a form over either limit is replaced by a line that says so', () => {
   assert.match(values[0]?.value ?? '', /text\/html output of 11 bytes as JSON left out/);
   assert.equal(values[0]?.format, 'text');
   assert.equal(values[1]?.value, 'y'.repeat(10));
-  assert.match(values[2]?.value ?? '', /output of 6 bytes as JSON left out, 5 were left/);
+  assert.match(values[2]?.value ?? '', /output of 6 bytes as JSON left out; 5 bytes were available/);
 });

@@ -70,11 +70,11 @@ export class OutputForms {
 const NO_MORE: OutputContent = {
   format: 'text',
   mimeType: 'text/plain',
-  value: `[cloche: outputs from here on left out, a run has at most ${MAX_OUTPUTS}]`,
+  value: `[cloche: further outputs left out; a run has at most ${MAX_OUTPUTS}]`,
 };
 
 function leftOut(mimeType: string, bytes: number, limit: number): string {
-  return `[cloche: ${mimeType} output of ${bytes} bytes as JSON left out, ${Math.max(0, limit)} were left for it]`;
+  return `[cloche: ${mimeType} output of ${bytes} bytes as JSON left out; ${Math.max(0, limit)} bytes were available]`;
 }
 
 /** Undefined for a form that no format can carry. */

@@ -7,13 +7,13 @@ import { AgentError } from '../base/agent-error.ts';
  * A link that changes after this check leads nowhere that user code could not go by itself.
  */
 export function resolveCwd(cwd: string, workspace: string): string {
-  if (!cwd.startsWith('/') || cwd.includes('\0')) throw new AgentError('invalid_cwd', 'cwd is no absolute path.');
+  if (!cwd.startsWith('/') || cwd.includes('\0')) throw new AgentError('invalid_cwd', 'cwd is not an absolute path.');
   const root = realpathSync.native(workspace);
   const resolved = realPathOf(cwd);
   if (resolved !== root && !resolved.startsWith(root + sep)) {
     throw new AgentError('invalid_cwd', `cwd leads out of ${workspace}.`);
   }
-  if (!statSync(resolved).isDirectory()) throw new AgentError('invalid_cwd', 'cwd is no folder.');
+  if (!statSync(resolved).isDirectory()) throw new AgentError('invalid_cwd', 'cwd is not a directory.');
   return resolved;
 }
 

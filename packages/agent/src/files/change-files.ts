@@ -20,7 +20,7 @@ export interface Transfer {
 export function makeDirectory(path: FilePath, system: FileSystem): AgentFile {
   return onFile(path, () => {
     makeFolders(path, system);
-    if (!system.stat(path).isDirectory()) throw conflict(path, 'exists and is no directory');
+    if (!system.stat(path).isDirectory()) throw conflict(path, 'exists and is not a directory');
     return describeFile(path, system);
   });
 }
@@ -74,7 +74,7 @@ export async function deleteFile(
   try {
     const entry = describeFile(path, system);
     requireMovable(path);
-    if (path === workspace) throw conflict(path, 'stays; delete what is in it');
+    if (path === workspace) throw conflict(path, 'cannot be deleted; delete its entries instead');
     if (entry.type !== 'directory') system.unlink(path);
     else if (recursive) await removeTree(path, system);
     else system.rmdir(path);
@@ -94,7 +94,7 @@ async function transferTo(
   const made = onFile(to, () => makeFolders(folder, system));
   try {
     const there = system.findLink(to);
-    if (there && !overwrite) throw conflict(to, 'exists already; replace it with overwrite');
+    if (there && !overwrite) throw conflict(to, 'already exists; set overwrite to replace it');
     if (there && there.ino === source.ino && there.dev === source.dev) return describeFile(to, system);
     requireApart(from, to, system);
     await act((path) => putInPlace(path, to, there !== undefined, system), folder);
@@ -129,12 +129,12 @@ async function putInPlace(path: FilePath, to: FilePath, isTaken: boolean, system
 function requireApart(from: FilePath, to: FilePath, system: FileSystem): void {
   const inner = `${system.realpath(folderOf(from))}/${from.slice(from.lastIndexOf('/') + 1)}/`;
   const outer = `${system.realpath(folderOf(to))}/${to.slice(to.lastIndexOf('/') + 1)}/`;
-  if (outer.startsWith(inner)) throw conflict(to, `lies in ${shown(from)}`);
-  if (inner.startsWith(outer)) throw conflict(to, `holds ${shown(from)}`);
+  if (outer.startsWith(inner)) throw conflict(to, `is inside ${shown(from)}; choose another target`);
+  if (inner.startsWith(outer)) throw conflict(to, `contains ${shown(from)}; choose another target`);
 }
 
 function requireMovable(path: FilePath): void {
-  if (path === '/') throw conflict(path, 'stays where it is');
+  if (path === '/') throw conflict(path, 'cannot be moved or replaced');
 }
 
 function conflict(path: FilePath, why: string): AgentError {

@@ -64,5 +64,8 @@ function timesOf({ atimeMs, mtimeMs }: BigIntStats): [atime: number, mtime: numb
 }
 
 function notCopied(path: FilePath): AgentError {
-  return new AgentError('conflict', `${shown(path)} is a pipe, a socket or a device, which cannot be copied.`);
+  return new AgentError(
+    'conflict',
+    `${shown(path)} is a pipe, a socket or a device; only files, directories and links can be copied.`,
+  );
 }

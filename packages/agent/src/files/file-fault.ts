@@ -8,18 +8,18 @@ type Fault = ConstructorParameters<typeof AgentError>;
 /** What the system's refusals mean to a client. */
 const FAULTS: Readonly<Record<string, readonly [code: Fault[0], means: string]>> = {
   ENOENT: ['not_found', 'does not exist'],
-  ENOTDIR: ['conflict', 'leads through something that is no directory'],
+  ENOTDIR: ['conflict', 'has a part that is not a directory'],
   EISDIR: ['conflict', 'is a directory'],
-  EEXIST: ['conflict', 'exists already'],
+  EEXIST: ['conflict', 'already exists'],
   ENOTEMPTY: ['conflict', 'is a directory that is not empty'],
-  ELOOP: ['conflict', 'leads through too many symbolic links'],
-  EROFS: ['conflict', 'is on a file system that is read-only'],
+  ELOOP: ['conflict', 'has too many symbolic links'],
+  EROFS: ['conflict', 'is on a read-only file system'],
   EBUSY: ['conflict', 'is in use'],
-  ETXTBSY: ['conflict', 'is a program that runs'],
+  ETXTBSY: ['conflict', 'is a running program'],
   EMLINK: ['conflict', 'has too many links'],
-  EINVAL: ['conflict', 'does not allow this'],
+  EINVAL: ['conflict', 'does not support this operation'],
   EIO: ['conflict', 'cannot be read'],
-  ENXIO: ['conflict', 'is a device or a pipe that nobody serves'],
+  ENXIO: ['conflict', 'is a device or a pipe without a peer'],
   ENODEV: ['conflict', 'is a device that does not exist'],
   ENAMETOOLONG: ['invalid_path', 'has a name of more than 255 bytes'],
   ENOSPC: ['disk_full', 'does not fit on the disk of the sandbox'],
@@ -35,8 +35,8 @@ export class PermissionDenied extends AgentError {
   constructor(path: FilePath, user: FileUser) {
     const why =
       user === 'user'
-        ? 'is closed to the user of the sandbox; repeat the request with `user` set to `root` to act as root of the sandbox'
-        : 'is closed to root of the sandbox as well';
+        ? 'is not accessible to the user of the sandbox; repeat the request with `user` set to `root` to act as root of the sandbox'
+        : 'is not accessible to root of the sandbox either';
     super('permission_denied', `${shown(path)} ${why}.`, textOf(path));
     this.#path = path;
     this.#user = user;

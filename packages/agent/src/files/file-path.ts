@@ -19,11 +19,12 @@ export function bytesOf(path: FilePath): Buffer {
 /** `path` as the system resolves it from `workspace`: links are followed before `..` is. Throws `invalid_path`. */
 export function readPath(text: string, workspace: string, system: FileSystem): FilePath {
   const path = isFileUri(text) ? fromUri(text) : Buffer.from(text, 'utf8').toString('latin1');
-  if (path === '' || path.includes('\0')) throw new AgentError('invalid_path', 'A path is not empty and has no NUL.');
+  if (path === '' || path.includes('\0'))
+    throw new AgentError('invalid_path', 'is invalid: it must not be empty or contain NUL');
   const base = Buffer.from(workspace).toString('latin1');
   const absolute = path.startsWith('/') ? path : `${base}/${path}`;
   if (absolute.length > MAX_PATH_BYTES) {
-    throw new AgentError('invalid_path', `A path has at most ${MAX_PATH_BYTES} bytes.`);
+    throw new AgentError('invalid_path', `is invalid: it must have at most ${MAX_PATH_BYTES} bytes`);
   }
   return /(^|\/)\.\.(\/|$)/.test(absolute) ? system.run(() => withoutDots(absolute, system)) : normalized(absolute);
 }
@@ -76,7 +77,8 @@ function realPathWhereThere(path: FilePath, system: FileSystem): FilePath {
 }
 
 function fromUri(uri: string): string {
-  if (/%(?![0-9a-f]{2})/i.test(uri)) throw new AgentError('invalid_path', 'The URI has an escape that is none.');
+  if (/%(?![0-9a-f]{2})/i.test(uri))
+    throw new AgentError('invalid_path', 'is an invalid URI: each % must be followed by two hexadecimal digits');
   return pathOfFileUri(uri);
 }
 

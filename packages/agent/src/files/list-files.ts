@@ -27,7 +27,7 @@ export async function sendListing(
   const lines: string[] = [];
   const add = (entry: AgentFile) => {
     if (lines.length >= listing.limit) {
-      const message = `${shown(folder)} has more than ${listing.limit} entries; list less of it, or less deeply.`;
+      const message = `${shown(folder)} has more than ${listing.limit} entries; list a subdirectory, or request fewer levels.`;
       throw new AgentError('too_many', message);
     }
     lines.push(`${JSON.stringify(entry)}\n`);

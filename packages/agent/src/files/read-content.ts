@@ -76,7 +76,7 @@ async function readSmall(fd: number, found: BigIntStats): Promise<OpenFile> {
 function requireFile(path: FilePath, found: BigIntStats): void {
   if (found.isFile()) return;
   const what = found.isDirectory() ? 'a directory' : 'a pipe, a socket or a device';
-  throw new AgentError('conflict', `${shown(path)} is ${what}; only the content of files can be read and written.`);
+  throw new AgentError('conflict', `${shown(path)} is ${what}; only files can be read and written.`);
 }
 
 /** At most `bytes`. */
@@ -112,7 +112,7 @@ function answerHead(
 ): Exclude<ByteRange, string> | undefined {
   const common = { ...(etag === undefined ? {} : { etag }), 'accept-ranges': etag === undefined ? 'none' : 'bytes' };
   const condition = readCondition(headers, etag);
-  if (condition === 'failed') throw new AgentError('precondition_failed', `${shown(path)} has another ETag.`);
+  if (condition === 'failed') throw new AgentError('precondition_failed', `${shown(path)} has a different ETag.`);
   if (condition === 'unchanged') {
     response.writeHead(304, common);
     return undefined;
@@ -122,7 +122,7 @@ function answerHead(
     response.setHeader('content-range', `bytes */${sizeBytes}`);
     throw new AgentError(
       'range_not_satisfiable',
-      `${shown(path)} has ${sizeBytes} bytes; the range begins after them.`,
+      `The range begins after the last byte of ${shown(path)}, which has ${sizeBytes} bytes.`,
     );
   }
   if (range === 'whole') {

@@ -28,7 +28,7 @@ export async function sendChanges(
 ): Promise<void> {
   const found = onFile(folder, () => system.stat(folder));
   if (!found.isDirectory())
-    throw new AgentError('conflict', `${shown(folder)} is no directory; watch the one it is in.`);
+    throw new AgentError('conflict', `${shown(folder)} is not a directory; watch its parent directory.`);
   const watching = new Watching(folder, recursive, system, response);
   response.once('close', () => watching.close());
   await watching.begin().catch((error: unknown) => {
@@ -74,7 +74,10 @@ class Watching {
     if (this.#isClosed || this.#watchers.has(folder)) return;
     if (this.#watchers.size >= MAX_DIRECTORIES) {
       if (!isNew)
-        throw new AgentError('too_many', `${shown(this.#root)} has more than ${MAX_DIRECTORIES} directories.`);
+        throw new AgentError(
+          'too_many',
+          `${shown(this.#root)} has more than ${MAX_DIRECTORIES} directories; watch a subdirectory.`,
+        );
       this.#miss();
       return;
     }
@@ -97,7 +100,7 @@ class Watching {
       return this.#system.watch(folder, (name) => this.#look(folder, name));
     } catch (error) {
       if (!['EMFILE', 'ENOSPC'].includes(codeOf(error) ?? '')) throw error;
-      const reason = 'programs of this sandbox hold all inotify instances or watches that it has; end some of them';
+      const reason = 'programs in the sandbox use all of its inotify instances or watches; end some of them';
       throw new AgentError('conflict', `${shown(folder)} cannot be watched: ${reason}.`);
     }
   }

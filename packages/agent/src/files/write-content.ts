@@ -115,11 +115,14 @@ function findFile(target: FilePath, system: FileSystem): BigIntStats | undefined
   const found = system.find(target);
   if (found === undefined || found.isFile()) return found;
   const what = found.isDirectory() ? 'a directory' : 'a pipe, a socket or a device';
-  throw new AgentError('conflict', `${shown(target)} is ${what}; a file cannot take its place.`);
+  throw new AgentError('conflict', `${shown(target)} is ${what} and cannot be replaced by a file.`);
 }
 
 function conditionFailed(target: FilePath): AgentError {
-  return new AgentError('precondition_failed', `${shown(target)} is not what If-Match or If-None-Match asks for.`);
+  return new AgentError(
+    'precondition_failed',
+    `${shown(target)} does not meet the condition in If-Match or If-None-Match.`,
+  );
 }
 
 /** Where the last part of `path` leads: a link stays, and what it points to is written. */
@@ -129,12 +132,15 @@ function linkTarget(path: FilePath, system: FileSystem): FilePath {
     if (!system.findLink(at)?.isSymbolicLink()) return at;
     at = followed(folderOf(at), system.readlink(at).toString('latin1'));
   }
-  throw new AgentError('conflict', `${shown(path)} leads through too many symbolic links.`);
+  throw new AgentError('conflict', `${shown(path)} has too many symbolic links.`);
 }
 
 /** What is announced to be larger than the disk need not be sent. */
 function requireRoom(folder: FilePath, { 'content-length': length }: IncomingHttpHeaders, system: FileSystem): void {
   const { blocks, bfree, bsize } = system.room(folder);
   if (length === undefined || blocks === 0 || Number(length) <= bfree * bsize) return;
-  throw new AgentError('disk_full', `${length} bytes do not fit: the disk of the sandbox has ${bfree * bsize} left.`);
+  throw new AgentError(
+    'disk_full',
+    `${length} bytes do not fit: the disk of the sandbox has ${bfree * bsize} bytes free.`,
+  );
 }

@@ -112,7 +112,7 @@ function sizeOf({ 'content-length': length }: IncomingHttpHeaders): number | und
 
 function userOf(query: URLSearchParams): FileUser {
   const user = query.get('user') ?? 'user';
-  if (user !== 'user' && user !== 'root') throw new AgentError('bad_request', 'user is user or root.');
+  if (user !== 'user' && user !== 'root') throw new AgentError('bad_request', 'user must be "user" or "root".');
   return user;
 }
 
@@ -126,7 +126,7 @@ function opener(request: IncomingMessage, response: ServerResponse): () => Incom
 
 function listingOf(query: URLSearchParams): Listing {
   const [depth, limit] = ['depth', 'limit'].map((name) => Number(query.get(name)));
-  if (!depth || !limit) throw new AgentError('bad_request', 'A listing has a depth and a limit.');
+  if (!depth || !limit) throw new AgentError('bad_request', 'A listing requires a depth and a limit.');
   return { depth, limit };
 }
 

@@ -41,7 +41,7 @@ async function connected(inner: Socket, port: number): Promise<void> {
     await once(inner, 'connect');
   } catch {
     inner.destroy();
-    throw new AgentError('port_closed', `Nothing listens on port ${port}.`);
+    throw new AgentError('port_closed', `No program listens on port ${port}.`);
   } finally {
     inner.on('error', () => inner.destroy());
   }

@@ -145,7 +145,7 @@ export class KernelProcess {
     child.once('exit', (code, signal) => this.#onExit(code, signal));
     this.#body.joined.catch((error: NodeJS.ErrnoException) => {
       // One that is gone ends in any case, and whoever waits for it learns of that.
-      if (error.code !== 'ESRCH') void this.stop(`could not be bounded (${error.message})`);
+      if (error.code !== 'ESRCH') void this.stop(`could not be given its resource limits (${error.message})`);
     });
     link.listen(child.stdio[KERNEL_SOCKET_FD] as Socket);
   }

@@ -31,7 +31,7 @@ export class TerminalRegistry {
     const id = decodeURIComponent(/^\/terminals\/([^/]+)$/.exec(pathname)?.[1] ?? '');
     const terminal = searchParams.has('columns') ? this.#open(id, searchParams) : this.#terminals.get(id);
     if (terminal === undefined) throw new AgentError('not_found', `There is no terminal ${id}.`);
-    if (terminal.isFull) throw new AgentError('queue_full', 'The terminal has as many watchers as it may have.');
+    if (terminal.isFull) throw new AgentError('queue_full', 'The terminal has its maximum number of clients.');
     switchProtocols(socket, TERMINAL_PROTOCOL);
     if (head.length > 0) socket.unshift(head);
     terminal.join(socket);
@@ -43,7 +43,7 @@ export class TerminalRegistry {
 
   #open(id: string, query: URLSearchParams): Terminal {
     if (this.#terminals.size >= MAX_TERMINALS) {
-      throw new AgentError('queue_full', `${MAX_TERMINALS} terminals are open already.`);
+      throw new AgentError('queue_full', `${MAX_TERMINALS} terminals are already open.`);
     }
     const user = query.get('user') === 'root' ? 'root' : 'user';
     const size = { columns: wholeNumber(query, 'columns', 9999), rows: wholeNumber(query, 'rows', 9999) };
@@ -62,7 +62,7 @@ export class TerminalRegistry {
 function wholeNumber(query: URLSearchParams, name: string, maximum: number): number {
   const value = Number(query.get(name) ?? 0);
   if (!Number.isInteger(value) || value < 1 || value > maximum) {
-    throw new AgentError('bad_request', `${name} is a whole number from 1 to ${maximum}.`);
+    throw new AgentError('bad_request', `${name} must be a whole number from 1 to ${maximum}.`);
   }
   return value;
 }

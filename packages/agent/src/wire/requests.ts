@@ -29,7 +29,7 @@ export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new AgentError('bad_request', 'The body is no JSON.');
+    throw new AgentError('bad_request', 'The body is not JSON.');
   }
 }
 
@@ -73,7 +73,7 @@ function isLanguage(text: string): text is Language {
 
 export function fieldsOf(value: unknown, name: string): Fields {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new AgentError('bad_request', `${name} is no object.`);
+    throw new AgentError('bad_request', `${name} is not an object.`);
   }
   return value as Fields;
 }
@@ -90,14 +90,14 @@ export function stringMapIn(fields: Fields, name: string): Record<string, string
 
 export function textIn(fields: Fields, name: string): string {
   const value = fields[name];
-  if (typeof value !== 'string') throw new AgentError('bad_request', `${name} is no string.`);
+  if (typeof value !== 'string') throw new AgentError('bad_request', `${name} is not a string.`);
   return value;
 }
 
 export function integerIn(fields: Fields, name: string, minimum: number): number {
   const value = fields[name];
   if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < minimum) {
-    throw new AgentError('bad_request', `${name} is no integer of at least ${minimum}.`);
+    throw new AgentError('bad_request', `${name} is not an integer of at least ${minimum}.`);
   }
   return value;
 }

@@ -131,7 +131,7 @@ class Unpacking {
     try {
       mkdirSync(this.#at(path), (mode & MODE_MASK) | FOLDER_MODE);
     } catch (error) {
-      throw codeOf(error) === 'EEXIST' ? refusedEntry(path, 'is a directory and something else') : error;
+      throw codeOf(error) === 'EEXIST' ? refusedEntry(path, 'occurs both as a directory and as a file') : error;
     }
     this.#folders.set(path, undefined);
   }
@@ -143,7 +143,7 @@ class Unpacking {
       return act(at);
     } catch (error) {
       if (codeOf(error) !== 'EEXIST') throw error;
-      if (lstatSync(at).isDirectory()) throw refusedEntry(path, 'is a directory and something else');
+      if (lstatSync(at).isDirectory()) throw refusedEntry(path, 'occurs both as a directory and as a file');
       unlinkSync(at);
       return act(at);
     }
@@ -151,7 +151,7 @@ class Unpacking {
 
   /** Wherever it leads: a link is copied as it is and not followed. */
   #link(path: string, target: string, at: Buffer): void {
-    if (target === '' || target.includes('\0')) throw refusedEntry(path, 'is a link to nothing');
+    if (target === '' || target.includes('\0')) throw refusedEntry(path, 'is a link with an invalid target');
     symlinkSync(bytesOf(target), at);
   }
 
@@ -160,7 +160,7 @@ class Unpacking {
     const first = entryPath(target);
     const at = this.#at(first);
     if (this.#folders.has(posix.dirname(first)) && lstatSync(at, { throwIfNoEntry: false })?.isFile()) return at;
-    throw refusedEntry(path, 'is a link to a file that is not in the archive before it');
+    throw refusedEntry(path, 'is a hard link to a file that does not precede it in the archive');
   }
 
   async #writeFile(path: string, mode: number, mtime: number, content: ArchiveEntry['content']): Promise<void> {

@@ -99,7 +99,7 @@ export function sendRequest(options: {
     resolve(answer);
   });
   sent.on('error', reject);
-  sent.on('timeout', () => sent.destroy(new EgressError('timeout', 'the server says nothing')));
+  sent.on('timeout', () => sent.destroy(new EgressError('timeout', 'the server sent nothing in time')));
   return {
     request: sent,
     answer: promise,

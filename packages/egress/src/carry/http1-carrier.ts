@@ -186,7 +186,7 @@ export class Http1Carrier {
 
   #connectionOf(socket: Duplex): Connection {
     const connection = this.#connections.get(socket);
-    if (!connection) throw new Error('a request on a connection that nobody gave');
+    if (!connection) throw new Error('a request on an unknown connection');
     return connection;
   }
 

@@ -24,7 +24,7 @@ export async function interceptTls(
   { traffic, destination, leaves, onSecure }: Interception,
 ): Promise<void> {
   const secureContext = await leaves.get(destination, traffic);
-  if (socket.destroyed) throw new Error('the client went away');
+  if (socket.destroyed) throw new Error('the client disconnected');
   let host = destination;
   const secured = new TLSSocket(socket, {
     isServer: true,
@@ -34,7 +34,7 @@ export async function interceptTls(
     secureContext,
     SNICallback: (name, done) => {
       const asked = normalizeHost(name);
-      if (!asked) return done(new Error('a server name that is none'));
+      if (!asked) return done(new Error('an invalid server name'));
       host = asked;
       leaves.get(asked, traffic).then((context) => done(null, context), done);
     },

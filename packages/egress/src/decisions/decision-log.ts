@@ -35,19 +35,19 @@ export class DecisionLog {
     this.#log = log;
     this.#decisions = new Counter({
       name: 'cloche_egress_decisions_total',
-      help: 'Requests, look-ups and connections of gated sandboxes, by what was decided.',
+      help: 'Requests, look-ups and connections of gated sandboxes, by decision.',
       labelNames: ['protocol', 'verdict', 'reason'],
       registers: [registry],
     });
     this.#bytes = new Counter({
       name: 'cloche_egress_bytes_total',
-      help: 'Bytes carried between gated sandboxes and servers.',
+      help: 'Bytes forwarded between gated sandboxes and servers.',
       labelNames: ['direction'],
       registers: [registry],
     });
     this.#suppressedLines = new Counter({
       name: 'cloche_egress_log_lines_suppressed_total',
-      help: 'Decisions without a line in the log, since their sandbox made too many at once.',
+      help: 'Decisions that were not logged because their sandbox caused too many at once.',
       registers: [registry],
     });
   }

@@ -56,7 +56,8 @@ export class Connector {
     const { dnsUpstream, closed } = this.#options;
     const addresses = host.kind === 'ipv4' ? [host.address] : await resolveName(host.name, dnsUpstream, signal);
     const permitted = addresses.find((address) => !closed.isClosed(address) && permitsAddressOfName(policy, address));
-    if (permitted === undefined) throw new EgressError('denied', `${hostText(host)} is at an address that is closed`);
+    if (permitted === undefined)
+      throw new EgressError('denied', `${hostText(host)} has an address that sandboxes may not reach`);
     return permitted;
   }
 

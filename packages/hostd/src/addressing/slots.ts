@@ -61,7 +61,7 @@ export class Slots {
         writeFileSync(join(this.#dir, NEXT_FILE), String(slot + 1), { mode: 0o600 });
         return slot;
       }
-      throw new HostdError('no_capacity', `all ${SLOT_COUNT} slots of this host are taken`);
+      throw new HostdError('no_capacity', `all ${SLOT_COUNT} slots of this host are in use`);
     });
   }
 

@@ -9,7 +9,7 @@ const DEADLINE_MS = 30_000;
 export async function until(what: string, isDone: () => boolean | Promise<boolean>): Promise<void> {
   const deadline = performance.now() + DEADLINE_MS;
   for (let pause = FIRST_PAUSE_MS; !(await isDone()); pause = Math.min(pause * 1.5, LONGEST_PAUSE_MS)) {
-    if (performance.now() > deadline) throw new Error(`waited ${DEADLINE_MS} ms in vain until ${what}`);
+    if (performance.now() > deadline) throw new Error(`timed out after ${DEADLINE_MS} ms waiting until ${what}`);
     await delay(pause);
   }
 }

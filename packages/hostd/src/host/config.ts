@@ -106,6 +106,7 @@ function defaultPoolSize(ociRuntime: string): number {
 
 function readInstallationId(file: string): string {
   const id = readFileSync(file, 'utf8').trim();
-  if (!/^[a-z0-9]{8}$/.test(id)) throw new Error(`${file} holds no installation id of 8 characters of a-z and 0-9`);
+  if (!/^[a-z0-9]{8}$/.test(id))
+    throw new Error(`${file} does not contain an installation id: 8 characters of a-z and 0-9`);
   return id;
 }

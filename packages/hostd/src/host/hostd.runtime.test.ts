@@ -316,7 +316,7 @@ describe('hostd, killed', () => {
   test('refuses to serve twice', async () => {
     using installation = makeInstallation();
     await using first = await HostdProcess.start(installation);
-    await assert.rejects(HostdProcess.start(installation), /another hostd serves/);
+    await assert.rejects(HostdProcess.start(installation), /another hostd already uses/);
     await first.close();
   });
 });

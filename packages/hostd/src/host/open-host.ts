@@ -34,7 +34,8 @@ const SLOTS_DIR = '/run/cloche/slots';
 export async function openHost(config: HostdConfig, log?: Logger): Promise<HostParts> {
   assertOwnMountNamespace();
   makeFolders(config);
-  if (!holdFileLock(join(config.hostdDir, 'lock'))) throw new Error(`another hostd serves ${config.hostdDir}`);
+  if (!holdFileLock(join(config.hostdDir, 'lock')))
+    throw new Error(`another hostd already uses ${config.hostdDir}; stop it first`);
   hideHybridHierarchy();
   const { installationId, hostdDir, run, ranges } = config;
   const slots = new Slots(SLOTS_DIR, installationId);

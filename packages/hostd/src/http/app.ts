@@ -121,7 +121,7 @@ function nameOf({ sandboxId, generation }: Static<typeof InstanceParams>) {
 function closedEarly(reply: FastifyReply): AbortSignal {
   const controller = new AbortController();
   reply.raw.once('close', () => {
-    if (!reply.raw.writableFinished) controller.abort(new HostdError('launch_failed', 'the caller went away'));
+    if (!reply.raw.writableFinished) controller.abort(new HostdError('launch_failed', 'the caller disconnected'));
   });
   return controller.signal;
 }

@@ -114,7 +114,7 @@ export class Instances {
     const { records, kernels } = this.#options.host;
     const key = records.keyOf(name);
     const living = this.#findLive(key);
-    if (living === undefined) throw new HostdError('fork_unavailable', `no instance ${key} lives here`);
+    if (living === undefined) throw new HostdError('fork_unavailable', `the instance ${key} does not run on this host`);
     try {
       await kernels.provide(key, living);
     } catch (cause) {

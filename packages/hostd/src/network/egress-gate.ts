@@ -84,7 +84,10 @@ export class EgressGate {
       await Promise.race([this.#ready.promise, gaveUp.promise]);
     } catch {
       signal.throwIfAborted();
-      throw new HostdError('network_mode_unsupported', 'the egress gateway does not answer, and nothing else enforces');
+      throw new HostdError(
+        'network_mode_unsupported',
+        'the egress gateway does not respond, and only the gateway can enforce',
+      );
     } finally {
       limit.removeEventListener('abort', giveUp);
     }
@@ -99,7 +102,7 @@ export class EgressGate {
       await this.#inLine(() => this.#client.put(address, sandbox));
     } catch (cause) {
       this.#wanted.delete(key);
-      throw new HostdError('launch_failed', 'the egress gateway did not take the network policy', { cause });
+      throw new HostdError('launch_failed', 'the egress gateway refused the network policy', { cause });
     }
   }
 

@@ -32,7 +32,7 @@ describe('the slot of a gateway', () => {
   test('is none where a program holds a port at every address: its end is asked for by name', () => {
     assert.throws(
       () => acquireGatewaySlot(slots, self, () => [{ address: '0.0.0.0', port: 10_053 }]),
-      /another program holds 0\.0\.0\.0:10053; `ss -lntup sport = :10053` names it/,
+      /another program uses 0\.0\.0\.0:10053; find it with `ss -lntup sport = :10053`/,
     );
     assert.deepEqual(
       readdirSync(dir).filter((name) => /\d/.test(name)),

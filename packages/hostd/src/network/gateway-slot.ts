@@ -31,5 +31,5 @@ export function acquireGatewaySlot(slots: Slots, self: ProcessIdentity, heldAt =
 }
 
 function heldBySomebody({ address, port }: BoundPort): string {
-  return `egress cannot listen: another program holds ${address}:${port}; \`ss -lntup sport = :${port}\` names it, end it`;
+  return `egress cannot listen: another program uses ${address}:${port}; find it with \`ss -lntup sport = :${port}\` and end it`;
 }

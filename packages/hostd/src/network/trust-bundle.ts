@@ -57,7 +57,7 @@ export class TrustBundles {
    */
   trust(pem: string): void {
     const certificate = new X509Certificate(pem);
-    if (!certificate.ca) throw new Error('the certificate of egress is no authority’s');
+    if (!certificate.ca) throw new Error('the certificate of egress is not one of an authority');
     const text = certificate.toString();
     if (text === this.#certificate) return;
     const hosts = existsSync(this.#plain) ? readFileSync(this.#plain, 'utf8') : '';

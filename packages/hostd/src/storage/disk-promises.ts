@@ -42,7 +42,7 @@ export class DiskPromises {
     const [promisedMb, freeMb] = [promised, free].map((bytes) => Math.floor(bytes / MEBIBYTE));
     throw new HostdError(
       'no_capacity',
-      `the disks of sandboxes would be ${promisedMb} MiB in all, with ${freeMb} MiB free above the reserve (CLOCHE_DISK_OVERCOMMIT is ${overcommit})`,
+      `the disks of sandboxes would have ${promisedMb} MiB in total, with ${freeMb} MiB free above the reserve (CLOCHE_DISK_OVERCOMMIT is ${overcommit})`,
     );
   }
 

@@ -9,7 +9,7 @@ export function entryPath(name: string): string {
   if (name.startsWith('/')) throw refusedEntry(name, 'is absolute');
   if (name.includes('\0')) throw refusedEntry(name, 'has a NUL in its name');
   const parts = name.split('/').filter((part) => part !== '' && part !== '.');
-  if (parts.includes('..')) throw refusedEntry(name, 'climbs out of the archive');
+  if (parts.includes('..')) throw refusedEntry(name, 'leads out of the directory by `..`');
   if (parts.some((part) => part.length > MAX_NAME_BYTES)) throw refusedEntry(name, 'has a name that is too long');
   const path = parts.join('/');
   if (path.length > MAX_PATH_BYTES) throw refusedEntry(name, 'has a path that is too long');
@@ -21,14 +21,14 @@ export function entryPath(name: string): string {
  * another link it would lead to where nobody can tell from the text.
  */
 export function requireInnerLink(path: string, target: string): void {
-  if (target === '' || target.includes('\0')) throw refusedEntry(path, 'is a link to nothing');
-  if (target.startsWith('/')) throw refusedEntry(path, 'is a link that leads out of the archive');
+  if (target === '' || target.includes('\0')) throw refusedEntry(path, 'is a link with an invalid target');
+  if (target.startsWith('/')) throw refusedEntry(path, 'is a link that leads out of the directory');
   const parts = target.split('/').filter((part) => part !== '' && part !== '.');
   const climbs = parts.findIndex((part) => part !== '..');
   const rest = climbs === -1 ? [] : parts.slice(climbs);
-  if (rest.includes('..')) throw refusedEntry(path, 'is a link with `..` behind a name');
+  if (rest.includes('..')) throw refusedEntry(path, 'is a link whose target has `..` after a name');
   const depth = posix.dirname(path) === '.' ? 0 : posix.dirname(path).split('/').length;
-  if (parts.length - rest.length > depth) throw refusedEntry(path, 'is a link that leads out of the archive');
+  if (parts.length - rest.length > depth) throw refusedEntry(path, 'is a link that leads out of the directory');
 }
 
 export function refusedEntry(name: string, why: string): BadArchive {

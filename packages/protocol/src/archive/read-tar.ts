@@ -51,7 +51,7 @@ async function nextHeader(bytes: ByteReader): Promise<TarHeader | undefined> {
   try {
     return readTarHeader(block);
   } catch (error) {
-    if (error instanceof NoTar) throw badArchive(`it is no tar, or broken: ${error.message}`);
+    if (error instanceof NoTar) throw badArchive(`it is not a valid tar: ${error.message}`);
     throw error;
   }
 }
@@ -66,10 +66,10 @@ function typeOf({ flag }: TarHeader, name: string): ArchiveEntry['type'] {
 }
 
 async function readRecord(bytes: ByteReader, { flag, size }: TarHeader): Promise<Override> {
-  if (size > MAX_RECORD_BYTES) throw badArchive('it has a record of names that is far too long');
+  if (size > MAX_RECORD_BYTES) throw badArchive('it has an extended header that is too large');
   const record = await bytes.exactly(size);
   await bytes.skip(tarPadding(size));
-  if (!record) throw badArchive('it breaks off');
+  if (!record) throw badArchive('it ends before its last entry is complete');
   const value = record.toString('latin1');
   if (flag === 'L') return { name: untilNul(value) };
   if (flag === 'K') return { linkName: untilNul(value) };
@@ -85,17 +85,18 @@ function readPax(record: string): Override {
     const line = record.slice(at + digits.length + 1, at + Number(digits) - 1);
     const equals = line.indexOf('=');
     if (digits === '' || Number(digits) > record.length - at || equals === -1) {
-      throw badArchive('it has a record that is none');
+      throw badArchive('it has a malformed pax header');
     }
     const [key, value] = [line.slice(0, equals), line.slice(equals + 1)];
     if (key === 'path') override.name = value;
     else if (key === 'linkpath') override.linkName = value;
     else if (key === 'size') override.size = Number(value);
     else if (key === 'mtime') override.mtime = Number(value) || 0;
-    else if (key.startsWith('GNU.sparse.')) throw badArchive('it has sparse files; make it without --sparse');
+    else if (key.startsWith('GNU.sparse.')) throw badArchive('it has sparse files; create it without --sparse');
     at += Number(digits);
   }
-  if (override.size !== undefined && !Number.isSafeInteger(override.size)) throw badArchive('a size in it is none');
+  if (override.size !== undefined && !Number.isSafeInteger(override.size))
+    throw badArchive('it has an invalid size in a pax header');
   return override;
 }
 
@@ -166,5 +167,5 @@ class ByteReader {
 }
 
 function brokenOff(): BadArchive {
-  return badArchive('it breaks off');
+  return badArchive('it ends before its last entry is complete');
 }

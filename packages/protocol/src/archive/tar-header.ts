@@ -91,7 +91,7 @@ function number(bytes: Buffer, at: number, width: number): number {
     return bytes.readUIntBE(at + width - 6, 6);
   }
   const digits = text(bytes, at, width).trim();
-  if (!/^[0-7]*$/.test(digits)) throw new NoTar('a header has a number that is none');
+  if (!/^[0-7]*$/.test(digits)) throw new NoTar('a header has an invalid number');
   return digits === '' ? 0 : Number.parseInt(digits, 8);
 }
 

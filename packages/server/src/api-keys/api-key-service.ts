@@ -72,7 +72,8 @@ export class ApiKeyService {
 
   /** The very first key, with every scope; `conflict` when any exists. */
   async createFirst(orgId: OrgId): Promise<{ apiKey: ApiKey; secret: string }> {
-    if (await this.#keys.any()) throw new AppError('conflict', 'There is a key already; make another by name.');
+    if (await this.#keys.any())
+      throw new AppError('conflict', 'An API key already exists; create another one by name.');
     return this.create({ orgId, name: 'first', scopes: [ALL_SCOPES] });
   }
 
@@ -152,6 +153,6 @@ async function hashAmong(keys: readonly ApiKey[], key: string, isChosen: boolean
 function checkedScopes(wanted: readonly string[]): (Scope | typeof ALL_SCOPES)[] {
   return [...new Set(wanted)].map((text) => {
     if (text === ALL_SCOPES || isScope(text)) return text;
-    throw invalidRequest({ path: 'body.scopes', message: `has "${text.slice(0, 80)}", which is no scope` });
+    throw invalidRequest({ path: 'body.scopes', message: `has "${text.slice(0, 80)}", which is not a scope` });
   });
 }

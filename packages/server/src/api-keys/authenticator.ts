@@ -34,7 +34,7 @@ export class Authenticator {
     const secretHash = hashApiKey(key);
     const remembered = this.#remembered.get(secretHash) ?? (await this.#read(key, secretHash));
     if (remembered.expiresAt !== undefined && remembered.expiresAt <= this.#clock.now()) {
-      throw unauthorized('The API key has expired; use another.');
+      throw unauthorized('The API key has expired; use another key.');
     }
     return remembered.credential;
   }
@@ -58,7 +58,7 @@ export class Authenticator {
   async #read(key: string, secretHash: string): Promise<Remembered> {
     const before = this.#forgotten;
     const found = await this.#find(key, secretHash);
-    if (found.revokedAt !== undefined) throw unauthorized('The API key was revoked; use another.');
+    if (found.revokedAt !== undefined) throw unauthorized('The API key was revoked; use another key.');
     const remembered = { credential: toCredential(found), expiresAt: found.expiresAt };
     // What was read before a change may be stale.
     if (before === this.#forgotten) {
@@ -79,7 +79,7 @@ export class Authenticator {
     }
     throw unauthorized(
       parsed.kind === 'mistyped'
-        ? 'The API key is mistyped: its checksum does not fit. Copy it again, whole.'
+        ? 'The API key is mistyped: its checksum is wrong. Copy the whole key again.'
         : 'The API key is unknown; check that it belongs to this service.',
     );
   }

@@ -85,5 +85,5 @@ function visible(credential: Credential, id: string, record: ArtifactRecord | un
 }
 
 function foreignProject(what: string): AppError {
-  return new AppError('forbidden', `This API key may not use the ${what}.`);
+  return new AppError('forbidden', `This API key may not use the ${what}; use a key that may.`);
 }

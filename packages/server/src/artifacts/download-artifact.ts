@@ -49,7 +49,7 @@ async function open(
     return await contents.read(record, range, signal);
   } catch (error) {
     if (!(error instanceof StoreFault)) throw error;
-    throw new AppError('unavailable', 'The store of artifacts does not answer now; try again.', { cause: error });
+    throw new AppError('unavailable', 'The artifact store does not respond; try again.', { cause: error });
   }
 }
 
@@ -85,7 +85,11 @@ function rangeOf(header: string | undefined, sizeBytes: number): { start: number
   const end = first === '' || last === '' ? sizeBytes - 1 : Math.min(Number(last), sizeBytes - 1);
   if (first !== '' && last !== '' && Number(last) < Number(first)) return undefined;
   if (start <= end) return { start, end };
-  throw new AppError('range_not_satisfiable', `headers.range begins after the end, which is at ${sizeBytes} bytes`, {
-    details: { sizeBytes },
-  });
+  throw new AppError(
+    'range_not_satisfiable',
+    `headers.range begins after the last byte; the artifact has ${sizeBytes} bytes`,
+    {
+      details: { sizeBytes },
+    },
+  );
 }

@@ -90,7 +90,7 @@ export class KeepArtifact {
     if (used <= limit) return;
     throw new AppError(
       'quota_exceeded',
-      `The artifacts of this organization take ${kept} bytes of at most ${limit}, and this one does not fit; delete some.`,
+      `The artifacts of the organization take ${kept} bytes of its limit of ${limit}, and this artifact does not fit; delete some.`,
       { details: { quota: 'artifact_bytes', limit, used: kept } },
     );
   }
@@ -101,10 +101,13 @@ export class KeepArtifact {
       return await this.#staging.take(source, maxBytes, signal);
     } catch (error) {
       if (error instanceof ContentTooLarge) {
-        throw new AppError('payload_too_large', `An artifact has at most ${maxBytes} bytes; export less at a time.`);
+        throw new AppError(
+          'payload_too_large',
+          `An artifact has at most ${maxBytes} bytes; export less in one request.`,
+        );
       }
       if (error instanceof Error && 'code' in error && error.code === 'ENOSPC') {
-        throw new AppError('unavailable', 'The service has no room for artifacts now; delete some.', { cause: error });
+        throw new AppError('unavailable', 'The service has no space for artifacts; delete some.', { cause: error });
       }
       throw error;
     }
@@ -113,5 +116,5 @@ export class KeepArtifact {
 
 function asAppError(error: unknown): never {
   if (!(error instanceof StoreFault)) throw error;
-  throw new AppError('unavailable', 'The store of artifacts does not answer now; try again.', { cause: error });
+  throw new AppError('unavailable', 'The artifact store does not respond; try again.', { cause: error });
 }

@@ -41,7 +41,7 @@ export class DiskSpace {
   /** @throws AppError `unavailable` while less than the reserve is free. */
   async require(): Promise<void> {
     if (!(await this.#isShort())) return;
-    throw new AppError('unavailable', 'The service is short of disk space; try again later.', {
+    throw new AppError('unavailable', 'The service has too little free disk space; try again later.', {
       retryAfterSeconds: RETRY_AFTER_SECONDS,
     });
   }
@@ -64,7 +64,7 @@ export class DiskSpace {
       this.#loggedAt = now;
       log.error(
         { folder: this.#folder, freeBytes, reserveBytes: reserve, totalBytes },
-        'less disk space is free than the reserve: nothing that takes more is accepted',
+        'free disk space is below the reserve: requests that need more are refused',
       );
     }
     return true;

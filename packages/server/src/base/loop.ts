@@ -21,7 +21,7 @@ export class Loop {
     const { signal } = this.#stop;
     while (!signal.aborted) {
       const sleepMs = await pass().catch((error) => {
-        log.warn({ err: error, job: name }, 'a job failed and comes again');
+        log.warn({ err: error, job: name }, 'a job failed and will be repeated');
         return retryMs;
       });
       await pause(sleepMs, signal);

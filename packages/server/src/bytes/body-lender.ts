@@ -38,7 +38,7 @@ export class BodyLender implements Lender, BodySink {
   }
 
   close(): void {
-    this.#over.reject(new Error('nobody takes the rest'));
+    this.#over.reject(new Error('the rest of the body is not read'));
     this.#reads.close();
   }
 

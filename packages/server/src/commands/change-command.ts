@@ -76,13 +76,15 @@ function stdinBytes({ data = '', encoding = 'utf8' }: CommandStdinBody): Buffer 
 function explainStdin(error: unknown): never {
   if (error instanceof AgentFault && error.kind === 'conflict') throw inputClosed(error);
   if (error instanceof AgentFault && error.kind === 'timeout') {
-    const message = 'The command does not read its standard input; what was sent waits there. Go on when it reads.';
+    const message =
+      'The command does not read its standard input. The data is buffered; send more when the command reads again.';
     throw new AppError('unavailable', message, { cause: error, retryAfterSeconds: 5 });
   }
   throw error;
 }
 
 function inputClosed(cause: unknown): AppError {
-  const message = 'The command has ended, or its standard input is closed; start it with stdinOpen to write to it.';
+  const message =
+    'The command has ended or its standard input is closed; create the command with stdinOpen to write to it.';
   return new AppError('conflict', message, { cause });
 }

@@ -83,7 +83,7 @@ export class CommandWatches {
       return ending !== undefined;
     } catch (error) {
       if (!(error instanceof AgentFault && error.kind === 'not_found')) throw error;
-      await commands.finish(record, lostEnding(record, 'The sandbox does not know it: it never began.', clock.now()));
+      await commands.finish(record, lostEnding(record, 'The command never started.', clock.now()));
       return true;
     }
   }

@@ -126,8 +126,10 @@ export class CreateCommand {
         const ended = await commands.finish(record, killedEnding(record, clock.now()));
         return toCommand(ended, { stdout: '', stderr: '' });
       }
-      if (limit.expired) throw unavailable('The sandbox does not say what became of the command; get it later.', error);
-      if (signal.aborted) throw unavailable('The server stops; ask again with the same Idempotency-Key.', error);
+      if (limit.expired)
+        throw unavailable('The sandbox did not report the state of the command in time; get the command later.', error);
+      if (signal.aborted)
+        throw unavailable('The service is stopping; repeat the request with the same Idempotency-Key.', error);
       throw error;
     }
   }
@@ -148,9 +150,9 @@ export class CreateCommand {
       if (!(error instanceof AgentFault)) throw error;
       if (error.kind === 'invalid_cwd' || error.kind === 'busy') await commands.remove(record.id);
       if (error.kind === 'invalid_cwd') {
-        throw invalidRequest({ path: 'body.cwd', message: 'must be an existing folder that the user may enter' });
+        throw invalidRequest({ path: 'body.cwd', message: 'must be an existing directory that the user may enter' });
       }
-      if (error.kind === 'busy') throw unavailable('Too many commands run in the sandbox; end some.', error);
+      if (error.kind === 'busy') throw unavailable('The sandbox has too many running commands; end some.', error);
       log.warn({ err: error, sandboxId: sandbox.id, commandId: record.id }, 'a command failed');
       throw await faults.judge(sandbox, error);
     }

@@ -19,8 +19,8 @@ const OPEN_MS = 60_000;
 const MAX_UNSENT = 64;
 /** What a client may have typed that its shell has not taken. */
 const MAX_TYPED_BYTES = 1024 * 1024;
-const TOO_MANY = 'Too many terminals are open; end one.';
-const TOO_WATCHED = 'As many watch the terminal as may.';
+const TOO_MANY = 'The sandbox has too many open terminals; close one.';
+const TOO_WATCHED = 'The terminal has its maximum number of clients; disconnect one.';
 
 export interface OpenPtyDeps {
   readonly access: SandboxAccess;
@@ -57,7 +57,8 @@ export class OpenPty {
     const { access, waits, connections, ids, terminalIdleMs } = this.#deps;
     using limit = new Deadline(OPEN_MS, signal);
     const sandbox = requireLive(await waits.settled(await access.getLive(credential, params.sandboxId), limit.signal));
-    if (isPending(sandbox) || !sandbox.instance) throw busy('The sandbox is still being made; try again.', undefined);
+    if (isPending(sandbox) || !sandbox.instance)
+      throw busy('The sandbox is still being created; try again.', undefined);
     const { ptyId = ids.next('pty_'), cols: columns = 80, rows = 24, user = 'user' } = query;
     const fresh = query.ptyId === undefined ? { columns, rows, user, idleMs: terminalIdleMs } : undefined;
     try {

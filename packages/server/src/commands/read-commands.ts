@@ -119,7 +119,7 @@ export class ReadCommands {
       const known = await this.act(sandbox, ask);
       const ending = known
         ? endingOf(record, known, clock.now())
-        : lostEnding(record, 'The sandbox does not know it.', clock.now());
+        : lostEnding(record, 'The sandbox no longer has the command.', clock.now());
       return ending ? await commands.finish(record, ending) : record;
     } catch (error) {
       if (signal.aborted || !(error instanceof AppError)) return record;

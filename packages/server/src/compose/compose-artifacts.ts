@@ -75,7 +75,7 @@ export async function composeArtifacts(deps: ArtifactsDeps): Promise<Artifacts> 
       path: DOWNLOAD_PATH,
       async open({ id, expires, signature, ...options }) {
         if (!links.isValid(id, expires, signature)) {
-          throw new AppError('forbidden', 'The link has expired, or was changed; ask for another.');
+          throw new AppError('forbidden', 'The download URL has expired or was changed; create another one.');
         }
         return downloadArtifact(await service.getSigned(id), contents, options);
       },

@@ -80,7 +80,9 @@ export async function startServer(
   const learnQuota = () =>
     quota
       .learn(db, clock.now(), () => inFlight.isDraining)
-      .catch((error: unknown) => log.error({ err: error }, 'answers of the last life count for no quota'));
+      .catch((error: unknown) =>
+        log.error({ err: error }, 'the stored responses of the previous process do not count towards quotas'),
+      );
   const lease = new ServerLease({ db, records, files, serverId, clock, log });
 
   const metrics = new Registry();

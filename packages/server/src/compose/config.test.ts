@@ -51,7 +51,7 @@ describe('readConfig', () => {
   it('never repeats a key that it refuses', () => {
     problem(
       { CLOCHE_BOOTSTRAP_API_KEY: 'short' },
-      /^CLOCHE_BOOTSTRAP_API_KEY must be 20 or more printable ASCII characters; `openssl rand -hex 32` prints good ones$/,
+      /^CLOCHE_BOOTSTRAP_API_KEY must be 20 or more printable ASCII characters; `openssl rand -hex 32` generates a suitable key$/,
     );
     const mistyped = `clk_${'a'.repeat(46)}`;
     problem(

@@ -139,7 +139,7 @@ function keyProblems({ CLOCHE_BOOTSTRAP_API_KEY: key }: Readonly<Record<string, 
   if (typeof key !== 'string' || parseApiKey(key).kind !== 'mistyped') return [];
   return [
     'CLOCHE_BOOTSTRAP_API_KEY begins with clk_ but its checksum is wrong; copy the key again, or choose one that begins ' +
-      'otherwise: `openssl rand -hex 32` prints a good one',
+      'otherwise: `openssl rand -hex 32` generates a suitable key',
   ];
 }
 

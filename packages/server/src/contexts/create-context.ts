@@ -134,6 +134,6 @@ export class CreateContext {
 function notInTime(limit: Deadline, timeoutMs: number): AppError {
   const message = limit.expired
     ? `The context was not ready within ${timeoutMs} ms and was not created; try again with a larger body.timeoutMs.`
-    : 'The server stops; the context was not created. Try again.';
+    : 'The service is stopping; the context was not created. Try again.';
   return new AppError('unavailable', message, { retryAfterSeconds: 1, isClientsBound: limit.expired });
 }

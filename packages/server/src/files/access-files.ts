@@ -48,7 +48,11 @@ export class AccessFiles {
       return await this.with({ ...request, signal: limit.signal }, (files) => act(files, limit.signal));
     } catch (error) {
       if (!limit.expired) throw error;
-      throw new AppError('unavailable', `The sandbox had not done this after ${ACT_MS / 1000} s.`, { cause: error });
+      throw new AppError(
+        'unavailable',
+        `The operation did not finish in the sandbox within ${ACT_MS / 1000} seconds; try again.`,
+        { cause: error },
+      );
     }
   }
 
@@ -109,7 +113,7 @@ export class AccessFiles {
     const sandbox = requireLive(await waits.settled(await access.getLive(credential, id), limit.signal));
     const { instance } = sandbox;
     if (!isPending(sandbox) && instance) return { ...sandbox, instance };
-    throw new AppError('unavailable', 'The sandbox is still being made; try again.', { retryAfterSeconds: 1 });
+    throw new AppError('unavailable', 'The sandbox is still being created; try again.', { retryAfterSeconds: 1 });
   }
 
   async #connect({ instance }: ReadySandbox, signal: AbortSignal): Promise<AgentClient> {

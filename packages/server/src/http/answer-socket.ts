@@ -24,7 +24,7 @@ export async function answerSocket(
   context: RequestContext,
 ): Promise<FastifyReply> {
   if (!isUpgrade(raw)) {
-    throw invalidRequest({ path: 'headers.upgrade', message: 'must be "websocket": this operation is a WebSocket' });
+    throw invalidRequest({ path: 'headers.upgrade', message: 'must be "websocket": this operation opens a WebSocket' });
   }
   const serve = await route.handle(context);
   reply.hijack();

@@ -9,9 +9,9 @@ const BEARER = /^bearer +([\x20-\x7e]{1,1024})$/i;
 
 /** @throws AppError `unauthorized` without a valid key in `header`, the value of Authorization. */
 export function authenticateHeader(header: string | undefined, authenticator: Authenticator): Promise<Credential> {
-  if (!header) throw unauthorized('Send an API key: Authorization: Bearer clk_…');
+  if (!header) throw unauthorized('The API key is missing: send the header Authorization: Bearer clk_…');
   const [, key] = BEARER.exec(header) ?? [];
-  if (key === undefined) throw unauthorized('The Authorization header must be "Bearer" and an API key.');
+  if (key === undefined) throw unauthorized('headers.authorization must be "Bearer", a space and an API key.');
   return authenticator.authenticate(key.trimEnd());
 }
 

@@ -79,5 +79,5 @@ function headersOf(request: FastifyRequest, { headers = {} }: Operation): Record
 /** What is stored is what is sent: nobody would know later that it is compressed. */
 function refuseEncoding({ headers }: FastifyRequest): void {
   if ((headers['content-encoding'] ?? 'identity').toLowerCase() === 'identity') return;
-  throw new AppError('unsupported_media_type', 'Send the bytes as they are, without Content-Encoding.');
+  throw new AppError('unsupported_media_type', 'Send the body uncompressed, without Content-Encoding.');
 }

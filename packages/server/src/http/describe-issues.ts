@@ -55,7 +55,7 @@ function describe(part: string, schema: TSchema, root: unknown, error: TLocalize
 
 function unknownField(part: string, known: readonly string[]): string {
   const what = part === 'query' ? 'is not a parameter of this operation' : 'is not a known field';
-  return known.length > 0 ? `${what}; known are: ${known.join(', ')}` : `${what}; there are none`;
+  return known.length > 0 ? `${what}; use one of: ${known.join(', ')}` : `${what}; remove it`;
 }
 
 function constraint(error: TLocalizedValidationError, value: unknown): string {

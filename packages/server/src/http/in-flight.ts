@@ -74,10 +74,10 @@ export class InFlight {
       case 'organization is full':
         throw new AppError(
           'rate_limited',
-          `The organization has ${perOrganization} requests under way, streams included; wait until some have ended.`,
+          `The organization has ${perOrganization} active requests, streams included; wait until some have ended.`,
         );
       case 'all is full':
-        throw new AppError('unavailable', `The service has ${inAll} requests under way; try again in a moment.`);
+        throw new AppError('unavailable', `The service has ${inAll} active requests; try again in a moment.`);
     }
   }
 

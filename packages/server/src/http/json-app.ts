@@ -147,11 +147,12 @@ function refuseUnrouted(app: FastifyInstance, { mayLearnMethods }: JsonAppParts)
   const refuse = async (request: FastifyRequest, reply: FastifyReply) => {
     const allowed = paths.methodsOf(pathOf(request));
     const path = pathOf(request).slice(0, 200);
-    if (allowed.length === 0) throw new AppError('not_found', `There is nothing at ${path}; see /openapi.json.`);
+    if (allowed.length === 0)
+      throw new AppError('not_found', `The path ${path} does not exist; /openapi.json lists all paths.`);
     await mayLearnMethods?.(request);
     const allow = allowed.join(', ');
     reply.header('allow', allow);
-    throw new AppError('method_not_allowed', `${path} has no method ${request.method}; it has ${allow}.`);
+    throw new AppError('method_not_allowed', `${path} does not support ${request.method}; use ${allow}.`);
   };
   app.addHook('onRequest', (request, reply, done) => {
     if (request.is404) refuse(request, reply).catch(done);

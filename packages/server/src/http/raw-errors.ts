@@ -27,7 +27,7 @@ export function answerOddRequests(server: Server, ids: IdSource): void {
   });
   server.on('checkExpectation', (request, response) => {
     const requestId = requestIdOf(request.headers[REQUEST_ID_HEADER], ids);
-    const error = invalidRequest({ path: 'headers.expect', message: 'may be "100-continue" only' });
+    const error = invalidRequest({ path: 'headers.expect', message: 'must be "100-continue"' });
     const { status, text } = render(error, requestId);
     request.resume();
     const length = Buffer.byteLength(text);

@@ -30,7 +30,10 @@ function parse(text: string, maxValues: number): unknown {
     return parsePlainJson(text, maxValues, maxValues);
   } catch (error) {
     if (error instanceof TooManyValues) {
-      throw invalidRequest({ path: 'body', message: `has more than ${maxValues} values; send less at a time` });
+      throw invalidRequest({
+        path: 'body',
+        message: `has more than ${maxValues} values; send fewer values in one request`,
+      });
     }
     throw invalidRequest({ path: 'body', message: 'is not valid JSON; check quotes, commas and brackets' });
   }
@@ -46,7 +49,7 @@ function findUnsafe(root: unknown): Issue | undefined {
       if (message) return { path, message };
     } else if (typeof value === 'object' && value !== null) {
       for (const [name, child] of Object.entries(value)) {
-        if (name === '__proto__') return { path, message: 'may not have a field named "__proto__"' };
+        if (name === '__proto__') return { path, message: 'must not have a field named "__proto__"' };
         const message = unsafeText(name, false);
         if (message) return { path, message: `has a field whose name ${message}` };
         open.push({ value: child, path: `${path}.${name}` });

@@ -76,7 +76,12 @@ function keyIssues(operation: Operation, key: string | string[] | undefined): re
   const path = `headers.${IDEMPOTENCY_HEADER}`;
   if (key === undefined) {
     return operation.idempotency === 'required'
-      ? [{ path, message: 'is required: send Idempotency-Key with a text that is unique to this operation' }]
+      ? [
+          {
+            path,
+            message: 'is required: send Idempotency-Key with a string that is unique to this operation, such as a UUID',
+          },
+        ]
       : NONE;
   }
   if (typeof key === 'string' && isIdempotencyKey(key)) return NONE;
@@ -86,7 +91,7 @@ function keyIssues(operation: Operation, key: string | string[] | undefined): re
 function bodyIssues(body: unknown, check: Check): readonly Issue[] {
   if (body === undefined) return [{ path: 'body', message: 'is required: send a JSON object' }];
   const crowded = findCrowded(body);
-  return crowded === undefined ? check(body) : [{ path: crowded, message: 'has too many fields' }];
+  return crowded === undefined ? check(body) : [{ path: crowded, message: 'has too many fields; send fewer' }];
 }
 
 /** An object that the schema would look at field by field, though none may have so many; only lists are longer. */
@@ -105,5 +110,5 @@ function findCrowded(body: unknown): string | undefined {
 /** Clients that always send a body may send an empty object. */
 function unexpectedBody(body: unknown): readonly Issue[] {
   const isEmpty = body === undefined || (typeof body === 'object' && body !== null && JSON.stringify(body) === '{}');
-  return isEmpty ? NONE : [{ path: 'body', message: 'must be left out: this operation takes none' }];
+  return isEmpty ? NONE : [{ path: 'body', message: 'must be left out: this operation accepts no body' }];
 }

@@ -43,7 +43,8 @@ function readLink(request: FastifyRequest, signal: AbortSignal): SignedDownload 
   const query = new URLSearchParams(request.raw.url?.split('?').slice(1).join('?'));
   const { id = '' } = request.params as { id?: string };
   const [expires, signature] = [query.get('expires'), query.get('signature')];
-  if (expires === null || signature === null) throw new AppError('forbidden', 'The link is not whole.');
+  if (expires === null || signature === null)
+    throw new AppError('forbidden', 'The download URL is incomplete: copy the whole URL.');
   const headers = HEEDED.flatMap((name): [string, string][] => {
     const value = request.headers[name];
     return typeof value === 'string' ? [[name, value]] : [];

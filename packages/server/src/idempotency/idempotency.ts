@@ -170,14 +170,14 @@ function requireFiles({ files }: ResponseStorage): ResultFiles {
 function reused(): AppError {
   return new AppError(
     'idempotency_key_reused',
-    'This Idempotency-Key belongs to a request with another body; use a new key for a new operation.',
+    'This Idempotency-Key was already used with a different body; use a new key for a new operation.',
   );
 }
 
 function inProgress(): AppError {
   return new AppError(
     'idempotency_request_in_progress',
-    'The first request with this Idempotency-Key is still running; send the same request again later for its result.',
+    'The first request with this Idempotency-Key is still running; repeat the request later to get its result.',
     { retryAfterSeconds: RETRY_AFTER_SECONDS },
   );
 }

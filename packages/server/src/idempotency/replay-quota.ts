@@ -46,8 +46,8 @@ export class ReplayQuota {
     if (used < this.limitBytes) return;
     throw new AppError(
       'quota_exceeded',
-      `The answers that are kept for replay take ${used} bytes of at most ${this.limitBytes} in this organization. ` +
-        'Each is kept for 24 hours: print less, or ask the operator for a larger bound.',
+      `The organization's responses stored for Idempotency-Key replay take ${used} bytes, and their limit is ${this.limitBytes}. ` +
+        'Each response is stored for 24 hours: print less, or ask the operator for a higher limit.',
       { details: { quota: 'replay_bytes', limit: this.limitBytes, used } },
     );
   }

@@ -54,7 +54,7 @@ export function addOperatorRoutes(app: FastifyInstance, { orgs, apiKeys, reconci
 }
 
 function unknownOrg(name: string): AppError {
-  const message = `There is no organization "${name.slice(0, 80)}"; \`cloche admin org list\` shows those that there are.`;
+  const message = `There is no organization "${name.slice(0, 80)}"; \`cloche admin org list\` lists the existing ones.`;
   return new AppError('not_found', message);
 }
 

@@ -111,7 +111,7 @@ describe("the operator's socket", () => {
       ['/keys', { scopes: ['*'], org: 'nobody' }, 404, /no organization "nobody"; `cloche admin org list`/],
       ['/keys', { scopes: ['*'], projectIds: ['prj_x'] }, 404, /The organization has no project "prj_x"/],
       ['/orgs', undefined, 400, /body is required/],
-      ['/nothing', undefined, 404, /nothing at/],
+      ['/nothing', undefined, 404, /does not exist/],
     ];
     for (const [path, body, status, message] of cases) {
       const answer = await call('POST', path, body);

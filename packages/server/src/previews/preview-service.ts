@@ -115,11 +115,11 @@ function visible(credential: Credential, id: string, preview: PreviewRecord | un
 }
 
 function foreignProject(what: string): AppError {
-  return new AppError('forbidden', `This API key may not use the ${what}.`);
+  return new AppError('forbidden', `This API key may not use the ${what}; use a key that may.`);
 }
 
 function tooMany(sandboxId: SandboxId, used: number): AppError {
   const limit = LIMITS.previewsPerSandbox;
-  const message = `The sandbox "${sandboxId}" has ${used} open previews, of at most ${limit}; close some.`;
+  const message = `The sandbox "${sandboxId}" has ${used} open previews, and its limit is ${limit}; delete one first.`;
   return new AppError('quota_exceeded', message, { details: { quota: 'previews', limit, used } });
 }

@@ -89,7 +89,7 @@ describe('the API', () => {
     const { host } = await world.open({ visibility: 'public' });
     for (const other of ['localhost', 'cloche.localhost', '127.0.0.1', `${host}.example.com`, 'prv-x.example.com']) {
       assert.equal((await world.ask(other, { path: '/healthz' })).status, 200, other);
-      assert.match((await world.ask(other, { path: '/x' })).text, /There is nothing at/, other);
+      assert.match((await world.ask(other, { path: '/x' })).text, /does not exist/, other);
     }
   });
 
@@ -149,6 +149,6 @@ describe('previews below a domain of the operator', () => {
     const seen = JSON.parse((await world.ask(preview.host, { headers: { cookie } })).text);
     assert.equal(seen['x-forwarded-proto'], 'https');
     const elsewhere = preview.host.replace('preview.example.com', 'localhost');
-    assert.match((await world.ask(elsewhere, { path: '/x' })).text, /There is nothing at/);
+    assert.match((await world.ask(elsewhere, { path: '/x' })).text, /does not exist/);
   });
 });

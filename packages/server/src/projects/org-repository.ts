@@ -41,7 +41,7 @@ export class OrgRepository {
         .onConflict((conflict) => conflict.column('name').doNothing())
         .returning('id')
         .executeTakeFirst();
-      if (!inserted) throw new AppError('conflict', `There is an organization "${name}" already; choose another name.`);
+      if (!inserted) throw new AppError('conflict', `An organization "${name}" already exists; choose another name.`);
       await trx
         .insertInto('projects')
         .values({

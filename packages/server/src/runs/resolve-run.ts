@@ -72,7 +72,7 @@ export class ResolveRun {
       throw invalidRequest({ path: 'body.language', message });
     }
     if (cwd !== undefined && normalizeCwd(cwd) !== context.cwd) {
-      const message = `is not the context's, which is "${context.cwd}"; leave it out, or create another context`;
+      const message = `is not the cwd of the context, "${context.cwd}"; leave it out, or create another context`;
       throw invalidRequest({ path: 'body.cwd', message });
     }
     return context;

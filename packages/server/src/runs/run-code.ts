@@ -189,9 +189,13 @@ export class RunCode {
       case 'canceled':
         return CANCELED;
       case 'left':
-        throw new AppError('unavailable', 'The run was ended: nobody waits for it, or the server stops.', {
-          retryAfterSeconds: 1,
-        });
+        throw new AppError(
+          'unavailable',
+          'The run was canceled: the client disconnected, or the service is stopping.',
+          {
+            retryAfterSeconds: 1,
+          },
+        );
     }
     const verdict = await faults.judge(run.sandbox, error);
     if (verdict.code === 'sandbox_destroyed' || verdict.code === 'sandbox_failed') executions.forget(run.sandbox.id);
@@ -229,4 +233,4 @@ interface Followed {
   readonly tell: Tell;
 }
 
-const CANCELED = { name: 'CanceledError', message: 'The run was canceled: its context or sandbox was ended.' };
+const CANCELED = { name: 'CanceledError', message: 'The run was canceled: its context or its sandbox ended.' };

@@ -12,7 +12,7 @@ export class RunMetrics {
     const registers = [registry];
     this.#runs = new Counter({
       name: 'cloche_runs_total',
-      help: "Runs that got a result. The outcome is ok, error, or the service's own error name.",
+      help: "Runs that have a result. The outcome is ok, error, or the service's own error name.",
       labelNames: ['language', 'outcome'],
       registers,
     });

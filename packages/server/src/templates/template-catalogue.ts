@@ -68,7 +68,7 @@ export class TemplateCatalogue {
     const pinned = this.#findVersion(versionId);
     if (!pinned) throw notFound('template version', versionId);
     if (named && named.template.id !== pinned.template.id) {
-      const message = `is a version of "${pinned.template.slug}", not of "${named.template.slug}"; leave one of the two out`;
+      const message = `is a version of "${pinned.template.slug}", not of "${named.template.slug}"; leave out this field or the template`;
       throw invalidRequest({ path: 'body.templateVersionId', message });
     }
     return pinned;

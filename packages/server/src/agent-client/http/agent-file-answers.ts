@@ -59,15 +59,15 @@ export async function refuse(response: IncomingMessage, signal: AbortSignal, hea
 function withoutWords(status: number): [AgentFileErrorCode, string] {
   switch (status) {
     case 403:
-      return ['permission_denied', 'The file is closed to this user of the sandbox.'];
+      return ['permission_denied', 'This user of the sandbox has no permission for the file.'];
     case 404:
       return ['not_found', 'The file does not exist.'];
     case 412:
-      return ['precondition_failed', 'The file has another ETag.'];
+      return ['precondition_failed', 'The file has a different ETag.'];
     case 416:
       return ['range_not_satisfiable', 'The range begins after the end of the file.'];
     case 400:
-      return ['invalid_path', 'The path is invalid.'];
+      return ['invalid_path', 'is invalid: give a non-empty path of at most 4096 bytes without NUL'];
     default:
       return ['conflict', 'The file cannot be read.'];
   }
@@ -155,7 +155,7 @@ export async function readListing(
 
 function tooLarge(): FileFault {
   const mebibytes = LIMITS.fileListBytes / 1024 ** 2;
-  const message = `The listing has more than ${mebibytes} MiB; list less of it, or less deeply.`;
+  const message = `The listing has more than ${mebibytes} MiB; list a subdirectory, or request fewer levels.`;
   return new FileFault('too_many', message);
 }
 
@@ -199,7 +199,7 @@ function asFault(error: unknown, signal: AbortSignal): unknown {
   if (signal.aborted) return signal.reason;
   if (error instanceof AgentFault || error instanceof FileFault || error instanceof AppError) return error;
   const isLie = error instanceof SyntaxError || error instanceof LineTooLong;
-  return new AgentFault(isLie ? 'misbehaved' : 'gone', 'an answer about a file that broke off or is none', {
+  return new AgentFault(isLie ? 'misbehaved' : 'gone', 'an answer about a file that broke off or is malformed', {
     cause: error,
   });
 }

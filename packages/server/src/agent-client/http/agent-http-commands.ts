@@ -152,7 +152,7 @@ class ResultText {
 
   add(piece: string): void {
     this.#bytes += jsonBytes(piece) + 1;
-    if (this.#bytes > MAX_RESULT_BYTES) throw new AgentFault('misbehaved', 'more output than was asked for');
+    if (this.#bytes > MAX_RESULT_BYTES) throw new AgentFault('misbehaved', 'more output than the limit in the request');
     this.#pieces.push(piece);
   }
 }
@@ -165,6 +165,6 @@ function parse(line: string): unknown {
   try {
     return JSON.parse(line);
   } catch (error) {
-    throw new AgentFault('misbehaved', 'a line that is no JSON', { cause: error });
+    throw new AgentFault('misbehaved', 'a line that is not JSON', { cause: error });
   }
 }

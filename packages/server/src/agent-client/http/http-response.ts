@@ -37,7 +37,7 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new MalformedAnswer('an answer that is no JSON', { cause: error });
+    throw new MalformedAnswer('an answer that is not JSON', { cause: error });
   }
 }
 

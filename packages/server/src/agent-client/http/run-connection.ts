@@ -56,7 +56,7 @@ export class RunConnection {
   /** The run is over; whether the connection can carry another. */
   finish(): boolean {
     this.#isBusy = false;
-    if (this.#lines.bytes > 0) this.destroy(new AgentFault('misbehaved', 'more after the end of a run'));
+    if (this.#lines.bytes > 0) this.destroy(new AgentFault('misbehaved', 'data after the end of a run'));
     return this.#failure === undefined;
   }
 
@@ -72,7 +72,7 @@ export class RunConnection {
     const rest = this.#expected === '' ? chunk : this.#takeExpected(chunk);
     if (rest.length === 0) return;
     if (!this.#isBusy) {
-      this.destroy(new AgentFault('misbehaved', 'an agent that speaks unasked'));
+      this.destroy(new AgentFault('misbehaved', 'data from the agent outside of a run'));
       return;
     }
     this.#lines.push(rest);
@@ -95,7 +95,7 @@ export class RunConnection {
   #takeExpected(chunk: Buffer): Buffer {
     const given = chunk.toString('latin1', 0, this.#expected.length);
     if (!this.#expected.startsWith(given)) {
-      this.destroy(new AgentFault('misbehaved', 'an agent that does not take runs as the protocol says'));
+      this.destroy(new AgentFault('misbehaved', 'an agent that did not switch to the protocol of runs'));
       return chunk.subarray(chunk.length);
     }
     this.#expected = this.#expected.slice(given.length);

@@ -27,7 +27,7 @@ export class RunConnections {
 
   /** Before its `done`, closing the connection is what cancels a run. */
   release(connection: RunConnection, isDone: boolean): void {
-    if (!isDone) connection.destroy(new AgentFault('gone', 'the run was left'));
+    if (!isDone) connection.destroy(new AgentFault('gone', 'the run was abandoned before its end'));
     else if (connection.finish()) this.#idle.push(connection);
   }
 

@@ -197,7 +197,7 @@ export class HostdDriver implements RuntimeDriver {
     } catch (error) {
       // A caller's abort stays the caller's; the limits of this driver's own questions mean that hostd is silent.
       if (signal.aborted && signal.reason?.name !== 'TimeoutError') throw signal.reason;
-      const what = isConnectionError(error) ? 'hostd does not answer' : 'hostd answers no HTTP';
+      const what = isConnectionError(error) ? 'hostd does not answer' : 'hostd sent an answer that is not HTTP';
       throw new LaunchFault('unreachable', what, { cause: error });
     }
     if (response.statusCode < 300) return response;
@@ -215,7 +215,7 @@ async function readAnswer<S extends TSchema>(
     return await readJson(response, schema);
   } catch (error) {
     const what = error instanceof Error ? error.message : String(error);
-    throw new LaunchFault('unreachable', `hostd gave no answer that can be read: ${what}`, { cause: error });
+    throw new LaunchFault('unreachable', `hostd sent an unreadable answer: ${what}`, { cause: error });
   }
 }
 

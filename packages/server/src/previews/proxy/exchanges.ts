@@ -78,11 +78,14 @@ export class Exchanges {
   begin(preview: Pick<PreviewRecord, 'id' | 'orgId' | 'expiresAt'>, onActivity: () => void): Exchange {
     const exchanges = this.#previews.get(preview.id) ?? new Set();
     if (exchanges.size >= MAX_EXCHANGES) {
-      throw new PreviewProblem('preview_busy', `It has ${MAX_EXCHANGES} connections already; close some.`);
+      throw new PreviewProblem('preview_busy', `The preview already has ${MAX_EXCHANGES} connections; close some.`);
     }
     const { orgId } = preview;
     if (this.#shares.take(orgId) !== 'taken') {
-      throw new PreviewProblem('preview_busy', 'Too many connections go through previews now; try again in a moment.');
+      throw new PreviewProblem(
+        'preview_busy',
+        'The service has too many connections to previews; try again in a moment.',
+      );
     }
     const exchange = new Exchange(preview.expiresAt, this.#clock, onActivity, (over) => {
       if (!exchanges.delete(over)) return;

@@ -208,6 +208,6 @@ function noHttp(cause?: unknown): PreviewProblem {
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
   const message = code.startsWith('HPE_')
     ? 'The program on the port inside the sandbox does not speak HTTP.'
-    : 'The program on the port inside the sandbox closed the connection without an HTTP answer.';
+    : 'The program on the port inside the sandbox closed the connection without an HTTP response.';
   return new PreviewProblem('preview_no_http', message, { cause });
 }

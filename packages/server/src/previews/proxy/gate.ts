@@ -25,7 +25,7 @@ export function tokenCookieName(isSecure: boolean): string {
 export function enter(request: IncomingMessage, preview: PreviewRecord, host: string, isSecure: boolean): Entry {
   const { url = '/', rawHeaders } = request;
   if (!url.startsWith('/') && url !== '*') {
-    throw new PreviewProblem('preview_bad_request', 'The request must name a path.');
+    throw new PreviewProblem('preview_bad_request', 'The target of the request must be a path, such as /index.html.');
   }
   const { target, token } = takeToken(url);
   const { tokenHash } = preview;
@@ -44,9 +44,12 @@ export function enter(request: IncomingMessage, preview: PreviewRecord, host: st
   const cookies = cookiesOf(rawHeaders, cookie);
   if (cookies.some(opens) && isOwnRequest(request, host)) return { kind: 'open', target };
   if (token !== undefined || header !== undefined) {
-    throw new PreviewProblem('preview_token_wrong', 'The token is mistyped or belongs to another preview.');
+    throw new PreviewProblem(
+      'preview_token_wrong',
+      'The token is wrong or belongs to another preview; ask the creator of this preview for its token.',
+    );
   }
-  const how = `Open it with the token in the link (?${PREVIEW_TOKEN_PARAMETER}=…); the creator of the preview has the token.`;
+  const how = `Add the access token to the URL (?${PREVIEW_TOKEN_PARAMETER}=…); the creator of the preview has the token.`;
   throw new PreviewProblem('preview_token_required', how);
 }
 

@@ -46,13 +46,13 @@ export class PreviewFront implements Front {
     const registers = [deps.metrics];
     this.#outcomes = new Counter({
       name: 'cloche_preview_requests_total',
-      help: 'Requests to previews: passed on, or why not.',
+      help: 'Requests to previews, by outcome: forwarded, or the error code.',
       labelNames: ['outcome'],
       registers,
     });
     new Gauge({
       name: 'cloche_preview_connections',
-      help: 'Requests and WebSockets that go through previews.',
+      help: 'Open requests and WebSockets of previews.',
       registers,
       collect() {
         this.set(deps.exchanges.size);
@@ -109,7 +109,7 @@ export class PreviewFront implements Front {
       if (response.headersSent || response.destroyed) response.destroy();
       else answerProblem(problem, request, response, requestId);
     } catch (fault) {
-      log.error({ err: fault, requestId }, 'what is wrong with a preview could not be told');
+      log.error({ err: fault, requestId }, 'the error of a preview could not be sent');
       response.destroy();
     }
   }
@@ -129,7 +129,7 @@ export class PreviewFront implements Front {
     }
     using exchange = exchanges.begin(preview, () => executions.touch(preview.sandboxId));
     using _ = letArrive(request);
-    const leave = () => exchange.end(new PreviewProblem('preview_unavailable', 'The client has left.'));
+    const leave = () => exchange.end(new PreviewProblem('preview_unavailable', 'The client has disconnected.'));
     response.once('close', leave);
     const tunnel = await ports.connect(preview, exchange.signal).finally(() => response.off('close', leave));
     tunnel.on('error', () => tunnel.destroy());

@@ -11,11 +11,11 @@ const TITLES: Record<PreviewErrorCode, string> = {
   preview_token_required: 'This preview is private',
   preview_token_wrong: 'This token does not open the preview',
   preview_not_found: 'Preview not found',
-  preview_port_closed: 'Nothing listens on the port yet',
-  preview_no_http: 'No HTTP answer',
+  preview_port_closed: 'No program listens on the port yet',
+  preview_no_http: 'No HTTP response',
   preview_busy: 'Too many connections',
   preview_unavailable: 'The sandbox cannot be reached',
-  preview_timeout: 'No answer in time',
+  preview_timeout: 'No response in time',
 };
 
 /** Scripts and other places are none of this page's. */
@@ -57,7 +57,7 @@ function wantsJson({ headers }: IncomingMessage): boolean {
 
 function pageOf(problem: PreviewProblem, retrySeconds: number | undefined): string {
   const refresh = retrySeconds === undefined ? '' : `<meta http-equiv="refresh" content="${retrySeconds}">`;
-  const note = retrySeconds === undefined ? '' : '<p class="note">This page tries again by itself.</p>';
+  const note = retrySeconds === undefined ? '' : '<p class="note">This page reloads automatically.</p>';
   return `<!doctype html>
 <html lang="en">
 <head>

@@ -36,7 +36,8 @@ export class ReachPort {
     using readiness = new Deadline(READY_MS, signal);
     const ready = await waits.settled(sandbox, readiness.signal);
     signal.throwIfAborted();
-    if (isPending(ready)) throw new PreviewProblem('preview_unavailable', 'The sandbox is not ready yet.');
+    if (isPending(ready))
+      throw new PreviewProblem('preview_unavailable', 'The sandbox is not ready yet; try again in a moment.');
     if (!isLive(ready) || !ready.instance) throw gone();
     using limit = new Deadline(CONNECT_MS, signal);
     try {
@@ -47,7 +48,7 @@ export class ReachPort {
       if (limit.expired) throw unreachable(error);
       if (error instanceof AgentFault && error.kind === 'port_closed') throw closed(port);
       if (error instanceof AgentFault && error.kind === 'busy') {
-        throw new PreviewProblem('preview_busy', 'The sandbox has too many connections to its ports.');
+        throw new PreviewProblem('preview_busy', 'The sandbox has too many connections to its ports; close some.');
       }
       const { code } = await faults.judge(ready, error);
       throw code === 'sandbox_destroyed' || code === 'sandbox_failed' ? gone() : unreachable(error);
@@ -56,7 +57,7 @@ export class ReachPort {
 }
 
 function closed(port: number): PreviewProblem {
-  const message = `Nothing listens on port ${port} inside the sandbox. Start a server there, and this page shows it.`;
+  const message = `No program listens on port ${port} inside the sandbox. Start a server on this port.`;
   return new PreviewProblem('preview_port_closed', message);
 }
 
@@ -65,5 +66,5 @@ function gone(): PreviewProblem {
 }
 
 function unreachable(cause: unknown): PreviewProblem {
-  return new PreviewProblem('preview_unavailable', 'The sandbox does not answer.', { cause });
+  return new PreviewProblem('preview_unavailable', 'The sandbox does not respond; try again in a moment.', { cause });
 }

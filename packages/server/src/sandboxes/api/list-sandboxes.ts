@@ -49,7 +49,10 @@ export class ListSandboxes {
     const project = await this.#projects.find(credential.orgId, wanted);
     if (!project) throw notFound('project', wanted);
     if (!mayUseProject(credential, project.id)) {
-      throw new AppError('forbidden', `This key may not use the project "${wanted}".`);
+      throw new AppError(
+        'forbidden',
+        `This key may not use the project "${wanted}"; use another project or another key.`,
+      );
     }
     return [project.id];
   }

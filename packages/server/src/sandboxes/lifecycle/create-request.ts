@@ -43,7 +43,7 @@ function checkMap(
   if (bytes <= maxBytes) return;
   issues.push({
     path,
-    message: `has ${bytes} bytes of UTF-8, keys and values together; at most ${maxBytes} are allowed`,
+    message: `has ${bytes} bytes of UTF-8 in keys and values together; at most ${maxBytes} are allowed`,
   });
 }
 

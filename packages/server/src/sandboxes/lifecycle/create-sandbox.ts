@@ -112,8 +112,8 @@ export class CreateSandbox {
     if (mayUseProject(credential, project.id)) return project.id;
     const message =
       wanted === undefined
-        ? 'This key may not use the default project; name one of its own in body.projectId.'
-        : `This key may not use the project "${wanted}".`;
+        ? 'This key may not use the default project; set body.projectId to a project that the key may use.'
+        : `This key may not use the project "${wanted}"; use another project or another key.`;
     throw new AppError('forbidden', message);
   }
 
@@ -125,6 +125,6 @@ export class CreateSandbox {
 }
 
 function quotaExceeded(limit: number, used: number): AppError {
-  const message = `The organization has ${used} live sandboxes and may have ${limit}; destroy one first.`;
+  const message = `The organization has ${used} live sandboxes, and its limit is ${limit}; destroy one first.`;
   return new AppError('quota_exceeded', message, { details: { quota: 'live_sandboxes', limit, used } });
 }

@@ -83,7 +83,7 @@ export class EndSandbox {
       await driver.stop(expiring.id, expiring.generation);
     } catch (error) {
       log.warn({ err: error, sandboxId: expiring.id }, 'an instance could not be stopped yet');
-      const message = `The sandbox "${expiring.id}" is being destroyed, but the host does not answer; it ends as soon as it does.`;
+      const message = `The sandbox "${expiring.id}" is being destroyed, but the host does not respond; the sandbox ends as soon as the host does.`;
       throw new AppError('unavailable', message, { cause: error, retryAfterSeconds: 1 });
     }
     if (expiring.instance) connections.close(expiring.instance);

@@ -98,7 +98,7 @@ export class LaunchSandbox {
       if (aborted.aborted) return;
       log.warn({ err: error, sandboxId: record.id, generation: record.generation }, 'launch failed');
       const reason = deadline.expired
-        ? `It was not ready within ${launchTimeoutMs} ms.`
+        ? `The sandbox was not ready within ${launchTimeoutMs} ms.`
         : describeFailure(error, record, this.#deps.driver);
       await this.#fail(record, reason);
     }
@@ -173,22 +173,22 @@ class Superseded extends Error {
 
 /** For people, with nothing of the host's inside. */
 function describeFailure(error: unknown, { networkPolicy, resources }: SandboxRecord, driver: RuntimeDriver): string {
-  if (error instanceof AgentFault) return 'It stopped while it was starting.';
-  if (!(error instanceof LaunchFault)) return 'It could not be launched.';
+  if (error instanceof AgentFault) return 'The sandbox stopped while it was starting.';
+  if (!(error instanceof LaunchFault)) return 'The sandbox could not be launched.';
   switch (error.kind) {
     case 'unsupported': {
       if (driver.isolation.networkModes.includes(networkPolicy.mode)) {
-        return `The network mode "${networkPolicy.mode}" could not be enforced at that moment, and nothing is started with less. Try again.`;
+        return `The network mode "${networkPolicy.mode}" could not be enforced when the sandbox was launched. Try again.`;
       }
       const modes = driver.isolation.networkModes.map((mode) => `"${mode}"`).join(' or ');
-      return `This host cannot enforce the network mode "${networkPolicy.mode}", and nothing is started with less. It can enforce ${modes}.`;
+      return `This host cannot enforce the network mode "${networkPolicy.mode}". Use a mode that it can enforce: ${modes}.`;
     }
     case 'no_capacity':
-      return `The host has no room now for ${resources.cpu} cores, ${resources.memoryMb} MiB of memory and ${resources.diskMb} MiB of disk. Try again later or ask for less.`;
+      return `The host currently has no capacity for ${resources.cpu} cores, ${resources.memoryMb} MiB of memory and ${resources.diskMb} MiB of disk. Try again later or request fewer resources.`;
     case 'template_not_found':
-      return 'Its template version is not on this host any more. Use the latest version.';
+      return 'The template version is no longer on this host. Use the latest version.';
     case 'unreachable':
     case 'failed':
-      return 'It could not be launched.';
+      return 'The sandbox could not be launched.';
   }
 }

@@ -104,7 +104,7 @@ export class Reconciler {
       await act();
       return true;
     } catch (error) {
-      this.#deps.log.warn({ err: error, sandboxId }, 'a sandbox could not be mended yet');
+      this.#deps.log.warn({ err: error, sandboxId }, 'a sandbox could not be repaired yet');
       return false;
     }
   }

@@ -127,13 +127,16 @@ describe('a sandbox that fails', () => {
   it('says that a mode which the host can enforce could not be enforced just then', async () => {
     const { world, failed } = await failing({}, new LaunchFault('unsupported', 'the egress gateway does not answer'));
     await using _ = world;
-    assert.match(failed.failureReason ?? '', /"unrestricted" could not be enforced at that moment.*Try again/);
+    assert.match(
+      failed.failureReason ?? '',
+      /"unrestricted" could not be enforced when the sandbox was launched.*Try again/,
+    );
   });
 
   it('says why without anything of the host inside', async () => {
     const { world, failed } = await failing({}, new LaunchFault('failed', 'mount /var/lib/cloche: EINVAL'));
     await using _ = world;
-    assert.equal(failed.failureReason, 'It could not be launched.');
+    assert.equal(failed.failureReason, 'The sandbox could not be launched.');
   });
 
   it('takes no work and says so', async () => {

@@ -40,13 +40,13 @@ function nextExpiry(current: SandboxRecord, ttlMs: number, now: number): number 
   const sessionLeftMs = Math.max(0, current.createdAt + LIMITS.sessionMaxMs - now);
   const maxTtlMs = Math.min(LIMITS.updateTtlMaxMs, sessionLeftMs);
   if (ttlMs > maxTtlMs) {
-    const message = `body.ttlMs may be at most ${maxTtlMs} now: a sandbox lives at most 24 hours from its creation.`;
+    const message = `body.ttlMs must be at most ${maxTtlMs} now: a sandbox lives at most 24 hours from its creation.`;
     throw new AppError('sandbox_ttl_exceeded', message, { details: { maxTtlMs } });
   }
   const expiresAt = now + ttlMs;
   if (expiresAt > current.expiresAt) return expiresAt;
   throw invalidRequest({
     path: 'body.ttlMs',
-    message: `must move the expiry later than ${timestamp(current.expiresAt)}: more than ${current.expiresAt - now} now`,
+    message: `must be more than ${current.expiresAt - now}: the new expiry must be later than ${timestamp(current.expiresAt)}`,
   });
 }

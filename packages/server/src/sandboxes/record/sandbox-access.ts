@@ -17,7 +17,10 @@ export class SandboxAccess {
     const record = await this.#sandboxes.find(id);
     if (!record || record.orgId !== credential.orgId) throw notFound('sandbox', id);
     if (!mayUseProject(credential, record.projectId)) {
-      throw new AppError('forbidden', `This key may not use the project of the sandbox "${id}".`);
+      throw new AppError(
+        'forbidden',
+        `This key may not use the project of the sandbox "${id}"; use a key of that project.`,
+      );
     }
     return record;
   }

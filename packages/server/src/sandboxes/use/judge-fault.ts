@@ -24,7 +24,7 @@ export class JudgeFault {
   /** What to answer. The record decides: an end that it already holds explains whatever the agent did. */
   async judge(sandbox: SandboxRecord, error: unknown): Promise<AppError> {
     if (error instanceof AppError) return error;
-    if (error instanceof LaunchFault) return unavailable('The host of the sandbox does not answer; try again.', error);
+    if (error instanceof LaunchFault) return unavailable('The host of the sandbox does not respond; try again.', error);
     if (!(error instanceof AgentFault)) throw error;
     if (error.kind === 'gone') return this.#judgeGone(sandbox, error);
     if (error.kind === 'misbehaved') return this.#judgeMisbehaved(sandbox, error);
@@ -43,7 +43,7 @@ export class JudgeFault {
 
   async #judgeMisbehaved(sandbox: SandboxRecord, fault: AgentFault): Promise<AppError> {
     this.#log.error({ err: fault, sandboxId: sandbox.id }, 'an agent broke the protocol');
-    await this.#endings.fail(sandbox, 'What runs in it broke the protocol of the service.');
+    await this.#endings.fail(sandbox, 'A process in the sandbox broke the internal protocol of the service.');
     return sandboxEnded((await this.#sandboxes.find(sandbox.id)) ?? sandbox);
   }
 }
@@ -53,28 +53,35 @@ function toAppError(fault: AgentFault): AppError {
     case 'invalid_cwd':
       return invalidRequest({
         path: 'body.cwd',
-        message: 'must be an existing folder inside /workspace, links included',
+        message: 'must be an existing directory inside /workspace after symbolic links are followed',
       });
     case 'language_unavailable':
       return invalidRequest({ path: 'body.language', message: "is not available in this sandbox's template" });
     case 'timeout':
       return unavailable('The interpreter did not start in time; try again with a larger timeoutMs.', fault);
     case 'kernel_failed':
-      return unavailable('The interpreter could not be started; the sandbox may be out of memory.', fault);
+      return unavailable(
+        'The interpreter could not be started; if the sandbox is out of memory, delete a context or end processes.',
+        fault,
+      );
     case 'busy':
-      return unavailable('The sandbox has too many runs under way or waiting; try again when some have ended.', fault);
+      return unavailable('The sandbox has too many active and queued runs; try again when some have ended.', fault);
     case 'port_closed':
-      return unavailable('Nothing listens on the port inside the sandbox.', fault);
+      return unavailable('No program listens on the port inside the sandbox.', fault);
     default:
-      return new AppError('internal', 'The sandbox could not do this.', { cause: fault });
+      return new AppError(
+        'internal',
+        'The operation failed inside the sandbox; the log of the service has the cause under the request id.',
+        { cause: fault },
+      );
   }
 }
 
 function noProcessLeft({ resources }: SandboxRecord, cause: Error): AppError {
   const { pids: limit } = resources;
   const message =
-    `The interpreter could not be started: the sandbox has as many processes and threads as it may have ` +
-    `(resources.pids is ${limit}); end some, or create a sandbox with more.`;
+    `The interpreter could not be started: the sandbox has reached its limit of processes and threads ` +
+    `(resources.pids is ${limit}); end some, or create a sandbox with a higher limit.`;
   return new AppError('quota_exceeded', message, { cause, details: { quota: 'resources.pids', limit, used: limit } });
 }
 
