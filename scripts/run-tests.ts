@@ -84,6 +84,7 @@ const stages: Stage[] = [
   { name: 'lint', command: [bin('biome'), 'check', '.'] },
   { name: 'prepare', command: [process.execPath, 'packages/setup/src/main.ts', 'prepare'] },
   { name: 'unit', files: unitTests, concurrency: 2 },
+  { name: 'python', files: () => ['scripts/check-python.ts'], concurrency: 1 },
   { name: 'runtime', files: () => globSync('packages/*/src/**/*.runtime.test.ts'), concurrency: 1 },
   { name: 'e2e', files: () => globSync('e2e/!(performance)/**/*.test.ts'), concurrency: 1, globalSetup },
   { name: 'performance', files: () => globSync('e2e/performance/**/*.test.ts'), concurrency: 1 },

@@ -12,7 +12,6 @@ import time
 from cloche_kernel import import_hook
 from cloche_kernel.channel import Channel
 from cloche_kernel.user_site import add_user_site
-
 from cloche_zygote import process_state
 from cloche_zygote.preload import library_folders
 

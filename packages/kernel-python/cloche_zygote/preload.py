@@ -7,7 +7,6 @@ import os
 import sys
 
 from cloche_kernel.kernel import Kernel
-
 from cloche_zygote import blas_threads, process_state
 from cloche_zygote.allocator_pools import fill_partial_pools
 from cloche_zygote.code_layout import group_called_code

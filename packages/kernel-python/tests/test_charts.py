@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of figures as data."""
+
+import unittest
+from unittest import mock
+
+from matplotlib.figure import Figure
+
+from cloche_kernel import charts
+from cloche_kernel.charts import MAX_POINTS, describe
+
+
+class Charts(unittest.TestCase):
+    """What `describe` returns."""
+
+    def setUp(self):
+        self.figure = Figure()
+        self.axes = self.figure.subplots()
+
+    def described(self):
+        """Returns the chart, which the test expects to be one."""
+        chart = describe(self.figure)
+        assert chart is not None
+        return chart
+
+    def test_are_none_for_an_empty_figure(self):
+        self.assertIsNone(describe(self.figure))
+
+    def test_have_lines_with_labels_and_titles(self):
+        self.axes.plot([1, 2], [3, 4], label="a")
+        self.axes.set(title="t", xlabel="x", ylabel="y")
+        self.figure.suptitle("all")
+        series = {"type": "line", "x": [1, 2], "y": [3, 4], "label": "a"}
+        axes = {"series": [series], "title": "t", "xLabel": "x", "yLabel": "y"}
+        self.assertEqual(self.described(), {"type": "line", "axes": [axes], "title": "all"})
+
+    def test_have_no_labels_that_matplotlib_has_made_up(self):
+        self.axes.plot([1], [2])
+        self.assertNotIn("label", self.described()["axes"][0]["series"][0])
+
+    def test_have_bars_with_their_names(self):
+        self.axes.bar(["a", "b"], [1, 2], yerr=[0.1, 0.1])
+        (series,) = self.described()["axes"][0]["series"]
+        self.assertEqual((series["type"], series["x"], series["y"]), ("bar", ["a", "b"], [1, 2]))
+
+    def test_tell_horizontal_bars(self):
+        self.axes.barh([1, 2], [3, 4])
+        (series,) = self.described()["axes"][0]["series"]
+        self.assertEqual((series["horizontal"], series["x"], series["y"]), (True, [1, 2], [3, 4]))
+
+    def test_have_scatters_and_pies(self):
+        self.axes.scatter([1, 2], [3, 4])
+        self.axes.pie([1, 3], labels=["a", "b"])
+        chart = self.described()
+        self.assertEqual(chart["type"], "composite")
+        scatter, pie = chart["axes"][0]["series"]
+        self.assertEqual((scatter["x"], scatter["y"]), ([1, 2], [3, 4]))
+        self.assertEqual((pie["x"], [round(share, 3) for share in pie["y"]]), (["a", "b"], [0.25, 0.75]))
+
+    def test_have_a_bounded_number_of_points(self):
+        self.axes.plot(range(MAX_POINTS + 1), range(MAX_POINTS + 1))
+        self.assertEqual(len(self.described()["axes"][0]["series"][0]["x"]), MAX_POINTS)
+
+    def test_leave_out_series_beyond_the_limit_for_all(self):
+        self.axes.plot([1, 2, 3], [1, 2, 3], label="first")
+        self.axes.plot([1, 2, 3], [1, 2, 3], label="second")
+        self.axes.plot([1], [1], label="third")
+        with mock.patch.object(charts, "MAX_TOTAL_POINTS", 4):
+            series = self.described()["axes"][0]["series"]
+        self.assertEqual([each["label"] for each in series], ["first", "third"])
+
+    def test_are_none_for_a_figure_that_cannot_be_read(self):
+        self.axes.plot([1], [1])
+        with mock.patch.object(charts, "_axes", side_effect=ValueError):
+            self.assertIsNone(describe(self.figure))

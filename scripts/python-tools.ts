@@ -1,0 +1,36 @@
+/** Installs what checks the Python of the project, without touching the Python of the machine. */
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+
+export const PYTHON = '/usr/bin/python3';
+const REQUIREMENTS = join(import.meta.dirname, '../requirements-dev.txt');
+/** From the Python packages of a template to the folder that has its pip. */
+const TO_PIP = '../../../../lib/python3/dist-packages';
+
+/**
+ * Installs Ruff into the cache, once for each content of `requirements-dev.txt`.
+ *
+ * @param pythonPackages packages of a built template. Its pip installs, so the machine needs none.
+ * @returns the path of the program
+ */
+export function ensureRuff(cacheDir: string, pythonPackages: string): string {
+  const digest = createHash('sha256').update(readFileSync(REQUIREMENTS)).digest('hex').slice(0, 32);
+  const folder = join(cacheDir, 'python-tools', digest);
+  const program = join(folder, 'bin/ruff');
+  if (existsSync(program)) return program;
+  mkdirSync(join(cacheDir, 'python-tools'), { recursive: true });
+  const building = mkdtempSync(join(cacheDir, 'python-tools', '.building-'));
+  try {
+    const options = ['--quiet', '--require-hashes', '--only-binary=:all:', '--no-deps', '--no-cache-dir'];
+    const command = ['-m', 'pip', 'install', ...options, '--root-user-action=ignore', '--target', building];
+    const env = { ...process.env, PYTHONPATH: join(pythonPackages, TO_PIP) };
+    execFileSync(PYTHON, [...command, '--requirement', REQUIREMENTS], { env, stdio: ['ignore', 'ignore', 'inherit'] });
+    // Another process may have installed the same in the meantime.
+    if (!existsSync(program)) renameSync(building, folder);
+  } finally {
+    rmSync(building, { recursive: true, force: true });
+  }
+  return program;
+}
