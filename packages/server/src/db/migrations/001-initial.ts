@@ -103,7 +103,7 @@ async function createTemplates(db: Kysely<unknown>): Promise<void> {
     .addColumn('digest', 'text', (column) => column.notNull())
     .addColumn('packages', 'text', (column) => column.notNull())
     .addColumn('built_at', TIME, (column) => column.notNull())
-    // The one form of a counting column that both databases take.
+    // SQLite's form of a counting column: Kysely writes `auto_increment`, which PostgreSQL refuses.
     .addColumn('seq', 'integer', (column) => column.primaryKey().autoIncrement())
     .addUniqueConstraint('template_versions_digest', ['template_id', 'digest'])
     .execute();
