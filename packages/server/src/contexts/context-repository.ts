@@ -32,8 +32,8 @@ export class SqlContextRepository implements ContextRepository {
 
   constructor(db: Database) {
     this.#db = db;
-    this.#found = new Lookups(db);
-    this.#foundDefaults = new Lookups(db);
+    this.#found = new Lookups(db, ['code_contexts']);
+    this.#foundDefaults = new Lookups(db, ['code_contexts']);
     this.#findById = prepareQuery(db, ({ sandboxId, id }: { sandboxId: string; id: string }) =>
       db.selectFrom('code_contexts').selectAll().where('id', '=', id).where('sandbox_id', '=', sandboxId),
     );

@@ -1,15 +1,17 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { sql } from 'kysely';
 import type { Database } from './database.ts';
 import { Lookups } from './lookups.ts';
 import { migrate } from './migrate.ts';
 import { openDatabase } from './open-database.ts';
+import { prepareQuery } from './prepared-query.ts';
 
 async function openNames() {
   const db = openDatabase('sqlite::memory:');
   await migrate(db);
   await db.insertInto('orgs').values({ id: 'org_1', name: 'first', created_at: 1 }).execute();
-  const lookups = new Lookups<string>(db);
+  const lookups = new Lookups<string>(db, ['orgs']);
   let reads = 0;
   const find = (id: string) =>
     lookups.find(id, async () => {
@@ -36,12 +38,26 @@ describe('a look-up', () => {
     assert.equal(await names.find('org_1'), 'third');
   });
 
-  it('is not made again for the records of idempotency, which every request writes', async () => {
+  it('is not made again when tables that it does not read are written', async () => {
     await using names = await openNames();
     await names.find('org_1');
     await names.db.deleteFrom('idempotency_records').execute();
+    await names.db.updateTable('server_leases').set({ lease_until: 2 }).execute();
+    await names.db.transaction().execute((trx) => trx.deleteFrom('artifacts').execute());
     await names.find('org_1');
     assert.equal(names.reads(), 1);
+  });
+
+  it('is made again after raw SQL and after a prepared query that write', async () => {
+    await using names = await openNames();
+    await names.find('org_1');
+    await sql`update orgs set name = 'raw'`.execute(names.db);
+    assert.equal(await names.find('org_1'), 'raw');
+    const set = prepareQuery(names.db, ({ name }: { name: string }) => names.db.updateTable('orgs').set({ name }));
+    await set({ name: 'prepared' });
+    assert.equal(await names.find('org_1'), 'prepared');
+    await set({ name: 'again' });
+    assert.equal(await names.find('org_1'), 'again');
   });
 
   it('never finds what a transaction wrote and undid', async () => {

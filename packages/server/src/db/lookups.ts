@@ -1,20 +1,23 @@
-import type { Database } from './database.ts';
+import type { Database, Tables } from './database.ts';
 import { embeddedDatabase } from './prepared-query.ts';
 
 /** Of each kind; past it they are forgotten, all of them. */
 const VALUES_KEPT = 10_000;
 
 /**
- * Remembers what look-ups have found, until anything is written to the database: nobody else writes to one that is
- * embedded, and of another kind nothing is remembered. What was not found is looked for again.
+ * Remembers what look-ups have found, until one of the tables that they read is written. No other process writes to an
+ * embedded database; of a database of another kind nothing is remembered. What was not found is looked for again.
  */
 export class Lookups<Value> {
   readonly #database;
+  readonly #tables: readonly (keyof Tables)[];
   readonly #found = new Map<string, Value>();
   #version = -1;
 
-  constructor(db: Database) {
+  /** @param tables every table that the look-ups read */
+  constructor(db: Database, tables: readonly (keyof Tables)[]) {
     this.#database = embeddedDatabase(db);
+    this.#tables = tables;
   }
 
   /** The value of `key`, which `read` gives. Those who get the same one must not change it. */
@@ -22,7 +25,7 @@ export class Lookups<Value> {
     const database = this.#database;
     // What a transaction has written may yet be undone.
     if (!database || database.isInTransaction) return read();
-    const { version } = database;
+    const version = database.versionOf(this.#tables);
     if (this.#version !== version || this.#found.size >= VALUES_KEPT) {
       this.#found.clear();
       this.#version = version;
@@ -30,7 +33,7 @@ export class Lookups<Value> {
     const known = this.#found.get(key);
     if (known !== undefined) return known;
     const value = await read();
-    if (value !== undefined && database.version === version) this.#found.set(key, value);
+    if (value !== undefined && database.versionOf(this.#tables) === version) this.#found.set(key, value);
     return value;
   }
 }

@@ -10,10 +10,6 @@ const IN_MEMORY = ':memory:';
 const OWN_CHECKPOINT_PAGES = 1000;
 /** The same for a log that the thread does not keep short, as writes never pause. */
 const LATE_CHECKPOINT_PAGES = 16_000;
-const WRITES = /^\s*(insert|update|delete|replace)\b/i;
-const READS = /^\s*(select|pragma|begin|commit|rollback)\b/i;
-/** Written by every request, and by what tells that this server lives; nobody looks anything up in them. */
-const NEVER_LOOKED_UP = /^\s*(insert into|update|delete from) "(idempotency_records|server_leases)"/i;
 
 /**
  * Keeps prepared statements by their text. Kysely lets one query at a time use the connection, so no statement is
@@ -23,7 +19,9 @@ export class NodeSqliteDatabase implements SqliteDatabase {
   readonly #database: DatabaseSync;
   readonly #statements = new Map<string, NodeSqliteStatement>();
   readonly #checkpoints: Checkpoints | undefined;
-  #version = 0;
+  /** Counts the statements that wrote each table, and those that may have written any. */
+  readonly #versions = new Map<string, number>();
+  #versionOfAll = 0;
   #isTransacting = false;
 
   /** `file` is a path or `:memory:`. */
@@ -56,27 +54,33 @@ export class NodeSqliteDatabase implements SqliteDatabase {
     }
   }
 
-  /** Another one after every statement that may change what a look-up finds. */
-  get version(): number {
-    return this.#version;
+  /** Returns a number that grows with every statement that may write one of `tables`. */
+  versionOf(tables: readonly string[]): number {
+    let version = this.#versionOfAll;
+    for (const table of tables) version += this.#versions.get(table) ?? 0;
+    return version;
   }
 
-  prepare(sql: string): NodeSqliteStatement {
+  /** @param tablesOf the tables that `sql` writes; without it, or if it returns `undefined`, `sql` may write any */
+  prepare(sql: string, tablesOf?: () => readonly string[] | undefined): NodeSqliteStatement {
     const kept = this.#statements.get(sql);
     if (kept) return kept;
     if (this.#statements.size >= STATEMENTS_KEPT) this.#statements.clear();
-    const statement = new NodeSqliteStatement(this.#database.prepare(startingAsWriter(sql)), this.#effectOf(sql));
+    const statement = new NodeSqliteStatement(
+      this.#database.prepare(startingAsWriter(sql)),
+      this.#effectOf(tablesOf?.()),
+    );
     this.#statements.set(sql, statement);
     return statement;
   }
 
-  /** What every execution of `sql` brings about here. */
-  #effectOf(sql: string): () => void {
-    const writes = WRITES.test(sql);
-    const isLookedUp = !READS.test(sql) && !NEVER_LOOKED_UP.test(sql);
+  /** Returns what to do at every execution of a statement that writes `tables`. */
+  #effectOf(tables: readonly string[] | undefined): () => void {
+    if (tables?.length === 0) return () => undefined;
     return () => {
-      if (writes) this.#checkpoints?.wrote();
-      if (isLookedUp) this.#version++;
+      this.#checkpoints?.wrote();
+      if (tables === undefined) this.#versionOfAll++;
+      else for (const table of tables) this.#versions.set(table, (this.#versions.get(table) ?? 0) + 1);
     };
   }
 

@@ -1,7 +1,8 @@
 import { mkdirSync } from 'node:fs';
 import { dirname, isAbsolute } from 'node:path';
-import { Kysely, SqliteDialect } from 'kysely';
+import { Kysely } from 'kysely';
 import type { Database } from './database.ts';
+import { EmbeddedDialect } from './embedded-dialect.ts';
 import { NodeSqliteDatabase } from './node-sqlite.ts';
 import { executeDirectly } from './prepared-query.ts';
 
@@ -20,7 +21,7 @@ export function openDatabase(url: string): Database {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   }
   const database = new NodeSqliteDatabase(file);
-  const db: Database = new Kysely({ dialect: new SqliteDialect({ database }) });
+  const db: Database = new Kysely({ dialect: new EmbeddedDialect(database) });
   executeDirectly(db, database);
   return db;
 }

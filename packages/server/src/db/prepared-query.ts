@@ -1,6 +1,7 @@
 import type { Compilable, CompiledQuery } from 'kysely';
 import type { Database } from './database.ts';
 import type { NodeSqliteDatabase, NodeSqliteStatement } from './node-sqlite.ts';
+import { writtenTables } from './written-tables.ts';
 
 class Slot {
   readonly name: string;
@@ -71,12 +72,15 @@ function compile<Parameters extends Values<Parameters>, Row>(build: (slots: Para
 }
 
 /** A transaction under way is somebody else's: Kysely lets a query wait for its end. */
-function directly<Row>(db: Database, { sql }: CompiledQuery<Row>): (bound: unknown[]) => Result<Row> | undefined {
+function directly<Row>(
+  db: Database,
+  { sql, query }: CompiledQuery<Row>,
+): (bound: unknown[]) => Result<Row> | undefined {
   const database = embedded.get(db);
   let statement: NodeSqliteStatement | undefined;
   return (bound) => {
     if (!database || database.isInTransaction) return undefined;
-    statement ??= database.prepare(sql);
+    statement ??= database.prepare(sql, () => writtenTables(query));
     return executeNow<Row>(statement, bound);
   };
 }

@@ -43,7 +43,7 @@ export class SqlPreviewRepository implements PreviewRepository {
 
   constructor(db: Database) {
     this.#db = db;
-    this.#found = new Lookups(db);
+    this.#found = new Lookups(db, ['previews', 'sandboxes']);
     this.#findOpen = prepareQuery(db, ({ id, now }: { id: string; now: number }) =>
       this.#open(now).where('previews.id', '=', id),
     );

@@ -33,7 +33,7 @@ export class SqlSandboxRepository implements SandboxRepository {
   constructor(db: Database, changes: SandboxChanges) {
     this.#db = db;
     this.#changes = changes;
-    this.#found = new Lookups(db);
+    this.#found = new Lookups(db, ['sandboxes']);
     this.#findById = prepareQuery(db, ({ id }: { id: string }) =>
       db.selectFrom('sandboxes').selectAll().where('id', '=', id),
     );
