@@ -145,6 +145,17 @@ describe('a package', () => {
     assert.deepEqual(wrong, []);
   });
 
+  it('has a row in docs/architecture.md with the packages that it imports', () => {
+    const section = /^## Packages$(.*?)^## /ms.exec(readFileSync('docs/architecture.md', 'utf8'))?.[1] ?? '';
+    const rows = [...section.matchAll(/^\| `([a-z-]+)` \| .* \| (.*)\|$/gm)].map(([, name = '', cell = '']) => {
+      return [name, [...cell.matchAll(/`([a-z-]+)`/g)].map(([, imported = '']) => imported).sort()] as const;
+    });
+    assert.deepEqual(
+      Object.fromEntries(rows.filter(([name]) => name !== 'kernel-python')),
+      Object.fromEntries(Object.entries(MAY_IMPORT).map(([name, names]) => [name, [...names].sort()])),
+    );
+  });
+
   it('is listed here', () => {
     const listed = new Set(Object.keys(MAY_IMPORT));
     assert.deepEqual(
