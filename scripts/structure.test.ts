@@ -85,9 +85,10 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['processes', 'wire'],
     ['memory', 'files'],
     ['archives', 'kernels', 'commands'],
-    ['contexts', 'terminals'],
+    ['provisioning', 'terminals'],
+    ['contexts'],
     ['http'],
-    ['rehearsal'],
+    ['warm-up'],
     ['guest', 'main.ts'],
   ],
 };

@@ -6,29 +6,32 @@ import { ContextRegistry } from './contexts/context-registry.ts';
 import { createAgentServer } from './http/agent-server.ts';
 import { DialOut } from './http/dial-out.ts';
 import { FileRequests } from './http/file-requests.ts';
-import { ForkedKernels } from './kernels/forked-kernels.ts';
-import { KernelSupply } from './kernels/kernel-supply.ts';
 import { guardMemory } from './memory/memory.ts';
-import { rehearse, rehearseCommandOnceIdle } from './rehearsal/rehearsal.ts';
+import { KernelArrivals } from './provisioning/kernel-arrivals.ts';
+import { SandboxProvisioner } from './provisioning/sandbox-provisioner.ts';
 import { TerminalRegistry } from './terminals/terminal-registry.ts';
+import { warmUp, warmUpCommandOnceIdle } from './warm-up/warm-up.ts';
 
 const config = readConfig(process.env);
 const isOver = new AbortController();
-const forkedKernels = new ForkedKernels(config.kernelsFolder ?? '');
-if (config.kernelsFolder !== undefined) forkedKernels.listen(config.hasOwnZygote ? config : undefined);
-const supply = new KernelSupply(config, forkedKernels);
+const arrivals = new KernelArrivals(config.kernelsFolder ?? '');
+if (config.kernelsFolder !== undefined) arrivals.listen(config.hasOwnZygote ? config : undefined);
+const kernels = new SandboxProvisioner(config, arrivals);
 if (config.guardedMemoryBytes !== undefined) {
-  guardMemory(config.guardedMemoryBytes, config, () => supply.release(), isOver.signal);
+  guardMemory(config.guardedMemoryBytes, config, () => kernels.release(), isOver.signal);
 }
-const contexts = new ContextRegistry(config, supply);
+const contexts = new ContextRegistry(config, kernels);
 const supervisors = new Supervisors(config);
-supply.onWaiting = (kernel, isWaiting) => rehearse({ config, supervisors, kernel, isWaiting });
+kernels.onWaiting = (kernel, isWaiting) => warmUp({ config, supervisors, kernel, isWaiting });
 const commands = new CommandRegistry(config, () => contexts.environment, supervisors);
 const terminals = new TerminalRegistry(config, () => contexts.environment, supervisors);
-const server = createAgentServer(contexts, commands, new FileRequests(config), {
-  [TERMINAL_PROTOCOL]: terminals.join,
-});
-rehearseCommandOnceIdle(server, () => supply.hasSpare('python'), { config, supervisors });
+const server = createAgentServer(
+  { contexts, kernels, commands, files: new FileRequests(config) },
+  {
+    [TERMINAL_PROTOCOL]: terminals.join,
+  },
+);
+warmUpCommandOnceIdle(server, () => kernels.hasSpare('python'), { config, supervisors });
 const dialOut = 'dial' in config.listen ? new DialOut(server, config.listen.dial) : undefined;
 if (dialOut) dialOut.start();
 else server.listen(config.listen);
@@ -37,7 +40,7 @@ async function shutDown(): Promise<void> {
   isOver.abort();
   dialOut?.stop();
   server.close();
-  forkedKernels.close();
+  arrivals.close();
   supervisors.close();
   await Promise.all([contexts.closeAll(), commands.killAll(), terminals.killAll()]);
   process.exit(0);

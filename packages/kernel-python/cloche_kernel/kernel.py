@@ -84,7 +84,7 @@ class Kernel:
                 message = self._cells.get()
                 if message["type"] == "assign":
                     self._assign(assignment, message)
-                elif message.get("rehearsal"):
+                elif message.get("warmUp"):
                     with self._shell.warm_up():
                         self._execute(message["runId"], message["code"])
                 else:

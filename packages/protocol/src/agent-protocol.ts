@@ -6,7 +6,7 @@
  * |---|---|
  * | `GET /health` | → `AgentHealth`; answers when kernels can be started |
  * | `PUT /environment` | `SetEnvironment` → 204; once, before the first context |
- * | `DELETE /forked-kernel` | → 204; none comes for the context that has waited for one longest |
+ * | `DELETE /expected-kernel` | → 204; the host provides none for the context that has waited for one longest |
  * | `GET /contexts` | → `AgentContextList` |
  * | `PUT /contexts/:contextId` | `OpenContext` → `AgentContext`; idempotent by id |
  * | `DELETE /contexts/:contextId` | → 204; idempotent; ends its executions with `CanceledError` |
@@ -37,8 +37,8 @@ export const OpenContext = Type.Object({
   cwd: Type.String(),
   /** How long the kernel may take to get ready. */
   timeoutMs: Type.Integer({ minimum: 1 }),
-  /** How long to wait for a kernel that hostd forks into the sandbox, before one is started there. */
-  forkedKernelMs: Type.Optional(Type.Integer({ minimum: 0 })),
+  /** Milliseconds to wait for a kernel that the host provides, before the agent starts one. */
+  kernelWaitMs: Type.Optional(Type.Integer({ minimum: 0 })),
 });
 export type OpenContext = Static<typeof OpenContext>;
 

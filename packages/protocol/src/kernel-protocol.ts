@@ -13,8 +13,8 @@ export const ExecuteMessage = Type.Object({
   type: Type.Literal('execute'),
   runId: Type.String(),
   code: Type.String(),
-  /** It is to leave no trace: it is run ahead of the first one, for what the first one costs. */
-  rehearsal: Type.Optional(Type.Boolean()),
+  /** Whether it is run ahead of the first cell, for what that one would cost: it leaves no trace. */
+  warmUp: Type.Optional(Type.Boolean()),
 });
 
 export type ExecuteMessage = Static<typeof ExecuteMessage>;

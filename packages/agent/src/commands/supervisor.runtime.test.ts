@@ -37,10 +37,10 @@ describe('the supervisor of a command', () => {
     const folder = mkdtempSync(join(tmpdir(), 'cloche-kernels-'));
     await using agent = await StartedAgent.start('', { CLOCHE_KERNELS_FOLDER: folder });
     while (supervisorsOf(agent).length !== 1) await delay(2);
-    // Of the command that was rehearsed nothing is left.
+    // Nothing is left of the warm-up command.
     while (readdirSync(folder).length > 1) await delay(2);
     assert.deepEqual(readdirSync(folder), ['kernels.sock']);
-    assert.equal((await agent.call('GET', '/commands/rehearsal')).status, 404);
+    assert.equal((await agent.call('GET', '/commands/warm-up')).status, 404);
     rmSync(folder, { recursive: true });
   });
 

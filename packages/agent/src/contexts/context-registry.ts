@@ -1,7 +1,7 @@
-import type { Language, OpenContext } from '@cloche/protocol';
+import type { OpenContext } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import type { AgentConfig } from '../config.ts';
-import type { KernelSource } from '../kernels/kernel-source.ts';
+import type { KernelProvisioner } from '../provisioning/kernel-provisioner.ts';
 import { Context } from './context.ts';
 import { resolveCwd } from './workspace-path.ts';
 
@@ -9,20 +9,20 @@ import { resolveCwd } from './workspace-path.ts';
 export class ContextRegistry {
   readonly #config: AgentConfig;
   readonly #contexts = new Map<string, { context: Context; ready: Promise<void> }>();
-  readonly #supply: KernelSource;
+  readonly #kernels: KernelProvisioner;
 
-  constructor(config: AgentConfig, supply: KernelSource) {
+  constructor(config: AgentConfig, kernels: KernelProvisioner) {
     this.#config = config;
-    this.#supply = supply;
+    this.#kernels = kernels;
   }
 
   /** For kernels started from now on. */
   setEnvironment(env: Record<string, string>): void {
-    this.#supply.environment = env;
+    this.#kernels.environment = env;
   }
 
   get environment(): Readonly<Record<string, string>> {
-    return this.#supply.environment;
+    return this.#kernels.environment;
   }
 
   list(): Context[] {
@@ -44,10 +44,10 @@ export class ContextRegistry {
       return existing.context;
     }
     const cwd = resolveCwd(request.cwd, this.#config.workspace);
-    const { language, timeoutMs, forkedKernelMs } = request;
+    const { language, timeoutMs, kernelWaitMs } = request;
     const description = { contextId, language, cwd };
-    const context = new Context(description, this.#supply);
-    const entry = { context, ready: context.start(timeoutMs, forkedKernelMs) };
+    const context = new Context(description, this.#kernels);
+    const entry = { context, ready: context.start(timeoutMs, kernelWaitMs) };
     this.#contexts.set(contextId, entry);
     try {
       await entry.ready;
@@ -56,7 +56,7 @@ export class ContextRegistry {
       if (this.#contexts.get(contextId) === entry) await this.close(contextId);
       throw error;
     }
-    this.#supply.restock(language);
+    this.#kernels.noteUse(language);
     return context;
   }
 
@@ -68,17 +68,7 @@ export class ContextRegistry {
     await entry.context.close();
   }
 
-  /** A context of that language is likely to be opened. Idempotent. */
-  prepare(language: Language): void {
-    this.#supply.prepare(language);
-  }
-
-  /** No forked kernel comes for a context that waits for one. */
-  giveUpForkedKernel(): void {
-    this.#supply.giveUpForkedKernel();
-  }
-
   async closeAll(): Promise<void> {
-    await Promise.all([this.#supply.close(), ...[...this.#contexts.keys()].map((contextId) => this.close(contextId))]);
+    await Promise.all([this.#kernels.close(), ...[...this.#contexts.keys()].map((contextId) => this.close(contextId))]);
   }
 }

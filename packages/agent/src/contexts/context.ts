@@ -2,8 +2,8 @@ import type { AgentContext, RunError } from '@cloche/protocol';
 import { AgentError, NO_PROCESS_LEFT } from '../base/agent-error.ts';
 import type { StandardStream } from '../base/standard-stream.ts';
 import type { KernelListener, RunMessage } from '../kernels/kernel-listener.ts';
-import type { ContextKernel, KernelSource } from '../kernels/kernel-source.ts';
 import { countOomKills, countOomKillsLately } from '../memory/memory.ts';
+import type { ContextKernel, KernelProvisioner } from '../provisioning/kernel-provisioner.ts';
 import type { Run, RunListener } from './run.ts';
 
 const MAX_QUEUED_RUNS = 64;
@@ -29,7 +29,7 @@ const PROCESS_LIMIT_ERROR: RunError = {
 /** A namespace in one kernel. Its runs are executed in order, one at a time. */
 export class Context {
   readonly description: AgentContext;
-  readonly #supply: KernelSource;
+  readonly #kernels: Pick<KernelProvisioner, 'provision' | 'hasProcessesFor'>;
   readonly #queue: Run[] = [];
   #kernel: ContextKernel | undefined;
   /** Settles with the start of the present kernel. */
@@ -46,17 +46,17 @@ export class Context {
   #stateLost = false;
   #closed = false;
 
-  constructor(description: AgentContext, supply: KernelSource) {
+  constructor(description: AgentContext, kernels: KernelProvisioner) {
     this.description = description;
-    this.#supply = supply;
+    this.#kernels = kernels;
   }
 
   /**
-   * Resolves when the kernel takes runs. A kernel that is forked in from outside is waited for, for `forkedKernelMs`.
+   * Resolves when the kernel takes runs. It waits `kernelWaitMs` for a kernel that the host provides, before one is started.
    * Throws `kernel_failed`, `process_limit`, `timeout` or `language_unavailable`.
    */
-  start(timeoutMs: number, forkedKernelMs = 0): Promise<void> {
-    const kernel = this.#launch(forkedKernelMs);
+  start(timeoutMs: number, kernelWaitMs = 0): Promise<void> {
+    const kernel = this.#provision(kernelWaitMs);
     const starting = Promise.withResolvers<void>();
     // Nobody need wait for the start of a replacement.
     starting.promise.catch(() => {});
@@ -103,12 +103,12 @@ export class Context {
     await kernel?.stop('was deleted');
   }
 
-  #launch(forkedKernelMs: number): ContextKernel {
+  #provision(kernelWaitMs: number): ContextKernel {
     const { language, cwd } = this.description;
     this.#startWords = '';
     this.#executionCount = 0;
     const listener = this.#listenerFor(() => kernel);
-    const kernel: ContextKernel = this.#supply.launch(language, cwd, listener, { forkedKernelMs, room: this.#room });
+    const kernel: ContextKernel = this.#kernels.provision(language, { cwd, listener, kernelWaitMs, room: this.#room });
     this.#kernel = kernel;
     return kernel;
   }
@@ -151,7 +151,7 @@ export class Context {
   }
 
   #onExit(reason: string, signal: NodeJS.Signals | null | undefined): void {
-    const lacksProcesses = reason.includes('EAGAIN') || !this.#supply.hasProcessesFor(this.description.language);
+    const lacksProcesses = reason.includes('EAGAIN') || !this.#kernels.hasProcessesFor(this.description.language);
     // What is dying has the memory, the processes and the processor that the next one needs.
     this.#room = this.#kernel?.stop(reason);
     this.#kernel = undefined;

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { PrecompiledProgram } from '@cloche/node-support';
-import { firstRunRequest } from '../rehearsal/first-run-request.ts';
+import { firstRunRequest } from '../warm-up/first-run-request.ts';
 import { AGENT_PROGRAM, PRECOMPILED_AGENT } from './agent-program.ts';
 
 const TIMEOUT_MS = 30_000;

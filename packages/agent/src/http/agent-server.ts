@@ -6,6 +6,7 @@ import type { CommandRegistry } from '../commands/command-registry.ts';
 import { routeCommand } from '../commands/command-routes.ts';
 import type { ContextRegistry } from '../contexts/context-registry.ts';
 import { serveRuns } from '../contexts/run-connection.ts';
+import type { SandboxProvisioner } from '../provisioning/sandbox-provisioner.ts';
 import { answer } from '../wire/answer.ts';
 import { readEnvironment, readJson, readLanguage, readOpenContext } from '../wire/requests.ts';
 import { serveUpgrades, type Upgrade } from '../wire/upgrades.ts';
@@ -17,20 +18,21 @@ const KEEP_ALIVE_TIMEOUT_MS = 3_600_000;
 /** There are hundreds of sandboxes on a host: what one does not use is given back soon. */
 const IDLE_MS = 10_000;
 
+export interface AgentServerDeps {
+  contexts: ContextRegistry;
+  kernels: Pick<SandboxProvisioner, 'prepare' | 'giveUpHostKernel'>;
+  commands: CommandRegistry;
+  files: FileRequests;
+}
+
 /** The agent's HTTP interface, as `agent-protocol.ts` describes it. Not listening yet. */
-export function createAgentServer(
-  contexts: ContextRegistry,
-  commands: CommandRegistry,
-  files: FileRequests,
-  upgrades: Readonly<Record<string, Upgrade>> = {},
-): Server {
+export function createAgentServer(deps: AgentServerDeps, upgrades: Readonly<Record<string, Upgrade>> = {}): Server {
+  const { contexts, files } = deps;
   const options = { keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS, requestTimeout: 0 };
   const tidying = new IdleTidying(IDLE_MS);
   const onRequest = (request: IncomingMessage, response: ServerResponse) => {
     tidying.touch();
-    const answered = files.takes(request)
-      ? files.answer(request, response)
-      : route(contexts, commands, request, response);
+    const answered = files.takes(request) ? files.answer(request, response) : route(deps, request, response);
     answered.catch((error: unknown) => answerError(response, error));
   };
   // Whoever asks before sending a body is told to by what reads it.
@@ -44,8 +46,7 @@ export function createAgentServer(
 }
 
 async function route(
-  contexts: ContextRegistry,
-  commands: CommandRegistry,
+  { contexts, commands, kernels }: AgentServerDeps,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -59,11 +60,11 @@ async function route(
     case 'PUT environment':
       contexts.setEnvironment(readEnvironment(await readJson(request)));
       return answer(response, 204);
-    case 'DELETE forked-kernel':
-      contexts.giveUpForkedKernel();
+    case 'DELETE expected-kernel':
+      kernels.giveUpHostKernel();
       return answer(response, 204);
     case 'PUT spare-kernels :id':
-      contexts.prepare(readLanguage(id));
+      kernels.prepare(readLanguage(id));
       return answer(response, 204);
     case 'GET contexts':
       return answer(response, 200, { contexts: contexts.list().map((context) => context.description) });

@@ -2,7 +2,7 @@ import type { ChildProcess } from 'node:child_process';
 import { randomHex } from '../base/random-hex.ts';
 import { setOomScore } from '../memory/memory.ts';
 import { findStart, KERNEL_MARK, killTree } from '../processes/process-tree.ts';
-import type { ForkedKernel } from './forked-kernels.ts';
+import type { ForkedKernel } from './forked-kernel.ts';
 import type { KernelLink } from './kernel-link.ts';
 import { type KernelPlace, type KernelSpec, startKernel } from './start-kernel.ts';
 

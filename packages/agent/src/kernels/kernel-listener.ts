@@ -4,11 +4,11 @@ import type { StandardStream } from '../base/standard-stream.ts';
 /** What a kernel says of a run. */
 export type RunMessage = Exclude<FromKernel, { type: 'ready' | 'unfit' }>;
 
-/** A cell that is run for what the first one costs. */
-export interface Rehearsal {
+/** A cell that is run ahead of the first one and leaves no trace. */
+export interface WarmUpCell {
   runId: string;
   code: string;
-  /** Told of what it prints and says. */
+  /** Called with what the cell prints and says. */
   listener: Pick<KernelListener, 'printed' | 'message'>;
 }
 

@@ -3,10 +3,10 @@ import { type ExecuteMessage, type FromKernel, KERNEL_SOCKET_FD } from '@cloche/
 import { STANDARD_STREAMS } from '../base/standard-stream.ts';
 import { findStart } from '../processes/process-tree.ts';
 import { createFifos, type Fifo } from './fifo.ts';
-import type { ForkedKernel } from './forked-kernels.ts';
+import type { ForkedKernel } from './forked-kernel.ts';
 import { KernelBody } from './kernel-body.ts';
 import { KernelLink } from './kernel-link.ts';
-import type { KernelListener, Rehearsal, RunMessage } from './kernel-listener.ts';
+import type { KernelListener, RunMessage, WarmUpCell } from './kernel-listener.ts';
 import type { KernelPlace, KernelSpec } from './start-kernel.ts';
 
 /** How long after the end of a kernel's process or socket the other may take to end. */
@@ -26,8 +26,8 @@ export class KernelProcess {
   /** The first cell, until a kernel that came from outside has shown by an answer that it takes it. */
   #first: ExecuteMessage | undefined;
   #hasAnswered = false;
-  #rehearsal: Rehearsal | undefined;
-  /** It waited for somebody, who has it now. */
+  #warmUp: WarmUpCell | undefined;
+  /** A context has it, that it waited for. */
   #isTaken = false;
   #stopped = false;
   #exited = false;
@@ -43,7 +43,7 @@ export class KernelProcess {
   }
 
   get ready(): boolean {
-    return this.#ready && this.#rehearsal === undefined;
+    return this.#ready && this.#warmUp === undefined;
   }
 
   /** Whether its process lives, or is about to. An end that nobody was told of yet counts. */
@@ -70,11 +70,11 @@ export class KernelProcess {
     return true;
   }
 
-  /** Runs a cell that leaves no trace, if nobody has the kernel yet: whoever gets it meanwhile waits for the end of it. */
-  rehearse(rehearsal: Rehearsal): boolean {
+  /** Runs a cell that leaves no trace, if no context has the kernel yet; one that gets it meanwhile waits for its end. */
+  warmUp(cell: WarmUpCell): boolean {
     if (!this.ready || this.#isTaken) return false;
-    this.#rehearsal = rehearsal;
-    this.#link?.send({ type: 'execute', runId: rehearsal.runId, code: rehearsal.code, rehearsal: true });
+    this.#warmUp = cell;
+    this.#link?.send({ type: 'execute', runId: cell.runId, code: cell.code, warmUp: true });
     return true;
   }
 
@@ -129,7 +129,8 @@ export class KernelProcess {
   }
 
   async #start(): Promise<void> {
-    const forked = await this.#spec.takeForked();
+    await this.#spec.untilPossible?.();
+    const forked = await this.#spec.takeForked?.();
     if (forked) this.#adopt(forked);
     else await this.#spawn();
   }
@@ -169,7 +170,7 @@ export class KernelProcess {
   #replaceForked(): void {
     this.#body.abandon();
     this.#ready = false;
-    this.#rehearsal = undefined;
+    this.#warmUp = undefined;
     this.#link?.close();
     this.#spawn().catch((error: Error) => this.#ended(`did not start: ${error.message}`, null));
   }
@@ -177,7 +178,7 @@ export class KernelProcess {
   #openLink(fifos: readonly Fifo[]): KernelLink {
     this.#silence = Promise.withResolvers();
     this.#link = new KernelLink(fifos, {
-      printed: (stream, bytes) => (this.#rehearsal?.listener ?? this.#listener).printed(stream, bytes),
+      printed: (stream, bytes) => (this.#warmUp?.listener ?? this.#listener).printed(stream, bytes),
       message: (message) => this.#stopped || this.#deliver(message),
       broken: (error) => void this.stop(`broke its protocol (${error.message})`),
       closed: () => this.#onClosed(),
@@ -189,15 +190,15 @@ export class KernelProcess {
     if (message.type === 'unfit') {
       // Something in the sandbox is not as it was in the template: a kernel that is started now sees it.
       if (!this.#body.forked || this.#hasAnswered) return;
-      this.#spec.onUnfit?.();
+      this.#spec.onMismatch?.();
       this.#replaceForked();
     } else if (message.type === 'ready') {
       this.#body.joined.then(
         () => this.#becomeReady(),
         () => undefined,
       );
-    } else if (this.#rehearsal) {
-      this.#takeRehearsed(this.#rehearsal, message);
+    } else if (this.#warmUp) {
+      this.#takeWarmUp(this.#warmUp, message);
     } else {
       this.#hasAnswered = true;
       this.#first = undefined;
@@ -208,10 +209,10 @@ export class KernelProcess {
     }
   }
 
-  #takeRehearsed(rehearsal: Rehearsal, message: RunMessage): void {
-    rehearsal.listener.message(message);
+  #takeWarmUp(cell: WarmUpCell, message: RunMessage): void {
+    cell.listener.message(message);
     if (message.type !== 'done') return;
-    this.#rehearsal = undefined;
+    this.#warmUp = undefined;
     if (this.#ready) this.#listener.ready();
   }
 
@@ -221,7 +222,7 @@ export class KernelProcess {
     // Not sooner: for a moment after its program was loaded, its files in /proc are nobody's to write.
     this.setBusy(false);
     if (this.#first) this.#link?.send(this.#first);
-    else if (this.#rehearsal === undefined) this.#listener.ready();
+    else if (this.#warmUp === undefined) this.#listener.ready();
   }
 
   #onExit(code: number | null, signal: NodeJS.Signals | null): void {

@@ -18,9 +18,9 @@ describe('a Python kernel', { skip: packages === undefined && 'no python-node te
     }
   });
 
-  test('keeps nothing of a cell that is a rehearsal', async () => {
+  test('keeps nothing of a warm-up cell', async () => {
     await using kernel = await PythonKernel.start(packages);
-    kernel.send({ type: 'execute', runId: 'rehearsal', code: 'x = 1; 2', rehearsal: true });
+    kernel.send({ type: 'execute', runId: 'warm-up', code: 'x = 1; 2', warmUp: true });
     await kernel.next('output');
     await kernel.next('done');
     const code = '[name for name in ("x", "_", "__", "_2", "_i") if globals().get(name)]';

@@ -107,15 +107,15 @@ shell.set_custom_exc((KeyError,), lambda *given: None); custom = takes(); shell.
     assert.equal(taken, '(True, [False, False, False, False, False, False], False, False, False, True)');
   });
 
-  test('of a rehearsal is nothing that a later one could know of', async () => {
+  test('of a warm-up is nothing that a later one could know of', async () => {
     const { outputs } = await python.agent.run(
       await python.agent.open(),
       `
 import linecache
 shell = get_ipython()
-with shell.warm_up(): shell.run("rehearsed = 1\\n1 / 0")
+with shell.warm_up(): shell.run("warmed = 1\\n1 / 0")
 cells = [name for name in linecache.cache if name.startswith("<cell")]
-(shell.last_execution_result, shell.last_execution_succeeded, shell.execution_count, cells, "rehearsed" in globals())`,
+(shell.last_execution_result, shell.last_execution_succeeded, shell.execution_count, cells, "warmed" in globals())`,
     );
     assert.equal(outputs[0]?.value, '(None, True, 0, [], False)');
   });

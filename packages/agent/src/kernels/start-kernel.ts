@@ -1,8 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { KernelsGroup } from '../processes/kernels-group.ts';
-import type { ForkedKernel } from './forked-kernels.ts';
-import type { KernelCommand } from './kernel-launch.ts';
+import type { ForkedKernel } from './forked-kernel.ts';
 import type { KernelLink } from './kernel-link.ts';
+
+export interface KernelCommand {
+  file: string;
+  args: string[];
+}
 
 /** Where a kernel works. */
 export interface KernelPlace {
@@ -16,11 +20,13 @@ export interface KernelSpec {
   uid: number;
   gid: number;
   group: KernelsGroup;
-  /** One that was forked into the sandbox, if there is one; else a kernel is started by `command`. Awaited first. */
-  takeForked: () => Promise<ForkedKernel | undefined>;
-  /** Told that the one that was forked is not what one that is started now would be. */
-  onUnfit?: () => void;
-  /** Told that it begins to run a cell that takes a moment, and that it has ended one. */
+  /** Awaited first. Rejects when no kernel can be started. */
+  untilPossible?: () => Promise<void>;
+  /** Returns a forked kernel, if there is one; else a kernel is started by `command`. */
+  takeForked?: () => Promise<ForkedKernel | undefined>;
+  /** Called when the forked kernel is not what one that is started now would be. */
+  onMismatch?: () => void;
+  /** Called when the kernel begins to run a cell that takes a moment, and when it has ended one. */
   onBusy?: (busy: boolean) => void;
 }
 

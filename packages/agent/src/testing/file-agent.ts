@@ -5,9 +5,7 @@ import { Agent, type IncomingHttpHeaders, type IncomingMessage, type OutgoingHtt
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import type { CommandRegistry } from '../commands/command-registry.ts';
-import type { ContextRegistry } from '../contexts/context-registry.ts';
-import { createAgentServer } from '../http/agent-server.ts';
+import { type AgentServerDeps, createAgentServer } from '../http/agent-server.ts';
 import { FileRequests } from '../http/file-requests.ts';
 
 export interface FileAnswer {
@@ -31,10 +29,9 @@ export class FileAgent implements AsyncDisposable {
     chmodSync(this.folder, 0o711);
     mkdirSync(this.workspace);
     chownSync(this.workspace, this.user.uid, this.user.gid);
+    const files = new FileRequests({ workspace: this.workspace, ...this.user });
     // Nothing here opens a context or starts a command.
-    const contexts = undefined as unknown as ContextRegistry;
-    const commands = undefined as unknown as CommandRegistry;
-    this.#server = createAgentServer(contexts, commands, new FileRequests({ workspace: this.workspace, ...this.user }));
+    this.#server = createAgentServer({ files } as AgentServerDeps);
   }
 
   static async start(): Promise<FileAgent> {

@@ -45,8 +45,8 @@ export function readLanguage(language: string): Language {
 export function readOpenContext(body: unknown): OpenContext {
   const fields = fieldsOf(body, 'body');
   const language = readLanguage(textIn(fields, 'language'));
-  const forkedKernelMs = fields.forkedKernelMs === undefined ? 0 : integerIn(fields, 'forkedKernelMs', 0);
-  return { language, cwd: textIn(fields, 'cwd'), timeoutMs: integerIn(fields, 'timeoutMs', 1), forkedKernelMs };
+  const kernelWaitMs = fields.kernelWaitMs === undefined ? 0 : integerIn(fields, 'kernelWaitMs', 0);
+  return { language, cwd: textIn(fields, 'cwd'), timeoutMs: integerIn(fields, 'timeoutMs', 1), kernelWaitMs };
 }
 
 export function readStartRun(body: unknown): StartRun {

@@ -2,7 +2,7 @@ import type { StartedLanguage } from '@cloche/protocol';
 
 /**
  * Milliseconds that a language stays wanted after a use: as long as an agent keeps an unused spare kernel
- * (`packages/agent/src/kernels/spare-kernels.ts`).
+ * (`packages/agent/src/provisioning/spare-provisioner.ts`).
  */
 const WANTED_MS = 180_000;
 /** Instances that wait are told again after this long, so that their kernels stay while there is demand. */

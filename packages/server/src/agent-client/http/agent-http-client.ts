@@ -187,7 +187,7 @@ export class AgentHttpClient implements AgentClient {
     this.#brought.add(contextId);
     if (!this.#kernelWaits) this.#bringKernel();
     this.#kernelWaits = false;
-    return { ...request, forkedKernelMs: FORKED_KERNEL_MS };
+    return { ...request, kernelWaitMs: FORKED_KERNEL_MS };
   }
 
   /** Beside the opening of its context, which waits for it at the agent. */
@@ -195,7 +195,7 @@ export class AgentHttpClient implements AgentClient {
     this.#forkKernel?.().catch(() => {
       // The agent starts one; if it does not hear of it, it does so after its wait.
       this.#requests
-        .act('DELETE', '/forked-kernel', undefined, AbortSignal.timeout(FORKED_KERNEL_MS))
+        .act('DELETE', '/expected-kernel', undefined, AbortSignal.timeout(FORKED_KERNEL_MS))
         .catch(() => undefined);
     });
   }

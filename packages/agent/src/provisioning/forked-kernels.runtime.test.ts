@@ -12,26 +12,26 @@ import { findPythonPackages } from '../testing/test-cache.ts';
 
 const packages = findPythonPackages();
 
-/** What a kernel is sent first that is no rehearsal. Those take a moment, and nothing else may be asked of it meanwhile. */
-async function afterRehearsals(kernel: PlayedKernel) {
-  let isRehearsing = false;
+/** Returns the first message to a kernel that is no warm-up. A warm-up takes a moment, and no other message may arrive meanwhile. */
+async function afterWarmUps(kernel: PlayedKernel) {
+  let isWarmingUp = false;
   for (;;) {
     const message = await kernel.next();
-    assert.ok(!isRehearsing, `asked for ${message.runId} during a rehearsal`);
-    if (!message.rehearsal) return message;
-    isRehearsing = true;
+    assert.ok(!isWarmingUp, `asked for ${message.runId} during a warm-up`);
+    if (!message.warmUp) return message;
+    isWarmingUp = true;
     setTimeout(() => {
-      isRehearsing = false;
+      isWarmingUp = false;
       kernel.send({ type: 'done', runId: message.runId, executionCount: 1 });
     }, 10);
   }
 }
 
-/** Where a kernel is sent next. If that takes long it is rehearsed before, which is over at once. */
+/** Where a kernel is sent next. If that takes long it is warmed up before, which is over at once. */
 async function nextPlace(kernel: PlayedKernel) {
   for (;;) {
     const message = await kernel.next();
-    if (!message.rehearsal) return message;
+    if (!message.warmUp) return message;
     kernel.send({ type: 'done', runId: message.runId, executionCount: 1 });
   }
 }
@@ -47,12 +47,12 @@ describe('a context that is given a forked kernel', { skip: packages === undefin
     rmSync(folder, { recursive: true });
   });
 
-  const open = (contextId: string, forkedKernelMs: number, cwd = agent.workspace) =>
+  const open = (contextId: string, kernelWaitMs: number, cwd = agent.workspace) =>
     agent.call('PUT', `/contexts/${contextId}`, {
       language: 'python',
       cwd,
       timeoutMs: 30_000,
-      forkedKernelMs,
+      kernelWaitMs,
     });
 
   test('has one that is started in its place, if it dies before it is ready', async () => {
@@ -83,43 +83,43 @@ describe('a context that is given a forked kernel', { skip: packages === undefin
     }
   });
 
-  test('finds its first run rehearsed from end to end, and the kernel as it was', async () => {
+  test('finds its first run warmed up from end to end, and the kernel as it was', async () => {
     using kernel = await PlayedKernel.arriveAt(folder);
     try {
       assert.equal((await kernel.next()).type, 'assign');
       kernel.send({ type: 'ready', protocolVersion: 1 });
-      const rehearsed = await kernel.next();
-      assert.deepEqual([rehearsed.type, rehearsed.rehearsal], ['execute', true]);
-      assert.deepEqual(readdirSync(folder).sort(), ['kernels.sock', 'rehearsal.sock']);
-      kernel.send({ type: 'done', runId: rehearsed.runId, executionCount: 1 });
-      while (readdirSync(folder).includes('rehearsal.sock')) await setImmediate();
-      assert.doesNotMatch(JSON.stringify((await agent.call('GET', '/contexts')).body), /rehearsal/);
+      const warmUp = await kernel.next();
+      assert.deepEqual([warmUp.type, warmUp.warmUp], ['execute', true]);
+      assert.deepEqual(readdirSync(folder).sort(), ['kernels.sock', 'warm-up.sock']);
+      kernel.send({ type: 'done', runId: warmUp.runId, executionCount: 1 });
+      while (readdirSync(folder).includes('warm-up.sock')) await setImmediate();
+      assert.doesNotMatch(JSON.stringify((await agent.call('GET', '/contexts')).body), /warm-up/);
       assert.deepEqual(readdirSync(folder), ['kernels.sock']);
       // So was a first command.
       while (supervisorsOf(agent).length !== 1) await setImmediate();
-      assert.equal((await agent.call('GET', '/commands/rehearsal')).status, 404);
-      assert.deepEqual(descriptorsOf(agent.process.pid, join(folder, 'rehearsal/')), []);
+      assert.equal((await agent.call('GET', '/commands/warm-up')).status, 404);
+      assert.deepEqual(descriptorsOf(agent.process.pid, join(folder, 'warm-up/')), []);
 
-      assert.equal((await open('given-a-rehearsed-one', 0)).status, 200);
-      const running = agent.run('given-a-rehearsed-one', '1 + 1');
+      assert.equal((await open('given-a-warm-one', 0)).status, 200);
+      const running = agent.run('given-a-warm-one', '1 + 1');
       const first = await kernel.next();
-      assert.deepEqual([first.type, first.code, first.rehearsal], ['execute', '1 + 1', undefined]);
+      assert.deepEqual([first.type, first.code, first.warmUp], ['execute', '1 + 1', undefined]);
       kernel.send({ type: 'done', runId: first.runId, executionCount: 1 });
       assert.deepEqual((await running).done.executionCount, 1);
     } finally {
-      await agent.call('DELETE', '/contexts/given-a-rehearsed-one');
+      await agent.call('DELETE', '/contexts/given-a-warm-one');
     }
   });
 
-  test('is not rehearsed once somebody has it, at whatever moment that is', async () => {
+  test('is not warmed up once a context has it, at whatever moment that is', async () => {
     for (let round = 0; round < 40; round++) {
       using kernel = await PlayedKernel.arriveAt(folder);
       const id = `taken-${round}`;
       try {
         assert.equal((await kernel.next()).type, 'assign');
         kernel.send({ type: 'ready', protocolVersion: 1 });
-        const asked = afterRehearsals(kernel);
-        // About when a rehearsal begins.
+        const asked = afterWarmUps(kernel);
+        // About when a warm-up begins.
         await delay(48 + (round % 20) / 3);
         assert.equal((await open(id, 0)).status, 200);
         const running = agent.run(id, '1 + 1');
@@ -140,7 +140,7 @@ describe('a context that is given a forked kernel', { skip: packages === undefin
     kernel.send({ type: 'ready', protocolVersion: 1 });
     assert.equal((await open('given-an-unfit-one', 20_000)).status, 200);
     const running = agent.run('given-an-unfit-one', '1 + 1');
-    const message = await afterRehearsals(kernel);
+    const message = await afterWarmUps(kernel);
     assert.deepEqual([message.type, message.code], ['execute', '1 + 1']);
     kernel.send({ type: 'unfit', reason: 'libraries were installed' });
     const { outputs, done } = await running;
@@ -154,7 +154,7 @@ describe('a context that is given a forked kernel', { skip: packages === undefin
       isOpen = true;
     };
     opening.then(opened, opened);
-    while (!isOpen) assert.equal((await agent.call('DELETE', '/forked-kernel')).status, 204);
+    while (!isOpen) assert.equal((await agent.call('DELETE', '/expected-kernel')).status, 204);
     assert.equal((await opening).status, 200);
     assert.equal((await agent.run('given-none', '1 + 1')).outputs[0]?.value, '2');
   });

@@ -4,12 +4,15 @@ import { existsSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Language } from '@cloche/protocol';
 import type { AgentConfig } from '../config.ts';
+import type { ForkedKernel } from '../kernels/forked-kernel.ts';
+import { KERNEL_MARK_BYTES } from '../kernels/kernel-body.ts';
 import { setOomScore } from '../memory/memory.ts';
 import { KERNEL_MARK } from '../processes/process-tree.ts';
-import type { ForkedKernel, ForkedKernels } from './forked-kernels.ts';
-import { KERNEL_MARK_BYTES } from './kernel-body.ts';
+import type { KernelArrivals } from './kernel-arrivals.ts';
 import { KernelPipes } from './kernel-pipes.ts';
+import type { Zygote } from './zygote.ts';
 
 const CONTROL_FD = 3;
 /** Longer than starting a kernel takes: one that does not come by then comes from a zygote that was stopped. */
@@ -24,15 +27,30 @@ const QUIET_MS = 300;
 const FIRST_PAUSE_MS = 1_000;
 const LAST_PAUSE_MS = 60_000;
 
+/** Time for the first request after a launch, or for the launch of another sandbox, which both go before loading. */
+const AFTER_LAUNCH_MS = 3_000;
+
+/** If no Python context was opened this long after another language's, assume that none will be. */
+const UNWANTED_MS = 180_000;
+
+export interface OwnZygoteOptions {
+  /** Whether the sandbox can do without the memory that it takes. */
+  hasRoom: () => boolean;
+  /** Called when kernels can be forked. */
+  onReady?: () => void;
+  /** Called when it has ended because the sandbox does not use Python. */
+  onUnwanted?: () => void;
+}
+
 /**
- * The zygote of this sandbox's own, where the runtime lets none in from outside: the kernels that it forks are met where
- * those of hostd are. Everything is as well without it, only slower: it is a process of the user's, whose code may kill it.
+ * The zygote of the sandbox itself, for runtimes that let no process in from outside. Its kernels arrive where those of
+ * hostd do. The sandbox works without it, only slower: it is a process of the user, whose code may kill it.
  */
-export class OwnZygote {
+export class OwnZygote implements Zygote {
   readonly #config: AgentConfig;
-  readonly #arrivals: ForkedKernels;
+  readonly #arrivals: KernelArrivals;
   readonly #pipes: KernelPipes;
-  readonly #hasRoom: () => boolean;
+  readonly #options: OwnZygoteOptions;
   readonly #isOver = new AbortController();
   #current: ChildProcess | undefined;
   #isReady = false;
@@ -41,16 +59,53 @@ export class OwnZygote {
   #last: Promise<unknown> = Promise.resolve();
   #starting: NodeJS.Timeout | undefined;
   #kept: Promise<void> | undefined;
-  /** Told when kernels can be forked. */
-  onReady: () => void = () => undefined;
+  #isPythonUsed = false;
+  #unwanted: NodeJS.Timeout | undefined;
 
-  /** @param arrivals where its kernels come. @param hasRoom whether the sandbox can do without the memory that it takes. */
-  constructor(config: AgentConfig & { kernelsFolder: string }, arrivals: ForkedKernels, hasRoom: () => boolean) {
+  /** @param arrivals where its kernels connect. */
+  constructor(config: AgentConfig & { kernelsFolder: string }, arrivals: KernelArrivals, options: OwnZygoteOptions) {
     this.#config = config;
     this.#arrivals = arrivals;
     this.#pipes = new KernelPipes(config.kernelsFolder, config);
-    this.#hasRoom = hasRoom;
+    this.#options = options;
   }
+
+  /** Loads one some time after the sandbox was launched. */
+  startAfterLaunch(): void {
+    this.startSoon(AFTER_LAUNCH_MS);
+  }
+
+  noteRequest(): void {
+    if (!this.#isPythonUsed) this.postpone();
+  }
+
+  noteUse(language: Language): void {
+    if (language === 'python') {
+      clearTimeout(this.#unwanted);
+      this.#unwanted = undefined;
+      this.#isPythonUsed = true;
+      this.startSoon();
+    } else if (!this.#isPythonUsed) {
+      this.#unwanted ??= setTimeout(() => {
+        void this.close();
+        this.#options.onUnwanted?.();
+      }, UNWANTED_MS).unref();
+    }
+  }
+
+  /** A cell of the client gets the processor before a zygote that is loading. */
+  noteBusy(busy: boolean): void {
+    if (busy) this.postpone();
+    else if (this.#isPythonUsed) this.startSoon();
+  }
+
+  /** The next kernel would not fit either, and each costs what it takes to fork it. */
+  noteMismatch(): void {
+    void this.close();
+  }
+
+  /** Its own reports tell when a fork fails. */
+  giveUp(): void {}
 
   /** Loads one, or goes on with it, unless it is postponed for so long; and another when that ends. Idempotent. */
   startSoon(quietMs = QUIET_MS): void {
@@ -79,9 +134,8 @@ export class OwnZygote {
     return this.#starting !== undefined || (this.#current !== undefined && !this.#isReady);
   }
 
-  /** A kernel that was forked for the caller; undefined where none can be had now. */
-  take(): Promise<ForkedKernel | undefined> {
-    const taken = this.#last.then(() => this.#fork()).catch(() => undefined);
+  fork(): Promise<ForkedKernel | undefined> {
+    const taken = this.#last.then(() => this.#forkNext()).catch(() => undefined);
     this.#last = taken;
     return taken;
   }
@@ -94,6 +148,7 @@ export class OwnZygote {
   /** For good; its kernels live on. Resolves when it is gone. Idempotent. */
   async close(): Promise<void> {
     this.#isOver.abort();
+    clearTimeout(this.#unwanted);
     this.postpone();
     this.release();
     await this.#kept;
@@ -110,7 +165,7 @@ export class OwnZygote {
     }
   }
 
-  async #fork(): Promise<ForkedKernel | undefined> {
+  async #forkNext(): Promise<ForkedKernel | undefined> {
     if (!this.#isReady) return undefined;
     const kernelId = await this.#pipes.take();
     try {
@@ -138,7 +193,7 @@ export class OwnZygote {
     let pauseMs = FIRST_PAUSE_MS;
     for (let failures = 0; failures < MAX_FAILURES && !signal.aborted; ) {
       // Where there is no memory for a process, or no descriptor, there is no child either.
-      if (this.#hasRoom()) failures = (await this.#runOne().catch(() => false)) ? 0 : failures + 1;
+      if (this.#options.hasRoom()) failures = (await this.#runOne().catch(() => false)) ? 0 : failures + 1;
       await delay(pauseMs, undefined, { signal, ref: false }).catch(() => undefined);
       pauseMs = Math.min(pauseMs * 2, LAST_PAUSE_MS);
     }
@@ -197,7 +252,7 @@ export class OwnZygote {
     const type = /"type": "(ready|failed)"/.exec(line)?.[1];
     if (type === 'ready' && !this.#isReady) {
       this.#isReady = true;
-      this.onReady();
+      this.#options.onReady?.();
     } else if (type === 'failed') {
       this.#arrivals.giveUp();
     }

@@ -4,12 +4,12 @@ import { after, before, describe, test } from 'node:test';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { readConfig } from '../config.ts';
 import { buildGuest } from '../guest/build-guest.ts';
+import type { RunMessage } from '../kernels/kernel-listener.ts';
+import { KernelProcess } from '../kernels/kernel-process.ts';
 import { KernelsGroup } from '../processes/kernels-group.ts';
 import { CACHE_DIR } from '../testing/test-cache.ts';
-import { kernelCommand } from './kernel-launch.ts';
-import type { RunMessage } from './kernel-listener.ts';
-import { KernelProcess } from './kernel-process.ts';
-import { NOBODY, SpareKernels } from './spare-kernels.ts';
+import { kernelCommand } from './kernel-command.ts';
+import { NO_LISTENER, SpareProvisioner } from './spare-provisioner.ts';
 
 const TIMES = { restockMs: 10, keptMs: 60_000, lookMs: 10, retryMs: 100 };
 
@@ -17,22 +17,22 @@ describe('a spare kernel', () => {
   let guestDir: string;
   let hasRoom = true;
   let started: KernelProcess[] = [];
-  const opened: SpareKernels[] = [];
+  const opened: SpareProvisioner[] = [];
   before(async () => {
     ({ guestDir } = await buildGuest({ cacheDir: CACHE_DIR }));
   });
   after(() => Promise.all(opened.map((spares) => spares.close())));
 
-  function sparesWith(times: Partial<typeof TIMES> = {}): SpareKernels {
+  function sparesWith(times: Partial<typeof TIMES> = {}): SpareProvisioner {
     const config = readConfig({ ...process.env, CLOCHE_LISTEN_PATH: 'none', CLOCHE_GUEST_PATH: guestDir });
     const { uid, gid, baseEnv } = config;
     hasRoom = true;
     started = [];
-    const spares = new SpareKernels(
+    const spares = new SpareProvisioner(
       (language, listener) => {
         const command = kernelCommand(language, config);
         const place = { cwd: tmpdir(), env: baseEnv };
-        const spec = { command, place, uid, gid, group: new KernelsGroup([]), takeForked: async () => undefined };
+        const spec = { command, place, uid, gid, group: new KernelsGroup([]) };
         const kernel = new KernelProcess(spec, listener);
         started.push(kernel);
         return kernel;
@@ -49,7 +49,7 @@ describe('a spare kernel', () => {
     while (!started[count - 1]?.ready) await setImmediate();
   }
 
-  const gone = async (spares: SpareKernels) => {
+  const gone = async (spares: SpareProvisioner) => {
     while (spares.has('javascript') || started.some((kernel) => kernel.isAlive())) await setImmediate();
   };
 
@@ -58,10 +58,10 @@ describe('a spare kernel', () => {
     spares.restock('javascript');
     spares.restock('javascript');
     await hasStarted(1);
-    const taken = spares.take('javascript', () => true);
+    const taken = spares.provision('javascript', () => true);
     assert.equal(taken, started[0]);
     assert.equal(
-      spares.take('javascript', () => true),
+      spares.provision('javascript', () => true),
       undefined,
     );
     await setTimeout(5 * TIMES.restockMs);
@@ -72,14 +72,17 @@ describe('a spare kernel', () => {
     assert.ok(spares.has('javascript'));
   });
 
-  test('is not rehearsed once it is somebody’s', async () => {
+  test('is not warmed up once a context has it', async () => {
     const spares = sparesWith();
     spares.restock('javascript');
     await hasStarted(1);
-    const taken = spares.take('javascript', () => true) ?? assert.fail('there is a spare');
-    const said: { mine: string[]; rehearsed: string[] } = { mine: [], rehearsed: [] };
+    const taken = spares.provision('javascript', () => true) ?? assert.fail('there is a spare');
+    const said: { mine: string[]; warmUp: string[] } = { mine: [], warmUp: [] };
     const done = Promise.withResolvers<void>();
-    const listener = (to: string[]) => ({ ...NOBODY, message: (message: RunMessage) => void to.push(message.type) });
+    const listener = (to: string[]) => ({
+      ...NO_LISTENER,
+      message: (message: RunMessage) => void to.push(message.type),
+    });
     taken.handTo({
       ...listener(said.mine),
       message: ({ type }) => {
@@ -87,11 +90,11 @@ describe('a spare kernel', () => {
         if (type === 'done') done.resolve();
       },
     });
-    taken.rehearse({ runId: 'rehearsal', code: '0', listener: listener(said.rehearsed) });
+    taken.warmUp({ runId: 'warm-up', code: '0', listener: listener(said.warmUp) });
     taken.execute('mine', '1 + 1');
     await done.promise;
     await taken.stop('the test is over');
-    assert.deepEqual(said, { mine: ['output', 'done'], rehearsed: [] });
+    assert.deepEqual(said, { mine: ['output', 'done'], warmUp: [] });
   });
 
   test('stays for somebody else, if it cannot be where it is wanted', async () => {
@@ -99,7 +102,7 @@ describe('a spare kernel', () => {
     spares.restock('javascript');
     await hasStarted(1);
     assert.equal(
-      spares.take('javascript', () => false),
+      spares.provision('javascript', () => false),
       undefined,
     );
     assert.ok(spares.has('javascript'));
@@ -114,7 +117,7 @@ describe('a spare kernel', () => {
     const spares = sparesWith();
     spares.restock('javascript');
     assert.equal(
-      spares.take('javascript', () => true),
+      spares.provision('javascript', () => true),
       undefined,
     );
     await setTimeout(5 * TIMES.restockMs);

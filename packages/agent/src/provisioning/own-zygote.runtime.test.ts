@@ -11,7 +11,7 @@ import { childrenOf, commandLine } from '../testing/process-readings.ts';
 import { makePythonHome } from '../testing/python-home.ts';
 import { StartedAgent } from '../testing/started-agent.ts';
 import { CACHE_DIR, findPythonPackages } from '../testing/test-cache.ts';
-import { ForkedKernels } from './forked-kernels.ts';
+import { KernelArrivals } from './kernel-arrivals.ts';
 import { OwnZygote } from './own-zygote.ts';
 
 const packages = findPythonPackages();
@@ -125,13 +125,16 @@ describe('a zygote of the sandbox’s own', { skip: packages === undefined && 'n
 
 describe('a zygote that is to be loaded', () => {
   const kernelsFolder = mkdtempSync(join(tmpdir(), 'cloche-zygote-'));
-  const arrivals = new ForkedKernels(kernelsFolder);
+  const arrivals = new KernelArrivals(kernelsFolder);
   after(() => rmSync(kernelsFolder, { recursive: true }));
 
-  async function zygoteWith(hasRoom: boolean, env: NodeJS.ProcessEnv = {}): Promise<OwnZygote> {
+  async function zygoteWith(hasRoom: boolean, env: NodeJS.ProcessEnv = {}, onReady?: () => void): Promise<OwnZygote> {
     const { guestDir } = await buildGuest({ cacheDir: CACHE_DIR });
     const config = readConfig({ ...process.env, CLOCHE_LISTEN_PATH: 'none', CLOCHE_GUEST_PATH: guestDir, ...env });
-    return new OwnZygote({ ...config, kernelsFolder }, arrivals, () => hasRoom);
+    return new OwnZygote({ ...config, kernelsFolder }, arrivals, {
+      hasRoom: () => hasRoom,
+      ...(onReady && { onReady }),
+    });
   }
 
   test('waits while it is postponed, and is none once it is closed', async () => {
@@ -153,9 +156,8 @@ describe('a zygote that is to be loaded', () => {
   }, async () => {
     chmodSync(kernelsFolder, 0o755);
     const python = makePythonHome(join(kernelsFolder, 'python'), packages ?? '');
-    const zygote = await zygoteWith(true, { CLOCHE_PYTHON: python });
     const ready = Promise.withResolvers<void>();
-    zygote.onReady = ready.resolve;
+    const zygote = await zygoteWith(true, { CLOCHE_PYTHON: python }, ready.resolve);
     const states = () =>
       childrenOf(process.pid)
         .filter((pid) => commandLine(pid).includes('cloche_zygote'))
@@ -176,7 +178,7 @@ describe('a zygote that is to be loaded', () => {
     const zygote = await zygoteWith(true, { CLOCHE_PYTHON: process.execPath, CLOCHE_USER_UID: '-1' });
     zygote.startSoon(0);
     while (zygote.isComing) await delay(5);
-    assert.equal(await zygote.take(), undefined);
+    assert.equal(await zygote.fork(), undefined);
     await zygote.close();
   });
 
@@ -184,7 +186,7 @@ describe('a zygote that is to be loaded', () => {
     const zygote = await zygoteWith(false);
     zygote.startSoon();
     while (zygote.isComing) await delay(5);
-    assert.equal(await zygote.take(), undefined);
+    assert.equal(await zygote.fork(), undefined);
     assert.ok(!zygote.release());
     await zygote.close();
   });

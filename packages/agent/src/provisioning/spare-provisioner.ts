@@ -1,9 +1,9 @@
 import type { Language } from '@cloche/protocol';
-import type { KernelListener } from './kernel-listener.ts';
-import type { KernelProcess } from './kernel-process.ts';
+import type { KernelListener } from '../kernels/kernel-listener.ts';
+import type { KernelProcess } from '../kernels/kernel-process.ts';
 
-/** Until it is somebody's. It may run nothing, so what it says is nobody's. */
-export const NOBODY: KernelListener = { ready() {}, printed() {}, message() {}, exited() {} };
+/** For a kernel that belongs to no context: it runs nothing for a client. */
+export const NO_LISTENER: KernelListener = { ready() {}, printed() {}, message() {}, exited() {} };
 
 const TIMES = {
   /** The context that was just opened is likely to run something: that comes first. */
@@ -31,8 +31,8 @@ interface Order {
   until: number;
 }
 
-/** Kernels that are started ahead of the contexts that they will be of: one of a language at most. */
-export class SpareKernels {
+/** Gives contexts kernels that were started ahead: one of each language at most. */
+export class SpareProvisioner {
   readonly #start: (language: Language, listener: KernelListener) => KernelProcess;
   readonly #hasRoom: () => boolean;
   readonly #times: Readonly<typeof TIMES>;
@@ -73,10 +73,10 @@ export class SpareKernels {
   }
 
   /**
-   * One that lives and works there, if there is one: `move` is asked whether a spare can. Of the caller's from then on. Where
-   * there is none the caller starts one, and nothing is to get in its way.
+   * Returns a spare that lives, if `move` says that it works where it is wanted. Where there is none the caller starts one,
+   * and no spare is started meanwhile.
    */
-  take(language: Language, move: (kernel: KernelProcess) => boolean): KernelProcess | undefined {
+  provision(language: Language, move: (kernel: KernelProcess) => boolean): KernelProcess | undefined {
     const spare = this.#spares.get(language);
     if (spare === undefined) this.#cancel(language);
     if (spare === undefined || !move(spare.kernel)) return undefined;
@@ -120,7 +120,7 @@ export class SpareKernels {
       this.#forget(language);
       if (performance.now() + retryMs < until) this.#order(language, retryMs, { retryMs: 2 * retryMs, until });
     };
-    const kernel = this.#tryToStart(language, { ...NOBODY, exited });
+    const kernel = this.#tryToStart(language, { ...NO_LISTENER, exited });
     if (kernel === undefined) return;
     const spare: Spare = { kernel, timer: undefined, until };
     spare.timer = setInterval(() => {

@@ -5,18 +5,19 @@ import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import type { ForkedKernel } from '../kernels/forked-kernel.ts';
 import { type ArrivingKernel, arriveAt } from '../testing/arriving-kernel.ts';
-import { type ForkedKernel, ForkedKernels } from './forked-kernels.ts';
+import { KernelArrivals } from './kernel-arrivals.ts';
 
 const SOON_MS = 10_000;
 
 let folder: string;
-let kernels: ForkedKernels;
+let kernels: KernelArrivals;
 const sockets: Socket[] = [];
 
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'cloche-forked-'));
-  kernels = new ForkedKernels(join(folder, 'kernels'));
+  kernels = new KernelArrivals(join(folder, 'kernels'));
   kernels.listen();
 });
 after(() => {

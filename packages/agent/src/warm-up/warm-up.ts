@@ -9,15 +9,14 @@ import type { Supervisors } from '../commands/supervisors.ts';
 import type { AgentConfig } from '../config.ts';
 import { ContextRegistry } from '../contexts/context-registry.ts';
 import { serveRuns } from '../contexts/run-connection.ts';
-import type { KernelListener } from '../kernels/kernel-listener.ts';
 import type { KernelProcess } from '../kernels/kernel-process.ts';
-import type { ContextKernel, KernelSource } from '../kernels/kernel-source.ts';
+import type { ContextKernel, KernelProvisioner, KernelRequest } from '../provisioning/kernel-provisioner.ts';
 import { serveUpgrades } from '../wire/upgrades.ts';
 import { firstRunRequest } from './first-run-request.ts';
 
 const CODE = 'print(1)\n1 + 1';
 const COMMAND = ['/bin/echo', '1'];
-/** It takes milliseconds; a kernel that dies meanwhile never ends it. */
+/** A warm-up takes milliseconds; one whose kernel dies meanwhile never ends by itself. */
 const TIMEOUT_MS = 10_000;
 const BYTES = 1024;
 /** A kernel that is forked in is there long before. */
@@ -26,35 +25,34 @@ const IDLE_MS = 250;
 /** What is said on one connection: each is sent when the answer to the one before it holds what it says. */
 type Conversation = readonly { say: string; until: string }[];
 
-export interface RehearsalOptions {
+export interface WarmUpOptions {
   config: AgentConfig;
   supervisors: Supervisors;
-  /** One that waits for its first run; without it there is no run to rehearse. */
+  /** A kernel that waits for its first run; without it only a command is run. */
   kernel?: KernelProcess;
-  /** Whether nobody has asked for anything yet: then nobody is kept waiting by the command. */
+  /** Whether the agent still has no request, which the command could delay. */
   isWaiting: () => boolean;
 }
 
 /**
- * Takes a first run all the way through this program, and through a kernel that waits for its own: from a connection that
- * is opened for it to a context that is; then a first command, which leaves a supervisor for the next. What neither has ever
- * done takes it several times as long: code is compiled, and pages that are shared until they are written to are copied.
- * Leaves the kernel as it was.
+ * Takes a first run all the way through this program and a waiting kernel, from a new connection to a new context; then a
+ * first command, which leaves a supervisor for the next one. A first run takes several times as long as later ones: code is
+ * compiled, and shared pages are copied when they are written to. Leaves the kernel as it was.
  */
-export function rehearse({ config, supervisors, kernel, isWaiting }: RehearsalOptions): void {
+export function warmUp({ config, supervisors, kernel, isWaiting }: WarmUpOptions): void {
   const folder = config.kernelsFolder ?? '';
-  const path = join(folder, 'rehearsal.sock');
-  const commandLogDir = join(folder, 'rehearsal');
+  const path = join(folder, 'warm-up.sock');
+  const commandLogDir = join(folder, 'warm-up');
   const server = createServer();
-  // Nobody depends on it.
+  // Nothing depends on a warm-up.
   server.on('error', () => undefined);
   rmSync(path, { force: true });
   server.listen(path, async () => {
     if (kernel) {
-      const runs = serveRuns(new ContextRegistry(config, new OnlyKernel(kernel)), { touch: () => undefined });
+      const runs = serveRuns(new ContextRegistry(config, new LentKernel(kernel)), { touch: () => undefined });
       serveUpgrades(server, { [RUNS_UPGRADE]: runs });
       const run = { language: 'python', cwd: config.workspace, code: CODE, timeoutMs: TIMEOUT_MS } as const;
-      await converse(path, [{ say: firstRunRequest({ id: 'rehearsal', ...run }), until: '"done"' }]);
+      await converse(path, [{ say: firstRunRequest({ id: 'warm-up', ...run }), until: '"done"' }]);
     }
     if (isWaiting()) {
       const commands = new CommandRegistry({ ...config, commandLogDir }, () => ({}), supervisors);
@@ -74,13 +72,13 @@ export function rehearse({ config, supervisors, kernel, isWaiting }: RehearsalOp
 }
 
 /**
- * Rehearses a command in an agent that nobody asks for more than whether it is there, and that no kernel waits in.
- * `hasKernel` is asked once.
+ * Runs a command ahead of the first one, in an agent that was asked for nothing but its health and that no kernel waits in.
+ * Calls `hasKernel` once.
  */
-export function rehearseCommandOnceIdle(
+export function warmUpCommandOnceIdle(
   server: Server,
   hasKernel: () => boolean,
-  options: Pick<RehearsalOptions, 'config' | 'supervisors'>,
+  options: Pick<WarmUpOptions, 'config' | 'supervisors'>,
 ): void {
   if (options.config.kernelsFolder === undefined) return;
   let isAsked = false;
@@ -92,7 +90,7 @@ export function rehearseCommandOnceIdle(
   server.once('request', () => {
     setTimeout(() => {
       server.off('request', note).off('upgrade', note);
-      if (isWaiting() && !hasKernel()) rehearse({ ...options, isWaiting });
+      if (isWaiting() && !hasKernel()) warmUp({ ...options, isWaiting });
     }, IDLE_MS).unref();
   });
 }
@@ -124,7 +122,7 @@ function converse(path: string, conversation: Conversation): Promise<void> {
 
 function post(method: string, action: string, message: object): string {
   const body = JSON.stringify(message);
-  const head = `${method} /commands/rehearsal${action} HTTP/1.1\r\nhost: agent\r\ncontent-type: application/json\r\n`;
+  const head = `${method} /commands/warm-up${action} HTTP/1.1\r\nhost: agent\r\ncontent-type: application/json\r\n`;
   return `${head}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
 }
 
@@ -133,8 +131,8 @@ function startCommand({ workspace }: AgentConfig): StartCommand {
   return { argv: COMMAND, cwd: workspace, env: {}, user: 'user', stdinOpen: false, logBytes: BYTES, capture };
 }
 
-/** Gives the contexts of a rehearsal a kernel that stays its supply's, whatever becomes of them. */
-class OnlyKernel implements KernelSource {
+/** Lends the contexts of a warm-up a kernel that stays its provisioner's. */
+class LentKernel implements KernelProvisioner {
   readonly environment = {};
   readonly #kernel: KernelProcess;
 
@@ -142,24 +140,22 @@ class OnlyKernel implements KernelSource {
     this.#kernel = kernel;
   }
 
-  prepare(): void {}
-
   hasProcessesFor(): boolean {
     return true;
   }
 
-  launch(_language: string, _cwd: string, listener: KernelListener): ContextKernel {
+  provision(_language: string, { listener }: KernelRequest): ContextKernel {
     const kernel = this.#kernel;
-    // Somebody may have got it since, and then it is not touched.
-    let isRehearsing = false;
+    // A context may have got it since, and then it is not touched.
+    let isWarmingUp = false;
     queueMicrotask(() => listener.ready());
     return {
       ready: true,
       execute: (runId, code) => {
-        isRehearsing = kernel.rehearse({ runId, code, listener });
+        isWarmingUp = kernel.warmUp({ runId, code, listener });
       },
       setBusy: (busy) => {
-        if (isRehearsing) kernel.setBusy(busy);
+        if (isWarmingUp) kernel.setBusy(busy);
       },
       drain: () => kernel.drain(),
       pause: () => undefined,
@@ -170,9 +166,7 @@ class OnlyKernel implements KernelSource {
     };
   }
 
-  restock(): void {}
-
-  giveUpForkedKernel(): void {}
+  noteUse(): void {}
 
   async close(): Promise<void> {}
 }

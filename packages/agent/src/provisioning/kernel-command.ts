@@ -4,11 +4,7 @@ import { kernelJsFlags } from '@cloche/kernel-js/flags';
 import type { Language } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import type { AgentConfig } from '../config.ts';
-
-export interface KernelCommand {
-  file: string;
-  args: string[];
-}
+import type { KernelCommand } from '../kernels/start-kernel.ts';
 
 /** What starts a kernel for `language`. Throws `language_unavailable` when this template has none. */
 export function kernelCommand(language: Language, config: AgentConfig): KernelCommand {

@@ -2,42 +2,33 @@ import { chmodSync, chownSync, closeSync, constants, mkdirSync, openSync, rmSync
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { STANDARD_STREAMS } from '../base/standard-stream.ts';
+import type { Fifo } from '../kernels/fifo.ts';
+import type { ForkedKernel } from '../kernels/forked-kernel.ts';
+import { FrameDecoder } from '../kernels/frames.ts';
+import { readHello } from '../kernels/kernel-messages.ts';
 import type { User } from '../memory/memory-readings.ts';
 import { findStart, ownerOf } from '../processes/process-tree.ts';
-import type { Fifo } from './fifo.ts';
-import { FrameDecoder } from './frames.ts';
-import { readHello } from './kernel-messages.ts';
 
 /** A kernel says hello as soon as it is connected. */
 const HELLO_MS = 5_000;
-/** More than wait for a context are a mistake of whoever sent them: each costs memory. */
+/** Kernels that may wait for a context. Each costs memory; more are a mistake of their sender. */
 const MAX_SPARES = 2;
 const MAX_CONNECTIONS = 64;
 const MAX_HELLO_BYTES = 1024;
 
-/** A kernel that came into the sandbox from outside and belongs to no context yet. */
-export interface ForkedKernel {
-  pid: number;
-  /** Tells it from another that is given the same number later. */
-  startTicks: number;
-  socket: Socket;
-  /** Its standard output and error. */
-  fifos: Fifo[];
-}
-
 type Taker = (kernel: ForkedKernel | undefined) => void;
 
 /**
- * Where kernels arrive that hostd has forked into the sandbox: `kernels.sock` in a folder of root's. They are given to
- * contexts in the order in which both come. Nothing here is sure: a kernel may come late, never, or die while it waits.
+ * Accepts forked kernels at `kernels.sock`, in a folder of root's. Kernels go to the requests that wait, in the order of
+ * arrival. Nothing here is sure: a kernel may arrive late, never, or die while it waits.
  */
-export class ForkedKernels {
+export class KernelArrivals {
   readonly #folder: string;
   readonly #spares: ForkedKernel[] = [];
   readonly #takers: Taker[] = [];
   readonly #server: Server;
   #user: User | undefined;
-  /** Told when one has come that nobody waits for. */
+  /** Called when a kernel has arrived that no request waits for. */
   onSpare: () => void = () => undefined;
 
   /** @param folder on a file system in memory, so that a full disk keeps no kernel out. */
@@ -48,8 +39,8 @@ export class ForkedKernels {
   }
 
   /**
-   * Throws when the folder cannot be made; then no kernel ever comes. Processes of `user` may come by themselves, where the
-   * pipes of a kernel wait for it; else only what was root until then can.
+   * Throws when the folder cannot be made; then no kernel ever arrives. With `user`, a process of that user may connect by
+   * itself, as its pipes were made for it; else only a process that was root until then can.
    */
   listen(user?: User): void {
     const mode = user === undefined ? 0o700 : 0o711;
@@ -63,7 +54,7 @@ export class ForkedKernels {
     this.#server.unref();
   }
 
-  /** One that is there or comes within `waitMs`, else undefined. */
+  /** Returns a kernel that is there or arrives within `waitMs`, else undefined. */
   take(waitMs: number): Promise<ForkedKernel | undefined> {
     for (let spare = this.#spares.shift(); spare !== undefined; spare = this.#spares.shift()) {
       if (!spare.socket.destroyed) return Promise.resolve(spare);
@@ -82,7 +73,7 @@ export class ForkedKernels {
     });
   }
 
-  /** None is coming for the context that has waited longest. */
+  /** No kernel arrives for the request that has waited longest. */
   giveUp(): void {
     this.#takers.shift()?.(undefined);
   }

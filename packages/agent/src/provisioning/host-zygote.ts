@@ -1,0 +1,35 @@
+import type { ForkedKernel } from '../kernels/forked-kernel.ts';
+import type { KernelArrivals } from './kernel-arrivals.ts';
+import type { Zygote } from './zygote.ts';
+
+/** The zygote of the host. Its owner is hostd, which is asked for a kernel beside each context that is opened. */
+export class HostZygote implements Zygote {
+  readonly isComing = true;
+  readonly #arrivals: KernelArrivals;
+
+  constructor(arrivals: KernelArrivals) {
+    this.#arrivals = arrivals;
+  }
+
+  fork(waitMs: number): Promise<ForkedKernel | undefined> {
+    return this.#arrivals.take(waitMs);
+  }
+
+  giveUp(): void {
+    this.#arrivals.giveUp();
+  }
+
+  noteRequest(): void {}
+
+  noteUse(): void {}
+
+  noteBusy(): void {}
+
+  noteMismatch(): void {}
+
+  release(): boolean {
+    return false;
+  }
+
+  async close(): Promise<void> {}
+}

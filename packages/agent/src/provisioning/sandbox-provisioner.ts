@@ -1,0 +1,145 @@
+import type { Language } from '@cloche/protocol';
+import type { AgentConfig } from '../config.ts';
+import type { KernelListener } from '../kernels/kernel-listener.ts';
+import type { KernelProcess } from '../kernels/kernel-process.ts';
+import type { KernelPlace } from '../kernels/start-kernel.ts';
+import { freeMemory } from '../memory/free-memory.ts';
+import { KernelsGroup } from '../processes/kernels-group.ts';
+import { ForkProvisioner } from './fork-provisioner.ts';
+import { HostZygote } from './host-zygote.ts';
+import type { KernelArrivals } from './kernel-arrivals.ts';
+import type { KernelProvisioner, KernelRequest } from './kernel-provisioner.ts';
+import { OwnZygote } from './own-zygote.ts';
+import { NO_LISTENER, SpareProvisioner } from './spare-provisioner.ts';
+import { SpawnProvisioner } from './spawn-provisioner.ts';
+import type { Zygote } from './zygote.ts';
+
+/** With less free memory no kernel is started ahead: the client's programs would miss what it takes. */
+const ROOM_BYTES = 512 * 1024 * 1024;
+
+/** How long a forked kernel waits for a context before it is warmed up: a context may be about to take it. */
+const WARM_UP_AFTER_MS = 50;
+
+/**
+ * Decides where each kernel of the sandbox comes from: a spare one where there is one; else a fork, where there is a zygote;
+ * else a new process. Once a context was opened in a language whose kernels are started, another kernel of it is started
+ * ahead: a client that opens a second context often opens a third.
+ */
+export class SandboxProvisioner implements KernelProvisioner {
+  readonly #workspace: string;
+  readonly #baseEnv: Readonly<Record<string, string>>;
+  readonly #spawn: SpawnProvisioner;
+  readonly #new: SpawnProvisioner | ForkProvisioner;
+  readonly #spares: SpareProvisioner;
+  /** Undefined where all kernels are started. */
+  readonly #zygote: Zygote | undefined;
+  #env: Readonly<Record<string, string>> = {};
+  /**
+   * Called with a forked kernel that no context has taken for a moment. `isWaiting` returns whether that is still so.
+   */
+  onWaiting: (kernel: KernelProcess, isWaiting: () => boolean) => void = () => undefined;
+
+  constructor(config: AgentConfig, arrivals: KernelArrivals) {
+    const group = new KernelsGroup(config.kernelsGroupFds);
+    const hasRoom = () => freeMemory() > ROOM_BYTES && !group.isCrowded();
+    this.#workspace = config.workspace;
+    this.#baseEnv = config.baseEnv;
+    this.#spares = new SpareProvisioner((language, listener) => this.#provisionAhead(language, listener), hasRoom);
+    this.#zygote = this.#openZygote(config, arrivals, hasRoom);
+    this.#spawn = new SpawnProvisioner(config, group, (busy) => this.#zygote?.noteBusy(busy));
+    this.#new = this.#zygote ? new ForkProvisioner(this.#zygote, this.#spawn) : this.#spawn;
+    arrivals.onSpare = () => this.#adoptSpare();
+  }
+
+  set environment(env: Readonly<Record<string, string>>) {
+    this.#env = { ...env };
+    const place = this.#placeIn(this.#workspace);
+    for (const language of this.#spares.moveAll((kernel) => kernel.move(place))) this.noteUse(language);
+  }
+
+  get environment(): Readonly<Record<string, string>> {
+    return this.#env;
+  }
+
+  provision(language: Language, { cwd, listener, ...request }: KernelRequest): KernelProcess {
+    const place = this.#placeIn(cwd);
+    // A spare that is ready for the workspace stays for a context in the workspace, unless it can move.
+    const fits = (kernel: KernelProcess) => cwd === this.#workspace || kernel.move(place);
+    this.#zygote?.noteRequest();
+    const spare = this.#spares.provision(language, fits);
+    if (spare === undefined) return this.#new.provision(language, { ...request, place, listener });
+    spare.handTo(listener);
+    return spare;
+  }
+
+  hasProcessesFor(language: Language): boolean {
+    return this.#spawn.hasProcessesFor(language);
+  }
+
+  /** Whether a kernel of that language waits for its context. */
+  hasSpare(language: Language): boolean {
+    return this.#spares.has(language);
+  }
+
+  noteUse(language: Language): void {
+    this.#zygote?.noteUse(language);
+    if (language === 'python' && this.#zygote?.isComing) return;
+    this.#spares.restock(language);
+  }
+
+  /** Starts a spare kernel of a language that other sandboxes use. Unlike `noteUse`, it notes no use in this sandbox. */
+  prepare(language: Language): void {
+    this.#spares.restock(language);
+  }
+
+  /** Gives back memory that only makes things quicker. Returns whether there was any. */
+  release(): boolean {
+    const released = this.#zygote?.release() ?? false;
+    // The spare shares its memory with the zygote, and keeps what both have.
+    if (released) this.#spares.giveUp('python');
+    return released;
+  }
+
+  /** The host provides no kernel for the context that has waited for one longest. */
+  giveUpHostKernel(): void {
+    this.#zygote?.giveUp();
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#spares.close(), this.#zygote?.close()]);
+  }
+
+  #openZygote(config: AgentConfig, arrivals: KernelArrivals, hasRoom: () => boolean): Zygote | undefined {
+    const { kernelsFolder, hasOwnZygote } = config;
+    if (kernelsFolder === undefined) return undefined;
+    if (!hasOwnZygote) return new HostZygote(arrivals);
+    const own = new OwnZygote({ ...config, kernelsFolder }, arrivals, {
+      hasRoom,
+      onReady: () => hasRoom() && this.#adoptSpare(),
+      onUnwanted: () => this.#spares.giveUp('python'),
+    });
+    own.startAfterLaunch();
+    return own;
+  }
+
+  #provisionAhead(language: Language, listener: KernelListener): KernelProcess {
+    return this.#new.provision(language, { place: this.#placeIn(this.#workspace), listener, kernelWaitMs: 0 });
+  }
+
+  /** Gives a kernel that was forked ahead its place at once, so that the next context finds it ready. */
+  #adoptSpare(): void {
+    if (this.#spares.has('python')) return;
+    let wasReady = false;
+    const isWaiting = () => this.#spares.holds(kernel);
+    const ready = () => {
+      if (!wasReady) setTimeout(() => isWaiting() && this.onWaiting(kernel, isWaiting), WARM_UP_AFTER_MS);
+      wasReady = true;
+    };
+    const kernel = this.#provisionAhead('python', { ...NO_LISTENER, ready });
+    this.#spares.keep('python', kernel);
+  }
+
+  #placeIn(cwd: string): KernelPlace {
+    return { cwd, env: { ...this.#baseEnv, ...this.#env } };
+  }
+}

@@ -1,0 +1,50 @@
+import type { Language } from '@cloche/protocol';
+import { NO_PROCESS_LEFT } from '../base/agent-error.ts';
+import type { AgentConfig } from '../config.ts';
+import { KernelProcess } from '../kernels/kernel-process.ts';
+import type { KernelPlace, KernelSpec } from '../kernels/start-kernel.ts';
+import type { KernelsGroup } from '../processes/kernels-group.ts';
+import { kernelCommand } from './kernel-command.ts';
+import type { KernelRequest } from './kernel-provisioner.ts';
+
+/** Processes and threads that a kernel has when it is ready, and a few for its first run. */
+const TASKS_OF_KERNEL: Readonly<Record<Language, number>> = { python: 4, javascript: 10, typescript: 10 };
+
+/** A request whose variables are known. */
+export interface NewKernelRequest extends Pick<KernelRequest, 'listener' | 'room' | 'kernelWaitMs'> {
+  place: KernelPlace;
+}
+
+/** Starts each kernel as a new process. */
+export class SpawnProvisioner {
+  readonly #config: AgentConfig;
+  readonly #group: KernelsGroup;
+  readonly #onBusy: (busy: boolean) => void;
+
+  constructor(config: AgentConfig, group: KernelsGroup, onBusy: (busy: boolean) => void) {
+    this.#config = config;
+    this.#group = group;
+    this.#onBusy = onBusy;
+  }
+
+  hasProcessesFor(language: Language): boolean {
+    return this.#group.hasRoomFor(TASKS_OF_KERNEL[language]);
+  }
+
+  /** Returns a kernel that is about to be ready. `fork` has it made otherwise, if it can be. Throws `language_unavailable`. */
+  provision(
+    language: Language,
+    { place, listener, room }: NewKernelRequest,
+    fork: Pick<KernelSpec, 'takeForked' | 'onMismatch'> = {},
+  ): KernelProcess {
+    const { uid, gid } = this.#config;
+    const untilPossible = async () => {
+      await room;
+      // A kernel that is started all the same dies in its first run, or holds up the code that has the processes.
+      if (!this.hasProcessesFor(language)) throw new Error(NO_PROCESS_LEFT);
+    };
+    const command = kernelCommand(language, this.#config);
+    const spec = { command, place, uid, gid, group: this.#group, untilPossible, onBusy: this.#onBusy, ...fork };
+    return new KernelProcess(spec, listener);
+  }
+}
