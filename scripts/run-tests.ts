@@ -12,6 +12,7 @@ import { cachePlaces } from '../packages/layout/src/places.ts';
 import { isOfThisRun, RUN_PREFIX, runPrefix } from '../packages/testkit/src/installation-ids.ts';
 import type { StageReport } from './stage-report.ts';
 import { describeNotRun, readTestArguments } from './test-arguments.ts';
+import { unitTests } from './unit-tests.ts';
 
 interface Stage {
   readonly name: string;
@@ -26,11 +27,6 @@ interface Stage {
 }
 
 const bin = (name: string) => join('node_modules', '.bin', name);
-const isRuntimeTest = (file: string) => file.endsWith('.runtime.test.ts');
-const unitTests = () =>
-  globSync(['packages/*/src/**/*.test.ts', 'bench/src/**/*.test.ts', 'scripts/**/*.test.ts']).filter(
-    (file) => !isRuntimeTest(file),
-  );
 /** What the other runtimes are not tried with, as nothing of it depends on what makes the containers. */
 const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/artifacts': 'the server keeps them; functional/files reads what they are made of',

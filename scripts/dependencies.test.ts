@@ -1,0 +1,62 @@
+/** What packages declare to depend on, and what they import. */
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, it } from 'node:test';
+
+interface Manifest {
+  readonly name: string;
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly devDependencies?: Readonly<Record<string, string>>;
+}
+
+const IMPORT =
+  /(?:\bfrom|\bimport|\bimport\(|\brequire\(|\brequire\.resolve\(|\bimport\.meta\.resolve\()\s*['"]([^'"]+)['"]/g;
+/** Unpacked into sandboxes, never imported. */
+const UNPACKED: readonly string[] = ['vite'];
+const TEST = /\.test\.ts$|\.fixture\.ts$|\/(testing|test)\//;
+
+/** Returns the package that a specifier names: `@scope/name/part` is of `@scope/name`. */
+function packageOf(specifier: string): string {
+  return specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/');
+}
+
+function importsOf(files: readonly string[]): Set<string> {
+  const specifiers = files.flatMap((file) => [...readFileSync(file, 'utf8').matchAll(IMPORT)].map((match) => match[1]));
+  return new Set(specifiers.map((specifier = '') => packageOf(specifier)));
+}
+
+const packages = globSync(['packages/*/package.json', 'bench/package.json', 'e2e/package.json']).map((file) => {
+  const folder = dirname(file);
+  const sources = globSync(join(folder, '**/*.{ts,mts,mjs,js,cjs}'), { exclude: ['**/node_modules/**'] });
+  return {
+    folder,
+    manifest: JSON.parse(readFileSync(file, 'utf8')) as Manifest,
+    imports: importsOf(sources),
+    importsOfProduction: importsOf(sources.filter((source) => !TEST.test(source))),
+  };
+});
+
+describe('a package', () => {
+  it('imports each package that it declares', () => {
+    const unused = packages.flatMap(({ folder, manifest, imports }) =>
+      Object.keys({ ...manifest.dependencies, ...manifest.devDependencies })
+        .filter((name) => !UNPACKED.includes(name))
+        // Types are imported by the name of what they describe.
+        .filter((name) => !imports.has(name.replace(/^@types\//, '')))
+        .map((name) => `${folder} declares ${name}`),
+    );
+    assert.deepEqual(unused, []);
+  });
+
+  it('declares as a dependency of its users only what its production code imports', () => {
+    const onlyInTests = packages
+      .filter(({ folder }) => folder.startsWith('packages/'))
+      .flatMap(({ folder, manifest, importsOfProduction }) =>
+        Object.keys(manifest.dependencies ?? {})
+          .filter((name) => !importsOfProduction.has(name))
+          .map((name) => `${folder} declares ${name}`),
+      );
+    assert.deepEqual(onlyInTests, []);
+  });
+});
