@@ -162,6 +162,8 @@ export class Launcher {
     };
     await step('bundle', () => host.runtime.prepare(container));
     await step('cgroup', () => {
+      // Undone after the group, by when its processes are gone.
+      undo.push('container', () => host.runtime.remove(container));
       undo.push('cgroup', () => host.cgroups.destroy(key));
       host.cgroups.create(key);
     });
@@ -237,7 +239,6 @@ export class Launcher {
     mkdirSync(folder, { mode: 0o750 });
     chownSync(folder, 0, service.gid);
     const console = openConsole(container.diskDir);
-    undo.push('container', () => runtime.remove(container.key));
     try {
       return await runtime.create(container, console);
     } finally {

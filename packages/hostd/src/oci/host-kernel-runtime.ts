@@ -1,7 +1,6 @@
-import { closeSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Cgroups } from '../cgroups/cgroups.ts';
-import type { InstanceKey } from '../instance/instance-key.ts';
 import { openListeningSocket } from '../kernel/listening-socket.ts';
 import { writeSysFolders } from './kernel-view.ts';
 import type { OciCommand } from './oci-command.ts';
@@ -12,7 +11,6 @@ import { visibleLimits, writeVisibleLimits } from './visible-limits.ts';
 
 export interface HostKernelRuntimeDeps {
   command: OciCommand;
-  stateDir: string;
   cgroups: Cgroups;
   timeNamespace: boolean;
   /** One folder an instance, with its agent's socket. */
@@ -78,8 +76,8 @@ export class HostKernelRuntime implements Runtime {
   /** Does nothing: the agent itself has its socket. */
   takeOver(): void {}
 
-  remove(key: InstanceKey): void {
-    rmSync(join(this.#deps.stateDir, key), { recursive: true, force: true });
+  remove({ key, bundleDir }: Pick<ContainerSpec, 'key' | 'bundleDir'>): Promise<void> {
+    return this.#deps.command.delete(key, bundleDir);
   }
 
   close(): void {}

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { closeSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { runProgram } from '../kernel/run-program.ts';
@@ -63,9 +63,20 @@ export class OciCommand {
 
   /** Has the first process of a created container start. */
   async start(id: string, bundleDir: string): Promise<void> {
+    await this.#runAlone(['start', id], bundleDir);
+  }
+
+  /** Removes what the runtime keeps of a container, alive or not. Idempotent. */
+  async delete(id: string, bundleDir: string): Promise<void> {
+    await this.#runAlone(['delete', '--force', id], bundleDir);
+  }
+
+  async #runAlone(command: readonly string[], bundleDir: string): Promise<void> {
     const nothing = openSync('/dev/null', 'r+');
     try {
-      await this.#run(['start', id], { log: join(bundleDir, 'runtime.log'), descriptors: [nothing, nothing, nothing] });
+      // What a crash left may have no bundle any more.
+      const log = existsSync(bundleDir) ? join(bundleDir, 'runtime.log') : '/dev/null';
+      await this.#run(command, { log, descriptors: [nothing, nothing, nothing] });
     } finally {
       closeSync(nothing);
     }

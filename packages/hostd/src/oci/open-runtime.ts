@@ -27,8 +27,15 @@ export interface RuntimeOptions {
 }
 
 /** Opens the runtime of that name, and finds out what it knows. */
-export async function openRuntime({ name, program, dialsDir, log, ...deps }: RuntimeOptions): Promise<Runtime> {
-  const { stateDir, cgroups, socketsDir, service } = deps;
+export async function openRuntime({
+  name,
+  program,
+  stateDir,
+  dialsDir,
+  log,
+  ...deps
+}: RuntimeOptions): Promise<Runtime> {
+  const { cgroups, socketsDir, service } = deps;
   switch (name) {
     case 'crun': {
       const command = new OciCommand({ program, stateDir });
@@ -45,7 +52,7 @@ export async function openRuntime({ name, program, dialsDir, log, ...deps }: Run
       // It starts its own parts by its path.
       const command = new OciCommand({ program, stateDir, options: RUNSC_OPTIONS, byPath: true });
       const relays = new AgentRelays({ dialsDir, socketsDir, service });
-      return new Runsc({ stateDir, cgroups, command, relays, timeNamespace: await hasTimeNamespaces(command) });
+      return new Runsc({ cgroups, command, relays, timeNamespace: await hasTimeNamespaces(command) });
     }
     default: {
       const command = new OciCommand({ program, stateDir });

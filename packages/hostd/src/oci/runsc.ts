@@ -1,4 +1,4 @@
-import { rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { IdRange } from '../base/id-range.ts';
 import type { Cgroups } from '../cgroups/cgroups.ts';
@@ -27,7 +27,6 @@ export const RUNSC_OPTIONS = [
 
 export interface RunscDeps {
   command: OciCommand;
-  stateDir: string;
   cgroups: Cgroups;
   timeNamespace: boolean;
   relays: AgentRelays;
@@ -83,9 +82,8 @@ export class Runsc implements Runtime {
     this.#deps.relays.open(key, idRange);
   }
 
-  remove(key: InstanceKey): void {
-    for (const name of [`${key}_sandbox:${key}.state`, `${key}_sandbox:${key}.lock`, `runsc-${key}.sock`])
-      rmSync(join(this.#deps.stateDir, name), { recursive: true, force: true });
+  async remove({ key, bundleDir }: Pick<ContainerSpec, 'key' | 'bundleDir'>): Promise<void> {
+    await this.#deps.command.delete(key, bundleDir);
     this.#deps.relays.remove(key);
   }
 

@@ -45,7 +45,7 @@ export interface Runtime {
   /** Serves again at the socket of an instance that an earlier hostd launched. */
   takeOver(key: InstanceKey, idRange: IdRange): void;
   /** Removes what the runtime keeps of a container whose processes are gone. Idempotent. */
-  remove(key: InstanceKey): void;
+  remove(container: Pick<ContainerSpec, 'key' | 'bundleDir'>): Promise<void>;
   /** Stops serving at the sockets of instances, which live on. */
   close(): void;
 }

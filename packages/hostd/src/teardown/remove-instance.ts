@@ -21,7 +21,7 @@ export async function removeInstance(key: InstanceKey, host: HostParts): Promise
   await host.egress.unregister(key);
   await diskIsReleased(key, host, record && 'loopDevice' in record ? record.loopDevice : undefined);
 
-  host.runtime.remove(key);
+  await host.runtime.remove({ key, bundleDir: host.records.folderOf(key) });
   host.kernels.forget(key);
   rmSync(join(host.socketsDir, key), { recursive: true, force: true });
   // Last of what others may be given: by now nothing is left that has the slot's ids or addresses.
