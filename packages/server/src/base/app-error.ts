@@ -50,6 +50,11 @@ function shortened(path: string): string {
   return path.length > ISSUE_PATH_LENGTH ? `${path.slice(0, ISSUE_PATH_LENGTH).toWellFormed()}…` : path;
 }
 
+/** The answer to a client that may send the same request again soon. */
+export function unavailable(message: string, cause?: unknown): AppError<'unavailable'> {
+  return new AppError('unavailable', message, { cause, retryAfterSeconds: 1 });
+}
+
 /** The same words for what does not exist and what another organization owns. */
 export function notFound(what: string, id: string): AppError<'not_found'> {
   return new AppError('not_found', `There is no ${what} "${id.slice(0, 80)}" that this key can see.`);

@@ -1,7 +1,7 @@
 import { type Command, type CommandStdinBody, LIMITS, type Signal } from '@cloche/contract';
+import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import { AppError, invalidRequest } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
-import { Deadline } from '../base/deadline.ts';
 import { type AgentCommands, AgentFault } from '../driver/runtime-driver.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
 import { isLive } from '../sandboxes/record/sandbox.ts';
@@ -10,9 +10,6 @@ import { type CommandRecord, endingOf, seenIn, toCommand } from './command.ts';
 import type { CommandRepository } from './command-repository.ts';
 import { tooLong } from './command-request.ts';
 import type { CommandRequest, ReadCommands } from './read-commands.ts';
-
-/** The agent gives up on a full standard input sooner, and on what does not die. */
-const AGENT_ACT_MS = 15_000;
 
 export interface ChangeCommandDeps {
   readonly reads: ReadCommands;
@@ -35,12 +32,12 @@ export class ChangeCommand {
     const { sandbox, record } = await this.#deps.reads.find(request);
     const live = requireLive(sandbox);
     this.#deps.executions.touch(live.id);
-    using limit = new Deadline(AGENT_ACT_MS, request.signal);
-    const write = async (agent: AgentCommands) => {
-      await agent.writeStdin(record.id, bytes, request.body.close ?? false, limit.signal).catch(explainStdin);
+    const bounds = { signal: request.signal, actMs: AGENT_LIMITS.actMs };
+    const write = async (agent: AgentCommands, signal: AbortSignal) => {
+      await agent.writeStdin(record.id, bytes, request.body.close ?? false, signal).catch(explainStdin);
       return 'written' as const;
     };
-    if ((await this.#deps.reads.act(live, write)) === undefined) throw inputClosed(undefined);
+    if ((await this.#deps.reads.act(live, bounds, write)) === undefined) throw inputClosed(undefined);
     return toCommand(record);
   }
 
@@ -51,8 +48,8 @@ export class ChangeCommand {
     if (!isLive(sandbox)) return toCommand(seenIn(sandbox, record));
     if (record.status !== 'running' && name !== 'SIGKILL') return toCommand(record);
     executions.touch(sandbox.id);
-    using limit = new Deadline(AGENT_ACT_MS, request.signal);
-    const known = await reads.act(sandbox, (agent) => agent.kill(record.id, name, limit.signal));
+    const bounds = { signal: request.signal, actMs: AGENT_LIMITS.actMs };
+    const known = await reads.act(sandbox, bounds, (agent, signal) => agent.kill(record.id, name, signal));
     if (!known) return toCommand(await reads.refresh({ sandbox, record }));
     return toCommand(await this.#finish(record, known));
   }

@@ -1,12 +1,12 @@
 import type { CommandId } from '@cloche/contract';
 import type { Logger } from 'pino';
-import type { AgentConnections } from '../agent-client/agent-connections.ts';
 import type { Clock } from '../base/clock.ts';
 import { pause } from '../base/deadline.ts';
 import { AgentFault } from '../driver/runtime-driver.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
 import { isLive, type SandboxRecord } from '../sandboxes/record/sandbox.ts';
 import type { SandboxRepository } from '../sandboxes/record/sandbox-repository.ts';
+import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 import { type CommandRecord, endingOf, lostEnding } from './command.ts';
 import type { CommandRepository } from './command-repository.ts';
 
@@ -16,7 +16,7 @@ const LAST_PAUSE_MS = 30_000;
 export interface CommandWatchesDeps {
   readonly commands: CommandRepository;
   readonly sandboxes: SandboxRepository;
-  readonly connections: AgentConnections;
+  readonly use: SandboxUse;
   readonly executions: Executions;
   readonly clock: Clock;
   readonly log: Logger;
@@ -74,9 +74,9 @@ export class CommandWatches {
   }
 
   async #awaitEnd(sandbox: SandboxRecord, record: CommandRecord, signal: AbortSignal): Promise<boolean> {
-    const { commands, connections, clock } = this.#deps;
+    const { commands, use, clock } = this.#deps;
     if (!sandbox.instance) return true;
-    const agent = await connections.get(sandbox.instance, signal);
+    const agent = await use.connect(sandbox, signal);
     try {
       const ending = endingOf(record, await agent.commands.end(record.id, signal), clock.now());
       if (ending) await commands.finish(record, ending);

@@ -1,42 +1,31 @@
 import { type Command, type CreateCommandBody, LIMITS, type SandboxId } from '@cloche/contract';
 import type { StartCommand } from '@cloche/protocol';
 import type { Logger } from 'pino';
-import type { AgentConnections } from '../agent-client/agent-connections.ts';
+import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import type { Credential } from '../api-keys/credential.ts';
-import { AppError, invalidRequest } from '../base/app-error.ts';
+import { invalidRequest, unavailable } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import { Deadline } from '../base/deadline.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { ResultRoom } from '../base/result-rooms.ts';
 import { type AgentCommandResult, type AgentCommands, AgentFault } from '../driver/runtime-driver.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
-import { isPending, type SandboxRecord } from '../sandboxes/record/sandbox.ts';
-import { requireLive, type SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
+import type { SandboxRecord } from '../sandboxes/record/sandbox.ts';
 import type { SandboxRepository } from '../sandboxes/record/sandbox-repository.ts';
-import type { AwaitSandbox } from '../sandboxes/use/await-sandbox.ts';
-import type { JudgeFault } from '../sandboxes/use/judge-fault.ts';
+import type { ActBounds, SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 import { type CommandOutput, type CommandRecord, endingOf, killedEnding, seenIn, toCommand } from './command.ts';
 import type { CommandRepository } from './command-repository.ts';
 import { commandSpec } from './command-request.ts';
 import type { CommandWatches } from './command-watches.ts';
 import type { StartingCommands } from './starting-commands.ts';
 
-/** What an agent is given beyond a command's time: SIGTERM's grace, then the killing of what it left. */
-const END_GRACE_MS = 6_000;
-
-/** For what the agent answers at once. */
-const AGENT_ANSWER_MS = 30_000;
-
 export interface CreateCommandDeps {
-  readonly access: SandboxAccess;
   readonly sandboxes: SandboxRepository;
-  readonly waits: AwaitSandbox;
   readonly commands: CommandRepository;
   readonly starting: StartingCommands;
   readonly watches: CommandWatches;
-  readonly connections: AgentConnections;
+  readonly use: SandboxUse;
   readonly executions: Executions;
-  readonly faults: JudgeFault;
   readonly clock: Clock;
   readonly ids: IdSource;
   readonly log: Logger;
@@ -67,7 +56,9 @@ export class CreateCommand {
     const background = body.background ?? false;
     const timeoutMs = body.timeoutMs ?? (background ? undefined : LIMITS.commandTimeoutDefaultMs);
     const endsAt = timeoutMs === undefined ? undefined : receivedAt + timeoutMs;
-    const sandbox = await this.#readySandbox(request, endsAt ?? receivedAt + LIMITS.commandTimeoutDefaultMs, signal);
+    const readyMs = (endsAt ?? receivedAt + LIMITS.commandTimeoutDefaultMs) - this.#deps.clock.now();
+    const target = { credential: request.credential, sandboxId: request.params.sandboxId };
+    const sandbox = await this.#deps.use.ready(target, { signal, readyMs });
     const record = await this.#insertOrAdopt(sandbox, request, spec.cwd);
     if (record.status !== 'running') return this.#retell(sandbox, record, request);
     this.#markUsed(sandbox);
@@ -79,9 +70,9 @@ export class CreateCommand {
   /** Of a command that ended before its client could be told: with its output, if the agent still has it. */
   async #retell(sandbox: SandboxRecord, record: CommandRecord, { signal, room }: CommandCreation): Promise<Command> {
     if (record.background) return toCommand(record);
-    using limit = new Deadline(AGENT_ANSWER_MS, signal);
-    const tell = (agent: AgentCommands) => agent.result(record.id, limit.signal, room);
-    const result = await this.#judged(sandbox, record, limit.signal, tell).catch(() => undefined);
+    const bounds = { signal, actMs: AGENT_LIMITS.startMs };
+    const tell = (agent: AgentCommands, limit: AbortSignal) => agent.result(record.id, limit, room);
+    const result = await this.#act(sandbox, record, bounds, tell).catch(() => undefined);
     return toCommand(record, result && outputOf(result));
   }
 
@@ -93,9 +84,8 @@ export class CreateCommand {
   ): Promise<Command> {
     const { starting, commands, clock, watches } = this.#deps;
     using _ = starting.begin(record.id);
-    using limit = new Deadline(AGENT_ANSWER_MS, signal);
-    return await this.#judged(sandbox, record, limit.signal, async (agent) => {
-      const ending = endingOf(record, await agent.start(record.id, start, limit.signal), clock.now());
+    return await this.#act(sandbox, record, { signal, actMs: AGENT_LIMITS.startMs }, async (agent, limit) => {
+      const ending = endingOf(record, await agent.start(record.id, start, limit), clock.now());
       if (ending) return toCommand(await commands.finish(record, ending));
       watches.watch(sandbox, record);
       return toCommand(record);
@@ -111,11 +101,11 @@ export class CreateCommand {
     const { starting, commands, executions, clock } = this.#deps;
     using _ = starting.begin(record.id);
     const canceled = new AbortController();
-    using limit = new Deadline((start.timeoutMs ?? 0) + END_GRACE_MS, signal, canceled.signal);
+    using limit = new Deadline((start.timeoutMs ?? 0) + AGENT_LIMITS.commandGraceMs, signal, canceled.signal);
     using _execution = executions.begin(sandbox.id, undefined, () => canceled.abort());
     const capture = { stdoutBytes: LIMITS.outputStreamBytes, stderrBytes: LIMITS.outputStreamBytes };
     try {
-      return await this.#judged(sandbox, record, limit.signal, async (agent) => {
+      return await this.#act(sandbox, record, { signal: limit.signal }, async (agent) => {
         await agent.start(record.id, { ...start, capture }, limit.signal);
         const result = await agent.result(record.id, limit.signal, room);
         const ending = endingOf(record, result.command, clock.now()) ?? killedEnding(record, clock.now());
@@ -135,37 +125,27 @@ export class CreateCommand {
   }
 
   /** Runs `act`; what the agent refuses becomes an answer, and a command that never was leaves no record. */
-  async #judged<T>(
+  async #act<T>(
     sandbox: SandboxRecord,
     record: CommandRecord,
-    signal: AbortSignal,
-    act: (agent: AgentCommands) => Promise<T>,
+    bounds: ActBounds,
+    act: (agent: AgentCommands, signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    const { connections, commands, faults, log } = this.#deps;
-    try {
-      if (!sandbox.instance) throw new Error(`sandbox ${sandbox.id} is ready without an instance`);
-      const agent = await connections.get(sandbox.instance, signal);
-      return await act(agent.commands);
-    } catch (error) {
-      if (!(error instanceof AgentFault)) throw error;
-      if (error.kind === 'invalid_cwd' || error.kind === 'busy') await commands.remove(record.id);
-      if (error.kind === 'invalid_cwd') {
-        throw invalidRequest({ path: 'body.cwd', message: 'must be an existing directory that the user may enter' });
+    const { use, commands, log } = this.#deps;
+    return use.act(sandbox, bounds, async (agent, _, signal) => {
+      try {
+        return await act(agent.commands, signal);
+      } catch (error) {
+        if (!(error instanceof AgentFault)) throw error;
+        if (error.kind === 'invalid_cwd' || error.kind === 'busy') await commands.remove(record.id);
+        if (error.kind === 'invalid_cwd') {
+          throw invalidRequest({ path: 'body.cwd', message: 'must be an existing directory that the user may enter' });
+        }
+        if (error.kind === 'busy') throw unavailable('The sandbox has too many running commands; end some.', error);
+        log.warn({ err: error, sandboxId: sandbox.id, commandId: record.id }, 'a command failed');
+        throw error;
       }
-      if (error.kind === 'busy') throw unavailable('The sandbox has too many running commands; end some.', error);
-      log.warn({ err: error, sandboxId: sandbox.id, commandId: record.id }, 'a command failed');
-      throw await faults.judge(sandbox, error);
-    }
-  }
-
-  async #readySandbox(request: CommandCreation, until: number, signal: AbortSignal): Promise<SandboxRecord> {
-    const { access, waits, clock } = this.#deps;
-    const found = await access.getLive(request.credential, request.params.sandboxId);
-    if (!isPending(found)) return found;
-    using limit = new Deadline(until - clock.now(), signal);
-    const sandbox = requireLive(await waits.settled(found, limit.signal));
-    if (isPending(sandbox)) throw unavailable('The sandbox was not ready in time; try again.', undefined);
-    return sandbox;
+    });
   }
 
   async #insertOrAdopt(sandbox: SandboxRecord, request: CommandCreation, cwd: string): Promise<CommandRecord> {
@@ -208,8 +188,4 @@ export class CreateCommand {
 
 function outputOf({ stdout, stderr, truncated }: AgentCommandResult): CommandOutput {
   return { stdout, stderr, ...(truncated && { truncated: { ...truncated } }) };
-}
-
-function unavailable(message: string, cause: unknown): AppError {
-  return new AppError('unavailable', message, { cause, retryAfterSeconds: 1 });
 }

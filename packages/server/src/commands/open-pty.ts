@@ -1,20 +1,16 @@
 import type { Duplex } from 'node:stream';
 import type { CommandUser, SandboxId } from '@cloche/contract';
 import { ByteFrames, encodeByteFrame } from '@cloche/protocol';
-import type { AgentConnections } from '../agent-client/agent-connections.ts';
+import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import type { Credential } from '../api-keys/credential.ts';
-import { AppError, notFound } from '../base/app-error.ts';
-import { Deadline } from '../base/deadline.ts';
+import { notFound, unavailable } from '../base/app-error.ts';
 import type { IdSource } from '../base/id-source.ts';
 import { AgentFault } from '../driver/runtime-driver.ts';
 import type { ClientSocket } from '../http/route.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
-import { isPending, type SandboxRecord } from '../sandboxes/record/sandbox.ts';
-import { requireLive, type SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
-import type { AwaitSandbox } from '../sandboxes/use/await-sandbox.ts';
-import type { JudgeFault } from '../sandboxes/use/judge-fault.ts';
+import type { SandboxRecord } from '../sandboxes/record/sandbox.ts';
+import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 
-const OPEN_MS = 60_000;
 /** What a client has not taken yet before its terminal waits. */
 const MAX_UNSENT = 64;
 /** What a client may have typed that its shell has not taken. */
@@ -23,11 +19,8 @@ const TOO_MANY = 'The sandbox has too many open terminals; close one.';
 const TOO_WATCHED = 'The terminal has its maximum number of clients; disconnect one.';
 
 export interface OpenPtyDeps {
-  readonly access: SandboxAccess;
-  readonly waits: AwaitSandbox;
-  readonly connections: AgentConnections;
+  readonly use: SandboxUse;
   readonly executions: Executions;
-  readonly faults: JudgeFault;
   readonly ids: IdSource;
   readonly terminalIdleMs: number;
 }
@@ -54,22 +47,20 @@ export class OpenPty {
 
   /** Resolves when the terminal is there. @throws AppError */
   async open({ credential, params, query, signal }: PtyRequest): Promise<(client: ClientSocket) => void> {
-    const { access, waits, connections, ids, terminalIdleMs } = this.#deps;
-    using limit = new Deadline(OPEN_MS, signal);
-    const sandbox = requireLive(await waits.settled(await access.getLive(credential, params.sandboxId), limit.signal));
-    if (isPending(sandbox) || !sandbox.instance)
-      throw busy('The sandbox is still being created; try again.', undefined);
+    const { use, ids, terminalIdleMs } = this.#deps;
     const { ptyId = ids.next('pty_'), cols: columns = 80, rows = 24, user = 'user' } = query;
     const fresh = query.ptyId === undefined ? { columns, rows, user, idleMs: terminalIdleMs } : undefined;
-    try {
-      const agent = await connections.get(sandbox.instance, limit.signal);
-      const terminal = await agent.commands.openTerminal(ptyId, fresh, limit.signal);
-      return (client) => this.#join(sandbox, ptyId, terminal, client);
-    } catch (error) {
-      if (error instanceof AgentFault && error.kind === 'not_found') throw notFound('terminal', ptyId);
-      if (error instanceof AgentFault && error.kind === 'busy') throw busy(fresh ? TOO_MANY : TOO_WATCHED, error);
-      throw await this.#deps.faults.judge(sandbox, error);
-    }
+    const target = { credential, sandboxId: params.sandboxId };
+    return use.with(target, { signal, actMs: AGENT_LIMITS.startMs }, async ({ commands }, sandbox, limit) => {
+      const terminal = await commands.openTerminal(ptyId, fresh, limit).catch((error: unknown) => {
+        if (error instanceof AgentFault && error.kind === 'not_found') throw notFound('terminal', ptyId);
+        if (error instanceof AgentFault && error.kind === 'busy') {
+          throw unavailable(fresh ? TOO_MANY : TOO_WATCHED, error);
+        }
+        throw error;
+      });
+      return (client: ClientSocket) => this.#join(sandbox, ptyId, terminal, client);
+    });
   }
 
   /** Until one of the two ends. The sandbox is in use as long as somebody watches. */
@@ -132,8 +123,4 @@ function isSize(value: unknown): value is number {
 
 function write(terminal: Duplex, type: 'I' | 'R', body: Buffer): void {
   for (const part of encodeByteFrame(type, body)) terminal.write(part);
-}
-
-function busy(message: string, cause: unknown): AppError {
-  return new AppError('unavailable', message, { cause, retryAfterSeconds: 1 });
 }

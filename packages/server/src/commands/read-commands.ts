@@ -1,6 +1,6 @@
 import type { Command, CommandEvent, CommandId, CommandLogEntry, CommandLogPage, SandboxId } from '@cloche/contract';
 import type { AgentLogEntry } from '@cloche/protocol';
-import type { AgentConnections } from '../agent-client/agent-connections.ts';
+import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import type { Credential } from '../api-keys/credential.ts';
 import { AppError, notFound } from '../base/app-error.ts';
 import { type Clock, timestamp } from '../base/clock.ts';
@@ -8,20 +8,16 @@ import { Deadline } from '../base/deadline.ts';
 import { type AgentCommands, AgentFault } from '../driver/runtime-driver.ts';
 import type { SandboxRecord } from '../sandboxes/record/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
-import type { JudgeFault } from '../sandboxes/use/judge-fault.ts';
+import type { ActBounds, SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 import { type CommandRecord, endingOf, killedEnding, lostEnding, seenIn, toCommand } from './command.ts';
 import type { CommandRepository } from './command-repository.ts';
 import type { StartingCommands } from './starting-commands.ts';
-
-/** How long the agent may take to say what it knows. */
-const AGENT_ASK_MS = 10_000;
 
 export interface ReadCommandsDeps {
   readonly access: SandboxAccess;
   readonly commands: CommandRepository;
   readonly starting: StartingCommands;
-  readonly connections: AgentConnections;
-  readonly faults: JudgeFault;
+  readonly use: SandboxUse;
   readonly clock: Clock;
 }
 
@@ -30,6 +26,9 @@ export interface CommandRequest {
   readonly params: { readonly sandboxId: SandboxId; readonly commandId: CommandId };
   readonly signal: AbortSignal;
 }
+
+/** Asks the agent of a sandbox about its commands. */
+type ActOnCommands<T> = (agent: AgentCommands, signal: AbortSignal) => Promise<T>;
 
 /** A command in its sandbox, as far as the key may see them. */
 export interface FoundCommand {
@@ -58,16 +57,16 @@ export class ReadCommands {
     if (record.status !== 'running' || waitMs === 0) return toCommand(record);
     using limit = new Deadline(waitMs, request.signal);
     const wait = (agent: AgentCommands) => agent.end(record.id, limit.signal);
-    return toCommand(await this.#update(found, wait, limit.signal));
+    return toCommand(await this.#update(found, { signal: limit.signal }, wait));
   }
 
   /** @throws AppError `sandbox_destroyed` or `sandbox_failed`: what it printed is gone with the sandbox. */
   async logs(request: CommandRequest, afterSeq: number, limit: number): Promise<CommandLogPage> {
     const { sandbox, record } = await this.find(request);
-    using patience = new Deadline(AGENT_ASK_MS, request.signal);
-    const ask = (agent: AgentCommands) => agent.readLog(record.id, afterSeq, limit, patience.signal);
+    const bounds = { signal: request.signal, actMs: AGENT_LIMITS.askMs };
+    const ask = (agent: AgentCommands, signal: AbortSignal) => agent.readLog(record.id, afterSeq, limit, signal);
     // The agent keeps the latest commands alone.
-    const page = (await this.act(requireLive(sandbox), ask)) ?? { entries: [], hasMore: false };
+    const page = (await this.act(requireLive(sandbox), bounds, ask)) ?? { entries: [], hasMore: false };
     const data = page.entries.map(toEntry);
     return { data, nextSeq: data.at(-1)?.seq ?? afterSeq, hasMore: page.hasMore };
   }
@@ -91,48 +90,43 @@ export class ReadCommands {
   async refresh(found: FoundCommand): Promise<CommandRecord> {
     const seen = seenIn(found.sandbox, found.record);
     if (seen.status !== 'running' || this.#deps.starting.has(seen.id)) return seen;
-    using limit = new Deadline(AGENT_ASK_MS);
-    return this.#update(found, (agent) => agent.get(seen.id, limit.signal), limit.signal);
+    return this.#update(found, { actMs: AGENT_LIMITS.askMs }, (agent, signal) => agent.get(seen.id, signal));
   }
 
   /** Undefined when the agent does not know the command, or not any more. @throws AppError */
-  async act<T>(sandbox: SandboxRecord, act: (agent: AgentCommands) => Promise<T>): Promise<T | undefined> {
-    const { connections, faults } = this.#deps;
-    try {
-      using limit = new Deadline(AGENT_ASK_MS);
-      if (!sandbox.instance) return undefined;
-      const agent = await connections.get(sandbox.instance, limit.signal);
-      return await act(agent.commands);
-    } catch (error) {
-      if (error instanceof AgentFault && error.kind === 'not_found') return undefined;
-      throw await faults.judge(sandbox, error);
-    }
+  async act<T>(sandbox: SandboxRecord, bounds: ActBounds, act: ActOnCommands<T>): Promise<T | undefined> {
+    return this.#deps.use.ifReady(sandbox, bounds, ({ commands }, _, signal) =>
+      act(commands, signal).catch((error: unknown) => {
+        if (error instanceof AgentFault && error.kind === 'not_found') return undefined;
+        throw error;
+      }),
+    );
   }
 
   async #update(
     { sandbox, record }: FoundCommand,
-    ask: (agent: AgentCommands) => ReturnType<AgentCommands['get']>,
-    signal: AbortSignal,
+    bounds: ActBounds,
+    ask: ActOnCommands<Awaited<ReturnType<AgentCommands['get']>>>,
   ): Promise<CommandRecord> {
     const { commands, clock } = this.#deps;
     try {
-      const known = await this.act(sandbox, ask);
+      const known = await this.act(sandbox, bounds, ask);
       const ending = known
         ? endingOf(record, known, clock.now())
         : lostEnding(record, 'The sandbox no longer has the command.', clock.now());
       return ending ? await commands.finish(record, ending) : record;
     } catch (error) {
-      if (signal.aborted || !(error instanceof AppError)) return record;
+      if (!(error instanceof AppError)) return record;
       const isOver = error.code === 'sandbox_destroyed' || error.code === 'sandbox_failed';
       return isOver ? { ...record, ...killedEnding(record, clock.now()) } : record;
     }
   }
 
   async *#events({ sandbox, record }: FoundCommand, afterSeq: number, signal: AbortSignal) {
-    const { connections, commands, clock, faults } = this.#deps;
+    const { use, commands, clock } = this.#deps;
     try {
       if (!sandbox.instance) return;
-      const agent = await connections.get(sandbox.instance, signal);
+      const agent = await use.connect(sandbox, signal);
       for await (const event of agent.commands.follow(record.id, afterSeq, signal)) {
         if (event.type === 'log') yield { type: 'log', data: toEntry(event.entry) } as const;
         else {
@@ -142,8 +136,8 @@ export class ReadCommands {
         }
       }
     } catch (error) {
-      if (signal.aborted) throw signal.reason;
-      if (!(error instanceof AgentFault && error.kind === 'not_found')) throw await faults.judge(sandbox, error);
+      const isUnknown = error instanceof AgentFault && error.kind === 'not_found' && !signal.aborted;
+      if (!isUnknown) throw await use.explain(sandbox, error, signal);
       yield { type: 'exit', data: toCommand(await this.refresh({ sandbox, record })) } as const;
     }
   }

@@ -41,6 +41,7 @@ import type { SandboxSettings } from '../sandboxes/record/sandbox-settings.ts';
 import { SqlSandboxRepository } from '../sandboxes/record/sql-sandbox-repository.ts';
 import { AwaitSandbox } from '../sandboxes/use/await-sandbox.ts';
 import { JudgeFault } from '../sandboxes/use/judge-fault.ts';
+import { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 import { TemplateCatalogue } from '../templates/template-catalogue.ts';
 import { SqlTemplateRepository } from '../templates/template-repository.ts';
 import { templateRoutes } from '../templates/template-routes.ts';
@@ -66,10 +67,8 @@ export interface SandboxesDeps {
 export interface SandboxParts {
   readonly sandboxes: SandboxRepository;
   readonly access: SandboxAccess;
-  readonly waits: AwaitSandbox;
-  readonly connections: AgentConnections;
+  readonly use: SandboxUse;
   readonly executions: Executions;
-  readonly faults: JudgeFault;
 }
 
 /** Everything about sandboxes, contexts, runs and templates, wired. */
@@ -116,18 +115,29 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   const ttls = new SetSandboxTtl(access, sandboxes, clock);
 
   const faults = new JudgeFault(sandboxes, endings, reconciler, log);
+  const use = new SandboxUse({ access, waits, connections, faults });
   const contexts = new SqlContextRepository(db);
-  const shared = { access, contexts, openContexts: new OpenContexts(), connections, waits, executions, faults, clock };
+  const shared = { access, use, contexts, openContexts: new OpenContexts(), executions, clock };
   const contextCreations = new CreateContext({ ...shared, catalogue, ids });
   const contextChanges = new ChangeContext({ ...shared, log });
   const resolve = new ResolveRun(access, contexts, contextCreations);
   const promotes = new PromoteOutputs(deps.keep);
   const runMetrics = new RunMetrics(deps.metrics);
-  const runs = new RunCode({ ...shared, runs: resolve, sandboxes, promotes, ids, metrics: runMetrics, log });
+  const runs = new RunCode({
+    ...shared,
+    runs: resolve,
+    sandboxes,
+    waits,
+    faults,
+    promotes,
+    ids,
+    metrics: runMetrics,
+    log,
+  });
 
   const loops: Loop[] = [];
   return {
-    parts: { sandboxes, access, waits, connections, executions, faults },
+    parts: { sandboxes, access, use, executions },
     routes: [
       ...sandboxRoutes({ access, creations, lists, waits, ttls, endings, activity: executions }),
       ...contextRoutes(contextCreations, contextChanges),

@@ -1,29 +1,24 @@
 import type { ContextId, SandboxId } from '@cloche/contract';
 import type { Logger } from 'pino';
-import type { AgentConnections } from '../agent-client/agent-connections.ts';
+import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import type { Credential } from '../api-keys/credential.ts';
 import { notFound } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
-import { Deadline } from '../base/deadline.ts';
 import { type AgentClient, AgentFault } from '../driver/runtime-driver.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
-import { isLive, isPending, type SandboxRecord } from '../sandboxes/record/sandbox.ts';
+import { isLive, type SandboxRecord } from '../sandboxes/record/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
-import type { JudgeFault } from '../sandboxes/use/judge-fault.ts';
+import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 import type { ContextRecord } from './context.ts';
 import type { ContextRepository } from './context-repository.ts';
 import type { OpenContexts } from './open-contexts.ts';
-
-/** How long the agent may take to close, interrupt or restart. */
-const AGENT_ACT_MS = 10_000;
 
 export interface ChangeContextDeps {
   readonly access: SandboxAccess;
   readonly contexts: ContextRepository;
   readonly openContexts: OpenContexts;
-  readonly connections: AgentConnections;
+  readonly use: SandboxUse;
   readonly executions: Executions;
-  readonly faults: JudgeFault;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -98,29 +93,20 @@ export class ChangeContext {
     { credential, params }: ContextRequest,
     act: (agent: AgentClient, id: ContextId, signal: AbortSignal) => Promise<void>,
   ): Promise<ContextRecord> {
-    const { access, faults } = this.#deps;
+    const { access } = this.#deps;
     const sandbox = requireLive(await access.get(credential, params.sandboxId));
     const record = await this.#getActive(sandbox, params.contextId);
-    try {
-      await this.#act(sandbox, (agent, signal) => act(agent, record.id, signal));
-    } catch (error) {
-      // A context that the agent does not know has no kernel yet: nothing runs and nothing is kept.
-      if (!(error instanceof AgentFault && error.kind === 'not_found')) throw await faults.judge(sandbox, error);
-    }
+    await this.#act(sandbox, (agent, signal) => act(agent, record.id, signal).catch(unlessUnknown));
     return record;
   }
 
+  /** Nothing has to change in a sandbox that is not ready yet: no kernel runs in it. */
   async #act(sandbox: SandboxRecord, act: (agent: AgentClient, signal: AbortSignal) => Promise<void>): Promise<void> {
-    const { connections, executions } = this.#deps;
-    if (isPending(sandbox) || !sandbox.instance) return;
-    executions.touch(sandbox.id);
-    using limit = new Deadline(AGENT_ACT_MS);
-    try {
-      await act(await connections.get(sandbox.instance, limit.signal), limit.signal);
-    } catch (error) {
-      if (!limit.expired) throw error;
-      throw new AgentFault('timeout', `the agent did not act within ${AGENT_ACT_MS} ms`, { cause: error });
-    }
+    const { use, executions } = this.#deps;
+    await use.ifReady(sandbox, { actMs: AGENT_LIMITS.actMs }, (agent, _, signal) => {
+      executions.touch(sandbox.id);
+      return act(agent, signal);
+    });
   }
 
   async #getActive(sandbox: SandboxRecord, id: ContextId): Promise<ContextRecord> {
@@ -128,4 +114,9 @@ export class ChangeContext {
     if (!record || record.deletedAt !== undefined) throw notFound('code context', id);
     return record;
   }
+}
+
+/** A context that the agent does not know has no kernel yet: nothing runs and nothing is kept. */
+function unlessUnknown(error: unknown): void {
+  if (!(error instanceof AgentFault && error.kind === 'not_found')) throw error;
 }

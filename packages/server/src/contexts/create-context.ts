@@ -1,15 +1,14 @@
 import { type CreateContextBody, type Language, LIMITS, type SandboxId } from '@cloche/contract';
-import type { AgentConnections } from '../agent-client/agent-connections.ts';
+import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import type { Credential } from '../api-keys/credential.ts';
 import { AppError } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import { Deadline } from '../base/deadline.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
-import { isPending, type SandboxRecord } from '../sandboxes/record/sandbox.ts';
-import { requireLive, type SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
-import type { AwaitSandbox } from '../sandboxes/use/await-sandbox.ts';
-import type { JudgeFault } from '../sandboxes/use/judge-fault.ts';
+import type { SandboxRecord } from '../sandboxes/record/sandbox.ts';
+import type { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
+import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 import type { TemplateCatalogue } from '../templates/template-catalogue.ts';
 import { type ContextRecord, normalizeCwd } from './context.ts';
 import type { ContextRepository } from './context-repository.ts';
@@ -20,10 +19,8 @@ export interface CreateContextDeps {
   readonly catalogue: TemplateCatalogue;
   readonly contexts: ContextRepository;
   readonly openContexts: OpenContexts;
-  readonly connections: AgentConnections;
-  readonly waits: AwaitSandbox;
+  readonly use: SandboxUse;
   readonly executions: Executions;
-  readonly faults: JudgeFault;
   readonly clock: Clock;
   readonly ids: IdSource;
 }
@@ -47,17 +44,19 @@ export class CreateContext {
 
   /** Ready for runs. One context for one idempotency record. @throws AppError `unavailable` when `timeoutMs` is over. */
   async create(request: ContextCreation): Promise<ContextRecord> {
-    const { access, catalogue, waits, clock } = this.#deps;
+    const { access, catalogue, use, clock } = this.#deps;
     const sandbox = await access.getLive(request.credential, request.params.sandboxId);
     catalogue.requireLanguage(sandbox.templateId, request.body.language);
     const timeoutMs = request.body.timeoutMs ?? LIMITS.contextTimeoutDefaultMs;
     using limit = new Deadline(request.receivedAt + timeoutMs - clock.now(), request.signal);
-    const ready = requireLive(await waits.settled(sandbox, limit.signal));
-    if (isPending(ready)) throw notInTime(limit, timeoutMs);
-    const context = await this.#insertOrAdopt(ready, request);
-    if (context.deletedAt !== undefined) return context;
-    await this.#open(ready, context, limit, timeoutMs);
-    return context;
+    try {
+      const ready = await use.ready(sandbox, { signal: limit.signal, readyMs: timeoutMs });
+      const context = await this.#insertOrAdopt(ready, request);
+      if (context.deletedAt === undefined) await this.#open(ready, context, limit.signal);
+      return context;
+    } catch (error) {
+      throw limit.signal.aborted && error === limit.signal.reason ? notInTime(limit, timeoutMs) : error;
+    }
   }
 
   /** The one default context of a sandbox and language, however many ask at once and whichever server they ask. */
@@ -82,33 +81,27 @@ export class CreateContext {
     return adopted;
   }
 
-  async #open(sandbox: SandboxRecord, context: ContextRecord, limit: Deadline, timeoutMs: number): Promise<void> {
-    const { connections, openContexts, contexts, executions, faults } = this.#deps;
-    if (!sandbox.instance) throw new Error(`sandbox ${sandbox.id} is ready without an instance`);
+  async #open(sandbox: SandboxRecord, context: ContextRecord, signal: AbortSignal): Promise<void> {
+    const { use, openContexts, contexts, executions } = this.#deps;
     executions.touch(sandbox.id);
     try {
-      const agent = await connections.get(sandbox.instance, limit.signal);
-      await openContexts.ensure(agent, context, limit.signal);
+      await use.act(sandbox, { signal }, (agent) => openContexts.ensure(agent, context, signal));
     } catch (error) {
       // It never came to be: a retry starts from nothing, and a slow kernel that still starts is taken down.
       await contexts.remove(context.id);
       this.#closeLate(sandbox, context);
-      if (limit.signal.aborted) throw notInTime(limit, timeoutMs);
-      throw await faults.judge(sandbox, error);
+      throw error;
     }
   }
 
   #closeLate(sandbox: SandboxRecord, context: ContextRecord): void {
-    const { connections, openContexts } = this.#deps;
-    const close = async () => {
-      using limit = new Deadline(5_000);
-      if (!sandbox.instance) return;
-      const agent = await connections.get(sandbox.instance, limit.signal);
+    const { use, openContexts } = this.#deps;
+    const closed = use.act(sandbox, { actMs: AGENT_LIMITS.actMs }, (agent, _, signal) => {
       openContexts.forget(agent, context.id);
-      await agent.closeContext(context.id, limit.signal);
-    };
+      return agent.closeContext(context.id, signal);
+    });
     // The record decides; what the agent keeps ends with the sandbox at the latest.
-    close().catch(() => undefined);
+    closed.catch(() => undefined);
   }
 
   #newRecord(

@@ -1,30 +1,18 @@
 import type { FileUser, SandboxId } from '@cloche/contract';
 import type { AgentFileEvent } from '@cloche/protocol';
-import type { AgentConnections } from '../agent-client/agent-connections.ts';
+import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import type { Credential } from '../api-keys/credential.ts';
 import { AppError, invalidRequest } from '../base/app-error.ts';
-import { Deadline } from '../base/deadline.ts';
 import { type AgentFiles, FileFault } from '../driver/agent-files.ts';
-import type { AgentClient, Instance } from '../driver/runtime-driver.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
-import { isPending, type SandboxRecord } from '../sandboxes/record/sandbox.ts';
-import { requireLive, type SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
-import type { AwaitSandbox } from '../sandboxes/use/await-sandbox.ts';
-import type { JudgeFault } from '../sandboxes/use/judge-fault.ts';
+import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 
-/** A large tree takes a while to copy or to delete. */
-const ACT_MS = 300_000;
-/** How long a sandbox that is still being made is waited for. */
-const SETTLE_MS = 60_000;
 /** A transfer counts as activity for as long as it goes on. */
 const TOUCH_MS = 5_000;
 
 export interface AccessFilesDeps {
-  readonly access: SandboxAccess;
-  readonly waits: AwaitSandbox;
-  readonly connections: AgentConnections;
+  readonly use: SandboxUse;
   readonly executions: Executions;
-  readonly faults: JudgeFault;
 }
 
 export interface FileRequest {
@@ -43,17 +31,7 @@ export class AccessFiles {
 
   /** Does `act`, which moves no bytes through the service, within a time of its own. Throws as `with` does. */
   async act<T>(request: FileRequest, act: (files: AgentFiles, signal: AbortSignal) => Promise<T>): Promise<T> {
-    using limit = new Deadline(ACT_MS, request.signal);
-    try {
-      return await this.with({ ...request, signal: limit.signal }, (files) => act(files, limit.signal));
-    } catch (error) {
-      if (!limit.expired) throw error;
-      throw new AppError(
-        'unavailable',
-        `The operation did not finish in the sandbox within ${ACT_MS / 1000} seconds; try again.`,
-        { cause: error },
-      );
-    }
+    return this.#with(request, AGENT_LIMITS.filesMs, (files, _activity, signal) => act(files, signal));
   }
 
   /**
@@ -62,21 +40,8 @@ export class AccessFiles {
    *
    * @throws AppError
    */
-  async with<T>(
-    { credential, params, signal }: FileRequest,
-    act: (files: AgentFiles, activity: Activity) => Promise<T>,
-  ): Promise<T> {
-    const sandbox = await this.#ready(credential, params.sandboxId, signal);
-    const activity = new Activity(() => this.#deps.executions.touch(sandbox.id));
-    try {
-      const agent = await this.#connect(sandbox, signal);
-      const result = await act(agent.files, activity);
-      activity.endUnlessHeld();
-      return result;
-    } catch (error) {
-      activity.end();
-      throw await this.#explain(sandbox, error, signal);
-    }
+  async with<T>(request: FileRequest, act: (files: AgentFiles, activity: Activity) => Promise<T>): Promise<T> {
+    return this.#with(request, undefined, act);
   }
 
   /**
@@ -85,20 +50,23 @@ export class AccessFiles {
    * @throws AppError, here and from the iteration
    */
   async watch(
-    { credential, params, signal }: FileRequest,
+    { credential, params: { sandboxId }, signal }: FileRequest,
     path: string,
     { user, ...options }: { recursive: boolean; user: FileUser | undefined },
   ): Promise<AsyncIterable<AgentFileEvent>> {
-    const sandbox = await this.#ready(credential, params.sandboxId, signal);
-    const explained = async <T>(work: Promise<T>) =>
-      work.catch(async (error: unknown) => {
-        throw await this.#explain(sandbox, error, signal);
-      });
-    const agent = await explained(this.#connect(sandbox, signal));
-    const changes = (await explained(agent.files.as(user).watch(path, options, signal)))[Symbol.asyncIterator]();
+    const { use } = this.#deps;
+    const sandbox = await use.ready({ credential, sandboxId }, { signal });
+    const changes = await use.act(sandbox, { signal }, async ({ files }) => {
+      const watched = files.as(user).watch(path, options, signal);
+      const started = await watched.catch((error) => Promise.reject(explained(error)));
+      return started[Symbol.asyncIterator]();
+    });
     return {
       [Symbol.asyncIterator]: () => ({
-        next: () => explained(changes.next()),
+        next: () =>
+          changes.next().catch(async (error) => {
+            throw await use.explain(sandbox, explained(error), signal);
+          }),
         return: async () => {
           await changes.return?.();
           return { done: true, value: undefined };
@@ -107,28 +75,26 @@ export class AccessFiles {
     };
   }
 
-  async #ready(credential: Credential, id: SandboxId, signal: AbortSignal): Promise<ReadySandbox> {
-    const { access, waits } = this.#deps;
-    using limit = new Deadline(SETTLE_MS, signal);
-    const sandbox = requireLive(await waits.settled(await access.getLive(credential, id), limit.signal));
-    const { instance } = sandbox;
-    if (!isPending(sandbox) && instance) return { ...sandbox, instance };
-    throw new AppError('unavailable', 'The sandbox is still being created; try again.', { retryAfterSeconds: 1 });
-  }
-
-  async #connect({ instance }: ReadySandbox, signal: AbortSignal): Promise<AgentClient> {
-    using limit = new Deadline(SETTLE_MS, signal);
-    return await this.#deps.connections.get(instance, limit.signal);
-  }
-
-  async #explain(sandbox: SandboxRecord, error: unknown, signal: AbortSignal): Promise<unknown> {
-    if (error instanceof FileFault) return toAppError(error);
-    if (signal.aborted) return signal.reason;
-    return this.#deps.faults.judge(sandbox, error);
+  async #with<T>(
+    { credential, params: { sandboxId }, signal }: FileRequest,
+    actMs: number | undefined,
+    act: (files: AgentFiles, activity: Activity, signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const { use, executions } = this.#deps;
+    const bounds = { signal, ...(actMs !== undefined && { actMs }) };
+    return use.with({ credential, sandboxId }, bounds, async ({ files }, sandbox, limit) => {
+      const activity = new Activity(() => executions.touch(sandbox.id));
+      try {
+        const result = await act(files, activity, limit);
+        activity.endUnlessHeld();
+        return result;
+      } catch (error) {
+        activity.end();
+        throw explained(error);
+      }
+    });
   }
 }
-
-type ReadySandbox = SandboxRecord & { readonly instance: Instance };
 
 /** Use of a sandbox that is going on. */
 export class Activity {
@@ -157,6 +123,10 @@ export class Activity {
     clearInterval(this.#timer);
     this.#touch();
   }
+}
+
+function explained(error: unknown): unknown {
+  return error instanceof FileFault ? toAppError(error) : error;
 }
 
 function toAppError(fault: FileFault): AppError {

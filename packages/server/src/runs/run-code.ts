@@ -1,8 +1,8 @@
 import { type CodeRun, type CodeRunEvent, LIMITS } from '@cloche/contract';
 import type { AgentOutput } from '@cloche/protocol';
 import type { Logger } from 'pino';
-import type { AgentConnections } from '../agent-client/agent-connections.ts';
-import { AppError } from '../base/app-error.ts';
+import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
+import { unavailable } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { OpenContexts } from '../contexts/open-contexts.ts';
@@ -13,6 +13,7 @@ import { sandboxEnded } from '../sandboxes/record/sandbox-access.ts';
 import type { SandboxRepository } from '../sandboxes/record/sandbox-repository.ts';
 import type { AwaitSandbox } from '../sandboxes/use/await-sandbox.ts';
 import type { JudgeFault } from '../sandboxes/use/judge-fault.ts';
+import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 import { Handover } from './handover.ts';
 import type { PromoteOutputs } from './promote-outputs.ts';
 import type { ResolvedRun, ResolveRun, RunRequest } from './resolve-run.ts';
@@ -20,8 +21,6 @@ import type { RunMetrics } from './run-metrics.ts';
 import { RunResult, timeoutError } from './run-result.ts';
 import { RunStop } from './run-stop.ts';
 
-/** How long an agent that should have answered is waited for, before the answer is given without it. */
-const AGENT_GRACE_MS = 200;
 const RUN_LIMITS = {
   stdoutBytes: LIMITS.outputStreamBytes,
   stderrBytes: LIMITS.outputStreamBytes,
@@ -40,7 +39,7 @@ export interface RunCodeDeps {
   readonly sandboxes: SandboxRepository;
   readonly waits: AwaitSandbox;
   readonly openContexts: OpenContexts;
-  readonly connections: AgentConnections;
+  readonly use: SandboxUse;
   readonly executions: Executions;
   readonly faults: JudgeFault;
   readonly clock: Clock;
@@ -75,7 +74,10 @@ export class RunCode {
 
   async #accept(request: RunRequest): Promise<{ run: ResolvedRun; stop: RunStop }> {
     const run = await this.#deps.runs.resolve(request);
-    const stop = new RunStop(run.receivedAt + run.timeoutMs + AGENT_GRACE_MS - this.#deps.clock.now(), run.signal);
+    const stop = new RunStop(
+      run.receivedAt + run.timeoutMs + AGENT_LIMITS.runGraceMs - this.#deps.clock.now(),
+      run.signal,
+    );
     try {
       const sandbox = await this.#waitForSandbox(run, stop);
       return { run: sandbox === run.sandbox ? run : { ...run, sandbox }, stop };
@@ -136,8 +138,7 @@ export class RunCode {
 
   #connect({ sandbox }: ResolvedRun, stop: RunStop): AgentClient | Promise<AgentClient> {
     stop.signal.throwIfAborted();
-    if (!sandbox.instance) throw new Error(`sandbox ${sandbox.id} is ready without an instance`);
-    return this.#deps.connections.get(sandbox.instance, stop.signal);
+    return this.#deps.use.connect(sandbox, stop.signal);
   }
 
   /** A context that its agent has lost is opened anew, once: the record says that there is one. */
@@ -189,13 +190,7 @@ export class RunCode {
       case 'canceled':
         return CANCELED;
       case 'left':
-        throw new AppError(
-          'unavailable',
-          'The run was canceled: the client disconnected, or the service is stopping.',
-          {
-            retryAfterSeconds: 1,
-          },
-        );
+        throw unavailable('The run was canceled: the client disconnected, or the service is stopping.');
     }
     const verdict = await faults.judge(run.sandbox, error);
     if (verdict.code === 'sandbox_destroyed' || verdict.code === 'sandbox_failed') executions.forget(run.sandbox.id);

@@ -1,23 +1,15 @@
 import type { Duplex } from 'node:stream';
-import type { AgentConnections } from '../../agent-client/agent-connections.ts';
-import { Deadline } from '../../base/deadline.ts';
-import { AgentFault } from '../../driver/runtime-driver.ts';
-import { isLive, isPending } from '../../sandboxes/record/sandbox.ts';
+import { AGENT_LIMITS } from '../../agent-client/agent-limits.ts';
+import { AppError } from '../../base/app-error.ts';
+import { type AgentClient, AgentFault } from '../../driver/runtime-driver.ts';
 import type { SandboxRepository } from '../../sandboxes/record/sandbox-repository.ts';
-import type { AwaitSandbox } from '../../sandboxes/use/await-sandbox.ts';
-import type { JudgeFault } from '../../sandboxes/use/judge-fault.ts';
+import type { SandboxUse } from '../../sandboxes/use/sandbox-use.ts';
 import type { PreviewRecord } from '../preview.ts';
 import { PreviewProblem } from './preview-problem.ts';
 
-/** How long a sandbox may take to get ready, and its agent to connect, before a page says so. */
-const READY_MS = 20_000;
-const CONNECT_MS = 10_000;
-
 export interface ReachPortDeps {
   readonly sandboxes: SandboxRepository;
-  readonly waits: AwaitSandbox;
-  readonly connections: AgentConnections;
-  readonly faults: JudgeFault;
+  readonly use: SandboxUse;
 }
 
 /** Connects to the ports of previews inside their sandboxes. */
@@ -30,30 +22,38 @@ export class ReachPort {
 
   /** Whoever gets it destroys it. @throws PreviewProblem, or the signal's reason. */
   async connect({ sandboxId, port }: PreviewRecord, signal: AbortSignal): Promise<Duplex> {
-    const { sandboxes, waits, connections, faults } = this.#deps;
+    const { sandboxes, use } = this.#deps;
     const sandbox = await sandboxes.find(sandboxId);
     if (!sandbox) throw gone();
-    using readiness = new Deadline(READY_MS, signal);
-    const ready = await waits.settled(sandbox, readiness.signal);
-    signal.throwIfAborted();
-    if (isPending(ready))
-      throw new PreviewProblem('preview_unavailable', 'The sandbox is not ready yet; try again in a moment.');
-    if (!isLive(ready) || !ready.instance) throw gone();
-    using limit = new Deadline(CONNECT_MS, signal);
-    try {
-      const agent = await connections.get(ready.instance, limit.signal);
-      return await agent.openTunnel(port, limit.signal);
-    } catch (error) {
-      signal.throwIfAborted();
-      if (limit.expired) throw unreachable(error);
-      if (error instanceof AgentFault && error.kind === 'port_closed') throw closed(port);
-      if (error instanceof AgentFault && error.kind === 'busy') {
-        throw new PreviewProblem('preview_busy', 'The sandbox has too many connections to its ports; close some.');
-      }
-      const { code } = await faults.judge(ready, error);
-      throw code === 'sandbox_destroyed' || code === 'sandbox_failed' ? gone() : unreachable(error);
-    }
+    const { previewReadyMs: readyMs, previewConnectMs: actMs } = AGENT_LIMITS;
+    const ready = await use
+      .ready(sandbox, { signal, readyMs })
+      .catch(explained('The sandbox is not ready yet; try again in a moment.'));
+    return use
+      .act(ready, { signal, actMs }, (agent, _, limit) => openTunnel(agent, port, limit))
+      .catch(explained('The sandbox does not respond; try again in a moment.'));
   }
+}
+
+async function openTunnel(agent: AgentClient, port: number, signal: AbortSignal): Promise<Duplex> {
+  try {
+    return await agent.openTunnel(port, signal);
+  } catch (error) {
+    if (error instanceof AgentFault && error.kind === 'port_closed') throw closed(port);
+    if (error instanceof AgentFault && error.kind === 'busy') {
+      throw new PreviewProblem('preview_busy', 'The sandbox has too many connections to its ports; close some.');
+    }
+    throw error;
+  }
+}
+
+/** Turns an answer for clients of the API into one for visitors of a page. */
+function explained(whenUnavailable: string): (error: unknown) => never {
+  return (error) => {
+    if (!(error instanceof AppError)) throw error;
+    if (error.code === 'sandbox_destroyed' || error.code === 'sandbox_failed') throw gone();
+    throw new PreviewProblem('preview_unavailable', whenUnavailable, { cause: error });
+  };
 }
 
 function closed(port: number): PreviewProblem {
@@ -63,8 +63,4 @@ function closed(port: number): PreviewProblem {
 
 function gone(): PreviewProblem {
   return new PreviewProblem('preview_not_found', 'The sandbox of the preview has ended.');
-}
-
-function unreachable(cause: unknown): PreviewProblem {
-  return new PreviewProblem('preview_unavailable', 'The sandbox does not respond; try again in a moment.', { cause });
 }

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { AppError, invalidRequest } from '../../base/app-error.ts';
+import { AppError, invalidRequest, unavailable } from '../../base/app-error.ts';
 import { AgentFault, LaunchFault } from '../../driver/runtime-driver.ts';
 import type { EndSandbox } from '../lifecycle/end-sandbox.ts';
 import type { Reconciler } from '../lifecycle/reconciler.ts';
@@ -83,8 +83,4 @@ function noProcessLeft({ resources }: SandboxRecord, cause: Error): AppError {
     `The interpreter could not be started: the sandbox has reached its limit of processes and threads ` +
     `(resources.pids is ${limit}); end some, or create a sandbox with a higher limit.`;
   return new AppError('quota_exceeded', message, { cause, details: { quota: 'resources.pids', limit, used: limit } });
-}
-
-function unavailable(message: string, cause: Error): AppError {
-  return new AppError('unavailable', message, { cause, retryAfterSeconds: 1 });
 }

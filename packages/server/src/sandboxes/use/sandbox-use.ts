@@ -1,0 +1,131 @@
+import type { SandboxId } from '@cloche/contract';
+import type { AgentConnections } from '../../agent-client/agent-connections.ts';
+import { AGENT_LIMITS } from '../../agent-client/agent-limits.ts';
+import type { Credential } from '../../api-keys/credential.ts';
+import { AppError, unavailable } from '../../base/app-error.ts';
+import { Deadline } from '../../base/deadline.ts';
+import type { AgentClient, Instance } from '../../driver/runtime-driver.ts';
+import { isPending, type SandboxRecord } from '../record/sandbox.ts';
+import { requireLive, type SandboxAccess } from '../record/sandbox-access.ts';
+import type { AwaitSandbox } from './await-sandbox.ts';
+import type { JudgeFault } from './judge-fault.ts';
+
+export interface SandboxUseDeps {
+  readonly access: Pick<SandboxAccess, 'getLive'>;
+  readonly waits: Pick<AwaitSandbox, 'settled'>;
+  readonly connections: Pick<AgentConnections, 'get'>;
+  readonly faults: Pick<JudgeFault, 'judge'>;
+}
+
+/** A sandbox by its id, for a key that has to be allowed to see it. */
+export interface SandboxOfKey {
+  readonly credential: Credential;
+  readonly sandboxId: SandboxId;
+}
+
+/** What bounds an act: the caller's signal, a time limit, or both. Its `signal` also ends the waiting before it. */
+export type ActBounds =
+  | { readonly signal: AbortSignal; readonly actMs?: number }
+  | { readonly signal?: AbortSignal; readonly actMs: number };
+
+export interface ReadyBounds {
+  readonly signal: AbortSignal;
+  /** How long to wait for a sandbox that is still being made. */
+  readonly readyMs?: number;
+}
+
+/** Does something with the agent of `sandbox`; `signal` aborts when the act has to end. */
+export type Act<T> = (agent: AgentClient, sandbox: SandboxRecord, signal: AbortSignal) => Promise<T>;
+
+export type ReadySandbox = SandboxRecord & { readonly instance: Instance };
+
+/**
+ * The way to the agent of a sandbox: finds the sandbox, waits until it is ready, connects, acts in time and explains what
+ * failed. An act that throws an `AppError` has explained its failure itself.
+ */
+export class SandboxUse {
+  readonly #deps: SandboxUseDeps;
+
+  constructor(deps: SandboxUseDeps) {
+    this.#deps = deps;
+  }
+
+  /** Waits until the sandbox is ready and acts. @throws AppError, or the reason of `signal` when it aborts */
+  async with<T>(target: SandboxOfKey | SandboxRecord, bounds: ActBounds & ReadyBounds, act: Act<T>): Promise<T> {
+    return this.act(await this.ready(target, bounds), bounds, act);
+  }
+
+  /** Acts without waiting: undefined, and nothing is done, where no instance is ready yet. Throws as `with` does. */
+  async ifReady<T>(sandbox: SandboxRecord, bounds: ActBounds, act: Act<T>): Promise<T | undefined> {
+    return isReady(sandbox) ? this.act(sandbox, bounds, act) : undefined;
+  }
+
+  /** @throws AppError as `SandboxAccess.getLive` does, `unavailable` when it is not ready in time */
+  async ready(
+    target: SandboxOfKey | SandboxRecord,
+    { signal, readyMs = AGENT_LIMITS.readyMs }: ReadyBounds,
+  ): Promise<ReadySandbox> {
+    const { access, waits } = this.#deps;
+    const found = requireLive(
+      'credential' in target ? await access.getLive(target.credential, target.sandboxId) : target,
+    );
+    if (isReady(found)) return found;
+    using limit = new Deadline(readyMs, signal);
+    const settled = requireLive(await waits.settled(found, limit.signal));
+    if (isPending(settled)) {
+      signal.throwIfAborted();
+      throw unavailable('The sandbox is still being created; try again.');
+    }
+    return requireInstance(settled);
+  }
+
+  /** Connects to a sandbox that is ready and acts. Throws as `with` does. */
+  async act<T>(sandbox: SandboxRecord, { signal: caller, actMs }: ActBounds, act: Act<T>): Promise<T> {
+    using limit = actMs === undefined ? undefined : new Deadline(actMs, ...(caller ? [caller] : []));
+    // One of the two is there: see `ActBounds`.
+    const signal = (limit?.signal ?? caller) as AbortSignal;
+    try {
+      const agent = await (limit ? this.connect(sandbox, signal) : this.#connectInTime(sandbox, signal));
+      signal.throwIfAborted();
+      return await act(agent, sandbox, signal);
+    } catch (error) {
+      if (limit?.expired && !caller?.aborted && !(error instanceof AppError)) throw tooSlow(actMs, error);
+      throw await this.explain(sandbox, error, caller);
+    }
+  }
+
+  /** The agent of a sandbox that is ready; without a promise when it is connected already. */
+  connect(sandbox: SandboxRecord, signal: AbortSignal): AgentClient | Promise<AgentClient> {
+    return this.#deps.connections.get(requireInstance(sandbox).instance, signal);
+  }
+
+  /** What to throw for an error of the agent: the reason of `signal` when the caller has left. */
+  async explain(sandbox: SandboxRecord, error: unknown, signal?: AbortSignal): Promise<unknown> {
+    if (error instanceof AppError) return error;
+    if (signal?.aborted) return signal.reason;
+    return this.#deps.faults.judge(sandbox, error);
+  }
+
+  async #connectInTime(sandbox: SandboxRecord, signal: AbortSignal): Promise<AgentClient> {
+    using limit = new Deadline(AGENT_LIMITS.connectMs, signal);
+    try {
+      return await this.connect(sandbox, limit.signal);
+    } catch (error) {
+      throw limit.expired && !signal.aborted ? tooSlow(AGENT_LIMITS.connectMs, error) : error;
+    }
+  }
+}
+
+function tooSlow(ms: number | undefined, cause: unknown): AppError {
+  return unavailable(`The sandbox did not respond within ${Number(ms) / 1000} seconds; try again.`, cause);
+}
+
+function isReady(sandbox: SandboxRecord): sandbox is ReadySandbox {
+  return !isPending(sandbox) && sandbox.instance !== undefined;
+}
+
+function requireInstance(sandbox: SandboxRecord): ReadySandbox {
+  const { instance } = sandbox;
+  if (!instance) throw new Error(`sandbox ${sandbox.id} is ready without an instance`);
+  return sandbox as ReadySandbox;
+}
