@@ -8,7 +8,7 @@
  * | `GET /template-versions` | → `TemplateVersionList` |
  * | `GET /instances` | → `InstanceList`: everything alive of this installation |
  * | `PUT /instances/:sandboxId/:generation` | `LaunchSpec` → `LaunchedInstance`; idempotent; closing the connection undoes it |
- * | `POST /instances/:sandboxId/:generation/kernels` | `ForkKernel` → 204; one arrives at the agent, or waits there |
+ * | `POST /instances/:sandboxId/:generation/kernels` | `ProvideKernel` → 204; one arrives at the agent, or waits there |
  * | `PUT /languages/:language` | → 204; instances that wait have a kernel of it started for a while |
  * | `DELETE /instances/:sandboxId/:generation` | → 204 when it is killed and listed no more; idempotent |
  * | `DELETE …?until=gone` | → 204 when nothing of it is left on the host either |
@@ -44,9 +44,9 @@ export const LaunchSpec = Type.Object(
 );
 export type LaunchSpec = Static<typeof LaunchSpec>;
 
-/** Asks for a kernel that the agent can give to a context, forked from a loaded interpreter outside. */
-export const ForkKernel = Type.Object({ language: Type.Literal('python') }, { additionalProperties: false });
-export type ForkKernel = Static<typeof ForkKernel>;
+/** Asks the host for a kernel that the agent can give to a context. */
+export const ProvideKernel = Type.Object({ language: Type.Literal('python') }, { additionalProperties: false });
+export type ProvideKernel = Static<typeof ProvideKernel>;
 
 /** A language whose kernels are started inside of sandboxes, and that a context was opened in. */
 export const StartedLanguage = Type.Union([Type.Literal('javascript'), Type.Literal('typescript')]);
@@ -67,8 +67,11 @@ export const LaunchedInstance = Type.Object({
   ...Instance.properties,
   /** Its agent has answered already, as one launched ahead of demand has; otherwise it may be starting still. */
   agentAnswers: Type.Boolean(),
-  /** A Python kernel is at its agent: for the first context none need be asked for. Told once, to whoever claims it. */
-  kernelWaits: Type.Boolean(),
+  /**
+   * Whether a Python kernel is at its agent for the first context. Only the first answer says so. It is part of the launch so
+   * that the first run need not ask for one.
+   */
+  kernelReady: Type.Boolean(),
 });
 export type LaunchedInstance = Static<typeof LaunchedInstance>;
 
@@ -118,7 +121,7 @@ export const HostdHealth = Type.Object({
 /**
  * `bad_request` 400; `template_not_found` 404; `network_mode_unsupported` 422: this host cannot enforce it, so nothing
  * was launched; `no_capacity` 503: out of slots, memory or disk; `launch_failed` 500: undone, nothing is left;
- * `fork_unavailable` 409: no kernel can be forked into that instance now, so its agent has to start one.
+ * `kernel_unavailable` 409: the host has no kernel for that instance now, so its agent has to start one.
  */
 export const HOSTD_ERROR_CODES = [
   'bad_request',
@@ -126,7 +129,7 @@ export const HOSTD_ERROR_CODES = [
   'network_mode_unsupported',
   'no_capacity',
   'launch_failed',
-  'fork_unavailable',
+  'kernel_unavailable',
   'internal',
 ] as const;
 export type HostdErrorCode = (typeof HOSTD_ERROR_CODES)[number];

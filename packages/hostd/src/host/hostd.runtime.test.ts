@@ -54,7 +54,7 @@ describe('hostd', () => {
     const spec = await makeSpec(installation.config);
     const { status, body } = await hostd.launch('sbx_a', spec);
     assert.equal(status, 200);
-    const { agentAnswers: _, kernelWaits: __, ...instance } = body;
+    const { agentAnswers: _, kernelReady: __, ...instance } = body;
     assert.deepEqual(await hostd.list(), [instance]);
     assert.equal(body.templateVersionId, spec.templateVersionId);
 
@@ -270,7 +270,7 @@ describe('hostd, killed', () => {
     await before.kill();
 
     await using after = await HostdProcess.start(installation);
-    const { agentAnswers: _, kernelWaits: __, ...instance } = body;
+    const { agentAnswers: _, kernelReady: __, ...instance } = body;
     assert.deepEqual(await after.list(), [instance]);
     assert.equal(initPid(config, 'sbx_a'), pid);
     assert.ok(existsSync(body.agentSocketPath));

@@ -1,10 +1,10 @@
 import {
-  ForkKernel,
   HostdErrorBody,
   HostdHealth,
   InstanceList,
   LaunchedInstance,
   LaunchSpec,
+  ProvideKernel,
   StartedLanguage,
   StopQuery,
   TemplateVersionList,
@@ -26,7 +26,7 @@ const STATUS_OF_CODE = {
   network_mode_unsupported: 422,
   no_capacity: 503,
   launch_failed: 500,
-  fork_unavailable: 409,
+  kernel_unavailable: 409,
   internal: 500,
 } as const;
 
@@ -82,9 +82,9 @@ export function createApp({ instances, templates, noteLanguage, health, metrics,
     async (request, reply) => instances.launch(nameOf(request.params), request.body, closedEarly(reply)),
   );
 
-  app.post<{ Params: Static<typeof InstanceParams>; Body: ForkKernel }>(
+  app.post<{ Params: Static<typeof InstanceParams>; Body: ProvideKernel }>(
     '/instances/:sandboxId/:generation/kernels',
-    { schema: { params: InstanceParams, body: ForkKernel } },
+    { schema: { params: InstanceParams, body: ProvideKernel } },
     async (request, reply) => {
       await instances.provideKernel(nameOf(request.params));
       return reply.code(204).send();

@@ -22,7 +22,7 @@ test('whatever is asked of hostd, it launches what fits the protocol and refuses
     list: () => [],
     launch: async (name: object, spec: LaunchSpec) => {
       launched.push(spec);
-      return { ...name, ...INSTANCE, agentAnswers: false, kernelWaits: false };
+      return { ...name, ...INSTANCE, agentAnswers: false, kernelReady: false };
     },
     stop: async () => undefined,
   };

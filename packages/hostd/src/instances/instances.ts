@@ -24,7 +24,7 @@ export const PARALLEL_LAUNCHES = 4;
 /** Each takes some 20 µs. */
 const LOOKS_IN_ONE_GO = 32;
 /** Of one that was not launched ahead, or claimed before. */
-const UNKNOWN = { agentAnswers: false, kernelWaits: false };
+const UNKNOWN = { agentAnswers: false, kernelReady: false };
 
 export interface InstancesOptions {
   host: HostParts;
@@ -108,17 +108,18 @@ export class Instances {
 
   /**
    * Sees to it that a Python kernel is or arrives at the instance's agent, for one context more. Throws
-   * `fork_unavailable` when there is none to be had now.
+   * `kernel_unavailable` when there is none to be had now.
    */
   async provideKernel(name: InstanceName): Promise<void> {
     const { records, kernels } = this.#options.host;
     const key = records.keyOf(name);
     const living = this.#findLive(key);
-    if (living === undefined) throw new HostdError('fork_unavailable', `the instance ${key} does not run on this host`);
+    if (living === undefined)
+      throw new HostdError('kernel_unavailable', `the instance ${key} does not run on this host`);
     try {
       await kernels.provide(key, living);
     } catch (cause) {
-      throw new HostdError('fork_unavailable', cause instanceof Error ? cause.message : String(cause), { cause });
+      throw new HostdError('kernel_unavailable', cause instanceof Error ? cause.message : String(cause), { cause });
     }
   }
 
@@ -215,7 +216,7 @@ export class Instances {
         const record: LiveRecord = { ...pooled, status: 'live', sandboxId, generation, network };
         host.records.write(key, record);
         void this.#putFirst(key);
-        return { ...this.#describe(key, record), agentAnswers: true, kernelWaits: host.kernels.takeSpare(key) };
+        return { ...this.#describe(key, record), agentAnswers: true, kernelReady: host.kernels.takeSpare(key) };
       } catch (error) {
         await removeInstance(key, host);
         throw error;

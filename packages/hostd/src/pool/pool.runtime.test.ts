@@ -95,7 +95,7 @@ describe('instances launched ahead', () => {
     assert.deepEqual([after.hits - before.hits, after.misses - before.misses], [claimed.length, 5 - claimed.length]);
     const [first] = claimed;
     const again = await hostd.launch(first?.body.sandboxId, spec);
-    assert.deepEqual({ ...again.body, agentAnswers: true, kernelWaits: first?.body.kernelWaits }, first?.body);
+    assert.deepEqual({ ...again.body, agentAnswers: true, kernelReady: first?.body.kernelReady }, first?.body);
     assert.equal((await hostd.stop(first?.body.sandboxId)).status, 204);
     assert.equal((await hostd.list()).length, answers.length - 1);
   });
@@ -184,7 +184,7 @@ describe('hostd with instances launched ahead', () => {
     const waited = recordsOnDisk(config).filter(({ record }) => record.status === 'pooled');
 
     await using after = await HostdProcess.start(installation, ANSWERING);
-    const { agentAnswers: _, kernelWaits: __, ...instance } = body;
+    const { agentAnswers: _, kernelReady: __, ...instance } = body;
     assert.deepEqual(await after.list(), [instance]);
     assert.equal(initPid(config, 'sbx_a'), pid);
     const keys = new Set(recordsOnDisk(config).map(({ key }) => key));

@@ -42,7 +42,7 @@ export class KernelForks {
     await this.#fork(key, target);
   }
 
-  /** Whether one was forked into it ahead that nobody was told of; from here on the caller is. */
+  /** Takes the kernel that was forked into the instance ahead. Returns whether there was one. */
   takeSpare(key: InstanceKey): boolean {
     return this.#spares.delete(key);
   }

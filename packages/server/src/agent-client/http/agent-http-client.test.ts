@@ -93,13 +93,13 @@ describe('the client of an agent', () => {
   });
 
   it('asks for a kernel for each context but the one that takes the kernel that waits', async () => {
-    let forks = 0;
-    const forkKernel = async () => {
-      forks += 1;
+    let provided = 0;
+    const provideKernel = async () => {
+      provided += 1;
     };
     const messages: string[] = [];
     const told = (socket: Duplex) => socket.write(DONE);
-    await using agent = await openAgent(told, undefined, { forkKernel, kernelWaits: true });
+    await using agent = await openAgent(told, undefined, { provideKernel, kernelReady: true });
     const signal = new AbortController().signal;
     const open = { language: 'python', cwd: '/workspace', timeoutMs: 1000 } as const;
     for (const [context, asked] of [
@@ -109,7 +109,7 @@ describe('the client of an agent', () => {
       ['cctx_3', 2],
     ] as const) {
       messages.push(...(await drain(agent.client.run(context, { ...RUN, open }, signal))));
-      assert.equal(forks, asked);
+      assert.equal(provided, asked);
     }
     assert.deepEqual(messages, ['done', 'done', 'done', 'done']);
   });

@@ -31,18 +31,18 @@ const MAX_EVENT_VALUES = 10_000;
 const CONTROL_CONNECTIONS = 8;
 /** A quiet connection stays: its end tells at once that the agent is gone. */
 const KEEP_ALIVE_MS = 3_600_000;
-/** A forked kernel comes within milliseconds, or when the host is busier than starting one would leave it. */
-const FORKED_KERNEL_MS = 1_000;
+/** The host provides a kernel within milliseconds, unless it is so busy that the agent had better start one. */
+const KERNEL_WAIT_MS = 1_000;
 
 export interface AgentHttpClientOptions {
   /** Told that no connection is left, as `RuntimeDriver.connect` says. */
   onBroken?: () => void;
-  /** Has a Python kernel arrive at the agent; rejects when none will. */
-  forkKernel?: () => Promise<void>;
-  /** Told of each context that is opened in a language whose kernels are started in the sandbox. */
+  /** Asks the host for a Python kernel at the agent; rejects when it has none. */
+  provideKernel?: () => Promise<void>;
+  /** Called with the language of each context whose kernel is started in the sandbox. */
   noteLanguage?: (language: StartedLanguage) => void;
-  /** One is there already, for the first context that needs one. */
-  kernelWaits?: boolean;
+  /** A kernel is there already, for the first context that needs one. */
+  kernelReady?: boolean;
   /** What the clients of all agents share. */
   longLines?: LongLines;
   events?: SharedBudget;
@@ -56,28 +56,28 @@ export class AgentHttpClient implements AgentClient {
   readonly #requests: AgentRequests;
   readonly #socketPath: string;
   readonly #noteLanguage: ((language: StartedLanguage) => void) | undefined;
-  readonly #forkKernel: (() => Promise<void>) | undefined;
-  /** The contexts that a kernel was brought for. */
-  readonly #brought = new Set<string>();
+  readonly #provideKernel: (() => Promise<void>) | undefined;
+  /** Contexts for which the host was asked. */
+  readonly #askedFor = new Set<string>();
   readonly #budget: EventBudget;
   readonly #lines: SandboxLines;
   readonly #connections: RunConnections;
-  #kernelWaits: boolean;
+  #kernelReady: boolean;
 
   constructor(
     socketPath: string,
     {
       onBroken,
-      forkKernel,
+      provideKernel,
       noteLanguage,
-      kernelWaits = false,
+      kernelReady = false,
       longLines = new LongLines(),
       events,
     }: AgentHttpClientOptions = {},
   ) {
-    this.#forkKernel = forkKernel;
+    this.#provideKernel = provideKernel;
     this.#noteLanguage = noteLanguage;
-    this.#kernelWaits = kernelWaits;
+    this.#kernelReady = kernelReady;
     this.#socketPath = socketPath;
     this.#budget = new EventBudget(events);
     this.commands = new AgentHttpCommands(socketPath, this.#budget);
@@ -123,7 +123,7 @@ export class AgentHttpClient implements AgentClient {
   }
 
   async closeContext(contextId: string, signal: AbortSignal): Promise<void> {
-    this.#brought.delete(contextId);
+    this.#askedFor.delete(contextId);
     await this.#requests.act('DELETE', contextPath(contextId), undefined, signal);
   }
 
@@ -179,23 +179,24 @@ export class AgentHttpClient implements AgentClient {
     await this.#pool.destroy();
   }
 
-  /** A kernel is brought for each context once, however often it is asked for: whoever comes later waits for the same. */
+  /** Asks the host for a kernel once for each context, however often that is opened: later requests wait for the same one. */
   #withKernel(contextId: string, request: OpenContext): OpenContext {
     if (request.language !== 'python') this.#noteLanguage?.(request.language);
-    const isBrought = request.language === 'python' && this.#forkKernel !== undefined && !this.#brought.has(contextId);
-    if (!isBrought) return request;
-    this.#brought.add(contextId);
-    if (!this.#kernelWaits) this.#bringKernel();
-    this.#kernelWaits = false;
-    return { ...request, kernelWaitMs: FORKED_KERNEL_MS };
+    const asksForKernel =
+      request.language === 'python' && this.#provideKernel !== undefined && !this.#askedFor.has(contextId);
+    if (!asksForKernel) return request;
+    this.#askedFor.add(contextId);
+    if (!this.#kernelReady) this.#askForKernel();
+    this.#kernelReady = false;
+    return { ...request, kernelWaitMs: KERNEL_WAIT_MS };
   }
 
-  /** Beside the opening of its context, which waits for it at the agent. */
-  #bringKernel(): void {
-    this.#forkKernel?.().catch(() => {
-      // The agent starts one; if it does not hear of it, it does so after its wait.
+  /** Runs beside the opening of the context, which waits for the kernel at the agent. */
+  #askForKernel(): void {
+    this.#provideKernel?.().catch(() => {
+      // The agent starts one now; without this message it does so after its wait.
       this.#requests
-        .act('DELETE', '/expected-kernel', undefined, AbortSignal.timeout(FORKED_KERNEL_MS))
+        .act('DELETE', '/expected-kernel', undefined, AbortSignal.timeout(KERNEL_WAIT_MS))
         .catch(() => undefined);
     });
   }

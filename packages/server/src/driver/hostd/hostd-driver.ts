@@ -1,5 +1,4 @@
 import {
-  type ForkKernel,
   HostdErrorBody,
   HostdHealth,
   type Instance,
@@ -7,6 +6,7 @@ import {
   LaunchedInstance,
   type LaunchSpec,
   PROTOCOL_VERSION,
+  type ProvideKernel,
   type StartedLanguage,
   TemplateVersionList,
   type TemplateVersionManifest,
@@ -40,7 +40,7 @@ const CONNECTIONS = 32;
 /** Hostd answers everything but launches and stops at once; those two are bounded by its own steps. */
 const ASK_MS = 10_000;
 const STOP_MS = 60_000;
-const FORK_MS = 5_000;
+const PROVIDE_MS = 5_000;
 /** So long after a connection is asked for, whoever asked has had the first of it. */
 const LOOK_MS = 50;
 /** Milliseconds between two reports to hostd that a language is used. */
@@ -79,16 +79,16 @@ export class HostdDriver implements RuntimeDriver {
 
   async launch(sandboxId: string, generation: number, spec: LaunchSpec, signal: AbortSignal): Promise<Launched> {
     const response = await this.#request('PUT', instancePath(sandboxId, generation), signal, spec);
-    const { agentAnswers, kernelWaits, ...instance } = await readAnswer(response, launched);
-    if (agentAnswers) this.#answering.set(instancePath(sandboxId, generation), kernelWaits);
+    const { agentAnswers, kernelReady, ...instance } = await readAnswer(response, launched);
+    if (agentAnswers) this.#answering.set(instancePath(sandboxId, generation), kernelReady);
     return { instance, agentAnswers };
   }
 
   async connect(live: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient> {
     const path = instancePath(live.sandboxId, live.generation);
     const client = new AgentHttpClient(live.agentSocketPath, {
-      kernelWaits: this.#answering.get(path) ?? false,
-      ...(this.#isolation.pythonKernels === 'forked' && { forkKernel: () => this.#forkKernel(live) }),
+      kernelReady: this.#answering.get(path) ?? false,
+      ...(this.#isolation.pythonKernels === 'forked' && { provideKernel: () => this.#provideKernel(live) }),
       noteLanguage: (language) => this.#noteLanguage(language),
       longLines: this.#longLines,
       events: this.#events,
@@ -116,10 +116,10 @@ export class HostdDriver implements RuntimeDriver {
   }
 
   /** Rejects when none can be had now. */
-  async #forkKernel({ sandboxId, generation }: Instance): Promise<void> {
+  async #provideKernel({ sandboxId, generation }: Instance): Promise<void> {
     const path = `${instancePath(sandboxId, generation)}/kernels`;
-    const message = { language: 'python' } satisfies ForkKernel;
-    const response = await this.#request('POST', path, AbortSignal.timeout(FORK_MS), message);
+    const message = { language: 'python' } satisfies ProvideKernel;
+    const response = await this.#request('POST', path, AbortSignal.timeout(PROVIDE_MS), message);
     await response.body.dump();
   }
 
