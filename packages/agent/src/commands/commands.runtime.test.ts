@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
+import { eventually } from '@cloche/testkit/eventually';
 import { sleepers } from '../testing/process-readings.ts';
 import { isGone, StartedCommands } from './testing/started-commands.ts';
 
@@ -171,7 +171,7 @@ describe('a fork bomb', () => {
     assert.equal(command.status, 'timed_out');
     assert.equal(stdout, '');
     // Its own process has ended by then; the others are being killed.
-    while (sleepers(seconds) > 0) await delay(5);
+    await eventually(() => sleepers(seconds) === 0, { because: 'the processes of the command end' });
   });
 });
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setImmediate as nextTurn, setTimeout } from 'node:timers/promises';
+import { eventually } from '@cloche/testkit/eventually';
 import { type Candidate, MemoryGuard } from './memory-guard.ts';
 
 const LIMIT_BYTES = 1000;
@@ -139,7 +140,7 @@ describe('a memory guard', () => {
     // Both at once: what the machine is busy with delays either.
     const [idle, short] = [watch(0), watch(2 ** 30 - 1)];
     const before = idle.machine.looks;
-    while (idle.machine.looks === before) await setTimeout(1);
+    await eventually(() => idle.machine.looks !== before, { because: 'the guard looks again' });
     const [looks, more] = [idle.machine.looks, short.machine.looks];
     isOver.abort();
     await Promise.all([idle.watching, short.watching]);

@@ -7,6 +7,7 @@ import type { Socket } from 'node:net';
 import { type Duplex, pipeline, Readable, Writable } from 'node:stream';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { eventually } from '@cloche/testkit/eventually';
 import { EgressRig, SANDBOX_ADDRESS } from '../testing/egress-rig.ts';
 import { httpServer, httpsServer, portOf } from '../testing/test-servers.ts';
 
@@ -113,12 +114,15 @@ describe('of a body that its reader does not take, egress holds little', () => {
     test(`downloaded by ${how}`, async () => {
       givenBytes = 0;
       const stream = await begin();
-      while (givenBytes === 0) await delay(10);
+      await eventually(() => givenBytes > 0, { within: 60_000, because: 'the gateway takes the first bytes' });
       const held = await settled(() => givenBytes);
       assert.ok(held <= MOST_HELD_BYTES, `${held} bytes`);
       // It goes on once it is read: a gigabyte would take a while, so only what could not have been held.
       stream.resume();
-      while (givenBytes < held + 2 * MOST_HELD_BYTES) await delay(10);
+      await eventually(() => givenBytes >= held + 2 * MOST_HELD_BYTES, {
+        within: 60_000,
+        because: 'the gateway takes more once its reader reads',
+      });
       stream.destroy();
     });
   }
@@ -133,7 +137,10 @@ describe('of a body that its reader does not take, egress holds little', () => {
     const held = await settled(() => givenBytes);
     assert.ok(held <= MOST_HELD_BYTES, `${held} bytes`);
     gate.resolve();
-    while (takenBytes < held + 2 * MOST_HELD_BYTES) await delay(10);
+    await eventually(() => takenBytes >= held + 2 * MOST_HELD_BYTES, {
+      within: 60_000,
+      because: 'the gateway takes more once its reader reads',
+    });
     socket.destroy();
   });
 });
@@ -169,10 +176,16 @@ test('a sandbox that asks for much at once does not have others wait for all of 
   const request = 'GET /short HTTP/1.1\r\nHost: allowed.example\r\n\r\n';
   to(web);
   rig.egress.sandboxes.put(OTHER_ADDRESS, { sandboxId: 'sbx_other', policy: POLICY });
-  while (rig.egress.sandboxes.connectionCount > 0) await delay(10);
+  await eventually(() => rig.egress.sandboxes.connectionCount === 0, {
+    within: 60_000,
+    because: 'the connections end',
+  });
   const flood = Array.from({ length: MANY }, () => rig.connect());
   const other = rig.connect(OTHER_ADDRESS);
-  while (rig.egress.sandboxes.connectionCount <= MANY) await delay(10);
+  await eventually(() => rig.egress.sandboxes.connectionCount > MANY, {
+    within: 60_000,
+    because: 'the connections are open',
+  });
   let answered = 0;
   for (const socket of flood) {
     socket.once('data', () => {
@@ -183,6 +196,6 @@ test('a sandbox that asks for much at once does not have others wait for all of 
   other.write(request);
   await once(other, 'data');
   assert.ok(answered <= MANY / 4, `after ${answered} of ${MANY}`);
-  while (answered < MANY) await delay(10);
+  await eventually(() => answered >= MANY, { within: 60_000, because: 'every request is answered' });
   for (const socket of [...flood, other]) socket.destroy();
 });
