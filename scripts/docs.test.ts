@@ -3,7 +3,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { ERRORS, PREVIEW_ERRORS, SERVICE_ERROR_NAMES } from '@cloche/contract';
-import { HOST_SYSCTLS } from '../packages/setup/src/host/sysctls.ts';
+import { HOST_SYSCTLS } from '../packages/host-checks/src/index.ts';
 import { hostEntryTables } from './host-entry-tables.ts';
 import { settingsTable } from './settings-table.ts';
 

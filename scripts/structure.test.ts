@@ -17,8 +17,9 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   agent: ['layout', 'node-support', 'protocol', 'kernel-js'],
   'kernel-js': ['node-support', 'protocol'],
   sdk: ['contract'],
-  cli: ['sdk', 'contract', 'layout', 'protocol', 'setup'],
-  setup: ['layout', 'protocol', 'settings', 'agent'],
+  'host-checks': ['layout', 'protocol', 'settings'],
+  cli: ['sdk', 'contract', 'layout', 'protocol', 'settings', 'host-checks'],
+  setup: ['layout', 'protocol', 'settings', 'host-checks', 'agent'],
   testkit: ['contract', 'protocol', 'server'],
 };
 

@@ -8,10 +8,10 @@ import { after, describe, it } from 'node:test';
 import { affordable } from '../packages/egress/src/shares/egress-shares.ts';
 import { dataPlaces, runPlaces } from '../packages/layout/src/index.ts';
 import { egressPlaces } from '../packages/protocol/src/index.ts';
+import { OPERATOR_SETTINGS } from '../packages/settings/src/index.ts';
 import { SERVICE_USERS } from '../packages/setup/src/host/service-account.ts';
 import { CHECKOUT, PART_NAMES, type PartName, PROGRAMS } from '../packages/setup/src/installation/parts.ts';
 import { UNIT_PLACES } from '../packages/setup/src/installation/unit-environments.ts';
-import { SETTINGS } from '../packages/setup/src/settings.ts';
 
 const INSTALLED_AT = '/opt/cloche';
 const files = globSync('deploy/systemd/*').sort();
@@ -72,7 +72,7 @@ describe('the systemd units', () => {
   });
 
   it('name no setting that does not exist', () => {
-    const known = SETTINGS.map(({ name }) => name);
+    const known = OPERATOR_SETTINGS.map(({ name }) => name);
     const named = files.flatMap((file) => readFileSync(file, 'utf8').match(/CLOCHE_\w+/g) ?? []);
     assert.ok(named.length > 0);
     assert.deepEqual(

@@ -31,7 +31,7 @@ export async function callOperator<S extends TSchema>(
 /** Of the installation that the settings name. @throws {CliError} where there is none */
 export async function installationFolders(): Promise<{ runDir: string; dataDir: string }> {
   // Loaded late: no other command needs what prepares a host.
-  const { effectiveSettings, settingsFor } = await import('@cloche/setup');
+  const { effectiveSettings, settingsFor } = await import('@cloche/settings');
   const settings = settingsFor('cli', effectiveSettings(process.env));
   const { CLOCHE_DATA_DIR: dataDir = '', CLOCHE_RUN_DIR: runDir } = settings;
   if (runDir) return { runDir, dataDir };

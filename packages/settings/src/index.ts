@@ -1,3 +1,4 @@
+export * from './effective-settings.ts';
 export * from './host-defaults.ts';
 export * from './read-settings.ts';
 export * from './setting.ts';

@@ -1,20 +1,9 @@
 export { type ClientConfig, clientConfigFile, readClientConfig, writeClientConfig } from './client-config.ts';
 export { requestFirstKey } from './first-key.ts';
 export { installAptPackages } from './host/apt-packages.ts';
-export { type ExaminedPlaces, examineHost } from './host/examine-host.ts';
-export type { Finding } from './host/finding.ts';
 export { type PreparedHost, type PrepareOptions, prepareHost } from './host/prepare-host.ts';
 export type { PartName } from './installation/parts.ts';
 export { type Installation, type InstallationOptions, startInstallation } from './installation/start-installation.ts';
 export { createProgress, describeProblem, type Progress, SetupProblem, silentProgress } from './progress.ts';
-export {
-  type EffectiveSetting,
-  effectiveSettings,
-  redacted,
-  SETTINGS,
-  type Setting,
-  SettingsProblem,
-  settingsFor,
-} from './settings.ts';
 export { ensureTemplate, findTemplate, type TemplateVersion } from './templates/build-template.ts';
 export { type Recipe, readRecipes, recipeDigest } from './templates/recipe.ts';

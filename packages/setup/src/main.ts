@@ -1,11 +1,11 @@
 import { parseArgs } from 'node:util';
-import { cacheRetentionOf } from './cache-retention.ts';
+import { cacheRetentionOf } from '@cloche/host-checks';
+import { effectiveSettings, SettingsProblem, settingsFor } from '@cloche/settings';
 import { canBuildGoPrograms } from './host/build-go-program.ts';
 import { ensureVersitygw } from './host/build-versitygw.ts';
 import { prepareHost } from './host/prepare-host.ts';
 import { writeUnitEnvironments } from './installation/unit-environments.ts';
 import { createProgress, describeProblem, type Progress, SetupProblem } from './progress.ts';
-import { effectiveSettings, SettingsProblem, settingsFor } from './settings.ts';
 import { start } from './start.ts';
 
 const COMMANDS: Record<string, (progress: Progress) => Promise<unknown>> = {

@@ -1,14 +1,12 @@
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import { problemWith } from '@cloche/settings';
-import { cacheRetentionOf } from './cache-retention.ts';
+import { cacheRetentionOf, checkPort } from '@cloche/host-checks';
+import { effectiveSettings, problemWith, settingsFor } from '@cloche/settings';
 import { clientConfigFile, readClientConfig, writeClientConfig } from './client-config.ts';
 import { requestFirstKey } from './first-key.ts';
 import { prepareHost } from './host/prepare-host.ts';
-import { checkPort } from './host/resource-checks.ts';
 import { type Installation, startInstallation } from './installation/start-installation.ts';
 import { type Progress, SetupProblem } from './progress.ts';
-import { effectiveSettings, settingsFor } from './settings.ts';
 import { type Welcome, welcomeLines } from './welcome.ts';
 
 const PORT_WAIT_MS = 3000;

@@ -33,7 +33,7 @@ export function addConfigCommand(program: Command): void {
 
 async function shownSettings(): Promise<ShownSetting[]> {
   // Loaded late, as no other command needs it.
-  const { effectiveSettings, redacted } = await import('@cloche/setup');
+  const { effectiveSettings, redacted } = await import('@cloche/settings');
   const ofClient = await clientDefaults();
   return effectiveSettings(process.env).map((setting) => {
     const { name, source, doc } = setting;

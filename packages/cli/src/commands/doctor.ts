@@ -7,7 +7,8 @@ export function addDoctorCommand(program: Command): void {
   const doctor = leaf(program, 'doctor', 'Check whether this machine can run Cloche');
   perform(doctor, async (session) => {
     // Loaded late: only this command needs what examines a host.
-    const { effectiveSettings, examineHost } = await import('@cloche/setup');
+    const { effectiveSettings } = await import('@cloche/settings');
+    const { examineHost } = await import('@cloche/host-checks');
     const values = new Map(effectiveSettings(process.env).map(({ name, value }) => [name, value ?? '']));
     const findings = await examineHost({
       dataDir: values.get('CLOCHE_DATA_DIR') ?? '',

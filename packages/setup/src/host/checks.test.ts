@@ -4,15 +4,22 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import {
+  checkIdmappedMounts,
+  checkKernel,
+  checkKernelMemory,
+  checkMemory,
+  checkPort,
+  checkRoot,
+  checkTools,
+  examineHost,
+  findV2Mount,
+  readCgroupLayout,
+} from '@cloche/host-checks';
 import { GVISOR_VERSION, VERSITYGW_VERSION } from '@cloche/layout';
 import { missingAptPackages } from './apt-packages.ts';
 import { GVISOR_MODULE } from './build-runsc.ts';
 import { VERSITYGW_MODULE } from './build-versitygw.ts';
-import { findV2Mount, readCgroupLayout } from './cgroup-layout.ts';
-import { examineHost } from './examine-host.ts';
-import { checkIdmappedMounts, checkKernel, checkKernelMemory, checkRoot } from './kernel-checks.ts';
-import { checkMemory, checkPort } from './resource-checks.ts';
-import { checkTools } from './tool-checks.ts';
 
 const V1_MEMORY = '30 25 0:26 / /sys/fs/cgroup/memory rw,nosuid - cgroup cgroup rw,memory';
 const V1_CPU = '31 25 0:27 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid - cgroup cgroup rw,cpu,cpuacct';

@@ -1,22 +1,25 @@
 import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { Finding } from '@cloche/host-checks';
+import {
+  boundCrashHandlers,
+  checkTools,
+  examineBase,
+  REQUIRED_TOOLS,
+  raiseSysctls,
+  removeUnused,
+  speedUpCgroupMoves,
+} from '@cloche/host-checks';
 import { cachePlaces, GVISOR_VERSION, guestUse, noteUse, templateUse } from '@cloche/layout';
 import { withLock } from '../build-lock.ts';
-import { removeUnused } from '../cache-retention.ts';
 import { type Progress, SetupProblem, silentProgress } from '../progress.ts';
 import { ensureTemplate, findTemplate, type TemplateVersion } from '../templates/build-template.ts';
 import { type Recipe, readRecipes } from '../templates/recipe.ts';
 import { together } from '../together.ts';
 import { installAptPackages, missingAptPackages } from './apt-packages.ts';
 import { ensureRunsc } from './build-runsc.ts';
-import { speedUpCgroupMoves } from './cgroup-moves.ts';
-import { boundCrashHandlers } from './crash-checks.ts';
-import { examineBase } from './examine-host.ts';
-import type { Finding } from './finding.ts';
 import { ensureServiceAccounts, type ServiceAccounts } from './service-account.ts';
-import { raiseSysctls } from './sysctls.ts';
-import { checkTools, REQUIRED_TOOLS } from './tool-checks.ts';
 
 /** The recipes that come with Cloche. */
 export const RECIPES_FOLDER = fileURLToPath(new URL('../../../../templates', import.meta.url));

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { runPlaces } from '@cloche/layout';
 import { egressPlaces } from '@cloche/protocol';
+import type { EffectiveSetting } from '@cloche/settings';
 import type { PreparedHost } from '../host/prepare-host.ts';
-import type { EffectiveSetting } from '../settings.ts';
 import type { InstallationPlaces } from './installation-places.ts';
 import { Part, type PartOptions } from './part.ts';
 import { environmentFor, overridesFor, type ServedAt } from './part-environment.ts';

@@ -1,5 +1,5 @@
+import { type EffectiveSetting, isGivenTo, OPERATOR_SETTINGS, settingsFor } from '@cloche/settings';
 import type { PreparedHost } from '../host/prepare-host.ts';
-import { type EffectiveSetting, isGivenTo, SETTINGS, settingsFor } from '../settings.ts';
 import type { InstallationPlaces } from './installation-places.ts';
 import type { PartName } from './parts.ts';
 
@@ -45,6 +45,8 @@ function isInherited(name: string, part: PartName): boolean {
 
 /** Those of the variables that are meant for one part: settings that it reads, and what is no setting. */
 export function overridesFor(part: PartName, env: Record<string, string> = {}): Record<string, string> {
-  const ofOthers = new Set<string>(SETTINGS.filter((setting) => !isGivenTo(part, setting)).map(({ name }) => name));
+  const ofOthers = new Set<string>(
+    OPERATOR_SETTINGS.filter((setting) => !isGivenTo(part, setting)).map(({ name }) => name),
+  );
   return Object.fromEntries(Object.entries(env).filter(([name]) => !ofOthers.has(name)));
 }

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { cgroupMounts } from '../host/cgroup-layout.ts';
+import { cgroupMounts } from '@cloche/host-checks';
 
 /** Ten times that of a group that says nothing else, such as the one of all sandboxes. */
 const WEIGHT = { cgroup: ['cpu.shares', '10240'], cgroup2: ['cpu.weight', '1000'] } as const;

@@ -1,11 +1,11 @@
 import { join, resolve } from 'node:path';
 import { runPlaces } from '@cloche/layout';
 import { InstanceList } from '@cloche/protocol';
+import { type EffectiveSetting, effectiveSettings } from '@cloche/settings';
 import { Value } from 'typebox/value';
 import { type Lock, tryLock } from '../build-lock.ts';
 import { type PreparedHost, prepareHost } from '../host/prepare-host.ts';
 import { SetupProblem } from '../progress.ts';
-import { type EffectiveSetting, effectiveSettings } from '../settings.ts';
 import { findFreePort } from './free-port.ts';
 import { InstallationParts, logFileOf } from './installation-parts.ts';
 import { type InstallationPlaces, preparePlaces } from './installation-places.ts';

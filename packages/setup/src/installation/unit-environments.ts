@@ -1,8 +1,8 @@
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { type EffectiveSetting, settingsFor } from '@cloche/settings';
 import type { PreparedHost } from '../host/prepare-host.ts';
 import { SetupProblem } from '../progress.ts';
-import { type EffectiveSetting, settingsFor } from '../settings.ts';
 import { preparePlaces } from './installation-places.ts';
 import { environmentFor } from './part-environment.ts';
 import { PART_NAMES } from './parts.ts';

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { effectiveSettings, nearest, redacted, SETTINGS, settingsFor } from './settings.ts';
+import { effectiveSettings, nearest, OPERATOR_SETTINGS, redacted, settingsFor } from './effective-settings.ts';
 
 describe('settings', () => {
   let folder: string;
@@ -59,7 +59,7 @@ describe('settings', () => {
   });
 
   it('are each documented and read by somebody', () => {
-    for (const { name, doc, readBy } of SETTINGS) assert.ok(doc !== '' && readBy.length > 0, name);
+    for (const { name, doc, readBy } of OPERATOR_SETTINGS) assert.ok(doc !== '' && readBy.length > 0, name);
   });
 
   it('nearest takes the fewest changes', () => {

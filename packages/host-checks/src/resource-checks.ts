@@ -3,7 +3,7 @@ import { statfs } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { totalmem } from 'node:os';
 import { dirname } from 'node:path';
-import { listOldVersions, sizeOf } from '../cache-retention.ts';
+import { listOldVersions, sizeOf } from './cache-retention.ts';
 import { type Finding, missing, ok, warning } from './finding.ts';
 
 const GIB = 1024 ** 3;

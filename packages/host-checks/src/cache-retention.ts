@@ -4,8 +4,7 @@ import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import { cachePlaces, guestUse, noteUse, templateUse } from '@cloche/layout';
-import { problemWith } from '@cloche/settings';
-import { SetupProblem } from './progress.ts';
+import { problemWith, SettingsProblem } from '@cloche/settings';
 
 const run = promisify(execFile);
 
@@ -19,11 +18,11 @@ export interface CacheRetention {
   readonly now?: () => number;
 }
 
-/** @throws {SetupProblem} for a time in which a running installation may have noted nothing */
+/** @throws {SettingsProblem} for a time in which a running installation may have noted nothing */
 export function cacheRetentionOf({ CLOCHE_CACHE_RETENTION_MS: text = '' }: Record<string, string | undefined>): number {
   const problem = problemWith('CLOCHE_CACHE_RETENTION_MS', text);
   if (problem === undefined) return Number(text);
-  throw new SetupProblem(`CLOCHE_CACHE_RETENTION_MS is ${JSON.stringify(text)}.`, `${problem}.`);
+  throw new SettingsProblem(`CLOCHE_CACHE_RETENTION_MS is ${JSON.stringify(text)}: ${problem}.`);
 }
 
 /** A guest folder or a template version that is not the newest of its template. */

@@ -1,9 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
-import { operatorSettings, type SettingReader, SETTINGS as TABLE } from '@cloche/settings';
+import { operatorSettings } from './read-settings.ts';
+import type { SettingReader } from './setting.ts';
+import { SETTINGS as TABLE } from './settings.ts';
 
 /** A setting that operators can set, as text. */
-export interface Setting {
+export interface OperatorSetting {
   readonly name: string;
   readonly doc: string;
   readonly readBy: readonly SettingReader[];
@@ -14,7 +16,7 @@ export interface Setting {
 }
 
 /** Every setting that operators can set, in the order of `cloche config`. */
-export const SETTINGS: readonly Setting[] = operatorSettings().map(([name, setting]) => ({
+export const OPERATOR_SETTINGS: readonly OperatorSetting[] = operatorSettings().map(([name, setting]) => ({
   name,
   doc:
     setting.defaultText && setting.defaultText !== 'none'
@@ -26,7 +28,10 @@ export const SETTINGS: readonly Setting[] = operatorSettings().map(([name, setti
   ...(setting.secret && { secret: true }),
 }));
 
-export type EffectiveSetting = Setting & { value: string | undefined; source: 'environment' | 'file' | 'default' };
+export type EffectiveSetting = OperatorSetting & {
+  value: string | undefined;
+  source: 'environment' | 'file' | 'default';
+};
 
 /** A setting that does not exist or cannot be read. The message says what to do. */
 export class SettingsProblem extends Error {
@@ -45,7 +50,7 @@ export function effectiveSettings(env: NodeJS.ProcessEnv): EffectiveSetting[] {
   const file = readConfigFile(env);
   rejectUnknown(Object.keys(env), 'the environment');
   rejectUnknown(Object.keys(file.values), file.path);
-  return SETTINGS.map((setting) => {
+  return OPERATOR_SETTINGS.map((setting) => {
     const fromEnv = env[setting.name];
     if (fromEnv !== undefined) return { ...setting, value: fromEnv, source: 'environment' };
     const fromFile = file.values[setting.name];
@@ -61,7 +66,7 @@ export function settingsFor(reader: SettingReader, settings: readonly EffectiveS
 }
 
 /** Whether a process gets the operator's value. Setup resolves some settings first, such as folders, for the services. */
-export function isGivenTo(reader: SettingReader, { readBy, isResolvedBySetup }: Setting): boolean {
+export function isGivenTo(reader: SettingReader, { readBy, isResolvedBySetup }: OperatorSetting): boolean {
   return readBy.includes(reader) && (!isResolvedBySetup || reader === 'setup' || reader === 'cli');
 }
 
@@ -83,7 +88,7 @@ function readConfigFile(env: NodeJS.ProcessEnv): { path: string; values: NodeJS.
 }
 
 function rejectUnknown(names: readonly string[], where: string): void {
-  const known = SETTINGS.map(({ name }) => name);
+  const known = OPERATOR_SETTINGS.map(({ name }) => name);
   for (const name of names) {
     if (!name.startsWith('CLOCHE_') || known.includes(name)) continue;
     throw new SettingsProblem(`There is no setting ${name} (in ${where}). Did you mean ${nearest(name, known)}?`);
