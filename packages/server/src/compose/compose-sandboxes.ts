@@ -25,7 +25,7 @@ import { runRoutes } from '../runs/run-routes.ts';
 import { ListSandboxes } from '../sandboxes/api/list-sandboxes.ts';
 import { sandboxRoutes } from '../sandboxes/api/sandbox-routes.ts';
 import { CreateSandbox } from '../sandboxes/lifecycle/create-sandbox.ts';
-import { EndSandbox } from '../sandboxes/lifecycle/end-sandbox.ts';
+import { DestroySandbox } from '../sandboxes/lifecycle/destroy-sandbox.ts';
 import { EndedRecords } from '../sandboxes/lifecycle/ended-records.ts';
 import { LaunchSandbox } from '../sandboxes/lifecycle/launch-sandbox.ts';
 import { Reaper } from '../sandboxes/lifecycle/reaper.ts';
@@ -40,7 +40,7 @@ import type { SandboxRepository } from '../sandboxes/record/sandbox-repository.t
 import type { SandboxSettings } from '../sandboxes/record/sandbox-settings.ts';
 import { SqlSandboxRepository } from '../sandboxes/record/sql-sandbox-repository.ts';
 import { AwaitSandbox } from '../sandboxes/use/await-sandbox.ts';
-import { JudgeFault } from '../sandboxes/use/judge-fault.ts';
+import { FaultTranslator } from '../sandboxes/use/fault-translator.ts';
 import { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 import { TemplateCatalogue } from '../templates/template-catalogue.ts';
 import { SqlTemplateRepository } from '../templates/template-repository.ts';
@@ -98,24 +98,33 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
 
   const { launchTimeoutMs } = settings;
   const launches = new LaunchSandbox({ sandboxes, driver, connections, clock, log, metrics, launchTimeoutMs });
-  const endings = new EndSandbox({ sandboxes, driver, connections, executions, launches, clock, log, metrics });
-  const reconciler = new Reconciler({ sandboxes, driver, launches, endings, log });
+  const destroySandbox = new DestroySandbox({
+    sandboxes,
+    driver,
+    connections,
+    executions,
+    launches,
+    clock,
+    log,
+    metrics,
+  });
+  const reconciler = new Reconciler({ sandboxes, driver, launches, destroySandbox, log });
   // A crash is noticed when it happens; the periodic pass is for what nobody was connected to.
   const checkOn = (sandboxId: string) => {
     reconciler.check(sandboxId).catch((error) => log.warn({ err: error, sandboxId }, 'a sandbox could not be checked'));
   };
-  const reaper = new Reaper({ sandboxes, endings, executions, clock, log });
+  const reaper = new Reaper({ sandboxes, destroySandbox, executions, clock, log });
 
   const endedRecords = new EndedRecords(db);
 
   const access = new SandboxAccess(sandboxes);
-  const waits = new AwaitSandbox(sandboxes, changes, executions);
-  const creations = new CreateSandbox({ sandboxes, projects, catalogue, launches, clock, ids, metrics, settings });
-  const lists = new ListSandboxes(sandboxes, projects, executions);
-  const ttls = new SetSandboxTtl(access, sandboxes, clock);
+  const awaitSandbox = new AwaitSandbox(sandboxes, changes, executions);
+  const createSandbox = new CreateSandbox({ sandboxes, projects, catalogue, launches, clock, ids, metrics, settings });
+  const listSandboxes = new ListSandboxes(sandboxes, projects, executions);
+  const setSandboxTtl = new SetSandboxTtl(access, sandboxes, clock);
 
-  const faults = new JudgeFault(sandboxes, endings, reconciler, log);
-  const use = new SandboxUse({ access, waits, connections, faults });
+  const faults = new FaultTranslator(sandboxes, destroySandbox, reconciler, log);
+  const use = new SandboxUse({ access, waits: awaitSandbox, connections, faults });
   const contexts = new SqlContextRepository(db);
   const shared = { access, use, contexts, openContexts: new OpenContexts(), executions, clock };
   const contextCreations = new CreateContext({ ...shared, catalogue, ids });
@@ -127,7 +136,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     ...shared,
     runs: resolve,
     sandboxes,
-    waits,
+    waits: awaitSandbox,
     faults,
     promotes,
     ids,
@@ -139,7 +148,15 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   return {
     parts: { sandboxes, access, use, executions },
     routes: [
-      ...sandboxRoutes({ access, creations, lists, waits, ttls, endings, activity: executions }),
+      ...sandboxRoutes({
+        access,
+        createSandbox,
+        listSandboxes,
+        awaitSandbox,
+        setSandboxTtl,
+        destroySandbox,
+        activity: executions,
+      }),
       ...contextRoutes(contextCreations, contextChanges),
       ...runRoutes(runs),
       ...fileRoutes(new AccessFiles(shared)),
@@ -174,7 +191,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     reconcile: () => reconciler.reconcile(),
     async destroyAll() {
       const all = await sandboxes.listByStatus(OCCUPYING_STATUSES);
-      await Promise.all(all.map((record) => endings.destroy(record.id, 'platform_cleanup')));
+      await Promise.all(all.map((record) => destroySandbox.destroy(record.id, 'platform_cleanup')));
       return all.length;
     },
     async check(signal) {

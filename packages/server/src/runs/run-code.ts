@@ -12,10 +12,10 @@ import { isPending, type SandboxRecord } from '../sandboxes/record/sandbox.ts';
 import { sandboxEnded } from '../sandboxes/record/sandbox-access.ts';
 import type { SandboxRepository } from '../sandboxes/record/sandbox-repository.ts';
 import type { AwaitSandbox } from '../sandboxes/use/await-sandbox.ts';
-import type { JudgeFault } from '../sandboxes/use/judge-fault.ts';
+import type { FaultTranslator } from '../sandboxes/use/fault-translator.ts';
 import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
-import { Handover } from './handover.ts';
 import type { PromoteOutputs } from './promote-outputs.ts';
+import { Rendezvous } from './rendezvous.ts';
 import type { ResolvedRun, ResolveRun, RunRequest } from './resolve-run.ts';
 import type { RunMetrics } from './run-metrics.ts';
 import { RunResult, timeoutError } from './run-result.ts';
@@ -41,7 +41,7 @@ export interface RunCodeDeps {
   readonly openContexts: OpenContexts;
   readonly use: SandboxUse;
   readonly executions: Executions;
-  readonly faults: JudgeFault;
+  readonly faults: FaultTranslator;
   readonly clock: Clock;
   readonly promotes: PromoteOutputs;
   readonly ids: IdSource;
@@ -96,7 +96,7 @@ export class RunCode {
   }
 
   async *#stream(run: ResolvedRun, stop: RunStop): AsyncGenerator<CodeRunEvent, void> {
-    const events = new Handover<CodeRunEvent>();
+    const events = new Rendezvous<CodeRunEvent>();
     const executed = this.#execute(run, stop, (event) => events.give(event)).finally(() => events.end());
     // Whoever comes to the end of the events sees how it ended; whoever leaves does not care.
     executed.catch(() => undefined);

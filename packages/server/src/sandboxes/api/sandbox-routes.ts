@@ -1,7 +1,7 @@
 import { LIMITS, operations } from '@cloche/contract';
 import { type RequestContext, type Route, route } from '../../http/route.ts';
 import type { CreateSandbox } from '../lifecycle/create-sandbox.ts';
-import type { EndSandbox } from '../lifecycle/end-sandbox.ts';
+import type { DestroySandbox } from '../lifecycle/destroy-sandbox.ts';
 import type { SetSandboxTtl } from '../lifecycle/set-sandbox-ttl.ts';
 import { type Activity, type SandboxRecord, toSandbox } from '../record/sandbox.ts';
 import type { SandboxAccess } from '../record/sandbox-access.ts';
@@ -10,41 +10,41 @@ import type { ListSandboxes } from './list-sandboxes.ts';
 
 export interface SandboxServices {
   readonly access: SandboxAccess;
-  readonly creations: CreateSandbox;
-  readonly lists: ListSandboxes;
-  readonly waits: AwaitSandbox;
-  readonly ttls: SetSandboxTtl;
-  readonly endings: EndSandbox;
+  readonly createSandbox: CreateSandbox;
+  readonly listSandboxes: ListSandboxes;
+  readonly awaitSandbox: AwaitSandbox;
+  readonly setSandboxTtl: SetSandboxTtl;
+  readonly destroySandbox: DestroySandbox;
   readonly activity: Activity;
 }
 
 export function sandboxRoutes(services: SandboxServices): Route[] {
-  const { access, creations, lists, waits, ttls, endings, activity } = services;
+  const { access, createSandbox, listSandboxes, awaitSandbox, setSandboxTtl, destroySandbox, activity } = services;
   const answer = (record: SandboxRecord) => ({ sandbox: toSandbox(record, activity) });
   const setTtl = async ({
     credential,
     params,
     body,
   }: Pick<RequestContext<typeof operations.setSandboxTtl>, 'credential' | 'params' | 'body'>) =>
-    answer(await ttls.set(credential, params.sandboxId, body.ttlMs));
+    answer(await setSandboxTtl.set(credential, params.sandboxId, body.ttlMs));
 
   return [
-    route(operations.createSandbox, async (request) => answer(await creations.create(request))),
+    route(operations.createSandbox, async (request) => answer(await createSandbox.create(request))),
     route(operations.listSandboxes, async ({ credential, query }) => {
-      const records = await lists.list(credential, query);
+      const records = await listSandboxes.list(credential, query);
       return { data: records.map((record) => toSandbox(record, activity)), hasMore: false };
     }),
     route(operations.getSandbox, async ({ credential, params, query, signal }) => {
       const record = await access.get(credential, params.sandboxId);
       if (query.waitFor === undefined) return answer(record);
       const waitMs = query.waitMs ?? LIMITS.waitDefaultMs;
-      return answer(await waits.status(record.id, query.waitFor, waitMs, signal));
+      return answer(await awaitSandbox.status(record.id, query.waitFor, waitMs, signal));
     }),
     route(operations.setSandboxTtl, setTtl),
     route(operations.extendSandbox, setTtl),
     route(operations.killSandbox, async ({ credential, params }) => {
       const record = await access.get(credential, params.sandboxId);
-      return answer(await endings.destroy(record.id, 'user_killed'));
+      return answer(await destroySandbox.destroy(record.id, 'user_killed'));
     }),
   ];
 }

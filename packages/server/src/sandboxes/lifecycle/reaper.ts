@@ -3,7 +3,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Executions } from '../record/executions.ts';
 import type { SandboxRecord } from '../record/sandbox.ts';
 import type { SandboxRepository } from '../record/sandbox-repository.ts';
-import type { EndSandbox } from './end-sandbox.ts';
+import type { DestroySandbox } from './destroy-sandbox.ts';
 
 /** The longest sleep: a TTL set meanwhile, or a clock that was put forward, is noticed this late at most. */
 const MAX_SLEEP_MS = 500;
@@ -13,7 +13,7 @@ const ACTIVITY_FLUSH_MS = 5_000;
 
 export interface ReaperDeps {
   readonly sandboxes: SandboxRepository;
-  readonly endings: EndSandbox;
+  readonly destroySandbox: DestroySandbox;
   readonly executions: Executions;
   readonly clock: Clock;
   readonly log: Logger;
@@ -53,8 +53,8 @@ export class Reaper {
     reason: 'ttl_expired' | 'idle_expired',
     stillDue: (record: SandboxRecord) => boolean,
   ): Promise<void> {
-    const { endings, log } = this.#deps;
-    await endings.destroy(record.id, reason, stillDue).catch((error) => {
+    const { destroySandbox, log } = this.#deps;
+    await destroySandbox.destroy(record.id, reason, stillDue).catch((error) => {
       log.warn({ err: error, sandboxId: record.id }, 'an expired sandbox could not be ended yet');
     });
   }

@@ -4,7 +4,7 @@ import { Deadline } from '../../base/deadline.ts';
 import type { Instance, RuntimeDriver } from '../../driver/runtime-driver.ts';
 import { isPending, OCCUPYING_STATUSES, type SandboxRecord } from '../record/sandbox.ts';
 import type { SandboxRepository } from '../record/sandbox-repository.ts';
-import type { EndSandbox } from './end-sandbox.ts';
+import type { DestroySandbox } from './destroy-sandbox.ts';
 import type { LaunchSandbox } from './launch-sandbox.ts';
 
 /** How long an agent whose connection broke may take to answer again. */
@@ -14,7 +14,7 @@ export interface ReconcilerDeps {
   readonly sandboxes: SandboxRepository;
   readonly driver: RuntimeDriver;
   readonly launches: LaunchSandbox;
-  readonly endings: EndSandbox;
+  readonly destroySandbox: DestroySandbox;
   readonly log: Logger;
 }
 
@@ -41,12 +41,12 @@ export class Reconciler {
 
   /** The connection to a ready sandbox broke: finds out at once whether it is lost, and if so ends it. */
   async check(id: string): Promise<SandboxRecord | undefined> {
-    const { sandboxes, driver, endings } = this.#deps;
+    const { sandboxes, driver, destroySandbox } = this.#deps;
     const record = await sandboxes.find(id);
     if (record?.status !== 'ready' || !record.instance) return record;
     const listed = hasInstance(await driver.list(), record);
     if (listed && (await this.#answers(record.instance))) return record;
-    return endings.destroy(record.id, 'platform_cleanup', ({ status }) => status === 'ready');
+    return destroySandbox.destroy(record.id, 'platform_cleanup', ({ status }) => status === 'ready');
   }
 
   /** Asked on a connection of its own: runs that go on use the others. */
@@ -62,12 +62,12 @@ export class Reconciler {
   }
 
   async #mendRecords(records: readonly SandboxRecord[], instances: readonly Instance[]): Promise<number> {
-    const { launches, endings, driver, log } = this.#deps;
+    const { launches, destroySandbox, driver, log } = this.#deps;
     let ended = 0;
     const suspects: SandboxRecord[] = [];
     for (const record of records) {
       if (record.status === 'expiring') {
-        const end = () => endings.destroy(record.id, record.endingReason ?? 'platform_cleanup');
+        const end = () => destroySandbox.destroy(record.id, record.endingReason ?? 'platform_cleanup');
         if (await this.#attempt(record.id, end)) ended += 1;
       } else if (isPending(record)) {
         if (!launches.isUnderWay(record.id)) await this.#attempt(record.id, () => launches.restart(record));
@@ -78,7 +78,7 @@ export class Reconciler {
     const now = await driver.list();
     for (const record of suspects.filter((suspect) => !hasInstance(now, suspect))) {
       log.warn({ sandboxId: record.id, generation: record.generation }, 'an instance was lost');
-      const end = () => endings.destroy(record.id, 'platform_cleanup', ({ status }) => status === 'ready');
+      const end = () => destroySandbox.destroy(record.id, 'platform_cleanup', ({ status }) => status === 'ready');
       if (await this.#attempt(record.id, end)) ended += 1;
     }
     return ended;

@@ -8,13 +8,13 @@ import type { AgentClient, Instance } from '../../driver/runtime-driver.ts';
 import { isPending, type SandboxRecord } from '../record/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../record/sandbox-access.ts';
 import type { AwaitSandbox } from './await-sandbox.ts';
-import type { JudgeFault } from './judge-fault.ts';
+import type { FaultTranslator } from './fault-translator.ts';
 
 export interface SandboxUseDeps {
   readonly access: Pick<SandboxAccess, 'getLive'>;
   readonly waits: Pick<AwaitSandbox, 'settled'>;
   readonly connections: Pick<AgentConnections, 'get'>;
-  readonly faults: Pick<JudgeFault, 'judge'>;
+  readonly faults: Pick<FaultTranslator, 'judge'>;
 }
 
 /** A sandbox by its id, for a key that has to be allowed to see it. */

@@ -10,7 +10,7 @@ import type { SandboxRepository } from '../record/sandbox-repository.ts';
 import type { LaunchSandbox } from './launch-sandbox.ts';
 import type { SandboxMetrics } from './sandbox-metrics.ts';
 
-export interface EndSandboxDeps {
+export interface DestroySandboxDeps {
   readonly sandboxes: SandboxRepository;
   readonly driver: RuntimeDriver;
   readonly connections: AgentConnections;
@@ -22,11 +22,11 @@ export interface EndSandboxDeps {
 }
 
 /** Ends sandboxes: writes the intent down, tears down, writes the result down. */
-export class EndSandbox {
-  readonly #deps: EndSandboxDeps;
+export class DestroySandbox {
+  readonly #deps: DestroySandboxDeps;
   readonly #underWay = new Map<SandboxId, Promise<SandboxRecord>>();
 
-  constructor(deps: EndSandboxDeps) {
+  constructor(deps: DestroySandboxDeps) {
     this.#deps = deps;
   }
 

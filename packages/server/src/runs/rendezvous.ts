@@ -1,5 +1,5 @@
 /** From one who gives values to one who takes them, each when it is asked for. */
-export class Handover<Value> {
+export class Rendezvous<Value> {
   #given: { readonly value: Value; readonly taken: () => void } | undefined;
   #asked: ((value: Value | undefined) => void) | undefined;
   #isOver = false;

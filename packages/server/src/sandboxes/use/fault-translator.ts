@@ -1,22 +1,22 @@
 import type { Logger } from 'pino';
 import { AppError, invalidRequest, unavailable } from '../../base/app-error.ts';
 import { AgentFault, LaunchFault } from '../../driver/runtime-driver.ts';
-import type { EndSandbox } from '../lifecycle/end-sandbox.ts';
+import type { DestroySandbox } from '../lifecycle/destroy-sandbox.ts';
 import type { Reconciler } from '../lifecycle/reconciler.ts';
 import { isLive, type SandboxRecord } from '../record/sandbox.ts';
 import { sandboxEnded } from '../record/sandbox-access.ts';
 import type { SandboxRepository } from '../record/sandbox-repository.ts';
 
 /** Decides what an agent's fault means: to the sandbox, which may end by it, and to the client. */
-export class JudgeFault {
+export class FaultTranslator {
   readonly #sandboxes: SandboxRepository;
-  readonly #endings: EndSandbox;
+  readonly #destroySandbox: DestroySandbox;
   readonly #reconciler: Reconciler;
   readonly #log: Logger;
 
-  constructor(sandboxes: SandboxRepository, endings: EndSandbox, reconciler: Reconciler, log: Logger) {
+  constructor(sandboxes: SandboxRepository, destroySandbox: DestroySandbox, reconciler: Reconciler, log: Logger) {
     this.#sandboxes = sandboxes;
-    this.#endings = endings;
+    this.#destroySandbox = destroySandbox;
     this.#reconciler = reconciler;
     this.#log = log;
   }
@@ -43,7 +43,7 @@ export class JudgeFault {
 
   async #judgeMisbehaved(sandbox: SandboxRecord, fault: AgentFault): Promise<AppError> {
     this.#log.error({ err: fault, sandboxId: sandbox.id }, 'an agent broke the protocol');
-    await this.#endings.fail(sandbox, 'A process in the sandbox broke the internal protocol of the service.');
+    await this.#destroySandbox.fail(sandbox, 'A process in the sandbox broke the internal protocol of the service.');
     return sandboxEnded((await this.#sandboxes.find(sandbox.id)) ?? sandbox);
   }
 }
