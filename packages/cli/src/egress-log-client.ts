@@ -28,7 +28,7 @@ function get(socketPath: string, path: string, signal: AbortSignal | undefined):
       let text = '';
       for await (const chunk of response) {
         text += chunk;
-        if (text.length > MAX_ANSWER_BYTES) throw new CliError('The answer of egress does not end.');
+        if (text.length > MAX_ANSWER_BYTES) throw new CliError('The response of egress is too large.');
       }
       if (response.statusCode !== 200) throw new CliError(`Egress answered ${response.statusCode}.`);
       resolve(text);

@@ -35,7 +35,7 @@ describe('cloche', () => {
   it('says what is wrong with the command line as JSON with --json', async () => {
     for (const [args, message] of [
       [['exec'], /^Missing required argument 'sandbox'\. Run `cloche exec --help`/],
-      [['run', '-'], /^Standard input has no code;/],
+      [['run', '-'], /^Standard input is empty;/],
       [['sandbox', 'create', '--ttl', '5'], /'5' is invalid\. Write it as 90s, 10m or 1h30m\. Run/],
     ] as const) {
       const { exitCode, stdout, stderr } = await runCloche([...args, '--json']);
@@ -71,7 +71,7 @@ describe('cloche', () => {
   it('says in one sentence that no key is known, and that nothing answers', async () => {
     const keyless = await runCloche(['sandbox', 'list']);
     assert.equal(keyless.exitCode, 1);
-    assert.match(keyless.stderr, /^error: No API key is known; pass --api-key[^\n]*npm start[^\n]*\n$/);
+    assert.match(keyless.stderr, /^error: The API key is missing; pass --api-key[^\n]*npm start[^\n]*\n$/);
 
     const nowhere = await runCloche(['sandbox', 'list', '--url', 'http://127.0.0.1:9', '--api-key', 'k']);
     assert.equal(nowhere.exitCode, 1);
@@ -231,7 +231,7 @@ describe('cloche admin', { skip: process.getuid?.() === 0 ? false : 'the operato
   it('refuses a scope that does not exist', async () => {
     const { exitCode, stderr } = await runCloche(['admin', 'key', 'create', '--scopes', 'code:walk']);
     assert.equal(exitCode, 2);
-    assert.match(stderr, /There is no scope code:walk; use \* or some of: sandbox:create /);
+    assert.match(stderr, /There is no scope code:walk; use \* or any of: sandbox:create /);
   });
 });
 

@@ -39,7 +39,7 @@ export async function installationFolders(): Promise<{ runDir: string; dataDir: 
     const id = (await readFile(dataPlaces(dataDir).installationId, 'utf8')).trim();
     return { runDir: join('/run/cloche', id), dataDir };
   } catch {
-    const message = `There is no installation in ${dataDir}; make one with \`npm start\`, or name its CLOCHE_DATA_DIR.`;
+    const message = `There is no installation in ${dataDir}; create one with \`npm start\`, or set CLOCHE_DATA_DIR to its folder.`;
     throw new CliError(message);
   }
 }
@@ -65,7 +65,9 @@ function exchange(
   });
   call.once('error', () =>
     reject(
-      new CliError(`No Cloche answers at ${socketPath}; start it with \`npm start\`, or name its CLOCHE_RUN_DIR.`),
+      new CliError(
+        `No Cloche answers at ${socketPath}; start it with \`npm start\`, or set CLOCHE_RUN_DIR to its folder.`,
+      ),
     ),
   );
   call.end(payload);

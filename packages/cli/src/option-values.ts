@@ -21,7 +21,7 @@ export function duration(text: string): number {
 export function durationUpTo(maxMs: number): (text: string) => number {
   return (text) => {
     const durationMs = duration(text);
-    if (durationMs > maxMs) throw new InvalidArgumentError(`It is at most ${formatDuration(maxMs)}.`);
+    if (durationMs > maxMs) throw new InvalidArgumentError(`Give at most ${formatDuration(maxMs)}.`);
     return durationMs;
   };
 }
@@ -33,7 +33,7 @@ export function wholeNumber(text: string): number {
 
 export function positiveNumber(text: string): number {
   const value = Number(text);
-  if (!(value > 0)) throw new InvalidArgumentError('Give a number above 0.');
+  if (!(value > 0)) throw new InvalidArgumentError('Give a number greater than 0.');
   return value;
 }
 
@@ -52,7 +52,7 @@ export function list(text: string, before: string[] = []): string[] {
 
 export function language(text: string): Language {
   const known = LANGUAGES.find((name) => name === text);
-  if (!known) throw new InvalidArgumentError(`It is one of ${LANGUAGES.join(', ')}.`);
+  if (!known) throw new InvalidArgumentError(`Use one of ${LANGUAGES.join(', ')}.`);
   return known;
 }
 
@@ -62,12 +62,12 @@ export function networkPolicy(text: string): NetworkPolicy {
   const mode = NETWORK_MODES.find((known): known is NetworkMode => known === name);
   const takesHosts = mode === 'allowlist' || mode === 'denylist';
   if (!mode || takesHosts !== (hosts !== undefined)) {
-    throw new InvalidArgumentError('It is unrestricted, deny-all, allowlist:HOST,… or denylist:HOST,….');
+    throw new InvalidArgumentError('Use unrestricted, deny-all, allowlist:HOST,… or denylist:HOST,….');
   }
   return hosts === undefined ? { mode } : { mode, hosts: list(hosts) };
 }
 
 /** As whom something runs in a sandbox. */
 export function userOption(): Option {
-  return new Option('--user <user>', 'act as this user; root is root of the sandbox only').choices(COMMAND_USERS);
+  return new Option('--user <user>', 'act as this user; root is root only inside the sandbox').choices(COMMAND_USERS);
 }

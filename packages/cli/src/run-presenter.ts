@@ -67,7 +67,8 @@ export class RunPresenter {
       await this.#terminal.out.line(readable.value);
     const files = bundle.filter((output) => output.format !== 'text');
     if (this.#saveDir !== undefined && files.length > 0) await this.#save(files, this.#saveDir);
-    else for (const picture of pictures) await this.#note(`${describeOutput(picture)}; --save-outputs DIR keeps it`);
+    else
+      for (const picture of pictures) await this.#note(`${describeOutput(picture)}; use --save-outputs DIR to save it`);
   }
 
   async #save(outputs: readonly CodeOutput[], folder: string): Promise<void> {

@@ -32,7 +32,7 @@ export async function readSource(file: string | undefined, code: string | undefi
   }
   if (file === undefined || file === '-') {
     const piped = await text(process.stdin);
-    if (piped === '') throw new UsageError('Standard input has no code; give a file, or -c CODE.');
+    if (piped === '') throw new UsageError('Standard input is empty; give a file, or -c CODE.');
     return { code: piped, language: undefined };
   }
   return { code: await readCodeFile(file), language: LANGUAGE_OF[extname(file).toLowerCase()] };

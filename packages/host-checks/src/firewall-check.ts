@@ -28,8 +28,8 @@ export async function checkFirewall(list = listChains): Promise<Finding> {
   }
   return warning(
     NAME,
-    `drops what is forwarded (${places})`,
-    'Let it forward what comes from and goes to links named cl*, and datagrams of ce*, or sandboxes reach nothing: with nft, `iifname "cl*" accept`, `iifname "ce*" meta l4proto { udp, icmp } accept` and `oifname "cl*"` and `oifname "ce*"` with `ct state established,related accept`.',
+    `drops forwarded packets (${places})`,
+    'Sandboxes have no network until it accepts forwarded packets from and to links named cl*, and datagrams of ce*: with nft, `iifname "cl*" accept`, `iifname "ce*" meta l4proto { udp, icmp } accept` and `oifname "cl*"` and `oifname "ce*"` with `ct state established,related accept`.',
   );
 }
 

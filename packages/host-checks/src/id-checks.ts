@@ -25,7 +25,7 @@ export async function checkSandboxIds(read: () => Promise<IdSources> = readSourc
   const others = usersOf(await read());
   const range = `${FIRST_SANDBOX_ID} to ${LAST_OWNER_ID}`;
   if (others.length === 0) return ok(name, range);
-  const remedy = `Give them ids below ${FIRST_SANDBOX_ID} or above ${LAST_OWNER_ID}: sandboxes take those between.`;
+  const remedy = `Give them ids below ${FIRST_SANDBOX_ID} or above ${LAST_OWNER_ID}: sandboxes use the ids in between.`;
   return warning(name, others.join('; '), remedy);
 }
 

@@ -14,7 +14,7 @@ const NEWER_KERNEL = `Use a host with Linux ${OLDEST_KERNEL.join('.')} or newer.
 export function checkRoot(uid = process.getuid?.()): Finding {
   return uid === 0
     ? ok('root', 'uid 0')
-    : missing('root', `uid ${uid}`, 'Run it as root, for example with `sudo npm start`.');
+    : missing('root', `uid ${uid}`, 'Run this command as root, for example with `sudo npm start`.');
 }
 
 export function checkKernel(version = release()): Finding {

@@ -16,9 +16,8 @@ export async function checkDisk(name: string, folder: string): Promise<Finding> 
   const { bavail, bsize } = await statfsOfNearest(folder);
   const free = bavail * bsize;
   const found = `${gib(free)} free for ${folder}`;
-  if (free < DISK_NEEDED) return missing(name, found, `Free ${gib(DISK_NEEDED)} at least, or name another folder.`);
-  if (free < DISK_COMFORTABLE)
-    return warning(name, found, `Sandboxes have more room from ${gib(DISK_COMFORTABLE)} on.`);
+  if (free < DISK_NEEDED) return missing(name, found, `Free at least ${gib(DISK_NEEDED)}, or choose another folder.`);
+  if (free < DISK_COMFORTABLE) return warning(name, found, `${gib(DISK_COMFORTABLE)} or more are recommended.`);
   return ok(name, found);
 }
 
@@ -35,7 +34,7 @@ export async function checkOldVersions(cacheDir: string, retentionMs: number): P
 export function checkMemory(bytes = totalmem()): Finding {
   const found = gib(bytes);
   return bytes < MEMORY_COMFORTABLE
-    ? warning('memory', found, `From ${gib(MEMORY_COMFORTABLE)} on, several sandboxes fit.`)
+    ? warning('memory', found, `${gib(MEMORY_COMFORTABLE)} or more are recommended, for several sandboxes.`)
     : ok('memory', found);
 }
 
@@ -45,7 +44,7 @@ export async function checkPort(host: string, port: number): Promise<Finding> {
   return new Promise((resolve) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
       const found = error.code === 'EADDRINUSE' ? `${port} is in use` : `${host}:${port}: ${error.message}`;
-      resolve(warning('port', found, 'If it is not Cloche that has it, set CLOCHE_PORT to a free one.'));
+      resolve(warning('port', found, 'If another program than Cloche uses it, set CLOCHE_PORT to a free port.'));
     });
     server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(ok('port', `${port} is free`))));
   });
@@ -55,7 +54,7 @@ export function checkNode(version = process.versions.node): Finding {
   const [major = 0] = version.split('.').map(Number);
   return major >= 24
     ? ok('node', version)
-    : missing('node', version, 'Start it with `npm start` or `npx cloche`, which bring a Node of their own.');
+    : missing('node', version, 'Use `npm start` or `npx cloche`, which bring their own Node.');
 }
 
 async function statfsOfNearest(folder: string): Promise<StatsFs> {

@@ -52,8 +52,8 @@ async function checkTool({ name, command, aptPackage, optional }: Tool): Promise
     const absent = (error as NodeJS.ErrnoException).code === 'ENOENT';
     if (optional)
       return absent
-        ? ok(name, `not installed; only for ${optional}`)
-        : warning(name, 'does not run', `Mend it to use ${optional}.`);
+        ? ok(name, `not installed; required only for ${optional}`)
+        : warning(name, 'does not run', `Repair it to use ${optional}.`);
     if (!absent || !aptPackage)
       return missing(
         name,

@@ -75,7 +75,7 @@ async function requireFreePort(host: string, port: number): Promise<void> {
     if (performance.now() > deadline) {
       throw new SetupProblem(
         `Port ${found}.`,
-        'If it is Cloche already, use it; otherwise set CLOCHE_PORT and CLOCHE_HOST to what is free.',
+        'If Cloche is already running there, use it; otherwise set CLOCHE_PORT or CLOCHE_HOST to a free address.',
       );
     }
     await delay(50);

@@ -17,7 +17,7 @@ export function welcomeLines({ url, firstKey, client }: Welcome): string[] {
     ? ['', `API key, shown this once:  ${firstKey}`, ...(known ? [`kept for the command line in ${client.file}`] : [])]
     : known
       ? []
-      : ['', 'Put a key into CLOCHE_API_KEY first; `npx cloche admin key create --scopes "*"` makes one.'];
+      : ['', 'Set CLOCHE_API_KEY to an API key first; `npx cloche admin key create --scopes "*"` creates one.'];
   return [
     '',
     `Cloche serves at ${url}`,

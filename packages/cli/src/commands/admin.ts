@@ -22,10 +22,10 @@ export function addAdminCommands(program: Command): void {
     'cloche admin key create --org acme --scopes sandbox:create,sandbox:read,code:run --expires 30d',
   ])
     .option('--org <org>', 'id or name (default: the first organization)')
-    .requiredOption('--scopes <scopes>', 'comma-separated; * means all', list)
+    .requiredOption('--scopes <scopes>', 'comma-separated scopes; * for all', list)
     .option('--projects <ids>', 'only for these projects, comma-separated', list)
     .option('--expires <duration>', 'lifetime, such as 30d (default: no end)', duration)
-    .option('--name <name>', 'name to recognize it by');
+    .option('--name <name>', 'name of the key');
   perform(key, createKey);
 
   addEgressLogCommand(admin);
@@ -82,7 +82,7 @@ interface KeyFlags {
 async function createKey(session: Session, { org, scopes, projects, expires, name }: KeyFlags): Promise<void> {
   const unknown = scopes.find((scope) => scope !== ALL_SCOPES && !isScope(scope));
   if (unknown !== undefined)
-    throw new UsageError(`There is no scope ${unknown}; use * or some of: ${SCOPES.join(' ')}.`);
+    throw new UsageError(`There is no scope ${unknown}; use * or any of: ${SCOPES.join(' ')}.`);
   const body: CreateKey = {
     scopes,
     ...(org === undefined ? {} : { org }),

@@ -97,7 +97,7 @@ describe('cloche artifact get', () => {
       writeFileSync(place, 'mine');
       const { exitCode, stderr } = await get(server.url);
       assert.equal(exitCode, 1);
-      assert.equal(stderr, 'error: report.csv exists already; name the file to write, or move it away.\n');
+      assert.equal(stderr, 'error: report.csv already exists; name another file, or move the existing one away.\n');
       assert.equal(readFileSync(place, 'utf8'), 'mine');
       assert.equal(existsSync(join(folder, '../evil')), false);
       assert.deepEqual(readdirSync(folder), ['report.csv']);

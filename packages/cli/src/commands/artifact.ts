@@ -44,14 +44,17 @@ export function addArtifactCommands(program: Command): void {
   const list = leaf(artifact, 'list', 'List artifacts', ['cloche artifact list --sandbox sbx_…'])
     .option('--sandbox <id>', 'only artifacts of this sandbox')
     .option('--project <id>', 'only artifacts of this project')
-    .option('--name <name>', 'only artifacts of this name')
+    .option('--name <name>', 'only artifacts with this name')
     .option('--metadata <key=value>', 'only artifacts with this label; repeatable', keyValue);
   perform(list, listArtifacts);
 
   const got = leaf(artifact, 'get <artifact> [file]', 'Download an artifact', [
     'cloche artifact get art_…',
     'cloche artifact get art_… - | head',
-  ]).addHelpText('after', '\nWrites to FILE, or to a new file of the name of the artifact. - is standard output.');
+  ]).addHelpText(
+    'after',
+    '\nWrites to FILE, or to a new file with the name of the artifact. Use - for standard output.',
+  );
   perform(got, getArtifact);
 
   const linked = leaf(artifact, 'link <artifact>', 'Print a URL that downloads an artifact without a key', [
@@ -104,7 +107,7 @@ function ownName({ id, name }: Artifact): string {
   const last = basename(name);
   if (last !== '' && !last.startsWith('.')) return last;
   throw new CliError(
-    `The artifact is called ${JSON.stringify(name)}, a hidden file; name the file to write: cloche artifact get ${id} FILE`,
+    `The name of the artifact, ${JSON.stringify(name)}, is that of a hidden file; give a file name: cloche artifact get ${id} FILE`,
   );
 }
 

@@ -11,7 +11,7 @@ import { table } from '../terminal/table.ts';
 export function addCommandCommands(program: Command): void {
   const logs = leaf(program, 'logs <sandbox> <command>', 'Print the output of a command', [
     'cloche logs -f sbx_… cmd_…',
-  ]).option('-f, --follow', 'follow until it ends, and exit with its exit code');
+  ]).option('-f, --follow', 'follow until the command ends, and exit with its exit code');
   perform(logs, printLogs);
 
   const command = group(program, 'command', 'List and end commands of a sandbox');
@@ -72,7 +72,7 @@ async function printLogs(
 async function explain(session: Session, { status, exitCode, failureReason }: CommandInfo): Promise<void> {
   process.exitCode = exitCode ?? 1;
   if (status === 'failed') await session.note(failureReason ?? 'The command failed.');
-  if (status === 'timed_out') await session.note('The command was ended: its timeout was reached.');
+  if (status === 'timed_out') await session.note('The command was killed: it reached its timeout.');
 }
 
 async function commandsOf(session: Session, sandboxId: string): Promise<Commands> {

@@ -7,7 +7,7 @@ import { formatAge } from '../terminal/duration.ts';
 import { table } from '../terminal/table.ts';
 
 export function addContextCommands(program: Command): void {
-  const context = group(program, 'context', 'Manage contexts: namespaces with variables of their own');
+  const context = group(program, 'context', 'Manage contexts, which keep variables between runs');
 
   const create = leaf(context, 'create <sandbox>', 'Create a context and print its id', [
     'cloche context create sbx_… --language typescript',

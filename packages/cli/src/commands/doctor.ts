@@ -31,6 +31,6 @@ export function addDoctorCommand(program: Command): void {
       return [table(findings, columns, colors), ...remedies].join('\n');
     });
     const missing = findings.filter(({ status }) => status === 'missing').map(({ name }) => name);
-    if (missing.length > 0) throw new CliError(`Missing here: ${missing.join(', ')}; follow the remedies above.`);
+    if (missing.length > 0) throw new CliError(`This machine lacks: ${missing.join(', ')}; follow the remedies above.`);
   });
 }

@@ -42,7 +42,7 @@ async function showEgressLog(session: Session, { sandbox, follow = false }: Egre
 
 async function showPage(session: Session, { decisions, missed }: DecisionPage, isFirst: boolean): Promise<void> {
   const { out } = session.terminal;
-  if (missed > 0) await session.note(`${missed} earlier ones are no longer kept; the log file has them.`);
+  if (missed > 0) await session.note(`${missed} earlier decisions are no longer kept here; read the log file.`);
   if (decisions.length === 0) return;
   if (session.json) {
     for (const decision of decisions) await out.line(jsonLine(decision));
@@ -67,7 +67,7 @@ function columnsFor(colors: Colors): Column<DecisionEntry>[] {
 }
 
 function where({ host, port, reason, count, status }: DecisionEntry): string {
-  if (count !== undefined) return `${count} more, too fast to be kept`;
+  if (count !== undefined) return `${count} more decisions, too many to be kept`;
   const about = [status, reason].filter((part) => part !== undefined && part !== '').join(', ');
   return `${host}:${port}${about === '' ? '' : ` (${about})`}`;
 }

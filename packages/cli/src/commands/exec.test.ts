@@ -47,7 +47,7 @@ describe('cloche exec', () => {
 
   it('says at once what an option takes', async () => {
     const wrong = [
-      [['--timeout', '2h'], /argument '2h' is invalid\. It is at most 1 h\./],
+      [['--timeout', '2h'], /argument '2h' is invalid\. Give at most 1 h\./],
       [['--timeout', '5'], /Write it as 90s, 10m or 1h30m\./],
       [['--user', 'bob'], /argument 'bob' is invalid\. Allowed choices are user, root\./],
       [['-e', 'A'], /Write it as KEY=VALUE\./],

@@ -25,14 +25,14 @@ export function addExecCommand(program: Command): void {
   ])
     // What follows the sandbox is the command's, dashes included.
     .passThroughOptions()
-    .option('-d, --detach', 'leave it running and print its id')
-    .option('-i, --interactive', 'pass standard input to it')
+    .option('-d, --detach', 'leave the command running and print its id')
+    .option('-i, --interactive', 'pass standard input to the command')
     .addOption(userOption())
     .option('--cwd <folder>', 'working directory (default: /workspace)')
     .option('-e, --env <key=value>', 'environment variable; repeatable', keyValue)
     .option(
       '--timeout <duration>',
-      'end it after this long, at most 1h (default: never)',
+      'end the command after this long, at most 1h (default: never)',
       durationUpTo(LIMITS.commandTimeoutMaxMs),
     );
   perform(exec, execCommand);

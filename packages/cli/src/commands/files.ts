@@ -60,7 +60,7 @@ export function addFileCommands(program: Command): void {
 async function reach(session: Session, place: string): Promise<{ at: Files; path: string }> {
   const endpoint = readEndpoint(place);
   if (endpoint.kind !== 'sandbox')
-    throw new UsageError(`"${place}" names no file of a sandbox; write it as SANDBOX:PATH, such as sbx_…:/workspace.`);
+    throw new UsageError(`"${place}" is not a path in a sandbox; write SANDBOX:PATH, such as sbx_…:/workspace.`);
   const cloche = await session.connect();
   return { at: (await cloche.sandboxes.get(endpoint.sandboxId)).files, path: endpoint.path };
 }

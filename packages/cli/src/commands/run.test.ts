@@ -117,7 +117,7 @@ describe('cloche run', () => {
     );
     const outcome = await runCloche(['run', '-c', '…'], service);
     assert.equal(outcome.stdout, '2\n');
-    assert.equal(outcome.stderr, 'png, 8 bytes; --save-outputs DIR keeps it\n');
+    assert.equal(outcome.stderr, 'png, 8 bytes; use --save-outputs DIR to save it\n');
   });
 
   it('saves rich outputs as files', async () => {

@@ -25,14 +25,14 @@ export function addSandboxOptions(command: Command): Command {
     .option('--template-version <id>', 'exact version, tplv_…')
     .option('--project <id>', 'project (default: the default one)')
     .option('--ttl <duration>', 'lifetime, at most 1h', duration)
-    .option('--idle <duration>', 'end it after this long without use', duration)
+    .option('--idle <duration>', 'end the sandbox after this long without use', duration)
     .option('--network <policy>', 'unrestricted, deny-all, allowlist:HOST,… or denylist:HOST,…', networkPolicy)
-    .option('--env <key=value>', 'environment variable of everything in it; repeatable', keyValue)
+    .option('--env <key=value>', 'environment variable of all processes in the sandbox; repeatable', keyValue)
     .option('--metadata <key=value>', 'label; repeatable', keyValue)
     .option('--cpu <cores>', 'processor cores', positiveNumber)
     .option('--memory <mib>', 'memory in MiB', positiveNumber)
     .option('--disk <mib>', 'disk in MiB', positiveNumber)
-    .option('--pids <count>', 'most processes and threads', positiveNumber);
+    .option('--pids <count>', 'maximum number of processes and threads', positiveNumber);
 }
 
 export function sandboxBody(options: SandboxOptions): CreateSandboxBody {

@@ -15,7 +15,7 @@ export function readEndpoint(text: string): Endpoint {
   if (text === '-') return { kind: 'standard' };
   const [, sandboxId, path] = /^(sbx_[^:/]*):(.*)$/s.exec(text) ?? [];
   if (sandboxId === undefined || path === undefined) return { kind: 'local', path: text };
-  if (path === '') throw new UsageError(`Give a path behind ${sandboxId}: such as ${sandboxId}:/workspace`);
+  if (path === '') throw new UsageError(`Give a path after ${sandboxId}, such as ${sandboxId}:/workspace`);
   return { kind: 'sandbox', sandboxId, path };
 }
 

@@ -8,7 +8,8 @@ export function explainTransfer(error: unknown, place: string): unknown {
   if (error instanceof BadArchive) return new CliError(`Nothing was copied to ${place}. ${error.message}`);
   const { code, syscall, message } = error as NodeJS.ErrnoException;
   if (code === 'EPIPE') return new Interrupted('SIGPIPE');
-  if (code === 'EEXIST') return new CliError(`${place} exists already; name the file to write, or move it away.`);
+  if (code === 'EEXIST')
+    return new CliError(`${place} already exists; name another file, or move the existing one away.`);
   if (syscall !== undefined && code !== undefined) {
     // Node's own message names the file that was on its way to become this one.
     const why = /^[A-Z0-9]+: ([^,]+)/.exec(message)?.[1] ?? code;

@@ -32,7 +32,7 @@ async function requireFit(from: string, to: string, device: number): Promise<voi
     }
     if (!isFolder) continue;
     if (there.dev !== device) {
-      throw new CliError(`${shown(target)} is another file system; copy into that directory by itself.`);
+      throw new CliError(`${shown(target)} is on another file system; copy into that directory separately.`);
     }
     await requireFit(source, target, device);
   }

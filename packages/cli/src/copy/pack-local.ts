@@ -26,7 +26,7 @@ async function outcomeOf(tar: ChildProcess): Promise<void> {
     words = (words + chunk).slice(-MAX_WORDS);
   });
   const [code] = (await once(tar, 'close').catch((error: Error) => {
-    throw new CliError(`Directories are copied by the program tar, which cannot be started here: ${error.message}.`);
+    throw new CliError(`Copying directories requires the program tar, which cannot be started: ${error.message}.`);
   })) as [number | null];
-  if (code !== 0) throw new CliError(`tar: ${words.trim() || 'it was ended'}`);
+  if (code !== 0) throw new CliError(`tar: ${words.trim() || 'it was killed'}`);
 }

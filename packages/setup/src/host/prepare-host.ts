@@ -41,7 +41,7 @@ export type PrepareOptions = {
   gvisor?: boolean;
 };
 
-const ONLINE = 'See that this machine reaches its package registries, then start again.';
+const ONLINE = 'Check that this machine can reach its package registries, then start again.';
 
 /**
  * Brings what is missing on this host; where all is there, takes a fraction of a second. Safe to cut off and to repeat.
@@ -68,16 +68,14 @@ export async function prepareHost({
       }
       refuseMissing(await checkTools(REQUIRED_TOOLS), 'Cloche cannot use the tools of this host:');
     });
-    return progress.step('service accounts', 'See that /etc/passwd can be written.', () =>
-      ensureServiceAccounts(logFile),
-    );
+    return progress.step('service accounts', 'Make /etc/passwd writable.', () => ensureServiceAccounts(logFile));
   });
   if (gvisor) await prepareGvisor(cacheDir, progress);
   const guestDir = await progress.step('guest files', ONLINE, () => prepareGuest(cacheDir));
   const recipes = await readRecipes(RECIPES_FOLDER);
   const templates = await together(recipes.map((recipe) => prepareTemplate(recipe, cacheDir, progress)));
   const removed = retentionMs === undefined ? [] : await removeUnused({ cacheDir, retentionMs });
-  for (const path of removed) progress.line(`removed, as it was not used for long: ${path}`);
+  for (const path of removed) progress.line(`removed after long disuse: ${path}`);
   return { accounts, guestDir, templates };
 }
 
@@ -97,7 +95,8 @@ function refuseMissing(findings: Finding[], title: string): void {
 }
 
 async function prepareGvisor(cacheDir: string, progress: Progress): Promise<void> {
-  const remedy = 'CLOCHE_OCI_RUNTIME=runsc takes Go and its module proxy once; leave it out to run with crun.';
+  const remedy =
+    'CLOCHE_OCI_RUNTIME=runsc requires Go and its module proxy for one build; leave it out to run with crun.';
   await progress.step('gVisor', remedy, async (note) => {
     await ensureRunsc(cacheDir, () => note('built once, which takes two minutes'));
     note(GVISOR_VERSION);

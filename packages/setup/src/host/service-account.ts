@@ -23,7 +23,7 @@ async function ensureServiceAccount(user: string, logFile: string): Promise<Serv
   const nowhere = ['--no-create-home', '--home-dir', '/nonexistent', '--shell', '/usr/sbin/nologin'];
   await runLogged('useradd', ['--system', '--user-group', ...nowhere, user], { logFile });
   const made = await findServiceAccount(user);
-  if (!made) throw new Error(`useradd made no user ${user}.`);
+  if (!made) throw new Error(`useradd did not create the user ${user}.`);
   return made;
 }
 

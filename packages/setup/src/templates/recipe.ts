@@ -59,7 +59,7 @@ export async function readRecipe(folder: string): Promise<Recipe> {
   for (const source of ['pip', 'npm'] as const) {
     if (recipe.packages[source].length === 0) continue;
     locks[source] = await readFile(join(folder, LOCK_FILES[source]), 'utf8').catch(() => {
-      throw new Error(`${join(folder, LOCK_FILES[source])} is missing; make it with \`npm run lock-templates\`.`);
+      throw new Error(`${join(folder, LOCK_FILES[source])} is missing; create it with \`npm run lock-templates\`.`);
     });
   }
   return { ...recipe, locks };
