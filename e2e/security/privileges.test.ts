@@ -125,10 +125,10 @@ describe('hostd', () => {
     };
     const resources = { cpu: 1, memoryBytes: 64 << 20, diskBytes: 64 << 20, pids: 64 };
     const { templateVersionId } = (await service.api.get(`/v1/sandboxes/${sandboxId}`)).body.sandbox;
-    const spec = { templateVersionId, resources, network: { mode: 'deny-all' } };
+    const spec = { source: { kind: 'template', templateVersionId }, resources, network: { mode: 'deny-all' } };
     const lies: [string, unknown][] = [
-      ['/instances/sbx_x/1', { ...spec, templateVersionId: '../../etc' }],
-      ['/instances/sbx_x/1', { ...spec, templateVersionId: 'tplv_../x' }],
+      ['/instances/sbx_x/1', { ...spec, source: { kind: 'template', templateVersionId: '../../etc' } }],
+      ['/instances/sbx_x/1', { ...spec, source: { kind: 'template', templateVersionId: 'tplv_../x' } }],
       ['/instances/sbx_x/1', { ...spec, rootfsDir: '/' }],
       ['/instances/sbx_x/1', { ...spec, resources: { ...resources, pids: 1e9 } }],
       ['/instances/sbx_x/1', { ...spec, resources: { ...resources, memoryBytes: '64' } }],

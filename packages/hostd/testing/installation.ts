@@ -48,7 +48,7 @@ export async function makeSpec(config: HostdConfig, changes: SpecChanges = {}): 
   if (!template) throw new Error(`no template in ${config.templatesDir}: build one first`);
   const { mode = 'deny-all', hosts, ...resources } = changes;
   return {
-    templateVersionId: template.manifest.id,
+    source: { kind: 'template', templateVersionId: template.manifest.id },
     resources: { cpu: 1, memoryBytes: 256 * MEBIBYTE, diskBytes: 64 * MEBIBYTE, pids: 64, ...resources },
     network: { mode, ...(hosts && { hosts }) },
   };

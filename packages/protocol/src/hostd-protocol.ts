@@ -19,9 +19,18 @@ import { type Static, Type } from 'typebox';
 
 export const NETWORK_MODES = ['unrestricted', 'deny-all', 'allowlist', 'denylist'] as const;
 
+/** What an instance is launched from: a template version, as it was built. */
+export const LaunchSource = Type.Union([
+  Type.Object(
+    { kind: Type.Literal('template'), templateVersionId: Type.String({ pattern: '^tplv_[a-z0-9]{1,64}$' }) },
+    { additionalProperties: false },
+  ),
+]);
+export type LaunchSource = Static<typeof LaunchSource>;
+
 export const LaunchSpec = Type.Object(
   {
-    templateVersionId: Type.String({ pattern: '^tplv_[a-z0-9]{1,64}$' }),
+    source: LaunchSource,
     resources: Type.Object(
       {
         /** Cores; fractions are shares of one. */

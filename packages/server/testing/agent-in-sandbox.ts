@@ -9,7 +9,8 @@ export async function agentInSandbox(): Promise<{ agent: AgentClient; close(): P
   const [version] = await driver.templateVersions();
   if (!version) throw new Error('there is no template');
   const resources = { cpu: 1, memoryBytes: 2 ** 29, diskBytes: 2 ** 28, pids: 128 };
-  const spec = { templateVersionId: version.id, resources, network: { mode: 'deny-all' } } as const;
+  const source = { kind: 'template', templateVersionId: version.id } as const;
+  const spec = { source, resources, network: { mode: 'deny-all' } } as const;
   const { instance } = await driver.launch('sbx_suite', 1, spec, patience);
   const agent = await driver.connect(instance, patience);
   return {

@@ -4,7 +4,7 @@ import { describeRuntimeDriver } from './runtime-driver-suite.ts';
 describeRuntimeDriver('fake', async () => ({
   driver: new FakeRuntimeDriver(),
   spec: {
-    templateVersionId: 'tplv_pythonnode1',
+    source: { kind: 'template', templateVersionId: 'tplv_pythonnode1' },
     resources: { cpu: 1, memoryBytes: 2 ** 28, diskBytes: 2 ** 28, pids: 64 },
     network: { mode: 'unrestricted' },
   },

@@ -83,15 +83,16 @@ export class FakeRuntimeDriver implements RuntimeDriver {
     if (!this.isolation.networkModes.includes(spec.network.mode)) {
       throw new LaunchFault('unsupported', `cannot enforce ${spec.network.mode}`);
     }
-    const manifest = this.manifests.find(({ id }) => id === spec.templateVersionId);
-    if (!manifest) throw new LaunchFault('template_not_found', `no template version ${spec.templateVersionId}`);
+    const { templateVersionId } = spec.source;
+    const manifest = this.manifests.find(({ id }) => id === templateVersionId);
+    if (!manifest) throw new LaunchFault('template_not_found', `no template version ${templateVersionId}`);
     const key = `${sandboxId}/${generation}`;
     const existing = this.#instances.get(key);
     if (existing) return { instance: existing.instance, agentAnswers: false };
     const instance: Instance = {
       sandboxId,
       generation,
-      templateVersionId: spec.templateVersionId,
+      templateVersionId,
       agentSocketPath: `/fake/${key}/agent.sock`,
       startedAt: new Date().toISOString(),
     };

@@ -75,7 +75,7 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
 
     it('names the template versions that it launches from', async () => {
       const ids = (await subject.driver.templateVersions()).map(({ id }) => id);
-      assert.ok(ids.includes(subject.spec.templateVersionId));
+      assert.ok(ids.includes(subject.spec.source.templateVersionId));
     });
 
     it('lists what it launched, with the generation', async () => {
@@ -89,7 +89,8 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
     });
 
     it('refuses a template version that it does not have', async () => {
-      const spec = { ...subject.spec, templateVersionId: 'tplv_none' };
+      const source = { kind: 'template', templateVersionId: 'tplv_none' } as const;
+      const spec = { ...subject.spec, source };
       await assert.rejects(subject.driver.launch(`${sandboxId}b`, 1, spec, patience()), { kind: 'template_not_found' });
     });
 

@@ -46,7 +46,7 @@ describe('hostd', () => {
 
   test('lists the template versions that were built', async () => {
     const { body } = await hostd.call('GET', '/template-versions');
-    const { templateVersionId } = await makeSpec(installation.config);
+    const { templateVersionId } = (await makeSpec(installation.config)).source;
     assert.ok(body.templateVersions.some(({ id }: { id: string }) => id === templateVersionId));
   });
 
@@ -56,7 +56,7 @@ describe('hostd', () => {
     assert.equal(status, 200);
     const { agentAnswers: _, kernelReady: __, ...instance } = body;
     assert.deepEqual(await hostd.list(), [instance]);
-    assert.equal(body.templateVersionId, spec.templateVersionId);
+    assert.equal(body.templateVersionId, spec.source.templateVersionId);
 
     assert.equal((await hostd.stop('sbx_a')).status, 204);
     assert.deepEqual(await hostd.list(), []);
@@ -161,7 +161,8 @@ describe('hostd', () => {
     });
 
     test('templates that are not here', async () => {
-      const spec = { ...(await makeSpec(installation.config)), templateVersionId: 'tplv_none' };
+      const source = { kind: 'template', templateVersionId: 'tplv_none' } as const;
+      const spec = { ...(await makeSpec(installation.config)), source };
       const { status, body } = await hostd.launch('sbx_a', spec);
       assert.deepEqual([status, body.error.code], [404, 'template_not_found']);
     });

@@ -8,7 +8,7 @@ import { Compile } from 'typebox/compile';
 import { type AppOptions, createApp } from './app.ts';
 
 const SPEC: LaunchSpec = {
-  templateVersionId: 'tplv_0123456789abcdef0123',
+  source: { kind: 'template', templateVersionId: 'tplv_0123456789abcdef0123' },
   resources: { cpu: 1, memoryBytes: 2 ** 29, diskBytes: 2 ** 28, pids: 128 },
   network: { mode: 'allowlist', hosts: ['example.com', '*.example.org'] },
 };

@@ -61,8 +61,9 @@ export class Instances {
       // Of one that died and was not swept yet.
       if (host.records.read(key)) await removeInstance(key, host);
 
-      const template = await templates.find(spec.templateVersionId);
-      if (!template) throw new HostdError('template_not_found', `no template version ${spec.templateVersionId} here`);
+      const { templateVersionId } = spec.source;
+      const template = await templates.find(templateVersionId);
+      if (!template) throw new HostdError('template_not_found', `no template version ${templateVersionId} here`);
       // By the time that its first kernel is asked for.
       host.kernels.prepare(template);
       const claimed = await this.#claim(name, spec, signal);

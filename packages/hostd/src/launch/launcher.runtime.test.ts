@@ -50,7 +50,7 @@ inOwnMountNamespace(import.meta.filename, () => {
 
   async function makeLaunch(changes: SpecChanges = {}): Promise<Launch> {
     const spec = await makeSpec(installation.config, { mode: 'unrestricted', ...changes });
-    const template = await new Templates(installation.config.templatesDir).find(spec.templateVersionId);
+    const template = await new Templates(installation.config.templatesDir).find(spec.source.templateVersionId);
     assert.ok(template);
     return { name: NAME, spec, template };
   }

@@ -11,8 +11,8 @@ export interface PoolKind {
 /** Equal for equal kinds. */
 export type KindId = string & { readonly brand: 'KindId' };
 
-export function kindOf({ templateVersionId, network, resources }: LaunchSpec): PoolKind {
-  return { templateVersionId, network: networkClassOf(network.mode), resources };
+export function kindOf({ source, network, resources }: LaunchSpec): PoolKind {
+  return { templateVersionId: source.templateVersionId, network: networkClassOf(network.mode), resources };
 }
 
 export function kindId({ templateVersionId, network, resources }: PoolKind): KindId {

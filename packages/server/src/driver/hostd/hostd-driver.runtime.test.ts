@@ -53,7 +53,7 @@ describeRuntimeDriver('hostd with python', async () => {
   const templateVersionId = await versionOf('python-node', hostd);
   return {
     driver: hostd.driver,
-    spec: { templateVersionId, resources: RESOURCES, network: { mode: 'deny-all' } },
+    spec: { source: { kind: 'template', templateVersionId }, resources: RESOURCES, network: { mode: 'deny-all' } },
     language: 'python',
     programs: {
       print: (text) => `print(${JSON.stringify(text)})`,
@@ -74,7 +74,7 @@ describeRuntimeDriver('hostd with instances launched ahead', async () => {
     CLOCHE_SANDBOX_DEFAULT_PIDS: '128',
   });
   const spec = {
-    templateVersionId: await versionOf('node', hostd),
+    source: { kind: 'template', templateVersionId: await versionOf('node', hostd) },
     resources: RESOURCES,
     network: { mode: 'unrestricted' },
   } as const;
@@ -93,7 +93,7 @@ describeRuntimeDriver('hostd with javascript', async () => {
   const templateVersionId = await versionOf('node', hostd);
   return {
     driver: hostd.driver,
-    spec: { templateVersionId, resources: RESOURCES, network: { mode: 'deny-all' } },
+    spec: { source: { kind: 'template', templateVersionId }, resources: RESOURCES, network: { mode: 'deny-all' } },
     language: 'javascript',
     programs: JAVASCRIPT,
     close: () => hostd.close(),

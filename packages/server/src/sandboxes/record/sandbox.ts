@@ -126,7 +126,7 @@ export function isSettled(status: SandboxStatus, wanted: SandboxStatus): boolean
 export function toLaunchSpec(record: SandboxRecord): LaunchSpec {
   const { cpu, memoryMb, diskMb, pids } = record.resources;
   return {
-    templateVersionId: record.templateVersionId,
+    source: { kind: 'template', templateVersionId: record.templateVersionId },
     resources: { cpu, memoryBytes: memoryMb * 2 ** 20, diskBytes: diskMb * 2 ** 20, pids },
     network: record.networkPolicy,
   };
