@@ -72,7 +72,6 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['processor'],
     ['locks'],
     ['zygote'],
-    ['parts'],
     ['teardown'],
     ['launch'],
     ['pool'],

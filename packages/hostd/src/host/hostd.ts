@@ -8,11 +8,11 @@ import { PROTOCOL_VERSION } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import { CacheUse } from '../base/cache-use.ts';
 import { createApp } from '../http/app.ts';
+import type { InstanceKey } from '../instance/instance-key.ts';
 import { Instances, PARALLEL_LAUNCHES } from '../instances/instances.ts';
 import { Launcher } from '../launch/launcher.ts';
 import { LockWatch } from '../locks/lock-watch.ts';
 import type { SandboxNetwork } from '../network/sandbox-network.ts';
-import type { HostParts } from '../parts/host-parts.ts';
 import { Demand } from '../pool/demand.ts';
 import { poolMetrics } from '../pool/pool-metrics.ts';
 import { PooledInstances } from '../pool/pooled-instances.ts';
@@ -20,8 +20,9 @@ import { seedDemand } from '../pool/seed-demand.ts';
 import { WarmPool } from '../pool/warm-pool.ts';
 import { FairTurns } from '../processor/fair-turns.ts';
 import { Templates } from '../storage/templates.ts';
+import { removeInstance } from '../teardown/remove-instance.ts';
 import type { HostdConfig } from './config.ts';
-import { closeHost, openHost } from './open-host.ts';
+import { closeHost, type Host, openHost } from './open-host.ts';
 
 const SWEEP_INTERVAL_MS = 5000;
 /** Often enough to note each day what is in use. */
@@ -53,10 +54,11 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const cacheUse = new CacheUse(config.usedDir, log);
   const templates = new Templates(config.templatesDir, (name) => cacheUse.note(name));
   const launcher = makeLauncher(host, options);
+  const remove = (key: InstanceKey) => removeInstance(key, host);
   const demand = new Demand();
-  const maker = new PooledInstances(host, launcher, templates);
+  const maker = new PooledInstances({ ...host, launcher, templates, removeInstance: remove });
   const pool = new WarmPool({ size: config.pool.size, lanes: launchesAhead(), demand, maker, log });
-  const instances = new Instances({ host, launcher, pool, templates, log });
+  const instances = new Instances({ ...host, launcher, pool, templates, removeInstance: remove, log });
   await instances.sweep();
   instances.takeOver();
   host.egress.open(instances.gated());
@@ -118,9 +120,8 @@ function launchesAhead(): number {
   return Math.min(availableParallelism(), PARALLEL_LAUNCHES);
 }
 
-function makeLauncher(host: HostParts, { command, log }: HostdOptions): Launcher {
-  return new Launcher({
-    host,
+function makeLauncher(host: Host, { command, log }: HostdOptions): Launcher {
+  return new Launcher(host, {
     ...(command && { command }),
     onStep: (step, durationMs) => log.trace({ step, durationMs }),
   });

@@ -16,7 +16,7 @@ import { DNS_PORT } from '../network/gateway-slot.ts';
 import { SandboxNetwork } from '../network/sandbox-network.ts';
 import { TrustBundles } from '../network/trust-bundle.ts';
 import { openRuntime } from '../oci/open-runtime.ts';
-import type { HostParts } from '../parts/host-parts.ts';
+import type { Runtime } from '../oci/runtime.ts';
 import { ProcessorGroups } from '../processor/processor-groups.ts';
 import { DiskImages } from '../storage/disk-image.ts';
 import { DiskPromises } from '../storage/disk-promises.ts';
@@ -27,11 +27,35 @@ import type { HostdConfig } from './config.ts';
 /** Shared by every installation of the host. */
 const SLOTS_DIR = '/run/cloche/slots';
 
+/** What hostd's classes are composed of on this host. One set for each installation. */
+export interface Host {
+  records: InstanceRecords;
+  slots: Slots;
+  cgroups: Cgroups;
+  processor: ProcessorGroups;
+  diskImages: DiskImages;
+  diskPromises: DiskPromises;
+  network: SandboxNetwork;
+  egress: EgressGate;
+  runtime: Runtime;
+  kernels: KernelForks;
+  /** Mount points, seen in hostd's own mount namespace only. */
+  mountsDir: string;
+  /** One folder an instance with its agent's socket, which the server's user opens. */
+  socketsDir: string;
+  /** The server's user. */
+  service: { uid: number; gid: number };
+  /** Agent and kernels, as every sandbox has them. */
+  guestDir: string;
+  /** The authorities that sandboxes trust. */
+  trust: TrustBundles;
+}
+
 /**
  * Makes what launches are made of, or takes over what an earlier hostd of the installation left for its sandboxes.
  * Throws when this process has no mounts of its own, or another hostd serves the installation.
  */
-export async function openHost(config: HostdConfig, log?: Logger): Promise<HostParts> {
+export async function openHost(config: HostdConfig, log?: Logger): Promise<Host> {
   assertOwnMountNamespace();
   makeFolders(config);
   if (!holdFileLock(join(config.hostdDir, 'lock')))
@@ -96,7 +120,7 @@ function datagramsOfLiving(records: InstanceRecords): Map<number, string[]> {
 }
 
 /** Takes everything of the installation off the host. Only while no sandbox lives. */
-export async function closeHost(host: HostParts): Promise<void> {
+export async function closeHost(host: Host): Promise<void> {
   await host.network.close();
   detachMount(host.mountsDir);
   rmdirSync(host.mountsDir);

@@ -7,17 +7,21 @@ import { HostdError } from '../base/hostd-error.ts';
 import { idRangeOfSlot } from '../base/id-range.ts';
 import { KeyedQueue } from '../base/keyed-queue.ts';
 import { Semaphore } from '../base/semaphore.ts';
+import type { Cgroups } from '../cgroups/cgroups.ts';
 import { type InstanceKey, type InstanceName, instanceKey, isInstanceKey } from '../instance/instance-key.ts';
-import type { LiveRecord } from '../instance/instance-records.ts';
+import type { InstanceRecords, LiveRecord } from '../instance/instance-records.ts';
 import { isProcessAlive } from '../kernel/process-identity.ts';
 import type { Launch, Launcher } from '../launch/launcher.ts';
 import { deniedToDatagrams } from '../network/datagram-gate.ts';
+import type { EgressGate } from '../network/egress-gate.ts';
 import { type GatedInstance, gatedPolicy } from '../network/egress-gate.ts';
-import type { HostParts } from '../parts/host-parts.ts';
+import type { SandboxNetwork } from '../network/sandbox-network.ts';
+import type { Runtime } from '../oci/runtime.ts';
 import { kindOf } from '../pool/pool-kind.ts';
 import type { WarmPool } from '../pool/warm-pool.ts';
+import type { ProcessorGroups } from '../processor/processor-groups.ts';
 import type { Templates } from '../storage/templates.ts';
-import { removeInstance } from '../teardown/remove-instance.ts';
+import type { KernelForks } from '../zygote/kernel-forks.ts';
 
 /** Launches at a time: more would only make each of them slower. */
 export const PARALLEL_LAUNCHES = 4;
@@ -26,8 +30,17 @@ const LOOKS_IN_ONE_GO = 32;
 /** Of one that was not launched ahead, or claimed before. */
 const UNKNOWN = { agentAnswers: false, kernelReady: false };
 
-export interface InstancesOptions {
-  host: HostParts;
+export interface InstancesDeps {
+  records: InstanceRecords;
+  cgroups: Cgroups;
+  processor: ProcessorGroups;
+  network: SandboxNetwork;
+  egress: EgressGate;
+  runtime: Runtime;
+  kernels: KernelForks;
+  removeInstance: (key: InstanceKey) => Promise<void>;
+  /** One folder an instance, with its agent's socket. */
+  socketsDir: string;
   launcher: Launcher;
   pool: WarmPool;
   templates: Templates;
@@ -36,15 +49,15 @@ export interface InstancesOptions {
 
 /** The instances of one installation that sandboxes have. What is done to one instance is done one thing after the other. */
 export class Instances {
-  readonly #options: InstancesOptions;
+  readonly #deps: InstancesDeps;
   readonly #launches = new Semaphore(PARALLEL_LAUNCHES);
   /** What is done to an instance, one thing after another. */
   readonly #actions = new KeyedQueue<InstanceKey>();
   readonly #aborts = new Map<InstanceKey, AbortController>();
   #hasSwept = false;
 
-  constructor(options: InstancesOptions) {
-    this.#options = options;
+  constructor(deps: InstancesDeps) {
+    this.#deps = deps;
   }
 
   /**
@@ -54,18 +67,18 @@ export class Instances {
   async launch(name: InstanceName, spec: LaunchSpec, signal: AbortSignal): Promise<LaunchedInstance> {
     const own = instanceKey(name);
     return this.#actions.run(own, async () => {
-      const { host, templates } = this.#options;
-      const key = host.records.keyOf(name);
+      const { records, kernels, templates, removeInstance } = this.#deps;
+      const key = records.keyOf(name);
       const living = this.#findLive(key);
       if (living) return { ...this.#describe(key, living), ...UNKNOWN };
       // Of one that died and was not swept yet.
-      if (host.records.read(key)) await removeInstance(key, host);
+      if (records.read(key)) await removeInstance(key);
 
       const { templateVersionId } = spec.source;
       const template = await templates.find(templateVersionId);
       if (!template) throw new HostdError('template_not_found', `no template version ${templateVersionId} here`);
       // By the time that its first kernel is asked for.
-      host.kernels.prepare(template);
+      kernels.prepare(template);
       const claimed = await this.#claim(name, spec, signal);
       if (claimed) return claimed;
       return { ...(await this.#launchInTurn(own, { name, spec, template }, signal)), ...UNKNOWN };
@@ -77,22 +90,22 @@ export class Instances {
    * hostd's to see to from here on. Idempotent; a launch under way is aborted and undone first.
    */
   async stop(name: InstanceName): Promise<{ gone: Promise<void> }> {
-    const { host, log } = this.#options;
+    const { records, cgroups, removeInstance, log } = this.#deps;
     const own = instanceKey(name);
     this.#aborts.get(own)?.abort(new HostdError('launch_failed', `the launch of ${own} was stopped`));
     const killed = Promise.withResolvers<void>();
     const gone = this.#actions.run(own, async () => {
-      const key = host.records.keyOf(name);
+      const key = records.keyOf(name);
       const living = this.#findLive(key);
       if (living) {
         // The intent first: cut off after it, the next sweep kills.
-        host.records.write(key, { ...living, status: 'ending' });
-        host.cgroups.kill(key);
+        records.write(key, { ...living, status: 'ending' });
+        cgroups.kill(key);
         killed.resolve();
         // Whoever asked hears of it before the rest is cleared up.
         await setImmediate();
       }
-      await removeInstance(key, host);
+      await removeInstance(key);
     });
     gone.then(killed.resolve, (err) => {
       killed.reject(err);
@@ -112,7 +125,7 @@ export class Instances {
    * `kernel_unavailable` when there is none to be had now.
    */
   async provideKernel(name: InstanceName): Promise<void> {
-    const { records, kernels } = this.#options.host;
+    const { records, kernels } = this.#deps;
     const key = records.keyOf(name);
     const living = this.#findLive(key);
     if (living === undefined)
@@ -131,7 +144,7 @@ export class Instances {
 
   /** Everything alive, those launched by an earlier hostd included. */
   list(): Instance[] {
-    return this.#options.host.records.keys().flatMap((key) => {
+    return this.#deps.records.keys().flatMap((key) => {
       const living = this.#findLive(key);
       return living ? [this.#describe(key, living)] : [];
     });
@@ -140,7 +153,7 @@ export class Instances {
   /** Those alive whose network is by egress. */
   gated(): Map<InstanceKey, GatedInstance> {
     return new Map(
-      this.#options.host.records.keys().flatMap((key) => {
+      this.#deps.records.keys().flatMap((key) => {
         const living = this.#findLive(key);
         const policy = living?.network && gatedPolicy(living.network);
         if (!living || !policy) return [];
@@ -152,10 +165,10 @@ export class Instances {
 
   /** Serves again what instances of an earlier hostd had from it, where that ended with it. */
   takeOver(): void {
-    const { host } = this.#options;
-    for (const key of host.records.keys()) {
+    const { records, runtime } = this.#deps;
+    for (const key of records.keys()) {
       const living = this.#findLive(key);
-      if (living) host.runtime.takeOver(key, idRangeOfSlot(living.slot));
+      if (living) runtime.takeOver(key, idRangeOfSlot(living.slot));
     }
   }
 
@@ -164,18 +177,18 @@ export class Instances {
    * hostd launched ahead.
    */
   async sweep(): Promise<void> {
-    const { host, pool, log } = this.#options;
+    const { records, pool, removeInstance, log } = this.#deps;
     let looks = 0;
     for (const key of this.#keysToSweep()) {
       looks += 1;
       // However many live, nobody's launch waits for the look at all of them.
       if (looks % LOOKS_IN_ONE_GO === 0) await setImmediate();
-      const record = host.records.read(key);
+      const record = records.read(key);
       const line = record && 'sandboxId' in record ? instanceKey(record) : key;
       // Whoever is busy with it leaves nothing either.
       if (this.#actions.isBusy(line) || pool.owns(key) || this.#findLive(key)) continue;
       try {
-        await this.#actions.run(line, () => removeInstance(key, host));
+        await this.#actions.run(line, () => removeInstance(key));
         log.info({ operation: 'sweep', instance: key, outcome: 'removed' });
       } catch (error) {
         log.error({ operation: 'sweep', instance: key, outcome: 'failed', err: error });
@@ -185,7 +198,7 @@ export class Instances {
 
   /** Groups without a record are those of an earlier hostd: looked for once, since there may be many. */
   #keysToSweep(): Set<InstanceKey> {
-    const { records, cgroups } = this.#options.host;
+    const { records, cgroups } = this.#deps;
     const keys = new Set(records.keys());
     if (this.#hasSwept) return keys;
     this.#hasSwept = true;
@@ -197,29 +210,29 @@ export class Instances {
    * off after, it is listed as the sandbox's.
    */
   async #claim(name: InstanceName, spec: LaunchSpec, signal: AbortSignal): Promise<LaunchedInstance | undefined> {
-    return this.#options.pool.take(kindOf(spec), signal, (key) => this.#claimKey(key, name, spec, signal));
+    return this.#deps.pool.take(kindOf(spec), signal, (key) => this.#claimKey(key, name, spec, signal));
   }
 
   async #claimKey(key: InstanceKey, name: InstanceName, spec: LaunchSpec, signal: AbortSignal) {
-    const { host } = this.#options;
-    const pooled = host.records.read(key);
+    const { records, egress, network: links, kernels, removeInstance } = this.#deps;
+    const pooled = records.read(key);
     if (pooled?.status !== 'pooled') return undefined;
     return this.#actions.run(key, async () => {
       try {
         const policy = gatedPolicy(spec.network);
         const address = addressesOfSlot(pooled.slot).sandbox;
-        if (policy) await host.egress.register(key, { sandboxId: name.sandboxId, policy, address }, signal);
+        if (policy) await egress.register(key, { sandboxId: name.sandboxId, policy, address }, signal);
         const denied = deniedToDatagrams(spec.network);
-        if (denied) await host.network.openToDatagrams(pooled.slot, pooled.init.pid, denied);
+        if (denied) await links.openToDatagrams(pooled.slot, pooled.init.pid, denied);
         signal.throwIfAborted();
         const { network } = spec;
         const { sandboxId, generation } = name;
         const record: LiveRecord = { ...pooled, status: 'live', sandboxId, generation, network };
-        host.records.write(key, record);
+        records.write(key, record);
         void this.#putFirst(key);
-        return { ...this.#describe(key, record), agentAnswers: true, kernelReady: host.kernels.takeSpare(key) };
+        return { ...this.#describe(key, record), agentAnswers: true, kernelReady: kernels.takeSpare(key) };
       } catch (error) {
-        await removeInstance(key, host);
+        await removeInstance(key);
         throw error;
       }
     });
@@ -229,21 +242,21 @@ export class Instances {
   async #putFirst(key: InstanceKey): Promise<void> {
     await setImmediate();
     try {
-      this.#options.host.processor.setTurn(key, 'first');
+      this.#deps.processor.setTurn(key, 'first');
     } catch (err) {
-      this.#options.log.error({ operation: 'set turn', instance: key, outcome: 'failed', err });
+      this.#deps.log.error({ operation: 'set turn', instance: key, outcome: 'failed', err });
     }
   }
 
   async #launchInTurn(key: InstanceKey, launch: Launch, signal: AbortSignal): Promise<Instance> {
-    const { host, launcher } = this.#options;
+    const { egress, launcher } = this.#deps;
     const abort = new AbortController();
     const either = AbortSignal.any([signal, abort.signal]);
     this.#aborts.set(key, abort);
     try {
       // Before its turn: who waits for egress keeps nobody else waiting.
-      if (gatedPolicy(launch.spec.network)) await host.egress.ready(either);
-      using _ = this.#options.pool.holdBack();
+      if (gatedPolicy(launch.spec.network)) await egress.ready(either);
+      using _ = this.#deps.pool.holdBack();
       return await this.#launches.run(either, async () => this.#describe(key, await launcher.launch(launch, either)));
     } finally {
       this.#aborts.delete(key);
@@ -251,12 +264,12 @@ export class Instances {
   }
 
   #findLive(key: InstanceKey): LiveRecord | undefined {
-    const record = this.#options.host.records.read(key);
+    const record = this.#deps.records.read(key);
     return record?.status === 'live' && isProcessAlive(record.init) ? record : undefined;
   }
 
   #describe(key: InstanceKey, { sandboxId, generation, templateVersionId, startedAt }: LiveRecord): Instance {
-    const agentSocketPath = join(this.#options.host.socketsDir, key, 'agent.sock');
+    const agentSocketPath = join(this.#deps.socketsDir, key, 'agent.sock');
     return { sandboxId, generation, templateVersionId, agentSocketPath, startedAt };
   }
 }

@@ -10,10 +10,9 @@ import { hostLeftovers, instanceLeftovers } from '../../testing/leftovers.ts';
 import { inOwnMountNamespace } from '../../testing/own-mount-namespace.ts';
 import { linkName } from '../addressing/address-plan.ts';
 import { HostdError } from '../base/hostd-error.ts';
-import { closeHost, openHost } from '../host/open-host.ts';
+import { closeHost, type Host, openHost } from '../host/open-host.ts';
 import { instanceKey } from '../instance/instance-key.ts';
 import { createVeth, Netlink } from '../network/netlink.ts';
-import type { HostParts } from '../parts/host-parts.ts';
 import { Templates } from '../storage/templates.ts';
 import { removeInstance } from '../teardown/remove-instance.ts';
 import { type Launch, Launcher } from './launcher.ts';
@@ -35,7 +34,7 @@ const NAME = { sandboxId: 'sbx_undo', generation: 1 };
 
 inOwnMountNamespace(import.meta.filename, () => {
   let installation: TestInstallation;
-  let host: HostParts;
+  let host: Host;
 
   before(async () => {
     installation = makeInstallation();
@@ -56,7 +55,7 @@ inOwnMountNamespace(import.meta.filename, () => {
   }
 
   function makeLauncher(onStep: (step: string) => void = () => {}, command: readonly string[] = IDLE_COMMAND) {
-    return new Launcher({ host, command, onStep });
+    return new Launcher(host, { command, onStep });
   }
 
   describe('a launch', () => {

@@ -2,21 +2,28 @@ import { chownSync, closeSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { LaunchSpec } from '@cloche/protocol';
 import { addressesOfSlot } from '../addressing/address-plan.ts';
+import type { Slots } from '../addressing/slots.ts';
 import { HostdError } from '../base/hostd-error.ts';
 import { idRangeOfSlot } from '../base/id-range.ts';
 import { UndoStack } from '../base/undo-stack.ts';
+import type { Cgroups } from '../cgroups/cgroups.ts';
 import { type InstanceKey, type InstanceName, instanceKey } from '../instance/instance-key.ts';
-import type { LiveRecord, PooledRecord } from '../instance/instance-records.ts';
+import type { InstanceRecords, LiveRecord, PooledRecord } from '../instance/instance-records.ts';
 import { errorCode } from '../kernel/libc.ts';
 import { identifyProcess, isProcessAlive, type ProcessIdentity } from '../kernel/process-identity.ts';
 import { UserNamespace } from '../kernel/user-namespace.ts';
 import { deniedToDatagrams } from '../network/datagram-gate.ts';
+import type { EgressGate } from '../network/egress-gate.ts';
 import { gatedPolicy } from '../network/egress-gate.ts';
 import { type NetworkClass, networkClassOf } from '../network/network-class.ts';
+import type { SandboxNetwork } from '../network/sandbox-network.ts';
+import type { TrustBundles } from '../network/trust-bundle.ts';
 import { AGENT_COMMAND } from '../oci/oci-config.ts';
-import type { ContainerSpec } from '../oci/runtime.ts';
+import type { ContainerSpec, Runtime } from '../oci/runtime.ts';
 import { threadLimits } from '../oci/visible-limits.ts';
-import type { HostParts } from '../parts/host-parts.ts';
+import type { ProcessorGroups } from '../processor/processor-groups.ts';
+import type { DiskImages } from '../storage/disk-image.ts';
+import type { DiskPromises } from '../storage/disk-promises.ts';
 import { ownFiles } from '../storage/own-files.ts';
 import {
   makeRootPlaces,
@@ -32,8 +39,29 @@ import {
 import type { TemplateVersion } from '../storage/templates.ts';
 import { diskIsReleased } from '../teardown/remove-instance.ts';
 
+export interface LauncherDeps {
+  records: InstanceRecords;
+  slots: Slots;
+  cgroups: Cgroups;
+  processor: ProcessorGroups;
+  diskImages: DiskImages;
+  diskPromises: DiskPromises;
+  network: SandboxNetwork;
+  egress: EgressGate;
+  runtime: Runtime;
+  /** The authorities that sandboxes trust. */
+  trust: TrustBundles;
+  /** Mount points, seen in hostd's own mount namespace only. */
+  mountsDir: string;
+  /** One folder an instance, with its agent's socket. */
+  socketsDir: string;
+  /** The user of the server, which opens the sockets. */
+  service: { uid: number; gid: number };
+  /** Agent and kernels, as every sandbox has them. */
+  guestDir: string;
+}
+
 export interface LauncherOptions {
-  host: HostParts;
   /** What runs as the first process; the agent unless given. */
   command?: readonly string[];
   /** Told of each step that is done, with how long it took. */
@@ -69,11 +97,11 @@ type Running = Omit<PooledRecord, 'status'>;
 
 /** Launches instances, step by step; one that fails or is aborted undoes what it made. */
 export class Launcher {
-  readonly #host: HostParts;
+  readonly #host: LauncherDeps;
   readonly #options: LauncherOptions;
 
-  constructor(options: LauncherOptions) {
-    this.#host = options.host;
+  constructor(deps: LauncherDeps, options: LauncherOptions = {}) {
+    this.#host = deps;
     this.#options = options;
   }
 

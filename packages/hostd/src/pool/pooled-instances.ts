@@ -2,11 +2,13 @@ import { join } from 'node:path';
 import type { StartedLanguage } from '@cloche/protocol';
 import { HostdError } from '../base/hostd-error.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
+import type { InstanceRecords } from '../instance/instance-records.ts';
 import { isProcessAlive } from '../kernel/process-identity.ts';
 import type { Launcher } from '../launch/launcher.ts';
-import type { HostParts } from '../parts/host-parts.ts';
+import type { EgressGate } from '../network/egress-gate.ts';
+import type { TrustBundles } from '../network/trust-bundle.ts';
 import type { Templates } from '../storage/templates.ts';
-import { removeInstance } from '../teardown/remove-instance.ts';
+import type { KernelForks } from '../zygote/kernel-forks.ts';
 import { agentAnswers } from './agent-answers.ts';
 import { hasMemoryToSpare } from './host-memory.ts';
 import type { PoolKind } from './pool-kind.ts';
@@ -15,24 +17,32 @@ import type { PoolMaker } from './warm-pool.ts';
 
 const ANSWER_MS = 5_000;
 
+export interface PooledInstancesDeps {
+  records: InstanceRecords;
+  egress: EgressGate;
+  kernels: KernelForks;
+  trust: TrustBundles;
+  templates: Templates;
+  launcher: Launcher;
+  removeInstance: (key: InstanceKey) => Promise<void>;
+  /** One folder an instance, with its agent's socket. */
+  socketsDir: string;
+}
+
 /** Makes instances that wait for their sandbox: launched, linked, their agent answering, a kernel forked into them. */
 export class PooledInstances implements PoolMaker {
-  readonly #host: HostParts;
-  readonly #launcher: Launcher;
-  readonly #templates: Templates;
+  readonly #deps: PooledInstancesDeps;
   readonly #languages = new WantedLanguages();
   /** Which authority each gated one trusts. */
   readonly #authorities = new Map<InstanceKey, string>();
 
-  constructor(host: HostParts, launcher: Launcher, templates: Templates) {
-    this.#host = host;
-    this.#launcher = launcher;
-    this.#templates = templates;
+  constructor(deps: PooledInstancesDeps) {
+    this.#deps = deps;
   }
 
   async launch(key: InstanceKey, { templateVersionId, network, resources }: PoolKind, signal: AbortSignal) {
-    const { egress, trust, kernels, socketsDir } = this.#host;
-    const template = await this.#templates.find(templateVersionId);
+    const { egress, trust, kernels, templates, launcher, socketsDir } = this.#deps;
+    const template = await templates.find(templateVersionId);
     if (!template) throw new HostdError('template_not_found', `no template version ${templateVersionId} here`);
     kernels.prepare(template);
     if (network === 'gated') {
@@ -40,7 +50,7 @@ export class PooledInstances implements PoolMaker {
       this.#authorities.set(key, trust.gatedCertificate);
     }
     try {
-      const record = await this.#launcher.launchPooled({ key, network, resources, template }, signal);
+      const record = await launcher.launchPooled({ key, network, resources, template }, signal);
       await agentAnswers(join(socketsDir, key, 'agent.sock'), signal);
       // The first run of most sandboxes is of Python.
       await kernels.addSpare(key, record);
@@ -54,24 +64,24 @@ export class PooledInstances implements PoolMaker {
   /** A context was opened in that language: instances that wait get a kernel of it, for as long as that goes on. */
   noteLanguage(language: StartedLanguage): void {
     if (!this.#languages.note(language) || !hasMemoryToSpare()) return;
-    const { records } = this.#host;
+    const { records } = this.#deps;
     for (const key of records.keys()) if (records.read(key)?.status === 'pooled') this.#startKernel(key, language);
   }
 
   /** Where the agent does not, its first context starts one. */
   #startKernel(key: InstanceKey, language: StartedLanguage): void {
-    const socketPath = join(this.#host.socketsDir, key, 'agent.sock');
+    const socketPath = join(this.#deps.socketsDir, key, 'agent.sock');
     const request = `PUT /spare-kernels/${language}`;
     agentAnswers(socketPath, AbortSignal.timeout(ANSWER_MS), request).catch(() => undefined);
   }
 
   async remove(key: InstanceKey): Promise<void> {
     this.#authorities.delete(key);
-    await removeInstance(key, this.#host);
+    await this.#deps.removeInstance(key);
   }
 
   isFresh(key: InstanceKey): boolean {
-    const { records, trust } = this.#host;
+    const { records, trust } = this.#deps;
     const record = records.read(key);
     const authority = this.#authorities.get(key);
     if (authority !== undefined && authority !== trust.gatedCertificate) return false;

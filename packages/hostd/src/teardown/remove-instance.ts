@@ -1,16 +1,38 @@
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Slots } from '../addressing/slots.ts';
 import { until } from '../base/until.ts';
+import type { Cgroups } from '../cgroups/cgroups.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
+import type { InstanceRecords } from '../instance/instance-records.ts';
 import { isLoopDeviceBackedBy } from '../kernel/loop-device.ts';
-import type { HostParts } from '../parts/host-parts.ts';
+import type { EgressGate } from '../network/egress-gate.ts';
+import type { SandboxNetwork } from '../network/sandbox-network.ts';
+import type { Runtime } from '../oci/runtime.ts';
+import type { DiskImages } from '../storage/disk-image.ts';
 import { removeRootPlaces, rootPlaces } from '../storage/root-file-system.ts';
+import type { KernelForks } from '../zygote/kernel-forks.ts';
+
+export interface RemovalDeps {
+  records: InstanceRecords;
+  slots: Slots;
+  cgroups: Cgroups;
+  diskImages: DiskImages;
+  network: SandboxNetwork;
+  egress: EgressGate;
+  runtime: Runtime;
+  kernels: KernelForks;
+  /** Mount points, seen in hostd's own mount namespace only. */
+  mountsDir: string;
+  /** One folder an instance, with its agent's socket. */
+  socketsDir: string;
+}
 
 /**
  * Takes down everything of an instance, alive or dead, whichever hostd launched it and however far it came. The record
  * goes last, so a removal cut off halfway is done again. Idempotent.
  */
-export async function removeInstance(key: InstanceKey, host: HostParts): Promise<void> {
+export async function removeInstance(key: InstanceKey, host: RemovalDeps): Promise<void> {
   const record = host.records.read(key);
 
   removeRootPlaces(rootPlaces(host.mountsDir, key));
@@ -30,8 +52,12 @@ export async function removeInstance(key: InstanceKey, host: HostParts): Promise
 }
 
 /** Resolves when no loop device holds the instance's disk any more. Without its number all of them are looked at. */
-export async function diskIsReleased(key: InstanceKey, host: HostParts, loopDevice?: number): Promise<void> {
-  const image = host.diskImages.pathOf(key);
+export async function diskIsReleased(
+  key: InstanceKey,
+  { diskImages }: Pick<RemovalDeps, 'diskImages'>,
+  loopDevice?: number,
+): Promise<void> {
+  const image = diskImages.pathOf(key);
   const devices = loopDevice === undefined ? loopDevices() : [loopDevice];
   await until(`the disk of ${key} is released`, () => !devices.some((number) => isLoopDeviceBackedBy(number, image)));
 }
