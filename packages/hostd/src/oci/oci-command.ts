@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { runProgram } from '../kernel/run-program.ts';
@@ -66,9 +66,18 @@ export class OciCommand {
     await this.#runAlone(['start', id], bundleDir);
   }
 
-  /** Removes what the runtime keeps of a container, alive or not. Idempotent. */
+  /**
+   * Removes what the runtime keeps of a container whose processes are gone. Idempotent. A runtime that cannot read its own
+   * state, as after a crash while it wrote, refuses for ever: then the files that bear the container's id are removed.
+   */
   async delete(id: string, bundleDir: string): Promise<void> {
-    await this.#runAlone(['delete', '--force', id], bundleDir);
+    try {
+      await this.#runAlone(['delete', '--force', id], bundleDir);
+    } catch {
+      const { stateDir } = this.#options;
+      const remains = existsSync(stateDir) ? readdirSync(stateDir).filter((name) => name.includes(id)) : [];
+      for (const name of remains) rmSync(join(stateDir, name), { recursive: true, force: true });
+    }
   }
 
   async #runAlone(command: readonly string[], bundleDir: string): Promise<void> {
