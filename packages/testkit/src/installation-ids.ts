@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** The variable that hands the prefix of a run down to its processes. */
-export const RUN_PREFIX = 'CLOCHE_TEST_RUN_PREFIX';
+export const RUN_PREFIX = 'E2E_RUN_PREFIX';
 
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz0123456789';
 const PREFIX_LENGTH = 4;
