@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict';
+import { text } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import type { Artifact } from '@cloche/contract';
 import { Cloche } from './cloche.ts';
 import { json, sampleSandbox, startScriptedServer } from './testing/index.ts';
@@ -19,6 +23,19 @@ const ARTIFACT: Artifact = {
 };
 
 describe('artifacts', () => {
+  it('are whole when their body alone is kept and read later, when the collector has run', async () => {
+    setFlagsFromString('--expose-gc');
+    const collect = runInNewContext('gc') as () => void;
+    await using server = await startScriptedServer(() => (response) => void response.end('whole'));
+    const cloche = new Cloche({ url: server.url, apiKey: 'clk_test' });
+    const { body } = await cloche.artifacts.download('art_1');
+    for (let round = 0; round < 10; round += 1) {
+      collect();
+      await setImmediate();
+    }
+    assert.equal(await text(body ?? assert.fail('no body')), 'whole');
+  });
+
   it('are exported, listed, linked and deleted', async () => {
     const download = { url: 'http://127.0.0.1/downloads/artifacts/art_1?x', expiresAt: ARTIFACT.createdAt };
     await using server = await startScriptedServer(({ method, path }) => {

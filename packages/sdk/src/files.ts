@@ -168,17 +168,10 @@ function rangeHeader({ start, end }: { start: number; end?: number | undefined }
   return `bytes=${start}-${end === undefined ? '' : end - 1}`;
 }
 
-/**
- * Responses of streams that are not read yet. Node cancels the body of a response that is garbage collected before its body
- * is read, and a canceled stream looks like one that has ended: what is read then is empty.
- */
-const responses = new WeakMap<ReadableStream<Uint8Array>, Response>();
-
 function streamOf(response: Response): FileStream {
   const { headers } = response;
   const length = headers.get('content-length');
   const body = response.body ?? new ReadableStream({ start: (controller) => controller.close() });
-  responses.set(body, response);
   return {
     body,
     sizeBytes: length === null ? undefined : Number(length),

@@ -2,6 +2,19 @@ import { ClocheError, readErrorBody } from './cloche-error.ts';
 import type { PreparedRequest } from './request.ts';
 import { readRetryAfter } from './retry.ts';
 
+/**
+ * Responses by their bodies, for as long as a body is in use. Node cancels the body of a response that is garbage collected
+ * before the body is read, and a canceled stream looks like one that has ended: what is read then is empty.
+ */
+const responses = new WeakMap<ReadableStream<Uint8Array>, Response>();
+
+/** Returns the body of a response, and keeps the response with it. */
+export function bodyOf(response: Response): ReadableStream<Uint8Array> | null {
+  const { body } = response;
+  if (body) responses.set(body, response);
+  return body;
+}
+
 /** The JSON body of a successful response. @throws {ClocheError} what a failing one says. */
 export async function readJson(response: Response, request: PreparedRequest): Promise<unknown> {
   const body = parseJson(await response.text());
@@ -12,13 +25,18 @@ export async function readJson(response: Response, request: PreparedRequest): Pr
 /** The body of an opened event stream. @throws {ClocheError} what a failing response says. */
 export async function readEventBody(response: Response, request: PreparedRequest): Promise<ReadableStream<Uint8Array>> {
   const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') ?? false;
-  if (response.ok && isStream && response.body) return response.body;
+  const body = isStream ? bodyOf(response) : null;
+  if (response.ok && body) return body;
   throw failure(response, parseJson(await response.text()), request);
 }
 
 /** A response whose body is bytes, not read yet. @throws {ClocheError} what a failing response says. */
 export async function readBytes(response: Response, request: PreparedRequest): Promise<Response> {
-  if (response.ok || response.status === 304) return response;
+  if (response.ok || response.status === 304) {
+    // The caller may keep the body alone.
+    bodyOf(response);
+    return response;
+  }
   throw failure(response, parseJson(await response.text()), request);
 }
 
