@@ -5,11 +5,13 @@ export interface AppErrorOptions<Code extends ErrorCode = ErrorCode> {
   /** Seconds, sent as `Retry-After`. */
   retryAfterSeconds?: number;
   cause?: unknown;
-  /** Whether a bound that the client set itself is the cause: the log then has no fault of the service. */
+  /** Whether a limit that the client set caused the error. If so, the log does not report a fault of the service. */
   isClientsBound?: boolean;
 }
 
-/** The one error that reaches a client. Its message says which field is wrong and what to do; nothing internal. */
+/**
+ * The only error class that reaches a client. The message names the wrong field and the remedy, and nothing internal.
+ */
 export class AppError<Code extends ErrorCode = ErrorCode> extends Error {
   override readonly name = 'AppError';
   readonly code: Code;
@@ -35,7 +37,7 @@ export class AppError<Code extends ErrorCode = ErrorCode> extends Error {
   }
 }
 
-/** However much is wrong, and however long the names of it are, the answer stays short. */
+/** Limits the length of the answer, however many issues there are and however long their paths are. */
 const ISSUES_SHOWN = 20;
 const ISSUE_PATH_LENGTH = 200;
 
@@ -50,12 +52,12 @@ function shortened(path: string): string {
   return path.length > ISSUE_PATH_LENGTH ? `${path.slice(0, ISSUE_PATH_LENGTH).toWellFormed()}…` : path;
 }
 
-/** The answer to a client that may send the same request again soon. */
+/** Returns the error for a request that the client may repeat soon. */
 export function unavailable(message: string, cause?: unknown): AppError<'unavailable'> {
   return new AppError('unavailable', message, { cause, retryAfterSeconds: 1 });
 }
 
-/** The same words for what does not exist and what another organization owns. */
+/** Returns the same message for a missing object and for one of another organization, so that it reveals neither. */
 export function notFound(what: string, id: string): AppError<'not_found'> {
   return new AppError('not_found', `There is no ${what} "${id.slice(0, 80)}" that this key can see.`);
 }

@@ -1,4 +1,4 @@
-/** A time limit as a signal that also follows its parents. Dispose it, or its timer keeps running. */
+/** A time limit as an abort signal that also follows its parent signals. Dispose of it to stop its timer. */
 export class Deadline implements Disposable {
   readonly signal: AbortSignal;
   readonly #limit = new AbortController();
@@ -9,7 +9,7 @@ export class Deadline implements Disposable {
     this.signal = parents.length === 0 ? this.#limit.signal : AbortSignal.any([this.#limit.signal, ...parents]);
   }
 
-  /** The time was up; false when only a parent aborted. */
+  /** Whether the time limit has passed; false when only a parent aborted. */
   get expired(): boolean {
     return this.#limit.signal.aborted;
   }
@@ -19,7 +19,10 @@ export class Deadline implements Disposable {
   }
 }
 
-/** Settles as `promise` does, or rejects with the signal's reason as soon as it aborts. `promise` itself goes on. */
+/**
+ * Settles as `promise` does, or rejects with the signal's reason as soon as the signal aborts. Does not cancel
+ * `promise`.
+ */
 export async function orAbort<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted();
   const aborted = Promise.withResolvers<never>();

@@ -4,9 +4,9 @@ import type { Logger } from 'pino';
 import { AppError } from './app-error.ts';
 import type { Clock } from './clock.ts';
 
-/** How long a reading counts. */
+/** Longest time that a reading of the free space is reused. */
 const FRESH_MS = 1_000;
-/** Between two lines of the log about the same shortage. */
+/** Shortest time between two log lines about the same shortage. */
 const LOG_EVERY_MS = 60_000;
 const RETRY_AFTER_SECONDS = 30;
 
@@ -18,14 +18,14 @@ export interface Volume {
 export interface DiskSpaceOptions {
   readonly clock: Clock;
   readonly log: Pick<Logger, 'error'>;
-  /** Bytes of the volume that stay free; by default a share of the volume. */
+  /** Bytes of the volume to keep free; by default a share of its size. */
   readonly reserveBytes?: number | undefined;
   readonly read?: (folder: string) => Promise<Volume>;
 }
 
 /**
- * Keeps a reserve of the volume that a folder is on free for what is there already: the database, and the disks of live
- * sandboxes. What would take more of it asks first.
+ * Keeps a reserve of a folder's volume free for existing data: the database and the disks of live sandboxes. Call
+ * `require` before an operation that needs more space.
  */
 export class DiskSpace {
   readonly #folder: string;
@@ -54,7 +54,7 @@ export class DiskSpace {
 
   async #read(now: number): Promise<boolean> {
     const { read = readVolume, reserveBytes, log } = this.#options;
-    // A folder that is not there yet, or cannot be looked at, fails by itself where it is used.
+    // A missing or unreadable folder counts as having space: the operation that uses it reports the error.
     const volume = await read(this.#folder).catch(() => undefined);
     if (!volume) return false;
     const { freeBytes, totalBytes } = volume;

@@ -4,12 +4,12 @@ const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
 
 /** Makes identifiers, injected so that tests can name theirs. */
 export interface IdSource {
-  /** `prefix` and 20 characters of 100 random bits. */
+  /** Returns `prefix` followed by 20 characters, which carry 100 random bits. */
   next<Prefix extends string>(prefix: Prefix): `${Prefix}${string}`;
 }
 
 const ID_BYTES = 20;
-/** Asking for random bytes costs the same for one id as for many. Each byte is used once. */
+/** Random bytes, drawn for many ids at once because a draw costs about the same for one id. Each byte is used once. */
 const drawn = Buffer.alloc(200 * ID_BYTES);
 let used = drawn.length;
 

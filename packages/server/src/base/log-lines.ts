@@ -1,30 +1,31 @@
 import { openSync, writeSync } from 'node:fs';
 import { type DestinationStream, symbols } from 'pino';
 
-/** Of lines that tell of nothing wrong; within it they are written in one piece. */
+/** Longest time that a line below `warn` waits to be written together with others. */
 const GATHER_MS = 200;
 const GATHER_BYTES = 16 * 1024;
-/** Of lines that whoever takes them is too slow for; those beyond are lost. */
+/** Most bytes kept while the reader is too slow. Lines beyond this are dropped. */
 const MAX_BYTES = 4 * 1024 * 1024;
 const INFO = 30;
 
 /**
- * Where log lines go. One for each request would wake whoever takes them for each request; what is a warning or worse
- * goes at once, with all before it. Whoever ends the process flushes. A log that takes nothing, as its disk is full or its
- * reader gone, costs its lines and nothing else: pino's own destination would wait for it for ever.
+ * Writes log lines to a file or descriptor. Lines below `warn` are written in batches, because one write for each
+ * request would wake the log's reader for each request. A line at `warn` or above is written at once, after all lines
+ * before it. Call `flushSync` before the process exits. When the disk is full or the reader is gone, lines are lost and
+ * nothing else fails: pino's own destination would wait for ever.
  */
 export class LogLines implements DestinationStream {
-  /** Asks pino for the level of each line. */
+  /** Makes pino set `lastLevel` before each line. */
   readonly [symbols.needsMetadataGsym] = true;
   lastLevel = INFO;
   readonly #fd: number;
   #gathered: Buffer[] = [];
   #bytes = 0;
-  /** Whoever takes the lines has no room now. */
+  /** Whether the last write was incomplete because the reader's buffer is full. */
   #isBehind = false;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `to` is a file or a descriptor. */
+  /** @param to a file path or a file descriptor; by default standard output. */
   constructor(to: string | number = 1) {
     this.#fd = typeof to === 'number' ? to : openSync(to, 'a');
   }
@@ -39,7 +40,7 @@ export class LogLines implements DestinationStream {
     else this.#flushSoon();
   }
 
-  /** Does not throw. */
+  /** Writes all waiting lines. Does not throw. */
   flushSync(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;

@@ -1,17 +1,20 @@
 import type { Logger } from 'pino';
 import { pause } from './deadline.ts';
 
-/** Repeats a job until it is stopped. A pass that fails is logged and comes again. */
+/** Repeats a job until it is stopped. A failed pass is logged and retried. */
 export class Loop {
   readonly #stop = new AbortController();
   readonly #done: Promise<void>;
 
-  /** @param pass does the work once and tells how many milliseconds to sleep. */
+  /**
+   * @param pass does the work once and returns the milliseconds to wait before the next pass.
+   * @param retryMs wait after a failed pass.
+   */
   constructor(name: string, pass: () => Promise<number>, retryMs: number, log: Logger) {
     this.#done = this.#run(name, pass, retryMs, log);
   }
 
-  /** Resolves when the pass under way is over. */
+  /** Resolves when the current pass has ended. */
   async stop(): Promise<void> {
     this.#stop.abort();
     await this.#done;

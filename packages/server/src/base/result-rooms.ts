@@ -2,15 +2,17 @@ import type { OrgId } from '@cloche/contract';
 import type { DiskSpace } from './disk-space.ts';
 import { Turns } from './turns.ts';
 
-/** Bytes of the server's memory that every result may hold. A larger result waits for a turn. */
+/** Bytes of memory that each result may use without waiting. A larger result waits for a turn. */
 export const SMALL_RESULT_BYTES = 256 * 1024;
-/** Larger results that are held at once: each is at most as large as the contract's bounds on output together. */
+/**
+ * Most larger results in memory at once. Each is at most as large as the contract's limits on output allow in total.
+ */
 const IN_ALL = 8;
 const PER_ORGANIZATION = 4;
 
 /**
- * Bounds the memory that results take while they arrive and until they are stored. Waiting for a turn stops the reading
- * of what the agent sends, and counts against the time of the run.
+ * Limits the memory of results between their arrival and their storage. While a result waits for a turn, the server
+ * does not read from its agent, and the time counts against the run.
  */
 export class ResultRooms {
   readonly #perOrganization: number;
@@ -18,7 +20,7 @@ export class ResultRooms {
   readonly #turns: Turns;
   readonly #byOrganization = new Map<OrgId, Turns>();
 
-  /** @param space what a large result asks before it is gathered, since it will be stored. */
+  /** @param space the disk check that precedes a large result, since the result will be stored. */
   constructor({
     inAll = IN_ALL,
     perOrganization = PER_ORGANIZATION,
@@ -29,7 +31,7 @@ export class ResultRooms {
     this.#perOrganization = perOrganization;
   }
 
-  /** For the result of one request, which disposes of it. */
+  /** Returns the memory account for the result of one request. The request disposes of it. */
   open(orgId: OrgId): ResultRoom {
     return new ResultRoom((signal) => this.#takeTurn(orgId, signal));
   }
@@ -38,7 +40,7 @@ export class ResultRooms {
     await this.#space?.require();
     const own = this.#byOrganization.get(orgId) ?? new Turns(this.#perOrganization);
     this.#byOrganization.set(orgId, own);
-    // The organization's turn first, so that its requests in line take no turn that others could use.
+    // The organization's turn is taken first, so that its waiting requests do not use up turns of other organizations.
     await own.take(signal);
     const giveOwn = () => {
       own.give();
@@ -69,7 +71,10 @@ export class ResultRoom implements Disposable {
     this.#takeTurn = takeTurn;
   }
 
-  /** Undefined when `bytes` more may be held, else a promise of it, which rejects when `signal` aborts or the disk is full. */
+  /**
+   * Counts `bytes` more. Returns undefined when there is room for them now, else a promise that resolves when there is
+   * room. The promise rejects when `signal` aborts or the disk is full.
+   */
   hold(bytes: number, signal: AbortSignal): Promise<void> | undefined {
     this.#heldBytes += bytes;
     if (this.#heldBytes <= SMALL_RESULT_BYTES || this.#isTaking) return undefined;
@@ -77,7 +82,7 @@ export class ResultRoom implements Disposable {
     return this.#take(signal);
   }
 
-  /** Nothing is held any more. Idempotent. */
+  /** Gives up the room and its turn. Idempotent. */
   release(): void {
     this.#isReleased = true;
     this.#giveTurn?.();

@@ -5,7 +5,7 @@ export interface ShareLimits {
   readonly inAll: number;
 }
 
-/** Counts what organizations have at once, each up to its share. */
+/** Counts what organizations use at once and limits each organization and the total. */
 export class Shares {
   readonly limits: ShareLimits;
   readonly #byOrganization = new Map<OrgId, number>();
@@ -19,7 +19,7 @@ export class Shares {
     return this.#size;
   }
 
-  /** Counts one more, which `give` takes back; or says which bound is reached, and counts nothing. */
+  /** Counts one more until `give` is called, or counts nothing and returns the limit that is reached. */
   take(orgId: OrgId): 'taken' | 'organization is full' | 'all is full' {
     const own = this.#byOrganization.get(orgId) ?? 0;
     if (own >= this.limits.perOrganization) return 'organization is full';

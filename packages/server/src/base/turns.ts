@@ -1,4 +1,4 @@
-/** Lets a few callers in at a time; the others wait in line. */
+/** A semaphore: lets a limited number of callers in at a time; the others wait in order. */
 export class Turns {
   readonly #waiting: (() => void)[] = [];
   readonly #atOnce: number;
@@ -9,12 +9,12 @@ export class Turns {
     this.#free = atOnce;
   }
 
-  /** No turn is taken. */
+  /** Whether every turn is free. */
   get areFree(): boolean {
     return this.#free === this.#atOnce;
   }
 
-  /** Resolves when the caller has a turn, which it gives back with `give`. Rejects when `signal` aborts first. */
+  /** Resolves when the caller has a turn. The caller returns it with `give`. Rejects when `signal` aborts first. */
   async take(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     if (this.#free > 0) {
@@ -24,7 +24,7 @@ export class Turns {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const leave = () => {
       const place = this.#waiting.indexOf(resolve);
-      // It may have been let in just now.
+      // The caller may have received its turn already.
       if (place !== -1) this.#waiting.splice(place, 1);
       reject(signal.reason);
     };

@@ -1,20 +1,20 @@
 import { type BodySink, ExpectedBytes } from '@cloche/node-support';
 import type { GiveBack, Lender, TakeBytes } from './lent-bytes.ts';
 
-/** What a Unix socket holds at most fits into one. */
+/** Bytes of one read buffer. A Unix socket's full buffer fits into it. */
 const PIECE_BYTES = 256 * 1024;
-/** Of one transfer. All but one are out at a time: that one takes the next read. */
+/** Read buffers for each transfer. At most all but one are lent at a time: the remaining one takes the next read. */
 const PIECES = 4;
 
-/** What reads a connection. */
+/** Reads a connection. */
 export interface BodyReads {
-  /** Reads into `sink.buffer()`, and hands on to `sink.take`. */
+  /** Reads into `sink.buffer()` and passes each read to `sink.take`. */
   begin(sink: BodySink): void;
   resume(): void;
   close(): void;
 }
 
-/** Lends what comes by a connection, in the memory that it was read into. */
+/** Lends the bytes of a connection in the buffers that they were read into. */
 export class BodyLender implements Lender, BodySink {
   readonly #reads: BodyReads;
   readonly #free: Buffer[] = [];
@@ -49,7 +49,7 @@ export class BodyLender implements Lender, BodySink {
   take(read: Buffer): boolean {
     const bytes = this.#expected.take(read);
     const piece = read.buffer === this.#next.buffer ? this.#next : undefined;
-    // There is one: `#mayRead` has left it.
+    // A free buffer exists: reading stops when `#mayRead` is false.
     if (piece) this.#next = this.#free.pop() ?? Buffer.alloc(0);
     this.#take?.(bytes, this.#giveBackOf(piece));
     if (this.#expected.left === 0) this.#over.resolve();

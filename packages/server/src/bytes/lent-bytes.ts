@@ -1,21 +1,21 @@
 import { Readable } from 'node:stream';
 
-/** Gives the memory of a piece back. Only the first call counts. */
+/** Returns a piece's memory to its lender. Calls after the first have no effect. */
 export type GiveBack = () => void;
-/** Takes pieces in their order; each is whole until it is given back. */
+/** Receives pieces in order. A piece's memory is valid until it is given back. */
 export type TakeBytes = (bytes: Uint8Array, giveBack: GiveBack) => void;
 
-/** Where the pieces come from: it stops while too many of them are out, and goes on when one comes back. */
+/** A source of pieces. Pauses while too many pieces are lent, and continues when one is returned. */
 export interface Lender {
-  /** Begins. The promise settles after the last piece, or rejects when there are fewer than were announced. */
+  /** Starts lending. Resolves after the last piece; rejects when fewer bytes arrive than announced. */
   lend(take: TakeBytes): Promise<void>;
   /** Idempotent. */
   close(): void;
 }
 
 /**
- * A stream whose bytes can be had without one of its own buffers for each piece: whoever calls `lend` instead of reading
- * gets the memory that they arrived in, for a while. Read as a stream, it gives copies.
+ * A stream that can also be consumed without a copy: `lend` passes on each piece in the memory that it was read into.
+ * Reading the stream gives copies.
  */
 export class LentBytes extends Readable {
   readonly #lender: Lender;
@@ -25,11 +25,11 @@ export class LentBytes extends Readable {
   constructor(lender: Lender) {
     super();
     this.#lender = lender;
-    // Of what is left alone nobody has to hear, as with the body of a request.
+    // A body that no caller reads may fail without an unhandled error, as the body of a request may.
     this.on('error', () => undefined);
   }
 
-  /** Once, and instead of reading. The stream closes when it settles. */
+  /** Call it at most once, and instead of reading. Closes the stream when it settles. */
   async lend(take: TakeBytes): Promise<void> {
     this.#isLent = true;
     try {
@@ -39,7 +39,7 @@ export class LentBytes extends Readable {
     }
   }
 
-  /** There will be no more of it than has arrived: it closes, unless someone has begun to take it, who hears of it. */
+  /** Closes the stream unless its consumption has begun: the consumer then receives the error. */
   giveUp(): void {
     if (!this.#isLent) this.destroy();
   }
@@ -64,7 +64,7 @@ export class LentBytes extends Readable {
     callback(error);
   }
 
-  /** Until it is read on: pieces that are out stop the lender. */
+  /** Keeps a piece until the next read, because lent pieces pause the lender. */
   #holdBack(giveBack: GiveBack): void {
     const earlier = this.#giveBack;
     this.#giveBack = () => {

@@ -4,10 +4,13 @@ import type { Duplex } from 'node:stream';
 import type { BodySink } from '@cloche/node-support';
 import { BodyLender } from './body-lender.ts';
 
-/** Reads of every connection end in it, but for those that are lent on: nothing else runs until it is copied. */
+/**
+ * Shared read buffer of all connections that are not lent from. Each read is copied out at once, before any other code
+ * runs.
+ */
 const scratch = Buffer.allocUnsafeSlow(256 * 1024);
 
-/** Takes a read; false to read no further. */
+/** Receives a read. Returns false to pause reading. */
 type TakeRead = (bytes: Buffer) => boolean;
 
 interface Reading {
@@ -17,12 +20,12 @@ interface Reading {
 
 const readings = new WeakMap<Duplex, Reading>();
 
-/** Connections whose answers can be had by `lenderOf`; until that is called they are like any others. */
+/** An HTTP agent whose answers can be read by `lenderOf`. Until that call, its connections behave like any others. */
 export class TransferAgent extends Agent {
   override createConnection(options: ClientRequestArgs): Duplex {
     const reading: Reading = { take: (bytes) => socket.push(Buffer.from(bytes)), next: () => scratch };
     const socket: Socket = connect({
-      // Every request through it names one.
+      // Every request through this agent names a socket path.
       path: options.socketPath as string,
       onread: {
         buffer: () => reading.next(),
@@ -35,13 +38,14 @@ export class TransferAgent extends Agent {
 }
 
 /**
- * The `sizeBytes` of the body of `response`, past the HTTP client: it makes an object and a buffer of each piece, which
- * costs more than moving the bytes. The connection ends with the body. Undefined where that cannot be.
+ * Returns a lender for the `sizeBytes` of the body of `response`. The lender reads past the HTTP client, which makes an
+ * object and a buffer of each piece at a higher cost than moving the bytes. The connection ends with the body. Returns
+ * undefined where reading past the client is impossible.
  */
 export function lenderOf(response: IncomingMessage, sizeBytes: number): BodyLender | undefined {
   const { socket } = response;
   const reading = readings.get(socket);
-  // What the client has not looked at yet would come after what is read from now on.
+  // Bytes that the HTTP client has not parsed yet would arrive after bytes that are read from now on.
   if (!reading || response.complete || socket.readableLength > 0) return undefined;
   const early: Buffer[] = [response.read(response.readableLength) ?? Buffer.alloc(0)];
   reading.take = (bytes) => {
@@ -51,7 +55,7 @@ export function lenderOf(response: IncomingMessage, sizeBytes: number): BodyLend
   socket.pause();
   const begin = (sink: BodySink) => {
     reading.next = () => sink.buffer();
-    // The first read was to end in the memory of all.
+    // The first read may still be in the shared buffer.
     reading.take = (bytes) => sink.take(bytes.buffer === scratch.buffer ? Buffer.from(bytes) : bytes);
     for (const bytes of early.splice(0)) if (bytes.length > 0) sink.take(bytes);
     socket.resume();
