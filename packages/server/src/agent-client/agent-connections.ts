@@ -1,27 +1,27 @@
 import type { AgentClient, Instance, RuntimeDriver } from '../driver/runtime-driver.ts';
 
-/** One connection for each instance, made on first use and kept. */
+/** Keeps one client for each instance, connected on first use. */
 export class AgentConnections {
   readonly #driver: RuntimeDriver;
   readonly #clients = new Map<string, AgentClient>();
   readonly #onBroken: (instance: Instance) => void;
 
-  /** @param onBroken told when the last connection to an instance's agent ended by itself */
+  /** @param onBroken called when the last connection to an instance's agent ended by itself */
   constructor(driver: RuntimeDriver, onBroken: (instance: Instance) => void) {
     this.#driver = driver;
     this.#onBroken = onBroken;
   }
 
-  /** The client that answered before, or one that answers now. Throws as `RuntimeDriver.connect` does. */
+  /** Returns the connected client of the instance, or connects one. Throws as `RuntimeDriver.connect` does. */
   get(instance: Instance, signal: AbortSignal): AgentClient | Promise<AgentClient> {
     return this.#clients.get(keyOf(instance)) ?? this.#connect(instance, signal);
   }
 
-  /** The next use connects anew, or finds that nobody answers. */
+  /** Closes the client of the instance. The next `get` connects again. */
   close(instance: Instance): void {
     const client = this.#clients.get(keyOf(instance));
     this.#clients.delete(keyOf(instance));
-    // Closing only gives up local resources; what happens to the instance is decided elsewhere.
+    // Closing only frees local resources; it does not affect the instance.
     client?.close().catch(() => undefined);
   }
 

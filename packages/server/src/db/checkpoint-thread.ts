@@ -1,9 +1,9 @@
-/** The thread of `Checkpoints`: one checkpoint for each message. */
+/** The worker thread of `Checkpoints`: runs a checkpoint for each message. */
 import { DatabaseSync } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
 
 const database = new DatabaseSync(workerData as string);
-// It writes nothing itself, so nothing else starts a checkpoint here.
+// This connection writes nothing, so it never starts an automatic checkpoint.
 database.exec('pragma synchronous = normal');
 const checkpoint = database.prepare('pragma wal_checkpoint(passive)');
 
@@ -13,7 +13,8 @@ parentPort?.on('message', (message: 'checkpoint' | 'close') => {
     parentPort?.close();
     return;
   }
-  // Writers go on meanwhile; what they add is left in the log, which begins anew once all of it was brought over.
+  // A passive checkpoint does not block writers. Frames that they add stay in the log, which starts over once it was
+  // copied completely.
   checkpoint.get();
   parentPort?.postMessage('done');
 });

@@ -1,17 +1,20 @@
 import { Worker } from 'node:worker_threads';
 
-/** At most some ten thousand pages of the log, and a quarter of that where many records are written together. */
+/**
+ * Write statements between two checkpoints. They make a log of at most about ten thousand pages, and a quarter of that
+ * where many records are written together.
+ */
 const EVERY_WRITES = 1000;
 
 export interface CheckpointSettings {
   readonly everyWrites?: number;
-  /** Whoever writes has to do it from now on: there is no thread that does. */
+  /** Called when the thread has failed: from then on the writing connection must make checkpoints. */
   readonly onFailure: () => void;
 }
 
 /**
- * Brings what was written from the log of a database into its file, in a thread of its own: a checkpoint waits for the
- * disk, twice, and every request would wait with it.
+ * Copies a database's write-ahead log into its file in a separate thread: a checkpoint waits for the disk twice, and
+ * would block every request meanwhile.
  */
 export class Checkpoints {
   readonly #file: string;
@@ -28,7 +31,7 @@ export class Checkpoints {
     this.#onFailure = onFailure;
   }
 
-  /** One more statement that writes was executed. */
+  /** Call after each write statement. */
   wrote(): void {
     if (++this.#writes < this.#everyWrites || this.#isUnderWay || this.#isClosed) return;
     this.#writes = 0;

@@ -1,4 +1,7 @@
-/** The tables, as Kysely sees them. Times are milliseconds since the epoch; JSON is text. Nothing here is SQLite's alone. */
+/**
+ * Kysely types of the tables. Times are milliseconds since the epoch; JSON is stored as text. The types hold for
+ * PostgreSQL too.
+ */
 import type { Generated, Kysely } from 'kysely';
 
 export interface OrgTable {
@@ -19,7 +22,7 @@ export interface ApiKeyTable {
   id: string;
   org_id: string;
   name: string;
-  /** The 8 characters that identify it, or null for a bootstrap key of free form. */
+  /** The 8 characters that identify the key; null for a free-form bootstrap key. */
   public_part: string | null;
   /** SHA-256 of the whole key, hex. */
   secret_hash: string;
@@ -37,17 +40,17 @@ export interface IdempotencyRecordTable {
   org_id: string;
   api_key_id: string;
   method: string;
-  /** The concrete path. */
+  /** Request path with its parameters filled in. */
   route: string;
   key: string;
   /** SHA-256 of the canonical JSON body, hex. */
   body_hash: string;
   state: 'in_progress' | 'completed' | 'failed';
-  /** The server that executes it, a colon, and its claim. */
+  /** Id of the executing server, a colon, and the id of its claim. */
   owner: string;
   response_status: number | null;
   response_body: string | null;
-  /** JSON of a `ResultFile`, for a response too large for this table. */
+  /** JSON of a `ResultFile` if the response is too large for this table. */
   response_file: string | null;
   /** Approximate bytes of the record on the disk. */
   stored_bytes: number;
@@ -55,7 +58,7 @@ export interface IdempotencyRecordTable {
   expires_at: number;
 }
 
-/** Servers that share the database; one that misses its heartbeat loses what it had in progress. */
+/** Servers that share the database. A server that misses its heartbeat loses the records that it has in progress. */
 export interface ServerLeaseTable {
   id: string;
   lease_until: number;
@@ -66,7 +69,7 @@ export interface SandboxTable {
   org_id: string;
   project_id: string;
   status: 'creating' | 'starting' | 'ready' | 'expiring' | 'destroyed' | 'failed';
-  /** Counts incarnations: what names another generation is stale. */
+  /** Number of the incarnation. A reference to another generation is stale. */
   generation: number;
   template_id: string;
   template_slug: string;
@@ -79,19 +82,19 @@ export interface SandboxTable {
   env: string;
   network_policy: string;
   resources: string;
-  /** Whether any run has started; with live activity it makes `running` and `idle`. */
+  /** Whether any run has started. Together with live activity this decides between `running` and `idle`. */
   used: number;
-  /** The last activity, written now and then: idle expiry after a restart counts from here. */
+  /** Time of the last activity, written from time to time. After a restart, idle expiry counts from here. */
   last_active_at: number | null;
-  /** JSON of the runtime's `Instance`, once launched. */
+  /** JSON of the runtime's `Instance`; null before the launch. */
   instance: string | null;
   created_at: number;
   destroyed_at: number | null;
   destroyed_reason: string | null;
   failure_reason: string | null;
-  /** The reason the teardown under way will record. */
+  /** Reason that the current teardown will record. */
   ending_reason: string | null;
-  /** Unique: one key never makes two sandboxes. */
+  /** Unique, so that one idempotency key never creates two sandboxes. */
   idempotency_record_id: string | null;
 }
 
@@ -105,7 +108,7 @@ export interface CodeContextTable {
   timeout_ms: number | null;
   created_at: number;
   deleted_at: number | null;
-  /** Unique with the sandbox: one key never makes two contexts. */
+  /** Unique within the sandbox, so that one idempotency key never creates two contexts. */
   idempotency_record_id: string | null;
 }
 
@@ -116,10 +119,10 @@ export interface PreviewTable {
   sandbox_id: string;
   port: number;
   visibility: string;
-  /** SHA-256 of the access token, hex; null for a public one. */
+  /** SHA-256 of the access token, hex; null for a public preview. */
   token_hash: string | null;
   created_at: number;
-  /** Null: as long as its sandbox. */
+  /** Null if the preview lasts as long as its sandbox. */
   expires_at: number | null;
   deleted_at: number | null;
   idempotency_record_id: string | null;
@@ -129,12 +132,12 @@ export interface CommandTable {
   id: string;
   sandbox_id: string;
   generation: number;
-  /** JSON of the line or the list of arguments. */
+  /** JSON of the command line or of the list of arguments. */
   command: string;
   cwd: string;
   user: string;
   background: number;
-  /** What was heard of it last: of a sandbox that has ended none runs. */
+  /** Last known status. No command of an ended sandbox runs, whatever its status. */
   status: 'running' | 'exited' | 'killed' | 'timed_out' | 'failed';
   exit_code: number | null;
   signal: string | null;
@@ -142,7 +145,7 @@ export interface CommandTable {
   started_at: number;
   finished_at: number | null;
   duration_ms: number | null;
-  /** Unique with the sandbox: one key never starts two commands. */
+  /** Unique within the sandbox, so that one idempotency key never starts two commands. */
   idempotency_record_id: string | null;
 }
 
@@ -152,21 +155,21 @@ export interface ArtifactTable {
   project_id: string;
   sandbox_id: string;
   name: string;
-  /** Null for an output of a run. */
+  /** Path in the sandbox; null for an output of a run. */
   path: string | null;
   content_type: string;
   size_bytes: number;
-  /** Names the content in the store. */
+  /** SHA-256 of the content, hex; the content's name in the store. */
   sha256: string;
   metadata: string;
   created_at: number;
   expires_at: number | null;
   deleted_at: number | null;
-  /** Unique: one key never makes two artifacts. */
+  /** Unique, so that one idempotency key never creates two artifacts. */
   idempotency_record_id: string | null;
 }
 
-/** What servers that share the database sign with. */
+/** Signing secrets, shared by all servers of the database. */
 export interface ServerSecretTable {
   name: string;
   /** Hexadecimal. */
@@ -188,7 +191,7 @@ export interface TemplateVersionTable {
   digest: string;
   packages: string;
   built_at: number;
-  /** Breaks ties of `built_at`. */
+  /** Orders versions with equal `built_at`. */
   seq: Generated<number>;
 }
 

@@ -56,7 +56,7 @@ class EmbeddedConnection implements DatabaseConnection {
   }
 
   async executeQuery<Row>(query: CompiledQuery) {
-    // The connection below prepares the same text again, and gets the statement that is prepared here.
+    // The inner connection prepares the same text again and gets the statement that is cached here.
     this.#database.prepare(query.sql, () => writtenTables(query.query));
     return this.#connection.executeQuery<Row>(query);
   }

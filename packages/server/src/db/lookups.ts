@@ -1,12 +1,12 @@
 import type { Database, Tables } from './database.ts';
 import { embeddedDatabase } from './prepared-query.ts';
 
-/** Of each kind; past it they are forgotten, all of them. */
+/** Most values kept. Beyond this, all values are dropped. */
 const VALUES_KEPT = 10_000;
 
 /**
- * Remembers what look-ups have found, until one of the tables that they read is written. No other process writes to an
- * embedded database; of a database of another kind nothing is remembered. What was not found is looked for again.
+ * Caches found values until one of the tables that they were read from is written. Only this process writes to an
+ * embedded database; for any other database nothing is cached. A missing value is looked up again.
  */
 export class Lookups<Value> {
   readonly #database;
@@ -20,10 +20,10 @@ export class Lookups<Value> {
     this.#tables = tables;
   }
 
-  /** The value of `key`, which `read` gives. Those who get the same one must not change it. */
+  /** Returns the value of `key`, calling `read` if it is not cached. Callers share the value and must not change it. */
   async find(key: string, read: () => Promise<Value | undefined>): Promise<Value | undefined> {
     const database = this.#database;
-    // What a transaction has written may yet be undone.
+    // Writes of an open transaction may still be rolled back.
     if (!database || database.isInTransaction) return read();
     const version = database.versionOf(this.#tables);
     if (this.#version !== version || this.#found.size >= VALUES_KEPT) {

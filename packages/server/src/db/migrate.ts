@@ -7,7 +7,7 @@ import { artifacts } from './migrations/004-artifacts.ts';
 import { liveSandboxes } from './migrations/005-live-sandboxes.ts';
 import { storedResults } from './migrations/006-stored-results.ts';
 
-/** In order of their names; one that has been released never changes. */
+/** Applied in order of their names. A released migration never changes. */
 const MIGRATIONS: Record<string, Migration> = {
   '001-initial': initial,
   '002-commands': commands,
@@ -17,7 +17,9 @@ const MIGRATIONS: Record<string, Migration> = {
   '006-stored-results': storedResults,
 };
 
-/** Brings the tables to the newest form; idempotent. Throws when a migration fails, or when the database is newer. */
+/**
+ * Migrates the tables to the newest schema; idempotent. Throws when a migration fails or when the database is newer.
+ */
 export async function migrate(db: Database): Promise<void> {
   const migrator = new Migrator({ db, provider: { getMigrations: async () => MIGRATIONS } });
   const { error } = await migrator.migrateToLatest();

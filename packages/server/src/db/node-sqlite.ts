@@ -1,30 +1,38 @@
-/** What Kysely's SQLite dialect asks of a driver, on top of the SQLite that Node has built in. */
+/** Implements the driver interface of Kysely's SQLite dialect with the SQLite that is built into Node. */
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import type { SqliteDatabase, SqliteStatement } from 'kysely';
 import { type CheckpointSettings, Checkpoints } from './checkpoints.ts';
 
-/** More texts than the service has; one made of a list of values of changing length must not grow the cache for ever. */
+/**
+ * Most prepared statements kept, more than the service has. It bounds the cache against lists of values of varying
+ * length.
+ */
 const STATEMENTS_KEPT = 256;
 const IN_MEMORY = ':memory:';
-/** Without a thread that does it, whoever writes brings the log into the file whenever it has so many pages. */
+/** Pages of the log at which a writer makes a checkpoint itself when the checkpoint thread has failed. */
 const OWN_CHECKPOINT_PAGES = 1000;
-/** The same for a log that the thread does not keep short, as writes never pause. */
+/**
+ * Pages of the log at which a writer makes a checkpoint although the thread runs, because writes never pause long
+ * enough for the thread to shorten the log.
+ */
 const LATE_CHECKPOINT_PAGES = 16_000;
 
 /**
- * Keeps prepared statements by their text. Kysely lets one query at a time use the connection, so no statement is
- * ever in use twice.
+ * Caches prepared statements by their text. Kysely runs one query at a time on the connection, so no statement is used
+ * twice at the same time.
  */
 export class NodeSqliteDatabase implements SqliteDatabase {
   readonly #database: DatabaseSync;
   readonly #statements = new Map<string, NodeSqliteStatement>();
   readonly #checkpoints: Checkpoints | undefined;
-  /** Counts the statements that wrote each table, and those that may have written any. */
+  /**
+   * Number of executed statements that wrote each table. `#versionOfAll` counts those that may have written any table.
+   */
   readonly #versions = new Map<string, number>();
   #versionOfAll = 0;
   #isTransacting = false;
 
-  /** `file` is a path or `:memory:`. */
+  /** @param file a path or `:memory:`. */
   constructor(file: string, checkpoints?: Omit<CheckpointSettings, 'onFailure'>) {
     this.#database = new DatabaseSync(file, { timeout: 5000, enableForeignKeyConstraints: true });
     this.#database.exec('pragma journal_mode = wal; pragma synchronous = normal');
@@ -34,12 +42,17 @@ export class NodeSqliteDatabase implements SqliteDatabase {
     this.#checkpoints = new Checkpoints(file, { ...checkpoints, onFailure });
   }
 
-  /** Between a `begin` and its end; not for what `transact` executes, which nobody else's comes between. */
+  /**
+   * Whether a transaction of Kysely is open. False during `transact`, which is synchronous and cannot interleave with
+   * other queries.
+   */
   get isInTransaction(): boolean {
     return this.#database.isTransaction && !this.#isTransacting;
   }
 
-  /** Executes all that `act` does in one transaction, which it undoes if `act` throws. Not while there is another. */
+  /**
+   * Executes `act` in one transaction and rolls it back if `act` throws. Must not be called during another transaction.
+   */
   transact(act: () => void): void {
     this.#database.exec('begin immediate');
     this.#isTransacting = true;
@@ -61,7 +74,10 @@ export class NodeSqliteDatabase implements SqliteDatabase {
     return version;
   }
 
-  /** @param tablesOf the tables that `sql` writes; without it, or if it returns `undefined`, `sql` may write any */
+  /**
+   * @param tablesOf returns the tables that `sql` writes; if it is absent or returns `undefined`, `sql` may write any
+   * table
+   */
   prepare(sql: string, tablesOf?: () => readonly string[] | undefined): NodeSqliteStatement {
     const kept = this.#statements.get(sql);
     if (kept) return kept;
@@ -74,7 +90,7 @@ export class NodeSqliteDatabase implements SqliteDatabase {
     return statement;
   }
 
-  /** Returns what to do at every execution of a statement that writes `tables`. */
+  /** Returns a function to call at each execution of a statement that writes `tables`. */
   #effectOf(tables: readonly string[] | undefined): () => void {
     if (tables?.length === 0) return () => undefined;
     return () => {
@@ -91,7 +107,10 @@ export class NodeSqliteDatabase implements SqliteDatabase {
   }
 }
 
-/** A transaction that reads first and then writes would fail, not wait, if another process wrote in between. */
+/**
+ * Takes the write lock at the start of a transaction. A transaction that reads before it writes would otherwise fail,
+ * rather than wait, if another process wrote in between.
+ */
 function startingAsWriter(sql: string): string {
   return sql === 'begin' ? 'begin immediate' : sql;
 }
@@ -123,7 +142,7 @@ export class NodeSqliteStatement implements SqliteStatement {
   }
 }
 
-/** Kysely's types let nothing else through; what SQLite cannot bind it refuses itself. */
+/** Sound: Kysely's types allow nothing else, and SQLite refuses a value that it cannot bind. */
 function bindable(parameters: readonly unknown[]): SQLInputValue[] {
   return parameters as SQLInputValue[];
 }

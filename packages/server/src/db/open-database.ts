@@ -7,10 +7,10 @@ import { NodeSqliteDatabase } from './node-sqlite.ts';
 import { executeDirectly } from './prepared-query.ts';
 
 /**
- * Opens `sqlite:/absolute/path` or `sqlite::memory:`; the file and its folder are made. The caller migrates it before
- * use and destroys it after.
+ * Opens `sqlite:/absolute/path` or `sqlite::memory:`, and creates the file and its folder. The caller migrates the
+ * database before use and destroys it afterwards.
  *
- * @throws Error with what to write instead, for a URL of another kind.
+ * @throws Error for any other kind of URL, with the form to write instead.
  */
 export function openDatabase(url: string): Database {
   const file = url.startsWith('sqlite:') ? url.slice('sqlite:'.length) : undefined;
@@ -26,7 +26,7 @@ export function openDatabase(url: string): Database {
   return db;
 }
 
-/** The URL itself may hold a password. */
+/** Returns only the scheme: the full URL may hold a password. */
 function schemeOf(url: string): string {
   return url.slice(0, url.indexOf(':') + 1) || 'unnamed';
 }

@@ -13,12 +13,12 @@ class Slot {
 
 const embedded = new WeakMap<Database, NodeSqliteDatabase>();
 
-/** From now on prepared queries of `db` go straight to the database below it, where they may. */
+/** Lets prepared queries of `db` run directly on `database`, without Kysely, where possible. */
 export function executeDirectly(db: Database, database: NodeSqliteDatabase): void {
   embedded.set(db, database);
 }
 
-/** Undefined for a database of another kind. */
+/** Returns the embedded database of `db`, or undefined if `db` is of another kind. */
 export function embeddedDatabase(db: Database): NodeSqliteDatabase | undefined {
   return embedded.get(db);
 }
@@ -31,8 +31,8 @@ interface Result<Row> {
 }
 
 /**
- * A query that Kysely builds and compiles once, for the paths where doing so on every request would cost more than the
- * query itself. `build` gets a placeholder for each parameter by its name.
+ * Builds and compiles a query with Kysely once, for paths where doing so on each request would cost more than the query
+ * itself. `build` receives a placeholder for each parameter, by name.
  */
 export function prepareQuery<Parameters extends Values<Parameters>, Row>(
   db: Database,
@@ -50,7 +50,10 @@ export function prepareQuery<Parameters extends Values<Parameters>, Row>(
   };
 }
 
-/** The same for one that is done when the call returns; undefined where it cannot be, as during a transaction. */
+/**
+ * Like `prepareQuery`, but runs the query synchronously. Returns undefined where that is impossible, as during a
+ * transaction.
+ */
 export function prepareNow<Parameters extends Values<Parameters>, Row>(
   db: Database,
   build: (slots: Parameters) => Compilable<Row>,
@@ -61,7 +64,7 @@ export function prepareNow<Parameters extends Values<Parameters>, Row>(
 }
 
 function compile<Parameters extends Values<Parameters>, Row>(build: (slots: Parameters) => Compilable<Row>) {
-  // The builder only carries each value into the list of parameters, where its slot is found again.
+  // Kysely's builder copies each value into the parameter list unchanged, so a slot can be found there by its identity.
   const slots = new Proxy({} as Parameters, { get: (_, name) => new Slot(String(name)) });
   const compiled = build(slots).compile();
   const bind = (parameters: Parameters): unknown[] => {
@@ -71,7 +74,10 @@ function compile<Parameters extends Values<Parameters>, Row>(build: (slots: Para
   return { compiled, bind };
 }
 
-/** A transaction under way is somebody else's: Kysely lets a query wait for its end. */
+/**
+ * Runs a query directly on the embedded database; returns undefined during a transaction, which belongs to another
+ * caller. Kysely then lets the query wait until it ends.
+ */
 function directly<Row>(
   db: Database,
   { sql, query }: CompiledQuery<Row>,
@@ -86,7 +92,7 @@ function directly<Row>(
 }
 
 function executeNow<Row>(statement: NodeSqliteStatement, bound: readonly unknown[]): Result<Row> {
-  // Sound: Kysely would pass on the same rows.
+  // Sound: Kysely would return the same rows.
   if (statement.reader) return { rows: statement.all(bound) as Row[], changed: 0n };
   return { rows: [], changed: BigInt(statement.run(bound).changes) };
 }

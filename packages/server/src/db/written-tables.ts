@@ -1,6 +1,6 @@
 import { type OperationNode, type RootOperationNode, TableNode } from 'kysely';
 
-/** Returns the tables that a query of a repository writes; `undefined` where it may write any, as raw SQL may. */
+/** Returns the tables that a query writes, or `undefined` if it may write any table, as raw SQL may. */
 export function writtenTables(query: RootOperationNode): readonly string[] | undefined {
   switch (query.kind) {
     case 'SelectQueryNode':

@@ -6,11 +6,11 @@ export interface NewTerminal {
   readonly columns: number;
   readonly rows: number;
   readonly user: 'user' | 'root';
-  /** How long its shell lives without anybody who watches. */
+  /** Milliseconds that the shell lives without a client at its terminal. */
   readonly idleMs: number;
 }
 
-/** A command that has ended, with the head of what it printed. */
+/** An ended command with the beginning of its output. */
 export interface AgentCommandResult {
   readonly command: AgentCommand;
   readonly stdout: string;
@@ -19,30 +19,40 @@ export interface AgentCommandResult {
 }
 
 /**
- * The commands of one instance. All of it throws `AgentFault`: `not_found` for a command that the agent does not know,
- * or not any more. Aborting leaves the command alone.
+ * The commands of one instance. Every method throws `AgentFault`, with `not_found` for a command that the agent does
+ * not know or has forgotten. Aborting a signal does not affect the command.
  */
 export interface AgentCommands {
-  /** Idempotent by id. Resolves when it runs or could not be started. Throws `invalid_cwd`, `busy`. */
+  /**
+   * Starts a command. Idempotent by id. Resolves when the command runs or could not be started. Throws `invalid_cwd`,
+   * `busy`.
+   */
   start(id: string, request: StartCommand, signal: AbortSignal): Promise<AgentCommand>;
   get(id: string, signal: AbortSignal): Promise<AgentCommand>;
-  /** Waits for its end. */
+  /** Resolves when the command has ended. */
   end(id: string, signal: AbortSignal): Promise<AgentCommand>;
   /**
-   * Waits for its end. Without output where `start` asked for none, or when it was handed out before. What is read of it
-   * has asked `room` first.
+   * Resolves when the command has ended. The output is empty if `start` did not request output, or if an earlier call
+   * has returned it. Requests memory from `room` before it reads output.
    */
   result(id: string, signal: AbortSignal, room?: ResultRoom): Promise<AgentCommandResult>;
   readLog(id: string, afterSeq: number, limit: number, signal: AbortSignal): Promise<AgentLogPage>;
-  /** Ends with `exit`. A slow reader misses what is dropped meanwhile, and is told. */
+  /**
+   * Yields events of the command and ends with `exit`. A slow reader misses dropped output and receives an event that
+   * says so.
+   */
   follow(id: string, afterSeq: number, signal: AbortSignal): AsyncIterable<AgentCommandEvent>;
-  /** Resolves when there is room for more. Throws `conflict` when the input is closed, `timeout` when it stays full. */
+  /**
+   * Writes to the standard input and resolves when there is room for more. Throws `conflict` when the input is closed,
+   * `timeout` when it stays full.
+   */
   writeStdin(id: string, bytes: Buffer, close: boolean, signal: AbortSignal): Promise<void>;
   /**
-   * A connection to a terminal, in frames as `agent-protocol/terminals.ts` has them: a new one, or without `terminal` one
-   * that is there. Whoever gets it destroys it. `signal` bounds the opening alone. Throws `not_found`, `busy`.
+   * Opens a connection to a terminal, in the frames of `agent-protocol/terminals.ts`. Creates the terminal if
+   * `terminal` is given, and joins an existing one otherwise. The caller destroys the connection. `signal` bounds only
+   * the opening. Throws `not_found`, `busy`.
    */
   openTerminal(id: string, terminal: NewTerminal | undefined, signal: AbortSignal): Promise<Duplex>;
-  /** Of all that descends from it. After SIGKILL it has ended. */
+  /** Sends the signal to the command and all its descendants. After SIGKILL, resolves once the command has ended. */
   kill(id: string, name: string, signal: AbortSignal): Promise<AgentCommand>;
 }

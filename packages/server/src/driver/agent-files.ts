@@ -3,44 +3,50 @@ import type { ArchiveFormat } from '@cloche/contract';
 import type { AgentFile, AgentFileErrorCode, AgentFileEvent, AgentUnpacked, FileUser } from '@cloche/protocol';
 import type { ResultRoom } from '../base/result-rooms.ts';
 
-/** The files of one instance, through its agent. Paths are as clients write them. */
+/** The files of one instance, accessed through its agent. Paths are in the form in which clients write them. */
 export interface AgentFiles {
-  /** Returns the same files, accessed with the rights of that user of the sandbox. The default is `user`. */
+  /** Returns access to these files with the rights of `user`, which is a user of the sandbox. The default is `user`. */
   as(user: FileUser | undefined): AgentFiles;
   /**
-   * `headers`: `range`, `if-range`, `if-match` and `if-none-match`, as HTTP has them. The body ends early, with an error,
-   * when the file became shorter or the signal aborted.
+   * Opens a file. `options.headers` may have `range`, `if-range`, `if-match` and `if-none-match`, with HTTP's meaning.
+   * The body ends with an error when the file became shorter or the signal aborted.
    *
    * @throws FileFault, or AgentFault when the agent breaks the protocol or is gone.
    */
   read(path: string, options: ReadOptions, signal: AbortSignal): Promise<FileContent>;
-  /** Replaces the file when all of the source has come, and leaves it alone otherwise. Throws as `read` does. */
+  /** Replaces the file once the whole source has arrived, and leaves it unchanged otherwise. Throws as `read` does. */
   write(path: string, source: FileSource, options: WriteOptions, signal: AbortSignal): Promise<AgentFile>;
   /**
-   * Lists a directory, and what is below it down to `depth`. Throws `too_many` above `limit` entries or
+   * Lists a directory and its descendants down to `depth`. Throws `too_many` above `limit` entries or
    * `LIMITS.fileListBytes`.
    */
   list(path: string, options: ListOptions, signal: AbortSignal): Promise<AgentFile[]>;
   stat(path: string, signal: AbortSignal): Promise<AgentFile>;
-  /** Idempotent; makes those above it as well. */
+  /** Creates a directory and its missing parents. Idempotent. */
   makeDirectory(path: string, signal: AbortSignal): Promise<AgentFile>;
   move(transfer: FileTransfer, signal: AbortSignal): Promise<AgentFile>;
   copy(transfer: FileTransfer, signal: AbortSignal): Promise<AgentFile>;
-  /** A file or a directory, packed while it is read. Of a body that ends early the connection breaks. */
+  /**
+   * Returns an archive of a file or a directory, packed while it is read. If packing fails, the connection breaks
+   * before the end of the body.
+   */
   archive(path: string, format: ArchiveFormat, signal: AbortSignal): Promise<Readable>;
-  /** Unpacks a tar or a zip into a directory, all of it or nothing. */
+  /** Unpacks a tar or a zip into a directory, completely or not at all. */
   unarchive(path: string, source: FileSource, signal: AbortSignal): Promise<AgentUnpacked>;
-  /** Resolves when the watch has begun. `ended` is last; leaving the iteration, or the signal, ends it too. */
+  /**
+   * Resolves when the watch has begun. `ended` is the last event. Leaving the iteration or aborting the signal ends the
+   * watch.
+   */
   watch(path: string, options: { recursive: boolean }, signal: AbortSignal): Promise<AsyncIterable<AgentFileEvent>>;
-  /** What was there. */
+  /** Removes a file or a directory and returns its description. */
   remove(path: string, options: { recursive: boolean }, signal: AbortSignal): Promise<AgentFile>;
 }
 
 export interface ListOptions {
   readonly depth: number;
-  /** The most entries. */
+  /** Maximum number of entries. */
   readonly limit: number;
-  /** Asked before more of the listing is read. */
+  /** Memory to request before more of the listing is read. */
   readonly room?: ResultRoom;
 }
 
@@ -52,7 +58,7 @@ export interface FileTransfer {
 
 export interface ReadOptions {
   readonly headers?: Readonly<Record<string, string>>;
-  /** The body is left out. */
+  /** Whether to leave out the body. */
   readonly headOnly?: boolean;
 }
 
@@ -68,24 +74,24 @@ export interface FileContent {
   /** Bytes of the body; undefined for 304. */
   readonly sizeBytes: number | undefined;
   readonly etag: string | undefined;
-  /** Of a part: as HTTP writes it, with the size of the whole. */
+  /** The `Content-Range` header of a partial response, with the file's full size. */
   readonly contentRange: string | undefined;
-  /** Exactly `sizeBytes`, or an error. */
+  /** Yields exactly `sizeBytes` bytes, or fails. */
   readonly body: Readable;
 }
 
 export interface FileSource {
-  /** Where it is known beforehand. */
+  /** Size of the source, if known in advance. */
   readonly sizeBytes?: number | undefined;
-  /** Called when the agent wants the bytes, at most once. */
+  /** Opens the source. Called at most once, when the agent asks for the bytes. */
   open(): Readable;
 }
 
-/** The agent refused: the file, or what is asked of it, is not so. Its message is for the client. */
+/** The agent refused a request because of the file or the arguments. The message is for the client. */
 export class FileFault extends Error {
   override readonly name = 'FileFault';
   readonly kind: AgentFileErrorCode;
-  /** Further fields for clients; their bounds are checked. */
+  /** Further fields for the client; their sizes have been checked. */
   readonly details: FileFaultDetails;
 
   constructor(kind: AgentFileErrorCode, message: string, details: FileFaultDetails = {}) {

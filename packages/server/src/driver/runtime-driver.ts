@@ -17,55 +17,65 @@ export type { Instance, LaunchSpec } from '@cloche/protocol';
 export * from './agent-commands.ts';
 export * from './agent-files.ts';
 
-/** What a driver promises to enforce. */
+/** The isolation that a driver promises to enforce. */
 export interface IsolationClaims {
   readonly networkModes: readonly LaunchSpec['network']['mode'][];
   readonly disk: 'bounded' | 'unbounded';
   readonly kernel: 'shared' | 'own';
-  /** Who ends what takes too much memory: a kernel, or the agent, whom what is quick enough takes all of it from. */
+  /**
+   * What enforces the memory limit: the host kernel (exact), or the agent by polling (a fast allocation can slip past
+   * it).
+   */
   readonly memory: 'kernel' | 'watched';
-  /** Whether the agent has processor, memory and processes that code cannot take from it. */
+  /** Whether the agent has its own share of processor time, memory and processes, which user code cannot use up. */
   readonly agentShare: 'own' | 'none';
-  /** Where a kernel of Python comes from: one that was loaded on the host, or in the sandbox, is forked; or it is started. */
+  /**
+   * How a Python kernel is made: forked from one loaded on the host, forked from one loaded in the sandbox, or started.
+   */
   readonly pythonKernels: 'forked' | 'forked within' | 'started';
-  /** Whether runs go on while what launches instances is down. */
+  /** Whether runs continue while the launching service is down. */
   readonly hostRestarts: 'unnoticed' | 'unavailable';
 }
 
 export interface Launched {
   readonly instance: Instance;
-  /** Its agent has answered: it was launched ahead of demand, and connecting to it takes no time. */
+  /** Whether the agent is known to answer: the instance was launched ahead of demand, so connecting takes no time. */
   readonly agentAnswers: boolean;
 }
 
 /** Creates and destroys isolated instances. Knows nothing of HTTP, tenants or SQL. */
 export interface RuntimeDriver {
   readonly name: string;
-  /** What this driver enforces; e2e/security asserts each claim. */
+  /** The claims of this driver; e2e/security asserts each of them. */
   readonly isolation: IsolationClaims;
-  /** Leaves nothing behind if it rejects or `signal` aborts. Idempotent by sandbox and generation. */
+  /**
+   * Launches an instance. Leaves nothing behind if it rejects or `signal` aborts. Idempotent by sandbox and generation.
+   */
   launch(sandboxId: string, generation: number, spec: LaunchSpec, signal: AbortSignal): Promise<Launched>;
   /**
-   * Resolves when the agent answers. `onBroken` is told, any number of times, that no connection to it is left: it may
-   * have gone, or have been quiet for long. Not after `close`.
+   * Resolves when the agent answers. Calls `onBroken`, possibly more than once, when the last connection to the agent
+   * has closed: the agent may be gone, or only have been idle for long. Does not call it after `close`.
    */
   connect(instance: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient>;
-  /** Resolves when nothing in it runs any more and it is listed no more. Idempotent: one already gone is success. */
+  /**
+   * Resolves when nothing runs in the instance and `list` no longer returns it. Idempotent: a missing instance is
+   * success.
+   */
   stop(sandboxId: string, generation: number): Promise<void>;
-  /** Everything alive, for the reconciler after a restart. */
+  /** Returns all live instances, for the reconciler after a restart. */
   list(): Promise<readonly Instance[]>;
-  /** What the host counts besides, in Prometheus' text form. What it says is not to be believed: see `hostMetrics`. */
+  /** Returns further metrics of the host in Prometheus' text format. The text is untrusted: see `hostMetrics`. */
   metrics?(signal: AbortSignal): Promise<string>;
-  /** What instances can be made from. */
+  /** Returns the template versions that instances can be launched from. */
   templateVersions(): Promise<readonly TemplateVersionManifest[]>;
   /** Rejects when instances cannot be launched now. */
   check(signal: AbortSignal): Promise<void>;
 }
 
-/** What is run in a context. */
+/** A run's request without its context. */
 export type RunCell = Omit<StartRun, 'contextId'>;
 
-/** Talks to the agent of one instance. What comes back has been checked against the protocol and bounded. */
+/** Client of one instance's agent. Its results have been checked against the protocol and limited in size. */
 export interface AgentClient {
   readonly commands: AgentCommands;
   readonly files: AgentFiles;
@@ -80,21 +90,21 @@ export interface AgentClient {
   interrupt(contextId: string, signal: AbortSignal): Promise<void>;
   restart(contextId: string, signal: AbortSignal): Promise<void>;
   /**
-   * Ends with `done`. Aborting cancels the run. What is read of it has asked `room` first. Throws `AgentFault` when the
-   * agent breaks the protocol or is gone.
+   * Runs code and yields its events, the last of which is `done`. Aborting cancels the run. Requests memory from `room`
+   * before it reads output. Throws `AgentFault` when the agent breaks the protocol or is gone.
    */
   run(contextId: string, request: RunCell, signal: AbortSignal, room?: ResultRoom): AsyncIterable<AgentRunEvent>;
   /**
-   * The bytes of a connection to `port` of the sandbox's loopback. Whoever gets it destroys it. `signal` bounds the
-   * opening alone. Throws `AgentFault`, `port_closed` where nothing listens.
+   * Opens a connection to `port` of the sandbox's loopback. The caller destroys it. `signal` bounds only the opening.
+   * Throws `AgentFault`, with `port_closed` where nothing listens.
    */
   openTunnel(port: number, signal: AbortSignal): Promise<Duplex>;
   close(): Promise<void>;
 }
 
 /**
- * `gone`: the connection broke; `misbehaved`: it broke the protocol; `busy`: too many runs under way or waiting;
- * `internal`: a fault of its own; the others are its own codes.
+ * A failure of the agent. `gone`: the connection broke; `misbehaved`: the agent broke the protocol; `busy`: too many
+ * runs are active or waiting; `internal`: the agent itself failed. The other kinds are error codes of the agent.
  */
 export class AgentFault extends Error {
   override readonly name = 'AgentFault';
@@ -118,7 +128,10 @@ export class AgentFault extends Error {
   }
 }
 
-/** `unsupported`: the host cannot enforce it; `no_capacity`: try again later; `failed`: undone, nothing is left. */
+/**
+ * A failed launch. `unsupported`: the host cannot enforce the request; `no_capacity`: try again later; `failed`: the
+ * launch was undone and left nothing behind.
+ */
 export class LaunchFault extends Error {
   override readonly name = 'LaunchFault';
   readonly kind: 'unsupported' | 'no_capacity' | 'template_not_found' | 'failed' | 'unreachable';

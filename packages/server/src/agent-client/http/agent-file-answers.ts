@@ -1,4 +1,4 @@
-/** What an agent answers about files: checked before it is believed, bounded before it is kept. */
+/** Reads an agent's responses about files: validates them before use and limits their size before keeping them. */
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { LIMITS } from '@cloche/contract';
@@ -29,12 +29,12 @@ export function answerTo(asked: ClientRequest, signal: AbortSignal): Promise<Inc
   return new Promise((resolve, reject) => {
     asked.once('response', resolve);
     let interim = 0;
-    // One of them asks for the body; an agent that sends more has something else in mind.
+    // An honest agent sends at most one interim response, `100 Continue`.
     asked.on('information', () => {
       interim += 1;
       if (interim > 1) asked.destroy(new Error('more interim answers than one'));
     });
-    // Stays: what breaks after the answer has begun is told by the answer.
+    // This listener stays: the response reports errors that occur after it has begun.
     asked.on('error', (error) => {
       reject(signal.aborted ? signal.reason : new AgentFault('gone', error.message, { cause: error }));
     });
@@ -42,7 +42,7 @@ export function answerTo(asked: ClientRequest, signal: AbortSignal): Promise<Inc
   });
 }
 
-/** @throws what the agent refuses with. */
+/** @throws FileFault or AgentFault for a response that is a refusal. */
 export async function refuse(response: IncomingMessage, signal: AbortSignal, headOnly = false): Promise<void> {
   const { statusCode = 0, headers } = response;
   if ([200, 206, 304].includes(statusCode)) return;
@@ -55,7 +55,7 @@ export async function refuse(response: IncomingMessage, signal: AbortSignal, hea
   throw new AgentFault('internal', message.slice(0, 500));
 }
 
-/** An answer to HEAD has no body that could say more. */
+/** Returns the error of a response to HEAD, which has no body with details. */
 function withoutWords(status: number): [AgentFileErrorCode, string] {
   switch (status) {
     case 403:
@@ -90,7 +90,7 @@ export function contentOf(response: IncomingMessage, headOnly = false): FileCont
   }
   const sizeBytes = statusCode === 304 ? undefined : Number(length);
   return {
-    // Checked by `refuse`.
+    // Sound: `refuse` has checked it.
     status: statusCode as FileContent['status'],
     sizeBytes,
     etag,
@@ -124,11 +124,11 @@ async function readError(response: IncomingMessage, signal: AbortSignal) {
 export function parseFile(line: string): AgentFileType {
   const file: unknown = JSON.parse(line);
   if (!agentFile.Check(file)) throw new AgentFault('misbehaved', 'a file that does not fit its schema');
-  // The schema's own type is wider in its `type` alone; it has just been checked.
+  // Sound: the line was just checked, and the schema's static type is wider only in `type`.
   return file as AgentFileType;
 }
 
-/** At most `limit` files, one a line. @throws FileFault `too_many` for more bytes than a listing may have. */
+/** Reads at most `limit` files, one per line. @throws FileFault `too_many` for more bytes than a listing may have. */
 export async function readListing(
   response: IncomingMessage,
   { limit, room }: Pick<ListOptions, 'limit' | 'room'>,
@@ -181,7 +181,7 @@ export async function* readChanges(
 export function parseUnpacked(answer: string): AgentUnpackedType {
   const unpacked: unknown = JSON.parse(answer);
   if (!agentUnpacked.Check(unpacked)) throw new AgentFault('misbehaved', 'an answer that does not fit its schema');
-  // As above.
+  // Sound: the response was just checked, and the schema's static type is wider than the checked one.
   return unpacked as AgentUnpackedType;
 }
 
@@ -194,7 +194,10 @@ async function* bounded(response: IncomingMessage): AsyncGenerator<Buffer> {
   }
 }
 
-/** An abort stays what its signal says; what is no JSON, or has no end, is misbehaviour; the rest broke. */
+/**
+ * Returns the error to throw: the signal's reason after an abort, `misbehaved` for malformed or endless output, and
+ * `gone` for any other failure.
+ */
 function asFault(error: unknown, signal: AbortSignal): unknown {
   if (signal.aborted) return signal.reason;
   if (error instanceof AgentFault || error instanceof FileFault || error instanceof AppError) return error;

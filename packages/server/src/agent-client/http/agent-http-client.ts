@@ -25,30 +25,33 @@ const health = Compile(AgentHealth);
 const openedContext = Compile(AgentContext);
 const runEvent = Compile(AgentRunEvent);
 
-/** The lines of a traceback are the most that an event has. */
+/** Most JSON values in an event. The largest number occurs in the lines of a traceback. */
 const MAX_EVENT_VALUES = 10_000;
-/** For everything but runs, files and tunnels, which have their own. */
+/** Connections for all requests but runs, files and tunnels, which have connections of their own. */
 const CONTROL_CONNECTIONS = 8;
-/** A quiet connection stays: its end tells at once that the agent is gone. */
+/** Longest time that an idle connection is kept. Its end shows at once that the agent is gone. */
 const KEEP_ALIVE_MS = 3_600_000;
-/** The host provides a kernel within milliseconds, unless it is so busy that the agent had better start one. */
+/**
+ * Longest time that the agent waits for a kernel from the host. The host needs milliseconds, unless it is so busy that
+ * starting one in the sandbox is faster.
+ */
 const KERNEL_WAIT_MS = 1_000;
 
 export interface AgentHttpClientOptions {
-  /** Told that no connection is left, as `RuntimeDriver.connect` says. */
+  /** Called when no connection is left, as `RuntimeDriver.connect` describes. */
   onBroken?: () => void;
-  /** Asks the host for a Python kernel at the agent; rejects when it has none. */
+  /** Asks the host to connect a Python kernel to the agent; rejects when the host has none. */
   provideKernel?: () => Promise<void>;
   /** Called with the language of each context whose kernel is started in the sandbox. */
   noteLanguage?: (language: StartedLanguage) => void;
-  /** A kernel is there already, for the first context that needs one. */
+  /** Whether a kernel is ready for the first context that needs one. */
   kernelReady?: boolean;
-  /** What the clients of all agents share. */
+  /** Limits on long lines, shared by the clients of all agents. */
   longLines?: LongLines;
   events?: SharedBudget;
 }
 
-/** Speaks to the agent on one instance's socket. Nothing that it answers is believed before it is checked. */
+/** HTTP client of the agent on one instance's socket. Validates every response before use. */
 export class AgentHttpClient implements AgentClient {
   readonly commands: AgentHttpCommands;
   readonly files: AgentHttpFiles;
@@ -57,7 +60,7 @@ export class AgentHttpClient implements AgentClient {
   readonly #socketPath: string;
   readonly #noteLanguage: ((language: StartedLanguage) => void) | undefined;
   readonly #provideKernel: (() => Promise<void>) | undefined;
-  /** Contexts for which the host was asked. */
+  /** Contexts for which the host was asked to provide a kernel. */
   readonly #askedFor = new Set<string>();
   readonly #budget: EventBudget;
   readonly #lines: SandboxLines;
@@ -88,7 +91,7 @@ export class AgentHttpClient implements AgentClient {
       socketPath,
       connections: CONTROL_CONNECTIONS,
       pipelining: 1,
-      // Every wait has its own limit in its signal.
+      // Each wait is limited by its abort signal instead.
       headersTimeout: 0,
       bodyTimeout: 0,
       keepAliveMaxTimeout: KEEP_ALIVE_MS,
@@ -103,7 +106,7 @@ export class AgentHttpClient implements AgentClient {
     return this.#pool.destroyed;
   }
 
-  /** @throws AgentFault `gone` as long as nobody answers. */
+  /** @throws AgentFault `gone` while the agent does not answer. */
   async checkHealth(signal: AbortSignal): Promise<void> {
     const { protocolVersion } = await this.#requests.ask({ method: 'GET', path: '/health' }, health, signal);
     if (protocolVersion !== PROTOCOL_VERSION) {
@@ -179,7 +182,10 @@ export class AgentHttpClient implements AgentClient {
     await this.#pool.destroy();
   }
 
-  /** Asks the host for a kernel once for each context, however often that is opened: later requests wait for the same one. */
+  /**
+   * Asks the host for a kernel once per context, even if the context is opened repeatedly: later requests wait for the
+   * same kernel.
+   */
   #withKernel(contextId: string, request: OpenContext): OpenContext {
     if (request.language !== 'python') this.#noteLanguage?.(request.language);
     const asksForKernel =
@@ -191,10 +197,10 @@ export class AgentHttpClient implements AgentClient {
     return { ...request, kernelWaitMs: KERNEL_WAIT_MS };
   }
 
-  /** Runs beside the opening of the context, which waits for the kernel at the agent. */
+  /** Asks the host for a kernel, while the agent opens the context and waits for that kernel. */
   #askForKernel(): void {
     this.#provideKernel?.().catch(() => {
-      // The agent starts one now; without this message it does so after its wait.
+      // Makes the agent start a kernel now. Without this message it would do so only after its wait.
       this.#requests
         .act('DELETE', '/expected-kernel', undefined, AbortSignal.timeout(KERNEL_WAIT_MS))
         .catch(() => undefined);
@@ -202,7 +208,10 @@ export class AgentHttpClient implements AgentClient {
   }
 }
 
-/** Returns the memory for lines that are not complete yet. It asks the run's own room before the line store. */
+/**
+ * Returns the memory account for incomplete lines. It requests memory from the run's room first, then from the line
+ * store.
+ */
 function roomForLines(store: LineStore, room: ResultRoom | undefined, signal: AbortSignal): LineRoom {
   if (!room) return store;
   return {
@@ -228,7 +237,7 @@ function contextPath(contextId: string): string {
   return `/contexts/${encodeURIComponent(contextId)}`;
 }
 
-/** @throws AgentFault for what is no event; a refusal of the run is one too. */
+/** @throws AgentFault for a line that is not a valid event, and for a refusal of the run. */
 function parseEvent(line: string): AgentRunEvent {
   let event: unknown;
   try {
@@ -240,6 +249,6 @@ function parseEvent(line: string): AgentRunEvent {
     if (agentErrorBody.Check(event)) throw refusal(event.error, FAULTS);
     throw new AgentFault('misbehaved', 'an event that does not fit the protocol');
   }
-  // The schema's own type is wider in its `format` alone; it has just been checked.
+  // Sound: the event was just checked, and the schema's static type is wider only in `format`.
   return event as AgentRunEvent;
 }

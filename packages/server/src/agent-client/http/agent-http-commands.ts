@@ -26,9 +26,12 @@ const logPage = Compile(AgentLogPage);
 const commandEvent = Compile(AgentCommandEvent);
 const resultEvent = Compile(CommandResultEvent);
 
-/** Each command that runs has one request that waits for its end; the rest is for who follows and acts. */
+/** Connections for commands. Each running command uses one to wait for its end; the rest serve other requests. */
 const CONNECTIONS = 256;
-/** The head of a stream as JSON writes it, and room for the line that says what was cut and for a count of pieces. */
+/**
+ * Longest event of a result: the kept beginning of a stream as JSON, plus room for the notice of cut output and for the
+ * count of pieces.
+ */
 const MAX_RESULT_BYTES = LIMITS.outputStreamBytes + 64 * 1024;
 
 const FAULTS: Faults = new Map([
@@ -39,14 +42,14 @@ const FAULTS: Faults = new Map([
   ['queue_full', 'busy'],
 ]);
 
-/** Commands over one instance's socket, on connections of their own. Nothing that comes back is believed unchecked. */
+/** The commands of one instance, over its socket and connections of their own. Validates every response before use. */
 export class AgentHttpCommands implements AgentCommands {
   readonly #socketPath: string;
   readonly #pool: Pool;
   readonly #requests: AgentRequests;
   readonly #budget: EventBudget;
 
-  /** @param budget of the sandbox's events. */
+  /** @param budget limit on the rate of the sandbox's events. */
   constructor(socketPath: string, budget = new EventBudget()) {
     this.#budget = budget;
     this.#socketPath = socketPath;
@@ -54,7 +57,7 @@ export class AgentHttpCommands implements AgentCommands {
       socketPath,
       connections: CONNECTIONS,
       pipelining: 1,
-      // Commands may be silent for hours: every wait has its own limit in its signal.
+      // Commands may be silent for hours, so each wait is limited by its abort signal instead.
       headersTimeout: 0,
       bodyTimeout: 0,
     });
@@ -141,7 +144,7 @@ export class AgentHttpCommands implements AgentCommands {
   }
 }
 
-/** One stream of a result, no longer than what was asked for. */
+/** Collects one stream of a result, up to the requested length. */
 class ResultText {
   readonly #pieces: string[] = [];
   #bytes = 0;

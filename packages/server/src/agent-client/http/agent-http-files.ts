@@ -23,15 +23,15 @@ import {
   refuse,
 } from './agent-file-answers.ts';
 
-/** Transfers of one sandbox at a time, and those that wait for their turn. */
+/** Most concurrent transfers of one sandbox, and most that wait for a connection. */
 const MAX_TRANSFERS = 16;
 const MAX_WAITING = 64;
 const MAX_ACTS = 8;
 const MAX_WATCHES = 32;
 
 /**
- * Files over one instance's socket. Node's own client carries them: it copies less than undici, and asks before it sends a
- * body. Transfers have connections of their own, so that none of them keeps a run waiting.
+ * The files of one instance, over its socket. Uses Node's own HTTP client, which copies less than undici and waits for
+ * `100 Continue` before it sends a body. Transfers have connections of their own, so that they do not delay runs.
  */
 export class AgentHttpFiles implements AgentFiles {
   readonly #socketPath: string;
@@ -118,7 +118,7 @@ export class AgentHttpFiles implements AgentFiles {
     return readAnswer(await this.#act(method, path, signal), signal, parseFile);
   }
 
-  /** What takes no bytes along; it does not wait for those that do. */
+  /** Sends a request without file contents. Such a request does not wait for transfers. */
   async #act(method: string, path: string, signal: AbortSignal): Promise<IncomingMessage> {
     const asked = request({ method, path, socketPath: this.#socketPath, agent: this.#use.acting, signal });
     asked.end();
@@ -142,7 +142,7 @@ export class AgentHttpFiles implements AgentFiles {
     }
   }
 
-  /** Sends `source` when the agent wants it. */
+  /** Sends `source` once the agent asks for it. */
   async #upload<T>(
     path: string,
     { sizeBytes, open }: FileSource,
@@ -160,7 +160,7 @@ export class AgentHttpFiles implements AgentFiles {
     try {
       asked.once('continue', () => {
         body = open();
-        // The answer tells what became of it.
+        // The response reports whether the upload succeeded.
         sendBody(body, asked).catch(() => undefined);
       });
       asked.flushHeaders();
@@ -168,7 +168,7 @@ export class AgentHttpFiles implements AgentFiles {
       await refuse(response, signal);
       return await readAnswer(response, signal, parse);
     } finally {
-      // An answer before the end of the body is a refusal: nothing of what would follow is wanted.
+      // A response before the end of the body is a refusal: the agent does not want the rest of the body.
       if (!asked.writableFinished) asked.destroy();
       discardBody(body);
       leave();
@@ -196,7 +196,7 @@ class FileUse {
   #transfers = 0;
   #watches = 0;
 
-  /** To be called when it has ended, once or more often. */
+  /** Counts a transfer. Call the returned function when the transfer has ended; further calls have no effect. */
   beginTransfer(): () => void {
     if (this.#transfers >= MAX_TRANSFERS + MAX_WAITING) {
       throw new AgentFault('busy', `${this.#transfers} files are being moved in and out of the sandbox`);
@@ -207,7 +207,7 @@ class FileUse {
     });
   }
 
-  /** As `beginTransfer`. */
+  /** Counts a watch. Call the returned function when the watch has ended; further calls have no effect. */
   beginWatch(): () => void {
     if (this.#watches >= MAX_WATCHES) throw new AgentFault('busy', `${MAX_WATCHES} directories are watched already`);
     this.#watches += 1;

@@ -7,7 +7,7 @@ import { isConnectionError, MalformedAnswer, readJson } from './http-response.ts
 import { LineOverdue } from './long-lines.ts';
 import { LineTooLong } from './ndjson.ts';
 
-/** Most answers are far smaller. */
+/** Largest response to an ordinary request. Most are far smaller. */
 export const MAX_SMALL_BYTES = 64 * 1024;
 
 const MAX_MESSAGE_CHARACTERS = 500;
@@ -15,12 +15,12 @@ const JSON_HEADERS = { 'content-type': 'application/json' };
 
 export const agentErrorBody = Compile(AgentErrorBody);
 
-/** Which fault each code is that an agent refuses with; any other is `internal`. */
+/** Maps the agent's error codes to kinds of `AgentFault`. Any other code becomes `internal`. */
 export type Faults = ReadonlyMap<string, AgentFault['kind']>;
 
 type Method = Extract<Dispatcher.HttpMethod, 'GET' | 'PUT' | 'POST' | 'DELETE'>;
 
-/** Requests to one agent: what it refuses, and what is no answer, is an `AgentFault`. */
+/** Sends requests to one agent. Throws `AgentFault` for refusals and invalid responses. */
 export class AgentRequests {
   readonly #pool: Pool;
   readonly #faults: Faults;
@@ -30,7 +30,7 @@ export class AgentRequests {
     this.#faults = faults;
   }
 
-  /** The answer before its body. */
+  /** Sends a request and returns the response before its body has been read. */
   async open(method: Method, path: string, message: object | undefined, signal: AbortSignal) {
     const body = message && { body: JSON.stringify(message), headers: JSON_HEADERS };
     try {
@@ -43,7 +43,7 @@ export class AgentRequests {
     }
   }
 
-  /** An answer that fits `schema`. */
+  /** Sends a request and returns the response's JSON, which must match `schema`. */
   async ask<S extends TSchema>(
     request: { method: Method; path: string; message?: object },
     schema: Validator<Record<never, never>, S>,
@@ -58,7 +58,7 @@ export class AgentRequests {
     }
   }
 
-  /** Of the answer only that there is one. */
+  /** Sends a request and discards the body of the response. */
   async act(method: Method, path: string, message: object | undefined, signal: AbortSignal): Promise<void> {
     const response = await this.open(method, path, message, signal);
     try {
@@ -69,24 +69,24 @@ export class AgentRequests {
   }
 }
 
-/** What the agent said, as it is told here. */
+/** Converts an error of the agent to an `AgentFault`. */
 export function refusal({ code, message }: { code: string; message: string }, faults: Faults): AgentFault {
   return new AgentFault(faults.get(code) ?? 'internal', message.slice(0, MAX_MESSAGE_CHARACTERS));
 }
 
-/** An abort stays what its signal says; what remains is the peer's doing. */
+/** Returns the error to throw: the signal's reason after an abort, and an `AgentFault` for any other failure. */
 export function asFault(error: unknown, signal: AbortSignal): unknown {
   if (error instanceof AgentFault) return error;
   if (signal.aborted) return signal.reason;
   if (error instanceof MalformedAnswer || error instanceof LineTooLong || error instanceof LineOverdue) {
     return new AgentFault('misbehaved', error.message, { cause: error });
   }
-  // Whatever else undici reports is a connection that broke, or an answer that is no HTTP.
+  // Any other error of undici is a broken connection or a response that is not HTTP.
   const kind = isConnectionError(error) ? 'gone' : 'misbehaved';
   return new AgentFault(kind, error instanceof Error ? error.message : String(error), { cause: error });
 }
 
-/** An agent sends none, and each of an endless row of them would be one too many to read. */
+/** Rejects interim responses: an honest agent sends none, and a hostile one could send an endless series. */
 function refuseInterim({ statusCode }: { statusCode: number }): never {
   throw new MalformedAnswer(`an interim answer (${statusCode})`);
 }

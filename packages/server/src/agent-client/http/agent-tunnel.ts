@@ -8,16 +8,16 @@ import { isConnectionError } from './http-response.ts';
 const MAX_HEADER_BYTES = 4 * 1024;
 
 /**
- * Opens a connection to a port inside the sandbox, over the agent's socket. From the agent's `101` on nothing of it is
- * looked at here: its bytes are what whoever listens on the port says.
+ * Opens a connection to a port inside the sandbox, over the agent's socket. After the agent's `101`, the bytes are
+ * those of the process that listens on the port and are not inspected.
  *
- * @throws AgentFault for every other answer, and `gone` for none.
+ * @throws AgentFault for every other response, and `gone` without a response.
  */
 export function openAgentTunnel(socketPath: string, port: number, signal: AbortSignal): Promise<Duplex> {
   return upgradeToAgent(socketPath, `/ports/${port}`, PORT_TUNNEL_PROTOCOL, signal);
 }
 
-/** A connection of its own to the agent that speaks `upgrade`. Throws as `openAgentTunnel` does. */
+/** Opens a dedicated connection to the agent with the protocol `upgrade`. Throws as `openAgentTunnel` does. */
 export function upgradeToAgent(
   socketPath: string,
   path: string,
@@ -34,7 +34,7 @@ export function upgradeToAgent(
     opened.resolve(socket);
   });
   sent.once('response', (response) => {
-    // The request closes before its answer has been read.
+    // The request closes before its response has been read.
     sent.off('close', broke);
     readFault(response).then(opened.reject, (error) => opened.reject(asFault(error, signal)));
   });

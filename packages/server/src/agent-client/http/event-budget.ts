@@ -6,12 +6,12 @@ const BYTES_PER_UNIT = 16 * 1024;
  * of its time.
  */
 const UNITS_PER_MS = 10;
-/** The shortest rest, so that a flood is read in slices that are worth their while. */
+/** Shortest rest in milliseconds, so that a flood of events is read in batches of a useful size. */
 const MIN_REST_MS = 10;
 
 export type Clock = () => number;
 
-/** Units that are spent and come back with time. */
+/** A bucket of units that are spent and restored over time. */
 class Bucket {
   readonly #now: Clock;
   #units = BURST;
@@ -35,7 +35,7 @@ class Bucket {
   }
 }
 
-/** The budget that the sandboxes of a server that send many events share. */
+/** The budget shared by all sandboxes that send many events. */
 export class SharedBudget {
   readonly now: Clock;
   readonly bucket: Bucket;
@@ -48,9 +48,9 @@ export class SharedBudget {
 }
 
 /**
- * How fast the events of one sandbox are read, all its runs together. Each costs the server the same however small it
- * is, so a sandbox that floods it with them rests in between and the server turns to others. Beyond half of its burst a
- * sandbox shares one budget with all that do the same, so that many floods cost no more than one.
+ * Limits how fast the events of one sandbox are read, over all its runs. Each event costs the server the same however
+ * small it is, so reading from a flooding sandbox pauses to let the server handle others. A sandbox that has spent half
+ * of its burst also draws on one shared budget, so that many floods together cost no more than one.
  */
 export class EventBudget {
   readonly #own: Bucket;
@@ -61,7 +61,7 @@ export class EventBudget {
     this.#shared = shared.bucket;
   }
 
-  /** Pays for an event. How many milliseconds to rest before the next one; 0 for none. */
+  /** Spends units for an event and returns the milliseconds to rest before the next one; 0 for no rest. */
   spend(bytes: number): number {
     const units = 1 + bytes / BYTES_PER_UNIT;
     const own = this.#own.take(units);

@@ -1,12 +1,12 @@
-/** Answers of a peer over a Unix socket: read whole, bounded, and checked. */
+/** Reads whole responses of a peer over a Unix socket, limited in size and validated. */
 import type { TSchema } from 'typebox';
 import type { Validator } from 'typebox/compile';
 import { type Dispatcher, errors } from 'undici';
 
-/** Lists of instances and versions are the largest; what a person reads is far smaller. */
+/** Largest response, a list of instances or versions. Everything else is far smaller. */
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
 
-/** What the peer said does not fit the protocol. */
+/** The peer's response does not match the protocol. */
 export class MalformedAnswer extends Error {
   override readonly name = 'MalformedAnswer';
 }
@@ -41,7 +41,7 @@ function parse(text: string): unknown {
   }
 }
 
-/** The peer is not there, or went away: nothing that it said. */
+/** Whether the connection failed or broke, as opposed to an invalid response. */
 export function isConnectionError(error: unknown): boolean {
   if (error instanceof errors.SocketError || error instanceof errors.ConnectTimeoutError) return true;
   if (error instanceof errors.ClientDestroyedError || error instanceof errors.ClientClosedError) return true;

@@ -2,13 +2,13 @@ import { AgentFault } from '../../driver/runtime-driver.ts';
 
 const LINE_FEED = 0x0a;
 
-/** Cuts chunks into lines. It keeps them as they come, without copying. */
+/** Splits chunks into lines. Keeps the chunks without copying them. */
 export class LineBuffer {
   readonly #maxLineBytes: number;
-  /** Of the line that is not yet whole, and without a line feed. */
+  /** Scanned pieces of the incomplete line, which have no line feed. */
   #pieces: Buffer[] = [];
   #pieceBytes = 0;
-  /** Not looked through yet, from `#at` of the first. */
+  /** Chunks not yet scanned, from `#at` of the first. */
   #chunks: Buffer[] = [];
   #at = 0;
   #bytes = 0;
@@ -17,12 +17,12 @@ export class LineBuffer {
     this.#maxLineBytes = maxLineBytes;
   }
 
-  /** What it holds. */
+  /** Bytes held in all. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Of it, what was looked through and is no whole line. */
+  /** Bytes held of the incomplete line that have been scanned. */
   get partialBytes(): number {
     return this.#pieceBytes;
   }
@@ -33,7 +33,7 @@ export class LineBuffer {
   }
 
   /**
-   * The next whole line, without its line feed.
+   * Removes and returns the next complete line without its line feed, or undefined.
    *
    * @throws AgentFault `misbehaved` before it holds much more than `maxLineBytes` of one line.
    */

@@ -1,13 +1,16 @@
 import { Turns } from '../../base/turns.ts';
 
-/** What the lines under way of one sandbox may hold together before one of them has to ask. */
+/** Bytes that the incomplete lines of one sandbox may hold together before a line must wait for a turn. */
 const SHARED_BYTES = 8 * 1024 * 1024;
-/** Lines that may hold more, in the whole server. */
+/** Lines in the whole server that may hold more at once. */
 const AT_ONCE = 8;
-/** How long such a line may be under way. An honest agent sends the longest there is in a fraction of that. */
+/**
+ * Time limit for receiving such a line, in milliseconds. An honest agent sends the longest possible line in a fraction
+ * of it.
+ */
 const TIME_LIMIT_MS = 10_000;
 
-/** A long line that did not end in time. */
+/** A long line did not end in time. */
 export class LineOverdue extends Error {
   override readonly name = 'LineOverdue';
 
@@ -17,8 +20,8 @@ export class LineOverdue extends Error {
 }
 
 /**
- * What lines that are not whole yet may hold of the server's memory. The short ones of a sandbox share a small store; a
- * line that needs more waits for its turn, first in its sandbox and then in the server, and then has to end in time.
+ * Limits the memory of incomplete lines. The short lines of a sandbox share a small store. A longer line waits for a
+ * turn, first in its sandbox and then in the server, and must then end in time.
  */
 export class LongLines {
   readonly turns: Turns;
@@ -30,7 +33,7 @@ export class LongLines {
   }
 }
 
-/** The share of one sandbox. */
+/** The incomplete lines of one sandbox. */
 export class SandboxLines {
   readonly #all: LongLines;
   readonly #turns = new Turns(1);
@@ -40,7 +43,10 @@ export class SandboxLines {
     this.#all = all;
   }
 
-  /** For one stream of lines, which disposes of it. `onOverdue` is told when its long line has had its time. */
+  /**
+   * Returns a store for one stream of lines, which the caller disposes of. Calls `onOverdue` when a long line exceeds
+   * its time limit.
+   */
   open(signal: AbortSignal, onOverdue: (error: LineOverdue) => void): LineStore {
     return new LineStore({
       share: (bytes) => {
@@ -71,12 +77,14 @@ export class SandboxLines {
 }
 
 interface LineStoreOptions {
-  /** Takes so much of the sandbox's store, or gives it back when negative; false when there is not so much. */
+  /**
+   * Takes `bytes` of the sandbox's store, or returns them if negative. Returns false when the store has too few left.
+   */
   share: (bytes: number) => boolean;
   takeTurn: () => Promise<() => void>;
 }
 
-/** What one stream holds of a line that is not whole yet. */
+/** The memory of one stream's incomplete line. */
 export class LineStore implements Disposable {
   readonly #options: LineStoreOptions;
   #sharedBytes = 0;
@@ -86,7 +94,7 @@ export class LineStore implements Disposable {
     this.#options = options;
   }
 
-  /** Undefined when there is room for `bytes` more, else a promise of it. */
+  /** Returns undefined when there is room for `bytes` more, else a promise that resolves when there is. */
   hold(bytes: number): Promise<void> | undefined {
     if (this.#giveTurn) return undefined;
     if (!this.#options.share(bytes)) return this.#takeTurn();
@@ -94,7 +102,7 @@ export class LineStore implements Disposable {
     return undefined;
   }
 
-  /** The line is whole. Idempotent. */
+  /** Frees the memory once the line is complete. Idempotent. */
   release(): void {
     if (this.#sharedBytes > 0) this.#options.share(-this.#sharedBytes);
     this.#sharedBytes = 0;

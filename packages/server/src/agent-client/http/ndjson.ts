@@ -1,15 +1,17 @@
 const LINE_FEED = 0x0a;
 
-/** Asked for room before more of a line is held that is not whole yet. */
+/** Memory account for the incomplete line. */
 export interface LineRoom {
-  /** Undefined when there is room already. */
+  /**
+   * Requests `bytes` more. Returns undefined when there is room already, else a promise that resolves when there is.
+   */
   hold(bytes: number): Promise<void> | undefined;
-  /** The line is whole. */
+  /** Frees the memory once the line is complete. */
   release(): void;
 }
 
 /**
- * The lines of a stream of JSON texts, without their line feeds. An empty line is passed on as one.
+ * Yields the lines of a stream of JSON texts, without their line feeds. Yields an empty line as an empty string.
  *
  * @throws LineTooLong before it holds more than `maxLineBytes` of one line.
  */

@@ -5,21 +5,24 @@ import { LineBuffer } from './line-buffer.ts';
 import type { LineRoom } from './ndjson.ts';
 
 const REQUEST = `GET /runs HTTP/1.1\r\nhost: agent\r\nconnection: upgrade\r\nupgrade: ${RUNS_UPGRADE}\r\n\r\n`;
-/** What is read ahead of whoever takes the lines. */
+/** Bytes of complete lines that are read ahead of their consumer. */
 const READ_AHEAD_BYTES = 256 * 1024;
 
-/** A connection to an agent that carries runs, one at a time. What comes on it is hostile: lines are bounded, no more. */
+/**
+ * A connection to an agent for runs, one at a time. Its data is hostile: this class only limits the length of lines,
+ * and callers validate them.
+ */
 export class RunConnection {
   readonly #socket: Socket;
   readonly #lines = new LineBuffer(MAX_AGENT_EVENT_BYTES);
-  /** What is left of the answer that makes it such a connection. */
+  /** Part of the agent's upgrade response that has not arrived yet. */
   #expected = RUNS_ACCEPTED;
   #isRequested = false;
   #isBusy = false;
   #waiting: PromiseWithResolvers<void> | undefined;
   #failure: unknown;
 
-  /** @param onEnd told once that it can carry nothing more. */
+  /** @param onEnd called once, when the connection has closed. */
   constructor(socketPath: string, onEnd: () => void) {
     this.#socket = connect(socketPath)
       .on('data', (chunk: Buffer) => this.#receive(chunk))
@@ -28,7 +31,7 @@ export class RunConnection {
       .once('close', onEnd);
   }
 
-  /** Sends the message that begins a run; its lines follow. */
+  /** Sends the message that starts a run. Read its lines with `nextLine`. */
   start(message: string): void {
     this.#isBusy = true;
     this.#socket.write(this.#isRequested ? `${message}\n` : `${REQUEST}${message}\n`);
@@ -36,8 +39,8 @@ export class RunConnection {
   }
 
   /**
-   * The next line of the run; what is held of one that is not whole yet has asked `room` first. Rejects with an
-   * `AgentFault`, or with the reason that it was destroyed for.
+   * Returns the next line of the run. Requests memory from `room` before it keeps more of an incomplete line. Rejects
+   * with an `AgentFault`, or with the reason passed to `destroy`.
    */
   async nextLine(room: LineRoom): Promise<string> {
     for (;;) {
@@ -53,14 +56,14 @@ export class RunConnection {
     }
   }
 
-  /** The run is over; whether the connection can carry another. */
+  /** Ends the run and returns whether the connection can be used for another. */
   finish(): boolean {
     this.#isBusy = false;
     if (this.#lines.bytes > 0) this.destroy(new AgentFault('misbehaved', 'data after the end of a run'));
     return this.#failure === undefined;
   }
 
-  /** Cancels the run under way. */
+  /** Closes the connection, which cancels its run. */
   destroy(reason: unknown): void {
     if (this.#failure !== undefined) return;
     this.#failure = reason;
@@ -80,7 +83,7 @@ export class RunConnection {
     else if (this.#lines.bytes - this.#lines.partialBytes > READ_AHEAD_BYTES) this.#socket.pause();
   }
 
-  /** Settles when there is more to look at, or nothing will come. */
+  /** Resolves when more data has arrived or the connection has failed. */
   #more(): Promise<void> {
     this.#socket.resume();
     this.#waiting = Promise.withResolvers();

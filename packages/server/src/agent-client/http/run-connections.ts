@@ -1,14 +1,14 @@
 import { AgentFault } from '../../driver/runtime-driver.ts';
 import { RunConnection } from './run-connection.ts';
 
-/** Runs of one sandbox at a time. */
+/** Most concurrent runs of one sandbox. */
 const MAX_RUNS = 128;
 
-/** The connections that carry the runs of one agent, kept for the runs that follow. */
+/** The connections for the runs of one agent, kept for later runs. */
 export class RunConnections {
   readonly #socketPath: string;
   readonly #all = new Set<RunConnection>();
-  /** Those that carry no run now. */
+  /** Connections without a run. */
   readonly #idle: RunConnection[] = [];
 
   constructor(socketPath: string) {
@@ -25,7 +25,7 @@ export class RunConnections {
     return connection;
   }
 
-  /** Before its `done`, closing the connection is what cancels a run. */
+  /** Returns a connection after a run. If the run has not sent `done`, closes the connection, which cancels the run. */
   release(connection: RunConnection, isDone: boolean): void {
     if (!isDone) connection.destroy(new AgentFault('gone', 'the run was abandoned before its end'));
     else if (connection.finish()) this.#idle.push(connection);

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely';
 import type { Migration } from 'kysely/migration';
 
-/** Times and byte counts pass 32 bits, which SQLite does not mind and PostgreSQL does. */
+/** Column type for times and byte counts. They exceed 32 bits: SQLite's `integer` holds them, PostgreSQL's does not. */
 const TIME = 'bigint';
 
 export const initial: Migration = {
@@ -103,7 +103,7 @@ async function createTemplates(db: Kysely<unknown>): Promise<void> {
     .addColumn('digest', 'text', (column) => column.notNull())
     .addColumn('packages', 'text', (column) => column.notNull())
     .addColumn('built_at', TIME, (column) => column.notNull())
-    // SQLite's form of a counting column: Kysely writes `auto_increment`, which PostgreSQL refuses.
+    // SQLite-specific auto-increment column: Kysely writes `auto_increment`, which PostgreSQL refuses.
     .addColumn('seq', 'integer', (column) => column.primaryKey().autoIncrement())
     .addUniqueConstraint('template_versions_digest', ['template_id', 'digest'])
     .execute();

@@ -1,10 +1,10 @@
 import type { Kysely } from 'kysely';
 import type { Migration } from 'kysely/migration';
 
-/** Live sandboxes are looked for all the time, and are few among those that have ended. */
+/** Indexes sandboxes by status: queries for live sandboxes are frequent, and most rows are ended sandboxes. */
 export const liveSandboxes: Migration = {
   async up(db: Kysely<unknown>): Promise<void> {
-    // A partial index was not used: SQLite does not see that "is one of these" means "is none of those".
+    // SQLite did not use a partial index: it does not infer that `status in (…)` implies `status not in (…)`.
     await db.schema.dropIndex('sandboxes_live_expiry').execute();
     await db.schema.createIndex('sandboxes_status').on('sandboxes').columns(['status', 'expires_at']).execute();
     await db.schema

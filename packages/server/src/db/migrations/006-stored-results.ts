@@ -1,7 +1,10 @@
 import type { Kysely } from 'kysely';
 import type { Migration } from 'kysely/migration';
 
-/** Large responses are files that their records name; what each organization's records take is summed by an index alone. */
+/**
+ * Adds the file of a large response to its record, and an index that alone answers how many bytes the records of each
+ * organization take.
+ */
 export const storedResults: Migration = {
   async up(db: Kysely<unknown>): Promise<void> {
     const records = db.schema.alterTable('idempotency_records');

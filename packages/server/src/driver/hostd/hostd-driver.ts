@@ -35,15 +35,17 @@ const instanceList = Compile(InstanceList);
 const templateVersionList = Compile(TemplateVersionList);
 const errorBody = Compile(HostdErrorBody);
 
-/** Launches and stops are few and slow: more at once would only queue in the kernel. */
+/** Connections to hostd. Launches and stops are few and slow: more at once would only queue in the kernel. */
 const CONNECTIONS = 32;
-/** Hostd answers everything but launches and stops at once; those two are bounded by its own steps. */
+/**
+ * Time limit of a request that hostd answers at once. Only launches and stops take longer; hostd bounds its own steps.
+ */
 const ASK_MS = 10_000;
 const STOP_MS = 60_000;
 const PROVIDE_MS = 5_000;
-/** So long after a connection is asked for, whoever asked has had the first of it. */
+/** Delay of the first health check after `connect`, so that the caller's first request precedes it. */
 const LOOK_MS = 50;
-/** Milliseconds between two reports to hostd that a language is used. */
+/** Shortest time in milliseconds between two reports to hostd that a language is used. */
 const NOTE_AGAIN_MS = 10_000;
 const MAX_METRICS_BYTES = 256 * 1024;
 const FIRST_PAUSE_MS = 10;
@@ -56,7 +58,10 @@ export class HostdDriver implements RuntimeDriver {
   readonly #pool: Pool;
   readonly #longLines = new LongLines();
   readonly #events = new SharedBudget();
-  /** Those whose agents hostd has heard, by their paths, until they are connected to: whether a kernel waits there. */
+  /**
+   * Paths of instances whose agents hostd found ready, until `connect`. The value says whether a Python kernel waits
+   * there.
+   */
   readonly #answering = new Map<string, boolean>();
 
   readonly #noteAgainAt = new Map<StartedLanguage, number>();
@@ -72,7 +77,7 @@ export class HostdDriver implements RuntimeDriver {
     });
   }
 
-  /** Of the OCI runtime that hostd named when it was last asked. */
+  /** Claims for the OCI runtime that hostd reported last. */
   get isolation(): IsolationClaims {
     return this.#isolation;
   }
@@ -95,7 +100,8 @@ export class HostdDriver implements RuntimeDriver {
       ...(onBroken && { onBroken }),
     });
     if (this.#answering.delete(path)) {
-      // It is looked at all the same, so that there is a connection whose end tells that it is gone. A run comes first.
+      // The health check opens a connection whose end shows that the agent is gone. It is delayed to let a run go
+      // first.
       setTimeout(() => void this.#lookAt(client, onBroken), LOOK_MS).unref();
       return client;
     }
@@ -115,7 +121,7 @@ export class HostdDriver implements RuntimeDriver {
     await response.body.dump();
   }
 
-  /** Rejects when none can be had now. */
+  /** Asks hostd for a Python kernel. Rejects when hostd has none. */
   async #provideKernel({ sandboxId, generation }: Instance): Promise<void> {
     const path = `${instancePath(sandboxId, generation)}/kernels`;
     const message = { language: 'python' } satisfies ProvideKernel;
@@ -123,7 +129,7 @@ export class HostdDriver implements RuntimeDriver {
     await response.body.dump();
   }
 
-  /** Only makes later contexts quicker, so its failure is of no consequence. */
+  /** Reports a language to hostd. A failure is ignored: the report only makes later contexts start faster. */
   #noteLanguage(language: StartedLanguage): void {
     const now = performance.now();
     if (now < (this.#noteAgainAt.get(language) ?? 0)) return;
@@ -166,7 +172,10 @@ export class HostdDriver implements RuntimeDriver {
     await client.checkHealth(AbortSignal.timeout(ASK_MS)).catch(() => client.isClosed || onBroken?.());
   }
 
-  /** The socket takes connections before the agent does, so usually one request waits inside it until there is one. */
+  /**
+   * Waits until the agent answers. The socket accepts connections before the agent runs, so usually one request waits
+   * there until the agent answers it.
+   */
   async #waitForAgent(client: AgentHttpClient, live: Instance, signal: AbortSignal): Promise<void> {
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LAST_PAUSE_MS)) {
       try {
@@ -183,7 +192,7 @@ export class HostdDriver implements RuntimeDriver {
     }
   }
 
-  /** @throws LaunchFault for every answer but a success, and `unreachable` when there is none. */
+  /** @throws LaunchFault for every response but a success, and `unreachable` without a response. */
   async #request(
     method: 'GET' | 'PUT' | 'POST' | 'DELETE',
     path: string,
@@ -195,7 +204,7 @@ export class HostdDriver implements RuntimeDriver {
       const body = message && { body: JSON.stringify(message), headers: { 'content-type': 'application/json' } };
       response = await this.#pool.request({ method, path, signal, ...body });
     } catch (error) {
-      // A caller's abort stays the caller's; the limits of this driver's own questions mean that hostd is silent.
+      // An abort by the caller is passed on. A time limit of this driver means that hostd does not respond.
       if (signal.aborted && signal.reason?.name !== 'TimeoutError') throw signal.reason;
       const what = isConnectionError(error) ? 'hostd does not answer' : 'hostd sent an answer that is not HTTP';
       throw new LaunchFault('unreachable', what, { cause: error });
@@ -206,7 +215,7 @@ export class HostdDriver implements RuntimeDriver {
   }
 }
 
-/** @throws LaunchFault for an answer that breaks off or does not fit the protocol. */
+/** @throws LaunchFault for a response that breaks off or does not match the protocol. */
 async function readAnswer<S extends TSchema>(
   response: Dispatcher.ResponseData,
   schema: Validator<Record<never, never>, S>,

@@ -1,9 +1,9 @@
 import type { IsolationClaims } from '../runtime-driver.ts';
 
 /**
- * What hostd enforces with an OCI runtime. gVisor gives a sandbox a kernel of its own, and so keeps it further from the
- * host; what goes by the host's control groups has no halves there, kernels are forked within it,
- * and hostd carries what is said.
+ * Returns what hostd enforces with an OCI runtime. gVisor gives each sandbox its own kernel, which isolates it further
+ * from the host. With gVisor, control groups cannot divide a sandbox between the agent and user code, Python kernels
+ * are forked inside the sandbox, and hostd forwards the connections to the agent.
  */
 export function claimsOf(ociRuntime: string): IsolationClaims {
   const isGvisor = ociRuntime === 'runsc';
