@@ -5,7 +5,7 @@ import type { ClientSocket, RequestContext, Route } from './route.ts';
 import { isUpgrade, takeUpgrade } from './upgrades.ts';
 
 const MAX_MESSAGE_BYTES = 1024 * 1024;
-/** A client that answers no ping by the next one is gone. */
+/** Time between two pings. A client that has not answered a ping when the next is due is disconnected. */
 const PING_MS = 30_000;
 const GOING_AWAY = 1001;
 
@@ -16,7 +16,7 @@ const handshakes = new WebSocketServer({
   perMessageDeflate: false,
 });
 
-/** Opens the WebSocket that was asked for, once the handler has granted it. */
+/** Opens the requested WebSocket once the handler has accepted the request. */
 export async function answerSocket(
   route: Route & { kind: 'socket' },
   { raw }: FastifyRequest,
@@ -29,7 +29,7 @@ export async function answerSocket(
   const serve = await route.handle(context);
   reply.hijack();
   const upgrade = takeUpgrade(raw, reply.raw);
-  // Nobody else tells that the response is over: its connection has been taken from it.
+  // Node emits no `close` on a response whose socket was detached.
   const over = () => reply.raw.emit('close');
   if (!upgrade) return reply;
   upgrade.socket.once('close', over);

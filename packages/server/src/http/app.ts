@@ -38,12 +38,12 @@ export interface AppParts {
   readonly ids: IdSource;
   readonly log: Logger;
   readonly version: string;
-  /** Rejects while sandboxes could not be served. */
+  /** Rejects while sandboxes cannot be served. */
   readonly check: (signal: AbortSignal) => Promise<void>;
   readonly readHostMetrics?: ServiceRoutesParts['readHostMetrics'];
 }
 
-/** The HTTP service: what the routes' operations declare, enforced in the order of `addRoute`. */
+/** Builds the HTTP service. Enforces what the routes' operations declare, in the order of `addRoute`. */
 export async function buildApp(parts: AppParts): Promise<FastifyInstance> {
   const { authenticator } = parts;
   const mayLearnMethods = async (request: FastifyRequest) => {
@@ -69,7 +69,7 @@ function reportOutcomes(app: FastifyInstance, { log, metrics, inFlight, clock }:
   });
 }
 
-/** Apart from the others, because their bodies are not parsed. */
+/** Registers uploads in a scope of their own, because their bodies are not parsed. */
 async function addUploads(app: FastifyInstance, parts: AppParts): Promise<void> {
   const uploads = parts.routes.filter(({ kind }) => kind === 'upload');
   holdContinue(app.server, uploads, parts.front);
@@ -107,7 +107,7 @@ function addRoute(app: FastifyInstance, route: Route, parts: AppParts): void {
   });
 }
 
-/** Without the question mark. */
+/** Returns the query string without the question mark. */
 function queryOf({ raw: { url = '' } }: FastifyRequest): string {
   const mark = url.indexOf('?');
   return mark === -1 ? '' : url.slice(mark + 1);

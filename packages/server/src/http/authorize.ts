@@ -4,7 +4,7 @@ import { unauthorized } from '../api-keys/authenticator.ts';
 import type { Credential } from '../api-keys/credential.ts';
 import { AppError } from '../base/app-error.ts';
 
-/** No key is longer; hashing what a stranger sends should cost nothing. */
+/** Limits the length of a key, so that hashing a stranger's header is cheap. No key is longer. */
 const BEARER = /^bearer +([\x20-\x7e]{1,1024})$/i;
 
 /** @throws AppError `unauthorized` without a valid key in `header`, the value of Authorization. */
@@ -34,7 +34,7 @@ export function requireScope(credential: Credential, scope: Scope): void {
   });
 }
 
-/** The second scope that some bodies ask for. `body` is not validated yet. */
+/** Requires the additional scope that some bodies need. `body` is not validated yet. */
 export function requireExtraScope(credential: Credential, operation: Operation, body: unknown): void {
   if (!operation.extraScope || typeof body !== 'object' || body === null) return;
   if ('artifactPolicy' in body && body.artifactPolicy === 'promote') {

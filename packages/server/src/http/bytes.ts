@@ -1,4 +1,4 @@
-/** Answers of the operations that take or give bytes instead of JSON. */
+/** Responses of operations that receive or send bytes instead of JSON. */
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { Operation } from '@cloche/contract';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -9,9 +9,9 @@ import { ClientGone } from './in-flight.ts';
 import type { Download, RequestContext, Route } from './route.ts';
 import { uploadOf } from './uploads.ts';
 
-/** What bounds the moving of bytes. */
+/** Limits on transfers. */
 export interface TransferLimits {
-  /** A transfer of which no byte moved for so long is given up: its connection breaks. */
+  /** Milliseconds without a byte after which a transfer's connection is closed. */
   readonly stallMs: number;
 }
 
@@ -29,7 +29,7 @@ export async function answerUpload(
   return reply.code(operation.response.status).headers(headers).type(JSON_TYPE).send(JSON.stringify(json));
 }
 
-/** From the first byte on the connection itself is all that can tell the client of a failure: it breaks. */
+/** Answers a download. After the first byte, a failure can be reported only by breaking the connection. */
 export async function answerDownload(
   route: Route & { kind: 'download' },
   request: FastifyRequest,
@@ -43,7 +43,7 @@ export async function answerDownload(
   return sendDownload(request, reply, download, { signal: context.signal, stallMs });
 }
 
-/** Resolves when the last byte is out, or nobody is left to take it. */
+/** Resolves when the last byte was sent or the client is gone. */
 export async function sendDownload(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -76,7 +76,7 @@ function headersOf(request: FastifyRequest, { headers = {} }: Operation): Record
   return Object.fromEntries(given);
 }
 
-/** What is stored is what is sent: nobody would know later that it is compressed. */
+/** Refuses a compressed body: it would be stored as sent, without a record of its encoding. */
 function refuseEncoding({ headers }: FastifyRequest): void {
   if ((headers['content-encoding'] ?? 'identity').toLowerCase() === 'identity') return;
   throw new AppError('unsupported_media_type', 'Send the body uncompressed, without Content-Encoding.');

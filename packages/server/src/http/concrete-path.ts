@@ -1,4 +1,7 @@
-/** `path` of the contract with its parameters filled in, spelled one way however the client escaped them. */
+/**
+ * Returns `path` of the contract with its parameters filled in. The result does not depend on how the client escaped
+ * them.
+ */
 export function concretePath(path: string, params: unknown): string {
   const values = params as Readonly<Record<string, string>>;
   let concrete = '';
@@ -11,11 +14,11 @@ export function concretePath(path: string, params: unknown): string {
 
 interface Part {
   readonly text: string;
-  /** Of the parameter that follows the text, unless it is the last one. */
+  /** Name of the parameter after the text; undefined in the last part. */
   readonly name: string | undefined;
 }
 
-/** Of the paths of the contract, each taken apart once. */
+/** Parsed paths of the contract. */
 const known = new Map<string, readonly Part[]>();
 
 function partsOf(path: string): readonly Part[] {

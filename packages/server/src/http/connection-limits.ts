@@ -1,19 +1,25 @@
 import type { Server, Socket } from 'node:net';
 
-/** Each takes a descriptor and some kilobytes; descriptors are left for the connections to sandboxes. */
+/**
+ * Most connections in all. Each takes a file descriptor and some kilobytes; the remaining descriptors serve connections
+ * to sandboxes.
+ */
 const CONNECTIONS = 8192;
-/** From one address, so that none takes all; a proxy on this host speaks for many clients. */
+/**
+ * Most connections from one address, so that none takes all. Local addresses are exempt, because a proxy on this host
+ * speaks for many clients.
+ */
 const PER_ADDRESS = 2048;
 const OWN_ADDRESS = /^(::1|(::ffff:)?127\.)/;
 
 export interface ConnectionLimits {
   readonly inAll?: number;
   readonly perAddress?: number;
-  /** Addresses that are not counted by themselves. */
+  /** Addresses without a limit of their own. */
   readonly exempt?: RegExp;
 }
 
-/** Closes connections beyond the bounds as they come, with a key or without. */
+/** Closes connections beyond the limits when they arrive, before authentication. */
 export function limitConnections(server: Server, limits: ConnectionLimits = {}): void {
   const { inAll = CONNECTIONS, perAddress = PER_ADDRESS, exempt = OWN_ADDRESS } = limits;
   const byAddress = new Map<string, number>();

@@ -1,14 +1,17 @@
 import { type Operation, operations } from '@cloche/contract';
 import { concretePath } from './concrete-path.ts';
 
-/** The headers of a deprecated operation, for a request with these path parameters; undefined for any other. */
+/**
+ * Returns a function that makes a deprecated operation's headers from the path parameters; undefined for any other
+ * operation.
+ */
 export function deprecationHeaders(operation: Operation): ((params: unknown) => Record<string, string>) | undefined {
   const { deprecation } = operation;
   if (!deprecation) return undefined;
   const successor = Object.values(operations).find(({ id }) => id === deprecation.successorId);
   if (!successor) throw new Error(`${operation.id} names a successor that does not exist`);
   const constant = {
-    // RFC 9745 writes a date as seconds since the epoch, RFC 8594 as HTTP does.
+    // RFC 9745 has dates in seconds since the epoch; RFC 8594 has HTTP dates.
     deprecation: `@${Math.floor(deprecation.since.getTime() / 1000)}`,
     sunset: deprecation.sunset.toUTCString(),
   };

@@ -1,11 +1,11 @@
-/** Turns the errors of a validator into messages: which field is wrong, and what it must be. */
+/** Turns a validator's errors into messages that name the wrong field and its valid values. */
 import { type Issue, LABEL_PATTERN } from '@cloche/contract';
 import type { TSchema } from 'typebox';
 import type { TLocalizedValidationError } from 'typebox/error';
 
 const VALUE_SHOWN = 60;
 
-/** Explanations of the patterns of the contract. */
+/** Messages for the contract's patterns. */
 export const PATTERNS: Readonly<Record<string, string>> = {
   '^cctx_': 'must be the id of a context, which starts with "cctx_"',
   '^[^\\u0000]*$': 'must not contain the character NUL (U+0000)',
@@ -15,12 +15,12 @@ export const PATTERNS: Readonly<Record<string, string>> = {
   '^[A-Za-z_][A-Za-z0-9_]*$': 'must consist of letters, digits and underscores and not start with a digit',
 };
 
-/** Names of the query parameters that a pattern stands for. */
+/** Shown names of the query parameters that match a pattern. */
 const NAMES: Readonly<Record<string, string>> = { [LABEL_PATTERN]: 'metadata.<key>' };
 
 /**
- * `part` is `body`, `query` or `params`; `schema` and `value` are what was checked and what was found wrong. Never empty:
- * what has no issue passes.
+ * Describes validation errors. `part` is `body`, `query` or `params`; `schema` and `value` are what was checked. Never
+ * returns an empty list, because an empty list means that the value is valid.
  */
 export function describeIssues(
   part: string,
@@ -40,7 +40,7 @@ function describe(part: string, schema: TSchema, root: unknown, error: TLocalize
     return [{ path, message: `has an invalid name, which ${constraint(error, names.at(-1))}` }];
   }
   switch (error.keyword) {
-    // Both come with an error of its own for each name. The validator stops after a few errors, so these may be missing.
+    // The validator also reports an error for each name. It stops after a few errors, so those may be missing.
     case 'additionalProperties':
     case 'propertyNames':
       return [];
@@ -101,7 +101,7 @@ function show(value: unknown): string {
   return text.length > VALUE_SHOWN ? `${text.slice(0, VALUE_SHOWN)}…` : text;
 }
 
-/** The names that the object schema declares whose `additionalProperties` is at `pointer`. */
+/** Returns the field names of the object schema whose `additionalProperties` is at `pointer`. */
 function knownNames(schema: TSchema, pointer: string): string[] {
   const owner = follow(schema, segments(pointer.replace(/^#/, '').replace(/\/additionalProperties$/, '')));
   const namesIn = (keyword: string) => Object.keys((follow(owner, [keyword]) ?? {}) as object);
@@ -117,7 +117,7 @@ function follow(root: unknown, names: readonly string[]): unknown {
   return value;
 }
 
-/** Of a JSON pointer. */
+/** Returns the unescaped segments of a JSON pointer. */
 function segments(pointer: string): string[] {
   if (pointer === '') return [];
   return pointer

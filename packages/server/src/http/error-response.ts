@@ -1,14 +1,14 @@
 import { ERRORS, type ErrorBody, type ErrorCode, LIMITS, type RetryAfterCode } from '@cloche/contract';
 import { AppError } from '../base/app-error.ts';
 
-/** What a failing request answers. */
+/** The response to a failed request. */
 export interface ErrorResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: ErrorBody;
 }
 
-/** Seconds in `Retry-After` of an error that does not name its own. */
+/** Seconds in `Retry-After` for errors that do not set their own. */
 const RETRY_AFTER: Record<RetryAfterCode, number> = {
   unavailable: 5,
   rate_limited: 1,
@@ -37,7 +37,7 @@ function isRetryAfter(code: ErrorCode): code is RetryAfterCode {
   return ERRORS[code].retryable === 'after';
 }
 
-/** What a client may know of `error`: of a fault of ours, nothing but that it was one. */
+/** Converts `error` to an error for the client. An internal fault reveals nothing but that the service failed. */
 export function toAppError(error: unknown): AppError {
   if (error instanceof AppError) return error;
   return (
@@ -47,7 +47,7 @@ export function toAppError(error: unknown): AppError {
   );
 }
 
-/** SQLite's error code when its file cannot grow. */
+/** SQLite's error code for a file that cannot grow. */
 const SQLITE_FULL = 13;
 
 function fromFullDisk(error: unknown): AppError | undefined {
@@ -60,7 +60,7 @@ function fromFullDisk(error: unknown): AppError | undefined {
   });
 }
 
-/** The framework's own refusals, in the words of the catalogue. */
+/** Converts the framework's own errors to errors of the catalogue. */
 function fromFastify(error: unknown): AppError | undefined {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   switch (code) {

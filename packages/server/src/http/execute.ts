@@ -1,4 +1,4 @@
-/** From a validated request to its answer: idempotency around the handler. */
+/** Executes a validated request: applies idempotency and calls the handler. */
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
 import { REPLAYED_HEADER } from '@cloche/contract';
@@ -35,13 +35,13 @@ export interface ExecutionParts {
   readonly space: DiskSpace;
 }
 
-/** Operations, other than uploads, that take disk space of the host. */
+/** Operations, other than uploads, that use disk space of the host. */
 const TAKES_SPACE: ReadonlySet<string> = new Set(['createSandbox', 'exportArtifact']);
 
-/** Executes `route` for one request, or replays what an earlier one of the same Idempotency-Key answered. */
+/** Executes `route` for one request, or replays the response to an earlier request with the same Idempotency-Key. */
 export async function execute(route: Route, execution: Execution, parts: ExecutionParts): Promise<FastifyReply> {
   const { request, reply } = execution;
-  // What changes something runs to its end and is recorded, whether or not the client waits for it.
+  // A request that changes state runs to its end and is recorded, whether or not the client still waits.
   const isInterruptible = route.kind === 'stream' || route.operation.method === 'GET';
   const credential = requireCredential(request);
   const controller = parts.inFlight.enter(credential.orgId, isInterruptible);
@@ -95,7 +95,7 @@ function abortWithClient(reply: FastifyReply, controller: AbortController): void
   });
 }
 
-/** When the last byte is on its way, or nobody is left to take it: a server that stops waits for that. */
+/** Calls `act` when the response has been sent or its connection has closed. A stopping server waits for that. */
 function afterAnswer({ raw }: FastifyReply, act: () => void): void {
   if (raw.closed || raw.destroyed) act();
   else raw.once('close', act);
@@ -137,14 +137,14 @@ function contextOf(
   return {
     ...own,
     requestId: request.id,
-    // Sound: the validator checked each part by the operation's schemas.
+    // Sound: the validator checked each part against the operation's schemas.
     params: valid.params as RequestContext['params'],
     query: valid.query as RequestContext['query'],
     body: valid.body as RequestContext['body'],
     receivedAt: request.state.receivedAt,
     idempotencyRecordId: claim?.recordId,
     lastEventId: firstOf(request.headers['last-event-id']),
-    // Fastify's logger is the pino instance that it was given.
+    // Sound: Fastify's logger is the pino instance that it was given.
     log: request.log as Logger,
   };
 }
@@ -168,7 +168,7 @@ async function answerJson(
   return sendJson(reply, status, text);
 }
 
-/** Sent from a file, so that a slow client costs no memory. */
+/** Sends a large response from a file, so that a slow client costs no memory. */
 async function answerLarge(
   reply: FastifyReply,
   { status, value, room }: { status: number; value: unknown; room: ResultRoom },
@@ -210,7 +210,7 @@ async function replay(
   return streamTo(reply, resultAlone(result), context, { claim: undefined, idempotency });
 }
 
-/** What was printed on the way is not kept. */
+/** Replays only the result of a stream: earlier events are not stored. */
 async function* resultAlone(json: JsonText): AsyncGenerator<SseEvent> {
   yield { type: 'complete', json };
 }

@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 
-/** Serves some hosts on the port of the API; nothing of the API sees what it takes. */
+/** Serves requests for other hosts on the port of the API. The API does not see the requests that it takes. */
 export interface Front {
   takes(request: IncomingMessage): boolean;
   handle(request: IncomingMessage, response: ServerResponse): void;
-  /** `head` is what came after the request already. */
+  /** @param head bytes already received after the request. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
 }

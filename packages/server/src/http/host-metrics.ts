@@ -1,6 +1,6 @@
 const MAX_LINES = 2000;
 const WAIT_MS = 1000;
-/** Reading them asks two other parts, and needs no key. */
+/** Longest time that a reading is reused. A reading queries two other services, and requests for it need no key. */
 const FRESH_MS = 1000;
 
 const NAME = 'cloche_(?:egress|hostd)_[a-z_]{1,80}';
@@ -9,7 +9,7 @@ const LABELS =
 const SAMPLE = new RegExp(`^${NAME}(?:${LABELS})? (?:NaN|[+-]?(?:Inf|\\d[\\d.]{0,30}(?:e[+-]?\\d{1,3})?))$`);
 const COMMENT = new RegExp(`^# (?:HELP|TYPE) ${NAME} [\\x20-\\x7e]{1,300}$`);
 
-/** Reads them once a second at most, however many ask. */
+/** Reads the host's metrics at most once a second, however many requests arrive. */
 export class HostMetrics {
   readonly #read: (signal: AbortSignal) => Promise<string>;
   readonly #now: () => number;
@@ -28,8 +28,8 @@ export class HostMetrics {
 }
 
 /**
- * Of what other parts of the host count, what is well formed and by their own names: egress reads what sandboxes send, so
- * it is not believed to say nothing else. Empty where they do not answer soon.
+ * Returns the well-formed lines of other services' metrics that have the services' own names. Egress parses data from
+ * sandboxes, so its output is untrusted. Returns an empty text when the services do not respond in time.
  */
 export async function hostMetrics(read: (signal: AbortSignal) => Promise<string>): Promise<string> {
   const text = await read(AbortSignal.timeout(WAIT_MS)).catch(() => '');

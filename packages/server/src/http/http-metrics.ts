@@ -2,10 +2,10 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { InFlight } from './in-flight.ts';
 import type { RequestState } from './request-state.ts';
 
-/** Runs may take minutes, an answer from memory a fraction of a millisecond. */
+/** Buckets in seconds: a run may take minutes, a response from memory a fraction of a millisecond. */
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600];
 
-/** What Prometheus learns of requests. Labels come from the contract alone, never from what a client wrote. */
+/** Prometheus metrics of requests. Labels come only from the contract, never from a client. */
 export class HttpMetrics {
   readonly #duration: Histogram<'operation' | 'status'>;
   readonly #errors: Counter<'operation' | 'code'>;

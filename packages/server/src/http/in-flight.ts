@@ -2,13 +2,13 @@ import type { OrgId } from '@cloche/contract';
 import { AppError } from '../base/app-error.ts';
 import { type ShareLimits, Shares } from '../base/shares.ts';
 
-/** What is left to handlers whose signal has aborted, to undo what they began. */
+/** Time for handlers to undo their work after their signal has aborted. */
 const UNWIND_MS = 2_000;
 
-/** Requests under way, streams and terminals included: each takes two descriptors and some memory. */
+/** Most concurrent requests, streams and terminals included. Each takes two file descriptors and some memory. */
 const LIMITS: ShareLimits = { perOrganization: 1024, inAll: 4096 };
 
-/** The client closed the connection before it had its answer. */
+/** The client closed the connection before the response was complete. */
 export class ClientGone extends Error {
   override readonly name = 'ClientGone';
 
@@ -17,7 +17,7 @@ export class ClientGone extends Error {
   }
 }
 
-/** Follows the requests that are being executed, so that a stopping server can end them in order. */
+/** Tracks active requests, so that a stopping server can end them in order. */
 export class InFlight {
   readonly #interruptible = new Set<AbortController>();
   readonly #others = new Set<AbortController>();
@@ -38,16 +38,16 @@ export class InFlight {
   }
 
   /**
-   * The signal of the request aborts when it has to end; `leave` when it has.
+   * Registers a request and returns the controller that aborts it. Call `leave` when the request has ended.
    *
-   * @param isInterruptible loses nothing by ending early: a stream, or a wait for what somebody else does.
-   * @throws AppError `rate_limited` or `unavailable` when too many are under way.
+   * @param isInterruptible whether ending early loses nothing, as for a stream or a wait.
+   * @throws AppError `rate_limited` or `unavailable` when too many requests are active.
    */
   enter(orgId: OrgId, isInterruptible: boolean): AbortController {
     this.#take(orgId);
     const controller = new AbortController();
     (isInterruptible ? this.#interruptible : this.#others).add(controller);
-    // Its headers came before the stop, its body after.
+    // The headers arrived before the stop and the body after it.
     if (isInterruptible && this.#isDraining) controller.abort(stopping());
     return controller;
   }
@@ -59,7 +59,10 @@ export class InFlight {
     this.#changed?.();
   }
 
-  /** Ends streams and waits at once and everything else after `graceMs`; resolves when nothing runs, or soon after. */
+  /**
+   * Aborts interruptible requests at once and all others after `graceMs`. Resolves when no request is active, or
+   * shortly after that.
+   */
   async drain(graceMs: number): Promise<void> {
     this.#isDraining = true;
     for (const controller of this.#interruptible) controller.abort(stopping());
@@ -97,7 +100,7 @@ export class InFlight {
   }
 }
 
-/** What a stopping server tells everybody. */
+/** Returns the error for requests that a stopping server does not serve. */
 export function stopping(): AppError {
   return new AppError('unavailable', 'The service is stopping; send the request again in a moment.');
 }

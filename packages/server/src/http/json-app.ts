@@ -28,13 +28,13 @@ import { REQUEST_ID_HEADER, requestIdOf } from './request-id.ts';
 import { answerUpgrade } from './upgrades.ts';
 import { isAwaitingContinue } from './uploads.ts';
 
-/** A request that has not arrived whole by then is refused. */
+/** Time for a request to arrive completely before it is refused. */
 const REQUEST_MS = 60_000;
-/** Longer than the proxies in front keep a connection, so that they close it first. */
+/** Longer than a reverse proxy keeps a connection, so that the proxy closes it first. */
 const KEEP_ALIVE_MS = 75_000;
-/** Refused by its size or type, before it has arrived. */
+/** Errors that refuse a body by its size or type before it has arrived. */
 const BODY_UNREAD: ReadonlySet<ErrorCode> = new Set(['payload_too_large', 'unsupported_media_type']);
-/** Seen in logs and metrics alone: nobody is left to read it. */
+/** Status for logs and metrics only: the client is gone and does not receive it. */
 const CLIENT_GONE_STATUS = 499;
 
 const HTTP_OPTIONS = { maxHeaderSize: LIMITS.headerBytes, requireHostHeader: false };
@@ -43,13 +43,16 @@ export interface JsonAppParts {
   readonly clock: Clock;
   readonly ids: IdSource;
   readonly log: Logger;
-  /** Takes the requests of some hosts before this app sees them. */
+  /** Serves the requests for other hosts before this app sees them. */
   readonly front?: Front;
-  /** Rejects a request that may not learn which methods the path has. */
+  /** Rejects for a request that may not learn the methods of the path. */
   readonly mayLearnMethods?: (request: FastifyRequest) => Promise<void>;
 }
 
-/** An app without routes yet: JSON in and out, an id on every answer, and the catalogue's form for whatever fails. */
+/**
+ * Creates an app without routes: JSON requests and responses, an id on every response, and errors in the catalogue's
+ * form.
+ */
 export function createJsonApp(parts: JsonAppParts): FastifyInstance {
   const app = createApp(parts);
   identify(app, parts);
@@ -72,10 +75,10 @@ function createApp({ log, ids, front }: JsonAppParts): FastifyInstance {
     bodyLimit: LIMITS.bodyBytes,
     requestTimeout: REQUEST_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
-    // The requests themselves are drained by `InFlight`.
+    // `InFlight` drains the requests.
     return503OnClosing: false,
     forceCloseConnections: true,
-    // A missing Host is refused in the form of every other error.
+    // The app refuses a missing Host itself, in the form of every other error.
     http: HTTP_OPTIONS,
     ...(front && { serverFactory: (handle: RequestListener) => serverBehind(front, handle) }),
     routerOptions: { maxParamLength: LIMITS.headerBytes, querystringParser: () => ({}) },
@@ -87,7 +90,7 @@ function createApp({ log, ids, front }: JsonAppParts): FastifyInstance {
   });
 }
 
-/** As the framework makes it, but that `front` is asked first. */
+/** Creates the server as the framework does, except that `front` sees each request first. */
 function serverBehind(front: Front, handle: RequestListener): Server {
   const options = {
     ...HTTP_OPTIONS,
@@ -136,8 +139,8 @@ function answerErrors(app: FastifyInstance): void {
 }
 
 /**
- * Answers what no route takes, before its body is read: the framework parses bodies first, and refuses methods that it
- * does not know with errors of its own.
+ * Responds to requests without a route before their bodies are read. The framework would parse the bodies first, and
+ * would refuse unknown methods with errors of its own.
  */
 function refuseUnrouted(app: FastifyInstance, { mayLearnMethods }: JsonAppParts): void {
   const paths = new KnownPaths();
@@ -179,10 +182,13 @@ function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply)
   reply.code(status).headers(headers).type(JSON_TYPE).send(JSON.stringify(body));
 }
 
-/** Closing the connection while a client still writes would lose it the answer; `REQUEST_MS` bounds how long it may. */
+/**
+ * Reads the rest of the body. Closing the connection while the client still writes could lose the response.
+ * `REQUEST_MS` limits how long the client may write.
+ */
 function takeRest(request: FastifyRequest, reply: FastifyReply): void {
   if (isAwaitingContinue(request.raw)) {
-    // It sends nothing before it is told to, and nobody will tell it.
+    // The client waits for `100 Continue`, which this response denies.
     reply.header('connection', 'close');
     return;
   }
@@ -195,7 +201,7 @@ function takeJsonOnly(app: FastifyInstance): void {
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
     try {
       requirePlainUtf8(request.headers);
-      // With `parseAs: 'buffer'` it is one.
+      // Sound: `parseAs: 'buffer'` makes it a buffer.
       done(null, readJson(body as Buffer, request.state.operation?.bodyValues ?? LIMITS.bodyValues));
     } catch (error) {
       done(error as AppError, undefined);

@@ -1,18 +1,18 @@
-/** Encodes large values as JSON in pieces, so that no other request waits for the whole of one. */
+/** Encodes large values as JSON in pieces, so that encoding one does not block other requests. */
 
-/** About what is encoded at once: a fraction of a millisecond. */
+/** Approximate characters that are encoded at once, in a fraction of a millisecond. */
 const PIECE_CHARACTERS = 64 * 1024;
-/** A value below this is encoded at once: each character takes up to six bytes. */
+/** Most characters of a value that is encoded at once. Each takes up to six bytes. */
 const LARGE_CHARACTERS = 256 * 1024;
-/** Counted for each value besides its text, so that many small ones are large too. */
+/** Characters counted for each value besides its text, so that many small values count as large too. */
 const VALUE_CHARACTERS = 16;
 
-/** Whether the JSON of `value` is so long that it is to be encoded in pieces. */
+/** Whether the JSON of `value` is long enough to be encoded in pieces. */
 export function isLarge(value: unknown): boolean {
   return charactersOf(value, LARGE_CHARACTERS) > LARGE_CHARACTERS;
 }
 
-/** Yields what `JSON.stringify` returns for a value without `toJSON`, in pieces of some hundred kilobytes at most. */
+/** Yields the output of `JSON.stringify` for a value without `toJSON`, in pieces of at most a few hundred kilobytes. */
 export function* jsonPieces(value: unknown): Generator<string, void> {
   let piece = '';
   for (const token of tokensOf(value)) {
@@ -24,7 +24,7 @@ export function* jsonPieces(value: unknown): Generator<string, void> {
   if (piece !== '') yield piece;
 }
 
-/** At least `limit` when there are more. */
+/** Returns the approximate characters of a value, and stops counting above `limit`. */
 function charactersOf(value: unknown, limit: number): number {
   if (typeof value === 'string') return value.length + VALUE_CHARACTERS;
   let characters = VALUE_CHARACTERS;
@@ -67,7 +67,7 @@ function* tokensOfText(text: string): Generator<string, void> {
   yield '"';
   for (let at = 0; at < text.length; ) {
     let end = Math.min(text.length, at + PIECE_CHARACTERS);
-    // Two halves of a character are written as one.
+    // Keeps the two halves of a surrogate pair in one piece.
     if (isHighSurrogate(text.charCodeAt(end - 1)) && end < text.length) end += 1;
     yield JSON.stringify(text.slice(at, end)).slice(1, -1);
     at = end;

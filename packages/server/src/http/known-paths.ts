@@ -1,8 +1,8 @@
-/** Tells a path that exists, with other methods, from one that does not. */
+/** Distinguishes an unknown path from a known path with other methods. */
 export class KnownPaths {
   readonly #paths = new Map<string, { pattern: RegExp; parameters: number; methods: Set<string> }>();
 
-  /** `url` as the router writes it: parameters after a colon, the rest of a path as `*`. */
+  /** @param url in the router's form: parameters after a colon, the rest of a path as `*`. */
   add(method: string, url: string): void {
     const known = this.#paths.get(url) ?? {
       pattern: patternOf(url),
@@ -13,7 +13,10 @@ export class KnownPaths {
     this.#paths.set(url, known);
   }
 
-  /** For `Allow`; empty when there is no such path. As in the router, the path with the fewest parameters hides others. */
+  /**
+   * Returns the methods of a path for `Allow`; empty for an unknown path. As in the router, the path with the fewest
+   * parameters hides others.
+   */
   methodsOf(path: string): string[] {
     const matching = [...this.#paths.values()].filter(({ pattern }) => pattern.test(path));
     const fewest = Math.min(...matching.map(({ parameters }) => parameters));

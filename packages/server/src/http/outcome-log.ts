@@ -3,11 +3,13 @@ import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
 import { pathOf } from './json-app.ts';
 
-/** Lines about requests without a valid API key: anybody who reaches the port can send them. */
+/** Most lines per window about requests without a valid API key. Any host that reaches the port can cause them. */
 export const UNKNOWN_CLIENT_LINES = 60;
 const WINDOW_MS = 60_000;
 
-/** Writes one line for each request of the API: who, what, how it ended. Never a body, a query or a key. */
+/**
+ * Writes one line for each API request: the caller, the operation and the outcome. Never logs a body, a query or a key.
+ */
 export class OutcomeLog {
   readonly #log: Logger;
   readonly #clock: Clock;

@@ -1,4 +1,4 @@
-/** Answers for what fails before there is a request: broken HTTP, headers without end, tunnels. */
+/** Responses to failures outside of a request: malformed HTTP, endless headers, tunnels. */
 import type { Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type ErrorCode, LIMITS } from '@cloche/contract';
@@ -8,21 +8,21 @@ import { errorResponse, JSON_TYPE } from './error-response.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from './request-id.ts';
 import { isUploading } from './uploads.ts';
 
-/** For a connection whose bytes are no request; the connection ends with the answer. */
+/** Responds on a connection whose data is not a valid request, and closes it. */
 export function answerClientError(error: NodeJS.ErrnoException, socket: Duplex, ids: IdSource): void {
-  // An upload takes as long as it takes: it ends when no byte moves.
+  // An upload has no total time limit. It ends when no byte arrives for too long.
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isUploading(socket)) return;
   if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
   else endWith(socket, describe(error), ids.next('req_'));
 }
 
-/** For what Node would end without a word, or with an empty answer. */
+/** Responds to requests that Node would otherwise close without a response or answer with an empty one. */
 export function answerOddRequests(server: Server, ids: IdSource): void {
   server.on('connect', (request, socket) => {
-    // Node has taken its own listeners off the connection.
+    // Node has removed its own listeners from the socket.
     socket.on('error', () => socket.destroy());
     const error = new AppError('method_not_allowed', 'This service is not a proxy: it does not support CONNECT.');
-    // RFC 9110 wants `Allow`; the target of CONNECT is another host, which has no methods here.
+    // RFC 9110 requires `Allow`. It is empty, because the target of CONNECT is another host, which has no methods here.
     endWith(socket, error, requestIdOf(request.headers[REQUEST_ID_HEADER], ids), ['allow: ']);
   });
   server.on('checkExpectation', (request, response) => {

@@ -3,21 +3,21 @@ import type { Issue } from '@cloche/contract';
 import { parsePlainJson, TooManyValues } from '@cloche/node-support';
 import { invalidRequest } from '../base/app-error.ts';
 
-/** A program, and what one reads, may well hold a NUL; nothing else, because files, environments and databases do not. */
+/** Fields that may contain NUL: programs and their input. Paths, environments and databases cannot store it. */
 const MAY_HOLD_NUL: readonly string[] = ['body.code', 'body.stdin', 'body.data'];
 
 /**
- * Parses a request body; none at all is undefined.
+ * Parses a request body; returns undefined for an empty one.
  *
- * @throws AppError `invalid_request` for what is not JSON in UTF-8, for more values than a body may have, and for names and texts that nothing behind the
- * service could hold safely.
+ * @throws AppError `invalid_request` for a body that is not JSON in UTF-8, for too many values, and for unsafe names
+ * and strings.
  */
 export function readJson(bytes: Buffer, maxValues: number): unknown {
   if (bytes.length === 0) return undefined;
   if (!isUtf8(bytes)) throw invalidRequest({ path: 'body', message: 'is not valid UTF-8; send JSON in UTF-8' });
   const text = bytes.toString('utf8');
   const value = parse(text, maxValues);
-  // Only an escape, or this name, can bring in what `findUnsafe` looks for.
+  // Only an escape or this name can introduce unsafe values.
   if (text.includes('\\u') || text.includes('__proto__')) {
     const issue = findUnsafe(value);
     if (issue) throw invalidRequest(issue);
@@ -39,7 +39,7 @@ function parse(text: string, maxValues: number): unknown {
   }
 }
 
-/** Walks without recursion: the nesting is the client's choice. */
+/** Walks the value without recursion: the client decides how deeply it is nested. */
 function findUnsafe(root: unknown): Issue | undefined {
   const open: { value: unknown; path: string }[] = [{ value: root, path: 'body' }];
   for (let next = open.pop(); next; next = open.pop()) {

@@ -6,7 +6,7 @@ export interface ReadQuery {
   readonly issues: readonly Issue[];
 }
 
-/** Makes a reader of query strings that turns what `schema` declares as integers and booleans into such. */
+/** Returns a parser of query strings that converts parameters to the integers and booleans that `schema` declares. */
 export function queryReader(schema: TObject | undefined): (text: string) => ReadQuery {
   const types = new Map(
     Object.entries(schema?.properties ?? {}).map(([name, { type }]: [string, { type?: unknown }]) => [name, type]),
@@ -25,7 +25,7 @@ export function queryReader(schema: TObject | undefined): (text: string) => Read
   };
 }
 
-/** No integer parameter takes it: the schema then answers with its own bound. */
+/** A value above every integer parameter's limit, so that the schema reports its own limit. */
 const TOO_LARGE = Number.MAX_SAFE_INTEGER + 1;
 
 function typed(value: string, type: unknown): unknown {

@@ -1,13 +1,13 @@
 import type { ErrorCode, Operation } from '@cloche/contract';
 import type { Credential } from '../api-keys/credential.ts';
 
-/** What becomes known of a request on its way, for its outcome line and its metrics. */
+/** Facts about a request, gathered during its execution for its log line and its metrics. */
 export interface RequestState {
   readonly receivedAt: number;
   operation: Operation | undefined;
   credential: Credential | undefined;
   errorCode: ErrorCode | 'client_gone' | undefined;
-  /** Whether the error comes from a bound that the client set itself. */
+  /** Whether a limit that the client set caused the error. */
   isClientsBound: boolean;
   idempotency: IdempotencyOutcome | undefined;
 }

@@ -5,17 +5,17 @@ import { invalidRequest } from '../base/app-error.ts';
 import { describeIssues } from './describe-issues.ts';
 import { queryReader } from './read-query.ts';
 
-/** The parts of a request as they came in. */
+/** The parts of a request before validation. */
 export interface RawRequest {
   readonly params: unknown;
-  /** Without the question mark. */
+  /** The query string without the question mark. */
   readonly query: string;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   /** Parsed JSON, or undefined without a body. */
   readonly body: unknown;
 }
 
-/** The same parts, all of which fit the contract. */
+/** The parts of a request after validation. */
 export interface ValidRequest {
   readonly params: unknown;
   readonly query: unknown;
@@ -23,12 +23,14 @@ export interface ValidRequest {
   readonly idempotencyKey: string | undefined;
 }
 
-/** Takes a value as it is, or says all that is wrong with it. Nothing is removed or converted. */
+/** Returns all issues of a value. Removes and converts nothing. */
 type Check = (value: unknown) => readonly Issue[];
 
 const NONE: readonly Issue[] = [];
 
-/** Compiles an operation's schemas, once; the function throws AppError `invalid_request` that names every issue. */
+/**
+ * Compiles an operation's schemas once. The returned function throws AppError `invalid_request` that names every issue.
+ */
 export function requestValidator(operation: Operation): (request: RawRequest) => ValidRequest {
   const checkParams = checker('params', operation.params ?? Type.Object({}));
   const checkQuery = checker('query', operation.query ?? Type.Object({}, { additionalProperties: false }));
@@ -52,12 +54,12 @@ export function requestValidator(operation: Operation): (request: RawRequest) =>
   };
 }
 
-/** The same for one body alone. */
+/** Compiles the schema of one body. The returned function throws AppError `invalid_request` that names every issue. */
 export function bodyValidator<Body>(schema: TSchema): (body: unknown) => Body {
   const check = checker('body', schema);
   return (body) => {
     throwAll(bodyIssues(body, check));
-    // Sound: `schema` is the one that `Body` is made from.
+    // Sound: `Body` is derived from `schema`.
     return body as Body;
   };
 }
@@ -94,7 +96,10 @@ function bodyIssues(body: unknown, check: Check): readonly Issue[] {
   return crowded === undefined ? check(body) : [{ path: crowded, message: 'has too many fields; send fewer' }];
 }
 
-/** An object that the schema would look at field by field, though none may have so many; only lists are longer. */
+/**
+ * Returns the path of an object with more fields than any schema allows, before the schema would check each field. Only
+ * lists may be longer.
+ */
 function findCrowded(body: unknown): string | undefined {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) return undefined;
   const isCrowded = (value: unknown) =>
@@ -107,7 +112,7 @@ function findCrowded(body: unknown): string | undefined {
   return crowded && `body.${crowded[0]}`;
 }
 
-/** Clients that always send a body may send an empty object. */
+/** Allows an empty object: some clients always send a body. */
 function unexpectedBody(body: unknown): readonly Issue[] {
   const isEmpty = body === undefined || (typeof body === 'object' && body !== null && JSON.stringify(body) === '{}');
   return isEmpty ? NONE : [{ path: 'body', message: 'must be left out: this operation accepts no body' }];

@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import type { Credential } from '../api-keys/credential.ts';
 import type { ResultRoom } from '../base/result-rooms.ts';
 
-/** A request that is authenticated, has the operation's scope, and fits the contract's schemas. */
+/** An authenticated request that has the operation's scope and matches the contract's schemas. */
 export interface RequestContext<O extends Operation = Operation> {
   readonly requestId: string;
   readonly credential: Credential;
@@ -15,9 +15,9 @@ export interface RequestContext<O extends Operation = Operation> {
   readonly receivedAt: number;
   /** Aborts when the client goes away (streams and waits), or when the server stops. */
   readonly signal: AbortSignal;
-  /** Set when an Idempotency-Key covers the request: the same on every attempt with that key. */
+  /** Id of the idempotency record, if the request has an Idempotency-Key; equal for every attempt with that key. */
   readonly idempotencyRecordId: string | undefined;
-  /** What a client that resumes a stream has seen last. */
+  /** Id of the last event that a client received before it resumed the stream. */
   readonly lastEventId: string | undefined;
   /** Memory for the result of the request. Code that gathers a result requests memory here before it holds more. */
   readonly room: ResultRoom;
@@ -32,12 +32,12 @@ export type JsonHandler<O extends Operation> = (request: RequestContext<O>) => P
  */
 export type StreamHandler<O extends Operation> = (request: RequestContext<O>) => Promise<AsyncIterable<EventOf<O>>>;
 
-/** The body of a request whose bytes have not been read yet. */
+/** A request body that has not been read yet. */
 export interface Upload {
-  /** As the client says, where it does. */
+  /** Size according to the client, if the client states it. */
   readonly sizeBytes: number | undefined;
   readonly contentType: string | undefined;
-  /** The bytes; a client that asked before sending them is told to. Call it once. */
+  /** Returns the bytes, and sends `100 Continue` to a client that waits for it. Call it once. */
   open(): Readable;
 }
 
@@ -50,34 +50,37 @@ export interface UploadRequest<O extends Operation> extends RequestContext<O> {
 export interface DownloadRequest<O extends Operation> extends RequestContext<O> {
   /** Those that the operation names. */
   readonly headers: Readonly<Record<string, string>>;
-  /** The client wants no bytes. */
+  /** Whether the client requests only the headers. */
   readonly headOnly: boolean;
 }
 
-/** What answers a download. Whoever makes it ends `body` when the request's signal aborts. */
+/** The response to a download. The handler ends `body` when the request's signal aborts. */
 export interface Download {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: Readable;
 }
 
-/** Answers when it has read the whole body, or refuses earlier. The signal aborts when the client goes away. */
+/** Resolves once it has read the whole body, or rejects earlier. The signal aborts when the client disconnects. */
 export type UploadHandler<O extends Operation> = (
   request: UploadRequest<O>,
 ) => Promise<{ readonly json: ResponseOf<O>; readonly headers?: Readonly<Record<string, string>> }>;
 export type DownloadHandler<O extends Operation> = (request: DownloadRequest<O>) => Promise<Download>;
 
-/** A WebSocket of a client, as far as handlers need it. */
+/** A client's WebSocket, with the methods that handlers need. */
 export interface ClientSocket {
-  /** Bytes, or a text. `hasRoom` is told when there is room for more, at once or later. */
+  /** Sends bytes or text. Calls `hasRoom` when there is room for more, at once or later. */
   send(data: Buffer | string, hasRoom?: () => void): void;
   onMessage(take: (data: Buffer | string) => void): void;
-  /** Called once, whoever ended it. */
+  /** Registers `act` to be called once, when either side has closed the WebSocket. */
   onClose(act: () => void): void;
   close(): void;
 }
 
-/** Resolves when it may be opened (before that, a rejection answers as plain JSON); the result is given the socket. */
+/**
+ * Resolves when the WebSocket may be opened, with a function that receives it. A rejection before that is sent as plain
+ * JSON.
+ */
 export type SocketHandler<O extends Operation> = (
   request: RequestContext<O>,
 ) => Promise<(socket: ClientSocket) => void>;
@@ -89,7 +92,10 @@ export type Route =
   | { readonly kind: 'json'; readonly operation: Operation; readonly handle: JsonHandler<Operation> }
   | { readonly kind: 'stream'; readonly operation: Operation; readonly handle: StreamHandler<Operation> };
 
-/** Binds a handler to its operation. The casts are sound: `http/app.ts` validates each part by the operation's schemas. */
+/**
+ * Binds a handler to its operation. The casts are sound: `http/app.ts` validates each part against the operation's
+ * schemas.
+ */
 export function route<const O extends Operation>(operation: O, handle: JsonHandler<O>): Route {
   return { kind: 'json', operation, handle: handle as unknown as JsonHandler<Operation> };
 }

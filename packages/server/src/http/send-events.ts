@@ -6,15 +6,16 @@ import { isLarge, jsonPieces } from './json-pieces.ts';
 import type { RequestContext } from './route.ts';
 import type { SseEvent, SseWriter } from './sse.ts';
 
-/** Where the last event of a stream is recorded, if anywhere. */
+/** The idempotency record of a stream's last event, if the request has one. */
 export interface StreamRecord {
   readonly claim: Claim | undefined;
   readonly idempotency: Idempotency;
 }
 
 /**
- * Sends `events` up to and including `complete` (of a command `exit`), which is stored before it is sent. What goes wrong on the way ends
- * the stream with an `error` event and leaves the record failed: the work had begun. Answers what went wrong.
+ * Sends `events` up to and including `complete` (`exit` for a command), which is stored before it is sent. On an error,
+ * ends the stream with an `error` event and leaves the record failed, because the work had begun. Returns the code of
+ * that error.
  */
 export async function sendEvents(
   events: AsyncIterable<SseEvent>,
@@ -36,7 +37,7 @@ export async function sendEvents(
     writer.end();
     return code;
   } finally {
-    // Not awaited: the signal or the end of the stream has told the producer, and the client need not wait for it.
+    // Not awaited: the abort or the end of the stream already stops the producer, and the client need not wait for it.
     iterator.return?.().catch((error: unknown) => log.warn({ err: error }, 'stream not closed'));
   }
 }
@@ -60,7 +61,7 @@ async function sendUntilComplete(
   }
 }
 
-/** The event as it is sent: a large result comes from the file that it was stored in. */
+/** Stores the event and returns it for sending. A large result is read from the file that it was stored in. */
 async function record(event: SseEvent, claim: Claim, idempotency: Idempotency): Promise<SseEvent> {
   if (!('data' in event)) return event;
   if (!isLarge(event.data)) {

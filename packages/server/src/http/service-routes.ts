@@ -1,4 +1,4 @@
-/** What serves operators, tools and readers; outside the contract, and without a key. */
+/** Routes for operators, tools and readers. They are not part of the contract and need no key. */
 
 import { openApiDocument } from '@cloche/contract';
 import swagger, { type StaticDocumentSpec } from '@fastify/swagger';
@@ -9,7 +9,7 @@ import { HostMetrics } from './host-metrics.ts';
 import type { InFlight } from './in-flight.ts';
 
 const CHECK_MS = 2_000;
-/** All that the pages need comes from here, over http as well as https. */
+/** Content security policy of the pages, whose resources all come from this origin, over http or https. */
 const DOCS_POLICY = [
   "default-src 'self'",
   "img-src 'self' data:",
@@ -18,16 +18,16 @@ const DOCS_POLICY = [
   "object-src 'none'",
 ].join('; ');
 
-/** The bar shows another project's logo, and a field for the address of any other API. */
+/** Hides the bar, which has another project's logo and a field for the address of another API. */
 const DOCS_STYLE = '.swagger-ui .topbar { display: none; }';
 
 export interface ServiceRoutesParts {
   readonly version: string;
   readonly metrics: Registry;
-  /** What other parts of the host count. */
+  /** Reads the metrics of the host's other services. */
   readonly readHostMetrics?: ((signal: AbortSignal) => Promise<string>) | undefined;
   readonly inFlight: InFlight;
-  /** Rejects while sandboxes could not be served. */
+  /** Rejects while sandboxes cannot be served. */
   readonly check: (signal: AbortSignal) => Promise<void>;
 }
 
@@ -55,7 +55,7 @@ export async function registerServiceRoutes(app: FastifyInstance, parts: Service
   });
   app.get('/openapi.json', (_request, reply) => reply.type('application/json; charset=utf-8').send(documentText));
 
-  // The document is JSON of OpenAPI 3.1; its type in the contract says no more than that.
+  // The document is OpenAPI 3.1 JSON; its type in the contract is only a JSON object.
   await app.register(swagger, {
     mode: 'static',
     specification: { document: document as unknown as StaticDocumentSpec['document'] },

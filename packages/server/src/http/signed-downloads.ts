@@ -1,4 +1,4 @@
-/** Downloads that need no key, because their links are signed. */
+/** Downloads with signed links, which need no key. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { AppError } from '../base/app-error.ts';
 import { sendDownload, type TransferLimits } from './bytes.ts';
@@ -18,7 +18,7 @@ export interface SignedDownload {
 
 export interface SignedDownloads {
   readonly path: string;
-  /** @throws AppError `forbidden` for a link that the service has not signed, or whose time is up. */
+  /** @throws AppError `forbidden` for a link that is not signed by the service or has expired. */
   open(request: SignedDownload): Promise<Download>;
 }
 

@@ -3,27 +3,27 @@ import { setImmediate } from 'node:timers/promises';
 import { ClientGone } from './in-flight.ts';
 import { isLarge, jsonPieces } from './json-pieces.ts';
 
-/** JSON that is encoded already, in pieces. */
+/** Encoded JSON in pieces. */
 export type JsonText = Iterable<string | Buffer> | AsyncIterable<string | Buffer>;
 
 export type SseEvent = {
-  /** What a client that resumes has seen last. */
+  /** Id that a client sends as the last one that it received when it resumes the stream. */
   readonly id?: number;
   readonly type: string;
 } & ({ readonly data: unknown } | { readonly json: JsonText });
 
 export interface SseTimes {
-  /** A comment is sent after this long without an event, so that nothing between the ends closes the connection. */
+  /** Time without an event after which a comment is sent, so that no proxy closes the connection. */
   readonly keepAliveMs: number;
-  /** A client that takes nothing for this long is cut off. */
+  /** Time after which a client that reads nothing is disconnected. */
   readonly stallMs: number;
 }
 
 const TIMES: SseTimes = { keepAliveMs: 15_000, stallMs: 30_000 };
 
 /**
- * Writes server-sent events to one response. Each is handed to the socket at once; what the client does not take stays
- * bounded, because `send` resolves only when there is room for more.
+ * Writes server-sent events to one response. Each event is passed to the socket at once. Unsent data is bounded,
+ * because `send` resolves only when there is room for more.
  */
 export class SseWriter {
   readonly #response: ServerResponse;
@@ -31,7 +31,7 @@ export class SseWriter {
   readonly #keepAlive: NodeJS.Timeout;
   #isInFrame = false;
 
-  /** Sends the headers, `headers` among them. */
+  /** Sends the response's head, which includes `headers`. */
   constructor(response: ServerResponse, headers: OutgoingHttpHeaders, times: SseTimes = TIMES) {
     this.#response = response;
     this.#times = times;
@@ -39,7 +39,7 @@ export class SseWriter {
       ...headers,
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-store',
-      // Proxies of the nginx kind would keep the events back.
+      // Keeps nginx from buffering the events.
       'x-accel-buffering': 'no',
     });
     response.flushHeaders();
@@ -50,10 +50,10 @@ export class SseWriter {
     response.once('close', () => clearInterval(this.#keepAlive));
   }
 
-  /** @throws ClientGone when nobody takes the event. */
+  /** @throws ClientGone when the client does not receive the event. */
   async send(event: SseEvent): Promise<void> {
     if (this.#isInFrame) {
-      // A frame that was left halfway cannot be ended, nor another begin.
+      // An incomplete frame can be neither completed nor followed by another.
       this.#response.destroy();
       throw new ClientGone();
     }
@@ -75,7 +75,7 @@ export class SseWriter {
     await this.#write(head);
     for await (const piece of json) {
       await this.#write(piece);
-      // Others come in between, however fast the client reads.
+      // Lets other requests run between pieces, however fast the client reads.
       await setImmediate();
     }
     await this.#write('}\n\n');

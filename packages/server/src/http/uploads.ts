@@ -1,15 +1,18 @@
-/** Requests whose bodies are streams of any size: who waits to be told to send, and who is sending. */
+/**
+ * Tracks requests whose bodies are streams of any size: those that wait for `100 Continue`, and those whose bodies are
+ * arriving.
+ */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 import { requestBody } from '../bytes/byte-transfer.ts';
 import type { Front } from './front.ts';
 import type { Route, Upload } from './route.ts';
 
-/** Clients that asked whether to send their bodies, and have no answer yet. */
+/** Requests that wait for `100 Continue`. */
 const awaitingContinue = new WeakSet<IncomingMessage>();
 const uploading = new WeakSet<object>();
 
-/** For these routes `100 Continue` is said when the body is wanted, so that a refusal comes before any of it is sent. */
+/** Delays `100 Continue` for these routes until the body is wanted, so that a refusal precedes the body. */
 export function holdContinue(server: Server, routes: readonly Route[], front: Front | undefined): void {
   const paths = routes.map(({ operation }) => new RegExp(`^${operation.path.replace(/\{\w+\}/g, '[^/]+')}(\\?|$)`));
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
@@ -27,13 +30,16 @@ export function isUploading(socket: object): boolean {
   return uploading.has(socket);
 }
 
-/** From here to its disposal the body of the request may take as long as it takes; whoever calls it ends one that stalls. */
+/** Lifts the total time limit of a request body until disposed of. The caller must end a body that stalls. */
 export function letArrive({ socket }: IncomingMessage): Disposable {
   uploading.add(socket);
   return { [Symbol.dispose]: () => uploading.delete(socket) };
 }
 
-/** The body of `request`, given up when no byte of it comes for `stallMs`; disposing it is the end of its arriving. */
+/**
+ * Returns the body of `request`, which is abandoned when no byte arrives for `stallMs`. Dispose of it when the body has
+ * arrived.
+ */
 export function uploadOf(request: IncomingMessage, response: ServerResponse, stallMs: number): Upload & Disposable {
   const arriving = letArrive(request);
   const length = request.headers['content-length'];

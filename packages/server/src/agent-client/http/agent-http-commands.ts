@@ -29,7 +29,7 @@ const resultEvent = Compile(CommandResultEvent);
 /** Connections for commands. Each running command uses one to wait for its end; the rest serve other requests. */
 const CONNECTIONS = 256;
 /**
- * Longest event of a result: the kept beginning of a stream as JSON, plus room for the notice of cut output and for the
+ * Most bytes of one stream of a result: its kept beginning as JSON, plus room for the notice of cut output and for the
  * count of pieces.
  */
 const MAX_RESULT_BYTES = LIMITS.outputStreamBytes + 64 * 1024;
