@@ -7,7 +7,10 @@ const SECRET_LENGTH = 32;
 const CHECKSUM_LENGTH = 6;
 const FORM = new RegExp(`^${PREFIX}([0-9A-Za-z]{${PUBLIC_LENGTH}})([0-9A-Za-z]{${SECRET_LENGTH}})([0-9A-Za-z]{6})$`);
 
-/** `clk_`, 8 characters that identify the key, 32 random ones, and a checksum of 6 that tells a typo from a guess. */
+/**
+ * Makes a key: `clk_`, 8 characters that identify the key, 32 random characters, and a checksum of 6 that distinguishes
+ * a mistyped key from a guess.
+ */
 export function makeApiKey(): { key: string; publicPart: string } {
   const publicPart = randomText(PUBLIC_LENGTH);
   const body = publicPart + randomText(SECRET_LENGTH);
@@ -16,7 +19,7 @@ export function makeApiKey(): { key: string; publicPart: string } {
 
 export type ParsedApiKey =
   | { kind: 'generated'; publicPart: string }
-  /** It looks like one of ours, yet its checksum is wrong. */
+  /** A key of the generated form with a wrong checksum. */
   | { kind: 'mistyped' }
   | { kind: 'free-form' };
 
@@ -28,7 +31,10 @@ export function parseApiKey(key: string): ParsedApiKey {
   return { kind: key.startsWith(PREFIX) ? 'mistyped' : 'free-form' };
 }
 
-/** SHA-256 is enough for a secret of 190 random bits, which no dictionary holds. Chosen keys: `chosen-key-hash.ts`. */
+/**
+ * Returns the stored hash of a generated key. SHA-256 is enough for a secret of 190 random bits, which no dictionary
+ * holds. For chosen keys see `chosen-key-hash.ts`.
+ */
 export function hashApiKey(key: string): string {
   return hash('sha256', key, 'hex');
 }

@@ -5,11 +5,11 @@ export interface ApiKey {
   readonly id: ApiKeyId;
   readonly orgId: OrgId;
   readonly name: string;
-  /** Absent for a key of free form. */
+  /** Undefined for a free-form key. */
   readonly publicPart: string | undefined;
   readonly secretHash: string;
   readonly scopes: readonly (Scope | typeof ALL_SCOPES)[];
-  /** Undefined: every project of the organization. */
+  /** Allowed projects; undefined for every project of the organization. */
   readonly projectIds: readonly ProjectId[] | undefined;
   readonly createdAt: number;
   readonly expiresAt: number | undefined;
@@ -20,12 +20,12 @@ export interface ApiKeyRepository {
   insert(key: ApiKey): Promise<void>;
   findByPublicPart(publicPart: string): Promise<ApiKey | undefined>;
   findBySecretHash(secretHash: string): Promise<ApiKey | undefined>;
-  /** Live ones whose id starts with `prefix`. */
+  /** Returns live keys whose ids start with `prefix`. */
   listLive(prefix: string): Promise<ApiKey[]>;
-  /** Idempotent: the first time stays. */
+  /** Revokes a key. Idempotent: the first revocation time stays. */
   revoke(id: ApiKeyId, at: number): Promise<void>;
   restore(id: ApiKeyId): Promise<void>;
-  /** Removes the hashes of revoked keys of free form. */
+  /** Removes the hashes of revoked free-form keys. */
   forgetChosenKeys(): Promise<void>;
   any(): Promise<boolean>;
 }
@@ -115,7 +115,7 @@ function toApiKey(row: ApiKeyTable): ApiKey {
   };
 }
 
-/** Spells `*` out. A scope that this version does not know grants nothing. */
+/** Returns the scopes of a key, with `*` expanded. A scope that this version does not know grants nothing. */
 export function grantedScopes(key: ApiKey): ReadonlySet<Scope> {
   return new Set(key.scopes.includes(ALL_SCOPES) ? SCOPES : key.scopes.filter(isScope));
 }

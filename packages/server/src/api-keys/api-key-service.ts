@@ -26,7 +26,7 @@ export interface NewApiKey {
   readonly expiresInMs?: number | undefined;
 }
 
-/** Makes keys and takes them back. */
+/** Creates and revokes keys. */
 export class ApiKeyService {
   readonly #keys: ApiKeyRepository;
   readonly #projects: ProjectRepository;
@@ -48,7 +48,11 @@ export class ApiKeyService {
     this.#ids = ids;
   }
 
-  /** `secret` is the key itself, which nothing can show again. @throws AppError for an unknown scope or project. */
+  /**
+   * Creates a key. `secret` is the key itself, which cannot be shown again.
+   *
+   * @throws AppError for an unknown scope or project.
+   */
   async create(wanted: NewApiKey): Promise<{ apiKey: ApiKey; secret: string }> {
     const scopes = checkedScopes(wanted.scopes);
     const projectIds = wanted.projectIds && (await this.#checkedProjects(wanted.orgId, wanted.projectIds));
@@ -70,7 +74,7 @@ export class ApiKeyService {
     return { apiKey, secret: key };
   }
 
-  /** The very first key, with every scope; `conflict` when any exists. */
+  /** Creates the first key, with every scope. Throws `conflict` when any key exists. */
   async createFirst(orgId: OrgId): Promise<{ apiKey: ApiKey; secret: string }> {
     if (await this.#keys.any())
       throw new AppError('conflict', 'An API key already exists; create another one by name.');
@@ -78,7 +82,7 @@ export class ApiKeyService {
   }
 
   /**
-   * Makes `key` the one bootstrap key, with every scope, and revokes earlier ones; without `key` it revokes all of them.
+   * Makes `key` the only bootstrap key, with every scope, and revokes earlier ones. Without `key`, revokes all of them.
    * Idempotent.
    */
   async bootstrap(orgId: OrgId, key: string | undefined): Promise<void> {
@@ -142,7 +146,7 @@ export class ApiKeyService {
   }
 }
 
-/** The hash that one of `keys` is stored with, if that is `key`. */
+/** Returns the stored hash of the entry of `keys` that is `key`, or undefined. */
 async function hashAmong(keys: readonly ApiKey[], key: string, isChosen: boolean): Promise<string | undefined> {
   const hashes = keys.map(({ secretHash }) => secretHash);
   if (!isChosen) return hashes.find((each) => each === hashApiKey(key));

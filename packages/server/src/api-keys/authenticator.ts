@@ -5,7 +5,7 @@ import { hashApiKey, parseApiKey } from './api-key-format.ts';
 import { type ApiKey, type ApiKeyRepository, grantedScopes } from './api-key-repository.ts';
 import type { Credential } from './credential.ts';
 
-/** Keys of one busy installation; past it the cache starts over. */
+/** Most credentials kept, enough for a busy installation. Beyond this, the cache is cleared. */
 const CREDENTIALS_KEPT = 10_000;
 
 interface Remembered {
@@ -14,8 +14,8 @@ interface Remembered {
 }
 
 /**
- * Tells whom a key belongs to. Known keys are remembered by their hash, never by the key; whoever revokes or changes
- * keys calls `forget`, so a revocation holds for the next request.
+ * Finds the credential of a key. Caches known keys by their hashes, never by the keys. Code that revokes or changes
+ * keys must call `forget`, so that a revocation holds for the next request.
  */
 export class Authenticator {
   readonly #keys: ApiKeyRepository;
@@ -40,16 +40,16 @@ export class Authenticator {
   }
 
   /**
-   * Accepts one key that is not of the generated form, from memory: a request with a wrong key then costs no slow hash.
+   * Accepts one free-form key, and keeps its fast hash in memory so that a request with a wrong key needs no slow hash.
    *
-   * @param secretHash what the database has of it
+   * @param secretHash hash of the key in the database
    */
   acceptChosen(...chosen: [key: string, secretHash: string] | [undefined]): void {
     const [key, secretHash] = chosen;
     this.#chosen = key === undefined || secretHash === undefined ? undefined : { digest: hashApiKey(key), secretHash };
   }
 
-  /** After any change of keys. */
+  /** Clears the cache. Call it after any change of keys. */
   forget(): void {
     this.#forgotten++;
     this.#remembered.clear();
@@ -60,7 +60,7 @@ export class Authenticator {
     const found = await this.#find(key, secretHash);
     if (found.revokedAt !== undefined) throw unauthorized('The API key was revoked; use another key.');
     const remembered = { credential: toCredential(found), expiresAt: found.expiresAt };
-    // What was read before a change may be stale.
+    // A key read before a change may be outdated.
     if (before === this.#forgotten) {
       if (this.#remembered.size >= CREDENTIALS_KEPT) this.#remembered.clear();
       this.#remembered.set(secretHash, remembered);

@@ -1,12 +1,12 @@
 import type { ApiKeyId, OrgId, ProjectId, Scope } from '@cloche/contract';
 
-/** Who is asking: what a valid API key stands for. */
+/** Identity and rights of a valid API key. */
 export interface Credential {
   readonly apiKeyId: ApiKeyId;
   readonly orgId: OrgId;
-  /** `*` is spelled out when the key is read. */
+  /** Granted scopes, with `*` expanded. */
   readonly scopes: ReadonlySet<Scope>;
-  /** Undefined: every project of the organization. */
+  /** Allowed projects; undefined for every project of the organization. */
   readonly projectIds: ReadonlySet<ProjectId> | undefined;
 }
 

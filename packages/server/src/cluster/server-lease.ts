@@ -11,7 +11,10 @@ const HEARTBEAT_MS = 5_000;
 const LEASE_MS = 30_000;
 const SWEEP_EVERY_BEATS = 12;
 
-/** The same after every restart, so that a server knows what it left behind. `serverDir` is this server's alone. */
+/**
+ * Returns this server's id, which is stored in a file so that a restarted server recognizes the records it left behind.
+ * `serverDir` belongs to this server alone.
+ */
 export function stableServerId(serverDir: string, ids: IdSource): string {
   const file = join(serverDir, 'server-id');
   mkdirSync(serverDir, { recursive: true, mode: 0o700 });
@@ -34,7 +37,10 @@ export interface ServerLeaseDeps {
   readonly log: Logger;
 }
 
-/** Shows the other servers of the database that this one lives, and ends what those that do not left in progress. */
+/**
+ * Renews this server's lease in the shared database, and fails the records that servers without a valid lease left in
+ * progress.
+ */
 export class ServerLease {
   readonly #deps: ServerLeaseDeps;
   #timer: NodeJS.Timeout | undefined;
@@ -44,7 +50,10 @@ export class ServerLease {
     this.#deps = deps;
   }
 
-  /** Before the first request: whatever this server has in progress now, its last life left behind. */
+  /**
+   * Starts the heartbeat. Call it before the first request: at that time, this server's records in progress are those
+   * of its previous process.
+   */
   async start(): Promise<void> {
     const { records, serverId, log } = this.#deps;
     const failed = await records.failAllOf(serverId);

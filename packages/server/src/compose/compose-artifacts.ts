@@ -22,9 +22,9 @@ import type { SignedDownloads } from '../http/signed-downloads.ts';
 import type { ProjectRepository } from '../projects/project-repository.ts';
 import type { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
 
-/** Nobody sees those whose time is up; this is for their space. */
+/** Time between removals of expired artifacts. Clients no longer see them, so this only frees their space. */
 const EXPIRE_MS = 60_000;
-/** Looking through a whole store costs something, and nobody waits for it. */
+/** Time between searches for orphaned contents. Listing a whole store is costly, and no request waits for it. */
 const ORPHANS_MS = 6 * 3_600_000;
 const RETRY_MS = 10_000;
 
@@ -33,27 +33,27 @@ export interface ArtifactsDeps {
   readonly store: ArtifactStore;
   readonly projects: ProjectRepository;
   readonly settings: ArtifactSettings;
-  /** Disk space of the volume that contents are gathered on. */
+  /** Disk space of the volume on which contents are staged. */
   readonly space: DiskSpace;
   readonly clock: Clock;
   readonly ids: IdSource;
   readonly log: Logger;
 }
 
-/** How artifacts get at what is in sandboxes. */
+/** Access of artifacts to sandboxes. */
 export interface SandboxAccesses {
   readonly access: SandboxAccess;
   readonly files: AccessFiles;
 }
 
-/** Everything about artifacts, wired. */
+/** The composed parts of artifacts. */
 export interface Artifacts {
   readonly keep: KeepArtifact;
   readonly signedDownloads: SignedDownloads;
   routes(sandboxes: SandboxAccesses): Route[];
-  /** Before the first link is told. */
+  /** Sets the URL of the service. Call it before the first link is made. */
   servedAt(url: string): void;
-  /** Clears what a server that died has left, and begins the jobs. */
+  /** Removes the leftovers of a server that died, and starts the jobs. */
   start(): Promise<void>;
   stop(): Promise<void>;
 }

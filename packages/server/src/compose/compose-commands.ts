@@ -16,19 +16,19 @@ import type { SandboxParts } from './compose-sandboxes.ts';
 export interface CommandsDeps {
   readonly db: Database;
   readonly sandboxes: SandboxParts;
-  /** How long a shell lives without anybody who watches its terminal. */
+  /** Milliseconds that a terminal's shell lives without a client. */
   readonly terminalIdleMs: number;
   readonly clock: Clock;
   readonly ids: IdSource;
   readonly log: Logger;
 }
 
-/** Everything about commands, wired. */
+/** The composed parts of commands. */
 export interface Commands {
   readonly routes: Route[];
-  /** Takes up the commands that run. */
+  /** Resumes watching the running commands. */
   start(): Promise<void>;
-  /** Leaves them running. */
+  /** Stops watching commands, which continue to run. */
   stop(): void;
 }
 

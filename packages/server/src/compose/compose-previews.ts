@@ -19,9 +19,9 @@ export interface PreviewsDeps {
   readonly db: Database;
   readonly projects: ProjectRepository;
   readonly sandboxes: SandboxParts;
-  /** Below which URL previews are; undefined: `http://localhost` at the port that is served. */
+  /** Base URL of the previews; undefined for `http://localhost` at the served port. */
   readonly previewUrl: string | undefined;
-  /** Whether an Authorization header is an API key of this service. */
+  /** Whether an Authorization header holds an API key of this service. */
   readonly isApiKey: (authorization: string) => Promise<boolean>;
   readonly clock: Clock;
   readonly ids: IdSource;
@@ -29,15 +29,15 @@ export interface PreviewsDeps {
   readonly log: Logger;
 }
 
-/** Everything about previews, wired. */
+/** The composed parts of previews. */
 export interface Previews {
   readonly routes: Route[];
   readonly front: Front;
-  /** Before the first URL is told. */
+  /** Sets the port of the service. Call it before the first URL is made. */
   servedAt(port: number): void;
-  /** How many requests and WebSockets go through them. */
+  /** Number of requests and WebSockets that pass through previews. */
   connections(): number;
-  /** Ends what goes through them. */
+  /** Closes all connections through previews. */
   stop(): void;
 }
 

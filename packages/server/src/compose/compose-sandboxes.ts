@@ -46,7 +46,7 @@ import { TemplateCatalogue } from '../templates/template-catalogue.ts';
 import { SqlTemplateRepository } from '../templates/template-repository.ts';
 import { templateRoutes } from '../templates/template-routes.ts';
 
-/** How soon a job that failed, or a runtime that did not answer, is tried again. */
+/** Time until a retry of a failed job, or of a runtime that did not answer. */
 const RETRY_MS = 1_000;
 const FORGET_MS = 3_600_000;
 
@@ -59,11 +59,11 @@ export interface SandboxesDeps {
   readonly driver: RuntimeDriver;
   readonly settings: SandboxSettings;
   readonly metrics: Registry;
-  /** Where outputs of runs are kept that become artifacts. */
+  /** Stores outputs of runs that become artifacts. */
   readonly keep: KeepArtifact;
 }
 
-/** What other features do things to sandboxes with. */
+/** Access of other features to sandboxes. */
 export interface SandboxParts {
   readonly sandboxes: SandboxRepository;
   readonly access: SandboxAccess;
@@ -71,17 +71,17 @@ export interface SandboxParts {
   readonly executions: Executions;
 }
 
-/** Everything about sandboxes, contexts, runs and templates, wired. */
+/** The composed parts of sandboxes, contexts, runs and templates. */
 export interface Sandboxes {
   readonly parts: SandboxParts;
   readonly routes: Route[];
-  /** Reads the catalogue and begins the jobs. A runtime that does not answer yet is no failure: it is tried again. */
+  /** Reads the catalogue and starts the jobs. Retries a runtime that does not answer yet, without failing. */
   start(): Promise<void>;
-  /** Ends the jobs and undoes launches under way; sandboxes stay. Call it when no request is under way any more. */
+  /** Stops the jobs and undoes launches in progress; sandboxes stay. Call it when no request is active. */
   stop(): Promise<void>;
-  /** One pass now. Rejects when the runtime does not answer. */
+  /** Runs one reconciliation now. Rejects when the runtime does not answer. */
   reconcile(): Promise<ReconcileReport>;
-  /** Ends every sandbox with `platform_cleanup`; how many ended. */
+  /** Destroys every sandbox with `platform_cleanup`. Returns their number. */
   destroyAll(): Promise<number>;
   /** Rejects when sandboxes cannot be launched now. */
   check(signal: AbortSignal): Promise<void>;
@@ -109,7 +109,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     metrics,
   });
   const reconciler = new Reconciler({ sandboxes, driver, launches, destroySandbox, log });
-  // A crash is noticed when it happens; the periodic pass is for what nobody was connected to.
+  // A crash of a connected instance is noticed at once; the periodic pass finds crashes of all others.
   const checkOn = (sandboxId: string) => {
     reconciler.check(sandboxId).catch((error) => log.warn({ err: error, sandboxId }, 'a sandbox could not be checked'));
   };
@@ -164,7 +164,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     ],
     async start() {
       await catalogue.load();
-      // So that the first creation already gets the newest version; the job below comes back to it.
+      // Lets the first creation use the newest version; the job below repeats it.
       await catalogue.sync().catch((error) => log.warn({ err: error }, 'the runtime does not answer yet'));
       const mend = async () => {
         await catalogue.sync();
@@ -196,7 +196,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     },
     async check(signal) {
       await driver.check(signal);
-      // A server that started before the runtime would else be ready with nothing to create from.
+      // A server that started before the runtime would otherwise be ready without a template version.
       if (catalogue.list().length === 0) await catalogue.sync();
     },
   };

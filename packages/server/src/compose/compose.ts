@@ -1,4 +1,4 @@
-/** Builds the server out of its parts. Nothing else constructs them. */
+/** Composes the server from its parts. No other module constructs them. */
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { dataPlaces, runPlaces } from '@cloche/layout';
@@ -38,19 +38,25 @@ import { composePreviews } from './compose-previews.ts';
 import { composeSandboxes } from './compose-sandboxes.ts';
 import type { Config } from './config.ts';
 
-/** What requests under way are given to finish when the server stops. */
+/** Time for active requests to finish when the server stops. */
 const DRAIN_MS = 10_000;
-/** Each look at the loop's delay wakes the server: at the usual 100 a second that was most of what an idle one computed. */
+/**
+ * Interval of the event loop's delay measurements. Each measurement wakes the server: at the usual 100 a second, they
+ * took most of an idle server's processor time.
+ */
 const EVENT_LOOP_LOOK_MS = 100;
 
 export interface Server {
-  /** Where it answers. */
+  /** URL at which the server answers. */
   readonly url: string;
-  /** Ends streams, lets requests finish, and leaves sandboxes as they are. */
+  /** Ends streams, lets requests finish, and leaves sandboxes running. */
   stop(): Promise<void>;
 }
 
-/** Resolves when requests are served. `driver` is what runs sandboxes: that of the configuration, unless a test has its own. */
+/**
+ * Starts the server and resolves when it serves requests. `driver` runs the sandboxes; by default it is that of the
+ * configuration, and tests may pass their own.
+ */
 export async function startServer(
   config: Config,
   log: Logger,

@@ -1,4 +1,4 @@
-/** The settings of the server, read once from the environment. Nobody else looks there. */
+/** The settings of the server, read once from the environment. No other module reads it. */
 import { readFileSync } from 'node:fs';
 import { availableParallelism, totalmem } from 'node:os';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ const MEBIBYTE = 1024 * 1024;
 
 type Settings = SettingValues<'server'> & ReturnType<typeof defaults>;
 
-/** Returns the defaults that depend on the host: the largest sandbox fills it. */
+/** Returns the defaults that depend on the host: the largest sandbox may use all of it. */
 function defaults() {
   return {
     ...hostDefaults(totalmem()),
@@ -41,25 +41,25 @@ export interface Config {
   readonly dataDir: string;
   readonly runDir: string;
   readonly databaseUrl: string;
-  /** How long a shell lives without anybody who watches its terminal. */
+  /** Milliseconds that a terminal's shell lives without a client. */
   readonly terminalIdleMs: number;
-  /** How long an upload or a download may go without a byte. */
+  /** Longest time without a byte in an upload or a download, in milliseconds. */
   readonly transferStallMs: number;
-  /** So long after the last request, memory is given back. */
+  /** Idle time before the server returns memory to the system, in milliseconds. */
   readonly idleTidyingMs: number;
-  /** Bytes of the answers that are kept for replay for one organization. */
+  /** Most bytes of responses stored for replay for one organization. */
   readonly replayMaxBytes: number;
-  /** Bytes of the volume that stay free for existing data; undefined: a share of the volume. */
+  /** Bytes of the volume to keep free for existing data; undefined for a share of its size. */
   readonly diskReserveBytes: number | undefined;
   readonly bootstrapApiKey: string | undefined;
   readonly logLevel: Settings['CLOCHE_LOG_LEVEL'];
-  /** Below which every preview has a host; undefined: `http://localhost` at the port that is served. */
+  /** Base URL under which every preview has a host; undefined for `http://localhost` at the served port. */
   readonly previewUrl: string | undefined;
   readonly artifacts: ArtifactSettings;
   readonly sandboxes: SandboxSettings;
 }
 
-/** The environment does not make a configuration. The message names each variable and what it must be. */
+/** The environment has no valid configuration. The message names each wrong variable and its valid values. */
 export class ConfigProblem extends Error {
   override readonly name = 'ConfigProblem';
 }
@@ -104,7 +104,7 @@ function inBytes(mebibytes: number | undefined): number | undefined {
   return mebibytes === undefined ? undefined : mebibytes * MEBIBYTE;
 }
 
-/** A local store gets contents by renaming, so they are gathered beside it. */
+/** Returns the artifact settings. A local store receives contents by renaming, so they are staged inside its folder. */
 function artifactSettings(settings: Settings, dataDir: string): ArtifactSettings {
   const { artifactsDir } = dataPlaces(dataDir);
   const url = settings.CLOCHE_ARTIFACTS_URL ?? pathToFileURL(artifactsDir).href;
@@ -126,7 +126,9 @@ function checkedSettings(env: Readonly<Record<string, string | undefined>>): Set
   return values;
 }
 
-/** Settings of other processes may be in the same environment. */
+/**
+ * Returns names with the settings' prefix that are not settings of any process, since the environment may be shared.
+ */
 function unknownNames(env: Readonly<Record<string, string | undefined>>): string[] {
   const unknown = Object.keys(env).filter(
     (name) => name.startsWith(PREFIX) && env[name] !== undefined && !isSetting(name),
@@ -134,7 +136,7 @@ function unknownNames(env: Readonly<Record<string, string | undefined>>): string
   return unknown.map((name) => `${name} is not a setting; remove it or correct its name`);
 }
 
-/** A key that begins as ours do is never accepted without its checksum. */
+/** Refuses a bootstrap key of the generated form with a wrong checksum. */
 function keyProblems({ CLOCHE_BOOTSTRAP_API_KEY: key }: Readonly<Record<string, unknown>>): string[] {
   if (typeof key !== 'string' || parseApiKey(key).kind !== 'mistyped') return [];
   return [

@@ -1,12 +1,15 @@
 import { hash } from 'node:crypto';
 
-/** JSON whose object keys are sorted, so that neither order nor white space of the original shows. Takes JSON values. */
+/**
+ * Returns JSON with sorted object keys and without white space, so that equal values give equal text. `value` must be a
+ * JSON value.
+ */
 export function canonicalJson(value: unknown): string {
-  // Asked about each value, JSON takes several times as long.
+  // With a replacer function, `JSON.stringify` takes several times as long.
   return isCanonical(value) ? JSON.stringify(value) : JSON.stringify(value, sortedKeys);
 }
 
-/** Whether it is an object of plain values, as most bodies are, whose keys come sorted. */
+/** Whether `value` is an object of primitive values with sorted keys, as most bodies are. */
 function isCanonical(value: unknown): boolean {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
   let last = '';
@@ -22,7 +25,7 @@ function sortedKeys(_key: string, value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
   const names = Object.keys(value);
   if (isSorted(names)) return value;
-  // Numeric names come first in every object, so two objects of the same names agree on their order.
+  // Objects list integer keys first, so two objects with the same keys still agree on their order.
   const entries = names.sort().map((name) => [name, (value as Record<string, unknown>)[name]]);
   return Object.fromEntries(entries);
 }
@@ -34,7 +37,7 @@ function isSorted(names: readonly string[]): boolean {
   return true;
 }
 
-/** What tells one request body from another, hex. */
+/** Returns the hex hash that identifies a request body. */
 export function hashBody(body: unknown): string {
   return hash('sha256', canonicalJson(body ?? {}), 'hex');
 }

@@ -5,24 +5,24 @@ import type { Database, IdempotencyRecordTable } from '../db/database.ts';
 import { prepareQuery } from '../db/prepared-query.ts';
 import { RECORD_BYTES, type ResultFile, type StoredResponse, storedBytesOf } from './stored-response.ts';
 
-/** Deleted in one statement: some milliseconds. */
+/** Records deleted by one statement, which takes a few milliseconds. */
 const EXPIRED_AT_ONCE = 500;
 
-/** What makes two requests the same operation. */
+/** Identifies an operation: two requests with equal fields are the same operation. */
 export interface IdempotencyScope {
   readonly orgId: OrgId;
   readonly apiKeyId: ApiKeyId;
   readonly method: string;
-  /** The concrete path. */
+  /** Request path with its parameters filled in. */
   readonly route: string;
   readonly key: string;
 }
 
 export interface ClaimRequest extends IdempotencyScope {
-  /** The record's id, if this claim is the first of its scope. */
+  /** Id for the record if this is the first claim of its scope. */
   readonly id: string;
   readonly bodyHash: string;
-  /** Of `claimOwner`: no two claims share one. */
+  /** Result of `claimOwner`; unique for each claim. */
   readonly owner: string;
   readonly now: number;
   readonly expiresAt: number;
@@ -34,26 +34,30 @@ export interface StoredRecord {
   readonly response: StoredResponse | undefined;
 }
 
-/** What `Idempotency` needs of the records. */
+/** Record storage for `Idempotency`. */
 export interface IdempotencyRecords {
   /**
-   * Takes the record of a scope that has none, or one that failed with the same body, or one that has expired: of any
-   * number at once exactly one gets it. The id is the old one after a failure; undefined for whoever does not get it.
+   * Claims the record of a scope if there is no record, if it failed with the same body, or if it has expired. Exactly
+   * one of several concurrent claims succeeds. Returns the record's id, which is the earlier one after a failure, or
+   * undefined if the claim did not succeed.
    */
   claim(request: ClaimRequest): Promise<string | undefined>;
   find(scope: IdempotencyScope): Promise<StoredRecord | undefined>;
-  /** False when the record is no longer `owner`'s: what it did does not count. */
+  /** Stores the response. Returns false when `owner` no longer holds the record; the response is then not stored. */
   complete(id: string, owner: string, response: StoredResponse): Promise<boolean>;
   fail(id: string, owner: string): Promise<void>;
   delete(id: string, owner: string): Promise<void>;
 }
 
-/** Names one claim of one server, so that nobody else's ending counts for it, an earlier claim's least of all. */
+/**
+ * Returns a name for one claim of one server. It keeps other claims, including earlier ones of the same record, from
+ * ending this one.
+ */
 export function claimOwner(serverId: string, claim: string): string {
   return `${serverId}:${claim}`;
 }
 
-/** Another one for each scope. */
+/** Returns a text that is unique for each scope. */
 export function nameOf(scope: Readonly<Record<keyof IdempotencyScope, string>>): string {
   const { orgId, apiKeyId, method, route, key } = scope;
   return `${orgId}\n${apiKeyId}\n${method}\n${route}\n${key}`;
@@ -63,7 +67,7 @@ export function scopeColumns({ orgId, apiKeyId, method, route, key }: Idempotenc
   return { org_id: orgId, api_key_id: apiKeyId, method, route, key };
 }
 
-/** Of a claim's own record, but for its state. */
+/** Returns the columns of a claim's own record, except its state. */
 export function claimColumns(claim: ClaimRequest) {
   const { id, bodyHash, owner, now, expiresAt } = claim;
   return { id, ...scopeColumns(claim), body_hash: bodyHash, owner, created_at: now, expires_at: expiresAt };
@@ -86,12 +90,12 @@ export function responseColumns(response: StoredResponse | undefined): ResponseC
 function responseOf(row: Omit<ResponseColumns, 'stored_bytes'>): StoredResponse | undefined {
   const { response_status: status, response_body: body, response_file: file } = row;
   if (status === null) return undefined;
-  // Sound: nothing but `responseColumns` writes it.
+  // Sound: only `responseColumns` writes this column.
   if (file !== null) return { status, file: JSON.parse(file) as ResultFile };
   return body === null ? undefined : { status, body };
 }
 
-/** The records as the database has them; each claim is one statement. */
+/** Stores the records in the database; each claim is one statement. */
 export class IdempotencyRepository implements IdempotencyRecords {
   readonly #db: Database;
   readonly #claim;
@@ -138,14 +142,14 @@ export class IdempotencyRepository implements IdempotencyRecords {
       .execute();
   }
 
-  /** What a server that is gone left in progress becomes `failed`; answers how many. */
+  /** Marks the records that a server has in progress as `failed`. Returns their number. */
   async failAllOf(serverId: string): Promise<number> {
     const prefix = claimOwner(serverId, '');
     const isTheirs = sql<boolean>`substr(owner, 1, ${prefix.length}) = ${prefix}`;
     return Number((await this.#inProgress().where(isTheirs).executeTakeFirst()).numUpdatedRows);
   }
 
-  /** The same for every server whose lease has run out. */
+  /** Marks the records that servers without a valid lease have in progress as `failed`. Returns their number. */
   async failAbandoned(now: number): Promise<number> {
     const isTheirs = sql<boolean>`substr(idempotency_records.owner, 1, length(server_leases.id) + 1) = server_leases.id || ':'`;
     const live = this.#db.selectFrom('server_leases').select('id').where('lease_until', '>', now).where(isTheirs);
@@ -153,7 +157,7 @@ export class IdempotencyRepository implements IdempotencyRecords {
     return Number((await abandoned.executeTakeFirst()).numUpdatedRows);
   }
 
-  /** In slices, so that requests come in between. */
+  /** Deletes expired records in batches, so that requests can run in between. */
   async deleteExpired(now: number): Promise<void> {
     const expired = this.#db.selectFrom('idempotency_records').select('id').where('expires_at', '<=', now);
     const slice = this.#db.deleteFrom('idempotency_records').where('id', 'in', expired.limit(EXPIRED_AT_ONCE));

@@ -10,7 +10,7 @@ import type { ReplayQuota } from './replay-quota.ts';
 import type { ResultFiles } from './result-files.ts';
 import { RECORD_BYTES, type ResultFile, type StoredResponse, storedBytesOf } from './stored-response.ts';
 
-/** A record changes hands between the claim and the look at most now and then, never this often. */
+/** Attempts to claim or read a record. A retry is needed only if the record changes in between, which is rare. */
 const ATTEMPTS = 10;
 const RETRY_AFTER_SECONDS = 1;
 
@@ -18,13 +18,13 @@ export type Opened =
   | { readonly status: 'claimed'; readonly claim: Claim }
   | { readonly status: 'replay'; readonly response: StoredResponse };
 
-/** Where large responses are kept, and the bound of all. */
+/** Storage of large responses, and the limit on all stored responses. */
 export interface ResponseStorage {
   readonly files?: ResultFiles;
   readonly quota?: ReplayQuota;
 }
 
-/** Decides for each request with an Idempotency-Key: execute it, replay it, or refuse it. */
+/** Decides whether a request with an Idempotency-Key is executed, replayed or refused. */
 export class Idempotency {
   readonly #records: IdempotencyRecords;
   readonly #serverId: string;
@@ -32,7 +32,7 @@ export class Idempotency {
   readonly #ids: IdSource;
   readonly #storage: ResponseStorage;
 
-  /** What this server leaves in progress when it dies becomes `failed`. */
+  /** @param serverId owner of this server's claims, which are marked `failed` if the server dies. */
   constructor(
     records: IdempotencyRecords,
     serverId: string,
@@ -47,7 +47,11 @@ export class Idempotency {
     this.#storage = storage;
   }
 
-  /** @throws AppError `idempotency_key_reused`, `idempotency_request_in_progress` or `quota_exceeded`. */
+  /**
+   * Claims the record of a request or returns its stored response.
+   *
+   * @throws AppError `idempotency_key_reused`, `idempotency_request_in_progress` or `quota_exceeded`.
+   */
   async open(scope: IdempotencyScope, body: unknown): Promise<Opened> {
     const bodyHash = hashBody(body);
     await this.#requireRoom(scope);
@@ -74,24 +78,22 @@ export class Idempotency {
       if (record && record.bodyHash !== bodyHash) throw reused();
       if (record?.state === 'completed' && record.response) return { status: 'replay', response: record.response };
       if (record?.state === 'in_progress') throw inProgress();
-      // Withdrawn, failed or swept since the claim was refused: it may be had now.
+      // The record was deleted, failed or expired after the claim was refused, so the next claim may succeed.
     }
     throw inProgress();
   }
 
-  /** Keeps a response that is not recorded on the disk until it is sent. */
+  /** Writes an unrecorded response to the disk until it has been sent. */
   spool(json: Iterable<string>): Promise<{ json: Readable; bytes: number }> {
     return requireFiles(this.#storage).spool(json);
   }
 
-  /** The JSON of a response that is in a file. */
+  /** Returns the JSON of a response that is stored in a file. */
   read(file: ResultFile): Promise<Readable> {
     return requireFiles(this.#storage).read(file);
   }
 
-  /**
-   * Throws if the quota is used up and the request has no record to be answered from. A failed record does not count.
-   */
+  /** Throws if the quota is used up and the request has no record to replay. A failed record does not count. */
   async #requireRoom(scope: IdempotencyScope): Promise<void> {
     const { quota } = this.#storage;
     const now = this.#clock.now();
@@ -101,7 +103,7 @@ export class Idempotency {
   }
 }
 
-/** The right and the duty to execute one request; ended once, by one of its methods. */
+/** The exclusive claim to execute one request. The holder must end it exactly once, with one of its methods. */
 export class Claim {
   readonly recordId: string;
   readonly #deps: ClaimDeps;
@@ -112,19 +114,25 @@ export class Claim {
     if (!deps.isRetry) deps.account(RECORD_BYTES);
   }
 
-  /** Before the answer is sent, so that what a client has seen is always replayed. */
+  /**
+   * Stores the response. Call it before the response is sent, so that a response that a client has seen is always
+   * replayed.
+   */
   async complete(status: number, body: string): Promise<void> {
     await this.#complete({ status, body });
   }
 
-  /** Completes the record with a large answer, which is written to a file. Resolves when the file is on the disk. */
+  /** Completes the record with a large response, which is written to a file. Resolves when the file is on the disk. */
   async completeWithFile(status: number, json: Iterable<string>): Promise<ResultFile> {
     const file = await requireFiles(this.#deps).write(json);
     await this.#complete({ status, file });
     return file;
   }
 
-  /** A rejection leaves no record; after an earlier failure, whose effects may exist, the failed one stays. */
+  /**
+   * Deletes the record of a rejected request. After an earlier failure, whose effects may exist, the failed record
+   * stays.
+   */
   async reject(): Promise<void> {
     if (this.#deps.isRetry) return this.fail();
     await this.#deps.records.delete(this.recordId, this.#deps.owner);
@@ -135,7 +143,7 @@ export class Claim {
     await this.#deps.records.fail(this.recordId, this.#deps.owner);
   }
 
-  /** Ends it after `error`; a record that cannot be written now fails with this server's lease. */
+  /** Ends the claim after `error`. A record that cannot be written now fails when this server's lease ends. */
   async endWith(error: unknown, log: Logger): Promise<void> {
     const isRejection = error instanceof AppError && error.status < 500;
     try {
@@ -158,7 +166,7 @@ interface ClaimDeps extends ResponseStorage {
   readonly recordId: string;
   readonly owner: string;
   readonly isRetry: boolean;
-  /** Counts bytes that the record takes from now on. */
+  /** Adds to the bytes that the record uses of the quota. */
   readonly account: (bytes: number) => void;
 }
 

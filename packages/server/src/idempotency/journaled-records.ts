@@ -16,17 +16,21 @@ import {
 import { type RecordChange, RecordJournal } from './record-journal.ts';
 import type { StoredResponse } from './stored-response.ts';
 
-/** How long a record is in the journal alone. */
+/** Longest time that a record is only in the journal. */
 const GATHER_MS = 100;
-/** After a failure, as of a full disk. */
+/** Time until a retry after a failed write to the database, for example on a full disk. */
 const RETRY_MS = 1000;
 /**
- * The same by their number, and by the bytes of what they answered: few, as the database takes them between an answer and
- * the next request, and each more makes that longer while the share of each hardly falls.
+ * Number of records, and bytes of their responses, at which the journal is written to the database early. The limits
+ * are low because that write delays the next request: more records make it longer and hardly reduce the cost for each
+ * record.
  */
 const GATHER_RECORDS = 16;
 const GATHER_BYTES = 1024 * 1024;
-/** With so many that the database does not take, claims go to the database and fail there. */
+/**
+ * Most records that are only in the journal. Beyond this, claims go to the database and fail there if it takes no
+ * writes.
+ */
 const MAX_RECORDS = 10_000;
 
 interface RecentRecord extends Pick<Partial<StoredRecord>, 'response'> {
@@ -37,10 +41,10 @@ interface RecentRecord extends Pick<Partial<StoredRecord>, 'response'> {
 type RecentRow = ClaimRequest & ReturnType<typeof responseColumns> & Pick<StoredRecord, 'state'>;
 
 /**
- * Records of an embedded database by way of a journal: a claim and its end are a line each, and many records go into the
- * database together, most of them once, when they have ended. A record that is in the journal alone belongs to a claim
- * that met none before it. Everything else, a second request of the same scope first of all, is decided by the database,
- * which has been given the journal's records before.
+ * Stores records of an embedded database through a journal: a claim and its end are one line each, and many records are
+ * written to the database together, most of them once, after they have ended. A record that is only in the journal
+ * belongs to a claim without an earlier record. The database decides everything else, in particular a second request of
+ * the same scope, after the journal has been written to it.
  */
 export class JournaledRecords implements IdempotencyRecords {
   readonly #db: Database;
@@ -52,7 +56,10 @@ export class JournaledRecords implements IdempotencyRecords {
   readonly #insertNow;
   readonly #byScope = new Map<string, RecentRecord>();
   readonly #byId = new Map<string, RecentRecord>();
-  /** How many claims of a scope the database decides now: none of the same may pass it by. */
+  /**
+   * Number of claims of each scope that the database currently decides. Meanwhile, no claim of that scope may be
+   * decided from the journal.
+   */
   readonly #deciding = new Map<string, number>();
   #bodyBytes = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -70,7 +77,10 @@ export class JournaledRecords implements IdempotencyRecords {
     this.#journal = new RecordJournal(file);
   }
 
-  /** Resolves when the database has what the server's last life left in `file`. */
+  /**
+   * Opens the journal, and resolves when the database has the records that this server's previous process left in
+   * `file`.
+   */
   static async open(
     db: Database,
     records: IdempotencyRepository,
@@ -123,17 +133,20 @@ export class JournaledRecords implements IdempotencyRecords {
 
   /** Resolves when the database has every record. */
   async flush(): Promise<void> {
-    // One that a transaction keeps from it waits in line for the end of that.
+    // This query waits for the end of a transaction that prevents the flush.
     while (!this.#flushNow()) await sql`select 1`.execute(this.#db);
   }
 
-  /** Before the database is closed. */
+  /** Flushes and closes the journal. Call it before the database is closed. */
   async close(): Promise<void> {
     await this.flush();
     this.#journal.close();
   }
 
-  /** What is in doubt, or comes during a transaction, the database decides. */
+  /**
+   * Whether no record of the scope exists. Returns false in doubt and during a transaction, so that the database
+   * decides.
+   */
   #isNew(scope: string, request: ClaimRequest): boolean {
     if (this.#byScope.has(scope) || this.#deciding.has(scope) || this.#byScope.size >= MAX_RECORDS) return false;
     if (this.#database.isInTransaction) return false;
@@ -151,7 +164,7 @@ export class JournaledRecords implements IdempotencyRecords {
     this.#timer ??= setTimeout(() => this.#flushSoon(), GATHER_MS).unref();
     if (this.#isFull || (this.#byId.size < GATHER_RECORDS && this.#bodyBytes < GATHER_BYTES)) return;
     this.#isFull = true;
-    // The answer goes first.
+    // Lets the response be sent first.
     setImmediate(() => this.#flushSoon());
   }
 
@@ -180,7 +193,7 @@ export class JournaledRecords implements IdempotencyRecords {
     });
   }
 
-  /** False while a transaction is under way, as that may yet be undone. */
+  /** Writes all records to the database. Returns false during a transaction, which could still be rolled back. */
   #flushNow(): boolean {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -212,7 +225,7 @@ function prepareFind(db: Database) {
   );
 }
 
-/** What the database has already, a life before this one gave it. */
+/** Prepares the insert of a record. It ignores a record that the database already has from an earlier process. */
 function prepareInsert(db: Database) {
   return prepareNow(db, (slots: RecentRow) =>
     db

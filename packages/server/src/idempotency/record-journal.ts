@@ -2,7 +2,7 @@ import { closeSync, fstatSync, ftruncateSync, openSync, readFileSync, writeSync 
 import type { ClaimRequest } from './idempotency-repository.ts';
 import type { StoredResponse } from './stored-response.ts';
 
-/** What became of one record. */
+/** A change of one record. */
 export type RecordChange =
   | { readonly claimed: ClaimRequest }
   | { readonly completed: { readonly id: string } & StoredResponse }
@@ -10,36 +10,36 @@ export type RecordChange =
   | { readonly deleted: string };
 
 /**
- * A file that keeps changes until the database has them: one line of JSON each, with the system once `append` returns,
- * so that they outlive this process as what the database was given does.
+ * A file that keeps changes until the database has them, as one line of JSON each. Once `append` returns, the system
+ * has the line, so it survives this process as a committed write does.
  */
 export class RecordJournal {
   readonly #file: string;
   readonly #fd: number;
   #bytes: number;
 
-  /** `file` is this server's alone; it is made, and what it holds stays until `clear`. */
+  /** @param file belongs to this server alone. It is created if missing, and keeps its content until `clear`. */
   constructor(file: string) {
     this.#file = file;
     this.#fd = openSync(file, 'a', 0o600);
     this.#bytes = fstatSync(this.#fd).size;
   }
 
-  /** All that was appended, in order; a last line that is not whole was never acted upon. */
+  /** Returns all changes in order. Skips an incomplete last line, which was never acted upon. */
   read(): RecordChange[] {
     const lines = readFileSync(this.#file, 'utf8').split('\n');
     lines.pop();
     const changes: RecordChange[] = [];
     for (const line of lines) {
       const change = parse(line);
-      // After a loss of power the rest may be anything.
+      // After a power loss the rest may be garbage.
       if (change === undefined) break;
       changes.push(change);
     }
     return changes;
   }
 
-  /** @throws Error where it cannot be written whole; then nothing of it stays. */
+  /** @throws Error if the change cannot be written completely; no part of it then stays in the file. */
   append(change: RecordChange): void {
     const line = Buffer.from(`${JSON.stringify(change)}\n`);
     try {
@@ -52,7 +52,7 @@ export class RecordJournal {
     this.#bytes += line.length;
   }
 
-  /** The database has it all. */
+  /** Empties the journal once the database has all changes. */
   clear(): void {
     if (this.#bytes > 0) ftruncateSync(this.#fd, 0);
     this.#bytes = 0;
@@ -67,7 +67,10 @@ function noRoom(file: string): Error {
   return Object.assign(new Error(`${file}: no room for a change of a record`), { code: 'ENOSPC' });
 }
 
-/** Nothing else writes the file, so what is whole is a change. */
+/**
+ * Returns the change of a line, or undefined if it is not JSON. Only this class writes the file, so valid JSON is a
+ * change.
+ */
 function parse(line: string): RecordChange | undefined {
   try {
     return JSON.parse(line) as RecordChange;

@@ -4,25 +4,25 @@ import { sql } from 'kysely';
 import { AppError } from '../base/app-error.ts';
 import type { Database } from '../db/database.ts';
 
-/** Expiry is counted by the hour: a record counts for at most an hour longer than it is kept. */
+/** Resolution of expiry times: a record counts for at most an hour longer than it is kept. */
 const HOUR_MS = 3_600_000;
-/** Between reading one hour of records and the next, so that no request waits for all of them. */
+/** Pause between reading one hour of records and the next, so that requests do not wait for all of them. */
 const REST_MS = 20;
 
 /**
- * Bounds what the records of one organization take on the disk. They are kept for their whole time, because a replay is
- * promised, so beyond the bound new requests are refused.
+ * Limits the disk space of each organization's records. Records are kept for their whole retention time, because replay
+ * is promised, so new requests are refused beyond the limit.
  */
 export class ReplayQuota {
   readonly limitBytes: number;
-  /** Bytes by the hour that they expire in. */
+  /** Bytes by the hour in which they expire. */
   readonly #byOrganization = new Map<string, Map<number, number>>();
 
   constructor(limitBytes: number) {
     this.limitBytes = limitBytes;
   }
 
-  /** `bytes` is negative for what was taken back. */
+  /** @param bytes negative for released bytes. */
   add(orgId: OrgId, expiresAt: number, bytes: number): void {
     const hours = this.#byOrganization.get(orgId) ?? new Map<number, number>();
     const hour = Math.floor(expiresAt / HOUR_MS);
@@ -52,7 +52,7 @@ export class ReplayQuota {
     );
   }
 
-  /** Adds what the database has from before `now`, hour by hour. */
+  /** Adds the records that the database had before `now`, hour by hour. */
   async learn(db: Database, now: number, isOver: () => boolean): Promise<void> {
     const end = now + LIMITS.idempotencyRetentionMs;
     for (let from = now; from < end && !isOver(); from += HOUR_MS) {
@@ -64,7 +64,7 @@ export class ReplayQuota {
         .where('expires_at', '<', to)
         .groupBy('org_id')
         .execute();
-      // Ids of the database are ids of organizations.
+      // Sound: the column holds organization ids.
       for (const { org_id: orgId, bytes } of rows) this.add(orgId as OrgId, to - 1, bytes);
       await delay(REST_MS, undefined, { ref: false });
     }

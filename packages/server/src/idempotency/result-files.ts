@@ -8,30 +8,30 @@ import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { ResultFile } from './stored-response.ts';
 
-/** Files of one hour share a folder, so that they are removed together. */
+/** Files of the same hour share a folder, so that they are removed together. */
 const FOLDER_MS = 3_600_000;
-/** The fastest level: what code prints in bulk compresses well at any. */
+/** The fastest level: large output of code compresses well at any level. */
 const ZSTD_LEVEL = 1;
 const DISK_BLOCK_BYTES = 4096;
 
 /**
- * Results that are too large for the journal and the database, compressed, a file each. Compressing, writing and reading
- * happen in threads. A file is written before the record that names it, so one without a record is a result that was
- * never sent; it goes with the others of its hour.
+ * Stores results that are too large for the journal and the database in compressed files, one each. Threads do the
+ * compression, writing and reading. A file is written before the record that names it, so a file without a record is a
+ * result that was never sent. It is removed together with the other files of its hour.
  */
 export class ResultFiles {
   readonly #folder: string;
   readonly #clock: Clock;
   readonly #ids: IdSource;
 
-  /** `folder` is this server's alone; it is made when it is needed. */
+  /** @param folder belongs to this server alone; it is created on first use. */
   constructor(folder: string, clock: Clock, ids: IdSource) {
     this.#folder = folder;
     this.#clock = clock;
     this.#ids = ids;
   }
 
-  /** Resolves when the disk has all of `pieces`. Leaves nothing behind when it fails. */
+  /** Writes `pieces` to a file and resolves when the disk has all of them. Leaves nothing behind when it fails. */
   async write(pieces: Iterable<string>, { flush = true } = {}): Promise<ResultFile> {
     const name = `${Math.floor(this.#clock.now() / FOLDER_MS)}/${this.#ids.next('res_')}.zst`;
     const path = join(this.#folder, name);
@@ -48,7 +48,7 @@ export class ResultFiles {
     try {
       const level = { [constants.ZSTD_c_compressionLevel]: ZSTD_LEVEL };
       const source = Readable.from(encoded(), { objectMode: false });
-      // Like the database's, its bytes reach the disk before anything counts on them.
+      // As with the database, the bytes reach the disk before a record refers to them.
       await pipeline(source, createZstdCompress({ params: level }), file.createWriteStream({ flush }));
       const { size } = await stat(path);
       return { name, bytes, diskBytes: Math.ceil(size / DISK_BLOCK_BYTES) * DISK_BLOCK_BYTES };
@@ -71,16 +71,16 @@ export class ResultFiles {
     }
   }
 
-  /** The JSON of `file`. */
+  /** Returns the JSON of `file`. */
   async read({ name }: ResultFile): Promise<Readable> {
     const file = await open(join(this.#folder, name), 'r');
     const json = createZstdDecompress();
-    // Its errors are those of `json`, which its reader sees.
+    // The reader of `json` receives the errors.
     pipeline(file.createReadStream(), json).catch(() => undefined);
     return json;
   }
 
-  /** Removes files whose records have expired: a record is older than its file. */
+  /** Removes files whose records have expired. A record is older than its file. */
   async removeExpired(now: number): Promise<void> {
     const oldest = Math.floor((now - LIMITS.idempotencyRetentionMs) / FOLDER_MS);
     const folders = await readdir(this.#folder).catch(() => []);

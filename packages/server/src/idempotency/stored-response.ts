@@ -1,4 +1,4 @@
-/** JSON that is kept in a file beside the database. */
+/** A file beside the database with the JSON of a response. */
 export interface ResultFile {
   readonly name: string;
   /** Bytes of the JSON. */
@@ -7,7 +7,7 @@ export interface ResultFile {
   readonly diskBytes: number;
 }
 
-/** The response to a request, as it is replayed. */
+/** A response as it is stored for replay. */
 export type StoredResponse =
   | { readonly status: number; readonly body: string }
   | { readonly status: number; readonly file: ResultFile };

@@ -1,10 +1,13 @@
 import { Gauge, type Registry } from 'prom-client';
 import type { Database } from '../db/database.ts';
 
-/** Statuses as they are stored: whether one is in use is the runs' own metric. */
+/** Stored statuses of live sandboxes. The metrics of runs tell which sandboxes are in use. */
 const LIVE_STATUSES = ['creating', 'starting', 'ready', 'expiring'] as const;
 
-/** Counted in the database when somebody looks, so that it is right whichever server changed them. */
+/**
+ * Registers a gauge of live sandboxes. It counts them in the database on each reading, so it is right whichever server
+ * changed them.
+ */
 export function registerLiveSandboxesGauge(registry: Registry, db: Database): void {
   new Gauge({
     name: 'cloche_sandboxes',

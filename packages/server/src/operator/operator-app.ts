@@ -11,10 +11,10 @@ export function buildOperatorApp(parts: OperatorParts & JsonAppParts): FastifyIn
 }
 
 /**
- * Serves `app` on a Unix socket, in the place of one that a server left when it died.
+ * Serves `app` on a Unix socket, and replaces a socket that a dead server left.
  *
- * SECURITY: whoever can connect is an operator, so the socket and its folder are the server's user's alone
- * (operator.test.ts).
+ * SECURITY: every process that can connect is an operator, so only the server's user may access the socket and its
+ * folder (operator.test.ts).
  */
 export async function listenForOperator(app: FastifyInstance, socketPath: string): Promise<void> {
   mkdirSync(dirname(socketPath), { recursive: true, mode: 0o700 });

@@ -1,4 +1,4 @@
-/** What the operator's socket serves; see the table in the operator protocol. */
+/** The routes of the operator's socket; see the table in the operator protocol. */
 import {
   CreateKey,
   CreateOrg,

@@ -14,7 +14,7 @@ export interface Org {
   readonly createdAt: number;
 }
 
-/** Organizations, each with its default project from its first moment. */
+/** Stores organizations, each created together with its default project. */
 export class OrgRepository {
   readonly #db: Database;
   readonly #clock: Clock;
@@ -56,13 +56,13 @@ export class OrgRepository {
     return org;
   }
 
-  /** Oldest first. */
+  /** Returns all organizations, oldest first. */
   async list(): Promise<Org[]> {
     const rows = await this.#select().execute();
     return rows.map(toOrg);
   }
 
-  /** By its id or its name. */
+  /** Returns the organization with this id or name. */
   async find(idOrName: string): Promise<Org | undefined> {
     const row = await this.#select()
       .where((where) => where.or([where('orgs.id', '=', idOrName), where('orgs.name', '=', idOrName)]))
@@ -70,7 +70,7 @@ export class OrgRepository {
     return row && toOrg(row);
   }
 
-  /** The first organization, made when there is none. */
+  /** Returns the first organization, and creates it if there is none. */
   async ensureFirst(): Promise<Org> {
     const row = await this.#select().limit(1).executeTakeFirst();
     return row ? toOrg(row) : this.create(FIRST_ORG);

@@ -10,13 +10,19 @@ export interface Project {
 }
 
 export interface ProjectRepository {
-  /** `projectId` is what a client wrote; another organization's project is not found. */
+  /**
+   * Returns a project of the organization, or undefined. `projectId` comes from a client; a project of another
+   * organization is not found.
+   */
   find(orgId: OrgId, projectId: string): Promise<Project | undefined>;
-  /** Every organization has one from its first moment; throws for an organization that does not exist. */
+  /**
+   * Returns the default project, which every organization has from its creation. Throws for an organization that does
+   * not exist.
+   */
   getDefault(orgId: OrgId): Promise<Project>;
 }
 
-/** Projects cannot change yet, so the default ones are remembered. */
+/** Caches the default projects, since projects cannot change yet. */
 export class SqlProjectRepository implements ProjectRepository {
   readonly #db: Database;
   readonly #defaults = new Map<OrgId, Project>();
