@@ -8,7 +8,7 @@ export const AGENT_LIMITS = {
   askMs: 10_000,
   /** For a change: closing a context, killing a command. The agent stops waiting sooner for a full standard input. */
   actMs: 15_000,
-  /** For a process to start: a background command, a terminal. */
+  /** Until a process has started: a background command, a terminal. */
   startMs: 30_000,
   /** For file operations of a sandbox: copying or deleting a large tree takes a while. */
   filesMs: 300_000,

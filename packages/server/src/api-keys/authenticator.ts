@@ -29,7 +29,11 @@ export class Authenticator {
     this.#clock = clock;
   }
 
-  /** @throws AppError `unauthorized` for a key that is malformed, unknown, revoked or expired. */
+  /**
+   * Returns the credential of a valid key.
+   *
+   * @throws AppError `unauthorized` for a key that is malformed, unknown, revoked or expired.
+   */
   async authenticate(key: string): Promise<Credential> {
     const secretHash = hashApiKey(key);
     const remembered = this.#remembered.get(secretHash) ?? (await this.#read(key, secretHash));

@@ -2,7 +2,7 @@ import { ERRORS, type ErrorCode, type ErrorDetails, type Issue } from '@cloche/c
 
 export interface AppErrorOptions<Code extends ErrorCode = ErrorCode> {
   details?: ErrorDetails<Code>;
-  /** Seconds, sent as `Retry-After`. */
+  /** Seconds for the `Retry-After` header. */
   retryAfterSeconds?: number;
   cause?: unknown;
   /** Whether a limit that the client set caused the error. If so, the log does not report a fault of the service. */
@@ -41,7 +41,10 @@ export class AppError<Code extends ErrorCode = ErrorCode> extends Error {
 const ISSUES_SHOWN = 20;
 const ISSUE_PATH_LENGTH = 200;
 
-/** `invalid_request` with its issues; `path` is dotted from the part of the request: `body.ttlMs`, `query.status`. */
+/**
+ * Returns an `invalid_request` error with these issues. `path` is dotted and begins with the part of the request:
+ * `body.ttlMs`, `query.status`.
+ */
 export function invalidRequest(...all: [Issue, ...Issue[]]): AppError<'invalid_request'> {
   const issues = all.slice(0, ISSUES_SHOWN).map(({ path, message }) => ({ path: shortened(path), message }));
   const message = issues.map(({ path, message: text }) => `${path} ${text}`).join('; ');

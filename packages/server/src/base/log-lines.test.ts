@@ -66,7 +66,7 @@ describe('log lines', () => {
     const server = createServer({ pauseOnConnect: true }).listen(socket);
     await once(server, 'listening');
     const [writer, [reader]] = await Promise.all([connected(socket), once(server, 'connection')]);
-    // Node's own sockets are those that a write may have to wait for.
+    // Node's own sockets are non-blocking, so a write can fail with EAGAIN.
     const fd = (writer as unknown as { _handle: { fd: number } })._handle.fd;
     const { log, lines } = openAt(fd);
     for (let count = 0; count < 10_000; count++) log.info(`line${count}`);

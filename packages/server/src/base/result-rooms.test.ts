@@ -5,7 +5,7 @@ import { ResultRooms, SMALL_RESULT_BYTES } from './result-rooms.ts';
 const LARGE = SMALL_RESULT_BYTES + 1;
 const forever = new AbortController().signal;
 
-/** Whether each promise has resolved by now. */
+/** Returns, for each promise, whether it has resolved. */
 async function settled(promises: readonly (Promise<void> | undefined)[]): Promise<boolean[]> {
   const seen = promises.map(() => false);
   promises.forEach((promise, index) => {

@@ -9,7 +9,7 @@ export type TakeBytes = (bytes: Uint8Array, giveBack: GiveBack) => void;
 export interface Lender {
   /** Starts lending. Resolves after the last piece; rejects when fewer bytes arrive than announced. */
   lend(take: TakeBytes): Promise<void>;
-  /** Idempotent. */
+  /** Stops lending and closes the source. Idempotent. */
   close(): void;
 }
 

@@ -13,7 +13,7 @@ import { LentBytes } from './lent-bytes.ts';
 const BYTES = randomBytes(6_000_001);
 const never = new AbortController().signal;
 
-/** An agent that answers a read as told, after a head that announces all of `BYTES`. */
+/** Starts an agent that announces all of `BYTES` in the head of its response and then calls `answer`. */
 async function openAgent(answer: (response: ServerResponse) => void) {
   const folder = mkdtempSync(join(tmpdir(), 'agent-'));
   const socketPath = join(folder, 'agent.sock');
@@ -41,7 +41,7 @@ async function openAgent(answer: (response: ServerResponse) => void) {
   };
 }
 
-/** Copies, and gives each piece back a little later. */
+/** Copies each piece and returns it to the lender a little later. */
 async function borrow(body: LentBytes): Promise<Buffer> {
   const copies: Buffer[] = [];
   await body.lend((bytes, giveBack) => {

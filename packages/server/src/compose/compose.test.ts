@@ -99,7 +99,7 @@ describe('a server', () => {
     while (!(await running()));
     assert.equal((await call('POST', runs, body, 'crash')).body.error.code, 'idempotency_request_in_progress');
 
-    // Nothing in one process can be killed, so the first one goes on; what it does from here on must not count.
+    // A server in this process cannot be killed, so the first one continues. Its effects from here on must not count.
     server = await start();
     try {
       const other = await call('POST', runs, { ...body, code: 'print other' }, 'crash');

@@ -34,7 +34,7 @@ describe('the log of a database', () => {
     using database = open('file.db', { everyWrites: 100 });
     const before = database.filePages();
     database.write(100);
-    // Whoever writes has not done it, and the thread that does is still to start.
+    // The writer has not made a checkpoint, and the checkpoint thread has not started yet.
     assert.equal(database.filePages(), before);
     await until(() => database.filePages() > before);
   });
@@ -42,7 +42,8 @@ describe('the log of a database', () => {
   it('has an end even where writes leave the thread no time', () => {
     using database = open('busy.db', { everyWrites: 100 });
     let writes = 0;
-    // In one turn of the event loop. Each adds a page at least, as long as a slow disk keeps the thread busy too.
+    // Writes in one turn of the event loop until the log has clearly fewer pages than were written. Each write adds at
+    // least one page, even if a slow disk keeps the thread busy.
     while (database.logPages() > writes - 5000) {
       assert.ok(writes < 200_000, `${database.logPages()} pages`);
       database.write(1000);

@@ -63,7 +63,7 @@ export interface ReadOptions {
 }
 
 export interface WriteOptions {
-  /** `if-match` and `if-none-match`. */
+  /** May have `if-match` and `if-none-match`. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Permissions in octal. */
   readonly mode?: string | undefined;

@@ -85,7 +85,7 @@ export interface AgentClient {
     request: OpenContext,
     signal: AbortSignal,
   ): Promise<{ cwd: string; language: Language }>;
-  /** Idempotent. */
+  /** Closes a context. Idempotent. */
   closeContext(contextId: string, signal: AbortSignal): Promise<void>;
   interrupt(contextId: string, signal: AbortSignal): Promise<void>;
   restart(contextId: string, signal: AbortSignal): Promise<void>;

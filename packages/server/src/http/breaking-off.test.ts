@@ -1,4 +1,4 @@
-/** Clients that go away in the middle; whatever nobody listens for would end the server. */
+/** Tests clients that disconnect early: an `error` event without a listener would end the server. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';

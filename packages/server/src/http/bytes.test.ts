@@ -19,7 +19,7 @@ let download: (signal: AbortSignal) => Download;
 let refusal: AppError | undefined;
 let received: Buffer | undefined;
 let uploadSignal: AbortSignal | undefined;
-/** Of the upload under way. */
+/** Bytes of the current upload that have arrived. */
 let arrived = 0;
 
 before(async () => {

@@ -13,7 +13,7 @@ async function serve(limits: ConnectionLimits) {
   const { port } = server.address() as AddressInfo;
   const sockets: Socket[] = [];
   return {
-    /** Whether a new connection gets an answer. */
+    /** Opens a connection and resolves with whether it receives a response. */
     async open(): Promise<boolean> {
       const socket = connect(port, '127.0.0.1').on('error', () => undefined);
       sockets.push(socket);

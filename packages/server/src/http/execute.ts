@@ -189,7 +189,7 @@ async function answerStream(
   claim: Claim | undefined,
   idempotency: Idempotency,
 ): Promise<FastifyReply> {
-  // Sound: every event of the contract has a type and data.
+  // Sound: every event in the contract has a type and data.
   const events = (await route.handle(context)) as AsyncIterable<SseEvent>;
   return streamTo(reply, events, context, { claim, idempotency });
 }

@@ -164,7 +164,7 @@ function refuseUnrouted(app: FastifyInstance, { mayLearnMethods }: JsonAppParts)
 }
 
 function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
-  // A request with a broken URL has not passed the hooks.
+  // A request with a malformed URL has not passed the hooks, which set its state.
   const state = request.state as FastifyRequest['state'] | undefined;
   if (error instanceof ClientGone) {
     if (state) state.errorCode = 'client_gone';

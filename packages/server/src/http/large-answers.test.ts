@@ -7,9 +7,9 @@ import { type Answer, startTestService, type TestService } from '../../testing/t
 import { route, streamRoute } from './route.ts';
 
 const MEBIBYTE = 1024 * 1024;
-/** As JSON it takes 6 MiB. */
+/** A result whose JSON takes 6 MiB. */
 const run = { stdout: '\u0001'.repeat(MEBIBYTE), stderr: '"é😀\n', outputs: [] } as unknown as CodeRun;
-/** As JSON it takes 48 MiB. */
+/** A result whose JSON takes 48 MiB. */
 const largest = { stdout: '\u0001'.repeat(8 * MEBIBYTE) } as unknown as CodeRun;
 const body = { code: '1', language: 'python' };
 const path = '/v1/sandboxes/sbx_1/code/runs';
@@ -77,7 +77,7 @@ describe('a large answer', () => {
       headers: { ...headers, 'idempotency-key': randomUUID() },
       body: JSON.stringify(body),
     });
-    // The client is in this process: what it does not read costs it nothing.
+    // The client runs in this process: while it does not read, it uses none of the loop's time.
     loop.disable();
     await answer.body?.cancel();
     const blockedMs = loop.max / 1e6;

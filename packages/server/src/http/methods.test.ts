@@ -1,4 +1,7 @@
-/** Every method that Node's parser lets through gets an answer of the service or of a preview's app, and is no error of ours. */
+/**
+ * Tests that every method that Node's parser accepts is answered by the service or by a preview's app, and never causes
+ * an internal error.
+ */
 import assert from 'node:assert/strict';
 import { METHODS } from 'node:http';
 import { after, before, describe, it } from 'node:test';
@@ -20,7 +23,7 @@ const PATHS = [
   { path: '/v1/nothing', allow: undefined, needsKey: true },
   { path: '/nothing', allow: undefined, needsKey: false },
 ];
-/** As a command whose id is `run`. */
+/** Methods and paths that match another route: a command with the id `run`. */
 const SERVED_ELSEWHERE = ['GET', 'HEAD'].map((method) => `${method} /v1/sandboxes/sbx_none/commands/run`);
 const OTHERS = METHODS.filter((method) => method !== 'CONNECT');
 

@@ -19,11 +19,11 @@ const integerParameters = (Object.values(operations) as Operation[]).flatMap((op
   }),
 );
 
-/** What the operation reads of `text`, or the message that refuses it. */
+/** Returns the value that the operation reads from `text`, or the message of the refusal. */
 function read({ operation, name }: IntegerParameter, text: string): unknown {
   const names = Object.keys(operation.params?.properties ?? {});
   const params = Object.fromEntries(names.map((each) => [each, 'x']));
-  // Every operation with a whole number in its query takes or needs no more than a path beside it.
+  // No operation with an integer parameter requires another query parameter, except a path.
   const path = (operation.query?.required ?? []).map((each) => `&${each}=x`).join('');
   try {
     const valid = requestValidator(operation)({

@@ -13,7 +13,7 @@ export interface RequestContext<O extends Operation = Operation> {
   readonly body: BodyOf<O>;
   /** When the request arrived, in `Clock` milliseconds; timeouts of the contract count from here. */
   readonly receivedAt: number;
-  /** Aborts when the client goes away (streams and waits), or when the server stops. */
+  /** Aborts when the client disconnects (streams and waits), or when the server stops. */
   readonly signal: AbortSignal;
   /** Id of the idempotency record, if the request has an Idempotency-Key; equal for every attempt with that key. */
   readonly idempotencyRecordId: string | undefined;
@@ -27,8 +27,8 @@ export interface RequestContext<O extends Operation = Operation> {
 export type JsonHandler<O extends Operation> = (request: RequestContext<O>) => Promise<ResponseOf<O>>;
 
 /**
- * Resolves once the work is accepted (before that, a rejection answers as plain JSON), then yields the events.
- * The last event must be the operation's `complete`; a thrown `AppError` ends the stream with an `error` event.
+ * Resolves once the work is accepted, then yields the events. A rejection before that is sent as plain JSON. The last
+ * event must be the operation's `complete`; a thrown `AppError` ends the stream with an `error` event.
  */
 export type StreamHandler<O extends Operation> = (request: RequestContext<O>) => Promise<AsyncIterable<EventOf<O>>>;
 
@@ -42,13 +42,13 @@ export interface Upload {
 }
 
 export interface UploadRequest<O extends Operation> extends RequestContext<O> {
-  /** Those that the operation names. */
+  /** Request headers that the operation declares. */
   readonly headers: Readonly<Record<string, string>>;
   readonly upload: Upload;
 }
 
 export interface DownloadRequest<O extends Operation> extends RequestContext<O> {
-  /** Those that the operation names. */
+  /** Request headers that the operation declares. */
   readonly headers: Readonly<Record<string, string>>;
   /** Whether the client requests only the headers. */
   readonly headOnly: boolean;

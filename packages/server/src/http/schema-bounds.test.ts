@@ -1,4 +1,4 @@
-/** What the OpenAPI document says of requests is what the service does: constraint by constraint. */
+/** Tests that the service enforces each constraint on requests in the OpenAPI document. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
@@ -26,7 +26,7 @@ interface Parameter {
 const document = JSON.parse(JSON.stringify(openApiDocument('0.0.0')));
 const all = Object.values(operations) as Operation[];
 
-/** Follows a reference of the document. */
+/** Resolves a reference of the document. */
 function resolve(schema: Schema): Schema {
   const { $ref } = schema as { $ref?: string };
   if ($ref === undefined) return schema;
@@ -99,7 +99,7 @@ describe('a request that breaks one constraint of the document is refused:', () 
     it(`the query of ${operation.id}`, async () => {
       const texts = inQuery.flatMap(({ name, schema }) =>
         mutantsOf(schema, undefined, resolve).flatMap(({ what, value }) =>
-          // In a query everything is a text: a number is one of the texts that a text parameter takes.
+          // In a query every value is text, so a string parameter also accepts a number's text.
           schema.type === 'object' || (schema.type === 'string' && typeof value !== 'string')
             ? []
             : [{ what: `${name}: ${what}`, query: `${name}=${encodeURIComponent(String(value))}` }],
@@ -182,7 +182,7 @@ describe('an example in the document', () => {
   });
 });
 
-/** The schema without references. */
+/** Returns the schema with its references replaced by their targets. */
 function inlined(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(inlined);
   if (typeof value !== 'object' || value === null) return value;

@@ -8,9 +8,9 @@ import { startTestService, type TestService } from '../../testing/test-service.t
 import { AppError } from '../base/app-error.ts';
 import { route, streamRoute } from './route.ts';
 
-/** What the handler of the next stream does. */
+/** Body of the next stream's handler. */
 let produce: (signal: AbortSignal) => AsyncIterable<CodeRunEvent>;
-/** Rejects the next stream before it opens. */
+/** Error that rejects the next stream before it opens, if any. */
 let refusal: AppError | undefined;
 let attempts: (string | undefined)[];
 let service: TestService;
@@ -52,7 +52,7 @@ async function aborted(signal: AbortSignal): Promise<void> {
 const send = (idempotencyKey = 'k', body: object = {}) =>
   service.call('POST', path, { idempotencyKey, body: { code: '1', language: 'python', ...body } });
 
-/** A response whose bytes come as they are read. */
+/** Returns a response whose data arrives only while it is read. */
 async function open(idempotencyKey = 'k'): Promise<IncomingMessage> {
   const request = httpRequest(service.url + path, {
     method: 'POST',
@@ -209,7 +209,7 @@ describe('a stream', () => {
     };
     const response = await open();
     response.pause();
-    // What the socket and the buffers on the way take is a few megabytes; then nothing moves any more.
+    // The socket and its buffers hold a few megabytes; after that, nothing is sent any more.
     let before = -1;
     for (let still = 0; still < 50; still = produced === before ? still + 1 : 0) {
       before = produced;
@@ -247,7 +247,7 @@ describe('a stream', () => {
     };
     const request = httpRequest(service.url + path, { method: 'POST', headers, agent: false });
     request.write('{"code":"1",');
-    // The answer to another request shows that the first one's headers have been read.
+    // A response to another request shows that the first request's headers have been read.
     await service.call('GET', '/healthz');
     const drained = service.inFlight.drain(10_000);
     request.end('"language":"python"}');

@@ -59,8 +59,8 @@ export class ResultFiles {
   }
 
   /**
-   * Writes the JSON to a temporary file and returns a stream that reads it. The file is gone when the stream has ended
-   * or is closed.
+   * Writes the JSON to a temporary file and returns a stream that reads it. The file is already unlinked, so its space
+   * is freed when the stream ends or is closed.
    */
   async spool(pieces: Iterable<string>): Promise<{ json: Readable; bytes: number }> {
     const file = await this.write(pieces, { flush: false });

@@ -26,7 +26,11 @@ export class OrgRepository {
     this.#ids = ids;
   }
 
-  /** @throws AppError `conflict` when the name is taken. */
+  /**
+   * Creates an organization and its default project.
+   *
+   * @throws AppError `conflict` when the name is taken.
+   */
   async create(name: string): Promise<Org> {
     const org: Org = {
       id: this.#ids.next(ID_PREFIXES.org),

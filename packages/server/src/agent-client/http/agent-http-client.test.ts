@@ -10,10 +10,10 @@ import { RUNS_ACCEPTED } from '@cloche/protocol';
 import { AgentHttpClient, type AgentHttpClientOptions } from './agent-http-client.ts';
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
-/** What happens on a connection of runs, each time a run comes. */
+/** Called with the connection each time a run starts on it. */
 type Told = (socket: Duplex) => void;
 
-/** A server on a Unix socket that does as told. */
+/** Starts an agent on a Unix socket that responds with `told` to runs and with `answer` to other requests. */
 async function openAgent(
   told: Told,
   answer: Answer = (_, response) => response.end(),
@@ -177,7 +177,8 @@ describe('the client of an agent', () => {
     const elapsedMs = performance.now() - began;
     abort.abort(new Error('enough'));
     await assert.rejects(flood, /enough/);
-    // A thousand at once and then twenty for each millisecond; without a rest it is some tens of milliseconds.
+    // A burst of a thousand events and then ten per millisecond; without rests, all of them take some tens of
+    // milliseconds.
     assert.ok(elapsedMs > 400, `${events} events in ${elapsedMs} ms`);
   });
 

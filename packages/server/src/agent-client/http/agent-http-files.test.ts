@@ -1,4 +1,4 @@
-/** An agent is not believed: whatever it says, or does not say, about files. */
+/** Tests that the client trusts no response of an agent about files, and no missing one. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -48,7 +48,7 @@ async function serve(server: Server) {
   };
 }
 
-/** Once it has been asked something, it does as told with the connection. */
+/** Starts a server that calls `say` with each connection after its first data. */
 const openLiar = (say: (socket: Socket) => void) =>
   serve(createServer((socket) => socket.once('data', () => say(socket))));
 
@@ -58,7 +58,7 @@ function answer(lines: readonly string[], body = ''): string {
 
 const source = () => ({ open: () => Readable.from([Buffer.from('bytes')]) });
 
-/** Each way to ask for something. */
+/** Each operation of the client. */
 const QUESTIONS: Readonly<Record<string, (files: AgentHttpFiles, signal: AbortSignal) => Promise<unknown>>> = {
   read: async (files, signal) => buffer((await files.read('a', {}, signal)).body),
   write: (files, signal) => files.write('a', source(), {}, signal),
@@ -177,7 +177,7 @@ describe('an agent that lies about files', () => {
 describe('bytes that are lent to an agent', () => {
   const BYTES = randomBytes(3_000_000);
 
-  /** Lends its bytes in pieces of memory that is used again as soon as it has come back. */
+  /** Returns a body that lends pieces of one buffer, which it reuses as soon as a piece has been returned. */
   function lent(state: { closed?: boolean; out?: number }): LentBytes {
     const piece = Buffer.alloc(100_000);
     return new LentBytes({

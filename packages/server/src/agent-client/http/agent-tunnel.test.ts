@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { openAgentTunnel } from './agent-tunnel.ts';
 
-/** An agent that says these bytes to whoever asks for a tunnel, and ends or waits. */
+/** Runs `act` with an agent that sends `bytes` to each tunnel request, and then closes the connection or waits. */
 async function withAgent(bytes: string, ends: boolean, act: (socketPath: string) => Promise<void>): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'agent-'));
   const sockets = new Set<Socket>();

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { EventBudget, SharedBudget } from './event-budget.ts';
 
-/** Sends `count` events of `bytes` without a pause of its own, and says how long it had to rest in all. */
+/** Spends `count` events of `bytes` without extra pauses, and returns the total rest in milliseconds. */
 function send(budget: EventBudget, clock: { now: number }, count: number, bytes: number): number {
   let restedMs = 0;
   for (let event = 0; event < count; event += 1) {
@@ -22,7 +22,7 @@ describe('the budget of events', () => {
 
   it('lets through at once what an honest run sends', () => {
     const { clock, budget } = open();
-    // All that a run may print, in the pieces that the agent sends, and hundreds of small ones.
+    // The maximum output of a run in the agent's chunk size, followed by hundreds of small events.
     assert.equal(send(budget, clock, 128, 64 * 1024), 0);
     assert.equal(send(budget, clock, 200, 100), 0);
   });
@@ -42,7 +42,7 @@ describe('the budget of events', () => {
     const { clock, shared } = open();
     const floods = Array.from({ length: 10 }, () => new EventBudget(shared));
     const rests = floods.map((budget) => Array.from({ length: 1000 }, () => budget.spend(60)).at(-1) ?? 0);
-    // Each had a burst of its own; what they rest together is what all of them sent beyond that.
+    // Each had a burst of its own. Their total rest covers all events beyond that.
     assert.ok(Math.max(...rests) > 300, `${rests}`);
     const honest = new EventBudget(shared);
     assert.equal(send(honest, clock, 400, 60), 0);

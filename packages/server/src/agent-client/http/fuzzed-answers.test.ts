@@ -1,4 +1,4 @@
-/** What an agent or hostd may answer: valid answers with anything done to them, headers included. */
+/** Fuzzes the responses of an agent and of hostd: valid responses with random changes, headers included. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -14,7 +14,7 @@ import { AgentHttpClient } from './agent-http-client.ts';
 
 const runEvent = Compile(AgentRunEvent);
 const ATTEMPTS = 400;
-/** A client that waits for more than was sent is ended by its own limit. */
+/** Time limit of each request, for a client that waits for more data than was sent. */
 const PATIENCE_MS = 100;
 
 const RUN = {
@@ -39,7 +39,7 @@ const INSTANCES = {
   ],
 };
 
-/** Answers each request with the bytes that are set, and then ends. */
+/** Starts a server that sends the configured bytes to each request and then closes the connection. */
 async function openPeer() {
   const folder = mkdtempSync(join(tmpdir(), 'fuzz-'));
   const socketPath = join(folder, 'peer.sock');
@@ -60,7 +60,7 @@ async function openPeer() {
   };
 }
 
-/** Half of the time what is said is changed, else how it is said. */
+/** Returns a response with a random change, half of the time in its JSON and otherwise in its bytes. */
 function changedAnswer(random: Random, lines: readonly object[], head: (body: string) => string): Buffer {
   const inJson = random.chance(0.5);
   const texts = lines.map((line) => JSON.stringify(inJson && random.chance(0.5) ? mutateJson(random, line) : line));

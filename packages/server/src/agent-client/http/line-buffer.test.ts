@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { LineBuffer } from './line-buffer.ts';
 
-/** The whole lines of `chunks`, and how many bytes are left. */
+/** Returns the complete lines of `chunks` and the number of bytes left. */
 function lines(chunks: string[], maxLineBytes = 100): { found: string[]; left: number } {
   const buffer = new LineBuffer(maxLineBytes);
   const found: string[] = [];

@@ -15,7 +15,11 @@ export class RunConnections {
     this.#socketPath = socketPath;
   }
 
-  /** @throws AgentFault `busy` when too many runs are under way. */
+  /**
+   * Returns an idle connection or opens one.
+   *
+   * @throws AgentFault `busy` when too many runs are active.
+   */
   acquire(): RunConnection {
     const idle = this.#idle.pop();
     if (idle) return idle;

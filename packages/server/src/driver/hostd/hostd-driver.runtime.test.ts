@@ -12,7 +12,7 @@ const JAVASCRIPT: RuntimeDriverSubject['programs'] = {
   echo: (port) => JAVASCRIPT_ECHO.replace('PORT', `${port}`),
 };
 
-/** Resolves when instances of that kind are there before they are asked for. */
+/** Resolves when instances for `spec` are launched ahead of demand. */
 async function claimOne({ driver }: HostdFixture, spec: LaunchSpec): Promise<void> {
   for (let attempt = 1; attempt < 100; attempt += 1) {
     const { agentAnswers } = await driver.launch('sbx_first', attempt, spec, AbortSignal.timeout(60_000));
