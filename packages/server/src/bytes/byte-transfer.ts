@@ -21,8 +21,8 @@ export function requestBody(request: IncomingMessage, response: ServerResponse):
 }
 
 /**
- * Returns the body of an agent's answer, which has `sizeBytes`. A body of 1 MiB or more may close the connection when
- * it ends.
+ * Returns the body of an agent's response, which has `sizeBytes`. From `LENT_BYTES` on, the connection to the agent may
+ * close after the body.
  */
 export function answerBody(response: IncomingMessage, sizeBytes: number): Readable {
   const lender = sizeBytes < LENT_BYTES ? undefined : lenderOf(response, sizeBytes);

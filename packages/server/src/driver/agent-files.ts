@@ -5,7 +5,7 @@ import type { ResultRoom } from '../base/result-rooms.ts';
 
 /** The files of one instance, accessed through its agent. Paths are in the form in which clients write them. */
 export interface AgentFiles {
-  /** Returns access to these files with the rights of `user`, which is a user of the sandbox. The default is `user`. */
+  /** Returns access to the same files with the rights of another user of the sandbox. The default is `user`. */
   as(user: FileUser | undefined): AgentFiles;
   /**
    * Opens a file. `options.headers` may have `range`, `if-range`, `if-match` and `if-none-match`, with HTTP's meaning.

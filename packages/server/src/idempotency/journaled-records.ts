@@ -21,9 +21,9 @@ const GATHER_MS = 100;
 /** Time until a retry after a failed write to the database, for example on a full disk. */
 const RETRY_MS = 1000;
 /**
- * Number of records, and bytes of their responses, at which the journal is written to the database early. The limits
- * are low because that write delays the next request: more records make it longer and hardly reduce the cost for each
- * record.
+ * Number of records, and bytes of their responses, at which the journal is written to the database early. Both are low
+ * because that write delays the next request: with more records it takes longer, and the cost of each record hardly
+ * falls.
  */
 const GATHER_RECORDS = 16;
 const GATHER_BYTES = 1024 * 1024;

@@ -128,7 +128,11 @@ export function parseFile(line: string): AgentFileType {
   return file as AgentFileType;
 }
 
-/** Reads at most `limit` files, one per line. @throws FileFault `too_many` for more bytes than a listing may have. */
+/**
+ * Reads at most `limit` files, one per line.
+ *
+ * @throws FileFault `too_many` for more bytes than a listing may have.
+ */
 export async function readListing(
   response: IncomingMessage,
   { limit, room }: Pick<ListOptions, 'limit' | 'room'>,
