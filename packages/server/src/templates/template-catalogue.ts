@@ -17,7 +17,10 @@ export interface ResolvedVersion {
   readonly version: TemplateVersionRecord;
 }
 
-/** What sandboxes can be created from now: the versions that the runtime has, remembered for when it does not answer. */
+/**
+ * The template versions that sandboxes can be created from. Keeps the last known versions while the runtime does not
+ * answer.
+ */
 export class TemplateCatalogue {
   readonly #templates: TemplateRepository;
   readonly #driver: RuntimeDriver;
@@ -30,12 +33,12 @@ export class TemplateCatalogue {
     this.#clock = clock;
   }
 
-  /** Everything that was ever known: a creation that comes before the runtime answers can be accepted. */
+  /** Loads all versions ever stored, so that creations are accepted before the runtime first answers. */
   async load(): Promise<void> {
     await this.#read(undefined);
   }
 
-  /** Takes over what the runtime has now. Idempotent; rejects when it does not answer. */
+  /** Updates the catalogue to the runtime's versions. Idempotent; rejects when the runtime does not answer. */
   async sync(): Promise<void> {
     const manifests = await this.#driver.templateVersions();
     const known = new Set(this.#entries.flatMap(({ versions }) => versions.map(({ id }) => id as string)));
@@ -51,14 +54,14 @@ export class TemplateCatalogue {
     return this.#entries;
   }
 
-  /** @param slugOrId throws `not_found` for one that there is not. */
+  /** @param slugOrId throws `not_found` when there is no such template. */
   get(slugOrId: string): CatalogueEntry {
     const entry = this.#entries.find(({ template }) => template.slug === slugOrId || template.id === slugOrId);
     if (!entry) throw notFound('template', slugOrId);
     return entry;
   }
 
-  /** The pinned version, or the newest of the template. */
+  /** Returns the pinned version, or the template's newest version. */
   resolve(slugOrId: string | undefined, versionId: string | undefined, defaultSlug: string): ResolvedVersion {
     if (versionId === undefined) {
       const { template, versions } = this.get(slugOrId ?? defaultSlug);
@@ -74,7 +77,7 @@ export class TemplateCatalogue {
     return pinned;
   }
 
-  /** @throws AppError `invalid_request` naming `body.language`, when the template is known not to have it. */
+  /** @throws AppError `invalid_request` naming `body.language` when the template is known not to have the language. */
   requireLanguage(templateId: string, language: Language): void {
     const languages = this.#entries.find(({ template }) => template.id === templateId)?.template.languages;
     if (!languages || languages.includes(language)) return;
@@ -110,7 +113,7 @@ export class TemplateCatalogue {
 function toVersion(manifest: TemplateVersionManifest): TemplateVersionRecord {
   const { version, digest, packages } = manifest;
   return {
-    // The runtime names versions; hostd's protocol checks the prefix where they are used.
+    // The runtime assigns ids; hostd's protocol checks their prefix.
     id: manifest.id as TemplateVersionRecord['id'],
     templateId: templateIdOf(manifest.slug),
     version,

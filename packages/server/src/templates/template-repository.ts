@@ -8,7 +8,7 @@ export interface TemplateRepository {
   list(): Promise<TemplateRecord[]>;
   /** Newest first. */
   listVersions(): Promise<TemplateVersionRecord[]>;
-  /** Idempotent; the description and languages of the newest save stay. */
+  /** Idempotent. A later save replaces the description and languages. */
   save(template: TemplateRecord, versions: readonly TemplateVersionRecord[]): Promise<void>;
 }
 
@@ -50,7 +50,7 @@ export class SqlTemplateRepository implements TemplateRepository {
             packages: JSON.stringify(version.packages),
             built_at: version.builtAt,
           })
-          // A version is immutable: the first save is the last word.
+          // A version is immutable: the first save is kept.
           .onConflict((conflict) => conflict.doNothing())
           .execute();
       }

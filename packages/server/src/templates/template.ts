@@ -19,9 +19,9 @@ export interface TemplateVersionRecord {
   readonly builtAt: number;
 }
 
-/** The same slug has the same id in every installation. */
+/** Derives the id from the slug, so that a template has the same id in every installation. */
 export function templateIdOf(slug: string): TemplateId {
-  // Branded by its prefix alone: the rest is opaque.
+  // The cast adds the brand; only the prefix is checked elsewhere.
   return `tpl_${createHash('sha256').update(slug).digest('hex').slice(0, 20)}` as TemplateId;
 }
 

@@ -15,7 +15,7 @@ import type { SandboxRepository } from '../record/sandbox-repository.ts';
 type Query = QueryOf<typeof operations.listSandboxes>;
 const LABEL = 'metadata.';
 
-/** Lists what a key may see, newest first. */
+/** Lists the sandboxes that a key may see, newest first. */
 export class ListSandboxes {
   readonly #sandboxes: SandboxRepository;
   readonly #projects: ProjectRepository;

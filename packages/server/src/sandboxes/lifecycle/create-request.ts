@@ -1,4 +1,4 @@
-/** The rules of a creation that no schema can say. */
+/** Checks of a creation request that its schema cannot express. */
 import {
   type CreateSandboxBody,
   type Issue,
@@ -54,7 +54,7 @@ function checkResources(resources: ResolvedResources, max: ResolvedResources, is
   }
 }
 
-/** The normalized policy; one that is wrong comes back as it is, with its issues noted. */
+/** Returns the normalized policy. Returns an invalid policy unchanged, and adds its problems to `issues`. */
 function checkNetworkPolicy(policy: NetworkPolicy, issues: Issue[]): NetworkPolicy {
   const normalized = normalizeNetworkPolicy(policy);
   if (normalized.ok) return normalized.policy;

@@ -32,7 +32,7 @@ export interface CreationRequest {
   readonly log: Logger;
 }
 
-/** Accepts sandboxes; their launch goes on in the background. */
+/** Accepts requests for sandboxes. Each launch continues in the background. */
 export class CreateSandbox {
   readonly #deps: CreateSandboxDeps;
   #lastCreatedAt = 0;
@@ -41,7 +41,7 @@ export class CreateSandbox {
     this.#deps = deps;
   }
 
-  /** Exactly one sandbox for one idempotency record, however often it is tried and whichever server died meanwhile. */
+  /** Creates exactly one sandbox per idempotency record, also across retries and server restarts. */
   async create(request: CreationRequest): Promise<SandboxRecord> {
     const { sandboxes, launches, settings, metrics } = this.#deps;
     const { idempotencyRecordId, log } = request;
@@ -58,14 +58,14 @@ export class CreateSandbox {
     if (result.status === 'inserted') {
       launches.start(result.record);
       metrics.created();
-      // The runtime is at work while the request is answered.
+      // Let the launch send its request to the runtime before this request is answered.
       await setImmediate();
       log.info({ sandboxId: planned.id, templateVersionId: planned.templateVersionId }, 'sandbox accepted');
       return result.record;
     }
     launches.release(planned.id);
     if (result.status === 'exists') return result.record;
-    // Without a limit no insert is refused.
+    // `quota_exceeded` implies that there is a limit; the fallback satisfies the type.
     throw quotaExceeded(settings.maxLiveSandboxes ?? result.used, result.used);
   }
 
@@ -117,7 +117,7 @@ export class CreateSandbox {
     throw new AppError('forbidden', message);
   }
 
-  /** Never the same millisecond twice, so that "newest first" is an order. */
+  /** Returns a time later than the previous one, so that sorting by creation time is unambiguous. */
   #nextCreatedAt(): number {
     this.#lastCreatedAt = Math.max(this.#deps.clock.now(), this.#lastCreatedAt + 1);
     return this.#lastCreatedAt;

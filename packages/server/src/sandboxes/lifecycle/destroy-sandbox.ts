@@ -21,7 +21,7 @@ export interface DestroySandboxDeps {
   readonly metrics: SandboxMetrics;
 }
 
-/** Ends sandboxes: writes the intent down, tears down, writes the result down. */
+/** Destroys sandboxes: records the intent, tears the instance down, records the result. */
 export class DestroySandbox {
   readonly #deps: DestroySandboxDeps;
   readonly #underWay = new Map<SandboxId, Promise<SandboxRecord>>();
@@ -31,10 +31,10 @@ export class DestroySandbox {
   }
 
   /**
-   * The destroyed record. Idempotent, and safe to cut off: whoever comes next, a client or the reconciler, goes on from
-   * the intent. The first reason stays.
+   * Returns the destroyed record. Idempotent, and safe to interrupt: the next call, by a client or the reconciler,
+   * resumes from the recorded intent. The first reason is kept.
    *
-   * @param stillDue looked at again whenever the record changed; false leaves it alone and returns it as it is.
+   * @param stillDue checked again after each concurrent change; if false, the record is left alone and returned.
    * @throws AppError `unavailable` when the instance cannot be stopped now; the intent remains.
    */
   async destroy(
@@ -53,7 +53,7 @@ export class DestroySandbox {
     }
   }
 
-  /** Its instance cannot be trusted or used any more. What is left of it goes now, or with the reconciler. */
+  /** Marks a sandbox as failed and stops its instance. If the stop fails, the reconciler removes the instance. */
   async fail(record: SandboxRecord, failureReason: string): Promise<void> {
     const { sandboxes, driver, executions, connections, log, metrics } = this.#deps;
     const failed = await sandboxes.transition(record, 'fail', { failureReason });
@@ -88,7 +88,7 @@ export class DestroySandbox {
     }
     if (expiring.instance) connections.close(expiring.instance);
     executions.forget(expiring.id);
-    // Every teardown wrote its reason with the intent.
+    // The transition `end` always records a reason; the fallback satisfies the type.
     const destroyedReason = expiring.endingReason ?? 'platform_cleanup';
     const destroyed = await sandboxes.transition(expiring, 'destroy', { destroyedReason, destroyedAt: clock.now() });
     if (!destroyed) return (await sandboxes.find(expiring.id)) ?? expiring;

@@ -1,10 +1,10 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Database } from '../../db/database.ts';
 
-/** At once, so that no request waits for long. */
+/** Records deleted in one transaction; bounds how long other requests wait for the database. */
 const BATCH = 100;
 
-/** The records of sandboxes that have ended: kept for a while for whoever looks back, not for ever. */
+/** Deletes the records of ended sandboxes after their retention period. */
 export class EndedRecords {
   readonly #db: Database;
 
@@ -13,8 +13,8 @@ export class EndedRecords {
   }
 
   /**
-   * Deletes those of sandboxes that ended before then, with those of their contexts, commands and previews, and tells how
-   * many. A sandbox that artifacts came from is kept.
+   * Deletes the sandboxes that ended before the time `before`, with their contexts, commands and previews. Returns how
+   * many sandboxes were deleted. Keeps sandboxes that have artifacts.
    */
   async forget(before: number): Promise<number> {
     let forgotten = 0;

@@ -30,7 +30,10 @@ export interface LaunchSandboxDeps {
   readonly launchTimeoutMs: number;
 }
 
-/** Takes a record from `creating` to `ready` in the background, or to `failed` with nothing left behind. */
+/**
+ * Takes a record from `creating` to `ready` in the background. A failed launch becomes `failed` and leaves nothing
+ * behind.
+ */
 export class LaunchSandbox {
   readonly #deps: LaunchSandboxDeps;
   readonly #launches = new Map<SandboxId, Launch>();
@@ -39,12 +42,12 @@ export class LaunchSandbox {
     this.#deps = deps;
   }
 
-  /** Claims the launch of a record that is about to be inserted, so that no reconciler takes it for abandoned. */
+  /** Claims the launch of a record before its insert, so that the reconciler does not treat it as abandoned. */
   claim(id: SandboxId): void {
     this.#launches.set(id, { abort: new AbortController(), settled: Promise.resolve() });
   }
 
-  /** The record was not inserted after all. */
+  /** Gives up a claim whose record was not inserted. */
   release(id: SandboxId): void {
     this.#launches.delete(id);
   }
@@ -53,14 +56,16 @@ export class LaunchSandbox {
     return this.#launches.has(id);
   }
 
-  /** Returns at once. A launch that this server has under way already goes on alone. */
+  /** Starts a launch and returns at once. */
   start(record: SandboxRecord): void {
     const launch = this.#launches.get(record.id) ?? { abort: new AbortController(), settled: Promise.resolve() };
     this.#launches.set(record.id, launch);
     launch.settled = this.#launch(record, launch.abort.signal).finally(() => this.#launches.delete(record.id));
   }
 
-  /** A launch that a dead server left behind starts again as the next generation; undefined when it has moved on. */
+  /**
+   * Relaunches a record from a server that died, as the next generation. Does nothing if the record has changed since.
+   */
   async restart(record: SandboxRecord): Promise<void> {
     this.claim(record.id);
     const next = await this.#deps.sandboxes
@@ -73,14 +78,14 @@ export class LaunchSandbox {
     else this.release(record.id);
   }
 
-  /** Resolves when nothing of this server's launch goes on; the record is left to the caller. */
+  /** Aborts a launch of this server and resolves when it has ended. The caller decides what happens to the record. */
   async abort(id: SandboxId): Promise<void> {
     const launch = this.#launches.get(id);
     launch?.abort.abort();
     await launch?.settled;
   }
 
-  /** Undoes every launch; their records stay `creating` and start again with the next server. */
+  /** Aborts and undoes every launch. Their records stay pending, and the next server relaunches them. */
   async abortAll(): Promise<void> {
     await Promise.all([...this.#launches.keys()].map((id) => this.abort(id)));
   }
@@ -94,7 +99,7 @@ export class LaunchSandbox {
       metrics.launched((clock.now() - startedAt) / 1000);
       await this.#connectAhead(instance, aborted);
     } catch (error) {
-      // Whoever aborted it decides what becomes of the record.
+      // The caller that aborted the launch decides what happens to the record.
       if (aborted.aborted) return;
       log.warn({ err: error, sandboxId: record.id, generation: record.generation }, 'launch failed');
       const reason = deadline.expired
@@ -122,26 +127,29 @@ export class LaunchSandbox {
     } catch (error) {
       connections.close(instance);
       await driver.stop(record.id, record.generation).catch((stopError) => {
-        // Its record will not be live: the reconciler removes the instance.
+        // The record will not be live, so the reconciler removes the instance.
         this.#deps.log.warn({ err: stopError, sandboxId: record.id }, 'an instance could not be stopped yet');
       });
       throw error;
     }
   }
 
-  /** Once whoever waited for the sandbox has heard of it, and before it is used: a first run finds the connection made. */
+  /**
+   * Connects to the agent in advance, so that the first run does not wait for it. Runs after the waiters for `ready`
+   * have resumed.
+   */
   async #connectAhead(instance: Instance, aborted: AbortSignal): Promise<void> {
     await setImmediate();
     if (aborted.aborted) return;
     try {
       await this.#deps.connections.get(instance, aborted);
     } catch (error) {
-      // Whoever uses it tries again, and judges what that says.
+      // The first use connects again, and its error is reported.
       if (!aborted.aborted) this.#deps.log.debug({ err: error, sandboxId: instance.sandboxId }, 'not connected ahead');
     }
   }
 
-  /** A host daemon that restarts is waited for. */
+  /** Launches the instance. Retries while the host daemon is unreachable, for example because it restarts. */
   async #launchInstance(record: SandboxRecord, signal: AbortSignal): Promise<Launched> {
     for (let waitMs = 100; ; waitMs = Math.min(waitMs * 2, 2000)) {
       try {
@@ -166,12 +174,12 @@ export class LaunchSandbox {
   }
 }
 
-/** The record was ended or taken over while it was launched. */
+/** Means that the record was ended or taken over during its launch. */
 class Superseded extends Error {
   override readonly name = 'Superseded';
 }
 
-/** For people, with nothing of the host's inside. */
+/** Returns a message for the user; it reveals nothing about the host. */
 function describeFailure(error: unknown, { networkPolicy, resources }: SandboxRecord, driver: RuntimeDriver): string {
   if (error instanceof AgentFault) return 'The sandbox stopped while it was starting.';
   if (!(error instanceof LaunchFault)) return 'The sandbox could not be launched.';

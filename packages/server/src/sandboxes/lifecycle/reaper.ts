@@ -5,10 +5,10 @@ import type { SandboxRecord } from '../record/sandbox.ts';
 import type { SandboxRepository } from '../record/sandbox-repository.ts';
 import type { DestroySandbox } from './destroy-sandbox.ts';
 
-/** The longest sleep: a TTL set meanwhile, or a clock that was put forward, is noticed this late at most. */
+/** Longest sleep between sweeps. Bounds how late a changed TTL or a clock that was moved forward is noticed. */
 const MAX_SLEEP_MS = 500;
 const MIN_SLEEP_MS = 5;
-/** How far the written activity may be behind the truth. */
+/** How far the recorded activity may lag behind the actual activity. */
 const ACTIVITY_FLUSH_MS = 5_000;
 
 export interface ReaperDeps {
@@ -19,7 +19,7 @@ export interface ReaperDeps {
   readonly log: Logger;
 }
 
-/** Ends what has expired: a sweep over the records, so that no death of a server makes a sandbox live for ever. */
+/** Destroys expired sandboxes. It sweeps the records, so a sandbox still expires after its server died. */
 export class Reaper {
   readonly #deps: ReaperDeps;
 
@@ -28,8 +28,8 @@ export class Reaper {
   }
 
   /**
-   * Ends every sandbox that is due, side by side, and tells how long nothing else will be. `ended` settles when all of
-   * them are through; it never rejects.
+   * Destroys every sandbox that is due, concurrently. Returns `sleepMs`, the time until the next sweep, and `ended`,
+   * which resolves when all of them were handled and never rejects.
    */
   async sweep(): Promise<{ ended: Promise<unknown>; sleepMs: number }> {
     const { sandboxes, clock } = this.#deps;
@@ -67,7 +67,7 @@ export class Reaper {
     const { executions } = this.#deps;
     if (record.idleTimeoutMs === undefined || executions.isRunning(record.id)) return Number.POSITIVE_INFINITY;
     const seen = executions.lastActiveAt(record.id);
-    // What was written may be behind by one flush, but not for a sandbox that was never used.
+    // The recorded activity may lag by one flush interval, unless the sandbox was never used.
     const written = (record.lastActiveAt ?? record.createdAt) + (record.used ? ACTIVITY_FLUSH_MS : 0);
     return (seen ?? written) + record.idleTimeoutMs;
   }

@@ -7,7 +7,7 @@ import type { SandboxRepository } from '../record/sandbox-repository.ts';
 import type { DestroySandbox } from './destroy-sandbox.ts';
 import type { LaunchSandbox } from './launch-sandbox.ts';
 
-/** How long an agent whose connection broke may take to answer again. */
+/** Time limit for an agent to answer after its connection broke. */
 const AGENT_ANSWER_MS = 10_000;
 
 export interface ReconcilerDeps {
@@ -19,8 +19,9 @@ export interface ReconcilerDeps {
 }
 
 /**
- * Makes records and instances agree again. What looks wrong is looked at a second time, the other side first, so that
- * nothing in flight is mistaken for an orphan. One server owns the database: a launch that is not its own is a dead one's.
+ * Repairs differences between records and instances. Each suspected difference is confirmed by a second read of the
+ * other side, so that work in flight is not mistaken for an orphan. Only one server uses a database: a pending launch
+ * that is not this server's belongs to a dead server.
  */
 export class Reconciler {
   readonly #deps: ReconcilerDeps;
@@ -29,7 +30,7 @@ export class Reconciler {
     this.#deps = deps;
   }
 
-  /** One pass. Rejects when the runtime does not answer; a pass cut off halfway is finished by the next. */
+  /** Runs one pass. Rejects when the runtime does not answer; the next pass completes an interrupted one. */
   async reconcile(): Promise<ReconcileReport> {
     const { sandboxes, driver } = this.#deps;
     const instances = await driver.list();
@@ -39,7 +40,9 @@ export class Reconciler {
     return { instancesRemoved: removed, sandboxesEnded: ended };
   }
 
-  /** The connection to a ready sandbox broke: finds out at once whether it is lost, and if so ends it. */
+  /**
+   * Checks a ready sandbox whose connection broke, and destroys it if its instance is lost. Returns its current record.
+   */
   async check(id: string): Promise<SandboxRecord | undefined> {
     const { sandboxes, driver, destroySandbox } = this.#deps;
     const record = await sandboxes.find(id);
@@ -49,7 +52,7 @@ export class Reconciler {
     return destroySandbox.destroy(record.id, 'platform_cleanup', ({ status }) => status === 'ready');
   }
 
-  /** Asked on a connection of its own: runs that go on use the others. */
+  /** Returns whether the agent answers. Uses a new connection, because active runs use the others. */
   async #answers(instance: Instance): Promise<boolean> {
     using limit = new Deadline(AGENT_ANSWER_MS);
     try {
@@ -74,7 +77,7 @@ export class Reconciler {
       } else if (!hasInstance(instances, record)) suspects.push(record);
     }
     if (suspects.length === 0) return ended;
-    // These records were ready before this look, so whatever it does not show is lost.
+    // The suspects were `ready` before this second listing, so an instance missing from it is lost.
     const now = await driver.list();
     for (const record of suspects.filter((suspect) => !hasInstance(now, suspect))) {
       log.warn({ sandboxId: record.id, generation: record.generation }, 'an instance was lost');
@@ -84,7 +87,10 @@ export class Reconciler {
     return ended;
   }
 
-  /** A record is there before its instance, so an instance whose record is not live now never has one. */
+  /**
+   * Stops instances without a live record. A record is inserted before its instance is launched, so such an instance
+   * never gets a record later.
+   */
   async #removeOrphans(instances: readonly Instance[]): Promise<number> {
     const { sandboxes, driver, log } = this.#deps;
     let removed = 0;
@@ -98,7 +104,10 @@ export class Reconciler {
     return removed;
   }
 
-  /** One that cannot be mended now keeps no other from it; the next pass comes back to it. */
+  /**
+   * Runs `act` and returns whether it succeeded. A failure is logged and left to the next pass, so it does not block
+   * other repairs.
+   */
   async #attempt(sandboxId: string, act: () => Promise<unknown>): Promise<boolean> {
     try {
       await act();

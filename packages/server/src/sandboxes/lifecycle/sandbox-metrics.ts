@@ -1,7 +1,7 @@
 import type { DestroyedReason } from '@cloche/contract';
 import { Counter, Histogram, type Registry } from 'prom-client';
 
-/** What operators see of the lifecycle. */
+/** Lifecycle metrics for operators. */
 export class SandboxMetrics {
   readonly #created: Counter;
   readonly #failed: Counter;

@@ -19,10 +19,10 @@ export class SetSandboxTtl {
   }
 
   /**
-   * `expiresAt` becomes now + `ttlMs`.
+   * Sets `expiresAt` to now + `ttlMs`.
    *
    * @throws AppError `sandbox_ttl_exceeded` past a cap, `invalid_request` when the expiry would not move later, and
-   *   what a sandbox that is not live answers with.
+   * `sandbox_destroyed` or `sandbox_failed` when the sandbox is not live.
    */
   async set(credential: Credential, id: SandboxId, ttlMs: number): Promise<SandboxRecord> {
     for (;;) {
@@ -35,7 +35,7 @@ export class SetSandboxTtl {
 }
 
 function nextExpiry(current: SandboxRecord, ttlMs: number, now: number): number {
-  // Expired is expired, also in the moment before the reaper comes.
+  // An expired sandbox cannot be extended, even if the reaper has not destroyed it yet.
   if (current.expiresAt <= now) throw sandboxEnded({ ...current, endingReason: 'ttl_expired' });
   const sessionLeftMs = Math.max(0, current.createdAt + LIMITS.sessionMaxMs - now);
   const maxTtlMs = Math.min(LIMITS.updateTtlMaxMs, sessionLeftMs);

@@ -2,23 +2,29 @@ import type { ContextId, SandboxId } from '@cloche/contract';
 import type { Clock } from '../../base/clock.ts';
 import type { SandboxChanges } from './sandbox-changes.ts';
 
-/** One execution under way; disposing it is its end. */
+/** An active execution. Disposing it ends the execution. */
 export interface Execution extends Disposable {
   /** Undefined for a command. */
   readonly contextId: ContextId | undefined;
-  /** Makes it answer now that it was canceled, whatever its agent does. */
+  /** Makes the execution report cancellation at once, without waiting for the agent. */
   cancel(): void;
 }
 
 interface LiveActivity {
   readonly executions: Set<Execution>;
-  /** Deleted here: an execution that was decided before and begins after is canceled too. */
+  /**
+   * Contexts deleted through this server. An execution accepted before the deletion and started after it is canceled
+   * too.
+   */
   readonly endedContexts: Set<ContextId>;
   lastActiveAt: number;
   used: boolean;
 }
 
-/** What runs in each sandbox through this server: makes `running` and `idle`, and lets an end reach every execution. */
+/**
+ * Tracks the executions that this server runs in each sandbox. Derives `running` and `idle`, and cancels executions
+ * when a sandbox or context ends.
+ */
 export class Executions {
   readonly #clock: Clock;
   readonly #changes: SandboxChanges;
@@ -61,7 +67,7 @@ export class Executions {
     return this.#sandboxes.get(sandboxId)?.used ?? false;
   }
 
-  /** Undefined when this server has seen none. */
+  /** Returns undefined when this server has seen no activity. */
   lastActiveAt(sandboxId: SandboxId): number | undefined {
     return this.#sandboxes.get(sandboxId)?.lastActiveAt;
   }
@@ -70,12 +76,12 @@ export class Executions {
     for (const execution of this.#sandboxes.get(sandboxId)?.executions ?? []) execution.cancel();
   }
 
-  /** From now on nothing begins in the context; what runs in it may still end by itself. */
+  /** Cancels executions that start in the context from now on. Active ones continue. */
   endContext(sandboxId: SandboxId, contextId: ContextId): void {
     this.#activityOf(sandboxId).endedContexts.add(contextId);
   }
 
-  /** How many were still under way. */
+  /** Cancels the active executions of the context and returns how many there were. */
   cancelContext(sandboxId: SandboxId, contextId: ContextId): number {
     const executions = [...(this.#sandboxes.get(sandboxId)?.executions ?? [])];
     const canceled = executions.filter((execution) => execution.contextId === contextId);
@@ -83,7 +89,7 @@ export class Executions {
     return canceled.length;
   }
 
-  /** Nothing will happen in it any more; executions that still end keep their own hold. */
+  /** Drops the state of an ended sandbox. Executions that are still ending keep their own reference to it. */
   forget(sandboxId: SandboxId): void {
     this.#sandboxes.delete(sandboxId);
   }

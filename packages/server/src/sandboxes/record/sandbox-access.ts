@@ -4,7 +4,7 @@ import { AppError, notFound } from '../../base/app-error.ts';
 import { isLive, type SandboxRecord } from './sandbox.ts';
 import type { SandboxRepository } from './sandbox-repository.ts';
 
-/** Finds sandboxes for those who may see them. */
+/** Finds sandboxes and checks that the key may access them. */
 export class SandboxAccess {
   readonly #sandboxes: SandboxRepository;
 
@@ -25,7 +25,7 @@ export class SandboxAccess {
     return record;
   }
 
-  /** @throws AppError as `get` does, and `sandbox_destroyed` or `sandbox_failed` for one that takes no work any more. */
+  /** @throws AppError as `get` does, and `sandbox_destroyed` or `sandbox_failed` when the sandbox is not live. */
   async getLive(credential: Credential, id: SandboxId): Promise<SandboxRecord> {
     return requireLive(await this.get(credential, id));
   }
@@ -36,7 +36,7 @@ export function requireLive(record: SandboxRecord): SandboxRecord {
   throw sandboxEnded(record);
 }
 
-/** Why a sandbox that is not live takes no work. */
+/** Returns the error for an operation on a sandbox that is not live. */
 export function sandboxEnded(record: SandboxRecord): AppError {
   if (record.status === 'failed') {
     const reason = record.failureReason ?? 'The sandbox failed.';

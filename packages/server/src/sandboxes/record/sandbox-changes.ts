@@ -1,6 +1,6 @@
 import type { SandboxId } from '@cloche/contract';
 
-/** Tells waiters inside this server that something about a sandbox changed; they look again. Costs nothing unwatched. */
+/** Wakes waiters in this server when a sandbox changes; they then read its record again. */
 export class SandboxChanges {
   readonly #watches = new Map<SandboxId, Set<SandboxWatch>>();
 
@@ -8,7 +8,7 @@ export class SandboxChanges {
     for (const watch of this.#watches.get(id) ?? []) watch.wake();
   }
 
-  /** Dispose it, or it is kept for ever. */
+  /** Starts a watch. The caller disposes it; otherwise it leaks. */
   watch(id: SandboxId): SandboxWatch {
     const watches = this.#watches.get(id) ?? new Set();
     this.#watches.set(id, watches);
@@ -29,7 +29,7 @@ export class SandboxWatch implements Disposable {
     this.#forget = forget;
   }
 
-  /** Resolves at the next change after this call: call it before reading, and no change falls in between. */
+  /** Resolves at the next change after this call. Call it before reading the record, so that no change is missed. */
   next(): Promise<void> {
     this.#waiting ??= Promise.withResolvers<void>();
     return this.#waiting.promise;

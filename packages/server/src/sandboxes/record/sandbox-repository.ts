@@ -1,7 +1,7 @@
 import type { OrgId, ProjectId, SandboxId } from '@cloche/contract';
 import type { RecordStatus, SandboxRecord, TransitionName } from './sandbox.ts';
 
-/** What a transition may write besides the status. */
+/** Fields that a transition may write besides the status. */
 export interface TransitionChange {
   readonly instance?: SandboxRecord['instance'];
   readonly failureReason?: string;
@@ -9,24 +9,27 @@ export interface TransitionChange {
   readonly destroyedReason?: SandboxRecord['destroyedReason'];
   readonly destroyedAt?: number;
   readonly lastActiveAt?: number;
-  /** `relaunch` alone: one more than the current. */
+  /** Set by `relaunch` only: the current generation plus one. */
   readonly generation?: number;
 }
 
 export type InsertResult =
   | { readonly status: 'inserted'; readonly record: SandboxRecord }
-  /** Its idempotency record has made this one before. */
+  /** A sandbox was already created with this idempotency record. */
   | { readonly status: 'exists'; readonly record: SandboxRecord }
   | { readonly status: 'quota_exceeded'; readonly used: number };
 
 export interface SandboxFilter {
   readonly orgId: OrgId;
-  /** Undefined: every project of the organization. */
+  /** Undefined means every project of the organization. */
   readonly projectIds: readonly ProjectId[] | undefined;
   readonly statuses: readonly RecordStatus[];
 }
 
-/** The records of sandboxes. Every change of one is a compare-and-set; a lost one returns undefined. */
+/**
+ * Stores sandbox records. Each transition and TTL change is a compare-and-set, and returns undefined if the record
+ * changed.
+ */
 export interface SandboxRepository {
   /** Counts the organization's occupying sandboxes against `maxLive` and inserts, in one atomic step. */
   insert(record: SandboxRecord, maxLive: number | undefined): Promise<InsertResult>;
@@ -34,9 +37,11 @@ export interface SandboxRepository {
   findByIdempotencyRecord(recordId: string): Promise<SandboxRecord | undefined>;
   /** Newest first. */
   list(filter: SandboxFilter): Promise<SandboxRecord[]>;
-  /** Of every organization. */
+  /** Includes every organization. */
   listByStatus(statuses: readonly RecordStatus[]): Promise<SandboxRecord[]>;
-  /** `end` also holds to the `expiresAt` that was seen, so that an expiry never beats an extension it has not seen. */
+  /**
+   * Applies a transition. `end` also compares `expiresAt`, so that an expiry cannot overtake a concurrent extension.
+   */
   transition(
     current: SandboxRecord,
     transition: TransitionName,
@@ -45,10 +50,10 @@ export interface SandboxRepository {
   setTtl(current: SandboxRecord, ttl: { ttlMs: number; expiresAt: number }): Promise<SandboxRecord | undefined>;
   markUsed(id: SandboxId): Promise<void>;
   recordActivity(id: SandboxId, at: number): Promise<void>;
-  /** Live ones whose time is up. */
+  /** Returns the live sandboxes whose `expiresAt` has passed. */
   listExpired(now: number): Promise<SandboxRecord[]>;
-  /** When the next live one expires. */
+  /** Returns the earliest `expiresAt` of all live sandboxes. */
   nextExpiry(): Promise<number | undefined>;
-  /** Ready ones that end when nobody uses them. */
+  /** Returns the ready sandboxes that have an idle timeout. */
   listWithIdleTimeout(): Promise<SandboxRecord[]>;
 }

@@ -1,14 +1,14 @@
 import type { ResolvedResources } from './sandbox.ts';
 
-/** What the operator decides about sandboxes. Times in milliseconds. */
+/** Operator settings for sandboxes. Times are in milliseconds. */
 export interface SandboxSettings {
   readonly defaultResources: ResolvedResources;
   readonly maxResources: ResolvedResources;
-  /** Quota of an organization; undefined: as many as the host holds. */
+  /** Maximum number of live sandboxes per organization; undefined means no limit. */
   readonly maxLiveSandboxes: number | undefined;
-  /** How long a launch may take until the sandbox is ready; one that takes longer is undone. */
+  /** Longest time from launch to ready; a slower launch is undone. */
   readonly launchTimeoutMs: number;
   readonly reconcileIntervalMs: number;
-  /** How long the records of sandboxes are kept that have ended. */
+  /** How long the records of ended sandboxes are kept. */
   readonly recordRetentionMs: number;
 }

@@ -1,4 +1,4 @@
-/** What a sandbox is and what may become of it. The record is the promise; its instance is the means. */
+/** The sandbox record, its statuses and its allowed transitions. */
 import type {
   DestroyedReason,
   Metadata,
@@ -15,7 +15,7 @@ import type {
 import type { Instance, LaunchSpec } from '@cloche/protocol';
 import { timestamp } from '../../base/clock.ts';
 
-/** The statuses that are written down; `running` and `idle` are `ready` seen with its live activity. */
+/** Statuses stored in the database. `running` and `idle` are `ready` combined with live activity. */
 export type RecordStatus = Exclude<SandboxStatus, 'running' | 'idle'>;
 export type ResolvedResources = Required<Resources>;
 
@@ -25,7 +25,7 @@ export interface SandboxRecord {
   readonly orgId: OrgId;
   readonly projectId: ProjectId;
   readonly status: RecordStatus;
-  /** Counts incarnations from 1: what names another one is stale. */
+  /** Number of the incarnation, from 1. A message or instance with another generation is stale. */
   readonly generation: number;
   readonly templateId: TemplateId;
   readonly templateSlug: string;
@@ -38,9 +38,9 @@ export interface SandboxRecord {
   readonly env: Readonly<Record<string, string>>;
   readonly networkPolicy: NetworkPolicy;
   readonly resources: ResolvedResources;
-  /** Whether any execution has started in it. */
+  /** Whether any execution has started in the sandbox. */
   readonly used: boolean;
-  /** Behind the truth by a few seconds at most. */
+  /** Lags behind the actual activity by a few seconds at most. */
   readonly lastActiveAt: number | undefined;
   /** Set from `starting` on. */
   readonly instance: Instance | undefined;
@@ -54,20 +54,23 @@ export interface SandboxRecord {
 }
 
 /**
- * Every way a status changes. Each change is a compare-and-set that names id, generation and the status it was decided
- * on, so of two that race one wins and the other looks again.
+ * All status changes. Each is a compare-and-set on the id, generation and status that were read. When two changes race,
+ * one succeeds and the other must read the record again.
  */
 export const TRANSITIONS = {
-  /** Its instance runs; the agent need not answer yet. */
+  /** The instance runs; its agent may not answer yet. */
   launch: { from: ['creating'], to: 'starting' },
-  /** The agent answers and every restriction is in force; of an instance launched ahead, as soon as it is claimed. */
+  /**
+   * The agent answers and every restriction is in force. For an instance from the pool, this holds as soon as it is
+   * claimed.
+   */
   open: { from: ['creating', 'starting'], to: 'ready' },
-  /** The server that launched it died: the next generation begins. */
+  /** The launching server died; the next generation starts. */
   relaunch: { from: ['creating', 'starting'], to: 'creating' },
   fail: { from: ['creating', 'starting', 'ready'], to: 'failed' },
-  /** The intent to destroy it, recorded before anything is torn down. */
+  /** Records the intent to destroy the sandbox before any teardown. */
   end: { from: ['creating', 'starting', 'ready', 'failed'], to: 'expiring' },
-  /** Nothing of its instance is left. */
+  /** The instance is completely removed. */
   destroy: { from: ['expiring'], to: 'destroyed' },
 } as const satisfies Record<string, { from: readonly RecordStatus[]; to: RecordStatus }>;
 export type TransitionName = keyof typeof TRANSITIONS;
@@ -76,9 +79,9 @@ export function allows(transition: TransitionName, from: RecordStatus): boolean 
   return (TRANSITIONS[transition].from as readonly RecordStatus[]).includes(from);
 }
 
-/** Accepts work now or will soon. */
+/** Statuses of a sandbox that accepts work now or soon. */
 export const LIVE_STATUSES = ['creating', 'starting', 'ready'] as const satisfies readonly RecordStatus[];
-/** Holds, or may hold, an instance. */
+/** Statuses of a sandbox that has, or may have, an instance. */
 export const OCCUPYING_STATUSES = [...LIVE_STATUSES, 'expiring'] as const satisfies readonly RecordStatus[];
 export const HISTORICAL_STATUSES = ['destroyed', 'failed'] as const satisfies readonly RecordStatus[];
 
@@ -86,12 +89,12 @@ export function isLive(record: SandboxRecord): boolean {
   return (LIVE_STATUSES as readonly RecordStatus[]).includes(record.status);
 }
 
-/** Still on its way to `ready`. */
+/** Returns whether the sandbox is still becoming `ready`. */
 export function isPending(record: SandboxRecord): boolean {
   return record.status === 'creating' || record.status === 'starting';
 }
 
-/** What is known of a sandbox's executions without asking the database. */
+/** Activity of a sandbox's executions, known without a database query. */
 export interface Activity {
   isRunning(sandboxId: SandboxId): boolean;
   wasUsed(sandboxId: SandboxId): boolean;
@@ -104,7 +107,7 @@ export function statusOf(record: SandboxRecord, activity: Activity): SandboxStat
 }
 
 const AFTER_READY = ['running', 'idle', 'expiring', 'destroyed', 'failed'] as const;
-/** What each status can still become; a wait for anything else is over. */
+/** Statuses that each status can still reach. A wait for any other status is over. */
 const REACHABLE: Record<SandboxStatus, readonly SandboxStatus[]> = {
   creating: ['starting', 'ready', ...AFTER_READY],
   starting: ['ready', ...AFTER_READY],
@@ -116,7 +119,9 @@ const REACHABLE: Record<SandboxStatus, readonly SandboxStatus[]> = {
   destroyed: [],
 };
 
-/** Whether a wait for `wanted` is over: reached, or out of reach. A used sandbox counts as ready. */
+/**
+ * Returns whether a wait for `wanted` is over: the status is reached or unreachable. A used sandbox counts as ready.
+ */
 export function isSettled(status: SandboxStatus, wanted: SandboxStatus): boolean {
   if (status === wanted) return true;
   if (wanted === 'ready' && (status === 'running' || status === 'idle')) return true;
@@ -132,7 +137,7 @@ export function toLaunchSpec(record: SandboxRecord): LaunchSpec {
   };
 }
 
-/** The sandbox as clients see it: nothing of its instance, environment or generation. */
+/** Returns the sandbox as clients see it, without its instance, environment and generation. */
 export function toSandbox(record: SandboxRecord, activity: Activity): Sandbox {
   return {
     id: record.id,

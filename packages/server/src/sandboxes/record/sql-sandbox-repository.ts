@@ -22,12 +22,12 @@ type PreparedChange = (values: Values) => Promise<{ rows: Selectable<SandboxTabl
 export class SqlSandboxRepository implements SandboxRepository {
   readonly #db: Database;
   readonly #changes: SandboxChanges;
-  /** Every run looks its sandbox up. */
+  /** Prepared, because every run looks up its sandbox. */
   readonly #findById;
   readonly #found: Lookups<SandboxRecord>;
   readonly #findByIdempotencyRecord;
   #insert: PreparedChange | undefined;
-  /** By what they change. */
+  /** Prepared statements, by transition and the columns that they set. */
   readonly #transitions = new Map<string, PreparedChange>();
 
   constructor(db: Database, changes: SandboxChanges) {
@@ -152,7 +152,7 @@ export class SqlSandboxRepository implements SandboxRepository {
   }
 }
 
-/** One statement, so that no number of creations at once goes past the bound. */
+/** Checks the quota and inserts in one statement, so that concurrent creations cannot exceed the quota. */
 function prepareInsert(db: Database, columns: readonly (keyof Row)[]): PreparedChange {
   return prepareQuery(db, (slots: Values) => {
     const values = columns.map((column) => sql`${slots[column]}`.as(column));
@@ -231,7 +231,7 @@ function toRow(record: SandboxRecord): Row {
   };
 }
 
-/** The casts are sound: nothing else writes these columns. */
+/** Converts a row. The casts are sound because only this repository writes these columns. */
 function toRecord(row: Selectable<SandboxTable>): SandboxRecord {
   return {
     id: row.id as SandboxId,

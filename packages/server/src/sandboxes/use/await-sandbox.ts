@@ -5,7 +5,7 @@ import { type Activity, isPending, isSettled, type SandboxRecord, statusOf } fro
 import type { SandboxChanges } from '../record/sandbox-changes.ts';
 import type { SandboxRepository } from '../record/sandbox-repository.ts';
 
-/** Waits for what becomes of a sandbox, woken by its changes. */
+/** Waits until a sandbox reaches a status. Its changes wake the waits. */
 export class AwaitSandbox {
   readonly #sandboxes: SandboxRepository;
   readonly #changes: SandboxChanges;
@@ -17,14 +17,14 @@ export class AwaitSandbox {
     this.#activity = activity;
   }
 
-  /** The sandbox once it has `wanted`, cannot reach it any more, or `waitMs` has passed. */
+  /** Returns the sandbox when it has reached `wanted`, can no longer reach it, or `waitMs` has passed. */
   async status(id: SandboxId, wanted: SandboxStatus, waitMs: number, signal: AbortSignal): Promise<SandboxRecord> {
     using limit = new Deadline(waitMs, signal);
-    // Awaited here: leaving this function ends the limit.
+    // `await` is needed: leaving this function disposes `limit`.
     return await this.#until(id, (record) => isSettled(statusOf(record, this.#activity), wanted), limit.signal);
   }
 
-  /** The sandbox once it is ready or has ended; still pending when `limit` aborts first. */
+  /** Returns the sandbox when it is ready or has ended. Returns it still pending if `limit` aborts first. */
   async settled(record: SandboxRecord, limit: AbortSignal): Promise<SandboxRecord> {
     if (!isPending(record)) return record;
     return this.#until(record.id, (now) => !isPending(now), limit);

@@ -7,7 +7,7 @@ import { isLive, type SandboxRecord } from '../record/sandbox.ts';
 import { sandboxEnded } from '../record/sandbox-access.ts';
 import type { SandboxRepository } from '../record/sandbox-repository.ts';
 
-/** Decides what an agent's fault means: to the sandbox, which may end by it, and to the client. */
+/** Translates agent faults into errors for the client. Checks or fails the sandbox when the fault calls for it. */
 export class FaultTranslator {
   readonly #sandboxes: SandboxRepository;
   readonly #destroySandbox: DestroySandbox;
@@ -21,7 +21,7 @@ export class FaultTranslator {
     this.#log = log;
   }
 
-  /** What to answer. The record decides: an end that it already holds explains whatever the agent did. */
+  /** Returns the error to answer with. If the record shows that the sandbox has ended, the error says so. */
   async judge(sandbox: SandboxRecord, error: unknown): Promise<AppError> {
     if (error instanceof AppError) return error;
     if (error instanceof LaunchFault) return unavailable('The host of the sandbox does not respond; try again.', error);

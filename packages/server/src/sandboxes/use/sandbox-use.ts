@@ -17,31 +17,31 @@ export interface SandboxUseDeps {
   readonly faults: Pick<FaultTranslator, 'judge'>;
 }
 
-/** A sandbox by its id, for a key that has to be allowed to see it. */
+/** A sandbox id and the key that must be allowed to access it. */
 export interface SandboxOfKey {
   readonly credential: Credential;
   readonly sandboxId: SandboxId;
 }
 
-/** What bounds an act: the caller's signal, a time limit, or both. Its `signal` also ends the waiting before it. */
+/** Bounds of an act: the caller's signal, a time limit, or both. `signal` also aborts the wait before the act. */
 export type ActBounds =
   | { readonly signal: AbortSignal; readonly actMs?: number }
   | { readonly signal?: AbortSignal; readonly actMs: number };
 
 export interface ReadyBounds {
   readonly signal: AbortSignal;
-  /** How long to wait for a sandbox that is still being made. */
+  /** How long to wait for a sandbox that is still being created. */
   readonly readyMs?: number;
 }
 
-/** Does something with the agent of `sandbox`; `signal` aborts when the act has to end. */
+/** An operation on the agent of `sandbox`; `signal` aborts when the operation must end. */
 export type Act<T> = (agent: AgentClient, sandbox: SandboxRecord, signal: AbortSignal) => Promise<T>;
 
 export type ReadySandbox = SandboxRecord & { readonly instance: Instance };
 
 /**
- * The way to the agent of a sandbox: finds the sandbox, waits until it is ready, connects, acts in time and explains what
- * failed. An act that throws an `AppError` has explained its failure itself.
+ * Gives operations access to a sandbox's agent: finds the sandbox, waits until it is ready, connects, runs the
+ * operation in time and translates its errors. An `AppError` that the operation throws is passed on unchanged.
  */
 export class SandboxUse {
   readonly #deps: SandboxUseDeps;
@@ -50,12 +50,12 @@ export class SandboxUse {
     this.#deps = deps;
   }
 
-  /** Waits until the sandbox is ready and acts. @throws AppError, or the reason of `signal` when it aborts */
+  /** Waits until the sandbox is ready and runs `act`. @throws AppError, or the reason of `signal` when it aborts */
   async with<T>(target: SandboxOfKey | SandboxRecord, bounds: ActBounds & ReadyBounds, act: Act<T>): Promise<T> {
     return this.act(await this.ready(target, bounds), bounds, act);
   }
 
-  /** Acts without waiting: undefined, and nothing is done, where no instance is ready yet. Throws as `with` does. */
+  /** Runs `act` without waiting. Does nothing and returns undefined if no instance is ready. Throws as `with` does. */
   async ifReady<T>(sandbox: SandboxRecord, bounds: ActBounds, act: Act<T>): Promise<T | undefined> {
     return isReady(sandbox) ? this.act(sandbox, bounds, act) : undefined;
   }
@@ -79,10 +79,10 @@ export class SandboxUse {
     return requireInstance(settled);
   }
 
-  /** Connects to a sandbox that is ready and acts. Throws as `with` does. */
+  /** Connects to a ready sandbox and runs `act`. Throws as `with` does. */
   async act<T>(sandbox: SandboxRecord, { signal: caller, actMs }: ActBounds, act: Act<T>): Promise<T> {
     using limit = actMs === undefined ? undefined : new Deadline(actMs, ...(caller ? [caller] : []));
-    // One of the two is there: see `ActBounds`.
+    // `ActBounds` guarantees that one of the two exists.
     const signal = (limit?.signal ?? caller) as AbortSignal;
     try {
       const agent = await (limit ? this.connect(sandbox, signal) : this.#connectInTime(sandbox, signal));
@@ -94,12 +94,12 @@ export class SandboxUse {
     }
   }
 
-  /** The agent of a sandbox that is ready; without a promise when it is connected already. */
+  /** Returns the agent of a ready sandbox; synchronously if it is already connected. */
   connect(sandbox: SandboxRecord, signal: AbortSignal): AgentClient | Promise<AgentClient> {
     return this.#deps.connections.get(requireInstance(sandbox).instance, signal);
   }
 
-  /** What to throw for an error of the agent: the reason of `signal` when the caller has left. */
+  /** Returns the error to throw for an error of the agent: the reason of `signal` if the caller has aborted. */
   async explain(sandbox: SandboxRecord, error: unknown, signal?: AbortSignal): Promise<unknown> {
     if (error instanceof AppError) return error;
     if (signal?.aborted) return signal.reason;
