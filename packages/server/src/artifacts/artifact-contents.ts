@@ -7,12 +7,15 @@ import type { ArtifactStore } from './store/artifact-store.ts';
 import { DigestCheck } from './store/digest-check.ts';
 import type { Staged } from './store/staging.ts';
 
-/** A content without an artifact may be one whose record another server is about to write. */
+/**
+ * Minimum age of an orphan before its removal. A younger content may belong to a record that another server is about to
+ * write.
+ */
 const ORPHAN_MS = 3_600_000;
 
 /**
- * The contents of artifacts, each kept once. What decides over one content is done one at a time, so that none is removed
- * while another artifact takes it up.
+ * Stores the contents of artifacts, each content once. Changes to one content run one at a time, so that a content is
+ * not removed while another artifact starts to use it.
  */
 export class ArtifactContents {
   readonly #store: ArtifactStore;
@@ -28,7 +31,9 @@ export class ArtifactContents {
     this.#log = log;
   }
 
-  /** The content, then the record: what is listed can be read. False as `insert` says. */
+  /**
+   * Stores the content before the record, so that every listed artifact can be read. Returns false as `insert` does.
+   */
   keep(staged: Staged, record: ArtifactRecord): Promise<boolean> {
     return this.#alone(staged.sha256, async () => {
       if (!(await this.#store.has(staged.sha256))) await this.#store.put(staged.file, staged);
@@ -36,7 +41,9 @@ export class ArtifactContents {
     });
   }
 
-  /** The record, then the content if nobody else has it. A content that stays by accident is an orphan. */
+  /**
+   * Deletes the record, then the content if no other artifact uses it. A content left behind is removed as an orphan.
+   */
   release(record: ArtifactRecord): Promise<ArtifactRecord | undefined> {
     return this.#alone(record.sha256, async () => {
       const deleted = await this.#artifacts.markDeleted(record.id, this.#clock.now());
@@ -46,8 +53,9 @@ export class ArtifactContents {
   }
 
   /**
-   * The bytes, or a part of them. A whole content is checked on its way: one that is not what its digest says any more
-   * breaks off before its end. @throws ContentMissing
+   * Returns the bytes, or a range of them. A whole content is verified while it is read; the stream of a damaged
+   * content fails before its end.
+   * @throws ContentMissing
    */
   async read(
     { sha256, sizeBytes }: ArtifactRecord,
@@ -62,7 +70,7 @@ export class ArtifactContents {
     });
   }
 
-  /** Removes what crashes have left; how many. */
+  /** Removes contents left behind by crashes, and returns how many. */
   async removeOrphans(): Promise<number> {
     let removed = 0;
     for await (const { sha256, storedAt } of this.#store.list()) {

@@ -5,28 +5,28 @@ import type { ArtifactRecord } from './artifact.ts';
 
 export interface ArtifactFilter {
   readonly orgId: OrgId;
-  /** Undefined: every project of the organization. */
+  /** Undefined means every project of the organization. */
   readonly projectIds: readonly ProjectId[] | undefined;
   readonly sandboxId: string | undefined;
   readonly name: string | undefined;
 }
 
-/** The records of artifacts. Deleted ones are kept, without their content. */
+/** Stores artifact records. The records of deleted artifacts are kept; their contents are not. */
 export interface ArtifactRepository {
-  /** False when its idempotency record has made one already. */
+  /** Returns false when an artifact was already created with the idempotency record. */
   insert(record: ArtifactRecord): Promise<boolean>;
-  /** Also a deleted one. */
+  /** Also finds deleted artifacts. */
   find(id: string): Promise<ArtifactRecord | undefined>;
-  /** Also a deleted one. */
+  /** Also finds deleted artifacts. */
   findByIdempotencyRecord(recordId: string): Promise<ArtifactRecord | undefined>;
-  /** Those that are there and whose time is not up, newest first. */
+  /** Returns the artifacts that are neither deleted nor expired, newest first. */
   list(filter: ArtifactFilter, now: number): Promise<ArtifactRecord[]>;
-  /** Undefined when it is deleted already. */
+  /** Returns undefined when the artifact is already deleted. */
   markDeleted(id: ArtifactId, at: number): Promise<ArtifactRecord | undefined>;
   listExpired(now: number): Promise<ArtifactRecord[]>;
-  /** Bytes of those that are not deleted. */
+  /** Returns the total size of the artifacts that are not deleted. */
   usedBytes(orgId: OrgId): Promise<number>;
-  /** Whether any that is not deleted has this content. */
+  /** Returns whether an artifact that is not deleted uses this content. */
   isContentUsed(sha256: string): Promise<boolean>;
 }
 
@@ -117,7 +117,7 @@ function toRow(record: ArtifactRecord) {
   };
 }
 
-/** The casts are sound: nothing else writes these columns. */
+/** Converts a row. The casts are sound because only this repository writes these columns. */
 function toRecord(row: Selectable<ArtifactTable>): ArtifactRecord {
   return {
     id: row.id as ArtifactId,

@@ -13,7 +13,7 @@ export interface ArtifactServices {
   readonly exports: ExportArtifact;
   readonly contents: ArtifactContents;
   readonly links: DownloadLinks;
-  /** What links begin with, without a slash at the end. */
+  /** Returns the base URL of download links, without a trailing slash. */
   readonly publicUrl: () => string;
   readonly clock: Clock;
 }

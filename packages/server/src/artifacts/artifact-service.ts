@@ -9,7 +9,7 @@ import type { ArtifactRepository } from './artifact-repository.ts';
 
 const LABEL = 'metadata.';
 
-/** Finds and deletes artifacts. They do not need their sandbox any more. */
+/** Finds and deletes artifacts. Artifacts outlive their sandbox. */
 export class ArtifactService {
   readonly #artifacts: ArtifactRepository;
   readonly #contents: ArtifactContents;
@@ -37,14 +37,14 @@ export class ArtifactService {
     );
   }
 
-  /** @throws AppError `not_found`, also for one that was deleted or whose time is up. */
+  /** @throws AppError `not_found`, also for a deleted or expired artifact. */
   async get(credential: Credential, id: ArtifactId): Promise<ArtifactRecord> {
     const record = visible(credential, id, await this.#artifacts.find(id));
     if (!isThere(record, this.#clock.now())) throw notFound('artifact', id);
     return record;
   }
 
-  /** For whoever has a link that was signed for it. @throws AppError `not_found` */
+  /** Returns an artifact for the holder of a valid signed link. @throws AppError `not_found` */
   async getSigned(id: string): Promise<ArtifactRecord> {
     const record = await this.#artifacts.find(id);
     if (!record || !isThere(record, this.#clock.now())) throw notFound('artifact', id);
@@ -58,7 +58,7 @@ export class ArtifactService {
     return (await this.#contents.release(record)) ?? (await this.#artifacts.find(id)) ?? record;
   }
 
-  /** Deletes those whose time is up; how many. */
+  /** Deletes expired artifacts and returns how many there were. */
   async expire(): Promise<number> {
     const expired = await this.#artifacts.listExpired(this.#clock.now());
     for (const record of expired) await this.#contents.release(record);

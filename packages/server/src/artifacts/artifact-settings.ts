@@ -1,15 +1,15 @@
-/** What the operator decides about artifacts. */
+/** Operator settings for artifacts. */
 export interface ArtifactSettings {
   /** `file:/absolute/folder` or `s3://bucket/prefix?endpoint=…&region=…`. */
   readonly url: string;
-  /** Where contents are gathered before they are put into the store; on the file system of a local one. */
+  /** Directory for contents that are being received. For a local store, it must be on the store's file system. */
   readonly stagingDir: string;
-  /** Of one artifact. */
+  /** Maximum size of one artifact, in bytes. */
   readonly maxBytes: number;
-  /** Bytes of all artifacts of one organization; undefined: limited only by the disk. */
+  /** Maximum total size of an organization's artifacts, in bytes; undefined means that only the disk limits it. */
   readonly maxOrganizationBytes: number | undefined;
-  /** How long artifacts are kept; undefined: until they are deleted. */
+  /** How long artifacts are kept; undefined means until they are deleted. */
   readonly retentionMs: number | undefined;
-  /** What links to downloads begin with; undefined: where the service is served. */
+  /** Base URL of download links; undefined means the URL where the service is served. */
   readonly publicUrl: string | undefined;
 }

@@ -41,13 +41,13 @@ export function toArtifact(record: ArtifactRecord): Artifact {
 }
 
 /**
- * The last part of a path, in letters that the name of a file may have, and as long as that may be with `ending`. What a
- * URI spells that is no text is replaced.
+ * Returns the last segment of a path as a file name: forbidden characters are replaced, and the name is shortened so
+ * that it fits with `ending`. Bytes of a `file:` URI that are not valid UTF-8 are replaced.
  */
 export function nameOf(path: string, ending = ''): string {
   const text = isFileUri(path) ? Buffer.from(pathOfFileUri(path), 'latin1').toString() : path;
   const name = posix.basename(posix.resolve(DEFAULT_CWD, text)) || 'root';
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what a name may not have
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: a name may not contain these characters
   const plain = name.replace(/[\\\u0000-\u001f\u007f]/g, '_');
   return plain.slice(0, LIMITS.artifactNameLength - ending.length).toWellFormed() + ending;
 }

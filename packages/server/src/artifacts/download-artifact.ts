@@ -6,13 +6,13 @@ import type { ArtifactContents } from './artifact-contents.ts';
 import { StoreFault } from './store/artifact-store.ts';
 
 export interface DownloadOptions {
-  /** `range`, `if-range`, `if-none-match`. */
+  /** Request headers: `range`, `if-range` and `if-none-match`. */
   readonly headers: Readonly<Record<string, string>>;
   readonly headOnly: boolean;
   readonly signal: AbortSignal;
 }
 
-/** What answers a request for the content: whole, a range of it, or that it is the same as ever. */
+/** Answers a download request: the whole content, a range of it, or 304 when the client's copy is current. */
 export async function downloadArtifact(
   record: ArtifactRecord,
   contents: ArtifactContents,
@@ -54,8 +54,8 @@ async function open(
 }
 
 /**
- * SECURITY: what a sandbox wrote is never shown on the origin of the API, only saved; held by "is saved and never shown"
- * in artifacts.test.ts.
+ * SECURITY: a browser must save what a sandbox wrote, and never render it on the API's origin; held by "is saved and
+ * never shown" in artifacts.test.ts.
  */
 function headersOf({ name, contentType }: ArtifactRecord): Record<string, string> {
   const ascii = name.replace(/[^\x20-\x7e]|["\\%]/g, '_');
@@ -77,7 +77,10 @@ function matches(header: string | undefined, etag: string): boolean {
   return header.trim() === '*' || header.split(',').some((each) => each.trim().replace(/^W\//, '') === etag);
 }
 
-/** Undefined for the whole: no range, several, or what is none. @throws AppError `range_not_satisfiable` */
+/**
+ * Returns undefined for the whole content: there is no range, several, or an invalid one. @throws AppError
+ * `range_not_satisfiable`
+ */
 function rangeOf(header: string | undefined, sizeBytes: number): { start: number; end: number } | undefined {
   const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/.exec(header?.trim() ?? '') ?? [];
   if (first === '' && last === '') return undefined;

@@ -6,9 +6,9 @@ const SECRET_NAME = 'artifact-downloads';
 export const DOWNLOAD_PATH = '/downloads/artifacts';
 
 /**
- * Links that download one artifact without a key, until they expire.
+ * Signs and checks links that download one artifact without an API key, until they expire.
  *
- * SECURITY: what is signed names the artifact and the time, and nothing else is signed with that key; held by "a link
+ * SECURITY: the signature covers the artifact's id and the expiry, and its key signs nothing else; held by "a link
  * opens its own artifact alone, and until it expires" in artifacts.test.ts.
  */
 export class DownloadLinks {
@@ -20,13 +20,13 @@ export class DownloadLinks {
     this.#clock = clock;
   }
 
-  /** Path and query. */
+  /** Returns the path and query of a link. */
   sign(artifactId: string, expiresAt: number): string {
     const signature = this.#signatureOf(artifactId, String(expiresAt)).toString('base64url');
     return `${DOWNLOAD_PATH}/${artifactId}?expires=${expiresAt}&signature=${signature}`;
   }
 
-  /** Whether the service has signed it and its time is not up. */
+  /** Returns whether the service signed the link and the link has not expired. */
   isValid(artifactId: string, expires: string, signature: string): boolean {
     const given = Buffer.from(signature, 'base64url');
     const expected = this.#signatureOf(artifactId, expires);
@@ -39,7 +39,7 @@ export class DownloadLinks {
   }
 }
 
-/** Made once, and shared by all servers of the database. */
+/** Returns the signing key. It is created once and shared by all servers of the database. */
 export async function downloadKey(db: Database): Promise<Buffer> {
   const value = randomBytes(32).toString('hex');
   await db

@@ -16,7 +16,7 @@ export interface ArtifactExport {
   readonly idempotencyRecordId: string | undefined;
 }
 
-/** Keeps files and directories of sandboxes. */
+/** Exports files and directories of sandboxes as artifacts. */
 export class ExportArtifact {
   readonly #access: SandboxAccess;
   readonly #files: AccessFiles;
@@ -30,7 +30,7 @@ export class ExportArtifact {
     this.#keep = keep;
   }
 
-  /** Streams it out of the sandbox into the store. @throws AppError */
+  /** Streams a file, or a directory as an archive, from the sandbox into the store. @throws AppError */
   async export(request: ArtifactExport): Promise<ArtifactRecord> {
     const { credential, params, body, signal, idempotencyRecordId } = request;
     const sandbox = await this.#access.getLive(credential, params.sandboxId);
@@ -60,7 +60,7 @@ async function openContent(files: AgentFiles, path: string, signal: AbortSignal)
     if (type === 'directory') {
       return { name: nameOf(path, '.tar.gz'), content: await files.archive(path, 'tar.gz', signal) };
     }
-    // Of a link, what it leads to.
+    // `read` follows a symbolic link to its target.
     return { name: nameOf(path), content: (await files.read(path, {}, signal)).body };
   } catch (error) {
     if (!(error instanceof FileFault && error.kind === 'invalid_path')) throw error;

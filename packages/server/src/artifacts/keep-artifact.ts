@@ -15,7 +15,7 @@ export type NewArtifact = Pick<
   'orgId' | 'projectId' | 'sandboxId' | 'name' | 'path' | 'contentType' | 'metadata' | 'idempotencyRecordId'
 >;
 
-/** Makes artifacts out of streams of bytes. */
+/** Creates artifacts from byte streams. */
 export class KeepArtifact {
   readonly #contents: ArtifactContents;
   readonly #artifacts: ArtifactRepository;
@@ -23,7 +23,7 @@ export class KeepArtifact {
   readonly #settings: ArtifactSettings;
   readonly #clock: Clock;
   readonly #ids: IdSource;
-  /** Bytes of each organization that are being stored and that no record counts yet. */
+  /** Bytes per organization that are being stored and not yet counted by a record. */
   readonly #pending = new Map<OrgId, number>();
 
   constructor(
@@ -42,7 +42,7 @@ export class KeepArtifact {
     this.#ids = ids;
   }
 
-  /** One artifact for one idempotency record: the one that an earlier attempt has made is returned. */
+  /** Creates one artifact per idempotency record. Returns the existing artifact if an earlier attempt created it. */
   async keep(artifact: NewArtifact, source: Readable, signal?: AbortSignal): Promise<ArtifactRecord> {
     await this.#requireRoom(artifact.orgId, 1);
     await using staged = await this.#take(source, signal);
@@ -64,7 +64,7 @@ export class KeepArtifact {
     return made;
   }
 
-  /** Counts `bytes` until the result is disposed of. @throws AppError `quota_exceeded` */
+  /** Counts `bytes` as pending until the result is disposed. @throws AppError `quota_exceeded` */
   async #admit(orgId: OrgId, bytes: number): Promise<Disposable> {
     const count = (more: number) => {
       const pending = (this.#pending.get(orgId) ?? 0) + more;
@@ -81,7 +81,7 @@ export class KeepArtifact {
     return { [Symbol.dispose]: () => count(-bytes) };
   }
 
-  /** For what is pending, and `bytes` more. */
+  /** Checks that the quota has room for the pending bytes and `bytes` more. */
   async #requireRoom(orgId: OrgId, bytes = 0): Promise<void> {
     const limit = this.#settings.maxOrganizationBytes;
     if (limit === undefined) return;

@@ -18,7 +18,7 @@ export interface ChangeCommandDeps {
   readonly clock: Clock;
 }
 
-/** Acts on commands that run. */
+/** Writes to and kills running commands. */
 export class ChangeCommand {
   readonly #deps: ChangeCommandDeps;
 
@@ -26,7 +26,10 @@ export class ChangeCommand {
     this.#deps = deps;
   }
 
-  /** @throws AppError `conflict` when it has ended or its input is closed. */
+  /**
+   * Writes to the command's standard input. @throws AppError `conflict` when the command has ended or its input is
+   * closed.
+   */
   async writeStdin(request: CommandRequest & { readonly body: CommandStdinBody }): Promise<Command> {
     const bytes = stdinBytes(request.body);
     const { sandbox, record } = await this.#deps.reads.find(request);
@@ -41,7 +44,9 @@ export class ChangeCommand {
     return toCommand(record);
   }
 
-  /** Idempotent: one that has ended stays as it is; what it left running ends too by SIGKILL. */
+  /**
+   * Sends a signal. Idempotent: an ended command stays unchanged, but SIGKILL also ends processes that it left running.
+   */
   async kill(request: CommandRequest, name: Signal): Promise<Command> {
     const { reads, executions } = this.#deps;
     const { sandbox, record } = await reads.find(request);

@@ -3,19 +3,19 @@ import type { Selectable } from 'kysely';
 import type { CommandTable, Database } from '../db/database.ts';
 import type { CommandEnding, CommandRecord } from './command.ts';
 
-/** The records of commands. They outlive their sandboxes. */
+/** Stores command records. They outlive their sandboxes. */
 export interface CommandRepository {
-  /** False when its idempotency record has one already. */
+  /** Returns false when a command with the idempotency record exists. */
   insert(record: CommandRecord): Promise<boolean>;
   find(sandboxId: SandboxId, id: string): Promise<CommandRecord | undefined>;
   findByIdempotencyRecord(sandboxId: SandboxId, recordId: string): Promise<CommandRecord | undefined>;
   /** Oldest first. */
   list(sandboxId: SandboxId): Promise<CommandRecord[]>;
-  /** Of all sandboxes that are ready, as far as was heard. */
+  /** Returns the commands recorded as running, of all ready sandboxes. */
   listRunning(): Promise<CommandRecord[]>;
-  /** The first ending stays; the record as it is afterwards. */
+  /** Records an ending unless one is recorded already. Returns the resulting record. */
   finish(record: CommandRecord, ending: CommandEnding): Promise<CommandRecord>;
-  /** For a command that never came to be. */
+  /** Removes the record of a command that was not started. */
   remove(id: CommandId): Promise<void>;
 }
 
@@ -99,7 +99,7 @@ export class SqlCommandRepository implements CommandRepository {
   }
 }
 
-/** The casts are sound: nothing else writes these columns. */
+/** Converts a row. The casts are sound because only this repository writes these columns. */
 function toRecord(row: Selectable<CommandTable>): CommandRecord {
   return {
     id: row.id as CommandId,

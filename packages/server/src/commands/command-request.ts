@@ -3,10 +3,13 @@ import { type CreateCommandBody, DEFAULT_CWD, LIMITS, mapBytes } from '@cloche/c
 import type { StartCommand } from '@cloche/protocol';
 import { invalidRequest } from '../base/app-error.ts';
 
-/** A shell that reads the profile, as a person's would. */
+/** A login shell, so that it reads the user's profile. */
 const SHELL = ['bash', '-lc'];
 
-/** What the agent is to start, apart from how long it may run. @throws AppError `invalid_request` for what no schema says. */
+/**
+ * Returns what the agent starts, without the time limit. @throws AppError `invalid_request` for rules that no schema
+ * expresses.
+ */
 export function commandSpec(body: CreateCommandBody): Omit<StartCommand, 'timeoutMs' | 'capture'> {
   checkSizes(body);
   const { command, cwd = DEFAULT_CWD, env = {}, stdin, stdinOpen = false, user = 'user' } = body;

@@ -43,12 +43,12 @@ export function commandRoutes(
   ];
 }
 
-/** So that a client can come back to where it was. */
+/** Numbers the log events, so that a client that reconnects can resume after the last one. */
 async function* numbered(events: AsyncIterable<CommandEvent>): AsyncGenerator<CommandEvent & { id?: number }, void> {
   for await (const event of events) yield event.type === 'log' ? { ...event, id: event.data.seq } : event;
 }
 
-/** The number that a client who comes back has seen last. */
+/** Returns the number of the last event that a reconnecting client has received. */
 function lastSeen(header: string | undefined): number | undefined {
   if (header === undefined || header === '') return undefined;
   if (/^\d{1,16}$/.test(header) && Number.isSafeInteger(Number(header))) return Number(header);

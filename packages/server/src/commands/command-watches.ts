@@ -23,8 +23,8 @@ export interface CommandWatchesDeps {
 }
 
 /**
- * Waits for the end of each command that runs in the background, so that its sandbox is `running` until then and its
- * record is up to date. One request to the agent for each, which answers at that end.
+ * Waits for the end of each background command. Keeps its sandbox `running` until then, and its record up to date.
+ * Holds one request to the agent per command, which the agent answers when the command ends.
  */
 export class CommandWatches {
   readonly #deps: CommandWatchesDeps;
@@ -34,7 +34,7 @@ export class CommandWatches {
     this.#deps = deps;
   }
 
-  /** Takes up those that a server before this one started. */
+  /** Watches the commands that an earlier server process started. */
   async start(): Promise<void> {
     const { commands, sandboxes } = this.#deps;
     for (const record of await commands.listRunning()) {
@@ -51,14 +51,14 @@ export class CommandWatches {
     if (this.#watched.has(record.id)) return;
     const controller = new AbortController();
     this.#watched.set(record.id, controller);
-    // Logs what fails and never rejects.
+    // `#follow` logs its errors and never rejects.
     void this.#follow(sandbox, record, controller).finally(() => this.#watched.delete(record.id));
   }
 
   async #follow(sandbox: SandboxRecord, record: CommandRecord, controller: AbortController): Promise<void> {
     const { executions, log } = this.#deps;
     const { signal } = controller;
-    // When its sandbox ends, so does every command: its record says so without being written.
+    // When the sandbox ends, the command counts as killed without a write to its record: see `seenIn`.
     using _ = executions.begin(sandbox.id, undefined, () => controller.abort());
     for (let pauseMs = FIRST_PAUSE_MS; !signal.aborted; pauseMs = Math.min(2 * pauseMs, LAST_PAUSE_MS)) {
       try {

@@ -8,12 +8,12 @@ export interface CommandRecord {
   readonly id: CommandId;
   readonly sandboxId: SandboxId;
   readonly generation: number;
-  /** As the client gave it. */
+  /** The command as given by the client. */
   readonly command: string | readonly string[];
   readonly cwd: string;
   readonly user: CommandUser;
   readonly background: boolean;
-  /** What was heard of it last. */
+  /** The last known status. */
   readonly status: CommandStatus;
   readonly exitCode: number | undefined;
   readonly signal: string | undefined;
@@ -24,7 +24,7 @@ export interface CommandRecord {
   readonly idempotencyRecordId: string | undefined;
 }
 
-/** How a command ended. */
+/** The fields that describe how a command ended. */
 export type CommandEnding = Pick<
   CommandRecord,
   'status' | 'exitCode' | 'signal' | 'failureReason' | 'finishedAt' | 'durationMs'
@@ -32,7 +32,10 @@ export type CommandEnding = Pick<
 
 const KILLED = { status: 'killed', exitCode: 137, signal: 'SIGKILL', failureReason: undefined } as const;
 
-/** What an agent's word makes of a record; undefined while it runs. The clock of a sandbox is not believed. */
+/**
+ * Returns how the command ended according to the agent; undefined while it runs. Times are bounded by the server's
+ * clock, because the sandbox's clock cannot be trusted.
+ */
 export function endingOf(record: CommandRecord, agent: AgentCommand, now: number): CommandEnding | undefined {
   if (agent.status === 'running') return undefined;
   const durationMs = Math.min(agent.durationMs ?? 0, Math.max(0, now - record.startedAt));
@@ -55,13 +58,13 @@ export function killedEnding(record: CommandRecord, at: number): CommandEnding {
   return { ...KILLED, durationMs: Math.max(0, at - record.startedAt), finishedAt: at };
 }
 
-/** None runs in a sandbox that has ended, whatever was heard of it last. */
+/** Returns the record as seen now: in a sandbox that has ended, a running command counts as killed. */
 export function seenIn(sandbox: SandboxRecord, record: CommandRecord): CommandRecord {
   if (record.status !== 'running' || isLive(sandbox)) return record;
   return { ...record, ...killedEnding(record, sandbox.destroyedAt ?? record.startedAt) };
 }
 
-/** What is known of its output besides. */
+/** Output of a command, as far as it is known. */
 export type CommandOutput = Pick<Command, 'stdout' | 'stderr' | 'truncated'>;
 
 export function toCommand(record: CommandRecord, output: CommandOutput = {}): Command {

@@ -41,7 +41,7 @@ export interface CommandCreation {
   readonly room: ResultRoom;
 }
 
-/** Starts commands, and waits for those that do not go to the background. */
+/** Starts commands, and waits for the end of foreground commands. */
 export class CreateCommand {
   readonly #deps: CreateCommandDeps;
 
@@ -49,7 +49,7 @@ export class CreateCommand {
     this.#deps = deps;
   }
 
-  /** One command for one idempotency record. @throws AppError */
+  /** Creates one command per idempotency record. @throws AppError */
   async create(request: CommandCreation): Promise<Command> {
     const { body, receivedAt, signal } = request;
     const spec = commandSpec(body);
@@ -67,7 +67,7 @@ export class CreateCommand {
     return background ? this.#start(sandbox, record, start, signal) : this.#run(sandbox, record, start, request);
   }
 
-  /** Of a command that ended before its client could be told: with its output, if the agent still has it. */
+  /** Answers a retry for a command that has already ended, with its output if the agent still has it. */
   async #retell(sandbox: SandboxRecord, record: CommandRecord, { signal, room }: CommandCreation): Promise<Command> {
     if (record.background) return toCommand(record);
     const bounds = { signal, actMs: AGENT_LIMITS.startMs };
@@ -124,7 +124,7 @@ export class CreateCommand {
     }
   }
 
-  /** Runs `act`; what the agent refuses becomes an answer, and a command that never was leaves no record. */
+  /** Runs `act` and translates faults of the agent. Removes the record of a command that was not started. */
   async #act<T>(
     sandbox: SandboxRecord,
     record: CommandRecord,

@@ -11,9 +11,9 @@ import type { Executions } from '../sandboxes/record/executions.ts';
 import type { SandboxRecord } from '../sandboxes/record/sandbox.ts';
 import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 
-/** What a client has not taken yet before its terminal waits. */
+/** Maximum number of unsent output messages to a client before reading from the terminal pauses. */
 const MAX_UNSENT = 64;
-/** What a client may have typed that its shell has not taken. */
+/** Maximum bytes of input that the shell has not read; a client that exceeds it is disconnected. */
 const MAX_TYPED_BYTES = 1024 * 1024;
 const TOO_MANY = 'The sandbox has too many open terminals; close one.';
 const TOO_WATCHED = 'The terminal has its maximum number of clients; disconnect one.';
@@ -37,7 +37,7 @@ export interface PtyRequest {
   readonly signal: AbortSignal;
 }
 
-/** Joins clients to terminals in sandboxes. */
+/** Connects clients to terminals in sandboxes. */
 export class OpenPty {
   readonly #deps: OpenPtyDeps;
 
@@ -45,7 +45,7 @@ export class OpenPty {
     this.#deps = deps;
   }
 
-  /** Resolves when the terminal is there. @throws AppError */
+  /** Resolves when the terminal is open. @throws AppError */
   async open({ credential, params, query, signal }: PtyRequest): Promise<(client: ClientSocket) => void> {
     const { use, ids, terminalIdleMs } = this.#deps;
     const { ptyId = ids.next('pty_'), cols: columns = 80, rows = 24, user = 'user' } = query;
@@ -63,7 +63,7 @@ export class OpenPty {
     });
   }
 
-  /** Until one of the two ends. The sandbox is in use as long as somebody watches. */
+  /** Connects the client and the terminal until either closes. The sandbox counts as `running` meanwhile. */
   #join(sandbox: SandboxRecord, ptyId: string, terminal: Duplex, client: ClientSocket): void {
     const execution = this.#deps.executions.begin(sandbox.id, undefined, () => client.close());
     terminal.on('error', () => terminal.destroy());
@@ -93,7 +93,7 @@ function show(terminal: Duplex, client: ClientSocket): void {
     if (type !== 'O') return;
     unsent += 1;
     if (unsent >= MAX_UNSENT) terminal.pause();
-    // A copy: what was handed in is only valid now.
+    // A copy, because `body` is valid only during this call.
     client.send(Buffer.from(body), sent);
   });
   terminal.on('data', (chunk: Buffer) => {
@@ -105,7 +105,7 @@ function show(terminal: Duplex, client: ClientSocket): void {
   });
 }
 
-/** What is no control message is not heeded. */
+/** Handles a control message. Ignores messages that are invalid. */
 function control(terminal: Duplex, text: string): void {
   let message: { type?: unknown; cols?: unknown; rows?: unknown };
   try {

@@ -27,16 +27,16 @@ export interface CommandRequest {
   readonly signal: AbortSignal;
 }
 
-/** Asks the agent of a sandbox about its commands. */
+/** An operation on the commands of a sandbox's agent. */
 type ActOnCommands<T> = (agent: AgentCommands, signal: AbortSignal) => Promise<T>;
 
-/** A command in its sandbox, as far as the key may see them. */
+/** A command and its sandbox, after the check that the key may access them. */
 export interface FoundCommand {
   readonly sandbox: SandboxRecord;
   readonly record: CommandRecord;
 }
 
-/** Reads commands and what they printed. A record that says "running" is brought up to date before it is shown. */
+/** Reads commands and their output. Updates the record of a running command before returning it. */
 export class ReadCommands {
   readonly #deps: ReadCommandsDeps;
 
@@ -50,7 +50,7 @@ export class ReadCommands {
     return Promise.all(records.map(async (record) => toCommand(await this.refresh({ sandbox, record }))));
   }
 
-  /** With `waitMs`, when it has ended or so much has passed. */
+  /** Returns the command. With `waitMs`, waits until the command has ended or the time has passed. */
   async get(request: CommandRequest, waitMs: number): Promise<Command> {
     const found = await this.find(request);
     const record = await this.refresh(found);
@@ -60,18 +60,18 @@ export class ReadCommands {
     return toCommand(await this.#update(found, { signal: limit.signal }, wait));
   }
 
-  /** @throws AppError `sandbox_destroyed` or `sandbox_failed`: what it printed is gone with the sandbox. */
+  /** @throws AppError `sandbox_destroyed` or `sandbox_failed`: the output is deleted with the sandbox. */
   async logs(request: CommandRequest, afterSeq: number, limit: number): Promise<CommandLogPage> {
     const { sandbox, record } = await this.find(request);
     const bounds = { signal: request.signal, actMs: AGENT_LIMITS.askMs };
     const ask = (agent: AgentCommands, signal: AbortSignal) => agent.readLog(record.id, afterSeq, limit, signal);
-    // The agent keeps the latest commands alone.
+    // The agent keeps only the latest commands.
     const page = (await this.act(requireLive(sandbox), bounds, ask)) ?? { entries: [], hasMore: false };
     const data = page.entries.map(toEntry);
     return { data, nextSeq: data.at(-1)?.seq ?? afterSeq, hasMore: page.hasMore };
   }
 
-  /** Resolves when the command is found; leaving the iteration leaves the command alone. */
+  /** Resolves when the command is found. Ending the iteration does not affect the command. */
   async follow(request: CommandRequest, afterSeq: number): Promise<AsyncGenerator<CommandEvent, void>> {
     const found = await this.find(request);
     requireLive(found.sandbox);
@@ -86,14 +86,14 @@ export class ReadCommands {
     return { sandbox, record };
   }
 
-  /** As it is now. What the agent cannot say stays as it was heard last. */
+  /** Returns the record with its current status, or its last known status if the agent cannot answer. */
   async refresh(found: FoundCommand): Promise<CommandRecord> {
     const seen = seenIn(found.sandbox, found.record);
     if (seen.status !== 'running' || this.#deps.starting.has(seen.id)) return seen;
     return this.#update(found, { actMs: AGENT_LIMITS.askMs }, (agent, signal) => agent.get(seen.id, signal));
   }
 
-  /** Undefined when the agent does not know the command, or not any more. @throws AppError */
+  /** Returns undefined when the agent does not know the command, or no longer does. @throws AppError */
   async act<T>(sandbox: SandboxRecord, bounds: ActBounds, act: ActOnCommands<T>): Promise<T | undefined> {
     return this.#deps.use.ifReady(sandbox, bounds, ({ commands }, _, signal) =>
       act(commands, signal).catch((error: unknown) => {
@@ -147,5 +147,5 @@ function toEntry({ seq, stream, data, at }: AgentLogEntry): CommandLogEntry {
   return { seq, stream, data, at: timestamp(Math.min(at, MAX_TIME)) };
 }
 
-/** The last moment that can be written down. */
+/** The latest time that a `Date` can represent. */
 const MAX_TIME = 8_640_000_000_000_000;

@@ -1,10 +1,10 @@
 import type { CommandId } from '@cloche/contract';
 
-/** Commands whose record may be there before their agent knows them. */
+/** Commands that may have a record before their agent knows them. */
 export class StartingCommands {
   readonly #ids = new Set<CommandId>();
 
-  /** Dispose it when the agent has answered. */
+  /** Marks a command as starting. The caller disposes the result when the agent has answered. */
   begin(id: CommandId): Disposable {
     this.#ids.add(id);
     return { [Symbol.dispose]: () => void this.#ids.delete(id) };

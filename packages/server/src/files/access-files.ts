@@ -7,7 +7,7 @@ import { type AgentFiles, FileFault } from '../driver/agent-files.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
 import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 
-/** A transfer counts as activity for as long as it goes on. */
+/** Interval at which a transfer renews the sandbox's activity. */
 const TOUCH_MS = 5_000;
 
 export interface AccessFilesDeps {
@@ -21,7 +21,7 @@ export interface FileRequest {
   readonly signal: AbortSignal;
 }
 
-/** Reaches the files of sandboxes, for those who may. */
+/** Gives operations access to the files of sandboxes and checks that the key may use them. */
 export class AccessFiles {
   readonly #deps: AccessFilesDeps;
 
@@ -29,14 +29,14 @@ export class AccessFiles {
     this.#deps = deps;
   }
 
-  /** Does `act`, which moves no bytes through the service, within a time of its own. Throws as `with` does. */
+  /** Runs `act`, which transfers no contents through the service, within its own time limit. Throws as `with` does. */
   async act<T>(request: FileRequest, act: (files: AgentFiles, signal: AbortSignal) => Promise<T>): Promise<T> {
     return this.#with(request, AGENT_LIMITS.filesMs, (files, _activity, signal) => act(files, signal));
   }
 
   /**
-   * Does `act` with the files of the sandbox, which is waited for while it is being made; `touch` keeps it from being
-   * idle for as long as what `act` returns is still being read.
+   * Waits until the sandbox is ready and runs `act` on its files. `act` can hold the `activity` while its result is
+   * still being read, so that the sandbox is not idle meanwhile.
    *
    * @throws AppError
    */
@@ -45,7 +45,8 @@ export class AccessFiles {
   }
 
   /**
-   * The changes of a directory, from the moment that this resolves. Watching is no use of the sandbox: it may become idle.
+   * Returns the changes of a directory, from the time this resolves. Watching is not activity: the sandbox may become
+   * idle.
    *
    * @throws AppError, here and from the iteration
    */
@@ -96,7 +97,7 @@ export class AccessFiles {
   }
 }
 
-/** Use of a sandbox that is going on. */
+/** An ongoing use of a sandbox, renewed at an interval. */
 export class Activity {
   readonly #touch: () => void;
   readonly #timer: NodeJS.Timeout;
@@ -109,7 +110,7 @@ export class Activity {
     touch();
   }
 
-  /** It goes on until `emitter` has closed. */
+  /** Continues the activity until `emitter` closes. */
   holdUntilClosed(emitter: NodeJS.EventEmitter): void {
     this.#isHeld = true;
     emitter.once('close', () => this.end());
@@ -132,7 +133,7 @@ function explained(error: unknown): unknown {
 function toAppError(fault: FileFault): AppError {
   const { kind, message, details } = fault;
   if (kind === 'bad_archive') return invalidRequest({ path: 'body', message: message.toWellFormed() });
-  // Which field had the path, its client knows better than the agent.
+  // The agent does not know which request field had the path, but the client does.
   if (kind === 'invalid_path' || kind === 'too_many') {
     return invalidRequest({ path: 'path', message: message.toWellFormed() });
   }

@@ -1,20 +1,19 @@
 import type { Readable } from 'node:stream';
 
-/** Keeps contents by their digest. Knows nothing of artifacts. */
+/** Stores contents by their SHA-256 digest, independent of artifacts. */
 export interface ArtifactStore {
   /**
-   * Takes a file of this host over as the content of that digest; afterwards the file may be gone. Idempotent, and all
-   * or nothing.
+   * Stores a local file as the content with that digest. May move the file. Idempotent and atomic.
    *
-   * @throws when what was stored does not have the digest.
+   * @throws when the stored bytes do not have the digest.
    */
   put(file: string, content: { sha256: string; sizeBytes: number }): Promise<void>;
   has(sha256: string): Promise<boolean>;
-  /** The bytes from `start` to `end`, both included. @throws ContentMissing */
+  /** Returns the bytes from `start` to `end`, both inclusive. @throws ContentMissing */
   read(sha256: string, range: { start: number; end: number } | undefined, signal: AbortSignal): Promise<Readable>;
   /** Idempotent. */
   remove(sha256: string): Promise<void>;
-  /** Every content, in any order, with when it was put. */
+  /** Lists every content and the time it was stored, in any order. */
   list(): AsyncIterable<{ sha256: string; storedAt: number }>;
   close(): Promise<void>;
 }
@@ -27,7 +26,7 @@ export class ContentMissing extends Error {
   }
 }
 
-/** The store does not do what it is asked for now. */
+/** The store failed or does not respond. */
 export class StoreFault extends Error {
   override readonly name = 'StoreFault';
 }

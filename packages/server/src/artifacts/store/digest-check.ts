@@ -1,7 +1,10 @@
 import { createHash } from 'node:crypto';
 import { Transform } from 'node:stream';
 
-/** Passes a content on, its last bytes when all of it has been seen and is what its digest says; else it fails. */
+/**
+ * Passes a content through and verifies its digest. Holds the last chunk back, so that a damaged content fails before
+ * its end.
+ */
 export class DigestCheck extends Transform {
   readonly #hash = createHash('sha256');
   readonly #sha256: string;

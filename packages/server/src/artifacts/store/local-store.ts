@@ -9,7 +9,10 @@ import { type ArtifactStore, ContentMissing } from './artifact-store.ts';
 
 const DIGEST = /^[0-9a-f]{64}$/;
 
-/** A folder on this host: `<first two digits>/<digest>`. Put and read on one file system, so that a rename is atomic. */
+/**
+ * Stores contents in a local folder, as `<first two digits>/<digest>`. `put` renames, so its file must be on the same
+ * file system.
+ */
 export class LocalStore implements ArtifactStore {
   readonly #folder: string;
 
@@ -35,7 +38,7 @@ export class LocalStore implements ArtifactStore {
     range: { start: number; end: number } | undefined,
     signal: AbortSignal,
   ): Promise<Readable> {
-    // Not of a file handle: Node ends a process in which one is lost before it was closed.
+    // A read stream, not a file handle: Node.js ends the process when a file handle is garbage-collected while open.
     const content = createReadStream(this.#placeOf(sha256), { ...range, signal, highWaterMark: 256 * 1024 });
     try {
       await once(content, 'open');
@@ -67,7 +70,7 @@ export class LocalStore implements ArtifactStore {
   }
 }
 
-/** Reads back what was written: a disk that kept something else is noticed while the sandbox still has it. */
+/** Reads the file back, so that a disk error is noticed while the sandbox still has the original. */
 async function requireDigest(file: string, sha256: string): Promise<void> {
   const hash = createHash('sha256');
   await pipeline(createReadStream(file, { highWaterMark: 1024 * 1024 }), hash);

@@ -15,27 +15,27 @@ import { DigestCheck } from './digest-check.ts';
 
 const MEBIBYTE = 2 ** 20;
 export interface S3Sizes {
-  /** The most that S3 takes in one request. */
+  /** Maximum size of one PUT request; S3 accepts up to 5 GiB. */
   readonly oneRequestBytes: number;
-  /** Parts of larger ones; 10,000 of them are the most there can be. Two at a time are held in memory. */
+  /** Part size for larger contents. S3 accepts at most 10,000 parts. Two parts at a time are held in memory. */
   readonly partBytes: number;
 }
 const SIZES: S3Sizes = { oneRequestBytes: 5 * 1024 * MEBIBYTE, partBytes: 64 * MEBIBYTE };
 const CONNECT_MS = 5_000;
-/** A connection of which no byte moves for so long is given up. */
+/** Longest time without any data before a connection is closed. */
 const STALL_MS = 60_000;
 const DIGEST = /[0-9a-f]{64}$/;
 
 export interface S3Place {
   readonly bucket: string;
-  /** Ends with a slash, or is empty. */
+  /** Is empty, or ends with a slash. */
   readonly prefix: string;
-  /** Undefined: Amazon's own for the region. */
+  /** Undefined means Amazon's own endpoint for the region. */
   readonly endpoint: string | undefined;
   readonly region: string;
 }
 
-/** `s3://bucket/prefix?endpoint=https://host&region=name`. */
+/** Parses `s3://bucket/prefix?endpoint=https://host&region=name`. */
 export function readS3Url(url: string): S3Place {
   const { hostname, pathname, searchParams } = new URL(url);
   const path = pathname.replace(/^\/+|\/+$/g, '');
@@ -47,7 +47,7 @@ export function readS3Url(url: string): S3Place {
   };
 }
 
-/** A bucket of anything that speaks S3. Credentials are found by the standard variables. */
+/** Stores contents in an S3-compatible bucket. Credentials come from the standard environment variables. */
 export class S3Store implements ArtifactStore {
   readonly #client: S3Client;
   readonly #place: S3Place;
@@ -58,15 +58,15 @@ export class S3Store implements ArtifactStore {
     this.#sizes = sizes;
     this.#client = new S3Client({
       region: place.region,
-      // Those that are not Amazon's seldom have a host name for each bucket.
+      // S3-compatible services seldom have a host name for each bucket.
       ...(place.endpoint === undefined ? {} : { endpoint: place.endpoint, forcePathStyle: true }),
       requestHandler: { connectionTimeout: CONNECT_MS, requestTimeout: STALL_MS },
     });
   }
 
   /**
-   * The bucket is told the digest and refuses anything else. Of very large contents it is told the digests of the parts,
-   * and puts them together only when the whole was what its digest says.
+   * Sends the digest with the content, so that the bucket refuses different bytes. A very large content is sent in
+   * parts with their own digests; the upload completes only if the whole content has its digest.
    */
   async put(file: string, { sha256, sizeBytes }: { sha256: string; sizeBytes: number }): Promise<void> {
     const body = createReadStream(file, { highWaterMark: MEBIBYTE });
@@ -108,7 +108,7 @@ export class S3Store implements ArtifactStore {
     const command = new GetObjectCommand({ ...this.#objectOf(sha256), ...part });
     try {
       const { Body } = await this.#client.send(command, { abortSignal: signal });
-      // In Node the body is a stream of Node's.
+      // In Node.js the body is a Node.js stream.
       return Body as Readable;
     } catch (error) {
       if (isMissing(error)) throw new ContentMissing(sha256, { cause: error });

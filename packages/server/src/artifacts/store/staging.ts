@@ -7,40 +7,40 @@ import { pipeline } from 'node:stream/promises';
 import type { DiskSpace } from '../../base/disk-space.ts';
 import type { IdSource } from '../../base/id-source.ts';
 
-/** Bytes of one content between two checks of the free disk space. */
+/** Bytes received between two checks of the free disk space. */
 const SPACE_EVERY_BYTES = 64 * 1024 * 1024;
 
-/** A content that has come whole, in a file of its own. Disposing it is safe when the file has been taken over. */
+/** A completely received content in its own file. Disposing it is safe after the store has moved the file. */
 export interface Staged extends AsyncDisposable {
   readonly file: string;
   readonly sha256: string;
   readonly sizeBytes: number;
 }
 
-/** More than the bound came. */
+/** The content has more bytes than allowed. */
 export class ContentTooLarge extends Error {
   override readonly name = 'ContentTooLarge';
 }
 
-/** Where contents arrive before they have a name, their digest computed on the way. */
+/** Receives contents into temporary files and computes their digests. */
 export class Staging {
   readonly #folder: string;
   readonly #ids: IdSource;
   readonly #space: Pick<DiskSpace, 'require'> | undefined;
 
-  /** @param space asked before a content is taken, and again as it grows. */
+  /** @param space checked before a content is received, and again as it grows. */
   constructor(folder: string, ids: IdSource, space?: Pick<DiskSpace, 'require'>) {
     this.#folder = folder;
     this.#ids = ids;
     this.#space = space;
   }
 
-  /** What a server that died has left. Call it before the first content. */
+  /** Removes files left by a server that died. Call it before the first content is received. */
   async clear(): Promise<void> {
     for (const name of await readdir(this.#folder).catch(() => [])) await rm(join(this.#folder, name), { force: true });
   }
 
-  /** @throws ContentTooLarge, or what the source does; nothing is left then. */
+  /** Receives a content. Leaves no file when it fails. @throws ContentTooLarge, or the error of the source */
   async take(source: Readable, maxBytes: number, signal?: AbortSignal): Promise<Staged> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     const file = join(this.#folder, this.#ids.next('content_'));
