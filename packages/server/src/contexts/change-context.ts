@@ -28,7 +28,7 @@ export interface ContextRequest {
   readonly params: { readonly sandboxId: SandboxId; readonly contextId: ContextId };
 }
 
-/** Reads contexts and acts on them. A context lives no longer than its sandbox. */
+/** Reads, deletes, interrupts and restarts contexts. A context ends with its sandbox at the latest. */
 export class ChangeContext {
   readonly #deps: ChangeContextDeps;
   readonly #restarts = new Map<ContextId, Promise<void>>();
@@ -37,20 +37,23 @@ export class ChangeContext {
     this.#deps = deps;
   }
 
-  /** The active ones; none in a sandbox that has ended. */
+  /** Returns the active contexts; an empty list if the sandbox has ended. */
   async list(credential: Credential, sandboxId: SandboxId): Promise<ContextRecord[]> {
     const sandbox = await this.#deps.access.get(credential, sandboxId);
     return isLive(sandbox) ? this.#deps.contexts.list(sandbox.id) : [];
   }
 
-  /** @throws AppError `not_found` unless it is active. */
+  /** @throws AppError `not_found` unless the context is active. */
   async get({ credential, params }: ContextRequest): Promise<ContextRecord> {
     const sandbox = await this.#deps.access.get(credential, params.sandboxId);
     if (!isLive(sandbox)) throw notFound('code context', params.contextId);
     return this.#getActive(sandbox, params.contextId);
   }
 
-  /** The record decides, then the agent is told; every execution in it has ended when this resolves. Idempotent. */
+  /**
+   * Deletes the record, then closes the context in the agent. Resolves when every execution in it has ended.
+   * Idempotent.
+   */
   async delete({ credential, params }: ContextRequest): Promise<ContextRecord> {
     const { access, contexts, executions, clock } = this.#deps;
     const sandbox = await access.get(credential, params.sandboxId);
@@ -60,7 +63,7 @@ export class ChangeContext {
     const deleted = await contexts.markDeleted(record.id, clock.now());
     executions.endContext(sandbox.id, record.id);
     await this.#close(sandbox, record.id);
-    // What the agent did not end by closing may have opened the context again.
+    // An execution that the close did not end may have reopened the context.
     if (executions.cancelContext(sandbox.id, record.id) > 0) await this.#close(sandbox, record.id);
     return deleted ?? (await contexts.find(sandbox.id, record.id)) ?? record;
   }
@@ -69,7 +72,7 @@ export class ChangeContext {
     return this.#change(request, (agent, id, signal) => agent.interrupt(id, signal));
   }
 
-  /** One restart, however many ask while it goes on: each has its fresh kernel. */
+  /** Restarts the kernel. Concurrent calls share one restart. */
   async restart(request: ContextRequest): Promise<ContextRecord> {
     return this.#change(request, (agent, id, signal) => {
       const underWay = this.#restarts.get(id) ?? agent.restart(id, signal).finally(() => this.#restarts.delete(id));
@@ -78,7 +81,7 @@ export class ChangeContext {
     });
   }
 
-  /** Best effort: what the agent keeps ends with the sandbox at the latest. */
+  /** Closes the context in the agent, best effort: the agent's state ends with the sandbox at the latest. */
   async #close(sandbox: SandboxRecord, id: ContextId): Promise<void> {
     const close = async (agent: AgentClient, signal: AbortSignal) => {
       this.#deps.openContexts.forget(agent, id);
@@ -100,7 +103,7 @@ export class ChangeContext {
     return record;
   }
 
-  /** Nothing has to change in a sandbox that is not ready yet: no kernel runs in it. */
+  /** Runs `act`. Does nothing if the sandbox is not ready yet, because no kernel runs in it. */
   async #act(sandbox: SandboxRecord, act: (agent: AgentClient, signal: AbortSignal) => Promise<void>): Promise<void> {
     const { use, executions } = this.#deps;
     await use.ifReady(sandbox, { actMs: AGENT_LIMITS.actMs }, (agent, _, signal) => {
@@ -116,7 +119,7 @@ export class ChangeContext {
   }
 }
 
-/** A context that the agent does not know has no kernel yet: nothing runs and nothing is kept. */
+/** Ignores `not_found`: a context that the agent does not know has no kernel, so nothing runs in it. */
 function unlessUnknown(error: unknown): void {
   if (!(error instanceof AgentFault && error.kind === 'not_found')) throw error;
 }

@@ -5,26 +5,29 @@ import { Lookups } from '../db/lookups.ts';
 import { prepareQuery } from '../db/prepared-query.ts';
 import type { ContextRecord } from './context.ts';
 
-/** The records of contexts. Deleted ones are kept; "active" leaves them out. */
+/** Stores context records. The records of deleted contexts are kept; an active context is one that is not deleted. */
 export interface ContextRepository {
-  /** False when its idempotency record, or the sandbox's default of that language, has one already. */
+  /**
+   * Returns false when the idempotency record already has a context, or the sandbox already has a default context of
+   * the language.
+   */
   insert(record: ContextRecord): Promise<boolean>;
-  /** Also a deleted one. */
+  /** Also finds deleted contexts. */
   find(sandboxId: SandboxId, id: string): Promise<ContextRecord | undefined>;
-  /** Also a deleted one. */
+  /** Also finds deleted contexts. */
   findByIdempotencyRecord(sandboxId: SandboxId, recordId: string): Promise<ContextRecord | undefined>;
   findDefault(sandboxId: SandboxId, language: Language): Promise<ContextRecord | undefined>;
-  /** Active ones, oldest first. */
+  /** Returns the active contexts, oldest first. */
   list(sandboxId: SandboxId): Promise<ContextRecord[]>;
-  /** Undefined when it is not active any more. */
+  /** Returns undefined when the context is not active. */
   markDeleted(id: ContextId, at: number): Promise<ContextRecord | undefined>;
-  /** For a context that never came to be. */
+  /** Removes the record of a context that could not be opened. */
   remove(id: ContextId): Promise<void>;
 }
 
 export class SqlContextRepository implements ContextRepository {
   readonly #db: Database;
-  // Every run looks its context up, by one of these two.
+  // Prepared, because every run looks up its context with one of these two.
   readonly #findById;
   readonly #findDefault;
   readonly #found: Lookups<ContextRecord>;
@@ -43,7 +46,7 @@ export class SqlContextRepository implements ContextRepository {
         .selectAll()
         .where('sandbox_id', '=', sandboxId)
         .where('language', '=', language)
-        // Bound, it would not be seen to be what the partial index holds.
+        // A literal, because SQLite does not use the partial index for a bound parameter.
         .where('is_default', '=', sql.lit(1))
         .where('deleted_at', 'is', null),
     );
@@ -114,7 +117,7 @@ export class SqlContextRepository implements ContextRepository {
   }
 }
 
-/** The casts are sound: nothing else writes these columns. */
+/** Converts a row. The casts are sound because only this repository writes these columns. */
 function toRecord(row: Selectable<CodeContextTable>): ContextRecord {
   return {
     id: row.id as ContextId,

@@ -2,28 +2,28 @@ import { posix } from 'node:path';
 import { type CodeContext, type ContextId, DEFAULT_CWD, type Language, LIMITS, type SandboxId } from '@cloche/contract';
 import { timestamp } from '../base/clock.ts';
 
-/** The service's own record of a context; what the agent knows is only its means. */
+/** The service's record of a context. It is authoritative; the agent only holds the kernel. */
 export interface ContextRecord {
   readonly id: ContextId;
   readonly sandboxId: SandboxId;
   readonly generation: number;
   readonly language: Language;
-  /** Absolute, without `.` and `..`; links are the agent's matter. */
+  /** Absolute, without `.` and `..`. The agent resolves symbolic links. */
   readonly cwd: string;
   readonly isDefault: boolean;
-  /** As the client gave it: then it is also the default of the context's runs. */
+  /** As given by the client. If set, it is also the default timeout of the context's runs. */
   readonly timeoutMs: number | undefined;
   readonly createdAt: number;
   readonly deletedAt: number | undefined;
   readonly idempotencyRecordId: string | undefined;
 }
 
-/** What a `cwd` means: relative to the workspace, and the same however it is spelled. */
+/** Returns the absolute form of a `cwd`, which is relative to the workspace. */
 export function normalizeCwd(cwd: string | undefined): string {
   return cwd === undefined ? DEFAULT_CWD : posix.resolve(DEFAULT_CWD, cwd);
 }
 
-/** How long its kernel may take to start. */
+/** Returns the time limit for the start of the context's kernel. */
 export function openingMs(context: ContextRecord): number {
   return context.timeoutMs ?? LIMITS.contextTimeoutDefaultMs;
 }

@@ -34,7 +34,7 @@ export interface ContextCreation {
   readonly idempotencyRecordId: string | undefined;
 }
 
-/** Makes contexts: the explicit ones with their kernel, the default ones as records that the first run opens. */
+/** Creates contexts. Explicit ones start their kernel now; default ones are records that the first run opens. */
 export class CreateContext {
   readonly #deps: CreateContextDeps;
 
@@ -42,7 +42,10 @@ export class CreateContext {
     this.#deps = deps;
   }
 
-  /** Ready for runs. One context for one idempotency record. @throws AppError `unavailable` when `timeoutMs` is over. */
+  /**
+   * Returns a context that is ready for runs. Creates one context per idempotency record. @throws AppError
+   * `unavailable` after `timeoutMs`
+   */
   async create(request: ContextCreation): Promise<ContextRecord> {
     const { access, catalogue, use, clock } = this.#deps;
     const sandbox = await access.getLive(request.credential, request.params.sandboxId);
@@ -59,7 +62,10 @@ export class CreateContext {
     }
   }
 
-  /** The one default context of a sandbox and language, however many ask at once and whichever server they ask. */
+  /**
+   * Returns the default context of a sandbox and language. Concurrent calls, also on other servers, get the same
+   * context.
+   */
   async getDefault(sandbox: SandboxRecord, language: Language): Promise<ContextRecord> {
     const { catalogue, contexts } = this.#deps;
     for (;;) {
@@ -87,7 +93,7 @@ export class CreateContext {
     try {
       await use.act(sandbox, { signal }, (agent) => openContexts.ensure(agent, context, signal));
     } catch (error) {
-      // It never came to be: a retry starts from nothing, and a slow kernel that still starts is taken down.
+      // Remove the record, so that a retry starts again. Close the context, in case a slow kernel still starts.
       await contexts.remove(context.id);
       this.#closeLate(sandbox, context);
       throw error;
@@ -100,7 +106,7 @@ export class CreateContext {
       openContexts.forget(agent, context.id);
       return agent.closeContext(context.id, signal);
     });
-    // The record decides; what the agent keeps ends with the sandbox at the latest.
+    // The record is authoritative; the agent's state ends with the sandbox at the latest.
     closed.catch(() => undefined);
   }
 

@@ -5,13 +5,16 @@ import { type AgentClient, AgentFault } from '../driver/runtime-driver.ts';
 import { type ContextRecord, openingMs } from './context.ts';
 
 /**
- * Which contexts each agent has open, as far as this server knows: opening is idempotent, so after a restart, or on a
- * new connection, the first use asks again.
+ * Tracks which contexts each agent has open, as far as this server knows. Opening is idempotent, so after a restart or
+ * on a new connection the first use opens a context again.
  */
 export class OpenContexts {
   readonly #open = new WeakMap<AgentClient, Map<ContextId, 'open' | Promise<void>>>();
 
-  /** One opening, however many ask at once; whoever's `signal` aborts leaves while the opening goes on. */
+  /**
+   * Opens the context if needed. Concurrent calls share one opening. When `signal` aborts, the caller stops waiting,
+   * but the opening continues.
+   */
   async ensure(agent: AgentClient, context: ContextRecord, signal: AbortSignal): Promise<void> {
     const contexts = this.#contextsOf(agent);
     const known = contexts.get(context.id);
@@ -19,17 +22,17 @@ export class OpenContexts {
     await orAbort(known ?? this.#start(agent, context, contexts), signal);
   }
 
-  /** What a run takes along so that its context is opened first; nothing once it is open. */
+  /** Returns the request that a run sends along to open its context first; undefined if the context is open. */
   requestFor(agent: AgentClient, context: ContextRecord): OpenContext | undefined {
     return this.#contextsOf(agent).get(context.id) === 'open' ? undefined : toRequest(context);
   }
 
-  /** An agent has run something in it. */
+  /** Records that the agent has the context open, because it ran something in it. */
   noteOpen(agent: AgentClient, id: ContextId): void {
     this.#contextsOf(agent).set(id, 'open');
   }
 
-  /** The next use opens it anew. */
+  /** Makes the next use open the context again. */
   forget(agent: AgentClient, id: ContextId): void {
     this.#contextsOf(agent).delete(id);
   }
@@ -45,7 +48,7 @@ export class OpenContexts {
       },
     );
     contexts.set(context.id, opening);
-    // Whoever waits sees the failure; when all have left, nobody needs to.
+    // Callers that wait get the rejection. Without callers it is ignored.
     opening.catch(() => undefined);
     return opening;
   }

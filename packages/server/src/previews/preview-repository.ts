@@ -7,37 +7,37 @@ import { LIVE_STATUSES } from '../sandboxes/record/sandbox.ts';
 import type { PreviewRecord } from './preview.ts';
 
 export interface NewPreview extends Omit<PreviewRecord, 'expiresAt' | 'deletedAt'> {
-  /** Undefined: as long as its sandbox. */
+  /** Undefined means that the preview lives as long as its sandbox. */
   readonly expiresAt: number | undefined;
   readonly idempotencyRecordId: string | undefined;
 }
 
 export interface PreviewFilter {
   readonly orgId: OrgId;
-  /** Undefined: every project of the organization. */
+  /** Undefined means every project of the organization. */
   readonly projectIds: readonly ProjectId[] | undefined;
   readonly sandboxId: SandboxId | undefined;
 }
 
-/** The records of previews. One is open until it is deleted, its time is up, or its sandbox has ended. */
+/** Stores preview records. A preview is open until it is deleted, it expires or its sandbox ends. */
 export interface PreviewRepository {
   /**
-   * Counts the open ones of the sandbox against `maxOpen` and inserts, in one atomic step. One that its idempotency
-   * record has made before, in an attempt that was cut off, is deleted: nobody knows its token.
+   * Counts the sandbox's open previews against `maxOpen` and inserts, in one atomic step. Deletes a preview that an
+   * interrupted attempt created with the same idempotency record, because its token is lost.
    */
   insert(preview: NewPreview, maxOpen: number): Promise<{ status: 'inserted' } | { status: 'full'; used: number }>;
   findOpen(id: string, now: number): Promise<PreviewRecord | undefined>;
-  /** Also one that has ended. */
+  /** Also finds previews that have ended. */
   find(id: string): Promise<PreviewRecord | undefined>;
-  /** Open ones, newest first. */
+  /** Returns open previews, newest first. */
   list(filter: PreviewFilter, now: number): Promise<PreviewRecord[]>;
-  /** The first time stays. */
+  /** Marks a preview as deleted; the first time is kept. */
   markDeleted(id: PreviewId, at: number): Promise<void>;
 }
 
 export class SqlPreviewRepository implements PreviewRepository {
   readonly #db: Database;
-  // Every request through a preview looks it up.
+  // Prepared, because every request through a preview looks it up.
   readonly #findOpen;
   readonly #found: Lookups<PreviewRecord>;
 
@@ -80,7 +80,7 @@ export class SqlPreviewRepository implements PreviewRepository {
       const [row] = (await this.#findOpen({ id, now })).rows;
       return row && toRecord(row);
     });
-    // Of one that is remembered the time may be up since.
+    // A cached record may have expired since it was read.
     return record && record.expiresAt > now ? record : undefined;
   }
 
@@ -137,7 +137,7 @@ function toRow(preview: NewPreview) {
 
 type Row = Selectable<PreviewTable> & { sandbox_expires_at: number };
 
-/** The casts are sound: nothing else writes these columns. */
+/** Converts a row. The casts are sound because only this repository writes these columns. */
 function toRecord(row: Row): PreviewRecord {
   return {
     id: row.id as PreviewId,

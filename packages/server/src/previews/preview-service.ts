@@ -15,7 +15,7 @@ export interface PreviewServiceDeps {
   readonly previews: PreviewRepository;
   readonly clock: Clock;
   readonly ids: IdSource;
-  /** Ends every connection through a preview. */
+  /** Closes every connection through a preview. */
   readonly disconnect: (id: PreviewId) => void;
 }
 
@@ -26,7 +26,7 @@ export interface PreviewOpening {
   readonly idempotencyRecordId: string | undefined;
 }
 
-/** Opens and closes previews. */
+/** Opens, lists and deletes previews. */
 export class PreviewService {
   readonly #deps: PreviewServiceDeps;
 
@@ -34,7 +34,7 @@ export class PreviewService {
     this.#deps = deps;
   }
 
-  /** `token` opens a private one, and is known to the caller alone from here on. @throws AppError */
+  /** Opens a preview. `token` gives access to a private preview; the service stores only its hash. @throws AppError */
   async open(opening: PreviewOpening): Promise<{ preview: PreviewRecord; token: string | undefined }> {
     const { access, previews, clock, ids } = this.#deps;
     const { credential, params, body, idempotencyRecordId } = opening;
@@ -59,21 +59,21 @@ export class PreviewService {
     return { preview: await this.#find(preview.id), token };
   }
 
-  /** The open ones of a sandbox. */
+  /** Returns the open previews of a sandbox. */
   async listOf(credential: Credential, sandboxId: SandboxId): Promise<PreviewRecord[]> {
     const { access, previews, clock } = this.#deps;
     const sandbox = await access.get(credential, sandboxId);
     return previews.list({ orgId: sandbox.orgId, projectIds: undefined, sandboxId: sandbox.id }, clock.now());
   }
 
-  /** The open ones that the key can see. */
+  /** Returns the open previews that the key may see. */
   async list(
     credential: Credential,
     { projectId, sandboxId }: { projectId?: string; sandboxId?: string },
   ): Promise<PreviewRecord[]> {
     const { previews, clock } = this.#deps;
     const projectIds = await this.#projectsOf(credential, projectId);
-    // Of a sandbox that the key cannot see there is none.
+    // The other conditions exclude a sandbox that the key may not see, so its list is empty.
     const filter = { orgId: credential.orgId, projectIds, sandboxId: sandboxId as SandboxId | undefined };
     return previews.list(filter, clock.now());
   }
@@ -83,7 +83,7 @@ export class PreviewService {
     return visible(credential, id, preview);
   }
 
-  /** Idempotent, also for one that has ended by itself. */
+  /** Deletes a preview. Idempotent, also for a preview that has already ended. */
   async delete(credential: Credential, id: PreviewId): Promise<PreviewRecord> {
     const { previews, clock, disconnect } = this.#deps;
     const preview = visible(credential, id, await previews.find(id));

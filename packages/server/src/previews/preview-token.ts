@@ -1,11 +1,11 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 
-/** 192 random bits in letters that a URL, a header and a cookie carry as they are. */
+/** Returns 192 random bits in characters that need no escaping in a URL, a header or a cookie. */
 export function newPreviewToken(): string {
   return randomBytes(24).toString('base64url');
 }
 
-/** A token is random and long, so a fast hash keeps it. */
+/** Hashes a token. A fast hash is enough, because tokens are long and random. */
 export function hashPreviewToken(token: string): string {
   return createHash('sha256').update(token).digest('hex');
 }

@@ -9,15 +9,15 @@ export interface PreviewRecord {
   readonly sandboxId: SandboxId;
   readonly port: number;
   readonly visibility: PreviewVisibility;
-  /** Of a private one. */
+  /** Set for a private preview. */
   readonly tokenHash: string | undefined;
   readonly createdAt: number;
-  /** Its own, or that of its sandbox, whichever is first. */
+  /** The earlier of the preview's own expiry and its sandbox's. */
   readonly expiresAt: number;
   readonly deletedAt: number | undefined;
 }
 
-/** @param accessToken in the answer to its creation alone */
+/** @param accessToken only in the response to the preview's creation */
 export function toPreview(record: PreviewRecord, url: string, accessToken?: string): Preview {
   return {
     id: record.id,

@@ -4,7 +4,7 @@ import { type AgentOutput, jsonBytes } from '@cloche/protocol';
 import type { KeepArtifact } from '../artifacts/keep-artifact.ts';
 import type { SandboxRecord } from '../sandboxes/record/sandbox.ts';
 
-/** Where an output is kept that is no longer in its value. */
+/** The artifact that holds the value of an output. */
 export interface PromotedOutput {
   readonly artifactId: string;
   readonly sizeBytes: number;
@@ -14,9 +14,9 @@ export interface PromotedOutput {
 export interface PromotionContext {
   readonly sandbox: SandboxRecord;
   readonly runId: string;
-  /** Counts the outputs of the run. */
+  /** Index of the output in its run. */
   readonly index: number;
-  /** What the answer still has room for. */
+  /** Bytes of inline outputs that the result still has room for. */
   readonly inlineBytesLeft: number;
 }
 
@@ -38,7 +38,9 @@ const EXTENSIONS: Readonly<Record<OutputFormat, string>> = {
 };
 const MIME_TYPE = /^[\w.+-]{1,100}\/[\w.+-]{1,100}$/;
 
-/** Makes artifacts of the outputs of a run that asks for it: of binary ones, and of those too large for an answer. */
+/**
+ * Stores outputs of a run as artifacts if the client asked for it: binary outputs and those too large for a response.
+ */
 export class PromoteOutputs {
   readonly #keep: KeepArtifact;
 
@@ -46,7 +48,7 @@ export class PromoteOutputs {
     this.#keep = keep;
   }
 
-  /** Undefined for one that stays where it is. */
+  /** Returns undefined for an output that stays inline. */
   async promote(
     { format, mimeType, value }: AgentOutput,
     { sandbox, runId, index, inlineBytesLeft }: PromotionContext,

@@ -1,10 +1,13 @@
-/** From one who gives values to one who takes them, each when it is asked for. */
+/** Hands values from a producer to a consumer without a buffer. */
 export class Rendezvous<Value> {
   #given: { readonly value: Value; readonly taken: () => void } | undefined;
   #asked: ((value: Value | undefined) => void) | undefined;
   #isOver = false;
 
-  /** Undefined when it was taken already; else resolves when it is, or when nobody will. One at a time. */
+  /**
+   * Returns undefined when a consumer was waiting or the rendezvous has ended. Otherwise resolves when the value is
+   * taken or the rendezvous ends. Supports one producer at a time.
+   */
   give(value: Value): Promise<void> | undefined {
     if (this.#isOver) return undefined;
     if (this.#asked) {
@@ -17,7 +20,7 @@ export class Rendezvous<Value> {
     });
   }
 
-  /** The next value, or undefined after the last one. One at a time. */
+  /** Resolves with the next value, or undefined after the end. Supports one consumer at a time. */
   take(): Promise<Value | undefined> {
     const given = this.#given;
     this.#given = undefined;
@@ -28,7 +31,7 @@ export class Rendezvous<Value> {
     });
   }
 
-  /** Nothing more is given, or taken. Idempotent. */
+  /** Ends the rendezvous. Idempotent. */
   end(): void {
     this.#isOver = true;
     this.#given?.taken();

@@ -17,12 +17,12 @@ export interface RunRequest {
   readonly room: ResultRoom;
 }
 
-/** A run whose sandbox and context are known. */
+/** A run with its sandbox and context. */
 export interface ResolvedRun {
   readonly sandbox: SandboxRecord;
   readonly context: ContextRecord;
   readonly code: string;
-  /** Its large and binary outputs become artifacts. */
+  /** Whether large and binary outputs become artifacts. */
   readonly promotes: boolean;
   readonly timeoutMs: number;
   readonly receivedAt: number;
@@ -30,7 +30,7 @@ export interface ResolvedRun {
   readonly room: ResultRoom;
 }
 
-/** Checks what no schema can say, and finds or makes the context of a run. */
+/** Checks rules that the schema cannot express, and finds or creates the context of a run. */
 export class ResolveRun {
   readonly #access: SandboxAccess;
   readonly #contexts: ContextRepository;

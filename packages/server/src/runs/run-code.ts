@@ -27,7 +27,7 @@ const RUN_LIMITS = {
   outputBytes: LIMITS.inlineOutputBytes,
   outputsBytes: LIMITS.inlineOutputsBytes,
 };
-/** What becomes an artifact has to arrive first. */
+/** Outputs that become artifacts may be larger than inline ones. */
 const PROMOTING_LIMITS = {
   ...RUN_LIMITS,
   outputBytes: LIMITS.promotedOutputBytes,
@@ -49,7 +49,7 @@ export interface RunCodeDeps {
   readonly log: Logger;
 }
 
-/** Runs code. Waiting for a result and streaming it are the same execution, told to nobody or event by event. */
+/** Runs code. A buffered and a streamed run share one execution; only the stream reports each event. */
 export class RunCode {
   readonly #deps: RunCodeDeps;
 
@@ -57,15 +57,15 @@ export class RunCode {
     this.#deps = deps;
   }
 
-  /** The result; code that fails, times out or is canceled is a result with `error`. */
+  /** Returns the result. Code that fails, times out or is canceled gives a result with `error`. */
   async run(request: RunRequest): Promise<CodeRun> {
     const { run, stop } = await this.#accept(request);
     return this.#execute(run, stop, unheard);
   }
 
   /**
-   * Resolves when the sandbox is ready and the run accepted. The events are pulled: a slow reader slows the agent down.
-   * Leaving the iteration cancels the run. Whatever happens, the answer comes by `timeoutMs` and a short grace.
+   * Resolves when the sandbox is ready and the run is accepted. The consumer pulls events, so a slow reader slows the
+   * agent down. Ending the iteration cancels the run. The result arrives within `timeoutMs` plus a short grace period.
    */
   async stream(request: RunRequest): Promise<AsyncGenerator<CodeRunEvent, void>> {
     const { run, stop } = await this.#accept(request);
@@ -87,7 +87,7 @@ export class RunCode {
     }
   }
 
-  /** One that ended meanwhile canceled the run; one that failed never took it. */
+  /** Waits for the sandbox. If it ended meanwhile, the run is canceled; if it failed, the request fails. */
   async #waitForSandbox(run: ResolvedRun, stop: RunStop): Promise<SandboxRecord> {
     const sandbox = await this.#deps.waits.settled(run.sandbox, stop.signal);
     if (sandbox.status === 'failed') throw sandboxEnded(sandbox);
@@ -98,13 +98,13 @@ export class RunCode {
   async *#stream(run: ResolvedRun, stop: RunStop): AsyncGenerator<CodeRunEvent, void> {
     const events = new Rendezvous<CodeRunEvent>();
     const executed = this.#execute(run, stop, (event) => events.give(event)).finally(() => events.end());
-    // Whoever comes to the end of the events sees how it ended; whoever leaves does not care.
+    // A consumer of all events gets the rejection below; one that left ignores it.
     executed.catch(() => undefined);
     try {
       for (let event = await events.take(); event; event = await events.take()) yield event;
       yield { type: 'complete', data: await executed };
     } finally {
-      // Without effect on a run that is over.
+      // Has no effect on a run that has ended.
       stop.stop('left');
       events.end();
     }
@@ -116,7 +116,7 @@ export class RunCode {
     const startedAt = clock.now();
     const runId = ids.next('run_');
     const result = new RunResult(run.context, runId, run.timeoutMs);
-    // What was over while it waited for the sandbox never begins: of one that has ended, nothing is followed any more.
+    // A run stopped while it waited for the sandbox never begins: an ended sandbox has no activity to track.
     using _ = stop.reason === undefined ? this.#begin(run, stop) : undefined;
     try {
       const connected = this.#connect(run, stop);
@@ -141,7 +141,7 @@ export class RunCode {
     return this.#deps.use.connect(sandbox, stop.signal);
   }
 
-  /** A context that its agent has lost is opened anew, once: the record says that there is one. */
+  /** Runs the code. If the agent has lost the context, opens it again, once, and reports the lost state. */
   async #follow(agent: AgentClient, followed: Followed): Promise<void> {
     try {
       await this.#takeEvents(agent, followed);
@@ -158,7 +158,7 @@ export class RunCode {
     const cell = this.#cellOf(agent, run, runId, stop);
     let isNoted = false;
     for await (const event of agent.run(run.context.id, cell, stop.signal, run.room)) {
-      // Its first word tells that the context is open.
+      // The first event shows that the context is open.
       if (!isNoted) openContexts.noteOpen(agent, run.context.id);
       isNoted = true;
       const live =
@@ -181,7 +181,7 @@ export class RunCode {
     return { runId, code: run.code, timeoutMs, limits, ...(open && { open }) };
   }
 
-  /** The service's own error of the run, when it is one of the run and not of the request. */
+  /** Returns the run's own error (timeout or cancellation). Throws if the request failed. */
   async #explain(run: ResolvedRun, stop: RunStop, error: unknown): Promise<{ name: string; message: string }> {
     const { executions, faults, log } = this.#deps;
     switch (stop.reason) {
@@ -194,7 +194,7 @@ export class RunCode {
     }
     const verdict = await faults.judge(run.sandbox, error);
     if (verdict.code === 'sandbox_destroyed' || verdict.code === 'sandbox_failed') executions.forget(run.sandbox.id);
-    // Whoever ended the sandbox on purpose canceled the run; one that was lost is the platform's fault.
+    // A sandbox ended on purpose cancels the run; a lost sandbox is the platform's failure.
     if (verdict.is('sandbox_destroyed') && verdict.details?.reason !== 'platform_cleanup') return CANCELED;
     log.warn({ err: error, sandboxId: run.sandbox.id, contextId: run.context.id, code: verdict.code }, 'a run failed');
     throw verdict;
@@ -215,7 +215,7 @@ export class RunCode {
   }
 }
 
-/** Is told what a stream's client sees; what it promises is waited for before more is read. */
+/** Receives each event of a stream. If it returns a promise, the next event is read after it resolves. */
 type Tell = (event: CodeRunEvent) => Promise<void> | undefined;
 
 const unheard: Tell = () => undefined;

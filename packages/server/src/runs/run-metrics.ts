@@ -3,7 +3,7 @@ import { Counter, Histogram, type Registry } from 'prom-client';
 
 const SERVICE_ERRORS: ReadonlySet<string> = new Set(SERVICE_ERROR_NAMES);
 
-/** What operators see of runs. */
+/** Metrics of runs for operators. */
 export class RunMetrics {
   readonly #runs: Counter<'language' | 'outcome'>;
   readonly #duration: Histogram<'language'>;
@@ -26,7 +26,7 @@ export class RunMetrics {
   }
 
   ran(language: Language, errorName: string | undefined, seconds: number): void {
-    // Names of exceptions are the user's: one label for all of them.
+    // Exception names come from user code, so all of them share one label value.
     const outcome = errorName === undefined ? 'ok' : SERVICE_ERRORS.has(errorName) ? errorName : 'error';
     this.#runs.inc({ language, outcome });
     this.#duration.observe({ language }, seconds);

@@ -4,15 +4,15 @@ import type { ContextRecord } from '../contexts/context.ts';
 import { AgentFault } from '../driver/runtime-driver.ts';
 import type { PromotedOutput } from './promote-outputs.ts';
 
-/** The agent's limit, and room for the line that says what was cut. */
+/** The agent's limit, plus room for the truncation notice. */
 const STREAM_BYTES = LIMITS.outputStreamBytes + 4096;
-/** What one output weighs besides its value, so that a flood of empty ones is bounded too. */
+/** Size counted per output besides its value, so that a flood of empty outputs is bounded too. */
 const OUTPUT_OVERHEAD_BYTES = 256;
 const ERROR_NAME_LENGTH = 256;
 const ERROR_TEXT_LENGTH = 64 * 1024;
 const TRACEBACK_LINES = 1000;
 
-/** Gathers one run's result from what its agent says. Bounds hold for its size as JSON, which is what is kept and sent. */
+/** Collects the result of one run from its events. Limits apply to the JSON size, because JSON is stored and sent. */
 export class RunResult {
   readonly #context: ContextRecord;
   readonly #runId: string;
@@ -37,9 +37,10 @@ export class RunResult {
   }
 
   /**
-   * What a stream's client sees of it now, if anything: an error is told once, and `done` is told by `complete`.
+   * Adds an event. Returns the event for a stream's client, if any: only the first error is reported, and `complete`
+   * reports the end.
    *
-   * @throws AgentFault `misbehaved` for another run's event and for more than the agent was allowed.
+   * @throws AgentFault `misbehaved` for another run's event or for data over the agent's limits.
    */
   take(event: AgentRunEvent): CodeRunEvent | undefined {
     this.#requireOwn(event);
@@ -60,7 +61,7 @@ export class RunResult {
     }
   }
 
-  /** The same for an output of a run whose outputs become artifacts, where `promote` makes one of it. */
+  /** Adds an output as `take` does, and uses `promote` to store it as an artifact where needed. */
   async takePromoting(
     event: Extract<AgentRunEvent, { type: 'output' }>,
     promote: (output: AgentOutput, index: number, inlineBytesLeft: number) => Promise<PromotedOutput | undefined>,
@@ -76,14 +77,14 @@ export class RunResult {
     return { type: 'output', data: output };
   }
 
-  /** The first error is the run's; undefined when it has one already. */
+  /** Sets the run's error. Returns undefined when the run already has one. */
   fail(error: RunError): CodeRunEvent | undefined {
     if (this.#error) return undefined;
     this.#error = isOwnTimeout(error) ? timeoutError(this.#timeoutMs) : bounded(error);
     return { type: 'error', data: this.#error };
   }
 
-  /** The context had to be opened anew before this run, whatever the agent says. */
+  /** Records that the context was reopened before this run, so its state was lost. */
   noteStateLost(): void {
     this.#isStateLost = true;
   }
@@ -130,7 +131,10 @@ export function timeoutError(timeoutMs: number): CodeExecutionError {
   return { name: 'TimeoutError', message: `The run did not end within ${timeoutMs} ms.` };
 }
 
-/** The agent counts what was left of the time when it got the run. An exception of that name has a traceback. */
+/**
+ * Returns whether it is the service's own timeout: an exception of that name has a traceback. The agent's message
+ * states only the remaining time.
+ */
 function isOwnTimeout({ name, traceback }: RunError): boolean {
   return name === 'TimeoutError' && traceback === undefined;
 }
@@ -149,7 +153,7 @@ class BoundedText {
   }
 
   add(chunk: string): void {
-    // The one that is added keeps a flood of empty chunks bounded too.
+    // Counting one byte for an empty chunk bounds a flood of them too.
     this.#bytes += jsonBytes(chunk) + (chunk === '' ? 1 : 0);
     if (this.#bytes > STREAM_BYTES)
       throw new AgentFault('misbehaved', `more ${this.#name} than the bound it was given`);
@@ -165,7 +169,7 @@ function bounded({ name, message, traceback }: RunError): CodeExecutionError {
   };
 }
 
-/** The end of a traceback tells most. */
+/** Keeps the end of a traceback, which is its most useful part. */
 function boundedLines(lines: readonly string[]): string[] {
   let left = ERROR_TEXT_LENGTH;
   const kept: string[] = [];

@@ -1,7 +1,7 @@
-/** `timeout`: its time is up; `canceled`: its context or sandbox ended; `left`: nobody waits for the answer any more. */
+/** `timeout`: the time limit passed; `canceled`: the context or sandbox ended; `left`: the client left. */
 export type StopReason = 'timeout' | 'canceled' | 'left';
 
-/** Why a run is over before its agent said so. The first reason stays. Dispose it with the run. */
+/** Stops a run early and records why. The first reason is kept. Dispose it with the run. */
 export class RunStop implements Disposable {
   readonly #controller = new AbortController();
   readonly #timer: NodeJS.Timeout;
@@ -9,7 +9,7 @@ export class RunStop implements Disposable {
   readonly #leave = () => this.stop('left');
   #reason: StopReason | undefined;
 
-  /** @param client aborts when nobody waits for the answer. */
+  /** @param client aborts when the client no longer waits for the response */
   constructor(timeoutMs: number, client: AbortSignal) {
     this.#timer = setTimeout(() => this.stop('timeout'), Math.max(0, timeoutMs));
     this.#client = client;

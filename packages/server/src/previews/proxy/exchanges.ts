@@ -4,18 +4,18 @@ import { type ShareLimits, Shares } from '../../base/shares.ts';
 import type { PreviewRecord } from '../preview.ts';
 import { PreviewProblem } from './preview-problem.ts';
 
-/** Through one preview at a time; a WebSocket counts as long as it is open. */
+/** Maximum number of concurrent requests and open WebSockets per preview. */
 export const MAX_EXCHANGES = 256;
-/** Through all previews: each takes two descriptors. */
+/** Maximum number of concurrent exchanges in all previews; each takes two file descriptors. */
 const LIMITS: ShareLimits = { perOrganization: 512, inAll: 2048 };
-/** One through which no byte goes for so long ends. */
+/** Ends an exchange that transferred no data for this long. */
 const IDLE_MS = 300_000;
-/** Activity is told of at most so often. */
+/** Minimum interval between two reports of activity. */
 const TELL_MS = 1_000;
-/** A timer waits no longer than 24.8 days. */
+/** Longest timeout that Node.js timers support, about 24.8 days. */
 const LONGEST_MS = 2 ** 31 - 1;
 
-/** One request through a preview, from its first byte to its last; its signal aborts when it has to end. */
+/** One request through a preview, from its first byte to its last. Its signal aborts when the exchange must end. */
 export class Exchange implements Disposable {
   readonly #controller = new AbortController();
   readonly #expiry: NodeJS.Timeout;
@@ -39,7 +39,7 @@ export class Exchange implements Disposable {
     return this.#controller.signal;
   }
 
-  /** Bytes went through. */
+  /** Records that data was transferred. */
   touch(): void {
     this.#idle.refresh();
     const now = this.#clock.now();
@@ -59,7 +59,7 @@ export class Exchange implements Disposable {
   }
 }
 
-/** What goes through each preview of this server, bounded, so that an end reaches all of it. */
+/** Tracks and bounds the exchanges of each preview of this server, so that all of them end with the preview. */
 export class Exchanges {
   readonly #clock: Clock;
   readonly #previews = new Map<PreviewId, Set<Exchange>>();
@@ -74,7 +74,7 @@ export class Exchanges {
     return this.#shares.size;
   }
 
-  /** Dispose it when it is over. @throws PreviewProblem `preview_busy` */
+  /** Starts an exchange. The caller disposes it at its end. @throws PreviewProblem `preview_busy` */
   begin(preview: Pick<PreviewRecord, 'id' | 'orgId' | 'expiresAt'>, onActivity: () => void): Exchange {
     const exchanges = this.#previews.get(preview.id) ?? new Set();
     if (exchanges.size >= MAX_EXCHANGES) {

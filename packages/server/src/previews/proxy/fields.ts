@@ -1,8 +1,8 @@
-/** Header fields on their way to what is previewed and back. */
+/** Converts header fields of requests to the app and of its responses. */
 import { PREVIEW_TOKEN_HEADER } from '@cloche/contract';
 import { fieldPairs, hopByHopNames, type RawFields } from '@cloche/protocol';
 
-/** Set anew, or answered here. */
+/** Request fields that the proxy sets itself or handles itself. */
 const NOT_FORWARDED: ReadonlySet<string> = new Set([
   'cookie',
   'expect',
@@ -14,8 +14,8 @@ const NOT_FORWARDED: ReadonlySet<string> = new Set([
   'x-forwarded-proto',
 ]);
 /**
- * What a browser would keep for more than the app's own pages: for the connection, for how the host is reached, or for
- * every host of the site.
+ * Response fields with an effect beyond the app's own pages: on the connection, on how the browser reaches the host, or
+ * on other hosts of the site.
  *
  * SECURITY: `Clear-Site-Data` clears the cookies of all previews below one domain. Held by "says nothing to the browser
  * that reaches beyond its own pages" in preview-proxy.test.ts.
@@ -41,17 +41,17 @@ export interface RequestFields {
   readonly host: string;
   readonly protocol: 'http' | 'https';
   readonly clientAddress: string;
-  /** The cookie that opens the preview. */
+  /** Name of the cookie that gives access to the preview. */
   readonly tokenCookie: string;
-  /** Whether the request carries an API key, which is none of the app's business. */
+  /** Whether the Authorization header is an API key of this service, which the app must not get. */
   readonly dropsAuthorization: boolean;
 }
 
 /**
- * What the app gets.
+ * Returns the request fields that the app gets.
  *
- * SECURITY: neither what opens the preview nor an API key is among it; held by "what opens a preview does not reach
- * what is previewed" in preview-proxy.test.ts.
+ * SECURITY: they contain neither the preview's token nor an API key; held by "what opens a preview does not reach what
+ * is previewed" in preview-proxy.test.ts.
  */
 export function requestFields(request: RequestFields): string[] {
   const hop = hopByHopNames(request.raw);
@@ -74,12 +74,12 @@ export function requestFields(request: RequestFields): string[] {
 
 export interface ResponseFields {
   readonly raw: RawFields;
-  /** The cookie that opens the preview. */
+  /** Name of the cookie that gives access to the preview. */
   readonly tokenCookie: string;
   readonly isPrivate: boolean;
 }
 
-/** Returns what the browser gets: the app's own fields, its cookies kept to its host. */
+/** Returns the fields that the browser gets: the app's own, with its cookies restricted to its host. */
 export function responseFields({ raw, tokenCookie, isPrivate }: ResponseFields): string[] {
   const hop = hopByHopNames(raw);
   const fields: string[] = [];
@@ -91,19 +91,19 @@ export function responseFields({ raw, tokenCookie, isPrivate }: ResponseFields):
     if (known !== 'set-cookie') fields.push(name, value);
     else if (!isCookie(value, tokenCookie)) fields.push(name, hostOnly(value));
   }
-  // A public preview is as secret as its URL.
+  // The URL is the only secret of a public preview, so do not send it to other sites as the referrer.
   if (!given.has('referrer-policy')) fields.push('Referrer-Policy', 'same-origin');
-  // A process of its own in the browser, and no `document.domain`.
+  // Isolates the app in its own browser process and disables `document.domain`.
   fields.push('X-Robots-Tag', 'noindex', 'Origin-Agent-Cluster', '?1');
   if (isPrivate) {
-    // Browsers send no Sec-Fetch fields over plain HTTP, where the cookie alone would open a frame or an image.
+    // Browsers send no Sec-Fetch fields over plain HTTP, so the cookie alone would allow framing and embedding.
     fields.push('Content-Security-Policy', "frame-ancestors 'self'");
     if (!given.has('cross-origin-resource-policy')) fields.push('Cross-Origin-Resource-Policy', 'same-origin');
   }
   return fields;
 }
 
-/** The one header that is asked for by name; of several the first. */
+/** Returns the value of a header field, or the first value of several. */
 export function fieldOf(raw: RawFields, wanted: string): string | undefined {
   for (const [name, value] of fieldPairs(raw)) if (name.toLowerCase() === wanted) return value;
   return undefined;
@@ -113,7 +113,7 @@ export function tokenHeaderOf(raw: RawFields): string | undefined {
   return fieldOf(raw, PREVIEW_TOKEN_HEADER);
 }
 
-/** Every value of that cookie: another host may have set one of the same name for all hosts below the domain. */
+/** Returns every value of a cookie: another host may have set a cookie of this name for the whole domain. */
 export function cookiesOf(raw: RawFields, cookie: string): string[] {
   const all = fieldPairs(raw).flatMap(([name, value]) => (name.toLowerCase() === 'cookie' ? value.split(';') : []));
   return all.filter((each) => isCookie(each, cookie)).map((each) => each.slice(each.indexOf('=') + 1).trim());
@@ -128,7 +128,7 @@ function isCookie(text: string, cookie: string): boolean {
   return text.split('=', 1)[0]?.trim() === cookie;
 }
 
-/** Without a domain a cookie is its host's alone. */
+/** Removes the `Domain` attribute, so that the browser sends the cookie only to its own host. */
 function hostOnly(cookie: string): string {
   return cookie
     .split(';')

@@ -1,4 +1,4 @@
-/** One request through a tunnel to what listens at its other end, and the answer back. */
+/** Forwards a request through a tunnel to the app, and returns its response. */
 import {
   type ClientRequest,
   type IncomingMessage,
@@ -13,27 +13,27 @@ import type { Exchange } from './exchanges.ts';
 import { responseFields } from './fields.ts';
 import { PreviewProblem } from './preview-problem.ts';
 
-/** How long the other side of a WebSocket may go on when one has ended. */
+/** When one side of a WebSocket has ended, how long the other may continue. */
 const LINGER_MS = 1_000;
 
 export interface Forwarding {
   readonly request: IncomingMessage;
-  /** Path and query, as the app gets them. */
+  /** Path and query that the app gets. */
   readonly target: string;
   /** The header fields that the app gets. */
   readonly fields: readonly string[];
   readonly tunnel: Duplex;
   readonly exchange: Exchange;
   readonly isPrivate: boolean;
-  /** Never reaches the browser as the app's. */
+  /** Name of the token's cookie. A cookie of this name from the app is removed. */
   readonly tokenCookie: string;
 }
 
 /**
- * Resolves when the answer has gone out whole or its client has left. A tunnel carries one exchange, so what an app
- * leaves behind on a connection reaches nobody else.
+ * Resolves when the response was sent completely or the client has disconnected. A tunnel carries only one exchange, so
+ * leftover data of an app never reaches another client.
  *
- * @throws PreviewProblem as long as the answer has not begun; once it has, its connection is cut instead.
+ * @throws PreviewProblem before the response has begun; after that, its connection is closed instead.
  */
 export async function forward(forwarding: Forwarding, response: ServerResponse): Promise<void> {
   const { request, exchange } = forwarding;
@@ -51,7 +51,7 @@ export async function forward(forwarding: Forwarding, response: ServerResponse):
   }
 }
 
-/** Both ways at the pace of the slower side. What breaks after the answer has begun cuts its connection. */
+/** Streams the response with backpressure. An error after its start closes the connection. */
 export async function deliver(
   answer: IncomingMessage,
   response: ServerResponse,
@@ -69,7 +69,7 @@ export async function deliver(
   }
 }
 
-/** What an app says to a request to upgrade: its consent, and from there on a connection; or any other answer. */
+/** The app's answer to an upgrade request: an upgraded connection, or any other response. */
 export type UpgradeAnswer =
   | { readonly kind: 'switched'; readonly head: string; readonly stream: Duplex }
   | { readonly kind: 'answered'; readonly answer: IncomingMessage };
@@ -96,7 +96,7 @@ export async function forwardUpgrade(forwarding: Forwarding): Promise<UpgradeAns
   }
 }
 
-/** Bytes both ways until one side ends; resolves when both are closed. */
+/** Copies bytes in both directions until one side ends; resolves when both are closed. */
 export async function join(one: Duplex, other: Duplex, exchange: Exchange): Promise<void> {
   const touch = () => exchange.touch();
   one.on('data', touch);
@@ -111,7 +111,7 @@ export async function join(one: Duplex, other: Duplex, exchange: Exchange): Prom
   };
   exchange.signal.addEventListener('abort', end, { once: true });
   if (exchange.signal.aborted) end();
-  // Whoever has left waits for no more than what is on its way.
+  // When one side has ended, the other gets a short time to deliver data in flight.
   let lingering: NodeJS.Timeout | undefined;
   const linger = () => {
     lingering ??= setTimeout(end, LINGER_MS);
@@ -132,7 +132,7 @@ function writeHead(response: ServerResponse, answer: IncomingMessage, forwarding
   try {
     response.writeHead(statusCode, statusMessage, responseFields({ ...forwarding, raw: answer.rawHeaders }));
   } catch (error) {
-    // A field that Node took and would not write.
+    // Node.js accepts some fields when parsing that it refuses to write.
     throw noHttp(error);
   }
 }
@@ -148,7 +148,7 @@ function send({ request, target, fields, tunnel }: Forwarding, framing: readonly
   });
 }
 
-/** The body is framed as it came, so that both ends agree where it stops; its length is among the fields. */
+/** Keeps the request's framing, so that both ends agree where the body ends. Content-Length is among `fields`. */
 function bodyFraming({ headers }: IncomingMessage): string[] {
   const chunked = headers['transfer-encoding'] === undefined ? [] : ['Transfer-Encoding', 'chunked'];
   return ['Connection', 'close', ...chunked];
@@ -158,7 +158,7 @@ function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
-/** Rejects when the client stops in the midst; never because the app does not want the rest. */
+/** Sends the body. Rejects when the client aborts it, but not when the app stops reading. */
 function sendBody(request: IncomingMessage, sent: ClientRequest, exchange: Exchange): Promise<never> {
   const broken = Promise.withResolvers<never>();
   broken.promise.catch(() => undefined);

@@ -6,20 +6,20 @@ import { cookiesOf, fieldOf, tokenHeaderOf } from './fields.ts';
 import { PreviewProblem } from './preview-problem.ts';
 
 export type Entry =
-  /** `target` is what the app is asked for, without what opened the preview. */
+  /** `target` is the path and query for the app, without the token. */
   | { readonly kind: 'open'; readonly target: string }
-  /** To the same place without the token, which is now in a cookie. */
+  /** A redirect to the same URL without the token, which is now in a cookie. */
   | { readonly kind: 'redirect'; readonly target: string; readonly setCookie: string };
 
-/** `__Host-` keeps other hosts from setting it, and is for HTTPS alone. */
+/** Returns the cookie's name. Other hosts cannot set a cookie with the prefix `__Host-`, which requires HTTPS. */
 export function tokenCookieName(isSecure: boolean): string {
   return isSecure ? '__Host-cloche-preview' : 'cloche-preview';
 }
 
 /**
- * Whether a request may pass, and to where.
+ * Decides whether a request may pass, and with which target.
  *
- * @param host that of the preview
+ * @param host the host of the preview
  * @throws PreviewProblem
  */
 export function enter(request: IncomingMessage, preview: PreviewRecord, host: string, isSecure: boolean): Entry {
@@ -54,11 +54,12 @@ export function enter(request: IncomingMessage, preview: PreviewRecord, host: st
 }
 
 /**
- * Whether the cookie may open the preview: the request comes from the preview's own pages, from the user, or from a link
- * that the user sees open. Previews can share a site, where SameSite lets a page of one send the cookie of another.
+ * Returns whether the cookie may give access. The request must come from the preview's own pages, directly from the
+ * user, or from a link that opens a visible page. Previews can share a site, and then SameSite lets a page of one
+ * preview send the cookie of another.
  *
- * SECURITY: a frame (`iframe`, `frame`, `object`, `embed`, `fencedframe`) or a prefetch of another origin is refused. Held
- * by "does not take its cookie from pages of other origins, but for links" in private-previews.test.ts.
+ * SECURITY: a frame (`iframe`, `frame`, `object`, `embed`, `fencedframe`) or a prefetch of another origin is refused.
+ * Held by "does not take its cookie from pages of other origins, but for links" in private-previews.test.ts.
  */
 function isOwnRequest({ method, rawHeaders }: IncomingMessage, host: string): boolean {
   const site = fieldOf(rawHeaders, 'sec-fetch-site');
@@ -67,7 +68,7 @@ function isOwnRequest({ method, rawHeaders }: IncomingMessage, host: string): bo
     return origin === undefined || URL.parse(origin)?.host === host.toLowerCase();
   }
   if (site === 'same-origin') return true;
-  // Chromium calls the site of a prefetch that a page asked for `none`, as if the user had typed the address.
+  // Chromium reports the site of a page's prefetch as `none`, as if the user had typed the address.
   if (['sec-purpose', 'purpose'].some((name) => fieldOf(rawHeaders, name)?.startsWith('prefetch'))) return false;
   if (site === 'none') return true;
   const isRead = method === 'GET' || method === 'HEAD';
@@ -76,7 +77,7 @@ function isOwnRequest({ method, rawHeaders }: IncomingMessage, host: string): bo
   return isRead && isPage;
 }
 
-/** The parameter comes out, wherever it is; the rest of the query stays as it was written. */
+/** Removes the token parameter; the rest of the query is unchanged. */
 function takeToken(url: string): { target: string; token: string | undefined } {
   const [path = '', query] = url.split(/\?(.*)/s);
   if (query === undefined) return { target: url, token: undefined };

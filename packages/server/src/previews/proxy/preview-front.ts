@@ -19,7 +19,7 @@ import { PreviewProblem } from './preview-problem.ts';
 import { answerProblem } from './problem-page.ts';
 import type { ReachPort } from './reach-port.ts';
 
-/** How long a client may go on with a body that nobody takes. */
+/** After an early response, how long the client may continue to send its body. */
 const REST_MS = 5_000;
 
 export interface PreviewFrontDeps {
@@ -36,7 +36,7 @@ export interface PreviewFrontDeps {
   readonly log: Logger;
 }
 
-/** Serves the hosts of previews, before anything of the API sees their requests. */
+/** Serves the hosts of previews. Their requests never reach the API. */
 export class PreviewFront implements Front {
   readonly #deps: PreviewFrontDeps;
   readonly #outcomes: Counter<'outcome'>;
@@ -84,7 +84,7 @@ export class PreviewFront implements Front {
     });
   }
 
-  /** Never rejects: what fails is answered, or ends the connection. */
+  /** Never rejects: an error is answered or closes the connection. */
   async #answer(
     request: IncomingMessage,
     response: ServerResponse,
@@ -98,7 +98,7 @@ export class PreviewFront implements Front {
     }
   }
 
-  /** Never throws. */
+  /** Answers with the error. Never throws. */
   #tell(error: unknown, request: IncomingMessage, response: ServerResponse): void {
     const { ids, log } = this.#deps;
     const requestId = requestIdOf(request.headers[REQUEST_ID_HEADER], ids);
@@ -166,16 +166,16 @@ export class PreviewFront implements Front {
   }
 }
 
-/** To answer a request to upgrade as any other. */
+/** Lets an upgrade request be answered with an ordinary response. */
 function onSocket(response: ServerResponse, socket: Duplex): ServerResponse {
   response.shouldKeepAlive = false;
-  // The socket of an HTTP server is one of `net`, whatever the event's type says.
+  // The event's type is wider, but an HTTP server's socket is a `net.Socket`.
   response.assignSocket(socket as Parameters<ServerResponse['assignSocket']>[0]);
   response.on('error', () => undefined).once('finish', () => socket.end());
   return response;
 }
 
-/** The browser never shows the address with the token, nor tells it to anybody. */
+/** Redirects so that the URL with the token is neither displayed nor sent as a referrer. */
 function redirect(response: ServerResponse, location: string, setCookie: string): void {
   response.writeHead(302, {
     location,
@@ -187,7 +187,7 @@ function redirect(response: ServerResponse, location: string, setCookie: string)
   response.end();
 }
 
-/** Closing the connection while a client still writes would lose it the answer. */
+/** Reads the rest of the body: closing the connection while the client still writes could lose the response. */
 function takeRest(request: IncomingMessage): void {
   request.on('error', () => undefined).resume();
   const timer = setTimeout(() => request.destroy(), REST_MS);

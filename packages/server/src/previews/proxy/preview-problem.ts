@@ -1,6 +1,6 @@
 import { PREVIEW_ERRORS, type PreviewErrorCode } from '@cloche/contract';
 
-/** Why the host of a preview answers for itself. The message is for whoever looks at the page. */
+/** An error that the preview proxy answers itself. Its message is for a visitor of the page. */
 export class PreviewProblem extends Error {
   override readonly name = 'PreviewProblem';
   readonly code: PreviewErrorCode;
@@ -14,7 +14,7 @@ export class PreviewProblem extends Error {
     return PREVIEW_ERRORS[this.code].status;
   }
 
-  /** It may pass by itself, and soon. */
+  /** Whether a retry may soon succeed. */
   get passes(): boolean {
     return this.code === 'preview_port_closed' || this.code === 'preview_unavailable' || this.code === 'preview_busy';
   }

@@ -3,7 +3,7 @@ import type { PreviewErrorCode } from '@cloche/contract';
 import { REQUEST_ID_HEADER } from '../../http/request-id.ts';
 import type { PreviewProblem } from './preview-problem.ts';
 
-/** How soon a page about what may pass looks again. */
+/** Interval at which the page of a temporary problem reloads. */
 const RETRY_SECONDS = 2;
 
 const TITLES: Record<PreviewErrorCode, string> = {
@@ -18,10 +18,10 @@ const TITLES: Record<PreviewErrorCode, string> = {
   preview_timeout: 'No response in time',
 };
 
-/** Scripts and other places are none of this page's. */
+/** Forbids scripts and all other resources in the page. */
 const POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors *";
 
-/** Answers with a page, or with JSON where that is asked for. */
+/** Answers with a page, or with JSON if the client asks for it. */
 export function answerProblem(
   problem: PreviewProblem,
   request: IncomingMessage,
@@ -45,7 +45,7 @@ export function answerProblem(
     ...(problem.passes ? { 'retry-after': String(RETRY_SECONDS) } : {}),
     ...(problem.status === 401 ? { 'www-authenticate': 'Cloche-Preview' } : {}),
   };
-  // Named, else it would be what the app called an answer that could not be passed on.
+  // Set explicitly: otherwise the status message of a failed app response could remain.
   response.writeHead(problem.status, STATUS_CODES[problem.status] ?? '', headers);
   response.end(text);
 }

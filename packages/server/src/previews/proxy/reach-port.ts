@@ -20,7 +20,7 @@ export class ReachPort {
     this.#deps = deps;
   }
 
-  /** Whoever gets it destroys it. @throws PreviewProblem, or the signal's reason. */
+  /** Opens a tunnel, which the caller destroys. @throws PreviewProblem, or the signal's reason. */
   async connect({ sandboxId, port }: PreviewRecord, signal: AbortSignal): Promise<Duplex> {
     const { sandboxes, use } = this.#deps;
     const sandbox = await sandboxes.find(sandboxId);
@@ -47,7 +47,7 @@ async function openTunnel(agent: AgentClient, port: number, signal: AbortSignal)
   }
 }
 
-/** Turns an answer for clients of the API into one for visitors of a page. */
+/** Translates an API error into an error for visitors of a preview. */
 function explained(whenUnavailable: string): (error: unknown) => never {
   return (error) => {
     if (!(error instanceof AppError)) throw error;
