@@ -55,7 +55,7 @@ export const CodeOutput = Type.Object(
 );
 export type CodeOutput = Static<typeof CodeOutput>;
 
-/** The service's own names; every other is the exception's class. */
+/** Error names that the service sets. Every other name is the class of an exception. */
 export const SERVICE_ERROR_NAMES = [
   'TimeoutError',
   'OutOfMemoryError',
@@ -157,7 +157,7 @@ export const RunCodeBody = Type.Object(
 );
 export type RunCodeBody = Static<typeof RunCodeBody>;
 
-/** The events of a run's stream; `complete` is last unless the stream ends in an `error` of the service. */
+/** Events of a run's stream. `complete` is the last, unless the service fails and the stream ends with `error`. */
 export const CodeRunEvent = Type.Union(
   [
     Type.Object({ type: Type.Literal('stdout'), data: Type.String() }, { description: 'A chunk of standard output.' }),

@@ -12,7 +12,7 @@ export type CommandStatus = (typeof COMMAND_STATUSES)[number];
 export const COMMAND_USERS = ['user', 'root'] as const;
 export type CommandUser = (typeof COMMAND_USERS)[number];
 
-/** What a command can be sent. */
+/** Signals that a command can be sent. */
 export const SIGNALS = [
   'SIGHUP',
   'SIGINT',
@@ -28,7 +28,7 @@ export const SIGNALS = [
 ] as const;
 export type Signal = (typeof SIGNALS)[number];
 
-/** Base64 of the standard alphabet whose unused bits are zero, with or without padding. */
+/** Base64 in the standard alphabet, with or without padding; its unused bits must be zero. */
 export const BASE64_PATTERN =
   '^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw](?:==)?|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=?)?$';
 
@@ -153,7 +153,7 @@ export const CreateCommandBody = Type.Object(
 );
 export type CreateCommandBody = Static<typeof CreateCommandBody>;
 
-/** The body of the aliases, whose path says whether they wait. */
+/** Body of the aliases. Their path decides whether they wait for the command's end. */
 export const AliasCommandBody = Type.Object(commandFields, {
   $id: 'CreateCommandByAlias',
   additionalProperties: false,
@@ -185,7 +185,7 @@ export const CommandLogPage = Type.Object(
 );
 export type CommandLogPage = Static<typeof CommandLogPage>;
 
-/** The events of a command's stream; `exit` is last unless the stream ends in an `error` of the service. */
+/** Events of a command's stream. `exit` is the last, unless the service fails and the stream ends with `error`. */
 export const CommandEvent = Type.Union(
   [
     Type.Object(

@@ -1,12 +1,12 @@
 /**
- * The error catalogue: every code a client can see. The server's answers, the OpenAPI document and the SDK's retries and
- * types derive from it; `docs/errors.md` is checked against it.
+ * The error catalogue: every code that a client can see. The server's responses, the OpenAPI document and the SDK's
+ * retries and types derive from it; `docs/errors.md` is checked against it.
  */
 import { type Static, type TSchema, Type } from 'typebox';
 import { oneOf } from './list.ts';
 import { DESTROYED_REASONS } from './sandbox.ts';
 
-/** A wrong field of a request. */
+/** An invalid field of a request. */
 export const Issue = Type.Object({
   path: Type.String({
     description: 'Path of the field, such as `body.metadata.team`, `query.limit` or `headers.idempotency-key`.',
@@ -18,11 +18,11 @@ export type Issue = Static<typeof Issue>;
 interface ErrorEntry {
   readonly status: number;
   /**
-   * Whether the same request may succeed later. `after`: yes, after the seconds in `Retry-After`. `true`: yes, if it does
-   * no harm to execute it twice. `false`: not until the request or the state of the resource changes.
+   * Whether the same request may succeed later. `after`: yes, after the seconds in `Retry-After`. `true`: yes, if
+   * executing it twice does no harm. `false`: not until the request or the state of the resource changes.
    */
   readonly retryable: boolean | 'after';
-  /** Schema of `details`, where an answer has them. */
+  /** Schema of `details`; undefined if the error has none. */
   readonly details: TSchema | undefined;
   readonly summary: string;
 }
@@ -178,7 +178,7 @@ type Errors = typeof ERRORS;
 export type ErrorCode = keyof Errors;
 export const ERROR_CODES = Object.keys(ERRORS) as ErrorCode[];
 
-/** Codes whose answer has `Retry-After`. */
+/** Codes whose response has `Retry-After`. */
 export type RetryAfterCode = {
   [Code in ErrorCode]: Errors[Code]['retryable'] extends 'after' ? Code : never;
 }[ErrorCode];

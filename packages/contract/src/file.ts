@@ -5,11 +5,14 @@ import { oneOf } from './list.ts';
 import { documented, Text } from './text.ts';
 import { timestamp } from './timestamps.ts';
 
-/** A path of at most 4096 bytes whose names have at most 255, or a URI. Characters are counted, which are bytes or more. */
+/**
+ * A path of at most 4096 bytes whose names have at most 255, or a URI. The pattern counts characters, so it accepts
+ * some paths that have too many bytes.
+ */
 export const FILE_PATH_PATTERN =
   '^(?:file:///[^\\u0000]*|(?=[^\\u0000]{1,4096}$)(?:[^/\\u0000]{0,255}/)*[^/\\u0000]{0,255})$';
 
-/** Where a file is, as requests and answers write it. */
+/** Path of a file, as it is written in requests and responses. */
 export const FilePath = Text({
   minLength: 1,
   maxLength: LIMITS.filePathLength,
@@ -19,7 +22,7 @@ export const FilePath = Text({
     'A `file:///` URI can spell any byte with percent escapes; responses use one for a path that is not valid UTF-8.',
 });
 
-/** The user whose rights a file operation has. */
+/** The user that a file operation runs as. */
 export type FileUser = CommandUser;
 export const FileUser = Type.Optional({
   ...oneOf(
@@ -50,7 +53,7 @@ export const FileEntry = Type.Object(
 );
 export type FileEntry = Static<typeof FileEntry>;
 
-/** The body of a move and of a copy. */
+/** Body of the move and copy operations. */
 export const TransferFileBody = Type.Object(
   {
     from: FilePath,
@@ -72,7 +75,7 @@ const change = <const Name extends string>(type: Name, description: string) =>
 const notice = <const Name extends string>(type: Name, description: string) =>
   Type.Object({ type: Type.Literal(type), data: Type.Object({}) }, { description });
 
-/** The events of a watch. A move is a deletion and a creation. */
+/** Events of a watch. A move is reported as a deletion and a creation. */
 export const FileEvent = Type.Union(
   [
     change('created', 'A file or directory was created.'),

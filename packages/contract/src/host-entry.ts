@@ -1,4 +1,4 @@
-/** The rules of host entries, as data: contract tests and docs/network-policy.md show the same rows. */
+/** Rules of host entries, as data: the contract tests and docs/network-policy.md use the same rows. */
 
 export type HostEntry =
   | { kind: 'name'; name: string }
@@ -7,7 +7,7 @@ export type HostEntry =
 
 export type HostEntryResult = { ok: true; entry: HostEntry } | { ok: false; reason: string };
 
-/** A form that `hosts` takes, with what it covers. */
+/** A form that `hosts` accepts, and what it covers. */
 export interface AcceptedHostForm {
   readonly form: string;
   readonly covers: string;
@@ -17,7 +17,7 @@ export interface AcceptedHostForm {
 /** A form that `hosts` refuses. */
 export interface RefusedHostForm {
   readonly form: string;
-  /** Follows the entry in the message, and says what would be accepted instead. */
+  /** Follows the entry in the error message, and says what to write instead. */
   readonly reason: string;
   readonly examples: readonly string[];
   /** `name` is the entry without its leading `*.`. */
@@ -43,11 +43,11 @@ export const ACCEPTED_HOST_FORMS: readonly AcceptedHostForm[] = [
 ];
 
 const LABEL = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
-/** A last label that resolvers read as a number makes the whole an address (WHATWG URL, "ends in a number"). */
+/** A last label that resolvers parse as a number makes the whole name an address (WHATWG URL, "ends in a number"). */
 const NUMBER_LABEL = /^(?:[0-9]+|0x[0-9a-f]*)$/;
 const OCTET = /^(?:0|[1-9][0-9]{0,2})$/;
 
-/** A pattern with the rules of `parseHostEntry`, for readers of the OpenAPI document. */
+/** The rules of `parseHostEntry` as one pattern, for the OpenAPI document. */
 export const HOST_ENTRY_PATTERN = (() => {
   const label = '[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?';
   const octet = '(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])';
@@ -61,7 +61,7 @@ const isCanonicalAddress = (name: string) => {
   return parts.length === 4 && parts.every((part) => OCTET.test(part) && Number(part) <= 255);
 };
 
-/** In the order in which they are tried: the first that matches gives the reason. */
+/** Checked in this order; the first match gives the reason. */
 export const REFUSED_HOST_FORMS: readonly RefusedHostForm[] = [
   {
     form: 'Unicode name, control character',
@@ -151,7 +151,7 @@ export const REFUSED_HOST_FORMS: readonly RefusedHostForm[] = [
   },
 ];
 
-/** Reads one entry of `hosts`. The reason of a refusal says what would be accepted instead. */
+/** Parses one entry of `hosts`. The reason of a refusal says what to write instead. */
 export function parseHostEntry(text: string): HostEntryResult {
   const isPattern = text.startsWith('*.');
   const name = isPattern ? text.slice(2) : text;

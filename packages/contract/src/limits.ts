@@ -1,9 +1,9 @@
-/** Every bound that the contract states. Times in milliseconds, sizes in bytes, lengths in characters. */
+/** Limits of the contract. Times are in milliseconds, sizes in bytes, lengths in characters. */
 export const LIMITS = {
-  /** Create: the longest lifetime, and the default. */
+  /** Maximum and default lifetime at creation. */
   createTtlMaxMs: 3_600_000,
   createTtlDefaultMs: 3_600_000,
-  /** TTL update: the largest value, and the longest whole session counted from creation. */
+  /** Maximum lifetime in a TTL update, and maximum age of a sandbox since its creation. */
   updateTtlMaxMs: 86_400_000,
   sessionMaxMs: 86_400_000,
 
@@ -26,40 +26,45 @@ export const LIMITS = {
 
   commandTimeoutDefaultMs: 60_000,
   commandTimeoutMaxMs: 3_600_000,
-  /** The longest argument that the kernel takes, its end not counted. */
+  /** Longest argument that the Linux kernel accepts, without its terminating NUL. */
   commandArgumentBytes: 131_071,
   commandArguments: 65_536,
-  /** All arguments together. The kernel takes as much of them with the environment, each end and eight bytes more for each. */
+  /**
+   * All arguments together. The kernel applies the same limit to arguments plus environment, and adds a NUL and eight
+   * bytes for each string.
+   */
   commandBytes: 2 * 1024 * 1024,
-  /** One write to standard input. */
+  /** Data of one write to standard input. */
   commandStdinBytes: 1024 * 1024,
-  /** What is kept of a command's output; the oldest goes first. */
+  /** Output kept per command; the oldest is dropped first. */
   commandLogBytes: 16 * 1024 * 1024,
-  /** One page of it. */
+  /** Entries in one page of a command's log. */
   commandLogEntries: 1000,
 
-  /** Standard output and standard error of a run or a command, each, as JSON writes it: a control character takes six. */
+  /**
+   * Standard output and standard error of a run or a command, each, as JSON, where a control character takes six bytes.
+   */
   outputStreamBytes: 8 * 1024 * 1024,
-  /** Bytes of the value of one rich output, as JSON writes it. */
+  /** Value of one rich output, as JSON. */
   inlineOutputBytes: 8 * 1024 * 1024,
-  /** All rich outputs of a run together, as JSON writes them. */
+  /** All rich outputs of a run together, as JSON. */
   inlineOutputsBytes: 32 * 1024 * 1024,
 
   artifactNameLength: 255,
   downloadUrlDefaultMs: 3_600_000,
   downloadUrlMaxMs: 7 * 86_400_000,
-  /** Bytes of one rich output, base64 or text as JSON writes it, of a run whose outputs become artifacts. */
+  /** One rich output, as base64 or as JSON text, of a run with `artifactPolicy: promote`. */
   promotedOutputBytes: 48 * 1024 * 1024,
-  /** All of such a run together. */
+  /** All rich outputs of such a run together. */
   promotedOutputsBytes: 256 * 1024 * 1024,
 
-  /** Open previews of one sandbox. */
+  /** Open previews per sandbox. */
   previewsPerSandbox: 64,
-  /** A path as it is written; one of 4096 bytes is longer where escapes spell it. */
+  /** A path as written: percent escapes make a path of 4096 bytes up to three times as long, plus `file://`. */
   filePathLength: 12_300,
-  /** Entries of one listing. */
+  /** Entries in one listing. */
   fileListEntries: 50_000,
-  /** The entries of one listing together, as JSON. */
+  /** All entries of one listing together, as JSON. */
   fileListBytes: 16 * 1024 * 1024,
   fileListDepth: 64,
 
@@ -69,21 +74,21 @@ export const LIMITS = {
   idempotencyKeyLength: 255,
   idempotencyRetentionMs: 86_400_000,
 
-  /** A request body: 256 KB of code of which JSON spells each byte with six characters, or all arguments of a command. */
+  /** A request body. Fits 256 KiB of code with every byte escaped as six characters, and all arguments of a command. */
   bodyBytes: 4 * 1024 * 1024,
-  /** Values in a request body: fields, and entries of lists. Commands may have as many more as they have arguments. */
+  /** Values in a request body: fields and list entries. A command's body may have `commandArguments` more. */
   bodyValues: 2_000,
   headerBytes: 16 * 1024,
 } as const;
 
 export const DEFAULT_CWD = '/workspace';
 export const DEFAULT_TEMPLATE = 'python-node';
-/** The day after which the deprecated aliases may go (spec, part 9). */
+/** The deprecated aliases may be removed after this day (spec, part 9). */
 export const ALIAS_SUNSET = new Date('2027-07-10T00:00:00Z');
-/** The day since which they are deprecated. */
+/** The aliases have been deprecated since this day. */
 export const ALIAS_DEPRECATED_SINCE = new Date('2026-07-10T00:00:00Z');
 
-/** Bytes of a string map, keys and values together, in UTF-8. */
+/** Returns the UTF-8 size of a string map, keys and values together. */
 export function mapBytes(map: Readonly<Record<string, string>>): number {
   let bytes = 0;
   for (const [key, value] of Object.entries(map)) bytes += Buffer.byteLength(key) + Buffer.byteLength(value);

@@ -1,6 +1,9 @@
 import { type TSchema, Type } from 'typebox';
 
-/** The list envelope: the whole visible collection; `hasMore` is reserved and always false. */
+/**
+ * Returns the schema of a list response. `data` has the whole visible collection; `hasMore` is reserved and always
+ * false.
+ */
 export const listOf = <T extends TSchema>(item: T) =>
   Type.Object({ data: Type.Array(item), hasMore: Type.Boolean({ description: 'Reserved: always false.' }) });
 

@@ -46,7 +46,7 @@ export type NormalizedPolicy =
   | { ok: true; policy: NetworkPolicy }
   | { ok: false; issues: { path: string; message: string }[] };
 
-/** Removes duplicates, keeps the order, and names every wrong host. `path` is relative to the policy. */
+/** Removes duplicate hosts, keeps their order, and reports every invalid host. `path` is relative to the policy. */
 export function normalizeNetworkPolicy(policy: NetworkPolicy): NormalizedPolicy {
   const takesHosts = policy.mode === 'allowlist' || policy.mode === 'denylist';
   if (!takesHosts) {

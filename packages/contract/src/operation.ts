@@ -1,4 +1,4 @@
-/** One operation of the API, declared once: routes, OpenAPI, SDK and reference pages all come from it. */
+/** The type of an API operation. Each is declared once; routes, OpenAPI, SDK and reference pages derive from it. */
 import type { Static, TObject, TSchema } from 'typebox';
 import type { ErrorCode } from './errors.ts';
 import type { Scope } from './scopes.ts';
@@ -6,58 +6,61 @@ import type { Tag } from './tags.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
-/** `required`: `invalid_request` without the header. `optional`: honoured when sent. `none`: idempotent by nature. */
+/**
+ * `required`: a request without the header is `invalid_request`. `optional`: the header is used if it is sent. `none`:
+ * the operation is idempotent without it.
+ */
 export type IdempotencyUse = 'none' | 'optional' | 'required';
 
-/** Bytes instead of JSON, of any size, streamed. */
+/** A streamed body of bytes instead of JSON, of any size. */
 export interface RawBytes {
-  /** Media types, for the document. */
+  /** Media types, for the OpenAPI document. */
   readonly contentTypes: readonly string[];
   readonly description: string;
-  /** A request without a body is a good one. */
+  /** Whether the body may be missing. */
   readonly mayBeEmpty?: boolean;
 }
 
 export interface Operation {
-  /** Camel case and unique: OpenAPI's operationId and the SDK's name for it. */
+  /** Unique, in camel case: the operationId in OpenAPI and the operation's name in the SDK. */
   readonly id: string;
   readonly method: Method;
-  /** With parameters in braces, as OpenAPI writes them. */
+  /** Path with parameters in braces, as in OpenAPI. */
   readonly path: string;
   readonly tag: Tag;
   readonly summary: string;
   readonly description?: string;
   readonly scope: Scope;
-  /** A second scope that some bodies ask for, and when. */
+  /** A second scope that some bodies require, and the condition. */
   readonly extraScope?: { readonly scope: Scope; readonly when: string };
   readonly idempotency: IdempotencyUse;
   readonly params?: TObject;
-  /** Request headers that it heeds besides those that all do: lower-case name → what it does. */
+  /** Request headers that this operation supports in addition to the common ones: lower-case name → meaning. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Closed: a parameter that it does not name is refused. */
+  /** Query parameters. Any other parameter is refused. */
   readonly query?: TObject;
   readonly body?: TSchema;
-  /** How many values its body may have, where that is not `LIMITS.bodyValues`. */
+  /** Maximum number of values in the body. Default: `LIMITS.bodyValues`. */
   readonly bodyValues?: number;
-  /** A body that may be left out altogether counts as `{}`. */
+  /** Whether the body may be missing; a missing body counts as `{}`. */
   readonly bodyOptional?: boolean;
-  /** The body is bytes and not JSON: streamed, with no bound but the disk's. */
+  /** The request body is bytes instead of JSON. It is streamed and limited only by the disk. */
   readonly upload?: RawBytes;
   /** The answer's body is bytes; HEAD answers with its headers alone. `also` names further statuses of success. */
   readonly download?: RawBytes & { readonly also?: Readonly<Record<number, string>> };
   readonly response: { readonly status: number; readonly schema: TSchema; readonly description: string };
-  /** The answer is a stream of server-sent events of this schema instead of one JSON body. */
+  /** The response is a stream of server-sent events of this schema instead of one JSON body. */
   readonly events?: TSchema;
   /** Description of an event's id, for streams whose events have ids. `Last-Event-ID` resumes such a stream. */
   readonly eventIds?: string;
-  /** The connection becomes a WebSocket; how its frames are read. */
+  /** The connection becomes a WebSocket; this describes its messages. */
   readonly webSocket?: string;
-  /** Besides those that every operation can answer with. */
+  /** Errors in addition to those that every operation can return. */
   readonly errors: readonly ErrorCode[];
   readonly deprecation?: { readonly since: Date; readonly sunset: Date; readonly successorId: string };
 }
 
-/** What every authenticated operation can answer with. */
+/** Errors that every authenticated operation can return. */
 export const COMMON_ERRORS = [
   'invalid_request',
   'unauthorized',
@@ -68,7 +71,7 @@ export const COMMON_ERRORS = [
   'internal',
   'unavailable',
 ] as const satisfies readonly ErrorCode[];
-/** And every operation with a body or a key. */
+/** Errors of operations with a body. */
 export const BODY_ERRORS = ['payload_too_large', 'unsupported_media_type'] as const satisfies readonly ErrorCode[];
 export const IDEMPOTENCY_ERRORS = [
   'idempotency_request_in_progress',
@@ -76,7 +79,7 @@ export const IDEMPOTENCY_ERRORS = [
   'quota_exceeded',
 ] as const satisfies readonly ErrorCode[];
 
-/** Every code that `operation` can answer with, its own first. */
+/** Returns every error code of `operation`, its own first. */
 export function errorsOf(operation: Operation): ErrorCode[] {
   return [
     ...new Set([

@@ -1,6 +1,6 @@
 /**
- * Errors that the host of a preview answers: as a page for people, or in the form of every other error if `Accept` asks for
- * JSON. `docs/errors.md` is checked against it.
+ * Errors that a preview's host returns, as a page for people or, if `Accept` asks for it, as JSON in the format of all
+ * errors. `docs/errors.md` is checked against it.
  */
 export const PREVIEW_ERRORS = {
   preview_bad_request: { status: 400, means: 'The request cannot be forwarded.' },

@@ -7,9 +7,9 @@ import { Timestamp, timestamp } from './timestamps.ts';
 export const PREVIEW_VISIBILITIES = ['private', 'public'] as const;
 export type PreviewVisibility = (typeof PREVIEW_VISIBILITIES)[number];
 
-/** The header that opens a private preview; it never reaches what is previewed. */
+/** Header with the token of a private preview. The app never gets it. */
 export const PREVIEW_TOKEN_HEADER = 'x-cloche-preview-token';
-/** The query parameter that opens a private preview; it becomes a cookie of the preview's host. */
+/** Query parameter with the token of a private preview. The service moves it to a cookie of the preview's host. */
 export const PREVIEW_TOKEN_PARAMETER = 'cloche_token';
 
 export const Preview = Type.Object(

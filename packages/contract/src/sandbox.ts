@@ -29,10 +29,10 @@ export const Metadata = Type.Record(Type.String(), Text({ maxLength: LIMITS.meta
 });
 export type Metadata = Static<typeof Metadata>;
 
-/** Names of the query parameters that filter by a label, whatever its key holds. */
+/** Query parameters that filter by a label. The label's key may contain any characters. */
 export const LABEL_PATTERN = '^metadata\\.';
 
-/** The environment of a sandbox or of a command. */
+/** Returns the schema of the environment of a sandbox or a command. */
 export const environment = (description: string) =>
   Type.Record(Type.String(), Text(), {
     maxProperties: LIMITS.envEntries,

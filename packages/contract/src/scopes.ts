@@ -1,4 +1,4 @@
-/** What a key may be allowed to do. `*` stands for all of them. */
+/** Permissions of an API key. `*` stands for all of them. */
 export const SCOPES = [
   'sandbox:create',
   'sandbox:read',

@@ -1,4 +1,4 @@
-/** The groups of operations, in the order in which readers meet them. */
+/** Groups of operations, in the order of the documentation. */
 export const TAGS = {
   Sandboxes:
     'A sandbox is an isolated machine that runs untrusted code. It lives until its lifetime ends or a client destroys it.',

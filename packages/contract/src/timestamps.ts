@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 
-/** ISO 8601 in UTC with milliseconds, as `Date.prototype.toISOString` writes it. */
+/** Returns the schema of a time in ISO 8601, UTC, with milliseconds, as written by `Date.prototype.toISOString`. */
 export const timestamp = (description: string) =>
   Type.String({ format: 'date-time', description: `${description} ISO 8601, UTC.` });
 

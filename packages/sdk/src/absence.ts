@@ -1,33 +1,34 @@
 import { isClocheError } from './cloche-error.ts';
 
-/** How long a service that was there may be away, as while it starts anew. */
+/** How long a known service may be unreachable, for example while it restarts. */
 const AWAY_MS = 30_000;
-/** Requests have pauses of their own between their attempts, where they have the time. */
+/** Pause before the next request. Where time allows, requests also pause between their own attempts. */
 const PAUSE_MS = 100;
 
-/** Tells a service that is away for a moment from one that is not there. */
+/** Distinguishes a service that is briefly unreachable from one that was never reached. */
 export class Absence {
   readonly #maxRetries: number;
   #wasThere = false;
   #awaySince: number | undefined;
 
-  /** @param maxRetries of each request meanwhile; who wants none waits for nobody */
+  /** @param maxRetries retries of each request; with 0, an absence is not waited out */
   constructor(maxRetries: number) {
     this.#maxRetries = maxRetries;
   }
 
-  /** The service was heard of. */
+  /** Records that the service has responded. */
   end(): void {
     this.#wasThere = true;
     this.#awaySince = undefined;
   }
 
   /**
-   * Whether `error` says that the service is away where it was there, and for less than half a minute: from the first time
-   * that it says so, as a service that is there may have nothing to say for longer. Resolves when it may be asked again.
+   * Returns whether to try again: `error` says that a service that has responded before is unreachable or unavailable,
+   * and has said so for less than 30 seconds. The time counts from the first such error, because a working service may
+   * also be silent for longer. Waits a short pause before it returns true.
    */
   async mayEnd(error: unknown): Promise<boolean> {
-    // One that is about to stop answers that it is not available, for as long as others still run something there.
+    // A service that is about to stop responds with `unavailable` while other clients still have work in progress.
     if (!this.#wasThere || this.#maxRetries === 0 || !isClocheError(error, 'unreachable', 'unavailable')) return false;
     this.#awaySince ??= performance.now();
     if (performance.now() - this.#awaySince >= AWAY_MS) return false;

@@ -11,26 +11,28 @@ import { readBytes, readEventBody, readJson } from './response.ts';
 import { retryKind, retryPauseMs } from './retry.ts';
 
 type EventsId = { [Id in OperationId]: Operations[Id] extends { events: unknown } ? Id : never }[OperationId];
-/** Operations that answer with a stream that can be resumed. */
+/** Operations whose response is a resumable stream. */
 export type FollowId = Extract<EventsId, 'streamCommand'>;
-/** Operations that answer with the stream of a run. */
+/** Operations whose response is the stream of a run. */
 export type StreamId = Exclude<EventsId, FollowId | WatchId>;
-/** Operations that answer with changes as they happen. */
+/** Operations whose response is a stream of changes. */
 export type WatchId = Extract<EventsId, 'watchFiles'>;
-/** Operations that answer with bytes. */
+/** Operations whose response is bytes. */
 export type DownloadId = {
   [Id in OperationId]: Operations[Id] extends { download: unknown } ? Id : never;
 }[OperationId];
-/** Operations that answer with one JSON body. */
+/** Operations whose response is one JSON body. */
 export type CallId = Exclude<OperationId, EventsId | DownloadId | SocketId>;
 /** Operations that are WebSockets. */
 export type SocketId = { [Id in OperationId]: Operations[Id] extends { webSocket: string } ? Id : never }[OperationId];
 
-/** The request may be left out where nothing in it is required. */
+/** Makes the request optional if none of its parts is required. */
 type RequestArgument<Id extends OperationId> =
   Record<never, never> extends RequestOf<Id> ? [request?: RequestOf<Id>] : [request: RequestOf<Id>];
 
-/** Every operation of the contract by its id, with retries. The handles (`cloche.sandboxes`, …) are built on it. */
+/**
+ * Calls every operation of the contract by its id, with retries. The handles (`cloche.sandboxes`, …) are built on it.
+ */
 export class ApiClient {
   readonly #options: ResolvedOptions;
 
@@ -39,18 +41,18 @@ export class ApiClient {
     this.#options = resolveOptions(options);
   }
 
-  /** Where the service is expected, without a slash at the end. */
+  /** URL of the service, without a trailing slash. */
   get url(): string {
     return this.#options.url;
   }
 
-  /** Whether a service that was there may be away for a moment, by its error. */
+  /** Returns a tracker that decides by errors whether the service is only briefly unreachable. */
   absence({ maxRetries = this.#options.maxRetries }: CallOptions): Absence {
     return new Absence(maxRetries);
   }
 
   /**
-   * Does one operation. All attempts carry the same Idempotency-Key, so it is done once.
+   * Calls an operation. All attempts carry the same Idempotency-Key, so it is executed once.
    * @throws {ClocheError} with the service's code, or one of the client's own.
    */
   async call<Id extends CallId>(id: Id, ...[request]: RequestArgument<Id>): Promise<ResponseOf<Operations[Id]>> {
@@ -66,8 +68,8 @@ export class ApiClient {
   }
 
   /**
-   * Does an operation that answers with bytes; resolves when they begin. The deadline is for that beginning, the signal
-   * for all of it.
+   * Calls an operation whose response is bytes; resolves when the response begins. The deadline applies until then, the
+   * signal to the whole response.
    * @throws {ClocheError} as `call` does.
    */
   async download<Id extends DownloadId>(id: Id, request: RequestOf<Id>): Promise<Response> {
@@ -84,8 +86,8 @@ export class ApiClient {
   }
 
   /**
-   * Opens a stream, with retries until it is open and none after. Leaving the loop disconnects, which cancels the
-   * operation. An error of the platform is thrown; an error of the code is an event.
+   * Opens a stream, with retries until it is open and none afterwards. Leaving the loop disconnects, which cancels the
+   * operation. A failure of the service is thrown; an error of the code is an event.
    */
   async *stream(id: StreamId, request: RequestOf<StreamId>): AsyncGenerator<CodeRunEvent, void> {
     const prepared = prepareRequest(id, forgetTypes(request), this.#options);
@@ -101,8 +103,8 @@ export class ApiClient {
   }
 
   /**
-   * The events of a command up to its `exit`. A stream that breaks off is taken up where it was, for half a minute where
-   * nobody answers, as while the service starts anew; leaving the loop leaves the command alone.
+   * Yields the events of a command up to its `exit`. Resumes an interrupted stream where it stopped, and waits up to 30
+   * seconds for an unreachable service, for example while it restarts. Leaving the loop does not affect the command.
    */
   async *follow(id: FollowId, request: RequestOf<FollowId>): AsyncGenerator<CommandEvent, void> {
     let afterSeq = request.query?.afterSeq ?? 0;
@@ -136,7 +138,7 @@ export class ApiClient {
     }
   }
 
-  /** Changes as they happen, until the service or the caller ends it. What happens while it is broken is not told. */
+  /** Yields changes until the service or the caller ends the stream. Changes after an interruption are not reported. */
   async *watch(id: WatchId, request: RequestOf<WatchId>): AsyncGenerator<FileEvent, void> {
     const prepared = prepareRequest(id, forgetTypes(request), this.#options);
     const deadline = new Deadline(prepared.timeoutMs, request.signal);
@@ -149,7 +151,7 @@ export class ApiClient {
     }
   }
 
-  /** Begins to open a WebSocket; it is as the platform has it. Where its headers cannot be set, as in browsers, it fails. */
+  /** Starts to open a WebSocket. Fails on platforms that cannot set its headers, such as browsers. */
   openSocket<Id extends SocketId>(id: Id, request: RequestOf<Id>): WebSocket {
     const { url, init } = prepareRequest(id, forgetTypes(request), this.#options);
     const { authorization = '' } = init.headers;
@@ -177,12 +179,12 @@ export class ApiClient {
   }
 
   #fetch(request: PreparedRequest, signal: AbortSignal): Promise<Response> {
-    // A redirect would turn a POST into a GET or take the key elsewhere: it is an unexpected answer.
+    // Redirects are not followed: a redirect could turn a POST into a GET or send the key to another host.
     return this.#options.fetch(request.url, { ...request.init, redirect: 'manual', signal });
   }
 }
 
-/** The parts of a request are checked against the operation by its type; the wire treats all operations alike. */
+/** Drops the operation's types. The caller's types were checked; sending treats all operations alike. */
 function forgetTypes(request: unknown): AnyRequest {
   return (request ?? {}) as AnyRequest;
 }
@@ -197,7 +199,7 @@ function unreachable(url: string, { idempotencyKey }: PreparedRequest, cause: un
   );
 }
 
-/** What the caller sees: its own abort as it is, a deadline as such. */
+/** Returns the error for the caller: the signal's reason after an abort, `deadline_exceeded` after the deadline. */
 function outcomeOf(
   error: unknown,
   { operation, idempotencyKey, timeoutMs }: PreparedRequest,

@@ -12,12 +12,12 @@ import type { ApiClient } from './api-client.ts';
 import type { CallOptions } from './request.ts';
 
 export interface ExportArtifactOptions extends CallOptions {
-  /** What a download is called; default: the last part of the path. */
+  /** File name of a download. Default: the last part of the path. */
   name?: string | undefined;
-  /** Default: by the name. */
+  /** Default: derived from the name's extension. */
   contentType?: string | undefined;
   metadata?: Record<string, string> | undefined;
-  /** The user whose rights the file is read with. Default: `user`. */
+  /** User whose permissions are used to read the file. Default: `user`. */
   user?: FileUser | undefined;
 }
 
@@ -25,11 +25,11 @@ export interface ListArtifactsOptions extends CallOptions {
   projectId?: string | undefined;
   sandboxId?: string | undefined;
   name?: string | undefined;
-  /** Exact labels, all of which must hold. */
+  /** Labels that the artifact must have, all of them. */
   metadata?: Record<string, string> | undefined;
 }
 
-/** What the sandboxes of the key have left; it outlives them. */
+/** The artifacts of all sandboxes that the key can see. Artifacts outlive their sandboxes. */
 export class Artifacts {
   readonly #client: ApiClient;
 
@@ -37,7 +37,7 @@ export class Artifacts {
     this.#client = client;
   }
 
-  /** Newest first. */
+  /** Lists artifacts, newest first. */
   async list(options: ListArtifactsOptions = {}): Promise<Artifact[]> {
     const { metadata = {}, projectId, sandboxId, name, ...call } = options;
     const query: QueryOf<Operations['listArtifacts']> = {
@@ -49,13 +49,13 @@ export class Artifacts {
     return (await this.#client.call('listArtifacts', { ...call, query })).data;
   }
 
-  /** @throws {ClocheError} `not_found` also when it was deleted. */
+  /** @throws {ClocheError} `not_found`, also for a deleted artifact. */
   async get(artifactId: string, options: CallOptions = {}): Promise<Artifact> {
     return (await this.#client.call('getArtifact', { ...options, params: paramsOf(artifactId) })).artifact;
   }
 
   /**
-   * Its bytes, not read yet; a `range` such as `bytes=0-99` gives a part.
+   * Starts a download; the body is not read yet. A `range` such as `bytes=0-99` returns a part.
    *
    * ```ts
    * const bytes = await (await cloche.artifacts.download(artifact.id)).bytes();
@@ -66,7 +66,10 @@ export class Artifacts {
     return this.#client.download('downloadArtifact', { ...options, ...headers, params: paramsOf(artifactId) });
   }
 
-  /** A URL that downloads it without a key. @param options.expiresInMs default an hour, at most seven days. */
+  /**
+   * Returns a URL that downloads the artifact without a key. @param options.expiresInMs default one hour, at most seven
+   * days.
+   */
   async downloadUrl(
     artifactId: string,
     { expiresInMs, ...options }: CallOptions & { expiresInMs?: number | undefined } = {},
@@ -82,7 +85,7 @@ export class Artifacts {
   }
 }
 
-/** Keeps what is in one sandbox. */
+/** The artifacts of one sandbox. */
 export class SandboxArtifacts {
   readonly #client: ApiClient;
   readonly #sandboxId: SandboxId;
@@ -93,7 +96,7 @@ export class SandboxArtifacts {
   }
 
   /**
-   * Keeps a file, or a directory as a tar.gz, as an artifact, which outlives the sandbox.
+   * Stores a file, or a directory as a tar.gz, as an artifact, which outlives the sandbox.
    *
    * ```ts
    * const artifact = await sandbox.artifacts.export('out/report.csv');
@@ -109,12 +112,12 @@ export class SandboxArtifacts {
       ...(user === undefined ? {} : { user }),
     };
     const params = { sandboxId: this.#sandboxId };
-    // Large files take as long as they take, unless the caller has a limit of its own.
+    // A large file takes long, so the default limit is longer than for other calls.
     const timeoutMs = call.timeoutMs ?? EXPORT_MS;
     return (await this.#client.call('exportArtifact', { ...call, timeoutMs, params, body })).artifact;
   }
 
-  /** Those that were made of it, newest first. */
+  /** Lists the artifacts of the sandbox, newest first. */
   list(options: Omit<ListArtifactsOptions, 'sandboxId'> = {}): Promise<Artifact[]> {
     return new Artifacts(this.#client).list({ ...options, sandboxId: this.#sandboxId });
   }
@@ -122,7 +125,7 @@ export class SandboxArtifacts {
 
 const EXPORT_MS = 600_000;
 
-/** Ids are opaque: the service tells which exist, whatever they look like. */
+/** Casts the id. Ids are opaque, so only the service can check them. */
 function paramsOf(artifactId: string): { artifactId: ArtifactId } {
   return { artifactId: artifactId as ArtifactId };
 }

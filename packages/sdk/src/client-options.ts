@@ -3,25 +3,25 @@ import { ClocheError } from './cloche-error.ts';
 export const DEFAULT_URL = 'http://127.0.0.1:4680';
 
 export interface ClientOptions {
-  /** Where the service answers. Default: `CLOCHE_URL`, then `http://127.0.0.1:4680`. */
+  /** URL of the service. Default: `CLOCHE_URL`, then `http://127.0.0.1:4680`. */
   url?: string | undefined;
   /** Default: `CLOCHE_API_KEY`. */
   apiKey?: string | undefined;
   /** Replaces the global `fetch`. */
   fetch?: typeof globalThis.fetch | undefined;
   /**
-   * Milliseconds that one call may take with all its retries, on top of the time that the operation itself was given
-   * (a run's `timeoutMs`, for one). Default: 60000.
+   * Milliseconds that one call may take with all its retries, in addition to the time limit of the operation itself
+   * (such as a run's `timeoutMs`). Default: 60000.
    */
   timeoutMs?: number | undefined;
-  /** Attempts after the first. Waiting for the outcome of a request already in progress is none. Default: 4. */
+  /** Attempts after the first. Waiting for the outcome of a request in progress does not count. Default: 4. */
   maxRetries?: number | undefined;
   /** Milliseconds before the first retry; doubled for each further one, with jitter. Default: 100. */
   retryDelayMs?: number | undefined;
 }
 
 export interface ResolvedOptions {
-  /** Without a slash at its end. */
+  /** Has no trailing slash. */
   readonly url: string;
   readonly apiKey: string;
   readonly fetch: typeof globalThis.fetch;
@@ -33,7 +33,7 @@ export interface ResolvedOptions {
 /** @throws {ClocheError} `missing_api_key`, `invalid_options` */
 export function resolveOptions(options: ClientOptions): ResolvedOptions {
   const env = environment();
-  // Wrapped, since browsers refuse a `fetch` that is called as another object's method.
+  // Wrapped, because browsers throw if `fetch` is called as a method of another object.
   const fetchNow: typeof globalThis.fetch = (input, init) => globalThis.fetch(input, init);
   return {
     url: checkUrl(options.url ?? (env.CLOCHE_URL || DEFAULT_URL)),
@@ -59,14 +59,14 @@ function checkApiKey(given: string | undefined): string {
     const message = 'No API key was given; pass `apiKey`, or set CLOCHE_API_KEY to the key of your installation.';
     throw new ClocheError('missing_api_key', message);
   }
-  // Said here, because a refused header would be reported with the key in its message.
+  // Checked here, because `fetch` would report an invalid header with the key in its message.
   if (!/^[\x21-\x7e]+$/.test(apiKey)) {
     throw new ClocheError('invalid_options', 'The API key has white space or other than ASCII in it; copy it again.');
   }
   return apiKey;
 }
 
-/** The environment where there is one; a browser has none. */
+/** Returns the environment variables; none in a browser. */
 function environment(): Record<string, string | undefined> {
   const { process } = globalThis as { process?: { env?: Record<string, string | undefined> } };
   return process?.env ?? {};

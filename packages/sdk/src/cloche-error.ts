@@ -1,23 +1,23 @@
 import type { ErrorDetails as DetailsInCatalogue, ErrorBody, ErrorCode } from '@cloche/contract';
 
-/** What goes wrong on this side of the connection; every other code is the service's own. */
+/** Failures on the client's side. Every other code comes from the service. */
 export type ClientErrorCode =
   /** No API key was given and `CLOCHE_API_KEY` is not set. */
   | 'missing_api_key'
   /** An option or an identifier cannot be sent as it is. */
   | 'invalid_options'
-  /** No connection could be made, or it broke, as often as it was tried. */
+  /** All attempts failed to connect, or the connection broke. */
   | 'unreachable'
-  /** The call's whole time passed without an answer. */
+  /** The call's time limit passed without a response. */
   | 'deadline_exceeded'
   /** A stream ended before its `complete` event. */
   | 'stream_interrupted'
-  /** The answer is not one that Cloche gives; often another server's. */
+  /** The response is not one of Cloche's; often it comes from another server. */
   | 'unexpected_response';
 
 export type ClocheErrorCode = ErrorCode | ClientErrorCode;
 
-/** The `details` of each code that has them. Every field may be missing: the service may be older or newer than this SDK. */
+/** Types of `details`, by code. Every field may be missing, because the service may be older or newer than this SDK. */
 export type ErrorDetails = {
   [Code in ErrorCode as DetailsInCatalogue<Code> extends undefined ? never : Code]: Partial<DetailsInCatalogue<Code>>;
 };
@@ -35,7 +35,7 @@ export interface ClocheErrorOptions<Code extends ClocheErrorCode> {
 }
 
 /**
- * Every failure of the SDK but an abort, which rejects with the signal's reason. Match `code`, never `message`:
+ * Every failure of the SDK except an abort, which rejects with the signal's reason. Match `code`, never `message`:
  *
  * ```ts
  * if (isClocheError(error, 'sandbox_ttl_exceeded')) console.log(error.details?.maxTtlMs);
@@ -44,14 +44,14 @@ export interface ClocheErrorOptions<Code extends ClocheErrorCode> {
 export class ClocheError<Code extends ClocheErrorCode = ClocheErrorCode> extends Error {
   override readonly name = 'ClocheError';
   readonly code: Code;
-  /** The HTTP status; absent where no answer came. */
+  /** HTTP status; undefined if there was no response. */
   readonly status: number | undefined;
-  /** Finds the request in the service's log. */
+  /** Identifies the request in the service's log. */
   readonly requestId: string | undefined;
   readonly details: DetailsOf<Code> | undefined;
-  /** The key that the operation was sent with: repeat it to learn the outcome without doing it twice. */
+  /** Idempotency-Key of the operation. Repeat the operation with it to learn the outcome without executing it twice. */
   readonly idempotencyKey: string | undefined;
-  /** When the service asked to be tried again, in milliseconds from the answer. */
+  /** When to retry, as requested by the service, in milliseconds after the response. */
   readonly retryAfterMs: number | undefined;
 
   constructor(code: Code, message: string, options: ClocheErrorOptions<Code> = {}) {
@@ -65,7 +65,10 @@ export class ClocheError<Code extends ClocheErrorCode = ClocheErrorCode> extends
   }
 }
 
-/** Whether `error` came from the SDK, and with one of `codes` where any are named; narrows `code` and `details`. */
+/**
+ * Returns whether `error` is a `ClocheError` with one of `codes`, or with any code if none is given. Narrows `code` and
+ * `details`.
+ */
 export function isClocheError<Code extends ClocheErrorCode = ClocheErrorCode>(
   error: unknown,
   ...codes: Code[]
@@ -73,7 +76,7 @@ export function isClocheError<Code extends ClocheErrorCode = ClocheErrorCode>(
   return error instanceof ClocheError && (codes.length === 0 || codes.some((code) => code === error.code));
 }
 
-/** The body of a failing response, if it is one that Cloche writes. A code newer than this SDK is kept as it is. */
+/** Parses an error response; undefined if it is not one of Cloche's. A code that this SDK does not know is kept. */
 export function readErrorBody(body: unknown): ErrorBody['error'] | undefined {
   if (!isRecord(body) || !isRecord(body.error)) return undefined;
   const { code, message, requestId, details } = body.error;

@@ -12,7 +12,7 @@ import { Templates } from './templates.ts';
  * const run = await sandbox.run('print(6 * 7)');
  * ```
  *
- * The operations themselves are `call` and `stream` of its base.
+ * `call`, `stream` and the other methods of the base class give access to every operation.
  */
 export class Cloche extends ApiClient {
   readonly sandboxes = new Sandboxes(this);

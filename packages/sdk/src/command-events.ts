@@ -4,8 +4,8 @@ import type { Deadline } from './deadline.ts';
 import { platformError, readMessages } from './event-stream.ts';
 
 /**
- * The events of a command as far as this stream carries them. Ends without `exit` only by an error.
- * @throws {ClocheError} the platform's code, or `stream_interrupted`.
+ * Yields the events of one stream of a command. Ends without `exit` only by throwing.
+ * @throws {ClocheError} the service's code, or `stream_interrupted`.
  */
 export async function* readCommandEvents(
   body: ReadableStream<Uint8Array>,

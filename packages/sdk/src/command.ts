@@ -6,11 +6,11 @@ import { Deadline } from './deadline.ts';
 import type { CallOptions } from './request.ts';
 
 export interface CommandWaitOptions extends CallOptions {
-  /** Milliseconds to wait for; as long as it takes where left out. */
+  /** Longest wait in milliseconds. Default: no limit. */
   timeoutMs?: number | undefined;
 }
 
-/** One command in a sandbox. */
+/** A command in a sandbox. */
 export class Command {
   readonly #client: ApiClient;
   #info: CommandInfo;
@@ -24,7 +24,7 @@ export class Command {
     return this.#info.id;
   }
 
-  /** What the service said last; `refresh` asks again. */
+  /** The last known state; `refresh` updates it. */
   get info(): Readonly<CommandInfo> {
     return this.#info;
   }
@@ -34,8 +34,8 @@ export class Command {
   }
 
   /**
-   * Waits for its end, for half a minute where nobody answers, as while the service starts anew.
-   * @throws {ClocheError} `deadline_exceeded`: it runs on.
+   * Waits for the command's end. Waits up to 30 seconds for an unreachable service, for example while it restarts.
+   * @throws {ClocheError} `deadline_exceeded`: the command is still running.
    */
   async wait({
     timeoutMs = Number.POSITIVE_INFINITY,
@@ -44,7 +44,8 @@ export class Command {
   }: CommandWaitOptions = {}): Promise<CommandInfo> {
     const deadline = new Deadline(timeoutMs, signal);
     const absence = this.#client.absence(options);
-    // It told of the command, and may go away before it answers for the first time: that takes up to a minute.
+    // The service reported the command, so it was reachable. It may restart during the first request, which takes up to
+    // a minute.
     absence.end();
     try {
       while (this.#info.status === 'running') {
@@ -66,12 +67,14 @@ export class Command {
     }
   }
 
-  /** What it printed and prints, in order, to its end. A broken connection is taken up where it was. */
+  /** Yields the output so far and the output to come, in order, until the command ends. Reconnects where it stopped. */
   async *logs(options: CallOptions & { afterSeq?: number } = {}): AsyncGenerator<CommandLogEntry, void> {
     for await (const event of this.events(options)) if (event.type === 'log') yield event.data;
   }
 
-  /** The same with the command as it ended, last. Leaving the loop leaves the command alone. */
+  /**
+   * Yields the output as `logs` does, then `exit` with the ended command. Leaving the loop does not affect the command.
+   */
   async *events({
     afterSeq = 0,
     ...options
@@ -83,7 +86,7 @@ export class Command {
     }
   }
 
-  /** For a command that was started with `stdinOpen`. Resolves when it has room for more. */
+  /** Writes to standard input; requires `stdinOpen`. Resolves when all data is written. */
   async sendStdin(data: string | Uint8Array, { close = false, ...options }: CallOptions & { close?: boolean } = {}) {
     const bytes = typeof data === 'string' ? new TextEncoder().encode(data) : data;
     for (let at = 0; at < bytes.length || at === 0; at += STDIN_BYTES) {
@@ -98,7 +101,7 @@ export class Command {
     await this.sendStdin('', { ...options, close: true });
   }
 
-  /** Sends a signal to it and all that it started; `SIGKILL` where left out. Idempotent. */
+  /** Sends a signal to the command and all processes that it started. Default: `SIGKILL`. Idempotent. */
   async kill(signal: Signal = 'SIGKILL', options: CallOptions = {}): Promise<this> {
     return this.#take(await this.#client.call('killCommand', { ...options, params: this.#params, body: { signal } }));
   }
@@ -113,10 +116,10 @@ export class Command {
   }
 }
 
-/** Of one write; divisible by three, so that pieces of base64 could be joined. */
+/** Bytes of one write. Divisible by three, so that the base64 of a piece needs no padding. */
 const STDIN_BYTES = 384 * 1024;
 
-/** Without Node's Buffer, which browsers lack. */
+/** Encodes bytes without Node.js's Buffer, which browsers lack. */
 function base64(bytes: Uint8Array): string {
   let binary = '';
   for (let at = 0; at < bytes.length; at += 0x8000) binary += String.fromCharCode(...bytes.subarray(at, at + 0x8000));

@@ -4,30 +4,30 @@ import type { ApiClient } from './api-client.ts';
 import { Command } from './command.ts';
 import type { CallOptions } from './request.ts';
 
-/** A line for the shell, or a program with its arguments. */
+/** A shell line, or a program with its arguments. */
 export type CommandLine = CreateCommandBody['command'];
 
 export interface CommandOptions extends Omit<CallOptions, 'timeoutMs'> {
   /** Default: `/workspace`. */
   cwd?: string | undefined;
-  /** Over the sandbox's. */
+  /** Environment variables; they override those of the sandbox. */
   env?: Record<string, string> | undefined;
   stdin?: string | undefined;
-  /** `root` is the root of the sandbox alone. Default: `user`. */
+  /** `root` is root only inside the sandbox. Default: `user`. */
   user?: CreateCommandBody['user'] | undefined;
-  /** Milliseconds after which all of its processes end. Default of `run`: 60000; `start` has none. */
+  /** Milliseconds after which all processes of the command are ended. Default: 60000 for `run`, none for `start`. */
   timeoutMs?: number | undefined;
 }
 
-/** With any of the three, output arrives while the command runs, and an abort kills it. */
+/** With `onStdout`, `onStderr` or `signal`, output arrives while the command runs, and an abort kills the command. */
 export interface RunCommandOptions extends CommandOptions {
   onStdout?: ((text: string) => void | Promise<void>) | undefined;
-  /** Also told where the service had to drop output that came faster than it was read. */
+  /** Also gets the notes of the service that it dropped output, because it was read too slowly. */
   onStderr?: ((text: string) => void | Promise<void>) | undefined;
   signal?: AbortSignal | undefined;
 }
 
-/** The commands of one sandbox. */
+/** The commands of a sandbox. */
 export class Commands {
   readonly #client: ApiClient;
   readonly #sandboxId: SandboxId;
@@ -38,7 +38,7 @@ export class Commands {
   }
 
   /**
-   * Runs a command to its end. One that fails is no error here: see `status` and `exitCode`.
+   * Runs a command to its end. A failing command does not throw: see `status` and `exitCode`.
    *
    * ```ts
    * const { stdout, exitCode } = await sandbox.commands.run('ls -la | wc -l');
@@ -54,7 +54,7 @@ export class Commands {
     return this.#attend(started, options);
   }
 
-  /** Starts a command and leaves it running. `stdinOpen` keeps its standard input open for `sendStdin`. */
+  /** Starts a command and returns while it runs. `stdinOpen` keeps its standard input open for `sendStdin`. */
   async start(command: CommandLine, options: CommandOptions & { stdinOpen?: boolean } = {}): Promise<Command> {
     const request = this.#request(command, options, {
       background: true,
@@ -63,7 +63,7 @@ export class Commands {
     return new Command(this.#client, (await this.#client.call('createCommand', request)).command);
   }
 
-  /** Oldest first; ended ones too. */
+  /** Lists all commands, oldest first, including ended ones. */
   async list(options: CallOptions = {}): Promise<Command[]> {
     const params = { sandboxId: this.#sandboxId };
     const { data } = await this.#client.call('listCommands', { ...options, params });
@@ -72,12 +72,15 @@ export class Commands {
 
   /** @throws {ClocheError} `not_found`. */
   async get(commandId: string, options: CallOptions = {}): Promise<Command> {
-    // Ids are opaque: the service tells which exist, whatever they look like.
+    // Ids are opaque, so only the service can check them.
     const params = { sandboxId: this.#sandboxId, commandId: commandId as CommandInfo['id'] };
     return new Command(this.#client, (await this.#client.call('getCommand', { ...options, params })).command);
   }
 
-  /** Sends a signal to one and all that it started; `SIGKILL` where left out. Idempotent. @throws {ClocheError} `not_found`. */
+  /**
+   * Sends a signal to a command and all processes that it started. Default: `SIGKILL`. Idempotent.
+   * @throws {ClocheError} `not_found`.
+   */
   async kill(commandId: string, signal?: Signal, options: CallOptions = {}): Promise<Command> {
     return (await this.get(commandId, options)).kill(signal, options);
   }
@@ -91,7 +94,7 @@ export class Commands {
         await (stream === 'stdout' ? onStdout : onStderr)?.(data);
       }
     } catch (error) {
-      // Nobody reads what it would print from now on.
+      // After an abort or an error, nothing reads the output any more.
       await command.kill().catch(() => undefined);
       throw error;
     }
@@ -118,14 +121,14 @@ export class Commands {
   }
 }
 
-/** As much of a stream as the answer of a command has that is waited for without callbacks. */
+/** Keeps as much of a stream as the response of a command without callbacks has. */
 class KeptText {
   text = '';
   cutBytes = 0;
   #leftBytes: number = LIMITS.outputStreamBytes;
 
   push(data: string): void {
-    // As the service counts: what JSON makes of it, without its quotes.
+    // Counts as the service does: the size as JSON, without the quotes.
     const bytes = utf8Bytes(JSON.stringify(data)) - 2;
     if (bytes > this.#leftBytes) {
       this.cutBytes += utf8Bytes(data);

@@ -3,7 +3,7 @@ import type { ApiClient } from './api-client.ts';
 import type { CallOptions } from './request.ts';
 import { type RunOptions, runCode, type StreamOptions, streamCode } from './run-code.ts';
 
-/** A namespace of one language in a sandbox: what a run defines, the next one finds. */
+/** A namespace of one language in a sandbox. Variables of one run are available to the next. */
 export class Context {
   readonly #client: ApiClient;
   #info: CodeContext;
@@ -13,7 +13,7 @@ export class Context {
     this.#info = info;
   }
 
-  /** What the service said last. */
+  /** The last known state. */
   get info(): Readonly<CodeContext> {
     return this.#info;
   }
@@ -26,27 +26,27 @@ export class Context {
     return this.#info.language;
   }
 
-  /** Runs code in it, after the runs sent to it before. */
+  /** Runs code in the context, after the runs that were sent to it before. */
   run(code: string, options: Omit<RunOptions, 'context' | 'language'> = {}): Promise<CodeRun> {
     return runCode(this.#client, this.#info.sandboxId, code, { ...options, context: this });
   }
 
-  /** The events of a run as they happen; leaving the loop cancels the run. */
+  /** Yields the events of a run as they happen. Leaving the loop cancels the run. */
   stream(code: string, options: Omit<StreamOptions, 'context' | 'language'> = {}): AsyncGenerator<CodeRunEvent, void> {
     return streamCode(this.#client, this.#info.sandboxId, code, { ...options, context: this });
   }
 
-  /** Stops the current execution, which answers with `CanceledError`, and keeps the variables. */
+  /** Interrupts the current run, which ends with `CanceledError`. Keeps the variables. */
   async interrupt(options: CallOptions = {}): Promise<void> {
     this.#info = (await this.#client.call('interruptContext', { ...options, params: this.#params })).context;
   }
 
-  /** Gives it a fresh kernel: the variables are gone, the id stays. */
+  /** Replaces the kernel: the variables are lost, the id stays. */
   async restart(options: CallOptions = {}): Promise<void> {
     this.#info = (await this.#client.call('restartContext', { ...options, params: this.#params })).context;
   }
 
-  /** Ends it with whatever runs in it. Idempotent. */
+  /** Deletes the context and ends its runs. Idempotent. */
   async delete(options: CallOptions = {}): Promise<void> {
     this.#info = (await this.#client.call('deleteContext', { ...options, params: this.#params })).context;
   }

@@ -8,11 +8,11 @@ export interface CreateContextOptions extends Omit<CallOptions, 'timeoutMs'> {
   language?: Language | undefined;
   /** Default: `/workspace`. */
   cwd?: string | undefined;
-  /** Milliseconds that bound the creation, and the default of this context's runs. Default: 30000. */
+  /** Time limit of the creation in milliseconds, and default `timeoutMs` of the context's runs. Default: 30000. */
   timeoutMs?: number | undefined;
 }
 
-/** The contexts of one sandbox. */
+/** The contexts of a sandbox. */
 export class Contexts {
   readonly #client: ApiClient;
   readonly #sandboxId: CodeContext['sandboxId'];
@@ -34,26 +34,26 @@ export class Contexts {
     return new Context(this.#client, context);
   }
 
-  /** The active ones, oldest first. */
+  /** Lists active contexts, oldest first. */
   async list(options: CallOptions = {}): Promise<Context[]> {
     const params = { sandboxId: this.#sandboxId };
     const { data } = await this.#client.call('listContexts', { ...options, params });
     return data.map((context) => new Context(this.#client, context));
   }
 
-  /** @throws {ClocheError} `not_found` also when it was deleted. */
+  /** @throws {ClocheError} `not_found`, also for a deleted context. */
   async get(contextId: string, options: CallOptions = {}): Promise<Context> {
     const { context } = await this.#client.call('getContext', { ...options, params: this.#params(contextId) });
     return new Context(this.#client, context);
   }
 
-  /** Ends a context with whatever runs in it. Idempotent. */
+  /** Deletes a context and ends its runs. Idempotent. */
   async delete(contextId: string, options: CallOptions = {}): Promise<CodeContext> {
     const { context } = await this.#client.call('deleteContext', { ...options, params: this.#params(contextId) });
     return context;
   }
 
-  /** Ids are opaque: the service tells which exist, whatever they look like. */
+  /** Casts the id. Ids are opaque, so only the service can check them. */
   #params(contextId: string) {
     return { sandboxId: this.#sandboxId, contextId: contextId as CodeContext['id'] };
   }

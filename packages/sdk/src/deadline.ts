@@ -1,7 +1,10 @@
-/** The longest that a timer takes; more would fire at once. */
+/** Longest delay that a timer supports; a longer one would fire at once. */
 const LONGEST_MS = 2 ** 31 - 1;
 
-/** A signal that fires when `timeoutMs` have passed or `outer` aborts. To be closed, so that no timer outlives it. */
+/**
+ * A signal that aborts when `timeoutMs` has passed or `outer` aborts. Call `close`, so that its timer does not outlive
+ * it.
+ */
 export class Deadline {
   readonly timeoutMs: number;
   readonly #controller = new AbortController();
@@ -22,7 +25,7 @@ export class Deadline {
     return this.#controller.signal;
   }
 
-  /** Whether time ran out, as opposed to an abort by the caller. */
+  /** Whether the time ran out; false after an abort by the caller. */
   get passed(): boolean {
     return this.#passed;
   }
@@ -31,7 +34,7 @@ export class Deadline {
     return Math.max(0, this.#endsAt - performance.now());
   }
 
-  /** Gives the whole time again. */
+  /** Restarts the full time. */
   restart(): void {
     this.pause();
     this.#endsAt = performance.now() + this.timeoutMs;
@@ -41,12 +44,12 @@ export class Deadline {
     }, this.timeoutMs);
   }
 
-  /** Lets no time pass until the next restart. */
+  /** Stops the time until the next restart. */
   pause(): void {
     clearTimeout(this.#timer);
   }
 
-  /** Rejects when the deadline passes or the caller aborts first. */
+  /** Resolves after `ms`. Rejects if the deadline passes or the caller aborts first. */
   async sleep(ms: number): Promise<void> {
     this.signal.throwIfAborted();
     await new Promise<void>((resolve) => {
@@ -61,7 +64,7 @@ export class Deadline {
     this.signal.throwIfAborted();
   }
 
-  /** Ends whatever still listens to the signal. */
+  /** Stops the timer and aborts the signal. */
   close(): void {
     this.pause();
     this.#outer?.removeEventListener('abort', this.#abort);

@@ -12,14 +12,15 @@ const EVENT_TYPES: ReadonlySet<string> = new Set<CodeRunEvent['type']>([
 ]);
 
 /**
- * The events of a run up to `complete`. An `error` event that nothing follows is the platform's, and is thrown.
- * @throws {ClocheError} the platform's code, or `stream_interrupted`.
+ * Yields the events of a run up to `complete`. A final `error` event means that the service failed, and is thrown.
+ * @throws {ClocheError} the service's code, or `stream_interrupted`.
  */
 export async function* readRunEvents(
   body: ReadableStream<Uint8Array>,
   deadline: Deadline,
 ): AsyncGenerator<CodeRunEvent, void> {
-  // An exception's class may have the name of a code of ours: only what comes next tells the two apart.
+  // An exception's class may be named like an error code. Only the next event tells the two apart: the service's is the
+  // last.
   let held: (CodeRunEvent & { type: 'error' }) | undefined;
   try {
     for await (const message of readMessages(body, deadline)) {
@@ -38,7 +39,7 @@ export async function* readRunEvents(
   throw held ? platformError(held.data) : interrupted();
 }
 
-/** Frames as they arrive, however the chunks cut them. Only waiting for the service counts against the deadline. */
+/** Yields complete messages, however they were split. Only the wait for the service counts against the deadline. */
 export async function* readMessages(
   body: ReadableStream<Uint8Array>,
   deadline: Deadline,
@@ -57,7 +58,7 @@ export async function* readMessages(
   }
 }
 
-/** Nothing for a type that this version does not know. */
+/** Returns undefined for an event type that this version does not know. */
 function readEvent({ data }: EventSourceMessage): CodeRunEvent | undefined {
   let event: unknown;
   try {

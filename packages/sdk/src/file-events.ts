@@ -12,15 +12,15 @@ const EVENT_TYPES: ReadonlySet<string> = new Set<FileEvent['type']>([
 ]);
 
 /**
- * The changes of a directory up to `complete`, which says that it is gone.
- * @throws {ClocheError} the platform's code, or `stream_interrupted`.
+ * Yields the changes of a directory. `complete` is the last and means that the directory was deleted.
+ * @throws {ClocheError} the service's code, or `stream_interrupted`.
  */
 export async function* readFileEvents(
   body: ReadableStream<Uint8Array>,
   deadline: Deadline,
 ): AsyncGenerator<FileEvent, void> {
   for await (const { data } of readMessages(body, deadline)) {
-    // What the service sends has been checked by it; what this version does not know is left out.
+    // The service has validated its events. Unknown event types are skipped.
     const event = JSON.parse(data) as FileEvent | { type: 'error'; data: { name: string; message: string } };
     if (event.type === 'error') throw platformError(event.data);
     if (!EVENT_TYPES.has(event.type)) continue;

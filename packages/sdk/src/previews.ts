@@ -4,13 +4,13 @@ import type { ApiClient } from './api-client.ts';
 import type { CallOptions } from './request.ts';
 
 export interface OpenPreviewOptions extends CallOptions {
-  /** Default: `private`, which asks for the token. */
+  /** Default: `private`, which requires the token. */
   visibility?: OpenPreviewBody['visibility'];
-  /** Default: as long as the sandbox lives. */
+  /** Lifetime in milliseconds. Default: the remaining lifetime of the sandbox. */
   ttlMs?: number | undefined;
 }
 
-/** The previews of one sandbox: its ports at URLs of their own. */
+/** The previews of a sandbox. Each serves a port at its own URL. */
 export class Previews {
   readonly #client: ApiClient;
   readonly #sandboxId: SandboxId;
@@ -21,7 +21,8 @@ export class Previews {
   }
 
   /**
-   * Serves `port` at a URL; nothing need listen there yet. The `accessToken` of a private one is in this answer alone.
+   * Serves `port` at a URL; a program may start to listen on it later. Only this response has a private preview's
+   * `accessToken`.
    *
    * ```ts
    * const preview = await sandbox.previews.open(8000);
@@ -39,21 +40,24 @@ export class Previews {
     return (await this.#client.call('openPreview', { ...call, params, body })).preview;
   }
 
-  /** The open ones, newest first. */
+  /** Lists open previews, newest first. */
   async list(options: CallOptions = {}): Promise<Preview[]> {
     const params = { sandboxId: this.#sandboxId };
     return (await this.#client.call('listSandboxPreviews', { ...options, params })).data;
   }
 
-  /** At once, with every connection through it. Idempotent. */
+  /** Closes a preview and all its connections at once. Idempotent. */
   async close(previewId: string, options: CallOptions = {}): Promise<Preview> {
-    // Ids are opaque: the service tells which exist, whatever they look like.
+    // Ids are opaque, so only the service can check them.
     const params = { previewId: previewId as PreviewId };
     return (await this.#client.call('deletePreview', { ...options, params })).preview;
   }
 }
 
-/** The URL that opens a preview in a browser: of a private one with its token, which the browser then keeps. */
+/**
+ * Returns the URL that opens a preview in a browser. A private preview's includes its token, which the browser then
+ * stores.
+ */
 export function previewLink({ url, accessToken }: Pick<Preview, 'url' | 'accessToken'>): string {
   return accessToken === undefined ? `${url}/` : `${url}/?${PREVIEW_TOKEN_PARAMETER}=${accessToken}`;
 }

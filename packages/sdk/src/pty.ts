@@ -3,17 +3,17 @@ import type { ApiClient } from './api-client.ts';
 import { ClocheError } from './cloche-error.ts';
 
 export interface PtyOptions {
-  /** Joins a terminal that is there, whose `id` this is; what its screen showed last comes first. */
+  /** Id of an existing terminal to join. The last part of its output is sent first. */
   id?: string | undefined;
-  /** Default: 80 and 24. */
+  /** Size of the terminal. Default: 80 columns and 24 rows. */
   cols?: number | undefined;
   rows?: number | undefined;
-  /** Of a new one. Default: `user`. */
+  /** User of a new terminal. Default: `user`. */
   user?: CommandUser | undefined;
   onData: (data: Uint8Array) => void;
 }
 
-/** The terminals of one sandbox. */
+/** The terminals of a sandbox. */
 export class Ptys {
   readonly #client: ApiClient;
   readonly #sandboxId: SandboxId;
@@ -24,7 +24,7 @@ export class Ptys {
   }
 
   /**
-   * Opens a terminal with a login shell, or joins one. Not for browsers, which cannot send the API key.
+   * Opens a terminal with a login shell, or joins one. Does not work in browsers, which cannot send the API key.
    *
    * ```ts
    * const pty = await sandbox.pty.open({ onData: (data) => process.stdout.write(data) });
@@ -47,7 +47,7 @@ export class Ptys {
     }
   }
 
-  /** A WebSocket that is refused says no reason. */
+  /** Finds out why the connection was refused, because a WebSocket does not report it. */
   async #explain(error: unknown, ptyId: string | undefined): Promise<unknown> {
     const { sandbox } = await this.#client.call('getSandbox', { params: { sandboxId: this.#sandboxId } });
     const { id, status } = sandbox;
@@ -63,11 +63,11 @@ export class Ptys {
   }
 }
 
-/** A connection to a terminal. Closing it leaves the shell alone, which ends when nobody watches it for long. */
+/** A connection to a terminal. Closing it does not end the shell, which ends after some time without clients. */
 export class Pty {
   /** @internal */
   readonly ready: Promise<void>;
-  /** The exit code of the shell; undefined when the connection ended first. */
+  /** Resolves with the exit code of the shell, or undefined if the connection ended first. */
   readonly exited: Promise<number | undefined>;
   readonly #socket: WebSocket;
   #id = '';
@@ -80,7 +80,7 @@ export class Pty {
     const exited = Promise.withResolvers<number | undefined>();
     this.ready = ready.promise;
     this.exited = exited.promise;
-    // Without an error's reason: there is none.
+    // The event has no reason.
     socket.addEventListener('error', () => ready.reject(new Error('the connection was refused')));
     socket.addEventListener('close', () => {
       ready.reject(new Error('the connection ended'));
@@ -96,12 +96,12 @@ export class Pty {
     });
   }
 
-  /** For whoever joins it later. */
+  /** Id of the terminal, for joining it later. */
   get id(): string {
     return this.#id;
   }
 
-  /** What is typed. */
+  /** Sends input to the terminal. */
   write(data: string | Uint8Array<ArrayBuffer>): void {
     this.#socket.send(typeof data === 'string' ? new TextEncoder().encode(data) : data);
   }

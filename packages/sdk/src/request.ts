@@ -13,13 +13,13 @@ import type { ResolvedOptions } from './client-options.ts';
 import { ClocheError } from './cloche-error.ts';
 
 export interface CallOptions {
-  /** Ends the call; it then rejects with the signal's reason. */
+  /** Aborts the call, which then rejects with the signal's reason. */
   signal?: AbortSignal | undefined;
-  /** Names the logical operation, so that repeating it does it once. One is made where left out. */
+  /** Identifies the logical operation, so that a repetition is executed once. Default: a new UUID. */
   idempotencyKey?: string | undefined;
-  /** Milliseconds for the whole call, retries included. */
+  /** Time limit of the whole call in milliseconds, including retries. */
   timeoutMs?: number | undefined;
-  /** Attempts after the first; 0 sends the request once. */
+  /** Attempts after the first; with 0, the request is sent once. */
   maxRetries?: number | undefined;
 }
 
@@ -34,17 +34,17 @@ type BodyPart<Id extends OperationId> =
     : Has<Id, 'body'> extends true
       ? { body: BodyOf<Operations[Id]> }
       : unknown;
-/** The headers that the operation heeds, in lower case. */
+/** Headers that the operation supports, in lower case. */
 type HeadersPart<Id extends OperationId> = Operations[Id] extends { headers: infer Names }
   ? { headers?: { [Name in keyof Names]?: string | undefined } }
   : unknown;
 type UploadPart<Id extends OperationId> = Has<Id, 'upload'> extends true ? { bytes: UploadBytes } : unknown;
-/** The schema's `patternProperties`, which its static type leaves out. */
+/** Adds the schema's `patternProperties`, which its static type lacks. */
 type LabelQuery<Id extends OperationId> = Id extends 'listSandboxes'
   ? { [label: `metadata.${string}`]: string }
   : unknown;
 
-/** What operation `Id` needs, each part typed by the contract. */
+/** Request of operation `Id`, with each part typed by the contract. */
 export type RequestOf<Id extends OperationId> = CallOptions &
   ParamsPart<Id> &
   QueryPart<Id> &
@@ -52,7 +52,7 @@ export type RequestOf<Id extends OperationId> = CallOptions &
   HeadersPart<Id> &
   UploadPart<Id>;
 
-/** What an upload sends. A stream is read once, so it is not sent again where the connection breaks. */
+/** Body of an upload. A stream can be read only once, so it is not sent again after a failure. */
 export type UploadBytes =
   | string
   | Uint8Array
@@ -61,7 +61,7 @@ export type UploadBytes =
   | ReadableStream<Uint8Array>
   | AsyncIterable<Uint8Array>;
 
-/** A request with its types forgotten: what the wire needs of it. */
+/** A request without the operation's types, as needed for sending it. */
 export interface AnyRequest extends CallOptions {
   params?: Record<string, string>;
   query?: Record<string, unknown>;
@@ -77,14 +77,14 @@ export interface PreparedRequest {
   readonly url: string;
   readonly init: { method: string; headers: Record<string, string>; body?: Body; duplex?: 'half' };
   readonly idempotencyKey: string | undefined;
-  /** Whether sending it again cannot do it twice. */
+  /** Whether sending the request again cannot execute it twice. */
   readonly repeatable: boolean;
   readonly timeoutMs: number;
   readonly maxRetries: number;
   readonly retryDelayMs: number;
 }
 
-/** Settles all that the attempts of one logical operation share, its Idempotency-Key first of all. */
+/** Prepares everything that the attempts of one logical operation share, including the Idempotency-Key. */
 export function prepareRequest(id: OperationId, request: AnyRequest, options: ResolvedOptions): PreparedRequest {
   const operation: Operation = operations[id];
   const takesKey = operation.idempotency !== 'none';
@@ -119,15 +119,15 @@ export function prepareRequest(id: OperationId, request: AnyRequest, options: Re
   };
 }
 
-/** Milliseconds that the operation may take by its own rules before it answers. */
+/** Returns how long the operation may take by its own rules before it responds, in milliseconds. */
 function ownTimeMs(id: OperationId, operation: Operation, { body, query }: AnyRequest): number {
-  // As long as bytes move, nobody can tell how long it takes.
+  // The time of an upload depends on its size and the network, so it has no limit.
   if (operation.upload) return Number.POSITIVE_INFINITY;
   const given = (body as { timeoutMs?: number; contextId?: string; background?: boolean } | undefined) ?? {};
   switch (id) {
     case 'runCode':
     case 'streamCode':
-      // A context may have a default of its own, which is not known here.
+      // A context may have its own default, which is not known here.
       return given.timeoutMs ?? (given.contextId === undefined ? LIMITS.runTimeoutDefaultMs : LIMITS.runTimeoutMaxMs);
     case 'createContext':
       return given.timeoutMs ?? LIMITS.contextTimeoutDefaultMs;
@@ -153,7 +153,7 @@ function definedOf(headers: Readonly<Record<string, string | undefined>> = {}): 
   return Object.fromEntries(defined);
 }
 
-/** What is read piece by piece; undefined for what is there as a whole. */
+/** Returns the bytes as a stream if they arrive in pieces; undefined if they are complete. */
 function streamOf(bytes: UploadBytes | undefined): ReadableStream<Uint8Array> | undefined {
   if (bytes instanceof ReadableStream) return bytes;
   if (typeof bytes !== 'object' || !(Symbol.asyncIterator in bytes)) return undefined;
@@ -178,7 +178,9 @@ function requestUrl(base: string, operation: Operation, { params = {}, query = {
   return `${base}${path}${text === '' ? '' : `?${text}`}`;
 }
 
-/** An empty or dotted segment would name another resource: `DELETE …/sandboxes/..`. */
+/**
+ * Encodes a path segment. Refuses an empty or dotted one, which would name another resource: `DELETE …/sandboxes/..`.
+ */
 function pathSegment(name: string, value: string | undefined): string {
   if (value === undefined || /^\.{0,2}$/.test(value)) {
     throw new ClocheError('invalid_options', `${name} is "${value ?? ''}"; give the identifier that the service gave.`);

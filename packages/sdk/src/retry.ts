@@ -11,7 +11,10 @@ const LONGEST_PAUSE_MS = 5000;
  */
 export type RetryKind = 'never' | 'again' | 'outcome';
 
-/** Returns what may follow `error`. The code decides, not the status: a quota that is used up and a rate limit are both 429. */
+/**
+ * Returns what may follow `error`. Depends on the code, not the status: an exhausted quota and a rate limit are both
+ * 429.
+ */
 export function retryKind(error: ClocheError, { repeatable }: Pick<PreparedRequest, 'repeatable'>): RetryKind {
   const whenRepeatable = repeatable ? 'again' : 'never';
   switch (error.code) {
@@ -20,7 +23,7 @@ export function retryKind(error: ClocheError, { repeatable }: Pick<PreparedReque
     case 'unreachable':
       return whenRepeatable;
     case 'unexpected_response':
-      // From a proxy that could not reach the service.
+      // A proxy could not reach the service.
       return [429, 502, 503, 504].includes(error.status ?? 0) ? whenRepeatable : 'never';
     default:
       switch (retryableOf(error.code)) {
@@ -39,14 +42,14 @@ function retryableOf(code: ClocheErrorCode): boolean | 'after' {
   return Object.hasOwn(ERRORS, code) && ERRORS[code as ErrorCode].retryable;
 }
 
-/** Milliseconds before attempt `retries` + 2: what the service asked for, else doubling with jitter. */
+/** Returns the pause before attempt `retries` + 2: the time requested by the service, or doubling with jitter. */
 export function retryPauseMs(error: ClocheError, retries: number, firstMs: number): number {
   if (error.retryAfterMs !== undefined) return error.retryAfterMs;
   const ceiling = Math.min(firstMs * 2 ** retries, LONGEST_PAUSE_MS);
   return ceiling * (0.5 + Math.random() / 2);
 }
 
-/** `Retry-After` as milliseconds: seconds or a date. */
+/** Parses `Retry-After`, which has seconds or a date, into milliseconds. */
 export function readRetryAfter(header: string | null, now = Date.now()): number | undefined {
   if (header === null || header.trim() === '') return undefined;
   const seconds = Number(header);

@@ -8,36 +8,38 @@ type MaybePromise = void | Promise<void>;
 export interface StreamOptions extends Omit<CallOptions, 'timeoutMs'> {
   /** Cancels the run; the call then rejects with the signal's reason. */
   signal?: AbortSignal | undefined;
-  /** Default: the context's, or `python` where only its id or nothing is given. */
+  /** Default: the context's language, or `python` if no context or only its id is given. */
   language?: Language | undefined;
-  /** Where the code's variables live. Default: the sandbox's default context of the language. */
+  /** Context of the run. Default: the sandbox's default context of the language. */
   context?: ContextRef | undefined;
-  /** Milliseconds after which the execution is interrupted and the run answers with `TimeoutError`. Default: 60000. */
+  /** Milliseconds after which the run is interrupted and ends with `TimeoutError`. Default: 60000. */
   timeoutMs?: number | undefined;
-  /** Must be the context's own where given. */
+  /** Must equal the context's `cwd`. */
   cwd?: string | undefined;
-  /** `promote` keeps binary and large outputs as artifacts. Default: `inline_only`. */
+  /** `promote` stores binary and large outputs as artifacts. Default: `inline_only`. */
   artifactPolicy?: RunCodeBody['artifactPolicy'] | undefined;
 }
 
-/** A context's handle, what the service says of it, or its id alone. */
+/** A context's handle, its info, or only its id. */
 export type ContextRef = string | Pick<CodeContext, 'id' | 'language'>;
 
-/** With any of the three, output arrives while the code runs. The run waits for a promise that one returns. */
+/**
+ * With any of the callbacks, output arrives while the code runs. The run waits for a promise that a callback returns.
+ */
 export interface RunOptions extends StreamOptions {
   onStdout?: ((text: string) => MaybePromise) | undefined;
   onStderr?: ((text: string) => MaybePromise) | undefined;
   onOutput?: ((output: CodeOutput) => MaybePromise) | undefined;
 }
 
-/** Runs code to its end. Code that fails or times out is no error here: see `error` of the result. */
+/** Runs code to its end. Code that fails or times out does not throw: see `error` of the result. */
 export async function runCode(
   client: ApiClient,
   sandboxId: CodeContext['sandboxId'],
   code: string,
   options: RunOptions,
 ): Promise<CodeRun> {
-  // A run that is not streamed goes on when its client has gone; one that can be aborted must end then.
+  // Only a streamed run ends when its client disconnects, so a run that can be aborted is streamed.
   const streams = options.onStdout ?? options.onStderr ?? options.onOutput ?? options.signal;
   if (!streams) {
     return (await client.call('runCode', runRequest(sandboxId, code, options))).run;
@@ -51,7 +53,7 @@ export async function runCode(
   throw new ClocheError('stream_interrupted', 'The stream ended without a result.');
 }
 
-/** The events of a run as they happen, `complete` last. Leaving the loop cancels the run. */
+/** Yields the events of a run as they happen, `complete` last. Leaving the loop cancels the run. */
 export function streamCode(
   client: ApiClient,
   sandboxId: CodeContext['sandboxId'],

@@ -14,7 +14,7 @@ import { type RunOptions, runCode, type StreamOptions, streamCode } from './run-
 
 export type { Sandbox as SandboxInfo } from '@cloche/contract';
 
-/** One sandbox. `await using` kills it at the end of the block. */
+/** A sandbox. `await using` destroys it at the end of the block. */
 export class Sandbox {
   readonly commands: Commands;
   readonly contexts: Contexts;
@@ -40,7 +40,7 @@ export class Sandbox {
     return this.#info.id;
   }
 
-  /** What the service said last; `refresh` asks again. */
+  /** The last known state; `refresh` updates it. */
   get info(): Readonly<SandboxInfo> {
     return this.#info;
   }
@@ -50,7 +50,7 @@ export class Sandbox {
   }
 
   /**
-   * Waits until it is ready. Runs need not: the service lets them wait for a sandbox that is being made.
+   * Waits until the sandbox is ready. Not needed before a run: the service holds runs until the sandbox is ready.
    * @param options.timeoutMs default 60000.
    * @throws {ClocheError} `sandbox_failed`, `sandbox_destroyed`, `deadline_exceeded`.
    */
@@ -70,19 +70,18 @@ export class Sandbox {
     throw new ClocheError('deadline_exceeded', message);
   }
 
-  /** Restarts the countdown: it ends `ttlMs` from now, which must be later than it would have. */
+  /** Sets the lifetime: the sandbox expires `ttlMs` from now, which must be later than its current expiry. */
   async setTtl(ttlMs: number, options: CallOptions = {}): Promise<this> {
     return this.#take(await this.#client.call('setSandboxTtl', { ...options, params: this.#params, body: { ttlMs } }));
   }
 
-  /** Destroys it at once with its files. Idempotent. */
+  /** Destroys the sandbox and its files at once. Idempotent. */
   async kill(options: CallOptions = {}): Promise<this> {
     return this.#take(await this.#client.call('killSandbox', { ...options, params: this.#params }));
   }
 
   /**
-   * Runs code to its end, `python` unless said otherwise. Code that fails or times out is no error here: see `error`
-   * of the result.
+   * Runs code to its end, by default Python. Code that fails or times out does not throw: see `error` of the result.
    *
    * ```ts
    * const run = await sandbox.run('1 + 1');
@@ -94,7 +93,7 @@ export class Sandbox {
   }
 
   /**
-   * The events of a run as they happen, `complete` last. Leaving the loop cancels the run.
+   * Yields the events of a run as they happen, `complete` last. Leaving the loop cancels the run.
    *
    * ```ts
    * for await (const event of sandbox.stream('print(1)')) if (event.type === 'stdout') console.log(event.data);
@@ -117,7 +116,7 @@ export class Sandbox {
     return this;
   }
 
-  /** @throws {ClocheError} when it can no longer become so. */
+  /** @throws {ClocheError} when the sandbox can no longer become ready. */
   #isReady(): boolean {
     const { id, status, failureReason, destroyedReason } = this.#info;
     if (status === 'failed') {

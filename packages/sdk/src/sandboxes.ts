@@ -4,11 +4,11 @@ import type { CallOptions } from './request.ts';
 import { Sandbox } from './sandbox.ts';
 
 export interface ListSandboxesOptions extends CallOptions {
-  /** Exact labels, all of which must hold. */
+  /** Labels that the sandbox must have, all of them. */
   metadata?: Record<string, string> | undefined;
   projectId?: string | undefined;
   status?: SandboxStatus | undefined;
-  /** `historical` adds destroyed and failed ones. */
+  /** `historical` also lists destroyed and failed sandboxes. */
   include?: 'historical' | undefined;
 }
 
@@ -20,13 +20,13 @@ export class Sandboxes {
     this.#client = client;
   }
 
-  /** Answers while it is still `creating`; runs and contexts may be sent at once and wait for it. */
+  /** Returns while the sandbox is still `creating`; operations sent at once wait until it is ready. */
   async create(body: CreateSandboxBody = {}, options: CallOptions = {}): Promise<Sandbox> {
     const { sandbox } = await this.#client.call('createSandbox', { ...options, body });
     return new Sandbox(this.#client, sandbox);
   }
 
-  /** The live ones, newest first. */
+  /** Lists sandboxes, newest first. By default, destroyed and failed ones are left out. */
   async list(options: ListSandboxesOptions = {}): Promise<Sandbox[]> {
     const { metadata = {}, projectId, status, include, ...callOptions } = options;
     const labels = Object.entries(metadata).map(([key, value]) => [`metadata.${key}`, value]);
@@ -40,9 +40,9 @@ export class Sandboxes {
     return data.map((sandbox) => new Sandbox(this.#client, sandbox));
   }
 
-  /** Also a destroyed one. @throws {ClocheError} `not_found`. */
+  /** Also returns a destroyed sandbox. @throws {ClocheError} `not_found`. */
   async get(sandboxId: string, options: CallOptions = {}): Promise<Sandbox> {
-    // Ids are opaque: the service tells which exist, whatever they look like.
+    // Ids are opaque, so only the service can check them.
     const params = { sandboxId: sandboxId as SandboxId };
     const { sandbox } = await this.#client.call('getSandbox', { ...options, params });
     return new Sandbox(this.#client, sandbox);

@@ -2,7 +2,7 @@ import type { Template, TemplateVersion } from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
 import type { CallOptions } from './request.ts';
 
-/** What sandboxes can be made from. */
+/** Templates that sandboxes can be created from. */
 export class Templates {
   readonly #client: ApiClient;
 
@@ -19,7 +19,7 @@ export class Templates {
     return (await this.#client.call('getTemplate', { ...options, params: { template } })).template;
   }
 
-  /** All versions, newest first. @param template a slug or a `tpl_` id. */
+  /** Lists all versions, newest first. @param template a slug or a `tpl_` id. */
   async versions(template: string, options: CallOptions = {}): Promise<TemplateVersion[]> {
     return (await this.#client.call('listTemplateVersions', { ...options, params: { template } })).data;
   }

@@ -1,11 +1,11 @@
-/** Schemas of the document: TypeBox schemas are JSON Schema already. */
+/** Converts schemas for the document. TypeBox schemas are already JSON Schema. */
 import type { TSchema } from 'typebox';
 
 export type Json = Record<string, unknown>;
-/** The schemas that others refer to, by their `$id`. */
+/** The schemas with an `$id`, which others refer to. */
 export type Components = Map<string, unknown>;
 
-/** Returns a reference to a schema that has an `$id`, which becomes a component; any other schema as it is. */
+/** Returns a reference to a schema with an `$id`, which becomes a component. Returns any other schema inline. */
 export function refer(schema: TSchema, components: Components): unknown {
   const { $id, ...rest } = schema as TSchema & { $id?: string };
   const inner = referInside(rest, components);

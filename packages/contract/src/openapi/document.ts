@@ -1,4 +1,4 @@
-/** The OpenAPI 3.1 document, made from the table of operations. */
+/** Generates the OpenAPI 3.1 document from the table of operations. */
 import { IDEMPOTENCY_HEADER } from '../idempotency.ts';
 import { LIMITS } from '../limits.ts';
 import type { Operation } from '../operation.ts';
@@ -58,7 +58,7 @@ export function openApiDocument(version: string): Json {
   };
 }
 
-/** Readers meet what they should use before its deprecated aliases. */
+/** Puts the deprecated aliases last. */
 function currentFirst(all: readonly Operation[]): Operation[] {
   return all.toSorted((one, other) => Number(Boolean(one.deprecation)) - Number(Boolean(other.deprecation)));
 }
@@ -130,13 +130,13 @@ function describeParameters(operation: Operation, components: Components): Json[
   return [...parameters, { $ref: '#/components/parameters/RequestId' }];
 }
 
-/** A parameter shows its own description, not that of its schema. */
+/** Moves the description from a parameter's schema to the parameter. */
 function described(schema: unknown): Json {
   const { description, ...rest } = schema as Json;
   return { ...(description === undefined ? {} : { description }), schema: rest };
 }
 
-/** OpenAPI has no pattern for names of parameters: an object whose properties are parameters comes closest. */
+/** OpenAPI cannot describe parameter names by a pattern. An object whose properties are parameters comes closest. */
 const labelParameter: Json = {
   name: 'labels',
   in: 'query',

@@ -1,4 +1,4 @@
-/** Streams of server-sent events, as a schema of their frames. */
+/** Describes streams of server-sent events by a schema of their frames. */
 import type { TSchema } from 'typebox';
 import { ERROR_CODES } from '../errors.ts';
 import type { Operation } from '../operation.ts';
@@ -6,7 +6,7 @@ import { type Components, type Json, refer } from './components.ts';
 
 export const SSE_TYPE = 'text/event-stream';
 
-/** The last event of a stream that the service could not finish. */
+/** The last event of a stream when the service fails. */
 const ERROR_EVENT = 'ErrorEvent';
 const errorEvent = {
   type: 'object',
@@ -28,7 +28,7 @@ const errorEvent = {
   ],
 };
 
-/** Describes the frames of a stream: a schema of this media type stands for one of them. */
+/** Returns the schema of a stream; it describes one frame. */
 export function describeStream(operation: Operation & { events: TSchema }, components: Components): Json {
   const { events, eventIds } = operation;
   components.set(ERROR_EVENT, errorEvent);

@@ -1,4 +1,4 @@
-/** Header fields of answers, and what request headers have to look like. */
+/** Headers of responses, and constraints on request headers. */
 import { ERRORS, type ErrorCode } from '../errors.ts';
 import { IDEMPOTENCY_KEY_PATTERN } from '../idempotency.ts';
 import { LIMITS } from '../limits.ts';
@@ -69,7 +69,7 @@ export const IDEMPOTENCY_KEY = {
   pattern: IDEMPOTENCY_KEY_PATTERN,
 };
 
-/** Patterns of the request headers that operations name. */
+/** Patterns of request headers that operations declare. */
 const REQUEST_HEADERS: Readonly<Record<string, string>> = {
   'last-event-id': '^[0-9]{1,16}$',
 };

@@ -9,7 +9,7 @@ import * as templates from './templates.ts';
 
 const { SandboxParams: _, ...sandboxOperations } = sandboxes;
 
-/** Everything that the service serves under `/v1`, by id. What this table does not hold cannot be served. */
+/** All operations under `/v1`, by id. The server serves only operations in this table. */
 export const operations = {
   ...sandboxOperations,
   ...codeContexts,
