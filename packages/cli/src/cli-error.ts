@@ -1,12 +1,12 @@
 import type { ErrorBody } from '@cloche/contract';
 
-/** A failure whose message is all that a person needs: one sentence and the next step. */
+/** A failure with a message for the user: one sentence and the next step. */
 export class CliError extends Error {
   override readonly name: string = 'CliError';
   readonly exitCode: number = 1;
 }
 
-/** What the operator's socket refused, with the service's own error. */
+/** An error response from the operator socket. */
 export class OperatorError extends CliError {
   override readonly name = 'OperatorError';
   readonly answer: ErrorBody['error'];
@@ -17,7 +17,7 @@ export class OperatorError extends CliError {
   }
 }
 
-/** The command line itself is wrong. */
+/** An invalid command line. */
 export class UsageError extends CliError {
   override readonly name = 'UsageError';
   override readonly exitCode = 2;

@@ -2,12 +2,15 @@ import { readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 
-/** Where `npm start` leaves the address and the first key of its installation. */
+/** Returns the path where `npm start` stores the address and the first API key of its installation. */
 export function clientFilePath(home = homedir()): string {
   return join(home, '.config', 'cloche', 'config.json');
 }
 
-/** Nothing of a file that is not there or cannot be used: the flags and the environment do without it. */
+/**
+ * Reads the client file. Returns an empty object if the file is missing or unusable, because flags and the environment
+ * suffice.
+ */
 export async function readClientFile(path = clientFilePath()): Promise<{ url?: string; apiKey?: string }> {
   let content: unknown;
   try {

@@ -1,13 +1,13 @@
-/** How every command of the program is made, so that all take the same options and show examples. */
+/** Builds the commands, so that all of them have the same options and show examples. */
 import { type Command, Option } from 'commander';
 import { Session } from './session.ts';
 
-/** A command that only holds others. */
+/** Creates a command that only contains other commands. */
 export function group(parent: Command, name: string, summary: string): Command {
   return parent.command(name).description(summary).allowExcessArguments(false);
 }
 
-/** A command that does something. `name` has its arguments, as commander writes them. */
+/** Creates a command that does something. `name` includes its arguments in commander's syntax. */
 export function leaf(parent: Command, name: string, summary: string, examples: readonly string[] = []): Command {
   const command = parent
     .command(name)
@@ -25,7 +25,7 @@ function common(flags: string, description: string): Option {
   return new Option(flags, description).helpGroup('Common options:');
 }
 
-/** Runs `work` with the command's own options and arguments as commander gives them. */
+/** Runs `work` with the command's own options and its parsed arguments. */
 export function perform<Options, Arguments extends unknown[] = []>(
   command: Command,
   work: (session: Session, options: Options, ...args: Arguments) => Promise<void>,

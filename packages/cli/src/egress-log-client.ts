@@ -7,10 +7,10 @@ import { installationFolders } from './operator-client.ts';
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 
 /**
- * One page of what egress decided of late, from its own socket, which root alone can ask. What egress says is checked:
- * it reads what sandboxes send.
+ * Reads one page of recent egress decisions from egress's control socket, which only root can use. Validates the
+ * response, because egress parses data from sandboxes.
  *
- * @throws {CliError} for whoever is not root, and where no egress answers.
+ * @throws {CliError} if the user is not root or egress does not respond.
  */
 export async function readDecisions(query: DecisionQuery, signal?: AbortSignal): Promise<DecisionPage> {
   if (process.getuid?.() !== 0) throw new CliError('Operator commands need root; run it again with sudo.');

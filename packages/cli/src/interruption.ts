@@ -1,11 +1,11 @@
 import { constants } from 'node:os';
 import { CliError } from './cli-error.ts';
 
-/** A launcher and the terminal may both pass on one key press. */
+/** Signals within this time count as one key press: a launcher and the terminal may both forward it. */
 const ONE_PRESS_MS = 500;
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-/** The user, or whoever reads the output, wants no more of it. */
+/** The user canceled the command, or the reader of its output closed the pipe. */
 export class Interrupted extends CliError {
   override readonly name = 'Interrupted';
   override readonly exitCode: number;
@@ -19,8 +19,8 @@ export class Interrupted extends CliError {
 }
 
 /**
- * Until disposed, Ctrl-C and its like abort `signal` so that the command can clean up; a second one ends the process
- * at once. A closed standard output (`| head`) counts as one too.
+ * Until disposed, an interruption such as Ctrl-C aborts `signal`, so that the command can clean up; a second one exits
+ * at once. A closed standard output (`| head`) counts as an interruption too.
  */
 export function watchForInterruption(): Disposable & { readonly signal: AbortSignal } {
   const controller = new AbortController();

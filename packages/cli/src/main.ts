@@ -4,7 +4,7 @@ import { reportError } from './report-error.ts';
 import { processTerminal } from './terminal/terminal.ts';
 
 const args = process.argv.slice(2);
-// A reader that has gone (`| head`) is no failure to report; what still runs notices by itself.
+// A closed pipe (`| head`) is not an error to report; a running command handles it itself.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
 });

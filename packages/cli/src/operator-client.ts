@@ -8,8 +8,8 @@ import { Value } from 'typebox/value';
 import { CliError, OperatorError } from './cli-error.ts';
 
 /**
- * One operation on the operator's socket of the installation that the settings name.
- * @throws {CliError} for whoever is not root, and where no installation runs.
+ * Sends a request to the operator socket of the configured installation.
+ * @throws {CliError} if the user is not root or no installation is running.
  */
 export async function callOperator<S extends TSchema>(
   method: 'GET' | 'POST',
@@ -28,9 +28,9 @@ export async function callOperator<S extends TSchema>(
   return Value.Parse(answer, received);
 }
 
-/** Of the installation that the settings name. @throws {CliError} where there is none */
+/** Returns the folders of the configured installation. @throws {CliError} if there is none */
 export async function installationFolders(): Promise<{ runDir: string; dataDir: string }> {
-  // Loaded late: no other command needs what prepares a host.
+  // Loaded late, because no other command needs the settings of a host.
   const { effectiveSettings, settingsFor } = await import('@cloche/settings');
   const settings = settingsFor('cli', effectiveSettings(process.env));
   const { CLOCHE_DATA_DIR: dataDir = '', CLOCHE_RUN_DIR: runDir } = settings;

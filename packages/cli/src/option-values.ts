@@ -1,4 +1,4 @@
-/** Readers of option values. Each says what it would take instead. */
+/** Parsers of option values. Each error says which values are accepted. */
 import {
   COMMAND_USERS,
   LANGUAGES,
@@ -10,14 +10,14 @@ import {
 import { InvalidArgumentError, Option } from 'commander';
 import { formatDuration, parseDuration } from './terminal/duration.ts';
 
-/** Milliseconds. */
+/** Parses a duration into milliseconds. */
 export function duration(text: string): number {
   const durationMs = parseDuration(text);
   if (durationMs === undefined || durationMs < 1) throw new InvalidArgumentError('Write it as 90s, 10m or 1h30m.');
   return durationMs;
 }
 
-/** The same, no longer than `maxMs`. */
+/** Parses a duration of at most `maxMs`. */
 export function durationUpTo(maxMs: number): (text: string) => number {
   return (text) => {
     const durationMs = duration(text);
@@ -37,14 +37,14 @@ export function positiveNumber(text: string): number {
   return value;
 }
 
-/** `KEY=VALUE`, as often as it is given. */
+/** Parses a repeatable `KEY=VALUE`. */
 export function keyValue(text: string, before: Record<string, string> = {}): Record<string, string> {
   const at = text.indexOf('=');
   if (at < 1) throw new InvalidArgumentError('Write it as KEY=VALUE.');
   return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
 }
 
-/** With commas between, or given more than once. */
+/** Parses a list, separated by commas or given as a repeated option. */
 export function list(text: string, before: string[] = []): string[] {
   const items = text.split(',').map((item) => item.trim());
   return [...before, ...items.filter((item) => item !== '')];
@@ -56,7 +56,7 @@ export function language(text: string): Language {
   return known;
 }
 
-/** `deny-all`, or `allowlist:api.example.org,*.example.com`. */
+/** Parses a policy such as `deny-all` or `allowlist:api.example.org,*.example.com`. */
 export function networkPolicy(text: string): NetworkPolicy {
   const [name = '', hosts] = text.split(/:(.*)/s);
   const mode = NETWORK_MODES.find((known): known is NetworkMode => known === name);
@@ -67,7 +67,7 @@ export function networkPolicy(text: string): NetworkPolicy {
   return hosts === undefined ? { mode } : { mode, hosts: list(hosts) };
 }
 
-/** As whom something runs in a sandbox. */
+/** Returns the option for the user that an operation runs as. */
 export function userOption(): Option {
   return new Option('--user <user>', 'act as this user; root is root only inside the sandbox').choices(COMMAND_USERS);
 }

@@ -15,7 +15,7 @@ import { addShellCommand } from './commands/shell.ts';
 import { addTemplateCommands } from './commands/template.ts';
 import { UsageCommand } from './usage-command.ts';
 
-/** The whole command line. It throws instead of ending the process. */
+/** Builds the whole command line. It throws instead of exiting. */
 export function buildProgram(version: string): Command {
   const program = new UsageCommand('cloche')
     .description('Run untrusted code in isolated, live sandboxes.')

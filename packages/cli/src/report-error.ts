@@ -6,12 +6,12 @@ import { Interrupted } from './interruption.ts';
 import { jsonLine, printable } from './terminal/printable.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
-/** Says what went wrong in one sentence with the next step. Returns the exit code: 2 where the command line is wrong. */
+/** Prints an error as one sentence with the next step. Returns the exit code: 2 for an invalid command line. */
 export async function reportError(error: unknown, json: boolean, { err }: Terminal): Promise<number> {
-  // Help and the version are thrown too, when they are printed.
+  // Commander also throws after it printed the help or the version.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
   const exitCode = error instanceof CliError ? error.exitCode : 1;
-  // Whoever reads the output stopped by intention.
+  // The reader of the output stopped on purpose.
   if (error instanceof Interrupted && error.signal === 'SIGPIPE') return exitCode;
   if (json) {
     await err.line(jsonLine({ error: describeAsJson(error) }));
@@ -21,7 +21,7 @@ export async function reportError(error: unknown, json: boolean, { err }: Termin
   return exitCode;
 }
 
-/** How the service names the fields of a request, of which a command line knows nothing. */
+/** Prefixes of request fields in the service's messages, which mean nothing on a command line. */
 const FIELD_PREFIX = /(^|; )(body|query|params)\./g;
 
 function describe(error: unknown): string {
@@ -35,7 +35,7 @@ function describe(error: unknown): string {
     return `${error.message.split(';')[0]}; start it with \`npm start\`, or give its address with --url or CLOCHE_URL.`;
   }
   if (isClocheError(error, 'internal')) return `${error.message} (request ${error.requestId ?? 'unknown'})`;
-  // A command line has no body.
+  // Remove the prefixes of request fields.
   if (isClocheError(error) || error instanceof OperatorError) return error.message.replace(FIELD_PREFIX, '$1');
   return error instanceof Error ? error.message : String(error);
 }

@@ -12,7 +12,7 @@ import { saveFile } from './copy/save-file.ts';
 import { jsonLine, printable } from './terminal/printable.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
-/** What of a bundle is shown, where several forms of one thing came: the first of these. */
+/** Formats that can be printed. Of several formats of one value, the first in this list is printed. */
 const READABLE: readonly OutputFormat[] = ['text', 'markdown', 'json', 'latex', 'html', 'svg', 'javascript'];
 const EXTENSION_OF: Readonly<Partial<Record<OutputFormat, string>>> = {
   markdown: 'md',
@@ -22,16 +22,16 @@ const EXTENSION_OF: Readonly<Partial<Record<OutputFormat, string>>> = {
   data: 'data.json',
 };
 
-/** Shows the events of a run as they come: what it printed where it printed it, the rest readable. */
+/** Prints the events of a run as they arrive: stdout and stderr to its own, other outputs as readable text. */
 export class RunPresenter {
   readonly #terminal: Terminal;
   readonly #saveDir: string | undefined;
   readonly #asJson: boolean;
-  /** Forms of one thing, shown when they are all there. */
+  /** Outputs of the current bundle, which is printed when it is complete. */
   #bundle: CodeOutput[] = [];
   #saved = 0;
 
-  /** @param asJson one line of JSON for each event, instead of what people read. */
+  /** @param asJson prints one line of JSON per event instead of text for people */
   constructor(terminal: Terminal, saveDir: string | undefined, asJson: boolean) {
     this.#terminal = terminal;
     this.#saveDir = saveDir;
@@ -62,7 +62,7 @@ export class RunPresenter {
     if (bundle.length === 0) return;
     const readable = READABLE.map((format) => bundle.find((output) => output.format === format)).find(Boolean);
     const pictures = bundle.filter((output) => isPicture(output.format));
-    // The text beside a picture only says that there is one.
+    // The text beside a picture only says that there is a picture.
     if (readable?.value !== undefined && pictures.length === 0 && !this.#asJson)
       await this.#terminal.out.line(readable.value);
     const files = bundle.filter((output) => output.format !== 'text');
@@ -79,7 +79,8 @@ export class RunPresenter {
         continue;
       }
       const file = join(folder, `output-${this.#saved}.${EXTENSION_OF[output.format] ?? output.format}`);
-      // SECURITY: no link of that name is followed, such as one that was copied from a sandbox (hostile-text.test.ts).
+      // SECURITY: an existing link of that name is replaced, not followed; a sandbox may have created it
+      // (hostile-text.test.ts).
       await saveFile(file, Readable.from([outputBytes(output)]), { replace: true });
       await this.#note(`${describeOutput(output)}; saved to ${file}`);
     }
@@ -94,7 +95,7 @@ export class RunPresenter {
 function describeError({ name, message, traceback }: CodeExecutionError, red: (text: string) => string): string {
   const summary = message === '' ? name : `${name}: ${message}`;
   const lines = traceback ?? [];
-  // Most tracebacks end in the summary already.
+  // Most tracebacks already end with the summary.
   return lines.at(-1)?.trim().startsWith(name) ? lines.join('\n') : [...lines, red(summary)].join('\n');
 }
 
@@ -102,7 +103,7 @@ function isPicture(format: OutputFormat): boolean {
   return ['png', 'jpeg', 'gif', 'svg', 'pdf'].includes(format);
 }
 
-/** `png, 12.3 kB`. */
+/** Returns a description such as `png, 12.3 kB`. */
 function describeOutput(output: CodeOutput): string {
   const sizeBytes = output.sizeBytes ?? outputBytes(output).length;
   return `${output.format}, ${sizeBytes < 1000 ? `${sizeBytes} bytes` : `${(sizeBytes / 1000).toFixed(1)} kB`}`;

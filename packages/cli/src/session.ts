@@ -4,14 +4,14 @@ import { readClientFile } from './client-file.ts';
 import { jsonLine, printable } from './terminal/printable.ts';
 import { processTerminal, type Terminal } from './terminal/terminal.ts';
 
-/** The options that every command takes. */
+/** Options of every command. */
 export interface CommonOptions {
   json?: boolean;
   url?: string;
   apiKey?: string;
 }
 
-/** What one command works with: where it writes, in which form, and the service. */
+/** Context of one command: its terminal, its output format and the service. */
 export class Session {
   readonly terminal: Terminal;
   readonly json: boolean;
@@ -23,7 +23,10 @@ export class Session {
     this.json = this.#options.json ?? false;
   }
 
-  /** Flag, then environment, then file, then the default address. @throws {ClocheError} `missing_api_key` */
+  /**
+   * Connects to the service. Settings come from flags, then the environment, then the client file, then defaults.
+   * @throws {ClocheError} `missing_api_key`
+   */
   async connect(): Promise<Cloche> {
     const { CLOCHE_URL, CLOCHE_API_KEY } = process.env;
     const file = await readClientFile();
@@ -33,7 +36,10 @@ export class Session {
     });
   }
 
-  /** The result: one JSON value, or a form for people, in which text of a sandbox is `printable`. */
+  /**
+   * Prints the result as one JSON value, or as text for people, in which `forPeople` must make a sandbox's text
+   * `printable`.
+   */
   async show(value: unknown, forPeople: () => string): Promise<void> {
     await this.terminal.out.line(this.json ? jsonLine(value) : forPeople());
   }

@@ -16,13 +16,13 @@ const LANGUAGE_OF: Readonly<Record<string, Language>> = {
 
 export interface Source {
   code: string;
-  /** What the file's name says; undefined where it says nothing. */
+  /** Language of the file's extension; undefined if unknown. */
   language: Language | undefined;
 }
 
 /**
- * The code to run: given as it is, a file's, or standard input's (`-`, or nothing while something is piped in).
- * @throws {UsageError} where none is given.
+ * Reads the code to run: the given text, a file, or standard input (`-`, or no file while input is piped).
+ * @throws {UsageError} if there is no code.
  */
 export async function readSource(file: string | undefined, code: string | undefined): Promise<Source> {
   if (code !== undefined && file !== undefined) throw new UsageError('Give a file or -c CODE, not both.');

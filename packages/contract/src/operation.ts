@@ -46,7 +46,7 @@ export interface Operation {
   readonly bodyOptional?: boolean;
   /** The request body is bytes instead of JSON. It is streamed and limited only by the disk. */
   readonly upload?: RawBytes;
-  /** The answer's body is bytes; HEAD answers with its headers alone. `also` names further statuses of success. */
+  /** The response body is bytes; HEAD returns only its headers. `also` lists further success statuses. */
   readonly download?: RawBytes & { readonly also?: Readonly<Record<number, string>> };
   readonly response: { readonly status: number; readonly schema: TSchema; readonly description: string };
   /** The response is a stream of server-sent events of this schema instead of one JSON body. */

@@ -84,7 +84,10 @@ async function exportArtifact(session: Session, flags: ExportFlags, sandboxId: s
   await session.note(`${kept.name}, ${formatBytes(kept.sizeBytes)}, sha256 ${kept.sha256}`);
 }
 
-/** The file appears when all of it has arrived. One that exists already is replaced only when the user named it. */
+/**
+ * Downloads an artifact. The file appears when all data has arrived, and replaces an existing file only if the user
+ * named it.
+ */
 async function getArtifact(session: Session, _options: unknown, id: string, file?: string): Promise<void> {
   const cloche = await session.connect();
   using interruption = watchForInterruption();
@@ -102,7 +105,10 @@ async function getArtifact(session: Session, _options: unknown, id: string, file
   await session.note(`${formatBytes(bar.bytes)} to ${place}`);
 }
 
-/** The name may be a sandbox's choice: one like `.bashrc` or `.npmrc` would change what other programs do. */
+/**
+ * Returns the artifact's name. Refuses a hidden name: sandboxed code may have chosen it, and a file such as `.bashrc`
+ * or `.npmrc` would affect other programs.
+ */
 function ownName({ id, name }: Artifact): string {
   const last = basename(name);
   if (last !== '' && !last.startsWith('.')) return last;

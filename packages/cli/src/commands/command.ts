@@ -36,7 +36,7 @@ export function addCommandCommands(program: Command): void {
   });
 }
 
-/** Prints where the command printed, to its end, and takes over its exit code. */
+/** Prints the command's stdout and stderr to its own until the command ends, and exits with its exit code. */
 export async function attend(session: Session, command: CommandHandle, signal: AbortSignal): Promise<void> {
   const { out, err } = session.terminal;
   for await (const event of command.events({ signal })) {
@@ -61,7 +61,7 @@ async function printLogs(
   for (let afterSeq = 0, hasMore = true; hasMore; ) {
     const page = await cloche.call('listCommandLogs', { params, query: { afterSeq, limit: 1000 } });
     for (const entry of page.data) {
-      // As with -f.
+      // The format is the same as with `--follow`.
       if (session.json) await out.line(jsonLine({ type: 'log', data: entry }));
       else await (entry.stream === 'stdout' ? out : err).write(entry.data);
     }

@@ -32,7 +32,7 @@ export function addConfigCommand(program: Command): void {
 }
 
 async function shownSettings(): Promise<ShownSetting[]> {
-  // Loaded late, as no other command needs it.
+  // Loaded late, because no other command needs it.
   const { effectiveSettings, redacted } = await import('@cloche/settings');
   const ofClient = await clientDefaults();
   return effectiveSettings(process.env).map((setting) => {
@@ -43,7 +43,7 @@ async function shownSettings(): Promise<ShownSetting[]> {
   });
 }
 
-/** What the command line itself falls back to. */
+/** Returns the client settings that the CLI uses where the environment has none. */
 async function clientDefaults(): Promise<Record<string, { value: string; source: string } | undefined>> {
   const { url, apiKey } = await readClientFile();
   const source = clientFilePath();

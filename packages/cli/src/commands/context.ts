@@ -51,7 +51,7 @@ async function contextsOf(session: Session, sandboxId: string): Promise<Contexts
   return new Contexts(await session.connect(), typedIds(sandboxId, '').sandboxId);
 }
 
-/** Ids are opaque: the service tells which exist, whatever they look like. */
+/** Casts the ids. Ids are opaque, so only the service can check them. */
 function typedIds(
   sandboxId: string,
   contextId: string,

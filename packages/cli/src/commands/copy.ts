@@ -21,7 +21,7 @@ export function addCopyCommand(program: Command): void {
     const cloche = await session.connect();
     using interruption = watchForInterruption();
     const copied = await copy(session, cloche, source, target, { ...flags, signal: interruption.signal });
-    // What goes to standard output is the file itself.
+    // With `-`, standard output carries the file itself.
     if (target.kind === 'standard') return;
     if (session.json) await session.show(copied, () => '');
     const place = target.kind === 'sandbox' ? `${target.sandboxId}:` : '';

@@ -6,7 +6,7 @@ import { type Column, table } from '../terminal/table.ts';
 export function addDoctorCommand(program: Command): void {
   const doctor = leaf(program, 'doctor', 'Check whether this machine can run Cloche');
   perform(doctor, async (session) => {
-    // Loaded late: only this command needs what examines a host.
+    // Loaded late, because only this command needs the host checks.
     const { effectiveSettings } = await import('@cloche/settings');
     const { examineHost } = await import('@cloche/host-checks');
     const values = new Map(effectiveSettings(process.env).map(({ name, value }) => [name, value ?? '']));
@@ -25,7 +25,7 @@ export function addDoctorCommand(program: Command): void {
         { title: 'STATUS', value: ({ status }) => status, style: (cell, { status }) => colorOf[status](cell) },
         { title: 'FOUND', value: ({ found }) => found },
       ];
-      // Sentences, too long for a column.
+      // Listed below the table, because the sentences are too long for a column.
       const amiss = findings.filter(({ remedy }) => remedy !== '');
       const remedies = amiss.map(({ name, status, remedy }) => `\n${colorOf[status](name)}: ${remedy}`);
       return [table(findings, columns, colors), ...remedies].join('\n');

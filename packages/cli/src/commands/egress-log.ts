@@ -52,7 +52,7 @@ async function showPage(session: Session, { decisions, missed }: DecisionPage, i
   await out.line(isFirst ? text : text.slice(text.indexOf('\n') + 1));
 }
 
-/** Of fixed widths where they can be, so that later pages stand below the titles of the first. */
+/** Returns columns with fixed widths where possible, so that later pages align with the titles of the first. */
 function columnsFor(colors: Colors): Column<DecisionEntry>[] {
   const bad = (cell: string, { verdict }: DecisionEntry) => (verdict === 'permitted' ? cell : colors.red(cell));
   return [

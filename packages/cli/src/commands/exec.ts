@@ -23,7 +23,7 @@ export function addExecCommand(program: Command): void {
     'cat data.csv | cloche exec -i sbx_… -- sort -u',
     'cloche exec -d sbx_… -- python3 -m http.server 8000',
   ])
-    // What follows the sandbox is the command's, dashes included.
+    // Options after the sandbox belong to the command.
     .passThroughOptions()
     .option('-d, --detach', 'leave the command running and print its id')
     .option('-i, --interactive', 'pass standard input to the command')
@@ -41,7 +41,7 @@ export function addExecCommand(program: Command): void {
 async function execCommand(session: Session, flags: ExecFlags, sandboxId: string, given: string[]): Promise<void> {
   const words = given[0] === '--' ? given.slice(1) : given;
   const cloche = await session.connect();
-  // Ids are opaque: the service tells which exist, whatever they look like.
+  // Ids are opaque, so only the service can check them.
   const commands = new Commands(cloche, sandboxId as SandboxInfo['id']);
   using interruption = watchForInterruption();
   const [line = '', ...others] = words;
@@ -61,15 +61,15 @@ async function execCommand(session: Session, flags: ExecFlags, sandboxId: string
   try {
     await attend(session, command, signal);
   } catch (error) {
-    // Whoever started it wants no more of it.
+    // After an interruption or an error, nothing reads the output any more.
     await command.kill().catch(() => undefined);
     throw error;
   }
-  // What we still wait to read is nobody's any more.
+  // The command has ended, so pending input is discarded.
   if (feeding) process.stdin.destroy();
 }
 
-/** Ends when the command does not take any more. */
+/** Sends standard input to the command until either ends. */
 async function feed(command: CommandHandle, signal: AbortSignal): Promise<void> {
   try {
     for await (const chunk of process.stdin) await command.sendStdin(chunk as Buffer, { signal });

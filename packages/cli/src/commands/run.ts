@@ -18,7 +18,7 @@ import { readSource } from '../source.ts';
 import { formatLeft } from '../terminal/duration.ts';
 import { addSandboxOptions, type SandboxOptions, sandboxBody } from './sandbox-options.ts';
 
-/** Added to the run's own time, so that a sandbox outlives its run, yet not by much if nobody is left to kill it. */
+/** Added to the run's timeout: the sandbox must outlive its run, but should expire soon if this process dies. */
 const SPARE_TTL_MS = 120_000;
 
 interface RunFlags extends SandboxOptions {
@@ -61,11 +61,11 @@ async function runCommand(session: Session, flags: RunFlags, file?: string): Pro
   using interruption = watchForInterruption();
   const { signal } = interruption;
 
-  // Not given the signal: a creation cut off would leave a sandbox that nobody knows.
+  // Does not take the signal: an aborted creation could leave a sandbox whose id is unknown.
   const own = flags.sandbox === undefined ? await createOwn(cloche, flags) : undefined;
   try {
     signal.throwIfAborted();
-    // The creation would count: a time that somebody chose is meant for the code.
+    // The wait for the sandbox would count against the timeout, but an explicit timeout is meant for the code.
     if (flags.timeout !== undefined) await own?.waitUntilReady({ signal });
     const sandboxId = own?.id ?? (flags.sandbox as SandboxInfo['id']);
     const events = streamCode(cloche, sandboxId, source.code, {
@@ -96,7 +96,7 @@ async function endOwn(session: Session, sandbox: Sandbox, keep: boolean): Promis
   await session.note(`Kept ${sandbox.id}, which ends in ${left}: cloche run --sandbox ${sandbox.id}`);
 }
 
-/** Only a context's own language can run in it. */
+/** Returns the language of a context, because only code in that language can run in it. */
 async function contextLanguage(
   cloche: Cloche,
   sandboxId: SandboxInfo['id'],
@@ -107,7 +107,7 @@ async function contextLanguage(
   return (await cloche.call('getContext', { params })).context.language;
 }
 
-/** As it comes: for people, or one JSON value a line for each event. */
+/** Prints the events as they arrive: for people, or as one JSON value per line. */
 async function present(
   session: Session,
   events: AsyncIterable<CodeRunEvent>,

@@ -2,7 +2,7 @@ import type { CreateSandboxBody, NetworkPolicy } from '@cloche/sdk';
 import type { Command } from 'commander';
 import { duration, keyValue, networkPolicy, positiveNumber } from '../option-values.ts';
 
-/** What a new sandbox can be asked for, wherever one is made. */
+/** Options of every command that creates a sandbox. */
 export interface SandboxOptions {
   template?: string;
   templateVersion?: string;
@@ -57,8 +57,8 @@ export function sandboxBody(options: SandboxOptions): CreateSandboxBody {
 
 type Present<T> = { [Key in keyof T]?: Exclude<T[Key], undefined> };
 
-/** Without the entries that have no value. */
+/** Returns the entries that have a value. */
 function present<T extends Record<string, unknown>>(entries: T): Present<T> {
-  // Dropping what is undefined is all that the type says.
+  // The cast only expresses that undefined values are dropped.
   return Object.fromEntries(Object.entries(entries).filter(([, value]) => value !== undefined)) as Present<T>;
 }

@@ -73,7 +73,7 @@ async function listSandboxes(session: Session, { all, status, project, metadata 
   await session.show({ data: sandboxes }, () => sandboxTable(sandboxes, session.terminal.out.colors));
 }
 
-/** Every one is tried, whatever becomes of those before. */
+/** Tries to destroy every sandbox, even if some fail. */
 async function killSandboxes(session: Session, _options: unknown, ids: string[]): Promise<void> {
   const cloche = await session.connect();
   const killed = await Promise.allSettled(

@@ -50,22 +50,23 @@ async function openShell(session: Session, { user, pty: id }: ShellFlags, sandbo
   }
 }
 
-/** The terminal is still raw, and the program may have left a line unfinished. */
+/** Prints how to reconnect. The terminal is still raw, and the cursor may be in the middle of a line. */
 async function reportDisconnection(session: Session, again: string): Promise<void> {
   await session.terminal.err.write('\r\n');
   await session.note(`Disconnected: ${again}`);
 }
 
-/** Bytes go as they are, both ways; `setRawMode(false)` undoes it. */
+/** Makes the terminal pass bytes unchanged in both directions; `setRawMode(false)` undoes it. */
 function passOn(stdin: NodeJS.ReadStream): void {
   stdin.setRawMode(true);
-  // Node's raw mode still adds a carriage return to each line feed that is written, which full-screen programs do not mean.
+  // Node.js's raw mode still adds a carriage return to each line feed in the output, which breaks full-screen programs.
   spawnSync('stty', ['-opost'], { stdio: ['inherit', 'ignore', 'ignore'] });
 }
 
 function type(stdin: NodeJS.ReadStream, pty: Pty): void {
-  // Copied: the platform's type wants a buffer of its own.
+  // Copied, because the platform's type requires a `Uint8Array` with its own buffer.
   stdin.on('data', (chunk: Buffer) => pty.write(new Uint8Array(chunk)));
-  // A terminal passes on what is typed to end the input; its own end is that of its window, which ends no shell.
+  // In a terminal, Ctrl-D is passed on as a byte. The end of its stdin means that its window closed, which must not end
+  // the shell.
   stdin.once('end', () => (stdin.isTTY ? pty.close() : pty.write(END_OF_INPUT)));
 }

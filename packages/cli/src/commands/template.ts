@@ -46,7 +46,7 @@ export function addTemplateCommands(program: Command): void {
   );
 }
 
-/** `214 apt, 31 pip`. */
+/** Returns a summary such as `214 apt, 31 pip`. */
 function countPackages(packages: Record<string, Record<string, string>>): string {
   return Object.entries(packages)
     .map(([source, installed]) => `${Object.keys(installed).length} ${source}`)

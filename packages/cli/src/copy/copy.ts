@@ -11,7 +11,7 @@ import { packLocal } from './pack-local.ts';
 import { saveFile, writeOut } from './save-file.ts';
 import { unpackLocal } from './unpack-local.ts';
 
-/** Options for each operation of the copy on a sandbox's files. */
+/** Options for each file operation of the copy. */
 interface Calls {
   readonly signal: AbortSignal;
   readonly user?: FileUser;
@@ -25,7 +25,7 @@ export interface Copied {
 type LocalSide = Extract<Endpoint, { kind: 'local' }>;
 type SandboxSide = Extract<Endpoint, { kind: 'sandbox' }>;
 
-/** Copies a file, or a directory with all that is in it, the way `cp -r` does. */
+/** Copies a file or a whole directory, as `cp -r` does. */
 export async function copy(
   session: Session,
   cloche: Cloche,
@@ -67,7 +67,7 @@ async function put(
   bar: TransferBar,
   calls: Calls,
 ): Promise<Copied> {
-  // Permission to run is what counts; the rest is the sandbox's own.
+  // Only the execute permission is copied; other permissions get the service's defaults.
   const mode = known && known.mode & 0o100 ? { mode: 0o755 } : {};
   await target.write(path, bar.count(source, known?.sizeBytes), { ...mode, ...calls });
   return { to: path, bytes: bar.bytes };
@@ -122,7 +122,7 @@ async function between(
   return { to: path, bytes: bar.bytes };
 }
 
-/** Into a directory that is there, under the name that it has; else as the path says. */
+/** Returns the path of the copy: inside `to` if it is an existing directory, else `to` itself. */
 async function targetPath(
   target: Files,
   to: string,
@@ -135,7 +135,7 @@ async function targetPath(
   return isInto ? insideSandbox(to, nameOf(from)) : to;
 }
 
-/** Links to directories count as such, as they do for `cp`. */
+/** Returns whether the path is a directory. A link to a directory counts as one, as for `cp`. */
 async function isDirectory(files: Files, path: string, calls: Calls, mustExist = true): Promise<boolean> {
   try {
     const { type } = await files.stat(path.endsWith('/') ? `${path}.` : path, calls);

@@ -4,13 +4,15 @@ import { DEFAULT_CWD } from '@cloche/contract';
 import { escapedForFileUri, FILE_URI_PREFIX, isFileUri, pathOfFileUri } from '@cloche/protocol';
 import { UsageError } from '../cli-error.ts';
 
-/** One side of a copy. */
+/** Source or target of a copy. */
 export type Endpoint =
   | { readonly kind: 'local'; readonly path: string }
   | { readonly kind: 'standard' }
   | { readonly kind: 'sandbox'; readonly sandboxId: string; readonly path: string };
 
-/** `sbx_…:/path` is in a sandbox, `-` is standard input or output, everything else is here. */
+/**
+ * Parses an endpoint: `sbx_…:/path` is in a sandbox, `-` is standard input or output, everything else is a local path.
+ */
 export function readEndpoint(text: string): Endpoint {
   if (text === '-') return { kind: 'standard' };
   const [, sandboxId, path] = /^(sbx_[^:/]*):(.*)$/s.exec(text) ?? [];
@@ -19,24 +21,26 @@ export function readEndpoint(text: string): Endpoint {
   return { kind: 'sandbox', sandboxId, path };
 }
 
-/** `folder/.` means what is in the folder, as it does for `cp`. */
+/** Returns whether the path means a directory's content, such as `folder/.`, as for `cp`. */
 export function meansContent(path: string): boolean {
   return /(^|\/)\.?\.?$/.test(path) && !/[^/]\/+$/.test(path);
 }
 
-/** The last part of a path, as the system knows it: bytes, any of which a URI of a sandbox's file spells. */
+/** Returns the last part of a path in bytes. A `file:` URI of a sandbox can express any bytes. */
 export function nameOf(side: Endpoint): Buffer {
   if (side.kind === 'standard') return Buffer.from('-');
   if (side.kind === 'local' || !isFileUri(side.path)) return Buffer.from(basename(side.path));
   return Buffer.from(posix.basename(pathOfFileUri(side.path)), 'latin1');
 }
 
-/** `name` in a folder of this machine. */
+/** Returns the path of `name` in a local folder. */
 export function insideLocal(folder: string, name: Buffer): Buffer {
   return Buffer.concat([Buffer.from(`${withoutEnd(folder)}/`), name]);
 }
 
-/** `name` in a folder of a sandbox: a URI where the folder is one, and where text cannot spell it. */
+/**
+ * Returns the path of `name` in a sandbox's folder. It is a URI if the folder is a URI or the name is not valid UTF-8.
+ */
 export function insideSandbox(folder: string, name: Buffer): string {
   if (isFileUri(folder))
     return `${FILE_URI_PREFIX}${withoutEnd(folder.slice(FILE_URI_PREFIX.length))}/${escaped(name)}`;

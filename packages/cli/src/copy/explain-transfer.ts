@@ -11,11 +11,11 @@ export function explainTransfer(error: unknown, place: string): unknown {
   if (code === 'EEXIST')
     return new CliError(`${place} already exists; name another file, or move the existing one away.`);
   if (syscall !== undefined && code !== undefined) {
-    // Node's own message names the file that was on its way to become this one.
+    // Node.js's message names the temporary file, so only its description is kept.
     const why = /^[A-Z0-9]+: ([^,]+)/.exec(message)?.[1] ?? code;
     return new CliError(`${place} cannot be written: ${why}.`);
   }
-  // What the platform's fetch says of a connection that ends too soon.
+  // `fetch` throws a TypeError when a connection closes too early.
   if (error instanceof TypeError) return new CliError('The download broke off before its end; try again.');
   return error;
 }

@@ -3,10 +3,11 @@ import { posix } from 'node:path';
 import { CliError } from '../cli-error.ts';
 
 /**
- * Moves what is in `from` into `to`, on the same file system: files and links replace files and links, directories are
- * merged, and a directory replaces a link, as it does for rsync and docker cp. Paths are one character a byte.
+ * Moves the content of `from` into `to` on the same file system, as rsync and docker cp do: files and links replace
+ * files and links, directories are merged, and a directory replaces a link. Paths are strings with one character per
+ * byte.
  *
- * @throws CliError before anything is moved where a file and a directory have one name
+ * @throws CliError before anything is moved, if a file and a directory have the same name
  */
 export async function mergeTree(from: string, to: string): Promise<void> {
   await requireFit(from, to, (await lstat(bytesOf(from))).dev);

@@ -5,8 +5,8 @@ import { CliError } from '../cli-error.ts';
 const MAX_WORDS = 2_000;
 
 /**
- * The content of `folder` as a tar archive, made by the `tar` that every system brings. Throws, instead of ending, when
- * not all of it could be read.
+ * Streams the content of `folder` as a tar archive, created by the system's `tar`. Throws at the end if a file could
+ * not be read.
  */
 export async function* packLocal(folder: string): AsyncGenerator<Uint8Array, void> {
   const tar = spawn('tar', ['-C', folder, '-cf', '-', '.'], { stdio: ['ignore', 'pipe', 'pipe'] });

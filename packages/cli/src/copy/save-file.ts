@@ -5,14 +5,15 @@ import { pipeline } from 'node:stream/promises';
 import { explainTransfer } from './explain-transfer.ts';
 
 export interface SaveOptions {
-  /** Whether what has that name may go. */
+  /** Whether to replace an existing file. */
   readonly replace: boolean;
   readonly signal?: AbortSignal;
 }
 
 /**
- * Writes a file that appears when all of it has arrived, and the folders above it. Bytes for a name that is not UTF-8.
- * @throws CliError where the file cannot be written, or the download broke off; nothing is left then
+ * Writes a file that appears when all data has arrived, and creates missing directories. A path in bytes may be invalid
+ * UTF-8.
+ * @throws CliError if the file cannot be written or the download breaks off; no partial file is left
  */
 export async function saveFile(
   place: string | Buffer,
@@ -20,13 +21,13 @@ export async function saveFile(
   { replace, signal = new AbortController().signal }: SaveOptions,
 ): Promise<void> {
   const path = Buffer.from(place);
-  // One character a byte, so that the usual functions on paths work.
+  // One character per byte, so that the path functions work with any name.
   const folder = Buffer.from(posix.dirname(path.toString('latin1')), 'latin1');
-  // Named by itself: beside a name of full length there is no room for more.
+  // Has its own short name: a suffix could exceed the length limit of a long name.
   const partial = Buffer.concat([folder, Buffer.from(`/.cloche-${randomBytes(6).toString('hex')}.part`)]);
   try {
     await mkdir(folder, { recursive: true });
-    // Opened before anything can go wrong with the bytes: else it might appear after it was removed.
+    // Opened before the transfer starts: a file that `pipeline` opens later could appear after its removal below.
     const file = await open(partial, 'wx');
     await pipeline(chunks, file.createWriteStream(), { signal });
     await (replace ? rename(partial, path) : link(partial, path));
@@ -38,7 +39,7 @@ export async function saveFile(
   }
 }
 
-/** Passes everything on to standard output, which stays open. @throws CliError as `saveFile` does */
+/** Writes everything to standard output, which stays open. @throws CliError as `saveFile` does */
 export async function writeOut(chunks: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<void> {
   try {
     await pipeline(chunks, process.stdout, { end: false, signal });

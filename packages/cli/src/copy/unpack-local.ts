@@ -1,6 +1,6 @@
 /**
- * Unpacks an archive of a sandbox on this machine. The archive may lie about everything: it is made whole in a closed
- * folder beside its place first, and merged into it afterwards.
+ * Unpacks a sandbox's archive on this machine. The archive is not trusted: it is unpacked completely into a private
+ * folder in the target, and then merged into the target.
  */
 import { randomBytes } from 'node:crypto';
 import {
@@ -23,38 +23,38 @@ import { explainTransfer } from './explain-transfer.ts';
 import { bytesOf, mergeTree } from './merge-tree.ts';
 
 export interface UnpackOptions {
-  /** Puts the content into a directory of this name in the folder, instead of the folder itself. */
+  /** Name of a directory to create in the folder for the content. Empty: the content goes into the folder itself. */
   readonly as?: Buffer;
   readonly signal: AbortSignal;
 }
 
-/** Each costs memory until the end. */
+/** Maximum number of directories. Each one costs memory until the end. */
 const MAX_FOLDERS = 1_000_000;
-/** No set-id bits. */
+/** Permissions that are kept; excludes the set-id bits. */
 const MODE_MASK = 0o777;
-/** The owner can always refresh and delete what was copied. */
+/** Permissions that every directory gets, so that its owner can update and delete the copy. */
 const FOLDER_MODE = 0o700;
 
 /**
- * Puts the content of a tar archive into `place`, which is made where it is missing. Files replace files and links,
- * directories are merged; no link that is in `place` already is followed.
+ * Unpacks a tar archive into `place`, which is created if missing. Files replace files and links, and directories are
+ * merged. Existing links in `place` are not followed.
  *
- * @throws CliError where the archive is refused or `place` cannot be written. Nothing has changed then, unless the error
- * says which file could not be moved into place.
+ * @throws CliError if the archive is refused or `place` cannot be written. Nothing has changed then, unless the error
+ * names a file that could not be moved into place.
  */
 export async function unpackLocal(
   place: string | Buffer,
   archive: AsyncIterable<Uint8Array>,
   { as = Buffer.of(), signal }: UnpackOptions,
 ): Promise<void> {
-  // One character a byte, so that the usual functions on paths work with any name.
+  // One character per byte, so that the path functions work with any name.
   const folder = Buffer.from(place).toString('latin1');
   const stage = posix.join(folder, `.cloche-${randomBytes(6).toString('hex')}.part`);
   const root = posix.join(stage, as.toString('latin1'));
   let made: readonly string[] = [];
   try {
     made = await makeFolders(folder);
-    // SECURITY: nothing of the archive can be reached by others before it was checked (unpack-local.test.ts).
+    // SECURITY: other users cannot reach the archive's content before it was checked (unpack-local.test.ts).
     await mkdir(bytesOf(stage), FOLDER_MODE);
     if (root !== stage) await mkdir(bytesOf(root));
     const unpacking = new Unpacking(root);
@@ -75,7 +75,7 @@ export async function unpackLocal(
   }
 }
 
-/** Returns the folders that were missing, the deepest first. */
+/** Creates missing folders and returns them, the deepest first. */
 async function makeFolders(folder: string): Promise<string[]> {
   const missing: string[] = [];
   for (let path = folder; !(await exists(path)); path = posix.dirname(path)) missing.push(path);
@@ -94,12 +94,15 @@ async function exists(path: string): Promise<boolean> {
 }
 
 /**
- * Fills a folder that nothing else writes to. Files are written synchronously: that is faster for many small ones, and
- * the process has nothing else to do.
+ * Fills a private folder. Writes synchronously, which is faster for many small files; the process has nothing else to
+ * do.
  */
 class Unpacking {
   readonly #root: string;
-  /** Times of the directories made, by path in the archive. A path in here is a directory and no link. */
+  /**
+   * Modification times of the created directories, by path in the archive. Every path in this map is a directory, not a
+   * link.
+   */
   readonly #folders = new Map<string, number | undefined>([['.', undefined]]);
 
   constructor(root: string) {
@@ -119,7 +122,7 @@ class Unpacking {
     else await this.#writeFile(path, mode, mtime, content);
   }
 
-  /** Directories get their times when nothing is put in them any more. */
+  /** Sets the times of directories, which must happen after the last change of their content. */
   finish(): void {
     for (const [path, mtime] of this.#folders) if (mtime !== undefined) lutimesSync(this.#at(path), mtime, mtime);
   }
@@ -136,7 +139,7 @@ class Unpacking {
     this.#folders.set(path, undefined);
   }
 
-  /** The last of several entries of one name counts. `act` fails where there is one already. */
+  /** Runs `act`, which fails if the path exists. The last of several entries with the same name wins. */
   #make<T>(path: string, act: (at: Buffer) => T): T {
     const at = this.#at(path);
     try {
@@ -149,13 +152,13 @@ class Unpacking {
     }
   }
 
-  /** Wherever it leads: a link is copied as it is and not followed. */
+  /** Creates a link with any target. The link is never followed. */
   #link(path: string, target: string, at: Buffer): void {
     if (target === '' || target.includes('\0')) throw refusedEntry(path, 'is a link with an invalid target');
     symlinkSync(bytesOf(target), at);
   }
 
-  /** The file of this archive that a hard link at `path` names. */
+  /** Returns the file of this archive that a hard link at `path` refers to. */
   #fileAt(path: string, target: string): Buffer {
     const first = entryPath(target);
     const at = this.#at(first);

@@ -4,7 +4,10 @@ const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: SECOND, m: MINUTE, min: MINUTE, h: HOUR, d: DAY };
 
-/** `500ms`, `90s`, `10m`, `1h30m`, `2d` in milliseconds; undefined for anything else, a bare number among it. */
+/**
+ * Parses durations such as `500ms`, `90s`, `10m`, `1h30m` and `2d` into milliseconds. Returns undefined for other text,
+ * including a bare number.
+ */
 export function parseDuration(text: string): number | undefined {
   if (!/^(?:\d+(?:\.\d+)?(?:ms|s|min|m|h|d))+$/.test(text)) return undefined;
   let totalMs = 0;
@@ -14,7 +17,10 @@ export function parseDuration(text: string): number | undefined {
   return Math.round(totalMs);
 }
 
-/** For people: `320 ms`, `45 s`, `59 min`, `1 h 30 min`, `3 d`. Rounded down, so that it never promises too much. */
+/**
+ * Formats a duration for people: `320 ms`, `45 s`, `59 min`, `1 h 30 min`, `3 d`. Rounds down, so that it never
+ * overstates the time left.
+ */
 export function formatDuration(durationMs: number): string {
   const ms = Math.max(0, durationMs);
   if (ms < SECOND) return `${Math.floor(ms)} ms`;
@@ -24,12 +30,12 @@ export function formatDuration(durationMs: number): string {
   return withRest(Math.floor(ms / DAY), 'd', Math.floor((ms % DAY) / HOUR), 'h');
 }
 
-/** `3 min ago`; a clock that is ahead of the service's says `0 ms ago`. */
+/** Returns an age such as `3 min ago`; `0 ms ago` if the local clock is behind the service's. */
 export function formatAge(timestamp: string, now = Date.now()): string {
   return `${formatDuration(now - Date.parse(timestamp))} ago`;
 }
 
-/** Time left until `timestamp`. */
+/** Returns the time left until `timestamp`. */
 export function formatLeft(timestamp: string, now = Date.now()): string {
   return formatDuration(Date.parse(timestamp) - now);
 }

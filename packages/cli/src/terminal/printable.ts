@@ -1,10 +1,10 @@
 /**
- * Text that a sandbox may have chosen, for a terminal: file names, reasons of failures, names of artifacts. What a program
- * prints is not text of this kind; it is written as it comes, colours included.
+ * Makes text safe for a terminal that a sandbox may have chosen: file names, failure reasons, artifact names. The
+ * output of a program is not such text; it is written unchanged, including colours.
  */
 import { stripVTControlCharacters } from 'node:util';
 
-/** Controls, and characters that show nothing or turn the direction of what follows. */
+/** Control characters, and characters that are invisible or change the text direction. */
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu;
 
 /** Returns one line without escape sequences, control characters and invisible characters. */

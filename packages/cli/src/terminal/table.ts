@@ -4,11 +4,11 @@ import type { Colors } from './terminal.ts';
 export interface Column<Row> {
   readonly title: string;
   readonly value: (row: Row) => string;
-  /** Given the cell when it is already as wide as its column. */
+  /** Receives the cell padded to the width of its column. */
   readonly style?: (cell: string, row: Row) => string;
 }
 
-/** Aligned columns under their titles. What came over the network cannot move the cursor. */
+/** Returns aligned columns with titles. Makes the cells `printable`, so that remote text cannot move the cursor. */
 export function table<Row>(rows: readonly Row[], columns: readonly Column<Row>[], colors: Colors): string {
   const cells = rows.map((row) => columns.map((column) => printable(column.value(row))));
   const widths = columns.map(({ title }, index) =>
@@ -29,7 +29,7 @@ export function table<Row>(rows: readonly Row[], columns: readonly Column<Row>[]
   return [titles.trimEnd(), ...lines].join('\n');
 }
 
-/** Names and values below each other. */
+/** Returns lines of names and values. */
 export function fields(
   entries: readonly (readonly [name: string, value: string | undefined])[],
   colors: Colors,

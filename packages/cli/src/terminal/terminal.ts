@@ -1,31 +1,31 @@
 import type { Writable } from 'node:stream';
 import picocolors from 'picocolors';
 
-/** What is on the line goes, and the next text takes its place. */
+/** Clears the current line and moves the cursor to its start. */
 export const CLEAR_LINE = '\r\u001b[2K';
 
 export type Colors = ReturnType<typeof picocolors.createColors>;
 
-/** Where a command writes: results to `out`, everything about them to `err`. */
+/** Output of a command: results go to `out`, messages about them to `err`. */
 export interface Terminal {
   readonly out: Output;
   readonly err: Output;
 }
 
 export interface Output {
-  /** Somebody watches: lines may be drawn over. */
+  /** Whether lines may be redrawn. */
   readonly isTerminal: boolean;
-  /** Of a terminal; 80 where nobody knows. */
+  /** Width of the terminal; 80 if unknown. */
   readonly columns: number;
   readonly colors: Colors;
-  /** Whether what was written last ended its line. */
+  /** Whether the last write ended its line. */
   readonly atLineStart: boolean;
-  /** Resolves when the reader keeps up, so that a slow one slows the source and not the heap. */
+  /** Resolves when the reader keeps up, so that a slow reader slows the source instead of filling memory. */
   write(text: string): Promise<void>;
   line(text: string): Promise<void>;
 }
 
-/** The process's own streams, coloured only on a terminal that wants it. */
+/** Returns the process's own streams; coloured only on a terminal that supports it. */
 export function processTerminal(): Terminal {
   return { out: outputTo(process.stdout), err: outputTo(process.stderr) };
 }
@@ -53,7 +53,7 @@ function outputTo(stream: Writable & { isTTY?: boolean; columns?: number }): Out
   };
 }
 
-/** Also settles when the reader has gone, which whoever watches the stream's errors deals with. */
+/** Resolves when the stream can take more. Also resolves if it fails or closes, which its error listeners handle. */
 async function drained(stream: Writable): Promise<void> {
   if (stream.destroyed || stream.errored) return;
   const events = ['drain', 'error', 'close'];

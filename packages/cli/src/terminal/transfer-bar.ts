@@ -6,7 +6,7 @@ const REDRAW_MS = 100;
 const WIDTH = 24;
 const UNITS = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'];
 
-/** How far a transfer is, on a terminal; elsewhere nothing. */
+/** Shows the progress of a transfer on a terminal; shows nothing elsewhere. */
 export class TransferBar {
   readonly #output: Output;
   readonly #name: string;
@@ -15,7 +15,7 @@ export class TransferBar {
   #bytes = 0;
   #drawnAt = 0;
 
-  /** @param name what is transferred; others may have named it */
+  /** @param name what is transferred; may be untrusted text */
   constructor(output: Output, name: string, now: () => number = performance.now.bind(performance)) {
     this.#output = output;
     this.#name = printable(name);
@@ -27,7 +27,7 @@ export class TransferBar {
     return this.#bytes;
   }
 
-  /** The same chunks, counted. */
+  /** Yields the same chunks and counts their bytes. */
   async *count(chunks: AsyncIterable<Uint8Array>, totalBytes?: number): AsyncGenerator<Uint8Array, void> {
     try {
       for await (const chunk of chunks) {
@@ -48,7 +48,7 @@ export class TransferBar {
     await this.#output.write(CLEAR_LINE + this.#line(now - this.#startedAt, totalBytes));
   }
 
-  /** Never wider than the terminal: a line that breaks cannot be drawn over. */
+  /** Returns a line that is narrower than the terminal, because a wrapped line cannot be redrawn. */
   #line(elapsedMs: number, totalBytes: number | undefined): string {
     const [bar, figures] = this.#figures(elapsedMs, totalBytes);
     const room = this.#output.columns - 1;
@@ -72,11 +72,11 @@ export class TransferBar {
   }
 }
 
-/** With three digits at least: `999 B`, `1.50 MB`, `12.3 GB`. */
+/** Returns a size with at least three digits: `999 B`, `1.50 MB`, `12.3 GB`. */
 export function formatBytes(bytes: number): string {
   let value = bytes;
   let unit = 0;
-  // As it will be written: 999.9 kB are 1.00 MB.
+  // Compares the rounded value, because 999.9 kB is written as 1.00 MB.
   while (Number(value.toPrecision(3)) >= 1000 && unit < UNITS.length - 1) {
     value /= 1000;
     unit += 1;

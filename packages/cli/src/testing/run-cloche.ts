@@ -8,7 +8,7 @@ const BIN = fileURLToPath(new URL('../../bin/cloche.mjs', import.meta.url));
 export interface Invocation {
   env?: Record<string, string>;
   input?: string;
-  /** Of Node itself. */
+  /** Options for Node.js itself. */
   nodeArgs?: readonly string[];
 }
 export interface Outcome {
@@ -17,7 +17,10 @@ export interface Outcome {
   stderr: string;
 }
 
-/** The real command line as a child, with nothing of this process's `CLOCHE_*` and a home that has no file. */
+/**
+ * Starts the real command line as a child process, without this process's `CLOCHE_*` variables and without a client
+ * file.
+ */
 export function startCloche(args: readonly string[], { env = {}, nodeArgs = [] }: Invocation = {}) {
   return spawn(process.execPath, [...nodeArgs, BIN, ...args], {
     stdio: ['pipe', 'pipe', 'pipe'],
@@ -27,14 +30,14 @@ export function startCloche(args: readonly string[], { env = {}, nodeArgs = [] }
 
 export async function runCloche(args: readonly string[], invocation: Invocation = {}): Promise<Outcome> {
   const child = startCloche(args, invocation);
-  // A command that does not read its input may be gone before it is written.
+  // A command that does not read its input may exit before the input is written.
   child.stdin.on('error', () => {});
   child.stdin.end(invocation.input ?? '');
   const [stdout, stderr, exitCode] = await Promise.all([text(child.stdout), text(child.stderr), exitOf(child)]);
   return { exitCode, stdout, stderr };
 }
 
-/** The exit code; null after a signal. */
+/** Resolves with the exit code; null after a signal. */
 export async function exitOf(child: ChildProcess): Promise<number | null> {
   const [code] = (await once(child, 'close')) as [number | null];
   return code;
