@@ -15,7 +15,7 @@ const MEANINGS: [string, HostEntry][] = [
   ['192.0.2.1', { kind: 'ipv4', address: '192.0.2.1' }],
 ];
 
-/** What the contract names as refused, whatever the table says. */
+/** Entries that the contract must refuse, independently of the table. */
 const REFUSED_BY_CONTRACT = [
   'https://example.com',
   'example.com:443',

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { ApiClient, type ClientOptions, isClocheError } from './index.ts';
 import { drop, failing, json, type Script, sampleRun, sampleSandbox, startScriptedServer } from './testing/index.ts';
 
-/** Nobody serves it, and no socket is given it that asks for any port. */
+/** A port without a server. It is never assigned to a socket that requests any free port. */
 const CLOSED_PORT = 3;
 const created = json(201, { sandbox: sampleSandbox() });
 

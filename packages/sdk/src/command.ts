@@ -116,7 +116,7 @@ export class Command {
   }
 }
 
-/** Bytes of one write. Divisible by three, so that the base64 of a piece needs no padding. */
+/** Bytes of one write. Divisible by three, so that only the last piece has base64 padding. */
 const STDIN_BYTES = 384 * 1024;
 
 /** Encodes bytes without Node.js's Buffer, which browsers lack. */

@@ -16,7 +16,7 @@ import {
   startScriptedServer,
 } from './testing/index.ts';
 
-/** Below those that a socket is given which asks for any: nobody else has it while its server is away. */
+/** A port below the range for sockets that request any free port, so that it stays free while the server is stopped. */
 const OWN_PORT = 20_000 + (process.pid % 10_000);
 
 const log = (seq: number, data: string, stream = 'stdout') =>
@@ -99,7 +99,7 @@ describe('waiting for a command', () => {
   it('goes on while the service is away for a while', async () => {
     const running: Reply = json(200, { command: sampleCommand({ status: 'running' }) });
     const first = await startScriptedServer(() => running, OWN_PORT);
-    // Fewer attempts than it is away for.
+    // The retries of one request take less time than the absence.
     const cloche = new Cloche({ url: first.url, apiKey: 'clk_test', retryDelayMs: 20, maxRetries: 1 });
     const command = new Command(cloche, sampleCommand({ status: 'running' }));
     const waited = command.wait();
@@ -195,7 +195,7 @@ describe('following a command', () => {
 
   it('waits for a service that is away for a while, and not for one that never was there', async () => {
     const first = await startScriptedServer(() => eventStream([log(1, 'a')]), OWN_PORT);
-    // Fewer attempts than it is away for.
+    // The retries of one request take less time than the absence.
     const cloche = new Cloche({ url: first.url, apiKey: 'clk_test', retryDelayMs: 20, maxRetries: 1 });
     const params = { sandboxId: 'sbx_1', commandId: 'cmd_1' } as const;
     const events = cloche.follow('streamCommand', { params });

@@ -20,7 +20,7 @@ import {
 const packageFolder = fileURLToPath(new URL('..', import.meta.url));
 const execute = promisify(execFile);
 
-/** A service that answers what the examples expect. */
+/** Answers requests as the examples expect. */
 function answer({ method, path, body }: SeenRequest): Reply {
   const { code, ttlMs } = (body ?? {}) as { code?: string; ttlMs?: number };
   if (ttlMs === 7_200_000) return failing('sandbox_ttl_exceeded', {}, { maxTtlMs: 3_600_000 });

@@ -104,7 +104,7 @@ describe('a stream', () => {
 
   it('does not count the time that its reader takes against the deadline', async () => {
     const frames = [frame('stdout', 'a'), frame('complete', sampleRun())];
-    // The answer has as long as both together; who reads it takes more than that.
+    // The time limit is the sum of both timeouts; the loop below takes longer.
     const { server, sandbox } = await scriptedSandbox([eventStream(frames)], { timeoutMs: 400 });
     await using _ = server;
     const seen: string[] = [];

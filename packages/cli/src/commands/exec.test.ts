@@ -8,7 +8,7 @@ const log = (seq: number, data: string, stream = 'stdout') =>
   frame('log', { seq, stream, data, at: '2026-01-01T00:00:00.000Z' });
 const exit = (changes: Partial<CommandInfo>) => frame('exit', sampleCommand(changes));
 
-/** A service whose commands are followed as told. */
+/** Starts a service that answers requests for the stream of a command with `follow`. */
 async function startService(follow: Reply, info: Partial<CommandInfo> = {}) {
   const server = await startScriptedServer(({ path }) => {
     if (path.includes('/stream')) return follow;

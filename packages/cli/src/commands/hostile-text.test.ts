@@ -1,4 +1,4 @@
-/** A sandbox chooses names and reasons; its agent may lie about all of them. None may control the terminal. */
+/** Names and reasons come from a sandbox, whose agent may send anything. None of them may control the terminal. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,7 +17,7 @@ import {
 } from '@cloche/sdk/testing';
 import { runCloche } from '../testing/run-cloche.ts';
 
-/** Sets the title, clears the screen in two ways, turns the direction of text, and begins a line of its own. */
+/** Sets the title, clears the screen in two ways, changes the text direction, and starts a new line. */
 const HOSTILE = 'a\u001b]0;title\u0007\u001b[2J\u009b2J\u202etxt.exe\u200b\u2028\r\nfake';
 const CONTROLS = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
 const modifiedAt = '2026-01-01T00:00:00.000Z';

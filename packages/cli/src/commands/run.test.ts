@@ -20,7 +20,7 @@ import { exitOf, runCloche, startCloche } from '../testing/run-cloche.ts';
 
 const PNG = 'iVBORw0KGgo=';
 
-/** A service with one sandbox to give, whose runs answer as told. */
+/** Starts a service that creates one sandbox and answers runs with `run`. */
 async function startService(run: Reply): Promise<ScriptedServer & { env: Record<string, string> }> {
   const server = await startScriptedServer(({ method, path }) => {
     if (path.endsWith('/stream')) return run;

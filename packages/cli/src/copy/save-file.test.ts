@@ -24,7 +24,7 @@ it('leaves nothing of a download that breaks off, however soon', async () => {
     const saved = saveFile(join(folder, 'file'), broken(chunks), { replace: true, signal });
     await assert.rejects(saved, CliError);
   }
-  // What a file is opened with comes a moment later.
+  // A file that was still being opened would appear a moment later.
   await delay(50);
   assert.deepEqual(readdirSync(folder), []);
 });

@@ -72,7 +72,7 @@ export class TransferBar {
   }
 }
 
-/** Returns a size with at least three digits: `999 B`, `1.50 MB`, `12.3 GB`. */
+/** Returns a size with three significant digits: `999 B`, `1.50 MB`, `12.3 GB`. */
 export function formatBytes(bytes: number): string {
   let value = bytes;
   let unit = 0;

@@ -1,4 +1,4 @@
-/** For tests of what is built on the SDK; nothing that ships imports it. */
+/** Support for tests of code that is built on the SDK. Shipped code does not import it. */
 export * from './samples.ts';
 export * from './scripted-sandbox.ts';
 export * from './scripted-server.ts';

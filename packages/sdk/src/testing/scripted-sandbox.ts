@@ -2,7 +2,7 @@ import { type ClientOptions, Cloche } from '../index.ts';
 import { sampleSandbox } from './samples.ts';
 import { json, type Script, startScriptedServer } from './scripted-server.ts';
 
-/** A sandbox of a server that answers `script` after the creation. */
+/** Creates a sandbox on a server that answers the requests after the creation with `script`. */
 export async function scriptedSandbox(script: Script, options: ClientOptions = {}) {
   const server = await startScriptedServer((request) => {
     if (request.path === '/v1/sandboxes') return json(201, { sandbox: sampleSandbox() });

@@ -3,19 +3,19 @@ import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Serv
 import type { AddressInfo } from 'node:net';
 import { ERRORS, type ErrorCode } from '@cloche/contract';
 
-/** A request as it came over the wire. */
+/** A received request. */
 export interface SeenRequest {
   readonly method: string;
-  /** With its query, as sent. */
+  /** Path and query, as sent. */
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
-  /** The JSON body; undefined where none was sent. */
+  /** The JSON body; undefined if there was none. */
   readonly body: unknown;
-  /** Resolves when the client has gone before the answer ended. */
+  /** Resolves when the client disconnects before the response has ended. */
   readonly disconnected: Promise<void>;
 }
 export type Reply = (response: ServerResponse, request: SeenRequest) => void | Promise<void>;
-/** Replies in order, or one chosen for each request. */
+/** Replies in order, or a function that chooses the reply for each request. */
 export type Script = readonly Reply[] | ((request: SeenRequest) => Reply);
 
 export interface ScriptedServer extends AsyncDisposable {
@@ -23,7 +23,7 @@ export interface ScriptedServer extends AsyncDisposable {
   readonly requests: readonly SeenRequest[];
 }
 
-/** A real HTTP server that says what it is told to, and remembers what it was asked. */
+/** Starts a real HTTP server that sends scripted replies and records the requests. */
 export async function startScriptedServer(script: Script, at = 0): Promise<ScriptedServer> {
   const requests: SeenRequest[] = [];
   const server = createServer(async (message, response) => {
@@ -66,7 +66,7 @@ export function json(status: number, body: unknown, headers: Record<string, stri
   };
 }
 
-/** The error that the service answers with for `code`. */
+/** Replies with the service's error for `code`. */
 export function failing(
   code: ErrorCode,
   headers: Record<string, string> = {},
@@ -76,25 +76,28 @@ export function failing(
   return json(ERRORS[code].status, { error }, headers);
 }
 
-/** Breaks the connection without an answer. */
+/** Closes the connection without a response. */
 export const drop: Reply = (response) => {
   response.socket?.destroy();
 };
 
-/** An event stream of these chunks as they are cut. `end: false` leaves it open until the client goes. */
+/**
+ * Replies with an event stream of these chunks, one write each. `end: false` leaves it open until the client
+ * disconnects.
+ */
 export function eventStream(chunks: readonly (string | Uint8Array)[], { end = true } = {}): Reply {
   return async (response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-store' });
     for (const chunk of chunks) {
       response.write(chunk);
-      // Lets each chunk leave on its own, so that the client sees the cut.
+      // Sends each chunk separately, so that the client receives it in the same pieces.
       await new Promise((resolve) => setImmediate(resolve));
     }
     if (end) response.end();
   };
 }
 
-/** One frame of a run's stream. */
+/** Returns a frame of a run's stream. */
 export function frame(type: string, data: unknown): string {
   return `event: ${type}\ndata: ${JSON.stringify({ type, data })}\n\n`;
 }

@@ -1,4 +1,4 @@
-/** Apps that answer previews with anything, and break off at any byte: a request ends, and nothing but it. */
+/** Apps that answer with arbitrary bytes and stop at any byte. Only their own request may fail. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
@@ -9,7 +9,7 @@ import { openPreviewWorld, type PreviewWorld } from '../../testing/previews.ts';
 
 const REQUESTS = 200;
 const HOSTILE_PORT = 8001;
-/** After what it says an app may be silent; its client has gone before that matters. */
+/** Longest time before the client disconnects, because an app may stop sending without closing the connection. */
 const CLIENT_MS = 60;
 const SWITCH = {
   connection: 'upgrade',
@@ -60,7 +60,7 @@ test('whatever an app answers, its client gets an end of it and the next one its
     });
     await Promise.race([once(socket, 'close').catch(() => undefined), delay(given.below(CLIENT_MS))]);
     socket.destroy();
-    // Of what an app made up, no line is the server's own answer to somebody.
+    // Whatever the app sends, the client receives a valid status line.
     if (text !== '') assert.match(text, /^HTTP\/1\.1 [1-5]\d\d /);
     assert.deepEqual(faults.take(), []);
   });

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { echo, openPreviewWorld, type PreviewWorld, SWITCH } from '../../testing/previews.ts';
 
-/** What a connection has left of its preview's time when it is opened: its app answers long before. */
+/** Remaining lifetime of the preview when a connection is opened; its app answers much sooner. */
 const LEFT_MS = 1000;
 
 let world: PreviewWorld;

@@ -10,7 +10,7 @@ before(async () => {
 });
 after(() => world.close());
 
-/** What listens in the sandbox answers each connection with these bytes. */
+/** Makes the port in the sandbox answer each connection with these bytes. */
 async function serveBytes(bytes: string, port: number, ends = true): Promise<void> {
   const server = createServer((socket) => {
     socket.on('error', () => undefined);

@@ -11,7 +11,7 @@ before(async () => {
 });
 after(() => world.close());
 
-/** Resolves when the socket has said that, in however many pieces. */
+/** Resolves when the socket has received `words`, in any number of pieces. */
 async function heard(socket: Socket, words: string): Promise<void> {
   let text = '';
   while (!text.includes(words)) text += (await once(socket, 'data'))[0];
@@ -171,7 +171,7 @@ describe('what is previewed', () => {
     socket.on('drain', pump);
     pump();
     while (release === undefined) await new Promise((resolve) => setImmediate(resolve));
-    // Until nothing moves any more: what the kernel and each of the streams on the way hold.
+    // Wait until the buffers of the kernel and of each stream on the way are full.
     let before = -1;
     while (before !== socket.bytesWritten - socket.writableLength) {
       before = socket.bytesWritten - socket.writableLength;

@@ -29,7 +29,9 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-/** A real server that speaks S3, on a folder; `started` gets its process before it answers. */
+/**
+ * Starts a real S3-compatible server on a folder. `started` receives its process before the server accepts requests.
+ */
 async function startS3(folder: string, started: (process: ChildProcess) => void): Promise<string> {
   mkdirSync(join(folder, 'objects'));
   const port = await freePort();
