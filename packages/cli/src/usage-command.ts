@@ -1,7 +1,7 @@
 import { Command, type ErrorOptions } from 'commander';
 import { UsageError } from './cli-error.ts';
 
-/** A command whose errors are thrown, so that they are reported like all others, as JSON with `--json`. */
+/** A command that throws its errors, so that they are reported like all others, as JSON with `--json`. */
 export class UsageCommand extends Command {
   override createCommand(name?: string): UsageCommand {
     return new UsageCommand(name);

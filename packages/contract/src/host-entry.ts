@@ -20,7 +20,7 @@ export interface RefusedHostForm {
   /** Follows the entry in the error message, and says what to write instead. */
   readonly reason: string;
   readonly examples: readonly string[];
-  /** `name` is the entry without its leading `*.`. */
+  /** Returns whether an entry has this form. `name` is the entry without its leading `*.`. */
   readonly matches: (entry: string, name: string) => boolean;
 }
 

@@ -1,7 +1,7 @@
 import { LIMITS } from './limits.ts';
 
 export const IDEMPOTENCY_HEADER = 'idempotency-key';
-/** `true` on a response that repeats an earlier one. */
+/** Header with the value `true` on a response that repeats an earlier one. */
 export const REPLAYED_HEADER = 'idempotency-replayed';
 
 /** No spaces at the ends, because HTTP removes them from header values. */

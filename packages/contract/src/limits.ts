@@ -10,7 +10,7 @@ export const LIMITS = {
   metadataKeys: 16,
   metadataKeyLength: 64,
   metadataValueLength: 512,
-  /** Keys and values together, in UTF-8. */
+  /** All metadata keys and values together, in UTF-8. */
   metadataBytes: 4096,
 
   envEntries: 64,

@@ -7,6 +7,6 @@ import { type TSchema, Type } from 'typebox';
 export const listOf = <T extends TSchema>(item: T) =>
   Type.Object({ data: Type.Array(item), hasMore: Type.Boolean({ description: 'Reserved: always false.' }) });
 
-/** Returns the schema of a string from a closed set. */
+/** Returns the schema of a string that must be one of `values`. */
 export const oneOf = <const T extends readonly string[]>(values: T, description?: string) =>
   Type.Unsafe<T[number]>({ type: 'string', enum: [...values], ...(description === undefined ? {} : { description }) });

@@ -1,6 +1,6 @@
 import { type TSchemaOptions, Type } from 'typebox';
 
-/** No NUL character: files, environments and databases cannot hold one. */
+/** Pattern of strings without NUL, because paths, environments and databases cannot contain NUL. */
 export const NO_NUL = '^[^\\u0000]*$';
 
 /** A string without NUL. Only the code of a run and standard input may contain NUL. */

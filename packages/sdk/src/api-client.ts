@@ -23,7 +23,7 @@ export type DownloadId = {
 }[OperationId];
 /** Operations whose response is one JSON body. */
 export type CallId = Exclude<OperationId, EventsId | DownloadId | SocketId>;
-/** Operations that are WebSockets. */
+/** Operations that open a WebSocket. */
 export type SocketId = { [Id in OperationId]: Operations[Id] extends { webSocket: string } ? Id : never }[OperationId];
 
 /** Makes the request optional if none of its parts is required. */

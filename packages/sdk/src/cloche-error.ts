@@ -4,7 +4,7 @@ import type { ErrorDetails as DetailsInCatalogue, ErrorBody, ErrorCode } from '@
 export type ClientErrorCode =
   /** No API key was given and `CLOCHE_API_KEY` is not set. */
   | 'missing_api_key'
-  /** An option or an identifier cannot be sent as it is. */
+  /** An option or an identifier is invalid and cannot be sent. */
   | 'invalid_options'
   /** All attempts failed to connect, or the connection broke. */
   | 'unreachable'

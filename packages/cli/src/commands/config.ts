@@ -43,7 +43,7 @@ async function shownSettings(): Promise<ShownSetting[]> {
   });
 }
 
-/** Returns the client settings that the CLI uses where the environment has none. */
+/** Returns the client settings that the CLI uses if the environment sets none. */
 async function clientDefaults(): Promise<Record<string, { value: string; source: string } | undefined>> {
   const { url, apiKey } = await readClientFile();
   const source = clientFilePath();

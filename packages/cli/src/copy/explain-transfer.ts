@@ -2,7 +2,7 @@ import { BadArchive } from '@cloche/protocol';
 import { CliError } from '../cli-error.ts';
 import { Interrupted } from '../interruption.ts';
 
-/** Returns an error whose message explains to a person why a transfer to `place` failed. */
+/** Returns an error whose message tells the user why a transfer to `place` failed. */
 export function explainTransfer(error: unknown, place: string): unknown {
   if (error instanceof CliError) return error;
   if (error instanceof BadArchive) return new CliError(`Nothing was copied to ${place}. ${error.message}`);

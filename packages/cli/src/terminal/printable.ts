@@ -12,7 +12,7 @@ export function printable(text: string): string {
   return stripVTControlCharacters(text).replace(UNSEEN, ' ');
 }
 
-/** Returns one line of JSON in which such characters are escaped. The parsed value stays the same. */
+/** Returns one line of JSON with those characters escaped. The parsed value stays the same. */
 export function jsonLine(value: unknown): string {
   return JSON.stringify(value).replace(UNSEEN, (unseen) => unseen.split('').map(escaped).join(''));
 }

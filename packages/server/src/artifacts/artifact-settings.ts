@@ -1,6 +1,6 @@
 /** Operator settings for artifacts. */
 export interface ArtifactSettings {
-  /** `file:/absolute/folder` or `s3://bucket/prefix?endpoint=…&region=…`. */
+  /** URL of the store: `file:/absolute/folder` or `s3://bucket/prefix?endpoint=…&region=…`. */
   readonly url: string;
   /** Directory for contents that are being received. For a local store, it must be on the store's file system. */
   readonly stagingDir: string;

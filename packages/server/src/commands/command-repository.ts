@@ -9,7 +9,7 @@ export interface CommandRepository {
   insert(record: CommandRecord): Promise<boolean>;
   find(sandboxId: SandboxId, id: string): Promise<CommandRecord | undefined>;
   findByIdempotencyRecord(sandboxId: SandboxId, recordId: string): Promise<CommandRecord | undefined>;
-  /** Oldest first. */
+  /** Returns all commands of a sandbox, oldest first. */
   list(sandboxId: SandboxId): Promise<CommandRecord[]>;
   /** Returns the commands recorded as running, of all ready sandboxes. */
   listRunning(): Promise<CommandRecord[]>;

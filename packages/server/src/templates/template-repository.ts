@@ -4,9 +4,9 @@ import type { Database, TemplateTable, TemplateVersionTable } from '../db/databa
 import type { TemplateRecord, TemplateVersionRecord } from './template.ts';
 
 export interface TemplateRepository {
-  /** By slug. */
+  /** Returns all templates, ordered by slug. */
   list(): Promise<TemplateRecord[]>;
-  /** Newest first. */
+  /** Returns all versions, newest first. */
   listVersions(): Promise<TemplateVersionRecord[]>;
   /** Idempotent. A later save replaces the description and languages. */
   save(template: TemplateRecord, versions: readonly TemplateVersionRecord[]): Promise<void>;

@@ -17,7 +17,7 @@ export interface CheckedCreation {
   readonly resources: ResolvedResources;
 }
 
-/** @throws AppError `invalid_request` with every issue of the body at once, then `sandbox_ttl_exceeded`. */
+/** @throws AppError `invalid_request` with every issue of the body; otherwise `sandbox_ttl_exceeded` for a long TTL. */
 export function checkCreation(body: CreateSandboxBody, settings: SandboxSettings): CheckedCreation {
   const issues: Issue[] = [];
   checkMap(body.metadata, 'body.metadata', LIMITS.metadataBytes, issues);

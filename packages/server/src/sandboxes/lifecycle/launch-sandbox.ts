@@ -149,7 +149,7 @@ export class LaunchSandbox {
     }
   }
 
-  /** Launches the instance. Retries while the host daemon is unreachable, for example because it restarts. */
+  /** Launches the instance. Retries while the host daemon is unreachable, for example during its restart. */
   async #launchInstance(record: SandboxRecord, signal: AbortSignal): Promise<Launched> {
     for (let waitMs = 100; ; waitMs = Math.min(waitMs * 2, 2000)) {
       try {

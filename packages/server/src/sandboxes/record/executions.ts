@@ -4,7 +4,7 @@ import type { SandboxChanges } from './sandbox-changes.ts';
 
 /** An active execution. Disposing it ends the execution. */
 export interface Execution extends Disposable {
-  /** Undefined for a command. */
+  /** Context of a run; undefined for a command. */
   readonly contextId: ContextId | undefined;
   /** Makes the execution report cancellation at once, without waiting for the agent. */
   cancel(): void;
@@ -54,7 +54,7 @@ export class Executions {
     return execution;
   }
 
-  /** Counts as activity for idle expiry without being an execution. */
+  /** Records activity that restarts the idle timeout but is not an execution. */
   touch(sandboxId: SandboxId): void {
     this.#activityOf(sandboxId).lastActiveAt = this.#clock.now();
   }

@@ -35,9 +35,9 @@ export interface SandboxRepository {
   insert(record: SandboxRecord, maxLive: number | undefined): Promise<InsertResult>;
   find(id: string): Promise<SandboxRecord | undefined>;
   findByIdempotencyRecord(recordId: string): Promise<SandboxRecord | undefined>;
-  /** Newest first. */
+  /** Returns matching sandboxes, newest first. */
   list(filter: SandboxFilter): Promise<SandboxRecord[]>;
-  /** Includes every organization. */
+  /** Returns the sandboxes of all organizations with one of the statuses. */
   listByStatus(statuses: readonly RecordStatus[]): Promise<SandboxRecord[]>;
   /**
    * Applies a transition. `end` also compares `expiresAt`, so that an expiry cannot overtake a concurrent extension.
