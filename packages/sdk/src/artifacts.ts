@@ -67,8 +67,8 @@ export class Artifacts {
   }
 
   /**
-   * Returns a URL that downloads the artifact without a key. @param options.expiresInMs default one hour, at most seven
-   * days.
+   * Returns a URL that downloads the artifact without a key.
+   * @param options.expiresInMs default one hour, at most seven days.
    */
   async downloadUrl(
     artifactId: string,

@@ -54,8 +54,8 @@ async function open(
 }
 
 /**
- * SECURITY: a browser must save what a sandbox wrote, and never render it on the API's origin; held by "is saved and
- * never shown" in artifacts.test.ts.
+ * SECURITY: a browser must save what a sandbox wrote, and never render it on the API's origin; held by
+ * "is saved and never shown" in artifacts.test.ts.
  */
 function headersOf({ name, contentType }: ArtifactRecord): Record<string, string> {
   const ascii = name.replace(/[^\x20-\x7e]|["\\%]/g, '_');
@@ -78,8 +78,8 @@ function matches(header: string | undefined, etag: string): boolean {
 }
 
 /**
- * Returns undefined for the whole content: there is no range, several, or an invalid one. @throws AppError
- * `range_not_satisfiable`
+ * Returns undefined for the whole content: there is no range, several, or an invalid one.
+ * @throws AppError `range_not_satisfiable`
  */
 function rangeOf(header: string | undefined, sizeBytes: number): { start: number; end: number } | undefined {
   const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/.exec(header?.trim() ?? '') ?? [];

@@ -27,8 +27,8 @@ export class ChangeCommand {
   }
 
   /**
-   * Writes to the command's standard input. @throws AppError `conflict` when the command has ended or its input is
-   * closed.
+   * Writes to the command's standard input.
+   * @throws AppError `conflict` when the command has ended or its input is closed.
    */
   async writeStdin(request: CommandRequest & { readonly body: CommandStdinBody }): Promise<Command> {
     const bytes = stdinBytes(request.body);

@@ -7,8 +7,8 @@ import { invalidRequest } from '../base/app-error.ts';
 const SHELL = ['bash', '-lc'];
 
 /**
- * Returns what the agent starts, without the time limit. @throws AppError `invalid_request` for rules that no schema
- * expresses.
+ * Returns what the agent starts, without the time limit.
+ * @throws AppError `invalid_request` for rules that no schema expresses.
  */
 export function commandSpec(body: CreateCommandBody): Omit<StartCommand, 'timeoutMs' | 'capture'> {
   checkSizes(body);

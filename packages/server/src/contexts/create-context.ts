@@ -43,8 +43,8 @@ export class CreateContext {
   }
 
   /**
-   * Returns a context that is ready for runs. Creates one context per idempotency record. @throws AppError
-   * `unavailable` after `timeoutMs`
+   * Returns a context that is ready for runs. Creates one context per idempotency record.
+   * @throws AppError `unavailable` after `timeoutMs`
    */
   async create(request: ContextCreation): Promise<ContextRecord> {
     const { access, catalogue, use, clock } = this.#deps;

@@ -8,7 +8,7 @@ import { PreviewProblem } from './preview-problem.ts';
 export const MAX_EXCHANGES = 256;
 /** Maximum number of concurrent exchanges in all previews; each takes two file descriptors. */
 const LIMITS: ShareLimits = { perOrganization: 512, inAll: 2048 };
-/** Ends an exchange that transferred no data for this long. */
+/** Longest time without data before an exchange is ended. */
 const IDLE_MS = 300_000;
 /** Minimum interval between two reports of activity. */
 const TELL_MS = 1_000;

@@ -18,7 +18,7 @@ const TITLES: Record<PreviewErrorCode, string> = {
   preview_timeout: 'No response in time',
 };
 
-/** Forbids scripts and all other resources in the page. */
+/** Forbids scripts and all resources except inline styles. Any page may embed this one. */
 const POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors *";
 
 /** Answers with a page, or with JSON if the client asks for it. */

@@ -13,8 +13,8 @@ export class EndedRecords {
   }
 
   /**
-   * Deletes the sandboxes that ended before the time `before`, with their contexts, commands and previews. Returns how
-   * many sandboxes were deleted. Keeps sandboxes that have artifacts.
+   * Deletes the records of sandboxes that ended before the time `before`, with those of their contexts, commands and
+   * previews. Returns the number of sandboxes. Keeps the records of sandboxes that have artifacts.
    */
   async forget(before: number): Promise<number> {
     let forgotten = 0;
