@@ -22,7 +22,7 @@ const EXTENSION_OF: Readonly<Partial<Record<OutputFormat, string>>> = {
   data: 'data.json',
 };
 
-/** Prints the events of a run as they arrive: stdout and stderr to its own, other outputs as readable text. */
+/** Prints the events of a run as they arrive: stdout and stderr unchanged, other outputs as readable text. */
 export class RunPresenter {
   readonly #terminal: Terminal;
   readonly #saveDir: string | undefined;

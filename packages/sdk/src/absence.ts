@@ -11,7 +11,7 @@ export class Absence {
   #wasThere = false;
   #awaySince: number | undefined;
 
-  /** @param maxRetries retries of each request; with 0, an absence is not waited out */
+  /** @param maxRetries retries of each request; with 0, `mayEnd` never waits */
   constructor(maxRetries: number) {
     this.#maxRetries = maxRetries;
   }

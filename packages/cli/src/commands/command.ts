@@ -36,7 +36,7 @@ export function addCommandCommands(program: Command): void {
   });
 }
 
-/** Prints the command's stdout and stderr to its own until the command ends, and exits with its exit code. */
+/** Copies the command's stdout and stderr to those of this process, and sets the exit code to the command's. */
 export async function attend(session: Session, command: CommandHandle, signal: AbortSignal): Promise<void> {
   const { out, err } = session.terminal;
   for await (const event of command.events({ signal })) {

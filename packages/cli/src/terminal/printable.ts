@@ -1,6 +1,6 @@
 /**
- * Makes text safe for a terminal that a sandbox may have chosen: file names, failure reasons, artifact names. The
- * output of a program is not such text; it is written unchanged, including colours.
+ * Makes text that a sandbox may have chosen safe for a terminal: file names, failure reasons, artifact names. Program
+ * output is not such text; it is written unchanged, including colours.
  */
 import { stripVTControlCharacters } from 'node:util';
 
