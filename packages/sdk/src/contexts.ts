@@ -8,7 +8,7 @@ export interface CreateContextOptions extends Omit<CallOptions, 'timeoutMs'> {
   language?: Language | undefined;
   /** Default: `/workspace`. */
   cwd?: string | undefined;
-  /** Time limit of the creation in milliseconds, and default `timeoutMs` of the context's runs. Default: 30000. */
+  /** Time limit of the creation in milliseconds. Default: 30000. If given, also the default `timeoutMs` of runs. */
   timeoutMs?: number | undefined;
 }
 
