@@ -2,7 +2,7 @@ import { pino } from 'pino';
 import { readConfig } from './host/config.ts';
 import { startHostd } from './host/hostd.ts';
 
-// Folders that the root of a sandbox, who is nobody here, has to pass through are made with the rights that they ask for.
+// Fix the umask: a sandbox's root is an unprivileged host user and must be able to traverse the folders made here.
 process.umask(0o022);
 
 const config = readConfig(process.env);

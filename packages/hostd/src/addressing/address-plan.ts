@@ -1,8 +1,8 @@
 import { SANDBOX_SLOTS } from '@cloche/protocol';
 
 /**
- * Addresses inside the host. 198.18.0.0/15 is set aside for benchmarks, so it is on no network that a host is part of,
- * and sandboxes are kept from the range as a whole. Each slot of the host has four addresses of its first half.
+ * Address range of sandboxes. 198.18.0.0/15 is reserved for benchmarks (RFC 2544), so no network of the host uses it,
+ * and sandboxes may not reach the range. Each slot of the host has four addresses of its first half.
  */
 export const SANDBOX_CIDR = '198.18.0.0/16';
 export const SLOT_COUNT = SANDBOX_SLOTS;
@@ -20,17 +20,17 @@ export function addressesOfSlot(slot: number): SlotAddresses {
   return { host: `${network}.${(offset & 255) + 1}`, sandbox: `${network}.${(offset & 255) + 2}` };
 }
 
-/** What every link to a sandbox of that installation is called at its start; the rules of the host go by it. */
+/** Returns the prefix of the names of all open links of an installation; the host's firewall rules match it. */
 export function linkPrefix(installationId: string): string {
   return `cl${installationId}`;
 }
 
-/** The same for the links of sandboxes that reach nothing but egress. */
+/** Returns the prefix of the names of an installation's gated links, which reach only egress. */
 export function gatedLinkPrefix(installationId: string): string {
   return `ce${installationId}`;
 }
 
-/** At most 15 characters, as the kernel wants it. */
+/** Returns the name of a slot's link: at most 15 characters, the kernel's limit. */
 export function linkName(installationId: string, slot: number): string {
   return `${linkPrefix(installationId)}${slot}`;
 }
@@ -39,12 +39,14 @@ export function gatedLinkName(installationId: string, slot: number): string {
   return `${gatedLinkPrefix(installationId)}${slot}`;
 }
 
-/** The link that carries the installation's gateway address, where sandboxes find their resolver. */
+/**
+ * Returns the name of the link that carries the installation's gateway address, where sandboxes find their resolver.
+ */
 export function gatewayLinkName(installationId: string): string {
   return `cg${installationId}`;
 }
 
-/** The other end of that link, which nothing uses. */
+/** Returns the name of the unused peer of the gateway link. */
 export function gatewayPeerName(installationId: string): string {
   return `cp${installationId}`;
 }

@@ -16,9 +16,9 @@ const Holder = Type.Object({
 
 const SlotClaim = Type.Object({
   installationId: Type.String(),
-  /** What the slot is for: the key of an instance, or `gateway`. */
+  /** The instance key that the slot is for, or `gateway`. */
   purpose: Type.String(),
-  /** While it lives, the slot is taken: first the launching hostd, then the instance's first process. */
+  /** The process that holds the slot while it lives: first the launching hostd, then the instance's first process. */
   holder: Holder,
 });
 type SlotClaim = Static<typeof SlotClaim>;
@@ -27,13 +27,13 @@ export const GATEWAY_PURPOSE = 'gateway';
 const NEXT_FILE = '.next';
 
 /**
- * Numbers that all installations of a host share. A slot gives its holder a range of ids and four addresses, so no two
- * sandboxes of a host, whoever launched them, ever have the same.
+ * Slot numbers that all installations of a host share. A slot gives its holder a range of ids and four addresses, so no
+ * two sandboxes on a host share them, whichever installation launched them.
  */
 export class Slots {
   readonly #dir: string;
   readonly #installationId: string;
-  /** The slots of this installation, which no other process takes any for, by what they are for. */
+  /** This installation's slots, by purpose. No other process acquires slots for this installation. */
   readonly #ours: Map<string, number>;
 
   constructor(dir: string, installationId: string) {
@@ -48,7 +48,7 @@ export class Slots {
     );
   }
 
-  /** Takes a slot that nothing alive holds. Throws `no_capacity` when there is none. */
+  /** Acquires a slot that no live process holds. Throws `no_capacity` when all slots are taken. */
   acquire(purpose: string, holder: ProcessIdentity): number {
     const claim: SlotClaim = { installationId: this.#installationId, purpose, holder };
     return this.#locked(() => {
@@ -66,8 +66,8 @@ export class Slots {
   }
 
   /**
-   * Where to look first. All installations share it and it outlives their processes, so the slot that was given back last
-   * is given out last: links and late packets of its last holder are gone by then.
+   * Returns the slot to try first. All installations share the counter and it outlives their processes, so a released
+   * slot is reused last: by then the links and late packets of its previous holder are gone.
    */
   #readNext(): number {
     try {
@@ -78,14 +78,14 @@ export class Slots {
     }
   }
 
-  /** Hands a slot of ours over to the process that it lives as long as. */
+  /** Transfers a slot of this installation to the process that will hold it for its lifetime. */
   transfer(slot: number, purpose: string, holder: ProcessIdentity): void {
     this.#locked(() => {
       this.#write(slot, { installationId: this.#installationId, purpose, holder });
     });
   }
 
-  /** Idempotent; leaves a slot alone that has meanwhile been given to somebody else. */
+  /** Releases a slot. Idempotent; does nothing when the slot has meanwhile been acquired for another purpose. */
   release(slot: number, purpose: string): void {
     this.#locked(() => {
       const claim = this.#read(slot);
@@ -96,7 +96,7 @@ export class Slots {
     });
   }
 
-  /** The slot that this installation has for that purpose, whichever hostd took it. */
+  /** Finds the slot that this installation holds for that purpose, including one that an earlier hostd acquired. */
   find(purpose: string): number | undefined {
     const slot = this.#ours.get(purpose);
     if (slot === undefined) return undefined;
@@ -113,7 +113,7 @@ export class Slots {
   #isHeld(slot: number): boolean {
     const claim = this.#read(slot);
     if (claim === undefined) return false;
-    // A gateway outlives its hostd: sandboxes that it launched have the address in their resolv.conf.
+    // The gateway outlives its hostd: running sandboxes have its address in their resolv.conf.
     if (claim.purpose === GATEWAY_PURPOSE && existsSync(`/sys/class/net/${gatewayLinkName(claim.installationId)}`)) {
       return true;
     }
@@ -125,7 +125,7 @@ export class Slots {
       const claim: unknown = JSON.parse(readFileSync(join(this.#dir, String(slot)), 'utf8'));
       return Value.Check(SlotClaim, claim) ? claim : undefined;
     } catch (error) {
-      // A file cut off by a crash holds nothing.
+      // A crash during a write leaves a truncated file, which claims nothing.
       if (errorCode(error) === 'ENOENT' || error instanceof SyntaxError) return undefined;
       throw error;
     }

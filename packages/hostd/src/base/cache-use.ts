@@ -1,10 +1,10 @@
 import { noteUse } from '@cloche/layout';
 import type { Logger } from 'pino';
 
-/** Well below the shortest time that `CLOCHE_CACHE_RETENTION_MS` may be. */
+/** Milliseconds between notes; well below the shortest allowed `CLOCHE_CACHE_RETENTION_MS`. */
 const INTERVAL_MS = 86_400_000;
 
-/** Notes what of the cache is in use, once a day each, so that no `npm start` on this host removes it as unused. */
+/** Records once a day which cache entries are in use, so that no `npm start` on this host removes them as unused. */
 export class CacheUse {
   readonly #usedDir: string;
   readonly #log: Pick<Logger, 'warn'>;
@@ -17,7 +17,7 @@ export class CacheUse {
     this.#now = now;
   }
 
-  /** A folder that cannot be written is logged and stops nothing. */
+  /** Records a use. Logs a failed write and does not throw. */
   note(name: string): void {
     const now = this.#now();
     if (now - (this.#notedAt.get(name) ?? 0) < INTERVAL_MS) return;

@@ -1,6 +1,6 @@
 import type { HostdErrorCode } from '@cloche/protocol';
 
-/** A failure that has a meaning for the server; everything else that is thrown is `internal`. */
+/** A failure that has a meaning for the server; any other thrown error is reported as `internal`. */
 export class HostdError extends Error {
   readonly code: HostdErrorCode;
 

@@ -7,7 +7,7 @@ export class Semaphore {
     this.#free = concurrency;
   }
 
-  /** Runs `act` when it is its turn. Rejects with the signal's reason if that comes first. */
+  /** Runs `act` when a slot is free. Rejects with the signal's reason if the signal aborts first. */
   async run<T>(signal: AbortSignal, act: () => Promise<T>): Promise<T> {
     await this.#enter(signal);
     try {

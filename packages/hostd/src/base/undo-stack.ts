@@ -1,10 +1,10 @@
-/** An undo step and what it undoes, for the report of one that fails. */
+/** An undo step; its name is for the error when it fails. */
 interface UndoStep {
   name: string;
   undo: () => void | Promise<void>;
 }
 
-/** What a launch has made so far, taken back in reverse order unless it is kept. */
+/** Undo steps of a launch, run in reverse order unless the result is kept. */
 export class UndoStack {
   readonly #steps: UndoStep[] = [];
 
@@ -12,7 +12,7 @@ export class UndoStack {
     this.#steps.push({ name, undo });
   }
 
-  /** Runs every step, the failing ones' neighbours included, and throws all failures together. */
+  /** Runs every step, even after one fails, and throws all failures together. */
   async unwind(): Promise<void> {
     const failures: Error[] = [];
     for (let step = this.#steps.pop(); step !== undefined; step = this.#steps.pop()) {
@@ -25,7 +25,7 @@ export class UndoStack {
     if (failures.length > 0) throw new AggregateError(failures, failures.map(describe).join('; '));
   }
 
-  /** All of it stays: somebody else answers for it from here on. */
+  /** Discards the steps: another owner is now responsible for the resources. */
   keep(): void {
     this.#steps.length = 0;
   }

@@ -1,11 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** The kernel takes things apart a little after it is told to, and tells nobody when it is done. */
+/** The kernel removes resources shortly after the request and sends no event when it is done, hence polling. */
 const FIRST_PAUSE_MS = 1;
 const LONGEST_PAUSE_MS = 50;
 const DEADLINE_MS = 30_000;
 
-/** Looks again and again, ever less often, until `isDone`; rejects with `what` when that takes too long. */
+/** Polls `isDone` at growing intervals until it is true; rejects with `what` after `DEADLINE_MS`. */
 export async function until(what: string, isDone: () => boolean | Promise<boolean>): Promise<void> {
   const deadline = performance.now() + DEADLINE_MS;
   for (let pause = FIRST_PAUSE_MS; !(await isDone()); pause = Math.min(pause * 1.5, LONGEST_PAUSE_MS)) {

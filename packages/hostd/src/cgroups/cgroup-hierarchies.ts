@@ -2,18 +2,18 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const CGROUP_ROOT = '/sys/fs/cgroup';
-/** Where a hybrid host has its v2 hierarchy. */
+/** Mount point of the v2 hierarchy on a hybrid host. */
 export const UNIFIED = join(CGROUP_ROOT, 'unified');
 
-/** A tree of control groups, by the folder where it is mounted. */
+/** A mounted control group hierarchy, identified by its mount point. */
 export interface CgroupHierarchy {
   readonly place: string;
   readonly version: 1 | 2;
-  /** Of v1: the names that it was mounted with. */
+  /** Controllers that a v1 hierarchy was mounted with; empty on v2. */
   readonly controllers: readonly string[];
 }
 
-/** Every hierarchy that is mounted on the host. Throws when there is none. */
+/** Returns every hierarchy that is mounted on the host. Throws when there is none. */
 export function findHierarchies(mounts = readFileSync('/proc/self/mounts', 'utf8')): CgroupHierarchy[] {
   const found = new Map<string, CgroupHierarchy>();
   for (const line of mounts.split('\n')) {

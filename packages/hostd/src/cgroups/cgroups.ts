@@ -10,16 +10,16 @@ import { AGENT_GROUP, divide, dividedHierarchies, KERNELS_GROUP } from './divide
 import { makeRoomForGvisor } from './gvisor-group.ts';
 
 /**
- * The control groups of one installation: `cloche-<installationId>/<instance key>` in every hierarchy of the host,
- * which is one on a v2 host and one for each controller on v1. An instance's group is divided in two where processor,
- * memory and processes are counted: `agent`, and `kernels` for whatever a client has started.
+ * The control groups of one installation: `cloche-<installationId>/<instance key>` in every hierarchy of the host. A v2
+ * host has one hierarchy, a v1 host has one for each controller. Where processor, memory and processes are counted, an
+ * instance's group is divided in two: `agent`, and `kernels` for every process that a client has started.
  */
 export class Cgroups {
   readonly #all: readonly CgroupHierarchy[];
-  /** Folders of every hierarchy. */
+  /** Mount points of all hierarchies. */
   readonly #hierarchies: readonly string[];
   readonly #divided: readonly CgroupHierarchy[];
-  /** Where instances have their groups, in each hierarchy. */
+  /** Parent group of all instances, relative to each hierarchy's mount point. */
   readonly parent: string;
 
   constructor(installationId: string, hierarchies: readonly CgroupHierarchy[] = findHierarchies()) {
@@ -29,32 +29,36 @@ export class Cgroups {
     this.parent = `cloche-${installationId}`;
   }
 
-  /** As the OCI runtime takes it. */
+  /** Returns the group's path in the form that the OCI runtime takes. */
   pathOf(key: string): string {
     return `/${this.parent}/${key}`;
   }
 
-  /** Makes an instance's group everywhere. In one go, so that nobody finds the parent empty and takes it away. */
+  /**
+   * Creates an instance's group in every hierarchy. Parent and child in one call, so that no other process can remove
+   * the empty parent in between.
+   */
   create(key: string): void {
     for (const hierarchy of this.#hierarchies) mkdirSync(join(hierarchy, this.parent, key), { recursive: true });
   }
 
-  /** In how many hierarchies a process has to be moved to be among an instance's kernels. */
+  /** Number of hierarchies in which a process has to be moved to join an instance's kernels. */
   get dividedCount(): number {
     return this.#divided.length;
   }
 
-  /** The folders of the instance's kernels' group: a process is in it when its id was written to `cgroup.procs` of each. */
+  /**
+   * Returns the folders of the kernels' group. A process is in the group when its id is written to `cgroup.procs` of
+   * each.
+   */
   kernelsPathsOf(key: string): string[] {
     return this.#divided.map(({ place }) => join(place, this.parent, key, KERNELS_GROUP));
   }
 
   /**
-   * Makes the groups of agent and kernels, and returns a descriptor for each hierarchy that moves processes into that of
-   * the kernels. The caller closes them.
-   *
-   * SECURITY: whoever writes a number there moves a process of their own pid namespace, and only into that group
-   * (surroundings.test.ts); so a sandbox may have them.
+   * Creates the groups of agent and kernels. Returns one descriptor for each hierarchy that moves processes into the
+   * kernels' group. The caller closes them. SECURITY: a process that writes a number there can move only processes of
+   * its own pid namespace, and only into that group (surroundings.test.ts), so a sandbox may have the descriptors.
    */
   openKernels(key: string): number[] {
     for (const { place } of this.#divided) {
@@ -67,8 +71,8 @@ export class Cgroups {
   }
 
   /**
-   * Descriptors that move whoever writes `0` to each of them to where a kernel of the instance belongs, in every
-   * hierarchy. The caller closes them. Throws when the instance is gone.
+   * Opens descriptors, one for each hierarchy, that move a process which writes `0` to them into the instance's
+   * kernels' group. The caller closes them. Throws when the instance is gone.
    */
   openEntrances(key: string): number[] {
     const opened: number[] = [];
@@ -76,7 +80,8 @@ export class Cgroups {
       for (const { place, version } of this.#all) {
         const isDivided = this.#divided.some((divided) => divided.place === place);
         const folder = join(place, this.parent, key, ...(isDivided ? [KERNELS_GROUP] : []));
-        // A thread alone, which its own writing cannot lose, moves without the grace period that a process waits for.
+        // Moving a single thread avoids the grace period that moving a process waits for. The thread that writes cannot
+        // exit meanwhile.
         opened.push(openSync(join(folder, version === 1 ? 'tasks' : 'cgroup.procs'), 'w'));
       }
       return opened;
@@ -86,51 +91,53 @@ export class Cgroups {
     }
   }
 
-  /** Moves what is in the group so far, which is the init, to the agent's, and bounds that of the kernels. */
+  /**
+   * Moves the processes in the group so far, which is the init, to the agent's group, and limits the kernels' group.
+   */
   divide(key: string, resources: LaunchSpec['resources']): void {
     for (const hierarchy of this.#divided) divide(hierarchy, join(hierarchy.place, this.parent, key), resources);
   }
 
-  /** The same for a runtime that is not divided. Before what runs in it starts. */
+  /** Widens the memory limit of a gVisor container, whose group is not divided. Call before its processes start. */
   makeRoomForGvisor(key: string, resources: LaunchSpec['resources']): void {
     for (const hierarchy of this.#divided) makeRoomForGvisor(hierarchy, join(this.parent, key), resources);
   }
 
-  /** Returns the ids of the processes that are in the group now. */
+  /** Returns the ids of the processes in the group at this moment. */
   processesOf(key: string): Set<number> {
     return this.#counted(key);
   }
 
-  /** Kills those of them that are still in the group. */
+  /** Kills the given processes if they are still in the group. */
   killProcesses(key: string, pids: ReadonlySet<number>): void {
     this.#kill(key, pids);
   }
 
-  /** Kills what is in the group at this moment. */
+  /** Kills the processes in the group at this moment. */
   kill(key: string): void {
     this.#kill(key, this.#counted(key));
   }
 
   /**
-   * Kills what is in the group until nothing is, then removes it, and the installation's when this was its last.
-   * Idempotent. Rejects when something cannot be killed in time.
+   * Kills the group's processes until none is left, then removes the group, and the installation's group if this was
+   * its last. Idempotent. Rejects when a process cannot be killed in time.
    */
   async destroy(key: string): Promise<void> {
     await until(`cgroup ${key} is gone`, () => {
       const counted = this.#counted(key);
-      // Only a launch that was cut off leaves processes that are in some hierarchies and not in all.
+      // Processes that are in some hierarchies but not in all exist only after an interrupted launch.
       this.#kill(key, counted.size > 0 ? counted : this.#processes(key));
       return this.#tryRemove(key);
     });
   }
 
-  /** A number that was read may belong to another process by now, so each is looked up again before it is killed. */
+  /** A process id may have been reused since it was read, so the group is checked again before the kill. */
   #kill(key: string, pids: ReadonlySet<number>): void {
     const group = this.pathOf(key);
     for (const pid of pids) killIf(pid, () => isInGroup(pid, group));
   }
 
-  /** By one hierarchy that every process of an instance is in. */
+  /** Returns the group's processes from one hierarchy that every process of an instance is in. */
   #counted(key: string): Set<number> {
     const [counting = this.#hierarchies[0]] = this.#divided.map(({ place }) => place);
     const pids = new Set<number>();
@@ -144,7 +151,7 @@ export class Cgroups {
     return pids;
   }
 
-  /** False while the group is in use: a process that was killed is still ending. */
+  /** Returns false while the group is in use: a killed process is still exiting. */
   #tryRemove(key: string): boolean {
     try {
       this.#removeHiddenFolder(key);
@@ -159,28 +166,31 @@ export class Cgroups {
     }
   }
 
-  /** Where the v2 hierarchy is hidden, its place is an ordinary folder, and crun makes folders of the same names there. */
+  /**
+   * Where the v2 hierarchy is hidden, its mount point is an ordinary folder, and crun creates folders of the same names
+   * there.
+   */
   #removeHiddenFolder(key: string): void {
     if (this.#hierarchies.includes(UNIFIED)) return;
     rmSync(join(UNIFIED, this.parent, key), { recursive: true, force: true });
     removeIfEmpty(join(UNIFIED, this.parent));
   }
 
-  /** Every instance key that has a group. */
+  /** Returns the key of every instance that has a group. */
   keys(): Set<string> {
     return new Set(this.#hierarchies.flatMap((hierarchy) => childGroups(join(hierarchy, this.parent))));
   }
 }
 
 /**
- * On a hybrid host the v2 hierarchy may hold a controller or two, and crun then refuses to run. Out of hostd's own
- * mount namespace the host still has it; in here the host looks like a v1 host.
+ * Hides the v2 hierarchy of a hybrid host from this process. It may hold a few controllers, and crun then refuses to
+ * run. Outside hostd's mount namespace the hierarchy stays; inside, the host looks like a v1 host.
  */
 export function hideHybridHierarchy(): void {
   if (existsSync(join(UNIFIED, 'cgroup.controllers'))) detachMount(UNIFIED);
 }
 
-/** Whether a process is in the group, or in one below it, in any hierarchy. */
+/** Returns whether a process is in the group, or in one below it, in any hierarchy. */
 function isInGroup(pid: number, group: string): boolean {
   try {
     const lines = readFileSync(`/proc/${pid}/cgroup`, 'utf8').split('\n');

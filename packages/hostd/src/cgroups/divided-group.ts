@@ -3,25 +3,25 @@ import { join } from 'node:path';
 import type { LaunchSpec } from '@cloche/protocol';
 import type { CgroupHierarchy } from './cgroup-hierarchies.ts';
 
-/** The two halves of an instance's group. */
+/** Names of the two halves of an instance's group. */
 export const AGENT_GROUP = 'agent';
 export const KERNELS_GROUP = 'kernels';
 
 /**
- * What an instance has beside what it asked for, so that its kernels can take nothing from its agent: whatever they do,
- * it can answer, start processes and end them.
+ * Resources of the agent, added to those that the sandbox asked for. The kernels cannot use them, so whatever the
+ * kernels do, the agent can answer, start processes and end them.
  */
 export const AGENT_SHARE = { cpu: 0.25, memoryBytes: 64 * 1024 * 1024, pids: 64 } as const;
 
 /**
- * Of its memory, what a sandbox's sockets may buffer beside it. Control groups v1 count that on an account of its own,
- * and not at all where it has no bound; v2 counts it as memory.
+ * Share of a sandbox's memory that its sockets may buffer in addition to that memory. Control groups v1 account for it
+ * separately, and do not count it unless it has a limit; v2 counts it as memory.
  */
 const SOCKET_BUFFERS_SHARE = 1 / 4;
 
 export const CPU_PERIOD_US = 100_000;
 /**
- * Eight times what the kernels have. No more, because Linux divides the weight of an instance between processors by the
+ * Eight times the kernels' weight. No more, because Linux divides the weight of an instance between processors by the
  * load on each: beside an agent of the greatest weight on one processor, kernels on another have a hundredth.
  */
 const AGENT_CPU_SHARES = 8192;
@@ -30,20 +30,23 @@ const AGENT_CPU_WEIGHT = 800;
 const DIVIDED_CONTROLLERS = ['cpu', 'memory', 'pids'] as const;
 type Controller = (typeof DIVIDED_CONTROLLERS)[number];
 
-/** Where an instance's group has to be divided: the one of v2, or those of v1 with a controller that counts. */
+/**
+ * Returns the hierarchies in which an instance's group is divided: v1 hierarchies with a controller that counts, or
+ * else the v2 one.
+ */
 export function dividedHierarchies(hierarchies: readonly CgroupHierarchy[]): CgroupHierarchy[] {
   const ofVersion1 = hierarchies.filter((hierarchy) => controllersOf(hierarchy).length > 0);
   return ofVersion1.length > 0 ? ofVersion1 : hierarchies.filter(({ version }) => version === 2);
 }
 
-/** Moves what is in `group` to its agent's half and bounds the halves. Throws when a bound cannot be set. */
+/** Moves the processes in `group` to the agent's half and limits the halves. Throws when a limit cannot be set. */
 export function divide(hierarchy: CgroupHierarchy, group: string, resources: LaunchSpec['resources']): void {
   const [agent, kernels] = [join(group, AGENT_GROUP), join(group, KERNELS_GROUP)];
   for (const pid of readFileSync(join(group, 'cgroup.procs'), 'utf8').split('\n')) {
     if (pid !== '') writeFileSync(join(agent, 'cgroup.procs'), pid);
   }
   if (hierarchy.version === 2) {
-    // Only a group that holds no process itself may hand its controllers down.
+    // Only a group without processes of its own may delegate its controllers.
     writeFileSync(join(group, 'cgroup.subtree_control'), DIVIDED_CONTROLLERS.map((name) => `+${name}`).join(' '));
     set(agent, { 'cpu.weight': AGENT_CPU_WEIGHT });
     set(kernels, boundsOfVersion2(resources));
@@ -55,7 +58,7 @@ export function divide(hierarchy: CgroupHierarchy, group: string, resources: Lau
   }
 }
 
-/** Microseconds of each period; no less than the kernel takes. */
+/** Returns the CPU quota in microseconds of each period, at least the kernel's minimum. */
 export function cpuQuotaUs(cpu: number): number {
   return Math.max(1000, Math.round(cpu * CPU_PERIOD_US));
 }
@@ -68,10 +71,10 @@ function boundsOfVersion1(controller: Controller, group: string, { cpu, memoryBy
       const withSwap = 'memory.memsw.limit_in_bytes';
       const countsSwap = existsSync(join(group, withSwap));
       return {
-        // Memory with swap may not be bounded below memory alone, so that comes first.
+        // First, because the limit of memory with swap may not be below that of memory alone.
         'memory.limit_in_bytes': memoryBytes,
         ...(countsSwap && { [withSwap]: memoryBytes }),
-        // Counts datagrams as well, whatever its name says.
+        // Limits datagram buffers as well, despite its name.
         'memory.kmem.tcp.limit_in_bytes': Math.floor(memoryBytes * SOCKET_BUFFERS_SHARE),
       };
     }
@@ -98,7 +101,7 @@ function set(group: string, bounds: Readonly<Record<string, string | number>>): 
     try {
       writeFileSync(join(group, name), String(value));
     } catch (error) {
-      // A kernel without accounting of swap has no such bound, and the group above has none to keep either.
+      // A kernel without swap accounting lacks this file, and the group above has no swap limit either.
       if (name !== 'memory.swap.max') throw error;
     }
   }

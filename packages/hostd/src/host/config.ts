@@ -6,7 +6,10 @@ import { egressPlaces, type LaunchSpec, type OperatorRanges, readOperatorRanges 
 import { hostDefaults, readSettings, type SettingValues } from '@cloche/settings';
 
 const MEBIBYTE = 1024 * 1024;
-/** What an instance that waits costs, generously: in its control group it has some 16 MB; in gVisor some 140. */
+/**
+ * Generous estimate of a waiting instance's memory. Measured: about 16 MB in its control group; with gVisor about 140
+ * MB.
+ */
 const POOLED_INSTANCE_BYTES = 24 * MEBIBYTE;
 const POOLED_IN_GVISOR_BYTES = 160 * MEBIBYTE;
 const POOL_SHARE_OF_MEMORY = 1 / 16;
@@ -14,7 +17,7 @@ const LARGEST_DEFAULT_POOL = 64;
 
 type Settings = SettingValues<'hostd'> & ReturnType<typeof hostDefaults>;
 
-/** All that hostd is told, read once at its start. */
+/** All settings of hostd, read once at its start. */
 export interface HostdConfig {
   installationId: string;
   hostdDir: string;
@@ -22,7 +25,7 @@ export interface HostdConfig {
   run: ReturnType<typeof runPlaces>;
   egress: ReturnType<typeof egressPlaces>;
   templatesDir: string;
-  /** Where the cache learns what is in use. */
+  /** Folder of the marks that tell the cache which entries are in use. */
   usedDir: string;
   guestDir: string;
   /** crun, runc or runsc. */
@@ -35,14 +38,14 @@ export interface HostdConfig {
    * space may be promised.
    */
   disk: { reserveBytes: number | undefined; overcommit: number };
-  /** Instances launched ahead: how many, and what each gets before anybody has asked for anything else. */
+  /** Instances launched ahead: how many, and the resources of each before any other size was requested. */
   pool: { size: number; resources: LaunchSpec['resources'] };
-  /** So long after the last request, memory is given back. */
+  /** Idle time after the last request before hostd returns memory to the system. */
   idleTidyingMs: number;
   logLevel: string;
 }
 
-/** Throws what is missing or wrong, by its name. */
+/** Reads the configuration. Throws the name of each setting that is missing or invalid. */
 export function readConfig(env: NodeJS.ProcessEnv): HostdConfig {
   const settings = checkedSettings(env);
   const dataDir = settings.CLOCHE_DATA_DIR;
@@ -76,7 +79,7 @@ function checkedSettings(env: NodeJS.ProcessEnv): Settings {
   return values;
 }
 
-/** A name or a path; what goes by the name of runsc is the one that was built for Cloche, if one was. */
+/** Resolves a runtime's name or path. `runsc` means the one that was built for Cloche, if it exists. */
 function readOciRuntime(given: string, builtRunsc: string): Pick<HostdConfig, 'ociRuntime' | 'ociRuntimeProgram'> {
   const program = given === 'runsc' && existsSync(builtRunsc) ? builtRunsc : given;
   return { ociRuntime: basename(program), ociRuntimeProgram: program };

@@ -25,31 +25,31 @@ import type { HostdConfig } from './config.ts';
 import { closeHost, type Host, openHost } from './open-host.ts';
 
 const SWEEP_INTERVAL_MS = 5000;
-/** Often enough to note each day what is in use. */
+/** An hour: often enough that each cache entry in use is recorded once a day. */
 const NOTE_INTERVAL_MS = 3_600_000;
 
 export interface HostdOptions {
   config: HostdConfig;
   log: Logger;
-  /** What runs as the first process of each sandbox; the agent unless given. */
+  /** Command of the first process of each sandbox; the agent by default. */
   command?: readonly string[];
 }
 
 export interface Hostd {
   /**
-   * Takes no more requests and undoes the launches under way. Sandboxes live on; if there are none, nothing of hostd
-   * stays on the host.
+   * Stops accepting requests and undoes the launches under way. Sandboxes keep running; if there are none, all of
+   * hostd's resources are removed from the host.
    */
   close(): Promise<void>;
 }
 
-/** Brings hostd up to where it serves on its socket; what an earlier one left half done is undone by then. */
+/** Starts hostd and resolves when it serves on its socket. Removes what an earlier hostd left half done first. */
 export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const { config, log } = options;
   const host = await openHost(config, log);
   const { records, processor: groups } = host;
   const liveKeys = () => records.keys().filter((key) => records.read(key)?.status === 'live');
-  // Before anything is started, which has its time slice from this process.
+  // Before any process is started, because processes inherit their time slice from this one.
   const turns = new FairTurns({ groups, keys: liveKeys, log });
   const cacheUse = new CacheUse(config.usedDir, log);
   const templates = new Templates(config.templatesDir, (name) => cacheUse.note(name));
@@ -115,7 +115,10 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   };
 }
 
-/** With each processor busy at one, and as many as are launched at a time for those who wait for their own. */
+/**
+ * Returns how many instances may be launched ahead at a time: one for each processor, at most the limit for requested
+ * launches.
+ */
 function launchesAhead(): number {
   return Math.min(availableParallelism(), PARALLEL_LAUNCHES);
 }
@@ -128,7 +131,7 @@ function makeLauncher(host: Host, { command, log }: HostdOptions): Launcher {
 }
 
 async function listen(app: ReturnType<typeof createApp>, { run, service }: HostdConfig): Promise<void> {
-  // Of one that was killed; two at a time are kept apart by the lock.
+  // A killed hostd leaves its socket. The lock ensures that no other hostd uses it now.
   rmSync(run.hostdSocket, { force: true });
   await app.listen({ path: run.hostdSocket });
   chownSync(run.hostdSocket, 0, service.gid);

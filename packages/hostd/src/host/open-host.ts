@@ -24,10 +24,10 @@ import { KernelForks } from '../zygote/kernel-forks.ts';
 import { Zygotes, type ZygotesOptions } from '../zygote/zygotes.ts';
 import type { HostdConfig } from './config.ts';
 
-/** Shared by every installation of the host. */
+/** Folder of slots that all installations of the host share. */
 const SLOTS_DIR = '/run/cloche/slots';
 
-/** What hostd's classes are composed of on this host. One set for each installation. */
+/** The parts that hostd's classes are composed of on this host. Each installation has one set. */
 export interface Host {
   records: InstanceRecords;
   slots: Slots;
@@ -39,21 +39,21 @@ export interface Host {
   egress: EgressGate;
   runtime: Runtime;
   kernels: KernelForks;
-  /** Mount points, seen in hostd's own mount namespace only. */
+  /** Mount points, visible only in hostd's own mount namespace. */
   mountsDir: string;
-  /** One folder an instance with its agent's socket, which the server's user opens. */
+  /** Folder with one folder for each instance, which holds its agent's socket. The server's user opens the sockets. */
   socketsDir: string;
   /** The server's user. */
   service: { uid: number; gid: number };
-  /** Agent and kernels, as every sandbox has them. */
+  /** Folder of agent and kernels, the same for every sandbox. */
   guestDir: string;
-  /** The authorities that sandboxes trust. */
+  /** The certificate authorities that sandboxes trust. */
   trust: TrustBundles;
 }
 
 /**
- * Makes what launches are made of, or takes over what an earlier hostd of the installation left for its sandboxes.
- * Throws when this process has no mounts of its own, or another hostd serves the installation.
+ * Creates the parts, or takes over those that an earlier hostd of the installation left for its sandboxes. Throws when
+ * this process has no mount namespace of its own, or when another hostd serves the installation.
  */
 export async function openHost(config: HostdConfig, log?: Logger): Promise<Host> {
   assertOwnMountNamespace();
@@ -108,7 +108,10 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<Host>
   };
 }
 
-/** By slot, of the sandboxes whose datagrams flow; one that died meanwhile is swept as any other. */
+/**
+ * Returns the denied addresses of each sandbox whose datagrams flow, by slot. A sandbox that died meanwhile is removed
+ * by the sweep.
+ */
 function datagramsOfLiving(records: InstanceRecords): Map<number, string[]> {
   const living = new Map<number, string[]>();
   for (const key of records.keys()) {
@@ -119,14 +122,14 @@ function datagramsOfLiving(records: InstanceRecords): Map<number, string[]> {
   return living;
 }
 
-/** Takes everything of the installation off the host. Only while no sandbox lives. */
+/** Removes everything of the installation from the host. Call only while no sandbox lives. */
 export async function closeHost(host: Host): Promise<void> {
   await host.network.close();
   detachMount(host.mountsDir);
   rmdirSync(host.mountsDir);
 }
 
-/** Undefined where the host cannot filter what a zygote does. */
+/** Returns undefined where the host cannot filter a zygote's system calls. */
 function openZygotes(options: ZygotesOptions): Zygotes | undefined {
   try {
     return new Zygotes(options);
@@ -147,8 +150,8 @@ function makeFolders({ hostdDir, run, service }: HostdConfig): void {
 }
 
 /**
- * A file system in memory for the mount points. The root of a sandbox, who is nobody on the host, has to pass through
- * it while the runtime sets the sandbox up, so it is open to be passed through, and only to that.
+ * Mounts an in-memory file system for the mount points. A sandbox's root, an unprivileged user on the host, must
+ * traverse it while the runtime sets the sandbox up, so it allows traversal and nothing else.
  */
 function makeMountsDir(runDir: string): string {
   const dir = join(runDir, 'mounts');

@@ -42,12 +42,12 @@ export interface AppOptions {
   instances: Instances;
   templates: Templates;
   health: () => Static<typeof HostdHealth>;
-  /** In Prometheus' text form. */
+  /** Returns the metrics in Prometheus' text format. */
   metrics: () => Promise<string>;
   log: Logger;
 }
 
-/** The HTTP face of hostd. Every message is checked against the protocol before anything is done. */
+/** Creates the HTTP server of hostd. Every message is checked against the protocol before anything is done. */
 export function createApp({ instances, templates, noteLanguage, health, metrics, log }: AppOptions): FastifyInstance {
   const app = Fastify({ bodyLimit: MAX_BODY_BYTES, exposeHeadRoutes: false });
   app.setValidatorCompiler(({ schema }) => validator(schema as Type.TSchema));
@@ -117,7 +117,7 @@ function nameOf({ sandboxId, generation }: Static<typeof InstanceParams>) {
   return { sandboxId, generation: Number(generation) };
 }
 
-/** Aborts when the caller closes the connection before it has its answer. */
+/** Returns a signal that aborts when the caller closes the connection before it has its answer. */
 function closedEarly(reply: FastifyReply): AbortSignal {
   const controller = new AbortController();
   reply.raw.once('close', () => {
@@ -126,7 +126,7 @@ function closedEarly(reply: FastifyReply): AbortSignal {
   return controller.signal;
 }
 
-/** A validator as Fastify takes it, which says where a message is wrong. */
+/** Makes a validator for Fastify whose error says where a message is invalid. */
 function validator(schema: Type.TSchema) {
   const compiled = Compile(schema);
   return (value: unknown) => {
@@ -161,7 +161,7 @@ declare module 'fastify' {
   }
 }
 
-/** One line an operation; reads are heard at debug level only. */
+/** Logs one line for each operation; reads are logged at debug level. */
 function logOutcome(log: Logger, request: FastifyRequest, reply: FastifyReply): void {
   const { failure, method, params } = request;
   const outcome = {

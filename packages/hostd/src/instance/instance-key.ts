@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
 
 /**
- * Names one instance in every namespace of the host: folders, cgroups, containers, slots. One that is launched for a
- * sandbox has the sandbox's name; one that is launched ahead has a name of its own, and keeps it when it is claimed.
+ * Names one instance in every namespace of the host: folders, cgroups, containers, slots. An instance launched for a
+ * sandbox is named after the sandbox. An instance launched ahead has a name of its own, and keeps it when it is
+ * claimed.
  */
 export type InstanceKey = string & { readonly brand: 'InstanceKey' };
 
@@ -11,19 +12,19 @@ export interface InstanceName {
   generation: number;
 }
 
-/** The only ids that hostd takes, so that a name can never be a path. */
+/** Pattern of the only ids that hostd accepts, so that a name can never be a path. */
 export const SANDBOX_ID_PATTERN = '^sbx_[A-Za-z0-9]{1,40}$';
 
 const KEY = /^(sbx_[A-Za-z0-9]{1,40}-[1-9][0-9]{0,8}|pool_[0-9a-f]{16})$/;
 
-/** That of an instance that is launched for this very incarnation. */
+/** Returns the key of an instance that is launched for this incarnation. */
 export function instanceKey({ sandboxId, generation }: InstanceName): InstanceKey {
   const key = `${sandboxId}-${generation}`;
   if (!isInstanceKey(key)) throw new Error(`not the name of an instance: ${key}`);
   return key;
 }
 
-/** A fresh one, for an instance that is nobody's yet. */
+/** Returns a new key for an instance that no sandbox has claimed. */
 export function pooledInstanceKey(): InstanceKey {
   return `pool_${randomBytes(8).toString('hex')}` as InstanceKey;
 }

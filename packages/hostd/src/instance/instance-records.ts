@@ -8,7 +8,7 @@ import { type InstanceKey, type InstanceName, instanceKey, isInstanceKey } from 
 
 const Process = Type.Object({ pid: Type.Integer(), startTicks: Type.Integer(), bootId: Type.String() });
 
-/** Written before a launch makes anything, so that whatever a crash leaves behind has a name to be removed by. */
+/** Written before a launch creates anything, so that whatever a crash leaves behind can be removed by this name. */
 const LaunchIntent = Type.Object({ status: Type.Literal('launching'), diskBytes: Type.Optional(Type.Integer()) });
 
 const running = {
@@ -16,13 +16,13 @@ const running = {
   startedAt: Type.String(),
   slot: Type.Integer(),
   loopDevice: Type.Integer(),
-  /** The size of its disk. Absent in what an earlier release wrote. */
+  /** Bytes of the disk. Absent in records of an earlier release. */
   diskBytes: Type.Optional(Type.Integer()),
-  /** The first process of the sandbox: the sandbox lives as long as it does. */
+  /** The first process of the sandbox; the sandbox lives as long as this process. */
   init: Process,
 };
 
-/** Launched ahead of demand, nobody's yet. It does not outlive the hostd that launched it. */
+/** An instance launched ahead of demand and not claimed. The next hostd removes it. */
 const PooledRecord = Type.Object({ status: Type.Literal('pooled'), ...running });
 export type PooledRecord = Static<typeof PooledRecord>;
 
@@ -30,27 +30,27 @@ const claimed = {
   sandboxId: Type.String(),
   generation: Type.Integer(),
   ...running,
-  /** Absent in what an earlier release wrote, which gated nothing. */
+  /** Absent in records of an earlier release, which had no gated networks. */
   network: Type.Optional(LaunchSpec.properties.network),
 };
 const LiveRecord = Type.Object({ status: Type.Literal('live'), ...claimed });
 export type LiveRecord = Static<typeof LiveRecord>;
 
-/** Killed, and to be removed: it never lives again, whatever else becomes of it. */
+/** Killed and waiting for removal. The instance never becomes live again. */
 const EndingRecord = Type.Object({ status: Type.Literal('ending'), ...claimed });
 
 const InstanceRecord = Type.Union([LaunchIntent, PooledRecord, LiveRecord, EndingRecord]);
 export type InstanceRecord = Static<typeof InstanceRecord>;
 
 /**
- * One folder an instance: what hostd knows of it, and the bundle that its runtime was given. Nobody else writes there,
- * so the disk is read once, at the start.
+ * One folder for each instance: its record and the bundle for its runtime. No other process writes there, so the disk
+ * is read once, at the start.
  */
 export class InstanceRecords {
   readonly #dir: string;
-  /** Undefined for a folder without a record that can be read: what a crash left. */
+  /** Records by instance; undefined for a folder that a crash left without a readable record. */
   readonly #records = new Map<InstanceKey, InstanceRecord | undefined>();
-  /** The instances of sandboxes, by the key that one launched for that very incarnation would have. */
+  /** Keys of claimed instances, by the key that an instance launched for the same incarnation would have. */
   readonly #claims = new Map<InstanceKey, InstanceKey>();
 
   constructor(dir: string) {
@@ -63,7 +63,7 @@ export class InstanceRecords {
     return join(this.#dir, key);
   }
 
-  /** Replaces the record in one step; makes the folder. */
+  /** Replaces the record atomically; creates the folder if needed. */
   write(key: InstanceKey, record: InstanceRecord): void {
     const folder = this.folderOf(key);
     if (!this.#records.has(key)) mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -73,18 +73,18 @@ export class InstanceRecords {
     this.#remember(key, record);
   }
 
-  /** Undefined when there is none, or only a folder that a crash left without one. */
+  /** Returns undefined when there is no record, or when a crash left only a folder. */
   read(key: InstanceKey): InstanceRecord | undefined {
     return this.#records.get(key);
   }
 
-  /** The instance that is that incarnation, or would be if it was launched now. */
+  /** Returns the key of the incarnation's instance, or the key that a new launch of it would have. */
   keyOf(name: InstanceName): InstanceKey {
     const own = instanceKey(name);
     return this.#claims.get(own) ?? own;
   }
 
-  /** Every key that has a folder. */
+  /** Returns every key that has a folder. */
   keys(): InstanceKey[] {
     return [...this.#records.keys()];
   }

@@ -23,11 +23,11 @@ import type { ProcessorGroups } from '../processor/processor-groups.ts';
 import type { Templates } from '../storage/templates.ts';
 import type { KernelForks } from '../zygote/kernel-forks.ts';
 
-/** Launches at a time: more would only make each of them slower. */
+/** Launches at a time; with more, each becomes slower and none finishes earlier. */
 export const PARALLEL_LAUNCHES = 4;
-/** Each takes some 20 µs. */
+/** Instances checked before the sweep yields to other work; each check takes about 20 µs. */
 const LOOKS_IN_ONE_GO = 32;
-/** Of one that was not launched ahead, or claimed before. */
+/** State of an instance that was not launched ahead, or that was claimed before. */
 const UNKNOWN = { agentAnswers: false, kernelReady: false };
 
 export interface InstancesDeps {
@@ -39,7 +39,7 @@ export interface InstancesDeps {
   runtime: Runtime;
   kernels: KernelForks;
   removeInstance: (key: InstanceKey) => Promise<void>;
-  /** One folder an instance, with its agent's socket. */
+  /** Folder with one folder for each instance, which holds its agent's socket. */
   socketsDir: string;
   launcher: Launcher;
   pool: WarmPool;
@@ -47,11 +47,11 @@ export interface InstancesDeps {
   log: Logger;
 }
 
-/** The instances of one installation that sandboxes have. What is done to one instance is done one thing after the other. */
+/** The instances that sandboxes of one installation have. Actions on the same instance run one after another. */
 export class Instances {
   readonly #deps: InstancesDeps;
   readonly #launches = new Semaphore(PARALLEL_LAUNCHES);
-  /** What is done to an instance, one thing after another. */
+  /** Actions on each instance, run one after another. */
   readonly #actions = new KeyedQueue<InstanceKey>();
   readonly #aborts = new Map<InstanceKey, AbortController>();
   #hasSwept = false;
@@ -61,7 +61,7 @@ export class Instances {
   }
 
   /**
-   * Claims an instance that was launched ahead, or launches one. Idempotent: one that lives is answered as it is.
+   * Claims an instance that was launched ahead, or launches one. Idempotent: returns an instance that already lives.
    * Leaves nothing behind if it rejects or `signal` aborts.
    */
   async launch(name: InstanceName, spec: LaunchSpec, signal: AbortSignal): Promise<LaunchedInstance> {
@@ -71,13 +71,13 @@ export class Instances {
       const key = records.keyOf(name);
       const living = this.#findLive(key);
       if (living) return { ...this.#describe(key, living), ...UNKNOWN };
-      // Of one that died and was not swept yet.
+      // The remains of an instance that died and was not swept yet.
       if (records.read(key)) await removeInstance(key);
 
       const { templateVersionId } = spec.source;
       const template = await templates.find(templateVersionId);
       if (!template) throw new HostdError('template_not_found', `no template version ${templateVersionId} here`);
-      // By the time that its first kernel is asked for.
+      // Now, so that the zygote is loaded by the time the first kernel is requested.
       kernels.prepare(template);
       const claimed = await this.#claim(name, spec, signal);
       if (claimed) return claimed;
@@ -86,8 +86,8 @@ export class Instances {
   }
 
   /**
-   * Resolves when it is killed, and listed no more; `gone` resolves when nothing of it is left on the host, which is
-   * hostd's to see to from here on. Idempotent; a launch under way is aborted and undone first.
+   * Resolves when the instance is killed and no longer listed. `gone` resolves when nothing of the instance is left on
+   * the host; from here on hostd is responsible for that. Idempotent; a launch under way is aborted and undone first.
    */
   async stop(name: InstanceName): Promise<{ gone: Promise<void> }> {
     const { records, cgroups, removeInstance, log } = this.#deps;
@@ -98,11 +98,11 @@ export class Instances {
       const key = records.keyOf(name);
       const living = this.#findLive(key);
       if (living) {
-        // The intent first: cut off after it, the next sweep kills.
+        // The record first: if hostd stops after it, the next sweep kills.
         records.write(key, { ...living, status: 'ending' });
         cgroups.kill(key);
         killed.resolve();
-        // Whoever asked hears of it before the rest is cleared up.
+        // The caller gets its answer before the remaining removal.
         await setImmediate();
       }
       await removeInstance(key);
@@ -115,14 +115,14 @@ export class Instances {
     return { gone };
   }
 
-  /** Resolves when nothing is being done to any instance. */
+  /** Resolves when no action on any instance runs. */
   async settled(): Promise<void> {
     await this.#actions.idle();
   }
 
   /**
-   * Sees to it that a Python kernel is or arrives at the instance's agent, for one context more. Throws
-   * `kernel_unavailable` when there is none to be had now.
+   * Ensures that a Python kernel is connected, or will connect, to the instance's agent for one more context. Throws
+   * `kernel_unavailable` when none can be provided now.
    */
   async provideKernel(name: InstanceName): Promise<void> {
     const { records, kernels } = this.#deps;
@@ -137,12 +137,12 @@ export class Instances {
     }
   }
 
-  /** Has every launch under way undone; their callers are told so. */
+  /** Aborts and undoes every launch under way; their callers get `no_capacity`. */
   abortLaunches(): void {
     for (const abort of this.#aborts.values()) abort.abort(new HostdError('no_capacity', 'hostd is stopping'));
   }
 
-  /** Everything alive, those launched by an earlier hostd included. */
+  /** Returns every live instance, including those that an earlier hostd launched. */
   list(): Instance[] {
     return this.#deps.records.keys().flatMap((key) => {
       const living = this.#findLive(key);
@@ -150,7 +150,7 @@ export class Instances {
     });
   }
 
-  /** Those alive whose network is by egress. */
+  /** Returns the live instances whose network is handled by egress. */
   gated(): Map<InstanceKey, GatedInstance> {
     return new Map(
       this.#deps.records.keys().flatMap((key) => {
@@ -163,7 +163,7 @@ export class Instances {
     );
   }
 
-  /** Serves again what instances of an earlier hostd had from it, where that ended with it. */
+  /** Restores the services that a previous hostd gave to its instances and that ended with it. */
   takeOver(): void {
     const { records, runtime } = this.#deps;
     for (const key of records.keys()) {
@@ -173,19 +173,19 @@ export class Instances {
   }
 
   /**
-   * Removes what is left of instances that died, of launches that their hostd did not survive, and of what an earlier
-   * hostd launched ahead.
+   * Removes the remains of instances that died, of launches whose hostd ended, and of instances that an earlier hostd
+   * launched ahead.
    */
   async sweep(): Promise<void> {
     const { records, pool, removeInstance, log } = this.#deps;
     let looks = 0;
     for (const key of this.#keysToSweep()) {
       looks += 1;
-      // However many live, nobody's launch waits for the look at all of them.
+      // Yield, so that no launch waits for the check of all instances.
       if (looks % LOOKS_IN_ONE_GO === 0) await setImmediate();
       const record = records.read(key);
       const line = record && 'sandboxId' in record ? instanceKey(record) : key;
-      // Whoever is busy with it leaves nothing either.
+      // An action under way removes the remains itself.
       if (this.#actions.isBusy(line) || pool.owns(key) || this.#findLive(key)) continue;
       try {
         await this.#actions.run(line, () => removeInstance(key));
@@ -196,7 +196,10 @@ export class Instances {
     }
   }
 
-  /** Groups without a record are those of an earlier hostd: looked for once, since there may be many. */
+  /**
+   * Returns the keys to check. Groups without a record come from an earlier hostd; they are searched once, since there
+   * may be many.
+   */
   #keysToSweep(): Set<InstanceKey> {
     const { records, cgroups } = this.#deps;
     const keys = new Set(records.keys());
@@ -206,8 +209,8 @@ export class Instances {
   }
 
   /**
-   * The record is what makes the claim, in one step: cut off before, the instance is swept as one that nobody has; cut
-   * off after, it is listed as the sandbox's.
+   * Claims an instance launched ahead. The record makes the claim atomic: if hostd stops before it, the instance is
+   * swept as unclaimed; if it stops after it, the instance is listed as the sandbox's.
    */
   async #claim(name: InstanceName, spec: LaunchSpec, signal: AbortSignal): Promise<LaunchedInstance | undefined> {
     return this.#deps.pool.take(kindOf(spec), signal, (key) => this.#claimKey(key, name, spec, signal));
@@ -238,7 +241,10 @@ export class Instances {
     });
   }
 
-  /** After the answer: it takes some 0.1 ms, and counts while there is not enough of the processor. */
+  /**
+   * Sets the instance's turn after the answer was sent: it takes about 0.1 ms and matters only while processors are
+   * contended.
+   */
   async #putFirst(key: InstanceKey): Promise<void> {
     await setImmediate();
     try {
@@ -254,7 +260,7 @@ export class Instances {
     const either = AbortSignal.any([signal, abort.signal]);
     this.#aborts.set(key, abort);
     try {
-      // Before its turn: who waits for egress keeps nobody else waiting.
+      // Before the semaphore, so that a launch that waits for egress does not delay others.
       if (gatedPolicy(launch.spec.network)) await egress.ready(either);
       using _ = this.#deps.pool.holdBack();
       return await this.#launches.run(either, async () => this.#describe(key, await launcher.launch(launch, either)));

@@ -4,7 +4,7 @@ const lseekCall = bindLibc('int64_t lseek(int fd, int64_t offset, int whence)');
 const SEEK_DATA = 3;
 const SEEK_HOLE = 4;
 
-/** The parts of a sparse file that have been written, in order; `to` is the first byte after. */
+/** Returns the written parts of a sparse file, in order; `to` is the first byte after a part. */
 export function dataRanges(fd: number): { from: number; to: number }[] {
   const ranges: { from: number; to: number }[] = [];
   for (let at = 0; ; ) {
@@ -14,7 +14,7 @@ export function dataRanges(fd: number): { from: number; to: number }[] {
       ranges.push({ from, to });
       at = to;
     } catch (error) {
-      // Nothing but a hole until the end.
+      // Only a hole is left up to the end.
       if (error instanceof SyscallError && error.code === 'ENXIO') return ranges;
       throw error;
     }

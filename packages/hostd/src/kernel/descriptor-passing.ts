@@ -16,7 +16,7 @@ const HEADER_BYTES = 56;
 const VECTOR_BYTES = 16;
 const CONTROL_HEADER_BYTES = 16;
 
-/** Two connected stream sockets; both are closed by whoever they are given to. */
+/** Opens two connected stream sockets; their receivers close them. */
 export function openSocketPair(): [number, number] {
   const pair = [0, 0];
   checked(socketpairCall(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 'socketpair');
@@ -25,8 +25,8 @@ export function openSocketPair(): [number, number] {
 }
 
 /**
- * Sends a short `text` and copies of descriptors in one piece. Throws when the other side has not read what was sent
- * before (`EAGAIN`): nothing waits here.
+ * Sends a short `text` and copies of descriptors in one message. Never blocks: throws `EAGAIN` when the receiver has
+ * not read the earlier messages.
  */
 export function sendDescriptors(socketFd: number, text: string, fds: readonly number[]): void {
   const bytes = Buffer.from(text);

@@ -16,15 +16,15 @@ const PR_SET_SECUREBITS = 28;
 const SECBIT_NO_SETUID_FIXUP = 4;
 
 /**
- * Runs `act`, which must not wait for anything, while this thread has another effective user id and all of its
- * capabilities. Its real user id stays root, so no process of that user may signal or trace this one.
+ * Runs the synchronous `act` while this thread has another effective user id and keeps all of its capabilities. The
+ * real user id stays root, so no process of that user may signal or trace this one.
  */
 export function withEffectiveUser<T>(user: number, act: () => T): T {
   const deathSignal = [0];
   checked(getDeathSignalCall(PR_GET_PDEATHSIG, deathSignal, 0, 0, 0), 'prctl');
   const dumpable = prctl(PR_GET_DUMPABLE);
   const secureBits = prctl(PR_GET_SECUREBITS);
-  // The capabilities are kept: some hosts let only privileged processes make user namespaces.
+  // Keeps the capabilities: some hosts let only privileged processes create user namespaces.
   prctl(PR_SET_SECUREBITS, secureBits | SECBIT_NO_SETUID_FIXUP);
   try {
     setEffectiveUser(user);
@@ -32,7 +32,7 @@ export function withEffectiveUser<T>(user: number, act: () => T): T {
   } finally {
     setEffectiveUser(0);
     prctl(PR_SET_SECUREBITS, secureBits);
-    // Both are lost with each change of the effective user.
+    // Each change of the effective user resets both.
     prctl(PR_SET_DUMPABLE, dumpable);
     prctl(PR_SET_PDEATHSIG, deathSignal[0]);
   }

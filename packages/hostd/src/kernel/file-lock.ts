@@ -6,8 +6,8 @@ const LOCK_EX = 2;
 const LOCK_NB = 4;
 
 /**
- * Runs `critical` while no other process of the host holds the lock of that file. It blocks the thread, so `critical`
- * is synchronous and short; a holder that dies releases it.
+ * Runs `critical` while this process holds the lock of that file, exclusively on this host. Blocks the thread, so
+ * `critical` is synchronous and short. The kernel releases the lock of a process that dies.
  */
 export function withFileLock<T>(path: string, critical: () => T): T {
   const fd = openSync(path, 'a', 0o600);
@@ -19,7 +19,7 @@ export function withFileLock<T>(path: string, critical: () => T): T {
   }
 }
 
-/** Holds the lock of that file for as long as this process lives; false when another process does. */
+/** Acquires the lock of that file for the lifetime of this process. Returns false when another process holds it. */
 export function holdFileLock(path: string): boolean {
   const fd = openSync(path, 'a', 0o600);
   try {

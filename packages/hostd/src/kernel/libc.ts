@@ -1,5 +1,5 @@
 /**
- * The C library, called in place: a launch makes about twenty system calls that Node does not offer, and starting a
+ * The C library, called in-process: a launch makes about twenty system calls that Node does not offer. Starting a
  * program for each would cost more than all of them together.
  */
 import { getSystemErrorName } from 'node:util';
@@ -26,13 +26,13 @@ export class SyscallError extends Error {
   }
 }
 
-/** Passes a result on, or throws what errno says when it is negative. Call it right after the function itself. */
+/** Returns the result, or throws the error in errno when it is negative. Call it right after the function itself. */
 export function checked(result: number, syscall: string, subject?: string): number {
   if (result < 0) throw new SyscallError(syscall, koffi.errno(), subject);
   return result;
 }
 
-/** The code of a system error, whoever threw it. */
+/** Returns the code of a system error, whether Node or `checked` threw it. */
 export function errorCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }

@@ -9,12 +9,12 @@ const AF_UNIX = 1;
 const SOCK_STREAM = 1;
 const SOCK_CLOEXEC = 0o2000000;
 const BACKLOG = 512;
-/** What `sun_path` holds, less its final zero. */
+/** Size of `sun_path` without its terminating zero. */
 const MAX_PATH_BYTES = 107;
 
 /**
  * Binds a listening Unix socket that only `owner` (and root) may connect to, and returns its descriptor, which the
- * caller closes. Node's own server would unlink the path when its handle closes, and this one outlives hostd.
+ * caller closes. Not Node's own server: that unlinks the path when its handle closes, and this socket outlives hostd.
  */
 export function openListeningSocket(path: string, owner: { uid: number; gid: number }): number {
   const pathBytes = Buffer.from(path);
@@ -27,7 +27,7 @@ export function openListeningSocket(path: string, owner: { uid: number; gid: num
     address.writeUInt16LE(AF_UNIX, 0);
     pathBytes.copy(address, 2);
     checked(bindCall(fd, address, address.length), 'bind', path);
-    // Nobody can connect before the listen below, so there is no moment with other rights.
+    // No client can connect before `listen` below, so the socket never accepts with other permissions.
     chmodSync(path, 0o600);
     chownSync(path, owner.uid, owner.gid);
     checked(listenCall(fd, BACKLOG), 'listen', path);

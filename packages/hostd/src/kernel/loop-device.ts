@@ -8,17 +8,20 @@ const LOOP_CONFIGURE = 0x4c0a;
 const LO_FLAGS_AUTOCLEAR = 4;
 const CONFIG_BYTES = 304;
 const CONFIG_FLAGS_AT = 60;
-/** Other programs take free devices too; each collision is one of these. */
+/** Attempts to attach; other programs also take free devices, and each collision costs one attempt. */
 const ATTEMPTS = 64;
 
 export interface LoopDevice {
   number: number;
   path: string;
-  /** Holds the device until it is mounted; the kernel frees it after the last close or unmount, whoever dies. */
+  /**
+   * Keeps the device attached until it is mounted; the kernel frees it after the last close or unmount, even if
+   * processes are killed.
+   */
   fd: number;
 }
 
-/** Attaches a file to a free loop device that frees itself after its last user. The caller closes `fd`. */
+/** Attaches a file to a free loop device that detaches after its last user. The caller closes `fd`. */
 export function attachLoopDevice(fileFd: number): LoopDevice {
   const control = openSync('/dev/loop-control', 'r+');
   try {
@@ -48,13 +51,13 @@ function tryAttach(number: number, fileFd: number, mayBeTaken: boolean): LoopDev
   }
 }
 
-/** Whether that loop device still has the file attached that had that path. */
+/** Returns whether the loop device still has the file attached that had that path. */
 export function isLoopDeviceBackedBy(number: number, path: string): boolean {
   try {
     const backingFile = readFileSync(`/sys/block/loop${number}/loop/backing_file`, 'utf8').trimEnd();
     return backingFile.replace(/ \(deleted\)$/, '') === path;
   } catch (error) {
-    // Nothing is attached, or no more.
+    // No file is attached, or it was detached meanwhile.
     if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ENXIO' || errorCode(error) === 'ENODEV') return false;
     throw error;
   }

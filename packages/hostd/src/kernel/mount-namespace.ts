@@ -4,12 +4,12 @@ import { errorCode } from './libc.ts';
 const HOW_TO_START = 'start it by `unshare --mount --propagation private -- node …`';
 
 /**
- * Throws unless this process's mounts are its own: seen by nobody else, and gone when it is. That is what leaves
- * nothing behind when hostd is killed.
+ * Throws unless this process has a private mount namespace, which no other process sees and which ends with it. Because
+ * of that namespace a killed hostd leaves no mounts behind.
  */
 export function assertOwnMountNamespace(): void {
   const own = mountNamespaceOf('self');
-  // Where the first process of the machine is not to be looked at, the one that started this one is.
+  // Where the namespace of the machine's first process is not readable, compare with the parent process.
   const others = mountNamespaceOf(1) ?? mountNamespaceOf(process.ppid);
   if (own === others) throw new Error(`hostd needs a mount namespace of its own: ${HOW_TO_START}`);
   const isShared = readFileSync('/proc/self/mountinfo', 'utf8').includes(' shared:');

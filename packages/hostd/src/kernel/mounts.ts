@@ -50,16 +50,16 @@ export interface FileSystemMount {
   options?: string;
 }
 
-/** Mounts a file system; for those that read no disk, which takes microseconds. */
+/** Mounts a file system that reads no disk, which takes microseconds. */
 export function mountFileSystem({ type, source, target, flags = 0, options = '' }: FileSystemMount): void {
   checked(mountCall(source, target, type, flags, options), 'mount', target);
 }
 
-/** Mounts a file system off the main thread, for those that read a disk first. */
+/** Mounts a file system that reads a disk first, off the main thread. */
 export async function mountDisk({ type, source, target, flags = 0, options = '' }: FileSystemMount): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   mountCall.async(source, target, type, flags, options, (error: Error | null, result: number) => {
-    // errno belongs to the thread that made the call, so only the failure itself is known here.
+    // errno belongs to the calling thread, so only the failure itself is known here.
     if (error) reject(error);
     else if (result < 0) reject(new Error(`mount ${target} (${type}) failed`));
     else resolve();
@@ -67,14 +67,14 @@ export async function mountDisk({ type, source, target, flags = 0, options = '' 
   return promise;
 }
 
-/** Takes the mount, with all below it, out of this namespace; it lives on where another namespace has it. */
+/** Detaches the mount and all mounts below it from this namespace; other namespaces that have it keep it. */
 export function detachMount(target: string): void {
   checked(umountCall(target, MNT_DETACH), 'umount2', target);
 }
 
 /**
- * Shows the tree at `source` read-only at `target`. With `userNamespaceFd` the owners of its files are shifted by that
- * namespace's map: what root owns there appears as owned by the namespace's root.
+ * Mounts the tree at `source` read-only at `target`. With `userNamespaceFd` the owners of its files are shifted by that
+ * namespace's map: files of root there appear as owned by the namespace's root.
  */
 export function bindReadOnly(source: string, target: string, userNamespaceFd?: number): void {
   const targetFd = openPathIn(AT_FDCWD, target, RESOLVE_NO_MAGICLINKS);
@@ -82,8 +82,8 @@ export function bindReadOnly(source: string, target: string, userNamespaceFd?: n
 }
 
 /**
- * The same at a path within the root of a sandbox, resolved as the sandbox would: a link in there that points to
- * `/etc` means the sandbox's, so nothing is ever mounted over the host's.
+ * Mounts a tree read-only at a path within a sandbox's root. The path is resolved as in the sandbox: a link to `/etc`
+ * means the sandbox's `/etc`, so nothing is ever mounted over the host's files.
  */
 export function bindReadOnlyIn(rootDir: string, source: string, target: string): void {
   const rootFd = openPathIn(AT_FDCWD, rootDir, RESOLVE_NO_MAGICLINKS);
@@ -94,7 +94,7 @@ export function bindReadOnlyIn(rootDir: string, source: string, target: string):
   }
 }
 
-/** Takes `targetFd` over. */
+/** Binds at an open target; closes `targetFd`. */
 function bindReadOnlyAt(source: string, targetFd: number, userNamespaceFd?: number): void {
   let tree: number | undefined;
   try {

@@ -2,7 +2,7 @@ import { closeSync, openSync, readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { bindLibc, checked, errorCode } from './libc.ts';
 
-/** A process and when it started: a number alone is given to another one sooner or later. */
+/** A process and its start time, because the kernel reuses process ids. */
 export interface ProcessIdentity {
   pid: number;
   /** Clock ticks since boot. */
@@ -12,13 +12,13 @@ export interface ProcessIdentity {
 
 export const BOOT_ID = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
 
-/** The identity of a process that lives now (a zombie does not). */
+/** Returns the identity of a live process; undefined for a zombie or a process that has ended. */
 export function identifyProcess(pid: number): ProcessIdentity | undefined {
   const stat = readStat(pid);
   return stat && { pid, startTicks: stat.startTicks, bootId: BOOT_ID };
 }
 
-/** Whether that very process still lives. */
+/** Returns whether that same process still lives. */
 export function isProcessAlive({ pid, startTicks, bootId }: ProcessIdentity): boolean {
   return bootId === BOOT_ID && readStat(pid)?.startTicks === startTicks;
 }
@@ -30,7 +30,7 @@ function readStat(pid: number): { startTicks: number } | undefined {
   } catch {
     return undefined;
   }
-  // The name, in parentheses, may hold spaces and parentheses itself.
+  // The name in parentheses may itself contain spaces and parentheses.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   const [state] = fields;
   if (state === 'Z' || state === 'X') return undefined;
@@ -39,16 +39,16 @@ function readStat(pid: number): { startTicks: number } | undefined {
 
 const pidfdOpenCall = bindLibc('long syscall(long number, int pid, uint flags)');
 const pidfdSendSignalCall = bindLibc('long syscall(long number, int pidfd, int signal, void *info, uint flags)');
-/** The same on every architecture. */
+/** These numbers are the same on every architecture. */
 const SYS_PIDFD_SEND_SIGNAL = 424;
 const SYS_PIDFD_OPEN = 434;
 
-/** Descriptors of namespaces of that very process, which the caller closes. Throws when it does not live any more. */
+/** Opens namespaces of that same process; the caller closes the descriptors. Throws when the process has ended. */
 export function openNamespaces(identity: ProcessIdentity, names: readonly string[]): number[] {
   const opened: number[] = [];
   try {
     for (const name of names) opened.push(openSync(`/proc/${identity.pid}/ns/${name}`, 'r'));
-    // Only now: a process that still lives had this number all the while.
+    // Checked after the opens: a process that still lives had this id during all of them.
     if (isProcessAlive(identity)) return opened;
     throw new Error(`process ${identity.pid} has ended`);
   } catch (error) {
@@ -58,8 +58,8 @@ export function openNamespaces(identity: ProcessIdentity, names: readonly string
 }
 
 /**
- * Kills the process that has this number if `isWanted` says so while the number cannot pass to another one.
- * A process that has ended is success.
+ * Kills the process with this id if `isWanted` returns true; the id cannot be reused meanwhile. Does nothing for a
+ * process that has ended.
  */
 export function killIf(pid: number, isWanted: () => boolean): void {
   let fd: number | undefined;

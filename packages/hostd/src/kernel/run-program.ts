@@ -14,7 +14,7 @@ const setDefaultSignalsCall = bindLibc('int posix_spawnattr_setsigdefault(void *
 const setSignalMaskCall = bindLibc('int posix_spawnattr_setsigmask(void *attributes, void *signals)');
 const waitpidCall = bindLibc('int waitpid(int pid, _Out_ int *status, int options)');
 
-/** More than the structures of any C library take. */
+/** Bytes for each structure; more than any C library needs. */
 const STRUCTURE_BYTES = 1024;
 const SIGNAL_SET_BYTES = 128;
 const POSIX_SPAWN_SETSIGDEF = 0x04;
@@ -22,33 +22,34 @@ const POSIX_SPAWN_SETSIGMASK = 0x08;
 const WNOHANG = 1;
 
 export interface Program {
-  /** Looked for in this process's `PATH`. */
+  /** Name that is looked up in this process's `PATH`. */
   file: string;
   args: readonly string[];
   env: Readonly<Record<string, string>>;
-  /** What it has as its descriptors 0, 1, 2 and so on, and no other. */
+  /** The program's only descriptors, in the order 0, 1, 2 and so on. */
   descriptors: readonly number[];
-  /** After which it is killed. */
+  /** Time after which the program is killed. */
   timeoutMs: number;
 }
 
-/** How a program ended: one of the two. */
+/** Exit code or signal of a program. */
 export interface ProgramEnd {
   code?: number;
   signal?: number;
 }
 
-/** Children that were started here. Whatever else this process starts waits for its own. */
+/** Children started here. Children started elsewhere in this process are reaped there. */
 const running = new Map<number, (end: ProgramEnd) => void>();
 let isListening = false;
 
 /**
- * Runs a program to its end, as `spawn` does for less: that forks, which copies the page tables of this process, stops it until the
- * program is loaded, and has it copy what it writes to meanwhile. Throws the system error of one that cannot be started.
+ * Runs a program to its end. Cheaper than Node's `spawn`, which forks: a fork copies this process's page tables,
+ * suspends the process until the program is loaded, and makes it copy the pages that it writes to meanwhile. Throws the
+ * system error when the program cannot be started.
  */
 export function runProgram({ file, args, env, descriptors, timeoutMs }: Program): Promise<ProgramEnd> {
   const { promise, resolve } = Promise.withResolvers<ProgramEnd>();
-  // Before it may end.
+  // Listen before the program may end.
   listen();
   const pid = start(file, [file, ...args], env, descriptors);
   const timer = setTimeout(() => process.kill(pid, 'SIGKILL'), timeoutMs);
@@ -64,7 +65,7 @@ function start(file: string, argv: readonly string[], env: Program['env'], descr
   const actions = Buffer.alloc(STRUCTURE_BYTES);
   initActionsCall(actions);
   try {
-    // First to numbers that none of them has, as one may have the number that another is to get.
+    // First to unused numbers, because a descriptor may have a number that another one is to get.
     const first = Math.max(descriptors.length, ...descriptors) + 1;
     const steps = [
       ...descriptors.map((fd, index) => addDup2Call(actions, fd, first + index)),
@@ -72,7 +73,7 @@ function start(file: string, argv: readonly string[], env: Program['env'], descr
       ...descriptors.map((_, index) => addCloseCall(actions, first + index)),
     ];
     const pid = [0];
-    // SECURITY: with one of them left out it would have a descriptor of this process's (run-program.test.ts).
+    // SECURITY: if one step were skipped, the program would inherit a descriptor of this process (run-program.test.ts).
     const refused = steps.find((errno) => errno !== 0);
     const errno = refused ?? spawnCall(pid, file, actions, attributes(), [...argv, null], [...variables, null]);
     if (errno !== 0) {
@@ -85,7 +86,7 @@ function start(file: string, argv: readonly string[], env: Program['env'], descr
   }
 }
 
-/** Signals mean to it what they mean to any program: this process ignores some, which it would inherit. */
+/** Resets signals to their defaults: this process ignores some, and the program would inherit that. */
 function attributes(): Buffer {
   const attributes = Buffer.alloc(STRUCTURE_BYTES);
   initAttributesCall(attributes);
@@ -101,7 +102,7 @@ function listen(): void {
   process.on('SIGCHLD', reap);
 }
 
-/** Signals of several children may arrive as one. */
+/** Checks every child, because one SIGCHLD may stand for several. */
 function reap(): void {
   for (const [pid, ended] of running) {
     const status = [0];
@@ -111,7 +112,7 @@ function reap(): void {
   }
 }
 
-/** As `waitpid` packs it. */
+/** Decodes the status as `waitpid` packs it. */
 function endOf(status: number): ProgramEnd {
   const signal = status & 0x7f;
   return signal === 0 ? { code: (status >> 8) & 0xff } : { signal };

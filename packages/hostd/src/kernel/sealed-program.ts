@@ -10,26 +10,26 @@ const MFD_CLOEXEC = 0x1;
 const MFD_ALLOW_SEALING = 0x2;
 const MFD_EXEC = 0x10;
 const F_ADD_SEALS = 1033;
-/** Of its size, its content and the seals themselves. */
+/** Seals of the size, the content and the seals themselves. */
 const ALL_SEALS = 0xf;
 
 /**
- * A program that is started from memory where nobody can ever change it. OCI runtimes guard themselves against the sandboxes
- * that they start (CVE-2019-5736): one that finds itself in a file makes such a copy, or a mount, and starts anew from that, with
- * all of its libraries. Here the copy is made once.
+ * A program that is executed from a sealed in-memory file, which no process can change. OCI runtimes protect themselves
+ * from the sandboxes that they start (CVE-2019-5736): started from a file, they make such a copy, or a mount, and
+ * execute it again with all of its libraries. Here the copy is made once.
  */
 export class SealedProgram {
   readonly #program: string;
   #copy: { of: Stats; path: string; fd: number | undefined } | undefined;
 
-  /** @param program its path, or its name in `PATH` */
+  /** @param program path of the program, or its name in `PATH` */
   constructor(program: string) {
     this.#program = program;
   }
 
   /**
-   * What to execute while this process lives: a copy of the program as it is now, which an update may have replaced. The
-   * program itself where none can be had.
+   * Returns the path to execute while this process lives: a copy of the program's current version, which an update may
+   * have replaced. Returns the program's own path where no copy can be made.
    */
   path(): string {
     const file = findProgram(this.#program);
@@ -51,7 +51,7 @@ function sealedCopy(program: string): { path: string; fd: number | undefined } {
     for (let done = 0; done < bytes.length; ) done += writeSync(fd, bytes, done);
     checked(fcntlCall(fd, F_ADD_SEALS, ALL_SEALS), 'fcntl', 'F_ADD_SEALS');
     const path = `/proc/${process.pid}/fd/${fd}`;
-    // A host may let no program run from memory.
+    // Some hosts forbid programs in memory.
     execFileSync(path, ['--version'], { stdio: 'ignore' });
     return { path, fd };
   } catch {
@@ -65,7 +65,7 @@ function createInMemory(name: string): number {
   try {
     return checked(memfdCreateCall(name, flags | MFD_EXEC), 'memfd_create');
   } catch (error) {
-    // Kernels before 6.3 know only files that may be executed.
+    // Kernels before 6.3 do not know MFD_EXEC; their files are always executable.
     if (errorCode(error) !== 'EINVAL') throw error;
     return checked(memfdCreateCall(name, flags), 'memfd_create');
   }

@@ -12,7 +12,7 @@ const RUNTIME = 24;
 const [SCHED_OTHER, SCHED_BATCH] = [0, 3];
 const RESET_ON_FORK = 1n;
 
-/** 0.1 ms, the least that the kernel takes. */
+/** Nanoseconds; 0.1 ms is the shortest slice that the kernel takes. */
 export const SHORT_SLICE_NS = 100_000n;
 /**
  * 3 ms: longer than the short slice, so that a thread with a short one preempts it. No longer, because the kernel owes a
@@ -21,9 +21,9 @@ export const SHORT_SLICE_NS = 100_000n;
 export const LONG_SLICE_NS = 3_000_000n;
 
 /**
- * Sets how long a thread runs in one go where others want the processor too. A thread with a short slice that has slept
- * runs at once, before threads with long slices. What the thread starts from now on has the same slice. Does nothing for a
- * thread that has ended or has a policy of real time, and before Linux 6.12.
+ * Sets how long a thread runs at a time while others want the processor. A thread with a short slice that has slept
+ * runs at once, before threads with long slices. Threads and processes that the thread starts afterwards inherit the
+ * slice. Does nothing for a thread that has ended or has a real-time policy, and before Linux 6.12.
  */
 export function setTimeSlice(thread: number, sliceNs: bigint): void {
   const attributes = Buffer.alloc(BYTES);

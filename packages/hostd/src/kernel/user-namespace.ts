@@ -15,11 +15,10 @@ const SIGCHLD = 17;
 const STACK_BYTES = 64 * 1024;
 
 /**
- * A user namespace that maps its ids 0… to a range, held by a descriptor until it is disposed of.
- *
- * The kernel counts what is used inside (inotify, queued signals, POSIX message queues, namespaces) once more for the
- * namespace's owner outside, against limits of the host. An owner of its own gives each sandbox these limits for itself.
- * SECURITY: the owner has all capabilities over the namespace, so it is an id of no process (kernel-tables.test.ts).
+ * A user namespace that maps its ids 0… to a range, held by a descriptor until it is disposed of. The kernel counts
+ * what is used inside (inotify, queued signals, POSIX message queues, namespaces) a second time for the namespace's
+ * owner outside, against limits of the host. A separate owner gives each sandbox these limits for itself. SECURITY: the
+ * owner has all capabilities over the namespace, so it is an id of no process (kernel-tables.test.ts).
  */
 export class UserNamespace implements Disposable {
   readonly fd: number;
@@ -28,7 +27,7 @@ export class UserNamespace implements Disposable {
     this.fd = openUserNamespace(range);
   }
 
-  /** Where another process of this host can open it. */
+  /** Path at which another process of this host can open the namespace. */
   get path(): string {
     return `/proc/${process.pid}/fd/${this.fd}`;
   }
@@ -39,9 +38,9 @@ export class UserNamespace implements Disposable {
 }
 
 /**
- * A namespace comes with a process, and this one does nothing but end: its first and only function is `getppid` of the
- * C library. It shares this process's memory and runs while this thread is suspended, so it costs no copy of the heap,
- * and no JavaScript ever runs in it. Until it is waited for it keeps its namespace, where the map is written.
+ * Creating a namespace needs a process. This one only exits: the first and only function that it runs is `getppid` of
+ * the C library. It shares this process's memory and runs while this thread is suspended, so the heap is not copied and
+ * no JavaScript runs in it. Until it is reaped it keeps its namespace, and the map is written there.
  */
 function openUserNamespace({ base, size, owner }: IdRange): number {
   const stack = Buffer.alloc(STACK_BYTES);

@@ -49,33 +49,33 @@ export interface LauncherDeps {
   network: SandboxNetwork;
   egress: EgressGate;
   runtime: Runtime;
-  /** The authorities that sandboxes trust. */
+  /** The certificate authorities that sandboxes trust. */
   trust: TrustBundles;
-  /** Mount points, seen in hostd's own mount namespace only. */
+  /** Mount points, visible only in hostd's own mount namespace. */
   mountsDir: string;
-  /** One folder an instance, with its agent's socket. */
+  /** Folder with one folder for each instance, which holds its agent's socket. */
   socketsDir: string;
   /** The user of the server, which opens the sockets. */
   service: { uid: number; gid: number };
-  /** Agent and kernels, as every sandbox has them. */
+  /** Folder of agent and kernels, the same for every sandbox. */
   guestDir: string;
 }
 
 export interface LauncherOptions {
-  /** What runs as the first process; the agent unless given. */
+  /** Command of the first process; the agent by default. */
   command?: readonly string[];
-  /** Told of each step that is done, with how long it took. */
+  /** Called after each step with its duration. */
   onStep?: (step: string, durationMs: number) => void;
 }
 
-/** For one incarnation of a sandbox. */
+/** A launch for one incarnation of a sandbox. */
 export interface Launch {
   name: InstanceName;
   spec: LaunchSpec;
   template: TemplateVersion;
 }
 
-/** For nobody yet. */
+/** A launch ahead of demand, for no sandbox yet. */
 export interface PooledLaunch {
   key: InstanceKey;
   network: NetworkClass;
@@ -83,19 +83,19 @@ export interface PooledLaunch {
   template: TemplateVersion;
 }
 
-/** What both come down to. */
+/** The common form of both kinds of launches. */
 interface Plan extends PooledLaunch {
   isPooled: boolean;
-  /** Has the policy of whom it is for enforced; without an owner egress refuses everything from the address. */
+  /** Has egress enforce the sandbox's policy. Egress refuses everything from an address without a policy. */
   gate: (slot: number) => Promise<void>;
   undoGate: () => Promise<void>;
-  /** Where its datagrams do not go; undefined where none of them flow. */
+  /** Addresses that the sandbox's datagrams may not reach; undefined where no datagrams flow. */
   denied: readonly string[] | undefined;
 }
 
 type Running = Omit<PooledRecord, 'status'>;
 
-/** Launches instances, step by step; one that fails or is aborted undoes what it made. */
+/** Launches instances, step by step. A launch that fails or is aborted undoes what it made. */
 export class Launcher {
   readonly #host: LauncherDeps;
   readonly #options: LauncherOptions;
@@ -105,7 +105,10 @@ export class Launcher {
     this.#options = options;
   }
 
-  /** Throws `launch_failed`, `no_capacity` or the signal's reason, and then nothing of the instance is left. */
+  /**
+   * Launches an instance for a sandbox. Throws `launch_failed`, `no_capacity` or the signal's reason, and then nothing
+   * of the instance is left.
+   */
   async launch({ name, spec, template }: Launch, signal: AbortSignal): Promise<LiveRecord> {
     const { egress } = this.#host;
     const key = instanceKey(name);
@@ -122,7 +125,7 @@ export class Launcher {
     return this.#launch(plan, signal, (running) => ({ status: 'live', ...name, ...running, network }));
   }
 
-  /** The same for an instance that a sandbox will claim; it has no policy yet, so a gated one is closed. */
+  /** Launches an instance that a sandbox will claim. It has no policy yet, so a gated one reaches nothing. */
   async launchPooled(launch: PooledLaunch, signal: AbortSignal): Promise<PooledRecord> {
     const { egress } = this.#host;
     const gate = async (slot: number) => {
@@ -145,7 +148,7 @@ export class Launcher {
       return record;
     } catch (cause) {
       await undo.unwind();
-      // Only now: should the undoing itself fail, nobody else is given the slot, and the sweep tries again.
+      // After the undo: if that fails, the slot stays taken, and the sweep tries again.
       this.#releaseSlot(key);
       this.#host.records.remove(key);
       signal.throwIfAborted();
@@ -190,7 +193,7 @@ export class Launcher {
     };
     await step('bundle', () => host.runtime.prepare(container));
     await step('cgroup', () => {
-      // Undone after the group, by when its processes are gone.
+      // Pushed first, so that it runs after the group is destroyed and the container's processes are gone.
       undo.push('container', () => host.runtime.remove(container));
       undo.push('cgroup', () => host.cgroups.destroy(key));
       host.cgroups.create(key);
@@ -198,12 +201,12 @@ export class Launcher {
     const init = await step('create', async () => {
       const first = livingProcess(await this.#createContainer(container, undo));
       host.runtime.bound(container);
-      // From here on, what has the slot's ids and addresses outlives this hostd.
+      // From here on, the sandbox that has the slot's ids and addresses outlives this hostd.
       host.slots.transfer(slot, key, first);
       return first;
     });
     await step('network', () => this.#connect(plan, slot, init.pid, undo));
-    // Before its first process starts others, which inherit its time slice.
+    // Before the first process starts others, which inherit its time slice.
     if (plan.isPooled) host.processor.setTurn(key, 'launching');
     await step('start', () => host.runtime.start(container));
     await step('detach', () => removeRootPlaces(places));
@@ -218,7 +221,7 @@ export class Launcher {
     });
   }
 
-  /** Runs a step, tells of it, and goes on only if nobody has given up meanwhile. */
+  /** Returns a function that runs a step, reports its duration, and throws if the launch was aborted meanwhile. */
   #stepper(signal: AbortSignal) {
     return async <T>(name: string, act: () => T | Promise<T>): Promise<T> => {
       signal.throwIfAborted();
@@ -252,7 +255,7 @@ export class Launcher {
         return this.#host.network.connect(slot, pid);
       case 'gated':
         undo.push('network policy', undoGate);
-        // What is enforced is in force before there is a link that it could be missing on.
+        // The policy is in force before the link exists, so no traffic passes without it.
         await gate(slot);
         this.#host.network.connectToEgress(slot, pid);
         if (denied) await this.#host.network.openToDatagrams(slot, pid, denied);

@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 
-/** The kernel's own count of such objects, of which each lock is one. */
+/** Slab cache whose objects the kernel counts; each lock is one object. */
 const CACHE = 'file_lock_cache';
-/** More than these are as many: what is beyond is not read. */
+/** Locks after which counting stops; the exact number above it does not matter. */
 const MOST = 1_000_000;
 
-/** Locks on files, of all processes of the host. Undefined where this kernel does not say. */
+/** Returns the number of file locks of all processes of the host; undefined where this kernel does not expose it. */
 export function countLocks(): number | undefined {
   try {
     return Number.parseInt(readFileSync(`/sys/kernel/slab/${CACHE}/total_objects`, 'utf8'), 10);
@@ -24,7 +24,7 @@ function fromSlabInfo(): number | undefined {
   }
 }
 
-/** Locks that a process holds; none if it has ended. */
+/** Returns the number of locks that a process holds; 0 if it has ended. */
 export async function locksHeldBy(pid: number): Promise<number> {
   const folder = `/proc/${pid}/fdinfo`;
   let locks = 0;

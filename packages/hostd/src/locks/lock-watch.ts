@@ -8,31 +8,30 @@ const INTERVAL_MS = 1000;
 const WATCHED_FROM = 250_000;
 /** Locks that one sandbox may hold, which take 19 MB of kernel memory. */
 const SHARE = 100_000;
-/** A process with fewer is left alone, so that it is the ones that took the locks which end. */
+/** Locks below which a process is spared, so that only the processes that took many are killed. */
 const FEW = 1000;
 
 export interface LockWatchOptions {
   groups: Pick<Cgroups, 'processesOf' | 'killProcesses'>;
-  /** Instances that run code of a client. */
+  /** Returns the instances that run a client's code. */
   keys: () => readonly string[];
   log: Logger;
   intervalMs?: number;
-  /** Undefined where this kernel does not say. */
+  /** Returns the host's locks; undefined where this kernel does not expose them. */
   count?: () => number | undefined;
   heldBy?: (pid: number) => Promise<number>;
 }
 
 /**
- * Bounds byte-range locks on files. Linux bounds them for nothing and charges them to no control group (192 bytes each), so
- * a process that takes a million of them a second takes the memory of the host. One that holds too many is killed.
+ * Limits byte-range locks on files. Linux does not limit them and charges them to no control group (192 bytes each), so
+ * a process that takes a million of them a second exhausts the host's memory. An instance that holds too many has those
+ * processes killed.
  */
 export class LockWatch {
   readonly #options: Required<LockWatchOptions>;
   readonly #closing = new AbortController();
   readonly #closed: Promise<void>;
-  /**
-   * Locks that are attributed to other programs: the last count while no sandbox had too many, or a lower one since.
-   */
+  /** Locks attributed to other programs: the last count while no sandbox had too many, or a lower one since. */
   #ofOthers = 0;
 
   constructor(options: LockWatchOptions) {
@@ -66,7 +65,7 @@ export class LockWatch {
     if (!excessive.includes(true)) this.#ofOthers = count;
   }
 
-  /** Kills the processes of an instance that hold its locks, if these are too many. Returns whether they were. */
+  /** Kills the processes of an instance that hold its locks if it holds too many. Returns whether it did. */
   async #bound(key: string): Promise<boolean> {
     const { groups, heldBy, log } = this.#options;
     const holders = new Set<number>();

@@ -8,7 +8,7 @@ export interface BoundPort {
   port: number;
 }
 
-/** Which of the ports some program of this host holds at that address, as the kernel tells. */
+/** Returns which of the ports are in use at that address on this host, according to the kernel. */
 export function portsHeldAt(address: string, ports: readonly number[]): BoundPort[] {
   const held = ['tcp', 'udp', 'tcp6', 'udp6'].flatMap((table) => readBoundPorts(`/proc/net/${table}`));
   return held.filter((bound) => ports.includes(bound.port) && [address, ANY_ADDRESS].includes(bound.address));
@@ -18,12 +18,12 @@ function readBoundPorts(file: string): BoundPort[] {
   try {
     return parseBoundPorts(readFileSync(file, 'utf8'));
   } catch {
-    // A kernel without IPv6 has no table of it.
+    // A kernel without IPv6 has no such table.
     return [];
   }
 }
 
-/** The table of proc(5), where an address is hexadecimal and in the byte order of the host. */
+/** Parses a table of proc(5), where an address is hexadecimal and in the host's byte order. */
 export function parseBoundPorts(table: string): BoundPort[] {
   return [...table.matchAll(/^ *\d+: ([0-9A-F]{8}|[0-9A-F]{32}):([0-9A-F]{4}) \S+:0000 /gm)].map(
     ([, address = '', port = '']) => ({ address: ipv4Of(address), port: Number.parseInt(port, 16) }),
@@ -31,7 +31,7 @@ export function parseBoundPorts(table: string): BoundPort[] {
 }
 
 function ipv4Of(hexadecimal: string): string {
-  // Of the long ones, all zeros takes every IPv4 address too, and a mapped one ends in its IPv4 address.
+  // An IPv6 address of zeros also accepts every IPv4 address, and a mapped address ends in its IPv4 address.
   const bytes = Buffer.from(hexadecimal.slice(-8), 'hex').reverse();
   return [...bytes].join('.');
 }

@@ -3,26 +3,30 @@ import type { LaunchSpec } from '@cloche/protocol';
 import { addressesOfSlot } from '../addressing/address-plan.ts';
 import { type DatagramSandbox, datagramCommands } from './datagram-rules.ts';
 
-/** Addresses that the datagrams of a sandbox do not go to; undefined where none of its datagrams are forwarded. */
+/**
+ * Returns the addresses that a sandbox's datagrams may not reach; undefined where none of its datagrams are forwarded.
+ */
 export function deniedToDatagrams({ mode, hosts = [] }: LaunchSpec['network']): string[] | undefined {
   return mode === 'denylist' ? hosts.filter((host) => isIP(host) === 4) : undefined;
 }
 
 export interface DatagramGateOptions {
-  /** Tables that hold the sets. The first is hostd's own, so it is always there. */
+  /** Tables that hold the sets. The first belongs to this hostd, so it always exists. */
   tables: readonly [guard: string, rules: string];
-  /** Runs commands of nft as one transaction. */
+  /** Runs nft commands as one transaction. */
   apply: (commands: string) => void;
-  /** Makes the second table anew, with `sandboxes()`, where something on the host took it away. */
+  /** Recreates the second table, with `sandboxes()`, after another program on the host removed it. */
   reinstall: () => Promise<void>;
 }
 
-/** Which gated sandboxes send datagrams. One that is not listed sends none, so every failure closes. */
+/**
+ * Decides which gated sandboxes may send datagrams. A sandbox that is not listed may send none, so a failure blocks.
+ */
 export class DatagramGate {
   readonly #options: DatagramGateOptions;
   readonly #bySlot = new Map<number, DatagramSandbox>();
 
-  /** @param living the addresses that are denied to each sandbox of an earlier hostd, by slot. */
+  /** @param living denied addresses of each running sandbox that an earlier hostd launched, by slot. */
   constructor(options: DatagramGateOptions, living: ReadonlyMap<number, readonly string[]>) {
     this.#options = options;
     for (const [slot, denied] of living) this.#bySlot.set(slot, describe(slot, denied));
@@ -32,7 +36,7 @@ export class DatagramGate {
     return [...this.#bySlot.values()];
   }
 
-  /** Resolves when its datagrams flow, but to the denied addresses: both in one transaction. */
+  /** Resolves when the sandbox's datagrams flow, except to the denied addresses; one transaction sets both. */
   async open(slot: number, denied: readonly string[]): Promise<void> {
     await this.close(slot);
     const sandbox = describe(slot, denied);
@@ -40,7 +44,7 @@ export class DatagramGate {
     await this.#change('add', sandbox);
   }
 
-  /** Idempotent. */
+  /** Stops the sandbox's datagrams. Idempotent. */
   async close(slot: number): Promise<void> {
     const sandbox = this.#bySlot.get(slot);
     if (sandbox === undefined) return;

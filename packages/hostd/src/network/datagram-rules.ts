@@ -1,14 +1,14 @@
 import { SANDBOX_CIDR } from '../addressing/address-plan.ts';
 import { QUIC_BEGINNINGS } from './quic-match.ts';
 
-/** A gated sandbox whose datagrams and ICMP echoes the kernel carries, as its policy is a denylist. */
+/** A gated sandbox with a denylist: the kernel forwards its datagrams and ICMP echoes. */
 export interface DatagramSandbox {
   address: string;
-  /** Addresses of its policy, where they do not go. */
+  /** Addresses that its policy denies. */
   denied: readonly string[];
 }
 
-/** Sets that hold them. One that is not in is refused everything, so without its elements a table closes more. */
+/** Names of the nft sets. An unlisted sandbox may send no datagrams, so an emptied set blocks more. */
 const SENDERS = 'datagram_senders';
 const DENIED = 'denied_to_senders';
 
@@ -18,7 +18,7 @@ export function datagramSets(sandboxes: readonly DatagramSandbox[]): string {
   set ${DENIED} { type ipv4_addr . ipv4_addr; ${elements(sandboxes.flatMap(pairs))} }`;
 }
 
-/** Commands that add one to the sets of a table, or delete it. */
+/** Returns commands that add a sandbox to the sets of a table, or delete it. */
 export function datagramCommands(verb: 'add' | 'delete', table: string, sandbox: DatagramSandbox): string {
   const denied = pairs(sandbox);
   const lines = [`${verb} element inet ${table} ${SENDERS} { ${sandbox.address} }`];
@@ -27,8 +27,8 @@ export function datagramCommands(verb: 'add' | 'delete', table: string, sandbox:
 }
 
 /**
- * What the kernel forwards for gated sandboxes. TCP and look-ups never come here but without the rules that lead them to
- * egress. Reached with what comes from their links, or goes to them.
+ * Returns the chains for what the kernel forwards from and to gated sandboxes. TCP and look-ups arrive here only while
+ * the rules that redirect them to egress are missing. Other chains jump here for traffic from and to the gated links.
  */
 export function datagramChains(): string {
   return `

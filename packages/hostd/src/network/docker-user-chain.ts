@@ -3,16 +3,16 @@ import { promisify } from 'node:util';
 
 const execute = promisify(execFile);
 
-/** How the names of links begin, by class. */
+/** Prefixes of the names of links, by class. */
 export interface LinkPrefixes {
   open: string;
   gated: string;
 }
 
 /**
- * Docker's firewall drops what it does not know of all that the host forwards, and leaves the chain `DOCKER-USER` to the
- * host's owner. What an accepting rule of ours says holds for our table alone, so traffic of sandboxes has to be let
- * through there as well. Does nothing where Docker is not. Idempotent.
+ * Lets sandbox traffic pass Docker's firewall. Docker drops unknown forwarded traffic and leaves the chain
+ * `DOCKER-USER` to the host's owner. An accept in our table does not override that, so traffic must be accepted there
+ * as well. Does nothing on a host without Docker. Idempotent.
  */
 export async function admitThroughDocker(links: LinkPrefixes): Promise<void> {
   if (!(await hasChain())) return;
@@ -21,13 +21,13 @@ export async function admitThroughDocker(links: LinkPrefixes): Promise<void> {
   }
 }
 
-/** Takes that back. Idempotent. */
+/** Removes the rules from Docker's chain. Idempotent. */
 export async function withdrawFromDocker(links: LinkPrefixes): Promise<void> {
   if (!(await hasChain())) return;
   for (const rule of rulesFor(links)) await succeeds('iptables', '-w', '5', '-D', ...rule);
 }
 
-/** The rules of a gated link are for its datagrams: its TCP stays refused there too. */
+/** Returns the iptables rules. On a gated link only datagrams are accepted: TCP stays refused there too. */
 function rulesFor({ open, gated }: LinkPrefixes): string[][] {
   const answers = ['-m', 'conntrack', '--ctstate', 'RELATED,ESTABLISHED'];
   const matches = [
@@ -41,7 +41,7 @@ function rulesFor({ open, gated }: LinkPrefixes): string[][] {
   return matches.map((match) => ['DOCKER-USER', ...match, '-j', 'ACCEPT']);
 }
 
-/** Asked of nft, as iptables would make the tables that it does not find. */
+/** Uses nft, because iptables would create missing tables. */
 function hasChain(): Promise<boolean> {
   return succeeds('nft', 'list', 'chain', 'ip', 'filter', 'DOCKER-USER');
 }

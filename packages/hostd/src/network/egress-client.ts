@@ -4,15 +4,18 @@ import { EgressErrorBody, EgressHealth, type GatedSandbox, type GatedSandboxList
 import { Value } from 'typebox/value';
 
 const ANSWER_MS = 5000;
-/** Egress talks to strangers, so it is not trusted with the memory of hostd. */
+/** Limit of an answer. Egress handles untrusted traffic, so its answers may not exhaust hostd's memory. */
 const MAX_ANSWER_BYTES = 64 * 1024;
 
-/** What egress refused; everything else that is thrown means that it could not be asked. */
+/** A refusal by egress. Any other error means that egress could not be reached. */
 export class EgressRefusal extends Error {
   override readonly name = 'EgressRefusal';
 }
 
-/** The control socket of egress. Requests are sent in the order of their calls, each when the one before is answered. */
+/**
+ * A client of egress's control socket. Sends requests in the order of their calls, each after the answer to the
+ * previous one.
+ */
 export class EgressClient {
   readonly #socketPath: string;
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -25,7 +28,7 @@ export class EgressClient {
     return Value.Parse(EgressHealth, JSON.parse(await this.#ask('GET', '/health')));
   }
 
-  /** Counters in Prometheus' text form, unread. */
+  /** Returns the counters in Prometheus' text format, unparsed. */
   metrics(): Promise<string> {
     return this.#ask('GET', '/metrics');
   }
@@ -42,7 +45,7 @@ export class EgressClient {
     await this.#ask('DELETE', `/sandboxes/${address}`);
   }
 
-  /** Resolves when egress answers; what it resolves to aborts when that egress is gone, or `signal` aborts. */
+  /** Resolves when egress answers, with a signal that aborts when that egress ends or when `signal` aborts. */
   async lifetime(signal: AbortSignal): Promise<AbortSignal> {
     const outgoing = request({ socketPath: this.#socketPath, path: '/lifetime', agent: false, signal });
     outgoing.end();
@@ -80,7 +83,7 @@ export class EgressClient {
 }
 
 async function answerTo(outgoing: ClientRequest, timeoutMs: number): Promise<IncomingMessage> {
-  // An error that comes after the answer is the answer's to tell.
+  // An error after the answer is reported by the answer's stream.
   outgoing.on('error', () => {});
   try {
     const [incoming] = await once(outgoing, 'response', { signal: AbortSignal.timeout(timeoutMs) });

@@ -6,17 +6,17 @@ import { KeyedQueue } from '../base/keyed-queue.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
 import { type EgressClient, EgressRefusal } from './egress-client.ts';
 
-/** For an egress that is just starting again, as seen by a launch. */
+/** Time that a launch waits for an egress that is restarting. */
 const PATIENCE_MS = 5000;
 const FIRST_PAUSE_MS = 25;
 const LONGEST_PAUSE_MS = 1000;
 
-/** One sandbox that has its network by egress, at the address that its traffic comes from. */
+/** A sandbox whose network is handled by egress, with the source address of its traffic. */
 export interface GatedInstance extends GatedSandbox {
   address: string;
 }
 
-/** What egress is to enforce for a sandbox, or undefined when its network is no matter of egress. */
+/** Returns the policy that egress is to enforce for a sandbox; undefined when egress does not handle its network. */
 export function gatedPolicy({ mode, hosts }: LaunchSpec['network']): GatedSandbox['policy'] | undefined {
   if (mode !== 'allowlist' && mode !== 'denylist') return undefined;
   return { mode, ...(hosts && { hosts }) };
@@ -24,14 +24,14 @@ export function gatedPolicy({ mode, hosts }: LaunchSpec['network']): GatedSandbo
 
 export interface EgressGateOptions {
   client: EgressClient;
-  /** Told of the authority that gated sandboxes are to trust; throws when it is none. */
+  /** Stores the authority that gated sandboxes are to trust; throws when the certificate is not an authority's. */
   trust: (certificate: string) => void;
   log?: Logger;
 }
 
 /**
- * Keeps egress told of the sandboxes that it stands before. What is to be told is kept here, since egress forgets it:
- * whichever egress answers next is told the whole of it first.
+ * Registers gated sandboxes and their policies with egress. The registrations are kept here, because egress loses them
+ * when it ends: a new egress receives all of them before anything else.
  */
 export class EgressGate {
   readonly #client: EgressClient;
@@ -39,11 +39,11 @@ export class EgressGate {
   readonly #log: Logger | undefined;
   readonly #wanted = new Map<InstanceKey, GatedInstance>();
   readonly #closing = new AbortController();
-  /** Resolves when egress knows all that is wanted; replaced when that egress is gone. */
+  /** Resolves when egress has all registrations; replaced when that egress ends. */
   #ready = Promise.withResolvers<void>();
-  /** Cuts the conversation with the egress of the moment off, so that the next one is told everything. */
+  /** Aborts the connection to the current egress, so that the next one receives all registrations. */
   #conversation = new AbortController();
-  /** Whether egress was told everything, and so is to be told of every change. */
+  /** Whether egress has all registrations, and so receives each change. */
   #isTold = false;
   readonly #requests = new KeyedQueue<'egress'>();
   #served: Promise<void> = Promise.resolve();
@@ -54,7 +54,10 @@ export class EgressGate {
     this.#log = log;
   }
 
-  /** Begins to look for egress. @param living those of an earlier hostd that live on. */
+  /**
+   * Starts connecting to egress.
+   * @param living running instances that an earlier hostd launched
+   */
   open(living: ReadonlyMap<InstanceKey, GatedInstance>): void {
     for (const [key, instance] of living) this.#wanted.set(key, instance);
     this.#served = this.#serve();
@@ -67,13 +70,16 @@ export class EgressGate {
     this.#client.close();
   }
 
-  /** What egress counts, as it says it; empty while it does not answer. */
+  /** Returns egress's own metrics; an empty string while it does not answer. */
   async metrics(): Promise<string> {
     if (!this.#isTold) return '';
     return this.#client.metrics().catch(() => '');
   }
 
-  /** Resolves when egress answers and is told everything. @throws `network_mode_unsupported` when it does not in time. */
+  /**
+   * Resolves when egress answers and has all registrations.
+   * @throws `network_mode_unsupported` when it does not in time.
+   */
   async ready(signal: AbortSignal): Promise<void> {
     const limit = AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]);
     const gaveUp = Promise.withResolvers<never>();
@@ -93,7 +99,7 @@ export class EgressGate {
     }
   }
 
-  /** Resolves when the policy is in force. Throws when it is not, and then egress is not told of it again. */
+  /** Resolves when the policy is in force. Throws when it is not, and then drops the registration. */
   async register(key: InstanceKey, instance: GatedInstance, signal: AbortSignal): Promise<void> {
     await this.ready(signal);
     const { address, ...sandbox } = instance;
@@ -107,7 +113,7 @@ export class EgressGate {
   }
 
   /**
-   * Resolves when egress refuses everything from that address: whoever had it before is dead, and perhaps not removed
+   * Resolves when egress refuses everything from that address. Its previous instance is dead but may not be removed
    * yet. Idempotent. Throws when egress does not answer.
    */
   async vacate(address: string, signal: AbortSignal): Promise<void> {
@@ -117,19 +123,25 @@ export class EgressGate {
     if (stale.length > 0) await this.#inLine(() => this.#client.delete(address));
   }
 
-  /** Idempotent. Resolves when egress has ended all of it, or is gone: the next one never hears of it. */
+  /**
+   * Removes an instance's registration. Resolves when egress has ended its connections, or has ended itself: the next
+   * egress does not receive the registration. Idempotent.
+   */
   async unregister(key: InstanceKey): Promise<void> {
     const instance = this.#wanted.get(key);
     if (instance === undefined) return;
     this.#wanted.delete(key);
     await this.#inLine(async () => {
-      // Meanwhile the address may be another's, whose policy stays.
+      // The address may meanwhile belong to another instance, whose policy stays.
       const isReused = [...this.#wanted.values()].some(({ address }) => address === instance.address);
       if (!isReused && this.#isTold) await this.#client.delete(instance.address);
     }).catch((err) => this.#log?.warn({ operation: 'unregister', instance: key, outcome: 'failed', err }));
   }
 
-  /** One thing at a time, in order. Once egress has not done as told, what it knows is uncertain: it is told anew. */
+  /**
+   * Runs requests one at a time, in order. After a failed request the state of egress is unknown, so everything is sent
+   * again.
+   */
   #inLine<T>(act: () => Promise<T>): Promise<T> {
     return this.#requests.run('egress', async () => {
       try {
@@ -156,7 +168,7 @@ export class EgressGate {
     }
   }
 
-  /** Resolves when an egress that was told everything is gone; rejects when there is none to be told. */
+  /** Resolves when an egress that had all registrations ends; rejects when egress cannot be reached. */
   async #converse(): Promise<void> {
     this.#conversation = new AbortController();
     if (this.#closing.signal.aborted) return;
@@ -172,7 +184,7 @@ export class EgressGate {
       this.#log?.warn({ operation: 'reach egress', outcome: 'gone' });
     } finally {
       cut.abort();
-      // Who waits for the first answer goes on waiting; who asks after the end of one waits for the next.
+      // Callers that wait for the first answer keep their promise; after a connection ends, callers get a new one.
       if (this.#isTold) this.#ready = Promise.withResolvers();
       this.#isTold = false;
     }

@@ -1,23 +1,29 @@
 import { SLOT_COUNT } from '../addressing/address-plan.ts';
 
-/** Connections and other flows that one sandbox has at a time, to hosts, to egress and to its resolver together. */
+/**
+ * Connections and other flows that one sandbox may have at a time, to hosts, to egress and to its resolver together.
+ */
 export const MAX_FLOWS = 4096;
 /**
- * The kernel does not count flows that end (TIME_WAIT, CLOSE). A flow ends in `ENDING_SECONDS` and a sandbox begins at
- * most so many a second, so it has twice this many entries that end.
+ * New flows a second that one sandbox may open. The kernel does not count closing flows (TIME_WAIT, CLOSE), which last
+ * `ENDING_SECONDS`. So a sandbox has at most this many closing entries for each of those seconds, after a burst of the
+ * same size.
  */
 export const MAX_NEW_FLOWS_PER_SECOND = 2048;
 const ENDING_SECONDS = 1;
-/** Entries of the host's connection tracking that one sandbox can hold: counted ones, a burst, and a second of new ones. */
+/** Entries of the host's connection tracking that one sandbox can hold: counted ones, a burst, and the closing ones. */
 export const MAX_TRACKED_ENTRIES = MAX_FLOWS + MAX_NEW_FLOWS_PER_SECOND * (1 + ENDING_SECONDS);
-/** A resolver answers within 5 s or is asked again. The kernel's 30 s would let 136 look-ups a second fill the share. */
+/**
+ * Seconds that a look-up's entry lasts. A resolver answers within 5 s or is asked again. With the kernel's 30 s, 136
+ * look-ups a second would fill the share.
+ */
 const LOOKUP_SECONDS = 10;
 
 /**
- * The share of each sandbox of the host's connection tracking, which has one table for all and for the host's own
- * traffic. Only what would make a new entry is counted, by its source address, which the chain before has verified.
- *
- * @param fromLinks one match for each class of links, as `iifname "cl*"`.
+ * Returns the rules that limit each sandbox's share of the host's connection tracking table, which all sandboxes and
+ * the host share. Only packets that would create an entry are counted, by their source address, which the previous
+ * chain has verified.
+ * @param fromLinks one match for each class of links, such as `iifname "cl*"`.
  */
 export function flowShares(fromLinks: readonly string[]): string {
   return `

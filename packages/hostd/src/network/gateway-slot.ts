@@ -4,15 +4,15 @@ import { GATEWAY_PURPOSE, type Slots } from '../addressing/slots.ts';
 import type { ProcessIdentity } from '../kernel/process-identity.ts';
 import { type BoundPort, portsHeldAt } from './bound-ports.ts';
 
-/** Where egress listens on the gateway address; the rules lead port 53 there. */
+/** Port where egress listens on the gateway address; the rules redirect port 53 there. */
 export const DNS_PORT = 10_053;
 
-/** So many at once are no leftovers: something is wrong with this host. */
+/** Unusable slots tried before giving up; with more, the cause is not leftovers of an earlier run. */
 const MOST_UNUSABLE = 16;
 
 /**
- * A slot at whose address egress can listen: what an installation that ended badly has left may hold the ports of one.
- * Such slots stay ours for a moment, so that the next try finds another.
+ * Acquires a slot at whose address egress can listen: leftovers of an installation that ended badly may use the ports.
+ * Unusable slots are held until the end, so that each try gets a different slot.
  */
 export function acquireGatewaySlot(slots: Slots, self: ProcessIdentity, heldAt = portsHeldAt): number {
   const unusable: number[] = [];

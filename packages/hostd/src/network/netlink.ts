@@ -1,4 +1,4 @@
-/** The few messages of rtnetlink(7) that a sandbox's network takes. */
+/** The rtnetlink(7) messages that a sandbox's network needs. */
 import { closeSync, openSync } from 'node:fs';
 import { bindLibc, checked, SyscallError } from '../kernel/libc.ts';
 
@@ -40,22 +40,22 @@ const RT_TABLE_MAIN = 254;
 const RTPROT_STATIC = 4;
 const RTN_UNICAST = 1;
 
-/** On the type of an attribute that holds attributes, for the parts of the kernel that ask for it. */
+/** Flag on the type of a nested attribute, which some kernel subsystems require. */
 export const NESTED = 0x8000;
 
-/** One request, without its header. */
+/** One netlink request, without its header. */
 export interface NetlinkRequest {
   type: number;
   flags: number;
   body: Buffer;
-  /** For the message of a failure. */
+  /** Description for the error message of a failure. */
   subject: string;
 }
 
 export interface Veth {
   name: string;
   mtu: number;
-  /** Its other end, in another namespace if one is given. */
+  /** The other end, in another namespace if one is given. */
   peer: { name: string; networkNamespaceFd?: number };
 }
 
@@ -94,17 +94,17 @@ export function addDefaultRoute(index: number, gateway: string): NetlinkRequest 
   return { type: RTM_NEWROUTE, flags: CREATE_EXCLUSIVELY, body, subject: `add route by ${gateway}` };
 }
 
-/** A conversation with the network part of the kernel about one network namespace. */
+/** A netlink socket of one network namespace. */
 export class Netlink implements Disposable {
   readonly #socket: number;
 
-  /** About the host's own namespace unless another is given. */
+  /** Opens the socket in the given namespace, or in the host's. */
   constructor(networkNamespaceFd?: number, protocol = NETLINK_ROUTE) {
     const open = () => checked(socketCall(AF_NETLINK, SOCK_RAW_CLOEXEC, protocol), 'socket', `netlink ${protocol}`);
     this.#socket = networkNamespaceFd === undefined ? open() : inNetworkNamespace(networkNamespaceFd, open);
   }
 
-  /** Carries requests out in order; throws what the first failure says. */
+  /** Runs requests in order; throws the first failure. */
   apply(...requests: readonly NetlinkRequest[]): void {
     for (const request of requests) {
       const answer = this.ask(request);
@@ -112,7 +112,7 @@ export class Netlink implements Disposable {
     }
   }
 
-  /** The index of the link of that name. */
+  /** Returns the index of the link with that name. */
   linkIndex(name: string): number {
     const body = Buffer.concat([linkHeader(0, false), attribute(IFLA_IFNAME, text(name))]);
     return this.ask({ type: RTM_GETLINK, flags: REQUEST, body, subject: `find ${name}` }).readInt32LE(20);
@@ -122,7 +122,10 @@ export class Netlink implements Disposable {
     closeSync(this.#socket);
   }
 
-  /** Returns the first message of the answer, with its header. @throws what the kernel refuses. */
+  /**
+   * Returns the first message of the answer, with its header.
+   * @throws SyscallError when the kernel refuses the request.
+   */
   ask({ type, flags, body, subject }: NetlinkRequest): Buffer {
     const header = Buffer.alloc(16);
     header.writeUInt32LE(16 + body.length, 0);
@@ -140,7 +143,10 @@ export class Netlink implements Disposable {
   }
 }
 
-/** A socket belongs for good to the namespace where it was opened, so this thread is inside for one call only. */
+/**
+ * Runs `open` in a network namespace. A socket stays in the namespace where it was opened, so this thread enters it for
+ * one call only.
+ */
 function inNetworkNamespace<T>(fd: number, open: () => T): T {
   const own = openSync('/proc/self/ns/net', 'r');
   try {
@@ -148,7 +154,7 @@ function inNetworkNamespace<T>(fd: number, open: () => T): T {
     try {
       return open();
     } finally {
-      // SECURITY: a root daemon that stayed behind in a guest's network would trust the wrong one, so it ends instead.
+      // SECURITY: a root daemon left in a guest's network would trust that network, so it ends instead.
       if (setnsCall(own, CLONE_NEWNET) < 0) process.abort();
     }
   } finally {

@@ -1,6 +1,6 @@
 import type { LaunchSpec } from '@cloche/protocol';
 
-/** How an instance is linked: to the host, which carries its traffic on; to egress alone; or to nothing. */
+/** An instance's link: `open` to the host, which forwards its traffic; `gated` to egress only; or `none`. */
 export type NetworkClass = 'open' | 'gated' | 'none';
 
 const CLASS_OF_MODE = {

@@ -16,18 +16,17 @@ export function tableName(installationId: string): string {
   return `cloche_${installationId}`;
 }
 
-/** Of the second table, which is hostd's own. */
+/** Returns the name of hostd's own second table. */
 export function guardTableName(installationId: string, pid: number): string {
   return `${tableName(installationId)}_guard_${pid}`;
 }
 
 /**
- * The rules of one installation, as one transaction that replaces those of an earlier run. They go by the links' names
- * and not by sandbox, so they are complete before the first sandbox exists. What changes while sandboxes run is which of
- * the gated may send datagrams.
- *
- * Two classes of sandboxes: those that the kernel carries traffic for, and the gated: all of their TCP and look-ups end at
- * egress. Datagrams flow for those of them with a denylist. The rest ends here.
+ * Returns the rules of one installation, as one transaction that replaces those of an earlier run. They match link
+ * names and not single sandboxes, so they are complete before the first sandbox exists. Only the list of gated
+ * sandboxes that may send datagrams changes while sandboxes run. The kernel forwards traffic of open sandboxes. All TCP
+ * and look-ups of gated sandboxes end at egress, and datagrams flow for those with a denylist. Everything else is
+ * refused.
  */
 export function nftRuleset(options: RulesetOptions): string {
   const table = `inet ${tableName(options.installationId)}`;
@@ -41,8 +40,8 @@ ${filters(options)}
 }
 
 /**
- * What is refused, once more, in a table that nobody but its owner can flush. It leads nothing anywhere, so while the
- * other one is away sandboxes have less of the network than they should, and never more.
+ * Returns the refusals a second time, in a table that only its owner can flush. It redirects nothing, so while the
+ * other table is missing, sandboxes reach less of the network than they should, and never more.
  */
 export function nftGuardRuleset(options: RulesetOptions, pid: number): string {
   return `table inet ${guardTableName(options.installationId, pid)} {
@@ -52,7 +51,7 @@ ${filters(options)}
 `;
 }
 
-/** Where traffic is led to. */
+/** Returns the chains that redirect traffic. */
 function leading({ installationId, gatewayAddress, dnsPort }: RulesetOptions): string {
   const { fromSandbox, fromGated } = linksOf(installationId);
   return `
@@ -71,7 +70,7 @@ function leading({ installationId, gatewayAddress, dnsPort }: RulesetOptions): s
   }`;
 }
 
-/** What is refused. */
+/** Returns the chains that refuse traffic. */
 function filters({ installationId, gatewayAddress, dnsPort, ranges, datagramSandboxes }: RulesetOptions): string {
   const { fromSandbox, toSandbox, fromGated, toGated } = linksOf(installationId);
   return `

@@ -8,9 +8,9 @@ const FD_CLOEXEC = 1;
 const STDERR = 2;
 
 /**
- * Rules in a table with `flags owner`: the kernel lets nobody else change or flush it, not even `nft flush ruleset`, and
- * takes it away with this process, however that ends. So this talks to the kernel by a socket of its own, in the library
- * of the program `nft`.
+ * Rules in a table with `flags owner`: the kernel lets no other process change or flush it, not even with `nft flush
+ * ruleset`, and removes it when this process ends for any reason. That needs a netlink socket of this process, hence
+ * the library of `nft` instead of the program.
  */
 export class OwnedRules implements Disposable {
   readonly #library = bindLibrary();
@@ -20,14 +20,17 @@ export class OwnedRules implements Disposable {
     const context: unknown = this.#library.create(0);
     if (context === null) throw new Error('libnftables gives no context');
     this.#context = context;
-    // SECURITY: the library leaves its socket open for the programs that we start (owned-rules.runtime.test.ts).
+    // SECURITY: the library leaves its socket open for the programs that hostd starts (owned-rules.runtime.test.ts).
     for (const fd of readdirSync('/proc/self/fd').map(Number)) {
       if (fd > STDERR) fcntlCall(fd, F_SETFD, FD_CLOEXEC);
     }
     checked(this.#library.bufferErrors(context), 'nft_ctx_buffer_error');
   }
 
-  /** One transaction. @throws what nft says of it. */
+  /**
+   * Applies the commands as one transaction.
+   * @throws Error with nft's message.
+   */
   apply(commands: string): void {
     if (this.#library.run(this.#context, commands) === 0) return;
     throw new Error(`nft refused the rules: ${this.#library.takeErrors(this.#context).trim()}`);

@@ -1,37 +1,39 @@
 /**
- * Versions of QUIC that servers on the internet answer, as in the registry of IANA and in those of the large
- * implementations. These 4 bytes and one bit distinguish their packets from other protocols.
+ * Versions of QUIC that servers on the internet answer, from IANA's registry and those of the large implementations.
+ * These 4 bytes and one bit distinguish their packets from other protocols.
  */
 const VERSIONS = [
   '0x00000001', // RFC 9000
   '0x6b3343cf', // RFC 9369, version 2
-  '0x709a50c4', // its drafts
+  '0x709a50c4', // drafts of version 2
   '0xff000000-0xff0000ff', // drafts of version 1
   '0xfaceb000-0xfaceb0ff', // mvfst
   '0xabcd0000-0xabcd00ff', // msquic
   '0x51303030-0x51303939', // gQUIC, Q0..
   '0x54303030-0x54303939', // gQUIC with TLS, T0..
 ];
-/** A server has to discard a first packet in a smaller datagram (RFC 9000, 14.1); with the header of UDP. */
+/**
+ * Smallest UDP length of a client's first packet; a server must discard one in a smaller datagram (RFC 9000, 14.1).
+ * Includes the UDP header.
+ */
 const LEAST_INITIAL_BYTES = 1200 + 8;
 
-/** Bits from the start of UDP's header, which follows options of IP; fragments are put together before. */
+/** Bit offsets from the start of the UDP header, after any IP options; fragments are reassembled before. */
 const FIRST_BYTE = '@th,64,8';
 const VERSION = '@th,72,32';
 const CONNECTION_ID_LENGTH = '@th,104,8';
 const GQUIC_VERSION_START = '@th,136,16';
 
 /**
- * What matches each packet that a QUIC connection cannot begin without. Both directions: a client's first packet that
- * hides, such as in a datagram of several segments, has an answer with the same version in its long header.
- *
- * The first bit marks a long header. The second is not looked at for known versions, as clients may clear it (RFC 9287).
+ * Matches for each packet that a QUIC connection cannot begin without, in both directions: if a client's first packet
+ * is hidden, as in a datagram of several segments, the answer still has the same version in its long header. The first
+ * bit marks a long header. The second is ignored for known versions, as clients may clear it (RFC 9287).
  */
 export const QUIC_BEGINNINGS: readonly string[] = [
   `meta l4proto udp ${FIRST_BYTE} & 0x80 == 0x80 ${VERSION} { ${VERSIONS.join(', ')} }`,
-  // Of an unknown version, a client's first packet: until there is an answer, since later packets of IPsec and others can
-  // look the same. Version 0 is a server's list of its versions.
+  // A client's first packet with an unknown version, until there is an answer: later packets of IPsec and others can
+  // look the same. Version 0 is a server's version negotiation.
   `meta l4proto udp ct state new ${FIRST_BYTE} & 0xc0 == 0xc0 ${VERSION} != 0 ${CONNECTION_ID_LENGTH} 8-20 udp length >= ${LEAST_INITIAL_BYTES}`,
-  // gQUIC to Q043, which LiteSpeed still serves: flags for a version and a connection id of 8 bytes, then "Q0".
+  // gQUIC up to Q043, which LiteSpeed still serves: flags for a version and a connection id of 8 bytes, then "Q0".
   `meta l4proto udp ${FIRST_BYTE} & 0x8b == 0x09 ${GQUIC_VERSION_START} 0x5130`,
 ];

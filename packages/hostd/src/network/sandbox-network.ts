@@ -40,18 +40,18 @@ const LOOPBACK_INDEX = 1;
 const IP_FORWARD = '/proc/sys/net/ipv4/ip_forward';
 const MAX_NEIGHBOURS = '/proc/sys/net/ipv4/neigh/default/gc_thresh3';
 const MAX_TRACKED = '/proc/sys/net/netfilter/nf_conntrack_max';
-/** Room for 128 sandboxes that each hold all they may, of some 400 bytes an entry. */
+/** Entries for 128 sandboxes that each hold their maximum, at about 400 bytes an entry. */
 const TRACKED_ENTRIES = 128 * MAX_TRACKED_ENTRIES;
 
 export interface SandboxNetworkOptions {
   installationId: string;
   ranges: OperatorRanges;
   slots: Slots;
-  /** Addresses that are denied to the datagrams of each sandbox of an earlier hostd, by slot. */
+  /** Denied addresses of each running sandbox that an earlier hostd launched, by slot. */
   living: ReadonlyMap<number, readonly string[]>;
 }
 
-/** The network of all sandboxes of one installation: what they may reach is in force before the first exists. */
+/** The network of all sandboxes of one installation. The rules are in force before the first sandbox exists. */
 export class SandboxNetwork {
   readonly gatewayAddress: string;
   readonly #installationId: string;
@@ -77,7 +77,7 @@ export class SandboxNetwork {
     this.#datagrams = new DatagramGate(forDatagrams, living);
   }
 
-  /** Makes the gateway address and the rules, or takes over those of an earlier hostd while its sandboxes live on. */
+  /** Creates the gateway address and the rules, or takes over those of an earlier hostd whose sandboxes still run. */
   static async open(options: SandboxNetworkOptions): Promise<SandboxNetwork> {
     const { slots } = options;
     const self = identifyProcess(process.pid);
@@ -86,15 +86,15 @@ export class SandboxNetwork {
     slots.transfer(slot, GATEWAY_PURPOSE, self);
     const network = new SandboxNetwork(options, slot);
 
-    // SECURITY: what is refused stays so while somebody has flushed the rules (sandbox-network.runtime.test.ts).
+    // SECURITY: refusals stay in force while another program has flushed the rules (sandbox-network.runtime.test.ts).
     network.#guard.apply(nftGuardRuleset(network.#rules, process.pid));
     await network.#install();
     return network;
   }
 
   /**
-   * Puts the rules back when something on the host has taken them away, as a reload of its firewall does. Returns
-   * whether that was so.
+   * Restores the rules when another program removed them, as a reload of the host's firewall does. Returns whether they
+   * were missing.
    */
   async repair(): Promise<boolean> {
     const isThere = await execute('nft', ['-t', 'list', 'table', 'inet', tableName(this.#installationId)]).then(
@@ -123,34 +123,34 @@ export class SandboxNetwork {
     await nft(nftRuleset(this.#rules));
     await admitThroughDocker(this.#links);
     makeGateway(this.#installationId, this.#mtu, this.gatewayAddress);
-    // Documented in docs/operations: what the host forwards beyond the sandboxes' traffic is its own firewall's matter.
+    // Documented in docs/operations: other forwarded traffic is up to the host's own firewall.
     if (readFileSync(IP_FORWARD, 'utf8').trim() !== '1') writeFileSync(IP_FORWARD, '1');
-    // Every sandbox is a neighbour: by default a host knows 1024, and then its own connections fail as well.
+    // Every sandbox is a neighbour: by default a host knows 1024, and beyond that its own connections fail as well.
     raise(MAX_NEIGHBOURS, SLOT_COUNT);
     raise(MAX_TRACKED, TRACKED_ENTRIES);
   }
 
-  /** Gives the sandbox whose first process is `pid` a link of its own to the host, which carries its traffic on. */
+  /** Gives the sandbox whose first process is `pid` a link to the host, which forwards its traffic. */
   connect(slot: number, pid: number): void {
     this.#connect(linkName(this.#installationId, slot), slot, pid);
   }
 
-  /** Gives it a link that leads to egress alone. */
+  /** Gives the sandbox a link that leads only to egress. */
   connectToEgress(slot: number, pid: number): void {
     this.#connect(gatedLinkName(this.#installationId, slot), slot, pid, (name) => {
-      // SECURITY: the kernel itself forwards nothing that comes by this link, even while somebody has flushed the rules
-      // (gated-network.runtime.test.ts).
+      // SECURITY: the kernel forwards nothing that arrives by this link, even while another program has flushed the
+      // rules (gated-network.runtime.test.ts).
       forward(name, false);
     });
   }
 
   /**
-   * Lets datagrams and ICMP echoes of a sandbox flow that is linked to egress, but not to `denied`. Its TCP and its look-ups
-   * still end at egress.
+   * Lets datagrams and ICMP echoes of a gated sandbox flow, except to `denied`. Its TCP and look-ups still end at
+   * egress.
    */
   async openToDatagrams(slot: number, pid: number, denied: readonly string[]): Promise<void> {
-    // SECURITY: of a packet with several segments (UDP_SEGMENT) the rules see the first one alone, and a beginning of QUIC
-    // could be in the second (e2e/security/network-policy.test.ts).
+    // SECURITY: of a packet with several segments (UDP_SEGMENT) the rules see only the first, and the second could
+    // begin a QUIC connection (e2e/security/network-policy.test.ts).
     const namespace = openSync(`/proc/${pid}/ns/net`, 'r');
     try {
       using inside = new Netlink(namespace);
@@ -159,7 +159,7 @@ export class SandboxNetwork {
       closeSync(namespace);
     }
     await this.#datagrams.open(slot, denied);
-    // SECURITY: while the rules are flushed the guard holds for this link (gated-network.runtime.test.ts).
+    // SECURITY: while the rules are flushed, the guard table protects this link (gated-network.runtime.test.ts).
     forward(gatedLinkName(this.#installationId, slot), true);
   }
 
@@ -189,7 +189,7 @@ export class SandboxNetwork {
     }
   }
 
-  /** Gives the sandbox its own loopback and nothing else. */
+  /** Gives the sandbox only its own loopback. */
   isolate(pid: number): void {
     const namespace = openSync(`/proc/${pid}/ns/net`, 'r');
     try {
@@ -200,21 +200,18 @@ export class SandboxNetwork {
     }
   }
 
-  /**
-   * Takes the link of a slot away, if it did not go with its sandbox, and then what the kernel still tracks of its
-   * connections. Idempotent.
-   */
+  /** Removes a slot's link, if it outlived its sandbox, and the kernel's tracked flows of its address. Idempotent. */
   async disconnect(slot: number): Promise<void> {
     const names = [linkName, gatedLinkName].map((nameOf) => nameOf(this.#installationId, slot));
     const wasSilent = names.some(hasCarriedNothing);
     for (const name of names) removeLink(name);
     await this.#datagrams.close(slot);
-    // SECURITY: what an old peer sends to a tracked flow would reach the next sandbox with this address
+    // SECURITY: packets that an old peer sends to a tracked flow would reach the next sandbox with this address
     // (e2e/security/connections.test.ts).
     if (!wasSilent) await deleteFlows(addressesOfSlot(slot).sandbox);
   }
 
-  /** Takes everything off the host again. Only while no sandbox lives. */
+  /** Removes gateway and rules from the host. Call only while no sandbox lives. */
   async close(): Promise<void> {
     removeLink(gatewayLinkName(this.#installationId));
     await withdrawFromDocker(this.#links);
@@ -232,7 +229,7 @@ function raise(file: string, atLeast: number): void {
   if (Number(readFileSync(file, 'utf8')) < atLeast) writeFileSync(file, String(atLeast));
 }
 
-/** False too where there is no such link any more. */
+/** Returns whether the link has received no packet; false where the link no longer exists. */
 function hasCarriedNothing(link: string): boolean {
   try {
     return readFileSync(`/sys/class/net/${link}/statistics/rx_packets`, 'utf8').trim() === '0';
@@ -241,7 +238,10 @@ function hasCarriedNothing(link: string): boolean {
   }
 }
 
-/** The address needs a link to be on. A pair that leads to itself asks for no driver that sandboxes do not need. */
+/**
+ * Creates the gateway address on a link. A veth pair, even with an unused peer, needs no driver that sandboxes do not
+ * need anyway.
+ */
 function makeGateway(installationId: string, mtu: number, address: string): void {
   const name = gatewayLinkName(installationId);
   using host = new Netlink();
@@ -258,13 +258,13 @@ function removeLink(name: string): void {
   unlessCode('ENODEV', () => host.apply(deleteLink(name)));
 }
 
-/** Whoever had the slot before is dead: the kernel only takes its link away a little after it. */
+/** Recreates a link whose previous sandbox is dead: the kernel removes links shortly after. */
 function replaceLink(host: Netlink, name: string, link: NetlinkRequest): void {
   unlessCode('ENODEV', () => host.apply(deleteLink(name)));
   host.apply(link);
 }
 
-/** False when `act` failed with that code. */
+/** Returns false when `act` failed with that code. */
 function unlessCode(code: string, act: () => void): boolean {
   try {
     act();
@@ -275,7 +275,7 @@ function unlessCode(code: string, act: () => void): boolean {
   }
 }
 
-/** What the link of the default route carries: packets that are larger would be cut, or lost, on their way out. */
+/** Returns the MTU of the default route's link, at most 1500: larger packets would be fragmented or lost. */
 function uplinkMtu(): number {
   const STANDARD = 1500;
   const routes = readFileSync('/proc/net/route', 'utf8').split('\n').slice(1);

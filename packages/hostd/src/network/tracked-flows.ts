@@ -1,4 +1,4 @@
-/** Entries of the kernel's connection tracking, by ctnetlink. */
+/** Deletion of the kernel's connection tracking entries, through ctnetlink. */
 import { closeSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { bindLibc, checked } from '../kernel/libc.ts';
@@ -7,7 +7,7 @@ import { attribute, ipv4, NESTED, u32 } from './netlink.ts';
 const socketCall = bindLibc('int socket(int domain, int type, int protocol)');
 const sendCall = bindLibc('long send(int fd, void *message, size_t length, int flags)');
 const recvCall = bindLibc('long recv(int fd, _Out_ uint8_t *buffer, size_t length, int flags)');
-/** The kernel walks its whole table within these calls (3 ms for 262,144 buckets), so another thread waits for them. */
+/** Run on another thread: the kernel walks its whole table within these calls (3 ms for 262,144 buckets). */
 const sendElsewhere = promisify(sendCall.async) as (...args: unknown[]) => Promise<number>;
 const recvElsewhere = promisify(recvCall.async) as (...args: unknown[]) => Promise<number>;
 
@@ -19,7 +19,7 @@ const GET_FLOWS = (1 << 8) | 1;
 const DELETE_FLOW = (1 << 8) | 2;
 const REQUEST = 1;
 const DUMP = 0x300;
-/** Sequence numbers, which answers repeat. */
+/** Sequence numbers; answers repeat them. */
 const LIST = 1;
 const DELETE = 2;
 const NLMSG_ERROR = 2;
@@ -40,10 +40,10 @@ const CTA_FILTER = 25;
 const CTA_FILTER_ORIG_FLAGS = 1;
 const CTA_FILTER_REPLY_FLAGS = 2;
 
-/** The first pass deletes, the second finds nothing unless the table was resized meanwhile. */
+/** Passes before giving up. The first one deletes; the second finds nothing unless the table was resized meanwhile. */
 const MOST_PASSES = 4;
 
-/** Deletes every entry that the address opened, or that was opened to it, and nothing else. Idempotent. */
+/** Deletes every entry that has the address as its original source or destination. Idempotent. */
 export async function deleteFlows(address: string): Promise<void> {
   const socket = checked(socketCall(AF_NETLINK, SOCK_RAW_CLOEXEC, NETLINK_NETFILTER), 'socket', 'NETLINK_NETFILTER');
   try {
@@ -65,7 +65,7 @@ async function deleteBySide(socket: number, side: number, address: Buffer): Prom
   throw new Error(`tracked flows of ${address.join('.')} come back`);
 }
 
-/** Returns what identifies each entry to the kernel: its tuple, its number, and its zone if it has one. */
+/** Returns each entry's identity for the kernel: its tuple, its number, and its zone if it has one. */
 async function listIdentities(socket: number, side: number, address: Buffer): Promise<Buffer[]> {
   const request = netlinkMessage({ type: GET_FLOWS, flags: REQUEST | DUMP, sequence: LIST }, filterBy(side, address));
   if ((await sendElsewhere(socket, request, request.length, 0)) < 0) throw new Error('the kernel lists no flows');
@@ -75,7 +75,7 @@ async function listIdentities(socket: number, side: number, address: Buffer): Pr
     const length = await recvElsewhere(socket, answer, answer.length, 0);
     if (length < HEADER_BYTES) throw new Error('the list of tracked flows is cut short');
     for (const { type, sequence, body } of messages(answer.subarray(0, length))) {
-      // Answers to deletions come only for entries that had ended by themselves.
+      // The kernel answers deletions only for entries that had already ended.
       if (sequence === DELETE) continue;
       if (type === NLMSG_DONE) return identities;
       if (type === NLMSG_ERROR) throw new Error('the kernel refuses to list flows');
@@ -92,8 +92,8 @@ function filterBy(side: number, address: Buffer): Buffer {
 }
 
 /**
- * Undefined for an entry of another address: a kernel before Linux 5.8 does not know the filter.
- * SECURITY: a request to delete without a tuple deletes every entry of the host (e2e/security/connections.test.ts).
+ * Returns undefined for an entry of another address: kernels before Linux 5.8 ignore the filter. SECURITY: a delete
+ * request without a tuple deletes every entry of the host (e2e/security/connections.test.ts).
  */
 function identityOf(body: Buffer, side: number, address: Buffer): Buffer | undefined {
   const parts = attributes(body.subarray(FAMILY.length));

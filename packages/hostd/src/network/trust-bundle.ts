@@ -13,16 +13,16 @@ import { join } from 'node:path';
 import { CA_BUNDLE_PATH, TRUST_FILE } from '../storage/root-file-system.ts';
 
 /**
- * The authorities that sandboxes trust: those of the host, and for gated sandboxes the one that egress vouches by. Copies
- * that everybody may read, as the host's own file may be replaced, or be under a folder that is closed.
+ * The authorities that sandboxes trust: those of the host, and for gated sandboxes also egress's. World-readable
+ * copies, because the host's own file may be replaced, or be in a folder that sandboxes cannot read.
  */
 export class TrustBundles {
-  /** A folder with the authorities as `TRUST_FILE`; without it when the host has none. */
+  /** Folder with the authorities as `TRUST_FILE`; empty when the host has none. */
   readonly plainDir: string;
   readonly #gatedDir: string;
   #certificate: string | undefined;
 
-  /** @param dir where the copies lie, in a folder of their own */
+  /** @param dir parent of the folder for the copies */
   constructor(dir: string, hostBundle: string = CA_BUNDLE_PATH) {
     const folder = join(dir, 'trust');
     rmSync(folder, { recursive: true, force: true });
@@ -34,7 +34,7 @@ export class TrustBundles {
     chmodSync(this.#plain, 0o644);
   }
 
-  /** The folder for gated sandboxes. Throws before egress has told its certificate. */
+  /** The folder for gated sandboxes. Throws before egress has sent its certificate. */
   get gatedDir(): string {
     return this.gatedCertificate && this.#gatedDir;
   }
@@ -43,17 +43,16 @@ export class TrustBundles {
     return join(this.plainDir, TRUST_FILE);
   }
 
-  /** That of the authority which gated sandboxes that are launched now trust. Throws before it is known. */
+  /** Certificate of the authority that gated sandboxes launched now trust. Throws before egress has sent it. */
   get gatedCertificate(): string {
     if (this.#certificate === undefined) throw new Error('the authority of egress is not known yet');
     return this.#certificate;
   }
 
   /**
-   * Has gated sandboxes that are launched from here on trust that authority. Those that live keep what they have.
-   *
-   * SECURITY: egress is not trusted with more than one certificate, so it is read and written anew here
-   * (trust-bundle.test.ts). Throws when it is no authority's.
+   * Sets the authority that gated sandboxes launched from here on trust. Running sandboxes keep theirs. SECURITY:
+   * egress is trusted with only one certificate, so it is parsed and serialized again here (trust-bundle.test.ts).
+   * Throws when the certificate is not an authority's.
    */
   trust(pem: string): void {
     const certificate = new X509Certificate(pem);
@@ -62,7 +61,7 @@ export class TrustBundles {
     if (text === this.#certificate) return;
     const hosts = existsSync(this.#plain) ? readFileSync(this.#plain, 'utf8') : '';
     const gated = join(this.#gatedDir, TRUST_FILE);
-    // In one step and as another file: the one that sandboxes have is never half written.
+    // Atomically and as a new file: the file that running sandboxes have is never half written.
     writeFileSync(`${gated}.new`, `${hosts}\n${text}`, { mode: 0o644 });
     chmodSync(`${gated}.new`, 0o644);
     renameSync(`${gated}.new`, gated);

@@ -1,4 +1,4 @@
-/** The one message of ethtool-netlink that a sandbox's network takes. */
+/** The ethtool-netlink message that a sandbox's network needs. */
 import { attribute, NESTED, Netlink, u32 } from './netlink.ts';
 
 const NETLINK_GENERIC = 16;
@@ -17,20 +17,20 @@ const OMIT_REPLY = 2;
 const BITSET_BITS = 3;
 const BITSET_BIT = 1;
 const BIT_NAME = 2;
-/** Headers of netlink and generic netlink. */
+/** Bytes of the headers of netlink and generic netlink. */
 const HEADERS_BYTES = 20;
 
 let ethtoolFamily: number | undefined;
 
 /**
- * Has the kernel take datagrams apart before the link that a socket hands to it as one packet (`UDP_SEGMENT`). TCP, which
- * would lose six sevenths of its speed, is left alone.
+ * Makes the kernel split datagrams before the link when a socket sends several as one packet (`UDP_SEGMENT`). TCP
+ * segmentation stays on: without it TCP would lose six sevenths of its speed.
  */
 export function takeDatagramsApart(networkNamespaceFd: number, link: number): void {
   using generic = new Netlink(networkNamespaceFd, NETLINK_GENERIC);
   ethtoolFamily ??= findFamily(generic, 'ethtool');
   const device = [attribute(HEADER_DEVICE, u32(link)), attribute(HEADER_FLAGS, u32(OMIT_REPLY))];
-  // Without a value the bit is cleared.
+  // A bit without a value is cleared.
   const bit = nested(BITSET_BIT, attribute(BIT_NAME, Buffer.from('tx-udp-segmentation\0')));
   const body = Buffer.concat([
     header(SET_FEATURES),

@@ -6,14 +6,14 @@ import { compileSeccomp } from './seccomp-program.ts';
 
 export type CrunDeps = Omit<HostKernelRuntimeDeps, 'limits' | 'seccompProgram'> & { log?: Logger | undefined };
 
-/** crun takes the seccomp profile ready made, which takes it longest to make. */
+/** The crun runtime. It gets the seccomp profile compiled, because compiling takes most of crun's start-up time. */
 export class Crun extends HostKernelRuntime {
   constructor({ log, ...deps }: CrunDeps) {
     super({ ...deps, limits: resourceLimits(), seccompProgram: makeSeccompProgram(log) });
   }
 }
 
-/** Returns undefined where the profile itself has to do: there is no library to make a program with. */
+/** Returns undefined without libseccomp; crun then compiles the profile itself. */
 function makeSeccompProgram(log: Logger | undefined): string | undefined {
   try {
     return compileSeccomp(sharedSeccompProfile()).toString('base64');

@@ -9,23 +9,23 @@ import { ENOSYS, LASTING_OBJECTS, type SeccompProfile } from './seccomp-profile.
 
 type OciConfig = ReturnType<typeof ociConfig>;
 
-/** What gVisor's kernel takes of the host for itself, and for each process of the guest. */
+/** Host processes for gVisor's own kernel, and for each process of the guest. */
 const OWN_PIDS = 192;
 const PIDS_A_PROCESS = 4;
 
-/** Nothing can be forked into a kernel of the sandbox's own. */
+/** Variable for the agent: no kernel can be forked into a sandbox that has its own operating system kernel. */
 const OWN_ZYGOTE = 'CLOCHE_OWN_ZYGOTE=1';
 
 export interface GvisorPlaces {
-  /** Holds the socket that the agent dials. */
+  /** Folder of the socket that the agent dials. */
   dialDir: string;
-  /** On the sandbox's own disk. */
+  /** Folder of shared memory, on the sandbox's own disk. */
   sharedMemoryDir: string;
 }
 
 /**
- * As gVisor takes it. The bound of memory is what its kernel tells the guest of; the group's is wider by the time the
- * guest starts (`gvisor-group.ts`).
+ * Adapts an OCI configuration to gVisor. gVisor reports its memory limit to the guest; the group's limit is widened
+ * before the guest starts (`gvisor-group.ts`).
  */
 export function gvisorConfig(config: OciConfig, resources: LaunchSpec['resources'], places: GvisorPlaces) {
   const { memoryBytes } = resources;
@@ -36,7 +36,7 @@ export function gvisorConfig(config: OciConfig, resources: LaunchSpec['resources
     process: {
       ...config.process,
       env,
-      // A process too many is refused by its kernel; the host's group would refuse that kernel itself.
+      // gVisor's kernel refuses a process above this limit; at the group's limit the host would refuse gVisor itself.
       rlimits: [...config.process.rlimits, { type: 'RLIMIT_NPROC', soft: processes, hard: processes }],
     },
     mounts: [
@@ -46,7 +46,7 @@ export function gvisorConfig(config: OciConfig, resources: LaunchSpec['resources
     linux: {
       ...config.linux,
       seccomp: asGvisorReads(config.linux.seccomp),
-      // runsc sets no limit on a group that it finds, so it makes one of its own below ours.
+      // runsc sets no limit on an existing group, so it creates its own below ours.
       cgroupsPath: `${config.linux.cgroupsPath}/${GVISOR_GROUP}`,
       resources: {
         ...config.linux.resources,
@@ -58,8 +58,9 @@ export function gvisorConfig(config: OciConfig, resources: LaunchSpec['resources
 }
 
 /**
- * gVisor has no other answer than EPERM and, for a call that a tracer would decide, ENOSYS. A call that answers 0 on Linux
- * is let through: it reaches the sandbox's own kernel alone. That kernel sets no bound to System V objects.
+ * Converts the profile for gVisor, which can answer only EPERM and, for a traced call, ENOSYS. A call that answers 0 on
+ * Linux is allowed: it reaches only the sandbox's own kernel. Calls for System V objects are removed, because that
+ * kernel does not limit them.
  */
 function asGvisorReads(profile: SeccompProfile): SeccompProfile {
   const syscalls = profile.syscalls.map(({ names, errnoRet, ...rule }) => {
@@ -82,7 +83,7 @@ function dialPath(): string {
   return `CLOCHE_DIAL_PATH=${join(AGENT_DIAL_FOLDER, DIAL_SOCKET)}`;
 }
 
-/** Of all programs together, the agent among them. */
+/** Returns the variable with the memory limit of all processes together, the agent's included. */
 function memoryToGuard(memoryBytes: number): string {
   return `CLOCHE_GUARDED_MEMORY=${memoryBytes + AGENT_SHARE.memoryBytes}`;
 }
@@ -95,11 +96,11 @@ function binds({ root }: OciConfig, { dialDir, sharedMemoryDir }: GvisorPlaces) 
     options: ['bind', 'nosuid', 'nodev', ...options],
   });
   return [
-    // SECURITY: read-only, so that the guest can put nothing in the place of the socket.
+    // SECURITY: read-only, so that the guest cannot replace the socket.
     bind(AGENT_DIAL_FOLDER, dialDir, 'ro', 'noexec'),
-    // Over an empty folder of that name gVisor would put a file system in memory, without a bound of its own.
+    // gVisor would mount an unlimited in-memory file system over an empty /tmp.
     bind('/tmp', join(root.path, 'tmp')),
-    // Its file systems in memory have no bound of files.
+    // gVisor's in-memory file systems have no limit on the number of files.
     bind(SHARED_MEMORY_PATH, sharedMemoryDir, 'noexec'),
   ];
 }

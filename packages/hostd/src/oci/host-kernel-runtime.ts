@@ -13,19 +13,19 @@ export interface HostKernelRuntimeDeps {
   command: OciCommand;
   cgroups: Cgroups;
   timeNamespace: boolean;
-  /** One folder an instance, with its agent's socket. */
+  /** Folder with one folder for each instance, which holds its agent's socket. */
   socketsDir: string;
   /** The owner of the sockets. */
   service: { uid: number; gid: number };
   /** Resource limits that the runtime sets on the first process. */
   limits: readonly ResourceLimit[];
-  /** The seccomp profile as a program in base64, for a runtime that takes it so. */
+  /** The seccomp profile as a compiled program in base64, for a runtime that accepts one. */
   seccompProgram?: string | undefined;
 }
 
 /**
- * A runtime whose sandboxes share the host's kernel, as crun and runc are: the agent takes over a listening socket, and
- * the host's cgroups keep it apart from the kernels.
+ * A runtime whose sandboxes share the host's kernel, such as crun and runc: the agent inherits a listening socket, and
+ * the host's cgroups separate the agent from the kernels.
  */
 export class HostKernelRuntime implements Runtime {
   readonly canBeEntered = true;
@@ -73,7 +73,7 @@ export class HostKernelRuntime implements Runtime {
     return this.#deps.command.start(key, bundleDir);
   }
 
-  /** Does nothing: the agent itself has its socket. */
+  /** Does nothing: the agent holds its listening socket itself. */
   takeOver(): void {}
 
   remove({ key, bundleDir }: Pick<ContainerSpec, 'key' | 'bundleDir'>): Promise<void> {

@@ -11,17 +11,19 @@ const execute = promisify(execFile);
 export interface OciCommandOptions {
   /** The program, by name or absolute path. */
   program: string;
-  /** Where the runtime keeps its own state. */
+  /** Folder of the runtime's own state. */
   stateDir: string;
-  /** Options of the runtime for each of its commands. */
+  /** Options for each of the runtime's commands. */
   options?: readonly string[];
   /** Resource limits of the runtime's own process, which its containers inherit. */
   limits?: readonly ResourceLimit[];
-  /** Runs the program by its path, and not a sealed copy in memory: it starts parts of itself by that path. */
+  /**
+   * Runs the program by its path instead of a sealed copy in memory, because it starts parts of itself by that path.
+   */
   byPath?: boolean;
 }
 
-/** Longest that the runtime may take; it is done in milliseconds, so this only ends what hangs. */
+/** Longest time that the runtime may take. It finishes in milliseconds, so this ends only a hung runtime. */
 const TIMEOUT_MS = 30_000;
 
 /** Runs the commands of an OCI runtime. */
@@ -35,7 +37,7 @@ export class OciCommand {
     this.#programPath = options.byPath ? () => options.program : () => sealed.path();
   }
 
-  /** Returns whether the runtime knows time namespaces; undefined where it cannot say what it knows. */
+  /** Returns whether the runtime supports time namespaces; undefined where it cannot list its features. */
   async knowsTimeNamespaces(): Promise<boolean | undefined> {
     try {
       const { stdout } = await execute(this.#options.program, ['features']);
@@ -46,8 +48,7 @@ export class OciCommand {
   }
 
   /**
-   * Creates a container, whose first process gets `forAgent` after its standard streams, and returns the id of that
-   * process.
+   * Creates a container and returns the id of its first process, which inherits `forAgent` after its standard streams.
    */
   async create(
     id: string,
@@ -61,14 +62,14 @@ export class OciCommand {
     return Number(readFileSync(pidFile, 'utf8'));
   }
 
-  /** Has the first process of a created container start. */
+  /** Starts the first process of a created container. */
   async start(id: string, bundleDir: string): Promise<void> {
     await this.#runAlone(['start', id], bundleDir);
   }
 
   /**
-   * Removes what the runtime keeps of a container whose processes are gone. Idempotent. A runtime that cannot read its own
-   * state, as after a crash while it wrote, refuses for ever: then the files that bear the container's id are removed.
+   * Removes the runtime's state of a container whose processes are gone. Idempotent. A runtime that crashed while it
+   * wrote its state cannot read it and always refuses; then the files named after the container are removed.
    */
   async delete(id: string, bundleDir: string): Promise<void> {
     try {
@@ -83,7 +84,7 @@ export class OciCommand {
   async #runAlone(command: readonly string[], bundleDir: string): Promise<void> {
     const nothing = openSync('/dev/null', 'r+');
     try {
-      // What a crash left may have no bundle any more.
+      // After a crash the bundle may be missing.
       const log = existsSync(bundleDir) ? join(bundleDir, 'runtime.log') : '/dev/null';
       await this.#run(command, { log, descriptors: [nothing, nothing, nothing] });
     } finally {
@@ -98,7 +99,7 @@ export class OciCommand {
   ): Promise<void> {
     const { program, stateDir, options = [], limits = [] } = this.#options;
     const limited = limits.length === 0 ? [] : ['prlimit', ...limits.map(asOption)];
-    // A container made for a hostd that is gone would have no owner, so the runtime dies with its caller.
+    // A container created for a hostd that has ended would have no owner, so the runtime dies with its caller.
     const tied = ['--pdeathsig', 'KILL', '--', ...limited, this.#programPath(), '--root', stateDir, '--log', log];
     const { code, signal } = await runProgram({
       file: 'setpriv',

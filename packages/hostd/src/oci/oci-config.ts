@@ -8,7 +8,10 @@ import { hiddenPaths } from './kernel-view.ts';
 import type { ResourceLimit } from './resource-limits.ts';
 import { type SeccompProfile, seccompProfile } from './seccomp-profile.ts';
 
-/** What the root of a sandbox needs to install packages and to look after its processes; nothing that reaches out. */
+/**
+ * Capabilities that a sandbox's root needs to install packages and manage its processes; none reaches outside the
+ * sandbox.
+ */
 export const CAPABILITIES = [
   'CAP_CHOWN',
   'CAP_DAC_OVERRIDE',
@@ -26,8 +29,8 @@ const READONLY_PATHS = ['/proc/bus', '/proc/irq', '/proc/sys', '/proc/sysrq-trig
 const CGROUP_ROOT = '/sys/fs/cgroup';
 
 /**
- * The init of every sandbox, which reaps, and the agent below it: that has a quarter of a processor, too little for V8 to
- * compile with four threads. It has none of V8's own flags: with any, Node compiles its modules anew at each start.
+ * Command of every sandbox: an init that reaps, and the agent below it. The agent has a quarter of a processor, too
+ * little for V8 to compile with four threads. No V8 flags: with any, Node recompiles its modules at each start.
  */
 export const AGENT_COMMAND = [
   `${GUEST_PATH}/bin/tini`,
@@ -41,7 +44,7 @@ export const AGENT_COMMAND = [
 export const LISTEN_FD = 3;
 
 const SHARES_OF_A_CORE = 1024;
-/** Pseudo-terminals of a sandbox; the kernel counts those of all together against `kernel.pty.max`. */
+/** Pseudo-terminals of a sandbox; all sandboxes count against the host's `kernel.pty.max`. */
 const TERMINALS = 64;
 export const SHARED_MEMORY_PATH = '/dev/shm';
 const SHARED_MEMORY_BYTES = 64 * 1024 * 1024;
@@ -57,27 +60,27 @@ export interface OciConfigInput {
   rootDir: string;
   cgroupsPath: string;
   idRange: IdRange;
-  /** A user namespace that maps this range. Where it is left out, the runtime makes one, which root of the host owns. */
+  /** A user namespace that maps this range. Without it the runtime creates one, owned by the host's root. */
   userNamespacePath?: string | undefined;
   resources: LaunchSpec['resources'];
   command: readonly string[];
-  /** The template's variables, for what runs in the sandbox; the agent itself is started without them. */
+  /** The template's variables for processes in the sandbox; the agent itself starts without them. */
   environment: Readonly<Record<string, string>>;
   /** Resource limits that the runtime sets. */
   limits: readonly ResourceLimit[];
-  /** The oldest runtimes know no time namespaces. */
+  /** Whether the sandbox gets a time namespace; the oldest runtimes do not support them. */
   timeNamespace: boolean;
-  /** Mounted over folders of `/sys`, before the control groups are. */
+  /** Mounts over folders of `/sys`, made before that of the control groups. */
   sysFolders: readonly OciMount[];
-  /** Mounted last, over what the kernel shows. */
+  /** Mounts made last, over files of the kernel. */
   overlaid: readonly OciMount[];
-  /** The seccomp profile as crun takes it ready made, in base64; it takes longest over making it. */
+  /** The compiled seccomp profile in base64, for crun, which otherwise spends most of its time on compiling it. */
   seccompProgram: string | undefined;
-  /** How many descriptors that move processes to the kernels' group follow the listening socket. */
+  /** Number of descriptors after the listening socket that move processes to the kernels' group. */
   kernelsGroupCount: number;
 }
 
-/** The `config.json` of one instance, as the OCI runtime specification has it. */
+/** Returns the `config.json` of one instance, as the OCI runtime specification defines it. */
 export function ociConfig(input: OciConfigInput) {
   const { idRange } = input;
   const mappings = [{ containerID: 0, hostID: idRange.base, size: idRange.size }];
@@ -87,7 +90,7 @@ export function ociConfig(input: OciConfigInput) {
     root: { path: input.rootDir, readonly: false },
     process: ociProcess(input),
     mounts: [...ociMounts(input.sysFolders), ...input.overlaid],
-    // SECURITY: in place of `seccomp` below, which says the same and is what a runtime goes by that does not know this
+    // SECURITY: crun uses this instead of `seccomp` below. Both describe the same filter; other runtimes use `seccomp`
     // (syscalls.test.ts).
     ...(input.seccompProgram !== undefined && { annotations: { 'run.oci.seccomp_bpf_data': input.seccompProgram } }),
     linux: {
@@ -106,8 +109,8 @@ export function ociConfig(input: OciConfigInput) {
 }
 
 /**
- * The folder of the control groups, and on a v1 host each hierarchy in it by name: crun shows the folder anew with all
- * that it holds, which then may be written until it is closed as well.
+ * Returns the folder of the control groups, and on a v1 host each hierarchy in it: crun mounts the folder again with
+ * all its submounts, and each is writable unless it is listed here.
  */
 function cgroupPlaces(): string[] {
   const mounts = readFileSync('/proc/self/mounts', 'utf8').split('\n');
@@ -116,12 +119,16 @@ function cgroupPlaces(): string[] {
 }
 
 /**
- * Sockets of ended connections (TIME_WAIT) that the kernel keeps for a sandbox, mostly of those to itself. Their memory, 256
- * bytes each, is charged to no group; the kernel's own bound depends on the host's memory (131,072 for 24 GiB).
+ * Sockets of ended connections (TIME_WAIT) that the kernel keeps for a sandbox, mostly of connections to itself. Their
+ * memory, 256 bytes each, is charged to no group. The kernel's own limit depends on the host's memory (131,072 for 24
+ * GiB).
  */
 const MAX_ENDED_CONNECTIONS = 16_384;
 
-/** IPv6 is off, as network policies decide on IPv4 addresses alone; low ports and ping need no privilege. */
+/**
+ * Returns the sandbox's sysctls. IPv6 is off, because network policies handle IPv4 addresses only. Low ports and ping
+ * need no privilege.
+ */
 function sysctls(): Record<string, string> {
   const ipv6Off = { 'net.ipv6.conf.all.disable_ipv6': '1', 'net.ipv6.conf.default.disable_ipv6': '1' };
   return {
@@ -134,19 +141,21 @@ function sysctls(): Record<string, string> {
 }
 
 /**
- * System V objects outlive the process that made them: without these bounds one run could leave so much of a sandbox's
- * memory in them that no kernel starts there any more.
+ * Limits of System V objects, which outlive the process that made them: without limits one run could fill so much of a
+ * sandbox's memory with them that no kernel starts there any more.
  */
 const BOUNDED_IPC = {
-  // Shared memory goes with the last process that has it.
+  // Frees shared memory with the last process that has it attached.
   'kernel.shm_rmid_forced': '1',
-  // Queues, of 16 KiB each.
+  // Message queues, of 16 KiB each.
   'kernel.msgmni': '256',
-  // Semaphores of a set, and of all sets; operations of a call; sets.
+  // Semaphores in a set and in all sets, operations in a call, number of sets.
   'kernel.sem': '250 32000 100 128',
 };
 
-/** Since Linux 6.9 the owner of an IPC namespace may set its bounds; before, the runtime fails to. */
+/**
+ * Returns whether the owner of an IPC namespace may set its limits, as since Linux 6.9; before, the runtime would fail.
+ */
 export function letsNamespacesBoundIpc(kernel = release()): boolean {
   const [major = 0, minor = 0] = kernel.split('.').map(Number);
   return major > 6 || (major === 6 && minor >= 9);
@@ -185,11 +194,11 @@ function namespaces({ timeNamespace, userNamespacePath }: OciConfigInput): { typ
   return [user, ...types.map((type) => ({ type }))];
 }
 
-/** Of agent and kernels together. */
+/** Returns the limits of agent and kernels together. */
 function ociResources({ cpu, memoryBytes, pids }: LaunchSpec['resources']) {
   const memory = memoryBytes + AGENT_SHARE.memoryBytes;
   return {
-    // Memory and swap together, so equal means no swap.
+    // The limit of memory and swap together; an equal value means no swap.
     memory: { limit: memory, swap: memory },
     cpu: {
       period: CPU_PERIOD_US,

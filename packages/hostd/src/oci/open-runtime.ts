@@ -10,23 +10,23 @@ import { RUNSC_OPTIONS, Runsc } from './runsc.ts';
 import type { Runtime } from './runtime.ts';
 
 export interface RuntimeOptions {
-  /** Which runtime it is: crun, runc or runsc; another one is taken for a plain OCI runtime. */
+  /** Name of the runtime: crun, runc or runsc; any other is treated as a plain OCI runtime. */
   name: string;
   /** The program, by name or absolute path. */
   program: string;
-  /** Where the runtime keeps its own state. */
+  /** Folder of the runtime's own state. */
   stateDir: string;
   cgroups: Cgroups;
-  /** One folder an instance, with its agent's socket. */
+  /** Folder with one folder for each instance, which holds its agent's socket. */
   socketsDir: string;
   /** The owner of the sockets. */
   service: { uid: number; gid: number };
-  /** Folders that guests see of relays, for a runtime that needs them. */
+  /** Folder of the relay folders that guests see, for a runtime that needs them. */
   dialsDir: string;
   log?: Logger | undefined;
 }
 
-/** Opens the runtime of that name, and finds out what it knows. */
+/** Opens the runtime of that name and detects its features. */
 export async function openRuntime({
   name,
   program,
@@ -39,17 +39,18 @@ export async function openRuntime({
   switch (name) {
     case 'crun': {
       const command = new OciCommand({ program, stateDir });
-      // The crun that cannot say what it knows, knows them.
+      // A crun that cannot list its features supports time namespaces.
       return new Crun({ ...deps, log, command, timeNamespace: await hasTimeNamespaces(command, true) });
     }
     case 'runc': {
-      // runc would set limits on the first process from outside, by a privilege over its user namespace that only the
-      // namespace's owner and CAP_SYS_RESOURCE give. It passes on its own instead.
+      // runc would set limits on the first process from outside. That needs a privilege over its user namespace which
+      // only the namespace's owner and CAP_SYS_RESOURCE give. So runc itself gets the limits, and the first process
+      // inherits them.
       const command = new OciCommand({ program, stateDir, limits: resourceLimits() });
       return new HostKernelRuntime({ ...deps, command, limits: [], timeNamespace: await hasTimeNamespaces(command) });
     }
     case 'runsc': {
-      // It starts its own parts by its path.
+      // runsc starts parts of itself by its path.
       const command = new OciCommand({ program, stateDir, options: RUNSC_OPTIONS, byPath: true });
       const relays = new AgentRelays({ dialsDir, socketsDir, service });
       return new Runsc({ cgroups, command, relays, timeNamespace: await hasTimeNamespaces(command) });
@@ -62,7 +63,7 @@ export async function openRuntime({
   }
 }
 
-/** Returns whether kernel and runtime both give a sandbox clocks of its own. */
+/** Returns whether kernel and runtime both support time namespaces. */
 export async function hasTimeNamespaces(command: OciCommand, unlessSaid = false): Promise<boolean> {
   return existsSync('/proc/self/ns/time') && ((await command.knowsTimeNamespaces()) ?? unlessSaid);
 }

@@ -13,9 +13,9 @@ import type { ContainerConsole, ContainerSpec, Runtime } from './runtime.ts';
 import { MEMINFO, visibleLimits, writeVisibleLimits } from './visible-limits.ts';
 
 /**
- * How gVisor is run. The guest may connect to the sockets that it is shown and make none; its files are those of the
- * root that it is given, whose disk is bounded, and no layer over it in memory. It filters the guest's calls as other
- * runtimes do, before its own kernel sees them.
+ * Options of gVisor. The guest may connect to the sockets that it is shown and create none. Its files are on the root's
+ * disk, which is limited, without an in-memory layer. The seccomp profile filters the guest's calls before gVisor's
+ * kernel sees them.
  */
 export const RUNSC_OPTIONS = [
   '--network=sandbox',
@@ -32,7 +32,7 @@ export interface RunscDeps {
   relays: AgentRelays;
 }
 
-/** gVisor: a sandbox has a kernel of its own, which takes over no listening socket, so its agent dials a relay. */
+/** gVisor: a sandbox has its own kernel, which cannot inherit a listening socket, so its agent dials a relay. */
 export class Runsc implements Runtime {
   readonly canBeEntered = false;
   readonly timeNamespace: boolean;
@@ -45,11 +45,11 @@ export class Runsc implements Runtime {
 
   prepare({ key, bundleDir, diskDir, resources, ...container }: ContainerSpec): void {
     const { cgroups, relays, timeNamespace } = this.#deps;
-    // Its kernel tells of the memory that it is given; of processors it always shows two.
+    // gVisor reports the memory limit itself; of processors it always shows two.
     const shown = visibleLimits(resources).filter(({ path }) => path !== MEMINFO);
     const config = ociConfig({
       ...container,
-      // It joins none. What its guest uses is counted by its own kernel.
+      // gVisor joins no user namespace; its own kernel counts what the guest uses.
       userNamespacePath: undefined,
       resources,
       limits: resourceLimits(),
@@ -69,7 +69,7 @@ export class Runsc implements Runtime {
     return this.#deps.command.create(key, bundleDir, { console });
   }
 
-  /** Widens the bound of memory for gVisor itself: inside of a container nothing is divided. */
+  /** Widens the memory limit for gVisor itself; a gVisor container's group is not divided. */
   bound({ key, resources }: ContainerSpec): void {
     this.#deps.cgroups.makeRoomForGvisor(key, resources);
   }

@@ -1,4 +1,4 @@
-/** What a guest may ask of the kernel. Everything that is not named here is refused with EPERM. */
+/** System calls that a guest may make. All others are refused with EPERM. */
 export interface SeccompProfile {
   defaultAction: string;
   defaultErrnoRet: number;
@@ -88,7 +88,10 @@ const INTERNET_SOCKETS = [
  */
 const NETLINK_PROTOCOLS = [0, 4, 15];
 const PR_SET_SECCOMP = 22;
-/** Huge pages that the operator has set aside for a database, say, are one pool for all processes of the host. */
+/**
+ * Flags for huge pages. An operator may reserve such pages, for a database for example, and all processes of the host
+ * share them.
+ */
 const HUGE_PAGE_FLAGS = [
   { call: 'mmap', index: 3, flag: 0x4_0000 },
   { call: 'memfd_create', index: 1, flag: 0x4 },
@@ -99,7 +102,7 @@ const OPEN_FILE_LOCKS = [37, 38];
 const SOL_SOCKET = 1;
 /** SO_ATTACH_FILTER and SO_ATTACH_REUSEPORT_CBPF. */
 const SOCKET_FILTERS = [26, 51];
-/** Values of `personality` that programs ask for: the default, a 32-bit uname, no randomisation, and a query. */
+/** Values of `personality` that programs use: the default, a 32-bit uname, no randomisation, and a query. */
 const PERSONALITIES = [0, 0x8, 0x2_0000, 0x2_0008, 0x4_0000, 0xffff_ffff];
 
 const NATIVE_ARCHITECTURE: Partial<Record<NodeJS.Architecture, string>> = {
@@ -107,16 +110,16 @@ const NATIVE_ARCHITECTURE: Partial<Record<NodeJS.Architecture, string>> = {
   arm64: 'SCMP_ARCH_AARCH64',
 };
 
-/** What makes System V objects that few programs need and that stay when everybody has left them. */
+/** Calls that create System V objects which outlive every process that uses them. Few programs need them. */
 export const LASTING_OBJECTS: readonly string[] = ['msgget', 'semget'];
 
 export interface SeccompOptions {
   architecture?: NodeJS.Architecture;
-  /** Whether the kernel bounds the System V objects of a sandbox; where it does not, those that last are refused. */
+  /** Whether the kernel limits a sandbox's System V objects; otherwise calls that create lasting ones are refused. */
   boundsIpc?: boolean;
 }
 
-/** The profile for a machine of that architecture; calls of another (32-bit ones on x64) are killed. */
+/** Returns the profile for that architecture; calls of another one (32-bit calls on x64) are killed. */
 export function seccompProfile({ architecture = process.arch, boundsIpc = true }: SeccompOptions = {}): SeccompProfile {
   const native = NATIVE_ARCHITECTURE[architecture];
   if (native === undefined) throw new Error(`no seccomp profile for ${architecture}: use x64 or arm64`);
@@ -131,11 +134,11 @@ export function seccompProfile({ architecture = process.arch, boundsIpc = true }
     syscalls: [
       allow(allowed),
       allow(['clone'], { index: 0, value: CLONE_NEW_NAMESPACES, valueTwo: 0, op: 'SCMP_CMP_MASKED_EQ' }),
-      // Its flags lie in memory, out of a filter's sight; told that it does not exist, libraries use `clone`.
+      // The flags of clone3 are in memory, which a filter cannot read. After ENOSYS, libraries use `clone`.
       { names: ['clone3'], action: 'SCMP_ACT_ERRNO', errnoRet: ENOSYS },
-      // One call can take all of the host's `fs.aio-max-nr`; libraries go on with threads where it does not exist.
+      // One call can take all of the host's `fs.aio-max-nr`. After ENOSYS, libraries use threads.
       { names: ['io_setup'], action: 'SCMP_ACT_ERRNO', errnoRet: ENOSYS },
-      // It would write out every file system of the host; a sandbox's own disk need not be written out (`volatile`).
+      // sync would write out every file system of the host; a sandbox's own disk need not be written out (`volatile`).
       { names: ['sync'], action: 'SCMP_ACT_ERRNO', errnoRet: 0 },
       ...socketRules(),
       ...filterRules(),
@@ -149,7 +152,7 @@ export function seccompProfile({ architecture = process.arch, boundsIpc = true }
 function socketRules(): SeccompRule[] {
   return [
     allow(['socket'], equals(0, AF_UNIX)),
-    // The kernel makes a socket of the family, and loads its module, before it finds that the family has no pairs.
+    // The kernel creates a socket of the family, and loads its module, before it finds that the family has no pairs.
     allow(['socketpair'], equals(0, AF_UNIX)),
     ...INTERNET_SOCKETS.flatMap(({ family, type, protocols }) =>
       protocols.map((protocol) =>
@@ -161,9 +164,9 @@ function socketRules(): SeccompRule[] {
 }
 
 /**
- * The kernel compiles each classic BPF program to machine code, which all processes of the host have half a gigabyte of
- * together (`net.core.bpf_jit_limit`): once one sandbox has filled that with filters, no other can be launched, as its own
- * filter is not loaded. The answers are those of a kernel without such filters, which programs know.
+ * Refuses classic BPF filters. The kernel compiles each to machine code, for which all processes of the host share half
+ * a gigabyte (`net.core.bpf_jit_limit`). If one sandbox filled it, no other could be launched, because its own filter
+ * would not load. The errors are those of a kernel without such filters, which programs handle.
  */
 function filterRules(): SeccompRule[] {
   return [
@@ -181,7 +184,7 @@ function filterRules(): SeccompRule[] {
   ];
 }
 
-/** Without the flag as usual, with it the answer of a host that has no huge pages set aside. */
+/** Allows the call without the flag; with it, answers as a host without reserved huge pages. */
 function withoutHugePages({ call, index, flag }: (typeof HUGE_PAGE_FLAGS)[number]): SeccompRule[] {
   return [
     allow([call], equals(index, 0, flag)),
@@ -190,8 +193,8 @@ function withoutHugePages({ call, index, flag }: (typeof HUGE_PAGE_FLAGS)[number
 }
 
 /**
- * Locks of an open file instead of a process stay while the file is on its way through a socket, where `LockWatch` does not
- * find whose they are. The answer is that of kernels before Linux 3.15.
+ * Refuses locks of an open file. They last while the file is in transit through a socket, where `LockWatch` cannot find
+ * their owner. The error is that of kernels before Linux 3.15.
  */
 function lockRules(): SeccompRule[] {
   return [
@@ -205,7 +208,10 @@ function lockRules(): SeccompRule[] {
   ];
 }
 
-/** Comparisons that between them match every `int` but these: blocks of a power of two that hold none of them. */
+/**
+ * Returns comparisons that together match every `int` except the excluded ones: blocks of a power of two that contain
+ * none of them.
+ */
 function anyBut(index: number, ...excluded: readonly number[]): Comparison[] {
   const cover = (first: number, size: number): Comparison[] => {
     if (!excluded.some((value) => value >= first && value < first + size)) {
@@ -216,7 +222,7 @@ function anyBut(index: number, ...excluded: readonly number[]): Comparison[] {
   return cover(0, 0x1_0000_0000);
 }
 
-/** Compares an `int`: the upper half of its register is undefined. */
+/** Compares an `int`; the upper half of its register is undefined. */
 function equals(index: number, value: number, mask = 0xffff_ffff): Comparison {
   return { index, value: mask, valueTwo: value, op: 'SCMP_CMP_MASKED_EQ' };
 }

@@ -14,8 +14,8 @@ const MFD_CLOEXEC = 1;
 const memfdCall = bindLibc('int memfd_create(const char *name, uint flags)');
 
 /**
- * The profile as the program that the kernel runs: the same that an OCI runtime makes of it, by the same library.
- * Throws when the library is not installed (it is wherever crun or runc is).
+ * Compiles the profile to the program that the kernel runs, with the same library that an OCI runtime uses. Throws when
+ * the library is not installed (crun and runc depend on it).
  */
 export function compileSeccomp(profile: SeccompProfile): Buffer {
   const seccomp = bindSeccomp();
@@ -28,7 +28,7 @@ export function compileSeccomp(profile: SeccompProfile): Buffer {
       const comparisons = Buffer.concat(args.map(comparison));
       for (const name of names) {
         const number = seccomp.resolve(name);
-        // Calls that this library or architecture does not know cannot be made by that name either.
+        // A call that is unknown to this library or architecture cannot be made by that name either.
         if (number === UNKNOWN_CALL) continue;
         const added = seccomp.ruleAdd(context, actionOf(action, errnoRet), number, args.length, comparisons);
         succeed(added, `seccomp_rule_add ${name}`);

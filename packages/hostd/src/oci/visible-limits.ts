@@ -5,9 +5,9 @@ import type { LaunchSpec } from '@cloche/protocol';
 
 type Resources = LaunchSpec['resources'];
 
-/** Where the kernel tells of the host, and what tells of the sandbox there. */
+/** A kernel file that describes the host, and the content that replaces it in a sandbox. */
 export interface VisibleLimit {
-  /** In the sandbox. */
+  /** Path in the sandbox. */
   path: string;
   content: string;
 }
@@ -16,8 +16,8 @@ export const MEMINFO = '/proc/meminfo';
 const KIBIBYTE = 1024;
 
 /**
- * Files that say how much there is, over those of the kernel that speak of the host: programs size their caches and
- * count their threads by them. They are written once, so they say what a sandbox may use and not what is left of it.
+ * Returns files that state a sandbox's resources, to replace kernel files that describe the host: programs size their
+ * caches and count their threads by them. They are written once, so they state the limits and not what is left.
  */
 export function visibleLimits(resources: Resources, { cpuinfo = readFileSync('/proc/cpuinfo', 'utf8') } = {}) {
   const cores = coresOf(resources);
@@ -29,7 +29,7 @@ export function visibleLimits(resources: Resources, { cpuinfo = readFileSync('/p
   return limits.filter(({ path }) => existsSync(path));
 }
 
-/** As the libraries of OpenMP and BLAS take it: more threads than there is processor for are slower than fewer. */
+/** Returns thread limits for the libraries of OpenMP and BLAS: more threads than processors are slower than fewer. */
 export function threadLimits(resources: Resources): Record<string, string> {
   const threads = String(coresOf(resources));
   return {
@@ -40,7 +40,7 @@ export function threadLimits(resources: Resources): Record<string, string> {
   };
 }
 
-/** Writes the files, which are bounded as the sandbox's disk is, and returns how to mount them. */
+/** Writes the files to the sandbox's disk, whose limit they count against, and returns their mounts. */
 export function writeVisibleLimits(diskDir: string, limits: readonly VisibleLimit[]) {
   const folder = join(diskDir, 'limits');
   mkdirSync(folder, { mode: 0o755 });
@@ -79,7 +79,7 @@ function meminfo({ memoryBytes }: Resources): string {
   return lines.join('');
 }
 
-/** A block for each processor, with an empty line after it. */
+/** Returns the first blocks of cpuinfo; each processor has one, with an empty line after it. */
 function firstProcessors(cpuinfo: string, count: number): string {
   return cpuinfo
     .split(/(?<=\n\n)/)

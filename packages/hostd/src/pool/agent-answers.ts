@@ -1,10 +1,8 @@
 import { connect } from 'node:net';
 
 /**
- * Resolves when somebody behind that socket answers a request; rejects when the connection ends first, or with the
- * signal's reason.
- *
- * SECURITY: hostd reads nothing that a guest wrote: that a byte came is all that it looks at.
+ * Resolves when the process behind that socket answers a request; rejects when the connection ends first, or with the
+ * signal's reason. SECURITY: hostd parses nothing that a guest wrote: only the arrival of a byte counts.
  */
 export function agentAnswers(socketPath: string, signal: AbortSignal, request = 'GET /health'): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -21,7 +19,7 @@ export function agentAnswers(socketPath: string, signal: AbortSignal, request = 
     signal.removeEventListener('abort', giveUp);
     reject(new Error('the agent closed the connection'));
   });
-  // Not ended: a relay that stands between takes an end for the end of both directions.
+  // Not `end`: a relay in between would close both directions.
   socket.write(`${request} HTTP/1.1\r\nhost: agent\r\ncontent-length: 0\r\nconnection: close\r\n\r\n`);
   return promise;
 }

@@ -1,42 +1,42 @@
 import { type KindId, kindId, type PoolKind } from './pool-kind.ts';
 
-/** After this long a request counts for half of a new one. */
+/** Time after which a request counts half as much as a new one. */
 const HALF_LIFE_MS = 5 * 60_000;
-/** Who asked so short a time ago may well ask again at once. */
+/** Time after a request in which another of the same kind is likely. */
 const PRESSING_MS = 1000;
-/** Below that, a kind that is no seed is forgotten. */
+/** Weight below which a kind that is not a seed is forgotten. */
 const FORGOTTEN_BELOW = 0.1;
-/** A kind that is no seed is worth launching ahead once it was asked for twice, not long apart. */
+/** Weight from which a kind that is not a seed is launched ahead: two requests, not long apart. */
 const WORTH_IT_FROM = 1.5;
 const MAX_KINDS = 16;
-/** What each kind gets that is worth anything, where there is room. */
+/** Instances that each wanted kind gets at least, where the pool has room. */
 const LEAST_SHARE = 2;
 
 interface Wanted {
   kind: PoolKind;
   isSeed: boolean;
-  /** Requests, older ones counting less; as of `at`. */
+  /** Number of requests at the time `at`; older ones count less. */
   weight: number;
   at: number;
 }
 
-/** Which kinds of instances are asked for, and so how many of each are worth having ready. */
+/** Tracks which kinds of instances are requested, and computes how many of each to keep ready. */
 export class Demand {
   readonly #wanted = new Map<KindId, Wanted>();
   readonly #now: () => number;
 
-  /** @param now milliseconds of a clock that never goes back */
+  /** @param now milliseconds of a monotonic clock */
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
   }
 
-  /** Kinds that are worth having before anybody has asked. Those of before are so no longer. */
+  /** Sets the kinds that are kept ready before any request; replaces the earlier ones. */
   seed(kinds: readonly PoolKind[]): void {
     for (const wanted of this.#wanted.values()) wanted.isSeed = false;
     for (const kind of kinds) this.#get(kind).isSeed = true;
   }
 
-  /** Somebody asked for one. */
+  /** Notes a request for an instance of that kind. */
   note(kind: PoolKind): void {
     const wanted = this.#get(kind);
     wanted.weight = this.#weightOf(wanted) + 1;
@@ -44,20 +44,20 @@ export class Demand {
     this.#forget();
   }
 
-  /** Whether somebody has just asked for one. */
+  /** Returns whether that kind was requested within the last second. */
   isPressing(id: KindId): boolean {
     const wanted = this.#wanted.get(id);
     return wanted !== undefined && wanted.weight > 0 && this.#now() - wanted.at < PRESSING_MS;
   }
 
-  /** Those of templates that have gone are of no use to anybody. */
+  /** Forgets the kinds of templates that no longer exist. */
   keepTemplates(templateVersionIds: ReadonlySet<string>): void {
     for (const [id, { kind }] of this.#wanted) {
       if (!templateVersionIds.has(kind.templateVersionId)) this.#wanted.delete(id);
     }
   }
 
-  /** How many to have of each kind; `size` in all at most. The more a kind is asked for, the larger its share. */
+  /** Returns how many instances to keep of each kind, at most `size` in all. A kind's share grows with its requests. */
   shares(size: number): Map<KindId, { kind: PoolKind; share: number }> {
     this.#forget();
     const worth = [...this.#wanted.values()]
@@ -91,7 +91,7 @@ export class Demand {
     return weight * 0.5 ** ((this.#now() - at) / HALF_LIFE_MS);
   }
 
-  /** Whatever clients ask for, what is remembered is bounded. */
+  /** Forgets rare kinds, so that what clients request cannot grow the memory without limit. */
   #forget(): void {
     for (const [id, wanted] of this.#wanted) {
       if (!wanted.isSeed && this.#weightOf(wanted) < FORGOTTEN_BELOW) this.#wanted.delete(id);

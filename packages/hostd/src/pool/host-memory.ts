@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 
-/** What the host's memory leaves for what nobody has asked for yet. */
+/** Host memory that launches ahead leave free: this share, and at least this many bytes. */
 const KEPT_FREE_SHARE = 0.15;
 const KEPT_FREE_BYTES = 512 * 1024 * 1024;
 
-/** Whether there is memory for instances that are launched ahead: sandboxes that live come first. */
+/** Returns whether there is memory to launch instances ahead; running sandboxes have priority. */
 export function hasMemoryToSpare(meminfo = readFileSync('/proc/meminfo', 'utf8')): boolean {
   const available = bytesOf(meminfo, 'MemAvailable');
   return available > Math.max(KEPT_FREE_BYTES, bytesOf(meminfo, 'MemTotal') * KEPT_FREE_SHARE);

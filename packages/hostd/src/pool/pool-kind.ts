@@ -1,14 +1,14 @@
 import type { LaunchSpec } from '@cloche/protocol';
 import { type NetworkClass, networkClassOf } from '../network/network-class.ts';
 
-/** What is fixed when an instance is launched: sandboxes that agree in it can claim the same ones. */
+/** Properties that are fixed at an instance's launch: sandboxes with the same ones can claim the same instances. */
 export interface PoolKind {
   templateVersionId: string;
   network: NetworkClass;
   resources: LaunchSpec['resources'];
 }
 
-/** Equal for equal kinds. */
+/** Text form of a kind; equal for equal kinds. */
 export type KindId = string & { readonly brand: 'KindId' };
 
 export function kindOf({ source, network, resources }: LaunchSpec): PoolKind {

@@ -1,6 +1,6 @@
 import type { PoolState } from './warm-pool.ts';
 
-/** In Prometheus' text form. */
+/** Returns the pool's metrics in Prometheus' text format. */
 export function poolMetrics({ size, ready, hits, misses }: PoolState): string {
   return [
     ...metric('cloche_hostd_pool_size', 'gauge', 'Target number of ready instances, of all kinds together.', size),

@@ -25,15 +25,15 @@ export interface PooledInstancesDeps {
   templates: Templates;
   launcher: Launcher;
   removeInstance: (key: InstanceKey) => Promise<void>;
-  /** One folder an instance, with its agent's socket. */
+  /** Folder with one folder for each instance, which holds its agent's socket. */
   socketsDir: string;
 }
 
-/** Makes instances that wait for their sandbox: launched, linked, their agent answering, a kernel forked into them. */
+/** Makes instances that wait for a sandbox: launched, linked, with an agent that answers and a forked kernel. */
 export class PooledInstances implements PoolMaker {
   readonly #deps: PooledInstancesDeps;
   readonly #languages = new WantedLanguages();
-  /** Which authority each gated one trusts. */
+  /** Certificate that each gated instance trusts. */
   readonly #authorities = new Map<InstanceKey, string>();
 
   constructor(deps: PooledInstancesDeps) {
@@ -52,7 +52,7 @@ export class PooledInstances implements PoolMaker {
     try {
       const record = await launcher.launchPooled({ key, network, resources, template }, signal);
       await agentAnswers(join(socketsDir, key, 'agent.sock'), signal);
-      // The first run of most sandboxes is of Python.
+      // The first run of most sandboxes is in Python.
       await kernels.addSpare(key, record);
       for (const language of this.#languages.list()) this.#startKernel(key, language);
     } catch (error) {
@@ -61,14 +61,14 @@ export class PooledInstances implements PoolMaker {
     }
   }
 
-  /** A context was opened in that language: instances that wait get a kernel of it, for as long as that goes on. */
+  /** Notes that a context was opened in that language. Waiting instances get a kernel of it while the demand lasts. */
   noteLanguage(language: StartedLanguage): void {
     if (!this.#languages.note(language) || !hasMemoryToSpare()) return;
     const { records } = this.#deps;
     for (const key of records.keys()) if (records.read(key)?.status === 'pooled') this.#startKernel(key, language);
   }
 
-  /** Where the agent does not, its first context starts one. */
+  /** Asks an instance's agent to start a kernel ahead. Failures are ignored: the first context then starts one. */
   #startKernel(key: InstanceKey, language: StartedLanguage): void {
     const socketPath = join(this.#deps.socketsDir, key, 'agent.sock');
     const request = `PUT /spare-kernels/${language}`;

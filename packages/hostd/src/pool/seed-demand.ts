@@ -2,7 +2,9 @@ import type { LaunchSpec } from '@cloche/protocol';
 import type { Templates, TemplateVersion } from '../storage/templates.ts';
 import type { Demand } from './demand.ts';
 
-/** What a creation that says nothing gets: the newest version of a template, with the network of the host. */
+/**
+ * Seeds the pool with what a creation without options gets: the newest version of each template, with an open network.
+ */
 export async function seedDemand(
   demand: Demand,
   templates: Templates,
@@ -14,7 +16,7 @@ export async function seedDemand(
   demand.seed(newest.map((templateVersionId) => ({ templateVersionId, network: 'open', resources })));
 }
 
-/** One for each template. */
+/** Returns the newest version of each template. */
 function newestVersions(versions: readonly TemplateVersion[]): TemplateVersion[] {
   const newest = new Map<string, TemplateVersion>();
   for (const version of versions) {

@@ -5,10 +5,10 @@ import type { StartedLanguage } from '@cloche/protocol';
  * (`packages/agent/src/provisioning/spare-provisioner.ts`).
  */
 const WANTED_MS = 180_000;
-/** Instances that wait are told again after this long, so that their kernels stay while there is demand. */
+/** Milliseconds until waiting instances get the request again, so that their kernels stay while there is demand. */
 const TELL_AGAIN_MS = 60_000;
 
-/** Languages whose kernels are started inside of sandboxes and that contexts were opened in lately. */
+/** Languages in which contexts were opened recently and whose kernels start inside sandboxes. */
 export class WantedLanguages {
   readonly #now: () => number;
   readonly #wantedUntil = new Map<StartedLanguage, number>();
@@ -18,7 +18,7 @@ export class WantedLanguages {
     this.#now = now;
   }
 
-  /** Notes a use. Whether instances that wait have to be told of it. */
+  /** Notes a use. Returns whether waiting instances have to be asked for a kernel again. */
   note(language: StartedLanguage): boolean {
     const now = this.#now();
     this.#wantedUntil.set(language, now + WANTED_MS);
