@@ -33,9 +33,9 @@ export const SetEnvironment = Type.Object({ env: Type.Record(Type.String(), Type
 
 export const OpenContext = Type.Object({
   language: Language,
-  /** Absolute path; resolved in the sandbox, links included. */
+  /** Absolute path, resolved in the sandbox with its links. */
   cwd: Type.String(),
-  /** How long the kernel may take to get ready. */
+  /** Longest time until the kernel is ready. */
   timeoutMs: Type.Integer({ minimum: 1 }),
   /** Milliseconds to wait for a kernel that the host provides, before the agent starts one. */
   kernelWaitMs: Type.Optional(Type.Integer({ minimum: 0 })),
@@ -48,19 +48,19 @@ export const AgentContextList = Type.Object({ contexts: Type.Array(AgentContext)
 
 export const StartRun = Type.Object({
   contextId: Type.String(),
-  /** Has the context opened first if it is not, as a request of its own would. */
+  /** Opens the context first if it is not open, as a separate request would. */
   open: Type.Optional(OpenContext),
   runId: Type.String(),
   code: Type.String(),
-  /** From the arrival of this request, the wait in the context's queue included. */
+  /** Limit from the arrival of this request, including the wait in the context's queue. */
   timeoutMs: Type.Integer({ minimum: 1 }),
-  /** Sizes as JSON writes them. */
+  /** Limits of the JSON-encoded sizes. */
   limits: Type.Object({
     stdoutBytes: Type.Integer({ minimum: 0 }),
     stderrBytes: Type.Integer({ minimum: 0 }),
-    /** One output's value; a larger one is left out and said so. */
+    /** Limit of one output's value; a larger value is left out, and the output says so. */
     outputBytes: Type.Integer({ minimum: 0 }),
-    /** All outputs of the run together. */
+    /** Limit of all outputs of the run together. */
     outputsBytes: Type.Integer({ minimum: 0 }),
   }),
 });
@@ -94,10 +94,10 @@ export const AgentOutput = Type.Object({
   kind: Type.Literal('inline'),
   format: Type.Union(OUTPUT_FORMATS.map((format) => Type.Literal(format))),
   mimeType: Type.String(),
-  /** Text as it is, JSON as text, binary as base64. */
+  /** Text unchanged, JSON as text, binary as base64. */
   value: Type.String(),
   role: Type.Union([Type.Literal('result'), Type.Literal('display')]),
-  /** Outputs with the same number are forms of one thing. Counts from 0 in each run. */
+  /** Number of the output within the run, from 0. Outputs with the same number are forms of the same value. */
   bundle: Type.Integer({ minimum: 0 }),
 });
 export type AgentOutput = {
@@ -109,7 +109,7 @@ export type AgentOutput = {
   bundle: number;
 };
 
-/** Bytes that were cut, per stream; present only where something was. */
+/** Bytes cut from each stream; a stream is absent when nothing was cut. */
 export const Truncation = Type.Object({
   stdout: Type.Optional(Type.Integer({ minimum: 1 })),
   stderr: Type.Optional(Type.Integer({ minimum: 1 })),
@@ -120,7 +120,7 @@ export const RunDone = Type.Object({
   durationMs: Type.Integer({ minimum: 0 }),
   error: Type.Optional(RunError),
   truncated: Type.Optional(Truncation),
-  /** The kernel had to be replaced since this context's previous result. */
+  /** Whether the kernel was replaced since this context's previous result. */
   stateLost: Type.Optional(Type.Boolean()),
 });
 export type RunDone = Static<typeof RunDone>;
@@ -130,7 +130,7 @@ const runEvent = <Name extends string, Data extends Parameters<typeof Type.Objec
   data: Data,
 ) => Type.Object({ type: Type.Literal(type), runId: Type.String(), data });
 
-/** `done` is always last and always comes, unless the connection breaks. Live events of a run never follow it. */
+/** An event of a run. `done` is always the last event and is always sent, unless the connection breaks. */
 export const AgentRunEvent = Type.Union([
   runEvent('stdout', Type.String()),
   runEvent('stderr', Type.String()),
@@ -144,7 +144,7 @@ export type AgentRunEvent =
   | { type: 'error'; runId: string; data: RunError }
   | { type: 'done'; runId: string; data: RunDone };
 
-/** One line of the stream: an output bound with base64 and escapes has room in it. */
+/** Longest line of the stream: an output of the maximum size, encoded with base64 and escapes, fits. */
 export const MAX_AGENT_EVENT_BYTES = 64 * 1024 * 1024;
 
 /**

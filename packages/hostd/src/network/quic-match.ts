@@ -5,7 +5,7 @@
 const VERSIONS = [
   '0x00000001', // RFC 9000
   '0x6b3343cf', // RFC 9369, version 2
-  '0x709a50c4', // drafts of version 2
+  '0x709a50c4', // its drafts
   '0xff000000-0xff0000ff', // drafts of version 1
   '0xfaceb000-0xfaceb0ff', // mvfst
   '0xabcd0000-0xabcd00ff', // msquic

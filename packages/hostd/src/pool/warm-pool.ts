@@ -3,35 +3,35 @@ import { type InstanceKey, pooledInstanceKey } from '../instance/instance-key.ts
 import type { Demand } from './demand.ts';
 import { type KindId, kindId, type PoolKind } from './pool-kind.ts';
 
-/** How long a launch and its agent may take. */
+/** Longest time for a launch until its agent answers. */
 const LAUNCH_MS = 30_000;
-/** One that is not there by then may never be. */
+/** Longest wait for an instance that is being launched; after that it may never become ready. */
 const COMING_MS = 500;
-/** Launches ahead wait until nobody has claimed one for this long, so that they take no time from a burst of claims. */
+/** Launches ahead start after this long without a claim, so that they take no time from a burst of claims. */
 const QUIET_MS = 25;
-/** They wait no longer than that, however busy it is. */
+/** Longest time that launches ahead wait, however many claims follow. */
 const PATIENCE_MS = 250;
 const NEVER = { first: Number.NEGATIVE_INFINITY, last: Number.NEGATIVE_INFINITY };
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 60_000;
-/** A kind has to be this much over its share until one of it makes room for another kind. */
+/** Surplus over its share from which a kind gives up an instance for another kind. */
 const TOLERATED_SURPLUS = 0.25;
 
-/** Makes and removes the instances of a pool. */
+/** Creates and removes the instances of a pool. */
 export interface PoolMaker {
-  /** Launches one and resolves when its agent answers. Leaves nothing behind when it rejects. */
+  /** Launches an instance and resolves when its agent answers. Leaves nothing behind when it rejects. */
   launch(key: InstanceKey, kind: PoolKind, signal: AbortSignal): Promise<void>;
-  /** Idempotent. */
+  /** Removes an instance. Idempotent. */
   remove(key: InstanceKey): Promise<void>;
-  /** Whether one that was launched can still be claimed: it lives, and is as one launched now would be. */
+  /** Returns whether a launched instance can still be claimed: it lives, and equals one that would be launched now. */
   isFresh(key: InstanceKey): boolean;
   hasMemoryToSpare(): boolean;
 }
 
 export interface WarmPoolOptions {
-  /** Instances to have ready, of all kinds together; 0 switches the pool off. */
+  /** Instances to keep ready, of all kinds together; 0 disables the pool. */
   size: number;
-  /** Launches ahead at a time, at most, where somebody asks for what is not there. */
+  /** Launches ahead at a time, at most, while requested kinds are missing. */
   lanes: number;
   demand: Demand;
   maker: PoolMaker;
@@ -45,10 +45,10 @@ export interface PoolState {
   misses: number;
 }
 
-/** `isMissing`: it is for a kind that somebody has just asked for and that none is ready of. */
+/** Next action of the pool. `isMissing`: the step is for a kind that was just requested and of which none is ready. */
 type Step = { isMissing: boolean } & ({ launch: PoolKind } | { retire: InstanceKey });
 
-/** One that is being launched ahead. */
+/** An instance that is being launched ahead. */
 interface Coming {
   id: KindId;
   isAwaited: boolean;
@@ -56,25 +56,25 @@ interface Coming {
 }
 
 /**
- * Instances launched ahead of demand. Each is taken once, by one sandbox. They are launched one after another, while
- * nobody else launches: whoever waits for a sandbox comes first. Of a kind that is asked for while none is ready, several
- * are launched at a time and at once: who asks next waits for one of them.
+ * Instances launched ahead of demand. Each is claimed once, by one sandbox. They are launched one after another, while
+ * no requested launch runs: requested launches come first. If a kind is requested while none is ready, several of it
+ * are launched at once, so that the next requests can wait for one of them.
  */
 export class WarmPool {
   readonly #options: WarmPoolOptions;
   readonly #ready = new Map<InstanceKey, KindId>();
-  /** The pool's, though not to be taken: under launch, being claimed, or on their way out. */
+  /** Instances that the pool owns but does not offer: under launch, being claimed, or being removed. */
   readonly #busy = new Set<InstanceKey>();
   readonly #closing = new AbortController();
   readonly #pauses = new Map<KindId, { until: number; ms: number }>();
-  /** What is being launched ahead now, the first begun first. */
+  /** Launches ahead under way, oldest first. */
   readonly #coming = new Map<Coming, Promise<void>>();
   #changed = Promise.withResolvers<void>();
-  /** Resolves when somebody leaves none of a kind, or finds none. */
+  /** Resolves when a claim takes the last instance of a kind, or finds none. */
   #emptied = Promise.withResolvers<void>();
   #foreground = 0;
   #heldSince = 0;
-  /** When one was taken for the first and the last time since the last launch ahead. */
+  /** Times of the first and the last claim since the last launch ahead. */
   #taken = NEVER;
   #hits = 0;
   #misses = 0;
@@ -84,12 +84,12 @@ export class WarmPool {
     this.#options = options;
   }
 
-  /** Begins to launch ahead. */
+  /** Starts launching ahead. */
   open(): void {
     if (this.#options.size > 0) this.#refilled = this.#refill(this.#closing.signal);
   }
 
-  /** Ends the launches under way and removes all that nobody has taken. */
+  /** Ends the launches under way and removes all unclaimed instances. */
   async close(): Promise<void> {
     this.#closing.abort(new Error('the pool is closing'));
     await this.#refilled;
@@ -98,8 +98,8 @@ export class WarmPool {
 
   /**
    * Calls `claim` with an instance of that kind, if there is one, and resolves with its result. Until then the instance
-   * belongs to the pool, so that a sweep does not remove it. If no instance is ready, the method waits for one that is
-   * being launched and that no other caller waits for: it is ready before a new one. The demand is noted in any case.
+   * belongs to the pool, so that a sweep does not remove it. If no instance is ready, the method waits for one under
+   * launch that no other caller waits for: it is ready before a new one. The demand is noted in any case.
    */
   async take<T>(kind: PoolKind, signal: AbortSignal, claim: (key: InstanceKey) => Promise<T>): Promise<T | undefined> {
     if (this.#options.size === 0) return undefined;
@@ -125,7 +125,7 @@ export class WarmPool {
     }
   }
 
-  /** While it is not disposed, nothing is launched ahead, unless that lasts. */
+  /** Suspends launches ahead until the result is disposed, but not for longer than `PATIENCE_MS`. */
   holdBack(): Disposable {
     if (this.#foreground === 0) this.#heldSince = performance.now();
     this.#foreground += 1;
@@ -137,7 +137,7 @@ export class WarmPool {
     };
   }
 
-  /** Whether the pool answers for that instance. */
+  /** Returns whether the pool owns that instance. */
   owns(key: InstanceKey): boolean {
     return this.#ready.has(key) || this.#busy.has(key);
   }
@@ -146,7 +146,7 @@ export class WarmPool {
     return { size: this.#options.size, ready: this.#ready.size, hits: this.#hits, misses: this.#misses };
   }
 
-  /** Looks at everything again: what has died or become stale is removed, and where memory is short, all of it. */
+  /** Removes the instances that died or became stale, or all of them when memory is short. */
   async refresh(): Promise<void> {
     const { maker } = this.#options;
     const keeps = this.#ready.size === 0 || maker.hasMemoryToSpare();
@@ -172,7 +172,7 @@ export class WarmPool {
     return undefined;
   }
 
-  /** Whether one of that kind was being launched, with nobody waiting for it, and is there now. */
+  /** Waits for an instance of that kind under launch that no other caller waits for. Returns whether there was one. */
   async #comes(id: KindId, signal: AbortSignal): Promise<boolean> {
     const coming = [...this.#coming.keys()].find((one) => one.id === id && !one.isAwaited);
     if (coming === undefined) return false;
@@ -196,7 +196,10 @@ export class WarmPool {
     await Promise.all(this.#coming.values());
   }
 
-  /** The kind that has the least of its share, so that each has one soon, or one that has to make room for it. */
+  /**
+   * Returns the next step: launch the kind with the least of its share, so that each kind has an instance soon, or
+   * remove an instance that has to make room for it.
+   */
   #nextStep(): Step | undefined {
     const { size, lanes, demand, maker } = this.#options;
     if (this.#coming.size >= lanes) return undefined;
@@ -223,7 +226,9 @@ export class WarmPool {
     return richest && { retire: richest[0], isMissing };
   }
 
-  /** Those who launch for themselves would go on doing so for ever if nothing was launched ahead meanwhile. */
+  /**
+   * Returns whether requested launches have suspended the pool for too long: while it is empty they would never end.
+   */
   #isOverdue(): boolean {
     return performance.now() - this.#heldSince > PATIENCE_MS;
   }
@@ -268,7 +273,7 @@ export class WarmPool {
     try {
       await this.#options.maker.remove(key);
     } catch (err) {
-      // From here on it is the sweep's, which tries until it is gone.
+      // From here on the sweep tries until the instance is removed.
       this.#options.log.error({ operation: 'retire', instance: key, outcome: 'failed', err });
     } finally {
       this.#busy.delete(key);
@@ -287,7 +292,7 @@ function countsOf(ids: Iterable<KindId>): Map<KindId, number> {
   return counts;
 }
 
-/** Resolves with `promise`, when the signal aborts, or when the time is up. */
+/** Resolves with `promise`, when the signal aborts, or after `ms`. */
 async function orAborted(promise: Promise<void>, signal: AbortSignal, ms?: number): Promise<void> {
   const aborted = Promise.withResolvers<void>();
   const abort = () => aborted.resolve();

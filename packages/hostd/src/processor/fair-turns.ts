@@ -14,14 +14,14 @@ const LOOK_INTERVAL_MS = 250;
 
 export interface FairTurnsOptions {
   groups: ProcessorGroups;
-  /** The instances that sandboxes have. */
+  /** Returns the instances that sandboxes have. */
   keys: () => readonly InstanceKey[];
   log: Logger;
 }
 
 /**
- * Gives sandboxes that use little of the processor their turn before those that use much, while there is not enough for
- * all. By equal weights and slices, a run of a millisecond waits until each of fifty busy sandboxes had its 4 ms.
+ * Prioritizes sandboxes that use little processor time over those that use much, while processors are contended. With
+ * equal weights and slices, a run of a millisecond would wait until each of fifty busy sandboxes had its 4 ms.
  */
 export class FairTurns {
   readonly #options: FairTurnsOptions;
@@ -33,15 +33,15 @@ export class FairTurns {
 
   constructor(options: FairTurnsOptions) {
     this.#options = options;
-    // Whatever this process starts has it too: each sandbox, and the kernels that are forked into it.
+    // Each process started by this one inherits the slice: every sandbox, and the kernels that are forked into it.
     setTimeSlice(process.pid, SHORT_SLICE_NS);
-    // An earlier hostd that was killed may have left sandboxes behind.
+    // An earlier hostd that was killed may have left sandboxes in the `behind` state.
     for (const key of options.keys()) options.groups.setTurn(key, 'first');
     this.#timer = setInterval(() => this.#tryLook(), LOOK_INTERVAL_MS);
     this.#timer.unref();
   }
 
-  /** Leaves no sandbox behind the others. */
+  /** Stops the checks and resets every sandbox to `first`. */
   close(): void {
     clearInterval(this.#timer);
     for (const key of this.#behind) this.#options.groups.setTurn(key, 'first');
@@ -75,7 +75,10 @@ export class FairTurns {
   }
 }
 
-/** Threads that run or wait for a processor, of the whole host. @param loadavg content of `/proc/loadavg` */
+/**
+ * Returns the number of threads of the whole host that run or wait for a processor.
+ * @param loadavg content of `/proc/loadavg`
+ */
 function runnable(loadavg: string): number {
   return Number(loadavg.split(' ')[3]?.split('/')[0]);
 }

@@ -1,17 +1,20 @@
-/** Processor time that a sandbox may use beyond its share before it goes behind the others: some fifteen short runs. */
+/**
+ * Processor time that a sandbox may use beyond its share before it goes behind the others; enough for about fifteen
+ * short runs.
+ */
 const CREDIT_US = 30_000;
-/** Processor time of a launch with its first kernel. A sandbox that was launched ahead has used most of it already. */
+/** Processor time of a launch with its first kernel. A sandbox that was launched ahead has already used most of it. */
 const LAUNCH_US = 150_000;
-/** Looks after which what a launch has not used is forfeited, so that no code of the sandbox uses it. */
+/** Checks after which the rest of a launch's allowance is forfeited, so that the sandbox's code cannot use it. */
 const LAUNCH_LOOKS = 4;
-/** Since the last look: what used less takes part in no sharing. */
+/** Processor time since the last check below which a sandbox does not count as active. */
 const ACTIVE_US = 1000;
 /**
- * Of what active sandboxes used on average. At one half, those within their share never take all: the others have the other
- * half at least.
+ * Share of the average use of active sandboxes. At one half, the sandboxes within their share never use more than half
+ * of the time, so the others get at least the other half.
  */
 const SHARE = 1 / 2;
-/** In a row, without a thread that wants a processor: then a sandbox that was behind is among the others again. */
+/** Consecutive checks without a runnable thread after which a sandbox is no longer behind the others. */
 const IDLE_LOOKS = 4;
 
 interface Account {
@@ -23,22 +26,24 @@ interface Account {
 }
 
 /**
- * Decides which sandboxes go behind the others while processors are contended. What a sandbox uses beyond its share fills a
- * bucket; when it is full, the sandbox goes behind the others. There it uses little, since it gets little: so it comes
- * back not by what it uses, but when it has wanted nothing for a while.
+ * Decides which sandboxes go behind the others while processors are contended. Time that a sandbox uses beyond its
+ * share adds to its debt; above the credit, the sandbox goes behind the others. There it gets and therefore uses
+ * little, so its use cannot show when to bring it back. It returns once it has wanted no processor for a while.
  */
 export class ProcessorDebts<Key> {
   readonly #accounts = new Map<Key, Account>();
 
-  /** Begins a time of contention: what was used before it costs nothing. Debts of an earlier such time stay. */
+  /** Starts a period of contention: time used before it adds no debt. Debts of earlier periods stay. */
   begin(usedUs: ReadonlyMap<Key, number>): void {
     for (const [key, account] of this.#accounts) account.usedUs = usedUs.get(key) ?? account.usedUs;
   }
 
   /**
-   * @param usedUs processor time of each sandbox that lives, since it was started
-   * @param wants whether a thread of a sandbox runs, or waits for a processor; asked for those that are behind
-   * @returns the sandboxes whose place changed: `true` for those that go behind the others now
+   * Updates the debts.
+   * @param usedUs processor time of each live sandbox since its start
+   * @param wants returns whether a thread of a sandbox runs or waits for a processor; called for sandboxes that are
+   * behind
+   * @returns the sandboxes that changed: `true` for those that go behind the others now
    */
   update(usedUs: ReadonlyMap<Key, number>, wants: (key: Key) => boolean): Map<Key, boolean> {
     for (const key of this.#accounts.keys()) if (!usedUs.has(key)) this.#accounts.delete(key);

@@ -7,33 +7,36 @@ import type { InstanceKey } from '../instance/instance-key.ts';
 import { errorCode } from '../kernel/libc.ts';
 import { LONG_SLICE_NS, SHORT_SLICE_NS, setTimeSlice } from '../kernel/time-slice.ts';
 
-/** Where the threads of an instance are, below its group. */
+/** Groups of an instance's threads, below its own group. */
 const GROUPS_OF_THREADS = [KERNELS_GROUP, GVISOR_GROUP, AGENT_GROUP, ''];
 /**
- * Who gets the processor when there is not enough: `first` a sandbox that uses little, then an instance that is
- * `launching` ahead of demand, then a sandbox that is `behind` because it used much.
+ * Priority of an instance while processors are contended: `first` for a sandbox that uses little, then `launching` for
+ * an instance launched ahead of demand, then `behind` for a sandbox that used much.
  */
 export type Turn = 'first' | 'launching' | 'behind';
 
 interface Files {
-  /** Microseconds of processor time, as its content says. */
+  /** Reads the microseconds of processor time from a group's folder. */
   readonly used: (folder: string) => number;
   readonly weight: string;
   /**
-   * By weight, an instance that has run for a millisecond waits until the others on its processor had their shares of it:
-   * beside 25 busy sandboxes at 1/128 of its weight 0.2 ms, at 1/8 it is 3 ms.
+   * Weight of each turn. An instance that has run for a millisecond waits until the others on its processor had their
+   * shares: beside 25 busy sandboxes at 1/128 of its weight 0.2 ms, at 1/8 it is 3 ms.
    */
   readonly weights: Readonly<Record<Turn, number>>;
   readonly threads: string;
 }
 
-/** The files of cgroups that count processor time and that decide whose turn it is. */
+/** The cgroup files that count processor time and set priorities. */
 export class ProcessorGroups {
   readonly #place: string;
   readonly #files: Files;
   readonly #usageOf: (key: InstanceKey) => number;
 
-  /** @param parent the installation's group, whose children are instances. Throws where no hierarchy has a processor. */
+  /**
+   * Throws where no hierarchy has the cpu controller.
+   * @param parent the installation's group, whose children are instances
+   */
   constructor(parent: string, hierarchies: readonly CgroupHierarchy[]) {
     const v1 = (controller: string) => hierarchies.find(({ controllers }) => controllers.includes(controller))?.place;
     const v2 = hierarchies.find(({ version }) => version === 2)?.place;
@@ -45,7 +48,7 @@ export class ProcessorGroups {
     this.#usageOf = (key) => this.#files.used(join(counting, key));
   }
 
-  /** Microseconds of processor time that an instance has used; undefined when it is gone. */
+  /** Returns the microseconds of processor time that an instance has used; undefined when it is gone. */
   usedUs(key: InstanceKey): number | undefined {
     return ifThere(() => this.#usageOf(key));
   }
@@ -57,13 +60,13 @@ export class ProcessorGroups {
     this.setSlices(key, turn);
   }
 
-  /** Sets the time slices alone, including those of threads that were moved to the instance since. */
+  /** Sets only the time slices, including those of threads that were moved to the instance since. */
   setSlices(key: InstanceKey, turn: Turn): void {
     const sliceNs = turn === 'first' ? SHORT_SLICE_NS : LONG_SLICE_NS;
     for (const thread of this.#threads(key)) setTimeSlice(thread, sliceNs);
   }
 
-  /** Whether a thread of the instance runs, or waits for a processor. */
+  /** Returns whether a thread of the instance runs or waits for a processor. */
   wants(key: InstanceKey): boolean {
     for (const thread of this.#threads(key)) if (isRunnable(thread)) return true;
     return false;

@@ -1,45 +1,45 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { MAX_PORT_TUNNELS } from '@cloche/protocol';
 
-/** Connections that the guest may have open without their being asked for. */
+/** Idle connections that the guest may open in advance. */
 export const MAX_IDLE = 16;
-/** Connections of the server's that wait for one of the guest's; it has no more than this itself. */
+/** Server connections that may wait for one of the guest's; the server itself opens no more. */
 export const MAX_WAITING = 256;
 
-/** Connections on which one side has ended and the other may go on: as many as the server has tunnels into a sandbox. */
+/**
+ * Connections on which one side has ended and the other may continue: as many as the server has tunnels into a sandbox.
+ */
 export const MAX_HALF_OPEN = MAX_PORT_TUNNELS;
 
-/** How long the other side may take for what is on its way when one has ended. */
+/** Longest time to deliver the bytes in transit after one side has ended. */
 const LINGER_MS = 10_000;
 
-/** Listening sockets, which the relay takes over. */
+/** Descriptors of listening sockets; the relay closes them. */
 export interface RelayListeners {
-  /** Where the server connects. */
+  /** Socket that the server connects to. */
   outside: number;
-  /** Where the guest connects. */
+  /** Socket that the guest connects to. */
   inside: number;
 }
 
 /**
- * Joins each connection of the server's to one that the guest has opened, for a runtime whose guests can connect but
- * not be connected to.
- *
- * SECURITY: whatever the guest does here, it reaches what the server connects to this very relay, and nothing else: no
- * address or name comes from it. What it opens beyond the bound is closed at once.
+ * Joins each connection of the server to one that the guest has opened, for a runtime whose guests can connect but
+ * cannot be connected to. SECURITY: a guest reaches only what the server connects to this relay: no address or name
+ * comes from the guest. Connections beyond the limit are closed at once.
  */
 export class AgentRelay {
   readonly #listeners: readonly Server[];
   readonly #sockets = new Set<Socket>();
   readonly #idle = new Set<Socket>();
   readonly #waiting = new Set<Socket>();
-  /** The sides that go on, those that have waited longest first. */
+  /** Sides that continue after the other one ended, oldest first. */
   readonly #halfOpen = new Set<Socket>();
 
   constructor({ outside, inside }: RelayListeners) {
     this.#listeners = [this.#listen(outside, this.#waiting, MAX_WAITING), this.#listen(inside, this.#idle, MAX_IDLE)];
   }
 
-  /** Ends all of its connections. Idempotent. */
+  /** Closes all connections. Idempotent. */
   close(): void {
     for (const listener of this.#listeners) listener.close();
     for (const socket of this.#sockets) socket.destroy();
@@ -73,7 +73,7 @@ export class AgentRelay {
     if (server === undefined || guest === undefined) return;
     this.#waiting.delete(server);
     this.#idle.delete(guest);
-    // The end of one is the end of the other: closing a connection is how the server cancels a run.
+    // When one side closes, so does the other: the server cancels a run by closing its connection.
     for (const [one, other] of [
       [server, guest],
       [guest, server],
@@ -84,7 +84,7 @@ export class AgentRelay {
     }
   }
 
-  /** SECURITY: a guest that ends none of its sides leaves a bounded number of them here. */
+  /** SECURITY: limits how many half-open connections a guest can leave here by not ending its sides. */
   #isHalfOpen(socket: Socket): void {
     if (socket.destroyed) return;
     this.#halfOpen.add(socket);
@@ -94,7 +94,7 @@ export class AgentRelay {
   }
 }
 
-/** What was said before the end still arrives, unless nobody takes it. */
+/** Closes a socket after its pending bytes are delivered, or after `LINGER_MS`. */
 function endSoon(socket: Socket): void {
   if (socket.destroyed) return;
   const timer = setTimeout(() => socket.destroy(), LINGER_MS);

@@ -5,17 +5,17 @@ import type { InstanceKey } from '../instance/instance-key.ts';
 import { openListeningSocket } from '../kernel/listening-socket.ts';
 import { AgentRelay } from './agent-relay.ts';
 
-/** Its name in the folder that the guest sees. */
+/** Name of the socket in the folder that the guest sees. */
 export const DIAL_SOCKET = 'agent.sock';
 
 export interface AgentRelaysOptions {
-  /** Open to be passed through: the runtime shows a guest its folder as the guest's own root. */
+  /** Folder that allows traversal: the runtime accesses a guest's folder as the guest's own root. */
   dialsDir: string;
   socketsDir: string;
   service: { uid: number; gid: number };
 }
 
-/** The relays of all instances whose agent dials out. */
+/** The relays of all instances whose agent dials hostd. */
 export class AgentRelays {
   readonly #options: AgentRelaysOptions;
   readonly #relays = new Map<InstanceKey, AgentRelay>();
@@ -26,12 +26,12 @@ export class AgentRelays {
     chmodSync(options.dialsDir, 0o711);
   }
 
-  /** What the guest sees, read-only. It stays the same folder for as long as the instance lives. */
+  /** Returns the folder that the guest sees read-only. It stays the same while the instance lives. */
   folderOf(key: InstanceKey): string {
     return join(this.#options.dialsDir, key);
   }
 
-  /** Serves at the instance's sockets, made anew where an earlier hostd left its own. The socket folder is there. */
+  /** Serves the instance's sockets; replaces those that an earlier hostd left. The socket folder must exist. */
   open(key: InstanceKey, { base }: IdRange): void {
     const { socketsDir, service } = this.#options;
     const folder = this.folderOf(key);
@@ -44,14 +44,14 @@ export class AgentRelays {
     this.#relays.set(key, new AgentRelay({ inside, outside }));
   }
 
-  /** Idempotent. The sockets go with their folders. */
+  /** Closes an instance's relay. Idempotent. The sockets are removed with their folders. */
   remove(key: InstanceKey): void {
     this.#relays.get(key)?.close();
     this.#relays.delete(key);
     rmSync(this.folderOf(key), { recursive: true, force: true });
   }
 
-  /** Instances live on; the next hostd opens theirs again. */
+  /** Closes all relays. The instances keep running; the next hostd opens their relays again. */
   closeAll(): void {
     for (const relay of this.#relays.values()) relay.close();
     this.#relays.clear();

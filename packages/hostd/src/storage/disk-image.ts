@@ -18,41 +18,41 @@ import { dataRanges } from '../kernel/data-ranges.ts';
 
 const execute = promisify(execFile);
 
-/** One inode for this many bytes: what ext4 takes by default, so a disk holds as many small files as people expect. */
+/** Bytes of disk for each inode: the default of ext4, so a disk holds as many small files as users expect. */
 const BYTES_PER_INODE = 16_384;
-/** Different sizes remembered; about 150 kB each. */
+/** Disk sizes kept in memory; about 150 kB each. */
 const MAX_REMEMBERED = 32;
 
-/** A run of bytes of a fresh file system that were written; between them are holes. */
+/** A written part of a fresh file system; the space between extents is a hole. */
 interface Extent {
   offset: number;
   bytes: Buffer;
 }
 
 /**
- * Files that hold a fresh ext4 file system of a given size. It is made once a size and then written from memory, which
- * is a few hundred kilobytes however large the disk, since all else is holes.
+ * Creates files with a fresh ext4 file system. It is made once for each size and then written from memory: a few
+ * hundred kilobytes however large the disk, since the rest is holes.
  */
 export class DiskImages {
   readonly #dir: string;
   readonly #remembered = new Map<number, Promise<Extent[]>>();
 
-  /** @param dir its own; images that a crash left in there are removed. */
+  /** @param dir folder for images only; images that a crash left there are removed. */
   constructor(dir: string) {
     rmSync(dir, { recursive: true, force: true });
     mkdirSync(dir, { mode: 0o700 });
     this.#dir = realpathSync(dir);
   }
 
-  /** The path that an image had while it had a name, as the kernel tells it. */
+  /** Returns the path that an image had before it was unlinked, which the kernel still reports. */
   pathOf(name: string): string {
-    // The name of a disk's file is a host's affair: where the kernel shows it, it tells no sandbox's id.
+    // A hash, because sandboxes can see this name where the kernel shows it: it must not reveal a sandbox's id.
     return join(this.#dir, `${createHash('sha256').update(name).digest('hex').slice(0, 32)}.img`);
   }
 
   /**
-   * A descriptor of a new image, which the caller closes. The file has no name any more: its blocks are the kernel's to
-   * free when the last user is gone, however that user ended.
+   * Returns a descriptor of a new image, which the caller closes. The file is unlinked: the kernel frees its blocks
+   * when the last user is gone, however that user ended.
    */
   async open(diskBytes: number, name: string): Promise<number> {
     const extents = await this.#extents(diskBytes);
@@ -96,8 +96,8 @@ export class DiskImages {
 }
 
 /**
- * No journal, since the disk does not outlive a crash; no blocks kept back for root; inode tables left as the holes
- * that they are, which read as the zeros that they should be.
+ * Returns the options of mkfs: no journal, since the disk does not outlive a crash; no blocks reserved for root; inode
+ * tables left as holes, which read as the required zeros.
  */
 function mkfsArguments(path: string): string[] {
   const features = '^has_journal,^resize_inode,uninit_bg';

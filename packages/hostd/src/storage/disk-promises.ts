@@ -6,7 +6,7 @@ import type { InstanceRecords } from '../instance/instance-records.ts';
 const MEBIBYTE = 1024 * 1024;
 
 export interface DiskPromisesOptions {
-  /** On the volume of the disks. */
+  /** Folder on the volume of the disks. */
   readonly folder: string;
   readonly records: Pick<InstanceRecords, 'keys' | 'read'>;
   /** How many times the free space may be promised. */
@@ -17,8 +17,8 @@ export interface DiskPromisesOptions {
 }
 
 /**
- * Disks of sandboxes are sparse, so together they may be larger than their volume. This bounds by how much: the sizes of
- * all disks are at most so many times what is free.
+ * Limits how much space is promised to the disks of sandboxes. The disks are sparse, so together they may be larger
+ * than their volume: at most `overcommit` times the free space.
  */
 export class DiskPromises {
   readonly #options: DiskPromisesOptions;
@@ -28,8 +28,7 @@ export class DiskPromises {
   }
 
   /**
-   * For a disk that is about to be made. Disks of instances that no sandbox has claimed give way to those of sandboxes.
-   *
+   * Checks whether a new disk may be made. Disks of unclaimed instances give way to those of sandboxes.
    * @throws HostdError `no_capacity`
    */
   require(diskBytes: number, { isPooled }: { isPooled: boolean }): void {

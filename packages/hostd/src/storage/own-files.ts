@@ -3,8 +3,8 @@ import type { OwnFiles } from './root-file-system.ts';
 const HOSTS = '127.0.0.1 localhost\n127.0.1.1 sandbox\n';
 
 /**
- * What a sandbox has of its own in `/etc`. Without a resolver the file names one that nobody is: an empty file means
- * 127.0.0.1 as well, but with time limits of seconds; asked there, the kernel refuses at once.
+ * Returns the sandbox's own files in `/etc`. Without a resolver the file names 127.0.0.1, where the kernel refuses at
+ * once. An empty file would mean 127.0.0.1 as well, but with timeouts of seconds.
  */
 export function ownFiles(resolver: string | undefined): OwnFiles {
   return {

@@ -18,7 +18,7 @@ import {
 } from '../kernel/mounts.ts';
 import type { UserNamespace } from '../kernel/user-namespace.ts';
 
-/** Where Debian and those after it keep the authorities that programs trust. */
+/** Path of the CA bundle on Debian and its derivatives. */
 export const CA_BUNDLE_PATH = '/etc/ssl/certs/ca-certificates.crt';
 
 /** Name of the CA bundle in the folders that hold it on the host. */
@@ -38,7 +38,7 @@ export function rootPlaces(mountsDir: string, key: string): RootPlaces {
   return { lowerDir: at('lower'), diskDir: at('disk'), sharedDir: at('shared'), rootDir: at('root') };
 }
 
-/** Makes the mount points; their undo takes away whatever is mounted there by then. */
+/** Creates the mount points; the undo step also detaches what is mounted there by then. */
 export function makeRootPlaces(places: RootPlaces, undo: UndoStack): void {
   const folder = join(places.rootDir, '..');
   undo.push('mount points', () => removeRootPlaces(places));
@@ -47,8 +47,8 @@ export function makeRootPlaces(places: RootPlaces, undo: UndoStack): void {
 }
 
 /**
- * Takes the instance's mounts out of hostd's namespace. A running container keeps them in its own, so the kernel takes
- * them down, with the disk below, when the container is gone, whoever else has died by then. Idempotent.
+ * Removes the instance's mounts from hostd's namespace. A running container keeps them in its own, so the kernel
+ * removes them, and the disk below, when the container is gone, even if hostd has died by then. Idempotent.
  */
 export function removeRootPlaces({ lowerDir, diskDir, sharedDir, rootDir }: RootPlaces): void {
   for (const dir of [rootDir, sharedDir, diskDir, lowerDir]) {
@@ -58,7 +58,7 @@ export function removeRootPlaces({ lowerDir, diskDir, sharedDir, rootDir }: Root
   ignoring(['ENOENT'], () => rmdirSync(join(rootDir, '..')));
 }
 
-/** Mounts the instance's own disk and returns the number of its loop device. Takes `imageFd` over. */
+/** Mounts the instance's own disk and returns the number of its loop device. Closes `imageFd`. */
 export async function mountOwnDisk(imageFd: number, diskDir: string): Promise<number> {
   let deviceFd: number | undefined;
   try {
@@ -69,8 +69,8 @@ export async function mountOwnDisk(imageFd: number, diskDir: string): Promise<nu
       source: device.path,
       target: diskDir,
       flags: MS_NODEV | MS_NOSUID | MS_NOATIME,
-      // The disk is gone with its sandbox: no barriers, and a file that takes another's place is not written out for it.
-      // No thread that fills holes with zeros.
+      // The disk ends with its sandbox, so durability is not needed: no barriers, no flush when a file replaces
+      // another, and no thread that zeroes inode tables.
       options: 'nobarrier,noauto_da_alloc,noinit_itable,errors=remount-ro',
     });
     return device.number;
@@ -80,15 +80,15 @@ export async function mountOwnDisk(imageFd: number, diskDir: string): Promise<nu
   }
 }
 
-/** The template's files, which belong to the host's ids from 0 on, as files of the sandbox's own ids. */
+/** Mounts the template's files, which belong to host ids from 0 on, with owners shifted to the sandbox's ids. */
 export function mountLower(templateRootfsDir: string, userNamespace: UserNamespace, lowerDir: string): void {
   bindReadOnly(templateRootfsDir, lowerDir, userNamespace.fd);
 }
 
-/** Files that are the sandbox's own from the start, by their path in it. */
+/** Contents of the sandbox's own initial files, by their path in the sandbox. */
 export type OwnFiles = Record<`/etc/${string}`, string>;
 
-/** Puts the sandbox's own disk over the template and mounts both as its root. */
+/** Overlays the template with the sandbox's own disk and mounts both as its root. */
 export function mountOverlay(places: RootPlaces, idRange: IdRange, files: OwnFiles): void {
   const upper = join(places.diskDir, 'upper');
   const work = join(places.diskDir, 'work');
@@ -104,17 +104,16 @@ export function mountOverlay(places: RootPlaces, idRange: IdRange, files: OwnFil
       source: 'overlay',
       target: places.rootDir,
       flags: MS_NODEV | MS_NOSUID | MS_NOATIME,
-      // `volatile`: a sync within the sandbox need not reach a disk that never outlives it.
+      // `volatile`: a sync in the sandbox need not reach a disk that never outlives it.
       options: `lowerdir=${lower},upperdir=${disk}/upper,workdir=${disk}/work,volatile`,
     }),
   );
 }
 
 /**
- * Shows the agent with its kernels, and the authorities to trust, read-only within the root. By an overlay of the sandbox's
- * own: `flock` and `inotify` on these files do not reach other sandboxes, and the mount does not name a folder of the host.
- *
- * @param trustDir holds the authorities as `TRUST_FILE`, or nothing
+ * Mounts agent and kernels, and the authorities to trust, read-only in the root. Each sandbox has an overlay of its
+ * own: `flock` and `inotify` on these files do not reach other sandboxes, and the mount reveals no path of the host.
+ * @param trustDir folder with the authorities as `TRUST_FILE`, or empty
  */
 export function mountShared({ rootDir, sharedDir }: RootPlaces, guestDir: string, trustDir: string): void {
   withOverlayPaths([guestDir, trustDir], (guest, trust) =>
@@ -130,7 +129,7 @@ export function mountShared({ rootDir, sharedDir }: RootPlaces, guestDir: string
   ignoring(['ENOENT'], () => bindReadOnlyIn(rootDir, join(sharedDir, TRUST_FILE), CA_BUNDLE_PATH));
 }
 
-/** Names folders by descriptors: the kernel shows the paths of an overlay to the sandbox as they were given. */
+/** Passes folders as descriptors, because the kernel shows an overlay's paths to the sandbox as they were given. */
 function withOverlayPaths(folders: readonly [string, string], mount: (first: string, second: string) => void): void {
   const fds: number[] = [];
   try {
@@ -142,7 +141,7 @@ function withOverlayPaths(folders: readonly [string, string], mount: (first: str
   }
 }
 
-/** For memory that processes share by name, where that is no file system in memory: it is bounded as the disk is. */
+/** Makes a folder for named shared memory where no in-memory file system is used; the disk's size limits it. */
 export function makeSharedMemoryFolder(diskDir: string): string {
   const folder = join(diskDir, 'shm');
   mkdirSync(folder);
@@ -150,10 +149,10 @@ export function makeSharedMemoryFolder(diskDir: string): string {
   return folder;
 }
 
-/** Standard input, output and errors of a sandbox's first process. The caller closes them. */
+/** Opens standard input, output and error of a sandbox's first process. The caller closes them. */
 export function openConsole(diskDir: string): [stdin: number, stdout: number, stderr: number] {
-  // SECURITY: the runtime gives these files to the sandbox's root, so /dev/null of the host must not be among them
-  // (launcher.runtime.test.ts). On the sandbox's own disk, and by no name in there, they are bounded as it is.
+  // SECURITY: the runtime gives these files to the sandbox's root, so the host's /dev/null must not be among them
+  // (launcher.runtime.test.ts). They are on the sandbox's own disk, which limits them, and have no name in the sandbox.
   const input = join(diskDir, 'stdin');
   writeFileSync(input, '', { flag: 'wx' });
   const stdin = openSync(input, 'r');

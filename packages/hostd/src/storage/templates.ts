@@ -10,7 +10,7 @@ export interface TemplateVersion {
   rootfsDir: string;
 }
 
-/** The curated images that were built on this host. They never change once they are there. */
+/** The template versions that were built on this host. A version never changes once it exists. */
 export class Templates {
   readonly #dir: string;
   readonly #noteUse: (name: string) => void;
@@ -18,7 +18,7 @@ export class Templates {
 
   /**
    * @param dir holds `<slug>/<digest>/{manifest.json,rootfs/}`
-   * @param noteUse is given each version that is found
+   * @param noteUse called with each version that `find` returns
    */
   constructor(dir: string, noteUse: (name: string) => void = () => undefined) {
     this.#dir = dir;
@@ -36,7 +36,7 @@ export class Templates {
     return versions;
   }
 
-  /** The version, for an instance of it. */
+  /** Finds a version for a launch and records its use. */
   async find(id: string): Promise<TemplateVersion | undefined> {
     if (!this.#known.has(id)) for (const version of await this.list()) this.#known.set(version.manifest.id, version);
     const found = this.#known.get(id);
@@ -44,7 +44,7 @@ export class Templates {
     return found;
   }
 
-  /** Undefined for a folder without a manifest: a build that has not ended, or one of another version. */
+  /** Returns undefined for a folder without a valid manifest: an unfinished build, or one of another release. */
   async #read(dir: string): Promise<TemplateVersion | undefined> {
     const text = await readFile(join(dir, 'manifest.json'), 'utf8').catch(ignoreMissing);
     if (text === undefined) return undefined;

@@ -22,22 +22,22 @@ export interface RemovalDeps {
   egress: EgressGate;
   runtime: Runtime;
   kernels: KernelForks;
-  /** Mount points, seen in hostd's own mount namespace only. */
+  /** Mount points, visible only in hostd's own mount namespace. */
   mountsDir: string;
-  /** One folder an instance, with its agent's socket. */
+  /** Folder with one folder for each instance, which holds its agent's socket. */
   socketsDir: string;
 }
 
 /**
- * Takes down everything of an instance, alive or dead, whichever hostd launched it and however far it came. The record
- * goes last, so a removal cut off halfway is done again. Idempotent.
+ * Removes everything of an instance, alive or dead, whichever hostd launched it and however far its launch got. The
+ * record goes last, so an interrupted removal is repeated. Idempotent.
  */
 export async function removeInstance(key: InstanceKey, host: RemovalDeps): Promise<void> {
   const record = host.records.read(key);
 
   removeRootPlaces(rootPlaces(host.mountsDir, key));
   await host.cgroups.destroy(key);
-  // A slot is free as soon as its last process is gone, so by now it may be another's, along with its link.
+  // The slot is free as soon as its last process is gone, so it and its link may belong to another instance by now.
   const slot = host.slots.find(key);
   if (slot !== undefined) await host.network.disconnect(slot);
   await host.egress.unregister(key);
@@ -46,12 +46,14 @@ export async function removeInstance(key: InstanceKey, host: RemovalDeps): Promi
   await host.runtime.remove({ key, bundleDir: host.records.folderOf(key) });
   host.kernels.forget(key);
   rmSync(join(host.socketsDir, key), { recursive: true, force: true });
-  // Last of what others may be given: by now nothing is left that has the slot's ids or addresses.
+  // The slot last of all shared resources: now nothing is left that has its ids or addresses.
   if (slot !== undefined) host.slots.release(slot, key);
   host.records.remove(key);
 }
 
-/** Resolves when no loop device holds the instance's disk any more. Without its number all of them are looked at. */
+/**
+ * Resolves when no loop device holds the instance's disk any more. Without a device number, all devices are checked.
+ */
 export async function diskIsReleased(
   key: InstanceKey,
   { diskImages }: Pick<RemovalDeps, 'diskImages'>,

@@ -1,6 +1,6 @@
 /**
- * Started by hostd as `node enter-template.ts <mount point> <program> …` with the template mounted there: becomes that
- * program, in namespaces of its own where nothing of the host's files, network or names is left, and dies with hostd.
+ * Started by hostd as `node enter-template.ts <mount point> <program> …` with the template mounted there. Enters its
+ * own namespaces, which contain none of the host's files, network or names, and executes the program. Dies with hostd.
  */
 import { constants, openSync, writeFileSync } from 'node:fs';
 import { execve } from 'node:process';
@@ -24,12 +24,12 @@ const CLONE_NEWNET = 0x4000_0000;
 const PR_SET_PDEATHSIG = 1;
 const SIGKILL = 9;
 const SYS_PIVOT_ROOT = process.arch === 'arm64' ? 41 : 155;
-/** Written to by libraries while they are loaded, and by nobody afterwards. */
+/** Space for files that libraries write while they are loaded; nothing is written afterwards. */
 const SCRATCH_BYTES = 16 * 1024 * 1024;
 
 const [, , root = '', program = '', ...args] = process.argv;
 
-// SECURITY: as its root gave it, before anything is lowered, so that no kernel can lower its own below it
+// SECURITY: set by root before anything lowers it, so that no kernel can lower its own value below this one
 // (e2e/security/forked-kernels.test.ts).
 writeFileSync('/proc/self/oom_score_adj', '0');
 const processFolder = openSync('/proc/self', constants.O_RDONLY | constants.O_DIRECTORY);
@@ -41,13 +41,13 @@ for (const target of ['tmp', 'home/user']) {
   mountFileSystem({ type: 'tmpfs', source: 'tmpfs', target, flags: MS_NOSUID | MS_NODEV, options });
 }
 checked(Number(pivotRootCall(SYS_PIVOT_ROOT, '.', '.')), 'pivot_root');
-// The old root lies over the new one now.
+// The old root is mounted over the new one now.
 detachMount('.');
 process.chdir('/');
 
-// Its own folder, by which it can look at itself until it has loaded everything.
+// The zygote's own folder of /proc, which it can read until it has loaded everything.
 checked(dup2Call(processFolder, PROCESS_FOLDER_FD), 'dup2');
-// Node has it closed by what it executes.
+// Node sets close-on-exec on the descriptor; `execve` must keep it open.
 checked(fcntlCall(CONTROL_FD, F_SETFD, 0), 'fcntl');
 if (execve === undefined) throw new Error('this Node cannot execute in place');
 execve(program, [program, ...args], {
@@ -55,8 +55,8 @@ execve(program, [program, ...args], {
   LANG: 'C.UTF-8',
   HOME: '/home/user',
   USER: 'user',
-  // Threads do not come along in a fork; a kernel starts as many as it may (`threads.py`).
+  // A fork does not copy threads; a kernel starts as many as it may (`threads.py`).
   OPENBLAS_NUM_THREADS: '1',
-  // Room for the mark by which the agent finds what a kernel has started.
+  // Placeholder for the mark by which the agent finds a kernel's processes.
   CLOCHE_KERNEL: '-'.repeat(36),
 });

@@ -6,50 +6,56 @@ import type { Zygotes } from './zygotes.ts';
 /** The methods of `Zygotes` that fork kernels. */
 type Forker = Pick<Zygotes, 'prepare' | 'serves' | 'ready' | 'fork' | 'close'>;
 
-/** Contexts of one sandbox that are opened at once rarely are more; the agent starts kernels itself beyond. */
+/**
+ * Forks into one instance at a time. More contexts are rarely opened at once; beyond that, the agent starts kernels
+ * itself.
+ */
 const MAX_FORKS_OF_AN_INSTANCE = 16;
 
-/** What a kernel is forked into: the record of an instance. */
+/** Instance that a kernel is forked into; a part of its record. */
 export interface ForkTarget {
   templateVersionId: string;
   init: ProcessIdentity;
 }
 
-/** Kernels for the instances of one hostd, ahead of demand or on it. */
+/** Forks kernels into the instances of one hostd, ahead of demand or on request. */
 export class KernelForks {
-  /** Undefined where no sandbox can be entered: kernels are started inside them there. */
+  /** Undefined where sandboxes cannot be entered: there the agent starts kernels inside. */
   readonly #zygotes: Forker | undefined;
-  /** Instances that have a kernel more than they have been asked for. */
+  /** Instances with a forked kernel that was not requested yet. */
   readonly #spares = new Set<InstanceKey>();
-  /** Forks under way, by instance: root of a sandbox can hold up those into it, for seconds each. */
+  /** Forks under way, by instance: a sandbox's root can delay forks into it, for seconds each. */
   readonly #underWay = new Map<InstanceKey, number>();
-  /** Those that shall have one. */
+  /** Instances that are waiting for a spare kernel. */
   readonly #wanting = new Set<InstanceKey>();
 
   constructor(zygotes: Forker | undefined) {
     this.#zygotes = zygotes;
   }
 
-  /** Has kernels of that template version be forked soon. Idempotent. */
+  /** Starts the zygote of that template version, so that kernels can be forked soon. Idempotent. */
   prepare(template: TemplateVersion): void {
     this.#zygotes?.prepare(template);
   }
 
-  /** Sees to it that a kernel is or arrives at the instance's agent, for one context more. Rejects when none can be. */
+  /**
+   * Ensures that a kernel is connected, or will connect, to the instance's agent for one more context. Rejects when
+   * none can be forked.
+   */
   async provide(key: InstanceKey, target: ForkTarget): Promise<void> {
     if (this.takeSpare(key)) return;
     this.#wanting.delete(key);
     await this.#fork(key, target);
   }
 
-  /** Takes the kernel that was forked into the instance ahead. Returns whether there was one. */
+  /** Claims the spare kernel of an instance. Returns whether there was one. */
   takeSpare(key: InstanceKey): boolean {
     return this.#spares.delete(key);
   }
 
   /**
-   * Forks a kernel ahead of demand: the one that `provide` is asked for next. While the zygote is loading, it follows
-   * when that is ready. Where none is to be had, none is there: the agent can start one when it is needed.
+   * Forks a kernel ahead of demand, for the next `provide`. While the zygote is loading, the fork waits until it is
+   * ready. Failures are ignored: the agent can start a kernel when it is needed.
    */
   async addSpare(key: InstanceKey, target: ForkTarget): Promise<void> {
     this.#wanting.add(key);
@@ -64,13 +70,13 @@ export class KernelForks {
     if (this.#zygotes?.serves(target.templateVersionId)) await noted;
   }
 
-  /** The instance is gone. Idempotent. */
+  /** Forgets an instance that is gone. Idempotent. */
   forget(key: InstanceKey): void {
     this.#wanting.delete(key);
     this.#spares.delete(key);
   }
 
-  /** Kernels that were forked live on. */
+  /** Stops the zygotes. Forked kernels keep running. */
   async close(): Promise<void> {
     await this.#zygotes?.close();
   }

@@ -10,7 +10,7 @@ const ENTER_TEMPLATE = fileURLToPath(new URL('enter-template.ts', import.meta.ur
 const PYTHON = '/usr/bin/python3';
 const PROGRAM = `${GUEST_PATH}/python/cloche_zygote`;
 
-/** A fork takes milliseconds; this only ends the wait for a child that died on its way. */
+/** A fork takes milliseconds; this ends only the wait for a child that died before it entered. */
 const FORK_TIMEOUT_MS = 5_000;
 const MAX_PENDING = 256;
 const MAX_ERROR_CHARACTERS = 4_096;
@@ -28,11 +28,11 @@ export interface ForkRequest {
   fds: readonly number[];
 }
 
-/** One zygote, from its start to its end. It ends when this process does, however that ends. */
+/** A running zygote. It ends with this process. */
 export class ZygoteProcess {
-  /** Resolves when kernels can be forked; rejects when it ended before. */
+  /** Resolves when kernels can be forked; rejects when the zygote ended before. */
   readonly ready: Promise<void>;
-  /** Resolves with what it last wrote to its standard error. */
+  /** Resolves with the end of the zygote's standard error. */
   readonly ended: Promise<string>;
   readonly #child: ChildProcess;
   readonly #controlFd: number;
@@ -43,7 +43,7 @@ export class ZygoteProcess {
   #lastWords = '';
   #unread = '';
 
-  /** @param rootDir where the template is mounted with the guest folder in it. */
+  /** @param rootDir mount point of the template, with the guest folder mounted in it. */
   constructor(rootDir: string, setup: string) {
     const [ours, theirs] = openSocketPair();
     this.#controlFd = ours;
@@ -58,7 +58,10 @@ export class ZygoteProcess {
     sendDescriptors(ours, setup, []);
   }
 
-  /** Resolves when a child is inside the sandbox with no more rights than its root; it goes on to its agent. */
+  /**
+   * Resolves when the forked child is inside the sandbox, with no more rights than the sandbox's root; then it connects
+   * to its agent.
+   */
   async fork({ kernelId, fds }: ForkRequest): Promise<void> {
     if (this.#pending.size >= MAX_PENDING) throw new Error(`${MAX_PENDING} forks are under way already`);
     this.#lastId += 1;
@@ -75,13 +78,13 @@ export class ZygoteProcess {
     }
   }
 
-  /** Stops it once the forks under way are done. */
+  /** Stops the zygote after the forks under way. */
   async retire(): Promise<void> {
     await Promise.allSettled([...this.#pending.values()].map(({ promise }) => promise));
     await this.stop();
   }
 
-  /** Kernels live on. Resolves when it is gone. Idempotent. */
+  /** Kills the zygote and resolves when it has ended. Forked kernels keep running. Idempotent. */
   async stop(): Promise<void> {
     this.#child.kill('SIGKILL');
     await this.ended;

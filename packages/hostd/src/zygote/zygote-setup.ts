@@ -17,10 +17,13 @@ const NUMBERS: Readonly<Record<string, number>> = {
   CAP_SETFCAP: 31,
 };
 
-/** Beyond what a guest may call: entering namespaces, leaving a keyring, and filtering the calls of kernels. */
+/**
+ * Calls that a zygote may make in addition to a guest's: to enter namespaces, to leave a keyring, and to set the filter
+ * of kernels.
+ */
 const CALLS_OF_ZYGOTES = ['setns', 'keyctl', 'prctl'];
 
-/** Who kernels run as, in every sandbox. */
+/** User id of kernels in every sandbox. */
 const KERNEL_UID = 1000;
 
 /**
@@ -31,7 +34,7 @@ export function namespacesToEnter(timeNamespace: boolean): string[] {
   return ['pid', 'user', 'mnt', 'net', 'ipc', 'uts', 'cgroup', ...(timeNamespace ? ['time'] : [])];
 }
 
-/** What a zygote is told first: how it is confined itself, and what the kernels that it forks may do. */
+/** Returns the first message to a zygote: its own restrictions, and those of the kernels that it forks. */
 export function zygoteSetup(timeNamespace: boolean): string {
   const profile = sharedSeccompProfile();
   const others = profile.syscalls.filter(({ names }) => !names.some((name) => CALLS_OF_ZYGOTES.includes(name)));

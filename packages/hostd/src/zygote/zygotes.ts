@@ -15,21 +15,22 @@ import { namespacesToEnter, zygoteSetup } from './zygote-setup.ts';
 
 const FIRST_PAUSE_MS = 100;
 const LAST_PAUSE_MS = 30_000;
-/** One that has served for this long starts again at once. */
+/** Lifetime from which a zygote that ended is restarted after the shortest pause. */
 const LASTING_MS = 60_000;
-/** Each holds about 100 MB. */
+/** Zygotes at a time; each holds about 100 MB. */
 const MAX_ZYGOTES = 4;
 /**
- * Then another takes its place. Kernels of one zygote share what the C library drew at its start (stack canary, pointer
- * guard, layout of memory), so what one sandbox reads from itself helps an attack on another one for so long at most.
- * Shorter costs memory: kernels keep the pages of the zygote that they come from.
+ * Lifetime of a zygote, after which another one replaces it. Kernels of one zygote share the random values that the C
+ * library chose at its start (stack canary, pointer guard, memory layout). Values that one sandbox reads from its own
+ * kernel help an attack on another one for this long at most. A shorter life costs memory: kernels keep the pages of
+ * their zygote.
  */
 const LIFE_MS = 6 * 3_600_000;
 
 export interface ZygotesOptions {
   cgroups: Cgroups;
   guestDir: string;
-  /** Seen in hostd's own mount namespace only. */
+  /** Folder of mount points, visible only in hostd's own mount namespace. */
   mountsDir: string;
   timeNamespace: boolean;
   log?: Logger;
@@ -47,7 +48,7 @@ export class Zygotes {
     this.#setup = zygoteSetup(options.timeNamespace);
   }
 
-  /** Starts the zygote of a template version, if it can have one, without waiting for it. Idempotent. */
+  /** Starts the zygote of a template version, if the version supports one, without waiting for it. Idempotent. */
   prepare(template: TemplateVersion): void {
     const { id } = template.manifest;
     if (this.#keepers.has(id) || !canFork(template, this.#options.guestDir)) return;
@@ -56,12 +57,12 @@ export class Zygotes {
     this.#keepers.set(id, new Keeper(id, template.rootfsDir, this.#setup, this.#options));
   }
 
-  /** Whether one could be forked for that template version now. */
+  /** Returns whether a kernel could be forked for that template version now. */
   serves(templateVersionId: string): boolean {
     return this.#keepers.get(templateVersionId)?.serving !== undefined;
   }
 
-  /** Resolves when the first zygote of a template version was ready; rejects when there will be none. */
+  /** Resolves when the first zygote of a template version is ready; rejects when there will be none. */
   async ready(templateVersionId: string): Promise<void> {
     const keeper = this.#keepers.get(templateVersionId);
     if (keeper === undefined) throw new Error(`${templateVersionId} has no zygote`);
@@ -69,8 +70,8 @@ export class Zygotes {
   }
 
   /**
-   * Forks a Python kernel into a live instance, where it goes to the agent by itself. Rejects when there is no zygote
-   * for it now: the agent can always start a kernel of its own.
+   * Forks a Python kernel into a live instance; the kernel connects to the agent. Rejects when no zygote is ready: the
+   * agent can always start a kernel itself.
    */
   async fork(key: InstanceKey, { init, templateVersionId }: ForkTarget): Promise<void> {
     const zygote = this.#keepers.get(templateVersionId)?.serving;
@@ -85,7 +86,7 @@ export class Zygotes {
     }
   }
 
-  /** Kernels that were forked live on. */
+  /** Stops all zygotes. Forked kernels keep running. */
   async close(): Promise<void> {
     await Promise.all([...this.#keepers.keys()].map((id) => this.#stop(id)));
   }
@@ -98,14 +99,14 @@ export class Zygotes {
 }
 
 /**
- * SECURITY: a process that changes its user becomes as dumpable as this setting says. With 1, root of a sandbox could
- * trace a kernel on its way there, while that has capabilities and descriptors of the host (zygotes.test.ts).
+ * SECURITY: a process that changes its user becomes as dumpable as this setting allows. With 1, a sandbox's root could
+ * trace a kernel that is entering the sandbox and still has capabilities and descriptors of the host (zygotes.test.ts).
  */
 export function assertNoSetIdDumps(setting = readFileSync('/proc/sys/fs/suid_dumpable', 'utf8')): void {
   if (setting.trim() === '1') throw new Error('fs.suid_dumpable is 1: no kernel is forked into a sandbox');
 }
 
-/** Keeps one zygote running. */
+/** Supervises the zygote of one template version: restarts and replaces it. */
 class Keeper {
   readonly #options: ZygotesOptions;
   readonly #rootDir: string;
@@ -159,7 +160,9 @@ class Keeper {
     rmdirSync(this.#rootDir);
   }
 
-  /** Resolves with its last words when it has ended, or with nothing when it is time for another one. */
+  /**
+   * Resolves with the zygote's last error output when it has ended, or with undefined when it is time to replace it.
+   */
   async #runOne(setup: string): Promise<string | undefined> {
     const { log, lifeMs = LIFE_MS } = this.#options;
     const startedAt = performance.now();

@@ -1,7 +1,10 @@
-/** Apart from the schemas, which the agent is to load none of: they would cost every idle sandbox its memory and time. */
+/**
+ * Constants kept apart from the schemas, which the agent does not load: they would cost every idle sandbox memory and
+ * time.
+ */
 
-/** Bytes of a page: the texts of its entries, as JSON writes them. */
+/** Bytes of a page: the JSON-encoded texts of its entries. */
 export const COMMAND_PAGE_BYTES = 2 * 1024 * 1024;
 
-/** Longer paths are refused before they are read. */
+/** Longest path; a longer one is refused before it is read. */
 export const MAX_PATH_BYTES = 4096;

@@ -18,21 +18,21 @@ import { type Static, Type } from 'typebox';
 
 export const StartCommand = Type.Object({
   argv: Type.Array(Type.String(), { minItems: 1 }),
-  /** Absolute path; anywhere in the sandbox. */
+  /** Absolute path, anywhere in the sandbox. */
   cwd: Type.String(),
-  /** Over that of the sandbox. */
+  /** Variables that override those of the sandbox. */
   env: Type.Record(Type.String(), Type.String()),
   user: Type.Union([Type.Literal('user'), Type.Literal('root')]),
   stdin: Type.Optional(Type.String()),
-  /** Otherwise standard input ends after `stdin`. */
+  /** Whether standard input stays open after `stdin`. */
   stdinOpen: Type.Boolean(),
-  /** None when left out. */
+  /** Time limit; none when left out. */
   timeoutMs: Type.Optional(Type.Integer({ minimum: 1 })),
-  /** Bytes of the beginning of each stream to keep for `result`, as JSON writes them. Without it nothing is kept. */
+  /** JSON-encoded bytes of the start of each stream to keep for `result`. Nothing is kept when left out. */
   capture: Type.Optional(
     Type.Object({ stdoutBytes: Type.Integer({ minimum: 0 }), stderrBytes: Type.Integer({ minimum: 0 }) }),
   ),
-  /** Of its log. */
+  /** Limit of the command's log. */
   logBytes: Type.Integer({ minimum: 0 }),
 });
 export type StartCommand = Static<typeof StartCommand>;
@@ -45,7 +45,7 @@ export const AgentCommandStatus = Type.Union([
   Type.Literal('failed'),
 ]);
 
-/** Times are milliseconds since the epoch, by the clock of the sandbox. */
+/** State of a command. */
 export const AgentCommand = Type.Object({
   id: Type.String(),
   status: AgentCommandStatus,
@@ -56,13 +56,13 @@ export const AgentCommand = Type.Object({
 });
 export type AgentCommand = Static<typeof AgentCommand>;
 
-/** Bytes that were cut, per stream; present only where something was. */
+/** Bytes cut from each stream; a stream is absent when nothing was cut. */
 const CutBytes = Type.Object({
   stdout: Type.Optional(Type.Integer({ minimum: 1 })),
   stderr: Type.Optional(Type.Integer({ minimum: 1 })),
 });
 
-/** `done` is last. */
+/** An event of a command's result. `done` is the last one. */
 export const CommandResultEvent = Type.Union([
   Type.Object({ type: Type.Union([Type.Literal('stdout'), Type.Literal('stderr')]), data: Type.String() }),
   Type.Object({ type: Type.Literal('done'), command: AgentCommand, truncated: Type.Optional(CutBytes) }),
@@ -91,7 +91,7 @@ export type AgentLogPage = Static<typeof AgentLogPage>;
 
 export const FollowCommandLog = Type.Object({ afterSeq: Type.Integer({ minimum: 0 }) });
 
-/** `exit` is last and always comes, unless the connection breaks. */
+/** An event of a command's log. `exit` is the last one and is always sent, unless the connection breaks. */
 export const AgentCommandEvent = Type.Union([
   Type.Object({ type: Type.Literal('log'), entry: AgentLogEntry }),
   Type.Object({ type: Type.Literal('exit'), command: AgentCommand }),
@@ -103,5 +103,5 @@ export type WriteStdin = Static<typeof WriteStdin>;
 
 export const SignalCommand = Type.Object({ signal: Type.String() });
 
-/** A page of logs, or one line of a stream. Far more than an honest agent sends. */
+/** Limit of a page of logs and of one line of a stream; far more than an honest agent sends. */
 export const MAX_COMMAND_MESSAGE_BYTES = 4 * 1024 * 1024;

@@ -21,12 +21,12 @@
  */
 import { type Static, Type } from 'typebox';
 
-/** The user whose rights a file operation has. */
+/** User whose rights a file operation has. */
 export type FileUser = 'user' | 'root';
 
 export const AgentFile = Type.Object(
   {
-    /** Absolute, or a URI where its bytes are not valid UTF-8. */
+    /** Absolute path, or a file URI when its bytes are not valid UTF-8. */
     path: Type.String(),
     name: Type.String(),
     type: Type.Union(['file', 'directory', 'symlink', 'other'].map((type) => Type.Literal(type))),
@@ -36,9 +36,9 @@ export const AgentFile = Type.Object(
     uid: Type.Integer({ minimum: 0 }),
     gid: Type.Integer({ minimum: 0 }),
     modifiedMs: Type.Integer({ minimum: -8.64e15, maximum: 8.64e15 }),
-    /** Of a file: changes with its content. */
+    /** Entity tag of a file; changes with its content. */
     etag: Type.Optional(Type.String({ pattern: '^"[0-9a-f-]{1,100}"$' })),
-    /** Of a symbolic link. */
+    /** Target of a symbolic link. */
     target: Type.Optional(Type.String()),
   },
   { additionalProperties: false },
@@ -47,7 +47,7 @@ export type AgentFile = Omit<Static<typeof AgentFile>, 'type'> & { type: 'file' 
 
 export const AgentUnpacked = Type.Object(
   {
-    /** The directory that it was unpacked into. */
+    /** The directory that the archive was unpacked into. */
     file: AgentFile,
     entries: Type.Integer({ minimum: 0 }),
     sizeBytes: Type.Integer({ minimum: 0 }),
@@ -56,7 +56,7 @@ export const AgentUnpacked = Type.Object(
 );
 export type AgentUnpacked = Omit<Static<typeof AgentUnpacked>, 'file'> & { file: AgentFile };
 
-/** `overflow`: some changes were missed. `ended`: what is watched is gone. */
+/** A change of a file. `overflow`: some changes were missed. `ended`: the watched file or directory is gone. */
 export const AgentFileEvent = Type.Union([
   Type.Object(
     {
@@ -69,7 +69,7 @@ export const AgentFileEvent = Type.Union([
 ]);
 export type AgentFileEvent = Static<typeof AgentFileEvent>;
 
-/** One line of a listing: path, name and target, each byte of them escaped. */
+/** Longest line of a listing: path, name and target, with each byte escaped. */
 export const MAX_AGENT_FILE_BYTES = 64 * 1024;
 
 /**

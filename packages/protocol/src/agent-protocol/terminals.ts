@@ -10,5 +10,5 @@
  */
 export const TERMINAL_PROTOCOL = 'cloche-terminal';
 
-/** Of one sandbox at a time. */
+/** Terminals of one sandbox at a time. */
 export const MAX_TERMINALS = 32;

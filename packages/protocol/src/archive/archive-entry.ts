@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 
-/** One thing in an archive, whatever its format. Names are one character a byte. */
+/** An entry of an archive of any format. Names have one character for each byte (Latin-1). */
 export interface ArchiveEntry {
   readonly name: string;
   readonly type: 'file' | 'directory' | 'symlink' | 'hardlink';
@@ -8,15 +8,14 @@ export interface ArchiveEntry {
   readonly mode: number;
   /** Seconds since the epoch. */
   readonly mtime: number;
-  /** Of a link, as it is written. */
+  /** Target of a link, as written in the archive. */
   readonly target: string;
-  /** The content of a file, to be read before the next entry is asked for. */
+  /** Content of a file. Read it before the next entry. */
   readonly content: AsyncIterable<Buffer> | Readable;
 }
 
 /**
- * An archive that is broken, or that has content which is unsafe to unpack from an untrusted sender. The message is for
- * the sender.
+ * Refusal of an archive that is broken, or unsafe to unpack from an untrusted sender. The message is for the sender.
  */
 export class BadArchive extends Error {
   override readonly name = 'BadArchive';

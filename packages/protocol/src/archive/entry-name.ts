@@ -4,7 +4,10 @@ import { type BadArchive, badArchive } from './archive-entry.ts';
 
 const MAX_NAME_BYTES = 255;
 
-/** `name` below the folder that is unpacked into, without dots and slashes at its ends; empty for that folder itself. */
+/**
+ * Returns the path of an entry relative to the target folder, without `.` parts and extra slashes; empty for the folder
+ * itself.
+ */
 export function entryPath(name: string): string {
   if (name.startsWith('/')) throw refusedEntry(name, 'is absolute');
   if (name.includes('\0')) throw refusedEntry(name, 'has a NUL in its name');
@@ -17,8 +20,8 @@ export function entryPath(name: string): string {
 }
 
 /**
- * Refuses a link at `path` that leads out of what is unpacked. `..` may stand at the beginning of its target alone: behind
- * another link it would lead to where nobody can tell from the text.
+ * Refuses a link at `path` whose target is outside the target folder. `..` is allowed only at the start: after another
+ * link's name, the text does not show where it leads.
  */
 export function requireInnerLink(path: string, target: string): void {
   if (target === '' || target.includes('\0')) throw refusedEntry(path, 'is a link with an invalid target');

@@ -1,7 +1,7 @@
 import { type ArchiveEntry, type BadArchive, badArchive } from './archive-entry.ts';
 import { NoTar, readTarHeader, TAR_BLOCK_BYTES, type TarHeader, tarPadding } from './tar-header.ts';
 
-/** Records about the next entry: names and numbers that have no room in a header. */
+/** Limit of a record about the next entry, for names and numbers that do not fit a header. */
 const MAX_RECORD_BYTES = 64 * 1024;
 
 const TYPES: Readonly<Record<string, ArchiveEntry['type']>> = {
@@ -12,7 +12,7 @@ const TYPES: Readonly<Record<string, ArchiveEntry['type']>> = {
   '5': 'directory',
 };
 
-/** What the records before a header say of it. */
+/** Values from the records before a header, which replace those of the header. */
 interface Override {
   name?: string;
   linkName?: string;
@@ -20,7 +20,7 @@ interface Override {
   mtime?: number;
 }
 
-/** The entries of a tar archive. Throws `bad_archive`. */
+/** Yields the entries of a tar archive. Throws `bad_archive`. */
 export async function* readTar(source: AsyncIterable<Buffer>): AsyncGenerator<ArchiveEntry, void> {
   const bytes = new ByteReader(source);
   let override: Override = {};
@@ -37,7 +37,7 @@ export async function* readTar(source: AsyncIterable<Buffer>): AsyncGenerator<Ar
     const length = type === 'file' ? size : 0;
     const content = bytes.take(length);
     yield { name, type, mode: header.mode & 0o7777, mtime, target: linkName, content };
-    // What the reader left, and what fills the last block.
+    // Skip the unread content and the padding of the last block.
     for await (const _ of content);
     await bytes.skip(tarPadding(length));
     if (type !== 'file') await bytes.skip(header.size + tarPadding(header.size));
@@ -46,7 +46,7 @@ export async function* readTar(source: AsyncIterable<Buffer>): AsyncGenerator<Ar
 
 async function nextHeader(bytes: ByteReader): Promise<TarHeader | undefined> {
   const block = await bytes.exactly(TAR_BLOCK_BYTES);
-  // Some writers leave the zeros at the end out.
+  // Some writers omit the zeros at the end.
   if (!block) return undefined;
   try {
     return readTarHeader(block);
@@ -57,7 +57,7 @@ async function nextHeader(bytes: ByteReader): Promise<TarHeader | undefined> {
 }
 
 function typeOf({ flag }: TarHeader, name: string): ArchiveEntry['type'] {
-  // Before POSIX a directory was a file whose name ends with a slash.
+  // Before POSIX, a directory was a file whose name ends with a slash.
   if (flag === '0' && name.endsWith('/')) return 'directory';
   const type = TYPES[flag];
   if (type) return type;
@@ -73,11 +73,11 @@ async function readRecord(bytes: ByteReader, { flag, size }: TarHeader): Promise
   const value = record.toString('latin1');
   if (flag === 'L') return { name: untilNul(value) };
   if (flag === 'K') return { linkName: untilNul(value) };
-  // Global records are about how the archive was made.
+  // Global records describe the archive, not an entry.
   return flag === 'g' ? {} : readPax(value);
 }
 
-/** `12 path=name\n`, each with its own length. */
+/** Parses pax records: lines such as `12 path=name\n` that start with their own length. */
 function readPax(record: string): Override {
   const override: Override = {};
   for (let at = 0; at < record.length; ) {
@@ -105,7 +105,7 @@ function untilNul(value: string): string {
   return end === -1 ? value : value.slice(0, end);
 }
 
-/** A stream read by lengths. */
+/** Reads a stream by lengths. */
 class ByteReader {
   readonly #chunks: AsyncIterator<Buffer>;
   #rest: Buffer = Buffer.alloc(0);
@@ -114,7 +114,7 @@ class ByteReader {
     this.#chunks = source[Symbol.asyncIterator]();
   }
 
-  /** Undefined at the end. Throws `bad_archive` in the middle. */
+  /** Returns undefined at the end of the stream. Throws `bad_archive` when the stream ends within the bytes. */
   async exactly(length: number): Promise<Buffer | undefined> {
     const parts: Buffer[] = [];
     for await (const part of this.#upTo(length)) parts.push(part);
@@ -124,7 +124,7 @@ class ByteReader {
     return bytes;
   }
 
-  /** The next `length` bytes; goes on where a reader stopped when it is read again. */
+  /** Returns the next `length` bytes. A second iteration continues where the first one stopped. */
   take(length: number): AsyncIterable<Buffer> {
     let left = length;
     const read = async () => {

@@ -1,13 +1,16 @@
 /**
- * Blocks of tar as POSIX and GNU write them. Text is one character a byte throughout (Latin-1): a name in an archive is
- * bytes, as it is on the disk.
+ * Blocks of tar in the formats of POSIX and GNU. All text has one character for each byte (Latin-1), because names in
+ * an archive, as on the disk, are bytes.
  */
 
 export const TAR_BLOCK_BYTES = 512;
 
 export interface TarHeader {
   readonly name: string;
-  /** The type flag: `0` file, `1` hard link, `2` symbolic link, `5` directory, `L`, `K`, `x`, `g` records about the next. */
+  /**
+   * Type flag: `0` file, `1` hard link, `2` symbolic link, `5` directory; `L`, `K`, `x` and `g` are records about the
+   * next entry.
+   */
   readonly flag: string;
   readonly mode: number;
   readonly size: number;
@@ -16,12 +19,12 @@ export interface TarHeader {
   readonly linkName: string;
 }
 
-/** A block that no tar would write. */
+/** A block that is not a valid tar header. */
 export class NoTar extends Error {
   override readonly name = 'NoTar';
 }
 
-/** Undefined for a block of zeros, which ends an archive. Throws `NoTar`. */
+/** Reads a header. Returns undefined for a block of zeros, which ends an archive. Throws `NoTar`. */
 export function readTarHeader(block: Buffer): TarHeader | undefined {
   if (block.every((byte) => byte === 0)) return undefined;
   if (number(block, 148, 8) !== checksum(block)) throw new NoTar('the checksum of a header is wrong');
@@ -37,7 +40,7 @@ export function readTarHeader(block: Buffer): TarHeader | undefined {
   };
 }
 
-/** Names that are too long for a block come in records of GNU's before it. */
+/** Returns a header. Names that do not fit are in GNU records before it. */
 export function writeTarHeader(header: TarHeader): Buffer {
   const { name, linkName } = header;
   const parts: Buffer[] = [];
@@ -73,7 +76,7 @@ function block({ name, flag, mode, size, mtime, linkName }: TarHeader): Buffer {
   return bytes;
 }
 
-/** Where the digits have no room, the number is written in base 256, as GNU does. */
+/** Writes a number in octal, or in base 256 as GNU does when the digits do not fit. */
 function octal(bytes: Buffer, value: number, at: number, width: number): void {
   const digits = value.toString(8);
   if (digits.length < width) {
@@ -95,7 +98,7 @@ function number(bytes: Buffer, at: number, width: number): number {
   return digits === '' ? 0 : Number.parseInt(digits, 8);
 }
 
-/** Of all bytes, those of the sum itself counted as spaces. */
+/** Returns the sum of all bytes, with those of the checksum field counted as spaces. */
 function checksum(bytes: Buffer): number {
   let sum = 8 * 0x20;
   for (const [index, byte] of bytes.entries()) if (index < 148 || index >= 156) sum += byte;
