@@ -1,4 +1,4 @@
-/** Removes guest folders and template versions that nothing on this host has used for long. */
+/** Removal of guest folders and template versions that no installation on this host has used for long. */
 import { execFile } from 'node:child_process';
 import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
@@ -8,36 +8,38 @@ import { problemWith, SettingsProblem } from '@cloche/settings';
 
 const run = promisify(execFile);
 
-/** No build takes as long. */
+/** Longer than any build takes. */
 const ABANDONED_AFTER_MS = 86_400_000;
 
 export interface CacheRetention {
   readonly cacheDir: string;
-  /** How long something is kept after its last use. */
+  /** Time that an entry is kept after its last use. */
   readonly retentionMs: number;
   readonly now?: () => number;
 }
 
-/** @throws {SettingsProblem} for a time in which a running installation may have noted nothing */
+/**
+ * Reads the retention time.
+ * @throws {SettingsProblem} for a time so short that a running installation may not have recorded its uses
+ */
 export function cacheRetentionOf({ CLOCHE_CACHE_RETENTION_MS: text = '' }: Record<string, string | undefined>): number {
   const problem = problemWith('CLOCHE_CACHE_RETENTION_MS', text);
   if (problem === undefined) return Number(text);
   throw new SettingsProblem(`CLOCHE_CACHE_RETENTION_MS is ${JSON.stringify(text)}: ${problem}.`);
 }
 
-/** A guest folder or a template version that is not the newest of its template. */
+/** A guest folder, or a template version other than its template's newest. */
 export interface CachedVersion {
   readonly path: string;
-  /** Its name among the notes of use. */
+  /** Name under which its uses are recorded. */
   readonly use: string;
-  /** Undefined where no use was noted yet. */
+  /** Undefined where no use was recorded. */
   readonly usedAt: number | undefined;
 }
 
 /**
- * Removes what was not used for `retentionMs`, other than what the caller has just noted as used. What has no note gets one,
- * and so its whole time. Safe beside other processes that start, build and remove.
- *
+ * Removes entries that were not used for `retentionMs`. Uses that the caller has just recorded count. An entry without
+ * a record gets one, and so its full retention time. Safe beside other processes that start, build and remove.
  * @returns the paths removed
  */
 export async function removeUnused({ cacheDir, retentionMs, now = Date.now }: CacheRetention): Promise<string[]> {
@@ -58,7 +60,7 @@ export async function removeUnused({ cacheDir, retentionMs, now = Date.now }: Ca
   return removed;
 }
 
-/** All that is there but the newest version of each template. */
+/** Returns all entries except the newest version of each template. */
 export async function listOldVersions(cacheDir: string): Promise<CachedVersion[]> {
   const { guestDir, templatesDir, usedDir } = cachePlaces(cacheDir);
   const versions: CachedVersion[] = [];
@@ -76,14 +78,14 @@ export async function listOldVersions(cacheDir: string): Promise<CachedVersion[]
   return versions;
 }
 
-/** Bytes on the disk of all of them together. */
+/** Returns the bytes on disk of all paths together. */
 export async function sizeOf(paths: readonly string[]): Promise<number> {
   if (paths.length === 0) return 0;
   const { stdout } = await run('du', ['--summarize', '--total', '--block-size=1', '--one-file-system', ...paths]);
   return Number(stdout.trimEnd().split('\n').at(-1)?.split('\t')[0]);
 }
 
-/** Takes it away first, and puts it back where somebody noted meanwhile that they use it. */
+/** Moves the entry away, then restores it if a use was recorded meanwhile. */
 async function remove(path: string, cacheDir: string, isUnused: () => Promise<boolean>): Promise<boolean> {
   const trash = join(cacheDir, 'building', `removed-${basename(path)}-${process.pid}`);
   await mkdir(join(cacheDir, 'building'), { recursive: true });
@@ -94,13 +96,13 @@ async function remove(path: string, cacheDir: string, isUnused: () => Promise<bo
     return false;
   }
   const unused = await isUnused();
-  // Where the other process has built it anew, ours goes.
+  // If another process has rebuilt it meanwhile, this copy is removed.
   if (!unused) await rename(trash, path).catch(() => undefined);
   await removeFolder(trash);
   return unused;
 }
 
-/** Removes what interrupted builds and removals left. */
+/** Removes the remains of interrupted builds and removals. */
 async function removeRemains(cacheDir: string, before: number): Promise<void> {
   const { guestDir } = cachePlaces(cacheDir);
   const remains = [
@@ -115,7 +117,7 @@ async function removeRemains(cacheDir: string, before: number): Promise<void> {
   }
 }
 
-/** Never leaves the file system: what is mounted below, were there anything, is not ours to empty. */
+/** Deletes a folder without crossing file systems: a mount below it must not be emptied. */
 async function removeFolder(path: string): Promise<void> {
   await run('rm', ['--recursive', '--force', '--one-file-system', path]);
 }

@@ -1,14 +1,13 @@
 export type CgroupLayout = {
   kind: 'v1' | 'v2' | 'hybrid' | 'none';
-  /** Which hierarchy holds a controller. */
+  /** Hierarchy version of each controller. */
   controllers: Record<string, 'v1' | 'v2'>;
 };
 
 /**
- * Which cgroup hierarchies a host has.
- *
+ * Returns which cgroup hierarchies a host has.
  * @param mountInfo content of `/proc/self/mountinfo`
- * @param v2Controllers content of `cgroup.controllers` at the top of the v2 hierarchy; empty where there is none
+ * @param v2Controllers content of `cgroup.controllers` at the top of the v2 hierarchy; empty without one
  */
 export function readCgroupLayout(mountInfo: string, v2Controllers: string): CgroupLayout {
   const mounts = cgroupMounts(mountInfo);
@@ -27,19 +26,22 @@ export function readCgroupLayout(mountInfo: string, v2Controllers: string): Cgro
   };
 }
 
-/** Where the v2 hierarchy is mounted. */
+/** Returns the mount point of the v2 hierarchy. */
 export function findV2Mount(mountInfo: string): string | undefined {
   return cgroupMounts(mountInfo).find(({ type }) => type === 'cgroup2')?.place;
 }
 
-/** A hierarchy of cgroups, and the options of its super block: controllers of v1 among them. */
+/** A mounted cgroup hierarchy. The options of its super block include the controllers of v1. */
 export interface CgroupMount {
   place: string;
   type: 'cgroup' | 'cgroup2';
   options: readonly string[];
 }
 
-/** Every hierarchy that is mounted. @param mountInfo content of `/proc/self/mountinfo` */
+/**
+ * Returns every mounted hierarchy.
+ * @param mountInfo content of `/proc/self/mountinfo`
+ */
 export function cgroupMounts(mountInfo: string): CgroupMount[] {
   return mountInfo.split('\n').flatMap((line) => {
     const [mount = '', superBlock = ''] = line.split(' - ');

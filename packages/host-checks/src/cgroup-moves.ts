@@ -9,22 +9,24 @@ const run = promisify(execFile);
 const NAME = 'cgroup moves';
 const FAST = 'favordynmods';
 
-/** The v2 hierarchy of cgroups, of a v2 or of a hybrid host. @param mountInfo content of `/proc/self/mountinfo` */
+/**
+ * Returns the v2 hierarchy of a v2 or hybrid host.
+ * @param mountInfo content of `/proc/self/mountinfo`
+ */
 export function findV2Hierarchy(mountInfo: string): CgroupMount | undefined {
   return cgroupMounts(mountInfo).find(({ type }) => type === 'cgroup2');
 }
 
 /**
- * Mounts the v2 hierarchy anew with `favordynmods` (Linux 6.0 and later), and returns a phrase that says so. Idempotent.
- *
- * Without the option a process that moves to another cgroup waits, 11 ms on a quiet host and more on a busy one, until
- * every processor has scheduled; `fork` waits meanwhile, in all of the host. With it a move takes 0.4 ms. Each launch, each
- * command and each kernel moves a process. The option holds for v1 hierarchies of a hybrid host as well.
+ * Remounts the v2 hierarchy with `favordynmods` (Linux 6.0 and later), and returns a phrase for the change. Idempotent.
+ * Each launch, command and kernel moves a process to another cgroup. Without the option a move waits until every
+ * processor has scheduled: 11 ms on a quiet host and more on a busy one. Meanwhile `fork` waits on the whole host. With
+ * the option a move takes 0.4 ms. It also applies to v1 hierarchies of a hybrid host.
  */
 export async function speedUpCgroupMoves(): Promise<string[]> {
   const hierarchy = await currentHierarchy();
   if (hierarchy === undefined || hierarchy.options.includes(FAST)) return [];
-  // The kernel switches off each option that is not named.
+  // A remount resets each option that is not listed.
   const options = ['remount', ...hierarchy.options, FAST].join(',');
   return run('mount', ['-o', options, hierarchy.place]).then(
     () => [`${hierarchy.place} ${FAST}`],
@@ -32,7 +34,7 @@ export async function speedUpCgroupMoves(): Promise<string[]> {
   );
 }
 
-/** Whether processes move between cgroups without a wait. */
+/** Checks whether processes move between cgroups without that wait. */
 export async function checkCgroupMoves(): Promise<Finding> {
   const hierarchy = await currentHierarchy();
   if (hierarchy?.options.includes(FAST)) return ok(NAME, FAST);

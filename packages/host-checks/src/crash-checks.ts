@@ -3,12 +3,15 @@ import { join } from 'node:path';
 import { type Finding, ok, warning } from './finding.ts';
 
 const PROC_SYS = '/proc/sys';
-/** Crash handlers at once where a pipe has no limit; further crashes start none. As systemd sets it. */
+/**
+ * Limit of concurrent crash handlers where a pipe has none; crashes beyond it start no handler. The same value as
+ * systemd's.
+ */
 const HANDLERS_AT_ONCE = 16;
 
 /**
- * `RLIMIT_CORE` 0 keeps files of core dumps away, but not handlers: the kernel starts one for each crash, as root of the
- * host, with what the crashed process chose as its input.
+ * Checks for a crash handler. `RLIMIT_CORE` 0 prevents core files but not handlers: the kernel starts one for each
+ * crash, as root of the host, with input that the crashed process chose.
  */
 export async function checkCrashHandler(root = PROC_SYS): Promise<Finding> {
   const name = 'crash handler';
@@ -21,7 +24,7 @@ export async function checkCrashHandler(root = PROC_SYS): Promise<Finding> {
   return warning(name, found, remedy);
 }
 
-/** Bounds how many crash handlers run at once, where there is one without a bound. Returns a phrase if it did. */
+/** Limits concurrent crash handlers where a handler has no limit. Returns a phrase if it did. */
 export async function boundCrashHandlers(root = PROC_SYS): Promise<string[]> {
   const [pattern, limit] = [await read(root, 'kernel/core_pattern'), await read(root, 'kernel/core_pipe_limit')];
   if (!isHandler(pattern) || limit !== '0') return [];
@@ -32,7 +35,10 @@ export async function boundCrashHandlers(root = PROC_SYS): Promise<string[]> {
   );
 }
 
-/** With 1 a forked kernel could be traced by root of its sandbox on its way there, so hostd forks none. */
+/**
+ * Checks `fs.suid_dumpable`. With 1, a sandbox's root could trace a kernel while it is forked into the sandbox, so
+ * hostd forks none.
+ */
 export async function checkSetIdDumps(root = PROC_SYS): Promise<Finding> {
   const name = 'set-id dumps';
   const value = await read(root, 'fs/suid_dumpable');
@@ -42,7 +48,7 @@ export async function checkSetIdDumps(root = PROC_SYS): Promise<Finding> {
   return warning(name, 'fs.suid_dumpable 1', remedy);
 }
 
-/** A program that is given the dump (`|`), or a socket that it is sent to (`@`). */
+/** Returns whether the pattern names a program that receives the dump (`|`) or a socket (`@`). */
 function isHandler(pattern: string): boolean {
   return pattern.startsWith('|') || pattern.startsWith('@');
 }

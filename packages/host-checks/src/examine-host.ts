@@ -26,7 +26,7 @@ export type ExaminedPlaces = {
   port: number;
 };
 
-/** Everything that Cloche needs of a host, changing nothing. What `cloche doctor` prints. */
+/** Checks everything that Cloche needs of a host, without changing anything. `cloche doctor` prints the result. */
 export async function examineHost(places: ExaminedPlaces): Promise<Finding[]> {
   const [base, tools, resources] = await Promise.all([
     examineBase(),
@@ -36,7 +36,7 @@ export async function examineHost(places: ExaminedPlaces): Promise<Finding[]> {
   return [...base, ...tools, ...resources];
 }
 
-/** What no installation can bring: the kernel and our rights on it. */
+/** Checks requirements that no installation can add: the kernel and this process's rights. */
 export async function examineBase(): Promise<Finding[]> {
   return Promise.all([
     checkRoot(),

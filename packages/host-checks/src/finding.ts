@@ -1,12 +1,12 @@
-/** What one check of a host found. */
+/** Result of one check of a host. */
 export type Finding = {
   name: string;
-  /** `missing`: Cloche does not run without it. `warning`: it runs, with less. */
+  /** `missing`: Cloche cannot run. `warning`: Cloche runs with less. */
   status: 'ok' | 'missing' | 'warning';
   found: string;
-  /** One sentence saying how to mend it; empty where all is well. */
+  /** A sentence with the fix; empty when the check passes. */
   remedy: string;
-  /** `npm start` mends it by itself. */
+  /** Whether `npm start` fixes it. */
   installable?: true;
 };
 

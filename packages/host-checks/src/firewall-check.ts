@@ -15,14 +15,14 @@ const Chain = Type.Object({
 });
 const Listing = Type.Object({ nftables: Type.Array(Type.Object({ chain: Type.Optional(Chain) })) });
 
-/** Whether another firewall of this host drops what sandboxes send: a packet has to be accepted by each of them. */
+/** Checks whether another firewall of this host drops sandbox traffic: every firewall has to accept a packet. */
 export async function checkFirewall(list = listChains): Promise<Finding> {
   const chains = await list().catch(() => []);
   const dropping = chains.filter(({ hook, policy }) => hook === 'forward' && policy === 'drop');
   const [first] = dropping;
   if (!first) return ok(NAME, 'forwards');
   const places = dropping.map(({ table, name }) => `${table} ${name}`).join(', ');
-  // hostd lets its sandboxes through there.
+  // hostd adds rules to this chain that accept sandbox traffic.
   if (dropping.length === 1 && first.name === 'FORWARD' && chains.some(({ name }) => name === 'DOCKER-USER')) {
     return ok(NAME, 'Docker’s, which lets sandboxes through');
   }

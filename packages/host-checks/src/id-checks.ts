@@ -10,15 +10,15 @@ export interface IdSources {
   group: string;
   subuid: string;
   subgid: string;
-  /** The user id of each process of the host. */
+  /** User id of each process of the host. */
   processUsers: readonly number[];
-  /** The slots of live sandboxes. */
+  /** Slots of live sandboxes. */
   slots: readonly number[];
 }
 
 /**
- * Ids that something else of this host uses too: what has an id of a sandbox may signal its processes and open its files.
- * The default ranges of systemd-nspawn (`-U`) and of SSSD overlap those of sandboxes.
+ * Checks for ids that another program or account of this host also uses: a process with a sandbox's id may signal its
+ * processes and open its files. The default ranges of systemd-nspawn (`-U`) and of SSSD overlap those of sandboxes.
  */
 export async function checkSandboxIds(read: () => Promise<IdSources> = readSources): Promise<Finding> {
   const name = 'ids of sandboxes';
@@ -78,7 +78,7 @@ async function readSources(): Promise<IdSources> {
   const users = await Promise.all(
     pids.map(async (pid) => /^Uid:\t(\d+)/m.exec(await readText(`/proc/${pid}/status`))?.[1]),
   );
-  // Afterwards: a sandbox that is launched meanwhile has its slot before its processes.
+  // After the processes: a sandbox launched meanwhile has its slot before its processes.
   const slots = (await readdir(SLOTS_DIR).catch(() => [])).map(Number);
   return { passwd, group, subuid, subgid, processUsers: users.filter((id) => id !== undefined).map(Number), slots };
 }

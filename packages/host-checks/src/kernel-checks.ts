@@ -7,7 +7,7 @@ import { type Finding, missing, ok, warning } from './finding.ts';
 
 const run = promisify(execFile);
 
-/** Overlays over idmapped layers came with this one. */
+/** First version with overlays over idmapped layers. */
 const OLDEST_KERNEL = [5, 19] as const;
 const NEWER_KERNEL = `Use a host with Linux ${OLDEST_KERNEL.join('.')} or newer.`;
 
@@ -21,7 +21,7 @@ export function checkKernel(version = release()): Finding {
   return isAtLeast(version, OLDEST_KERNEL) ? ok('kernel', version) : missing('kernel', version, NEWER_KERNEL);
 }
 
-/** Ids of a template's files are shifted for each sandbox by a mount. */
+/** Checks for idmapped mounts, which shift the owners of a template's files for each sandbox. */
 export function checkIdmappedMounts(version = release()): Finding {
   return isAtLeast(version, OLDEST_KERNEL)
     ? ok('idmapped mounts', 'with overlays')
@@ -68,7 +68,10 @@ export async function checkCgroups(): Promise<Finding> {
   return ok('cgroups', `${layout.kind}: ${needed.map((name) => `${name} ${layout.controllers[name]}`).join(', ')}`);
 }
 
-/** Open files, threads, sockets and directory entries are bounded by the memory of the sandbox that has them. */
+/**
+ * Checks kernel memory accounting, by which a sandbox's memory limit covers open files, threads, sockets and directory
+ * entries.
+ */
 export function checkKernelMemory(commandLine: string): Finding {
   const name = 'kernel memory';
   if (!/\bcgroup\.memory=\S*\bnokmem\b/.test(commandLine)) return ok(name, 'charged to cgroups');
@@ -76,7 +79,7 @@ export function checkKernelMemory(commandLine: string): Finding {
   return warning(name, 'not charged to cgroups (cgroup.memory=nokmem)', remedy);
 }
 
-/** `ro` when every cgroup mount is read-only. */
+/** Returns `ro` when every cgroup mount is read-only. */
 function mountOptionsOf(mountInfo: string): 'ro' | 'rw' {
   const mounts = mountInfo.split('\n').filter((line) => / - cgroup2? /.test(line));
   return mounts.some((line) => line.split(' ')[5]?.split(',').includes('rw')) ? 'rw' : 'ro';

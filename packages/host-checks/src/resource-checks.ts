@@ -7,7 +7,7 @@ import { listOldVersions, sizeOf } from './cache-retention.ts';
 import { type Finding, missing, ok, warning } from './finding.ts';
 
 const GIB = 1024 ** 3;
-/** Both templates, the guest folder and room for some sandboxes' disks. */
+/** Bytes for both templates, the guest folder and some sandboxes' disks. */
 const DISK_NEEDED = 4 * GIB;
 const DISK_COMFORTABLE = 16 * GIB;
 const MEMORY_COMFORTABLE = 2 * GIB;
@@ -21,7 +21,7 @@ export async function checkDisk(name: string, folder: string): Promise<Finding> 
   return ok(name, found);
 }
 
-/** Says what `npm start` would remove of the cache. */
+/** Reports what `npm start` would remove from the cache. */
 export async function checkOldVersions(cacheDir: string, retentionMs: number): Promise<Finding> {
   const versions = await listOldVersions(cacheDir);
   const unused = versions.filter(({ usedAt = Date.now() }) => usedAt < Date.now() - retentionMs);
@@ -38,7 +38,7 @@ export function checkMemory(bytes = totalmem()): Finding {
     : ok('memory', found);
 }
 
-/** A port that is taken is a warning alone: it may be Cloche itself that has it. */
+/** Checks a port. A port in use is only a warning: Cloche itself may be using it. */
 export async function checkPort(host: string, port: number): Promise<Finding> {
   const server = createServer();
   return new Promise((resolve) => {

@@ -6,13 +6,13 @@ const PROC_SYS = '/proc/sys';
 
 export interface HostSysctl {
   name: string;
-  /** `npm start` raises a lower value to this one. */
+  /** Minimum; `npm start` raises a lower value to it. */
   atLeast: number;
 }
 
 /**
- * Settings of the host's kernel that sandboxes need. The kernel's own defaults assume one user for each machine. Rows of
- * `docs/operations.md` say why for each; `scripts/docs.test.ts` compares them.
+ * Kernel settings of the host that sandboxes need. The kernel's defaults assume one user for each machine. Rows of
+ * `docs/operations.md` give the reason for each; `scripts/docs.test.ts` compares them.
  */
 export const HOST_SYSCTLS: readonly HostSysctl[] = [
   { name: 'net.ipv4.ip_forward', atLeast: 1 },
@@ -32,7 +32,7 @@ export interface SysctlValue extends HostSysctl {
   value: number | undefined;
 }
 
-/** The table with the values that are in force. */
+/** Returns the settings with their current values. */
 export async function readSysctls(root = PROC_SYS): Promise<SysctlValue[]> {
   return Promise.all(
     HOST_SYSCTLS.map(async (sysctl) => {
@@ -42,7 +42,7 @@ export async function readSysctls(root = PROC_SYS): Promise<SysctlValue[]> {
   );
 }
 
-/** Raises what is too low and returns one phrase for each change, or for each that the host refuses. Idempotent. */
+/** Raises values that are too low. Returns a phrase for each change, or for each refusal by the host. Idempotent. */
 export async function raiseSysctls(root = PROC_SYS): Promise<string[]> {
   const low = (await readSysctls(root)).filter(isTooLow);
   return Promise.all(

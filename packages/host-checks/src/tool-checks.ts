@@ -10,7 +10,7 @@ type Tool = {
   name: string;
   command: readonly [file: string, ...args: string[]];
   aptPackage?: string;
-  /** What works less without it; Cloche does not run without the others. */
+  /** Consequence of its absence. Without this field, the tool is required. */
   optional?: string;
 };
 
@@ -26,12 +26,12 @@ const TOOLS: readonly Tool[] = [
   { name: 'unshare', command: ['unshare', '--version'], aptPackage: 'util-linux' },
 ];
 
-/** What every launch needs: quick enough to be asked at each start. */
+/** Tools that every launch needs; fast enough to check at each start. */
 export const REQUIRED_TOOLS: readonly Tool[] = TOOLS.filter(({ name }) =>
   ['crun', 'nftables', 'iproute2', 'mke2fs'].includes(name),
 );
 
-/** All of them; the runsc of `cacheDir` is the one that was built for Cloche. */
+/** Returns all tools; runsc is the one in `cacheDir`, which was built for Cloche. */
 export function toolsOf(cacheDir: string): readonly Tool[] {
   const { runsc } = cachePlaces(cacheDir);
   return TOOLS.map((tool) =>
@@ -68,7 +68,7 @@ async function checkTool({ name, command, aptPackage, optional }: Tool): Promise
 }
 
 function versionIn(output: string): string {
-  // What a Go module without releases has after its zeros is all that tells its versions apart.
+  // A Go module without releases has versions that differ only in the part after the zeros.
   return /\d+\.\d+(\.\d+)*(-\d{14}-[0-9a-f]{12})?/.exec(output)?.[0] ?? 'works';
 }
 

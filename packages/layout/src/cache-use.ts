@@ -1,7 +1,7 @@
 import { closeSync, mkdirSync, openSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** The name by which the cache remembers when a template version was used last. */
+/** Returns the name under which the cache records the last use of a template version. */
 export function templateUse(digest: string): string {
   return `template-${digest}`;
 }
@@ -10,7 +10,7 @@ export function guestUse(digest: string): string {
   return `guest-${digest}`;
 }
 
-/** Notes that `name` is used now: `npm start` of another checkout keeps it for as long as its setting says from here on. */
+/** Records that `name` is used now, so that `npm start` of any checkout keeps it for its retention time from now on. */
 export function noteUse(usedDir: string, name: string, now = new Date()): void {
   mkdirSync(usedDir, { recursive: true });
   const file = join(usedDir, name);

@@ -1,17 +1,17 @@
 /**
- * Where the parts of one installation meet on a host. Every part computes the same places from the same two folders,
- * so no path ever travels in a message.
+ * Paths that the parts of an installation share on a host. Every part computes them from the same two folders, so no
+ * message carries a path.
  */
 import { join } from 'node:path';
 
-/** Sockets of one installation, in a folder that is gone after a reboot. */
+/** Returns the paths of an installation's sockets, in a folder that a reboot empties. */
 export function runPlaces(runDir: string) {
   return {
-    /** Answers the server's user alone. */
+    /** Only the server's user can connect. */
     hostdSocket: join(runDir, 'hostd', 'hostd.sock'),
-    /** Answers root alone. */
+    /** Only root can connect. */
     operatorSocket: join(runDir, 'server', 'operator.sock'),
-    /** One folder an instance, holding `agent.sock`; readable by the server's user. */
+    /** Folder with one folder for each instance, which holds `agent.sock`; readable by the server's user. */
     instancesDir: join(runDir, 'instances'),
     hostdDir: join(runDir, 'hostd'),
     serverDir: join(runDir, 'server'),
@@ -19,55 +19,58 @@ export function runPlaces(runDir: string) {
   };
 }
 
-/** What outlives a reboot, each part in a folder that it alone can write. */
+/** Returns the paths of data that survives a reboot. Each folder is writable by one part only. */
 export function dataPlaces(dataDir: string) {
   return {
-    /** 8 characters of [a-z0-9] that every name on the host carries: cgroups, interfaces, tables. */
+    /** Id of 8 characters of [a-z0-9], part of every name on the host: cgroups, interfaces, tables. */
     installationId: join(dataDir, 'installation-id'),
     serverDir: join(dataDir, 'server'),
     sqliteFile: join(dataDir, 'server', 'cloche.db'),
     artifactsDir: join(dataDir, 'server', 'artifacts'),
-    /** Root alone: disks of sandboxes. */
+    /** Disks of sandboxes; only root has access. */
     hostdDir: join(dataDir, 'hostd'),
   };
 }
 
-/** As `packages/setup/gvisor/go.mod` pins it. */
+/** Version that `packages/setup/gvisor/go.mod` pins. */
 export const GVISOR_VERSION = 'v0.0.0-20260905035102-160fafc42237';
 
-/** As `packages/setup/versitygw/go.mod` pins it. */
+/** Version that `packages/setup/versitygw/go.mod` pins. */
 export const VERSITYGW_VERSION = 'v1.8.0';
 
-/** What can be made again, shared by all installations of a host and named by the digest of its content. */
+/**
+ * Returns the paths of data that can be built again. All installations of a host share it; entries are named by the
+ * digest of their content.
+ */
 export function cachePlaces(cacheDir: string) {
   return {
     /** `templates/<slug>/<digest>/{manifest.json,rootfs/}` */
     templatesDir: join(cacheDir, 'templates'),
-    /** `guest/<digest>/`: Node, agent and kernels as they are mounted read-only into every sandbox. */
+    /** `guest/<digest>/`: Node, agent and kernels, mounted read-only into every sandbox. */
     guestDir: join(cacheDir, 'guest'),
-    /** An empty file for each template version and guest folder. Its modification time is that of the last use. */
+    /** One empty file for each template version and guest folder; its modification time is the last use. */
     usedDir: join(cacheDir, 'used'),
-    /** A server that speaks S3, for tests, where it was built. */
+    /** An S3 server for tests, if it was built. */
     versitygw: join(cacheDir, 'versitygw', VERSITYGW_VERSION, 'versitygw'),
-    /** gVisor's runtime, where it was built. */
+    /** gVisor's runtime, if it was built. */
     runsc: join(cacheDir, 'gvisor', GVISOR_VERSION, 'runsc'),
   };
 }
 
-/** Where the guest folder is mounted in a sandbox. */
+/** Mount point of the guest folder in a sandbox. */
 export const GUEST_PATH = '/opt/cloche';
 
-/** The folder that contexts work in; `cwd` may not leave it. */
+/** Root of the folders that contexts work in; `cwd` must be inside. */
 export const WORKSPACE_PATH = '/workspace';
 
 /**
- * A variable of the agent's environment: JSON of those that the template has for what runs in its sandboxes. They reach
- * kernels and not the agent, which is root of the sandbox and looks programs up by its own PATH.
+ * Variable of the agent with the template's variables as JSON, for processes in its sandboxes. They are not set for the
+ * agent itself, which is the sandbox's root and searches programs in its own PATH.
  */
 export const TEMPLATE_ENVIRONMENT = 'CLOCHE_TEMPLATE_ENV';
 
-/** Where a sandbox whose agent cannot listen finds the folder with the socket that it dials, read-only. */
+/** Read-only folder with the socket that the agent dials, in a sandbox whose agent cannot listen. */
 export const AGENT_DIAL_FOLDER = '/run/cloche';
 
-/** In a sandbox, the agent's own: where a kernel that was forked into it finds the agent (`kernels.sock`). */
+/** Folder of the agent in a sandbox, where a forked kernel finds the agent's socket (`kernels.sock`). */
 export const KERNELS_FOLDER = '/run/cloche-kernels';

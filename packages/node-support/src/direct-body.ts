@@ -2,23 +2,26 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket, type SocketConstructorOpts } from 'node:net';
 import { ExpectedBytes } from './expected-bytes.ts';
 
-/** Where the bytes of a body go. */
+/** Receiver of a body's bytes. */
 export interface BodySink {
-  /** The memory of the next read; asked for again after each. */
+  /** Returns the memory for the next read; called again after each read. */
   buffer(): Buffer;
-  /** Takes what has been read: it lies in that memory, but for the first bytes. False to wait for `resume`. */
+  /**
+   * Receives the bytes of a read. They are in the memory from `buffer`, except the first bytes of a body. Returns false
+   * to pause until `resume`.
+   */
   take(bytes: Buffer): boolean;
-  /** There will be no more, though there should. */
+  /** Reports that the body ended too early. */
   fail(error: Error): void;
 }
 
-/** Bodies below are not worth a connection. */
+/** Smallest body read this way; for a smaller one, closing the connection costs more than is gained. */
 const MIN_BYTES = 1024 * 1024;
 
 /**
- * The body of a large request, past the HTTP server: that makes an object and a buffer of each 64 KiB, and to collect them
- * costs more than to move the bytes. The connection ends with the answer, and not before the body has come: closed with
- * bytes unread it would take the answer along.
+ * Reads the body of a large request, bypassing the HTTP server. The server allocates an object and a buffer for each 64
+ * KiB, and collecting them costs more than moving the bytes. The connection closes with the answer, but only after the
+ * whole body was received: closing it with unread bytes would discard the answer.
  */
 export class DirectBody {
   readonly #sink: BodySink;
@@ -28,13 +31,16 @@ export class DirectBody {
   readonly #expected: ExpectedBytes;
   #isGivenUp = false;
 
-  /** Whether it is worth it, and can be had: it is still to come, and the system carries its connection. */
+  /** Returns whether a body is large enough, not received yet, and on a connection with a native handle. */
   static isPossible(request: IncomingMessage): boolean {
     const length = Number(request.headers['content-length'] ?? 0);
     return length >= MIN_BYTES && !request.complete && handleOf(request) !== undefined;
   }
 
-  /** Begins. @throws where the connection has ended */
+  /**
+   * Starts reading.
+   * @throws Error when the connection has ended
+   */
   constructor(request: IncomingMessage, response: ServerResponse, sink: BodySink) {
     const { socket } = request;
     const handle = handleOf(request);
@@ -44,7 +50,7 @@ export class DirectBody {
     this.#expected = new ExpectedBytes(Number(request.headers['content-length']));
     const arrived: Buffer | null = request.read(request.readableLength);
     letGo(socket);
-    // Before the first read is given its memory.
+    // Before the first read gets its memory.
     const goesOn = arrived === null || this.#receive(arrived);
     this.#reader = this.#open(handle);
     this.#endWith(socket);
@@ -56,15 +62,15 @@ export class DirectBody {
     if (this.#expected.left > 0) this.#reader.resume();
   }
 
-  /** What still comes is dropped. */
+  /** Discards the rest of the body. */
   giveUp(): void {
     this.#isGivenUp = true;
     this.resume();
   }
 
   /**
-   * Node reads into buffers of its caller's where it has opened the connection. To have that of one that it has accepted,
-   * a second socket is put on the same handle; the first one goes on to write.
+   * Opens a second socket on the connection's handle. Node supports reads into a caller's buffers (`onread`) only for
+   * sockets that it opens itself, not for accepted ones; the first socket continues to write.
    */
   #open(handle: object): Socket {
     const options = {
@@ -76,7 +82,7 @@ export class DirectBody {
         callback: (length: number, bytes: Uint8Array) => this.#receive(bytes.subarray(0, length) as Buffer),
       },
     };
-    // The types know no handle of an accepted connection.
+    // The types do not include the handle of an accepted connection.
     return new Socket(options as SocketConstructorOpts);
   }
 
@@ -97,7 +103,7 @@ export class DirectBody {
 
   #receive(read: Buffer): boolean {
     const bytes = this.#expected.take(read);
-    // It moves: whoever gave it a time counts from here.
+    // Bytes arrived, so restart the idle timeout.
     this.#socket.setTimeout(this.#socket.timeout ?? 0);
     if (this.#expected.left === 0) this.#over.resolve();
     const goesOn = this.#isGivenUp || this.#sink.take(bytes);
@@ -105,16 +111,16 @@ export class DirectBody {
   }
 }
 
-/** Node keeps it to itself; where there is none, bodies are read as any others. */
+/** Returns Node's internal handle; undefined where there is none, and the body is then read normally. */
 function handleOf({ socket }: IncomingMessage): object | undefined {
   const { _handle: handle } = socket as { _handle?: { isStreamBase?: boolean } };
   return handle?.isStreamBase ? handle : undefined;
 }
 
-/** The HTTP server reads no more of it: it gives way to whoever listens. */
+/** Detaches the HTTP server from reading: it yields to a new `data` listener. */
 function letGo(socket: Socket): void {
   const nothing = () => undefined;
-  // First, else listening would begin to read.
+  // First, because a `data` listener would start reading.
   socket.pause();
   socket.on('data', nothing).off('data', nothing);
 }

@@ -1,4 +1,4 @@
-/** Counts down what was announced. What follows it belongs to nobody. */
+/** Counts down the announced bytes. Bytes beyond them are dropped. */
 export class ExpectedBytes {
   #left: number;
 
@@ -6,12 +6,12 @@ export class ExpectedBytes {
     this.#left = sizeBytes;
   }
 
-  /** How many are still to come. */
+  /** Number of bytes still to come. */
   get left(): number {
     return this.#left;
   }
 
-  /** Those of `read` that were announced. */
+  /** Returns those of the read bytes that were announced. */
   take(read: Buffer): Buffer {
     const bytes = read.length > this.#left ? read.subarray(0, this.#left) : read;
     this.#left -= bytes.length;

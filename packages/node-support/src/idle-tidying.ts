@@ -2,24 +2,24 @@ import type { IncomingMessage } from 'node:http';
 import type { Server } from 'node:net';
 import { exposedCollector } from './exposed-collector.ts';
 
-/** Monitors ask for these every few seconds. */
+/** Paths that monitors request every few seconds. */
 const MONITORED = /^\/(health|healthz|readyz|metrics)$/;
 
-/** Told that somebody asks for something. */
+/** Receives notice of each request. */
 export interface Touched {
   touch(): void;
 }
 
 /**
- * Gives back the memory that starting and requests took, once there are no more: V8 by itself keeps what it may need again.
- * Takes some 12 ms for an agent, 100 to 150 for a server.
+ * Returns memory to the system once requests have stopped; V8 by itself keeps what it may need again. Takes about 12 ms
+ * for an agent, 100 to 150 ms for a server.
  */
 export class IdleTidying implements Touched {
   readonly #timer: NodeJS.Timeout;
 
   /**
-   * @param idleMs so long after the last request, and it will hardly matter to the next one.
-   * @param isBusy with something that began before; then it is put off.
+   * @param idleMs time after the last request, long enough that the pause hardly affects the next one.
+   * @param isBusy returns whether earlier work still runs, which postpones the collection.
    */
   constructor(idleMs: number, isBusy = () => false) {
     this.#timer = setTimeout(() => {
@@ -32,13 +32,16 @@ export class IdleTidying implements Touched {
     this.#timer.refresh();
   }
 
-  /** It collects nothing from now on. */
+  /** Stops all further collections. */
   stop(): void {
     clearTimeout(this.#timer);
   }
 }
 
-/** Tidies up so long after the last request to an HTTP server, those of monitors aside. The caller stops it. */
+/**
+ * Returns memory to the system `idleMs` after the last request to an HTTP server, ignoring monitors. The caller stops
+ * it.
+ */
 export function tidyWhenIdle(server: Server, idleMs: number, isBusy?: () => boolean): IdleTidying {
   const tidying = new IdleTidying(idleMs, isBusy);
   server.on('request', ({ url = '' }: IncomingMessage) => {

@@ -1,20 +1,19 @@
-/** A shorter text is parsed as it is: it cannot become much. */
+/** Length up to which a text is parsed without a check: it cannot produce many values. */
 const SHORT_CHARACTERS = 64 * 1024;
 
 const QUOTE = '"';
 const BACKSLASH = 0x5c;
 
-/** Text that would become more values than it may, which take far more memory than the text. */
+/** Text that would produce more values than allowed; values take far more memory than their text. */
 export class TooManyValues extends Error {
   override readonly name = 'TooManyValues';
 }
 
 /**
- * Reads JSON of somebody who is not trusted: text of megabytes that is nothing but brackets would take gigabytes, while
- * what is long and honest is so by its strings.
- *
- * @param shortCharacters a text no longer than that is parsed whatever it becomes.
- * @throws TooManyValues before it makes more than about `maxValues`, and SyntaxError.
+ * Parses JSON from an untrusted source. Megabytes of nothing but brackets would take gigabytes of memory; a long
+ * legitimate text consists mostly of strings.
+ * @param shortCharacters length up to which a text is parsed without a check.
+ * @throws TooManyValues before it creates more than about `maxValues`, and SyntaxError.
  */
 export function parsePlainJson(text: string, maxValues: number, shortCharacters = SHORT_CHARACTERS): unknown {
   if (text.length > shortCharacters) boundValues(text, maxValues);
@@ -29,7 +28,7 @@ function boundValues(text: string, maxValues: number): void {
     const end = quote === -1 ? text.length : quote;
     for (; at < end; at += 1) {
       const code = text.charCodeAt(at);
-      // What begins or parts values: `[`, `{` and `,`.
+      // Characters that start or separate values: `[`, `{` and `,`.
       if ((code === 0x5b || code === 0x7b || code === 0x2c) && ++values > maxValues) {
         throw new TooManyValues(`more than ${maxValues} values`);
       }
@@ -39,7 +38,7 @@ function boundValues(text: string, maxValues: number): void {
   }
 }
 
-/** Just behind the closing quote, or the end of a text that has none. */
+/** Returns the index after the closing quote, or the end of a text without one. */
 function endOfString(text: string, start: number): number {
   for (let from = start; ; ) {
     const quote = text.indexOf(QUOTE, from);

@@ -4,22 +4,25 @@ import { dirname } from 'node:path';
 import { Script } from 'node:vm';
 
 /**
- * A CommonJS program in a file, with what V8 made of it when it was built: loading it then compiles nothing that had run by
- * that time.
+ * A CommonJS program in a file, with V8's code cache from its build: functions that had run when the cache was made
+ * need no compilation.
  */
 export class PrecompiledProgram<Exports> {
   readonly #path: string;
   readonly #script: Script;
 
-  /** @param precompiled of the same program, Node and flags; the program is compiled anew if V8 takes it for another's. */
+  /**
+   * @param precompiled cache of the same program, Node and flags; V8 compiles the program again if it rejects the
+   * cache.
+   */
   constructor(path: string, precompiled?: Buffer) {
     this.#path = path;
-    // As Node wraps a CommonJS module.
+    // The wrapper that Node puts around a CommonJS module.
     const source = `(function(exports,require,module,__filename,__dirname){${readFileSync(path, 'utf8')}\n})`;
     this.#script = new Script(source, { filename: path, ...(precompiled && { cachedData: precompiled }) });
   }
 
-  /** Runs it; each time it is another module. */
+  /** Runs the program; each call creates a new module. */
   load(): Exports {
     const module = { exports: {} as Exports };
     const run = this.#script.runInThisContext();
@@ -27,12 +30,12 @@ export class PrecompiledProgram<Exports> {
     return module.exports;
   }
 
-  /** What `precompiled` is made of: all that has been compiled of it by now. */
+  /** Returns the cache for `precompiled`: everything that V8 has compiled so far. */
   precompile(): Buffer {
     return this.#script.createCachedData();
   }
 
-  /** Whether V8 took what it was given. */
+  /** Whether V8 accepted the cache. */
   get isPrecompiled(): boolean {
     return this.#script.cachedDataRejected === false;
   }

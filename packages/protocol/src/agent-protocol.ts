@@ -1,25 +1,26 @@
 /**
  * Server ↔ agent: HTTP/1.1 over the sandbox's Unix socket (or TCP with mTLS in a cluster). The agent is always the
- * HTTP server. What it answers is hostile input: the server checks every body against these schemas and bounds it.
+ * HTTP server. Its answers are untrusted input: the server limits the size of every body and checks it against these
+ * schemas.
  *
  * | method and path | body → answer |
  * |---|---|
  * | `GET /health` | → `AgentHealth`; answers when kernels can be started |
  * | `PUT /environment` | `SetEnvironment` → 204; once, before the first context |
- * | `DELETE /expected-kernel` | → 204; the host provides none for the context that has waited for one longest |
+ * | `DELETE /expected-kernel` | → 204; the host provides no kernel for the context that has waited longest for one |
  * | `GET /contexts` | → `AgentContextList` |
  * | `PUT /contexts/:contextId` | `OpenContext` → `AgentContext`; idempotent by id |
  * | `DELETE /contexts/:contextId` | → 204; idempotent; ends its executions with `CanceledError` |
- * | `POST /contexts/:contextId/interrupt` | → 204; the current run ends with `CanceledError`, the state stays |
- * | `POST /contexts/:contextId/restart` | → 204; a fresh kernel; the current run ends with `CanceledError` |
- * | `GET /runs` with `Upgrade: cloche-runs` | → 101; from here on the connection carries runs |
+ * | `POST /contexts/:contextId/interrupt` | → 204; the current run ends with `CanceledError`, the state is kept |
+ * | `POST /contexts/:contextId/restart` | → 204; starts a new kernel; the current run ends with `CanceledError` |
+ * | `GET /runs` with `Upgrade: cloche-runs` | → 101; afterwards the connection carries runs |
  * | `GET /ports/:port` | with `Upgrade: cloche-tunnel` → 101 and a connection to that port of the sandbox's loopback |
  *
- * On a connection of runs the server writes a `StartRun`, and the agent answers with `AgentRunEvent`s up to `done`, or
- * with one `AgentErrorBody`; then the next may start. Each is one JSON text and a line feed. The first may be sent with
- * the request to upgrade. One connection carries one run at a time, so the pressure of a slow reader is that run's own;
- * closing it before `done` cancels the run: it is interrupted, or leaves the queue.
- * Failures of the other requests answer with `AgentErrorBody` too.
+ * On a connection for runs, the server sends a `StartRun`, and the agent answers with `AgentRunEvent`s up to `done`, or
+ * with one `AgentErrorBody`. Then the server may send the next `StartRun`. Each message is one JSON text and a line feed.
+ * The first one may be sent with the upgrade request. A connection carries one run at a time, so a slow reader delays
+ * only its own run. Closing the connection before `done` cancels the run: it is interrupted, or removed from the queue.
+ * The other requests also answer failures with `AgentErrorBody`.
  */
 import { type Static, Type } from 'typebox';
 
@@ -148,11 +149,14 @@ export type AgentRunEvent =
 export const MAX_AGENT_EVENT_BYTES = 64 * 1024 * 1024;
 
 /**
- * `invalid_cwd` 400: `cwd` does not exist, is no folder or leads out of the workspace; `not_found` 404: no such context;
- * `language_unavailable` 409: the template has no kernel for it; `kernel_failed` 500: the kernel did not start; `process_limit` 429: there was no process left for it;
- * `timeout` 504: it did not start within `timeoutMs`; `queue_full` 429: too many runs wait in the context already;
- * `port_closed` 409: nothing listens on the port; `conflict` 409: the state of what is named does not allow it;
- * `bad_request` 400: the message does not fit its schema.
+ * Error codes of the agent, with their HTTP status.
+ *
+ * `invalid_cwd` 400: `cwd` does not exist, is not a folder or is outside the workspace; `not_found` 404: no such
+ * context; `language_unavailable` 409: the template has no kernel for the language; `kernel_failed` 500: the kernel did
+ * not start; `process_limit` 429: the sandbox had no process left for the kernel; `timeout` 504: the kernel did not
+ * start within `timeoutMs`; `queue_full` 429: too many runs wait in the context; `port_closed` 409: no process listens
+ * on the port; `conflict` 409: the current state does not allow the operation; `bad_request` 400: the message does not
+ * match its schema.
  */
 export const AGENT_ERROR_CODES = [
   'invalid_cwd',

@@ -1,14 +1,14 @@
 /**
- * Frames of bytes, which commands and terminals travel in: one byte that says what it is, the length of the rest in four
- * big-endian bytes, the rest. Without schemas, so that the agent's bundle need not carry the library.
+ * Frames of bytes for commands and terminals: one byte for the type, four big-endian bytes for the length of the body,
+ * then the body. No schemas, so that the agent's bundle need not carry the schema library.
  */
 const HEADER_BYTES = 5;
-/** Of what is not the bytes of a stream. */
+/** Limit of a frame that is not stream data. */
 const MAX_CONTROL_BYTES = 4096;
-/** Input, output and errors: passed on as they come. */
+/** Types of stream data (input, output, errors), passed on as it arrives. */
 const STREAMS = new Set(['I', 'O', 'E']);
 
-/** The parts of a frame, to be written one after the other. */
+/** Returns header and body of a frame, to be written in this order. */
 export function encodeByteFrame(type: string, body: Buffer): [Buffer, Buffer] {
   const header = Buffer.alloc(HEADER_BYTES);
   header.write(type, 0, 'latin1');
@@ -16,7 +16,7 @@ export function encodeByteFrame(type: string, body: Buffer): [Buffer, Buffer] {
   return [header, body];
 }
 
-/** Cuts bytes into frames. Those of streams are passed on as they come, in as many pieces as they come in. */
+/** Splits bytes into frames. Stream data is passed on as it arrives, in as many pieces. */
 export class ByteFrames {
   readonly #onFrame: (type: string, body: Buffer) => void;
   #header = Buffer.alloc(0);
@@ -24,12 +24,12 @@ export class ByteFrames {
   #left = 0;
   #control: Buffer[] = [];
 
-  /** `body` is only valid during the call. */
+  /** @param onFrame called with each frame or piece; `body` is valid only during the call */
   constructor(onFrame: (type: string, body: Buffer) => void) {
     this.#onFrame = onFrame;
   }
 
-  /** Throws when a frame that is no stream's is too large. */
+  /** Reads a chunk. Throws when a frame that is not stream data is too large. */
   push(chunk: Buffer): void {
     let rest = chunk;
     while (rest.length > 0) rest = this.#left === 0 ? this.#takeHeader(rest) : this.#takeBody(rest);

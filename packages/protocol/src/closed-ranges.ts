@@ -1,21 +1,22 @@
 import { isIP } from 'node:net';
 
 /**
- * What no sandbox reaches in any mode: networks of the operator, and ranges that no host of the internet has. Hostd
- * closes them for what the kernel routes, egress for what it carries itself.
+ * Addresses that no sandbox may reach in any mode: the operator's networks, and ranges without internet hosts. hostd
+ * blocks them for traffic that the kernel routes, egress for traffic that it proxies.
  */
 export const CLOSED_RANGES = [
   '0.0.0.0/8',
   '10.0.0.0/8',
   '100.64.0.0/10',
   '127.0.0.0/8',
-  // Azure's host agent, which hands out certificates and secrets of the machine. A public address, answered locally.
+  // Azure's host agent, which serves the machine's certificates and secrets at a public address that is answered
+  // locally.
   '168.63.129.16/32',
   '169.254.0.0/16',
   '172.16.0.0/12',
-  // Protocol assignments of the IETF; Oracle's metadata is at 192.0.0.192.
+  // Protocol assignments of the IETF; Oracle Cloud's metadata service is at 192.0.0.192.
   '192.0.0.0/24',
-  // Relays of 6to4, which lead into IPv6.
+  // 6to4 relays, which lead to IPv6.
   '192.88.99.0/24',
   '192.168.0.0/16',
   '198.18.0.0/15',
@@ -24,7 +25,7 @@ export const CLOSED_RANGES = [
 ] as const;
 
 /**
- * The operator's changes to the closed ranges. A range in both lists is closed. Sandboxes are always closed to each other.
+ * The operator's changes to the closed ranges. A range in both lists is closed. Sandboxes can never reach each other.
  */
 export interface OperatorRanges {
   allowCidrs: readonly string[];
@@ -33,7 +34,10 @@ export interface OperatorRanges {
 
 type RangeSettings = { readonly [Name in `CLOCHE_EGRESS_${'ALLOW' | 'DENY'}_CIDRS`]?: string | undefined };
 
-/** @throws what is wrong, by the name of its setting. */
+/**
+ * Parses the operator's ranges.
+ * @throws Error that names the invalid setting.
+ */
 export function readOperatorRanges(settings: RangeSettings): OperatorRanges {
   return {
     allowCidrs: parseCidrs('CLOCHE_EGRESS_ALLOW_CIDRS', settings),
@@ -41,7 +45,7 @@ export function readOperatorRanges(settings: RangeSettings): OperatorRanges {
   };
 }
 
-/** Comma-separated IPv4 ranges. They end up in the host's firewall, so nothing else passes. */
+/** Parses comma-separated IPv4 ranges. Strict, because the ranges become part of the host's firewall rules. */
 function parseCidrs(name: keyof RangeSettings, settings: RangeSettings): string[] {
   const cidrs = (settings[name] ?? '').split(',').map((cidr) => cidr.trim());
   return cidrs.filter(Boolean).map((cidr) => {

@@ -1,41 +1,41 @@
 /**
- * hostd → egress: HTTP/1.1 over `control.sock`, which answers root alone. It says which sandbox has which policy, by the
- * address that the sandbox's traffic comes from. Hostd vouches for that address: nothing but the sandbox can send by it.
+ * hostd → egress: HTTP/1.1 over `control.sock`, to which only root can connect. hostd registers each sandbox's policy by
+ * the source address of its traffic. hostd guarantees that only the sandbox can send from that address.
  *
  * | method and path | body → answer |
  * |---|---|
- * | `GET /health` | → `EgressHealth`: also the certificate that sandboxes are to trust |
- * | `GET /lifetime` | → headers at once, and no end while this egress lives |
+ * | `GET /health` | → `EgressHealth`, with the certificate that sandboxes are to trust |
+ * | `GET /lifetime` | → headers at once; the body ends when this egress ends |
  * | `GET /sandboxes` | → `GatedSandboxList` |
- * | `PUT /sandboxes` | `GatedSandboxList` → 204: these and no others |
- * | `PUT /sandboxes/:address` | `GatedSandbox` → 204 when in force; idempotent; another sandbox at the address is ended |
- * | `DELETE /sandboxes/:address` | → 204 when all its connections are ended; idempotent |
- * | `GET /metrics` | → counters in Prometheus' text form, which hostd passes on |
- * | `GET /decisions` | `DecisionQuery` → `DecisionPage`: what was decided of late, for `cloche admin egress-log` |
+ * | `PUT /sandboxes` | `GatedSandboxList` → 204; replaces all registrations |
+ * | `PUT /sandboxes/:address` | `GatedSandbox` → 204 once in force; idempotent; ends the connections of another sandbox at the address |
+ * | `DELETE /sandboxes/:address` | → 204 once all its connections have ended; idempotent |
+ * | `GET /metrics` | → counters in Prometheus' text format, which hostd passes on |
+ * | `GET /decisions` | `DecisionQuery` → `DecisionPage`: recent decisions, for `cloche admin egress-log` |
  *
- * Egress keeps none of this over a restart, and refuses everything to an address that it does not know. So hostd holds
- * `/lifetime` open and, when it ends, sends the whole list to the next egress.
+ * Egress loses its registrations in a restart, and refuses everything to an unknown address. So hostd keeps `/lifetime`
+ * open and, when it ends, sends the whole list to the next egress.
  */
 import { join } from 'node:path';
 import { type Static, Type } from 'typebox';
 
 /**
- * Where egress listens on the gateway address, for traffic that the host's rules redirect. The original destination of a
- * connection must be in the kernel's table of connections (nft `dnat`), and its source address unchanged.
+ * Ports of egress on the gateway address, for traffic that the host's rules redirect. The original destination of a
+ * connection must be in the kernel's connection tracking (nft `dnat`), and its source address unchanged.
  */
 export const EGRESS_PORTS = {
-  /** Every TCP connection of a gated sandbox but those to port 53. */
+  /** Receives every TCP connection of a gated sandbox except those to port 53. */
   tcp: 10_080,
-  /** Every UDP datagram and TCP connection of a gated sandbox to port 53, whatever its address. */
+  /** Receives every UDP datagram and TCP connection of a gated sandbox to port 53, whatever the destination address. */
   dns: 10_054,
 } as const;
 
-/** Setup makes the two folders for egress' user, with no access for others (0700). */
+/** Returns the paths of egress. Setup creates the two folders for egress's user, without access for others (0700). */
 export function egressPlaces(runDir: string, dataDir: string) {
   return {
     controlDir: join(runDir, 'egress', 'control'),
     controlSocket: join(runDir, 'egress', 'control', 'control.sock'),
-    /** Outlives a reboot, as sandboxes' trust in it does. */
+    /** Survives a reboot, because sandboxes keep trusting the authority. */
     authorityDir: join(dataDir, 'egress'),
   };
 }
@@ -68,17 +68,20 @@ export type GatedSandboxList = Static<typeof GatedSandboxList>;
 export const EgressHealth = Type.Object({
   status: Type.Literal('ready'),
   protocolVersion: Type.Integer(),
-  /** PEM. Check that it is one certificate before it goes into a sandbox's trust stores. */
+  /** PEM. Check that it is a single certificate before adding it to a sandbox's trust store. */
   authorityCertificate: Type.String(),
 });
 export type EgressHealth = Static<typeof EgressHealth>;
 
-/** One line of the egress log. What a sandbox sent is in it: bound it, and let no terminal obey it. */
+/**
+ * An entry of the egress log. It contains data from the sandbox: limit its size, and escape control characters before
+ * printing it.
+ */
 export const DecisionEntry = Type.Object({
   seq: Type.Integer({ minimum: 1 }),
   at: Type.String({ maxLength: 40 }),
   sandboxId: Type.String({ maxLength: 64 }),
-  /** `suppressed`: of this sandbox `count` further decisions, which came too fast to be kept. */
+  /** `suppressed`: `count` further decisions about this sandbox were too frequent to be kept. */
   verdict: Type.Union([
     Type.Literal('permitted'),
     Type.Literal('denied'),
@@ -101,13 +104,13 @@ export type DecisionEntry = Static<typeof DecisionEntry>;
 export const MAX_DECISIONS_A_PAGE = 500;
 export const MAX_DECISIONS_WAIT_MS = 30_000;
 
-/** Of a query string, so every value is text. */
+/** Parameters of a query string, hence all text. */
 export const DecisionQuery = Type.Object(
   {
-    /** Those after this one; from the oldest that is kept where left out. */
+    /** Return decisions after this one; from the oldest kept when left out. */
     afterSeq: Type.Optional(Type.String({ pattern: '^[0-9]{1,15}$' })),
     sandboxId: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
-    /** How long to wait for the first one. */
+    /** Longest wait for the first decision. */
     waitMs: Type.Optional(Type.String({ pattern: '^[0-9]{1,5}$' })),
   },
   { additionalProperties: false },
@@ -116,14 +119,14 @@ export type DecisionQuery = Static<typeof DecisionQuery>;
 
 export const DecisionPage = Type.Object({
   decisions: Type.Array(DecisionEntry, { maxItems: MAX_DECISIONS_A_PAGE }),
-  /** What to ask for next. */
+  /** Value of `afterSeq` for the next request. */
   nextSeq: Type.Integer(),
-  /** Further ones are there already. */
+  /** Whether further decisions are available now. */
   hasMore: Type.Boolean(),
-  /** Other than at the start of one egress, these are no longer kept. */
+  /** Number of decisions after `afterSeq` that are no longer kept; 0 after a restart of egress. */
   missed: Type.Integer({ minimum: 0 }),
 });
 export type DecisionPage = Static<typeof DecisionPage>;
 
-/** `bad_request` 400: the message is wrong, and nothing was changed. */
+/** Body of an error. `bad_request` 400: the message is invalid, and nothing was changed. */
 export const EgressErrorBody = Type.Object({ error: Type.Object({ code: Type.String(), message: Type.String() }) });

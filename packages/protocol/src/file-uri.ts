@@ -1,6 +1,6 @@
 /**
- * `file:///…`, whose escapes spell any byte: how paths are written that are no text. Such a path is held as text of one
- * character a byte (Latin-1), so that the usual functions on paths work.
+ * Prefix of a `file:///…` URI, whose percent escapes can express any byte. Used for paths that are not valid UTF-8.
+ * Such a path is held as text with one character for each byte (Latin-1), so that ordinary path functions work.
  */
 export const FILE_URI_PREFIX = 'file://';
 
@@ -8,13 +8,13 @@ export function isFileUri(text: string): boolean {
   return text.startsWith(`${FILE_URI_PREFIX}/`);
 }
 
-/** Its path, one character a byte. What is no escape stands for itself. */
+/** Returns the URI's path, with one character for each byte. An invalid escape stays unchanged. */
 export function pathOfFileUri(uri: string): string {
   const escaped = Buffer.from(uri.slice(FILE_URI_PREFIX.length), 'utf8').toString('latin1');
   return escaped.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
 }
 
-/** A path, or a part of one, of one character a byte as it stands in such a URI. */
+/** Escapes a path, or a part of one, with one character for each byte, for a file URI. */
 export function escapedForFileUri(path: string): string {
   return path.replace(/[^\w./~-]/g, escapeByte);
 }

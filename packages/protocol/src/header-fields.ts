@@ -1,7 +1,7 @@
-/** Header fields that are passed on, by egress and by previews alike: names and values in turn, as Node gives and takes them. */
+/** Header fields that egress and previews pass on: names and values alternate, as in Node's `rawHeaders`. */
 export type RawFields = readonly string[];
 
-/** About one connection, and not about what goes through it (RFC 9110, 7.6.1). */
+/** Fields that apply to one connection and are not forwarded (RFC 9110, 7.6.1). */
 const HOP_BY_HOP = [
   'connection',
   'keep-alive',
@@ -21,14 +21,14 @@ export function fieldPairs(fields: RawFields): [name: string, value: string][] {
   ]);
 }
 
-/** The lower-case names of fields that end at this connection, those that `Connection` names among them. */
+/** Returns the lower-case names of fields that are not forwarded, including those that `Connection` names. */
 export function hopByHopNames(fields: RawFields): Set<string> {
   const names = new Set(HOP_BY_HOP);
   for (const [name, value] of fieldPairs(fields)) {
     if (name.toLowerCase() !== 'connection') continue;
     for (const option of value.split(',')) names.add(option.trim().toLowerCase());
   }
-  // A sender may not have this one taken out: it frames the body.
+  // A sender may not remove this field, because it frames the body.
   names.delete('content-length');
   return names;
 }

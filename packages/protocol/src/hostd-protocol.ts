@@ -1,25 +1,25 @@
 /**
- * Server ↔ hostd: HTTP/1.1 over `hostd.sock`. Hostd knows neither tenants nor SQL, and takes no path from a caller.
+ * Server ↔ hostd: HTTP/1.1 over `hostd.sock`. hostd has no notion of tenants or SQL, and accepts no path from a caller.
  *
  * | method and path | body → answer |
  * |---|---|
  * | `GET /health` | → `HostdHealth` |
- * | `GET /metrics` | → what is counted on this host, in Prometheus' text form: the pool, and egress' counters, as it says them, while it answers |
+ * | `GET /metrics` | → metrics of this host in Prometheus' text format: the pool's, and egress's own while it answers |
  * | `GET /template-versions` | → `TemplateVersionList` |
- * | `GET /instances` | → `InstanceList`: everything alive of this installation |
- * | `PUT /instances/:sandboxId/:generation` | `LaunchSpec` → `LaunchedInstance`; idempotent; closing the connection undoes it |
- * | `POST /instances/:sandboxId/:generation/kernels` | `ProvideKernel` → 204; one arrives at the agent, or waits there |
- * | `PUT /languages/:language` | → 204; instances that wait have a kernel of it started for a while |
- * | `DELETE /instances/:sandboxId/:generation` | → 204 when it is killed and listed no more; idempotent |
- * | `DELETE …?until=gone` | → 204 when nothing of it is left on the host either |
+ * | `GET /instances` | → `InstanceList`: all live instances of this installation |
+ * | `PUT /instances/:sandboxId/:generation` | `LaunchSpec` → `LaunchedInstance`; idempotent; closing the connection undoes the launch |
+ * | `POST /instances/:sandboxId/:generation/kernels` | `ProvideKernel` → 204; a kernel is connected, or will connect, to the agent |
+ * | `PUT /languages/:language` | → 204; for a while, waiting instances start a kernel of that language |
+ * | `DELETE /instances/:sandboxId/:generation` | → 204 once the instance is killed and no longer listed; idempotent |
+ * | `DELETE …?until=gone` | → 204 once nothing of the instance is left on the host |
  *
- * Failures answer with `HostdErrorBody`.
+ * The body of a failure is `HostdErrorBody`.
  */
 import { type Static, Type } from 'typebox';
 
 export const NETWORK_MODES = ['unrestricted', 'deny-all', 'allowlist', 'denylist'] as const;
 
-/** What an instance is launched from: a template version, as it was built. */
+/** Source of an instance: a template version. */
 export const LaunchSource = Type.Union([
   Type.Object(
     { kind: Type.Literal('template'), templateVersionId: Type.String({ pattern: '^tplv_[a-z0-9]{1,64}$' }) },
@@ -33,7 +33,7 @@ export const LaunchSpec = Type.Object(
     source: LaunchSource,
     resources: Type.Object(
       {
-        /** Cores; fractions are shares of one. */
+        /** Cores; a fraction is a share of one core. */
         cpu: Type.Number({ exclusiveMinimum: 0, maximum: 256 }),
         memoryBytes: Type.Integer({ minimum: 32 * 1024 * 1024 }),
         diskBytes: Type.Integer({ minimum: 16 * 1024 * 1024 }),
@@ -53,20 +53,20 @@ export const LaunchSpec = Type.Object(
 );
 export type LaunchSpec = Static<typeof LaunchSpec>;
 
-/** Asks the host for a kernel that the agent can give to a context. */
+/** Requests a kernel from the host for a context. */
 export const ProvideKernel = Type.Object({ language: Type.Literal('python') }, { additionalProperties: false });
 export type ProvideKernel = Static<typeof ProvideKernel>;
 
-/** A language whose kernels are started inside of sandboxes, and that a context was opened in. */
+/** A language whose kernels start inside sandboxes. */
 export const StartedLanguage = Type.Union([Type.Literal('javascript'), Type.Literal('typescript')]);
 export type StartedLanguage = Static<typeof StartedLanguage>;
 
-/** One live incarnation of a sandbox. */
+/** A live incarnation of a sandbox. */
 export const Instance = Type.Object({
   sandboxId: Type.String(),
   generation: Type.Integer({ minimum: 1 }),
   templateVersionId: Type.String(),
-  /** Where the agent answers HTTP. No guest can replace what lies there. */
+  /** Socket of the agent's HTTP server. Guests cannot replace it. */
   agentSocketPath: Type.String(),
   startedAt: Type.String(),
 });
@@ -74,11 +74,14 @@ export type Instance = Static<typeof Instance>;
 
 export const LaunchedInstance = Type.Object({
   ...Instance.properties,
-  /** Its agent has answered already, as one launched ahead of demand has; otherwise it may be starting still. */
+  /**
+   * Whether the agent has already answered, as it has in an instance launched ahead; otherwise it may still be
+   * starting.
+   */
   agentAnswers: Type.Boolean(),
   /**
-   * Whether a Python kernel is at its agent for the first context. Only the first answer says so. It is part of the launch so
-   * that the first run need not ask for one.
+   * Whether a Python kernel is connected to the agent for the first context. True only in the first answer. Part of the
+   * launch, so that the first run need not request a kernel.
    */
   kernelReady: Type.Boolean(),
 });
@@ -89,21 +92,24 @@ export const InstanceList = Type.Object({ instances: Type.Array(Instance) });
 export const StopQuery = Type.Object({ until: Type.Optional(Type.Literal('gone')) }, { additionalProperties: false });
 export type StopQuery = Static<typeof StopQuery>;
 
-/** What a curated image is, as the builder wrote it beside the root file system. */
+/** Manifest of a template version, which the builder writes beside the root file system. */
 export const TemplateVersionManifest = Type.Object({
   /** `tplv_` and the first 20 hex digits of `digest`. */
   id: Type.String(),
-  /** `python-node`, `node`. */
+  /** For example `python-node` or `node`. */
   slug: Type.String(),
   description: Type.String(),
-  /** For people: `YYYY.MM.DD-` of the build and the first 8 digits of the digest. */
+  /** Version for people: the build date as `YYYY.MM.DD-` and the first 8 digits of the digest. */
   version: Type.String(),
-  /** SHA-256 of the recipe and of the list of what was installed. */
+  /** SHA-256 of the recipe and of the list of installed packages. */
   digest: Type.String(),
   languages: Type.Array(Type.String()),
-  /** Name and version of what was installed, by manager: `{ apt: { git: "1:2.39…" }, pip: {…}, npm: {…} }`. */
+  /**
+   * Names and versions of the installed packages, by package manager: `{ apt: { git: "1:2.39…" }, pip: {…}, npm: {…}
+   * }`.
+   */
   packages: Type.Record(Type.String(), Type.Record(Type.String(), Type.String())),
-  /** Of every process in a sandbox of this version. */
+  /** Environment variables of every process in a sandbox of this version. */
   env: Type.Optional(Type.Record(Type.String(), Type.String())),
   builtAt: Type.String(),
 });
@@ -116,20 +122,22 @@ export const HostdHealth = Type.Object({
   protocolVersion: Type.Integer(),
   installationId: Type.String(),
   ociRuntime: Type.String(),
-  /** Instances launched ahead of demand. The counts are since the start of hostd. */
+  /** State of the pool of instances launched ahead. Counts since the start of hostd. */
   pool: Type.Object({
-    /** How many are wanted, of all kinds together. */
+    /** Instances to keep ready, of all kinds together. */
     size: Type.Integer(),
     ready: Type.Integer(),
-    /** Launches that found one, and that did not. */
+    /** Launches that found a ready instance; `misses` counts those that did not. */
     hits: Type.Integer(),
     misses: Type.Integer(),
   }),
 });
 
 /**
- * `bad_request` 400; `template_not_found` 404; `network_mode_unsupported` 422: this host cannot enforce it, so nothing
- * was launched; `no_capacity` 503: out of slots, memory or disk; `launch_failed` 500: undone, nothing is left;
+ * Error codes of hostd, with their HTTP status.
+ *
+ * `bad_request` 400; `template_not_found` 404; `network_mode_unsupported` 422: this host cannot enforce the mode, so
+ * nothing was launched; `no_capacity` 503: no slot, memory or disk is left; `launch_failed` 500: the launch was undone;
  * `kernel_unavailable` 409: the host has no kernel for that instance now, so its agent has to start one.
  */
 export const HOSTD_ERROR_CODES = [

@@ -1,12 +1,12 @@
-/** Kept apart from the schemas, so that the agent's bundle need not carry the schema library. */
+/** Constants kept apart from the schemas, so that the agent's bundle need not carry the schema library. */
 
-/** The descriptor a kernel finds its socket on. */
+/** Descriptor of the kernel's socket. */
 export const KERNEL_SOCKET_FD = 3;
 
-/** Larger frames end the kernel: the agent never buffers more than this for one message. */
+/** Limit of a frame; a larger one ends the kernel. The agent never buffers more than this for one message. */
 export const MAX_KERNEL_FRAME_BYTES = 64 * 1024 * 1024;
 
-/** A DataFrame's first rows, as the value of this MIME type: `{ columns, rows, rowCount }`. */
+/** MIME type of a DataFrame's first rows: `{ columns, rows, rowCount }`. */
 export const DATA_MIME_TYPE = 'application/vnd.cloche.data+json';
-/** What a matplotlib figure shows: `{ type, title?, axes: [{ title?, xLabel?, yLabel?, series: [...] }] }`. */
+/** MIME type of a matplotlib figure's data: `{ type, title?, axes: [{ title?, xLabel?, yLabel?, series: [...] }] }`. */
 export const CHART_MIME_TYPE = 'application/vnd.cloche.chart+json';

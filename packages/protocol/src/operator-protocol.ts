@@ -1,14 +1,14 @@
 /**
- * Operator ↔ server: HTTP/1.1 over `operator.sock` in the run folder, which root alone (and the server) can reach.
- * It is how `cloche admin` works; no operation of it is served to the network.
+ * Operator ↔ server: HTTP/1.1 over `operator.sock` in the run folder, which only root and the server can reach.
+ * `cloche admin` uses it. The server offers none of these operations to the network.
  *
  * | method and path | body → answer |
  * |---|---|
- * | `POST /orgs` | `CreateOrg` → `OrgCreated`: with its default project |
+ * | `POST /orgs` | `CreateOrg` → `OrgCreated`, with the default project |
  * | `GET /orgs` | → `OrgList` |
- * | `POST /keys` | `CreateKey` → `KeyCreated`: the key itself, this once |
- * | `POST /first-key` | → `KeyCreated`, or 409 `conflict` when any key exists already |
- * | `POST /reconcile` | → `ReconcileReport`: one pass now |
+ * | `POST /keys` | `CreateKey` → `KeyCreated`, with the key, which is shown only once |
+ * | `POST /first-key` | → `KeyCreated`, or 409 `conflict` when a key exists already |
+ * | `POST /reconcile` | → `ReconcileReport` of one reconciliation, run now |
  * | `POST /destroy-all` | → `{ destroyed }`: every live sandbox ends with `platform_cleanup` |
  */
 import { type Static, Type } from 'typebox';
@@ -32,11 +32,11 @@ export type OrgList = Static<typeof OrgList>;
 
 export const CreateKey = Type.Object(
   {
-    /** An id or a name; the first organization where left out. */
+    /** Id or name; the first organization when left out. */
     org: Type.Optional(Type.String()),
     name: Type.Optional(Type.String({ maxLength: 100 })),
     scopes: Type.Array(Type.String(), { minItems: 1, maxItems: 64 }),
-    /** Bound to these projects; to all of the organization where left out. */
+    /** Projects that the key is limited to; all of the organization's when left out. */
     projectIds: Type.Optional(Type.Array(Type.String(), { minItems: 1, maxItems: 64 })),
     expiresInMs: Type.Optional(Type.Integer({ minimum: 1 })),
   },

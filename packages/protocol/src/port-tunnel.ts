@@ -1,8 +1,8 @@
-/** Kept apart from the schemas, so that the agent's bundle need not carry the schema library. */
+/** Constants kept apart from the schemas, so that the agent's bundle need not carry the schema library. */
 
 /**
- * The protocol that a request upgrades to, of server and agent: after the `101` the connection carries the bytes of one
- * connection to a port inside the sandbox, as they are, both ways.
+ * Upgrade protocol between server and agent: after the `101` the connection carries the unmodified bytes of one
+ * connection to a port inside the sandbox, in both directions.
  */
 export const PORT_TUNNEL_PROTOCOL = 'cloche-tunnel';
 

@@ -1,2 +1,2 @@
-/** Bumped whenever a message changes its meaning; both ends of a connection must agree. */
+/** Incremented whenever a message changes its meaning; both ends of a connection must have the same version. */
 export const PROTOCOL_VERSION = 2;

@@ -4,7 +4,7 @@ import { operatorSettings } from './read-settings.ts';
 import type { SettingReader } from './setting.ts';
 import { SETTINGS as TABLE } from './settings.ts';
 
-/** A setting that operators can set, as text. */
+/** A setting that operators can set, with its default as text. */
 export interface OperatorSetting {
   readonly name: string;
   readonly doc: string;
@@ -42,8 +42,7 @@ export class SettingsProblem extends Error {
 }
 
 /**
- * The settings in force: the environment, then the configuration file, then the defaults.
- *
+ * Returns the settings in force: the environment, then the configuration file, then the defaults.
  * @throws {SettingsProblem} for a `CLOCHE_*` name that does not exist.
  */
 export function effectiveSettings(env: NodeJS.ProcessEnv): EffectiveSetting[] {
@@ -59,18 +58,21 @@ export function effectiveSettings(env: NodeJS.ProcessEnv): EffectiveSetting[] {
   });
 }
 
-/** Returns the settings that have a value and that a process reads from its environment as they are. */
+/** Returns the settings that have a value and that a process reads unchanged from its environment. */
 export function settingsFor(reader: SettingReader, settings: readonly EffectiveSetting[]): Record<string, string> {
   const own = settings.filter((setting) => isGivenTo(reader, setting));
   return Object.fromEntries(own.flatMap(({ name, value }) => (value === undefined ? [] : [[name, value]])));
 }
 
-/** Whether a process gets the operator's value. Setup resolves some settings first, such as folders, for the services. */
+/**
+ * Returns whether a process gets the operator's value. Setup resolves some settings first, such as folders, for the
+ * services.
+ */
 export function isGivenTo(reader: SettingReader, { readBy, isResolvedBySetup }: OperatorSetting): boolean {
   return readBy.includes(reader) && (!isResolvedBySetup || reader === 'setup' || reader === 'cli');
 }
 
-/** As it may be shown to anybody. */
+/** Returns the value in a form without secrets. */
 export function redacted(setting: EffectiveSetting): string | undefined {
   return setting.secret && setting.value !== undefined ? '(redacted)' : setting.value;
 }
@@ -81,7 +83,7 @@ function readConfigFile(env: NodeJS.ProcessEnv): { path: string; values: NodeJS.
   try {
     return { path, values: parseEnv(readFileSync(path, 'utf8')) };
   } catch (error) {
-    // The default place may be empty; a file that somebody names has to be there.
+    // The default file may be missing; one that is set explicitly must exist.
     if (named === undefined) return { path, values: {} };
     throw new SettingsProblem(`CLOCHE_CONFIG_FILE: ${error instanceof Error ? error.message : String(error)}`);
   }
@@ -95,13 +97,13 @@ function rejectUnknown(names: readonly string[], where: string): void {
   }
 }
 
-/** The candidate that takes the fewest changes to become. */
+/** Returns the candidate with the smallest edit distance. */
 export function nearest(name: string, candidates: readonly string[]): string {
   const [first = ''] = [...candidates].sort((a, b) => distance(name, a) - distance(name, b));
   return first;
 }
 
-/** Levenshtein's. */
+/** Returns the Levenshtein distance. */
 function distance(from: string, to: string): number {
   let previous = Array.from({ length: to.length + 1 }, (_, column) => column);
   for (let row = 1; row <= from.length; row++) {

@@ -8,9 +8,9 @@ type Environment = Readonly<Record<string, string | undefined>>;
 const TABLE: ReadonlyMap<string, Setting> = new Map(Object.entries(SETTINGS));
 
 export interface ReadSettings<Reader extends SettingReader, Defaults> {
-  /** Sound if there are no problems. */
+  /** Values by name; valid if there are no problems. */
   readonly values: SettingValues<Reader> & Readonly<Defaults>;
-  /** One sentence for each setting that is missing or wrong. They never repeat a value. */
+  /** A sentence for each setting that is missing or invalid. The sentences never repeat a value. */
   readonly problems: readonly string[];
 }
 
@@ -36,7 +36,7 @@ export function readSettings<Reader extends SettingReader, Defaults extends Part
       problems.push(`${name} must be ${setting.value.means}`);
     }
   }
-  // Sound without problems: every value was checked by its schema.
+  // Valid without problems, because each value was checked by its schema.
   return { values: values as ReadSettings<Reader, Defaults>['values'], problems };
 }
 
@@ -51,7 +51,7 @@ export function operatorSettings(): [SettingName, Setting][] {
   return (Object.entries(SETTINGS) as [SettingName, Setting][]).filter(([, { isInternal }]) => !isInternal);
 }
 
-/** Whether a process of an installation reads a variable of this name. */
+/** Returns whether a process of an installation reads a variable of this name. */
 export function isSetting(name: string): name is SettingName {
   return TABLE.has(name);
 }

@@ -1,4 +1,4 @@
-/** What a setting is, and schemas of values. */
+/** Definition of a setting, and schemas of values. */
 import { type TSchema, Type } from 'typebox';
 
 /** Processes that read settings. */
@@ -17,7 +17,7 @@ export interface Setting {
   /** Fails the start of a process that reads the setting and does not get it. */
   readonly required?: true;
   readonly readBy: readonly SettingReader[];
-  /** Setup finds the value and gives it to each process, whatever the operator's environment has. */
+  /** Setup computes the value for each process; the operator's environment does not reach it directly. */
   readonly isResolvedBySetup?: true;
   /** Passed from setup to a process. Operators cannot set it. */
   readonly isInternal?: true;

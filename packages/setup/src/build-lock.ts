@@ -4,9 +4,8 @@ import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 /**
- * Runs `work` while no other process of this host holds `lockFile`; waits for as long as one does. The lock goes with
- * the process that holds it, however that ends.
- *
+ * Runs `work` while this process holds `lockFile`, exclusively on this host; waits while another process holds it. A
+ * lock is released when its process ends for any reason.
  * @param onWait called once when another process holds the lock.
  */
 export async function withLock<Result>(
@@ -30,16 +29,19 @@ export async function withLock<Result>(
 
 export type Lock = { release(): Promise<void> };
 
-/** Undefined when another process holds it. It goes with us, however we end. */
+/** Acquires the lock, which is released when this process ends. Returns undefined when another process holds it. */
 export async function tryLock(lockFile: string): Promise<Lock | undefined> {
   return takeLock(lockFile, ['--nonblock']);
 }
 
-/** The lock is held by a child that lives until its standard input ends, which the kernel sees to when we die. */
+/**
+ * Acquires the lock in a child process that lives until its standard input ends; the kernel closes it when this process
+ * dies.
+ */
 async function takeLock(lockFile: string, options: string[]): Promise<Lock | undefined> {
   const holder = spawn('flock', [...options, '--exclusive', lockFile, 'sh', '-c', 'echo held; exec cat >/dev/null'], {
     stdio: ['pipe', 'pipe', 'inherit'],
-    // An interrupt at the terminal is ours to answer, not the lock's.
+    // An interrupt at the terminal must not end the lock's process.
     detached: true,
   });
   const exited = once(holder, 'exit');

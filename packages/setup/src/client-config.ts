@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 
-/** What the command line reads when the environment names neither URL nor key. */
+/** Configuration of the command line when the environment has neither URL nor key. */
 export const ClientConfig = Type.Object({ url: Type.String(), apiKey: Type.String() });
 export type ClientConfig = Static<typeof ClientConfig>;
 
@@ -12,7 +12,7 @@ export function clientConfigFile(home: string = homedir()): string {
   return join(home, '.config', 'cloche', 'config.json');
 }
 
-/** Undefined where there is none that can be used. */
+/** Reads the configuration; undefined when there is no valid one. */
 export async function readClientConfig(file: string): Promise<ClientConfig | undefined> {
   try {
     const parsed: unknown = JSON.parse(await readFile(file, 'utf8'));
@@ -22,7 +22,7 @@ export async function readClientConfig(file: string): Promise<ClientConfig | und
   }
 }
 
-/** Readable by its owner alone from the first byte on. */
+/** Writes the configuration. Only the owner can read it from the first byte on. */
 export async function writeClientConfig(file: string, config: ClientConfig): Promise<void> {
   await mkdir(dirname(file), { recursive: true, mode: 0o700 });
   const temporary = `${file}.${process.pid}`;

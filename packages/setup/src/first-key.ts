@@ -2,7 +2,10 @@ import { KeyCreated } from '@cloche/protocol';
 import { Value } from 'typebox/value';
 import type { Installation } from './installation/start-installation.ts';
 
-/** The key of a new installation, shown once; undefined when it has keys already. Safe to repeat. */
+/**
+ * Returns the key of a new installation, which is shown once; undefined when the installation already has keys. Safe to
+ * repeat.
+ */
 export async function requestFirstKey(installation: Pick<Installation, 'operator'>): Promise<string | undefined> {
   const { status, body } = await installation.operator('POST', '/first-key');
   if (status === 409) return undefined;

@@ -10,7 +10,7 @@ import { start } from './start.ts';
 
 const COMMANDS: Record<string, (progress: Progress) => Promise<unknown>> = {
   start: (progress) => start(process.env, progress),
-  /** All that tests need of the host, without serving. */
+  /** Prepares everything that tests need of the host, without serving. */
   prepare: async (progress) => {
     const { cacheDir, retentionMs } = cacheOf(process.env);
     const hasGo = await canBuildGoPrograms();
@@ -20,7 +20,7 @@ const COMMANDS: Record<string, (progress: Progress) => Promise<unknown>> = {
       ensureVersitygw(cacheDir, () => note('built once, which takes two minutes')),
     );
   },
-  /** What the systemd units need before they start: see deploy/systemd. */
+  /** Prepares what the systemd units need before they start; see deploy/systemd. */
   units: async (progress) => {
     const settings = effectiveSettings(process.env);
     const gvisor = settingsFor('hostd', settings).CLOCHE_OCI_RUNTIME === 'runsc';

@@ -1,9 +1,9 @@
 import pc from 'picocolors';
 import { CommandFailed } from './run-logged.ts';
 
-/** A failure that its reader can do something about. */
+/** A failure that its reader can fix. */
 export class SetupProblem extends Error {
-  /** One sentence saying what to do. */
+  /** A sentence with the fix. */
   readonly remedy: string;
 
   constructor(message: string, remedy: string, options?: ErrorOptions) {
@@ -13,18 +13,17 @@ export class SetupProblem extends Error {
   }
 }
 
-/** Tells people how far we are: one line for each step, with the time that it took. Steps may run at the same time. */
+/** Shows progress to people: a line for each step with its duration. Steps may run concurrently. */
 export interface Progress {
   /**
-   * Runs `work` as a step. What the work notes is shown behind the title.
-   *
-   * @throws {SetupProblem} when the work fails, after saying so; `remedy` is one sentence that says what to do.
+   * Runs `work` as a step and shows its notes after the title.
+   * @throws {SetupProblem} when the work fails, after showing the failure; `remedy` is a sentence with the fix.
    */
   step<Result>(title: string, remedy: string, work: (note: (text: string) => void) => Promise<Result>): Promise<Result>;
   line(text: string): void;
 }
 
-/** Says nothing; failures still throw. */
+/** Shows nothing; failures still throw. */
 export const silentProgress: Progress = {
   step: async (title, remedy, work) => {
     try {
@@ -43,7 +42,7 @@ const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '
 const CLEAR_LINE = '\r\u001b[2K';
 const FRAME_MS = 100;
 
-/** Lines on a stream; on a terminal, below them a moving one with the times so far of the steps that run. */
+/** Writes lines to a stream. On a terminal, a live line below shows the running steps with their times. */
 export function createProgress(out: Terminal, now: () => number = performance.now.bind(performance)): Progress {
   const live = out.isTTY === true;
   const colors = pc.createColors(live && !process.env.NO_COLOR);
@@ -53,12 +52,12 @@ export function createProgress(out: Terminal, now: () => number = performance.no
 
   const describe = ({ title, startedAt, note }: RunningStep) => {
     const words = [title, seconds(now() - startedAt)];
-    // Several share the line, so it has place for their titles alone.
+    // Several steps share the line, which has space only for their titles.
     return (running.size === 1 ? [...words, note] : words).join('  ');
   };
   const draw = () => {
     const line = `${FRAMES[frame++ % FRAMES.length]} ${[...running].map(describe).join('   ')}`;
-    // One that is wrapped cannot be cleared.
+    // A wrapped line could not be cleared.
     out.write(`${CLEAR_LINE}${line.slice(0, (out.columns ?? 80) - 1)}`);
   };
   const begin = (title: string): RunningStep => {
@@ -106,7 +105,7 @@ function asProblem(title: string, remedy: string, error: unknown): SetupProblem 
   return new SetupProblem(`${title}: ${message}`, remedy, { cause: error });
 }
 
-/** What to print for a failure: what happened, the end of the log, what to do. */
+/** Returns the text to print for a failure: the cause, the end of the log, the fix. */
 export function describeProblem(error: unknown): string {
   if (!(error instanceof SetupProblem)) return error instanceof Error ? (error.stack ?? error.message) : String(error);
   const log =

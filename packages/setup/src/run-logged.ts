@@ -5,17 +5,17 @@ import { dirname } from 'node:path';
 import { finished } from 'node:stream/promises';
 
 export type LoggedCommand = {
-  /** Everything the command prints is added to this file. */
+  /** File that the command's output is appended to. */
   logFile: string;
   cwd?: string;
-  /** The whole environment; that of this process where left out. */
+  /** Complete environment; this process's when left out. */
   env?: NodeJS.ProcessEnv;
-  /** Given to the command as its standard input. */
+  /** Standard input of the command. */
   input?: string;
   signal?: AbortSignal;
 };
 
-/** A command that failed, with the end of what it printed. */
+/** A command that failed, with the end of its output. */
 export class CommandFailed extends Error {
   readonly logFile: string;
   readonly lastLines: readonly string[];
@@ -28,7 +28,10 @@ export class CommandFailed extends Error {
   }
 }
 
-/** Runs a command to its end with its output in a log. @throws {CommandFailed} when it does not exit with 0. */
+/**
+ * Runs a command to its end and appends its output to a log.
+ * @throws {CommandFailed} when it does not exit with 0.
+ */
 export async function runLogged(file: string, args: readonly string[], options: LoggedCommand): Promise<void> {
   await mkdir(dirname(options.logFile), { recursive: true });
   const log = createWriteStream(options.logFile, { flags: 'a' });
@@ -39,7 +42,7 @@ export async function runLogged(file: string, args: readonly string[], options: 
     ...(options.env !== undefined && { env: options.env }),
     ...(options.signal !== undefined && { signal: options.signal, killSignal: 'SIGKILL' as const }),
   });
-  // A command that ends without reading its input is judged by its exit alone.
+  // A command that ends without reading its input is judged only by its exit code.
   child.stdin.on('error', () => {});
   child.stdin.end(options.input ?? '');
   child.stdout.pipe(log, { end: false });

@@ -11,10 +11,10 @@ import { type Welcome, welcomeLines } from './welcome.ts';
 
 const PORT_WAIT_MS = 3000;
 
-/** `npm start`: prepares the host, serves until interrupted, leaves the sandboxes alone. */
+/** Runs `npm start`: prepares the host, serves until interrupted, and leaves the sandboxes running. */
 export async function start(env: NodeJS.ProcessEnv, progress: Progress): Promise<void> {
   const interrupted = Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM'), once(process, 'SIGHUP')]);
-  // Later ones change nothing: the parts end in order, each within its grace.
+  // Further signals change nothing: the parts stop in order, each within its grace period.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => {});
 
   const settings = effectiveSettings(env);
@@ -43,7 +43,7 @@ async function greet(installation: Installation): Promise<Welcome> {
   const file = clientConfigFile();
   const firstKey = await requestFirstKey(installation);
   const existing = await readClientConfig(file);
-  // Another installation's key stays where its owner's command line looks for it.
+  // Do not overwrite the key of another installation.
   if (firstKey && (existing === undefined || existing.url === url)) {
     await writeClientConfig(file, { url, apiKey: firstKey });
   }
@@ -66,7 +66,7 @@ function portOf(text = ''): number {
   throw new SetupProblem(`CLOCHE_PORT is ${JSON.stringify(text)}.`, `${problem}.`);
 }
 
-/** One that was killed a moment ago may still be giving it back. */
+/** Waits for the port, because a process killed a moment ago may still hold it. */
 async function requireFreePort(host: string, port: number): Promise<void> {
   const deadline = performance.now() + PORT_WAIT_MS;
   for (;;) {

@@ -1,8 +1,7 @@
 /**
- * Does all of it at the same time and waits for all, whatever fails: nothing of it goes on behind the back of a caller
- * that was told of a failure.
- *
- * @throws what the first of the list threw, of those that did.
+ * Waits until all promises settle, even after a failure: no work continues in the background once the caller sees the
+ * error.
+ * @throws the error of the first promise in the list that rejected.
  */
 export async function together<Work extends readonly Promise<unknown>[]>(
   work: readonly [...Work],

@@ -2,13 +2,13 @@ import type { ClientConfig } from './client-config.ts';
 
 export type Welcome = {
   url: string;
-  /** Of a new installation; shown this once. */
+  /** Key of a new installation; shown only this once. */
   firstKey?: string;
-  /** What the command line finds by itself, and where. */
+  /** Configuration that the command line finds, and its file. */
   client?: { file: string; config: ClientConfig };
 };
 
-/** What is printed when the API answers: each line works as it stands. */
+/** Returns the lines to print when the API answers; each command can be copied unchanged. */
 export function welcomeLines({ url, firstKey, client }: Welcome): string[] {
   const known = client !== undefined && client.config.url === url;
   const key = firstKey ?? (known ? readKeyCommand(client.file) : '$CLOCHE_API_KEY');
@@ -32,7 +32,7 @@ export function welcomeLines({ url, firstKey, client }: Welcome): string[] {
   ];
 }
 
-/** In the shell of whoever reads the lines. */
+/** Returns a command substitution, for the reader's shell. */
 function readKeyCommand(file: string): string {
   return `$(node -p 'JSON.parse(fs.readFileSync("${file}")).apiKey')`;
 }

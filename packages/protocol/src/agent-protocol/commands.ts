@@ -1,18 +1,18 @@
 /**
- * The agent's interface for commands, beside that of `agent-protocol.ts`.
+ * Server ↔ agent: commands. Uses the connection that `agent-protocol.ts` describes.
  *
  * | method and path | body → answer |
  * |---|---|
- * | `PUT /commands/:id` | `StartCommand` → `AgentCommand` when it has started; idempotent by id |
- * | `POST /commands/:id/result` | `CommandResultRequest` → a stream of `CommandResultEvent`, one JSON text a line, when it has ended |
+ * | `PUT /commands/:id` | `StartCommand` → `AgentCommand` once the command has started; idempotent by id |
+ * | `POST /commands/:id/result` | `CommandResultRequest` → a stream of `CommandResultEvent`, one JSON text per line, once the command has ended |
  * | `GET /commands/:id` | → `AgentCommand` |
- * | `GET /commands/:id/end` | → `AgentCommand` when it has ended |
- * | `POST /commands/:id/logs` | `ReadCommandLog` → `AgentLogPage`, at once |
- * | `POST /commands/:id/follow` | `FollowCommandLog` → a stream of `AgentCommandEvent`, one JSON text a line |
- * | `POST /commands/:id/stdin` | `WriteStdin` → 204 when there is room for more |
- * | `POST /commands/:id/kill` | `SignalCommand` → `AgentCommand`; after SIGKILL it has ended |
+ * | `GET /commands/:id/end` | → `AgentCommand` once the command has ended |
+ * | `POST /commands/:id/logs` | `ReadCommandLog` → `AgentLogPage`, without waiting |
+ * | `POST /commands/:id/follow` | `FollowCommandLog` → a stream of `AgentCommandEvent`, one JSON text per line |
+ * | `POST /commands/:id/stdin` | `WriteStdin` → 204 once the command can receive more |
+ * | `POST /commands/:id/kill` | `SignalCommand` → `AgentCommand`; after SIGKILL the command has ended |
  *
- * Closing a connection leaves the command alone.
+ * Closing a connection does not affect the command.
  */
 import { type Static, Type } from 'typebox';
 

@@ -3,21 +3,21 @@
  *
  * | method and path | body → answer |
  * |---|---|
- * | `GET`, `HEAD /files/content?path` | → the bytes, with `content-length`, `etag` and, for 206, `content-range`; heeds `range`, `if-range`, `if-match`, `if-none-match` |
- * | `PUT /files/content?path&mode` | the bytes → `AgentFile`; heeds `if-match`, `if-none-match: *`, and `expect: 100-continue` |
- * | `GET /files?path&depth&limit` | → `AgentFile`, one JSON text a line; `too_many` beyond the limit |
+ * | `GET`, `HEAD /files/content?path` | → the bytes, with `content-length`, `etag` and, for 206, `content-range`; supports `range`, `if-range`, `if-match`, `if-none-match` |
+ * | `PUT /files/content?path&mode` | the bytes → `AgentFile`; supports `if-match`, `if-none-match: *`, and `expect: 100-continue` |
+ * | `GET /files?path&depth&limit` | → `AgentFile`, one JSON text per line; `too_many` beyond the limit |
  * | `GET /files/stat?path` | → `AgentFile` |
  * | `POST /files/directories?path` | → `AgentFile` |
- * | `POST /files/move?from&to&overwrite`, `POST /files/copy?from&to&overwrite` | → `AgentFile`, what is at `to` now |
+ * | `POST /files/move?from&to&overwrite`, `POST /files/copy?from&to&overwrite` | → `AgentFile` of `to` |
  * | `GET /files/archive?path&format` | → the bytes of a `tar`, `tar.gz` or `zip` |
  * | `PUT /files/archive?path` | the bytes of a tar (plain, gzip, zstd) or a zip → `AgentUnpacked` |
- * | `GET /files/watch?path&recursive` | → a stream of `AgentFileEvent`, one JSON text a line, `ended` last |
- * | `DELETE /files?path&recursive` | → `AgentFile`, what was there |
+ * | `GET /files/watch?path&recursive` | → a stream of `AgentFileEvent`, one JSON text per line, `ended` last |
+ * | `DELETE /files?path&recursive` | → `AgentFile` of the deleted file |
  *
- * Each takes `user` in its query as well: `user`, the default, or `root`, with whose rights it is done.
+ * Every request accepts `user` in its query: `user` (the default) or `root`. The operation runs with that user's rights.
  *
- * A path is absolute, relative to the workspace, or a `file:///` URI whose escapes spell any byte. Closing the connection
- * of an upload undoes it.
+ * A path is absolute, relative to the workspace, or a `file:///` URI, whose percent escapes can express any byte. Closing
+ * the connection of an upload undoes the upload.
  */
 import { type Static, Type } from 'typebox';
 
@@ -73,9 +73,12 @@ export type AgentFileEvent = Static<typeof AgentFileEvent>;
 export const MAX_AGENT_FILE_BYTES = 64 * 1024;
 
 /**
- * `permission_denied` 403: what the user may not do, with `path`; `not_found` 404; `conflict` 409: a folder or device in the place of a file, and the like; `precondition_failed` 412;
- * `range_not_satisfiable` 416, with `content-range`; `disk_full` 507; `invalid_path` 400; `too_many` 400: entries of a
- * listing; `bad_archive` 400: one that is broken, or would reach out of its place.
+ * Error codes of file operations, with their HTTP status.
+ *
+ * `permission_denied` 403: the user has no permission for `path`; `not_found` 404; `conflict` 409: for example, a
+ * folder or device where a file is needed; `precondition_failed` 412; `range_not_satisfiable` 416, with
+ * `content-range`; `disk_full` 507; `invalid_path` 400; `too_many` 400: the listing exceeds its limit; `bad_archive`
+ * 400: the archive is broken or has an entry outside its folder.
  */
 export const AGENT_FILE_ERROR_CODES = [
   'permission_denied',

@@ -1,12 +1,12 @@
 /**
- * The agent's interface for terminals: `GET /terminals/:id?…` with `Upgrade: cloche-terminal` → 101, then frames of bytes
- * (`byte-frames.ts`). The query of a new one says all of `columns`, `rows`, `user` and `idleMs`; without it a terminal is
- * joined that is there: what its screen shows is told first.
+ * Server ↔ agent: terminals. `GET /terminals/:id?…` with `Upgrade: cloche-terminal` → 101, then frames of bytes
+ * (`byte-frames.ts`). A query with all of `columns`, `rows`, `user` and `idleMs` starts a new terminal. Without a query,
+ * the request joins an existing one, which first sends the content of its screen.
  *
  * | to the agent | | from the agent | |
  * |---|---|---|---|
- * | `I` | what is typed | `O` | what is shown |
- * | `R` | `columns rows` | `X` | exit code of the shell; last |
+ * | `I` | input | `O` | output |
+ * | `R` | `columns rows` | `X` | exit code of the shell; the last frame |
  */
 export const TERMINAL_PROTOCOL = 'cloche-terminal';
 

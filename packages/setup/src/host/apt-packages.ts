@@ -4,7 +4,7 @@ import { CommandFailed, runLogged } from '../run-logged.ts';
 
 const run = promisify(execFile);
 
-/** What hostd, the builder and the guest folder are made with. */
+/** Packages that hostd, the template builder and the guest folder need. */
 export const APT_PACKAGES = [
   'ca-certificates',
   'crun',
@@ -20,11 +20,11 @@ export const APT_PACKAGES = [
   'util-linux',
 ] as const;
 
-/** Those of the packages that are not installed. Fast: reads dpkg's own list. */
+/** Returns the packages that are not installed. Fast: reads dpkg's own database. */
 export async function missingAptPackages(wanted: readonly string[] = APT_PACKAGES): Promise<string[]> {
   // biome-ignore lint/suspicious/noTemplateCurlyInString: these are placeholders of dpkg-query.
   const format = '${Package} ${db:Status-Status}\\n';
-  // Exits with 1 when it has never heard of one of them, and lists the others all the same.
+  // dpkg-query exits with 1 for an unknown package, but still lists the others.
   const listed = await run('dpkg-query', ['--show', `--showformat=${format}`, ...wanted]).then(
     ({ stdout }) => stdout,
     (error: { stdout?: string }) => error.stdout ?? '',
@@ -35,7 +35,7 @@ export async function missingAptPackages(wanted: readonly string[] = APT_PACKAGE
   return wanted.filter((name) => !installed.has(name));
 }
 
-/** Reads the package lists anew only when those at hand do not do. */
+/** Installs packages. Updates the package lists only when the present ones do not suffice. */
 export async function installAptPackages(packages: readonly string[], logFile: string): Promise<void> {
   const options = { logFile, env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' } };
   const patient = ['-o', 'DPkg::Lock::Timeout=120'];

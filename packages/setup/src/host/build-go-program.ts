@@ -9,16 +9,16 @@ import { runLogged } from '../run-logged.ts';
 const run = promisify(execFile);
 
 export interface GoProgram {
-  /** Where it is put. */
+  /** Path of the built program. */
   readonly place: string;
-  /** A Go module of nothing but what it takes, each dependency by version and digest. */
+  /** Folder of a Go module that pins only the program's dependencies, each by version and digest. */
   readonly module: string;
   readonly package: string;
-  /** Of the linker, besides those that leave out what only a debugger reads. */
+  /** Linker flags in addition to those that omit debug data. */
   readonly linkerFlags?: string;
 }
 
-/** Whether this machine has a Go. */
+/** Returns whether Go is installed. */
 export function canBuildGoPrograms(): Promise<boolean> {
   return run('go', ['version']).then(
     () => true,
@@ -27,8 +27,7 @@ export function canBuildGoPrograms(): Promise<boolean> {
 }
 
 /**
- * Builds a program where it is not there yet. Safe to cut off and to repeat.
- *
+ * Builds a program unless it exists. Safe to interrupt and to repeat.
  * @param onBuild called before a build, which takes minutes.
  */
 export async function ensureGoProgram(program: GoProgram, cacheDir: string, onBuild: () => void): Promise<void> {

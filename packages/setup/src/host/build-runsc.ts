@@ -4,7 +4,7 @@ import { ensureGoProgram } from './build-go-program.ts';
 
 export const GVISOR_MODULE = fileURLToPath(new URL('../../gvisor', import.meta.url));
 
-/** Builds gVisor's runtime, as `ensureGoProgram` does. */
+/** Builds gVisor's runtime like `ensureGoProgram`. */
 export function ensureRunsc(cacheDir: string, onBuild: () => void = () => {}): Promise<void> {
   const program = {
     place: cachePlaces(cacheDir).runsc,

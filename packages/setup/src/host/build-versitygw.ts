@@ -4,7 +4,7 @@ import { ensureGoProgram } from './build-go-program.ts';
 
 export const VERSITYGW_MODULE = fileURLToPath(new URL('../../versitygw', import.meta.url));
 
-/** Builds the server that speaks S3 in tests, as `ensureGoProgram` does. */
+/** Builds the S3 server for tests like `ensureGoProgram`. */
 export function ensureVersitygw(cacheDir: string, onBuild: () => void = () => {}): Promise<void> {
   const program = {
     place: cachePlaces(cacheDir).versitygw,

@@ -21,32 +21,32 @@ import { installAptPackages, missingAptPackages } from './apt-packages.ts';
 import { ensureRunsc } from './build-runsc.ts';
 import { ensureServiceAccounts, type ServiceAccounts } from './service-account.ts';
 
-/** The recipes that come with Cloche. */
+/** Folder of the recipes that are part of Cloche. */
 export const RECIPES_FOLDER = fileURLToPath(new URL('../../../../templates', import.meta.url));
 
 export type PreparedHost = {
   accounts: ServiceAccounts;
-  /** Node, agent and kernels as every sandbox sees them. */
+  /** Folder of Node, agent and kernels, as mounted into every sandbox. */
   guestDir: string;
   templates: TemplateVersion[];
 };
 
 export type PrepareOptions = {
-  /** Shared by all installations of the host. */
+  /** Folder that all installations of the host share. */
   cacheDir: string;
-  /** How long old versions are kept after their last use; for ever where it is left out. */
+  /** Time that old versions are kept after their last use; for ever when left out. */
   retentionMs?: number;
   progress?: Progress;
-  /** Build gVisor's runtime too; Debian has no package of it. */
+  /** Whether to build gVisor's runtime too; Debian has no package of it. */
   gvisor?: boolean;
 };
 
 const ONLINE = 'Check that this machine can reach its package registries, then start again.';
 
 /**
- * Brings what is missing on this host; where all is there, takes a fraction of a second. Safe to cut off and to repeat.
- *
- * @throws {SetupProblem} when something is missing that cannot be installed, or an installation fails.
+ * Installs and builds what this host lacks; takes a fraction of a second when nothing is missing. Safe to interrupt and
+ * to repeat.
+ * @throws {SetupProblem} when a requirement cannot be installed, or an installation fails.
  */
 export async function prepareHost({
   cacheDir,
@@ -83,7 +83,7 @@ async function requireBase(): Promise<void> {
   refuseMissing(await examineBase(), 'Cloche cannot isolate sandboxes on this host:');
 }
 
-/** It never goes on with less isolation. */
+/** Throws if a requirement is missing: Cloche never continues with less isolation. */
 function refuseMissing(findings: Finding[], title: string): void {
   const missing = findings.filter(({ status }) => status === 'missing');
   if (missing.length === 0) return;
@@ -103,7 +103,10 @@ async function prepareGvisor(cacheDir: string, progress: Progress): Promise<void
   });
 }
 
-/** Loaded late: it brings the bundler, which a start without changes does not need at once. */
+/**
+ * Builds the guest folder. Imported late, because it loads the bundler, which a start without changes does not need at
+ * once.
+ */
 async function prepareGuest(cacheDir: string): Promise<string> {
   const { buildGuest } = await import('@cloche/agent/build-guest');
   return using(cacheDir, async () => {
@@ -126,7 +129,10 @@ async function prepareTemplate(recipe: Recipe, cacheDir: string, progress: Progr
   });
 }
 
-/** Notes the use of what `make` finds or builds; makes it once more where another process removed it just before. */
+/**
+ * Records the use of the entry that `make` finds or builds; repeats `make` if another process removed the entry just
+ * before.
+ */
 async function using<T>(cacheDir: string, make: () => Promise<{ result: T; path: string; use: string }>): Promise<T> {
   const { result, path, use } = await make();
   noteUse(cachePlaces(cacheDir).usedDir, use);

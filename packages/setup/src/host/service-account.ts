@@ -3,13 +3,15 @@ import { runLogged } from '../run-logged.ts';
 
 export type ServiceAccount = { uid: number; gid: number };
 
-/** SECURITY: one each, so that a gateway that was taken over reaches nothing of the server's (e2e/security/privileges). */
+/**
+ * SECURITY: separate accounts, so that a compromised gateway reaches nothing of the server's (e2e/security/privileges).
+ */
 export type ServiceAccounts = { server: ServiceAccount; egress: ServiceAccount };
 
-/** The system users that the unprivileged parts run as. */
+/** System users of the unprivileged parts. */
 export const SERVICE_USERS = { server: 'cloche', egress: 'cloche-egress' } as const;
 
-/** The accounts of the unprivileged parts, made where there are none. */
+/** Returns the accounts of the unprivileged parts; creates missing ones. */
 export async function ensureServiceAccounts(logFile: string): Promise<ServiceAccounts> {
   return {
     server: await ensureServiceAccount(SERVICE_USERS.server, logFile),
@@ -27,7 +29,9 @@ async function ensureServiceAccount(user: string, logFile: string): Promise<Serv
   return made;
 }
 
-/** Reads the local file: an account of that name in a directory service would not be ours to use. */
+/**
+ * Finds a local account. Reads the local file, because an account of that name in a directory service is not Cloche's.
+ */
 export async function findServiceAccount(
   user: string,
   passwdFile = '/etc/passwd',

@@ -44,30 +44,30 @@ export class InstallationParts {
     return this.#parts[name];
   }
 
-  /** Resolves when the API answers; when a part fails, ends them all and throws why. */
+  /** Resolves when the API answers. When a part fails, stops all parts and throws the reason. */
   async start(): Promise<void> {
     const { hostd, egress, server } = this.#parts;
-    // The server loads while hostd does; it is ready only when hostd answers.
+    // The server loads at the same time as hostd; it is ready only once hostd answers.
     const starting = [hostd.start().then(() => egress.start()), server.start()];
     try {
       await Promise.all(starting);
     } catch (error) {
       await this.stop();
-      // One that was just starting when the others ended.
+      // Stop again, for a part that was still starting during the first stop.
       await Promise.allSettled(starting);
       await this.stop();
       throw error;
     }
   }
 
-  /** In the order in which they need each other. Idempotent. */
+  /** Stops the parts in reverse order of their start. Idempotent. */
   async stop(): Promise<void> {
     for (const name of PART_NAMES.toReversed()) await this.#parts[name].stop();
     await this.#group.remove();
   }
 }
 
-/** Where a part's log lies. */
+/** Returns the path of a part's log. */
 export function logFileOf(name: PartName, { logsDir }: InstallationPlaces): string {
   return join(logsDir, `${name}.log`);
 }

@@ -14,15 +14,15 @@ export type InstallationPlaces = {
   runDir: string;
   logsDir: string;
   /**
-   * Where the service's own mount namespaces show the checkout, so that it may lie where they cannot look. The same for
-   * all installations: what Node keeps of compiled code goes by its path.
+   * Mount point of the checkout in the services' own mount namespaces, so that the checkout itself may be in a folder
+   * that their users cannot read. All installations use the same path, because Node's compile cache depends on it.
    */
   codeDir: string;
 };
 
 /**
- * The folders of an installation, each open to those alone who need it. Repeating it mends owners and modes.
- *
+ * Creates the folders of an installation, each accessible only to the parts that need it. A repeated call repairs
+ * owners and modes.
  * @param runDir default `/run/cloche/<installationId>`
  */
 export async function preparePlaces(
@@ -59,7 +59,10 @@ async function ensureFolder(folder: string, mode: number, uid: number, gid: numb
   await chmod(folder, mode);
 }
 
-/** Eight characters that every name on the host carries. The first of two starters at once decides. */
+/**
+ * Returns the installation's id, part of every name on the host; creates it if needed. Of two concurrent starts, the
+ * first one decides.
+ */
 async function ensureInstallationId(file: string): Promise<string> {
   const existing = await readFile(file, 'utf8').catch(() => undefined);
   if (existing !== undefined) return existing.trim();
@@ -67,7 +70,7 @@ async function ensureInstallationId(file: string): Promise<string> {
   const fresh = Array.from({ length: 8 }, () => alphabet[randomInt(alphabet.length)]).join('');
   const temporary = `${file}.${process.pid}`;
   await writeFile(temporary, `${fresh}\n`, { mode: 0o644 });
-  // A link, unlike a rename, never replaces.
+  // A link, unlike a rename, never replaces a file.
   await link(temporary, file).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EEXIST') throw error;
   });
@@ -75,11 +78,13 @@ async function ensureInstallationId(file: string): Promise<string> {
   return (await readFile(file, 'utf8')).trim();
 }
 
-/** The server is not root: a folder above that only root may enter would stop it later, less clearly. */
+/**
+ * Throws when the server's user cannot enter a folder above: the server would fail later, with a less clear message.
+ */
 async function requireReachable(folder: string): Promise<void> {
   for (let above = dirname(folder); above !== '/'; above = dirname(above)) {
     const found = await stat(above).catch(() => undefined);
-    // What is not there yet, we make, open enough.
+    // Missing folders are created later, with sufficient access.
     if (found === undefined || (found.mode & 0o001) !== 0) continue;
     throw new SetupProblem(
       `The server, which is not root, cannot enter ${above} on the way to ${folder}.`,

@@ -3,16 +3,16 @@ import type { PreparedHost } from '../host/prepare-host.ts';
 import type { InstallationPlaces } from './installation-places.ts';
 import type { PartName } from './parts.ts';
 
-/** What of the operator's environment the parts get; the rest may hold secrets that are none of their business. */
+/** Variables of the operator's environment that the parts inherit; others may hold unrelated secrets. */
 const INHERITED =
   /^(PATH|LANG|LC_\w+|TZ|NODE_EXTRA_CA_CERTS|NODE_OPTIONS|NODE_V8_COVERAGE|SSL_CERT_FILE|SSL_CERT_DIR|OTEL_\w+|(https?|no|all)_proxy)$/i;
 
-/** How the client of an S3 bucket finds its credentials. */
+/** Variables with the credentials of an S3 bucket, for the server. */
 const OF_THE_SERVER = /^AWS_\w+$/;
 
 export type ServedAt = { host: string; port: number };
 
-/** The whole environment of one part. */
+/** Returns the complete environment of one part. */
 export function environmentFor(
   part: PartName,
   host: Pick<PreparedHost, 'accounts' | 'guestDir'>,
@@ -43,7 +43,7 @@ function isInherited(name: string, part: PartName): boolean {
   return INHERITED.test(name) || (part === 'server' && OF_THE_SERVER.test(name));
 }
 
-/** Those of the variables that are meant for one part: settings that it reads, and what is no setting. */
+/** Returns the variables for one part: its settings, and variables that are not settings. */
 export function overridesFor(part: PartName, env: Record<string, string> = {}): Record<string, string> {
   const ofOthers = new Set<string>(
     OPERATOR_SETTINGS.filter((setting) => !isGivenTo(part, setting)).map(({ name }) => name),

@@ -4,14 +4,14 @@ import type { RotatingLog } from './rotating-log.ts';
 
 export type PartCommand = { command: [file: string, args: string[]]; env: Record<string, string> };
 
-/** One process of a part. */
+/** A process of a part. */
 export class PartProcess {
-  /** Resolves with what to call its end, for people. Never rejects. */
+  /** Resolves with a description of the process's end for people. Never rejects. */
   readonly ended: Promise<string>;
   readonly #child: ChildProcess;
 
   constructor({ command: [file, args], env }: PartCommand, log: RotatingLog) {
-    // A session of its own: an interrupt at the terminal reaches us alone, and we end the parts in order.
+    // A separate session: an interrupt at the terminal reaches only this process, which stops the parts in order.
     const child = spawn(file, args, { env, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
     child.stdout.on('data', (chunk: Buffer) => log.write(chunk));
     child.stderr.on('data', (chunk: Buffer) => log.write(chunk));
@@ -34,7 +34,7 @@ export class PartProcess {
     this.#child.kill(signal);
   }
 
-  /** Asks it to end; makes it end after `graceMs`. Resolves when it has. */
+  /** Sends SIGTERM, and SIGKILL after `graceMs`. Resolves when the process has ended. */
   async stop(graceMs: number): Promise<void> {
     if (this.hasEnded) return;
     this.kill('SIGTERM');

@@ -7,7 +7,7 @@ import type { RotatingLog } from './rotating-log.ts';
 const STOP_GRACE_MS = 15_000;
 const FIRST_BACK_OFF_MS = 100;
 const LONGEST_BACK_OFF_MS = 10_000;
-/** A process that lived this long is started again at once when it dies. */
+/** Lifetime after which the pause before a restart is the shortest again. */
 const STEADY_MS = 30_000;
 
 export type PartOptions = {
@@ -17,15 +17,15 @@ export type PartOptions = {
   /** Resolves when the part answers. */
   ready: (signal: AbortSignal) => Promise<void>;
   readyTimeoutMs: number;
-  /** Called with each process of the part, right after it was started. */
+  /** Called with each new process of the part, right after its start. */
   onSpawn: (pid: number) => void;
-  /** Start it again when it dies. */
+  /** Whether to restart the part when it dies. */
   supervise: boolean;
-  /** A line for the operator. */
+  /** Shows a line to the operator. */
   report: (line: string) => void;
 };
 
-/** One part of an installation, whichever process it is at the moment. */
+/** A part of an installation, across restarts of its process. */
 export class Part {
   readonly #options: PartOptions;
   #process: PartProcess | undefined;
@@ -39,7 +39,10 @@ export class Part {
     return this.#process?.hasEnded ? undefined : this.#process?.pid;
   }
 
-  /** Resolves when it answers. @throws {SetupProblem} when it ends before that, or takes too long. */
+  /**
+   * Resolves when the part answers.
+   * @throws {SetupProblem} when it ends before that, or takes too long.
+   */
   async start(): Promise<void> {
     this.#stopping = new AbortController();
     const process = this.#spawn();
@@ -51,7 +54,7 @@ export class Part {
     this.#process?.kill(signal);
   }
 
-  /** Idempotent. */
+  /** Stops the part. Idempotent. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.#process?.stop(STOP_GRACE_MS);

@@ -3,20 +3,21 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { cgroupMounts } from '@cloche/host-checks';
 
-/** Ten times that of a group that says nothing else, such as the one of all sandboxes. */
+/** Ten times the default weight, which the group of all sandboxes has. */
 const WEIGHT = { cgroup: ['cpu.shares', '10240'], cgroup2: ['cpu.weight', '1000'] } as const;
 
 const ENDS_WITHIN_MS = 5000;
 const PAUSE_MS = 10;
 
 /**
- * The cgroup of an installation's own processes, and of what hostd starts to launch a sandbox. They get the processor before
- * sandboxes do, so that however busy these are, the API answers. Units of systemd have `cloche.slice` in its place.
+ * The cgroup of an installation's own processes, and of programs that hostd starts to launch a sandbox. They have
+ * priority over sandboxes, so that the API answers however busy the sandboxes are. Systemd units use `cloche.slice`
+ * instead.
  */
 export class PartsGroup {
   readonly #folder: string | undefined;
 
-  /** Nothing is made where no hierarchy can be written, as in some containers: the parts run without. */
+  /** Creates the group. Without a writable hierarchy, as in some containers, the parts run without a group. */
   constructor(installationId: string, mountInfo = readFileSync('/proc/self/mountinfo', 'utf8')) {
     const hierarchy = findProcessorHierarchy(mountInfo);
     if (hierarchy === undefined) return;
@@ -31,7 +32,7 @@ export class PartsGroup {
     }
   }
 
-  /** Moves a process that was just started, with all that it starts. Does nothing when it has ended. */
+  /** Moves a newly started process, and so its future children, to the group. Does nothing when it has ended. */
   join(pid: number): void {
     if (this.#folder === undefined) return;
     try {
@@ -42,8 +43,8 @@ export class PartsGroup {
   }
 
   /**
-   * Once the parts have ended: waits a moment for what they had started. Idempotent. What a crash leaves is taken over by
-   * the next start.
+   * Removes the group after the parts have ended; waits shortly for their children. Idempotent. After a crash, the next
+   * start reuses the group.
    */
   async remove(): Promise<void> {
     const folder = this.#folder;
@@ -53,7 +54,10 @@ export class PartsGroup {
   }
 }
 
-/** Where the kernel decides whose turn it is. @param mountInfo content of `/proc/self/mountinfo` */
+/**
+ * Finds the hierarchy with the processor's controller.
+ * @param mountInfo content of `/proc/self/mountinfo`
+ */
 export function findProcessorHierarchy(mountInfo: string): { place: string; type: keyof typeof WEIGHT } | undefined {
   const mounts = cgroupMounts(mountInfo);
   const v1 = mounts.find(({ type, options }) => type === 'cgroup' && options.includes('cpu'));
@@ -62,7 +66,7 @@ export function findProcessorHierarchy(mountInfo: string): { place: string; type
   return v2 && { place: v2.place, type: 'cgroup2' };
 }
 
-/** False while processes are in it. */
+/** Returns false while the group has processes. */
 function removeIfEmpty(folder: string): boolean {
   try {
     rmdirSync(folder);

@@ -4,13 +4,13 @@ import type { PreparedHost } from '../host/prepare-host.ts';
 import type { ServiceAccount } from '../host/service-account.ts';
 import type { InstallationPlaces } from './installation-places.ts';
 
-/** The processes of an installation, in the order in which they are needed. */
+/** The processes of an installation, in the order of their start. */
 export const PART_NAMES = ['hostd', 'egress', 'server'] as const;
 export type PartName = (typeof PART_NAMES)[number];
 
 export const CHECKOUT = fileURLToPath(new URL('../../../..', import.meta.url)).replace(/\/$/, '');
 
-/** Where a part's program lies in the checkout. */
+/** Path of each part's program in the checkout. */
 export type Programs = Record<PartName, string>;
 
 export const PROGRAMS: Programs = {
@@ -19,7 +19,7 @@ export const PROGRAMS: Programs = {
   server: 'packages/server/src/main.ts',
 };
 
-/** A command that becomes the part: each step of it replaces itself by the next, so its pid is the part's. */
+/** Returns the command that starts a part. Each step replaces itself with the next, so the pid is the part's. */
 export function commandFor(
   part: PartName,
   host: Pick<PreparedHost, 'accounts'>,
@@ -31,15 +31,15 @@ export function commandFor(
     : unprivileged(host.accounts[part], places, join(places.codeDir, programs[part]));
 }
 
-/** What hostd mounts is seen by nobody else and goes with it. */
+/** Returns the command of hostd, whose private mount namespace hides its mounts and ends with it. */
 function privileged(program: string): [string, string[]] {
   const namespaces = ['--mount', '--propagation', 'private'];
   return ['unshare', [...namespaces, '--', ...endsWithUs([process.execPath, program])]];
 }
 
 /**
- * SECURITY: the parts that strangers talk to hold no capability, can gain none, and cannot write the code that they
- * run. `$1` is the checkout, `$2` where it is shown.
+ * SECURITY: the parts that serve untrusted clients have no capability, can gain none, and cannot write the code that
+ * they run. `$1` is the checkout, `$2` its mount point.
  */
 const SHOW_CODE = `mount --bind "$1" "$2"; mount -o remount,bind,ro,nosuid,nodev "$2"; cd "$2"; shift 2; exec "$@"`;
 
@@ -60,8 +60,8 @@ function unprivileged(account: ServiceAccount, { codeDir }: InstallationPlaces, 
 }
 
 /**
- * Makes the command end when we do, however we end. Set last, as the kernel forgets it when a process changes its user;
- * whoever finds then that we are gone already does not begin.
+ * Makes the command end when this process ends for any reason. Set last, because a change of user resets the signal.
+ * The final check prevents a start after this process has already ended.
  */
 function endsWithUs(command: readonly string[]): string[] {
   const begin = 'test "$PPID" = "$0"; exec "$@"';

@@ -3,10 +3,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 const RETRY_MS = 20;
 
-/** Where something answers HTTP. */
+/** Address of an HTTP server. */
 export type Address = { socketPath: string } | { host: string; port: number };
 
-/** Resolves when `path` answers 200. @throws the signal's reason when that aborts first. */
+/**
+ * Resolves when `path` answers 200.
+ * @throws the signal's reason when that aborts first.
+ */
 export async function waitUntilReady(address: Address, path: string, signal: AbortSignal): Promise<void> {
   for (;;) {
     signal.throwIfAborted();

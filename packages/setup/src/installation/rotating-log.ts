@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 const MAX_BYTES = 16 * 1024 * 1024;
 const RECENT_LINES = 20;
 
-/** A log file that never takes more than twice `maxBytes`: the older half lies beside it as `….1`. */
+/** A log file limited to twice `maxBytes`: the older half is beside it as `….1`. */
 export class RotatingLog {
   readonly file: string;
   readonly #maxBytes: number;
@@ -20,18 +20,18 @@ export class RotatingLog {
     this.#bytes = fstatSync(this.#descriptor).size;
   }
 
-  /** A disk that is full costs these lines, and not those whose lines they are. */
+  /** Writes to the log. A full disk loses these lines, but does not stop the part that wrote them. */
   write(chunk: Buffer): void {
     try {
       if (this.#bytes > 0 && this.#bytes + chunk.length > this.#maxBytes) this.#rotate();
       this.#bytes += writeSync(this.#descriptor, chunk);
     } catch {
-      // There is nowhere to say so.
+      // The log itself failed, so the error cannot be logged.
     }
     this.#recent = (this.#recent + chunk.toString('utf8')).slice(-16_384);
   }
 
-  /** The end of what was written by this process. */
+  /** Returns the last lines written by this process. */
   recentLines(): string[] {
     return this.#recent.trimEnd().split('\n').slice(-RECENT_LINES);
   }

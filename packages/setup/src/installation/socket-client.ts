@@ -2,7 +2,10 @@ import { request } from 'node:http';
 
 export type SocketAnswer = { status: number; body: unknown };
 
-/** One operation over a Unix socket, with `body` as JSON. @throws when nobody answers there. */
+/**
+ * Sends one request over a Unix socket, with `body` as JSON.
+ * @throws Error when no server answers there.
+ */
 export function callSocket(
   socketPath: string,
   method: 'GET' | 'POST',
@@ -29,7 +32,7 @@ export function callSocket(
   });
 }
 
-/** What is not JSON stays the text that it is. */
+/** Returns the text unchanged when it is not JSON. */
 function parse(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -18,23 +18,23 @@ export type InstallationOptions = {
   runDir?: string;
   /** Default `/var/cache/cloche`; shared by the installations of a host. */
   cacheDir?: string;
-  /** Default 0: a free one. */
+  /** Default 0: a free port. */
   port?: number;
   /** Default 127.0.0.1. */
   host?: string;
-  /** Further variables; a setting reaches the parts alone that read it. */
+  /** Further variables; a setting reaches only the parts that read it. */
   env?: Record<string, string>;
-  /** The settings in force; those of no environment at all where left out. */
+  /** Settings in force; the defaults when left out. */
   settings?: readonly EffectiveSetting[];
-  /** What `prepareHost` gave; it is called where this is left out. */
+  /** Result of `prepareHost`, which is called when this is left out. */
   prepared?: Pick<PreparedHost, 'accounts' | 'guestDir'>;
-  /** Start a part again when it dies. Default true. */
+  /** Whether to restart a part that dies. Default true. */
   supervise?: boolean;
-  /** For one part to answer. Default 30 s. */
+  /** Longest time until a part answers. Default 30 s. */
   readyTimeoutMs?: number;
-  /** A line for the operator, such as that a part died. */
+  /** Shows a line to the operator, for example that a part died. */
   report?: (line: string) => void;
-  /** Tests put stand-ins in their place. */
+  /** Programs of the parts; tests replace them. */
   programs?: Programs;
 };
 
@@ -46,23 +46,22 @@ export type Installation = {
   readonly runDir: string;
   /** Log files, by part. */
   readonly logs: Record<PartName, string>;
-  /** Undefined while it does not run. */
+  /** Undefined while the part does not run. */
   pid(part: PartName): number | undefined;
   kill(part: PartName, signal: NodeJS.Signals): void;
-  /** Ends it as `stop` does, starts it and waits until it answers. */
+  /** Stops the part as `stop` does, starts it and waits until it answers. */
   restart(part: PartName): Promise<void>;
-  /** One operation of the operator's socket. */
+  /** Sends one request to the operator's socket. */
   operator(method: 'GET' | 'POST', path: string, message?: unknown): ReturnType<typeof callSocket>;
-  /** Live instances, as hostd counts them. */
+  /** Number of live instances according to hostd. */
   instanceCount(): Promise<number>;
-  /** Ends server, egress and hostd in this order. Sandboxes stay unless asked otherwise. Idempotent. */
+  /** Stops server, egress and hostd in this order. Sandboxes keep running unless `destroyAll` is true. Idempotent. */
   stop(options?: { destroyAll?: boolean }): Promise<void>;
 };
 
 /**
  * Starts hostd, egress and the server of one installation and resolves when the API answers. Installations with
- * different data folders run side by side. When it fails, what it started is ended.
- *
+ * different data folders can run at the same time. After a failure, all started parts are stopped.
  * @throws {SetupProblem} when a part does not get ready, or the data folder is in use.
  */
 export async function startInstallation(options: InstallationOptions): Promise<Installation> {
@@ -93,7 +92,7 @@ export async function startInstallation(options: InstallationOptions): Promise<I
   return describe(places, servedAt, parts, lock);
 }
 
-/** Two hostds on one data folder would each remove what the other launches. */
+/** Locks the data folder: two hostds on the same one would each remove the other's launches. */
 async function lockData({ dataDir }: InstallationPlaces): Promise<Lock> {
   const lock = await tryLock(join(dataDir, 'lock'));
   if (lock) return lock;

@@ -7,7 +7,7 @@ import { preparePlaces } from './installation-places.ts';
 import { environmentFor } from './part-environment.ts';
 import { PART_NAMES } from './parts.ts';
 
-/** Where the units of deploy/systemd have everything; they name these folders and no others. */
+/** Folders of the units in deploy/systemd, which name no others. */
 export const UNIT_PLACES = {
   dataDir: '/var/lib/cloche',
   runDir: '/run/cloche/main',
@@ -15,10 +15,9 @@ export const UNIT_PLACES = {
 };
 
 /**
- * What `npm start` would give each part, as a file for its systemd unit. Makes the folders of the installation too.
- * Repeating it changes nothing but what the settings changed.
- *
- * @throws {SetupProblem} when the settings name folders that the units do not.
+ * Writes the environment of each part, as `npm start` would set it, to a file for its systemd unit. Also creates the
+ * installation's folders. Idempotent.
+ * @throws {SetupProblem} when the settings name folders other than the units'.
  */
 export async function writeUnitEnvironments(
   prepared: Pick<PreparedHost, 'accounts' | 'guestDir'>,
@@ -31,7 +30,7 @@ export async function writeUnitEnvironments(
   const places = { ...(await preparePlaces(dataDir, runDir, prepared.accounts)), cacheDir: own.CLOCHE_CACHE_DIR ?? '' };
   const servedAt = { host: own.CLOCHE_HOST ?? '', port: Number(own.CLOCHE_PORT) };
   await mkdir(environments, { recursive: true, mode: 0o700 });
-  // A key may be in them.
+  // The files may contain a key.
   await chmod(environments, 0o700);
   for (const part of PART_NAMES) {
     const text = environmentFile(environmentFor(part, prepared, places, servedAt, settings));
@@ -47,7 +46,7 @@ function requireFolder(name: string, given: string | undefined, ofUnits: string)
   );
 }
 
-/** As systemd.exec(5) reads it: in double quotes, with what means something there escaped. */
+/** Returns the file in the format of systemd.exec(5): values in double quotes, with special characters escaped. */
 export function environmentFile(environment: Readonly<Record<string, string>>): string {
   const lines = Object.entries(environment).map(([name, value]) => {
     if (/[\0\n\r]/.test(value)) throw new SetupProblem(`${name} has a line break in it.`, 'Take it out.');

@@ -3,7 +3,7 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 
-/** What decides, on this machine, where apt gets packages from and how. */
+/** This machine's configuration of where and how apt downloads packages. */
 export type AptConfiguration = {
   /** Lines for a `sources.list`. */
   sources: string[];
@@ -11,7 +11,10 @@ export type AptConfiguration = {
   options: string[];
 };
 
-/** @throws when no source of this machine has the release. */
+/**
+ * Reads the configuration of apt.
+ * @throws Error when no source of this machine has the release.
+ */
 export async function readAptConfiguration(release: string): Promise<AptConfiguration> {
   const [targets, dump] = await Promise.all([
     run('apt-get', [
@@ -29,7 +32,7 @@ export async function readAptConfiguration(release: string): Promise<AptConfigur
   return { sources, options: parseDownloadOptions(dump.stdout) };
 }
 
-/** Sources of the release itself, its updates and its security fixes; those of other vendors are left out. */
+/** Returns the sources of the release, its updates and its security fixes; sources of other vendors are left out. */
 export function parseIndexTargets(targets: string, release: string): string[] {
   const lines = targets
     .split('\n')
@@ -44,7 +47,7 @@ export function parseIndexTargets(targets: string, release: string): string[] {
   return [...new Set(lines)];
 }
 
-/** The lines of `apt-config dump` that say how to download. */
+/** Returns the lines of `apt-config dump` about downloads. */
 export function parseDownloadOptions(dump: string): string[] {
   const wanted = /^Acquire::(https?::|ftp::|Check-|Retries|ForceIPv|Allow\w+Repositories)/;
   return dump.split('\n').filter((line) => wanted.test(line) && !line.endsWith(' "";'));
@@ -55,7 +58,7 @@ export function plainSources(sources: readonly string[]): string[] {
   return sources.flatMap((line) => {
     const [, address = '', ...rest] = line.replace(/^deb \[[^\]]*\]/, 'deb').split(' ');
     const url = URL.parse(address);
-    // Files and disks of this machine are no sources for a sandbox.
+    // Local files and disks of this machine are unreachable from a sandbox.
     if (!url || !['http:', 'https:'].includes(url.protocol)) return [];
     return [`deb ${url.origin}${url.pathname} ${rest.join(' ')}`];
   });

@@ -17,7 +17,7 @@ export type TemplateVersion = Static<typeof TemplateVersionManifest>;
 
 export type BuildOptions = {
   cacheDir: string;
-  /** What is built with; tests put something quick in its place. */
+  /** Builder of the root file system; tests replace it with a fast one. */
   makeRoot?: typeof makeRootFileSystem;
   /** Called when another process of this host builds the same template. */
   onWait?: () => void;
@@ -26,8 +26,7 @@ export type BuildOptions = {
 
 /**
  * Returns the newest version built from a recipe, and builds one if there is none. Versions are never changed, because
- * sandboxes pin them. Safe to cut off at any point, and safe to call from many processes at once.
- *
+ * sandboxes pin them. Safe to interrupt at any point, and to call from many processes at once.
  * @throws {CommandFailed} when a step of the build fails.
  */
 export async function ensureTemplate(recipe: Recipe, options: BuildOptions): Promise<TemplateVersion> {
@@ -41,7 +40,7 @@ export async function ensureTemplate(recipe: Recipe, options: BuildOptions): Pro
   );
 }
 
-/** The newest version that was built of exactly this recipe on this host. */
+/** Finds the newest version built on this host from exactly this recipe. */
 export async function findTemplate(recipe: Recipe, cacheDir: string): Promise<TemplateVersion | undefined> {
   const folder = join(cachePlaces(cacheDir).templatesDir, recipe.slug);
   const wanted = recipeDigest(recipe);
@@ -56,7 +55,7 @@ export async function findTemplate(recipe: Recipe, cacheDir: string): Promise<Te
   return found.sort((a, b) => (a.builtAt < b.builtAt ? 1 : -1))[0];
 }
 
-/** The caller holds the lock, so whatever lies in the build folder is what a build that was cut off left. */
+/** Builds a version. The caller holds the lock, so content of the build folder is left from an interrupted build. */
 async function build(recipe: Recipe, options: BuildOptions): Promise<TemplateVersion> {
   const building = join(options.cacheDir, 'building', recipe.slug);
   const logFile = join(options.cacheDir, 'building', `${recipe.slug}.log`);
@@ -73,7 +72,7 @@ async function build(recipe: Recipe, options: BuildOptions): Promise<TemplateVer
   const manifest = describe(recipe, await listInstalledPackages(root, nodeVersionOf(recipe.packages)), builtAt);
   await writeFile(join(version, 'manifest.json'), `${JSON.stringify(manifest, null, 2)}\n`);
   await writeFile(join(version, 'recipe-digest'), recipeDigest(recipe));
-  // A name that appears before the files behind it would survive a power cut without them.
+  // Sync first: after a power cut, the published name could otherwise exist without its files.
   await runLogged('sync', ['--file-system', version], { logFile });
   await publish(version, manifest, options.cacheDir);
   await remove(building);
@@ -100,13 +99,13 @@ async function publish(version: string, manifest: TemplateVersion, cacheDir: str
   const { templatesDir } = cachePlaces(cacheDir);
   const folder = join(templatesDir, manifest.slug);
   await mkdir(folder, { recursive: true });
-  // SECURITY: a template has programs that run as root for whoever starts them; people of this host cannot list them.
+  // SECURITY: a template contains set-user-id programs; other users of this host must not be able to list them.
   await chmod(templatesDir, 0o711);
   await chmod(folder, 0o711);
   await rename(version, join(folder, manifest.digest));
 }
 
-/** Never leaves the file system: what is mounted below, were there anything, is not ours to empty. */
+/** Deletes a folder without crossing file systems: a mount below it must not be emptied. */
 async function remove(folder: string): Promise<void> {
   await runLogged('rm', ['--recursive', '--force', '--one-file-system', folder], { logFile: '/dev/null' });
 }

@@ -8,9 +8,8 @@ const run = promisify(execFile);
 export type InstalledPackages = Record<string, Record<string, string>>;
 
 /**
- * Name and version of all that a root file system holds, by package manager. Runs nothing of it.
- *
- * @param node version of the bare program that lies there, where there is one
+ * Returns name and version of all packages in a root file system, by package manager. Runs no program in it.
+ * @param node version of the bare Node program there, if any
  */
 export async function listInstalledPackages(root: string, node?: string): Promise<InstalledPackages> {
   const [apt, pip, npm] = await Promise.all([listApt(root), listPip(root), listNpm(root, node)]);
@@ -35,7 +34,7 @@ async function listApt(root: string): Promise<Record<string, string>> {
   return Object.fromEntries(rows.sort(byName));
 }
 
-/** Reads the folders that pip writes: nothing of the root file system has to run. */
+/** Reads the folders that pip writes, so that no program of the root file system has to run. */
 async function listPip(root: string): Promise<Record<string, string>> {
   const library = join(root, 'usr/local/lib');
   const found: [string, string][] = [];

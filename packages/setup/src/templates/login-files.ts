@@ -10,7 +10,7 @@ const USER_PROFILE = `# ~/.local/bin is on the PATH already.
 if [ -n "\${BASH_VERSION-}" ] && [ -f ~/.bashrc ]; then . ~/.bashrc; fi
 `;
 
-/** What login shells read, in place of Debian's, which set PATH anew and so lose what the client asked for. */
+/** Files of login shells. They replace Debian's, which reset PATH and so discard the client's value. */
 export const LOGIN_FILES: Readonly<Record<string, string>> = {
   'etc/profile': PROFILE,
   'home/user/.profile': USER_PROFILE,

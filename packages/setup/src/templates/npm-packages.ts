@@ -9,8 +9,8 @@ const NODE = 'node@';
 const OPTIONS = ['--ignore-scripts', '--install-strategy=nested', '--no-audit', '--no-fund', '--no-update-notifier'];
 
 /**
- * The project whose lock file pins the recipe's npm packages. Node is taken from the packages that hold its program: the
- * one called `node` runs a script to find them.
+ * Returns the project whose lock file pins the recipe's npm packages. Node comes from the packages with its program,
+ * because the package `node` runs a script to find them.
  */
 export function npmProject({ packages }: Recipe) {
   const split = (name: string) =>
@@ -29,7 +29,9 @@ export function nodeVersionOf({ npm }: Recipe['packages']): string | undefined {
   return npm.find((name) => name.startsWith(NODE))?.slice(NODE.length);
 }
 
-/** Downloads what the lock file names into a folder beside `root`, with a log of its own. Runs nothing of it. */
+/**
+ * Downloads the packages of the lock file to a folder beside `root`, with a separate log. Runs none of their programs.
+ */
 export async function fetchNpmPackages(root: string, recipe: Recipe, { logFile }: LoggedCommand): Promise<void> {
   const { npm: lock } = recipe.locks;
   if (lock === undefined) return;
@@ -37,13 +39,15 @@ export async function fetchNpmPackages(root: string, recipe: Recipe, { logFile }
   await mkdir(project, { recursive: true });
   await writeFile(join(project, 'package.json'), JSON.stringify(npmProject(recipe)));
   await writeFile(join(project, 'package-lock.json'), lock);
-  // npm is this machine's, under the Node that runs us, so that its configuration decides.
+  // This machine's npm with this process's Node, so that the machine's configuration applies.
   const env = { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}` };
   const log = logFile.replace(/(\.log)?$/, '-npm.log');
   await runLogged('npm', ['ci', ...OPTIONS, '--prefix', project], { logFile: log, cwd: project, env });
 }
 
-/** Moves what was fetched to where `npm install --global` puts it; Node's program becomes `/usr/local/bin/node`. */
+/**
+ * Moves the downloaded packages to the folders of `npm install --global`; Node's program becomes `/usr/local/bin/node`.
+ */
 export async function installNpmPackages(root: string, recipe: Recipe): Promise<void> {
   const project = projectBeside(root);
   const { dependencies, optionalDependencies } = npmProject(recipe);
@@ -52,7 +56,7 @@ export async function installNpmPackages(root: string, recipe: Recipe): Promise<
   const node = join(fetched, `node-linux-${process.arch}`, 'bin', 'node');
   if (Object.keys(optionalDependencies).length > 0) {
     await rename(node, join(prefix, 'bin', 'node')).catch(() => {
-      // npm leaves out what it cannot download, as the one for the other architecture.
+      // npm skips optional packages that it cannot download or that are for another architecture.
       throw new Error(`npm did not install node-linux-${process.arch}; its log says why.`);
     });
     await chown(join(prefix, 'bin', 'node'), 0, 0);

@@ -5,12 +5,12 @@ import type { LoggedCommand } from '../run-logged.ts';
 import type { Recipe } from './recipe.ts';
 import { runInside } from './run-inside.ts';
 
-/** No dependency is looked for, and nothing is built: the lock file names every wheel by its hash. */
+/** pip resolves no dependencies and builds nothing: the lock file names every wheel by its hash. */
 const OPTIONS = '--require-hashes --only-binary :all: --no-deps --no-cache-dir --root-user-action=ignore';
 
-/** Installs the wheels that the lock file names, by the pip of the root file system with the configuration of this machine. */
+/** Installs the wheels of the lock file with the root file system's pip and this machine's configuration. */
 export async function installPipPackages(root: string, recipe: Recipe, options: LoggedCommand): Promise<void> {
-  // Marks a Python that apt alone may install into. A sandbox's Python is its user's.
+  // The marker allows only apt to install packages. In a sandbox, users install them too.
   const libraries = await readdir(join(root, 'usr', 'lib'));
   for (const name of libraries.filter((name) => name.startsWith('python3'))) {
     await rm(join(root, 'usr', 'lib', name, 'EXTERNALLY-MANAGED'), { force: true });
@@ -30,7 +30,7 @@ export async function installPipPackages(root: string, recipe: Recipe, options: 
   }
 }
 
-/** Puts pip's configuration of this machine into `folder`, as a home folder has it. */
+/** Copies this machine's pip configuration to `folder`, laid out as in a home folder. */
 async function copySettings(folder: string): Promise<void> {
   const home = homedir();
   for (const [from, to] of [

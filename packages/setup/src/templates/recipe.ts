@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 
-/** Bumped when the builder makes something else of the same recipe, so that templates are built anew. */
+/** Incremented when the builder's output for the same recipe changes, so that templates are rebuilt. */
 const BUILDER_REVISION = 5;
 
 const SetupCommand = Type.Object(
@@ -17,8 +17,8 @@ const SetupCommand = Type.Object(
 );
 
 /**
- * What a curated image holds. It names packages and never where they come from: the apt, pip and npm configuration of
- * the machine that builds decides that.
+ * Recipe of a template. It names packages but not their sources: the apt, pip and npm configuration of the building
+ * machine decides those.
  */
 const RecipeFile = Type.Object(
   {
@@ -36,23 +36,26 @@ const RecipeFile = Type.Object(
       },
       { additionalProperties: false },
     ),
-    /** Of every process in a sandbox of this template. */
+    /** Environment variables of every process in a sandbox of this template. */
     env: Type.Record(Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]*$' }), Type.String()),
-    /** Shell commands in the finished root file system, in order. */
+    /** Shell commands that run in the finished root file system, in order. */
     setup: Type.Array(SetupCommand),
   },
   { additionalProperties: false },
 );
 
 export type Recipe = Static<typeof RecipeFile> & {
-  /** Contents of the lock files: every package that is installed, direct or not, with its hash. */
+  /** Contents of the lock files: every installed package, direct or not, with its hash. */
   locks: { pip?: string; npm?: string };
 };
 
 /** Names of the lock files beside a `template.json`. */
 export const LOCK_FILES = { pip: 'requirements.txt', npm: 'package-lock.json' } as const;
 
-/** @throws when the file is no recipe; the message names the field or the lock file that is missing. */
+/**
+ * Reads a recipe with its lock files.
+ * @throws Error that names the invalid field or the missing lock file.
+ */
 export async function readRecipe(folder: string): Promise<Recipe> {
   const recipe = await readUnlockedRecipe(folder);
   const locks: Recipe['locks'] = {};
@@ -65,7 +68,7 @@ export async function readRecipe(folder: string): Promise<Recipe> {
   return { ...recipe, locks };
 }
 
-/** The recipe alone, to make its lock files. */
+/** Reads the recipe without its lock files, to create them. */
 export async function readUnlockedRecipe(folder: string): Promise<Recipe> {
   const file = join(folder, 'template.json');
   const parsed: unknown = JSON.parse(await readFile(file, 'utf8'));
@@ -74,21 +77,24 @@ export async function readUnlockedRecipe(folder: string): Promise<Recipe> {
   return { ...Value.Parse(RecipeFile, parsed), locks: {} };
 }
 
-/** The recipes of a folder of folders, by slug. */
+/** Reads the recipes in the subfolders of a folder, by slug. */
 export async function readRecipes(templatesFolder: string): Promise<Recipe[]> {
   const entries = await readdir(templatesFolder, { withFileTypes: true });
   const folders = entries.filter((entry) => entry.isDirectory()).map((entry) => join(templatesFolder, entry.name));
   return Promise.all(folders.sort().map(readRecipe));
 }
 
-/** SHA-256 that changes exactly when a build could give something else: spelling and order of keys do not count. */
+/**
+ * Returns a SHA-256 that changes exactly when a build could give another result: formatting and order of keys do not
+ * count.
+ */
 export function recipeDigest(recipe: Recipe, architecture: string = process.arch): string {
   return createHash('sha256')
     .update(canonicalJson({ revision: BUILDER_REVISION, architecture, recipe }))
     .digest('hex');
 }
 
-/** JSON with sorted keys. */
+/** Returns JSON with sorted keys. */
 export function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_key, inner: unknown) =>
     inner !== null && typeof inner === 'object' && !Array.isArray(inner)

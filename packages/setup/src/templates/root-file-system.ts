@@ -11,7 +11,7 @@ import type { Recipe } from './recipe.ts';
 import { runInside, USER_ID } from './run-inside.ts';
 import { templateEnvironment } from './template-environment.ts';
 
-/** Documentation is for people at a terminal of their own; licences stay. */
+/** Excludes documentation, which sandboxes do not need; licences stay. */
 const UNPACKED = [
   'path-exclude=/usr/share/man/*',
   'path-exclude=/usr/share/info/*',
@@ -20,7 +20,7 @@ const UNPACKED = [
   'path-include=/usr/share/doc/*/copyright',
 ];
 
-/** Makes the recipe's root file system in the folder `root`, which must not exist. */
+/** Builds the recipe's root file system in the folder `root`, which must not exist. */
 export async function makeRootFileSystem(root: string, recipe: Recipe, options: LoggedCommand): Promise<void> {
   await together([fetchNpmPackages(root, recipe, options), bootstrap(root, recipe, options)]);
   await addAccount(root, recipe, options);
@@ -45,12 +45,12 @@ async function bootstrap(root: string, recipe: Recipe, options: LoggedCommand): 
     root,
     ...apt.sources,
   ];
-  // Packages are checked against Debian's keys, and come with the same trust as those of this machine's own apt.
+  // mmdebstrap checks packages against Debian's keys, so they are trusted like those of this machine's own apt.
   await runLogged(...contained(command), options);
   await forgetMachine(root, apt.sources);
 }
 
-/** Removes what mmdebstrap keeps of how this machine downloads: its proxies, options and credentials. */
+/** Removes this machine's download configuration, which mmdebstrap leaves: proxies, options and credentials. */
 async function forgetMachine(root: string, sources: readonly string[]): Promise<void> {
   const apt = join(root, 'etc', 'apt');
   await rm(join(apt, 'apt.conf.d', '99mmdebstrap'), { force: true });
@@ -71,18 +71,18 @@ async function addAccount(root: string, recipe: Recipe, options: LoggedCommand):
   await mkdir(join(root, 'workspace'));
   await chown(join(root, 'workspace'), USER_ID, USER_ID);
   await mkdir(join(root, 'opt', 'cloche'), { recursive: true });
-  // Mount points: each sandbox gets its own in their place.
+  // Mount points: each sandbox gets its own files there.
   for (const name of ['resolv.conf', 'hosts', 'hostname']) {
     await rm(join(root, 'etc', name), { force: true });
     await writeFile(join(root, 'etc', name), '');
   }
   const lines = Object.entries(templateEnvironment(recipe)).map(([name, value]) => `${name}=${value}\n`);
   await writeFile(join(root, 'etc', 'environment'), lines.join(''));
-  // Over what is there, so that owners stay.
+  // Overwrite existing files, so that their owners stay.
   for (const [path, text] of Object.entries(LOGIN_FILES)) await writeFile(join(root, path), text);
 }
 
-/** Removes what only building needed. */
+/** Removes files that only the build needed. */
 async function trim(root: string): Promise<void> {
   for (const path of [
     'var/cache/apt',
@@ -97,7 +97,7 @@ async function trim(root: string): Promise<void> {
     const entries = await readdir(folder).catch(() => []);
     for (const entry of entries) {
       const inner = join(folder, entry);
-      // apt wants its folders back, empty.
+      // apt requires these folders, empty.
       if ((await lstat(inner)).isDirectory() && entry === 'partial') continue;
       await rm(inner, { recursive: true, force: true });
     }

@@ -6,24 +6,23 @@ import { CA_BUNDLE, templateEnvironment } from './template-environment.ts';
 
 const ENTER_ROOT = fileURLToPath(new URL('enter-root.pl', import.meta.url));
 
-/** The account that kernels run as. */
+/** User id of kernels. */
 export const USER_ID = 1000;
-/** Host ids that stand for those of a file system while it is built. The ranges of sandboxes begin above. */
+/** First of the host ids that files are mapped to during a build. The ranges of sandboxes are above. */
 const FIRST_BUILD_ID = 0x0fff_0000;
 
 export interface InsideOptions extends LoggedCommand {
   readonly as: 'root' | 'user';
-  /** A folder that is the home folder of root meanwhile. */
+  /** Folder that serves as root's home folder meanwhile. */
   readonly settings?: string;
-  /** With this machine's network, resolver and these variables; without any network where it is left out. */
+  /** Variables for a command with this machine's network and resolver; no network when left out. */
   readonly network?: NodeJS.ProcessEnv;
 }
 
 /**
- * Runs a shell command in the root file system of a template, with the certificates of this machine.
- *
- * SECURITY: what it runs came from package registries. It has no capability on this machine, no user id of it, none of its
- * files, five devices, and no network unless it asks for one (run-inside.runtime.test.ts).
+ * Runs a shell command in the root file system of a template, with this machine's certificates. SECURITY: the programs
+ * come from package registries. They have no capability on this machine, no user id of it, none of its files, five
+ * devices, and no network unless `network` is given (run-inside.runtime.test.ts).
  */
 export async function runInside(
   root: string,

@@ -1,6 +1,6 @@
 import type { Recipe } from './recipe.ts';
 
-/** Where a sandbox finds the certificates that its host trusts. */
+/** Path in a sandbox of the certificates that its host trusts. */
 export const CA_BUNDLE = '/etc/ssl/certs/ca-certificates.crt';
 
 const CA_VARIABLES = [
@@ -12,12 +12,12 @@ const CA_VARIABLES = [
   'GIT_SSL_CAINFO',
 ];
 
-/** The environment of every process in a sandbox of the recipe's template. */
+/** Returns the environment of every process in a sandbox of the recipe's template. */
 export function templateEnvironment(recipe: Recipe): Record<string, string> {
   return {
     PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
     ...Object.fromEntries(CA_VARIABLES.map((name) => [name, CA_BUNDLE])),
-    // What a user installs lands in the home folder, which is theirs; the agent puts its programs on their PATH.
+    // Users install to their home folder; the agent puts its programs on their PATH.
     NPM_CONFIG_PREFIX: '/home/user/.local',
     NPM_CONFIG_UPDATE_NOTIFIER: 'false',
     PIP_DISABLE_PIP_VERSION_CHECK: '1',
