@@ -17,11 +17,11 @@ interface Asked {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly client: Socket;
-  /** All that the client has been sent. */
+  /** Returns everything that the client has received. */
   answer(): string;
 }
 
-/** One request, of which its head and `first` have been sent. */
+/** Sends the head of a request and `first`. */
 async function ask(first: Buffer, act: (asked: Asked) => Promise<void>, where: string | 0 = 0): Promise<void> {
   const server = createServer().listen(where);
   await once(server, 'listening');
@@ -35,7 +35,7 @@ async function ask(first: Buffer, act: (asked: Asked) => Promise<void>, where: s
   try {
     client.write(Buffer.concat([Buffer.from(HEAD), first]));
     const [request, response] = (await once(server, 'request')) as [IncomingMessage, ServerResponse];
-    // What came along with the head is looked at first.
+    // Let the server read the bytes that arrived with the head.
     await turn();
     assert.ok(DirectBody.isPossible(request));
     await act({ request, response, client, answer: () => text });
@@ -46,12 +46,12 @@ async function ask(first: Buffer, act: (asked: Asked) => Promise<void>, where: s
   }
 }
 
-/** Keeps what it is given; it takes no more while it is told to hold. */
+/** A sink that keeps the bytes; `holds` pauses it. */
 class Keeper implements BodySink {
   readonly parts: Buffer[] = [];
   failure: Error | undefined;
   holds = false;
-  // Small, so that there are many reads; another one after each, as whoever writes what it has needs it.
+  // Small, so that there are many reads. New memory after each read, as a sink that writes asynchronously needs it.
   #memory = Buffer.alloc(50_000);
 
   buffer(): Buffer {

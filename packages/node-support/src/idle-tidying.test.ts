@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
 
-/** Timers of a time that only goes by when it is told to; those of `mock.timers` cannot be refreshed. */
+/** Timers of a simulated clock; those of `mock.timers` cannot be refreshed. */
 const CLOCK = `
 let now = 0;
 const timers = new Set();
@@ -18,7 +18,7 @@ const goBy = (ms) => {
 };
 `;
 
-/** Tells how often all garbage was collected within `forMs`, while it is touched each `touchMs`. */
+/** Prints how often all garbage was collected within `forMs`, with a touch every `touchMs`. */
 const PROGRAM = (touchMs: number, forMs: number, { make = 'new IdleTidying(150)', touch = 'tidying.touch()' } = {}) => `
 import { constants, PerformanceObserver } from 'node:perf_hooks';
 import { EventEmitter } from 'node:events';

@@ -33,7 +33,7 @@ test('what belongs to another program, or is nothing of the kind, only costs the
   const precompiled = new PrecompiledProgram(written('program.cjs', PROGRAM)).precompile();
   const unfit = [precompiled, precompiled.subarray(0, 100), Buffer.from('nothing'), Buffer.alloc(0)];
   for (const [index, bytes] of unfit.entries()) {
-    // Another each time: V8 remembers what it has compiled.
+    // A different program each time, because V8 remembers compiled ones.
     const program = new PrecompiledProgram<Program>(written('other.cjs', `${PROGRAM}// other ${index}`), bytes);
     assert.equal(program.isPrecompiled, false);
     assert.equal(program.load().answer(), 'other.cjs');

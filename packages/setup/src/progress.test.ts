@@ -11,7 +11,7 @@ function recording(isTTY: boolean) {
   return { isTTY, write: (more: string) => (text += more), text: () => text };
 }
 
-/** As people see it: what was written since the line was cleared, without colours. */
+/** Returns the visible line: the text since the line was cleared, without colours. */
 function lastLine(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: colours and the cleared line are control characters.
   return (text.split('\r').at(-1) ?? '').replace(/\u001b\[[0-9;]*[a-zA-Z]/g, '');

@@ -23,7 +23,7 @@ beforeEach(() => {
 
 afterEach(() => rmSync(dir, { recursive: true }));
 
-/** As if every other slot had been given out since. */
+/** Resets the counter, as if every other slot had been acquired since. */
 function startOver(): void {
   writeFileSync(join(dir, '.next'), '0');
 }

@@ -55,7 +55,7 @@ test('lets nobody in whose signal is aborted already', async () => {
   );
 });
 
-/** Lets everything run that waits for nothing but its turn. */
+/** Lets every task run that waits only for its turn. */
 function settle(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

@@ -16,7 +16,7 @@ cgroup /sys/fs/cgroup/freezer cgroup rw,freezer 0 0
 cgroup /sys/fs/cgroup/systemd cgroup rw,name=systemd 0 0`;
 const HYBRID = `${VERSION_1}\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0`;
 
-/** Plain files in the place of a group's: what is written stays to be read. */
+/** Makes a folder of plain files instead of a cgroup, so that a test can read what was written. */
 function makeGroup(...processes: number[]) {
   const folder = mkdtempSync(join(tmpdir(), 'cloche-group-'));
   for (const half of ['agent', 'kernels']) mkdirSync(join(folder, half));

@@ -106,9 +106,9 @@ describe('hostd', () => {
     for (const patienceMs of [0, 5, 10, 20, 30, 40, 60]) {
       const answer = hostd.launch('sbx_a', spec, AbortSignal.timeout(patienceMs));
       await answer.catch(() => {});
-      // The stop waits for the undoing, and finds a sandbox only if the answer was on its way already.
+      // The stop waits for the undo. It finds a sandbox only if the answer was already on its way.
       await hostd.stop('sbx_a');
-      // Unless hostd was too busy to hear of the launch before.
+      // hostd may have been too busy to read the launch before the stop, and then undoes it later.
       await until('nothing is left', () => instanceLeftovers(installation.config).length === 0);
     }
   });
@@ -186,7 +186,7 @@ describe('hostd', () => {
     test('cannot gain privileges, and its filter is on', async () => {
       await hostd.launch('sbx_a', await makeSpec(installation.config));
       const pid = initPid(installation.config, 'sbx_a');
-      // It is told to go on, and is the runtime's until it has.
+      // After `start` the process is still the runtime's until it has executed the command.
       await until('it is its own program', () => readlinkSync(`/proc/${pid}/exe`).endsWith('/sleep'));
       const status = readFileSync(`/proc/${pid}/status`, 'utf8');
       assert.match(status, /^NoNewPrivs:\s+1$/m);

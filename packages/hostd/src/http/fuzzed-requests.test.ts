@@ -1,4 +1,4 @@
-/** What a caller may ask of hostd: valid requests with anything done to them. */
+/** Mutated requests: valid ones with arbitrary changes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HostdErrorBody, type LaunchSpec, LaunchSpec as LaunchSpecSchema } from '@cloche/protocol';

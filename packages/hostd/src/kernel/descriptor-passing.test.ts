@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { openSocketPair, sendDescriptors } from './descriptor-passing.ts';
 
-/** Writes the message that it is sent to every descriptor that comes with it, and how many those are to its output. */
+/** Writes the received message to every received descriptor, and the number of descriptors to its output. */
 const RECEIVER = `
 import os, socket
 data, fds, _, _ = socket.recv_fds(socket.socket(fileno=3), 4096, 16)

@@ -12,7 +12,7 @@ after(() => rmSync(folder, { recursive: true }));
 
 const PATH = process.env.PATH ?? '';
 
-/** Runs a script of the shell, and tells what it wrote. */
+/** Runs a shell script and returns its output. */
 async function run(script: string, changes: Partial<Program> = {}) {
   const output = join(folder, 'output');
   const fd = openSync(output, 'w');
@@ -38,7 +38,7 @@ test('it has these descriptors and no other, whatever their numbers are here', a
   const output = join(folder, 'descriptors');
   const [fd, other] = [openSync(output, 'w'), openSync(import.meta.filename, 'r')];
   try {
-    // Each of two has the number that the other is to have.
+    // Descriptors 2 and 0 each have a number that another descriptor is to get.
     const descriptors = [2, fd, 0, other, other];
     const args = [0, 1, 2, 3, 4, 5, 6, 7].map((number) => `/proc/self/fd/${number}`);
     await runProgram({ file: 'readlink', args, env: { PATH }, descriptors, timeoutMs: 20_000 });

@@ -11,7 +11,7 @@ after(() => rmSync(folder, { recursive: true }));
 
 const run = (path: string, ...args: string[]) => execFileSync(path, args, { encoding: 'utf8' }).trim();
 
-/** A program of this machine that tells what it is executed from, with a byte of its own at the end. */
+/** Writes a copy of `readlink`, which prints the path that it is executed from, with `byte` at its end. */
 function writeProgram(byte: string): string {
   const path = join(folder, 'program');
   rmSync(path, { force: true });

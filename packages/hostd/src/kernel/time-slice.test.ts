@@ -6,7 +6,7 @@ import { release } from 'node:os';
 import { describe, it } from 'node:test';
 import { LONG_SLICE_NS, SHORT_SLICE_NS, setTimeSlice } from './time-slice.ts';
 
-/** `se.slice` of a thread, where this kernel says it. */
+/** Returns `se.slice` of a thread, where this kernel shows it. */
 function sliceOf(pid: number): string | undefined {
   return /^se\.slice\s*:\s*(\d+)/m.exec(readFileSync(`/proc/${pid}/sched`, 'utf8'))?.[1];
 }

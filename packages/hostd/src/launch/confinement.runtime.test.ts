@@ -6,7 +6,7 @@ import { MEBIBYTE, makeInstallation, makeSpec, type TestInstallation } from '../
 import { hostLeftovers } from '../../testing/leftovers.ts';
 import { until } from '../base/until.ts';
 
-/** What root of a sandbox tries, by name. Each of them says `done` if it may. */
+/** Attempts of a sandbox's root, by name. Each says `done` if it succeeds. */
 const ATTEMPTS = {
   'make a user namespace': 'unshare --user true',
   'make a mount namespace': 'unshare --mount true',
@@ -32,7 +32,7 @@ const ATTEMPTS = {
   'count down its score with the memory killer': 'echo -1000 > /proc/self/oom_score_adj',
 } as const;
 
-/** What it may do all the same, so that refusals are told apart from a sandbox where nothing works. */
+/** Permitted actions, the control: they show that a refusal is not due to a broken sandbox. */
 const CONTROLS = {
   'change the owner of a file': 'touch /root/x && chown 1000:1000 /root/x',
   'become another user': 'setpriv --reuid 1000 --regid 1000 --clear-groups true',
@@ -78,7 +78,7 @@ describe('root of a sandbox', () => {
   }
 });
 
-/** Done by a process of a sandbox, as the agent does it for each kernel before it is told to run anything. */
+/** Moves a process of a sandbox to the kernels' group, as the agent does with each kernel before its first run. */
 const AMONG_KERNELS = 'for fd in $(echo "$CLOCHE_KERNELS_GROUP_FDS" | tr , " "); do eval "echo 0 >&$fd"; done';
 
 test('a sandbox that uses more memory than it has is killed within itself, and its neighbour lives', async () => {
@@ -111,7 +111,7 @@ test('a sandbox that forks without end stops at its bound, and is stopped like a
   await hostd.launch('sbx_a', await makeSpec(config, { pids: 32 }));
   const counted = 'cat /sys/fs/cgroup/pids/kernels/pids.current /sys/fs/cgroup/kernels/pids.current 2>/dev/null';
   const count = async () => Number((await runInside(config, 'sbx_a', counted)).stdout);
-  // The shell itself gives up at the bound, so one or two are missing from it afterwards.
+  // The shell itself gives up at the limit, so one or two processes may be missing afterwards.
   await until('it is at its bound', async () => (await count()) >= 30);
   assert.ok((await count()) <= 32);
   assert.equal((await hostd.stop('sbx_a')).status, 204);

@@ -8,7 +8,7 @@ import { LockWatch } from './lock-watch.ts';
 
 const log = pino({ level: 'silent' });
 
-/** A host where each process holds as many locks as its number in thousands. */
+/** Makes a host where each process holds its id in thousands of locks. */
 function fakeHost(processes: Record<string, number[]>, count: number) {
   const killed: number[] = [];
   let looks = 0;

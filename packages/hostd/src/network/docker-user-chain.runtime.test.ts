@@ -5,7 +5,7 @@ import { test } from 'node:test';
 const hasIptables = spawnSync('iptables', ['--version']).status === 0;
 const skip = hasIptables ? false : 'there is no iptables here, and so no Docker';
 
-/** In a network namespace of its own, which stands for a host with Docker. */
+/** Runs a script in its own network namespace, which stands for a host with Docker. */
 function onHost(script: string): string {
   const { href } = new URL('./docker-user-chain.ts', import.meta.url);
   const module = `import { admitThroughDocker, withdrawFromDocker } from ${JSON.stringify(href)};

@@ -18,11 +18,11 @@ const INTERNET = {
   theirs: '203.0.113.2',
 };
 const PORT = 8124;
-/** Several times what an answer takes, where none is to come. */
+/** Wait for an answer that must not arrive; several times what an answer takes. */
 const IN_VAIN_MS = 1000;
 const POLICY = { mode: 'allowlist', hosts: ['example.com'] } as const;
 
-/** Answers connections and datagrams with the asker's address. */
+/** Answers connections and datagrams with the client's address. */
 const SERVE = `require('net').createServer((s) => s.end(s.remoteAddress + '\\n')).listen(${PORT}, '0.0.0.0');
   for (const port of [53, ${PORT}]) { const u = require('dgram').createSocket('udp4');
     u.on('message', (m, from) => u.send(from.address, from.port, from.address)).bind(port, '0.0.0.0'); }`;
@@ -56,7 +56,7 @@ describe('a gated sandbox', () => {
     return hostd.launch(sandboxId, await makeSpec(installation.config, { ...POLICY, hosts: [...POLICY.hosts] }));
   }
 
-  /** What is read from there, or the code of the failure; `TIMEOUT` when nothing comes within `patienceMs`. */
+  /** Returns the answer, or the code of the failure; `TIMEOUT` when nothing arrives within `patienceMs`. */
   async function ask(
     sandboxId: string,
     kind: 'tcp' | 'udp',
@@ -118,7 +118,7 @@ describe('a gated sandbox', () => {
         ask('sbx_open', 'udp', INTERNET.theirs),
         ask('sbx_gated', 'udp', INTERNET.theirs, PORT, IN_VAIN_MS),
       ]);
-      // By its own address, as nothing hides it now, unless another installation's rules do.
+      // Its own address, as no masquerading hides it now, unless another installation's rules do.
       assert.match(open, /^198\.18\.|^203\.0\.113\.1$/);
       assert.match(gated, /^(TIMEOUT|E[A-Z]+)$/);
       await until('the rules are back', async () => (await ask('sbx_gated', 'tcp', INTERNET.theirs)) === 'egress');
@@ -167,7 +167,7 @@ describe('a gated sandbox', () => {
       await until('it is not listed', () => senders().length === 0);
     });
 
-    /** What the sets of the rules and of the guard hold, which is the same. */
+    /** Returns the elements of the sets, which are the same in the rules and in the guard table. */
     function senders(): string[] {
       const { installationId } = installation.config;
       const tables = [tableName(installationId), guardTableName(installationId, hostd.pid)];
@@ -245,7 +245,7 @@ describe('a gated sandbox', () => {
     test('is launched once it is back, when that is soon', async () => {
       await egress.stop();
       const launched = launchGated('sbx_soon');
-      // After some attempts of hostd's to reach it.
+      // After some failed attempts of hostd to reach it.
       setTimeout(() => void egress.start(), 400);
       assert.equal((await launched).status, 200);
       assert.equal((await hostd.stop('sbx_soon')).status, 204);

@@ -41,7 +41,7 @@ test('opens what the operator opens, but never what the operator closes, nor oth
 });
 
 test('has no rule that touches other traffic than that of its own sandboxes', () => {
-  // Reached by rules of other chains alone, which this test looks at.
+  // Only rules of other chains reach these chains, and this test checks those rules.
   const reachedByRules = /chain (share|refused|from_gated|to_gated) \{.*?\n {2}\}/gs;
   const rules = nftRuleset(OPTIONS)
     .replaceAll(reachedByRules, '')

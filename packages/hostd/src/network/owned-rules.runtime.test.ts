@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
 
-/** In a network namespace of its own, where a flush touches nobody. */
+/** Runs a script in its own network namespace, where a flush affects no other test. */
 function inNamespace(script: string): string {
   const module = `import { OwnedRules } from ${JSON.stringify(new URL('./owned-rules.ts', import.meta.url).href)};
     import { execFileSync } from 'node:child_process';

@@ -11,22 +11,22 @@ import { hostLeftovers } from '../../testing/leftovers.ts';
 import { until } from '../base/until.ts';
 import { guardTableName, tableName } from './nft-ruleset.ts';
 
-/** A piece of internet: a documentation range, which is open to sandboxes, behind a link of this test's own. */
+/** A substitute for the internet: a documentation range, which sandboxes may reach, behind a link of this test. */
 const INTERNET = {
   namespace: `clnet${process.pid}`,
   link: `cln${process.pid}`,
   ours: '198.51.100.1',
   theirs: '198.51.100.2',
 };
-/** An address of an operator's network on the same link. */
+/** An address in an operator's network on the same link. */
 const PRIVATE = { ours: '10.254.253.1', theirs: '10.254.253.2' };
 const PORT = 8123;
-/** Several times what an answer takes, where none is to come. */
+/** Wait for an answer that must not arrive; several times what an answer takes. */
 const IN_VAIN_MS = 1000;
-/** How long a resolver waits for a server that says nothing, each time. */
+/** Time that a resolver waits for each answer of a silent server. */
 const RESOLVER_PATIENCE_MS = 5000;
 
-/** Serves one line with the asker's address in the place where it is run, by what every template has. */
+/** Serves one line with the client's address, using only programs of every template. */
 const SERVE = `require('net').createServer((s) => s.end(s.remoteAddress + '\\n')).listen(${PORT}, '0.0.0.0')`;
 
 describe('the network of a sandbox', () => {
@@ -58,7 +58,7 @@ describe('the network of a sandbox', () => {
     installation[Symbol.dispose]();
   });
 
-  /** What is read from there, or the code of the failure. */
+  /** Returns the answer, or the code of the failure. */
   async function connect(sandboxId: string, address: string, from = '', patienceMs = 10_000): Promise<string> {
     const script = `const s = require('net').connect({ host: '${address}', port: ${PORT}, timeout: ${patienceMs} ${from && `, localAddress: '${from}'`} });
       const say = (text) => { process.stdout.write(text); process.exit(0); };
@@ -68,7 +68,7 @@ describe('the network of a sandbox', () => {
     return stdout || stderr;
   }
 
-  /** The same from the host: what shows that the server is there and would answer. */
+  /** Connects from the host: the control, which shows that the server is there and answers. */
   async function connectFromHost(address: string): Promise<string> {
     return (await text(connectSocket({ host: address, port: PORT }))).trim();
   }
@@ -91,7 +91,7 @@ describe('the network of a sandbox', () => {
     });
 
     test('reaches no network of the operator', async () => {
-      // The same server on the same link by another address: only the range tells them apart.
+      // The same server on the same link at another address, so only the range differs.
       assert.equal(await connectFromHost(PRIVATE.theirs), PRIVATE.ours);
       assert.equal(await connect('sbx_open', PRIVATE.theirs), 'ECONNREFUSED');
     });
@@ -122,7 +122,7 @@ describe('the network of a sandbox', () => {
       const table = tableName(installation.config.installationId);
       const hostsEnd = addressOf('sbx_open').replace(/\d+$/, (last) => String(Number(last) - 1));
       for (const address of [PRIVATE.theirs, PRIVATE.ours, INTERNET.ours, hostsEnd, addressOf('sbx_other')]) {
-        // Whether or not it is back from the last time.
+        // Removes the table whether or not it was restored since the last iteration.
         execFileSync('nft', [`add table inet ${table}; delete table inet ${table}`]);
         assert.equal(await connect('sbx_open', address), 'ECONNREFUSED', address);
       }

@@ -101,7 +101,7 @@ describe('the configuration of a container', () => {
 
 test('the agent is started with no flag that keeps Node from its compiled modules', () => {
   const flags = AGENT_COMMAND.filter((word) => /^--\w/.test(word));
-  // What loading them computes: three times as much where they have to be compiled.
+  // Processor time of loading these modules: three times as much when they have to be compiled.
   const program = `for (const name of ['net', 'http', 'fs/promises', 'child_process']) require(name);
     const { user, system } = process.cpuUsage(before); console.log(user + system)`;
   const compute = (words: readonly string[]) =>
@@ -115,7 +115,7 @@ test('the agent is started with no flag that keeps Node from its compiled module
   }
   const ratio = Math.min(...flagged) / Math.min(...plain);
   assert.ok(ratio <= 1.8, `${ratio.toFixed(2)} times`);
-  // Nor from what V8 made of the agent, by a Node without flags.
+  // The flags must not invalidate the agent's code cache either, which a Node without flags made.
   const versionTag = (words: readonly string[]) =>
     execFileSync(process.execPath, [...words, '-p', 'v8.cachedDataVersionTag()']).toString();
   assert.equal(versionTag(flags), versionTag([]));
@@ -179,7 +179,7 @@ describe('the seccomp profile', () => {
       for (const { args = [] } of rules) assert.notEqual(args.length, 0, name);
     }
     const wanted = profile.syscalls.filter(({ names }) => names.includes('socket')).map(({ args = [] }) => args.length);
-    // A family, a type and a protocol; a family and a protocol (netlink); a family (Unix).
+    // Argument checks of a rule: family, type and protocol; family and protocol (netlink); family (Unix).
     assert.deepEqual([...new Set(wanted)].sort(), [1, 2, 3]);
   });
 

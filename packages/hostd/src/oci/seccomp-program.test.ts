@@ -4,9 +4,9 @@ import { seccompProfile } from './seccomp-profile.ts';
 import { compileSeccomp } from './seccomp-program.ts';
 
 const INSTRUCTION_BYTES = 8;
-/** The most that the kernel takes. */
+/** The kernel's limit of instructions. */
 const MAX_INSTRUCTIONS = 4096;
-/** `ret` of a constant, and what it stands for. */
+/** Opcode of `ret` with a constant, and the meanings of the constants. */
 const RETURN = 0x06;
 const ALLOW = 0x7fff_0000;
 const EPERM_ERROR = 0x0005_0001;

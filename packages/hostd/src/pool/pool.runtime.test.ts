@@ -10,7 +10,7 @@ import { hostLeftovers, instanceLeftovers } from '../../testing/leftovers.ts';
 import { until } from '../base/until.ts';
 import { isProcessAlive } from '../kernel/process-identity.ts';
 
-/** Answers whatever it is asked, as an agent does. */
+/** Answers every request, as an agent does. */
 const ANSWERING = [
   '/usr/bin/env',
   'node',
@@ -20,7 +20,7 @@ const ANSWERING = [
 const SIZE = 3;
 const POLICY = { mode: 'allowlist' as const, hosts: ['example.com'] };
 
-/** Of what is launched ahead from the start: the network of the host, and what a sandbox gets that asks for nothing. */
+/** Makes an installation whose pool has instances with an open network and the default resources from the start. */
 function withPool(size = SIZE): TestInstallation {
   return makeInstallation({
     CLOCHE_POOL_SIZE: String(size),
@@ -41,7 +41,7 @@ async function poolOf(hostd: HostdProcess) {
   return (await hostd.call('GET', '/health')).body.pool;
 }
 
-/** One that waits for each kind of template is enough for a claim of any of them. */
+/** One waiting instance of each kind is enough for a claim of any of them. */
 const specOf = ({ config }: TestInstallation, changes = {}): Promise<LaunchSpec> =>
   makeSpec(config, { mode: 'unrestricted', memoryBytes: 256 * MEBIBYTE, ...changes });
 
@@ -87,7 +87,7 @@ describe('instances launched ahead', () => {
     assert.ok(claimed.length > 0);
     const pids = claimed.map(({ body }) => initPid(installation.config, body.sandboxId));
     assert.equal(new Set(pids).size, claimed.length);
-    // Others may have been launched ahead meanwhile.
+    // Further instances may have been launched ahead meanwhile.
     assert.ok(pids.some((pid) => waiting.includes(pid)));
 
     assert.equal((await hostd.list()).length, answers.length);
@@ -102,7 +102,7 @@ describe('instances launched ahead', () => {
 
   test('have the limits and the link of one that is launched for its sandbox', async () => {
     await filled(hostd);
-    // So many at once that not all of them can have been launched ahead.
+    // Too many at once for all of them to have been launched ahead.
     const ids = Array.from({ length: 4 * SIZE }, (_, index) => `sbx_${index}`);
     const spec = await specOf(installation);
     const answers = await Promise.all(ids.map((id) => hostd.launch(id, spec)));
@@ -235,7 +235,7 @@ describe('hostd with instances launched ahead', () => {
   });
 });
 
-/** False for one that has ended since its record was read. */
+/** Returns false for a process that has ended since its record was read. */
 function hasLink(pid: number): boolean {
   try {
     return readFileSync(`/proc/${pid}/net/dev`, 'utf8').includes('eth0');

@@ -23,7 +23,7 @@ class FakeMaker implements PoolMaker {
   launched = 0;
   hasMemory = true;
   fails = false;
-  /** Of the event loop, that each launch takes. */
+  /** Turns of the event loop that each launch takes. */
   turns = 1;
   gate: Promise<void> | undefined;
 
@@ -67,7 +67,7 @@ function openPool(size: number) {
   return { maker, demand, pool, filled, take, [Symbol.asyncDispose]: () => pool.close() };
 }
 
-/** Enough for whatever is done at once to begin, and far less than the time that a pool keeps quiet for. */
+/** Waits long enough for immediate work to start, and far less than the pool's quiet time. */
 async function turns(): Promise<void> {
   for (let turn = 0; turn < 20; turn += 1) await setImmediate();
 }
@@ -145,7 +145,7 @@ describe('a warm pool', () => {
       await setImmediate();
     }
     await taking;
-    // In the time that a pool keeps quiet for there are thousands.
+    // In the pool's quiet time there would be thousands.
     assert.ok(idleTurns <= 40, `${idleTurns}`);
   });
 

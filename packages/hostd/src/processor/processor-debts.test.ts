@@ -7,7 +7,10 @@ const PROCESSORS = 2;
 
 const never = () => false;
 
-/** Lets sandboxes use so much of a processor each, for so many looks, and returns those that are behind in the end. */
+/**
+ * Lets each sandbox use its rate of a processor for a number of checks. Returns the sandboxes that are behind at the
+ * end.
+ */
 function play(debts: ProcessorDebts<string>, used: Map<string, number>) {
   const behind = new Set<string>();
   return (rates: Record<string, number>, looks: number) => {

@@ -11,7 +11,7 @@ import { until } from '../base/until.ts';
 import { openListeningSocket } from '../kernel/listening-socket.ts';
 import { AgentRelay, MAX_HALF_OPEN, MAX_IDLE, MAX_WAITING } from './agent-relay.ts';
 
-/** What a Unix socket holds of what its reader has not taken. */
+/** Bytes that a Unix socket buffers for its reader. */
 const SOCKET_BYTES = Number(readFileSync('/proc/sys/net/core/wmem_default', 'utf8'));
 const HALF_OPEN = { allowHalfOpen: true };
 const ROOT = { uid: 0, gid: 0 };
@@ -76,7 +76,7 @@ describe('a relay', { skip: needsRoot }, () => {
 
   test('delivers what was said before the end to a slow reader', async () => {
     const [server, guest] = [await open('outside'), await open('inside')];
-    // More than the kernel keeps, by less than the relay does: it has the end while it still holds the last of it.
+    // Exceeds the kernel's buffer by less than the relay's: the relay sees the end while it still holds the last bytes.
     server.pause();
     const said = Buffer.alloc(SOCKET_BYTES + 100_000, 'cloche');
     guest.end(said);
@@ -173,7 +173,7 @@ describe('a relay', { skip: needsRoot }, () => {
     const [server, guest] = [await open('outside'), await open('inside')];
     let sent = 0;
     const chunk = Buffer.alloc(1 << 20);
-    // The server takes nothing, so the guest soon gets no further.
+    // The server reads nothing, so the guest soon cannot write any more.
     while (sent < 64 && guest.write(chunk, () => undefined)) sent += 1;
     assert.ok(guest.writableLength > 0);
     await new Promise((resolve) => setImmediate(resolve));

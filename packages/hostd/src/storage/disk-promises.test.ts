@@ -25,7 +25,7 @@ const live = (gibibytes: number) => ({ status: 'live', diskBytes: gibibytes * GI
 const pooled = (gibibytes: number) => ({ status: 'pooled', diskBytes: gibibytes * GIBIBYTE });
 
 test('disks are promised up to so many times what is free above the reserve', () => {
-  // 2 GiB of 12 are the reserve.
+  // The reserve is 2 GiB of the 12.
   promises([live(10)]).require(10 * GIBIBYTE, { isPooled: false });
   assert.throws(() => promises([live(10)]).require(10 * GIBIBYTE + 1, { isPooled: false }), NO_CAPACITY);
   assert.throws(() => promises([], { free: 2 }).require(1, { isPooled: false }), NO_CAPACITY);

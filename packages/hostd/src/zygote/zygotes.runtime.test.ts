@@ -12,7 +12,7 @@ import { Templates } from '../storage/templates.ts';
 import { Zygotes } from './zygotes.ts';
 
 const KERNEL_PYTHON = fileURLToPath(new URL('../../../kernel-python', import.meta.url));
-/** Loading takes about a second. */
+/** Twice the time that loading takes. */
 const LIFE_MS = 2000;
 const AT_RANDOM = 25n;
 const RANDOM_BYTES = 16;
@@ -51,7 +51,7 @@ inOwnMountNamespace(import.meta.filename, () => {
   });
 });
 
-/** Numbers of the zygotes that this process started. */
+/** Returns the /proc folders of the zygotes that this process started. */
 function ownZygotes(): string[] {
   return globSync('/proc/[0-9]*').flatMap((folder) => {
     try {
@@ -64,7 +64,10 @@ function ownZygotes(): string[] {
   });
 }
 
-/** What the kernel gave a program at its start: the C library's canary and pointer guard are made of it. */
+/**
+ * Returns the random bytes that the kernel gave a program at its start; the C library's canary and pointer guard derive
+ * from them.
+ */
 function secretOf(folder: string): Buffer {
   const vector = readFileSync(join(folder, 'auxv'));
   for (let at = 0; at < vector.length; at += ENTRY_BYTES) {

@@ -102,7 +102,7 @@ describe('ensureTemplate', () => {
   });
 });
 
-/** Just what the list of packages is read from. */
+/** Makes only the files that the list of packages is read from. */
 async function makeSmallRoot(root: string): Promise<void> {
   const admin = join(root, 'var/lib/dpkg');
   await mkdir(join(admin, 'info'), { recursive: true });

@@ -1,4 +1,4 @@
-/** The templates of this checkout as `prepare` built them on this machine. */
+/** The templates of this checkout that `prepare` built on this machine. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, statSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { ensureTemplate } from './build-template.ts';
 import { readRecipes } from './recipe.ts';
 
 const cacheDir = process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche';
-/** Where configuration lies; the rest came from packages. */
+/** Folders with configuration; the other files come from packages. */
 const CONFIGURATION = [
   'etc',
   'root',
@@ -33,7 +33,7 @@ before(async () => {
 const said = (command: string) =>
   execFileSync('sh', ['-c', `${command} || :`], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
 
-/** Files of `root` that hold one of `words`. */
+/** Returns the files of `root` that contain one of `words`. */
 function holding(root: string, words: readonly string[]): string[] {
   const folders = CONFIGURATION.filter((path) => existsSync(join(root, path)));
   const patterns = words.flatMap((word) => ['-e', word]);

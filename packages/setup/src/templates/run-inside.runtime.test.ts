@@ -42,7 +42,7 @@ before(() => {
 });
 after(() => rmSync(root, { recursive: true }));
 
-/** With the libraries that it is linked with. */
+/** Copies a program with its shared libraries. */
 function copyProgram(name: string): void {
   const file = execFileSync('sh', ['-c', `command -v ${name}`], { encoding: 'utf8' }).trim();
   const libraries = execFileSync('ldd', [file], { encoding: 'utf8' }).match(/\/\S+/g) ?? [];
@@ -83,7 +83,7 @@ describe('a command in a root file system that is being built', () => {
       "unshare --user --map-root-user --mount sh -c 'echo x > /proc/sys/kernel/core_pattern' || echo refused";
     assert.match(await inside(nested), /refused$/);
     assert.equal(readFileSync('/proc/sys/kernel/core_pattern', 'utf8'), pattern);
-    // The control: without namespaces of its own it does.
+    // The control: without the namespaces, the program can create a device.
     execFileSync('chroot', [root, 'mknod', '/disk', 'b', '7', '0']);
     assert.ok(statSync(join(root, 'disk')).isBlockDevice());
   });

@@ -7,7 +7,7 @@ rmSync(hostdSocket, { force: true });
 const server = createServer((request, response) => {
   response.end(request.url === '/instances' ? '{"instances":[]}' : '{}');
 });
-// The service's account connects as hostd's real socket lets it.
+// Lets the service's account connect, as hostd's real socket does.
 process.umask(0);
 server.listen(hostdSocket);
 process.once('SIGTERM', () => process.exit(0));
