@@ -40,6 +40,7 @@ export interface CachedVersion {
 /**
  * Removes entries that were not used for `retentionMs`. Uses that the caller has just recorded count. An entry without
  * a record gets one, and so its full retention time. Safe beside other processes that start, build and remove.
+ *
  * @returns the paths removed
  */
 export async function removeUnused({ cacheDir, retentionMs, now = Date.now }: CacheRetention): Promise<string[]> {

@@ -6,6 +6,7 @@ export type CgroupLayout = {
 
 /**
  * Returns which cgroup hierarchies a host has.
+ *
  * @param mountInfo content of `/proc/self/mountinfo`
  * @param v2Controllers content of `cgroup.controllers` at the top of the v2 hierarchy; empty without one
  */

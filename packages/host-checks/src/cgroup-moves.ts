@@ -19,6 +19,7 @@ export function findV2Hierarchy(mountInfo: string): CgroupMount | undefined {
 
 /**
  * Remounts the v2 hierarchy with `favordynmods` (Linux 6.0 and later), and returns a phrase for the change. Idempotent.
+ *
  * Each launch, command and kernel moves a process to another cgroup. Without the option a move waits until every
  * processor has scheduled: 11 ms on a quiet host and more on a busy one. Meanwhile `fork` waits on the whole host. With
  * the option a move takes 0.4 ms. It also applies to v1 hierarchies of a hybrid host.

@@ -10,7 +10,7 @@ type Tool = {
   name: string;
   command: readonly [file: string, ...args: string[]];
   aptPackage?: string;
-  /** Consequence of its absence. Without this field, the tool is required. */
+  /** Setting that needs this tool; Cloche itself needs a tool without this field. */
   optional?: string;
 };
 

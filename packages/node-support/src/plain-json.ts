@@ -12,6 +12,7 @@ export class TooManyValues extends Error {
 /**
  * Parses JSON from an untrusted source. Megabytes of nothing but brackets would take gigabytes of memory; a long
  * legitimate text consists mostly of strings.
+ *
  * @param shortCharacters length up to which a text is parsed without a check.
  * @throws TooManyValues before it creates more than about `maxValues`, and SyntaxError.
  */

@@ -43,6 +43,7 @@ export class SettingsProblem extends Error {
 
 /**
  * Returns the settings in force: the environment, then the configuration file, then the defaults.
+ *
  * @throws {SettingsProblem} for a `CLOCHE_*` name that does not exist.
  */
 export function effectiveSettings(env: NodeJS.ProcessEnv): EffectiveSetting[] {

@@ -6,6 +6,7 @@ import { dirname } from 'node:path';
 /**
  * Runs `work` while this process holds `lockFile`, exclusively on this host; waits while another process holds it. A
  * lock is released when its process ends for any reason.
+ *
  * @param onWait called once when another process holds the lock.
  */
 export async function withLock<Result>(

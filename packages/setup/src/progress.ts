@@ -17,6 +17,7 @@ export class SetupProblem extends Error {
 export interface Progress {
   /**
    * Runs `work` as a step and shows its notes after the title.
+   *
    * @throws {SetupProblem} when the work fails, after showing the failure; `remedy` is a sentence with the fix.
    */
   step<Result>(title: string, remedy: string, work: (note: (text: string) => void) => Promise<Result>): Promise<Result>;

@@ -1,6 +1,7 @@
 /**
  * Waits until all promises settle, even after a failure: no work continues in the background once the caller sees the
  * error.
+ *
  * @throws the error of the first promise in the list that rejected.
  */
 export async function together<Work extends readonly Promise<unknown>[]>(

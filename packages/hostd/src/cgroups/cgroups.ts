@@ -35,8 +35,8 @@ export class Cgroups {
   }
 
   /**
-   * Creates an instance's group in every hierarchy. Parent and child in one call, so that no other process can remove
-   * the empty parent in between.
+   * Creates an instance's group in every hierarchy. Parent and child in one synchronous call, so that no `destroy`
+   * removes the empty parent in between.
    */
   create(key: string): void {
     for (const hierarchy of this.#hierarchies) mkdirSync(join(hierarchy, this.parent, key), { recursive: true });
@@ -57,8 +57,10 @@ export class Cgroups {
 
   /**
    * Creates the groups of agent and kernels. Returns one descriptor for each hierarchy that moves processes into the
-   * kernels' group. The caller closes them. SECURITY: a process that writes a number there can move only processes of
-   * its own pid namespace, and only into that group (surroundings.test.ts), so a sandbox may have the descriptors.
+   * kernels' group. The caller closes them.
+   *
+   * SECURITY: a process that writes a number there can move only processes of its own pid namespace, and only into that
+   * group (surroundings.test.ts), so a sandbox may have the descriptors.
    */
   openKernels(key: string): number[] {
     for (const { place } of this.#divided) {

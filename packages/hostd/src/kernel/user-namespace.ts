@@ -15,10 +15,12 @@ const SIGCHLD = 17;
 const STACK_BYTES = 64 * 1024;
 
 /**
- * A user namespace that maps its ids 0… to a range, held by a descriptor until it is disposed of. The kernel counts
- * what is used inside (inotify, queued signals, POSIX message queues, namespaces) a second time for the namespace's
- * owner outside, against limits of the host. A separate owner gives each sandbox these limits for itself. SECURITY: the
- * owner has all capabilities over the namespace, so it is an id of no process (kernel-tables.test.ts).
+ * A user namespace that maps its ids 0… to a range, held by a descriptor until it is disposed of.
+ *
+ * The kernel counts what is used inside (inotify, queued signals, POSIX message queues, namespaces) a second time for
+ * the namespace's owner outside, against limits of the host. A separate owner gives each sandbox these limits for
+ * itself.
+ * SECURITY: the owner has all capabilities over the namespace, so it is an id of no process (kernel-tables.test.ts).
  */
 export class UserNamespace implements Disposable {
   readonly fd: number;

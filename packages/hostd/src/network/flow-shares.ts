@@ -5,13 +5,15 @@ import { SLOT_COUNT } from '../addressing/address-plan.ts';
  */
 export const MAX_FLOWS = 4096;
 /**
- * New flows a second that one sandbox may open. The kernel does not count closing flows (TIME_WAIT, CLOSE), which last
- * `ENDING_SECONDS`. So a sandbox has at most this many closing entries for each of those seconds, after a burst of the
- * same size.
+ * New flows a second that one sandbox may open. `MAX_FLOWS` does not include closing flows (TIME_WAIT, CLOSE), because
+ * the kernel does not count them. They last `ENDING_SECONDS`, so a sandbox has at most twice this many.
  */
 export const MAX_NEW_FLOWS_PER_SECOND = 2048;
 const ENDING_SECONDS = 1;
-/** Entries of the host's connection tracking that one sandbox can hold: counted ones, a burst, and the closing ones. */
+/**
+ * Entries of the host's connection tracking that one sandbox can hold: counted ones, a burst of new ones, and one more
+ * second of new ones.
+ */
 export const MAX_TRACKED_ENTRIES = MAX_FLOWS + MAX_NEW_FLOWS_PER_SECOND * (1 + ENDING_SECONDS);
 /**
  * Seconds that a look-up's entry lasts. A resolver answers within 5 s or is asked again. With the kernel's 30 s, 136
@@ -23,6 +25,7 @@ const LOOKUP_SECONDS = 10;
  * Returns the rules that limit each sandbox's share of the host's connection tracking table, which all sandboxes and
  * the host share. Only packets that would create an entry are counted, by their source address, which the previous
  * chain has verified.
+ *
  * @param fromLinks one match for each class of links, such as `iifname "cl*"`.
  */
 export function flowShares(fromLinks: readonly string[]): string {

@@ -24,9 +24,10 @@ export function guardTableName(installationId: string, pid: number): string {
 /**
  * Returns the rules of one installation, as one transaction that replaces those of an earlier run. They match link
  * names and not single sandboxes, so they are complete before the first sandbox exists. Only the list of gated
- * sandboxes that may send datagrams changes while sandboxes run. The kernel forwards traffic of open sandboxes. All TCP
- * and look-ups of gated sandboxes end at egress, and datagrams flow for those with a denylist. Everything else is
- * refused.
+ * sandboxes that may send datagrams changes while sandboxes run.
+ *
+ * There are two classes of sandboxes. The kernel forwards traffic of open ones. All TCP and look-ups of gated ones end
+ * at egress, and datagrams flow for those with a denylist. Everything else is refused.
  */
 export function nftRuleset(options: RulesetOptions): string {
   const table = `inet ${tableName(options.installationId)}`;

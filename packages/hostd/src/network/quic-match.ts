@@ -26,8 +26,9 @@ const GQUIC_VERSION_START = '@th,136,16';
 
 /**
  * Matches for each packet that a QUIC connection cannot begin without, in both directions: if a client's first packet
- * is hidden, as in a datagram of several segments, the answer still has the same version in its long header. The first
- * bit marks a long header. The second is ignored for known versions, as clients may clear it (RFC 9287).
+ * is hidden, as in a datagram of several segments, the answer still has the same version in its long header.
+ *
+ * The first bit marks a long header. The second is ignored for known versions, as clients may clear it (RFC 9287).
  */
 export const QUIC_BEGINNINGS: readonly string[] = [
   `meta l4proto udp ${FIRST_BYTE} & 0x80 == 0x80 ${VERSION} { ${VERSIONS.join(', ')} }`,

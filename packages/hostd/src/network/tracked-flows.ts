@@ -92,8 +92,8 @@ function filterBy(side: number, address: Buffer): Buffer {
 }
 
 /**
- * Returns undefined for an entry of another address: kernels before Linux 5.8 ignore the filter. SECURITY: a delete
- * request without a tuple deletes every entry of the host (e2e/security/connections.test.ts).
+ * Returns undefined for an entry of another address: kernels before Linux 5.8 ignore the filter.
+ * SECURITY: a delete request without a tuple deletes every entry of the host (e2e/security/connections.test.ts).
  */
 function identityOf(body: Buffer, side: number, address: Buffer): Buffer | undefined {
   const parts = attributes(body.subarray(FAMILY.length));

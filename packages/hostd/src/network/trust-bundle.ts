@@ -50,9 +50,10 @@ export class TrustBundles {
   }
 
   /**
-   * Sets the authority that gated sandboxes launched from here on trust. Running sandboxes keep theirs. SECURITY:
-   * egress is trusted with only one certificate, so it is parsed and serialized again here (trust-bundle.test.ts).
-   * Throws when the certificate is not an authority's.
+   * Sets the authority that gated sandboxes launched from here on trust. Running sandboxes keep theirs.
+   *
+   * SECURITY: egress is trusted with only one certificate, so it is parsed and serialized again here
+   * (trust-bundle.test.ts). Throws when the certificate is not an authority's.
    */
   trust(pem: string): void {
     const certificate = new X509Certificate(pem);

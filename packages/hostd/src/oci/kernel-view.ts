@@ -19,7 +19,10 @@ const SHOWN_IN_SYS: Readonly<Record<string, readonly string[]>> = {
   '/sys/devices/virtual': ['net'],
 };
 
-/** The huge pages folder. Folders of the sandbox's own replace those around it and so hide all their other entries. */
+/**
+ * Folder of huge pages, the only entry of `/sys/kernel` that a sandbox sees: `writeSysFolders` replaces `/sys/kernel`
+ * with a folder of the sandbox's own.
+ */
 const HUGE_PAGES = '/sys/kernel/mm';
 
 /** Returns the paths that the runtime covers with something empty. */

@@ -2,7 +2,9 @@ import { connect } from 'node:net';
 
 /**
  * Resolves when the process behind that socket answers a request; rejects when the connection ends first, or with the
- * signal's reason. SECURITY: hostd parses nothing that a guest wrote: only the arrival of a byte counts.
+ * signal's reason.
+ *
+ * SECURITY: hostd parses nothing that a guest wrote: only the arrival of a byte counts.
  */
 export function agentAnswers(socketPath: string, signal: AbortSignal, request = 'GET /health'): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();

@@ -227,7 +227,8 @@ export class WarmPool {
   }
 
   /**
-   * Returns whether requested launches have suspended the pool for too long: while it is empty they would never end.
+   * Returns whether requested launches have suspended the pool for too long. While it is empty, every request needs a
+   * launch of its own, so the suspension would never end.
    */
   #isOverdue(): boolean {
     return performance.now() - this.#heldSince > PATIENCE_MS;

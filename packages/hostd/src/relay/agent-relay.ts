@@ -24,8 +24,10 @@ export interface RelayListeners {
 
 /**
  * Joins each connection of the server to one that the guest has opened, for a runtime whose guests can connect but
- * cannot be connected to. SECURITY: a guest reaches only what the server connects to this relay: no address or name
- * comes from the guest. Connections beyond the limit are closed at once.
+ * cannot be connected to.
+ *
+ * SECURITY: a guest reaches only what the server connects to this relay: no address or name comes from the guest.
+ * Connections beyond the limit are closed at once.
  */
 export class AgentRelay {
   readonly #listeners: readonly Server[];

@@ -29,6 +29,7 @@ export class DiskPromises {
 
   /**
    * Checks whether a new disk may be made. Disks of unclaimed instances give way to those of sandboxes.
+   *
    * @throws HostdError `no_capacity`
    */
   require(diskBytes: number, { isPooled }: { isPooled: boolean }): void {

@@ -113,6 +113,7 @@ export function mountOverlay(places: RootPlaces, idRange: IdRange, files: OwnFil
 /**
  * Mounts agent and kernels, and the authorities to trust, read-only in the root. Each sandbox has an overlay of its
  * own: `flock` and `inotify` on these files do not reach other sandboxes, and the mount reveals no path of the host.
+ *
  * @param trustDir folder with the authorities as `TRUST_FILE`, or empty
  */
 export function mountShared({ rootDir, sharedDir }: RootPlaces, guestDir: string, trustDir: string): void {

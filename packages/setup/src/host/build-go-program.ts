@@ -28,6 +28,7 @@ export function canBuildGoPrograms(): Promise<boolean> {
 
 /**
  * Builds a program unless it exists. Safe to interrupt and to repeat.
+ *
  * @param onBuild called before a build, which takes minutes.
  */
 export async function ensureGoProgram(program: GoProgram, cacheDir: string, onBuild: () => void): Promise<void> {

@@ -46,6 +46,7 @@ const ONLINE = 'Check that this machine can reach its package registries, then s
 /**
  * Installs and builds what this host lacks; takes a fraction of a second when nothing is missing. Safe to interrupt and
  * to repeat.
+ *
  * @throws {SetupProblem} when a requirement cannot be installed, or an installation fails.
  */
 export async function prepareHost({

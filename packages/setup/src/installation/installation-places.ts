@@ -23,6 +23,7 @@ export type InstallationPlaces = {
 /**
  * Creates the folders of an installation, each accessible only to the parts that need it. A repeated call repairs
  * owners and modes.
+ *
  * @param runDir default `/run/cloche/<installationId>`
  */
 export async function preparePlaces(

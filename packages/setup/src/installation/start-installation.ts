@@ -62,6 +62,7 @@ export type Installation = {
 /**
  * Starts hostd, egress and the server of one installation and resolves when the API answers. Installations with
  * different data folders can run at the same time. After a failure, all started parts are stopped.
+ *
  * @throws {SetupProblem} when a part does not get ready, or the data folder is in use.
  */
 export async function startInstallation(options: InstallationOptions): Promise<Installation> {

@@ -17,6 +17,7 @@ export const UNIT_PLACES = {
 /**
  * Writes the environment of each part, as `npm start` would set it, to a file for its systemd unit. Also creates the
  * installation's folders. Idempotent.
+ *
  * @throws {SetupProblem} when the settings name folders other than the units'.
  */
 export async function writeUnitEnvironments(

@@ -9,6 +9,7 @@ export type InstalledPackages = Record<string, Record<string, string>>;
 
 /**
  * Returns name and version of all packages in a root file system, by package manager. Runs no program in it.
+ *
  * @param node version of the bare Node program there, if any
  */
 export async function listInstalledPackages(root: string, node?: string): Promise<InstalledPackages> {

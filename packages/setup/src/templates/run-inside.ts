@@ -20,9 +20,10 @@ export interface InsideOptions extends LoggedCommand {
 }
 
 /**
- * Runs a shell command in the root file system of a template, with this machine's certificates. SECURITY: the programs
- * come from package registries. They have no capability on this machine, no user id of it, none of its files, five
- * devices, and no network unless `network` is given (run-inside.runtime.test.ts).
+ * Runs a shell command in the root file system of a template, with this machine's certificates.
+ *
+ * SECURITY: the programs come from package registries. They have no capability on this machine, no user id of it, none
+ * of its files, five devices, and no network unless `network` is given (run-inside.runtime.test.ts).
  */
 export async function runInside(
   root: string,
