@@ -22,7 +22,7 @@ const SOCKET_BUFFERS_SHARE = 1 / 4;
 export const CPU_PERIOD_US = 100_000;
 /**
  * Eight times the kernels' weight. No more, because Linux divides the weight of an instance between processors by the
- * load on each: beside an agent of the greatest weight on one processor, kernels on another have a hundredth.
+ * load on each: if an agent of the greatest weight runs on one processor, kernels on another get a hundredth.
  */
 const AGENT_CPU_SHARES = 8192;
 const AGENT_CPU_WEIGHT = 800;

@@ -25,7 +25,7 @@ export interface HostdConfig {
   run: ReturnType<typeof runPlaces>;
   egress: ReturnType<typeof egressPlaces>;
   templatesDir: string;
-  /** Folder of the marks that tell the cache which entries are in use. */
+  /** Folder with a file for each cache entry in use. */
   usedDir: string;
   guestDir: string;
   /** crun, runc or runsc. */

@@ -23,7 +23,7 @@ import type { ProcessorGroups } from '../processor/processor-groups.ts';
 import type { Templates } from '../storage/templates.ts';
 import type { KernelForks } from '../zygote/kernel-forks.ts';
 
-/** Launches at a time; with more, each becomes slower and none finishes earlier. */
+/** Launches at a time; more would only make each of them slower. */
 export const PARALLEL_LAUNCHES = 4;
 /** Instances checked before the sweep yields to other work; each check takes about 20 µs. */
 const LOOKS_IN_ONE_GO = 32;

@@ -8,7 +8,7 @@ import { LockWatch } from './lock-watch.ts';
 
 const log = pino({ level: 'silent' });
 
-/** Makes a host where each process holds its id in thousands of locks. */
+/** Makes a host where the process with id n holds n thousand locks. */
 function fakeHost(processes: Record<string, number[]>, count: number) {
   const killed: number[] = [];
   let looks = 0;

@@ -21,7 +21,7 @@ interface Comparison {
 }
 
 /*
- * Left out on purpose, though some are harmless without capabilities, because kernels are attacked through them:
+ * Calls left out on purpose, because attacks on kernels use them, although some are harmless without capabilities:
  * namespaces (unshare, setns), mounting, bpf, perf_event_open, userfaultfd, io_uring, keyrings (keyctl, add_key,
  * request_key), modules, kexec, swap, quotas, accounting, clocks, raw I/O ports, reboot, open_by_handle_at, fanotify,
  * pidfd_getfd, kcmp and NUMA policies that move pages.

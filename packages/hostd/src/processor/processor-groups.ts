@@ -21,7 +21,7 @@ interface Files {
   readonly weight: string;
   /**
    * Weight of each turn. An instance that has run for a millisecond waits until the others on its processor had their
-   * shares: beside 25 busy sandboxes at 1/128 of its weight 0.2 ms, at 1/8 it is 3 ms.
+   * shares: 0.2 ms next to 25 busy sandboxes with 1/128 of its weight, and 3 ms with 1/8.
    */
   readonly weights: Readonly<Record<Turn, number>>;
   readonly threads: string;

@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 const MAX_BYTES = 16 * 1024 * 1024;
 const RECENT_LINES = 20;
 
-/** A log file limited to twice `maxBytes`: the older half is beside it as `….1`. */
+/** A log file limited to twice `maxBytes`: the older half is in `….1` in the same folder. */
 export class RotatingLog {
   readonly file: string;
   readonly #maxBytes: number;
