@@ -104,10 +104,7 @@ export const TemplateVersionManifest = Type.Object({
   /** SHA-256 of the recipe and of the list of installed packages. */
   digest: Type.String(),
   languages: Type.Array(Type.String()),
-  /**
-   * Names and versions of the installed packages, by package manager: `{ apt: { git: "1:2.39…" }, pip: {…}, npm: {…}
-   * }`.
-   */
+  /** Versions of the installed packages by manager and name: `{ apt: { git: "1:2.39…" }, pip: {…}, npm: {…} }`. */
   packages: Type.Record(Type.String(), Type.Record(Type.String(), Type.String())),
   /** Environment variables of every process in a sandbox of this version. */
   env: Type.Optional(Type.Record(Type.String(), Type.String())),
