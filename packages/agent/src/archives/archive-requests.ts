@@ -30,7 +30,7 @@ export async function sendArchive(
   await pipeline(archive, response);
 }
 
-/** Unpacks what `openSource` gives into `path`, which is made where it is missing. */
+/** Unpacks the archive that `openSource` returns into `path`. Creates `path` if it does not exist. */
 export async function receiveArchive(
   path: FilePath,
   openSource: () => IncomingMessage,
@@ -52,7 +52,7 @@ async function unpackSource(source: IncomingMessage, folder: FilePath, system: F
   const first = await firstBytes(source);
   if (first.toString('latin1', 0, 2) === 'PK') return unpackZip(source, folder, system);
   const plain = decompressed(source, first);
-  // It may find out that it is broken when nobody listens any more.
+  // The decompressor can report corrupt data after the pipeline has removed its listeners.
   plain.on('error', () => undefined);
   const broken = pipeline(source, plain).catch((error: unknown) => error);
   try {
@@ -63,19 +63,19 @@ async function unpackSource(source: IncomingMessage, folder: FilePath, system: F
   }
 }
 
-/** Its directory is at the end, so it is stored first. */
+/** Stores the archive before it unpacks it, because the directory of a zip is at its end. */
 async function unpackZip(source: IncomingMessage, folder: FilePath, system: FileSystem) {
   const fd = openNameless(folder, system);
   try {
     await receive(source, fd);
     return await unpack(readZip(fd), folder, system, LIMITS);
   } finally {
-    // Its blocks are freed by a thread.
+    // Asynchronous, so that a thread of Node's pool frees the blocks of the file.
     close(fd);
   }
 }
 
-/** A file for as long as it is open. */
+/** Opens a temporary file without a name. The system deletes it when its descriptor is closed. */
 function openNameless(folder: FilePath, system: FileSystem): number {
   return system.run(() => {
     const path = temporaryIn(folder);
@@ -91,14 +91,14 @@ function openNameless(folder: FilePath, system: FileSystem): number {
 }
 
 function decompressed(source: Readable, first: Buffer) {
-  // Loaded by those who need it: an idle sandbox does not pay for it.
+  // Loaded on first use, to save memory in an idle sandbox.
   if (first[0] === 0x1f && first[1] === 0x8b) return process.getBuiltinModule('node:zlib').createGunzip();
   if (first.readUInt32LE(0) === 0xfd2fb528) return process.getBuiltinModule('node:zlib').createZstdDecompress();
   if (first.length === 0) source.resume();
   return new PassThrough();
 }
 
-/** What the decompressor says of broken bytes. */
+/** Passes `entries` on. An error of the decompressor is thrown as `bad_archive`. */
 async function* inTarsWords(entries: AsyncIterable<ArchiveEntry>): AsyncGenerator<ArchiveEntry, void> {
   try {
     yield* entries;
@@ -108,7 +108,10 @@ async function* inTarsWords(entries: AsyncIterable<ArchiveEntry>): AsyncGenerato
   }
 }
 
-/** At least four, zeros where there are fewer; they are read again by whoever reads the source. */
+/**
+ * Returns at least the first four bytes, padded with zeros if the source is shorter. Puts the bytes back, so that
+ * the source can be read from its beginning. Throws `bad_archive` if the source is empty.
+ */
 async function firstBytes(source: IncomingMessage): Promise<Buffer> {
   const parts: Buffer[] = [];
   for (let bytes = 0; bytes < 4; ) {

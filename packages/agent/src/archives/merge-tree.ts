@@ -6,8 +6,8 @@ import { allNamesIn } from '../files/list-files.ts';
 import { Pace } from '../files/pace.ts';
 
 /**
- * Moves what is in `from` into `to`, on the same file system: files and links replace files and links, folders are joined.
- * Throws `conflict` before anything is moved where one of them would have to take the place of the other.
+ * Moves the entries of `from` into `to`, on the same file system. Files and links replace files and links; folders
+ * are merged. Throws `conflict`, before it moves anything, if a folder would replace a file or a file a folder.
  */
 export async function mergeTree(from: FilePath, to: FilePath, system: FileSystem): Promise<void> {
   const pace = new Pace();
@@ -45,7 +45,9 @@ async function moveInto(from: FilePath, to: FilePath, system: FileSystem, pace: 
   }
 }
 
-/** A link is no folder, wherever it leads: nothing of an archive goes through one. */
+/**
+ * Returns the kind of the entry at `path`. A link to a folder is `other`: an archive must not unpack through a link.
+ */
 function kindOf(path: FilePath, system: FileSystem): 'nothing' | 'folder' | 'other' {
   const found = system.findLink(path);
   if (found === undefined) return 'nothing';

@@ -13,13 +13,13 @@ import { zipOf } from './write-zip.ts';
 export const ARCHIVE_FORMATS = ['tar', 'tar.gz', 'zip'] as const;
 export type ArchiveFormat = (typeof ARCHIVE_FORMATS)[number];
 
-/** Quick rather than small: it travels once. */
+/** Favours speed over size, because the archive is sent once and not stored. */
 const GZIP_LEVEL = 3;
 const CHUNK_BYTES = 256 * 1024;
 
 /**
- * An archive of the file or folder at `path`; of a folder, its content without a name above it. Pipes, sockets and devices
- * are left out. Throws before the first byte when there is nothing at `path`, or something that the user may not read.
+ * Returns an archive of the file or folder at `path`. The entries of a folder have names relative to it. Pipes, sockets
+ * and devices are left out. Throws before the first byte if nothing is at `path`, or if the user may not read a file.
  */
 export async function pack(path: FilePath, format: ArchiveFormat, system: FileSystem): Promise<Readable> {
   const stat = onFile(path, () => system.lstat(path));
@@ -28,21 +28,22 @@ export async function pack(path: FilePath, format: ArchiveFormat, system: FileSy
   if (format === 'zip') return zipOf(files(), system);
   const tar = Readable.from(tarOf(files(), system), { objectMode: false, highWaterMark: CHUNK_BYTES });
   if (format === 'tar') return tar;
-  // Loaded by those who need it: an idle sandbox does not pay for it.
+  // Loaded on first use, to save memory in an idle sandbox.
   const gzip = process.getBuiltinModule('node:zlib').createGzip({ level: GZIP_LEVEL, chunkSize: 64 * 1024 });
   tar.on('error', (error) => gzip.destroy(error));
-  // Whoever reads it is told; a failure after that is nobody's.
+  // The reader of the stream gets the error through its own listener. This one catches errors after that reader has
+  // left.
   gzip.on('error', () => undefined);
   gzip.on('close', () => tar.destroy());
   return tar.pipe(gzip);
 }
 
-/** Once an answer has begun, a refusal could only break it off. */
+/** Checks in advance that all files can be read. Once the response has begun, an error can only cut it off. */
 async function requireReadable(
   files: AsyncIterable<PackedFile> | Iterable<PackedFile>,
   system: FileSystem,
 ): Promise<void> {
-  // Directories are read on the way. Most files say in their mode that they can be read; the system knows of the others.
+  // Listing a directory checks the rights to it. A file with all read bits needs no check; any other is opened.
   const isOpenToAll = ({ mode }: PackedFile['stat']) => (Number(mode) & 0o444) === 0o444;
   for await (const { path, stat } of files) {
     if (!stat.isFile() || stat.size === 0n || isOpenToAll(stat)) continue;

@@ -5,15 +5,15 @@ import { QuickFile } from '../files/quick-file.ts';
 
 const CHUNK_BYTES = 256 * 1024;
 
-/** What is packed: where it is, and its name in the archive. */
+/** A file to pack, and its name in the archive. */
 export interface PackedFile {
   readonly path: FilePath;
-  /** One character a byte; of a directory without a slash. */
+  /** Holds one byte in each character (Latin-1). The name of a directory has no slash at its end. */
   readonly name: string;
   readonly stat: BigIntStats;
 }
 
-/** Exactly `size` bytes: what a file gains meanwhile is left out, what it loses is zeros. */
+/** Yields exactly `size` bytes. Bytes appended meanwhile are left out; bytes removed meanwhile are sent as zeros. */
 export async function* contentOf(path: FilePath, size: number, system: FileSystem): AsyncGenerator<Buffer, void> {
   if (size === 0) return;
   const fd = openWhereThere(path, system);
@@ -30,12 +30,12 @@ export async function* contentOf(path: FilePath, size: number, system: FileSyste
   }
 }
 
-/** A link or a pipe that has taken its place leads nowhere, and is waited for by nothing. */
+/** Opens a file for reading. If a link has replaced it, opening fails; if a pipe has, opening does not block. */
 function openWhereThere(path: FilePath, system: FileSystem): number | undefined {
   return whereThere(() => system.open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW));
 }
 
-/** Undefined for what is deleted while it is packed. */
+/** Returns the result of `act`, or undefined if the file was deleted while it was packed. */
 export function whereThere<T>(act: () => T): T | undefined {
   try {
     return act();

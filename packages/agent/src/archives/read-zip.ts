@@ -12,16 +12,16 @@ const MAX_LINK_BYTES = 4096;
 
 /** The entries of the zip archive in the file `fd`, which stays open. Throws `bad_archive`. */
 export async function* readZip(fd: number): AsyncGenerator<ArchiveEntry, void> {
-  // Not closed: that would close the descriptor, which is its owner's.
+  // The ZipFile is not closed, because closing it would close `fd`, which belongs to the caller.
   const zip = await open(fd);
   for (let entry = await next(zip); entry; entry = await next(zip)) yield await describe(zip, entry);
 }
 
 async function open(fd: number): Promise<ZipFile> {
-  // Loaded by those who need it: an idle sandbox does not pay for it.
+  // Loaded on first use, to save memory in an idle sandbox.
   const { fromFd } = await import('yauzl');
   return new Promise((resolve, reject) => {
-    // Names are looked at as bytes, and judged with those of other formats.
+    // Names are read as bytes, and checked by the code that checks the names of the other formats.
     const options = { lazyEntries: true, autoClose: false, decodeStrings: false, validateEntrySizes: true };
     fromFd(fd, options, (error, zip) => (error ? reject(broken(error)) : resolve(zip)));
   });
@@ -42,7 +42,7 @@ function next(zip: ZipFile): Promise<Entry | undefined> {
 }
 
 async function describe(zip: ZipFile, entry: Entry): Promise<ArchiveEntry> {
-  // Without `decodeStrings` a name is the bytes that are in the archive, whatever the type says.
+  // Without `decodeStrings` the name is a Buffer, although the type says string.
   const name = (entry.fileName as unknown as Buffer).toString('latin1');
   const shown = JSON.stringify(Buffer.from(name, 'latin1').toString());
   if (entry.generalPurposeBitFlag & 1) throw badArchive(`${shown} is encrypted`);

@@ -1,6 +1,6 @@
 /**
- * Unpacks an archive that somebody sent. Nothing of it is believed: what it holds is made in a hidden folder of our own
- * beside its place, and only when all of it was fine is it put in place.
+ * Unpacks an untrusted archive. The entries are first created in a hidden folder inside the target folder. They are
+ * moved into place only after the whole archive has passed all checks.
  */
 import { constants } from 'node:fs';
 import { posix } from 'node:path';
@@ -16,24 +16,24 @@ import { mergeTree } from './merge-tree.ts';
 
 export interface UnpackLimits {
   readonly maxEntries: number;
-  /** Of all files together; the disk's own bound holds as well. */
+  /** Sum over all files. The free space of the disk is a further limit. */
   readonly maxBytes: number;
 }
 
 export interface Unpacked {
   entries: number;
-  /** Of all files together. */
+  /** Sum over all files. */
   sizeBytes: number;
 }
 
-/** Bits that programs of the sandbox could gain something by are not taken from strangers. */
+/** Permission bits taken from an archive: without set-user-id, set-group-id and sticky, which an attacker could use. */
 const MODE_MASK = 0o777;
 /** Permission bits that the owner of a directory needs to move it and its content. */
 const OWNER_BITS = 0o700;
 
 /**
- * Puts what `entries` has into `folder`, which exists: files replace files, folders are joined. All of it becomes the
- * user's whose rights `system` has. Throws `bad_archive`, `conflict` or `disk_full`, and then nothing is changed.
+ * Unpacks `entries` into `folder`, which must exist. Files replace files; folders are merged. Everything belongs to the
+ * user whose rights `system` has. Throws `bad_archive`, `conflict` or `disk_full`, and then changes nothing.
  */
 export async function unpack(
   entries: AsyncIterable<ArchiveEntry>,
@@ -41,10 +41,10 @@ export async function unpack(
   system: FileSystem,
   limits: UnpackLimits,
 ): Promise<Unpacked> {
-  // In the folder itself: it may be where another file system begins.
+  // Inside `folder`, because `folder` may be a mount point and renames cannot cross file systems.
   const stage = temporaryIn(folder);
-  // SECURITY: code of the same user may put a link in the way while it is filled, which leads where that user may write
-  // anyway (e2e/security/file-rights.test.ts).
+  // SECURITY: code of the same user can plant a link in the stage while it is filled. The link leads only where that
+  // user may write anyway (e2e/security/file-rights.test.ts).
   system.mkdir(stage, OWNER_BITS);
   try {
     const unpacking = new Unpacking(stage, system, { ...limits, maxBytes: bounded(folder, limits, system) });
@@ -67,14 +67,14 @@ function bounded(folder: FilePath, { maxBytes }: UnpackLimits, system: FileSyste
   return blocks === 0 ? maxBytes : Math.min(maxBytes, bfree * bsize);
 }
 
-/** A directory that its owner may not write to: it gets its mode when it is in its place. */
+/** A directory that its owner may not write to. It gets its final mode after it has been moved into place. */
 interface ClosedFolder {
   readonly path: string;
   readonly mode: number;
   readonly ino: bigint;
 }
 
-/** But for those that were there before, which stay as they are. */
+/** Sets the final modes of closed folders. Skips folders that existed before; those keep their modes. */
 function closeFolders(closed: readonly ClosedFolder[], folder: FilePath, system: FileSystem): void {
   for (const { path, mode, ino } of closed.toReversed()) {
     const at = joined(folder, path);
@@ -87,7 +87,7 @@ class Unpacking {
   readonly #stage: FilePath;
   readonly #system: FileSystem;
   readonly #limits: UnpackLimits;
-  /** What has been made, by its path in the archive. */
+  /** Types of the entries created so far, by their paths in the archive. */
   readonly #made = new Map<string, ArchiveEntry['type']>();
   readonly #folders = new Map<string, { mode: number; mtime: number }>();
 
@@ -102,7 +102,7 @@ class Unpacking {
       throw badArchive(`it has more than ${this.#limits.maxEntries} entries`);
     }
     const path = entryPath(entry.name);
-    // The folder itself is there, with a mode of its own.
+    // The target folder exists and keeps its mode.
     if (path === '' && entry.type === 'directory') return;
     if (path === '') throw refusedEntry(entry.name, 'has no name');
     this.#makeParents(path);
@@ -111,10 +111,12 @@ class Unpacking {
     this.#made.set(path, entry.type);
   }
 
-  /** Folders get their modes and times when nothing is put in them any more. Those that come later, outermost first. */
+  /**
+   * Sets the modes and times of folders, after all entries are in them. Returns the closed folders, outermost first.
+   */
   finish(): ClosedFolder[] {
     const closed: ClosedFolder[] = [];
-    // Root may do without these bits, and what it changes by a path code could have led elsewhere.
+    // Root needs no owner bits. It must not change modes by path later either: code could have redirected the path.
     const needed = this.#system.user === 'root' ? 0 : OWNER_BITS;
     for (const [path, { mode, mtime }] of [...this.#folders].reverse()) {
       const at = joined(this.#stage, path);
@@ -183,7 +185,7 @@ class Unpacking {
     if (this.#made.size > 2 * this.#limits.maxEntries) throw badArchive('it has too many directories');
   }
 
-  /** The last of several entries of one name counts, as in archives that were added to. */
+  /** Removes an earlier entry of the same name. The last one counts, as in archives that were appended to. */
   #makeRoom(path: string, type: ArchiveEntry['type']): void {
     const before = this.#made.get(path);
     if (before === undefined || (before === 'directory' && type === 'directory')) return;

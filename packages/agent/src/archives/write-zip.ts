@@ -5,17 +5,18 @@ import { shown } from '../files/file-fault.ts';
 import type { FileSystem } from '../files/file-system.ts';
 import { contentOf, type PackedFile } from './packed-file.ts';
 
-/** A zip archive of `files`. Its names are UTF-8, so one that is not fails it. */
+/** Returns a zip archive of `files`. Throws `conflict` for a name that is not UTF-8, which a zip cannot hold. */
 export async function zipOf(
   files: AsyncIterable<PackedFile> | Iterable<PackedFile>,
   system: FileSystem,
 ): Promise<Readable> {
-  // Loaded by those who need it: an idle sandbox does not pay for it.
+  // Loaded on first use, to save memory in an idle sandbox.
   const { ZipFile } = await import('yazl');
   const zip = new ZipFile();
-  // The type promises less than it is.
+  // Declared as NodeJS.ReadableStream, but it is a Readable.
   const output = zip.outputStream as Readable;
-  // Whoever reads it is told; a failure after that is nobody's.
+  // The reader of the stream gets the error through its own listener. This one catches errors after that reader has
+  // left.
   output.on('error', () => undefined);
   const fill = async () => {
     for await (const file of files) {
@@ -27,7 +28,7 @@ export async function zipOf(
       else if (stat.isFile()) {
         const content = Readable.from(contentOf(path, Number(stat.size), system), { objectMode: false });
         zip.addReadStream(content, name, { ...options, size: Number(stat.size) });
-        // One at a time: the next is looked at when this one is on its way.
+        // One file at a time: the next one is opened after this one has been read.
         await new Promise<void>((resolve, reject) => {
           content.once('end', resolve).once('error', reject);
           output.once('close', resolve);

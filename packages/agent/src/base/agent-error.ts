@@ -21,14 +21,14 @@ const STATUS: Record<AgentErrorCode | AgentFileErrorCode, number> = {
   disk_full: 507,
 };
 
-/** The message to a client when the sandbox has no process left for a kernel or a command. */
+/** Message to the client when the process limit leaves no process for a kernel or a command. */
 export const NO_PROCESS_LEFT =
   'the sandbox has reached its limit of processes and threads (resources.pids); end some, or create a sandbox with a higher limit';
 
-/** A refusal that the server understands. */
+/** An error with a code that the server understands. */
 export class AgentError extends Error {
   readonly code: AgentErrorCode | AgentFileErrorCode;
-  /** The file that it is about, where the message alone would not do. */
+  /** Path of the file concerned, if the message alone is not enough. */
   readonly path: string | undefined;
 
   constructor(code: AgentErrorCode | AgentFileErrorCode, message: string, path?: string) {

@@ -2,30 +2,30 @@ import { jsonBytes } from '@cloche/protocol';
 import { incompleteTailBytes } from './incomplete-tail.ts';
 
 /**
- * A stream's text up to a limit on its size as JSON, since that is what its readers hold. The head is kept; of the rest
- * only the size is known.
+ * Keeps the beginning of a stream's text, up to a limit on its size as JSON, because readers hold the text as JSON.
+ * Counts the bytes after the limit without keeping them.
  */
 export class BoundedText {
   readonly #name: string;
   readonly #limitBytes: number;
-  /** The beginning of a character whose end is to come. */
+  /** First bytes of a character that is not complete yet. */
   #torn: Buffer = Buffer.alloc(0);
   #keptBytes = 0;
   #cutBytes = 0;
   #endsWithNewline = true;
 
-  /** @param limitBytes as JSON. */
+  /** @param limitBytes size as JSON. */
   constructor(name: string, limitBytes: number) {
     this.#name = name;
     this.#limitBytes = limitBytes;
   }
 
-  /** As they were printed. */
+  /** Bytes of output that were cut, not counting JSON escapes. */
   get cutBytes(): number {
     return this.#cutBytes;
   }
 
-  /** The text to pass on; empty once the limit is reached. Copies what it keeps of `bytes`. */
+  /** Returns the text to pass on, empty once the limit is reached. Copies what it keeps of `bytes`. */
   push(bytes: Buffer): string {
     if (this.#cutBytes > 0) {
       this.#cutBytes += bytes.length;
@@ -38,7 +38,7 @@ export class BoundedText {
     return text;
   }
 
-  /** What ends the text: a broken character, or the line that stands for what was cut. */
+  /** Returns the end of the text: an incomplete character, or the line that says how much was cut. */
   end(): string {
     const broken = this.#take(this.#torn, this.#torn.length);
     this.#torn = Buffer.alloc(0);
@@ -47,7 +47,9 @@ export class BoundedText {
     return this.#endsWithNewline ? line : `\n${line}`;
   }
 
-  /** The head of `all` that is not more than `wholeBytes` and fits; the rest counts as cut where it does not fit. */
+  /**
+   * Returns the beginning of `all` that fits, at most `wholeBytes`. If it does not fit whole, counts the rest as cut.
+   */
   #take(all: Buffer, wholeBytes: number): string {
     const room = this.#limitBytes - this.#keptBytes;
     let text = all.toString('utf8', 0, wholeBytes);
@@ -64,7 +66,9 @@ export class BoundedText {
   }
 }
 
-/** The longest head of `all`, no longer than `wholeBytes`, that ends with a character and takes `room` bytes as JSON. */
+/**
+ * Returns the length of the longest prefix of whole characters, at most `wholeBytes`, that fits `room` bytes as JSON.
+ */
 function fittingBytes(all: Buffer, wholeBytes: number, room: number): number {
   let [fits, tooLong] = [0, wholeBytes];
   while (tooLong - fits > 1) {

@@ -1,4 +1,4 @@
-/** How many bytes at the end are the beginning of a character. */
+/** Returns the number of bytes at the end that begin a character without completing it. */
 export function incompleteTailBytes(bytes: Buffer): number {
   for (let back = 1; back <= Math.min(3, bytes.length); back++) {
     const byte = bytes[bytes.length - back] ?? 0;

@@ -3,10 +3,10 @@ import { incompleteTailBytes } from '../base/incomplete-tail.ts';
 import type { StandardStream } from '../base/standard-stream.ts';
 import { ENTRY_OVERHEAD_BYTES, type KeptEntry, LogFiles } from './log-files.ts';
 
-/** Output comes in small pieces and is kept in larger ones: the gathering of one waits no longer than this. */
+/** Longest time that a small piece of output waits to be joined with others into one entry. */
 const GATHER_MS = 2;
 const MAX_ENTRY_BYTES = 64 * 1024;
-/** The latest entries are in memory; what is older goes to disk. A short log never does. */
+/** Bytes of the newest entries kept in memory. Older entries are written to disk; a short log stays in memory. */
 const TAIL_BYTES = 128 * 1024;
 
 export interface LogPage {
@@ -15,14 +15,14 @@ export interface LogPage {
 }
 
 /**
- * What a command prints, as entries counted from 1 without a gap. The oldest are dropped beyond a bound, or when the
- * disk is full; who reads then meets one entry that says so, with the number of the last one dropped.
+ * The output of a command, as entries numbered from 1 without gaps. The oldest entries are dropped beyond a limit, or
+ * when the disk is full. A reader then gets one entry that says so, with the number of the last dropped entry.
  */
 export class CommandLog {
   readonly #files: LogFiles;
   readonly #limitBytes: number;
   readonly #waiting = new Set<() => void>();
-  /** Of each stream, the beginning of a character whose end is to come. */
+  /** First bytes of a character that is not complete yet, for each stream. */
   readonly #torn: Record<StandardStream, Buffer> = { stdout: Buffer.alloc(0), stderr: Buffer.alloc(0) };
   #tail: KeptEntry[] = [];
   #tailBytes = 0;
@@ -33,18 +33,18 @@ export class CommandLog {
   #gathered: { stream: StandardStream; pieces: Buffer[]; bytes: number; at: number } | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  /** @param folder of its own, made when it is needed */
+  /** @param folder used by this log alone; created on first use. */
   constructor(folder: string, limitBytes: number) {
     this.#files = new LogFiles(folder);
     this.#limitBytes = limitBytes;
   }
 
-  /** On disk and in memory. */
+  /** Bytes on disk and in memory. */
   get bytes(): number {
     return this.#files.bytes + this.#tailBytes;
   }
 
-  /** Copies what it keeps of `bytes`. */
+  /** Appends output. Copies what it keeps of `bytes`. */
   push(stream: StandardStream, bytes: Buffer): void {
     let rest = Buffer.concat([this.#torn[stream], bytes]);
     const whole = rest.length - incompleteTailBytes(rest);
@@ -60,7 +60,7 @@ export class CommandLog {
     }
   }
 
-  /** Nothing more comes. */
+  /** Ends the log. `push` must not be called afterwards. */
   end(): void {
     for (const stream of ['stdout', 'stderr'] as const) {
       const torn = this.#torn[stream];
@@ -72,7 +72,7 @@ export class CommandLog {
     for (const wake of [...this.#waiting]) wake();
   }
 
-  /** Entries after `afterSeq`, at most `limit` and about `maxBytes` as JSON, at least one where there is one. */
+  /** Returns entries after `afterSeq`: at most `limit`, about `maxBytes` as JSON, and at least one if there is one. */
   page(afterSeq: number, limit: number, maxBytes: number): LogPage {
     this.#flush();
     const entries: AgentLogEntry[] = [];
@@ -82,7 +82,7 @@ export class CommandLog {
     while (after < this.#lastSeq && entries.length < limit && left > 0) {
       const found = this.#read(after, limit - entries.length, left);
       if (found.length === 0) {
-        // Root of the sandbox has changed what is on its disk.
+        // Root of the sandbox has changed the files on disk.
         this.#dropFiles();
         if (entries.length === 0) entries.push(this.#marker());
         after = this.#droppedSeq;
@@ -98,7 +98,7 @@ export class CommandLog {
     return { entries, hasMore: after < this.#lastSeq };
   }
 
-  /** Resolves when there are entries after `afterSeq`, when nothing more comes, or when `signal` aborts. */
+  /** Resolves when there are entries after `afterSeq`, when the log has ended, or when `signal` aborts. */
   async waitBeyond(afterSeq: number, signal: AbortSignal): Promise<void> {
     this.#flush();
     if (this.#lastSeq > afterSeq || this.#ended || signal.aborted) return;
@@ -111,13 +111,13 @@ export class CommandLog {
     signal.removeEventListener('abort', wake);
   }
 
-  /** Gives up memory for disk, where that has room. */
+  /** Moves all entries from memory to disk, if the disk has room. */
   settle(): void {
     this.#flush();
     this.#spill(0);
   }
 
-  /** Nothing of it remains readable. */
+  /** Drops all entries, in memory and on disk. */
   drop(): void {
     this.#flush();
     this.#dropUpTo(this.#lastSeq, this.bytes);
@@ -149,7 +149,7 @@ export class CommandLog {
     for (const wake of [...this.#waiting]) wake();
   }
 
-  /** Moves the oldest entries from memory to disk, until no more than `keepBytes` are left there. */
+  /** Moves the oldest entries from memory to disk, until at most `keepBytes` remain in memory. */
   #spill(keepBytes: number): void {
     let count = 0;
     let bytes = 0;
@@ -160,7 +160,7 @@ export class CommandLog {
     if (count === 0) return;
     const old = this.#tail.slice(0, count);
     if (!this.#files.append(old)) {
-      // A command that has ended need not give up what is in memory.
+      // The log of an ended command no longer grows, so it may stay in memory.
       if (keepBytes === 0) return;
       this.#dropFiles();
       this.#dropUpTo(old.at(-1)?.seq ?? 0, bytes);
@@ -200,7 +200,7 @@ export class CommandLog {
   }
 }
 
-/** The head of `bytes`, at most `room` long and with no broken character at its end. */
+/** Returns the beginning of `bytes`: at most `room` bytes, without an incomplete character at the end. */
 function cutAtCharacter(bytes: Buffer, room: number): Buffer {
   const head = bytes.subarray(0, room);
   return head.subarray(0, head.length - incompleteTailBytes(head));

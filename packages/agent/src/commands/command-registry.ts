@@ -8,23 +8,23 @@ import type { SupervisorSpec } from './supervisor.ts';
 import type { Supervisors } from './supervisors.ts';
 
 const MAX_RUNNING = 128;
-/** Ended ones that are remembered with their logs; the one that ended first goes first. */
+/** Most ended commands that are kept with their logs. The one that ended first is dropped first. */
 const MAX_ENDED = 500;
 const MAX_ENDED_LOG_BYTES = 256 * 1024 * 1024;
-/** What ended ones have printed and nobody has asked for yet; the output that ended first goes first. */
+/** Most bytes of captured output kept for ended commands until it is requested. The oldest is dropped first. */
 const MAX_CAPTURED_BYTES = 64 * 1024 * 1024;
 const MAX_FORGOTTEN = 100_000;
 const ROOT_HOME = '/root';
 
-/** The commands of this sandbox: those that run, and for a while those that have ended. */
+/** The commands of this sandbox: those that run, and the latest that have ended. */
 export class CommandRegistry {
   readonly #config: AgentConfig;
   readonly #clientEnv: () => Readonly<Record<string, string>>;
   readonly #supervisors: Supervisors;
   readonly #commands = new Map<string, Command>();
-  /** In the order of their ends. */
+  /** Ended commands, in the order in which they ended. */
   #ended: Command[] = [];
-  /** An id that is not known any more must not start a second command. */
+  /** Ids of dropped commands. A request with one of them must not start a second command. */
   readonly #forgotten = new Set<string>();
 
   constructor(config: AgentConfig, clientEnv: () => Readonly<Record<string, string>>, supervisors: Supervisors) {
@@ -34,14 +34,17 @@ export class CommandRegistry {
     rmSync(config.commandLogDir, { recursive: true, force: true });
   }
 
-  /** Throws `not_found`. */
+  /** Returns a command. Throws `not_found`. */
   get(id: string): Command {
     const command = this.#commands.get(id);
     if (command === undefined) throw new AgentError('not_found', `There is no command ${id}.`);
     return command;
   }
 
-  /** Idempotent by id. Resolves when it runs, or could not be started. Throws `invalid_cwd`, `queue_full`. */
+  /**
+   * Starts a command. Idempotent by id. Resolves when it runs, or when it could not be started.
+   * Throws `invalid_cwd`, `queue_full`.
+   */
   async start(id: string, request: StartCommand): Promise<Command> {
     const command = this.#commands.get(id) ?? this.#launch(id, request);
     await command.hasStarted();
@@ -52,7 +55,7 @@ export class CommandRegistry {
     await Promise.all([...this.#commands.values()].map((command) => command.kill()));
   }
 
-  /** Those that have ended are known no more, and what they wrote is gone. */
+  /** Drops all ended commands and their logs. */
   forgetEnded(): void {
     for (const command of [...this.#ended]) this.#forget(command);
   }
@@ -68,7 +71,7 @@ export class CommandRegistry {
     const spec = supervisorSpec(this.#config, this.#clientEnv(), request);
     const command = new Command(id, request, spec, folder, this.#supervisors);
     this.#commands.set(id, command);
-    // One that never was is not remembered: its client has been told why.
+    // A command that never started is dropped: the request that started it has reported the error.
     command.hasStarted().catch(() => this.#forget(command));
     void command.hasEnded().then(() => this.#retire(command));
     return command;
@@ -105,7 +108,7 @@ export class CommandRegistry {
   }
 }
 
-/** How a process of the client's is started: as whom, where, and in which environment. */
+/** Returns how to start a process for a client: user, folder and environment. */
 export function supervisorSpec(
   config: AgentConfig,
   clientEnv: Readonly<Record<string, string>>,
@@ -128,7 +131,7 @@ export function supervisorSpec(
   };
 }
 
-/** Root looks nothing up in a folder of the user's. */
+/** Returns root's own variables. Root's PATH leaves out the user's folders, where the user could plant programs. */
 function rootEnvironment({ baseEnv, home }: AgentConfig): Record<string, string> {
   const PATH = (baseEnv.PATH ?? '')
     .split(':')
@@ -142,7 +145,7 @@ function requireFolder(cwd: string): void {
   try {
     isFolder = cwd.startsWith('/') && statSync(cwd).isDirectory();
   } catch {
-    // Told below.
+    // Reported below.
   }
   if (!isFolder) throw new AgentError('invalid_cwd', 'cwd is not a directory of the sandbox.');
 }

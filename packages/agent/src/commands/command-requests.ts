@@ -1,4 +1,4 @@
-/** What the server may send about commands, checked by hand as in `requests.ts`. */
+/** Readers of requests about commands. They check by hand, as `requests.ts` does. */
 import { constants } from 'node:os';
 import type { ReadCommandLog, StartCommand, WriteStdin } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
@@ -11,7 +11,7 @@ export function readStartCommand(body: unknown): StartCommand {
   const argv = textsIn(fields, 'argv');
   const cwd = textIn(fields, 'cwd');
   const env = stringMapIn(fields, 'env');
-  // They travel with NUL between them, and no program could be given one.
+  // They are sent separated by NUL, and the system cannot pass NUL to a program anyway.
   if ([cwd, ...argv, ...Object.entries(env).flat()].some((text) => text.includes('\0'))) {
     throw new AgentError('bad_request', 'The arguments, the environment and cwd must not contain NUL.');
   }

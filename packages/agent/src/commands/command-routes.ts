@@ -9,11 +9,11 @@ import type { Command } from './command.ts';
 import type { CommandRegistry } from './command-registry.ts';
 import { readFollowRequest, readLogRequest, readSignal, readStartCommand, readWriteStdin } from './command-requests.ts';
 
-/** A follower is sent so much at once. */
+/** Most log entries that a follower receives at once. */
 const FOLLOW_ENTRIES = 256;
 const FOLLOW_BYTES = 256 * 1024;
 
-/** Answers what `agent-protocol/commands.ts` describes. `action` is what follows the id in the path. */
+/** Serves the requests that `agent-protocol/commands.ts` describes. `action` is the part of the path after the id. */
 export async function routeCommand(
   commands: CommandRegistry,
   { id, action }: { id: string; action: string | undefined },
@@ -61,7 +61,9 @@ export async function routeCommand(
   }
 }
 
-/** Entries as they come, each once, then the end. Who reads slowly misses what is dropped meanwhile, and is told. */
+/**
+ * Yields new entries, each once, then the end. A slow reader misses dropped entries, and gets an entry that says so.
+ */
 async function* follow(
   command: Command,
   afterSeq: number,
@@ -79,7 +81,7 @@ async function* follow(
   }
 }
 
-/** Aborts when nobody is left to read the answer. */
+/** Returns a signal that aborts when the response is closed. */
 function goneSignal(response: ServerResponse): AbortSignal {
   const controller = new AbortController();
   response.once('close', () => controller.abort());
@@ -92,7 +94,7 @@ async function sendLines(
   messages: Iterable<unknown> | AsyncIterable<unknown>,
 ): Promise<void> {
   response.writeHead(200, { 'content-type': 'application/x-ndjson' });
-  // A follower of a silent command shall know that it follows.
+  // Sends the headers at once, so that a follower of a silent command knows that the request succeeded.
   response.flushHeaders();
   await pipeline(Readable.from(lines(messages), { objectMode: false, highWaterMark: FOLLOW_BYTES }), response);
 }

@@ -13,18 +13,18 @@ import {
 } from './supervisor.ts';
 import type { Supervisors } from './supervisors.ts';
 
-/** What a command may do about SIGTERM at the end of its time. */
+/** Time between SIGTERM and SIGKILL for a command that exceeds its timeout. */
 const TERM_GRACE_MS = 1000;
-/** How long standard input may be full before a write gives up. */
+/** Longest time that a write waits for room in standard input. */
 const STDIN_PATIENCE_MS = 10_000;
-/** A line of the result holds so much and a little more. */
+/** Length from which a captured piece is no longer extended. A piece becomes one line of the result. */
 const PIECE_CHARACTERS = 64 * 1024;
-/** As shells count. */
+/** Exit codes of commands that did not start, as shells set them; 255 if the supervisor was lost. */
 const CAUSE_EXIT_CODE = { cwd: 126, missing: 127, exec: 126, processes: 126, lost: 255 };
-/** How much of a program's name is repeated in an error. */
+/** Most characters of a program's name in an error message. */
 const MAX_NAME_CHARACTERS = 256;
 
-/** One command, from its start to the last process that it left running. */
+/** A command, from its start until the last process that it started has ended. */
 export class Command implements SupervisorListener {
   readonly id: string;
   readonly log: CommandLog;
@@ -53,7 +53,7 @@ export class Command implements SupervisorListener {
         stderr: new CapturedText('stderr', stderrBytes),
       };
     }
-    // Nobody need wait for either.
+    // Prevents an unhandled rejection if no caller waits for the start.
     this.#starting.promise.catch(() => undefined);
     this.#supervisor = new Supervisor(supervisors, spec, this);
     if (start.stdin !== undefined) this.#supervisor.write(Buffer.from(start.stdin));
@@ -70,12 +70,12 @@ export class Command implements SupervisorListener {
     return this.#state.status === 'running';
   }
 
-  /** Of the streams together. */
+  /** Captured bytes of both streams together. */
   get capturedBytes(): number {
     return this.#capture ? this.#capture.stdout.bytes + this.#capture.stderr.bytes : 0;
   }
 
-  /** Resolves when it runs or could not be started. Throws `invalid_cwd`. */
+  /** Resolves when the command runs or could not be started. Throws `invalid_cwd`. */
   hasStarted(): Promise<void> {
     return this.#starting.promise;
   }
@@ -85,8 +85,8 @@ export class Command implements SupervisorListener {
   }
 
   /**
-   * Resolves when there is room for more. Throws `conflict` when its input is closed, `timeout` when it takes none for
-   * long: then what was given is on its way all the same.
+   * Writes to standard input. Resolves when there is room for more. Throws `conflict` if standard input is closed, and
+   * `timeout` if the command does not read; the bytes are still delivered when it does.
    */
   write(bytes: Buffer, close: boolean): Promise<void> {
     const written = this.#writing.then(() => this.#write(bytes, close));
@@ -94,7 +94,7 @@ export class Command implements SupervisorListener {
     return written;
   }
 
-  /** Ends it with all that descends from it, also when it has ended itself and left something running. */
+  /** Kills the command and all its descendants, also when it has exited and left descendants running. */
   async kill(): Promise<void> {
     await this.#stop('killed');
   }
@@ -106,8 +106,8 @@ export class Command implements SupervisorListener {
   }
 
   /**
-   * What it printed, up to the bounds of `capture`, then `done`. Without output where none was captured; where it was
-   * released, a line and `truncated` say how much is missing.
+   * Yields the output up to the limits of `capture`, then `done`. Yields no output if none was captured. If the output
+   * was released, a line and `truncated` say how many bytes are missing.
    */
   *result(): Generator<CommandResultEvent, void> {
     if (this.#capture) {
@@ -121,7 +121,7 @@ export class Command implements SupervisorListener {
     yield { type: 'done', command: this.description, ...(isCut && { truncated }) };
   }
 
-  /** The result only tells how much was printed from now on. */
+  /** Drops the captured output. From then on `result` only tells how many bytes were printed. */
   releaseCapture(): void {
     this.#capture?.stdout.release();
     this.#capture?.stderr.release();
@@ -138,7 +138,7 @@ export class Command implements SupervisorListener {
 
   ended(end: CommandEnd): void {
     const wasSent = 'signal' in end && (this.#sent.has(end.signal) || this.#stopReason === 'killed');
-    // By itself, if not by the end of its time or by a signal that it was sent.
+    // `exited` unless it timed out or died of a signal that a client sent.
     const status = this.#stopReason === 'timed_out' ? 'timed_out' : wasSent ? 'killed' : 'exited';
     this.#finish({ status, ...end });
   }
@@ -147,7 +147,7 @@ export class Command implements SupervisorListener {
     if (cause === 'cwd' && this.isRunning) this.#starting.reject(new AgentError('invalid_cwd', `cwd: ${reason}`));
     const text = cause === 'processes' ? NO_PROCESS_LEFT : reason;
     const failureReason = cause === 'lost' || cause === 'cwd' ? text : `${this.#program}: ${text}`;
-    // As a shell does; a client that shows the output shows why.
+    // Shells print this to stderr too, so a client that shows the output shows the reason.
     if (this.isRunning && cause !== 'cwd') this.printed('stderr', Buffer.from(`${failureReason}\n`));
     this.#finish({
       status: 'failed',
@@ -178,7 +178,8 @@ export class Command implements SupervisorListener {
   async #stop(reason: 'killed' | 'timed_out'): Promise<void> {
     this.#stopReason ??= reason;
     await this.#supervisor.kill();
-    // Nothing can be done about what does not die: it is over for whoever waits.
+    // Some processes cannot be killed (uninterruptible sleep). The command counts as ended, so that waiting requests
+    // return.
     this.#finish({ status: this.#stopReason, exitCode: 137, signal: 'SIGKILL' });
   }
 
@@ -198,13 +199,13 @@ export class Command implements SupervisorListener {
   }
 }
 
-/** The head of one stream, kept until the result is asked for. */
+/** The beginning of one stream, kept until the result is requested. */
 class CapturedText {
   pieces: string[] = [];
   readonly #name: StandardStream;
   readonly #text: BoundedText;
   #printedBytes = 0;
-  /** What `pieces` take, about. */
+  /** Size of `pieces`, in characters. */
   bytes = 0;
   #isReleased = false;
 
@@ -217,7 +218,7 @@ class CapturedText {
     return this.#isReleased ? this.#printedBytes : this.#text.cutBytes;
   }
 
-  /** Only of a command that has ended. Idempotent. */
+  /** Drops the text of an ended command and leaves a line that says so. Idempotent. */
   release(): void {
     if (this.bytes === 0) return;
     this.#isReleased = true;
@@ -237,7 +238,7 @@ class CapturedText {
   #add(text: string): void {
     if (text === '') return;
     const last = this.pieces.length - 1;
-    // Joined, so that a flood of tiny pieces weighs no more than its text.
+    // Small pieces are joined, so that many of them take no more memory than their text.
     if ((this.pieces[last]?.length ?? PIECE_CHARACTERS) < PIECE_CHARACTERS) this.pieces[last] += text;
     else this.pieces.push(text);
     this.bytes += text.length;

@@ -10,18 +10,18 @@ export interface KeptEntry {
   bytes: Buffer;
 }
 
-/** What an entry weighs besides its bytes, so that a flood of tiny ones is bounded too. */
+/** Bytes added to the size of each entry, so that many tiny entries are bounded too. */
 export const ENTRY_OVERHEAD_BYTES = 32;
 
 const SEGMENT_BYTES = 1024 * 1024;
-/** Of an entry in a file: its stream, its time and the length of its bytes. */
+/** Bytes before an entry in a file: its stream (1), its time (6) and its length (4). */
 const HEADER_BYTES = 11;
 
 interface Segment {
   readonly path: string;
   readonly firstSeq: number;
   lastSeq: number;
-  /** With the overhead of each entry. */
+  /** Includes the overhead of each entry. */
   bytes: number;
 }
 
@@ -29,7 +29,7 @@ interface Segment {
 export class LogFiles {
   readonly #folder: string;
   #segments: Segment[] = [];
-  /** Of the last segment. */
+  /** Descriptor of the last segment. */
   #fd: number | undefined;
   #bytes = 0;
 
@@ -41,7 +41,7 @@ export class LogFiles {
     return this.#bytes;
   }
 
-  /** False when the disk does not take them: then what is here ends somewhere, and must be dropped. */
+  /** Appends entries. Returns false if the disk refuses them: the last entry may be cut off then, so call `drop`. */
   append(entries: readonly KeptEntry[]): boolean {
     const [first] = entries;
     if (first === undefined) return true;
@@ -58,7 +58,7 @@ export class LogFiles {
     }
   }
 
-  /** Drops whole files from the oldest on until no more than `limitBytes` are left. What went, if anything did. */
+  /** Deletes the oldest files until at most `limitBytes` remain. Returns what was dropped, or undefined for nothing. */
   trim(limitBytes: number): { lastSeq: number; bytes: number } | undefined {
     let dropped: { lastSeq: number; bytes: number } | undefined;
     while (this.#bytes > limitBytes && this.#segments.length > 1) {
@@ -71,7 +71,7 @@ export class LogFiles {
     return dropped;
   }
 
-  /** Entries of one file, from the one after `afterSeq` on; none when it cannot be read any more. */
+  /** Returns entries of one file, from the one after `afterSeq` on; none if the file can no longer be read. */
   read(afterSeq: number, limit: number, maxBytes: number): KeptEntry[] {
     const segment = this.#segments.find(({ lastSeq }) => lastSeq > afterSeq);
     if (segment === undefined) return [];
@@ -108,7 +108,10 @@ export class LogFiles {
   }
 }
 
-/** Read whole: a file is small. Root of the sandbox may have changed it: then what cannot be read ends it. */
+/**
+ * Yields the entries of a file. Reads the file whole, because it is small. Ends early at an entry that it cannot read,
+ * because root of the sandbox can change the file.
+ */
 function* entriesOf({ path, firstSeq, lastSeq }: Segment): Generator<KeptEntry, void> {
   let bytes: Buffer;
   try {
@@ -142,6 +145,6 @@ function remove(path: string): void {
   try {
     unlinkSync(path);
   } catch {
-    // Gone already.
+    // Deleted already.
   }
 }

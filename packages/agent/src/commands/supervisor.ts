@@ -9,40 +9,40 @@ import type { Supervisors } from './supervisors.ts';
 export interface SupervisorSpec {
   argv: readonly string[];
   cwd: string;
-  /** All of it: nothing of the agent's reaches a command. */
+  /** The whole environment of the command. It inherits no variable of the agent. */
   env: Readonly<Record<string, string>>;
   uid: number;
   gid: number;
-  /** Without it standard input is empty. */
+  /** If false, standard input is empty. */
   hasInput: boolean;
-  /** A terminal in place of pipes; its output is `stdout`. */
+  /** Runs the command in a terminal instead of pipes. All output is `stdout` then. */
   terminal?: { columns: number; rows: number };
 }
 
-/** How the command's own process ended. */
+/** How the command's first process ended. */
 export type CommandEnd = { exitCode: number } | { signal: NodeJS.Signals | string; exitCode: number };
 
-/** The folder, a program that does not exist, one that cannot be executed, or no process left for it. */
+/** Cause: bad folder, program not found, program not executable, or no process left. */
 export type StartFailure = 'cwd' | 'missing' | 'exec' | 'processes';
 
-/** Last of `ended` and `failed` one comes, once. */
+/** Receives the events of a command. The last event is `ended` or `failed`, exactly once. */
 export interface SupervisorListener {
   started(): void;
   /** `bytes` is only valid during the call. */
   printed(stream: StandardStream, bytes: Buffer): void;
   ended(end: CommandEnd): void;
-  /** It never ran, or is watched over no more. */
+  /** The command did not start, or its supervisor was lost. */
   failed(cause: StartFailure | 'lost', reason: string): void;
 }
 
-/** The process that starts a command and outlives all that descends from it. */
+/** The process that starts a command and outlives all its descendants. */
 export class Supervisor {
   readonly #supervisors: Supervisors;
   readonly #listener: SupervisorListener;
   readonly #process: ChildProcess;
   readonly #socket: Socket;
   #settled = false;
-  /** What is for a command that has not begun yet. */
+  /** Frames that wait until the command is started; undefined once it is. */
   #held: ['S' | 'I' | 'C' | 'R', string | Buffer][] | undefined = [];
 
   constructor(supervisors: Supervisors, spec: SupervisorSpec, listener: SupervisorListener) {
@@ -53,7 +53,7 @@ export class Supervisor {
     this.#socket = socket;
     const frames = new ByteFrames((type, body) => this.#take(type, body));
     this.#socket.on('data', (chunk: Buffer) => this.#read(frames, chunk));
-    // And not at the end of its process, which may be heard of before what it said last.
+    // Not the process's `exit` event, which can arrive before the last data on the socket.
     this.#socket.on('close', () => this.#lost('the supervisor of the command ended'));
     this.#process.once('error', (error) =>
       this.#lost(`the supervisor of the command could not be started: ${error.message}`),
@@ -67,12 +67,12 @@ export class Supervisor {
     );
   }
 
-  /** False when it should be given no more until `drained`. */
+  /** Writes to standard input. Returns false if the caller should wait for `drained` before it writes more. */
   write(bytes: Buffer): boolean {
     return this.#send('I', bytes);
   }
 
-  /** Resolves when there is room for more input, the command is gone, or `signal` aborts. */
+  /** Resolves when there is room for more input, when the command has ended, or when `signal` aborts. */
   async drained(signal: AbortSignal): Promise<void> {
     if (!this.#socket.writableNeedDrain || this.#socket.destroyed) return;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -84,7 +84,7 @@ export class Supervisor {
     signal.removeEventListener('abort', settle);
   }
 
-  /** What it prints waits, and it comes to a halt. */
+  /** Stops reading output. The command blocks once the buffers are full. */
   pause(): void {
     this.#socket.pause();
   }
@@ -101,16 +101,16 @@ export class Supervisor {
     this.#send('R', `${columns} ${rows}`);
   }
 
-  /** The command and all that descends from it. */
+  /** Sends a signal to the command and all its descendants. */
   signal(signal: NodeJS.Signals): void {
     if (this.#process.pid !== undefined && !this.#isGone) signalDescendants(this.#process.pid, signal);
   }
 
-  /** Resolves when nothing of the command is left, or cannot be got rid of. */
+  /** Kills the command and its descendants. Resolves when none is left, or when some cannot be killed. */
   async kill(): Promise<void> {
     const { pid } = this.#process;
     if (pid === undefined || this.#isGone) return;
-    // It stays until all that it said is read.
+    // The supervisor exits only after all its output has been read.
     this.#socket.resume();
     await killDescendants(pid, () => this.#isGone);
   }
@@ -160,7 +160,7 @@ export class Supervisor {
     } else if (type === 'F') {
       const [, cause = 'exec', reason = ''] = /^(cwd|missing|exec|processes) (.*)$/s.exec(body.toString()) ?? [];
       this.#settled = true;
-      // One of them: the pattern says so.
+      // The pattern admits no other value.
       this.#listener.failed(cause as StartFailure, reason);
       this.#supervisors.restock();
     }
@@ -190,6 +190,6 @@ function readEnd(text: string): CommandEnd {
 
 function signalName(number: number): string {
   const names = Object.entries(constants.signals).filter(([, value]) => value === number);
-  // Two names of one signal: the older one is what people know.
+  // A number can have two names. The first one in Node's list is the common one.
   return names[0]?.[0] ?? `SIG${number}`;
 }

@@ -7,24 +7,25 @@ import { KernelsGroup } from '../processes/kernels-group.ts';
 import { findStart } from '../processes/process-tree.ts';
 
 const PERL = '/usr/bin/perl';
-/** The command that was just started, and whoever waits for its end, come first. */
+/** Delay before the next supervisor is started, so that it does not slow down the command that was just started. */
 const RESTOCK_MS = 5;
 
-/** A process of `supervise.pl`, before it is told what to start. */
+/** A process of `supervise.pl` that has not been given a command yet. */
 export interface SupervisorProcess {
   readonly process: ChildProcess;
   readonly socket: Socket;
   /**
-   * Resolves when it is among what a client starts; rejects when it cannot be.
+   * Resolves when the process is in the control group for client processes. Rejects if it cannot be moved there.
    *
-   * SECURITY: it is told what to start only then, and there a fork bomb takes nothing from the agent (e2e/security/limits).
+   * SECURITY: the supervisor gets its command only afterwards. In that group a fork bomb takes no process from the
+   * agent (e2e/security/limits).
    */
   readonly joined: Promise<void>;
 }
 
 /**
- * Where commands and terminals get their supervisors. One waits for the next of them, as starting Perl and moving it to its
- * control group takes longer than most commands; it holds 1.2 MB.
+ * Supplies the supervisors of commands and terminals. Keeps one spare, because starting Perl and moving it to its
+ * control group takes longer than most commands. The spare takes 1.2 MB.
  */
 export class Supervisors {
   readonly #script: string;
@@ -37,7 +38,7 @@ export class Supervisors {
     this.#group = new KernelsGroup(kernelsGroupFds);
   }
 
-  /** The one that waits, or one that starts now. The caller's from then on. */
+  /** Returns the spare, or starts a supervisor. The caller owns it from then on. */
   take(): SupervisorProcess {
     const spare = this.#spare;
     this.#spare = undefined;
@@ -48,7 +49,7 @@ export class Supervisors {
     return this.#start();
   }
 
-  /** To be called when one has started its command, or cannot: in a moment another one waits, where there is room. Idempotent. */
+  /** Schedules the start of a spare, if there is room. Call it when a command has started or failed. Idempotent. */
   restock(): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
@@ -56,10 +57,10 @@ export class Supervisors {
     }, RESTOCK_MS);
   }
 
-  /** Ends the one that waits. */
+  /** Ends the spare. */
   close(): void {
     clearTimeout(this.#timer);
-    // That is what it ends at.
+    // The supervisor exits when its socket is closed.
     this.#spare?.socket.destroy();
     this.#spare = undefined;
   }
@@ -77,7 +78,7 @@ export class Supervisors {
     spare.joined.catch(drop);
   }
 
-  /** Undefined where there is no memory for one: whoever wants the next one is told. */
+  /** Returns undefined if no supervisor can be started. The next command then tries again and reports the error. */
   #tryToStart(): SupervisorProcess | undefined {
     try {
       return this.#start();
@@ -88,13 +89,13 @@ export class Supervisors {
 
   #start(): SupervisorProcess {
     const child = spawn(PERL, [this.#script, process.arch], {
-      // SECURITY: nothing of the client's environment reaches a program of root's.
+      // SECURITY: no variable of a client reaches a program that runs as root.
       env: {},
       cwd: '/',
       detached: true,
       stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
     });
-    // Without descriptors left there is none; `error` tells.
+    // Without free descriptors there is no socket. The `error` event reports that.
     const socket = (child.stdio?.[3] as Socket | undefined) ?? new Socket();
     socket.on('error', () => socket.destroy());
     const { pid } = child;
@@ -104,7 +105,10 @@ export class Supervisors {
   }
 }
 
-/** Also when nobody was told of its end yet. What ends has no connection any more some time before. */
+/**
+ * Returns whether a supervisor can still be used. Asks the system, because the exit event may not have arrived yet. A
+ * supervisor that is ending has closed its socket already.
+ */
 function isAlive({ process: { pid, exitCode, signalCode }, socket }: SupervisorProcess): boolean {
   if (socket.destroyed) return false;
   return pid !== undefined && exitCode === null && signalCode === null && findStart(pid) !== undefined;
