@@ -1,33 +1,33 @@
 import { GUEST_PATH, TEMPLATE_ENVIRONMENT, WORKSPACE_PATH } from '@cloche/layout';
 
-/** Where the agent finds its world. In a sandbox all of it is fixed; tests run the agent elsewhere. */
+/** Paths, ids and features of one agent. Fixed in a sandbox; tests run the agent with other values. */
 export interface AgentConfig {
-  /** A listening socket that was passed in, the path to listen on, or that of a socket of the host's to dial. */
+  /** An inherited listening socket, a path to listen on, or the path of a socket of the host to connect to. */
   listen: { fd: number } | { path: string } | { dial: string };
   /** Holds `bin/node`, `kernel-js/` and `python/`. */
   guestDir: string;
-  /** What a context's `cwd` may not leave. */
+  /** Folder that contains the `cwd` of every context. */
   workspace: string;
   python: string;
-  /** Who kernels run as. */
+  /** User id that kernels run as. */
   uid: number;
   gid: number;
   home: string;
-  /** Where kernels arrive that are forked into the sandbox; none do where this is undefined. */
+  /** Folder in which kernels forked into the sandbox connect; undefined where none are. */
   kernelsFolder: string | undefined;
-  /** Whether they are forked in here, by a zygote of the sandbox's own. */
+  /** Whether a zygote inside the sandbox forks the kernels. */
   hasOwnZygote: boolean;
-  /** Descriptors that move processes to the group of kernels. */
+  /** Descriptors that move processes to the control group of kernels. */
   kernelsGroupFds: readonly number[];
-  /** What programs may have of memory, where the kernel ends none that takes more. */
+  /** Memory limit for programs that the agent enforces; undefined where the kernel enforces it. */
   guardedMemoryBytes: number | undefined;
-  /** Where the logs of commands go: root's alone. */
+  /** Folder for the logs of commands. Only root can read it. */
   commandLogDir: string;
-  /** The environment of every kernel, before the client's own. */
+  /** Environment of every kernel. The client's variables override it. */
   baseEnv: Readonly<Record<string, string>>;
 }
 
-/** Throws when the environment names no place to listen. */
+/** Reads the configuration. Throws if the environment names no place to listen. */
 export function readConfig(env: NodeJS.ProcessEnv): Readonly<AgentConfig> {
   const home = env.CLOCHE_USER_HOME ?? '/home/user';
   return Object.freeze({
@@ -57,12 +57,12 @@ function readListen(env: NodeJS.ProcessEnv): AgentConfig['listen'] {
   return { fd };
 }
 
-/** The template's variables, over those that the container was started with and that are not meant for the agent. */
+/** Returns the template's variables, over the container's variables except those for the agent. */
 function baseEnvironment(env: NodeJS.ProcessEnv, home: string): Record<string, string> {
   const inherited = Object.entries(env).filter(
     (entry): entry is [string, string] => entry[1] !== undefined && !entry[0].startsWith('CLOCHE_'),
   );
-  // Written by hostd from a manifest that it has checked.
+  // hostd writes this variable from a manifest that it has checked.
   const template = JSON.parse(env[TEMPLATE_ENVIRONMENT] ?? '{}') as Record<string, string>;
   const path = template.PATH ?? env.PATH ?? '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
   return {

@@ -16,7 +16,7 @@ export class ContextRegistry {
     this.#kernels = kernels;
   }
 
-  /** For kernels started from now on. */
+  /** Sets the environment of kernels that are started from now on. */
   setEnvironment(env: Record<string, string>): void {
     this.#kernels.environment = env;
   }
@@ -29,14 +29,14 @@ export class ContextRegistry {
     return [...this.#contexts.values()].map(({ context }) => context);
   }
 
-  /** Throws `not_found`. */
+  /** Returns a context. Throws `not_found`. */
   get(contextId: string): Context {
     const entry = this.#contexts.get(contextId);
     if (entry === undefined) throw new AgentError('not_found', `There is no context ${contextId}.`);
     return entry.context;
   }
 
-  /** Idempotent by id: whoever asks while it starts waits for the same kernel. */
+  /** Opens a context. Idempotent by id: concurrent calls wait for the same kernel. */
   async open(contextId: string, request: OpenContext): Promise<Context> {
     const existing = this.#contexts.get(contextId);
     if (existing !== undefined) {
@@ -52,7 +52,7 @@ export class ContextRegistry {
     try {
       await entry.ready;
     } catch (error) {
-      // Closed in the meantime, the id may stand for another context by now.
+      // If this context was closed meanwhile, the id can belong to another context by now.
       if (this.#contexts.get(contextId) === entry) await this.close(contextId);
       throw error;
     }
@@ -60,7 +60,7 @@ export class ContextRegistry {
     return context;
   }
 
-  /** Idempotent. */
+  /** Closes a context. Idempotent. */
   async close(contextId: string): Promise<void> {
     const entry = this.#contexts.get(contextId);
     if (entry === undefined) return;

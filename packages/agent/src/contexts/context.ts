@@ -8,17 +8,21 @@ import type { Run, RunListener } from './run.ts';
 
 const MAX_QUEUED_RUNS = 64;
 
-/** An interrupted cell that goes on is asked once more, then its kernel is killed. */
+/**
+ * Time after which a run that ignores an interrupt is interrupted again; after the grace period its kernel is killed.
+ */
 const INTERRUPT_AGAIN_MS = 500;
 const INTERRUPT_GRACE_MS = 1000;
 
-/** A run that is over sooner has no time to use up the memory, so its kernel need not be marked. */
+/**
+ * Delay before a kernel is marked as busy. A shorter run has no time to exhaust the memory, so it saves the marking.
+ */
 const MARK_BUSY_MS = 5;
 
-/** For kernels that are started in place of one that died; nobody gave a time for these. */
+/** Start timeout of a kernel that replaces one that died. No client has chosen a timeout for it. */
 const RESTART_TIMEOUT_MS = 60_000;
 
-/** How much of what a kernel says before it is ready may explain why it never was. */
+/** Most characters of a kernel's early output that are repeated in the error when it does not start. */
 const MAX_START_WORDS = 4096;
 
 const PROCESS_LIMIT_ERROR: RunError = {
@@ -26,18 +30,18 @@ const PROCESS_LIMIT_ERROR: RunError = {
   message: `The interpreter could not be started: ${NO_PROCESS_LEFT}.`,
 };
 
-/** A namespace in one kernel. Its runs are executed in order, one at a time. */
+/** A namespace in one kernel. Executes its runs in order, one at a time. */
 export class Context {
   readonly description: AgentContext;
   readonly #kernels: Pick<KernelProvisioner, 'provision' | 'hasProcessesFor'>;
   readonly #queue: Run[] = [];
   #kernel: ContextKernel | undefined;
-  /** Settles with the start of the present kernel. */
+  /** Settles when the current kernel is ready or has failed to start. */
   #starting: PromiseWithResolvers<void> | undefined;
   #startWords = '';
-  /** Settles when nothing is left of the kernel before. */
+  /** Settles when the previous kernel has ended completely. */
   #room: Promise<void> | undefined;
-  /** What the kernel executes. Its client may have had its answer already. */
+  /** The run that the kernel executes. It may have been answered already. */
   #current: Run | undefined;
   #oomKillsBefore = 0;
   #busyTimer: NodeJS.Timeout | undefined;
@@ -52,13 +56,13 @@ export class Context {
   }
 
   /**
-   * Resolves when the kernel takes runs. It waits `kernelWaitMs` for a kernel that the host provides, before one is started.
-   * Throws `kernel_failed`, `process_limit`, `timeout` or `language_unavailable`.
+   * Starts a kernel. Resolves when it accepts runs. Waits up to `kernelWaitMs` for a kernel that the host provides
+   * before it starts one itself. Throws `kernel_failed`, `process_limit`, `timeout` or `language_unavailable`.
    */
   start(timeoutMs: number, kernelWaitMs = 0): Promise<void> {
     const kernel = this.#provision(kernelWaitMs);
     const starting = Promise.withResolvers<void>();
-    // Nobody need wait for the start of a replacement.
+    // Prevents an unhandled rejection if no caller waits for the start of a replacement.
     starting.promise.catch(() => {});
     this.#starting = starting;
     const timer = setTimeout(() => {
@@ -69,7 +73,7 @@ export class Context {
     return starting.promise;
   }
 
-  /** Takes its turn after the runs before it. Throws `queue_full`. */
+  /** Queues a run. Throws `queue_full`. */
   submit(run: Run): void {
     if (this.#queue.length >= MAX_QUEUED_RUNS) {
       throw new AgentError('queue_full', `${MAX_QUEUED_RUNS} runs are already queued in this context.`);
@@ -79,21 +83,21 @@ export class Context {
     this.#next();
   }
 
-  /** Ends the current run and keeps the state. Without a current run nothing happens. */
+  /** Ends the current run and keeps the variables. Does nothing without a current run. */
   interrupt(): void {
     if (this.#current !== undefined) this.#end(this.#current, canceled('The run was interrupted.'));
   }
 
-  /** Gives the context a fresh kernel. Runs that wait go to that. */
+  /** Ends the current run and starts a new kernel. Queued runs are executed by the new kernel. */
   async restart(): Promise<void> {
     const kernel = this.#detachKernel();
     this.#release(canceled('The context was restarted.'));
-    // Begun before anything is awaited, so that a run that comes in between starts no other.
+    // Started before the first await, so that a run submitted meanwhile does not start another kernel.
     const started = this.start(RESTART_TIMEOUT_MS);
     await Promise.all([kernel?.stop('was restarted'), started]);
   }
 
-  /** Ends its runs and everything that it started. */
+  /** Ends all runs and the kernel with its processes. */
   async close(): Promise<void> {
     this.#closed = true;
     const error = canceled('The context was deleted.');
@@ -113,7 +117,7 @@ export class Context {
     return kernel;
   }
 
-  /** Events of a kernel that has been replaced are nobody's. */
+  /** Returns a listener that ignores events of a kernel after it was replaced. */
   #listenerFor(self: () => ContextKernel): KernelListener {
     const isPresent = () => this.#kernel === self();
     return {
@@ -132,7 +136,7 @@ export class Context {
 
   #onPrinted(stream: StandardStream, bytes: Buffer): void {
     if (this.#starting !== undefined) this.#startWords = (this.#startWords + bytes).slice(-MAX_START_WORDS);
-    // Without a run it comes from what an earlier one left behind, and belongs to none.
+    // Output without a current run comes from something that an earlier run left behind. It is dropped.
     this.#current?.printed(stream, bytes);
     this.#slowDown();
   }
@@ -152,7 +156,7 @@ export class Context {
 
   #onExit(reason: string, signal: NodeJS.Signals | null | undefined): void {
     const lacksProcesses = reason.includes('EAGAIN') || !this.#kernels.hasProcessesFor(this.description.language);
-    // What is dying has the memory, the processes and the processor that the next one needs.
+    // The next kernel waits for the end of this one, which still holds memory and processes.
     this.#room = this.#kernel?.stop(reason);
     this.#kernel = undefined;
     if (this.#starting !== undefined) {
@@ -182,7 +186,7 @@ export class Context {
     return { name: 'KernelDiedError', message: `The kernel ${reason} during the run.` };
   }
 
-  /** Begins the next run, starting a kernel for it where there is none. */
+  /** Begins the next run. Starts a kernel if there is none. */
   #next(): void {
     if (this.#closed || this.#current !== undefined || this.#queue.length === 0) return;
     if (this.#kernel === undefined) return void this.#replace();
@@ -196,7 +200,7 @@ export class Context {
     this.#executionCount++;
     run.begin();
     kernel.execute(run.id, run.code);
-    // The kernel needs a moment to read that: time for what need not delay it.
+    // Done while the kernel reads the code, so that it delays nothing.
     this.#busyTimer = setTimeout(() => kernel.setBusy(true), MARK_BUSY_MS);
     this.#oomKillsBefore = countOomKillsLately();
   }
@@ -205,7 +209,8 @@ export class Context {
     try {
       await this.start(RESTART_TIMEOUT_MS);
     } catch (error) {
-      // A kernel that ended before it was ready has told the run that waited for it. The next one tries again.
+      // A kernel that ended before it was ready has already failed the run that waited for it. The next run tries
+      // again.
       const impossible = error instanceof AgentError && error.code === 'language_unavailable';
       if (!impossible) return;
       const died = { name: 'KernelDiedError', message: `The kernel cannot be replaced. ${error.message}` };
@@ -224,7 +229,7 @@ export class Context {
     },
   };
 
-  /** Answers the run now. If it is being executed, the kernel is stopped from doing so. */
+  /** Answers the run now. If the kernel executes it, the kernel is interrupted. */
   #end(run: Run, error: RunError): void {
     if (run.ended) return;
     if (run !== this.#current) {
@@ -250,7 +255,7 @@ export class Context {
     this.#graceTimers = [setTimeout(interrupt, INTERRUPT_AGAIN_MS), setTimeout(kill, INTERRUPT_GRACE_MS)];
   }
 
-  /** The kernel is done with the current run, in one way or another. */
+  /** Finishes the current run, after the kernel has stopped executing it or has ended. */
   #release(error: RunError | undefined): void {
     for (const timer of this.#graceTimers.splice(0)) clearTimeout(timer);
     clearTimeout(this.#busyTimer);
@@ -272,7 +277,7 @@ export class Context {
     this.#stateLost = false;
   }
 
-  /** A client that reads slowly slows the kernel down; it never grows the agent. */
+  /** Pauses the kernel while the client reads too slowly, so that unread output does not fill the agent's memory. */
   #slowDown(): void {
     if (this.#current?.congested) this.#kernel?.pause();
   }

@@ -1,17 +1,20 @@
 import type { AgentRunEvent } from '@cloche/protocol';
 
-/** Text comes in many small pieces (one `print` is two). A whole line is sent at once; what follows soon, together. */
+/**
+ * Longest time that text waits to be joined with more, because one `print` makes two writes. A text that ends with a
+ * newline is sent at once, unless text was sent within this time.
+ */
 const GATHER_MS = 2;
 const GATHER_CHARACTERS = 64 * 1024;
 
-/** Writes a run's events as lines of JSON, in order; those of one turn of the event loop in one piece. */
+/** Writes a run's events as lines of JSON, in order. Joins the events of one turn of the event loop into one write. */
 export class EventWriter {
   readonly #runId: string;
   readonly #client: { write(lines: string): void };
   #gathered: { type: 'stdout' | 'stderr'; text: string } | undefined;
   #lines = '';
   #isScheduled = false;
-  /** Text, the last time. */
+  /** When text was last sent. */
   #sentAt = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
 

@@ -19,23 +19,23 @@ const FORMATS: ReadonlyMap<string, OutputFormat> = new Map(
   } as const),
 );
 
-/** User code names them, and no type is called that long. */
+/** Most characters of a MIME type. User code chooses the types; real ones are shorter. */
 const MAX_MIME_TYPE_CHARACTERS = 255;
 
-/** However small they are: each costs its readers something. */
+/** Most outputs of one run, however small, because each costs its readers time and memory. */
 const MAX_OUTPUTS = 10_000;
 
 type OutputContent = Pick<AgentOutput, 'format' | 'mimeType' | 'value'>;
 
-/** Sizes as JSON. */
+/** Limits on the sizes as JSON. */
 export interface OutputLimits {
-  /** One form's value. */
+  /** Limit on the value of one form. */
   outputBytes: number;
-  /** All forms of all outputs of a run, with the names of their types. */
+  /** Limit on all forms of all outputs of a run, including the names of their types. */
   outputsBytes: number;
 }
 
-/** Turns a run's rich outputs into outputs of the protocol, within its limits. */
+/** Converts a run's rich outputs to outputs of the protocol, within the limits. */
 export class OutputForms {
   readonly #limits: OutputLimits;
   #bundles = 0;
@@ -46,7 +46,10 @@ export class OutputForms {
     this.#limits = limits;
   }
 
-  /** A form that is too large is replaced by one line of text that says so; so are all after the last that may be. */
+  /**
+   * Converts the forms of one output. Replaces a form that is too large with a line of text, as well as the last
+   * allowed.
+   */
   convert(role: AgentOutput['role'], forms: Readonly<Record<string, unknown>>): AgentOutput[] {
     const bundle = this.#bundles++;
     return Object.entries(forms).flatMap(([mimeType, form]) => {
@@ -77,14 +80,14 @@ function leftOut(mimeType: string, bytes: number, limit: number): string {
   return `[cloche: ${mimeType} output of ${bytes} bytes as JSON left out; ${Math.max(0, limit)} bytes were available]`;
 }
 
-/** Undefined for a form that no format can carry. */
+/** Returns the value as text, or undefined for a form that no format can hold. */
 function textOf(mimeType: string, form: unknown): string | undefined {
   if (mimeType.length > MAX_MIME_TYPE_CHARACTERS) return undefined;
   if (!FORMATS.has(mimeType) && !isTextual(mimeType)) return undefined;
   return typeof form === 'string' && !isJson(mimeType) ? form : JSON.stringify(form);
 }
 
-/** What has no format of its own goes as JSON or as text, under its own MIME type. */
+/** Returns the format of a MIME type. A type without a format of its own is `json` or `text`. */
 function formatOf(mimeType: string): OutputFormat {
   return FORMATS.get(mimeType) ?? (isJson(mimeType) ? 'json' : 'text');
 }

@@ -8,7 +8,7 @@ import type { Context } from './context.ts';
 import type { ContextRegistry } from './context-registry.ts';
 import { Run } from './run.ts';
 
-/** Beyond this the reader is behind and the kernel has to wait. */
+/** Unsent bytes from which a reader counts as slow and the kernel is paused. */
 const CONGESTED_BYTES = 1024 * 1024;
 const LINE_FEED = 0x0a;
 
@@ -20,7 +20,7 @@ export function serveRuns(contexts: ContextRegistry, tidying: Touched): Upgrade 
   };
 }
 
-/** Runs on one connection, one after the other: a line starts one, and lines tell of it until its `done`. */
+/** Runs on one connection, one after the other. A line from the server starts a run; the run's events are sent back. */
 class RunConnection {
   readonly #contexts: ContextRegistry;
   readonly #tidying: Touched;
@@ -29,7 +29,7 @@ class RunConnection {
   #bytes = 0;
   #run: Run | undefined;
 
-  /** `head` is what has come after the request to upgrade. */
+  /** @param head bytes that arrived together with the upgrade request. */
   constructor(contexts: ContextRegistry, tidying: Touched, socket: Duplex, head: Buffer) {
     this.#contexts = contexts;
     this.#tidying = tidying;
@@ -49,7 +49,7 @@ class RunConnection {
     this.#socket.write(lines);
   }
 
-  /** The run is over: its lines have been written. */
+  /** Releases the connection for the next run, after all events of `run` have been written. */
   end(run: Run): void {
     if (this.#run === run) this.#run = undefined;
   }
@@ -57,7 +57,7 @@ class RunConnection {
   #receive(chunk: Buffer): void {
     this.#chunks.push(chunk);
     this.#bytes += chunk.length;
-    // A second run before the end of the first, or after its line, would be a peer that speaks something else.
+    // More data during a run is a violation of the protocol.
     if (this.#run !== undefined || this.#bytes > MAX_BODY_BYTES) this.#socket.destroy();
     else if (chunk.at(-1) === LINE_FEED) void this.#start();
   }
@@ -75,7 +75,7 @@ class RunConnection {
       const context = start.open
         ? await this.#contexts.open(start.contextId, start.open)
         : this.#contexts.get(start.contextId);
-      // What the kernel has printed by now belongs to no run: whatever came along with this line is read before that.
+      // Deferred, so that output that the kernel has printed so far is read first. It does not belong to this run.
       setImmediate(() => this.#submit(run, context));
     } catch (error) {
       this.#refuse(error);
@@ -83,7 +83,7 @@ class RunConnection {
   }
 
   #submit(run: Run, context: Context): void {
-    // Whoever asked may have gone meanwhile.
+    // The server may have disconnected meanwhile.
     if (this.#socket.destroyed) return;
     try {
       context.submit(run);

@@ -4,20 +4,20 @@ import type { StandardStream } from '../base/standard-stream.ts';
 import { EventWriter } from './event-writer.ts';
 import { OutputForms } from './output-forms.ts';
 
-/** Where a run's events go. */
+/** Receives the events of a run. */
 export interface RunClient {
-  /** It is behind: what is printed from now on has to wait. */
+  /** Whether the client reads too slowly, so that the kernel should be paused. */
   readonly congested: boolean;
   write(lines: string): void;
-  /** Nothing more is written of `run`. */
+  /** Called after the last event of `run` has been written. */
   end(run: Run): void;
 }
 
 export interface RunListener {
   timedOut(run: Run): void;
-  /** The client has gone before the run was over. */
+  /** The client disconnected before the run ended. */
   abandoned(run: Run): void;
-  /** The client takes more again. */
+  /** The client has read what was buffered. */
   relieved(run: Run): void;
 }
 
@@ -36,7 +36,7 @@ export class Run {
   #begunAt: number | undefined;
   #ended = false;
 
-  /** `arrivedAt` is on the clock of `performance.now()`. */
+  /** @param arrivedAt on the clock of `performance.now()`. */
   constructor(start: StartRun, client: RunClient, arrivedAt: number) {
     this.id = start.runId;
     this.code = start.code;
@@ -63,19 +63,19 @@ export class Run {
     return !this.#ended && this.#client.congested;
   }
 
-  /** From here on time counts. */
+  /** Starts the timeout, which counts from the arrival of the request. */
   watch(listener: RunListener): void {
     this.#listener = listener;
     const leftMs = this.timeoutMs - (performance.now() - this.#arrivedAt);
     this.#timer = setTimeout(() => listener.timedOut(this), Math.max(0, leftMs));
   }
 
-  /** The client has gone. */
+  /** Call when the client disconnects. */
   abandon(): void {
     if (!this.#ended) this.#listener?.abandoned(this);
   }
 
-  /** The client has caught up with what it is sent. */
+  /** Call when the client has read what was buffered. */
   relieve(): void {
     this.#listener?.relieved(this);
   }
@@ -95,7 +95,7 @@ export class Run {
     }
   }
 
-  /** Ends the stream. Without effect when it has ended. */
+  /** Ends the stream. Does nothing if it has ended. */
   finish(result: { executionCount: number; error?: RunError; stateLost?: boolean }): void {
     if (this.#ended) return;
     clearTimeout(this.#timer);

@@ -3,8 +3,8 @@ import { sep } from 'node:path';
 import { AgentError } from '../base/agent-error.ts';
 
 /**
- * The folder that `cwd` leads to, links followed. Throws `invalid_cwd` unless it is one within the workspace.
- * A link that changes after this check leads nowhere that user code could not go by itself.
+ * Returns the real path of `cwd`. Throws `invalid_cwd` unless it is a folder within the workspace. This is no security
+ * boundary: a link changed after the check leads only where user code can go by itself.
  */
 export function resolveCwd(cwd: string, workspace: string): string {
   if (!cwd.startsWith('/') || cwd.includes('\0')) throw new AgentError('invalid_cwd', 'cwd is not an absolute path.');
@@ -19,7 +19,7 @@ export function resolveCwd(cwd: string, workspace: string): string {
 
 function realPathOf(path: string): string {
   try {
-    // Links are followed before `..` is: the way the system itself reads a path.
+    // Follows links before it resolves `..`, as the system does.
     return realpathSync.native(path);
   } catch {
     throw new AgentError('invalid_cwd', 'cwd does not exist.');

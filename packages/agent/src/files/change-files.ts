@@ -1,4 +1,7 @@
-/** Makes, moves, copies and deletes. What appears does so in one step: it is made beside its place and renamed. */
+/**
+ * Creates, moves, copies and deletes files. A new file appears in one step: it is made under a temporary name and
+ * renamed.
+ */
 import type { AgentFile } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import { copyTree } from './copy-tree.ts';
@@ -16,7 +19,7 @@ export interface Transfer {
   readonly overwrite: boolean;
 }
 
-/** Idempotent. */
+/** Creates a directory and its missing parents. Idempotent. */
 export function makeDirectory(path: FilePath, system: FileSystem): AgentFile {
   return onFile(path, () => {
     makeFolders(path, system);
@@ -32,11 +35,11 @@ export async function moveFile(transfer: Transfer, system: FileSystem): Promise<
     try {
       await put(from);
     } catch (error) {
-      // The system does not say which of the two paths it refused.
+      // The error does not say which of the two paths was refused.
       if (error instanceof PermissionDenied && isWritable(folder, system))
         throw new PermissionDenied(from, system.user);
       if (codeOf(error) !== 'EXDEV') throw error;
-      // To another file system, or a directory of the template.
+      // `to` is on another file system, or `from` is a directory of the template's layer.
       await requireRemovable(from, system);
       await putCopy(from, put, folder, system);
       await removeTree(from, system);
@@ -64,7 +67,7 @@ async function putCopy(
   }
 }
 
-/** What was there. */
+/** Deletes a file. Returns the description that it had. */
 export async function deleteFile(
   path: FilePath,
   recursive: boolean,
@@ -105,7 +108,7 @@ async function transferTo(
   }
 }
 
-/** A file takes another's place in one step; for a directory, what was there has to step aside first. */
+/** Renames `path` to `to`. Replaces a file in one step. A directory at `to` is renamed first and deleted afterwards. */
 async function putInPlace(path: FilePath, to: FilePath, isTaken: boolean, system: FileSystem): Promise<void> {
   try {
     system.rename(path, to);
@@ -125,7 +128,7 @@ async function putInPlace(path: FilePath, to: FilePath, isTaken: boolean, system
   }
 }
 
-/** Neither may lie in the other: one would have to hold itself, or to replace what holds it. */
+/** Throws if one path lies inside the other. */
 function requireApart(from: FilePath, to: FilePath, system: FileSystem): void {
   const inner = `${system.realpath(folderOf(from))}/${from.slice(from.lastIndexOf('/') + 1)}/`;
   const outer = `${system.realpath(folderOf(to))}/${to.slice(to.lastIndexOf('/') + 1)}/`;

@@ -9,7 +9,7 @@ import { Pace } from './pace.ts';
 
 const copyByThread = promisify(copyFile);
 
-/** Copies what is at `from` to `to`, where nothing is yet: modes and times are kept, links stay links. */
+/** Copies `from` to `to`, where nothing may exist. Keeps modes and times. Copies links as links. */
 export async function copyTree(from: FilePath, to: FilePath, system: FileSystem, pace = new Pace()): Promise<void> {
   await pace.step();
   const source = system.lstat(from);
@@ -18,19 +18,19 @@ export async function copyTree(from: FilePath, to: FilePath, system: FileSystem,
   if (!source.isDirectory()) throw notCopied(from);
   system.mkdir(to, 0o700);
   for (const name of await namesIn(from, system)) await copyTree(joined(from, name), joined(to, name), system, pace);
-  // After what was put in it.
+  // After the entries, because the mode may forbid creating them and creating them changes the times.
   system.run(() => {
     system.chmod(to, permissionsOf(source, system.lstat(to)));
     system.setTimes(to, ...timesOf(source));
   });
 }
 
-/** Both are opened with the client's rights; a thread moves the bytes between what is open. */
+/** Copies a file. Opens both files with the client's rights; a thread of Node's pool then copies the bytes. */
 async function copyContent(from: FilePath, to: FilePath, system: FileSystem): Promise<void> {
   const source = system.open(from, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
   try {
     const found = system.statOpen(source);
-    // Another thing has taken its place.
+    // Another kind of file has replaced it.
     if (!found.isFile()) throw notCopied(from);
     const target = system.open(to, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600);
     try {
@@ -45,7 +45,7 @@ async function copyContent(from: FilePath, to: FilePath, system: FileSystem): Pr
   }
 }
 
-/** Leads to the open file itself, whatever its path leads to by now. */
+/** Returns a path that leads to the open file, even if its own path now leads elsewhere. */
 function openPath(fd: number): string {
   return `/proc/self/fd/${fd}`;
 }

@@ -3,10 +3,10 @@ import type { AgentFile } from '@cloche/protocol';
 import { type FilePath, nameOf, textOf } from './file-path.ts';
 import type { FileSystem } from './file-system.ts';
 
-/** The largest and smallest moments that a date can hold. */
+/** Largest time that a JavaScript date can hold, in milliseconds. The smallest is its negative. */
 const MAX_MS = 8_640_000_000_000_000n;
 
-/** What is at `path` itself: a link is not followed. */
+/** Returns the description of the file at `path`. Does not follow a link. */
 export function describeFile(path: FilePath, system: FileSystem): AgentFile {
   return system.run(() => entryOf(path, system.lstat(path), system));
 }
@@ -23,12 +23,12 @@ export function entryOf(path: FilePath, stat: BigIntStats, system: FileSystem): 
     gid: Number(stat.gid),
     modifiedMs: clamped(stat.mtimeNs / 1_000_000n),
     ...(type === 'file' ? { etag: etagOf(stat) } : {}),
-    // The text of a link is bytes too; people read it.
+    // A link's target is bytes; this is the text for people to read.
     ...(type === 'symlink' ? { target: system.readlink(path).toString('utf8') } : {}),
   };
 }
 
-/** Strong: whatever changes the content changes one of these. */
+/** Returns a strong ETag: every change of the content changes one of these numbers. */
 export function etagOf({ ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
   return `"${[ino, size, mtimeNs, ctimeNs].map((part) => BigInt.asUintN(64, part).toString(16)).join('-')}"`;
 }

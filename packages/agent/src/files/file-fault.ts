@@ -5,7 +5,7 @@ import { isWithinTemporary } from './temporary.ts';
 
 type Fault = ConstructorParameters<typeof AgentError>;
 
-/** What the system's refusals mean to a client. */
+/** Codes and messages for errors of the system. */
 const FAULTS: Readonly<Record<string, readonly [code: Fault[0], means: string]>> = {
   ENOENT: ['not_found', 'does not exist'],
   ENOTDIR: ['conflict', 'has a part that is not a directory'],
@@ -42,20 +42,20 @@ export class PermissionDenied extends AgentError {
     this.#user = user;
   }
 
-  /** Names `path` where it was a file of the agent's own making, which no client knows. */
+  /** Returns the error with `path` in place of a temporary file of the agent, which no client knows. */
   on(path: FilePath): PermissionDenied {
     return isWithinTemporary(this.#path) ? new PermissionDenied(path, this.#user) : this;
   }
 }
 
-/** `error` in the words of the protocol, where the system refused what was asked of `path`. */
+/** Converts an error of the system to an error of the protocol. Returns any other error unchanged. */
 export function toFileFault(error: unknown, path: FilePath): unknown {
   if (error instanceof PermissionDenied) return error.on(path);
   const [fault, means] = FAULTS[codeOf(error) ?? ''] ?? [];
   return fault === undefined ? error : new AgentError(fault, `${shown(path)} ${means}.`);
 }
 
-/** Does `act`; what the system refuses is thrown in the words of the protocol. */
+/** Calls `act`. Throws errors of the system as errors of the protocol. */
 export function onFile<T>(path: FilePath, act: () => T): T {
   try {
     return act();

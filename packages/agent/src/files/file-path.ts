@@ -1,6 +1,6 @@
 /**
- * Paths as the system knows them: bytes. Inside the agent each byte is one character (Latin-1), so that the usual
- * functions on paths work; `bytesOf` makes of it what the system takes.
+ * Paths in bytes, as the system defines them. The agent keeps each byte as one character (Latin-1), so that the usual
+ * path functions work. `bytesOf` converts such a path to the bytes for a system call.
  */
 import { isUtf8 } from 'node:buffer';
 import { posix } from 'node:path';
@@ -9,14 +9,14 @@ import { AgentError } from '../base/agent-error.ts';
 import type { FileSystem } from './file-system.ts';
 
 declare const kind: unique symbol;
-/** Absolute, one character a byte. */
+/** An absolute path, one character for each byte. */
 export type FilePath = string & { readonly [kind]: 'FilePath' };
 
 export function bytesOf(path: FilePath): Buffer {
   return Buffer.from(path, 'latin1');
 }
 
-/** `path` as the system resolves it from `workspace`: links are followed before `..` is. Throws `invalid_path`. */
+/** Returns the absolute path of `text`, relative to `workspace`. Follows links before `..`. Throws `invalid_path`. */
 export function readPath(text: string, workspace: string, system: FileSystem): FilePath {
   const path = isFileUri(text) ? fromUri(text) : Buffer.from(text, 'utf8').toString('latin1');
   if (path === '' || path.includes('\0'))
@@ -29,13 +29,13 @@ export function readPath(text: string, workspace: string, system: FileSystem): F
   return /(^|\/)\.\.(\/|$)/.test(absolute) ? system.run(() => withoutDots(absolute, system)) : normalized(absolute);
 }
 
-/** As an answer spells it. */
+/** Returns the path as answers show it: UTF-8, or a `file:` URI if its bytes are not UTF-8. */
 export function textOf(path: FilePath): string {
   const bytes = bytesOf(path);
   return isUtf8(bytes) ? bytes.toString('utf8') : FILE_URI_PREFIX + escapedForFileUri(path);
 }
 
-/** The last part, for people to read. */
+/** Returns the last part of a path, for people to read. */
 export function nameOf(path: FilePath): string {
   return Buffer.from(posix.basename(path), 'latin1').toString('utf8');
 }
@@ -48,7 +48,7 @@ export function folderOf(path: FilePath): FilePath {
   return posix.dirname(path) as FilePath;
 }
 
-/** Where a link in `folder` leads that says `target`. */
+/** Returns the path that a link in `folder` with the text `target` leads to. */
 export function followed(folder: FilePath, target: string): FilePath {
   return posix.resolve(folder, target) as FilePath;
 }

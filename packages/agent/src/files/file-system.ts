@@ -1,6 +1,6 @@
 /**
- * The system calls on paths that operations on files make, with the rights of one user. They are synchronous (`rights.ts`):
- * the system's caches answer them faster than another thread could. Threads read, write and copy what takes long, by
+ * System calls on paths, with the rights of one user. They are synchronous (`rights.ts`): the system's caches answer
+ * faster than a thread could be asked. Threads do what takes long (reading, writing, copying file content), with
  * descriptors that were opened with these rights.
  */
 import {
@@ -37,11 +37,11 @@ import { PermissionDenied } from './file-fault.ts';
 import { bytesOf, codeOf, type FilePath } from './file-path.ts';
 import type { Rights, Settled } from './rights.ts';
 
-/** Names the file alone: its content is neither read nor written. Node has no name for it. */
+/** Linux's O_PATH: opens a file without reading or writing it. Node has no constant for it. */
 const O_PATH = 0o10000000;
-/** Freeing the blocks of a larger file takes longer than handing it to a thread. */
+/** Size from which freeing a file's blocks takes longer than handing that work to a thread. */
 const LARGE_BYTES = 1024n * 1024n;
-/** The type of Node's names of directories knows no encoding of single bytes, the function does. */
+/** Cast, because Node's type for directory names does not admit Latin-1 as encoding, although the function does. */
 const LATIN1 = { encoding: 'latin1' as BufferEncoding };
 
 export class FileSystem {
@@ -55,7 +55,7 @@ export class FileSystem {
     return this.#rights.user;
   }
 
-  /** Several synchronous calls in a row, which is cheaper than each by itself. */
+  /** Makes several synchronous calls with one switch of rights, which is faster than a switch for each. */
   run<T>(act: () => Settled<T>): T {
     return this.#rights.run(act);
   }
@@ -64,7 +64,7 @@ export class FileSystem {
     return this.#at(path, (bytes) => lstatSync(bytes, { bigint: true }));
   }
 
-  /** Undefined where there is nothing. */
+  /** Returns the status of a file, not following a link; undefined if there is none. */
   findLink(path: FilePath): BigIntStats | undefined {
     return this.#at(path, (bytes) => lstatSync(bytes, { bigint: true, throwIfNoEntry: false }));
   }
@@ -73,7 +73,7 @@ export class FileSystem {
     return this.#at(path, (bytes) => statSync(bytes, { bigint: true }));
   }
 
-  /** Undefined where there is nothing. */
+  /** Returns the status of a file, following links; undefined if there is none. */
   find(path: FilePath): BigIntStats | undefined {
     return this.#at(path, (bytes) => statSync(bytes, { bigint: true, throwIfNoEntry: false }));
   }
@@ -91,17 +91,17 @@ export class FileSystem {
     return this.#at(path, (bytes) => realpathSync.native(bytes, LATIN1)) as FilePath;
   }
 
-  /** A descriptor, which is the caller's to close. */
+  /** Returns a descriptor that the caller has to close. */
   open(path: FilePath, flags: number, mode?: number): number {
     return this.#at(path, (bytes) => openSync(bytes, flags, mode));
   }
 
-  /** To be read by threads: permissions count when it is opened alone. */
+  /** Opens a directory for threads to read. Permissions are checked only now. */
   openDirectory(path: FilePath): Dir {
     return this.#at(path, (bytes) => opendirSync(bytes as never, { ...LATIN1, bufferSize: 1024 }));
   }
 
-  /** Tells the names of what changes in a directory; permissions count when it begins alone. */
+  /** Reports the names of entries that change in a directory. Permissions are checked only now. */
   watch(path: FilePath, onChange: (name: Buffer | null) => void): FSWatcher {
     openNotifications();
     return this.#at(path, (bytes) => watch(bytes, { encoding: 'buffer' }, (_event, name) => onChange(name)));
@@ -135,7 +135,7 @@ export class FileSystem {
     this.#at(path, (bytes) => chmodSync(bytes, mode));
   }
 
-  /** In seconds; a link is not followed. */
+  /** Sets times in seconds. Does not follow a link. */
   setTimes(path: FilePath, atime: number, mtime: number): void {
     this.#at(path, (bytes) => lutimesSync(bytes, atime, mtime));
   }
@@ -149,7 +149,7 @@ export class FileSystem {
     this.run(() => fchmodSync(fd, mode));
   }
 
-  /** The system takes set-user-id and set-group-id bits away. */
+  /** Changes the owner. The system then clears the set-user-id and set-group-id bits. */
   chownOpen(fd: number, uid: bigint, gid: bigint): void {
     this.run(() => fchownSync(fd, Number(uid), Number(gid)));
   }
@@ -158,7 +158,7 @@ export class FileSystem {
     this.run(() => futimesSync(fd, atime, mtime));
   }
 
-  /** Frees a large file, whose last name `act` takes away, in another thread. */
+  /** Calls `act`, which removes the last name of a large file. A thread frees the blocks of the file afterwards. */
   #freeingLater(path: FilePath, act: () => void): void {
     const size = lstatSync(bytesOf(path), { bigint: true, throwIfNoEntry: false })?.size ?? 0n;
     const held = size < LARGE_BYTES ? undefined : openSync(bytesOf(path), O_PATH | constants.O_NOFOLLOW);
@@ -179,12 +179,12 @@ export class FileSystem {
   }
 }
 
-/** A descriptor that there is nothing to say about any more. */
+/** Closes a descriptor and ignores errors. */
 export function closeQuietly(fd: number): void {
   try {
     closeSync(fd);
   } catch {
-    // What it had to say was said by a write.
+    // An error in writing was already reported by the write.
   }
 }
 

@@ -1,17 +1,17 @@
 import { codeOf, type FilePath, folderOf } from './file-path.ts';
 import type { FileSystem } from './file-system.ts';
 
-/** Makes `folder` and what is missing above it; the new ones, outermost first. */
+/** Creates `folder` and its missing parents. Returns the new ones, outermost first. */
 export function makeFolders(folder: FilePath, system: FileSystem): FilePath[] {
   return system.run(() => {
     const missing: FilePath[] = [];
     for (let at = folder; system.findLink(at) === undefined; at = folderOf(at)) missing.unshift(at);
-    // Code may have made one meanwhile.
+    // Code of the sandbox can have created one meanwhile.
     return missing.filter((path) => makeFolder(path, system));
   });
 }
 
-/** Takes back what `makeFolders` made, as far as nothing is in it. */
+/** Removes what `makeFolders` created, except folders that are not empty. */
 export function removeFolders(made: readonly FilePath[], system: FileSystem): void {
   for (const path of made.toReversed()) {
     try {
@@ -22,7 +22,7 @@ export function removeFolders(made: readonly FilePath[], system: FileSystem): vo
   }
 }
 
-/** False where it exists. */
+/** Returns false if the folder exists. */
 function makeFolder(path: FilePath, system: FileSystem): boolean {
   try {
     system.mkdir(path);

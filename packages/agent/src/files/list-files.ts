@@ -8,16 +8,16 @@ import type { FileSystem } from './file-system.ts';
 import { Pace } from './pace.ts';
 import { isTemporary } from './temporary.ts';
 
-/** Entries that are looked at in a row with the client's rights. */
+/** Entries that are read with one switch of rights. */
 const AT_ONCE = 64;
 
 export interface Listing {
   readonly depth: number;
-  /** The most entries. */
+  /** Most entries of a listing. */
   readonly limit: number;
 }
 
-/** Answers what is in `folder`, and below it down to `depth`; a folder comes before what it holds. */
+/** Sends the entries of `folder`, down to `depth` levels. A folder precedes its entries. */
 export async function sendListing(
   folder: FilePath,
   listing: Listing,
@@ -61,14 +61,14 @@ class Walk {
       const found = this.#system.run(() => paths.flatMap((path) => findEntry(path, this.#system)));
       for (const { path, entry } of found) {
         this.#add(entry);
-        // One that is gone, another thing by now, or closed to the user, is listed as if it were empty.
+        // A folder that was deleted or replaced meanwhile, or that the user may not read, is listed as empty.
         if (depth > 1 && entry.type === 'directory') await this.into(path, depth - 1).catch(ignoreChange);
       }
     }
   }
 }
 
-/** None where it is gone already, or its folder can be read and not searched. */
+/** Returns nothing for an entry that was deleted, or whose folder can be read but not searched. */
 function findEntry(path: FilePath, system: FileSystem): { path: FilePath; entry: AgentFile }[] {
   try {
     const stat = system.findLink(path);
@@ -79,7 +79,7 @@ function findEntry(path: FilePath, system: FileSystem): { path: FilePath; entry:
   }
 }
 
-/** Sorted by their bytes; one more than `limit` is enough to know that there are too many. */
+/** Returns names sorted by their bytes. Stops after `limit + 1` names, which shows that there are too many. */
 export async function namesIn(
   folder: FilePath,
   system: FileSystem,

@@ -1,13 +1,13 @@
 import { setImmediate } from 'node:timers/promises';
 
-/** Milliseconds that a walk through a tree runs before other work of the agent gets its turn. */
+/** Milliseconds that a walk through a tree runs before it yields to other work of the agent. */
 const TURN_MS = 5;
 
-/** Lets a long series of synchronous calls give way to others. */
+/** Makes a long series of synchronous calls yield to other work. */
 export class Pace {
   #since = performance.now();
 
-  /** Between two calls, or a few. */
+  /** Call between steps. Yields to the event loop if the turn is over. */
   async step(): Promise<void> {
     if (performance.now() - this.#since < TURN_MS) return;
     await setImmediate();

@@ -4,28 +4,28 @@ import { promisify } from 'node:util';
 /** Reads and writes on Node's thread pool. Both resolve with an object, as Node defines it for these two functions. */
 export const THREADS = { read: promisify(read), write: promisify(write) };
 
-/** The system's cache answers within a tenth of it, unless the processor was somebody else's. */
+/** Duration from which a call counts as slow. The page cache answers within a tenth of it. */
 const SLOW_MS = 4;
-/** So many reads or writes take the longer way before the short one is tried again. */
+/** Calls that go through threads after a slow one, before a synchronous call is tried again. */
 const PATIENCE = 32;
 
 /**
- * Reads and writes of one file, at places that the caller names. To ask a thread costs more than what the system's cache
- * takes to answer, so they are done at once for as long as they are quick; when the disk has kept one waiting, which is
- * everybody else's wait too, those that follow go through threads.
+ * Reads and writes one file at given positions. Calls are synchronous while they are fast, because the page cache
+ * answers faster than a thread can be asked. After a slow call, which blocked the whole agent, the next ones go
+ * through threads.
  */
 export class QuickFile {
   readonly #fd: number;
   readonly #now: () => number;
   #leftToThreads = 0;
 
-  /** @param fd stays the caller's to close. */
+  /** @param fd the caller closes it. */
   constructor(fd: number, now = () => performance.now()) {
     this.#fd = fd;
     this.#now = now;
   }
 
-  /** How many of the next `length` bytes were read into the beginning of `into`; 0 at the end of the file. */
+  /** Reads up to `length` bytes into the beginning of `into`. Returns how many; 0 at the end of the file. */
   read(into: Buffer, length: number, position: number): Promise<number> {
     return this.#do(
       () => readSync(this.#fd, into, 0, length, position),
@@ -33,7 +33,7 @@ export class QuickFile {
     );
   }
 
-  /** Writes all of the first `length` bytes. A full disk takes a part first, and refuses the rest. */
+  /** Writes the first `length` bytes completely. On a full disk it writes a part and then throws. */
   async write(bytes: Buffer, length: number, position: number): Promise<void> {
     for (let done = 0; done < length; ) {
       const [from, left, at] = [done, length - done, position + done];

@@ -8,25 +8,25 @@ import type { FilePath } from './file-path.ts';
 import { closeQuietly, type FileSystem } from './file-system.ts';
 import { QuickFile, THREADS } from './quick-file.ts';
 
-/** A transfer holds two of these. */
+/** Size of a buffer for a transfer. Each transfer has two. */
 const CHUNK_BYTES = 512 * 1024;
 
-/** Files up to this size are read before anything is answered: those of `/sys` have less in them than they say. */
+/** Largest file that is read before the response begins. Files in `/sys` hold fewer bytes than their size says. */
 const SMALL_BYTES = 256 * 1024;
 
-/** Files of `/proc` say that they are empty; this much of what they hold is read. */
+/** Most bytes read from a file that reports size 0, as files in `/proc` do. */
 const UNSIZED_BYTES = 16 * 1024 * 1024;
 
 /** A file that is open for reading. */
 interface OpenFile {
   readonly sizeBytes: number;
-  /** All of it, where it has been read already. */
+  /** The whole content, if it has been read already. */
   readonly content: Buffer | undefined;
-  /** None where the system says nothing of changes. */
+  /** Undefined if the system does not report changes of the file. */
   readonly etag: string | undefined;
 }
 
-/** Answers a read of `path`: the file as it is now, at most as long as it is now. */
+/** Answers a read of `path` with the current content, up to the current size. */
 export async function sendContent(
   path: FilePath,
   system: FileSystem,
@@ -43,16 +43,16 @@ export async function sendContent(
     else if (file.content) response.end(file.content.subarray(range.first, range.last + 1));
     else await stream(fd, range, response);
   } finally {
-    // It may be the last that has the file open, whose blocks are freed then.
+    // Asynchronous: if the file has been deleted, closing it frees its blocks.
     close(fd);
   }
 }
 
 function openFile(path: FilePath, system: FileSystem): { fd: number; found: BigIntStats } {
   return system.run(() => {
-    // Looked at first: opening a device may do something.
+    // Checked before it is opened, because opening a device can have effects.
     requireFile(path, system.stat(path));
-    // What has taken its place since cannot hang the agent, as a pipe would.
+    // If a pipe has replaced the file since, opening it does not block.
     const fd = system.open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
     try {
       const found = system.statOpen(fd);
@@ -79,7 +79,7 @@ function requireFile(path: FilePath, found: BigIntStats): void {
   throw new AgentError('conflict', `${shown(path)} is ${what}; only files can be read and written.`);
 }
 
-/** At most `bytes`. */
+/** Reads up to `bytes` from the beginning of a file. */
 async function readSized(fd: number, bytes: number): Promise<Buffer> {
   const file = new QuickFile(fd);
   const content = Buffer.allocUnsafe(bytes);
@@ -90,7 +90,10 @@ async function readSized(fd: number, bytes: number): Promise<Buffer> {
   }
 }
 
-/** By threads and without a position: the system makes these files while they are read, some only onwards. */
+/**
+ * Reads a file of unknown size, by threads and without a position. The system generates such a file while it is read,
+ * and some can only be read sequentially.
+ */
 async function readUnsized(fd: number): Promise<Buffer> {
   const parts: Buffer[] = [];
   for (let total = 0; total < UNSIZED_BYTES; ) {
@@ -103,7 +106,7 @@ async function readUnsized(fd: number): Promise<Buffer> {
   return Buffer.concat(parts);
 }
 
-/** Writes status and headers; what to send, or undefined for nothing. */
+/** Sets status and headers. Returns the range to send, or undefined if the response has no body. */
 function answerHead(
   path: FilePath,
   { etag, sizeBytes }: OpenFile,
@@ -135,7 +138,7 @@ function answerHead(
   return range;
 }
 
-/** One chunk is read while the one before it is on its way. A file that has become shorter breaks the connection. */
+/** Sends a range, reading one chunk while the previous one is sent. Closes the connection if the file was truncated. */
 async function stream(
   fd: number,
   { first, last }: Exclude<ByteRange, string>,
@@ -154,7 +157,7 @@ async function stream(
     }
     at += bytesRead;
     sent = write(response, filling.subarray(0, bytesRead));
-    // Awaited on the next turn at the latest; until then a failure is nobody's.
+    // Awaited in the next iteration. Until then this prevents an unhandled rejection.
     sent.catch(() => undefined);
     [filling, sending] = [sending, filling];
   }
@@ -162,7 +165,7 @@ async function stream(
   response.end();
 }
 
-/** Resolves when the system has taken `bytes`, and the buffer can be used again. */
+/** Resolves when `bytes` are written and their buffer can be reused. */
 function write(response: ServerResponse, bytes: Buffer): Promise<void> {
   return new Promise((resolve, reject) => {
     const onClose = () => reject(new Error('the connection closed'));

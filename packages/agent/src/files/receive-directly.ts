@@ -3,10 +3,10 @@ import { type BodySink, DirectBody } from '@cloche/node-support';
 import { QuickFile } from './quick-file.ts';
 
 const BATCH_BYTES = 512 * 1024;
-/** One is written, one waits for that, one is read into. */
+/** One buffer is being written, one waits to be written, and one is being filled. */
 const BATCHES = 3;
 
-/** As `receive`, for bodies that can be had directly. */
+/** Does what `receive` does, for bodies that can be read directly from the socket. */
 export async function receiveDirectly(request: IncomingMessage, response: ServerResponse, fd: number): Promise<void> {
   const writer = new BatchWriter(new QuickFile(fd), Number(request.headers['content-length']));
   const body = new DirectBody(request, response, writer);
@@ -17,7 +17,7 @@ export async function receiveDirectly(request: IncomingMessage, response: Server
   }
 }
 
-/** Reads go right into the batches that are written. */
+/** Writes a body in batches. The socket is read directly into them. */
 class BatchWriter implements BodySink {
   readonly #file: QuickFile;
   readonly #over = Promise.withResolvers<void>();
@@ -35,7 +35,7 @@ class BatchWriter implements BodySink {
     this.#leftBytes = sizeBytes;
   }
 
-  /** Resolves when all is written; `resume` is called when there is room again. */
+  /** Resolves when everything is written. Calls `resume` when there is room again. */
   run(resume: () => void): Promise<void> {
     this.#resume = resume;
     return this.#over.promise;
@@ -50,7 +50,7 @@ class BatchWriter implements BodySink {
     this.#filled += bytes.length;
     this.#leftBytes -= bytes.length;
     if (this.#filled === BATCH_BYTES || this.#leftBytes === 0) this.#flush();
-    // There has to be one more to read on into.
+    // Reading goes on only if another buffer is free.
     return this.#free.length > 0;
   }
 

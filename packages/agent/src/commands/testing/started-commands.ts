@@ -17,7 +17,7 @@ export interface CommandResult {
   truncated?: { stdout?: number; stderr?: number };
 }
 
-/** Commands of a real agent. */
+/** Starts commands through a real agent. */
 export class StartedCommands implements AsyncDisposable {
   readonly agent: StartedAgent;
   #count = 0;
@@ -34,7 +34,7 @@ export class StartedCommands implements AsyncDisposable {
     await this.agent[Symbol.asyncDispose]();
   }
 
-  /** A line for the shell, or a program with its arguments. */
+  /** Starts a command and returns its id. A string is a line for the shell, an array a program with its arguments. */
   async start(command: string | string[], options: Partial<StartCommand> = {}): Promise<string> {
     this.#count += 1;
     const id = `cmd-${this.#count}`;
@@ -75,7 +75,7 @@ export class StartedCommands implements AsyncDisposable {
     return (await this.agent.call('GET', `/commands/${id}`)).body as AgentCommand;
   }
 
-  /** As it is when it has ended. */
+  /** Waits for the end of a command and returns its description. */
   async ended(id: string): Promise<AgentCommand> {
     return (await this.agent.call('GET', `/commands/${id}/end`)).body as AgentCommand;
   }
@@ -119,7 +119,7 @@ export class StartedCommands implements AsyncDisposable {
   }
 }
 
-/** Whether the process is gone, or will be within a moment. */
+/** Returns whether the process ends within 20 seconds. */
 export async function isGone(pid: number): Promise<boolean> {
   for (let tries = 0; tries < 2000; tries++) {
     try {
@@ -132,7 +132,7 @@ export async function isGone(pid: number): Promise<boolean> {
   return false;
 }
 
-/** The processes that watch over its commands, and the one that waits for the next. */
+/** Returns the pids of an agent's supervisors, including the spare. */
 export function supervisorsOf({ process: { pid } }: StartedAgent): number[] {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
   return children.filter((child) => commandLine(child).includes('supervise.pl'));
@@ -142,7 +142,7 @@ function commandLine(pid: number): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
   } catch {
-    // Gone meanwhile.
+    // The process has ended meanwhile.
     return '';
   }
 }
