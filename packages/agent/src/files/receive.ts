@@ -1,25 +1,25 @@
 import { finished, type Readable } from 'node:stream';
 import { QuickFile } from './quick-file.ts';
 
-/** So much is gathered before it is written, while as much again is being written. */
+/** Bytes of a batch. One batch is filled while another is written. */
 const BATCH_BYTES = 1024 * 1024;
 
 /**
- * Writes all that comes out of `source` to the file, from its beginning. Rejects if it breaks off.
- * @param sizeBytes so much memory is enough, where it is known.
+ * Writes everything from `source` to the file, from its beginning. Rejects if the transfer breaks off.
+ * @param sizeBytes size of the content, if it is known. A small size saves memory.
  */
 export function receive(source: Readable, fd: number, sizeBytes = BATCH_BYTES): Promise<void> {
   const file = new QuickFile(fd);
   const batchBytes = Math.max(1, Math.min(sizeBytes, BATCH_BYTES));
   return new Promise((resolve, reject) => {
-    // Copied together: one call for each piece that a socket gives costs far more than moving it.
+    // Pieces are copied together, because a write for each piece of a socket costs far more than the copy.
     let filling = Buffer.allocUnsafeSlow(batchBytes);
     let writing = Buffer.allocUnsafeSlow(batchBytes);
     let filled = 0;
     let position = 0;
     let isWriting = false;
     let hasEnded = false;
-    /** What had no room while the other half was being written. */
+    /** Bytes that did not fit into the batch while the other one was written. */
     let rest: Buffer | undefined;
 
     const flush = () => {
@@ -34,7 +34,7 @@ export function receive(source: Readable, fd: number, sizeBytes = BATCH_BYTES): 
       filled += copied;
       rest = copied < chunk.length ? chunk.subarray(copied) : undefined;
     };
-    /** Goes on as far as it can without waiting. */
+    /** Writes as much as possible without waiting. */
     const advance = () => {
       while (!isWriting && (filled === batchBytes || (hasEnded && filled > 0))) {
         flush();
@@ -53,13 +53,13 @@ export function receive(source: Readable, fd: number, sizeBytes = BATCH_BYTES): 
       reject(error);
     };
     const onData = (chunk: Buffer) => {
-      // Paused streams may give what they have on their way.
+      // A paused stream can still emit chunks that it has already read.
       if (rest) rest = Buffer.concat([rest, chunk]);
       else take(chunk);
       advance();
     };
     source.on('data', onData);
-    // Told of a source that had gone before as well: what waits for ever holds its file open.
+    // Also fails for a source that had closed before, because waiting for it would keep the file open for ever.
     finished(source, { writable: false }, (error) => {
       if (error) return fail(new Error('the sender went away before it had sent everything', { cause: error }));
       hasEnded = true;

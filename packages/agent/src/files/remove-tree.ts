@@ -5,7 +5,7 @@ import { allNamesIn } from './list-files.ts';
 import { Pace } from './pace.ts';
 import { temporaryIn } from './temporary.ts';
 
-/** Deletes what is at `path` with all that is in it. Idempotent. */
+/** Deletes a file, or a folder with its content. Idempotent. */
 export async function removeTree(path: FilePath, system: FileSystem, pace = new Pace()): Promise<void> {
   await pace.step();
   if (!system.findLink(path)?.isDirectory()) return goneIsGood(() => system.unlink(path));
@@ -13,7 +13,7 @@ export async function removeTree(path: FilePath, system: FileSystem, pace = new 
   goneIsGood(() => system.rmdir(path));
 }
 
-/** Deletes a tree that the agent made itself, with directories whose mode is read-only. Never throws. */
+/** Deletes a tree that the agent created, including folders whose mode is read-only. Never throws. */
 export async function removeOwnTree(path: FilePath, system: FileSystem, pace = new Pace()): Promise<void> {
   try {
     await pace.step();
@@ -22,11 +22,11 @@ export async function removeOwnTree(path: FilePath, system: FileSystem, pace = n
     for (const name of await allNamesIn(path, system)) await removeOwnTree(joined(path, name), system, pace);
     system.rmdir(path);
   } catch {
-    // The operation that it was made for has its own outcome.
+    // The operation that created the tree reports its own outcome.
   }
 }
 
-/** Throws where `removeTree` would get stuck halfway, in a directory that the user may not change. */
+/** Throws if `removeTree` would stop halfway, at a folder that the user may not change. */
 export async function requireRemovable(path: FilePath, system: FileSystem, pace = new Pace()): Promise<void> {
   await pace.step();
   if (system.user === 'root' || !system.lstat(path).isDirectory()) return;
@@ -35,7 +35,7 @@ export async function requireRemovable(path: FilePath, system: FileSystem, pace 
   for (const name of names) await requireRemovable(joined(path, name), system, pace);
 }
 
-/** Found out by trying: what may be done is the system's to say. */
+/** Returns whether the user may create entries in `folder`. Tries it, because only the system knows all the rules. */
 export function isWritable(folder: FilePath, system: FileSystem): boolean {
   const attempt = temporaryIn(folder);
   try {
@@ -43,7 +43,7 @@ export function isWritable(folder: FilePath, system: FileSystem): boolean {
     system.rmdir(attempt);
     return true;
   } catch (error) {
-    // A full disk does not keep anything from being deleted.
+    // Deleting needs no space, so a full disk does not count.
     return !(error instanceof PermissionDenied);
   }
 }

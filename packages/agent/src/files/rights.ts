@@ -15,10 +15,10 @@ export interface Rights {
   run<T>(act: () => Settled<T>): T;
 }
 
-/** Anything but a promise, whose work would go on with other rights. */
+/** Any type but a promise, which would go on with other rights after `run` has returned. */
 export type Settled<T> = T extends Promise<unknown> ? never : T;
 
-/** The agent's own. */
+/** Root's rights, which the agent has anyway. */
 export const ROOT_RIGHTS: Rights = { user: 'root', run: <T>(act: () => Settled<T>) => act() as T };
 
 /** The rights of one user id and group id, with no supplementary groups and no capabilities. */
@@ -47,7 +47,7 @@ export class UserRights implements Rights {
 }
 
 interface Credentials {
-  /** Throws where the agent may not; it keeps its own rights then. */
+  /** Takes the rights of `ids`. If it may not, it throws and keeps the agent's rights. */
   take(ids: Owner): void;
   giveBack(): void;
 }
@@ -58,24 +58,27 @@ const CALLS: Partial<Record<NodeJS.Architecture, { setresuid: number; setresgid:
   x64: { setresuid: 117, setresgid: 119 },
   arm64: { setresuid: 147, setresgid: 149 },
 };
-/** `(uid_t) -1`: that id stays as it is. */
+/** `(uid_t) -1`: leaves that id unchanged. */
 const UNCHANGED = 0xffff_ffff;
 
-/** By the system calls themselves: the functions of the C library change all threads. gVisor knows no `setfsuid`. */
+/**
+ * Makes the system calls directly, because the functions of the C library change all threads. gVisor does not support
+ * `setfsuid`.
+ */
 function openCredentials(): Credentials {
   const calls = CALLS[process.arch];
   if (!calls) throw new Error(`no system calls known for ${process.arch}`);
   const { dlopen } = loadFfi();
   const types = { arguments: ['int32', 'uint32', 'uint32', 'uint32'], return: 'int32' } as const;
   const { syscall } = dlopen(null, { syscall: types }).functions;
-  // A thread inherits the ids of the thread that starts it. The pool starts its threads at its first call, which is this.
+  // A thread inherits the ids of the thread that starts it. This call makes the pool start its threads now, as root.
   stat('/', () => undefined);
   process.setgroups?.([]);
   const own = { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0 };
   const setUser = ({ uid }: Owner) => syscall(calls.setresuid, UNCHANGED, uid, UNCHANGED) === 0;
   const setGroup = ({ gid }: Owner) => syscall(calls.setresgid, UNCHANGED, gid, UNCHANGED) === 0;
   const giveBack = () => {
-    // An agent that is not root could start nothing any more. The sandbox ends with it.
+    // An agent that is not root can start no process. Aborting ends the sandbox.
     if (!setUser(own) || !setGroup(own)) process.abort();
   };
   return {
@@ -89,7 +92,9 @@ function openCredentials(): Credentials {
   };
 }
 
-/** Its warning that it is experimental would be printed in every sandbox; the Node that runs this is pinned. */
+/**
+ * Loads Node's FFI without its warning about being experimental. The warning is needless: the Node version is pinned.
+ */
 function loadFfi() {
   const { emitWarning } = process;
   process.emitWarning = () => undefined;

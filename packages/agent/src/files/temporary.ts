@@ -3,12 +3,14 @@ import { type FilePath, joined } from './file-path.ts';
 
 const TEMPORARY = /^\.cloche-[0-9a-f]{16}\.part$/;
 
-/** What is being made lies beside its target under such a name, which no listing shows. */
+/**
+ * Returns whether a file has the name of an unfinished file. Such files lie beside their target; listings hide them.
+ */
 export function isTemporary(name: string): boolean {
   return TEMPORARY.test(name);
 }
 
-/** Whether a part of `path` is one. */
+/** Returns whether a part of `path` is such a name. */
 export function isWithinTemporary(path: FilePath): boolean {
   return path.split('/').some(isTemporary);
 }

@@ -8,18 +8,18 @@ import type { FileSystem } from './file-system.ts';
 import { namesIn } from './list-files.ts';
 import { isTemporary } from './temporary.ts';
 
-/** Changes of one file within this time are told as one. */
+/** Time within which the changes of one file are reported as one. */
 const GATHER_MS = 50;
-/** Changes that wait to be told; beyond, the watcher is told that it has missed some. */
+/** Most changes that wait to be reported. Beyond that, the client gets an `overflow` event instead. */
 const MAX_PENDING = 1_000;
-/** Directories of one watch, each of which costs the kernel memory. */
+/** Most directories of one watch, because each takes kernel memory. */
 const MAX_DIRECTORIES = 2_000;
-/** A reader that is behind by so much is not told more until it has caught up. */
+/** Unsent bytes from which a client gets no more events until it has caught up. */
 const CONGESTED_BYTES = 256 * 1024;
 
 type Change = 'created' | 'modified' | 'deleted';
 
-/** Answers what changes in `folder`, and below it when `recursive`, one event a line, until it is gone or nobody reads. */
+/** Sends the changes in `folder`, and below it if `recursive`, one event a line. Ends with the folder or the client. */
 export async function sendChanges(
   folder: FilePath,
   recursive: boolean,
@@ -44,7 +44,7 @@ class Watching {
   readonly #system: FileSystem;
   readonly #response: ServerResponse;
   readonly #watchers = new Map<FilePath, FSWatcher>();
-  /** Files that are known to be there: what tells a creation from a change. */
+  /** Files that are known to exist. Tells a new file from a changed one. */
   readonly #known = new Set<FilePath>();
   readonly #pending = new Map<FilePath, Change>();
   #missed = false;
@@ -69,7 +69,7 @@ class Watching {
     this.#watchers.clear();
   }
 
-  /** @param isNew it has appeared while we watched: what is in it is new as well */
+  /** @param isNew whether the folder appeared during the watch. Its entries are then reported as new. */
   async #watch(folder: FilePath, isNew: boolean): Promise<void> {
     if (this.#isClosed || this.#watchers.has(folder)) return;
     if (this.#watchers.size >= MAX_DIRECTORIES) {
@@ -84,7 +84,7 @@ class Watching {
     const watcher = this.#open(folder);
     watcher.on('error', () => this.#forget(folder));
     this.#watchers.set(folder, watcher);
-    // After the watch began: what appears in between is told once more at worst.
+    // Listed after the watch has begun, so that no new entry is missed. At worst one is reported twice.
     for (const name of await namesIn(folder, this.#system, MAX_DIRECTORIES * 100)) {
       const path = joined(folder, name);
       const isDirectory = this.#kindOf(path) === 'directory';
@@ -94,7 +94,10 @@ class Watching {
     }
   }
 
-  /** Programs of the sandbox share its inotify limits with the agent. */
+  /**
+   * Watches one folder. Throws `conflict` if the sandbox's programs, which share the inotify limits, have used them
+   * up.
+   */
   #open(folder: FilePath): FSWatcher {
     try {
       return this.#system.watch(folder, (name) => this.#look(folder, name));
@@ -105,7 +108,7 @@ class Watching {
     }
   }
 
-  /** Something happened to what has this name; what, its being there tells. */
+  /** Handles a notification about `name`. Looks at the file to find out what has changed. */
   #look(folder: FilePath, name: Buffer | null): void {
     if (this.#kindOf(this.#root) !== 'directory') this.#end();
     else if (name === null) this.#miss();
@@ -115,7 +118,7 @@ class Watching {
   #compare(path: FilePath): void {
     const kind = this.#kindOf(path);
     if (kind === 'nothing') {
-      // The system reports the end of a watched directory in its own watch as well, under its own name.
+      // A watched folder reports its own deletion too, under its own name. That second report is ignored.
       if (!this.#known.delete(path)) return;
       this.#forget(path);
       this.#tell(path, 'deleted');
@@ -143,7 +146,7 @@ class Watching {
       return;
     }
     const before = this.#pending.get(path);
-    // In the order in which they happened last.
+    // Moves the path to the end, so that events are sent in the order of the latest change.
     this.#pending.delete(path);
     this.#pending.set(path, before === 'created' && change === 'modified' ? 'created' : change);
     this.#timer ??= setTimeout(() => this.#flush(), GATHER_MS);

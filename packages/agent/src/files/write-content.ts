@@ -24,9 +24,9 @@ export interface WriteContent {
 }
 
 /**
- * Replaces the file at `path` when all bytes have come; until then, and if they never do, it stays as it is and nothing
- * else is left. Nothing is flushed to the disk: it lives no longer than the sandbox. Nor is there anything to sweep after
- * a crash: a sandbox ends with its agent.
+ * Replaces the file at `path` after all bytes have arrived. If the transfer fails, the old file is unchanged and no new
+ * file is left. Does not flush to disk, because the file lives no longer than the sandbox. Needs no clean-up after a
+ * crash, because the sandbox ends with its agent.
  */
 export async function writeContent(write: WriteContent, system: FileSystem): Promise<AgentFile> {
   const { target, made } = system.run(() => begin(write, system));
@@ -59,7 +59,7 @@ async function writeBeside(write: WriteContent, target: FilePath, system: FileSy
   const fd = system.open(temporary, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL, 0o600);
   try {
     await write.receive(fd);
-    // In one go: between the look and the change no other upload does either.
+    // Synchronous as a whole, so that no other upload can change the file between the check and the replacement.
     return system.run(() => {
       const replaced = requireCondition(write, target, system);
       dress(fd, replaced, write, system);
@@ -74,9 +74,9 @@ async function writeBeside(write: WriteContent, target: FilePath, system: FileSy
   }
 }
 
-/** Root leaves a file to its owner; any other user owns what it writes. */
+/** Sets owner and mode. Root keeps the owner of the replaced file; any other user owns what it writes. */
 function dress(fd: number, replaced: BigIntStats | undefined, { mode }: WriteContent, system: FileSystem): void {
-  // Before the mode: a change of owner takes set-user-id bits away.
+  // Before the mode, because a change of owner clears the set-user-id bit.
   if (replaced && system.user === 'root') system.chownOpen(fd, replaced.uid, replaced.gid);
   const kept = replaced && permissionsOf(replaced, system.statOpen(fd));
   system.chmodOpen(fd, mode ?? kept ?? NEW_FILE_MODE);
@@ -88,7 +88,7 @@ function putInPlace(write: WriteContent, temporary: FilePath, target: FilePath, 
     return;
   }
   try {
-    // Fails where a program of the guest's has made the file at this very moment, as `rename` would not.
+    // Unlike `rename`, `link` fails if a program of the sandbox has created the file just now.
     system.link(temporary, target);
   } catch (error) {
     throw codeOf(error) === 'EEXIST' ? conditionFailed(target) : error;
@@ -100,7 +100,7 @@ function removeIfThere(path: FilePath, system: FileSystem): void {
   try {
     system.unlink(path);
   } catch {
-    // Code of the user's has taken it away.
+    // Code of the user has removed or moved it.
   }
 }
 
@@ -125,7 +125,7 @@ function conditionFailed(target: FilePath): AgentError {
   );
 }
 
-/** Where the last part of `path` leads: a link stays, and what it points to is written. */
+/** Returns the file that `path` leads to. A link stays, and its target is written. */
 function linkTarget(path: FilePath, system: FileSystem): FilePath {
   let at = path;
   for (let links = 0; links <= MAX_LINKS; links += 1) {
@@ -135,7 +135,7 @@ function linkTarget(path: FilePath, system: FileSystem): FilePath {
   throw new AgentError('conflict', `${shown(path)} has too many symbolic links.`);
 }
 
-/** What is announced to be larger than the disk need not be sent. */
+/** Throws `disk_full` if the announced size exceeds the free space, so that the client need not send the body. */
 function requireRoom(folder: FilePath, { 'content-length': length }: IncomingHttpHeaders, system: FileSystem): void {
   const { blocks, bfree, bsize } = system.room(folder);
   if (length === undefined || blocks === 0 || Number(length) <= bfree * bsize) return;

@@ -32,7 +32,7 @@ const SOURCES = [
   'kernel-python/cloche_kernel',
   'kernel-python/cloche_zygote',
 ];
-/** Fixes the version of everything that is bundled. */
+/** Contributes to the digest, because it fixes the versions of all bundled dependencies. */
 const LOCK_FILE = join(PACKAGES, '../package-lock.json');
 
 const PYTHON = '/usr/bin/python3';
@@ -45,9 +45,9 @@ export interface Guest {
 }
 
 /**
- * Makes the folder that is mounted into every sandbox: Node, init, agent and kernels. Idempotent: its name is the digest
- * of what it is made of, and it appears complete or not at all, also when several processes build it at once.
- * Throws when `tini-static` is not installed.
+ * Builds the folder that is mounted into every sandbox: Node, init, agent and kernels. Idempotent: the folder is named
+ * after the digest of its inputs. It appears complete or not at all, even if several processes build it at once.
+ * Throws if `tini-static` is not installed.
  */
 export async function buildGuest({ cacheDir }: { cacheDir: string }): Promise<Guest> {
   const { guestDir: parent } = cachePlaces(cacheDir);
@@ -71,7 +71,7 @@ function digestInputs(): string {
   const hash = createHash('sha256');
   const files = [LOCK_FILE, ...SOURCES.flatMap((source) => sourceFiles(join(PACKAGES, source)))];
   for (const file of files) hash.update(file.slice(PACKAGES.length)).update('\0').update(readFileSync(file));
-  // Programs of 150 MB are told apart by their metadata.
+  // Programs are identified by size and time, because reading 150 MB would take long.
   for (const program of [nodeProgram(), TINI, PYTHON]) hash.update(`${program}\0${fingerprint(program)}\0`);
   return hash.digest('hex').slice(0, 32);
 }
@@ -89,7 +89,7 @@ function fingerprint(program: string): string {
   return stat === undefined ? 'absent' : `${stat.size} ${stat.mtimeMs}`;
 }
 
-/** The npm package `node` holds the program itself, not a script that starts it. */
+/** Returns the path of the Node program itself, which the npm package `node` contains. */
 function nodeProgram(): string {
   return realpathSync(join(dirname(require.resolve('node/package.json')), 'bin/node'));
 }
@@ -103,14 +103,14 @@ async function assemble(folder: string): Promise<void> {
   bundleAgent(folder);
   const node = join(folder, 'bin/node');
   await Promise.all([buildKernelJs(join(folder, 'kernel-js'), node), copyPython(join(folder, 'python'))]);
-  // Last, as it runs all that is there.
+  // Last, because it runs the files above.
   await run(node, [join(PACKAGES, 'agent/src/guest/precompile-agent.ts'), folder]);
 }
 
 /**
- * As CommonJS: importing `node:http` as a module reads everything that it exports, a client for web sockets included,
- * which costs each sandbox 30 ms and 4 MB at its start. Synchronously: the other way leaves the bundler's process
- * running for as long as ours does.
+ * Bundles as CommonJS: importing `node:http` as an ES module loads all its exports, including a WebSocket client, which
+ * costs each sandbox 30 ms and 4 MB at its start. Synchronous, because the asynchronous API leaves a process of the
+ * bundler running as long as this one.
  */
 function bundleAgent(folder: string): void {
   const programs = { 'agent.cjs': 'guest/load-agent.ts', [AGENT_PROGRAM]: 'main.ts' };
@@ -135,13 +135,13 @@ async function copyPython(folder: string): Promise<void> {
       filter: (source) => !source.endsWith('__pycache__'),
     });
   }
-  // Where the host has no Python the kernel is compiled at each start, which is slower and right all the same.
+  // On a host without Python the kernel is compiled at each start, which is slower but works.
   if (existsSync(PYTHON)) {
     await run(PYTHON, ['-m', 'compileall', '-q', '--invalidation-mode', 'unchecked-hash', folder]);
   }
 }
 
-/** Two folders of one file system share the file. */
+/** Links the file if both paths are on one file system, and copies it otherwise. */
 function linkOrCopy(from: string, to: string): void {
   try {
     linkSync(from, to);
@@ -150,7 +150,7 @@ function linkOrCopy(from: string, to: string): void {
   }
 }
 
-/** Every sandbox's users read it, whatever this process's umask is. */
+/** Makes everything readable for all users, regardless of this process's umask. */
 function makeReadable(folder: string): void {
   chmodSync(folder, 0o755);
   for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
@@ -164,7 +164,7 @@ async function publish(from: string, to: string): Promise<void> {
   try {
     await rename(from, to);
   } catch (error) {
-    // Another process was faster with the same content.
+    // Another process has published the same content first.
     if (!existsSync(to)) throw error;
   }
 }

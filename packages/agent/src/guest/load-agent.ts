@@ -1,6 +1,6 @@
 /**
- * What Node is started with in a sandbox: the agent as V8 compiled it when the guest folder was built, so that a start
- * compiles next to nothing.
+ * Entry point of Node in a sandbox. Loads the agent with the V8 code cache that was written when the guest folder was
+ * built, so that a start compiles almost nothing.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * `node <flags> precompile-agent.ts FOLDER`, by the Node that will run the agent: writes what V8 makes of the one in a guest
- * folder, by having it open a context there and run a cell.
+ * `node <flags> precompile-agent.ts FOLDER`, run with the Node that will run the agent. Runs the agent of a guest
+ * folder, opens a context in it and runs a cell. Then writes V8's code cache for the agent.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -29,10 +29,10 @@ const program = new PrecompiledProgram(join(folder, AGENT_PROGRAM));
 program.load();
 await firstRun();
 writeFileSync(join(folder, PRECOMPILED_AGENT), program.precompile());
-// It ends its kernels, and with them the process.
+// The agent then ends its kernels and this process.
 process.kill(process.pid, 'SIGTERM');
 
-/** Resolves when the agent has gone all the way of one, so that all functions that it takes are compiled. */
+/** Resolves after one complete first run, so that all functions on its path are compiled. */
 async function firstRun(): Promise<void> {
   const socket = connect(socketPath).setTimeout(TIMEOUT_MS, () =>
     socket.destroy(new Error('the agent does not answer')),

@@ -13,9 +13,9 @@ import { serveUpgrades, type Upgrade } from '../wire/upgrades.ts';
 import type { FileRequests } from './file-requests.ts';
 import { openPortTunnel } from './port-tunnel.ts';
 
-/** The server keeps its connections: they end when it ends, not because they were quiet. */
+/** Longest idle time of a connection. It only has to exceed the lifetime of the host's pooled connections. */
 const KEEP_ALIVE_TIMEOUT_MS = 3_600_000;
-/** There are hundreds of sandboxes on a host: what one does not use is given back soon. */
+/** Idle time after which the agent returns unused memory. Short, because a host runs hundreds of sandboxes. */
 const IDLE_MS = 10_000;
 
 export interface AgentServerDeps {
@@ -25,7 +25,7 @@ export interface AgentServerDeps {
   files: FileRequests;
 }
 
-/** The agent's HTTP interface, as `agent-protocol.ts` describes it. Not listening yet. */
+/** Returns the agent's HTTP server, as `agent-protocol.ts` describes it. It does not listen yet. */
 export function createAgentServer(deps: AgentServerDeps, upgrades: Readonly<Record<string, Upgrade>> = {}): Server {
   const { contexts, files } = deps;
   const options = { keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS, requestTimeout: 0 };
@@ -35,7 +35,7 @@ export function createAgentServer(deps: AgentServerDeps, upgrades: Readonly<Reco
     const answered = files.takes(request) ? files.answer(request, response) : route(deps, request, response);
     answered.catch((error: unknown) => answerError(response, error));
   };
-  // Whoever asks before sending a body is told to by what reads it.
+  // `Expect: 100-continue` is answered by the code that reads the body.
   const server = createServer(options, onRequest).on('checkContinue', onRequest);
   serveUpgrades(server, {
     ...upgrades,

@@ -1,16 +1,16 @@
 import type { IncomingMessage, Server } from 'node:http';
 import { connect, type Socket } from 'node:net';
 
-/** Connections kept ready for requests that come at the same moment; the host takes no more than 16. */
+/** Connections kept open for simultaneous requests. The host accepts at most 16. */
 const READY_CONNECTIONS = 8;
 const FIRST_PAUSE_MS = 20;
 const LAST_PAUSE_MS = 1000;
 
-/** Serves on connections that it opens itself, where nobody can connect to a sandbox; opens them again when they end. */
+/** Serves on connections that it opens to the host, for hosts that cannot connect to a sandbox. Reopens closed ones. */
 export class DialOut {
   readonly #server: Server;
   readonly #path: string;
-  /** No request has come on these yet. */
+  /** Connections that no request has used yet. */
   readonly #ready = new Set<Socket>();
   #pauseMs = 0;
   #stopped = false;
@@ -27,14 +27,14 @@ export class DialOut {
     while (!this.#stopped && this.#ready.size < READY_CONNECTIONS) this.#dial();
   }
 
-  /** What is under way goes on; connections that wait end. */
+  /** Closes unused connections and opens no more. Requests in progress continue. */
   stop(): void {
     this.#stopped = true;
     for (const socket of this.#ready) socket.destroy();
   }
 
   #dial(): void {
-    // As of those that a server accepts: the one way goes on when the other has ended.
+    // Half-open, like the connections that a server accepts: one direction can go on after the other has ended.
     const socket = connect({ path: this.#path, allowHalfOpen: true });
     this.#ready.add(socket);
     socket.once('connect', () => {
@@ -52,7 +52,7 @@ export class DialOut {
     if (this.#ready.delete(socket)) this.start();
   }
 
-  /** Soon at first: a host that has just restarted listens again in a moment. */
+  /** Opens new connections after a pause. The first pause is short, because a host that restarts listens again soon. */
   #redial(): void {
     this.#pauseMs = Math.min(LAST_PAUSE_MS, this.#pauseMs * 2 || FIRST_PAUSE_MS);
     setTimeout(() => this.start(), this.#pauseMs);

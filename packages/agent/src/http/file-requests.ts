@@ -18,7 +18,7 @@ import { ROOT_RIGHTS, UserRights } from '../files/rights.ts';
 import { sendChanges } from '../files/watch-files.ts';
 import { writeContent } from '../files/write-content.ts';
 
-/** Everything under `/files`, as `agent-protocol/files.ts` describes it. */
+/** Serves the requests under `/files`, as `agent-protocol/files.ts` describes them. */
 export class FileRequests {
   readonly #workspace: string;
   readonly #systems: Readonly<Record<FileUser, FileSystem>>;
@@ -31,14 +31,14 @@ export class FileRequests {
     };
   }
 
-  /** Whether `request` is one of these. */
+  /** Returns whether `request` is one under `/files`. */
   takes({ url = '' }: IncomingMessage): boolean {
     return url.startsWith('/files/') || url.startsWith('/files?');
   }
 
-  /** Answers, or throws what the agent's server answers with. */
+  /** Answers a request. What it throws becomes the agent's error response. */
   async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    // What is written when the server has just gone fails by itself, and that is all there is to it.
+    // Writing after the server has disconnected fails. Nothing needs to be done about that.
     response.on('error', () => undefined);
     const { pathname, searchParams: query } = new URL(request.url ?? '', 'http://agent');
     const system = this.#systems[userOf(query)];
@@ -96,7 +96,7 @@ async function receiveContent(
   const open = opener(request, response);
   const receiveBody = async (fd: number) => {
     const source = open();
-    // The HTTP server may be in the middle of what came with the header, and is to be done with it before it is passed by.
+    // The HTTP parser may still be processing the chunk with the header. It must finish before it is bypassed.
     if (DirectBody.isPossible(source)) await setImmediate();
     await (DirectBody.isPossible(source)
       ? receiveDirectly(source, response, fd)
@@ -116,7 +116,7 @@ function userOf(query: URLSearchParams): FileUser {
   return user;
 }
 
-/** Gives the body, and tells a server that asked to send it. */
+/** Returns a function that returns the body. It first sends `100 Continue` if the client expects it. */
 function opener(request: IncomingMessage, response: ServerResponse): () => IncomingMessage {
   return () => {
     if (request.headers.expect !== undefined) response.writeContinue();

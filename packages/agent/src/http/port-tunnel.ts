@@ -6,12 +6,12 @@ import { MAX_PORT_TUNNELS, PORT_TUNNEL_PROTOCOL } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import { switchProtocols } from '../wire/upgrades.ts';
 
-/** IPv6 is off in sandboxes; what listens on every address listens here too. */
+/** IPv6 is off in sandboxes. Programs that listen on all addresses can be reached here too. */
 const LOOPBACK = '127.0.0.1';
 
 let open = 0;
 
-/** Joins the connection of the request to a port of the loopback, `GET /ports/:port`. The end of one is that of the other. */
+/** Connects a request for `GET /ports/:port` to that port of the loopback. When one side ends, the other ends too. */
 export async function openPortTunnel({ url }: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
   const port = portOf(url ?? '');
   if (open >= MAX_PORT_TUNNELS) throw new AgentError('queue_full', `${MAX_PORT_TUNNELS} tunnels are open.`);
@@ -20,7 +20,7 @@ export async function openPortTunnel({ url }: IncomingMessage, socket: Duplex, h
   inner.once('close', () => {
     open -= 1;
   });
-  // A caller that leaves meanwhile takes the attempt with it.
+  // If the caller disconnects meanwhile, the attempt is aborted.
   socket.once('close', () => inner.destroy());
   await connected(inner, port);
   switchProtocols(socket, PORT_TUNNEL_PROTOCOL);

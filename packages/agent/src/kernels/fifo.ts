@@ -6,15 +6,15 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 
-/** Both ends of a pipe. The read end does not block. */
+/** Descriptors of a pipe. Reading does not block. */
 export interface Fifo {
   readFd: number;
   writeFd: number;
 }
 
 /**
- * Real pipes, in place of the sockets that Node gives a child: a program may open `/dev/stdout`, which a socket refuses.
- * They have no name when this returns. `uid` may open them through `/proc/self/fd`.
+ * Creates named pipes, opens them and removes their names. Pipes, because Node would give a child sockets, and a
+ * program cannot open `/dev/stdout` if it is a socket. `uid` may open them through `/proc/self/fd`.
  */
 export async function createFifos(count: number, uid: number, gid: number): Promise<Fifo[]> {
   const folder = privateFolder();
@@ -23,7 +23,7 @@ export async function createFifos(count: number, uid: number, gid: number): Prom
     const paths = Array.from({ length: count }, (_, index) => join(folder, String(index)));
     await run('mkfifo', ['-m', '0600', ...paths]);
     for (const path of paths) {
-      // Opened for both, so that neither end waits for the other and the end of one writer is not the end of the pipe.
+      // Opened for reading and writing: opening then does not wait for a writer, and no writer's exit ends the pipe.
       const readFd = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
       fchownSync(readFd, uid, gid);
       opened.push({ readFd, writeFd: openSync(path, constants.O_WRONLY) });
@@ -40,7 +40,7 @@ export async function createFifos(count: number, uid: number, gid: number): Prom
   }
 }
 
-/** In memory where there is such a place: a full disk must not keep a kernel from starting. */
+/** Creates the folder in memory if possible, so that a full disk does not keep a kernel from starting. */
 function privateFolder(): string {
   try {
     return mkdtempSync('/dev/shm/cloche-');

@@ -1,12 +1,12 @@
 import type { Socket } from 'node:net';
 import type { Fifo } from './fifo.ts';
 
-/** A kernel that was forked from a zygote and belongs to no context yet. */
+/** A kernel that was forked from a zygote and does not belong to a context yet. */
 export interface ForkedKernel {
   pid: number;
-  /** Tells its process from another one that gets the same number later. */
+  /** Tells the process from a later one with the same pid. */
   startTicks: number;
   socket: Socket;
-  /** Its standard output and error. */
+  /** Pipes of its standard output and error. */
   fifos: Fifo[];
 }

@@ -2,10 +2,10 @@ import { parsePlainJson } from '@cloche/node-support';
 import { MAX_KERNEL_FRAME_BYTES } from '@cloche/protocol';
 
 const LENGTH_BYTES = 4;
-/** An output of JSON may have many; these fit into the agent's share of the memory. */
+/** Most values in one message. An output of JSON can have many; these fit into the agent's share of the memory. */
 const MAX_VALUES = 1_000_000;
 
-/** A message as a frame: its length in 4 big-endian bytes, then its JSON. */
+/** Returns a message as a frame: its length in 4 big-endian bytes, then its JSON. */
 export function encodeFrame(message: unknown): Buffer {
   const text = JSON.stringify(message);
   const body = Buffer.byteLength(text);
@@ -15,19 +15,19 @@ export function encodeFrame(message: unknown): Buffer {
   return frame;
 }
 
-/** Cuts what a kernel sends into messages. It trusts nothing: not the length, not the JSON. */
+/** Splits a kernel's bytes into messages. The kernel is untrusted, so length and JSON are checked. */
 export class FrameDecoder {
   #chunks: Buffer[] = [];
   #bytes = 0;
   #bodyBytes: number | undefined;
 
-  /** Keeps `chunk` without copying it. */
+  /** Adds received bytes. Keeps `chunk` without copying it. */
   push(chunk: Buffer): void {
     this.#chunks.push(chunk);
     this.#bytes += chunk.length;
   }
 
-  /** The next whole message. Throws when a frame is too large or holds no JSON. */
+  /** Returns the next complete message, or undefined. Throws if a frame is too large or not JSON. */
   take(): { message: unknown } | undefined {
     if (this.#bodyBytes === undefined) {
       if (this.#bytes < LENGTH_BYTES) return undefined;

@@ -6,14 +6,14 @@ import type { ForkedKernel } from './forked-kernel.ts';
 import type { KernelLink } from './kernel-link.ts';
 import { type KernelPlace, type KernelSpec, startKernel } from './start-kernel.ts';
 
-/** In hexadecimal digits it fills the room that forked kernels have for it. */
+/** Bytes of a kernel's mark. In hexadecimal it fills the room that forked kernels reserve for it. */
 export const KERNEL_MARK_BYTES = 18;
 
-/** A kernel as the operating system has it: a child of the agent, or one that was forked in and that init waits for. */
+/** A kernel as a process: a child of the agent, or one that was forked into the sandbox and is a child of init. */
 export class KernelBody {
   readonly #spec: KernelSpec;
   readonly #mark = randomHex(KERNEL_MARK_BYTES);
-  /** Also its session. */
+  /** Also the id of its session. */
   #pid: number | undefined;
   #forked: ForkedKernel | undefined;
   #joined = Promise.resolve();
@@ -28,16 +28,17 @@ export class KernelBody {
   }
 
   /**
-   * Resolves when it is among the kernels. Rejects if it cannot be; with `ESRCH` it has ended.
+   * Resolves when the kernel is in the control group of kernels. Rejects if it cannot be moved there; with `ESRCH` the
+   * kernel has ended.
    *
-   * SECURITY: a kernel is told to run code only when it is among the kernels, where a fork bomb takes nothing from the
-   * agent (e2e/security/limits).
+   * SECURITY: a kernel gets code only after it has joined the group. In that group a fork bomb takes no process from
+   * the agent (e2e/security/limits).
    */
   get joined(): Promise<void> {
     return this.#joined;
   }
 
-  /** What it finds in its environment there. */
+  /** Returns the environment of a kernel at that place. */
   environmentAt({ cwd, env }: KernelPlace): Record<string, string> {
     return { ...env, PWD: cwd, [KERNEL_MARK]: this.#mark };
   }
@@ -50,14 +51,14 @@ export class KernelBody {
     return child;
   }
 
-  /** It is in its control group, has its user's rights, and runs nothing before it is told where. */
+  /** Takes over a forked kernel. It is in its control group, has its user's rights, and waits for its place. */
   adopt(forked: ForkedKernel): void {
     this.#forked = forked;
     this.#pid = forked.pid;
     this.#spec.group.keep(forked.pid);
   }
 
-  /** Another is to be started in the place of the one that was forked in. */
+  /** Drops the forked kernel, so that another kernel can be started instead. */
   abandon(): void {
     if (this.#pid !== undefined) this.#spec.group.giveUp(this.#pid);
     this.#forked = undefined;
@@ -65,27 +66,27 @@ export class KernelBody {
     this.#busy = undefined;
   }
 
-  /** Whether it lives, or is about to. An end that nobody was told of yet counts. */
+  /** Returns whether the process runs or is about to start. Asks the system, because the exit event can be late. */
   isAlive(): boolean {
     return this.#pid === undefined || findStart(this.#pid) !== undefined;
   }
 
-  /** The busiest goes first when memory runs out. */
+  /** Sets the OOM score: when memory runs out, a busy kernel is killed first. */
   setBusy(busy: boolean): void {
     if (this.#pid === undefined || this.#busy === busy) return;
     this.#busy = busy;
     setOomScore(this.#pid, busy ? 1000 : 300);
   }
 
-  /** Ends it and everything that it started. Resolves when all are gone. */
+  /** Kills the kernel and everything that it started. Resolves when all processes have ended. */
   async kill(): Promise<void> {
     const { uid, gid, group } = this.#spec;
     const pid = this.#pid;
     if (pid !== undefined) group.giveUp(pid);
-    // The number of a process that nobody waits for may be another's by now; that one's session is its own.
+    // init may have reaped the kernel, and its pid may belong to a process of another kernel by now.
     const isGone = this.#forked !== undefined && isAnother(this.#forked);
     if (pid !== undefined && !isGone) await killTree({ pid, mark: this.#mark, uid, gid });
-    // What multiplies and belongs to nobody leaves no room for another kernel.
+    // Stray processes that multiply would leave no room for another kernel.
     if (group.isFull()) await group.clear();
   }
 }

@@ -6,18 +6,18 @@ import { encodeFrame, FrameDecoder } from './frames.ts';
 import { readKernelMessage } from './kernel-messages.ts';
 import { OutputPipe } from './output-pipe.ts';
 
-/** What comes from a kernel, in order: everything that was printed before a message comes before it. */
+/** Receives what a kernel sends, in order: output printed before a message is reported before it. */
 export interface LinkListener {
   /** `bytes` is only valid during the call. */
   printed(stream: StandardStream, bytes: Buffer): void;
   message(message: FromKernel): void;
-  /** It sent something that is no message. */
+  /** The kernel sent something that is not a message of the protocol. */
   broken(error: Error): void;
-  /** Its socket has ended; what it printed may still be in its pipes. */
+  /** The socket has closed. The pipes may still hold output. */
   closed(): void;
 }
 
-/** The private socket of one kernel, and the pipes that are its standard output and error. */
+/** The private socket of a kernel, and the pipes of its standard output and error. */
 export class KernelLink {
   readonly #listener: LinkListener;
   readonly #pipes: readonly OutputPipe[];
@@ -38,7 +38,7 @@ export class KernelLink {
     return this.#pipes.map((pipe) => pipe.writeFd);
   }
 
-  /** Once the kernel has its copies. */
+  /** Closes the write ends, once the kernel has inherited them. */
   closeWriteEnds(): void {
     for (const pipe of this.#pipes) pipe.closeWriteEnd();
   }
@@ -54,7 +54,7 @@ export class KernelLink {
     if (this.#isPaused) socket.pause();
   }
 
-  /** Whether nothing more comes by its socket. */
+  /** Whether the socket has closed. */
   get hasEnded(): boolean {
     return this.#socket === undefined || this.#socket.closed;
   }
@@ -63,12 +63,12 @@ export class KernelLink {
     this.#socket?.write(encodeFrame(message));
   }
 
-  /** Takes everything that was printed up to now. */
+  /** Reads everything that was printed so far. */
   drain(): void {
     for (const pipe of this.#pipes) pipe.drain();
   }
 
-  /** What it prints and sends waits in the kernel, which comes to a halt. */
+  /** Stops reading. The kernel blocks once its buffers are full. */
   pause(): void {
     this.#isPaused = true;
     for (const pipe of this.#pipes) pipe.pause();
@@ -82,12 +82,12 @@ export class KernelLink {
     this.#readMessages();
   }
 
-  /** The kernel's end of the socket ends too; its pipes can still be drained. */
+  /** Closes the socket. The pipes can still be drained. */
   hangUp(): void {
     this.#socket?.destroy();
   }
 
-  /** From here on nothing is told of it. */
+  /** Closes socket and pipes. The listener is not called any more. */
   close(): void {
     this.#isClosed = true;
     for (const pipe of this.#pipes) pipe.close();
@@ -102,7 +102,7 @@ export class KernelLink {
         if (frame === undefined) return;
         const message = readKernelMessage(frame.message);
         if (!isDrained && !('drained' in message)) {
-          // What came before any of these messages is in the pipes by now.
+          // Output printed before these messages is in the pipes by now.
           this.drain();
           isDrained = true;
         }

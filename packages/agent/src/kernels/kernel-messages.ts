@@ -2,15 +2,15 @@ import type { FromKernel, KernelError } from '@cloche/protocol';
 
 type Fields = Record<string, unknown>;
 
-/** Kernels bound what they report; one that does not is cut here. */
+/** Most characters of an error. Kernels keep to it; the agent cuts what exceeds it all the same. */
 const MAX_ERROR_CHARACTERS = 1024 * 1024;
 const MAX_TRACEBACK_LINES = 1000;
 
 const DRAINED = { drained: true } as const;
 
 /**
- * What a kernel sent, checked: user code shares the kernel's process and may have sent anything.
- * Throws when it is no message of the protocol.
+ * Returns a checked message of a kernel. User code shares the kernel's process and can send anything. Throws if the
+ * value is not a message of the protocol.
  */
 export function readKernelMessage(value: unknown): FromKernel {
   const fields = objectOf(value);
@@ -39,7 +39,7 @@ export function readKernelMessage(value: unknown): FromKernel {
   }
 }
 
-/** The first message of a kernel that comes from outside. Throws when it is none. */
+/** Returns the first message of a kernel that connects by itself. Throws if the value is not such a message. */
 export function readHello(value: unknown): { kernelId: string; pid: number } {
   const fields = objectOf(value);
   const kernelId = textOf(fields.kernelId);

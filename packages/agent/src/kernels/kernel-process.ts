@@ -9,10 +9,10 @@ import { KernelLink } from './kernel-link.ts';
 import type { KernelListener, RunMessage, WarmUpCell } from './kernel-listener.ts';
 import type { KernelPlace, KernelSpec } from './start-kernel.ts';
 
-/** How long after the end of a kernel's process or socket the other may take to end. */
+/** Longest time between the end of a kernel's process and the end of its socket, in either order. */
 const LAST_WORDS_MS = 200;
 
-/** One kernel process, from its start to its end: what it says comes by its link. */
+/** One kernel, from its start to its end. A kernel that fails before its first cell is replaced. */
 export class KernelProcess {
   readonly #spec: KernelSpec;
   #place: KernelPlace;
@@ -20,14 +20,14 @@ export class KernelProcess {
   readonly #body: KernelBody;
   readonly #exit = Promise.withResolvers<void>();
   #link: KernelLink | undefined;
-  /** Settles with the end of the link. */
+  /** Settles when the link's socket has closed. */
   #silence = Promise.withResolvers<void>();
   #ready = false;
-  /** The first cell, until a kernel that came from outside has shown by an answer that it takes it. */
+  /** The first cell, kept until a forked kernel has answered it, in case the kernel has to be replaced. */
   #first: ExecuteMessage | undefined;
   #hasAnswered = false;
   #warmUp: WarmUpCell | undefined;
-  /** A context has it, that it waited for. */
+  /** Whether a context has taken the kernel, which was started ahead. */
   #isTaken = false;
   #stopped = false;
   #exited = false;
@@ -46,12 +46,12 @@ export class KernelProcess {
     return this.#ready && this.#warmUp === undefined;
   }
 
-  /** Whether its process lives, or is about to. An end that nobody was told of yet counts. */
+  /** Returns whether the process runs or is about to start. Asks the system, because the exit event can be late. */
   isAlive(): boolean {
     return !this.#exited && !this.#stopped && this.#body.isAlive();
   }
 
-  /** From now on `listener` is told, first of its being ready. */
+  /** Gives the kernel to a context. `listener` gets all events from now on, beginning with `ready`. */
   handTo(listener: KernelListener): void {
     this.#isTaken = true;
     this.#listener = listener;
@@ -59,8 +59,8 @@ export class KernelProcess {
   }
 
   /**
-   * Has it work there from now on, if it can: one that came from outside, before its first cell. Whoever has it is told
-   * that it is ready once more.
+   * Moves the kernel to `place`. Works for a forked kernel before its first cell; returns false otherwise. The
+   * listener's `ready` is called once more afterwards.
    */
   move(place: KernelPlace): boolean {
     if (this.#body.forked === undefined || this.#hasAnswered || this.#first !== undefined) return false;
@@ -70,7 +70,9 @@ export class KernelProcess {
     return true;
   }
 
-  /** Runs a cell that leaves no trace, if no context has the kernel yet; one that gets it meanwhile waits for its end. */
+  /**
+   * Runs a warm-up cell, unless a context has taken the kernel. A context that takes it meanwhile waits for the end.
+   */
   warmUp(cell: WarmUpCell): boolean {
     if (!this.ready || this.#isTaken) return false;
     this.#warmUp = cell;
@@ -78,24 +80,24 @@ export class KernelProcess {
     return true;
   }
 
-  /** Runs a cell. One at a time, and only when it is ready. */
+  /** Runs a cell. Call it only when the kernel is ready, for one cell at a time. */
   execute(runId: string, code: string): void {
     const message: ExecuteMessage = { type: 'execute', runId, code };
     if (this.#body.forked && !this.#hasAnswered) this.#first = message;
     this.#link?.send(message);
   }
 
-  /** Interrupts the cell of that run, if it is being executed. */
+  /** Interrupts the cell of that run, if the kernel executes it. */
   interrupt(runId: string): void {
     this.#link?.send({ type: 'interrupt', runId });
   }
 
-  /** Takes everything that was printed up to now. */
+  /** Reads everything that was printed so far. */
   drain(): void {
     this.#link?.drain();
   }
 
-  /** What it prints and sends waits in the kernel, which comes to a halt. */
+  /** Stops reading output and messages. The kernel blocks once its buffers are full. */
   pause(): void {
     this.#link?.pause();
   }
@@ -104,18 +106,18 @@ export class KernelProcess {
     this.#link?.resume();
   }
 
-  /** The busiest goes first when memory runs out. */
+  /** Marks the kernel as busy: when memory runs out, a busy kernel is killed first. */
   setBusy(busy: boolean): void {
     this.#body.setBusy(busy);
     this.#spec.onBusy?.(busy);
   }
 
-  /** Whether the sandbox is so full of processes that this one hardly gets to hear what it is told. */
+  /** Whether the sandbox has so many processes that the kernel hardly gets time to react to an interrupt. */
   isCrowded(): boolean {
     return this.#spec.group.isCrowded();
   }
 
-  /** Ends it and everything that it started. Resolves when all are gone. Idempotent. */
+  /** Ends the kernel and everything that it started. Resolves when all processes have ended. Idempotent. */
   async stop(reason: string): Promise<void> {
     this.#stopReason ??= reason;
     this.#stopped = true;
@@ -145,7 +147,7 @@ export class KernelProcess {
     child.once('error', (error) => this.#ended(`did not start: ${error.message}`, null));
     child.once('exit', (code, signal) => this.#onExit(code, signal));
     this.#body.joined.catch((error: NodeJS.ErrnoException) => {
-      // One that is gone ends in any case, and whoever waits for it learns of that.
+      // A kernel that has ended (`ESRCH`) reports that by its `exit` event.
       if (error.code !== 'ESRCH') void this.stop(`could not be given its resource limits (${error.message})`);
     });
     link.listen(child.stdio[KERNEL_SOCKET_FD] as Socket);
@@ -188,7 +190,8 @@ export class KernelProcess {
 
   #deliver(message: FromKernel): void {
     if (message.type === 'unfit') {
-      // Something in the sandbox is not as it was in the template: a kernel that is started now sees it.
+      // The sandbox differs from the template, for example in a package. A newly started kernel takes that into
+      // account.
       if (!this.#body.forked || this.#hasAnswered) return;
       this.#spec.onMismatch?.();
       this.#replaceForked();
@@ -219,7 +222,7 @@ export class KernelProcess {
   #becomeReady(): void {
     if (this.#ready || this.#stopped) return;
     this.#ready = true;
-    // Not sooner: for a moment after its program was loaded, its files in /proc are nobody's to write.
+    // Not earlier: right after `exec` the process's files in /proc cannot be written yet.
     this.setBusy(false);
     if (this.#first) this.#link?.send(this.#first);
     else if (this.#warmUp === undefined) this.#listener.ready();
@@ -233,7 +236,7 @@ export class KernelProcess {
       return;
     }
     this.#silence.promise.then(end);
-    // Something may have inherited the socket and keep it open.
+    // A process that has inherited the socket can keep it open.
     setTimeout(end, LAST_WORDS_MS);
     this.resume();
   }
@@ -241,17 +244,17 @@ export class KernelProcess {
   #onClosed(): void {
     this.#silence.resolve();
     const link = this.#link;
-    // Without its socket a kernel can be told nothing: user code has closed it, unless the kernel is just ending.
+    // Without its socket the kernel cannot be controlled. Either it is just ending, or user code has closed the socket.
     const stopIfStillIts = () => this.#link === link && void this.stop('closed its connection to the agent');
     setTimeout(stopIfStillIts, LAST_WORDS_MS);
     if (this.#body.forked) this.#onForkedClosed(this.#body.forked);
   }
 
-  /** What came from outside is waited for by the init of the sandbox: the end of its socket is all that is seen here. */
+  /** Handles the end of a forked kernel's socket. The kernel is a child of init, so the agent gets no exit event. */
   #onForkedClosed(forked: ForkedKernel): void {
     if (this.#body.forked !== forked) return;
     if (!this.ready && !this.#stopped) {
-      // It died while it waited: one that is started in its place may do better.
+      // It died while it waited. A newly started kernel may succeed.
       this.#replaceForked();
       return;
     }
@@ -274,7 +277,7 @@ export class KernelProcess {
     this.#ready = false;
     this.#link?.close();
     this.#exit.resolve();
-    // What it leaves behind ends with it.
+    // Kills the processes that the kernel left behind.
     void this.stop(reason);
     this.#listener.exited(reason, signal);
   }

@@ -2,10 +2,10 @@ import { closeSync, readSync } from 'node:fs';
 import { Socket } from 'node:net';
 import type { Fifo } from './fifo.ts';
 
-/** One for all pipes: what is read is used up before anything else is read. */
+/** Shared by all pipes, because bytes are consumed before the next read. */
 const READ_BUFFER = Buffer.allocUnsafe(64 * 1024);
 
-/** No pipe holds more than `fs.pipe-max-size`, so what was printed before `drain` was called is within this. */
+/** Most bytes that one `drain` reads. No pipe holds more than `fs.pipe-max-size`, so older output is within this. */
 const MAX_DRAIN_BYTES = 1024 * 1024;
 
 /** The agent's end of a kernel's standard output or error. */
@@ -16,7 +16,7 @@ export class OutputPipe {
   #open = true;
   #paused = false;
 
-  /** `onBytes` must be done with the buffer when it returns. */
+  /** @param onBytes must not use the buffer after it returns. */
   constructor(fifo: Fifo, onBytes: (bytes: Buffer) => void) {
     this.#fifo = fifo;
     this.#onBytes = onBytes;
@@ -34,12 +34,12 @@ export class OutputPipe {
     return this.#fifo.writeFd;
   }
 
-  /** Once the kernel has its copy. */
+  /** Closes the write end, once the kernel has inherited it. */
   closeWriteEnd(): void {
     closeSync(this.#fifo.writeFd);
   }
 
-  /** Writers block once the pipe is full. */
+  /** Stops reading. Writers block once the pipe is full. */
   pause(): void {
     this.#paused = true;
   }
@@ -50,7 +50,7 @@ export class OutputPipe {
     if (this.#open) this.#socket.resume();
   }
 
-  /** Takes everything that is in the pipe now, before it returns. */
+  /** Reads everything that is in the pipe now, before it returns. */
   drain(): void {
     let left = MAX_DRAIN_BYTES;
     while (this.#open && left > 0) {
@@ -72,7 +72,7 @@ export class OutputPipe {
   }
 }
 
-/** 0 when there is nothing, which is so for most of what a kernel says: without a stack trace that costs little. */
+/** Returns 0 if the pipe is empty, which is the usual case. Omits the error's stack trace to make that case cheap. */
 function readAvailable(fd: number): number {
   const { stackTraceLimit } = Error;
   Error.stackTraceLimit = 0;

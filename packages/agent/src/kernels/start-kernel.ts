@@ -8,7 +8,7 @@ export interface KernelCommand {
   args: string[];
 }
 
-/** Where a kernel works. */
+/** Working directory and environment of a kernel. */
 export interface KernelPlace {
   cwd: string;
   env: Readonly<Record<string, string>>;
@@ -20,17 +20,17 @@ export interface KernelSpec {
   uid: number;
   gid: number;
   group: KernelsGroup;
-  /** Awaited first. Rejects when no kernel can be started. */
+  /** Awaited before the start. Rejects if no kernel can be started. */
   untilPossible?: () => Promise<void>;
-  /** Returns a forked kernel, if there is one; else a kernel is started by `command`. */
+  /** Returns a forked kernel, if there is one. Otherwise `command` starts a kernel. */
   takeForked?: () => Promise<ForkedKernel | undefined>;
-  /** Called when the forked kernel is not what one that is started now would be. */
+  /** Called when the forked kernel differs from one that would be started now. */
   onMismatch?: () => void;
-  /** Called when the kernel begins to run a cell that takes a moment, and when it has ended one. */
+  /** Called when the kernel begins a cell that takes a while, and when it has ended one. */
   onBusy?: (busy: boolean) => void;
 }
 
-/** Its standard output and error go to `link`; its private socket is among its `stdio`. */
+/** Starts a kernel. Its standard output and error go to `link`; its private socket is among its `stdio`. */
 export function startKernel(
   { command, uid, gid }: KernelSpec,
   cwd: string,
@@ -43,7 +43,7 @@ export function startKernel(
       env,
       uid,
       gid,
-      // A session of its own, so that all of it can be found again.
+      // In its own session, by which all its processes can be found.
       detached: true,
       stdio: ['ignore', ...link.writeFds, 'pipe'],
     });

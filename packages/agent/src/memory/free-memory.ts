@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { findOwnGroups } from '../processes/own-groups.ts';
 
 /**
- * In bytes, what the programs of this sandbox may still have of memory before one of them is killed for it: caches of
- * files make room. What the machine has where they are in no group of their own, as in gVisor, whose machine is the sandbox.
+ * Returns the bytes that programs of the sandbox can still allocate before one is killed. File caches do not count as
+ * used. Without a control group, as in gVisor, it is the machine's free memory: there the machine is the sandbox.
  */
 export function freeMemory(): number {
   const free = findOwnGroups('memory').flatMap(({ version, whole }) => {

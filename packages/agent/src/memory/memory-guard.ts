@@ -1,37 +1,37 @@
 import { setTimeout } from 'node:timers/promises';
 
-/** What memory can be filled with at most, in bytes a millisecond: the next look comes before it is full. */
+/** Highest rate at which memory can be filled, in bytes per millisecond. Sets the pause before the next check. */
 const FASTEST = 2 * 1024 * 1024;
 const SHORTEST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 250;
-/** How long what was killed may take to end, and then what it leaves behind to go. */
+/** Longest times that killed processes may take to end, and that releasing their shared memory may take. */
 const END_MS = 500;
 const RELEASE_MS = 2000;
 
-/** What memory is guarded by. */
+/** Measurements and actions that the guard uses. */
 export interface MemoryReadings {
-  /** What programs have, with what they share and have in files without a name. */
+  /** Bytes used by programs, including shared memory and files without a name. */
   usedBytes(): number;
-  /** Gives back what only makes things quicker. Whether there was some. */
+  /** Frees memory that only improves speed. Returns whether there was any. */
   release(): boolean;
   candidates(): readonly Candidate[];
   kill(group: number): void;
   isAlive(group: number): boolean;
-  /** Takes away shared memory that no process has any more. Whether there is some that one has, or is about to lose. */
+  /** Frees shared memory that no process uses. Returns whether some is still in use. */
   releaseShared(signal: AbortSignal): Promise<boolean>;
 }
 
-/** A group of processes: those that a kernel or command has forked end with it, before there are more of them. */
+/** A process group. Killing a group also kills what a kernel or command has forked, before it can fork more. */
 export interface Candidate {
   readonly group: number;
   readonly residentBytes: number;
-  /** As `oom_score_adj` has it: thousandths of all memory that count as if it had them too. */
+  /** Value of `oom_score_adj`: thousandths of all memory that are added to the group's own. */
   readonly adjustment: number;
 }
 
 /**
- * Ends what takes more memory than a sandbox has, as a kernel of the host's does. gVisor's kernel does not, and the host
- * would end it with all that runs in it. It looks often where memory is short, and seldom where there is plenty.
+ * Kills a process group when the sandbox exceeds its memory, as a Linux kernel would. gVisor's kernel does not: the
+ * host would kill gVisor and so the whole sandbox. The guard checks more often the less memory is free.
  */
 export class MemoryGuard {
   readonly #limitBytes: number;
@@ -44,12 +44,12 @@ export class MemoryGuard {
     this.#readings = readings;
   }
 
-  /** How many groups it has killed. */
+  /** Number of groups that the guard has killed. */
   get kills(): number {
     return this.#kills;
   }
 
-  /** Looks until `signal` aborts. */
+  /** Checks repeatedly until `signal` aborts. */
   async watch(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       this.look();
@@ -57,7 +57,7 @@ export class MemoryGuard {
     }
   }
 
-  /** Kills one group if there is too little memory, unless what was killed last is about to give back some. */
+  /** Kills one group if memory is short, unless the last killed group has not released its memory yet. */
   look(): void {
     if (this.#settling || !this.#isShort()) return;
     if (this.#readings.release()) return;
@@ -77,7 +77,8 @@ export class MemoryGuard {
     while (group !== undefined && !deadline.aborted && this.#readings.isAlive(group))
       await setTimeout(SHORTEST_PAUSE_MS);
     const limit = AbortSignal.timeout(RELEASE_MS);
-    // Once at least: what it leaves may be within the limit, and too much for the next process.
+    // At least once: shared memory that a killed group leaves can be within the limit but too much for the next
+    // program.
     while ((await this.#readings.releaseShared(limit)) && !limit.aborted && (this.#isShort() || !deadline.aborted)) {
       await setTimeout(SHORTEST_PAUSE_MS);
     }
