@@ -13,7 +13,7 @@ import { serveUpgrades, type Upgrade } from '../wire/upgrades.ts';
 import type { FileRequests } from './file-requests.ts';
 import { openPortTunnel } from './port-tunnel.ts';
 
-/** Longest idle time of a connection. It only has to exceed the lifetime of the host's pooled connections. */
+/** Longest idle time of a connection. Long, because the server keeps its connections until it ends. */
 const KEEP_ALIVE_TIMEOUT_MS = 3_600_000;
 /** Idle time after which the agent returns unused memory. Short, because a host runs hundreds of sandboxes. */
 const IDLE_MS = 10_000;

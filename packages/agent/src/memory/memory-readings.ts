@@ -6,13 +6,13 @@ import type { Candidate, MemoryReadings } from './memory-guard.ts';
 const KIBIBYTE = 1024;
 const PAGE_BYTES = 4096;
 
-/** Whose programs run in the sandbox. */
+/** The user whose programs run in the sandbox. */
 export interface User {
   readonly uid: number;
   readonly gid: number;
 }
 
-/** The numbers of the kernel that this runs on. */
+/** Returns the readings of the kernel that the agent runs on. */
 export function readingsOfMachine(user: User): Omit<MemoryReadings, 'release'> {
   return {
     usedBytes: () => kibibytesOf(readFileSync('/proc/meminfo', 'utf8'), 'AnonPages') * KIBIBYTE,
@@ -21,7 +21,7 @@ export function readingsOfMachine(user: User): Omit<MemoryReadings, 'release'> {
       try {
         process.kill(-group, 'SIGKILL');
       } catch {
-        // It has ended by itself.
+        // The group has ended already.
       }
     },
     isAlive(group) {
@@ -33,7 +33,7 @@ export function readingsOfMachine(user: User): Omit<MemoryReadings, 'release'> {
     },
     releaseShared(signal) {
       const { promise, resolve } = Promise.withResolvers<boolean>();
-      // Its owner alone may take it away. What it fails at stays, and the next process is killed for it.
+      // Run as the user, because only the owner may remove a segment. A segment that stays counts as used.
       execFile('/usr/bin/perl', ['-e', RELEASE_SHARED], { ...user, env: {}, signal }, (_, held) =>
         resolve(held !== ''),
       );
@@ -43,8 +43,8 @@ export function readingsOfMachine(user: User): Omit<MemoryReadings, 'release'> {
 }
 
 /**
- * Takes away the segments of System V that nobody has attached, of all that were made (SHM_INFO, IPC_STAT, IPC_RMID);
- * gVisor keeps them for good, and lists them nowhere.
+ * A Perl script that removes System V segments that no process has attached (SHM_INFO, IPC_STAT, IPC_RMID). gVisor
+ * keeps such segments for ever and has no list of them. The script prints `held` if another segment is attached.
  */
 const RELEASE_SHARED = `
 my $info = "\\0" x 256;
@@ -56,8 +56,8 @@ for my $id (0 .. unpack("i", $info)) {
 }`;
 
 /**
- * None of what looks after the sandbox, which is root's. One of a group speaks for it: there may be hundreds in it, and
- * little time.
+ * Returns the groups of the user's processes. Skips root's, which maintain the sandbox. Reads the score of one process
+ * per group only, because a group can have hundreds and time is short.
  */
 function groupsOfProcesses(): Candidate[] {
   const groups = new Map<number, { spokesman: number; residentBytes: number }>();
@@ -72,7 +72,7 @@ function groupsOfProcesses(): Candidate[] {
   });
 }
 
-/** Undefined of a process of root's, and of one that has ended. */
+/** Returns `oom_score_adj`, or undefined for a process of root and for one that has ended. */
 function adjustmentOf(pid: number): number | undefined {
   try {
     if (statSync(`/proc/${pid}`).uid === 0) return undefined;

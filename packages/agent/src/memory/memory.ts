@@ -4,16 +4,19 @@ import { findOwnGroups } from '../processes/own-groups.ts';
 import { MemoryGuard } from './memory-guard.ts';
 import { readingsOfMachine, type User } from './memory-readings.ts';
 
-/** Higher goes first when memory runs out. Children inherit it. */
+/** Sets `oom_score_adj`. The process with the higher score is killed first. Children inherit the score. */
 export function setOomScore(pid: number, score: number): void {
   try {
     writeFileSync(`/proc/${pid}/oom_score_adj`, String(score));
   } catch {
-    // It is gone already, or this kernel allows no change: then the kernel's own choice stands.
+    // The process has ended, or this kernel forbids the change. The kernel's default then applies.
   }
 }
 
-/** In place of a kernel that kills nothing for memory, after `release` has given back what it can. Until `signal` aborts. */
+/**
+ * Enforces the memory limit where the kernel does not, until `signal` aborts. `release` frees memory that only improves
+ * speed; it is called before a process is killed.
+ */
 export function guardMemory(limitBytes: number, user: User, release: () => boolean, signal: AbortSignal): void {
   guard = new MemoryGuard(limitBytes, { ...readingsOfMachine(user), release });
   void guard.watch(signal);
@@ -21,13 +24,16 @@ export function guardMemory(limitBytes: number, user: User, release: () => boole
 
 let guard: MemoryGuard | undefined;
 
-/** How many processes of this sandbox were killed for memory; of those that the kernel kills, 0 where that cannot be read. */
+/** Returns how many processes were killed for memory. The kernel's kills count as 0 where its counter is unreadable. */
 export function countOomKills(): number {
   counterPaths ??= findCounterPaths();
   return counterPaths.reduce((count, path) => count + readCounter(path), guard?.kills ?? 0);
 }
 
-/** The same as it was a moment ago at the earliest: reading it for each of many short runs would cost more than they. */
+/**
+ * Like `countOomKills`, but up to `LATELY_MS` old. Reading it for each of many short runs would cost more than the
+ * runs.
+ */
 export function countOomKillsLately(): number {
   const now = performance.now();
   if (now - lately.at > LATELY_MS) lately = { at: now, count: countOomKills() };
@@ -40,8 +46,8 @@ let lately = { at: Number.NEGATIVE_INFINITY, count: 0 };
 let counterPaths: readonly string[] | undefined;
 
 /**
- * Where the kernel counts them. A group of v2 counts for those below it; in v1 each counts for itself, so the one of the
- * kernels is looked into beside the one above it and the agent's own.
+ * Returns the files in which the kernel counts these kills. In v2 a group's counter includes the groups below it. In
+ * v1 it does not, so the groups of the agent, of the sandbox and of the kernels are all read.
  */
 function findCounterPaths(): string[] {
   const places = findOwnGroups('memory').flatMap(({ version, own, whole }) =>

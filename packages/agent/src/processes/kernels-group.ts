@@ -12,15 +12,15 @@ const CLEAR_WITHIN_MS = 3000;
 const PAUSE_MS = 5;
 
 /**
- * The control group of whatever a client starts. There they share the processor, the memory and the processes that the
- * sandbox was given, and can take nothing from the agent, which is in a group beside it. `CLOCHE_KERNELS_GROUP_FDS` names
- * descriptors that hostd opened: a process whose id is written to each of them is in the group from then on, with all
- * that it starts afterwards. None where there is no such group.
+ * The control group of everything that clients start. The processes in it share the CPU, memory and process limits of
+ * the sandbox. They cannot exhaust the agent, which is in a group beside it. `CLOCHE_KERNELS_GROUP_FDS` names
+ * descriptors that hostd has opened: writing a process id to each of them moves that process, and everything that it
+ * starts later, into the group. Without descriptors there is no such group.
  */
 export class KernelsGroup {
   readonly #descriptors: readonly number[];
   readonly #folders: readonly string[];
-  /** Sessions of kernels that live, with what these have started. */
+  /** Sessions of running kernels and of what they have started. */
   readonly #kept = new Set<number>();
 
   constructor(descriptors: readonly number[]) {
@@ -29,29 +29,29 @@ export class KernelsGroup {
     this.#folders = groups.map(({ whole }) => join(whole, 'kernels'));
   }
 
-  /** Moves a process that has started nothing yet. Rejects when that is not possible, as it must not go on then. */
+  /** Moves a process that has not started any other. Rejects if that fails; the process must not run then. */
   async join(pid: number): Promise<void> {
     await Promise.all(this.#descriptors.map((fd) => writeTo(fd, String(pid))));
   }
 
-  /** Whether so many processes are there that one of them hardly gets to do anything. */
+  /** Whether the group has so many processes that each of them hardly gets any CPU time. */
   isCrowded(): boolean {
     return this.#processes().length > CROWD;
   }
 
-  /** Whether more than half of the processes that the sandbox may have are there. */
+  /** Whether the group has more than half of the sandbox's process limit. */
   isFull(): boolean {
     return this.#processes().length > Number(this.#read('pids.max')) / 2;
   }
 
-  /** Whether a program with that many processes and threads still has room there. */
+  /** Whether the limit leaves room for that many processes and threads. */
   hasRoomFor(tasks: number): boolean {
     const [most, current] = [this.#read('pids.max'), this.#read('pids.current')].map(Number.parseFloat);
-    // Not numbers where there is no bound, or no such group.
+    // NaN or undefined where there is no limit or no such group.
     return most === undefined || current === undefined || !(most - current < tasks);
   }
 
-  /** `clear` leaves that session alone, until `giveUp`. */
+  /** Excludes a session from `clear`, until `giveUp`. */
   keep(session: number): void {
     this.#kept.add(session);
   }
@@ -60,7 +60,7 @@ export class KernelsGroup {
     this.#kept.delete(session);
   }
 
-  /** Kills all that is in it, but for the sessions of kernels that live, until nothing is. */
+  /** Kills all processes in the group, except sessions of running kernels, until none is left. */
   async clear(): Promise<void> {
     const deadline = performance.now() + CLEAR_WITHIN_MS;
     const strays = () => this.#processes().filter((pid) => this.#kept.size === 0 || !this.#kept.has(findSession(pid)));
@@ -74,7 +74,7 @@ export class KernelsGroup {
     return this.#read('cgroup.procs').split('\n').filter(Boolean).map(Number);
   }
 
-  /** Empty where there is no such group. */
+  /** Returns a file of the group; empty if there is no such group. */
   #read(file: string): string {
     for (const folder of this.#folders) {
       try {

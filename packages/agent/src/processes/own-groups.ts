@@ -3,14 +3,14 @@ import { normalize } from 'node:path';
 
 const CGROUP_ROOT = '/sys/fs/cgroup';
 
-/** Folders of this sandbox in a hierarchy of control groups: that of the agent, and the one above it, which is divided. */
+/** The sandbox's folders in one hierarchy of control groups: that of the agent (`own`), and its parent (`whole`). */
 export interface OwnGroup {
   version: 1 | 2;
   own: string;
   whole: string;
 }
 
-/** Of every hierarchy that may count what `controller` does; on a hybrid host the one of v2 does not always. */
+/** Returns a group of each hierarchy that may count for `controller`. On a hybrid host the v2 hierarchy need not. */
 export function findOwnGroups(controller: 'memory' | 'pids'): OwnGroup[] {
   const groups = readFileSync('/proc/self/cgroup', 'utf8').trim().split('\n');
   return groups.flatMap((line) => {

@@ -2,20 +2,20 @@ import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 
-/** In the environment of a kernel and, unless they clear it, of all that it starts. */
+/** Environment variable of kernels. Everything that a kernel starts inherits it, unless it clears its environment. */
 export const KERNEL_MARK = 'CLOCHE_KERNEL';
 
 const KILL_WITHIN_MS = 5000;
-/** Hundreds that are dying need the processor more than whoever looks at them. */
+/** Shortest pause between rounds. Processes that are ending need the CPU more than the search for them. */
 const PAUSE_MS = 5;
 const PAUSE_PER_MEMBER_MS = 1;
 const MAX_PAUSE_MS = 200;
 
 export interface ProcessTree {
-  /** The root; also its session. */
+  /** The root process; also the id of its session. */
   pid: number;
   mark: string;
-  /** Whose processes these are: no other is touched. */
+  /** Owner of the marked processes. Processes of other users with the mark are not killed. */
   uid: number;
   gid: number;
 }
@@ -31,9 +31,9 @@ export interface ProcessEntry {
 }
 
 /**
- * Kills a process with everything that descends from it: children, what shares a session or group with one of them, and
- * what carries its mark. Resolves when they are gone. A daemon that has left its session and cleared its environment
- * escapes until the sandbox ends.
+ * Kills a process and its descendants: children, processes that share a session or group with one of them, and
+ * processes with the mark. Resolves when they have ended. A daemon that has left its session and cleared its
+ * environment survives until the sandbox ends.
  */
 export async function killTree(tree: ProcessTree): Promise<void> {
   const sessions = new Set([tree.pid]);
@@ -42,20 +42,20 @@ export async function killTree(tree: ProcessTree): Promise<void> {
   for (;;) {
     const members = membersOf(sessions);
     if (members.length === 0 || performance.now() > deadline) break;
-    // A process that forked while it was being killed is met here.
+    // Finds processes that were forked while their parent was being killed.
     const others = members.filter((entry) => !killed.has(nameOf(entry)));
     for (const entry of others) killed.add(nameOf(entry));
-    // A group is killed at one stroke, even while its processes multiply.
+    // One signal to a group reaches all its processes at once, also while they fork.
     kill([...new Set(others.map((entry) => -entry.group))]);
     kill(others.map((entry) => entry.pid));
     await setTimeout(others.length > 0 ? 0 : Math.min(PAUSE_MS + members.length * PAUSE_PER_MEMBER_MS, MAX_PAUSE_MS));
   }
-  // The mark can be read by the same user alone, so a process of that user looks for it.
+  // Only the same user may read the environment with the mark, so a process of that user searches for it.
   const marked = await findMarked(tree).catch(() => []);
   kill(marked.filter((pid) => ownerOf(pid) === tree.uid));
 }
 
-/** Adds the sessions that it meets to `sessions`. */
+/** Returns the members of `sessions` and their descendants. Adds the sessions that it finds to `sessions`. */
 function membersOf(sessions: Set<number>): ProcessEntry[] {
   const processes = listProcesses();
   const members = new Set<number>(sessions);
@@ -64,7 +64,7 @@ function membersOf(sessions: Set<number>): ProcessEntry[] {
     before = members.size;
     for (const entry of processes) {
       const related = members.has(entry.parent) || sessions.has(entry.session) || members.has(entry.group);
-      // A session of 0 is one of outside this container, and none of ours.
+      // Session 0 lies outside the container.
       if (!related || entry.session === 0) continue;
       members.add(entry.pid);
       sessions.add(entry.session);
@@ -82,7 +82,7 @@ export function listProcesses(): ProcessEntry[] {
 function readProcess(pid: number): ProcessEntry | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // The name in parentheses is the process's own choice and may hold anything.
+    // The name in parentheses is chosen by the process and can contain anything.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     const [state = '', parent, group, session] = fields;
     const startTicks = Number(fields[19]);
@@ -100,13 +100,13 @@ function readProcess(pid: number): ProcessEntry | undefined {
   }
 }
 
-/** When that process started, in ticks; undefined when it is gone or nobody has waited for it yet. */
+/** Returns when a process started, in ticks; undefined if it has ended, also if it is still a zombie. */
 export function findStart(pid: number): number | undefined {
   const entry = readProcess(pid);
   return entry === undefined || entry.state === 'Z' || entry.state === 'X' ? undefined : entry.startTicks;
 }
 
-/** The session of that process; 0 when it is gone. */
+/** Returns the session of a process; 0 if it has ended. */
 export function findSession(pid: number): number {
   return readProcess(pid)?.session ?? 0;
 }
@@ -123,7 +123,7 @@ function findMarked({ mark, uid, gid }: ProcessTree): Promise<number[]> {
   });
 }
 
-/** A number may be another process's later. */
+/** Identifies a process. The pid alone can be reused. */
 function nameOf({ pid, startTicks }: ProcessEntry): string {
   return `${pid}/${startTicks}`;
 }
@@ -137,7 +137,7 @@ export function kill(pids: readonly number[]): void {
     try {
       process.kill(pid, 'SIGKILL');
     } catch {
-      // Gone in the meantime.
+      // The process has ended meanwhile.
     }
   }
 }

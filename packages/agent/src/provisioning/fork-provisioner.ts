@@ -3,7 +3,7 @@ import type { KernelProcess } from '../kernels/kernel-process.ts';
 import type { NewKernelRequest, SpawnProvisioner } from './spawn-provisioner.ts';
 import type { Zygote } from './zygote.ts';
 
-/** Has Python kernels forked from a zygote; starts one where that fails, and for other languages. */
+/** Forks Python kernels from a zygote. Starts a process if that fails, and for other languages. */
 export class ForkProvisioner {
   readonly #zygote: Zygote;
   readonly #spawn: SpawnProvisioner;
@@ -13,7 +13,7 @@ export class ForkProvisioner {
     this.#spawn = spawn;
   }
 
-  /** Throws `language_unavailable`. */
+  /** Returns a kernel that is about to be ready. Throws `language_unavailable`. */
   provision(language: Language, request: NewKernelRequest): KernelProcess {
     if (language !== 'python') return this.#spawn.provision(language, request);
     return this.#spawn.provision(language, request, {

@@ -2,7 +2,7 @@ import type { ForkedKernel } from '../kernels/forked-kernel.ts';
 import type { KernelArrivals } from './kernel-arrivals.ts';
 import type { Zygote } from './zygote.ts';
 
-/** The zygote of the host. Its owner is hostd, which is asked for a kernel beside each context that is opened. */
+/** The zygote of the host. hostd owns it and forks a kernel for each context that it opens. */
 export class HostZygote implements Zygote {
   readonly isComing = true;
   readonly #arrivals: KernelArrivals;

@@ -9,9 +9,9 @@ import { readHello } from '../kernels/kernel-messages.ts';
 import type { User } from '../memory/memory-readings.ts';
 import { findStart, ownerOf } from '../processes/process-tree.ts';
 
-/** A kernel says hello as soon as it is connected. */
+/** Longest time between a kernel's connection and its hello. */
 const HELLO_MS = 5_000;
-/** Kernels that may wait for a context. Each costs memory; more are a mistake of their sender. */
+/** Most kernels that may wait for a context, because each takes memory. */
 const MAX_SPARES = 2;
 const MAX_CONNECTIONS = 64;
 const MAX_HELLO_BYTES = 1024;
@@ -19,8 +19,8 @@ const MAX_HELLO_BYTES = 1024;
 type Taker = (kernel: ForkedKernel | undefined) => void;
 
 /**
- * Accepts forked kernels at `kernels.sock`, in a folder of root's. Kernels go to the requests that wait, in the order of
- * arrival. Nothing here is sure: a kernel may arrive late, never, or die while it waits.
+ * Accepts forked kernels at `kernels.sock`, in a folder of root. Kernels are given to waiting requests in the order of
+ * arrival. A kernel may arrive late, never, or die while it waits.
  */
 export class KernelArrivals {
   readonly #folder: string;
@@ -31,7 +31,7 @@ export class KernelArrivals {
   /** Called when a kernel has arrived that no request waits for. */
   onSpare: () => void = () => undefined;
 
-  /** @param folder on a file system in memory, so that a full disk keeps no kernel out. */
+  /** @param folder on a file system in memory, so that kernels can connect when the disk is full. */
   constructor(folder: string) {
     this.#folder = folder;
     this.#server = createServer((socket) => this.#greet(socket));
@@ -39,8 +39,9 @@ export class KernelArrivals {
   }
 
   /**
-   * Throws when the folder cannot be made; then no kernel ever arrives. With `user`, a process of that user may connect by
-   * itself, as its pipes were made for it; else only a process that was root until then can.
+   * Listens for kernels. Throws if the folder cannot be created; then no kernel arrives. With `user`, processes of
+   * that user may connect, with pipes that were made for them. Otherwise only a process that was root until then can
+   * connect.
    */
   listen(user?: User): void {
     const mode = user === undefined ? 0o700 : 0o711;
@@ -54,7 +55,7 @@ export class KernelArrivals {
     this.#server.unref();
   }
 
-  /** Returns a kernel that is there or arrives within `waitMs`, else undefined. */
+  /** Returns a waiting kernel, or one that arrives within `waitMs`; otherwise undefined. */
   take(waitMs: number): Promise<ForkedKernel | undefined> {
     for (let spare = this.#spares.shift(); spare !== undefined; spare = this.#spares.shift()) {
       if (!spare.socket.destroyed) return Promise.resolve(spare);
@@ -73,7 +74,7 @@ export class KernelArrivals {
     });
   }
 
-  /** No kernel arrives for the request that has waited longest. */
+  /** Ends the wait of the oldest request without a kernel. */
   giveUp(): void {
     this.#takers.shift()?.(undefined);
   }
@@ -108,9 +109,10 @@ export class KernelArrivals {
 
   #arrive(socket: Socket, hello: unknown): void {
     const { kernelId, pid } = readHello(hello);
-    // Before its owner: should the number be another process's by then, this one's start tells.
+    // Read before the owner. If the pid is reused in between, this start time shows it.
     const startTicks = findStart(pid);
-    // SECURITY: it is killed in the end, so it has to be one that whoever said this may kill (e2e/security/own-zygote.test.ts).
+    // SECURITY: the agent kills this process in the end, so it must be one that the sender itself may kill
+    // (e2e/security/own-zygote.test.ts).
     if (this.#user !== undefined && ownerOf(pid) !== this.#user.uid) throw new Error('no process of the user');
     const fifos = STANDARD_STREAMS.map((stream) => openFifo(join(this.#folder, `${kernelId}.${stream}`)));
     const taker = this.#takers.shift();
@@ -136,7 +138,7 @@ export class KernelArrivals {
   }
 }
 
-/** The kernel has made it and holds its other end; it needs no name any more. */
+/** Opens a pipe that the kernel has created and removes its name. The kernel holds the other end already. */
 function openFifo(path: string): Fifo {
   const readFd = openSync(path, constants.O_RDWR | constants.O_NONBLOCK | constants.O_NOFOLLOW);
   rmSync(path);

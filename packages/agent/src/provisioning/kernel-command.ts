@@ -6,7 +6,7 @@ import { AgentError } from '../base/agent-error.ts';
 import type { AgentConfig } from '../config.ts';
 import type { KernelCommand } from '../kernels/start-kernel.ts';
 
-/** What starts a kernel for `language`. Throws `language_unavailable` when this template has none. */
+/** Returns the program that starts a kernel. Throws `language_unavailable` if the template has none for `language`. */
 export function kernelCommand(language: Language, config: AgentConfig): KernelCommand {
   const program = language === 'python' ? join(config.guestDir, 'python/cloche_kernel') : kernelJsMain(config);
   const file = language === 'python' ? config.python : join(config.guestDir, 'bin/node');

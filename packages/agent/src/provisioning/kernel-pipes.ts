@@ -7,13 +7,13 @@ import { STANDARD_STREAMS } from '../base/standard-stream.ts';
 
 const run = promisify(execFile);
 
-/** Making one takes a program, which is as quick with several. */
+/** Kernels that pipes are made for at once. One call of `mkfifo` takes the same time for several. */
 const AT_ONCE = 8;
 const NAME_BYTES = 16;
 
 /**
- * Named pipes for the standard output and error of kernels that cannot make any where the agent looks for them: by the
- * names of kernels, in a folder that root alone writes to. They belong to the user of the kernels.
+ * Creates the named pipes of kernels that cannot create any in a folder that only root writes to. Names them as the
+ * agent expects. The pipes belong to the kernels' user.
  */
 export class KernelPipes {
   readonly #folder: string;
@@ -28,17 +28,17 @@ export class KernelPipes {
     this.#gid = gid;
   }
 
-  /** The name of a kernel whose pipes are there. Rejects when none can be made. */
+  /** Returns the name of a kernel whose pipes exist. Rejects if they cannot be created. */
   async take(): Promise<string> {
     if (this.#names.length === 0) await this.#prepare();
     const name = this.#names.shift();
     if (name === undefined) return this.take();
-    // The next one shall not wait for them.
+    // Done ahead, so that the next kernel need not wait.
     if (this.#names.length === 0) this.#prepare().catch(() => undefined);
     return name;
   }
 
-  /** Makes some, if none are being made. */
+  /** Creates pipes. A call while they are being created waits for those. */
   #prepare(): Promise<void> {
     this.#making ??= this.#make().finally(() => {
       this.#making = undefined;
@@ -46,7 +46,7 @@ export class KernelPipes {
     return this.#making;
   }
 
-  /** Its pipes have no names any more. Idempotent. */
+  /** Removes the names of a kernel's pipes. Idempotent. */
   discard(name: string): void {
     for (const path of this.#pathsOf(name)) rmSync(path, { force: true });
   }

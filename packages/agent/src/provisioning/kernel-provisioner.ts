@@ -2,7 +2,7 @@ import type { Language } from '@cloche/protocol';
 import type { KernelListener } from '../kernels/kernel-listener.ts';
 import type { KernelProcess } from '../kernels/kernel-process.ts';
 
-/** What a context does with its kernel. */
+/** The part of a kernel that a context uses. */
 export type ContextKernel = Pick<
   KernelProcess,
   'ready' | 'execute' | 'interrupt' | 'drain' | 'pause' | 'resume' | 'setBusy' | 'isCrowded' | 'stop'
@@ -10,15 +10,15 @@ export type ContextKernel = Pick<
 
 export interface KernelRequest {
   cwd: string;
-  /** Called with what the kernel prints and says, from the moment on that it is the caller's. */
+  /** Receives the kernel's events, from the moment on at which the kernel belongs to the caller. */
   listener: KernelListener;
-  /** Milliseconds to wait for a kernel that the host provides, before one is started in the sandbox. */
+  /** Milliseconds to wait for a kernel of the host, before one is started in the sandbox. */
   kernelWaitMs: number;
   /** No kernel is started before this settles. */
   room?: Promise<void> | undefined;
 }
 
-/** Where the kernels of contexts come from. Contexts do not know how a kernel is made. */
+/** Supplies contexts with kernels, however these are made. */
 export interface KernelProvisioner {
   /** The client's variables, for kernels that are provisioned from now on. */
   environment: Readonly<Record<string, string>>;
@@ -26,8 +26,8 @@ export interface KernelProvisioner {
   provision(language: Language, request: KernelRequest): ContextKernel;
   /** Whether the sandbox has processes left for a kernel of that language. */
   hasProcessesFor(language: Language): boolean;
-  /** A context of that language was opened, and another one is likely. Idempotent. */
+  /** Call when a context of that language was opened, because another one is likely. Idempotent. */
   noteUse(language: Language): void;
-  /** Resolves when no kernel is left that belongs to no context. */
+  /** Ends all kernels that do not belong to a context. Resolves when they have ended. */
   close(): Promise<void>;
 }

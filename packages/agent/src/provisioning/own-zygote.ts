@@ -15,36 +15,38 @@ import { KernelPipes } from './kernel-pipes.ts';
 import type { Zygote } from './zygote.ts';
 
 const CONTROL_FD = 3;
-/** Longer than starting a kernel takes: one that does not come by then comes from a zygote that was stopped. */
+/**
+ * Longest wait for a forked kernel. Starting a kernel takes less; a longer silence means that the zygote was stopped.
+ */
 const ARRIVAL_MS = 5_000;
 const MAX_REPORT_CHARACTERS = 4096;
-/** One that never loads never will, as where a template has not all that a kernel needs. */
+/** Failed starts after which no zygote is started any more. The template may lack what a kernel needs. */
 const MAX_FAILURES = 4;
 
-/** Loading takes a processor for seconds: what somebody waits for comes first. */
+/** Quiet time before a zygote is loaded. Loading takes a CPU for seconds, and the client's requests come first. */
 const QUIET_MS = 300;
-/** One that ended is started anew after that long, and after twice as long each time. */
+/** Pause before a zygote that ended is restarted. Doubles each time, up to the longest pause. */
 const FIRST_PAUSE_MS = 1_000;
 const LAST_PAUSE_MS = 60_000;
 
-/** Time for the first request after a launch, or for the launch of another sandbox, which both go before loading. */
+/** Delay after a launch, so that loading slows down neither the first request nor the launch of another sandbox. */
 const AFTER_LAUNCH_MS = 3_000;
 
 /** If no Python context was opened this long after another language's, assume that none will be. */
 const UNWANTED_MS = 180_000;
 
 export interface OwnZygoteOptions {
-  /** Whether the sandbox can do without the memory that it takes. */
+  /** Whether the sandbox has memory to spare for a zygote. */
   hasRoom: () => boolean;
-  /** Called when kernels can be forked. */
+  /** Called when the zygote can fork kernels. */
   onReady?: () => void;
-  /** Called when it has ended because the sandbox does not use Python. */
+  /** Called when the zygote was closed because the sandbox does not use Python. */
   onUnwanted?: () => void;
 }
 
 /**
- * The zygote of the sandbox itself, for runtimes that let no process in from outside. Its kernels arrive where those of
- * hostd do. The sandbox works without it, only slower: it is a process of the user, whose code may kill it.
+ * A zygote inside the sandbox, for runtimes that let no process in from outside. Its kernels connect where those of
+ * hostd do. The sandbox works without it, only slower: the zygote is a process of the user, whose code can kill it.
  */
 export class OwnZygote implements Zygote {
   readonly #config: AgentConfig;
@@ -54,7 +56,7 @@ export class OwnZygote implements Zygote {
   readonly #isOver = new AbortController();
   #current: ChildProcess | undefined;
   #isReady = false;
-  /** Stopped while it was loading. */
+  /** Whether it was stopped (SIGSTOP) while it was loading. */
   #isHeld = false;
   #last: Promise<unknown> = Promise.resolve();
   #starting: NodeJS.Timeout | undefined;
@@ -70,7 +72,7 @@ export class OwnZygote implements Zygote {
     this.#options = options;
   }
 
-  /** Loads one some time after the sandbox was launched. */
+  /** Starts loading some time after the launch of the sandbox. */
   startAfterLaunch(): void {
     this.startSoon(AFTER_LAUNCH_MS);
   }
@@ -93,21 +95,23 @@ export class OwnZygote implements Zygote {
     }
   }
 
-  /** A cell of the client gets the processor before a zygote that is loading. */
+  /** Gives a cell of the client the CPU before a zygote that is loading. */
   noteBusy(busy: boolean): void {
     if (busy) this.postpone();
     else if (this.#isPythonUsed) this.startSoon();
   }
 
-  /** The next kernel would not fit either, and each costs what it takes to fork it. */
+  /** Closes the zygote. The next kernel would not match either, and each one costs a fork. */
   noteMismatch(): void {
     void this.close();
   }
 
-  /** Its own reports tell when a fork fails. */
+  /** Does nothing: the zygote itself reports a failed fork. */
   giveUp(): void {}
 
-  /** Loads one, or goes on with it, unless it is postponed for so long; and another when that ends. Idempotent. */
+  /**
+   * Starts or continues loading after `quietMs`, unless `postpone` is called. Restarts a zygote that ends. Idempotent.
+   */
   startSoon(quietMs = QUIET_MS): void {
     const isPossible = [this.#config.python, this.#program].every((file) => existsSync(file));
     const hasBegun = this.#kept !== undefined && !this.#isHeld;
@@ -120,7 +124,7 @@ export class OwnZygote implements Zygote {
     }, quietMs).unref();
   }
 
-  /** Until `startSoon` is called anew, if it is not loaded. */
+  /** Stops loading until `startSoon` is called again. Does nothing to a loaded zygote. */
   postpone(): void {
     clearTimeout(this.#starting);
     this.#starting = undefined;
@@ -129,7 +133,7 @@ export class OwnZygote implements Zygote {
     this.#signal('SIGSTOP');
   }
 
-  /** Whether it will have kernels to give before long, and has none now. */
+  /** Whether the zygote can fork soon, but not yet. */
   get isComing(): boolean {
     return this.#starting !== undefined || (this.#current !== undefined && !this.#isReady);
   }
@@ -140,12 +144,12 @@ export class OwnZygote implements Zygote {
     return taken;
   }
 
-  /** Gives back its memory. Whether there was any. */
+  /** Frees the zygote's memory by killing it. Returns whether there was one. */
   release(): boolean {
     return this.#signal('SIGKILL');
   }
 
-  /** For good; its kernels live on. Resolves when it is gone. Idempotent. */
+  /** Ends the zygote for good; its kernels live on. Resolves when it has ended. Idempotent. */
   async close(): Promise<void> {
     this.#isOver.abort();
     clearTimeout(this.#unwanted);
@@ -154,13 +158,13 @@ export class OwnZygote implements Zygote {
     await this.#kept;
   }
 
-  /** Whether there is one that gets it. */
+  /** Sends a signal. Returns whether there was a zygote to receive it. */
   #signal(signal: NodeJS.Signals): boolean {
     const { pid } = this.#current ?? {};
     try {
       return pid !== undefined && process.kill(pid, signal);
     } catch {
-      // It has ended by itself.
+      // The zygote has ended already.
       return false;
     }
   }
@@ -184,7 +188,7 @@ export class OwnZygote implements Zygote {
   }
 
   get #control(): Socket | undefined {
-    // Without descriptors left it has no `stdio`; its `error` tells.
+    // Without free descriptors there is no `stdio`. The `error` event reports that.
     return this.#current?.stdio?.[CONTROL_FD] as Socket | undefined;
   }
 
@@ -192,14 +196,14 @@ export class OwnZygote implements Zygote {
     const { signal } = this.#isOver;
     let pauseMs = FIRST_PAUSE_MS;
     for (let failures = 0; failures < MAX_FAILURES && !signal.aborted; ) {
-      // Where there is no memory for a process, or no descriptor, there is no child either.
+      // Without memory or descriptors for a process, `spawn` throws. That counts as a failure.
       if (this.#options.hasRoom()) failures = (await this.#runOne().catch(() => false)) ? 0 : failures + 1;
       await delay(pauseMs, undefined, { signal, ref: false }).catch(() => undefined);
       pauseMs = Math.min(pauseMs * 2, LAST_PAUSE_MS);
     }
   }
 
-  /** From its start to its end. Whether it could be used meanwhile. */
+  /** Runs a zygote from its start to its end. Returns whether it became ready. */
   async #runOne(): Promise<boolean> {
     const child = this.#spawn();
     this.#current = child;
@@ -225,7 +229,7 @@ export class OwnZygote implements Zygote {
     return wasReady;
   }
 
-  /** As its user, and in a session of its own, so that what ends a kernel does not end it. */
+  /** Starts the zygote as the user, in its own session, so that killing a kernel's session does not kill it. */
   #spawn(): ChildProcess {
     const { python, uid, gid, baseEnv } = this.#config;
     return spawn(python, [this.#program], {
@@ -237,17 +241,17 @@ export class OwnZygote implements Zygote {
       env: {
         PATH: baseEnv.PATH,
         LANG: 'C.UTF-8',
-        // Of what lies in the user's home an interpreter runs some when it starts.
+        // A Python interpreter runs files in the user's home when it starts, so it gets none.
         HOME: '/nonexistent',
         USER: 'user',
-        // Threads do not come along in a fork; a kernel starts as many as it may (`threads.py`).
+        // A fork copies no threads. A kernel starts as many as it may (`threads.py`).
         OPENBLAS_NUM_THREADS: '1',
         [KERNEL_MARK]: '-'.repeat(2 * KERNEL_MARK_BYTES),
       },
     });
   }
 
-  /** What it says is a user's process's word: at most it is taken for ready, or a fork for failed. */
+  /** Reads a report. It is untrusted, so at most it marks the zygote as ready, or a fork as failed. */
   #read(line: string): void {
     const type = /"type": "(ready|failed)"/.exec(line)?.[1];
     if (type === 'ready' && !this.#isReady) {

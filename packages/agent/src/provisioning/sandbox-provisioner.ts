@@ -14,16 +14,16 @@ import { NO_LISTENER, SpareProvisioner } from './spare-provisioner.ts';
 import { SpawnProvisioner } from './spawn-provisioner.ts';
 import type { Zygote } from './zygote.ts';
 
-/** With less free memory no kernel is started ahead: the client's programs would miss what it takes. */
+/** Free memory below which no kernel is started ahead, because the client's programs need it. */
 const ROOM_BYTES = 512 * 1024 * 1024;
 
-/** How long a forked kernel waits for a context before it is warmed up: a context may be about to take it. */
+/** Time that a forked kernel waits for a context before it is warmed up, because a context may be about to take it. */
 const WARM_UP_AFTER_MS = 50;
 
 /**
- * Decides where each kernel of the sandbox comes from: a spare one where there is one; else a fork, where there is a zygote;
- * else a new process. Once a context was opened in a language whose kernels are started, another kernel of it is started
- * ahead: a client that opens a second context often opens a third.
+ * Chooses the source of each kernel: a spare, else a fork from a zygote, else a new process. After the first context in
+ * a language whose kernels are new processes, another kernel is started ahead, because a client that opens a second
+ * context often opens a third.
  */
 export class SandboxProvisioner implements KernelProvisioner {
   readonly #workspace: string;
@@ -31,11 +31,11 @@ export class SandboxProvisioner implements KernelProvisioner {
   readonly #spawn: SpawnProvisioner;
   readonly #new: SpawnProvisioner | ForkProvisioner;
   readonly #spares: SpareProvisioner;
-  /** Undefined where all kernels are started. */
+  /** Undefined where each kernel is a new process. */
   readonly #zygote: Zygote | undefined;
   #env: Readonly<Record<string, string>> = {};
   /**
-   * Called with a forked kernel that no context has taken for a moment. `isWaiting` returns whether that is still so.
+   * Called with a forked kernel that no context has taken for a while. `isWaiting` returns whether that is still so.
    */
   onWaiting: (kernel: KernelProcess, isWaiting: () => boolean) => void = () => undefined;
 
@@ -63,7 +63,7 @@ export class SandboxProvisioner implements KernelProvisioner {
 
   provision(language: Language, { cwd, listener, ...request }: KernelRequest): KernelProcess {
     const place = this.#placeIn(cwd);
-    // A spare that is ready for the workspace stays for a context in the workspace, unless it can move.
+    // A spare that cannot move is kept for a context in the workspace.
     const fits = (kernel: KernelProcess) => cwd === this.#workspace || kernel.move(place);
     this.#zygote?.noteRequest();
     const spare = this.#spares.provision(language, fits);
@@ -76,7 +76,7 @@ export class SandboxProvisioner implements KernelProvisioner {
     return this.#spawn.hasProcessesFor(language);
   }
 
-  /** Whether a kernel of that language waits for its context. */
+  /** Whether a kernel of that language waits for a context. */
   hasSpare(language: Language): boolean {
     return this.#spares.has(language);
   }
@@ -87,20 +87,22 @@ export class SandboxProvisioner implements KernelProvisioner {
     this.#spares.restock(language);
   }
 
-  /** Starts a spare kernel of a language that other sandboxes use. Unlike `noteUse`, it notes no use in this sandbox. */
+  /**
+   * Starts a spare of a language that other sandboxes use. Unlike `noteUse`, it does not count as use in this sandbox.
+   */
   prepare(language: Language): void {
     this.#spares.restock(language);
   }
 
-  /** Gives back memory that only makes things quicker. Returns whether there was any. */
+  /** Frees memory that only improves speed. Returns whether there was any. */
   release(): boolean {
     const released = this.#zygote?.release() ?? false;
-    // The spare shares its memory with the zygote, and keeps what both have.
+    // The spare shares memory with the zygote. That memory is freed only when both have ended.
     if (released) this.#spares.giveUp('python');
     return released;
   }
 
-  /** The host provides no kernel for the context that has waited for one longest. */
+  /** Call when the host has no kernel for the context that has waited longest. */
   giveUpHostKernel(): void {
     this.#zygote?.giveUp();
   }
@@ -126,7 +128,7 @@ export class SandboxProvisioner implements KernelProvisioner {
     return this.#new.provision(language, { place: this.#placeIn(this.#workspace), listener, kernelWaitMs: 0 });
   }
 
-  /** Gives a kernel that was forked ahead its place at once, so that the next context finds it ready. */
+  /** Assigns a kernel that was forked ahead to the workspace at once, so that the next context finds it ready. */
   #adoptSpare(): void {
     if (this.#spares.has('python')) return;
     let wasReady = false;

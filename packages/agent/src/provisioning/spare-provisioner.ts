@@ -2,36 +2,36 @@ import type { Language } from '@cloche/protocol';
 import type { KernelListener } from '../kernels/kernel-listener.ts';
 import type { KernelProcess } from '../kernels/kernel-process.ts';
 
-/** For a kernel that belongs to no context: it runs nothing for a client. */
+/** The listener of a kernel without a context, which runs nothing for a client. */
 export const NO_LISTENER: KernelListener = { ready() {}, printed() {}, message() {}, exited() {} };
 
 const TIMES = {
-  /** The context that was just opened is likely to run something: that comes first. */
+  /** Delay before a spare is started. The context that was just opened is likely to run something first. */
   restockMs: 50,
-  /** A spare holds memory of the sandbox, so one that nobody wants goes. */
+  /** Time without use after which a spare is discarded, because it takes memory of the sandbox. */
   keptMs: 180_000,
-  /** How often it is looked whether there still is room for it. */
+  /** Interval at which a spare's age and the free memory are checked. */
   lookMs: 5_000,
-  /** One that died is replaced after that long, and after twice as long each time that the next one dies too. */
+  /** Pause before a spare that died is replaced. Doubles each time that the next one dies too. */
   retryMs: 1_000,
 };
 
 interface Spare {
   kernel: KernelProcess;
   timer: NodeJS.Timeout | undefined;
-  /** The time, by `performance.now()`, from which on the kernel is unlikely to be used. */
+  /** Time on the clock of `performance.now()` after which the spare is unlikely to be used. */
   until: number;
 }
 
-/** A spare to come. */
+/** A spare that will be started. */
 interface Order {
   timer: NodeJS.Timeout;
   retryMs: number;
-  /** When nobody is likely to want it any more; by `performance.now()`. */
+  /** Time on the clock of `performance.now()` after which the spare is unlikely to be used. */
   until: number;
 }
 
-/** Gives contexts kernels that were started ahead: one of each language at most. */
+/** Keeps kernels that were started ahead for contexts: at most one of each language. */
 export class SpareProvisioner {
   readonly #start: (language: Language, listener: KernelListener) => KernelProcess;
   readonly #hasRoom: () => boolean;
@@ -39,7 +39,7 @@ export class SpareProvisioner {
   readonly #spares = new Map<Language, Spare>();
   readonly #orders = new Map<Language, Order>();
 
-  /** @param start may throw, then there is no spare. */
+  /** @param start if it throws, there is no spare. */
   constructor(
     start: (language: Language, listener: KernelListener) => KernelProcess,
     hasRoom: () => boolean,
@@ -50,7 +50,7 @@ export class SpareProvisioner {
     this.#times = { ...TIMES, ...times };
   }
 
-  /** To be called when somebody has got a kernel, and is likely to want another. Idempotent. */
+  /** Call when a context has got a kernel, because another one is likely. Idempotent. */
   restock(language: Language): void {
     const { restockMs, retryMs, keptMs } = this.#times;
     const until = performance.now() + keptMs;
@@ -59,7 +59,7 @@ export class SpareProvisioner {
     else this.#order(language, restockMs, { retryMs, until });
   }
 
-  /** Keeps one that came by itself, for as long as nobody takes it. */
+  /** Keeps a kernel that arrived by itself, until a context takes it. */
   keep(language: Language, kernel: KernelProcess): void {
     this.#spares.set(language, { kernel, timer: undefined, until: Number.POSITIVE_INFINITY });
   }
@@ -73,8 +73,8 @@ export class SpareProvisioner {
   }
 
   /**
-   * Returns a spare that lives, if `move` says that it works where it is wanted. Where there is none the caller starts one,
-   * and no spare is started meanwhile.
+   * Returns a running spare for which `move` returns true. Without a spare it cancels the start of one, because the
+   * caller now starts a kernel itself.
    */
   provision(language: Language, move: (kernel: KernelProcess) => boolean): KernelProcess | undefined {
     const spare = this.#spares.get(language);
@@ -86,20 +86,20 @@ export class SpareProvisioner {
     return undefined;
   }
 
-  /** Gives up those that cannot `move`. Returns the languages that have none any more. */
+  /** Discards the spares for which `move` returns false. Returns their languages. */
   moveAll(move: (kernel: KernelProcess) => boolean): Language[] {
     const left = [...this.#spares].filter(([, { kernel }]) => !move(kernel)).map(([language]) => language);
     for (const language of left) void this.#discard(language);
     return left;
   }
 
-  /** Nobody is going to want one of that language. */
+  /** Discards the spare of a language and cancels the start of another. */
   giveUp(language: Language): void {
     this.#cancel(language);
     void this.#discard(language);
   }
 
-  /** Resolves when none is left, and none comes. */
+  /** Discards all spares and cancels pending starts. Resolves when the spares have ended. */
   async close(): Promise<void> {
     for (const language of this.#orders.keys()) this.#cancel(language);
     await Promise.all([...this.#spares.keys()].map((language) => this.#discard(language)));
@@ -129,7 +129,7 @@ export class SpareProvisioner {
     this.#spares.set(language, spare);
   }
 
-  /** Undefined if its program has gone since: whoever opens the next context is told. */
+  /** Returns undefined if no kernel can be started. The next context then tries again and reports the error. */
   #tryToStart(language: Language, listener: KernelListener): KernelProcess | undefined {
     try {
       return this.#start(language, listener);

@@ -7,10 +7,10 @@ import type { KernelsGroup } from '../processes/kernels-group.ts';
 import { kernelCommand } from './kernel-command.ts';
 import type { KernelRequest } from './kernel-provisioner.ts';
 
-/** Processes and threads that a kernel has when it is ready, and a few for its first run. */
+/** Processes and threads of a kernel that is ready, and a few for its first run. */
 const TASKS_OF_KERNEL: Readonly<Record<Language, number>> = { python: 4, javascript: 10, typescript: 10 };
 
-/** A request whose variables are known. */
+/** A request for a kernel whose environment is known. */
 export interface NewKernelRequest extends Pick<KernelRequest, 'listener' | 'room' | 'kernelWaitMs'> {
   place: KernelPlace;
 }
@@ -31,7 +31,9 @@ export class SpawnProvisioner {
     return this.#group.hasRoomFor(TASKS_OF_KERNEL[language]);
   }
 
-  /** Returns a kernel that is about to be ready. `fork` has it made otherwise, if it can be. Throws `language_unavailable`. */
+  /**
+   * Returns a kernel that is about to be ready. `fork` may supply a forked one instead. Throws `language_unavailable`.
+   */
   provision(
     language: Language,
     { place, listener, room }: NewKernelRequest,
@@ -40,7 +42,7 @@ export class SpawnProvisioner {
     const { uid, gid } = this.#config;
     const untilPossible = async () => {
       await room;
-      // A kernel that is started all the same dies in its first run, or holds up the code that has the processes.
+      // A kernel started without processes left would die in its first run, or disturb the code that uses them.
       if (!this.hasProcessesFor(language)) throw new Error(NO_PROCESS_LEFT);
     };
     const command = kernelCommand(language, this.#config);

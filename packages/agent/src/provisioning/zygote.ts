@@ -1,24 +1,24 @@
 import type { Language } from '@cloche/protocol';
 import type { ForkedKernel } from '../kernels/forked-kernel.ts';
 
-/** A loaded Python interpreter that kernels are forked from: of the host, or of the sandbox itself. */
+/** A loaded Python interpreter from which kernels are forked. It belongs to the host or to the sandbox. */
 export interface Zygote {
-  /** Whether it will have kernels to give before long, so that none need be started ahead. */
+  /** Whether it can fork soon, so that no kernel needs to be started ahead. */
   readonly isComing: boolean;
-  /** Returns a kernel that was forked for the caller, or undefined where none can be had within `waitMs`. */
+  /** Returns a kernel forked for the caller, or undefined if there is none within `waitMs`. */
   fork(waitMs: number): Promise<ForkedKernel | undefined>;
-  /** No kernel arrives for the request that has waited longest. */
+  /** Ends the wait of the oldest request without a kernel. */
   giveUp(): void;
-  /** A kernel is about to be provisioned for a context. */
+  /** Call when a kernel is about to be provisioned for a context. */
   noteRequest(): void;
-  /** A context of that language was opened. */
+  /** Call when a context of that language was opened. */
   noteUse(language: Language): void;
-  /** A kernel begins to run a cell that takes a moment, or has ended one. */
+  /** Call when a kernel begins a cell that takes a while, and when it has ended one. */
   noteBusy(busy: boolean): void;
-  /** A kernel that was forked was not what one that is started would be. */
+  /** Call when a forked kernel differed from one that would be started now. */
   noteMismatch(): void;
-  /** Gives back memory. Returns whether there was any. */
+  /** Frees memory. Returns whether there was any. */
   release(): boolean;
-  /** Resolves when it is gone. Its kernels live on. Idempotent. */
+  /** Ends the zygote. Its kernels live on. Resolves when it has ended. Idempotent. */
   close(): Promise<void>;
 }

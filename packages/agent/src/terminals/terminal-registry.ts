@@ -9,7 +9,7 @@ import { switchProtocols } from '../wire/upgrades.ts';
 import { Terminal } from './terminal.ts';
 
 const SHELL = ['/bin/bash', '-l'];
-/** What the common emulators speak. */
+/** Terminal type that common terminal emulators support. */
 const TERM = 'xterm-256color';
 
 /** The terminals of this sandbox. */
@@ -25,7 +25,7 @@ export class TerminalRegistry {
     this.#supervisors = supervisors;
   }
 
-  /** Takes the connection of a request over, as `agent-protocol/terminals.ts` describes it. */
+  /** Takes over the connection of a request, as `agent-protocol/terminals.ts` describes. */
   readonly join = async ({ url }: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> => {
     const { pathname, searchParams } = new URL(url ?? '', 'http://agent');
     const id = decodeURIComponent(/^\/terminals\/([^/]+)$/.exec(pathname)?.[1] ?? '');

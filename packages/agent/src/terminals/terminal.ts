@@ -4,13 +4,13 @@ import { type CommandEnd, Supervisor, type SupervisorListener, type SupervisorSp
 import type { Supervisors } from '../commands/supervisors.ts';
 import { ScreenTail } from './screen-tail.ts';
 
-/** A watcher that is behind by so much slows the shell down. */
+/** Unsent bytes of one client from which the shell is paused. */
 const CONGESTED_BYTES = 1024 * 1024;
-/** One that stays behind loses its connection, and so does one of whose typing the shell takes nothing for so long. */
+/** Time after which a client is disconnected that does not catch up, or whose input the shell does not read. */
 const STALL_MS = 5000;
 const MAX_WATCHERS = 16;
 
-/** A shell in a terminal, for as many watchers as join. It outlives them for a while. */
+/** A shell in a terminal, shared by its clients. Without clients it is ended after its idle timeout. */
 export class Terminal implements SupervisorListener {
   readonly #supervisor: Supervisor;
   readonly #tail = new ScreenTail();
@@ -20,7 +20,7 @@ export class Terminal implements SupervisorListener {
   #idleTimer: NodeJS.Timeout | undefined;
   #ended = false;
 
-  /** @param onEnd called once, when the shell has ended */
+  /** @param onEnd called once, when the shell has ended. */
   constructor(supervisors: Supervisors, spec: SupervisorSpec, idleMs: number, onEnd: () => void) {
     this.#idleMs = idleMs;
     this.#onEnd = onEnd;
@@ -32,7 +32,7 @@ export class Terminal implements SupervisorListener {
     return this.#watchers.size >= MAX_WATCHERS;
   }
 
-  /** `socket` sees what the screen shows, then what comes; what it sends is typed. */
+  /** Adds a client. It gets the kept output, then new output. What it sends is input for the shell. */
   join(socket: Duplex): void {
     clearTimeout(this.#idleTimer);
     this.#watchers.set(socket, undefined);
@@ -46,7 +46,7 @@ export class Terminal implements SupervisorListener {
     });
     socket.on('drain', () => this.#relieved(socket));
     socket.once('close', () => this.#leave(socket));
-    // A watcher whose input has ended sees no more either.
+    // A client that has ended its side is disconnected.
     socket.once('end', () => socket.destroy());
     this.#send(socket, 'O', this.#tail.bytes);
   }
@@ -59,7 +59,7 @@ export class Terminal implements SupervisorListener {
 
   printed(_stream: string, bytes: Buffer): void {
     this.#tail.push(bytes);
-    // One copy for all: what was handed in is only valid now.
+    // Copied once for all clients, because `bytes` is only valid during this call.
     const copy = Buffer.from(bytes);
     for (const socket of this.#watchers.keys()) this.#send(socket, 'O', copy);
   }
@@ -131,7 +131,7 @@ export class Terminal implements SupervisorListener {
       socket.end();
     }
     this.#onEnd();
-    // What the shell started goes with its terminal.
+    // Ends the processes that the shell has left behind.
     void this.kill();
   }
 }

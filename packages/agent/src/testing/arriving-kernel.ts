@@ -8,13 +8,13 @@ import { encodeFrame, FrameDecoder } from '../kernels/frames.ts';
 export interface ArrivingKernel {
   kernelId?: string;
   pid?: number;
-  /** Whether it has made its pipes. */
+  /** Whether the kernel has created its pipes. */
   pipes?: boolean;
 }
 
 /**
- * A kernel whose part the test plays, with a process that only sleeps: the agent ends all of a kernel that failed, so it is
- * another process than this one.
+ * A kernel that is played by the test. It has a real process, which only sleeps, because the agent kills the process
+ * of a kernel that failed.
  */
 export class PlayedKernel implements Disposable {
   readonly socket: Socket;
@@ -32,7 +32,7 @@ export class PlayedKernel implements Disposable {
     return new PlayedKernel(await arriveAt(place, { pid: process.pid ?? 0 }), process);
   }
 
-  /** What the agent sends next. */
+  /** Resolves with the agent's next message. */
   async next() {
     return (await this.#messages.next()).value;
   }
@@ -46,7 +46,7 @@ export class PlayedKernel implements Disposable {
   }
 }
 
-/** What the agent sends to a kernel, message by message. */
+/** Yields the agent's messages to a kernel. */
 async function* messagesOf(kernel: Socket) {
   const frames = new FrameDecoder();
   for await (const chunk of kernel) {
@@ -58,7 +58,7 @@ async function* messagesOf(kernel: Socket) {
 
 let count = 0;
 
-/** Does at `place` what a kernel does once it is inside its sandbox; this very process plays it. */
+/** Does what a forked kernel does to connect at `place`. By default the kernel's process is the test itself. */
 export async function arriveAt(place: string, kernel: ArrivingKernel = {}): Promise<Socket> {
   count += 1;
   const { kernelId = `0000-${count}`, pid = process.pid, pipes = true } = kernel;

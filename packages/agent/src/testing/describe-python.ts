@@ -3,14 +3,14 @@ import { after, before, describe } from 'node:test';
 import { StartedAgent } from './started-agent.ts';
 import { findPythonPackages } from './test-cache.ts';
 
-/** There from the first test to the last. */
+/** Agent and context of a suite. Available while its tests run. */
 export interface PythonWorld {
   readonly agent: StartedAgent;
-  /** An open context. */
+  /** Id of an open context. */
   readonly context: string;
 }
 
-/** Tests that need an agent with a Python context. Skipped where no template has a Python for it. */
+/** Declares tests that need an agent with a Python context. Skips them if no template with Python is built. */
 export function describePython(title: string, tests: (python: PythonWorld) => void): void {
   const packages = findPythonPackages();
   const skip = packages === undefined && 'no python-node template is built';

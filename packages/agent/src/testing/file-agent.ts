@@ -16,7 +16,7 @@ export interface FileAnswer {
   readonly json: any;
 }
 
-/** The agent's server with files alone, in this process. The workspace is a user's of our own. */
+/** The agent's server with files only, in this process. The workspace belongs to the user. */
 export class FileAgent implements AsyncDisposable {
   readonly folder = mkdtempSync(join(tmpdir(), 'cloche-files-'));
   readonly workspace = join(this.folder, 'workspace');
@@ -25,12 +25,12 @@ export class FileAgent implements AsyncDisposable {
   readonly #server;
 
   private constructor() {
-    // Else the user would not find the workspace.
+    // Allows the user to reach the workspace.
     chmodSync(this.folder, 0o711);
     mkdirSync(this.workspace);
     chownSync(this.workspace, this.user.uid, this.user.gid);
     const files = new FileRequests({ workspace: this.workspace, ...this.user });
-    // Nothing here opens a context or starts a command.
+    // Cast, because no test opens a context or starts a command.
     this.#server = createAgentServer({ files } as AgentServerDeps);
   }
 
@@ -53,11 +53,11 @@ export class FileAgent implements AsyncDisposable {
     return this.answerTo(asked);
   }
 
-  /** A request whose body is still to be written. */
+  /** Opens a request. The caller writes its body. */
   open(method: string, path: string, query: Record<string, string> = {}, headers: OutgoingHttpHeaders = {}) {
     const url = `/files${path}?${new URLSearchParams(query)}`;
     const asked = request({ socketPath: this.#socketPath, agent: this.#connections, method, path: url, headers });
-    // A refused body may break off after its answer, which nobody waits for any more.
+    // After an early refusal the rest of the body can fail to be sent. Only the answer matters.
     return asked.on('error', () => undefined);
   }
 
@@ -76,7 +76,7 @@ export class FileAgent implements AsyncDisposable {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  /** Gives the files that a test, as root, has put into the workspace to the user. */
+  /** Gives the user the files that a test, which runs as root, has created in the workspace. */
   #giveToUser(): void {
     const { uid, gid } = this.user;
     execFileSync('chown', ['-Rh', '--from=0', `${uid}:${gid}`, this.workspace]);

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 const PYTHON = '/usr/bin/python3';
 
 /**
- * A Python that finds `packages` without being told so by its environment, as one in a sandbox finds those of its template.
- * Returns its program.
+ * Makes a Python installation that finds `packages` without help from its environment, as a template's Python does.
+ * Returns the path of its program.
  */
 export function makePythonHome(folder: string, packages: string): string {
   const site = join(folder, 'lib/python3.11/site-packages');

@@ -8,7 +8,7 @@ import { encodeFrame, FrameDecoder } from '../kernels/frames.ts';
 import { readKernelMessage } from '../kernels/kernel-messages.ts';
 import { CACHE_DIR } from './test-cache.ts';
 
-/** A Python kernel without an agent: what it is sent, and when, is the test's. */
+/** A Python kernel without an agent. The test sends its messages. */
 export class PythonKernel implements AsyncDisposable {
   readonly #child;
   readonly #socket: Socket;
@@ -20,7 +20,7 @@ export class PythonKernel implements AsyncDisposable {
     this.#socket.on('data', (chunk: Buffer) => this.#frames.push(chunk));
   }
 
-  /** Resolves when it is ready. */
+  /** Starts a kernel and resolves when it is ready. */
   static async start(pythonPath = ''): Promise<PythonKernel> {
     const { guestDir } = await buildGuest({ cacheDir: CACHE_DIR });
     const child = spawn('/usr/bin/python3', [join(guestDir, 'python/cloche_kernel')], {
@@ -32,12 +32,12 @@ export class PythonKernel implements AsyncDisposable {
     return kernel;
   }
 
-  /** In one piece. */
+  /** Sends all messages in one write. */
   send(...messages: (ToKernel | AssignMessage)[]): void {
     this.#socket.write(Buffer.concat(messages.map(encodeFrame)));
   }
 
-  /** Its next message, which is to be of that type. */
+  /** Resolves with the kernel's next message. Rejects if it has another type. */
   async next(type: string) {
     for (;;) {
       const frame = this.#frames.take();

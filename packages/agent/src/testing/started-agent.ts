@@ -18,21 +18,21 @@ export interface Answer {
   body: unknown;
 }
 
-/** All of a finished run. */
+/** Everything that a finished run has sent. */
 export interface RunResult {
   stdout: string;
   stderr: string;
   outputs: AgentOutput[];
   events: AgentRunEvent[];
   done: RunDone;
-  /** From the request to `done`. */
+  /** Time from the request to `done`. */
   elapsedMs: number;
 }
 
-/** A run whose answer has begun. */
+/** A run in progress. */
 export interface OpenRun extends AsyncIterable<AgentRunEvent> {
   connection: Socket;
-  /** Reads to the end. */
+  /** Reads all remaining events and returns the result. */
   result(): Promise<RunResult>;
 }
 
@@ -44,7 +44,7 @@ export type RunOptions = Partial<Pick<StartRun, 'timeoutMs' | 'runId' | 'open'>>
 
 const LIMITS = { stdoutBytes: 8 << 20, stderrBytes: 8 << 20, outputBytes: 4 << 20, outputsBytes: 16 << 20 };
 
-/** A real agent on a socket of its own, with real kernels as another user. */
+/** A real agent on its own socket. Its kernels are real and run as another user. */
 export class StartedAgent implements AsyncDisposable {
   readonly folder: string;
   readonly workspace: string;
@@ -127,7 +127,7 @@ export class StartedAgent implements AsyncDisposable {
     };
   }
 
-  /** Runs to the end. */
+  /** Runs code and waits for the result. */
   async run(contextId: string, code: string, options: RunOptions = {}): Promise<RunResult> {
     const run = await this.start(contextId, code, options);
     return run.result();
@@ -141,7 +141,7 @@ export class StartedAgent implements AsyncDisposable {
     }
   }
 
-  /** The response, before its body. */
+  /** Resolves with the response, before its body is read. */
   request(method: string, path: string, body?: unknown): Promise<IncomingMessage> {
     return new Promise((resolve, reject) => {
       const socketPath = join(this.folder, 'agent.sock');

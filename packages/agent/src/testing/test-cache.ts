@@ -1,12 +1,12 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** What tests build stays there for the next ones, named by its digest. */
+/** Folder for what tests build, named by digests. It is kept for the next test runs. */
 export const CACHE_DIR = process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche';
 const TEMPLATES = join(CACHE_DIR, 'templates/python-node');
 const IN_ROOTFS = 'rootfs/usr/local/lib/python3.11/dist-packages';
 
-/** Where IPython and the scientific libraries of a built template lie; undefined when none is built. */
+/** Returns the folder with the Python packages of a built template; undefined if none is built. */
 export function findPythonPackages(): string | undefined {
   const given = process.env.CLOCHE_TEST_PYTHONPATH;
   if (given !== undefined) return given;

@@ -16,35 +16,35 @@ import { firstRunRequest } from './first-run-request.ts';
 
 const CODE = 'print(1)\n1 + 1';
 const COMMAND = ['/bin/echo', '1'];
-/** A warm-up takes milliseconds; one whose kernel dies meanwhile never ends by itself. */
+/** Longest time of a warm-up, which normally takes milliseconds. Without it, a kernel that dies would leave it open. */
 const TIMEOUT_MS = 10_000;
 const BYTES = 1024;
-/** A kernel that is forked in is there long before. */
+/** Time without a request after which a command is run ahead. A forked kernel arrives long before. */
 const IDLE_MS = 250;
 
-/** What is said on one connection: each is sent when the answer to the one before it holds what it says. */
+/** Steps on one connection. Each is sent when the answer to the previous one contains its `until`. */
 type Conversation = readonly { say: string; until: string }[];
 
 export interface WarmUpOptions {
   config: AgentConfig;
   supervisors: Supervisors;
-  /** A kernel that waits for its first run; without it only a command is run. */
+  /** A kernel that waits for its first run. Without one, only a command is run. */
   kernel?: KernelProcess;
-  /** Whether the agent still has no request, which the command could delay. */
+  /** Whether the agent still has no request, which the command would delay. */
   isWaiting: () => boolean;
 }
 
 /**
- * Takes a first run all the way through this program and a waiting kernel, from a new connection to a new context; then a
- * first command, which leaves a supervisor for the next one. A first run takes several times as long as later ones: code is
- * compiled, and shared pages are copied when they are written to. Leaves the kernel as it was.
+ * Runs a cell in a waiting kernel through all parts of the agent, from a new connection to a new context. Then runs a
+ * command, which leaves a spare supervisor. A first run takes several times as long as later ones, because code is
+ * compiled and shared pages are copied on write. Leaves the kernel unchanged.
  */
 export function warmUp({ config, supervisors, kernel, isWaiting }: WarmUpOptions): void {
   const folder = config.kernelsFolder ?? '';
   const path = join(folder, 'warm-up.sock');
   const commandLogDir = join(folder, 'warm-up');
   const server = createServer();
-  // Nothing depends on a warm-up.
+  // A failed warm-up only costs speed.
   server.on('error', () => undefined);
   rmSync(path, { force: true });
   server.listen(path, async () => {
@@ -72,8 +72,8 @@ export function warmUp({ config, supervisors, kernel, isWaiting }: WarmUpOptions
 }
 
 /**
- * Runs a command ahead of the first one, in an agent that was asked for nothing but its health and that no kernel waits in.
- * Calls `hasKernel` once.
+ * Runs a command ahead of the first one, if the agent has had no request but for its health and has no waiting kernel.
+ * Calls `hasKernel` at most once.
  */
 export function warmUpCommandOnceIdle(
   server: Server,
@@ -95,7 +95,7 @@ export function warmUpCommandOnceIdle(
   });
 }
 
-/** Resolves when it is over, whether or not all was said. */
+/** Sends the steps. Resolves when the connection is closed, even if not all steps were sent. */
 function converse(path: string, conversation: Conversation): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const steps = conversation.values();
@@ -131,7 +131,7 @@ function startCommand({ workspace }: AgentConfig): StartCommand {
   return { argv: COMMAND, cwd: workspace, env: {}, user: 'user', stdinOpen: false, logBytes: BYTES, capture };
 }
 
-/** Lends the contexts of a warm-up a kernel that stays its provisioner's. */
+/** Lends a kernel to the contexts of a warm-up. The kernel still belongs to its provisioner. */
 class LentKernel implements KernelProvisioner {
   readonly environment = {};
   readonly #kernel: KernelProcess;
@@ -146,7 +146,7 @@ class LentKernel implements KernelProvisioner {
 
   provision(_language: string, { listener }: KernelRequest): ContextKernel {
     const kernel = this.#kernel;
-    // A context may have got it since, and then it is not touched.
+    // If a real context has taken the kernel meanwhile, `warmUp` returns false and the kernel is not touched.
     let isWarmingUp = false;
     queueMicrotask(() => listener.ready());
     return {

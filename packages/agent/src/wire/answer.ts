@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 
-/** One JSON body, or none. */
+/** Sends a response with a JSON body, or without a body. */
 export function answer(response: ServerResponse, status: number, body?: unknown): void {
   if (body === undefined) {
     response.writeHead(status).end();

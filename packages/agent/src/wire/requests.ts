@@ -1,18 +1,16 @@
-/**
- * What the server may send, checked by hand: the schema library would cost every idle sandbox 5 MB.
- */
+/** Reads the server's requests. Checks them by hand, because the schema library would cost each idle sandbox 5 MB. */
 import type { IncomingMessage } from 'node:http';
 import type { Language, OpenContext, StartRun } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 
-/** Bytes of a request body: the 4 MiB that the server accepts from its client, and room for what the server adds. */
+/** Most bytes of a request body: the 4 MiB that the server accepts from its client, and room for what it adds. */
 export const MAX_BODY_BYTES = 6 * 1024 * 1024;
 
 const LANGUAGES: readonly string[] = ['python', 'javascript', 'typescript'] satisfies Language[];
 
 export type Fields = Record<string, unknown>;
 
-/** Reads a whole body. Throws `bad_request` when it is too large or no JSON. */
+/** Reads a whole body. Throws `bad_request` if it is too large or not JSON. */
 export async function readJson(request: IncomingMessage): Promise<unknown> {
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -24,7 +22,7 @@ export async function readJson(request: IncomingMessage): Promise<unknown> {
   return parseJson(Buffer.concat(chunks).toString());
 }
 
-/** Throws `bad_request`. */
+/** Parses JSON. Throws `bad_request`. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);

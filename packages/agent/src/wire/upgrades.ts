@@ -2,10 +2,10 @@ import type { IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { AgentError } from '../base/agent-error.ts';
 
-/** Takes a connection over; `head` is what came after the request already. What it throws is answered. */
+/** Takes over a connection. `head` has the bytes that arrived with the request. An error is sent as the response. */
 export type Upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) => Promise<void>;
 
-/** Hands connections over to the protocols that requests upgrade to. */
+/** Passes connections to the protocols that requests upgrade to. */
 export function serveUpgrades(server: Server, protocols: Readonly<Record<string, Upgrade>>): void {
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on('error', () => socket.destroy());
@@ -14,7 +14,7 @@ export function serveUpgrades(server: Server, protocols: Readonly<Record<string,
   });
 }
 
-/** For an upgrade that was accepted. */
+/** Accepts an upgrade. */
 export function switchProtocols(socket: Duplex, protocol: string): void {
   socket.write(`HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: ${protocol}\r\n\r\n`);
 }
