@@ -2,9 +2,9 @@ import type { Socket } from 'node:net';
 import { lingerNot } from './socket-options.ts';
 
 /**
- * Ends a connection now, whatever waits to be sent on it; its other end is told of an error, so that it takes nothing for
- * whole that is not. Idempotent. Not Node's `resetAndDestroy`, which never closes a connection whose TLS is just being
- * ended, and throws for one that is TLS itself.
+ * Resets a connection at once and drops unsent data. The peer gets an error, so that it does not take partial data for
+ * complete. Idempotent. Node's `resetAndDestroy` is unsuitable: it never closes a connection whose TLS is just being
+ * ended, and it throws for a TLS socket.
  */
 export function breakOff(socket: Socket): void {
   lingerNot(socket);

@@ -7,10 +7,10 @@ import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { firstNameserver, parseUpstream, type Upstream } from './dns/upstream.ts';
 
-/** What hostd leaves for egress before it is ready. */
+/** The file that hostd writes before it starts egress. */
 const NetworkFile = Type.Object({
   gatewayAddress: Type.String(),
-  /** Of sandboxes that are not gated. */
+  /** Port of the DNS relay for sandboxes without a policy. */
   dnsPort: Type.Integer({ minimum: 1, maximum: 65_535 }),
   sandboxCidr: Type.String(),
 });
@@ -19,15 +19,15 @@ export interface EgressConfig {
   network: Static<typeof NetworkFile>;
   dnsUpstream: Upstream;
   places: ReturnType<typeof egressPlaces>;
-  /** A file of further roots that servers' certificates are checked against. */
+  /** File with additional root certificates for checking servers. */
   extraCaFile: string | undefined;
   ranges: OperatorRanges;
-  /** So long after the last message of hostd, memory is given back. */
+  /** Time after the last message of hostd after which unused memory is returned. */
   idleTidyingMs: number;
   logLevel: string;
 }
 
-/** Reads all that egress is told, once. Throws what is missing or wrong. */
+/** Reads the settings and hostd's file, once. Throws for a missing or invalid value. */
 export function readConfig(env: NodeJS.ProcessEnv): EgressConfig {
   const { values, problems } = readSettings('egress', env, {});
   const { CLOCHE_RUN_DIR: runDir, CLOCHE_DNS_UPSTREAM: upstream } = values;

@@ -32,12 +32,12 @@ export interface GatedEgressOptions {
   lookupShares: LookupShares;
   destinationOf: (socket: Socket) => Endpoint | undefined;
   headersTimeoutMs?: number;
-  /** So long after the last message of hostd, memory is given back. */
+  /** Time after the last message of hostd after which unused memory is returned. */
   idleTidyingMs: number;
   log: Logger;
 }
 
-/** All that decides and carries the traffic of gated sandboxes. */
+/** Everything that filters and proxies the traffic of gated sandboxes. */
 export class GatedEgress implements AsyncDisposable {
   readonly sandboxes: GatedSandboxes;
   readonly authorityCertificate: string;
@@ -50,7 +50,7 @@ export class GatedEgress implements AsyncDisposable {
     this.authorityCertificate = authority.certificate;
   }
 
-  /** Resolves when traffic is taken and the control socket answers. What was opened is closed when it rejects. */
+  /** Resolves when traffic is accepted and the control socket is served. If it rejects, everything is closed again. */
   static async open(options: GatedEgressOptions): Promise<GatedEgress> {
     const { sandboxCidr, ranges, isOwnAddress, dnsUpstream, trust } = options;
     const authority = await CertificateAuthority.open(options.authorityDir);
@@ -66,7 +66,7 @@ export class GatedEgress implements AsyncDisposable {
     return egress;
   }
 
-  /** Where redirected connections are taken. */
+  /** Port for redirected TCP connections. */
   get tcpPort(): number {
     return this.#tcpPort;
   }
@@ -128,7 +128,7 @@ export class GatedEgress implements AsyncDisposable {
     };
     const controlServer = await openControlServer(control);
     this.#parts.push(controlServer);
-    // A gated sandbox is told of here when it comes and when it goes.
+    // hostd sends a message whenever a gated sandbox starts or ends.
     const tidying = tidyWhenIdle(controlServer.server, options.idleTidyingMs, () => sandboxes.connectionCount > 0);
     this.#parts.push({ close: () => tidying.stop() });
   }

@@ -1,4 +1,4 @@
-/** Whether an IPv4 address lies in a range such as `198.18.0.0/16`. */
+/** Returns whether an IPv4 address lies in a range such as `198.18.0.0/16`. */
 export function isInRange(address: string, range: string): boolean {
   const [network = '', length = '32'] = range.split('/');
   const hostBits = 32 - Number(length);

@@ -1,4 +1,4 @@
-/** What the kernel knows of a connection, or does with it, and Node does not offer. */
+/** Socket options of the kernel that Node does not offer. */
 import type { Socket } from 'node:net';
 import koffi from 'koffi';
 
@@ -23,33 +23,35 @@ export interface Endpoint {
   port: number;
 }
 
-/** Where a redirected connection was going. Undefined for one that was not redirected. */
+/** Returns the original destination of a redirected connection. Undefined for one that was not redirected. */
 export function originalDestination(socket: Socket): Endpoint | undefined {
   // struct sockaddr_in: family, port and address in network order, padding.
   const value = readOption(socket, SOL_IP, SO_ORIGINAL_DST, 16);
   return value && { address: value.subarray(4, 8).join('.'), port: value.readUInt16BE(2) };
 }
 
-/** The user of the process at the other end of a Unix socket, as it was when it connected. */
+/** Returns the user of the process at the other end of a Unix socket, as of its connection. */
 export function peerUid(socket: Socket): number | undefined {
   // struct ucred: pid, uid, gid.
   return readOption(socket, SOL_SOCKET, SO_PEERCRED, 12)?.readUInt32LE(4);
 }
 
-/** Has the connection reset when it is closed, and what was not taken yet thrown away. Nothing for one that is closed. */
+/** Makes closing the connection reset it and drop unsent data. Does nothing if it is closed. */
 export function lingerNot(socket: Socket): void {
   const fd = descriptor(socket);
   if (fd !== undefined) setsockopt(fd, SOL_SOCKET, SO_LINGER, LINGER_NOT, LINGER_NOT.length);
 }
 
-/** Fixes what the kernel holds of a connection each way, which it would let grow to several MB. Nothing for one that is closed. */
+/**
+ * Fixes the kernel's buffers of a connection, which could otherwise grow to several MB. Does nothing if it is closed.
+ */
 export function boundBuffers(
   socket: Socket,
   { receiveBytes, sendBytes }: { receiveBytes: number; sendBytes: number },
 ): void {
   const fd = descriptor(socket);
   if (fd === undefined) return;
-  // The kernel doubles each, for its own bookkeeping.
+  // The kernel doubles each value for its own bookkeeping.
   for (const [option, bytes] of [
     [SO_RCVBUF, receiveBytes / 2],
     [SO_SNDBUF, sendBytes / 2],
@@ -66,7 +68,7 @@ function readOption(socket: Socket, level: number, option: number, bytes: number
   return getsockopt(fd, level, option, value, [bytes]) < 0 ? undefined : value;
 }
 
-/** Node keeps it to itself, and every release so far has it here. */
+/** Returns the descriptor from an internal property of Node, present in all releases so far. */
 function descriptor(socket: Socket): number | undefined {
   const { _handle: handle } = socket as { _handle?: { fd?: number } | null };
   return handle?.fd !== undefined && handle.fd >= 0 ? handle.fd : undefined;

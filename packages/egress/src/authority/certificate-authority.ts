@@ -21,29 +21,30 @@ const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 const DAY_MS = 24 * 60 * 60 * 1000;
 const AUTHORITY_DAYS = 3650;
 const LEAF_DAYS = 30;
-/** Clocks of sandboxes are the host's, but what checks a certificate may round. */
+/** Backdating of certificates, because checking software can round times. (Sandboxes share the host's clock.) */
 const BACKDATED_MS = DAY_MS;
-/** The authority is made anew when it ends sooner than this. */
+/** Remaining validity below which the authority is replaced. */
 const RENEWED_BEFORE_MS = 2 * LEAF_DAYS * DAY_MS;
 
-/** A certificate with the key that belongs to it, both PEM. */
+/** A certificate and its private key, both PEM. */
 export interface Leaf {
   certificate: string;
   key: string;
 }
 
 /**
- * The authority of this host alone, which vouches to sandboxes for the servers that egress stands in for.
+ * The certificate authority of this host. It signs certificates for the servers that egress impersonates; only
+ * sandboxes trust it.
  *
- * SECURITY: its key stays in a folder of egress' user (certificate-authority.test.ts); what sandboxes get is its
- * certificate, which allows it no further authorities.
+ * SECURITY: the key stays in a folder that only egress' user can read (certificate-authority.test.ts). Sandboxes get
+ * the certificate, which does not allow intermediate authorities.
  */
 export class CertificateAuthority {
   /** PEM. */
   readonly certificate: string;
   readonly #issuer: X509Certificate;
   readonly #key: webcrypto.CryptoKey;
-  /** One for all leaves: it is as secret as any of them would be, and making one costs more than signing. */
+  /** Shared by all leaves: each leaf's key would be equally secret, and generating one costs more than signing. */
   readonly #leafKeys: webcrypto.CryptoKeyPair;
   readonly #leafKeyPem: string;
 
@@ -55,12 +56,12 @@ export class CertificateAuthority {
     this.#leafKeyPem = pemOf(leafKeys.privateKey);
   }
 
-  /** Reads the authority of the folder, or makes it where there is none that is good for long enough. */
+  /** Reads the authority from the folder. Creates one if there is none, or if the existing one expires soon. */
   static async open(dir: string): Promise<CertificateAuthority> {
     const file = join(dir, 'authority.pem');
     mkdirSync(dir, { recursive: true, mode: 0o700 });
     if (!isUsable(file)) {
-      // Key and certificate in one file, so that they are replaced together.
+      // Key and certificate are in one file, so that they are replaced together.
       writeFileSync(`${file}.new`, await makeAuthority(), { mode: 0o600 });
       renameSync(`${file}.new`, file);
     }
@@ -69,13 +70,13 @@ export class CertificateAuthority {
     return new CertificateAuthority(new X509Certificate(pem).toString('pem'), key, await makeKeys());
   }
 
-  /** A certificate for one host, good for 30 days. */
+  /** Returns a certificate for one host, valid for 30 days. */
   async issue(host: Host): Promise<Leaf> {
     const { kind } = host;
     const certificate = await X509CertificateGenerator.create({
       serialNumber: newSerialNumber(),
       issuer: this.#issuer.subject,
-      // A common name holds 64 characters; who checks reads the alternative name.
+      // A common name holds at most 64 characters. Clients check the alternative name instead.
       subject: 'CN=Cloche egress',
       ...validity(LEAF_DAYS),
       signingKey: this.#key,
@@ -97,7 +98,7 @@ function isUsable(file: string): boolean {
   if (!existsSync(file)) return false;
   const pem = readFileSync(file, 'utf8');
   const certificate = new X509Certificate(pem);
-  // A key that does not belong to the certificate would make leaves that nobody believes.
+  // Clients would reject leaves that are signed with another key.
   const publicKey = createPublicKey(pem.slice(pem.indexOf('-----BEGIN PRIVATE KEY-----')));
   const isPair = publicKey.export({ type: 'spki', format: 'der' }).equals(Buffer.from(certificate.publicKey.rawData));
   return isPair && certificate.notAfter.getTime() - Date.now() > RENEWED_BEFORE_MS;
@@ -112,7 +113,7 @@ async function makeAuthority(): Promise<string> {
   ];
   const certificate = await X509CertificateGenerator.createSelfSigned({
     serialNumber: newSerialNumber(),
-    // Named apart from every other one, so that an authority that replaces it is not taken for it.
+    // A random name, so that a new authority is not mistaken for the one that it replaces.
     name: `CN=Cloche egress authority ${randomBytes(4).toString('hex')}`,
     ...validity(AUTHORITY_DAYS),
     signingAlgorithm: ALGORITHM,
@@ -135,7 +136,7 @@ function validity(days: number): { notBefore: Date; notAfter: Date } {
   return { notBefore: new Date(now - BACKDATED_MS), notAfter: new Date(now + days * DAY_MS) };
 }
 
-/** Positive and 16 bytes long, as RFC 5280 wants it. */
+/** Returns a positive number of 16 bytes, as RFC 5280 requires. */
 function newSerialNumber(): string {
   const bytes = randomBytes(16);
   bytes[0] = ((bytes[0] ?? 0) & 0x7f) | 0x40;

@@ -5,20 +5,20 @@ import { FairShare } from '../shares/fair-share.ts';
 import type { Pace } from '../shares/pace.ts';
 import type { CertificateAuthority } from './certificate-authority.ts';
 
-/** A sandbox may have all of them, until others want theirs. */
+/** Most contexts kept. One sandbox may use all of them until other sandboxes need some. */
 const MAX_LEAVES = 1024;
-/** Well before a leaf ends. */
+/** Time that a context is kept, well below the validity of its certificate. */
 const KEPT_MS = 24 * 60 * 60 * 1000;
 
-/** Who asks: what is made counts as its own, and is made one at a time. */
+/** The sandbox that needs a certificate. The certificate counts towards its share; it gets one at a time. */
 export interface LeafOwner {
   readonly address: string;
   readonly signatures: Pace;
 }
 
 /**
- * What egress speaks TLS to sandboxes with, one for each host, made when first asked for and used by every sandbox. When
- * there are too many, the sandbox that had most of them made loses its oldest one.
+ * TLS contexts with which egress answers sandboxes. There is one for each host, made on first use and shared by all
+ * sandboxes. When there are too many, the sandbox that caused most of them loses its oldest one.
  */
 export class LeafContexts {
   readonly #kept = new Map<string, { context: SecureContext; until: number; place: Disposable }>();
@@ -35,7 +35,7 @@ export class LeafContexts {
     const known = this.#find(name);
     if (known) return known;
     using _turn = await signatures.begin();
-    // Made meanwhile, where several asked at once.
+    // A concurrent call may have made it meanwhile.
     return this.#find(name) ?? this.#keep(name, address, await this.#make(host));
   }
 
@@ -48,7 +48,7 @@ export class LeafContexts {
   }
 
   #keep(name: string, owner: string, context: SecureContext): SecureContext {
-    // Another sandbox may have had the same one made meanwhile.
+    // A call for another sandbox may have made the same one meanwhile.
     this.#kept.get(name)?.place[Symbol.dispose]();
     const place = this.#share.tryEnter(owner, { isIdle: true, evict: () => this.#kept.delete(name) });
     if (place) this.#kept.set(name, { context, until: Date.now() + KEPT_MS, place });

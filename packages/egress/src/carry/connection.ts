@@ -3,16 +3,16 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Host } from '../policy/host-name.ts';
 import type { SandboxTraffic } from '../sandboxes/sandbox-traffic.ts';
 
-/** A client's connection, or what goes through one that it had made by CONNECT. */
+/** A client's connection, or a tunnel that the client has made through one with CONNECT. */
 export interface Connection {
   traffic: SandboxTraffic;
-  /** The connection that the sandbox opened: this one, or the one that carries it. */
+  /** The connection that the sandbox opened: this one, or the one that this tunnel runs through. */
   client: Socket;
-  /** Where the client believes to be connected to. Decides where requests go by its port alone. */
+  /** Destination that the client has asked for. Requests go to the host that they name; only its port is used. */
   destination: { host: Host; port: number };
-  /** Set inside TLS: for whom egress stands in. */
+  /** Inside TLS: the server that egress impersonates. */
   secureHost?: Host;
-  /** How many CONNECTs it goes through. */
+  /** Number of CONNECT tunnels around this connection. */
   depth: number;
 }
 

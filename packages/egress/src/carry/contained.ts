@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 
-/** What one connection sets off ends that connection alone, however it fails: all others go through the same process. */
+/** Runs the work of one connection. A failure ends only that connection, because all share one process. */
 export function contained(log: Logger, work: Promise<void>, end: () => void): void {
   work.catch((err: unknown) => {
     log.error({ operation: 'carry', outcome: 'failed', err });

@@ -1,24 +1,24 @@
 import type { Readable, Writable } from 'node:stream';
 import type { RawFields } from '@cloche/protocol';
 
-/** One request and its answer, whichever version of HTTP the client speaks. */
+/** One request and its response, independent of the client's HTTP version. */
 export interface Exchange {
   readonly method: string;
-  /** What is for the server, without the host. */
+  /** End-to-end header fields, without the host. */
   readonly fields: RawFields;
   /** Undefined when the request has none. */
   readonly body: Readable | undefined;
-  /** Called when the body is about to be read, for a client that waits to be told. */
+  /** Called before the body is read, for a client that waits for `100 Continue`. */
   readonly askForBody?: () => void;
-  /** Begins the answer. Undefined when it can have no body. */
+  /** Begins the response. Returns undefined if it can have no body. */
   answer(status: number, message: string, fields: RawFields): Writable | undefined;
-  /** Calls back, once, when the client has gone before the answer was complete. */
+  /** Calls back once if the client disconnects before the response is complete. */
   onAbandoned(callback: () => void): void;
-  /** Answers with JSON of our own, or breaks off when an answer has begun. */
+  /** Sends egress' own JSON response, or breaks the connection off if a response has begun. */
   refuse(status: number, body: string): void;
 }
 
-/** What a client is told when egress answers in place of the server. */
+/** Returns the body of a response that egress gives in place of the server. */
 export function refusalBody(
   code: 'egress_denied' | 'egress_malformed' | 'egress_failed',
   host: string,

@@ -1,6 +1,6 @@
 import { fieldPairs, hopByHopNames, type RawFields } from '@cloche/protocol';
 
-/** What is for the other end: without fields of this connection. */
+/** Returns the end-to-end fields: without hop-by-hop fields and those in `without`. */
 export function endToEndFields(fields: RawFields, ...without: readonly string[]): string[] {
   const dropped = new Set([...hopByHopNames(fields), ...without]);
   return fieldPairs(fields)

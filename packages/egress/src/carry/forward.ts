@@ -12,7 +12,7 @@ import { endToEndFields } from './fields.ts';
 import { joinPieces } from './join-pieces.ts';
 import { collectsYoung } from './young-buffers.ts';
 
-/** For a server that works on its answer, or a client that is slow to take it. */
+/** Longest silence of a server that computes its response, or of a client that reads it slowly. */
 const IDLE_MS = 10 * 60 * 1000;
 const MAX_HEADER_BYTES = 64 * 1024;
 /** HTTP status codes by failure. Every other failure has 502. */
@@ -25,14 +25,14 @@ export interface Permitted {
 }
 
 export interface Forwarded {
-  /** Undefined when there was no answer. */
+  /** Undefined if there was no response. */
   status?: number;
   failure?: EgressFailure | 'broken_off';
   bytesUp: number;
   bytesDown: number;
 }
 
-/** Asks the server and passes its answer on as it comes. Does not reject: what fails is told to the client. */
+/** Sends the request to the server and streams the response back. Never rejects: the client gets an error response. */
 export async function forward(exchange: Exchange, permitted: Permitted, traffic: SandboxTraffic): Promise<Forwarded> {
   const { target, path, hostField } = permitted;
   const fields = ['Host', hostField, ...exchange.fields, ...framing(exchange)];
@@ -65,7 +65,7 @@ export async function forward(exchange: Exchange, permitted: Permitted, traffic:
 interface Asked {
   request: ClientRequest;
   answer: Promise<IncomingMessage>;
-  /** What went over the connection for this request alone. */
+  /** Bytes that the connection carried for this request. */
   bytes(): { bytesUp: number; bytesDown: number };
 }
 
@@ -110,7 +110,7 @@ export function sendRequest(options: {
   };
 }
 
-/** The body's length goes on as it was declared; one without is sent in chunks of our own making. */
+/** Returns the framing fields. A declared length is passed on; a body without one is sent in chunks. */
 function framing({ body, fields, method }: Exchange): string[] {
   const isDeclared = fieldPairs(fields).some(([name]) => name.toLowerCase() === 'content-length');
   if (body) return isDeclared ? [] : ['Transfer-Encoding', 'chunked'];
@@ -119,19 +119,19 @@ function framing({ body, fields, method }: Exchange): string[] {
 
 async function passOn(answer: IncomingMessage, exchange: Exchange): Promise<number> {
   const { statusCode: status = 502, statusMessage = '', rawHeaders } = answer;
-  // HTTP/3 would go past egress, so nobody is told of it.
+  // `Alt-Svc` offers HTTP/3, which would bypass egress.
   const out = exchange.answer(status, statusMessage, endToEndFields(rawHeaders, 'alt-svc'));
   if (out) await pipeline(collectsYoung(answer), out);
   else answer.resume();
   return status;
 }
 
-/** A server may close a connection that is kept just as it is used again; nothing was done then. */
+/** Returns whether a server closed a kept-alive connection just as it was reused. The server did nothing then. */
 function wasClosedWhileIdle(answer: unknown, sent: ClientRequest): boolean {
   return answer instanceof Error && 'code' in answer && answer.code === 'ECONNRESET' && sent.reusedSocket;
 }
 
-/** What may be asked again though a first time could have been heard. */
+/** Returns whether a request may be sent again, even if the server could have received it before. */
 function isRepeatable({ method, body }: Exchange): boolean {
   return !body && ['GET', 'HEAD', 'OPTIONS'].includes(method);
 }

@@ -19,16 +19,14 @@ import { isHttpServer, type Protocol, Sniffer } from './sniffer.ts';
 import { interceptTls } from './tls-interceptor.ts';
 import { tunnel } from './tunnel.ts';
 
-/** A client that says nothing for so long may be one that waits for the server to speak first. */
+/** Silence of a client after which the server may speak first, as in SMTP. */
 const SILENCE_MS = 300;
 /** Units of the sandbox's turn budget that admitting a connection costs: its first read may hold as many pieces. */
 const ADMISSION_COST = 250;
 const FIRST_BYTES_TIMEOUT_MS = 10_000;
-/**
- * Bytes of the kernel's socket buffers. The client is on this host, so a small window carries as much as a large one.
- */
+/** Bytes of the kernel's socket buffers. The client is on this host, so a small window is as fast as a large one. */
 const CLIENT_BUFFERS = { receiveBytes: 64 * 1024, sendBytes: 128 * 1024 };
-/** Of one connection in one direction: a few reads, so that writing seldom waits for reading. */
+/** Bytes buffered for each direction of a connection: a few reads, so that writing seldom waits for reading. */
 const BUFFERED_BYTES = 256 * 1024;
 
 export interface GatewayOptions {
@@ -36,13 +34,13 @@ export interface GatewayOptions {
   sandboxes: GatedSandboxes;
   leaves: LeafContexts;
   decisions: DecisionLog;
-  /** Where a redirected connection was going. */
+  /** Returns the original destination of a redirected connection. */
   destinationOf: (socket: Socket) => Endpoint | undefined;
   headersTimeoutMs?: number;
   log: Logger;
 }
 
-/** Takes every TCP connection of gated sandboxes, tells what is spoken on it, and has it decided and carried. */
+/** Accepts the TCP connections of gated sandboxes, detects their protocols, and applies the policy to them. */
 export class Gateway {
   readonly #options: GatewayOptions;
   readonly #server: Server;
@@ -60,13 +58,13 @@ export class Gateway {
       ...(headersTimeoutMs !== undefined && { headersTimeoutMs }),
     });
     this.#http2 = new Http2Carrier(decisions, log);
-    // A client may close its side and still wait for the rest of the answer.
+    // Half-open, because a client can close its side and still read the response.
     this.#server = createServer({ allowHalfOpen: true, noDelay: true, highWaterMark: BUFFERED_BYTES }, (socket) =>
       this.#onConnection(socket),
     );
   }
 
-  /** Rejects when the address cannot be bound. */
+  /** Opens a gateway. Rejects if the address cannot be bound. */
   static async open(options: GatewayOptions): Promise<Gateway> {
     const gateway = new Gateway(options);
     gateway.#server.listen(options.listen.port, options.listen.address);
@@ -79,7 +77,7 @@ export class Gateway {
     return address !== null && typeof address === 'object' ? address.port : 0;
   }
 
-  /** Breaks off what is under way. */
+  /** Closes the server and breaks off all connections. */
   async close(): Promise<void> {
     this.#server.close();
     this.#http1.close();
@@ -91,7 +89,7 @@ export class Gateway {
   #onConnection(socket: Socket): void {
     this.#sockets.add(socket);
     socket.once('close', () => this.#sockets.delete(socket));
-    // A client that breaks off is its own affair; the socket closes all the same.
+    // An error of the client needs no handling. The socket closes anyway.
     socket.on('error', () => {});
     boundBuffers(socket, CLIENT_BUFFERS);
     const traffic = this.#options.sandboxes.find(socket.remoteAddress);
@@ -129,7 +127,10 @@ export class Gateway {
     return isSilent;
   }
 
-  /** A server that speaks first is raw unless it speaks HTTP. Where the client speaks first, its bytes decide. */
+  /**
+   * Waits for the server or the client to speak. If the server speaks first, the connection is raw unless it speaks
+   * HTTP. If the client speaks first, its bytes decide.
+   */
   async #letServerSpeak(socket: Socket, connection: Connection, sniffer: Sniffer): Promise<void> {
     using place = await connection.traffic.begin(connection.client, socket);
     const server = place && (await this.#connectRaw(socket, connection));
@@ -140,7 +141,7 @@ export class Gateway {
       () => 'server' as const,
     );
     const first = await Promise.race([sniffer.protocol, spoken]);
-    // Nobody but the relay reads from here on.
+    // From here on only the relay reads from the server.
     listening.abort();
     if (first === 'server' || first === 'raw') {
       sniffer.stop();
@@ -185,7 +186,7 @@ export class Gateway {
     if (server) await this.#relay(socket, server, connection);
   }
 
-  /** Undefined, with the client's connection reset, when the server cannot or may not be reached. */
+  /** Returns undefined if the server cannot or may not be reached. Resets the client's connection then. */
   async #connectRaw(socket: Socket, connection: Connection): Promise<Socket | undefined> {
     const { traffic, destination } = connection;
     try {

@@ -16,22 +16,22 @@ import { forwardUpgrade } from './upgrade.ts';
 const HEADERS_TIMEOUT_MS = 30_000;
 const KEEP_ALIVE_MS = 60_000;
 const MAX_HEADER_BYTES = 64 * 1024;
-/** Requests of one connection at once: apt sends ten. */
+/** Most concurrent requests of one connection. apt sends ten. */
 const MAX_PIPELINED = 32;
-/** Has the parser fail. */
+/** Return value that makes Node's parser fail. */
 const PARSER_ERROR = -1;
 
 export interface Http1CarrierOptions {
   decisions: DecisionLog;
   log: Logger;
-  /** Takes a connection that CONNECT made, to tell anew what is spoken on it. */
+  /** Takes over a tunnel that CONNECT has made, whose protocol is detected anew. */
   onTunnel: (socket: Socket, connection: Connection) => void;
   headersTimeoutMs?: number;
 }
 
 /**
- * HTTP/1.1 of clients, read by Node's own strict parser. What goes to servers is written anew from what was read, so
- * that no two readings of one request are possible behind it.
+ * Proxies the HTTP/1.1 of clients, parsed by Node's strict parser. Requests to servers are serialized from the parsed
+ * values, so that a server cannot read a request differently from egress.
  */
 export class Http1Carrier {
   readonly #server: Server;
@@ -46,14 +46,14 @@ export class Http1Carrier {
       maxHeaderSize: MAX_HEADER_BYTES,
       headersTimeout: options.headersTimeoutMs ?? HEADERS_TIMEOUT_MS,
       connectionsCheckingInterval: (options.headersTimeoutMs ?? HEADERS_TIMEOUT_MS) / 4,
-      // A large body may take its time; one that stands still is ended by the connection to the server.
+      // A large body can take long. The timeout of the connection to the server ends one that stalls.
       requestTimeout: 0,
       keepAliveTimeout: KEEP_ALIVE_MS,
       shouldUpgradeCallback: isWebSocket,
-      // HTTP/1.0 has none; such a request is decided by its address.
+      // A request of HTTP/1.0 need not have the field. Its address decides then.
       requireHostHeader: false,
     });
-    // A field too many would be dropped in silence; their bytes are bounded already.
+    // With a limit, Node would silently drop fields beyond it. The size of all fields is limited already.
     this.#server.maxHeadersCount = 0;
     const within = (socket: Duplex, work: Promise<void>) => contained(options.log, work, () => socket.destroy());
     this.#server.on('request', (request, response) => within(request.socket, this.#onRequest(request, response)));
@@ -66,7 +66,8 @@ export class Http1Carrier {
     this.#server.on('upgrade', (request, socket, head) => within(socket, this.#onUpgrade(request, socket, head)));
     this.#server.on('connect', (request, socket, head) => void this.#onConnect(request, socket, head));
     this.#server.on('clientError', (error, socket) => this.#onClientError(error, socket));
-    // It is given its connections and never listens, yet only then does it watch over slow ones.
+    // The server never listens, because it is given its connections. Node checks for slow requests only after this
+    // event.
     this.#server.emit('listening');
   }
 
@@ -74,7 +75,7 @@ export class Http1Carrier {
     this.#connections.set(socket, connection);
     this.#server.emit('connection', socket);
     boundPipeline(socket, this.#pipelineOf(socket));
-    // It was paused when its first bytes were put back.
+    // The sniffer paused the socket when it put the first bytes back.
     socket.resume();
   }
 
@@ -160,14 +161,14 @@ export class Http1Carrier {
     socket.write('HTTP/1.1 200 Connection established\r\n\r\n');
     const { host, port } = decision.target;
     const { traffic, client, depth } = connection;
-    // Both are sockets: what serves them was given no other streams.
+    // Cast: `serve` accepts only sockets.
     this.#options.onTunnel(socket as Socket, { traffic, client, destination: { host, port }, depth: depth + 1 });
   }
 
   #onClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
     const connection = this.#connections.get(socket);
     const isOurs = error.code?.startsWith('HPE_') || error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
-    // What we would say would go into the middle of an answer.
+    // An error response would end up in the middle of another response.
     const isAnswering = this.#pipelineOf(socket).pending > 0;
     if (!connection || !isOurs || isAnswering || !socket.writable) return void socket.destroy();
     const body = refusalBody('egress_malformed', '', error.code ?? '');
@@ -195,28 +196,28 @@ export class Http1Carrier {
   }
 }
 
-/** The requests of one connection whose answers are not at their end. */
+/** The unfinished requests of one connection. */
 interface Pipeline {
   pending: number;
-  /** Once one was refused, none behind it is read: it may be what the refused one hid. */
+  /** Set after a refusal. Later requests are not read, because the refused request may have smuggled them in. */
   isRefused: boolean;
-  /** Settles when the last one was answered. */
+  /** Settles when the last request has been answered. */
   last: Promise<void>;
 }
 
 /**
- * Ends a connection that has too many requests under way, before the next one is made: a read of 64 KiB may hold 3,600,
- * and Node's parser, which stops for nothing else, would make all of them in one turn of the event loop.
+ * Makes the parser fail when a connection has too many unfinished requests. A read of 64 KiB can hold 3,600 requests,
+ * and Node's parser would otherwise create all of them in one turn of the event loop.
  */
 function boundPipeline(socket: Socket, pipeline: Pipeline): void {
-  // Node keeps its parser to itself, and every release so far has it here.
+  // An internal property of Node, present in all releases so far.
   const { parser } = socket as { parser?: { onIncoming(...incoming: unknown[]): number } };
   if (!parser) return;
   const onIncoming = parser.onIncoming;
   parser.onIncoming = (...incoming) => (pipeline.pending < MAX_PIPELINED ? onIncoming(...incoming) : PARSER_ERROR);
 }
 
-/** Other upgrades, to HTTP/2 for one, are left unheard, as servers do that know none. */
+/** Returns whether to upgrade. Other upgrades, such as to HTTP/2, are ignored, as servers without them do. */
 function isWebSocket(request: IncomingMessage): boolean {
   const hasBody =
     request.headers['transfer-encoding'] !== undefined || Number(request.headers['content-length'] ?? 0) > 0;

@@ -6,15 +6,15 @@ import { endToEndFields } from './fields.ts';
 
 export type Http1Exchange = Exchange & { readonly hosts: readonly string[]; readonly url: string };
 
-/** A field costs a microsecond or two; servers take 100 to 2,000. */
+/** Most header fields. Each takes a microsecond or two; servers accept 100 to 2,000. */
 const MAX_FIELDS = 1000;
 
-/** Whether a request is refused for its fields alone. */
+/** Returns whether a request has more fields than egress accepts. */
 export function hasTooManyFields({ rawHeaders }: IncomingMessage): boolean {
   return rawHeaders.length > 2 * MAX_FIELDS;
 }
 
-/** Undefined for a body that is coded in a way that only the next hop could undo. */
+/** Returns undefined for a body with a transfer coding other than chunked, which only the next hop could decode. */
 export function http1Exchange(
   request: IncomingMessage,
   response: ServerResponse,
@@ -24,7 +24,7 @@ export function http1Exchange(
   if (codings && codings.join().toLowerCase() !== 'chunked') return undefined;
   const length = request.headers['content-length'];
   const hasBody = codings !== undefined || (length !== undefined && Number(length) > 0);
-  // The server adds nothing of its own to what it passes on.
+  // Responses are passed on without a field of egress' own.
   response.sendDate = false;
   return {
     method: request.method ?? '',
@@ -45,9 +45,9 @@ export function http1Exchange(
   };
 }
 
-/** Ends the connection as well: what follows on it may be what the refused request hid. */
+/** Sends an error response and closes the connection, because the refused request may have smuggled in another one. */
 export function refuseHttp1(response: ServerResponse, status: number, body: string): void {
-  // Named, else it would be what a server called an answer that could not be passed on.
+  // The reason phrase is given, because Node would otherwise keep that of a response that could not be passed on.
   response.writeHead(status, STATUS_CODES[status] ?? '', {
     'content-type': 'application/json',
     'content-length': Buffer.byteLength(body),
@@ -56,7 +56,7 @@ export function refuseHttp1(response: ServerResponse, status: number, body: stri
   response.end(body);
 }
 
-/** Node hands the socket of an upgrade over bare. */
+/** Returns a response for the socket of an upgrade, for which Node creates none. */
 export function responseOn(request: IncomingMessage, socket: Duplex): ServerResponse {
   const response = new ServerResponse(request);
   response.shouldKeepAlive = false;

@@ -23,16 +23,16 @@ const IDLE_MS = 10 * 60 * 1000;
 /** Units of the sandbox's turn budget that a stream costs: Node takes about 30 microseconds to create one. */
 const STREAM_COST = 30;
 const SESSION_LIMITS = {
-  /** Streams that a client opens and resets at once, and a second; more end the session. */
+  /** Streams that a client may open and reset: in a burst, and per second. More end the session. */
   streamResetBurst: 200,
   streamResetRate: 50,
-  /** MB; received bodies are not counted, so streams and windows are bounded as well. */
+  /** In MB. Received bodies do not count, so streams and windows are limited too. */
   maxSessionMemory: 2,
-  /** The window bounds the bytes that an upload sends before the server reads them, also while its request waits. */
+  /** The window limits the bytes of an upload that are received before the server reads, or while the request waits. */
   settings: { maxConcurrentStreams: 100, initialWindowSize: 64 * 1024, maxHeaderListSize: 64 * 1024 },
 } as const;
 
-/** HTTP/2 of clients inside TLS; servers are asked by HTTP/1.1. */
+/** Proxies the HTTP/2 of clients inside TLS. Servers get HTTP/1.1 requests. */
 export class Http2Carrier {
   readonly #decisions: DecisionLog;
   readonly #log: Logger;
@@ -48,7 +48,7 @@ export class Http2Carrier {
     this.#sessions.add(session);
     session.once('close', () => this.#sessions.delete(session));
     session.on('error', () => session.destroy());
-    // Its connection may stay open in one direction, which ends no session.
+    // When the client ends only its side of the connection, Node does not end the session.
     socket.once('end', () => session.destroy());
     session.setTimeout(IDLE_MS, () => session.destroy());
     session.on('stream', (stream, headers) => {
@@ -61,7 +61,7 @@ export class Http2Carrier {
   }
 
   async #onStream(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, connection: Connection): Promise<void> {
-    // A stream that its client resets is no failure of ours; it closes all the same.
+    // A reset by the client is not an error of egress. The stream closes anyway.
     stream.on('error', () => {});
     const { pieces } = connection.traffic;
     pieces.charge(STREAM_COST);
@@ -121,7 +121,7 @@ function flat(headers: IncomingHttpHeaders): string[] {
   });
 }
 
-/** Fields of one name become one with several values. */
+/** Joins fields of the same name into one with several values. */
 function joined(fields: RawFields): OutgoingHttpHeaders {
   const byName = Map.groupBy(fieldPairs(fields), ([name]) => name.toLowerCase());
   return Object.fromEntries(byName.entries().map(([name, same]) => [name, same.map(([, value]) => value)]));

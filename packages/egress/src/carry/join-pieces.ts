@@ -1,16 +1,16 @@
 import type { Readable } from 'node:stream';
 import type { TurnBudget } from '../shares/turn-budget.ts';
 
-/** A piece of this size is passed on by itself. */
+/** Size from which a piece is passed on by itself. */
 const LARGE_BYTES = 4 * 1024;
 const BUFFER_BYTES = 16 * 1024;
-/** Pieces of one read that are not paced. */
+/** Most pieces of one read that are not counted towards the budget. */
 const FEW = 32;
 
 /**
- * Joins the small pieces of a body that one read brings. A body in chunks of one byte would otherwise take some 400 bytes
- * of memory for each, 100 MB a connection, as streams count bytes alone. Many pieces also wait for the sandbox' budget, and no
- * more is read meanwhile. Called before the first piece comes.
+ * Joins the small pieces of a body that one read contains. Otherwise each chunk of one byte would take some 400 bytes,
+ * up to 100 MB a connection, because a stream's limit counts payload bytes only. Many pieces wait for the sandbox's
+ * budget, and reading pauses meanwhile. Call it before the first piece arrives.
  */
 export function joinPieces(body: Readable, budget: TurnBudget): void {
   const push = body.push.bind(body);
@@ -45,10 +45,10 @@ export function joinPieces(body: Readable, budget: TurnBudget): void {
     if (piece === null) isEnded = true;
     if (pieces === 0 && (piece === null || piece.length >= LARGE_BYTES)) return push(piece);
     if (piece === null) return true;
-    // After all that this turn reads: the parser runs the ticks of each piece.
+    // After the whole read: between pieces the parser only runs next-tick callbacks.
     if (pieces === 0) setImmediate(flush);
     append(piece);
-    // Its reader asks for more once it has these; until then only what was received already is parsed.
+    // False stops reading until the joined pieces are consumed. Bytes already received are still parsed.
     return pieces <= FEW;
   };
 }

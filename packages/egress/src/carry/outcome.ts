@@ -6,7 +6,7 @@ import type { Decision } from './request-target.ts';
 
 export type CarriedProtocol = 'http' | 'https' | 'websocket' | 'connect';
 
-/** Writes down what was decided, and what became of it. */
+/** Returns a function that records a decision and its outcome. */
 export function recorder(
   decisions: DecisionLog,
   { traffic, destination }: Connection,

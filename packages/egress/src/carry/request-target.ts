@@ -4,11 +4,11 @@ import { type Host, hostText } from '../policy/host-name.ts';
 import type { Target } from '../upstream/connector.ts';
 import { type Connection, isSameHost } from './connection.ts';
 
-/** A request as it names where it wants to go. */
+/** The parts of a request that name its destination. */
 export interface RequestLine {
-  /** As it stands in the request, in origin form, absolute form or `*`. */
+  /** Request target as received: origin form, absolute form or `*`. */
   url: string;
-  /** Every `Host` field, or HTTP/2's authority as well. */
+  /** Values of all `Host` fields, and of HTTP/2's authority. */
   hosts: readonly string[];
 }
 
@@ -18,7 +18,7 @@ export type Decision =
 
 const ABSOLUTE_FORM = /^(?<scheme>https?):\/\/(?<authority>[^/?#]*)(?<path>.*)$/is;
 
-/** Decides one request. Everything in it that names a host must name the same one, and the policy must permit that. */
+/** Decides one request. All parts that name a host must name the same one, and the policy must permit it. */
 export function decideRequest({ traffic, destination, secureHost }: Connection, request: RequestLine): Decision {
   const isSecure = secureHost !== undefined;
   const absolute = ABSOLUTE_FORM.exec(request.url)?.groups;
@@ -31,7 +31,7 @@ export function decideRequest({ traffic, destination, secureHost }: Connection, 
   const texts = [...(absolute ? [absolute.authority ?? ''] : []), ...request.hosts.filter((text) => text !== '')];
   const authorities = texts.map(parseAuthority);
   if (!authorities.every((authority) => authority !== undefined)) return malformed('host', texts.join(' '));
-  // Only HTTP/1.0 comes without any name: what it means is the address.
+  // A request of HTTP/1.0 can name no host. It means the address then.
   const named: Authority = authorities[0] ?? { host: destination.host };
   const { host } = named;
   if (authorities.some((other) => !isSameHost(other.host, host))) return malformed('hosts_differ', texts.join(' '));
@@ -43,7 +43,7 @@ export function decideRequest({ traffic, destination, secureHost }: Connection, 
   return { verdict: 'permitted', target: { host, port, isSecure }, path, hostField };
 }
 
-/** Decides where a CONNECT may lead; what is spoken there is decided again. */
+/** Decides whether a CONNECT is permitted. The traffic inside the tunnel is decided again. */
 export function decideConnect({ traffic }: Connection, text: string): Decision {
   const authority = parseAuthority(text);
   if (authority?.port === undefined) return malformed('request_target', text);

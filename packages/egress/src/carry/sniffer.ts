@@ -2,7 +2,10 @@ import type { Socket } from 'node:net';
 
 const MAX_LINE_BYTES = 8 * 1024;
 const MAX_TOKEN_BYTES = 64;
-/** Record types of TLS: change_cipher_spec, alert, handshake, application_data, heartbeat. Some servers skip the others. */
+/**
+ * Record types of TLS: change_cipher_spec, alert, handshake, application_data, heartbeat. Some servers skip the
+ * others.
+ */
 const TLS_RECORD_TYPES = { first: 0x14, last: 0x18 };
 const CLIENT_HELLO = 1;
 const HTTP2_SETTINGS = 4;
@@ -14,19 +17,19 @@ const BLANKS = [0x20, 0x09];
 const ODD_BLANKS = [0x0b, 0x0c, 0x0d, 0x1c, 0x1d, 0x1e, 0x1f, 0x85, 0xa0];
 const LETTER = /[A-Za-z]/;
 
-/** `raw` is all that neither HTTP nor TLS clients begin with. */
+/** `raw` is traffic that neither an HTTP nor a TLS client begins with. */
 export type Protocol = 'tls' | 'http' | 'raw';
 
 /**
- * Tells what a client speaks from its first bytes; undefined while they can still become HTTP or TLS. Accepts what the
- * most lenient server accepts: what is taken for HTTP or TLS is parsed strictly later, but raw bytes are not parsed.
+ * Returns the protocol that a client speaks, given its first bytes; undefined while they can still become HTTP or TLS.
+ * Accepts what the most lenient server accepts: HTTP and TLS are parsed strictly later, but raw bytes are not parsed.
  */
 export function classify(bytes: Buffer): Protocol | undefined {
   const [first, , third] = bytes;
   if (first === undefined) return undefined;
   if (first >= TLS_RECORD_TYPES.first && first <= TLS_RECORD_TYPES.last) return 'tls';
   if (first >= 0x80) {
-    // The greeting of SSL 2, which servers of today still take.
+    // The hello of SSL 2, which today's servers still accept.
     if (third === undefined) return undefined;
     if (third === CLIENT_HELLO) return 'tls';
   }
@@ -45,7 +48,7 @@ function classifyText(bytes: Buffer): Protocol | undefined {
   if (lineEnd === -1 && bytes.length < MAX_LINE_BYTES) return undefined;
   const line = bytes.subarray(0, lineEnd === -1 ? MAX_LINE_BYTES : lineEnd).toString('latin1');
   const isBareMethod = /^(?:GET|HEAD|POST|PROXY)$/i.test(bytes.toString('latin1', 0, tokenEnd));
-  // HTTP/0.9 has no version; a line of the PROXY protocol has HTTP on the next one.
+  // HTTP/0.9 has no version. A line of the PROXY protocol is followed by HTTP on the next line.
   return lineEnd === -1 || /HTTP\//i.test(line) || isBareMethod ? 'http' : 'raw';
 }
 
@@ -61,14 +64,14 @@ function isBlank(byte: number): boolean {
   return BLANKS.includes(byte) || ODD_BLANKS.includes(byte);
 }
 
-/** RFC 9110, `tchar`. */
+/** Returns whether a byte is a `tchar` of RFC 9110. */
 function isTokenByte(byte: number): boolean {
   return /[!#$%&'*+\-.^_`|~0-9A-Za-z]/.test(String.fromCharCode(byte));
 }
 
 /**
- * Whether a server's first bytes are HTTP or TLS, sent before the client said anything: the settings of HTTP/2, which
- * servers of HTTP/2 without TLS send at once, the answer of a server that is tired of waiting, or a record of TLS.
+ * Returns whether a server's greeting, sent before the client spoke, is HTTP or TLS. It can be HTTP/2 settings, which
+ * HTTP/2 servers without TLS send at once, a response to a client that is too slow, or a TLS record.
  */
 export function isHttpServer(greeting: Buffer): boolean {
   const [first = 0, , , fourth] = greeting;
@@ -77,9 +80,9 @@ export function isHttpServer(greeting: Buffer): boolean {
   return isTls || isSettings || /^HTTP\//i.test(greeting.toString('latin1', 0, 5));
 }
 
-/** Reads as much of a connection as it takes to tell what is spoken on it, and puts it back. */
+/** Reads the first bytes of a connection until its protocol is known, then puts them back. */
 export class Sniffer {
-  /** Undefined when the client ended, or the sniffer was stopped, before it could be told. */
+  /** Undefined if the client ended, or the sniffer was stopped, before the protocol was known. */
   readonly protocol: Promise<Protocol | undefined>;
   readonly #socket: Socket;
   readonly #resolve: (protocol: Protocol | undefined) => void;
@@ -94,7 +97,7 @@ export class Sniffer {
     socket.on('data', this.#onData).on('end', this.#onEnd).on('close', this.#onEnd);
   }
 
-  /** Leaves the rest to another reader. Idempotent. */
+  /** Stops reading, so that other code can read. Idempotent. */
   stop(): void {
     this.#finish(undefined);
   }

@@ -8,16 +8,16 @@ const HANDSHAKE_TIMEOUT_MS = 10_000;
 
 export interface Interception {
   traffic: Pick<SandboxTraffic, 'address' | 'signatures' | 'adoptHttp2'>;
-  /** For whom we stand in when the client names nobody. */
+  /** The host to impersonate if the client sends no server name. */
   destination: Host;
   leaves: LeafContexts;
-  /** Takes what is inside, and for whom the client takes us. Called while nothing of it has been read yet. */
+  /** Receives the decrypted connection and the host that the client asked for. Called before anything was read. */
   onSecure: (socket: TLSSocket, host: Host) => void;
 }
 
 /**
- * Speaks TLS to a client in the name of the server that it asks for. Also for hosts that the policy closes, so that the
- * client can be told so inside. Rejects, with the connection closed, when the handshake fails.
+ * Does the TLS handshake with a client in the name of the requested server. Does so for denied hosts too, so that the
+ * client gets an HTTP error inside TLS. If the handshake fails, closes the connection and rejects.
  */
 export async function interceptTls(
   socket: Socket,
@@ -28,7 +28,7 @@ export async function interceptTls(
   let host = destination;
   const secured = new TLSSocket(socket, {
     isServer: true,
-    // Undefined ends the handshake, as is due where the client offers neither.
+    // Undefined ends the handshake, which is right if the client offers neither protocol.
     ALPNCallback: ({ protocols }) =>
       protocols.includes('h2') && traffic.adoptHttp2(secured) ? 'h2' : protocols.find((one) => one === 'http/1.1'),
     secureContext,
@@ -41,16 +41,16 @@ export async function interceptTls(
   });
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const deadline = setTimeout(() => secured.destroy(), HANDSHAKE_TIMEOUT_MS);
-  // Node's own servers end a connection on it; one that is made by hand is only told.
+  // Node's TLS servers close the connection on this event. A TLSSocket that is created directly does not.
   secured.on('_tlsError', () => secured.destroy());
   secured.on('error', () => secured.destroy());
   secured.once('close', () => reject(new Error('the handshake was not finished')));
-  // Until then an end is one of the client; later it may have more to be told.
+  // An end during the handshake is final. After it, the client may still wait for a response.
   const onEnd = () => secured.destroy();
   secured.once('end', onEnd);
   secured.once('secure', () => {
     secured.off('end', onEnd);
-    // Set by Node's own servers as well; HTTP/2 waits for it.
+    // Node's TLS servers set this too. HTTP/2 waits for it.
     Object.assign(secured, { secureConnecting: false });
     onSecure(secured, host);
     resolve();

@@ -4,10 +4,10 @@ import { pipeline } from 'node:stream/promises';
 import { collectsYoung } from './young-buffers.ts';
 
 const IDLE_MS = 10 * 60 * 1000;
-/** Each direction listens several times to both ends, beside those who carried them here. */
+/** Each pipeline adds several listeners to both ends, in addition to those of the code that created them. */
 const MAX_LISTENERS = 32;
 
-/** Carries bytes both ways until both ends are done, one breaks off, or nothing comes for ten minutes. */
+/** Copies bytes in both directions until both sides have ended, one fails, or nothing arrives for ten minutes. */
 export async function tunnel(one: Duplex & Idle, other: Duplex & Idle): Promise<void> {
   const end = () => {
     one.destroy();
@@ -18,7 +18,7 @@ export async function tunnel(one: Duplex & Idle, other: Duplex & Idle): Promise<
   try {
     await Promise.all([pipeline(collectsYoung(one), other), pipeline(collectsYoung(other), one)]);
   } catch {
-    // Either side may break off; the other learns of it.
+    // One side failed. `end` closes the other.
   } finally {
     end();
   }

@@ -12,12 +12,12 @@ import { type Http1Exchange, http1Exchange, responseOn } from './http1-exchange.
 import { tunnel } from './tunnel.ts';
 
 /**
- * What follows is no content: a request for an upgrade has none here, and a 101 must not have a length (RFC 9110, 8.6).
- * Whoever believed one would take frames for a body, or for the next message.
+ * Dropped from upgrades: such a request has no body here, and a 101 response must not have a length (RFC 9110, 8.6). A
+ * peer that believed the length would take frames for a body or for the next message.
  */
 const LENGTH = 'content-length';
 
-/** Asks a server for a WebSocket and, when it agrees, carries what goes both ways. Does not reject. */
+/** Requests a WebSocket from a server. If the server agrees, copies bytes in both directions. Never rejects. */
 export async function forwardUpgrade(
   request: IncomingMessage,
   client: Socket,
@@ -37,7 +37,7 @@ export async function forwardUpgrade(
   const abandoned = () => asked.request.destroy();
   client.once('close', abandoned).on('error', abandoned);
   asked.request.end();
-  /** Unless a WebSocket comes of it. */
+  /** Created only if no WebSocket is established. */
   let response: ServerResponse | undefined;
   const exchange = () => {
     response ??= responseOn(request, client);
@@ -70,7 +70,7 @@ async function passRefusalOn(exchange: Http1Exchange | undefined, answer: Incomi
   return status;
 }
 
-/** Written from what the strict parser read, so that no value can hold a line of its own. */
+/** Returns the response head, serialized from the strictly parsed fields, so that no value can add a line. */
 function switchingProtocols({ statusMessage, rawHeaders }: IncomingMessage): Buffer {
   const fields = [
     ...fieldPairs(endToEndFields(rawHeaders, 'alt-svc', LENGTH)),

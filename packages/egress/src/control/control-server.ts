@@ -17,7 +17,7 @@ import type { RecentDecisions } from '../decisions/recent-decisions.ts';
 import type { GatedSandboxes } from '../sandboxes/gated-sandboxes.ts';
 import { peerUid } from '../socket-options.ts';
 
-/** The longest list: every slot of a host with a full policy. */
+/** Size of the longest possible list: all slots of a host, each with the largest policy. */
 const MAX_BODY_BYTES = 512 * 1024 * 1024;
 
 const AddressParams = Type.Object({ address: GatedSandboxList.properties.sandboxes.items.properties.address });
@@ -28,15 +28,15 @@ export interface ControlServerOptions {
   authorityCertificate: string;
   registry: Registry;
   decisions: RecentDecisions;
-  /** Who else than root may say what is in force; tests run it as themselves. */
+  /** Returns whether a user may connect; by default only root. Tests run as their own user. */
   isTrusted?: (uid: number | undefined) => boolean;
 }
 
 /**
- * Serves what the egress protocol lists, in the place of a socket that an egress left when it died.
+ * Serves the requests of the egress protocol on a Unix socket. Replaces a socket that a crashed egress has left behind.
  *
- * SECURITY: the server runs as the same user as egress, so the folder's mode alone does not keep it out: the kernel is
- * asked who connects (control-server.test.ts).
+ * SECURITY: the server runs as the same user as egress, so the folder's mode does not keep it out. The kernel is asked
+ * for the user of each peer (control-server.test.ts).
  */
 export async function openControlServer(options: ControlServerOptions): Promise<FastifyInstance> {
   const { socketPath, isTrusted = (uid) => uid === 0 } = options;
@@ -110,7 +110,7 @@ function createApp({ sandboxes, authorityCertificate, registry, decisions }: Con
   return app;
 }
 
-/** A validator as Fastify takes it, which says where a message is wrong. */
+/** Returns a validator for Fastify whose errors name the invalid part. */
 function validator(schema: Type.TSchema) {
   const compiled = Compile(schema);
   return (value: unknown) => {

@@ -3,26 +3,26 @@ import { Counter, type Registry } from 'prom-client';
 import { LineBudget } from './line-budget.ts';
 import { RecentDecisions } from './recent-decisions.ts';
 
-/** What egress decided for one request, look-up or connection, and what became of it. */
+/** The decision about one request, lookup or connection, and its outcome. */
 export interface DecisionRecord {
   sandboxId: string;
   protocol: 'http' | 'https' | 'websocket' | 'connect' | 'raw' | 'tls' | 'dns';
   host: string;
   port: number;
-  /** `failed`: permitted, but the server could not be asked, or broke off. */
+  /** `failed`: permitted, but the server could not be reached or broke off. */
   verdict: 'permitted' | 'denied' | 'malformed' | 'failed';
   reason?: string | undefined;
   status?: number;
-  /** From the sandbox to the server, and back, as they went over the connection to the server. */
+  /** Bytes on the connection to the server: from the sandbox (`bytesUp`), and to it (`bytesDown`). */
   bytesUp?: number;
   bytesDown?: number;
   durationMs?: number;
 }
 
-/** As much of what a sandbox wrote as is kept. */
+/** Most characters kept of a text that a sandbox has sent. */
 const MAX_TEXT = 255;
 
-/** A count for each decision, and a line for each but those of a sandbox that makes too many at once. */
+/** Counts all decisions and logs them. Limits the lines for each sandbox. */
 export class DecisionLog {
   readonly recent = new RecentDecisions();
   readonly #budget = new LineBudget((sandboxId, count) => this.#suppressed(sandboxId, count));
@@ -57,13 +57,13 @@ export class DecisionLog {
     this.#decisions.inc({ protocol, verdict, reason });
     this.#bytes.inc({ direction: 'up' }, bytesUp);
     this.#bytes.inc({ direction: 'down' }, bytesDown);
-    // A look-up that is permitted is followed by what it was for.
+    // A permitted lookup is normally followed by the connection that it was made for.
     if (protocol === 'dns' && verdict === 'permitted') this.#log.debug({ operation: 'egress', ...decision });
     else if (this.#budget.take(decision.sandboxId)) this.#write(decision);
     else this.#suppressedLines.inc();
   }
 
-  /** Says now what was suppressed, and begins anew. */
+  /** Reports now how many lines were suppressed, and starts a new window. */
   endWindow(): void {
     this.#budget.endWindow();
   }

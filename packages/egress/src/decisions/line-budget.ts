@@ -1,10 +1,10 @@
-/** Lines a sandbox may have in the log in one window; further ones are counted. */
+/** Most log lines of one sandbox in one window. Further ones are only counted. */
 export const LINES_A_WINDOW = 100;
 export const WINDOW_MS = 5000;
 
 /**
- * Bounds what one sandbox can have written, so that it fills neither a disk nor what is kept for the operator. When a
- * window ends, `onSuppressed` hears of each sandbox how many there were beyond it.
+ * Limits the log lines of each sandbox, so that a sandbox can fill neither the disk nor the list for the operator. At
+ * the end of a window, `onSuppressed` is called with the number of suppressed lines of each sandbox.
  */
 export class LineBudget {
   readonly #lines = new Map<string, number>();
@@ -17,7 +17,7 @@ export class LineBudget {
     this.#linesAWindow = linesAWindow;
   }
 
-  /** Whether this one may be written. */
+  /** Counts a line. Returns whether it may be written. */
   take(sandboxId: string): boolean {
     this.#window ??= setTimeout(() => this.endWindow(), WINDOW_MS).unref();
     const lines = (this.#lines.get(sandboxId) ?? 0) + 1;
@@ -25,7 +25,7 @@ export class LineBudget {
     return lines <= this.#linesAWindow;
   }
 
-  /** Begins anew, as it does by itself. Idempotent. */
+  /** Ends the window, which also happens by a timer. Idempotent. */
   endWindow(): void {
     clearTimeout(this.#window);
     this.#window = undefined;

@@ -7,7 +7,7 @@ export interface DecisionRange {
   sandboxId?: string | undefined;
 }
 
-/** The last decisions, numbered from 1, for operators who look on. */
+/** The last decisions, numbered from 1, for operators. */
 export class RecentDecisions {
   readonly #kept: DecisionEntry[] = [];
   readonly #capacity: number;
@@ -21,7 +21,7 @@ export class RecentDecisions {
   add(entry: Omit<DecisionEntry, 'seq'>): void {
     this.#seq += 1;
     this.#kept.push({ seq: this.#seq, ...entry });
-    // In larger steps, so that adding one does not move all of them.
+    // Removed in large steps, because each removal moves all remaining entries.
     if (this.#kept.length >= 2 * this.#capacity) this.#kept.splice(0, this.#capacity);
     this.#next.resolve();
     this.#next = Promise.withResolvers();
@@ -30,7 +30,7 @@ export class RecentDecisions {
   read({ afterSeq, sandboxId }: DecisionRange): DecisionPage {
     const kept = this.#kept.slice(-this.#capacity);
     const oldest = kept[0]?.seq ?? this.#seq + 1;
-    // A number of an earlier egress, which counted further, means that all of this one's are new.
+    // A larger number comes from an earlier egress process. All decisions of this process are new then.
     const after = afterSeq === undefined || afterSeq > this.#seq ? 0 : afterSeq;
     const missed = afterSeq === undefined ? 0 : Math.max(0, oldest - after - 1);
     const later = kept.filter((entry) => entry.seq > after && (!sandboxId || entry.sandboxId === sandboxId));
@@ -39,7 +39,7 @@ export class RecentDecisions {
     return { decisions, hasMore, missed, nextSeq: hasMore ? (decisions.at(-1)?.seq ?? after) : this.#seq };
   }
 
-  /** Resolves when there is something to read, or `signal` aborts. */
+  /** Resolves when there is a decision to read, or when `signal` aborts. */
   async wait(range: DecisionRange, signal: AbortSignal): Promise<void> {
     const aborted = Promise.withResolvers<void>();
     signal.addEventListener('abort', () => aborted.resolve(), { once: true });

@@ -3,14 +3,14 @@ import type { Socket } from 'node:net';
 const LENGTH_BYTES = 2;
 const MAX_MESSAGE_BYTES = 0xffff;
 
-/** A message as it goes over TCP: after its length. */
+/** Returns a message with the length prefix that DNS over TCP requires. */
 export function frame(message: Buffer): Buffer {
   const length = Buffer.alloc(LENGTH_BYTES);
   length.writeUInt16BE(message.length);
   return Buffer.concat([length, message]);
 }
 
-/** The messages that arrive on a TCP connection, up to one that is too long. Reads on only when the one before was dealt with. */
+/** Yields the messages on a TCP connection until one is too long. Reads on after the consumer has handled a message. */
 export async function* readFrames(socket: Socket, maxBytes = MAX_MESSAGE_BYTES): AsyncGenerator<Buffer, void, void> {
   let pending = Buffer.alloc(0);
   for await (const chunk of socket as AsyncIterable<Buffer>) {

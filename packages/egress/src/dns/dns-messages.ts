@@ -14,21 +14,24 @@ const RESPONSE = 0x8000;
 
 export type Rcode = keyof typeof RCODES;
 
-/** Whether an answer is one to that query and not a stray or forged one. */
+/** Returns whether a message is the response to that query, and not a stray or forged one. */
 export function answersQuery(answer: Buffer, query: Buffer): boolean {
   return answer.length >= HEADER_BYTES && isResponse(answer) && answer.readUInt16BE(0) === query.readUInt16BE(0);
 }
 
-/** Whether a message has the header of a query; responses are not answered, so that no two programs answer each other. */
+/**
+ * Returns whether a message is a query. Responses are ignored, so that two programs cannot answer each other forever.
+ */
 export function isQuery(message: Buffer): boolean {
   return message.length >= HEADER_BYTES && !isResponse(message);
 }
 
 /**
- * Why a query is not asked of a resolver; undefined for one question of class IN that asks for no transfer of a zone.
+ * Returns why a query is not passed to the resolver. Returns undefined for a query with one question of class IN that
+ * requests no zone transfer.
  *
- * SECURITY: the operator's resolver sees the host's address and may trust it, so that updates, notifications and transfers
- * end here (dns-relay.test.ts).
+ * SECURITY: the operator's resolver sees the host's address and may trust it, so updates, notifications and transfers
+ * are refused here (dns-relay.test.ts).
  */
 export function refusalOf(query: Buffer): Rcode | undefined {
   if ((query.readUInt16BE(2) & OPCODE_BITS) !== 0) return 'notImplemented';
@@ -51,7 +54,7 @@ export function failure(query: Buffer, rcode: Rcode): Buffer {
   return answer;
 }
 
-/** Where the first question ends. Undefined for one that is cut, or whose name is compressed or too long. */
+/** Returns where the first question ends. Undefined for one that is truncated, compressed, or has too long a name. */
 function questionEnd(query: Buffer): number | undefined {
   let at = HEADER_BYTES;
   for (let length = query[at] ?? 0; length > 0; length = query[at] ?? 0) {

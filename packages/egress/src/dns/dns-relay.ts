@@ -13,32 +13,32 @@ import { askByConnection, askByDatagram, type Upstream } from './upstream.ts';
 const FAILURE_LINES = 5;
 const ANSWER_TIMEOUT_MS = 5000;
 const IDLE_CONNECTION_MS = 10_000;
-/** A name, its type and options take a few hundred. */
+/** Largest query accepted. A name, a type and options take a few hundred bytes. */
 const MAX_QUERY_BYTES = 4096;
 const MAX_REASON = 200;
 
 export interface DnsRelayOptions {
-  /** Where sandboxes ask, by datagram and by connection. */
+  /** Address for sandboxes, both for UDP and for TCP. */
   listen: { address: string; port: number };
   upstream: Upstream;
-  /** The range of those that are answered. */
+  /** Addresses of sandboxes. Queries from elsewhere are ignored. */
   sandboxCidr: string;
-  /** How many questions and connections are taken at once. */
+  /** Limits on concurrent queries and connections. */
   shares: LookupShares;
   log: Logger;
   answerTimeoutMs?: number;
-  /** What to make of a question of that source; without it every question is passed on as it is. */
+  /** Returns how to handle a query from `source`. By default, queries are passed on unchanged. */
   plan?: (query: Buffer, source: string, transport: Transport) => LookupPlan;
 }
 
 export type Transport = 'datagram' | 'connection';
 
-/** A question that is answered here, or that is asked in this form and whose answer is then finished. */
+/** Either the answer, or a query for the resolver and a function that turns its response into the answer. */
 export type LookupPlan = { answer: Buffer } | { ask: Buffer; finish: (answer: Buffer) => Buffer };
 
 /**
- * Passes the questions of sandboxes on to a resolver of the host's, and the answers back, without reading either unless
- * there is a plan that does. What cannot be answered in time is answered with a server failure.
+ * Passes the queries of sandboxes to the host's resolver, and its answers back. Parses them only if there is a `plan`.
+ * Answers with a server failure if the resolver does not answer in time.
  */
 export class DnsRelay {
   readonly #options: DnsRelayOptions;
@@ -57,12 +57,12 @@ export class DnsRelay {
     this.#lines = new LineBudget(suppressed, FAILURE_LINES);
   }
 
-  /** Listens on both. Rejects when the address cannot be bound. */
+  /** Listens on UDP and TCP. Rejects if the address cannot be bound. */
   static async open(options: DnsRelayOptions): Promise<DnsRelay> {
     const relay = new DnsRelay(options);
     const { address, port } = options.listen;
     try {
-      // First: of free ports the system knows better which are so for connections.
+      // TCP first: a free TCP port is harder to find, so the UDP socket takes the same number.
       relay.#server.listen(port, address);
       await once(relay.#server, 'listening');
       relay.#datagrams.bind((relay.#server.address() as AddressInfo).port, address);
@@ -79,12 +79,12 @@ export class DnsRelay {
     return relay;
   }
 
-  /** The port of both. */
+  /** Port for both UDP and TCP. */
   get port(): number {
     return this.#datagrams.address().port;
   }
 
-  /** What is under way is given up unanswered. */
+  /** Closes the relay. Open queries get no answer. */
   async close(): Promise<void> {
     this.#closing.abort();
     this.#lines.endWindow();
@@ -106,7 +106,9 @@ export class DnsRelay {
     this.#send(answer, from);
   }
 
-  /** The socket may be closed by now, and an asker that is gone is no failure of ours. */
+  /**
+   * Sends an answer unless the relay is closed. Ignores errors, because a client that has gone is no fault of egress.
+   */
   #send(answer: Buffer, to: RemoteInfo): void {
     if (!this.#closing.signal.aborted) this.#datagrams.send(answer, to.port, to.address, () => {});
   }
@@ -139,7 +141,7 @@ export class DnsRelay {
         isIdle = true;
       }
     } catch (err) {
-      // A connection that its sandbox breaks off is its own affair.
+      // The sandbox has broken the connection off.
       this.#options.log.debug({ operation: 'dns.connection', source, err });
     } finally {
       this.#connections.delete(socket);
@@ -150,7 +152,7 @@ export class DnsRelay {
   async #answer(query: Buffer, asker: Asker): Promise<Buffer> {
     const { source, transport, evicted } = asker;
     const plan = this.#plan(query, asker);
-    // What cannot be read is answered without a line: a sandbox may send as much of it as it likes.
+    // Not logged, because a sandbox can send any number of unreadable queries.
     if (!plan) return failure(query, 'formatError');
     if ('answer' in plan) return plan.answer;
     const { upstream, answerTimeoutMs = ANSWER_TIMEOUT_MS, log } = this.#options;
@@ -169,7 +171,7 @@ export class DnsRelay {
     }
   }
 
-  /** Undefined for a question that cannot be read. */
+  /** Returns undefined for a query that cannot be parsed. */
   #plan(query: Buffer, { source, transport }: Asker): LookupPlan | undefined {
     try {
       return this.#options.plan?.(query, source, transport) ?? { ask: query, finish: (answer: Buffer) => answer };
@@ -182,6 +184,6 @@ export class DnsRelay {
 interface Asker {
   source: string;
   transport: Transport;
-  /** Aborts when another source needs its place. */
+  /** Aborts when another source needs this one's place. */
   evicted: AbortSignal;
 }

@@ -25,7 +25,7 @@ const DATAGRAM_BYTES = 1232;
 const PLAIN_DATAGRAM_BYTES = 512;
 const DNS_PORT = 53;
 
-/** What a denylist leaves of the types: nothing that speaks of IPv6 or HTTP/3, which sandboxes do not have. */
+/** Query types that a denylist permits. Leaves out those for IPv6 and HTTP/3, which sandboxes do not have. */
 const ORDINARY_TYPES = new Set(['A', 'CNAME', 'CAA', 'MX', 'NS', 'PTR', 'SOA', 'SRV', 'TXT']);
 
 export interface GatedLookupsOptions {
@@ -35,8 +35,8 @@ export interface GatedLookupsOptions {
 }
 
 /**
- * Decides what gated sandboxes may look up. A name that the policy closes is answered at once and asked nowhere, so that
- * names carry nothing out; one that it permits is asked in a question written anew, so that nothing rides along.
+ * Decides the DNS lookups of gated sandboxes. A denied name is answered here and never sent, so that names cannot carry
+ * data out. For a permitted name egress writes its own query, so that the query carries nothing else.
  */
 export function planGatedLookup({ sandboxes, closed, decisions }: GatedLookupsOptions) {
   return (query: Buffer, source: string, transport: Transport): LookupPlan => {
@@ -89,7 +89,7 @@ function ownQuestion(question: Question): Buffer {
   });
 }
 
-/** Answers of the kind that was asked for and nothing else; of addresses those alone that may be connected to. */
+/** Returns an answer with records of the requested type only, and only with addresses that sandboxes may reach. */
 function respondWith(asked: DecodedPacket, answer: DecodedPacket, closed: ClosedAddresses, maxBytes: number): Buffer {
   const type = asked.questions?.[0]?.type;
   const kept = (answer.answers ?? []).filter((one) => {
@@ -112,7 +112,7 @@ function respond(asked: DecodedPacket, flags: number, answers: Answer[] = []): B
   });
 }
 
-/** What its sender can take at once. */
+/** Returns the size of the largest answer that the client accepts. */
 function maxAnswerBytes({ additionals = [] }: DecodedPacket, transport: Transport): number {
   if (transport === 'connection') return Number.POSITIVE_INFINITY;
   const announced = additionals.find((one) => one.type === 'OPT')?.udpPayloadSize ?? 0;

@@ -4,7 +4,7 @@ import { connect, isIP } from 'node:net';
 import { frame, readFrames } from './dns-frames.ts';
 import { answersQuery } from './dns-messages.ts';
 
-/** The resolver that is asked. */
+/** Address of the resolver. */
 export interface Upstream {
   address: string;
   port: number;
@@ -12,7 +12,7 @@ export interface Upstream {
 
 const DNS_PORT = 53;
 
-/** Understands `1.2.3.4`, `1.2.3.4:53`, `::1` and `[::1]:53`. Throws for everything else, names included. */
+/** Parses `1.2.3.4`, `1.2.3.4:53`, `::1` or `[::1]:53`. Throws for everything else, including names. */
 export function parseUpstream(text: string): Upstream {
   const match = /^\[(?<v6>[^\]]+)\](?::(?<v6Port>\d+))?$|^(?<v4>[\d.]+):(?<v4Port>\d+)$/.exec(text)?.groups;
   const address = match?.v6 ?? match?.v4 ?? text;
@@ -21,19 +21,19 @@ export function parseUpstream(text: string): Upstream {
   return { address, port };
 }
 
-/** The first resolver that a `resolv.conf` names. */
+/** Returns the first resolver in a `resolv.conf`. */
 export function firstNameserver(resolvConf: string): Upstream | undefined {
   const address = /^\s*nameserver\s+(\S+)/m.exec(resolvConf)?.[1];
   return address === undefined ? undefined : { address, port: DNS_PORT };
 }
 
-/** Asks by one datagram, from a port of its own so that nobody else can guess where to send a forged answer. */
+/** Sends a query by UDP. Uses a new port, so that an attacker cannot guess where to send a forged answer. */
 export async function askByDatagram(query: Buffer, upstream: Upstream, signal: AbortSignal): Promise<Buffer> {
   const socket = createSocket({ type: isIP(upstream.address) === 6 ? 'udp6' : 'udp4', signal });
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   signal.addEventListener('abort', () => reject(signal.reason), { once: true });
   socket.on('error', reject);
-  // Connected, so the kernel takes datagrams of the resolver alone and reports a refusal.
+  // Connected, so that the kernel only accepts datagrams from the resolver and reports a refusal.
   socket.connect(upstream.port, upstream.address, (unreachable?: Error) => {
     if (unreachable) reject(unreachable);
     else socket.send(query, (error) => error && reject(error));
@@ -48,7 +48,7 @@ export async function askByDatagram(query: Buffer, upstream: Upstream, signal: A
   }
 }
 
-/** Asks over a connection, for answers that do not fit a datagram. */
+/** Sends a query by TCP, for answers that do not fit into a datagram. */
 export async function askByConnection(query: Buffer, upstream: Upstream, signal: AbortSignal): Promise<Buffer> {
   const socket = connect({ host: upstream.address, port: upstream.port, signal });
   try {

@@ -1,6 +1,6 @@
 import { type Host, normalizeHost } from './host-name.ts';
 
-/** What follows `//` in a URL, or stands in a `Host` field. */
+/** Host and port, as in a URL after `//` or in a `Host` field. */
 export interface Authority {
   host: Host;
   port?: number;
@@ -8,7 +8,7 @@ export interface Authority {
 
 const MAX_PORT = 65_535;
 
-/** Undefined when it has user information, brackets, or anything else than a host and a port. */
+/** Returns undefined if the text has user information, brackets, or anything else but a host and a port. */
 export function parseAuthority(text: string): Authority | undefined {
   const [name = '', port, ...rest] = text.split(':');
   const host = normalizeHost(name);

@@ -3,15 +3,15 @@ import { isInRange } from '../ipv4-range.ts';
 
 export interface ClosedAddressesOptions {
   ranges: OperatorRanges;
-  /** Where sandboxes are; no operator opens that. */
+  /** Range of the sandboxes' addresses. The operator cannot open it. */
   sandboxCidr: string;
-  /** Whether an address is one of the host's own, which stay closed as well. */
+  /** Returns whether an address belongs to this host. Such addresses are always closed. */
   isOwnAddress: (address: string) => boolean;
 }
 
 /**
- * Decides by the address that a connection is about to go to, so that neither a name that leads to a private address
- * nor one that changes between two look-ups gets anywhere.
+ * Decides by the address that a connection is about to go to. This stops names that lead to private addresses, and
+ * names whose address changes between two lookups.
  */
 export class ClosedAddresses {
   readonly #options: ClosedAddressesOptions;

@@ -2,13 +2,13 @@ import { type HostEntry, parseHostEntry } from '@cloche/contract';
 import type { GatedSandbox } from '@cloche/protocol';
 import type { Host } from './host-name.ts';
 
-/** A policy whose entries are read, ready to be asked. */
+/** A policy with parsed entries. */
 export interface EgressPolicy {
   mode: GatedSandbox['policy']['mode'];
   entries: readonly HostEntry[];
 }
 
-/** Throws for an entry that the contract does not accept: a policy that cannot be read must not be in force half. */
+/** Parses a policy. Throws for an invalid entry, so that no policy is enforced partially. */
 export function readPolicy({ mode, hosts = [] }: GatedSandbox['policy']): EgressPolicy {
   const entries = hosts.map((text) => {
     const result = parseHostEntry(text);
@@ -18,21 +18,21 @@ export function readPolicy({ mode, hosts = [] }: GatedSandbox['policy']): Egress
   return { mode, entries };
 }
 
-/** Whether HTTP and HTTPS to a host, and looking it up, are permitted. */
+/** Returns whether HTTP, HTTPS and lookups to a host are permitted. */
 export function permitsHost({ mode, entries }: EgressPolicy, host: Host): boolean {
   if (mode === 'deny-all') return false;
   return matchesAny(entries, host) === (mode === 'allowlist');
 }
 
-/** Whether a connection may go to an address that a permitted name led to. */
+/** Returns whether a connection may go to an address that a permitted name has resolved to. */
 export function permitsAddressOfName({ mode, entries }: EgressPolicy, address: string): boolean {
   return mode === 'allowlist' || (mode === 'denylist' && !matchesAny(entries, { kind: 'ipv4', address }));
 }
 
-/** Ports whose servers take HTTP or HTTPS for certain: what looks like something else there is HTTP written oddly. */
+/** Ports that only serve HTTP or HTTPS. Traffic there that looks like another protocol is disguised HTTP. */
 const HTTP_PORTS: readonly number[] = [80, 443];
 
-/** Whether traffic that is neither HTTP nor HTTPS may go to a host and port. */
+/** Returns whether traffic that is neither HTTP nor HTTPS may go to a host and port. */
 export function permitsRaw(policy: EgressPolicy, { host, port }: { host: Host; port: number }): boolean {
   return policy.mode === 'denylist' && permitsHost(policy, host) && !HTTP_PORTS.includes(port);
 }

@@ -1,15 +1,15 @@
-/** A host as a request names it, in the one form that policies are compared with. */
+/** A host from a request, in the normalized form that is compared with policies. */
 export type Host = { kind: 'name'; name: string } | { kind: 'ipv4'; address: string };
 
 const MAX_NAME_CHARACTERS = 253;
 const LABEL = /^[a-z0-9_-]{1,63}$/;
-/** A last label that resolvers read as a number makes the whole an address (WHATWG URL, "ends in a number"). */
+/** Matches a last label that makes the whole host an address (WHATWG URL, "ends in a number"). */
 const NUMBER_LABEL = /^(?:[0-9]+|0x[0-9a-f]*)$/;
 
 /**
- * Reads a host however it is written: in any case, with a trailing dot, as an address in decimal, octal, hexadecimal or
- * with parts left out. Undefined for what clients could read differently from us: percent-encoding, Unicode, IPv6,
- * white space, empty labels.
+ * Parses a host in any notation: in any case, with a trailing dot, or as an IPv4 address in decimal, octal,
+ * hexadecimal or shortened form. Returns undefined for notations that clients could read differently:
+ * percent-encoding, Unicode, IPv6, white space, empty labels.
  */
 export function normalizeHost(text: string): Host | undefined {
   const lower = text.toLowerCase();
@@ -24,7 +24,7 @@ export function hostText(host: Host): string {
   return host.kind === 'name' ? host.name : host.address;
 }
 
-/** `inet_aton(3)`: the last part fills what the others leave of the four bytes. */
+/** Parses an address like `inet_aton(3)`: the last part fills the remaining bytes. */
 function readAddress(parts: readonly string[]): Host | undefined {
   if (parts.length > 4) return undefined;
   const values = parts.map(readNumber);

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 const ROUTES = '/proc/net/fib_trie';
 const KEPT_MS = 1000;
 
-/** The addresses that the kernel takes for this host's, at most a second old. */
+/** The host's own addresses, as the kernel lists them. The list is at most a second old. */
 export class OwnAddresses {
   #addresses = new Set<string>();
   #readAt = Number.NEGATIVE_INFINITY;
@@ -18,7 +18,7 @@ export class OwnAddresses {
   }
 }
 
-/** An address stands on the line before the one that says what it is. */
+/** Returns the local addresses in a routing table. The table names each address on the line before its type. */
 export function ownAddresses(fibTrie: string): Set<string> {
   return new Set(Array.from(fibTrie.matchAll(/\|-- ([0-9.]+)\n +\/32 host LOCAL/g), (match) => match[1] ?? ''));
 }

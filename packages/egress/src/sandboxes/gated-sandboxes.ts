@@ -5,7 +5,7 @@ import type { EgressShares } from '../shares/egress-shares.ts';
 import type { Connector } from '../upstream/connector.ts';
 import { SandboxTraffic } from './sandbox-traffic.ts';
 
-/** Which sandbox is at which address. Whoever is not here is refused everything. */
+/** The gated sandboxes by address. Connections from any other address are refused. */
 export class GatedSandboxes {
   readonly #connector: Connector;
   readonly #shares: EgressShares;
@@ -20,7 +20,7 @@ export class GatedSandboxes {
     return address === undefined ? undefined : this.#byAddress.get(address)?.traffic;
   }
 
-  /** Of all of them. */
+  /** Open connections of all sandboxes together. */
   get connectionCount(): number {
     return this.#byAddress.values().reduce((sum, { traffic }) => sum + traffic.connectionCount, 0);
   }
@@ -30,8 +30,8 @@ export class GatedSandboxes {
   }
 
   /**
-   * Idempotent. Another sandbox or another policy at the address ends what was under way there. Throws for a policy that
-   * cannot be read, and changes nothing then.
+   * Sets the sandbox at an address. Idempotent. If the sandbox or its policy changes, connections from that address are
+   * ended. Throws for an invalid policy, and then changes nothing.
    */
   put(address: string, entry: GatedSandbox): void {
     const known = this.#byAddress.get(address);
@@ -41,7 +41,7 @@ export class GatedSandboxes {
     known?.traffic.end();
   }
 
-  /** Puts these and deletes all others. Throws for a policy that cannot be read, and changes nothing then. */
+  /** Sets these sandboxes and deletes all others. Throws for an invalid policy, and then changes nothing. */
   replaceAll(sandboxes: GatedSandboxList['sandboxes']): void {
     for (const { policy } of sandboxes) readPolicy(policy);
     const wanted = new Set(sandboxes.map(({ address }) => address));
@@ -49,14 +49,14 @@ export class GatedSandboxes {
     for (const { address, ...entry } of sandboxes) this.put(address, entry);
   }
 
-  /** Idempotent. */
+  /** Deletes a sandbox and ends its traffic. Idempotent. */
   delete(address: string): void {
     const known = this.#byAddress.get(address);
     this.#byAddress.delete(address);
     known?.traffic.end();
   }
 
-  /** Ends all traffic. */
+  /** Deletes all sandboxes and ends their traffic. */
   clear(): void {
     for (const address of this.#byAddress.keys()) this.delete(address);
   }

@@ -12,33 +12,36 @@ import { EgressError } from '../upstream/egress-error.ts';
 import { UpstreamAgent } from '../upstream/upstream-agent.ts';
 
 /**
- * The largest number of requests that a sandbox has under way on all its HTTP/1.1 and HTTP/2 connections. Each
- * WebSocket and each raw connection counts as one.
+ * Most concurrent requests of a sandbox, over all its HTTP/1.1 and HTTP/2 connections. Each WebSocket and each raw
+ * connection counts as one.
  */
 const MAX_REQUESTS = 256;
-/** With those that wait, which hold a head and a window of a body each; further streams are refused, to be asked again. */
+/**
+ * Most running and waiting requests, because each waiting one holds a header and a window of its body. Further HTTP/2
+ * streams are refused in a way that clients retry.
+ */
 const MAX_ASKED = 512;
-/** Few enough that requests of others come in between soon, and enough to keep both ends busy. */
+/** Requests that begin in one turn of the event loop: few enough for fairness, enough to keep both ends busy. */
 const BEGUN_IN_A_TURN = 4;
-/** Each takes a microsecond or two. */
+/** Pieces handled in one turn of the event loop. Each takes a microsecond or two. */
 const PIECES_IN_A_TURN = 1000;
-/** Connections to servers whose buffers the kernel may let grow, to 6 and 4 MB as a rule, for servers that are far away. */
+/** Connections to servers whose kernel buffers may grow (usually to 6 and 4 MB), for the sake of distant servers. */
 const LARGE_BUFFERS = 8;
 /** Bytes of the kernel's socket buffers of every other connection to a server. */
 const SERVER_BUFFERS = { receiveBytes: 128 * 1024, sendBytes: 128 * 1024 };
-/** Each may hold its own memory for streams; a client beyond them is offered HTTP/1.1. */
+/** Most HTTP/2 sessions, because each can hold memory for streams. Further connections are offered HTTP/1.1. */
 const MAX_HTTP2_SESSIONS = 32;
 
-/** One gated sandbox: its policy and all that is under way for it, which ends with it. */
+/** The policy of one gated sandbox, and all its connections and requests. They end together with it. */
 export class SandboxTraffic {
   readonly sandboxId: string;
   readonly address: string;
   readonly policy: EgressPolicy;
-  /** Connections to servers are kept for this sandbox' next requests, and never used by another one. */
+  /** Keeps connections to servers for later requests of this sandbox. Other sandboxes never use them. */
   readonly agent: UpstreamAgent;
-  /** First bytes and TLS of a connection cost as much of the event loop as a request. */
+  /** Paces new connections: detecting the protocol and TLS cost as much of the event loop as a request. */
   readonly admissions = new Pace({ atOnce: MAX_REQUESTS, inATurn: BEGUN_IN_A_TURN });
-  /** Certificates are signed one after the other. */
+  /** Paces certificates: they are signed one after the other. */
   readonly signatures = new Pace({ atOnce: 1, inATurn: 1 });
   /**
    * Budget for pieces of bodies in both directions. Connections, streams and header fields are charged to it as well.
@@ -47,13 +50,13 @@ export class SandboxTraffic {
   readonly #requests = new Pace({ atOnce: MAX_REQUESTS, inATurn: BEGUN_IN_A_TURN });
   readonly #shares: EgressShares;
   readonly #connector: Connector;
-  /** With how many requests of each are under way. */
+  /** Open connections, each with its number of running requests. */
   readonly #connections = new Map<Socket, number>();
   readonly #http2 = new Set<Duplex>();
   #largeBuffers = 0;
   readonly #ended = new AbortController();
 
-  /** Throws when the policy cannot be read. */
+  /** Throws if the policy is invalid. */
   constructor(address: string, { sandboxId, policy }: GatedSandbox, connector: Connector, shares: EgressShares) {
     this.address = address;
     this.sandboxId = sandboxId;
@@ -63,7 +66,7 @@ export class SandboxTraffic {
     this.agent = new UpstreamAgent((target) => this.connect(target));
   }
 
-  /** Aborts when the sandbox is gone. */
+  /** Aborts when the sandbox has ended. */
   get signal(): AbortSignal {
     return this.#ended.signal;
   }
@@ -77,7 +80,7 @@ export class SandboxTraffic {
     return this.#requests.underWay + this.#requests.waiting < MAX_ASKED;
   }
 
-  /** Counts a connection as the sandbox' until it closes. False when it has too many, or is gone. */
+  /** Counts a connection towards the sandbox until it closes. Returns false if it has too many, or has ended. */
   adopt(socket: Socket): boolean {
     if (this.signal.aborted) return false;
     const isIdle = () => this.#connections.get(socket) === 0;
@@ -97,8 +100,8 @@ export class SandboxTraffic {
   }
 
   /**
-   * Resolves when a request that came on that connection may begin, with what is disposed of at its end; undefined when
-   * `client`, its stream or the connection itself, closed before.
+   * Resolves when a request on that connection may begin. Dispose of the result at the end of the request. Resolves
+   * with undefined if `client`, the stream or the connection itself, closes before.
    */
   async begin(connection: Socket, client: Duplex): Promise<Disposable | undefined> {
     const place = await this.#requests.begin(client);
@@ -112,7 +115,7 @@ export class SandboxTraffic {
     };
   }
 
-  /** Whether a connection may be one of HTTP/2, which counts until it closes. */
+  /** Counts an HTTP/2 session until it closes. Returns false if the sandbox has too many. */
   adoptHttp2(socket: Duplex): boolean {
     if (this.#http2.size >= MAX_HTTP2_SESSIONS) return false;
     this.#http2.add(socket);
@@ -120,7 +123,7 @@ export class SandboxTraffic {
     return true;
   }
 
-  /** Opens a connection to a server, which counts from now until it closes. Rejects with an `EgressError`. */
+  /** Opens a connection to a server, which counts until it closes. Rejects with an `EgressError`. */
   async connect(target: Target): Promise<Socket> {
     const evicted = new AbortController();
     let socket: Socket | undefined;
@@ -147,7 +150,7 @@ export class SandboxTraffic {
     return socket;
   }
 
-  /** Idempotent. */
+  /** Ends all connections of the sandbox. Idempotent. */
   end(): void {
     this.#ended.abort(new Error('the sandbox is gone'));
     for (const socket of this.#connections.keys()) breakOff(socket);

@@ -1,19 +1,19 @@
-/** How egress divides what its process has among the sandboxes. */
+/** Divides the capacity of the egress process among the sandboxes. */
 import { readFileSync } from 'node:fs';
 import { FairShare } from './fair-share.ts';
 
 /** Descriptors of the program itself: its log, its listening sockets and Node's files. */
 const OWN_DESCRIPTORS = 256;
 
-/** Each holds one descriptor for each place, a look-up by connection two: one to the sandbox, one to the resolver. */
+/** Most places of each kind. A place takes one descriptor; a TCP lookup takes two, for the sandbox and the resolver. */
 export const MOST = {
   connections: { total: 8192, perSource: 256 },
-  /** As many as requests at once, and connections that are kept for the next request or still being opened. */
+  /** Per source: all concurrent requests, and connections that are kept for reuse or are being opened. */
   serverConnections: { total: 8192, perSource: 320 },
   lookups: { total: 2048, perSource: 128 },
   lookupConnections: { total: 512, perSource: 16 },
 } as const;
-/** The number of DNS relays: one for gated sandboxes, one for all others. */
+/** Number of DNS relays: one for gated sandboxes, one for all others. */
 const RELAYS = 2;
 const MOST_DESCRIPTORS =
   MOST.connections.total +
@@ -21,9 +21,9 @@ const MOST_DESCRIPTORS =
   RELAYS * (MOST.lookups.total + 2 * MOST.lookupConnections.total);
 
 export interface EgressShares {
-  /** From sandboxes to the gateway. */
+  /** Connections from sandboxes to the gateway. */
   connections: FairShare;
-  /** From the gateway to servers, and look-ups that lead to one. */
+  /** Connections from the gateway to servers, including the lookups for them. */
   serverConnections: FairShare;
 }
 
@@ -32,7 +32,7 @@ export interface LookupShares {
   connections: FairShare;
 }
 
-/** How much of each total the process may hold open: all of it, or the same part of each. */
+/** Returns which fraction of each total the process can hold open, at most 1. */
 export function affordable(descriptorLimit: number): number {
   return Math.min(1, Math.max(0, descriptorLimit - OWN_DESCRIPTORS) / MOST_DESCRIPTORS);
 }
@@ -44,12 +44,12 @@ export function egressShares(part = 1): EgressShares {
   };
 }
 
-/** For one relay. */
+/** Returns the shares of one relay. */
 export function lookupShares(part = 1): LookupShares {
   return { datagrams: share(MOST.lookups, part), connections: share(MOST.lookupConnections, part) };
 }
 
-/** The bound of this process, which Node raises to what it may be when it starts. */
+/** Returns the process's descriptor limit, which Node raises to the hard limit when it starts. */
 export function descriptorLimit(): number {
   const [, soft] = /^Max open files\s+(\S+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
   return soft === 'unlimited' ? Number.POSITIVE_INFINITY : Number(soft);

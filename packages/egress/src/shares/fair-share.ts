@@ -6,15 +6,15 @@ export interface ShareLimits {
 
 /** An item that a share counts, such as a connection. */
 export interface Held {
-  /** Ends it. Called at most once, by a share that needs its place for another source. */
+  /** Ends the item. Called at most once, when the share needs the place for another source. */
   evict(): void;
-  /** Whether its end would be noticed least: such things are evicted first, the oldest before others. */
+  /** Whether its end would hardly be noticed. Idle items are evicted first, the oldest one before others. */
   readonly isIdle?: boolean;
 }
 
 /**
- * Counts what is held, for each source and in all. A source that is below its limit gets a place also when all are taken:
- * the source that holds most loses one. So many greedy sources cannot keep another one out.
+ * Limits how many items each source holds, and all sources together. When all places are taken, a source below its
+ * limit still gets one: the source with the most items loses one. So greedy sources cannot keep another one out.
  */
 export class FairShare {
   readonly #limits: ShareLimits;
@@ -29,12 +29,12 @@ export class FairShare {
     return this.#total;
   }
 
-  /** A place, given back by disposing of it (idempotent). Undefined when the source already has its share. */
+  /** Returns a place; disposing of it gives it back (idempotent). Undefined if the source has used up its share. */
   tryEnter(source: string, held: Held): Disposable | undefined {
     const own = this.#bySource.get(source)?.size ?? 0;
     if (own >= this.#limits.perSource) return undefined;
     if (this.#total >= this.#limits.total && !this.#makeRoom(source, own)) return undefined;
-    // Read again: what makes room may have ended the last one of this source.
+    // Read again, because `#makeRoom` may have removed the last item of this source and its set.
     const ofSource = this.#bySource.get(source) ?? new Set();
     this.#bySource.set(source, ofSource.add(held));
     this.#total += 1;
@@ -43,7 +43,7 @@ export class FairShare {
 
   #makeRoom(source: string, own: number): boolean {
     const [greediest, most] = this.#greediest();
-    // With one more, this source must not hold more than the one that loses one.
+    // Evicting is fair only if the loser still holds at least as many items as this source gets.
     const isGreedier = greediest !== undefined && most > own + 1;
     const [loser, victim] = isGreedier
       ? [greediest, this.#oldestIdle(greediest) ?? this.#newest(greediest)]

@@ -1,9 +1,9 @@
 import type { EventEmitter } from 'node:events';
 
 export interface PaceOptions {
-  /** Under way at once; further ones wait. */
+  /** Most items running at once. Further ones wait. */
   atOnce: number;
-  /** Begun in one turn of the event loop. */
+  /** Items that begin in one turn of the event loop. */
   inATurn: number;
 }
 
@@ -11,8 +11,8 @@ export interface PaceOptions {
 type Client = Pick<EventEmitter, 'once' | 'off'> & { readonly destroyed?: boolean };
 
 /**
- * Bounds what a sandbox has under way, and lets it begin a little in each turn of the event loop, so that others do not
- * wait for all that it asks for at once. Nothing is refused: the rest waits in order, for as long as its client is there.
+ * Limits how many items of a sandbox run at once, and how many begin in one turn of the event loop, so that other
+ * sandboxes need not wait. Refuses nothing: further items wait in order until their client disconnects.
  */
 export class Pace {
   readonly #options: PaceOptions;
@@ -34,7 +34,7 @@ export class Pace {
     return this.#underWay;
   }
 
-  /** Resolves when it may begin, with what is disposed of at its end; undefined when the client went away before. */
+  /** Resolves when the item may begin. Dispose of the result at its end. Undefined if the client disconnects before. */
   begin(client?: Client): Promise<Disposable | undefined> {
     if (client?.destroyed) return Promise.resolve(undefined);
     const { promise, resolve } = Promise.withResolvers<Disposable | undefined>();

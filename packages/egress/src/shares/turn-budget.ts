@@ -1,6 +1,6 @@
 /**
- * Bounds how much small work is done for a sandbox in one turn of the event loop. The rest is done in later turns, so that
- * others come in between.
+ * Limits how much work is done for a sandbox in one turn of the event loop. The rest is done in later turns, so that
+ * other sandboxes get their turn.
  */
 export class TurnBudget {
   readonly #perTurn: number;
@@ -13,18 +13,18 @@ export class TurnBudget {
     this.#left = perTurn;
   }
 
-  /** Counts what was done already, and delays what is spent next. */
+  /** Counts work that was done already. Later work is delayed accordingly. */
   charge(cost: number): void {
     this.#left -= cost;
     this.#proceed();
   }
 
-  /** Resolves in a turn that can pay. */
+  /** Resolves in a turn with budget left. */
   next(cost: number): Promise<void> {
     return new Promise((resolve) => this.spend(cost, resolve));
   }
 
-  /** Calls `proceed` now, or in the turn that can pay for what was spent before. */
+  /** Calls `proceed` now, or in the turn in which earlier work has been paid for. */
   spend(cost: number, proceed: () => void): void {
     this.#waiting.push({ proceed, cost });
     this.#proceed();

@@ -17,19 +17,19 @@ import { TinyDnsServer } from './tiny-dns-server.ts';
 
 export const SANDBOX_ADDRESS = '127.0.9.1';
 const SANDBOX_CIDR = '127.0.9.0/24';
-/** The rest of the loopback stays closed, as it is to sandboxes. */
+/** The only address that sandboxes may reach. The rest of the loopback stays closed. */
 const OPENED = `${SERVER_ADDRESS}/32`;
 
-/** An egress on the loopback with one sandbox, a resolver, and an authority that servers have their certificates from. */
+/** An egress on the loopback with one sandbox, a resolver, and an authority that issues the servers' certificates. */
 export class EgressRig implements AsyncDisposable {
   readonly egress: GatedEgress;
   readonly resolver: TinyDnsServer;
   readonly serverAuthority: CertificateAuthority;
   readonly decisions: DecisionRecord[];
-  /** What nobody foresaw of a connection. */
+  /** Unexpected errors in handling a connection. */
   readonly failures: unknown[];
   readonly folder: string;
-  /** Where the sandbox believes to be connected to. */
+  /** Destination of the sandbox's connections before they were redirected. */
   destination: Endpoint = { address: '203.0.113.7', port: 80 };
 
   private constructor(
@@ -77,25 +77,25 @@ export class EgressRig implements AsyncDisposable {
     this.egress.sandboxes.put(SANDBOX_ADDRESS, { sandboxId: 'sbx_test', policy });
   }
 
-  /** Gives names of the tests their server's address. */
+  /** Makes these names resolve to the address of the tests' servers. */
   name(...names: string[]): void {
     for (const name of names) this.resolver.addresses.set(name, () => [SERVER_ADDRESS]);
   }
 
-  /** A connection of the sandbox, as the host's rules lead it to egress. */
+  /** Opens a connection of the sandbox, which goes to egress as if the host had redirected it. */
   connect(localAddress = SANDBOX_ADDRESS): Socket {
     const socket = connect({ port: this.egress.tcpPort, host: '127.0.0.1', localAddress });
     return socket.on('error', () => {});
   }
 
-  /** The same with TLS, in which the sandbox trusts egress alone. */
+  /** Opens a TLS connection of the sandbox. The sandbox trusts only egress' authority. */
   async connectTls(options: ConnectionOptions): Promise<TLSSocket> {
     const socket = tlsConnect({ socket: this.connect(), ca: this.egress.authorityCertificate, ...options });
     await once(socket, 'secureConnect');
     return socket.on('error', () => {});
   }
 
-  /** Sends bytes and resolves with all that comes back until the connection ends. */
+  /** Sends bytes and resolves with everything received until the connection ends. */
   async send(bytes: string | Buffer, socket = this.connect()): Promise<string> {
     socket.write(bytes, 'latin1');
     return this.readAll(socket);
@@ -106,7 +106,7 @@ export class EgressRig implements AsyncDisposable {
     socket.on('data', (chunk) => {
       received += chunk.toString('latin1');
     });
-    // Not `once`, which takes a reset for a failure of the test.
+    // Not `once`, which would reject when the connection is reset.
     if (!socket.closed) await new Promise((resolve) => socket.once('close', resolve));
     return received;
   }

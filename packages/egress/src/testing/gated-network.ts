@@ -2,17 +2,17 @@ import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { EGRESS_PORTS } from '@cloche/protocol';
 
-/** Of the documentation ranges; the client's end and the server's each on a link of their own. */
+/** Addresses from the documentation ranges: one link for the client, one for the server. */
 const CLIENT = { host: '198.51.100.245', theirs: '198.51.100.246' };
 const SERVER = { host: '198.51.100.249', theirs: '198.51.100.250' };
 
-/** A client whose traffic the host redirects as it does a gated sandbox', and a server, in namespaces of their own. */
+/** A client whose traffic the host redirects like a gated sandbox's, and a server. Each has its own namespace. */
 export class GatedNetwork implements Disposable {
   readonly gatewayAddress = CLIENT.host;
   readonly clientAddress = CLIENT.theirs;
   readonly clientCidr = '198.51.100.244/30';
   readonly serverAddress = SERVER.theirs;
-  /** The host's own, on the server's side. */
+  /** The host's own address on the server's link. */
   readonly hostAddress = SERVER.host;
   readonly #client = `cec${process.pid}`;
   readonly #server = `ces${process.pid}`;
@@ -29,7 +29,7 @@ export class GatedNetwork implements Disposable {
     }
   }
 
-  /** What the program writes, run at the client. Rejects when it fails. */
+  /** Runs a program at the client and returns its output. Rejects if it fails. */
   async runAtClient(...command: string[]): Promise<string> {
     const child = spawn('ip', ['netns', 'exec', this.#client, ...command], { stdio: ['ignore', 'pipe', 'pipe'] });
     let output = '';
@@ -43,7 +43,7 @@ export class GatedNetwork implements Disposable {
     return output;
   }
 
-  /** Starts a program at the server, which runs until it is killed; resolves with its first output. */
+  /** Starts a program at the server, which runs until it is killed. Resolves with its first output. */
   async startAtServer(...command: string[]) {
     const child = spawn('ip', ['netns', 'exec', this.#server, ...command], { stdio: ['ignore', 'pipe', 'inherit'] });
     await once(child.stdout, 'data');
@@ -55,14 +55,14 @@ export class GatedNetwork implements Disposable {
       ['nft', 'delete', 'table', 'inet', this.#table],
       ['ip', 'netns', 'delete', this.#client],
       ['ip', 'netns', 'delete', this.#server],
-      // Gone with its other end, but not at once.
+      // Deleting the namespace deletes these too, but not at once.
       ['ip', 'link', 'delete', this.#client],
       ['ip', 'link', 'delete', this.#server],
     ] as const) {
       try {
         execFileSync(program, args, { stdio: 'ignore' });
       } catch {
-        // Not made, or gone already.
+        // It was not created, or is deleted already.
       }
     }
   }

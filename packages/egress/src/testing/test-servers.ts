@@ -4,7 +4,7 @@ import { createServer as createHttpsServer } from 'node:https';
 import type { Server as TcpServer } from 'node:net';
 import type { CertificateAuthority, Leaf } from '../authority/certificate-authority.ts';
 
-/** Where the servers of tests are: a part of the loopback that no sandbox of a test has its address in. */
+/** Address of the tests' servers: the part of the loopback in which no test's sandbox has its address. */
 export const SERVER_ADDRESS = '127.0.0.1';
 
 export async function listening<T extends TcpServer>(server: T, address = SERVER_ADDRESS): Promise<T> {
@@ -23,7 +23,7 @@ export function httpServer(serve: RequestListener): Promise<Server> {
   return listening(createHttpServer(serve));
 }
 
-/** A server whose certificate is for that name. */
+/** Starts a server with a certificate for that name. */
 export async function httpsServer(authority: CertificateAuthority, name: string, serve: RequestListener) {
   const { certificate, key }: Leaf = await authority.issue({ kind: 'name', name });
   return listening(createHttpsServer({ cert: certificate, key }, serve));

@@ -4,10 +4,10 @@ import { createServer, type Server } from 'node:net';
 import { decode, encode, streamEncode } from 'dns-packet';
 import { listening, portOf, SERVER_ADDRESS } from './test-servers.ts';
 
-/** A resolver on the loopback that answers every question with the addresses of its name, or says nothing at all. */
+/** A resolver on the loopback. It answers all queries with the addresses of the name, or none while it is silent. */
 export class TinyDnsServer implements AsyncDisposable {
   readonly asked: string[] = [];
-  /** What names have others than the usual address; one may change whenever it is asked for. */
+  /** Addresses of names that have others than the default. A function can return a new address for each query. */
   readonly addresses = new Map<string, () => readonly string[]>();
   readonly #datagrams: Socket;
   readonly #server: Server;

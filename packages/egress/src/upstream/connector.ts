@@ -13,12 +13,12 @@ const CONNECT_TIMEOUT_MS = 10_000;
 export interface ConnectorOptions {
   dnsUpstream: Upstream;
   closed: ClosedAddresses;
-  /** Whom servers' certificates are checked against. */
+  /** Root certificates for checking servers. */
   trust: SecureContext;
   connectTimeoutMs?: number;
 }
 
-/** A server that a permitted request is for. */
+/** The server for a permitted request. */
 export interface Target {
   host: Host;
   port: number;
@@ -26,8 +26,8 @@ export interface Target {
 }
 
 /**
- * Opens connections to servers. The name is looked up here, once, and the connection goes to an address that was
- * checked: what the sandbox believes the name to be has no say.
+ * Opens connections to servers. Resolves the name itself, once, and connects to an address that has been checked. The
+ * sandbox's own idea of the address is not used.
  */
 export class Connector {
   readonly #options: ConnectorOptions;
@@ -66,7 +66,7 @@ export class Connector {
       socket,
       secureContext: this.#options.trust,
       ALPNProtocols: ['http/1.1'],
-      // A literal address is checked against the certificate, and is no server name.
+      // An IP address is checked against the certificate, but must not be sent as server name.
       ...(host.kind === 'name' ? { servername: host.name } : { host: host.address }),
     });
     try {

@@ -1,10 +1,10 @@
 /**
- * `denied`: the policy, or a closed range. `name_not_found`, `unreachable`, `timeout`, `untrusted` (its certificate):
- * the server that a request is for could not be asked. `busy`: the sandbox already has its share of connections.
+ * `denied`: by the policy or a closed range. `name_not_found`, `unreachable`, `timeout`, `untrusted` (certificate): the
+ * server could not be reached. `busy`: the sandbox has used up its share of connections.
  */
 export type EgressFailure = 'denied' | 'name_not_found' | 'unreachable' | 'timeout' | 'untrusted' | 'busy';
 
-/** Why a connection to a server did not come about. */
+/** The reason for which a connection to a server failed. */
 export class EgressError extends Error {
   readonly reason: EgressFailure;
 

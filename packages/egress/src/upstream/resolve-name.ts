@@ -3,7 +3,7 @@ import { decode, encode, RECURSION_DESIRED, TRUNCATED_RESPONSE } from 'dns-packe
 import { askByConnection, askByDatagram, type Upstream } from '../dns/upstream.ts';
 import { EgressError } from './egress-error.ts';
 
-/** The IPv4 addresses of a name, in the order of the answer; at least one. */
+/** Returns the IPv4 addresses of a name, in the order of the answer; at least one. */
 export async function resolveName(name: string, upstream: Upstream, signal: AbortSignal): Promise<string[]> {
   const query = encode({
     type: 'query',

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
 
-/** Trusts what the host trusts, and the roots in `extraFile`. Throws when there are none at all. */
+/** Returns a context that trusts the host's roots and those in `extraFile`. Throws if there are none at all. */
 export function trustedRoots(extraFile: string | undefined): SecureContext {
   const ofHost = getCACertificates('system');
   const extra = extraFile === undefined ? [] : [readFileSync(extraFile, 'utf8')];

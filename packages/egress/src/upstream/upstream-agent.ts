@@ -3,16 +3,18 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Target } from './connector.ts';
 
-/** Servers that close idle connections do so after 5 s at the earliest, as a rule. */
+/** Time that an idle connection is kept. Servers usually close theirs after 5 s at the earliest. */
 const IDLE_MS = 4000;
 const MAX_IDLE_CONNECTIONS = 32;
 
-/** What a request is made with; the target goes along as it was decided, so that nothing is parsed again. */
+/** Options of a request. They contain the target as it was decided, so that it is not parsed again. */
 export interface UpstreamRequest extends ClientRequestArgs {
   target: Target;
 }
 
-/** The connections of one sandbox to servers, made by the connector alone and kept for a moment after each request. */
+/**
+ * The connections of one sandbox to servers. The connector opens them; they are kept for a while after each request.
+ */
 export class UpstreamAgent extends Agent {
   readonly #connect: (target: Target) => Promise<Socket>;
   readonly #kept = new WeakSet<Duplex>();
@@ -22,7 +24,7 @@ export class UpstreamAgent extends Agent {
     this.#connect = connect;
   }
 
-  /** Whether a connection waits for the next request. */
+  /** Returns whether a connection is idle and kept for the next request. */
   isKept(socket: Duplex): boolean {
     return this.#kept.has(socket);
   }
@@ -34,7 +36,7 @@ export class UpstreamAgent extends Agent {
     const { target } = options as UpstreamRequest;
     this.#connect(target).then(
       (socket) => callback?.(null, socket),
-      // Node's own agent, too, gives no stream along with an error; its types do not say so.
+      // Cast: Node's own agent passes no stream along with an error either, but the types require one.
       (error: Error) => callback?.(error, undefined as unknown as Duplex),
     );
   }
