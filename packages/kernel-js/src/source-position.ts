@@ -1,12 +1,12 @@
 import type { SourceMap } from 'node:module';
 
-/** Counted from 0; the column in UTF-16 units. */
+/** Line and column, counted from 0. Columns count UTF-16 units. */
 export interface Position {
   readonly line: number;
   readonly column: number;
 }
 
-/** Follows `sourceMaps`, in order, to what the user wrote. `undefined` where nothing of the user's was. */
+/** Applies `sourceMaps` in order. Returns the position in the user's code, or `undefined` for code that was added. */
 export function originalPosition(sourceMaps: readonly SourceMap[], generated: Position): Position | undefined {
   let position = generated;
   for (const map of sourceMaps) {

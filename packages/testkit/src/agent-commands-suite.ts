@@ -5,7 +5,7 @@ import type { AgentCommands } from '@cloche/server/runtime-driver';
 
 export interface AgentCommandsSubject {
   readonly commands: AgentCommands;
-  /** Programs, as the last argument of `shell`. */
+  /** Programs, passed as the last argument of `shell`. */
   readonly programs: {
     /** Prints a line. */
     print(text: string): string;
@@ -19,7 +19,7 @@ export interface AgentCommandsSubject {
     /** Never ends by itself. */
     readonly hang: string;
   };
-  /** What comes before a program. */
+  /** Arguments before a program. */
   readonly shell: readonly string[];
   close(): Promise<void>;
 }
@@ -27,7 +27,7 @@ export interface AgentCommandsSubject {
 const PATIENCE_MS = 60_000;
 const CAPTURE = { stdoutBytes: 2 ** 20, stderrBytes: 2 ** 20 };
 
-/** Commands of every agent, fake or real, pass this. */
+/** Declares the tests that every implementation of `AgentCommands` must pass, fake or real. */
 export function describeAgentCommands(name: string, open: () => Promise<AgentCommandsSubject>): void {
   describe(`the commands of ${name}`, () => {
     let subject: AgentCommandsSubject;

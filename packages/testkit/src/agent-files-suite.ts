@@ -12,16 +12,16 @@ import {
 } from '@cloche/server/runtime-driver';
 
 export interface AgentFilesSubject {
-  /** Of an instance whose workspace is `/workspace`. */
+  /** Files of an instance whose workspace is `/workspace`. */
   readonly files: AgentFiles;
   close(): Promise<void>;
 }
 
 const PATIENCE_MS = 60_000;
-/** Goes past HTTP on its way, as large bodies do. */
+/** Large enough for the agent to read the body directly from the socket, past its HTTP parser. */
 const LARGE = Buffer.alloc(3_000_001, 'cloche');
 
-/** Files of every agent, fake or real, pass this. */
+/** Declares the tests that every implementation of `AgentFiles` must pass, fake or real. */
 export function describeAgentFiles(name: string, open: () => Promise<AgentFilesSubject>): void {
   describe(`the files of ${name}`, () => {
     let subject: AgentFilesSubject;
@@ -140,7 +140,7 @@ export function describeAgentFiles(name: string, open: () => Promise<AgentFilesS
         await assert.rejects(files.write(path, source, {}, patience()));
       }
       assert.equal(await content('kept'), 'old');
-      // Whoever reads right away may still see what is being taken back.
+      // Removing the new folders may take a moment after the rejection.
       while ((await names('.')).length > 1) patience().throwIfAborted();
       assert.deepEqual(await names('.'), ['/workspace/kept']);
     });

@@ -1,11 +1,11 @@
-/** Turns what is pushed into what is iterated, without bound: for fakes only. */
+/** Makes pushed events iterable. Unbounded, so only for fakes. */
 export class EventQueue<T> implements AsyncIterable<T> {
   readonly #events: T[] = [];
   readonly #onLeave: () => void;
   #end: { error: unknown } | 'open' | 'closed' = 'open';
   #wake: () => void = () => undefined;
 
-  /** @param onLeave called when the iteration is left, by its end or before. */
+  /** @param onLeave called when the iteration ends or is abandoned. */
   constructor(onLeave: () => void) {
     this.#onLeave = onLeave;
   }
@@ -20,7 +20,7 @@ export class EventQueue<T> implements AsyncIterable<T> {
     this.#wake();
   }
 
-  /** At once: what was pushed and not read is dropped, as with a broken connection. */
+  /** Ends the iteration with an error at once. Unread events are dropped, as with a broken connection. */
   fail(error: unknown): void {
     if (this.#end !== 'open') return;
     this.#events.length = 0;

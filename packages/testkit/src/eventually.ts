@@ -1,13 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
 export interface EventuallyOptions {
-  /** Milliseconds; 15 s unless given. */
+  /** Milliseconds; 15 s by default. */
   readonly within?: number;
-  /** What is awaited, in words: a failure says it. */
+  /** The awaited condition in words, for the error message. */
   readonly because: string;
 }
 
-/** Waits until `condition` holds, for what no event announces. Throws an error that says what was awaited, and how long. */
+/** Polls until `condition` holds. For conditions without an event. Throws if it does not hold in time. */
 export async function eventually(
   condition: () => Promise<boolean> | boolean,
   { within = 15_000, because }: EventuallyOptions,

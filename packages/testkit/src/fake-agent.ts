@@ -18,7 +18,7 @@ interface FakeContext {
 
 type Ending = RunError | 'completed';
 
-/** One run: whoever calls `end` first decides how it ends. */
+/** One run. The first call of `end` decides how it ends. */
 class FakeRun {
   readonly queue: EventQueue<AgentRunEvent>;
   readonly ended = Promise.withResolvers<Ending>();
@@ -36,7 +36,7 @@ class FakeRun {
 
 const CANCELED: RunError = { name: 'CanceledError', message: 'canceled' };
 
-/** The agent of one fake instance: runs the toy language, one run a context at a time. */
+/** The agent of one fake instance. Runs the toy language, one run at a time in each context. */
 export class FakeAgent {
   readonly contexts = new Map<string, FakeContext>();
   readonly commands = new FakeCommands(() => this.#requireAlive());
@@ -44,9 +44,9 @@ export class FakeAgent {
   readonly languages: readonly string[];
   readonly ports = new FakePorts();
   environment: Readonly<Record<string, string>> = {};
-  /** Requests to open a context that arrived. */
+  /** Number of requests to open a context. */
   opened = 0;
-  /** While set, opening waits for it. */
+  /** If set, opening a context waits for it. */
   openGate: Promise<void> | undefined;
   readonly #onVanish: () => void;
   readonly #watchers = new Set<() => void>();
@@ -57,7 +57,7 @@ export class FakeAgent {
     this.#onVanish = onVanish;
   }
 
-  /** Every connection breaks, at once and for good. */
+  /** Breaks all connections, at once and for good. */
   kill(): void {
     this.#alive = false;
     for (const context of this.contexts.values()) {
@@ -180,7 +180,7 @@ export class FakeAgent {
     });
     for (const statement of statements) {
       await this.#step(context, run, runId, statement);
-      // Lets an end that was decided meanwhile stop the program here.
+      // Allows an end that was decided meanwhile to stop the program here.
       await Promise.resolve();
       if (over) return;
     }

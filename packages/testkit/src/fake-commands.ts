@@ -16,7 +16,7 @@ class FakeCommand {
     this.state = { id, status: 'running' };
     this.input = request.stdin ?? '';
     this.inputOpen = request.stdinOpen;
-    // Nobody need wait.
+    // Prevents unhandled rejections.
     this.ended.promise.catch(() => undefined);
     this.#changed.promise.catch(() => undefined);
   }
@@ -57,26 +57,26 @@ class FakeCommand {
 }
 
 /**
- * The commands of a fake instance. The last argument is a program of the toy language, whose statements may also have
- * semicolons between them; besides `print`, `warn`, `sleep` and `hang` there are `exit CODE`, `read` (a line of standard
- * input, printed) and `env NAME`.
+ * The commands of a fake instance. A command's last argument is a program of the toy language, whose statements may be
+ * separated by semicolons. It has `print`, `warn`, `sleep` and `hang`, and also `exit CODE`, `read` (prints a line of
+ * standard input) and `env NAME`.
  */
 export class FakeCommands implements AgentCommands {
   readonly #commands = new Map<string, FakeCommand>();
   readonly #requireAlive: () => void;
-  /** Commands that were started, not counting those asked for again. */
+  /** Number of commands that were started, without repeated requests. */
   started = 0;
 
   constructor(requireAlive: () => void) {
     this.#requireAlive = requireAlive;
   }
 
-  /** Every connection breaks. */
+  /** Breaks all connections. */
   vanish(): void {
     for (const command of this.#commands.values()) command.vanish();
   }
 
-  /** As an agent forgets the oldest. */
+  /** Forgets a command, as an agent forgets the oldest ones. */
   forget(id: string): void {
     this.#commands.delete(id);
   }
@@ -147,7 +147,7 @@ export class FakeCommands implements AgentCommands {
     return command.state;
   }
 
-  /** A fake has no terminals. */
+  /** Throws, because a fake has no terminals. */
   async openTerminal(id: string): Promise<never> {
     throw new AgentFault('not_found', `no terminal ${id}`);
   }

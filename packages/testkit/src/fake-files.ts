@@ -24,15 +24,15 @@ interface FakeFile extends FakeEntry {
 }
 
 const UIDS: Readonly<Record<FileUser, number>> = { user: 1000, root: 0 };
-/** Permission bits of the owner; those of all others are six places lower. */
+/** Permission bits of the owner. Those of all others are six bits lower. */
 const [READ, WRITE, SEARCH] = [0o400, 0o200, 0o100];
 
-/** In an archive: a name, and its content in Base64. */
+/** A file in an archive: its name, and its content in Base64. */
 type PackedFile = [name: string, base64: string | null];
 
 const NEW_FILE_MODE = 0o644;
 const WORKSPACE = '/workspace';
-/** What is announced to be larger is refused; what is not announced is not counted. */
+/** Largest announced size that is accepted. A size that is not announced is not checked. */
 const DISK_BYTES = 2 ** 40;
 
 /** The files and directories that all users of a fake instance share. */
@@ -47,7 +47,7 @@ class FakeDisk {
   versions = 0;
 }
 
-/** The files of a fake instance, in memory: no links, nor anything else that is neither file nor directory. */
+/** The files of a fake instance, in memory. Only files and directories, no links. */
 export class FakeFiles implements AgentFiles {
   readonly #disk: FakeDisk;
   readonly #user: FileUser;
@@ -184,12 +184,14 @@ export class FakeFiles implements AgentFiles {
     return queue;
   }
 
-  /** What every watch is told now. */
+  /** Sends an event to every watch. */
   tell(event: AgentFileEvent): void {
     for (const queue of this.#disk.watches) queue.push(event);
   }
 
-  /** No real archive: JSON of the names and contents, which `unarchive` takes; a directory has none. */
+  /**
+   * Returns JSON of names and contents in place of a real archive. `unarchive` reads it. A directory has no content.
+   */
   async archive(path: string): Promise<Readable> {
     this.#requireAlive();
     const at = this.#resolve(path);
@@ -233,7 +235,7 @@ export class FakeFiles implements AgentFiles {
     throw new FileFault('conflict', `${at} is a directory`);
   }
 
-  /** Absolute; nothing is below a file. */
+  /** Returns the absolute path. Throws for an invalid path, or one that leads through a file. */
   #resolve(path: string): string {
     const isNone = path === '' || path.includes('\0') || path.split('/').some((name) => Buffer.byteLength(name) > 255);
     if (isNone) throw new FileFault('invalid_path', 'the path is invalid');
@@ -250,7 +252,7 @@ export class FakeFiles implements AgentFiles {
     return this.#disk.files.get(at) ?? this.#disk.directories.get(at);
   }
 
-  /** Something may be put into the directory, or into the one that it will be made in. */
+  /** Throws unless the user may write to the directory, or to the one in which it will be created. */
   #requireWritable(folder: string, path: string): void {
     let there = folder;
     while (!this.#disk.directories.has(there)) there = posix.dirname(there);
@@ -273,11 +275,11 @@ export class FakeFiles implements AgentFiles {
     }
   }
 
-  /** A directory comes before what it holds, which is sorted. */
+  /** Returns the entries below a directory, sorted. A directory precedes its entries. */
   #below(at: string): string[] {
     const prefix = at === '/' ? at : `${at}/`;
     const paths = [...this.#disk.files.keys(), ...this.#disk.directories.keys()];
-    // By their parts: a slash sorts before any other character.
+    // Compares part by part: a slash sorts before any other character.
     return paths
       .filter((path) => path.startsWith(prefix) && path !== at)
       .sort((one, other) => (one.replaceAll('/', '\0') < other.replaceAll('/', '\0') ? -1 : 1));
@@ -297,7 +299,7 @@ function etagOf(version: number): string {
   return `"${version.toString(16)}"`;
 }
 
-/** Whether a condition's tags are those of the file. */
+/** Returns whether a condition's tags include the file's. */
 function names(tags: string, etag: string | undefined): boolean {
   return etag !== undefined && (tags === '*' || tags.split(',').some((tag) => tag.trim() === etag));
 }
@@ -306,7 +308,7 @@ function conditionFailed(): FileFault {
   return new FileFault('precondition_failed', 'the file has another ETag');
 }
 
-/** `to` is exclusive; undefined for the whole. */
+/** Returns the range, with `to` exclusive; undefined for the whole file. */
 function rangeOf(range: string | undefined, size: number): { from: number; to: number } | undefined {
   const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/.exec(range ?? '') ?? [];
   if ((first === '' && last === '') || (first !== '' && last !== '' && Number(last) < Number(first))) return undefined;

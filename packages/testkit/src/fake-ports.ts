@@ -3,13 +3,13 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { AgentFault } from '@cloche/server/runtime-driver';
 
-/** What listens in a fake instance: servers of this process, under the ports that they would have in a sandbox. */
+/** The ports of a fake instance. Each leads to a server of this process. */
 export class FakePorts {
   readonly #ports = new Map<number, number>();
   readonly #echoes: Server[] = [];
   readonly #tunnels = new Set<Socket>();
 
-  /** From now on `port` of the instance is `hostPort` of this host's loopback. */
+  /** Makes `port` of the instance lead to `hostPort` of this host's loopback. */
   map(port: number, hostPort: number): void {
     this.#ports.set(port, hostPort);
   }

@@ -6,7 +6,7 @@ export interface Exchange {
   readonly method: string;
   /** End-to-end header fields, without the host. */
   readonly fields: RawFields;
-  /** Undefined when the request has none. */
+  /** Undefined if the request has no body. */
   readonly body: Readable | undefined;
   /** Called before the body is read, for a client that waits for `100 Continue`. */
   readonly askForBody?: () => void;

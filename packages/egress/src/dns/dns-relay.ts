@@ -62,7 +62,7 @@ export class DnsRelay {
     const relay = new DnsRelay(options);
     const { address, port } = options.listen;
     try {
-      // TCP first: a free TCP port is harder to find, so the UDP socket takes the same number.
+      // TCP first: with port 0 the system chooses a port that is free for TCP, and UDP then takes the same number.
       relay.#server.listen(port, address);
       await once(relay.#server, 'listening');
       relay.#datagrams.bind((relay.#server.address() as AddressInfo).port, address);

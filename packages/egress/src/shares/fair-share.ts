@@ -1,5 +1,5 @@
 export interface ShareLimits {
-  /** The largest number that all sources hold together. */
+  /** Most items that all sources hold together. */
   total: number;
   perSource: number;
 }

@@ -11,7 +11,7 @@ const run = promisify(execFile);
 
 const sourceDir = dirname(dirname(fileURLToPath(import.meta.url)));
 
-/** User code shares the main thread's globals and may replace them: the kernel goes on with those it started with. */
+/** Saves the globals that the kernel needs, because user code shares the main thread's globals and can replace them. */
 const ownGlobals = `"use strict";const {${[
   ...['Array', 'ArrayBuffer', 'Atomics', 'Buffer', 'Error', 'Int32Array', 'JSON', 'Map', 'Number', 'Object', 'Promise'],
   ...['Reflect', 'Set', 'SharedArrayBuffer', 'String', 'Symbol', 'SyntaxError', 'TypeError', 'Uint8Array', 'URL'],
@@ -19,15 +19,15 @@ const ownGlobals = `"use strict";const {${[
 ]}} = globalThis;`;
 
 /**
- * Writes the kernel into `outDir` (made if it is missing): `main.cjs`, which is what Node is started with, the worker
- * that holds its protocol, the compiler that this loads and what V8 makes of it, the TypeScript transformer's native
- * library for this machine's architecture (glibc), and in `bin/` the program that lowers decorators. `node` is the Node
- * that will run it. Repeating it overwrites the same files.
+ * Writes the kernel into `outDir`, which it creates if necessary. Files: `main.cjs`, which Node is started with; the
+ * worker, which implements the protocol; the compiler that the worker loads, with its V8 code cache; the native library
+ * of the TypeScript transformer for this machine's architecture (glibc); and in `bin/` the program that lowers
+ * decorators. `node` is the Node that will run the kernel. A repeated call overwrites the same files.
  */
 export async function buildKernelJs(outDir: string, node: string): Promise<void> {
   const decoratorCompiler = join(outDir, 'bin/esbuild');
   await mkdir(dirname(decoratorCompiler), { recursive: true });
-  // Synchronously: the other way leaves esbuild's process running for as long as ours does.
+  // Synchronous, because the asynchronous API leaves esbuild's process running as long as this one.
   buildSync({
     entryPoints: {
       main: join(sourceDir, 'main/main.ts'),
@@ -38,7 +38,7 @@ export async function buildKernelJs(outDir: string, node: string): Promise<void>
     outExtension: { '.js': '.cjs' },
     banner: { js: ownGlobals },
     bundle: true,
-    // As a module each of them would have all of what Node's own modules export looked at, lazily loaded parts included.
+    // CommonJS, because an ES module would access all exports of Node's modules, including lazily loaded ones.
     format: 'cjs',
     define: { 'import.meta.filename': '__filename', 'import.meta.dirname': '__dirname' },
     platform: 'node',
@@ -54,13 +54,13 @@ export async function buildKernelJs(outDir: string, node: string): Promise<void>
   await run(node, [...kernelJsFlags, join(sourceDir, 'build/precompile.ts'), outDir]);
 }
 
-/** The package loads one of many libraries by trial; the kernel knows where its own is and starts faster. */
+/** Returns the path of the library. The package tries several libraries at load time; a fixed path loads faster. */
 function transformerLibrary(): string {
   const require = createRequire(import.meta.resolve('oxc-transform'));
   return require.resolve(`@oxc-transform/binding-linux-${process.arch}-gnu`);
 }
 
-/** The package's own `bin/esbuild` may be a script. */
+/** Returns the path of the native program. The package's own `bin/esbuild` may be a script. */
 function esbuildProgram(): string {
   const require = createRequire(import.meta.resolve('esbuild'));
   return require.resolve(`@esbuild/linux-${process.arch}/bin/esbuild`);

@@ -3,7 +3,7 @@ import { originalPosition } from '../source-position.ts';
 import type { JavaScript } from './javascript.ts';
 import { offsetOf, positionOf } from './text-offset.ts';
 
-/** A cell that the language does not allow. `offset` is where, in UTF-16 units of the code. */
+/** A syntax error in a cell. `offset` is its position, in UTF-16 units of the code. */
 export class CellSyntaxError extends Error {
   readonly offset: number;
 
@@ -13,7 +13,10 @@ export class CellSyntaxError extends Error {
   }
 }
 
-/** The error as one of what the user wrote: `offset` is in `javascript`, which `written` became. */
+/**
+ * Returns the error with its position in the user's code. `offset` is a position in `javascript`, compiled from
+ * `written`.
+ */
 export function syntaxErrorIn(written: string, javascript: JavaScript, message: string, offset: number) {
   const maps = javascript.sourceMaps.map((map) => new SourceMap(JSON.parse(map)));
   if (maps.length === 0) return new CellSyntaxError(message, offset);

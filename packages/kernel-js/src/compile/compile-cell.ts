@@ -8,7 +8,7 @@ import { aliasOf, type RewriteOptions, type RewrittenCell, rewriteCell } from '.
 import { positionOf } from './text-offset.ts';
 import { transformParameterDecorators, transformTypeScript } from './transform-typescript.ts';
 
-/** Compiles the cells of one context, in order. It remembers what is constant. */
+/** Compiles the cells of one context, in order. Remembers which names are constants. */
 export class CellCompiler {
   readonly #language: Language;
   readonly #constants = new Set<string>();
@@ -19,7 +19,7 @@ export class CellCompiler {
     this.#language = language;
   }
 
-  /** Loads what the first cell would otherwise wait for. */
+  /** Compiles a small cell, so that everything is loaded before the first real one. */
   warmUp(): void {
     new CellCompiler(this.#language).compile('const warm = await 1', 0);
   }
@@ -52,7 +52,9 @@ export class CellCompiler {
     return { source, sourceMaps: [sourceMap, ...sourceMaps], bindings };
   }
 
-  /** Decorators are looked for in what cannot be parsed only: no other cell pays for them. */
+  /**
+   * Rewrites a cell. Looks for decorators only in code that cannot be parsed, so that other cells are not slowed down.
+   */
   #rewrite(written: string, javascript: JavaScript): { rewritten: RewrittenCell } & Pick<JavaScript, 'sourceMaps'> {
     const options = this.#options();
     try {
@@ -95,7 +97,7 @@ class DecoratorCompilerError extends Error {
   }
 }
 
-/** `{ a: 1 }` alone is meant as a value, as Node's own REPL takes it, though the grammar says that it is a block. */
+/** Wraps a cell that is only an object literal in parentheses, as Node's REPL does. The grammar reads it as a block. */
 function asObjectLiteral(code: string): string {
   if (!/^\s*\{/.test(code) || !/\}\s*$/.test(code)) return code;
   try {
@@ -109,7 +111,7 @@ function asObjectLiteral(code: string): string {
   }
 }
 
-/** What acorn throws. */
+/** The error that acorn throws. */
 interface ParserError extends SyntaxError {
   pos: number;
 }
@@ -122,7 +124,7 @@ function inWritten(written: string, javascript: JavaScript, { message, pos }: Pa
   return syntaxErrorIn(written, javascript, message.replace(/ \(\d+:\d+\)$/, ''), pos);
 }
 
-/** Parsing recurses as deeply as the code nests. */
+/** Returns the error for code that nests so deeply that the parser's recursion overflows the stack. */
 function tooDeep(): KernelError {
   return withoutPlace('RangeError', 'The cell nests too deeply to be compiled');
 }

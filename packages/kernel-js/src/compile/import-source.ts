@@ -1,6 +1,6 @@
 import type { ImportDeclaration } from 'acorn';
 
-/** The `import()` that does what the declaration does, awaited. */
+/** Returns an awaited `import()` with the effect of the declaration. */
 export function importExpression({ source, attributes }: ImportDeclaration): string {
   const withAttributes = attributes.map(({ key, value }) => {
     return `${key.type === 'Identifier' ? key.name : key.raw}: ${value.raw}`;
@@ -9,7 +9,7 @@ export function importExpression({ source, attributes }: ImportDeclaration): str
   return `await import(${source.raw}${options})`;
 }
 
-/** `*` stands for the module itself. */
+/** Returns the name of the imported export. `*` is the module itself. */
 export function importedName(specifier: ImportDeclaration['specifiers'][number]): string {
   if (specifier.type === 'ImportNamespaceSpecifier') return '*';
   if (specifier.type === 'ImportDefaultSpecifier') return 'default';

@@ -1,6 +1,6 @@
-/** What a cell became on its way to code that runs. */
+/** A cell in an intermediate form between the user's code and the code that runs. */
 export interface JavaScript {
   readonly code: string;
-  /** From `code` back to what the user wrote: applied in order. */
+  /** Source maps from `code` to the user's code, to be applied in order. */
   readonly sourceMaps: readonly string[];
 }

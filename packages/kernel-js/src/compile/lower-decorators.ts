@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import type { JavaScript } from './javascript.ts';
 import { offsetOf, utf16Length } from './text-offset.ts';
 
-/** Longer than any cell takes, however starved of processor time the sandbox is. Nothing else is heard meanwhile. */
+/** Longer than compiling any cell takes, even with little CPU time. The worker is blocked meanwhile. */
 const TIMEOUT_MS = 10_000;
 
 const PROGRAM = join(import.meta.dirname, 'bin/esbuild');
@@ -27,17 +27,20 @@ const SYNTAX_ERROR = /\[ERROR\] (.*)\n\n +<stdin>:(\d+):(\d+):/;
 export type Lowered =
   | { status: 'lowered'; javascript: JavaScript }
   | { status: 'invalid'; message: string; offset: number }
-  /** The compiler itself could not run, for want of memory perhaps. */
+  /** The compiler could not run, for example for lack of memory. */
   | { status: 'failed'; reason: string };
 
-/** Whether code that is not understood as it is may be so once decorators and `accessor` are lowered. Errs on the side of yes. */
+/**
+ * Returns whether unparsable code may become valid when decorators and `accessor` are lowered. May return false
+ * positives.
+ */
 export function mayHaveDecorators(code: string): boolean {
   return /@|\baccessor\b/.test(code);
 }
 
 /**
- * Turns standard decorators, which Node does not know yet, and `accessor` into classes without them. A process of its
- * own does it and ends: few cells need it, and their compiler is larger than the kernel.
+ * Compiles standard decorators, which Node does not support yet, and `accessor` to plain classes. Runs the compiler as
+ * a process of its own, because few cells need it and it is larger than the kernel.
  */
 export function lowerDecorators({ code, sourceMaps }: JavaScript): Lowered {
   const { spawnSync } = process.getBuiltinModule('node:child_process');
@@ -45,11 +48,11 @@ export function lowerDecorators({ code, sourceMaps }: JavaScript): Lowered {
     input: code,
     encoding: 'utf8',
     cwd: '/',
-    // One thread is as fast as many at this, and a sandbox has few to give.
+    // One thread is as fast as many for this, and a sandbox has few threads to spare.
     env: { GOMAXPROCS: '1' },
     maxBuffer: Number.POSITIVE_INFINITY,
     timeout: TIMEOUT_MS,
-    // User code may have stopped it.
+    // SIGKILL, because user code may have stopped the process with SIGSTOP.
     killSignal: 'SIGKILL',
   });
   if (error) return { status: 'failed', reason: error.message };
@@ -75,7 +78,7 @@ function failure(code: string, printed: string, reason: string): Lowered {
 
 const IDENTIFIER = /[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*/gu;
 
-/** Tells the names that compiling added from the user's, which `written` has. */
+/** Returns a function that recognizes names added by compiling: those that do not occur in `written`. */
 export function addedNames(written: string): (name: string) => boolean {
   const words = new Set(written.match(IDENTIFIER));
   return (name) => !words.has(name);

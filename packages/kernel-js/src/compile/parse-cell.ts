@@ -1,6 +1,6 @@
 import { type Program, parse } from 'acorn';
 
-/** Sloppy code, or else what only a module may hold at its top level, such as `using`. */
+/** Parses a cell as sloppy code. If that fails, parses it as a module, which allows for example top-level `using`. */
 export function parseCell(code: string): Program {
   const options = {
     ecmaVersion: 'latest',

@@ -1,24 +1,24 @@
 import type { AnyNode, Identifier, Program } from 'acorn';
 import { forEachChild, isFunction, namesOf } from './syntax-tree.ts';
 
-/** A place that names a binding of the scope that all cells share. */
+/** A use of a binding in the scope that all cells share. */
 export interface Reference {
   readonly node: Identifier;
-  /** What is done to it there, when it is assigned to outside a declaration. */
+  /** The assignment expression, or `target` inside an assigned pattern. Undefined if the use does not assign. */
   readonly assignment: AnyNode | 'target' | undefined;
-  /** Whether it stands for `name: name` in an object or pattern. */
+  /** Whether the name is a shorthand for `name: name` in an object or pattern. */
   readonly isShorthand: boolean;
 }
 
 interface Surroundings {
   readonly parent: AnyNode;
   readonly hidden: ReadonlySet<string>;
-  /** Within a pattern that is assigned to and declares nothing. */
+  /** Whether the node is within a pattern that is assigned to and declares nothing. */
   readonly isTarget: boolean;
   readonly isShorthand: boolean;
 }
 
-/** Finds what refers to `names` and is not shadowed by a declaration within the cell. */
+/** Returns the uses of `names` that are not shadowed by a declaration within the cell. */
 export function findReferences(program: Program, names: ReadonlySet<string>): Reference[] {
   const found: Reference[] = [];
   const visit = (node: AnyNode, { parent, hidden, isTarget, isShorthand }: Surroundings) => {
@@ -102,7 +102,7 @@ function isShorthandIn(node: AnyNode, child: AnyNode, isShorthand: boolean): boo
   return node.type === 'AssignmentPattern' && isShorthand && node.left === child;
 }
 
-/** The names that are `node`'s own: within it they mean something else. */
+/** Returns the names that `node` declares for its own scope. */
 function declaredBy(node: AnyNode): string[] {
   switch (node.type) {
     case 'FunctionDeclaration':
@@ -141,7 +141,7 @@ function lexicalNames(node: AnyNode): string[] {
   return node.type === 'FunctionDeclaration' || node.type === 'ClassDeclaration' ? idOf(node) : [];
 }
 
-/** `var`, and functions in blocks, which sloppy code sees in the whole function. */
+/** Returns the names of `var` and of functions in blocks, which sloppy code hoists to the whole function. */
 function hoistedIn(node: AnyNode): string[] {
   if (node.type === 'FunctionDeclaration') return idOf(node);
   if (isFunction(node) || node.type === 'ClassDeclaration' || node.type === 'ClassExpression') return [];

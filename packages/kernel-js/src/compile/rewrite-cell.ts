@@ -14,19 +14,19 @@ import {
 } from './syntax-tree.ts';
 import { enumAccumulator, isDecoration } from './transformer-output.ts';
 
-/** The parameter through which a cell's code reaches the kernel; see `CellSupport`. */
+/** Name of the parameter through which a cell's code calls the kernel; see `CellSupport`. */
 export const SUPPORT = '__cloche';
 
 export interface RewrittenCell {
   source: string;
   sourceMap: string;
-  /** What the cell declares for later cells. `const` and imports are constant. */
+  /** Names that the cell declares for later cells. `const` and imports are constant. */
   declared: Map<string, { constant: boolean }>;
 }
 
 /**
- * The binding that stands for a cell's variable `name` when `name` is also a global. The character added is one that
- * identifiers may hold and nobody sees, so that error messages and the names of functions read as they should.
+ * Returns the name of the binding for a cell's variable whose name is also a global's. The added character is invisible
+ * and allowed in identifiers, so error messages and function names look unchanged.
  */
 export function aliasOf(name: string): string {
   return `${name}\u200c`;
@@ -35,24 +35,23 @@ export function aliasOf(name: string): string {
 export interface RewriteOptions {
   /** Constants that earlier cells declared. */
   constants: ReadonlySet<string>;
-  /** Names of globals that earlier cells declared: these cells mean the alias. */
+  /** Global names that earlier cells declared. In cells these names mean the alias. */
   aliased: ReadonlySet<string>;
   /**
-   * Names that are aliased when a cell declares them. Modules see the scope that cells share before they see the
-   * global object: without this a cell's `URL` would be every library's `URL`.
+   * Names that get an alias when a cell declares them. Modules look names up in the cells' shared scope before the
+   * global object. Without an alias a cell's `URL` would also become every library's `URL`.
    */
   globals: ReadonlySet<string>;
-  /** A name that a module does not export is a type perhaps: it is not an error. */
+  /** Whether a missing export is allowed, because it may be a type. */
   lenientImports: boolean;
-  /** Names that compiling added: they are the cell's own, and no later cell's. */
+  /** Returns whether compiling added a name. Such a name is not visible to later cells. */
   isAdded: (name: string) => boolean;
 }
 
 /**
- * Turns a cell into an arrow function that assigns to names of a scope shared by all cells. Declarations at its top
- * level become assignments (to names that the caller declares once), so that every kind can be declared again and
+ * Rewrites a cell to an arrow function that assigns to names in a scope shared by all cells. Top-level declarations
+ * become assignments to names that the caller declares once. So a name can be declared again as another kind, and
  * closures of earlier cells see the new value. Function declarations and imports move to the front, as hoisting would.
- *
  * @throws SyntaxError of acorn, with `pos`
  */
 export function rewriteCell(code: string, options: RewriteOptions): RewrittenCell {
@@ -77,7 +76,7 @@ class CellRewriter {
   }
 
   rewrite(): RewrittenCell {
-    // Inner edits come first: of two insertions at one place the later one ends up outside.
+    // Inner edits come first, because of two insertions at one position the later one ends up outside.
     this.#rewriteNested(this.#program, undefined, true);
     for (const statement of this.#program.body) this.#declare(statement);
     this.#rewriteReferences();
@@ -98,7 +97,7 @@ class CellRewriter {
     };
   }
 
-  /** Whatever may stand at any depth: awaits, `import.meta`, and `var` that belongs to the cell. */
+  /** Rewrites constructs that can occur at any depth: awaits, `import.meta`, and a `var` that belongs to the cell. */
   #rewriteNested(node: AnyNode, parent: AnyNode | undefined, isOutside: boolean): void {
     const areChildrenOutside = isOutside && !isFunctionLike(node);
     forEachChild(node, (child) => this.#rewriteNested(child, node, areChildrenOutside));
@@ -155,7 +154,7 @@ class CellRewriter {
           .prependRight(statement.start, `${this.#bindingOf(statement.id.name)} = `)
           .appendLeft(statement.end, ';');
         if (statement.type === 'FunctionDeclaration') {
-          // A part that was removed before it moves along.
+          // Includes a removed `export`, so that it moves with the function.
           this.#functions.push({ ...statement, start: exportStart });
         }
         return;
@@ -187,7 +186,7 @@ class CellRewriter {
     }
   }
 
-  /** `let a = 1, b` → `void (a = 1, b = void 0);`. A `var` without a value keeps the one it has. */
+  /** Rewrites `let a = 1, b` to `void (a = 1, b = void 0);`. A `var` without an initial value keeps its value. */
   #assignInsteadOfDeclaring(declaration: VariableDeclaration): void {
     for (const { id, init } of declaration.declarations) {
       if (!init && declaration.kind !== 'var') this.#text.appendLeft(id.end, ' = void 0');
@@ -213,7 +212,9 @@ class CellRewriter {
     return `[${locals.join(', ')}] = ${SUPPORT}.imported(${module}, ${exported}${from});`;
   }
 
-  /** `update` and not `overwrite`: what was inserted around an awaited name stays. */
+  /**
+   * Renames aliased names and rejects assignments to constants. `update` keeps insertions that `overwrite` would drop.
+   */
   #rewriteReferences(): void {
     const { isAdded } = this.#options;
     const constants = new Set(this.#options.constants);
@@ -233,7 +234,7 @@ class CellRewriter {
     }
   }
 
-  /** Throws where the assignment would have been made, after its value is known, as the language has it. */
+  /** Replaces an assignment to a constant by a throw, after the value has been evaluated, as the language requires. */
   #rejectAssignment({ node, assignment, isShorthand }: Reference): void {
     const rejection = `${SUPPORT}.constant(${JSON.stringify(node.name)}`;
     if (assignment === 'target') {
@@ -266,7 +267,7 @@ class CellRewriter {
     return declarations.flatMap(({ id }) => namesOf(id)).every(this.#options.isAdded);
   }
 
-  /** Code that compiling put first means the globals as they are, whatever cells declared. */
+  /** Returns whether compiling added a statement. In such code a name always means the global. */
   #isHelper(statement: AnyNode): boolean {
     return statement.type === 'VariableDeclaration' && statement.kind === 'var' && this.#isAdded(statement);
   }
@@ -290,7 +291,7 @@ function isAsynchronous(node: AnyNode): boolean {
   );
 }
 
-/** `using` is not: its value is disposed of when the cell ends. `var` may also stand deeper and is handled there. */
+/** Returns whether a declaration lasts beyond its cell. `using` does not. `var` is handled at any depth instead. */
 function isPersistentLexical({ kind }: VariableDeclaration): boolean {
   return kind === 'let' || kind === 'const';
 }

@@ -9,7 +9,7 @@ import type {
   VariableDeclarator,
 } from 'acorn';
 
-/** Calls `visit` with each direct child of `node`, in source order as far as the tree keeps it. */
+/** Calls `visit` with each direct child of `node`, in source order where the tree keeps it. */
 export function forEachChild(node: AnyNode, visit: (child: AnyNode) => void): void {
   for (const value of Object.values(node)) {
     if (Array.isArray(value)) for (const item of value) isNode(item) && visit(item);
@@ -27,12 +27,12 @@ export function isFunction(node: AnyNode): boolean {
   );
 }
 
-/** What starts a scope of `var` and `await` of its own. */
+/** Returns whether a node has its own scope for `var` and `await`. */
 export function isFunctionLike(node: AnyNode): boolean {
   return isFunction(node) || node.type === 'StaticBlock' || node.type === 'PropertyDefinition';
 }
 
-/** The names that a binding pattern declares. */
+/** Returns the names that a binding pattern declares. */
 export function namesOf(pattern: Pattern): string[] {
   switch (pattern.type) {
     case 'Identifier':
@@ -57,7 +57,7 @@ export function isLoopHead(parent: AnyNode, declaration: VariableDeclaration): b
   return (parent.type === 'ForInStatement' || parent.type === 'ForOfStatement') && parent.left === declaration;
 }
 
-/** Not the nameless one that an `export default` may have. */
+/** A declaration with a name, unlike that of some `export default`. */
 type NamedDeclaration = (FunctionDeclaration | ClassDeclaration) & { id: Identifier };
 
 export function isNamedDeclaration(node: AnyNode): node is NamedDeclaration {

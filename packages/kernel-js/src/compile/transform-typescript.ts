@@ -13,17 +13,17 @@ const options: TransformOptions = {
   sourceType: 'module',
   target: 'esnext',
   sourcemap: true,
-  // What a cell imports may be used by the next one only.
+  // Keeps unused imports, because a later cell may use them.
   typescript: { onlyRemoveTypeImports: true },
-  // The support code of decorators is a global of the kernel's, not a package of the user's.
+  // The helpers for decorators are a global of the kernel, not a package of the user.
   helpers: { mode: 'External' as NonNullable<NonNullable<TransformOptions['helpers']>['mode']> },
 };
 
 let library: TransformerLibrary | undefined;
 
 /**
- * Removes types and turns enums, namespaces and parameter properties into JavaScript; decorators stay. Checks no types.
- *
+ * Removes types and compiles enums, namespaces and parameter properties to JavaScript. Keeps decorators. Checks no
+ * types.
  * @throws CellSyntaxError
  */
 export function transformTypeScript(code: string): JavaScript {
@@ -31,8 +31,10 @@ export function transformTypeScript(code: string): JavaScript {
 }
 
 /**
- * The same for a cell with decorators of parameters, which only TypeScript's `experimentalDecorators` has: all of the
- * cell's decorators become calls as it has them. `undefined` if there is none of a parameter.
+ * Transforms a cell with parameter decorators, which only TypeScript's `experimentalDecorators` supports. Compiles all
+ * decorators of the cell in that way. Returns `undefined` if no parameter has one.
+ *
+ * @throws CellSyntaxError
  */
 export function transformParameterDecorators(code: string): JavaScript | undefined {
   const result = transform(code, { ...options, decorator: { legacy: true } });
@@ -44,7 +46,7 @@ function transform(code: string, withOptions: TransformOptions): TransformResult
   const result = library.transformSync('cell.ts', code, withOptions);
 
   const error = result.errors.find(({ severity }) => severity === 'Error');
-  // The library counts bytes of UTF-8.
+  // The library's offsets count bytes of UTF-8.
   if (error) throw new CellSyntaxError(error.message, utf16Length(code, error.labels[0]?.start ?? 0));
   return result;
 }

@@ -2,8 +2,8 @@ import type { AnyNode, Expression, Pattern } from 'acorn';
 import { isFunction } from './syntax-tree.ts';
 
 /**
- * The `Color || {}` in `var Color = function (Color) { … }(Color || {})`, which is what a TypeScript enum becomes: one
- * that is declared again starts empty, instead of adding to the one of an earlier cell.
+ * Returns the `Color || {}` in `var Color = function (Color) { … }(Color || {})`, the code of a TypeScript enum. It is
+ * replaced, so that an enum that is declared again does not extend that of an earlier cell.
  */
 export function enumAccumulator(init: Expression, id: Pattern): AnyNode | undefined {
   if (init.type !== 'CallExpression' || init.callee.type !== 'FunctionExpression' || id.type !== 'Identifier') return;
@@ -13,8 +13,8 @@ export function enumAccumulator(init: Expression, id: Pattern): AnyNode | undefi
 }
 
 /**
- * Whether this is what compiling puts after a decorated class, and no expression of the user's. `isAdded` tells the
- * names that compiling added.
+ * Returns whether the expression was added by compiling after a decorated class. `isAdded` returns whether a name was
+ * added by compiling.
  */
 export function isDecoration(expression: Expression, isAdded: (name: string) => boolean): boolean {
   switch (expression.type) {
@@ -35,7 +35,7 @@ function isDecorator(callee: AnyNode, isAdded: (name: string) => boolean): boole
   return callee.type === 'Identifier' && (isAdded(callee.name) || callee.name === 'babelHelpers');
 }
 
-/** Functions of the user's are passed through a call too, which gives them their names. */
+/** Returns whether a call only names the user's function or class. */
 function isNamedValue(argument: AnyNode): boolean {
   return isFunction(argument) || argument.type === 'ClassExpression';
 }

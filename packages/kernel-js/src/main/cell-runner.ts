@@ -8,7 +8,7 @@ import { type Forms, render } from './render.ts';
 import type { Run, Runs } from './runs.ts';
 import type { StackTraces } from './stack-traces.ts';
 
-/** Outputs that the agent has not taken yet may cost this much before the run has to wait. */
+/** Cost of posted outputs beyond which the run waits until the agent has taken some. */
 const MAX_PENDING_OUTPUT = 32 * 1024 * 1024;
 
 interface Parts {
@@ -19,7 +19,7 @@ interface Parts {
   post(message: FromMain): void;
 }
 
-/** Runs cells in the main context, one after the other. Their names live in its script scope. */
+/** Runs cells in the main context, one after the other. Their names live in the context's script scope. */
 export class CellRunner {
   readonly #parts: Parts;
   readonly #declared = new Set<string>();
@@ -28,7 +28,7 @@ export class CellRunner {
     this.#parts = parts;
   }
 
-  /** Returns when the cell first waits; its end is posted. */
+  /** Starts a cell. Returns at its first await; `done` is posted at its end. */
   run(number: number, cell: CompiledCell): void {
     const run: Run = { number, isOver: false };
     this.#parts.runs.enter(run, () => this.#execute(run, cell));
@@ -48,9 +48,9 @@ export class CellRunner {
     this.#parts.post({ type: 'output', number: run.number, role, forms: json });
   }
 
-  // Nothing of a promise's that user code can replace is used: only `await`.
+  // Uses only `await` on promises, because user code can replace their methods.
   async #execute(run: Run, cell: CompiledCell): Promise<void> {
-    // Interrupted while an earlier cell's timer held the thread.
+    // The run was interrupted while a timer of an earlier cell blocked the thread.
     if (this.#parts.runs.isInStoppedRun()) return;
     try {
       const value = await this.#start(run.number, cell);
@@ -66,7 +66,7 @@ export class CellRunner {
     this.#parts.stackTraces.remember(filename, sourceMaps);
     const script = new vm.Script(source, {
       filename,
-      // `import()` resolves as in a file of the working directory.
+      // Resolves `import()` as in a file of the working directory.
       importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
     });
     this.#declare(bindings);
@@ -83,7 +83,7 @@ export class CellRunner {
 
   #finish(run: Run, error?: KernelError): void {
     if (!this.#parts.runs.current()) return;
-    // Promises that were rejected and never caught are told of when this turn of the event loop ends: still in the run.
+    // At the end of this turn of the event loop Node reports unhandled rejections. They still belong to the run.
     setImmediate(() => {
       if (!this.#parts.runs.current()) return;
       run.isOver = true;

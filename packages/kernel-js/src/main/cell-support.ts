@@ -3,15 +3,15 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { InterruptedError, type Runs } from './runs.ts';
 
-/** What the rewritten code of a cell calls; see `rewriteCell`. */
+/** Functions and values that the rewritten code of a cell uses; see `rewriteCell`. */
 export interface CellSupport {
-  /** `import.meta`, as that of a file in the working directory. */
+  /** `import.meta`, as in a file of the working directory. */
   readonly meta: { url: string; dirname: string; filename: string; resolve(specifier: string): string };
-  /** Follows each wait. Throws if the run was stopped meanwhile. */
+  /** Called after each await. Throws if the run was stopped meanwhile. */
   resumed<T>(value: T): T;
-  /** The exports named (`*` is the module itself). Throws on one that is missing if `from` names the module. */
+  /** Returns the named exports; `*` is the module itself. If `from` is given, throws for a missing export. */
   imported(module: Record<string, unknown>, names: readonly string[], from?: string): unknown[];
-  /** Throws: a constant was assigned to. */
+  /** Throws the error of an assignment to a constant. */
   constant(name: string): never;
 }
 
@@ -49,7 +49,7 @@ export function createCellSupport(runs: Runs): CellSupport {
   };
 }
 
-/** Cells resolve modules as a file in the working directory would. */
+/** Returns the path from which cells resolve modules: a file in the working directory. */
 export function cellPath(): string {
   return join(process.cwd(), 'cell.mjs');
 }

@@ -1,4 +1,4 @@
-/** What the TypeScript transformer's output calls for legacy decorators, under the name that it expects. */
+/** Helpers for legacy decorators. The TypeScript transformer's output calls them under this name. */
 export const babelHelpers = {
   decorate: (
     decorators: ((...target: unknown[]) => unknown)[],
@@ -9,7 +9,7 @@ export const babelHelpers = {
     if (key === undefined) {
       return decorators.reduceRight((decorated: unknown, decorator) => decorator(decorated) ?? decorated, target);
     }
-    // `null` asks for the method's own descriptor; a property has none.
+    // `null` means the method's own descriptor. A property has none.
     const own = described === null ? Object.getOwnPropertyDescriptor(target, key) : described;
     const result = decorators.reduceRight<unknown>((current, decorator) => {
       return decorator(target, key, current) ?? current;

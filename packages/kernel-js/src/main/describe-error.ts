@@ -6,7 +6,7 @@ const MAX_MESSAGE_CHARACTERS = 64 * 1024;
 const MAX_LINES = 200;
 const MAX_LINE_CHARACTERS = 4096;
 
-/** What is told of whatever was thrown; anything can be. Never throws, though it runs user code. */
+/** Describes any thrown value. Runs user code, but never throws. */
 export function describeError(thrown: unknown): KernelError {
   try {
     return isErrorLike(thrown) ? describeErrorObject(thrown) : describeOther(thrown);
@@ -22,7 +22,7 @@ function describeErrorObject(error: Error): KernelError {
   return { name, message: message.slice(0, MAX_MESSAGE_CHARACTERS), traceback: bounded(inspect(error)) };
 }
 
-/** `throw 'text'` and the like. */
+/** Describes a thrown value that is not an error, as in `throw 'text'`. */
 function describeOther(thrown: unknown): KernelError {
   const shown = inspect(thrown, { depth: 2 });
   const message = typeof thrown === 'string' ? thrown : shown;
@@ -37,7 +37,7 @@ function isErrorLike(thrown: unknown): thrown is Error {
   return isNativeError(thrown) || thrown instanceof Error;
 }
 
-/** The class of an error that did not care to set its `name`. */
+/** Returns the error's name. If its class has not set `name`, returns the class name. */
 function className(error: Error): string {
   const name = String(error.name);
   const type: unknown = error.constructor;

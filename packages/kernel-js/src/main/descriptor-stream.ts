@@ -5,8 +5,9 @@ import { isNativeError } from 'node:util/types';
 const RETRY_MS = 2;
 
 /**
- * `process.stdout` and `process.stderr`. A write is on the descriptor when it returns, so that output precedes the
- * run's end; and nothing is buffered, so that terminating the execution in the middle of a write breaks no later one.
+ * Replaces `process.stdout` and `process.stderr`. A write has reached the descriptor when it returns, so output
+ * precedes the run's end. Nothing is buffered, so terminating the execution during a write does not affect later
+ * writes.
  */
 export class DescriptorStream extends Writable {
   readonly fd: number;
@@ -32,7 +33,7 @@ export class DescriptorStream extends Writable {
     return true;
   }
 
-  /** Standard streams stay open, as Node's own do. */
+  /** Writes the chunk, but does not close the stream, as Node's own standard streams do not. */
   override end(...rest: unknown[]): this {
     const chunk = typeof rest[0] === 'function' ? undefined : rest[0];
     if (chunk !== undefined && chunk !== null) this.write(chunk);
@@ -52,9 +53,9 @@ export class DescriptorStream extends Writable {
         written += writeSync(this.fd, bytes, written);
       } catch (error) {
         const code = isNativeError(error) && 'code' in error ? error.code : undefined;
-        // A child that shares the pipe may have made it non-blocking.
+        // A child that shares the pipe can have made it non-blocking.
         if (code === 'EAGAIN') Atomics.wait(this.#pause, 0, 0, RETRY_MS);
-        // Whoever read it is gone, or user code closed it: output has nowhere to go, which is no reason to fail.
+        // The reader has gone, or user code has closed the descriptor. Output is dropped without an error.
         else return;
       }
     }

@@ -3,12 +3,13 @@ import { base64, customDisplay, type Forms, isForms, renderPlain, toForms } from
 /**
  * The global `display` of cells: shows a value in the middle of a run.
  *
- * - `display(value)` shows it as the value of a last expression would be.
- * - `display({ 'text/html': '<b>…</b>', 'text/plain': '…' })` shows forms of one thing; bytes become base64.
- * - `display.html(text)`, `.markdown`, `.svg`, `.latex`, `.json(value)`, `.png(bytes or base64)`, `.jpeg` show one form.
+ * - `display(value)` shows the value like the result of a last expression. - `display({ 'text/html': '<b>…</b>',
+ * 'text/plain': '…' })` shows several forms of one output; bytes become base64. - `display.html(text)`, `.markdown`,
+ * `.svg`, `.latex`, `.json(value)`, `.png(bytes or base64)`, `.jpeg` show one form.
  *
- * A value with a method `Symbol.for('cloche.display')` that returns such an object of forms is shown by it, here and as
- * a result. Returns `undefined`, or a promise when that method is asynchronous. Of a run that is over nothing is shown.
+ * A value can have a method `Symbol.for('cloche.display')` that returns such an object of forms. It is then used here
+ * and for results. Returns `undefined`, or a promise if that method is asynchronous. Shows nothing after the end of
+ * the run.
  */
 export interface Display {
   (value: unknown): Promise<void> | undefined;

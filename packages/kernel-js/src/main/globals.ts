@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import type { Display } from './display.ts';
 
 /**
- * What a CommonJS file in the working directory would have, and `display`. They are ordinary properties: a cell may
- * declare the same names.
+ * Defines `display` and the globals that a CommonJS file in the working directory has. They are ordinary properties,
+ * so a cell may declare the same names.
  */
 export function defineGlobals(display: Display): void {
   const filename = join(process.cwd(), 'cell.js');
@@ -17,12 +17,12 @@ export function defineGlobals(display: Display): void {
     paths: require.resolve.paths('') ?? [],
     loaded: false,
   };
-  // `if (require.main === module)` holds in a cell: it is what was started.
+  // `if (require.main === module)` is true in a cell, as in a program that was started directly.
   require.main = module as unknown as NodeJS.Module;
   define({ require, module, exports: module.exports, __filename: filename, __dirname: process.cwd(), display });
 }
 
-/** A cell finds no module that it did not load itself. */
+/** Removes the kernel's own module, so that a cell only sees modules that it has loaded. */
 export function hideModule(filename: string): void {
   delete createRequire(filename).cache[filename];
   Reflect.deleteProperty(process, 'mainModule');

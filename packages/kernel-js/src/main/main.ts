@@ -1,13 +1,13 @@
 /**
- * The kernel: `node <kernelJsFlags> main.cjs javascript|typescript`, with the agent's socket as descriptor 3, standard
- * input at its end, and the context's working directory. This thread runs cells and holds nothing of the protocol but
- * a port to the worker, in a closure.
+ * The kernel's entry point: `node <kernelJsFlags> main.cjs javascript|typescript`. Descriptor 3 is the agent's socket,
+ * standard input is empty, and the working directory is the context's. This thread runs cells. Its only link to the
+ * protocol is a port to the worker, held in a closure.
  *
- * Cells may use all of TypeScript, and decorators in either language: standard ones, or in a cell that decorates
- * parameters those of `experimentalDecorators`. What they import is Node's own business:
- * - A file is loaded once in a context. Importing it again after a change gives what was loaded first, unless its
- *   specifier differs, as by a query (`./file.mjs?2`).
- * - A TypeScript file loses its types and no more: enums and the like are errors there.
+ * Cells may use all of TypeScript, and decorators in either language: standard ones, or those of
+ * `experimentalDecorators` in a cell that decorates parameters. Node itself loads the files that cells import: - A
+ * file is loaded once in a context. Importing it again after a change returns the first version, unless the specifier
+ * differs, for example by a query (`./file.mjs?2`). - Node only strips the types of a TypeScript file. Enums and
+ * similar syntax are errors there.
  */
 import { writeSync } from 'node:fs';
 import { join } from 'node:path';
@@ -34,7 +34,7 @@ function start(language: Language): void {
     transferList: [workerPort],
     env: SHARE_ENV,
   });
-  // Without the worker nobody hears this process: better that the agent sees it gone.
+  // Without the worker the kernel cannot communicate. Its end tells the agent.
   worker.once('error', (error) => {
     writeSync(2, `The kernel failed: ${error instanceof Error ? error.stack : error}\n`);
     process.kill(process.pid, 'SIGKILL');

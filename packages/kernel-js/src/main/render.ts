@@ -1,18 +1,21 @@
 import { inspect } from 'node:util';
 
-/** The forms of one output: MIME types with their values; see `KernelOutput`. */
+/** The forms of one output: values by MIME type; see `KernelOutput`. */
 export type Forms = Record<string, unknown>;
 
-/** What a value may have as a method (no arguments, perhaps asynchronous) to say how it is shown: `{ mimeType: value }`. */
+/**
+ * Name of a method (without arguments, possibly asynchronous) that returns how to show its value: `{ mimeType: value
+ * }`.
+ */
 export const DISPLAY = Symbol.for('cloche.display');
 
-/** The same in libraries written for other JavaScript kernels. */
+/** Name of the same method in libraries for other JavaScript kernels. */
 const JUPYTER_DISPLAY = Symbol.for('Jupyter.display');
 
 const MAX_JSON_NODES = 10_000;
 const MAX_JSON_CHARACTERS = 64 * 1024;
 
-/** Runs user code: getters, `toJSON`, custom inspection. */
+/** Returns the forms of a value. Runs user code: getters, `toJSON`, custom inspection. */
 export async function render(value: unknown): Promise<Forms> {
   const custom = customDisplay(value);
   if (custom) return toForms(await custom());
@@ -26,7 +29,7 @@ export function renderPlain(value: unknown): Forms {
   return { 'text/plain': text, 'application/json': json };
 }
 
-/** The method that shows `value` its own way, if it has one. */
+/** Returns a function that calls the value's own display method, if it has one. */
 export function customDisplay(value: unknown): (() => unknown) | undefined {
   if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return;
   for (const symbol of [DISPLAY, JUPYTER_DISPLAY]) {
@@ -35,14 +38,14 @@ export function customDisplay(value: unknown): (() => unknown) | undefined {
   }
 }
 
-/** Whether every key is a MIME type, which makes an object a set of forms. */
+/** Returns whether an object is a set of forms: all its keys are MIME types. */
 export function isForms(value: unknown): value is Forms {
   if (!isContainer(value) || Array.isArray(value)) return false;
   const keys = Object.keys(value);
   return keys.length > 0 && keys.every((key) => /^[a-z]+\/[\w.+-]+$/.test(key));
 }
 
-/** Binary values become base64, as the protocol has them. */
+/** Returns a set of forms for the protocol. Binary values become base64. */
 export function toForms(value: unknown): Forms {
   if (!isForms(value)) throw new TypeError('A display is an object whose keys are MIME types');
   return Object.fromEntries(
@@ -60,7 +63,9 @@ function isContainer(value: unknown): value is object {
   return Array.isArray(value) || prototype === Object.prototype || prototype === null;
 }
 
-/** Whether JSON keeps all of `value`: no cycle, hole, date, function or number that it lacks. */
+/**
+ * Returns whether JSON represents all of `value`: no cycles, holes, dates, functions or other values that JSON lacks.
+ */
 function isPlainJson(value: unknown, budget: { left: number }, ancestors: readonly object[] = []): boolean {
   budget.left -= 1;
   if (budget.left < 0) return false;

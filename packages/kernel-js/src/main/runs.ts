@@ -4,18 +4,18 @@ import { Control } from '../messages.ts';
 /** One execution of a cell. */
 export interface Run {
   readonly number: number;
-  /** Set when its value is known; what its timers do afterwards belongs to no run. */
+  /** Set when the cell's value is known. Later output, for example of its timers, does not belong to the run. */
   isOver: boolean;
 }
 
-/** A wait of stopped code ends with this, so that its `finally` blocks still run. */
+/** Thrown by awaits in stopped code, so that its `finally` blocks still run. */
 export class InterruptedError extends Error {
   override readonly name = 'InterruptedError';
 }
 
 /**
- * Knows which run any piece of code belongs to, however many callbacks and awaits later. That is why what an
- * interrupted run still does is never taken for a later one's.
+ * Knows which run the executing code belongs to, across callbacks and awaits. So output of an interrupted run is never
+ * attributed to a later one.
  */
 export class Runs {
   readonly #storage = new AsyncLocalStorage<Run>();
@@ -29,13 +29,13 @@ export class Runs {
     return this.#storage.run(run, code);
   }
 
-  /** The run that the calling code belongs to, unless that one is over or was stopped. */
+  /** Returns the run of the calling code, unless the run is over or was stopped. */
   current(): Run | undefined {
     const run = this.#storage.getStore();
     return run && !run.isOver && !this.#isStopped(run) ? run : undefined;
   }
 
-  /** Whether the calling code belongs to a run that was stopped before it was over. */
+  /** Returns whether the calling code belongs to a run that was stopped before it was over. */
   isInStoppedRun(): boolean {
     const run = this.#storage.getStore();
     return run !== undefined && !run.isOver && this.#isStopped(run);

@@ -1,16 +1,13 @@
 import { SourceMap, type SourceMapPayload } from 'node:module';
 import { originalPosition, type Position } from '../source-position.ts';
 
-/** The last so many cells have their positions mapped. */
+/** Number of latest cells whose positions are mapped. */
 const MAX_CELLS = 1000;
 
-/**
- * Makes every stack trace, the ones that user code prints too, show cells as they were written and leave the kernel
- * out.
- */
+/** Makes all stack traces, including those that user code prints, show the cell's original code and omit the kernel. */
 export class StackTraces {
   readonly #kernelFile: string;
-  /** Parsed when the first error needs them. */
+  /** Source maps by file name. Parsed when an error first needs them. */
   readonly #sourceMaps = new Map<string, string[] | SourceMap[]>();
 
   constructor(kernelFile: string) {
@@ -31,7 +28,7 @@ export class StackTraces {
     if (this.#sourceMaps.size > MAX_CELLS && oldest !== undefined) this.#sourceMaps.delete(oldest);
   }
 
-  /** The kernel is the caller of a cell: what called the kernel says nothing about the cell either. */
+  /** Removes the kernel's frames, and all frames below the cell. */
   #withoutKernel(frames: NodeJS.CallSite[]): NodeJS.CallSite[] {
     const isKernel = (frame: NodeJS.CallSite) => frame.getFileName() === this.#kernelFile || this.#isAdded(frame);
     const isMachinery = (frame: NodeJS.CallSite) =>
@@ -40,7 +37,7 @@ export class StackTraces {
     return frames.slice(0, last + 1).filter((frame) => !isKernel(frame));
   }
 
-  /** What compiling added to a cell, such as the code that applies decorators, comes from nothing that was written. */
+  /** Returns whether compiling added the code of a frame, such as the code that applies decorators. */
   #isAdded(frame: NodeJS.CallSite): boolean {
     const fileName = frame.getFileName();
     if (!fileName || !this.#sourceMaps.has(fileName)) return false;

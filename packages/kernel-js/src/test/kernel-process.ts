@@ -15,7 +15,7 @@ export interface Output {
   forms: Record<string, unknown>;
 }
 
-/** What was heard of one run until its `done`. */
+/** Everything received about one run until its `done`. */
 export interface RunRecord {
   stdout: string;
   stderr: string;
@@ -30,7 +30,7 @@ type Frame = { type: string; runId?: string } & Record<string, unknown>;
 
 let builtKernel: Promise<string> | undefined;
 
-/** The folder of a kernel built once for this process; removed at its exit. */
+/** Returns the folder of a kernel, built once for this process. */
 export function builtKernelDir(): Promise<string> {
   builtKernel ??= (async () => {
     const dir = await mkdtemp(join(tmpdir(), 'cloche-kernel-js-'));
@@ -44,7 +44,7 @@ export async function removeBuiltKernel(): Promise<void> {
   if (builtKernel) await rm(await builtKernel, { recursive: true });
 }
 
-/** A real kernel process with the agent's end of its socket and pipes. */
+/** A real kernel process, with the agent's ends of its socket and pipes. */
 export class KernelProcess implements AsyncDisposable {
   readonly child: ChildProcess;
   readonly frames: Frame[] = [];
@@ -111,7 +111,7 @@ export class KernelProcess implements AsyncDisposable {
   async finished(runId: string): Promise<RunRecord> {
     const isDone = (frame: Frame) => frame.type === 'done' && frame.runId === runId;
     await this.until(() => this.frames.some(isDone));
-    // Pipes and socket are read side by side: a turn of the loop lets what was written before `done` arrive.
+    // Pipes and socket are read independently, so this waits for output that was written before `done`.
     await this.#drained();
     const done = this.frames.find(isDone) as unknown as { executionCount: number; error?: KernelError };
     const outputs = this.frames.filter(
@@ -141,7 +141,7 @@ export class KernelProcess implements AsyncDisposable {
     return Buffer.concat(this.#printed.stderr).toString();
   }
 
-  /** Resolves when `condition` holds, which is looked at whenever something arrives. Rejects if the kernel dies. */
+  /** Resolves when `condition` holds. Checks it whenever something arrives. Rejects if the kernel ends. */
   async until(condition: () => boolean): Promise<void> {
     while (!condition()) {
       await Promise.race([new Promise<void>((resolve) => this.#onChange.push(resolve)), this.#died]);

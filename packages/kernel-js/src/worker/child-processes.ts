@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** The unit of a process's start time in `/proc`. */
+/** Unit of a process's start time in `/proc`. */
 const TICKS_PER_SECOND = 100;
 
 /** Signals this process's descendants that started at `startedAt` (seconds, as `os.uptime()`) or later. */
@@ -20,15 +20,15 @@ function descendantsOf(pid: number): number[] {
   return children.flatMap((child) => [child, ...descendantsOf(child)]);
 }
 
-/** In ticks since the machine (or the time namespace) started. */
+/** Returns the start time in ticks since the machine (or the time namespace) started. */
 function startTime(pid: number): number | undefined {
   const stat = tryOrUndefined(() => readFileSync(`/proc/${pid}/stat`, 'utf8'));
-  // The command's name is in parentheses and may hold anything; the start time is the 20th field after it.
+  // The command's name is in parentheses and can contain anything. The start time is the 20th field after it.
   const field = stat?.slice(stat.lastIndexOf(')') + 2).split(' ')[19];
   return field === undefined ? undefined : Number(field);
 }
 
-/** A process may end while it is looked at. */
+/** Returns undefined if `action` throws, because a process can end while it is examined. */
 function tryOrUndefined<T>(action: () => T): T | undefined {
   try {
     return action();

@@ -5,15 +5,15 @@ import type * as Compiler from '../compile/compile-cell.ts';
 import type { Language } from '../messages.ts';
 
 /**
- * The compiler of cells, from a kernel's folder: most of the kernel's code by far. V8 has compiled it when the kernel was
- * built, which spares two thirds of what loading it and compiling a first cell take.
+ * The compiler of cells, loaded from a kernel's folder. It is most of the kernel's code. Its V8 code cache, written
+ * when the kernel was built, saves two thirds of the time for loading it and compiling a first cell.
  */
 export class CompilerProgram extends PrecompiledProgram<typeof Compiler> {
   constructor(folder: string, precompiled?: Buffer) {
     super(join(folder, 'compiler.cjs'), precompiled);
   }
 
-  /** For the cells of one context. */
+  /** Returns a compiler for the cells of one context. */
   start(language: Language): Compiler.CellCompiler {
     const { CellCompiler } = this.load();
     return new CellCompiler(language);
@@ -22,9 +22,7 @@ export class CompilerProgram extends PrecompiledProgram<typeof Compiler> {
 
 export const PRECOMPILED_FILE = 'compiler.bin';
 
-/**
- * The kernel says that it is ready before it loads its compiler: while the first cell is on its way.
- */
+/** Loads the compiler. The kernel does so after it has reported ready, while the first cell is on its way. */
 export function loadCompiler(folder: string, language: Language): Compiler.CellCompiler {
   return new CompilerProgram(folder, readFileSync(join(folder, PRECOMPILED_FILE))).start(language);
 }

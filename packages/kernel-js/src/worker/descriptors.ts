@@ -2,7 +2,10 @@ import { DynamicLibrary } from 'node:ffi';
 
 const F_DUPFD_CLOEXEC = 1030;
 
-/** Above what a program gets when it opens files, within the table that a process starts with (growing it takes 10 ms). */
+/**
+ * Lowest new number: above those that opening files yields, and within a process's initial descriptor table. Growing
+ * the table takes 10 ms.
+ */
 const OUT_OF_REACH = 60;
 
 /** Moves a descriptor to a high number and marks it close-on-exec, so that no child inherits it. Returns the number. */

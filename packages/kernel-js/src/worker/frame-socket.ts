@@ -5,11 +5,11 @@ const HEADER_BYTES = 4;
 
 interface FrameSocketEvents {
   onFrame(frame: unknown): void;
-  /** The other end is gone or broke the framing. Called once. */
+  /** The other end has closed the connection or has sent an invalid frame. Called once. */
   onClose(): void;
 }
 
-/** Frames of JSON on a stream socket; see `kernel-protocol`. */
+/** Sends and receives frames of JSON on a stream socket; see `kernel-protocol`. */
 export class FrameSocket {
   readonly #socket: Socket;
   readonly #events: FrameSocketEvents;
@@ -28,7 +28,7 @@ export class FrameSocket {
     this.sendJson(JSON.stringify(message));
   }
 
-  /** Calls `onWritten` when the kernel of the operating system has taken the frame. */
+  /** Sends a frame. Calls `onWritten` when the operating system has accepted it. */
   sendJson(json: string, onWritten?: () => void): void {
     const frame = Buffer.allocUnsafe(HEADER_BYTES + Buffer.byteLength(json));
     frame.writeUInt32BE(frame.length - HEADER_BYTES);

@@ -18,11 +18,11 @@ interface Run {
   readonly number: number;
   /** `os.uptime()` in seconds. */
   readonly startedAt: number;
-  /** Once a run is being stopped, what its code still says counts no more. */
+  /** Set when the run is being stopped. Later messages about it are ignored. */
   isStopping: boolean;
 }
 
-/** What is said about a run to the agent: outputs while it lasts, and exactly one `done`. */
+/** Reports runs to the agent: the outputs of a run, and exactly one `done`. */
 export class KernelSession {
   readonly #mainThread: MainThread;
   readonly #socket: FrameSocket;
@@ -45,9 +45,11 @@ export class KernelSession {
     return this.#loaded;
   }
 
-  /** A stop that fails is an unhandled rejection, which ends the kernel and with it the run. */
+  /**
+   * Handles a message of the agent. If stopping a run fails, the unhandled rejection ends the kernel and so the run.
+   */
   receive(frame: unknown): void {
-    // The agent is the one that starts kernels: its frames are taken as the protocol has them.
+    // The agent is trusted, because it starts the kernel. Its frames are not validated.
     const message = frame as ToKernel;
     if (message.type === 'execute') this.#execute(message.runId, message.code);
     else if (this.#run?.runId === message.runId) void this.#stop(this.#run, interruption());
@@ -75,7 +77,7 @@ export class KernelSession {
     else if (counts && message.type === 'exit') void this.#stop(run, exit(message.exitCode), { immediately: true });
   }
 
-  /** The main thread waits when too much is pending, so what is not sent is settled too. */
+  /** Sends an output. Also settles the cost of one that is not sent, because the main thread waits for that. */
   #forward({ role, forms }: Extract<FromMain, { type: 'output' }>, run: Run | undefined): void {
     const settle = () => {
       Atomics.sub(this.#control, Control.pendingOutput, outputCost(forms));

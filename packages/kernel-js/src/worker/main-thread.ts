@@ -3,18 +3,18 @@ import type { MessagePort } from 'node:worker_threads';
 import { Control, type FromMain, type ToMain } from '../messages.ts';
 import { endProcessesStartedSince } from './child-processes.ts';
 
-/** An event loop that turns answers well within this. */
+/** Time within which a running event loop answers a ping. */
 const RESPONSIVE_MS = 20;
-/** How long to wait for an answer after a termination before terminating again: another loop may have been next. */
+/** Time to wait for an answer before terminating again. Another endless loop may have followed the terminated one. */
 const SETTLE_MS = 150;
 
 interface StopOptions {
   immediately: boolean;
-  /** Of the run, as `os.uptime()` in seconds. */
+  /** Start of the run, as `os.uptime()` in seconds. */
   startedAt: number;
 }
 
-/** The thread that runs cells, seen from the one that watches over it. */
+/** The thread that runs cells, as the worker controls it. */
 export class MainThread {
   readonly #port: MessagePort;
   readonly #control: Int32Array;
@@ -40,9 +40,9 @@ export class MainThread {
   }
 
   /**
-   * Ends whatever the main thread is executing for run `number` and resolves when its event loop turns again and no
-   * termination is outstanding that could strike a later cell. Code that merely waits is left to find out by itself
-   * that its run was stopped. `immediately` skips asking a thread that is known to be blocked.
+   * Ends what the main thread executes for run `number`. Resolves when its event loop turns again and no termination is
+   * pending that could hit a later cell. Code that only awaits is not terminated: it notices by itself that its run was
+   * stopped. `immediately` skips the ping, for a thread that is known to be blocked.
    */
   async stop(number: number, { immediately, startedAt }: StopOptions): Promise<void> {
     Atomics.store(this.#control, Control.stoppedRun, number);
@@ -53,8 +53,9 @@ export class MainThread {
   }
 
   /**
-   * A termination asked for while nothing runs strikes what runs next: pings make sure that it is one of ours. A thread
-   * that waits for a child cannot be terminated, its child can.
+   * Terminates the current execution. A termination that is requested while nothing runs hits the code that runs next,
+   * so pings make sure that this is the kernel's own. A thread that waits for a child process cannot be terminated;
+   * the child is killed instead.
    */
   async #terminateExecution(startedAt: number): Promise<void> {
     const pings = setInterval(() => this.#ping(), RESPONSIVE_MS);
