@@ -32,7 +32,7 @@ beforeEach(async () => {
 });
 afterEach(() => far.destroy());
 
-/** TLS at both ends, the near one as the gateway makes it. */
+/** Sets up TLS at both ends; the near end as the gateway does. */
 async function secured(): Promise<{ nearTls: TLSSocket; farTls: TLSSocket }> {
   const nearTls = new TLSSocket(near, { isServer: true, secureContext }).on('error', () => {});
   const farTls = tlsConnect({ socket: far, rejectUnauthorized: false, servername: 'a.example' }).on('error', () => {});
@@ -41,7 +41,7 @@ async function secured(): Promise<{ nearTls: TLSSocket; farTls: TLSSocket }> {
   return { nearTls, farTls };
 }
 
-/** Whether it comes to an end that cannot be taken for a whole one. */
+/** Returns whether the connection ends in a way that does not look like a complete transfer. */
 async function isBrokenOff(socket: Socket): Promise<boolean> {
   let isEnded = false;
   socket.resume().once('end', () => {

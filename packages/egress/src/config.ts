@@ -10,7 +10,7 @@ import { firstNameserver, parseUpstream, type Upstream } from './dns/upstream.ts
 /** The file that hostd writes before it starts egress. */
 const NetworkFile = Type.Object({
   gatewayAddress: Type.String(),
-  /** Port of the DNS relay for sandboxes without a policy. */
+  /** Port of the DNS relay for sandboxes that are not gated. */
   dnsPort: Type.Integer({ minimum: 1, maximum: 65_535 }),
   sandboxCidr: Type.String(),
 });

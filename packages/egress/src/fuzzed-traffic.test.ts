@@ -1,4 +1,4 @@
-/** What a sandbox may send egress, and what hostd may tell it: valid messages with anything done to them. */
+/** Messages of a sandbox to egress, and of hostd: valid ones with arbitrary changes. */
 import assert from 'node:assert/strict';
 import { PassThrough } from 'node:stream';
 import { describe, test } from 'node:test';

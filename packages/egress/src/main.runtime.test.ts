@@ -14,7 +14,7 @@ import { TinyDnsServer } from './testing/tiny-dns-server.ts';
 
 const NOBODY = 65_534;
 const CHECKOUT = new URL('../../..', import.meta.url).pathname;
-/** Where nobody is; the client believes its connections to lead there. */
+/** Destination of the client's connections. No server has this address. */
 const ELSEWHERE = '203.0.113.9';
 
 let folder: string;
@@ -43,7 +43,7 @@ after(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** HTTP on ports 80 and 8080, HTTPS on 443, a greeting on 25. */
+/** Starts a server: HTTP on ports 80 and 8080, HTTPS on 443, a greeting on 25. */
 async function startServer(): Promise<ChildProcess> {
   const authority = await CertificateAuthority.open(join(folder, 'servers'));
   writeFileSync(join(folder, 'extra.pem'), authority.certificate, { mode: 0o644 });
@@ -60,7 +60,7 @@ async function startServer(): Promise<ChildProcess> {
   return network.startAtServer(process.execPath, '-e', program);
 }
 
-/** The program itself, as a user who owns nothing but what hostd gives it, without a single capability. */
+/** Starts the program itself, as a user that owns only what hostd gives it, without capabilities. */
 async function startEgress(): Promise<ChildProcess> {
   const { controlDir, authorityDir } = egressPlaces(folder, join(folder, 'data'));
   for (const dir of [controlDir, authorityDir]) {
@@ -100,7 +100,7 @@ async function put(policy: GatedSandbox['policy']): Promise<void> {
   await call('PUT', `/sandboxes/${network.clientAddress}`, { sandboxId: 'sbx_test', policy });
 }
 
-/** From the client, for whom every name is somewhere that is none. */
+/** Runs curl at the client. Every name resolves to an address without a server. */
 function curl(url: string, ...options: string[]): Promise<string> {
   const { hostname } = new URL(url);
   const resolve = [80, 443, 8080].flatMap((port) => ['--resolve', `${hostname}:${port}:${ELSEWHERE}`]);

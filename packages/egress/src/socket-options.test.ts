@@ -9,7 +9,7 @@ import { listening, portOf } from './testing/test-servers.ts';
 const BUFFERS = { receiveBytes: 64 * 1024, sendBytes: 128 * 1024 };
 const OFFERED = Buffer.alloc(64 * 1024);
 
-/** How many bytes two kernel buffers take of what is not read. */
+/** Returns how many unread bytes two kernel buffers hold. */
 async function held(isBounded: boolean): Promise<number> {
   const server = await listening(createServer({ pauseOnConnect: true }));
   const near = connect(portOf(server), '127.0.0.1').on('error', () => {});

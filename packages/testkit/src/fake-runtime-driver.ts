@@ -17,7 +17,7 @@ interface FakeInstance {
   readonly agent: FakeAgent;
 }
 
-/** Launches nothing but memory. Passes the same suite as the real drivers, and can be told to misbehave. */
+/** A driver whose instances exist only in memory. Passes the suite of the real drivers. Tests can make it fail. */
 export class FakeRuntimeDriver implements RuntimeDriver {
   readonly name = 'fake';
   readonly isolation: IsolationClaims = {
@@ -30,17 +30,17 @@ export class FakeRuntimeDriver implements RuntimeDriver {
     hostRestarts: 'unnoticed',
   };
   manifests: TemplateVersionManifest[];
-  /** Every launch asked for, in order. */
+  /** All requested launches, in order. */
   readonly launches: { sandboxId: string; generation: number; spec: LaunchSpec }[] = [];
-  /** The next launches fail with these, one each. */
+  /** Errors for the next launches, one each. */
   readonly launchFaults: Error[] = [];
-  /** While set, launches wait for it. */
+  /** If set, launches wait for it. */
   launchGate: Promise<void> | undefined;
-  /** Instances are there before they are asked for. */
+  /** Whether a launch reports that the agent answers already, as for an instance that was launched ahead. */
   launchesAhead = false;
-  /** What cannot be stopped now. */
+  /** Ids of sandboxes that cannot be stopped at the moment. */
   readonly stuck = new Set<string>();
-  /** While set, the host answers nothing. */
+  /** If set, the host does not answer. */
   isDown = false;
   readonly #instances = new Map<string, FakeInstance>();
 
@@ -48,7 +48,7 @@ export class FakeRuntimeDriver implements RuntimeDriver {
     this.manifests = manifests;
   }
 
-  /** Launches wait until the returned function is called. */
+  /** Makes launches wait until the returned function is called. */
   holdLaunches(): () => void {
     const gate = Promise.withResolvers<void>();
     this.launchGate = gate.promise;
@@ -58,7 +58,7 @@ export class FakeRuntimeDriver implements RuntimeDriver {
     };
   }
 
-  /** As if it was killed from outside. */
+  /** Ends an instance as if it had been killed from outside. */
   lose(sandboxId: string): void {
     for (const [key, { instance, agent }] of this.#instances) {
       if (instance.sandboxId !== sandboxId) continue;
@@ -137,7 +137,7 @@ export class FakeRuntimeDriver implements RuntimeDriver {
   }
 }
 
-/** A version of a curated template, as a builder would have written it. */
+/** Returns the manifest of a template version, as a builder would write it. */
 export function fakeManifest(
   slug: string,
   { build = 1, builtAt = '2026-01-01T00:00:00.000Z' }: { build?: number; builtAt?: string } = {},

@@ -6,8 +6,8 @@ export { Random } from './random.ts';
 export { UnheardFaults } from './unheard-faults.ts';
 
 /**
- * Does `attempt` as often as told, each time with random numbers of its own. A failure names its seed, and
- * `CLOCHE_FUZZ_SEED` of that number does this one attempt again.
+ * Calls `attempt` repeatedly, each time with another seed. A failure names its seed; with `CLOCHE_FUZZ_SEED` set to
+ * that number, only this attempt is repeated.
  */
 export async function fuzz(attempts: number, attempt: (random: Random) => unknown): Promise<void> {
   const given = process.env.CLOCHE_FUZZ_SEED;

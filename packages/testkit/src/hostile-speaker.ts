@@ -3,7 +3,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { mutateBytes } from './mutations.ts';
 import type { Random } from './random.ts';
 
-/** Waits for the first bytes, then says one of `answers` or what became of it, in two pieces or half, and may break off. */
+/**
+ * Plays a hostile peer. Waits for the first bytes, then sends one of `answers`, often mutated, in two pieces or only in
+ * part. May then close or reset the connection.
+ */
 export function speakHostilely(socket: Socket, random: Random, answers: readonly [Buffer, ...Buffer[]]): void {
   socket
     .on('error', () => undefined)
@@ -14,7 +17,7 @@ export function speakHostilely(socket: Socket, random: Random, answers: readonly
       if (random.chance(0.5)) await delay(random.below(5));
       if (random.chance(0.7)) socket.write(said.subarray(cut));
       const leaving = random.next();
-      // Node resets no connection that is TLS.
+      // Node cannot reset a TLS connection.
       if (leaving < 0.3 && !('encrypted' in socket)) socket.resetAndDestroy();
       else if (leaving < 0.5) socket.destroy();
       else if (leaving < 0.7) socket.end();

@@ -20,7 +20,7 @@ const NOTABLE_VALUES = [
 const NESTING = 500;
 const MAX_CHANGES = 4;
 
-/** Valid bytes with a few of them changed: flipped, cut out, repeated, put in, or cut off. */
+/** Returns valid bytes with a few changes: bits flipped, bytes removed, repeated or inserted, or the end cut off. */
 export function mutateBytes(random: Random, valid: Buffer): Buffer {
   let bytes: Buffer = Buffer.from(valid);
   for (let change = random.below(MAX_CHANGES); change >= 0; change -= 1) bytes = changeBytes(random, bytes);
@@ -56,7 +56,7 @@ export function randomBytes(random: Random, length: number): Buffer {
   return Buffer.from(Array.from({ length }, () => random.below(256)));
 }
 
-/** A valid message with a few of its parts changed: replaced, taken away, renamed, doubled or buried. */
+/** Returns a valid message with a few changes: parts replaced, removed, renamed, duplicated or nested. */
 export function mutateJson(random: Random, valid: unknown): unknown {
   let value = structuredClone(valid);
   for (let change = random.below(MAX_CHANGES); change >= 0; change -= 1) value = changeJson(random, value);
@@ -76,7 +76,7 @@ function changeJson(random: Random, value: unknown): unknown {
   const [name, inner] = entries[at] ?? ['more', undefined];
   const renamed = random.chance(0.15) ? String(random.pick(NOTABLE_VALUES)) : name;
   const rest = entries.filter((_, index) => index !== at || random.chance(0.1));
-  // Of own properties alone, also one that is called `__proto__`.
+  // `fromEntries` defines own properties, also one named `__proto__`.
   return Object.fromEntries(random.chance(0.15) ? rest : [...rest, [renamed, changeJson(random, inner)]]);
 }
 

@@ -10,7 +10,7 @@ import {
   type RuntimeDriver,
 } from '@cloche/server/runtime-driver';
 
-/** What the suite needs to know to speak to a driver's instances. */
+/** A driver, and what the suite needs to use its instances. */
 export interface RuntimeDriverSubject {
   readonly driver: RuntimeDriver;
   readonly spec: LaunchSpec;
@@ -20,11 +20,11 @@ export interface RuntimeDriverSubject {
     /** Prints the text and a line feed. */
     print(text: string): string;
     set(name: string, value: string): string;
-    /** Prints what `set` kept. */
+    /** Prints the value that `set` has stored. */
     get(name: string): string;
     /** Prints the text, then never ends by itself. */
     printAndHang(text: string): string;
-    /** Listens on the loopback and sends back what it gets; ends when it does so. */
+    /** Starts an echo server on the loopback. The program ends once it listens. */
     echo(port: number): string;
   };
   close(): Promise<void>;
@@ -33,7 +33,7 @@ export interface RuntimeDriverSubject {
 const LIMITS = { stdoutBytes: 2 ** 20, stderrBytes: 2 ** 20, outputBytes: 2 ** 20, outputsBytes: 2 ** 20 };
 const PATIENCE_MS = 60_000;
 
-/** Every driver, fake or real, passes this. */
+/** Declares the tests that every driver must pass, fake or real. */
 export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeDriverSubject>): void {
   describe(`runtime driver ${name}`, () => {
     let subject: RuntimeDriverSubject;

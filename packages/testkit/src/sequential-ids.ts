@@ -1,6 +1,6 @@
 import type { IdSource } from '@cloche/server/id-source';
 
-/** Counts: the first sandbox is `sbx_1`. */
+/** Generates ids by counting: the first sandbox is `sbx_1`. */
 export class SequentialIds implements IdSource {
   readonly #counts = new Map<string, number>();
 

@@ -1,4 +1,4 @@
-/** What nobody listens for and would end a program, collected as long as it is not disposed. */
+/** Collects uncaught exceptions and unhandled rejections, which would end the process, until it is disposed of. */
 export class UnheardFaults implements Disposable {
   #faults: unknown[] = [];
   readonly #collect = (fault: unknown) => void this.#faults.push(fault);
@@ -7,7 +7,7 @@ export class UnheardFaults implements Disposable {
     process.on('uncaughtException', this.#collect).on('unhandledRejection', this.#collect);
   }
 
-  /** Those since the last call. */
+  /** Returns the faults since the last call. */
   take(): unknown[] {
     const faults = this.#faults;
     this.#faults = [];

@@ -44,7 +44,7 @@ const upload = (body: Buffer, path = '.') => agent.call('PUT', '/archive', { pat
 const shell = (line: string, cwd = scratch) => execFileSync('sh', ['-c', line], { cwd });
 const tree = (folder: string) => shell('find . ! -name . | LC_ALL=C sort', folder).toString().trim().split('\n');
 
-/** A tar of these entries, as a stranger might write it. */
+/** Returns a tar of these entries, as an attacker could write it. */
 function tarOf(...entries: [header: Partial<TarHeader> & { name: string }, content?: string][]): Buffer {
   const blocks = entries.flatMap(([header, content = '']) => {
     const size = Buffer.byteLength(content);

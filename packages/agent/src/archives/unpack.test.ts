@@ -15,7 +15,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-/** Files without end, as the packer of a bomb would have them. */
+/** Yields an endless series of files, like an archive bomb. */
 async function* bomb(bytesEach: number): AsyncGenerator<ArchiveEntry, void> {
   for (let index = 0; ; index += 1) {
     const content = (async function* () {
@@ -46,7 +46,7 @@ describe('an archive without measure', () => {
       mode: 0o644,
       mtime: 0,
       target: '',
-      // Counted before it is written: the same few bytes over and over are enough.
+      // The size is counted before the content is written, so an object that only claims its length is enough.
       content: (async function* () {
         const bytes = { length: 2 ** 40 } as Buffer;
         yield bytes;

@@ -67,7 +67,7 @@ describe('the log of a command', () => {
     assert.ok(textOf(entries).endsWith('199\n'));
     assert.ok(log.bytes <= (2 << 20) + (1 << 20) + (1 << 18), `${log.bytes}`);
     for (const [index, { seq }] of entries.entries()) assert.equal(seq, (entries[0]?.seq ?? 0) + index);
-    // Who has read what was dropped is told nothing.
+    // A reader that is already past the dropped entries gets no entry about them.
     assert.equal(log.page(entries[0]?.seq ?? 0, 1, 1).entries[0]?.stream !== 'system', true);
   });
 
@@ -80,7 +80,7 @@ describe('the log of a command', () => {
     assert.equal(entries[0]?.stream, 'system');
     assert.ok(textOf(entries).endsWith('98\n99\n') || textOf(entries).endsWith('99\n99\n'));
     assert.ok(log.bytes < 300_000);
-    // When the disk takes something again, so does the log.
+    // Once the disk accepts data again, so does the log.
     rmSync(files);
     mkdirSync(files);
     for (let n = 0; n < 100; n++) log.push('stdout', Buffer.from(`${n}\n`.repeat(2000)));

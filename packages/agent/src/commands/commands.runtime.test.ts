@@ -112,7 +112,7 @@ describe('a command', () => {
   });
 });
 
-/** Prints the pid of a process that tries to survive, and never ends by itself. */
+/** Scripts that print the pid of a process that tries to survive, and never end by themselves. */
 const survivors: [string, string][] = [
   ['traps SIGTERM', 'trap "" TERM; echo $$; while :; do sleep 1; done'],
   [
@@ -126,10 +126,10 @@ const survivors: [string, string][] = [
   ['stops itself', 'echo $$; kill -STOP $$'],
 ];
 
-/** All the while that it takes to print that, on a busy machine too. */
+/** Timeout that leaves a busy machine enough time to print the pid. */
 const SURVIVAL_MS = 3000;
 
-// At once, as most of it is waiting.
+// Concurrent, because the tests mostly wait.
 describe('a process that tries to survive', { concurrency: true }, () => {
   for (const [deed, script] of survivors) {
     it(`and ${deed} ends with the time of its command`, async () => {
@@ -170,7 +170,7 @@ describe('a fork bomb', () => {
     const { command, stdout } = await commands.run(bomb, { timeoutMs: 500 });
     assert.equal(command.status, 'timed_out');
     assert.equal(stdout, '');
-    // Its own process has ended by then; the others are being killed.
+    // The command's first process has ended by then; its descendants are being killed.
     await eventually(() => sleepers(seconds) === 0, { because: 'the processes of the command end' });
   });
 });
@@ -285,7 +285,7 @@ describe('the log', () => {
     const id = await commands.start('yes 0123456789abcde | head -c 1000000000; echo; echo the end');
     const { stdout, truncated } = await commands.result(id);
     const kept = stdout.slice(0, stdout.lastIndexOf('[cloche: ')).trimEnd();
-    // JSON writes the end of each line as two characters.
+    // JSON takes two characters for the end of a line.
     assert.ok(Math.abs(JSON.stringify(kept).length - (1 << 20)) < 20);
     assert.ok(Math.abs((truncated?.stdout ?? 0) + kept.length - 1_000_000_009) < 2);
     assert.ok(stdout.endsWith('bytes of stdout cut; the limit is 1048576 bytes as JSON]\n'));
@@ -302,7 +302,7 @@ describe('the log', () => {
     }
     assert.ok(last.endsWith('the end\n'));
     assert.ok(bytes > 14 << 20 && bytes < 18 << 20, `${bytes}`);
-    // The overhead of entries is counted as well.
+    // The counted bytes include the overhead of entries.
     assert.ok(Math.abs(bytes + dropped - 1_000_000_009) < 2_000_000, `${dropped}`);
     assert.equal((await commands.run(`ls ${join(commands.agent.folder, 'logs', id)}`)).command.exitCode, 2);
     const { stdout: disk } = await commands.run(`du -sm ${join(commands.agent.folder, 'logs', id)}`, { user: 'root' });

@@ -34,7 +34,7 @@ function frame(type: string, body = ''): Buffer {
   return Buffer.concat([head, Buffer.from(body)]);
 }
 
-/** What to start, as this test's own user. */
+/** Returns the frame that starts a command as the user of this test. */
 function start(
   argv: readonly string[],
   { cwd = '/', input = false, environment = [] as readonly string[] } = {},

@@ -15,7 +15,7 @@ before(async () => {
 after(() => commands[Symbol.asyncDispose]());
 
 describe('the supervisor of a command', () => {
-  /** The one that waits for its command, as soon as those of `ended` commands are gone and there is one. */
+  /** Resolves with the pid of the spare, once the supervisors of the `ended` commands are gone. */
   async function waiting(...ended: number[]): Promise<number> {
     for (;;) {
       const [pid, ...others] = supervisorsOf(commands.agent);
@@ -23,7 +23,7 @@ describe('the supervisor of a command', () => {
       await delay(2);
     }
   }
-  /** Of one that has started its command and now is that command's. */
+  /** Runs a command and returns the pid of its supervisor. */
   const ownSupervisor = async () => Number((await commands.run('echo $PPID')).stdout);
 
   it('has waited for it since the command before', async () => {
@@ -37,7 +37,7 @@ describe('the supervisor of a command', () => {
     const folder = mkdtempSync(join(tmpdir(), 'cloche-kernels-'));
     await using agent = await StartedAgent.start('', { CLOCHE_KERNELS_FOLDER: folder });
     while (supervisorsOf(agent).length !== 1) await delay(2);
-    // Nothing is left of the warm-up command.
+    // Waits until the warm-up command has left nothing behind.
     while (readdirSync(folder).length > 1) await delay(2);
     assert.deepEqual(readdirSync(folder), ['kernels.sock']);
     assert.equal((await agent.call('GET', '/commands/warm-up')).status, 404);
@@ -47,7 +47,7 @@ describe('the supervisor of a command', () => {
   it('is another one when that was killed', async () => {
     const pid = await waiting(await ownSupervisor());
     process.kill(pid, 'SIGKILL');
-    // On a busy machine it takes a while to die, and until then it is as good as any.
+    // Until the process has ended, which can take a while on a busy machine, it is used like any other.
     while (findStart(pid) !== undefined) await delay(1);
     const own = await ownSupervisor();
     assert.ok(own > 0 && own !== pid, `${own}`);
@@ -95,7 +95,7 @@ describe('the end of a command', () => {
     assert.deepEqual(first.truncated, { stdout: printed });
     assert.equal(second.stdout.length, printed);
     assert.equal(second.truncated, undefined);
-    // Who has been given it does not need it again.
+    // A result that was delivered is no longer kept.
     assert.deepEqual((await commands.result(ids[1] ?? '')).truncated, { stdout: printed });
   });
 });

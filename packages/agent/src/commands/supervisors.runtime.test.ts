@@ -18,7 +18,7 @@ test('a supervisor that has closed its connection, as one does that is ending, g
   supervisors.restock();
   while (!started().some((pid) => !existsSync(`/proc/${pid}/fd/3`))) await delay(1);
   const [waiting] = started();
-  // Until that has come to its ears.
+  // Gives the agent time to notice.
   await delay(100);
   const { process: taken } = supervisors.take();
   assert.notEqual(String(taken.pid), waiting, 'it would never answer, and never be heard to end');
@@ -27,7 +27,7 @@ test('a supervisor that has closed its connection, as one does that is ending, g
 });
 
 test('one that cannot be started ahead harms nobody, and whoever wants one is told', async () => {
-  // No argument may hold that character: what starts it throws.
+  // An argument cannot contain NUL: `spawn` throws.
   const supervisors = new Supervisors({ guestDir: `${guestDir}\0`, kernelsGroupFds: [] });
   supervisors.restock();
   await delay(50);

@@ -86,7 +86,7 @@ describePython('the kernel of a context', (python) => {
       if (done.error) assert.equal(done.error.name, 'CanceledError');
       else assert.ok([old, fresh].includes(outputs[0]?.value));
     }
-    // Fewer when the fresh one had been started ahead.
+    // The count can be lower than before, if a spare has become the fresh kernel.
     while (kernelsOf(python.agent.process.pid) > before) await setImmediate();
   });
 });

@@ -13,7 +13,7 @@ describePython('the output of a context', (python) => {
   const value = async (code: string) => (await python.agent.run(python.context, code)).outputs[0]?.value;
 
   test('forwards each print while the cell goes on', async () => {
-    // It prints again only when it has been told of what it printed.
+    // The cell prints again only after the test has received the first output.
     const code = `print("first", end="")\n${untilExists('seen')}\nprint("second", end="")`;
     const printed: string[] = [];
     for await (const event of await python.agent.start(python.context, code)) {

@@ -10,7 +10,7 @@ const QUEUE_LENGTH = 64;
 describePython('the runs of a context', (python) => {
   const value = async (code: string) => (await python.agent.run(python.context, code)).outputs[0]?.value;
 
-  /** A run that is being executed, until it is released. */
+  /** Starts a run that lasts until it is released. */
   async function blocked(name: string) {
     const file = join(python.agent.workspace, name);
     const code = `import os, time\nprint("begun")\nwhile not os.path.exists(${JSON.stringify(file)}): time.sleep(0.005)`;
@@ -20,7 +20,7 @@ describePython('the runs of a context', (python) => {
   }
 
   const TIMEOUT_MS = 300;
-  /** What a busy machine may add. An execution that is waited for takes a minute. */
+  /** Tolerance for a busy machine. A run that is not ended at its timeout takes a minute. */
   const LATE_MS = 20_000;
   const interruptible = {
     'a sleep': 'import time; time.sleep(60)',
@@ -91,7 +91,7 @@ describePython('the runs of a context', (python) => {
   test('a queue that is full refuses', async () => {
     const blocker = await blocked('full');
     const waiting = Array.from({ length: QUEUE_LENGTH + 1 }, () => python.agent.run(python.context, '1'));
-    // Whichever comes last: each has a connection of its own.
+    // Any of them can be the refused one, because each has its own connection.
     await assert.rejects(Promise.race(waiting), /queue_full/);
     blocker.release();
     const ends = await Promise.allSettled(waiting);
@@ -124,7 +124,7 @@ describePython('the runs of a context', (python) => {
   test('a client that leaves the queue is not served', async () => {
     const first = await blocked('queue-left');
     const { connection } = await python.agent.start(python.context, 'served = True');
-    // The agent hangs up in turn once it has learnt that.
+    // The agent closes its side when it notices.
     await once(connection.resume().end(), 'close');
     first.release();
     assert.equal((await first.result()).done.error, undefined);

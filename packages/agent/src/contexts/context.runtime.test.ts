@@ -62,7 +62,7 @@ describePython('a context of the agent', (python) => {
   });
 
   test('a kernel that is not ready in time, or cannot start, is no context', async () => {
-    // Kernels that wait are in the workspace itself.
+    // Spare kernels have the workspace itself as their folder, so none of them is used.
     const cwd = join(python.agent.workspace, 'apart');
     mkdirSync(cwd);
     const open = (timeoutMs: number) =>
@@ -123,7 +123,7 @@ describePython('a context of the agent', (python) => {
     const descriptors = descriptorCount(python.agent.process.pid);
     await burst();
     assert.ok(residentBytes(python.agent.process.pid) - memory < 30 << 20);
-    // Connections of either burst may not be closed yet.
+    // Connections of either burst may still be open.
     while (descriptorCount(python.agent.process.pid) > descriptors) await setImmediate();
   });
 
@@ -140,7 +140,7 @@ describePython('a context of the agent', (python) => {
   });
 });
 
-/** A time that no other process sleeps for. */
+/** Returns a duration that no other process sleeps for. */
 function ownSeconds(): string {
   return `${1000 + process.pid}.${performance.now().toFixed()}`;
 }

@@ -18,7 +18,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** How often threads were asked. */
+/** Counts the calls that went through threads. */
 function asked({ mock }: TestContext) {
   const [reads, writes] = [mock.method(THREADS, 'read'), mock.method(THREADS, 'write')];
   return () => [reads.mock.callCount(), writes.mock.callCount()];
@@ -53,7 +53,7 @@ describe('a file that is quick', () => {
     takesMs = 5;
     const into = Buffer.alloc(bytes.length);
     for (let at = 0; at < bytes.length; at += 1000) await file.read(into.subarray(at), 1000, at);
-    // It was slow both times that it was tried.
+    // Both synchronous attempts were slow.
     assert.deepEqual(threads(), [38, 32]);
     assert.ok(into.equals(bytes));
   });

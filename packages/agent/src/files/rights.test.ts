@@ -56,7 +56,7 @@ describe('what is done with the rights of the user', { skip: needsRoot }, () => 
       () =>
         rights.run(() => {
           rights.run(() => statSync(secret));
-          // Still within the outer one.
+          // Still within the outer call.
           return readFileSync(secret);
         }),
       { code: 'EACCES' },

@@ -16,7 +16,7 @@ afterEach(() => agent[Symbol.asyncDispose]());
 
 const inside = (name: string) => join(agent.workspace, name);
 
-/** The events up to one of this type and path, as `type path`. */
+/** Watches a folder. Events are read up to one of a given type and path, as `type path`. */
 async function watch(recursive = true, path = '.') {
   const asked = agent.open('GET', '/watch', { path, recursive: String(recursive) });
   asked.end();

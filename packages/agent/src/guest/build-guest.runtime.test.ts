@@ -39,7 +39,7 @@ test('V8 has compiled the agent, and takes that from its folder', { skip }, asyn
   const { guestDir } = await buildGuest({ cacheDir });
   const precompiled = readFileSync(join(guestDir, PRECOMPILED_AGENT));
   assert.ok(new PrecompiledProgram(join(guestDir, AGENT_PROGRAM), precompiled).isPrecompiled);
-  // Only itself is compiled when it starts: all else is in the program.
+  // This file only contains the loader. Everything else is in the program.
   assert.ok(statSync(join(guestDir, 'agent.cjs')).size < statSync(join(guestDir, AGENT_PROGRAM)).size / 20);
 });
 

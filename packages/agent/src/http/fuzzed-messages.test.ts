@@ -1,4 +1,4 @@
-/** What a kernel or the server may send the agent: valid messages with anything done to them. */
+/** Messages of a kernel or the server to the agent: valid ones with arbitrary changes. */
 import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import { describe, test } from 'node:test';
@@ -42,7 +42,7 @@ type Request = readonly [read: (body: unknown) => unknown, valid: unknown];
 const fromKernel = Compile(FromKernel);
 const runEvent = Compile(AgentRunEvent);
 
-/** Everything that comes out of `bytes`, in chunks as they might arrive. Stops where the decoder refuses. */
+/** Returns all messages decoded from `bytes`, which arrive in random chunks. Stops when the decoder throws. */
 function decode(random: Random, bytes: Buffer): unknown[] {
   const decoder = new FrameDecoder();
   const messages: unknown[] = [];
@@ -66,7 +66,7 @@ describe('whatever a kernel sends', () => {
       const bytes = mutateBytes(random, frames);
       const messages = decode(random, bytes);
       const size = messages.reduce<number>((sum, message) => sum + encodeFrame(message).length, 0);
-      // An escape or a number may be written shorter than it comes back, but not by much.
+      // Escapes and numbers can be longer when they are encoded again, but not by much.
       assert.ok(size <= 8 * bytes.length);
     });
   });

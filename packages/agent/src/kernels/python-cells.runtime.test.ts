@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { fuzz } from '@cloche/testkit/fuzz';
 import { describePython } from '../testing/describe-python.ts';
 
-/** One way beside the other, within one cell: what is shown, raised, warned of and told to listeners. */
+/** Compares two ways of running code within one cell: outputs, errors, warnings and calls of listeners. */
 const COMPARISON = `
 import warnings
 from functools import partial

@@ -6,7 +6,7 @@ import { type Candidate, MemoryGuard } from './memory-guard.ts';
 
 const LIMIT_BYTES = 1000;
 
-/** A machine that has as much memory in use as its groups have, and what was shared by those that ended. */
+/** A machine whose used memory is that of its groups, plus shared memory that ended groups have left. */
 class Machine {
   readonly groups = new Map<number, Candidate>();
   readonly killed: number[] = [];
@@ -14,7 +14,7 @@ class Machine {
   looks = 0;
   releases = 0;
   spareBytes = 0;
-  /** Whether what is killed ends at once. */
+  /** Whether killed groups end at once. */
   endsAtOnce = true;
 
   add(group: number, residentBytes: number, adjustment = 0): void {
@@ -49,7 +49,7 @@ class Machine {
   }
 
   async releaseShared(): Promise<boolean> {
-    // One look is too early: what was killed has it still.
+    // The first call is too early: the killed process still holds the memory.
     this.releases += 1;
     if (this.releases > 1) this.sharedBytes = 0;
     return this.sharedBytes > 0;
@@ -137,7 +137,7 @@ describe('a memory guard', () => {
       machine.add(1, usedBytes);
       return { machine, watching: new MemoryGuard(2 ** 30, machine).watch(isOver.signal) };
     };
-    // Both at once: what the machine is busy with delays either.
+    // Both run at the same time, so that a busy machine delays both.
     const [idle, short] = [watch(0), watch(2 ** 30 - 1)];
     const before = idle.machine.looks;
     await eventually(() => idle.machine.looks !== before, { because: 'the guard looks again' });

@@ -32,7 +32,7 @@ describe('a sandbox that runs out of memory', { skip }, () => {
   });
 });
 
-/** A memory cgroup of this test's own; gone with it. */
+/** A memory control group for this test. Disposing of it removes it. */
 class MemoryGroup implements Disposable {
   readonly #folder: string;
 
@@ -48,7 +48,7 @@ class MemoryGroup implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    // Disposed of after the agent: its processes have ended.
+    // The agent has been disposed of before, so the group has no processes.
     rmdirSync(this.#folder);
   }
 }

@@ -12,7 +12,10 @@ import { findPythonPackages } from '../testing/test-cache.ts';
 
 const packages = findPythonPackages();
 
-/** Returns the first message to a kernel that is no warm-up. A warm-up takes a moment, and no other message may arrive meanwhile. */
+/**
+ * Returns the kernel's first message that is not about a warm-up. A warm-up takes a moment here, and no other message
+ * may arrive meanwhile.
+ */
 async function afterWarmUps(kernel: PlayedKernel) {
   let isWarmingUp = false;
   for (;;) {
@@ -27,7 +30,7 @@ async function afterWarmUps(kernel: PlayedKernel) {
   }
 }
 
-/** Where a kernel is sent next. If that takes long it is warmed up before, which is over at once. */
+/** Returns the next message that assigns a place. Answers warm-ups, which happen if the message takes long. */
 async function nextPlace(kernel: PlayedKernel) {
   for (;;) {
     const message = await kernel.next();
@@ -95,7 +98,7 @@ describe('a context that is given a forked kernel', { skip: packages === undefin
       while (readdirSync(folder).includes('warm-up.sock')) await setImmediate();
       assert.doesNotMatch(JSON.stringify((await agent.call('GET', '/contexts')).body), /warm-up/);
       assert.deepEqual(readdirSync(folder), ['kernels.sock']);
-      // So was a first command.
+      // A first command was run ahead too.
       while (supervisorsOf(agent).length !== 1) await setImmediate();
       assert.equal((await agent.call('GET', '/commands/warm-up')).status, 404);
       assert.deepEqual(descriptorsOf(agent.process.pid, join(folder, 'warm-up/')), []);
@@ -119,7 +122,7 @@ describe('a context that is given a forked kernel', { skip: packages === undefin
         assert.equal((await kernel.next()).type, 'assign');
         kernel.send({ type: 'ready', protocolVersion: 1 });
         const asked = afterWarmUps(kernel);
-        // About when a warm-up begins.
+        // About the time at which a warm-up begins.
         await delay(48 + (round % 20) / 3);
         assert.equal((await open(id, 0)).status, 200);
         const running = agent.run(id, '1 + 1');

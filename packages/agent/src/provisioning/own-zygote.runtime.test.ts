@@ -30,7 +30,7 @@ describe('a zygote of the sandbox’s own', { skip: packages === undefined && 'n
       CLOCHE_PYTHON,
       CLOCHE_KERNELS_FOLDER: place,
       CLOCHE_OWN_ZYGOTE: '1',
-      // What Python reads when it starts, a kernel that was forked cannot follow.
+      // Unset, because a forked kernel cannot apply variables that Python reads at its start.
       PYTHONPATH: undefined,
       PYTHONDONTWRITEBYTECODE: undefined,
     });
@@ -47,7 +47,7 @@ describe('a zygote of the sandbox’s own', { skip: packages === undefined && 'n
     return stdout.trim();
   };
 
-  /** The zygote needs a moment, at first and when it was killed. */
+  /** Opens contexts until one has a forked kernel. The zygote takes a moment to load, also after it was killed. */
   async function forkedContext(): Promise<string> {
     for (;;) {
       const context = await agent.open();
@@ -63,7 +63,7 @@ describe('a zygote of the sandbox’s own', { skip: packages === undefined && 'n
     const run = await agent.start(await agent.open(), code);
     await run[Symbol.asyncIterator]().next();
     while (zygotes().some((pid) => stateOf(pid) !== 'T')) await delay(5);
-    // Longer than the time for which it is postponed.
+    // Longer than loading is postponed.
     await delay(500);
     for (const pid of zygotes()) assert.equal(stateOf(pid), 'T');
     writeFileSync(over, '');
@@ -108,7 +108,7 @@ describe('a zygote of the sandbox’s own', { skip: packages === undefined && 'n
     const pid = await output(context, 'import os; print(os.getpid())');
     await agent.call('DELETE', `/contexts/${context}`);
     while (commandLine(pid) !== '') await delay(5);
-    // Those of the next kernels.
+    // Pipes for the next kernels.
     const pipes = readdirSync(place).filter((name) => /\.(stdout|stderr)$/.test(name));
     assert.ok(pipes.length <= 16, `${pipes.length} pipes`);
   });
@@ -116,7 +116,7 @@ describe('a zygote of the sandbox’s own', { skip: packages === undefined && 'n
   test('is the only one whose children are met, and none of root’s is', async () => {
     const [pipe = ''] = readdirSync(place).filter((name) => name.endsWith('.stdout'));
     const kernelId = pipe.replace('.stdout', '');
-    // This very process is root's.
+    // The test's own process belongs to root.
     const socket = await arriveAt(place, { kernelId, pipes: false });
     while (!socket.destroyed && !socket.closed) await delay(5);
     assert.ok(readdirSync(place).includes(pipe));
@@ -174,7 +174,7 @@ describe('a zygote that is to be loaded', () => {
   });
 
   test('harms nobody where it cannot be started', async () => {
-    // No process may be of that user: what starts it throws.
+    // An invalid user id: `spawn` throws.
     const zygote = await zygoteWith(true, { CLOCHE_PYTHON: process.execPath, CLOCHE_USER_UID: '-1' });
     zygote.startSoon(0);
     while (zygote.isComing) await delay(5);

@@ -14,7 +14,7 @@ describe('a kernel that was started ahead', () => {
   });
   after(() => agent[Symbol.asyncDispose]());
 
-  /** The agent's kernels; it starts other, short-lived processes as well. */
+  /** Returns the pids of the agent's kernels. The agent also has other, short-lived children. */
   const kernels = (language = '') => {
     const children = readFileSync(`/proc/${agent.process.pid}/task/${agent.process.pid}/children`, 'utf8');
     return children
@@ -32,7 +32,7 @@ describe('a kernel that was started ahead', () => {
     return Number((await agent.run(context, 'process.pid')).outputs[0]?.value);
   }
 
-  /** The one kernel that is of no context yet. */
+  /** Resolves with the pid of the only kernel that belongs to no context. */
   async function spare(used: readonly number[]): Promise<number> {
     for (;;) {
       const [pid, ...others] = kernels().filter((kernel) => !used.includes(kernel));
@@ -82,7 +82,7 @@ describe('a kernel that was started ahead', () => {
     const used = kernels('javascript');
     const ahead = await spare([...used, await pidOf(context)]);
     process.kill(ahead, 'SIGKILL');
-    // It has no arguments any more some time before it is dead.
+    // Its arguments disappear some time before it has ended.
     while (findStart(ahead) !== undefined) await setImmediate();
     assert.notEqual(await pidOf(await agent.open('typescript')), ahead);
   });

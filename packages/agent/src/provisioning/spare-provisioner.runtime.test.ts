@@ -44,7 +44,7 @@ describe('a spare kernel', () => {
     return spares;
   }
 
-  /** That many have been started, and the last of them is ready. */
+  /** Resolves when that many kernels have been started and the last one is ready. */
   async function hasStarted(count: number): Promise<void> {
     while (!started[count - 1]?.ready) await setImmediate();
   }
@@ -148,7 +148,7 @@ describe('a spare kernel', () => {
       const since = performance.now();
       await started[deaths]?.stop('the test ends it');
       await hasStarted(deaths + 2);
-      // A timer may be a millisecond early.
+      // A timer can fire a millisecond early.
       assert.ok(performance.now() - since > leastMs - 2);
     }
     const late = sparesWith({ keptMs: 2 * TIMES.retryMs, retryMs: 2 * TIMES.retryMs });

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 
 const KERNEL_PYTHON = fileURLToPath(new URL('../../../kernel-python', import.meta.url));
 
-/** What a program says that has the zygote's modules at hand. */
+/** Runs a program that can import the zygote's modules. Returns its output. */
 function python(program: string): string {
   const env = { PYTHONPATH: KERNEL_PYTHON, PYTHONDONTWRITEBYTECODE: '1' };
   return execFileSync('/usr/bin/python3', ['-c', program], { env, encoding: 'utf8' }).trim();
@@ -31,7 +31,7 @@ pages = lambda: len({id(each.__code__) >> 12 for each in used})
 run = lambda: [each() for each in used]
 `;
 
-/** A fork that allocates a little of each size: how many pages that comes to lie in. */
+/** A program that allocates a little of each size from partially filled pools. It prints how many pages that takes. */
 const POOLS = `
 import sys
 from cloche_zygote.allocator_pools import fill_partial_pools

@@ -79,7 +79,7 @@ test('a sandbox that asks for many names has its own leaves made anew, not those
   const greedy = leafOwner('198.18.0.6');
   for (let index = 0; index < 30; index += 1) await leaves.get({ kind: 'name', name: `n${index}.example` }, greedy);
   assert.equal(await leaves.get(EXAMPLE, neighbour), first);
-  // One that another sandbox had made is used by all.
+  // A context made for another sandbox is shared.
   assert.equal(await leaves.get(EXAMPLE, greedy), first);
 });
 

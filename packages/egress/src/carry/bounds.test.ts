@@ -1,4 +1,4 @@
-/** What one sandbox can take of egress. */
+/** Limits on what one sandbox can take of egress' resources. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { Server } from 'node:http';
@@ -12,7 +12,10 @@ import { EgressRig, SANDBOX_ADDRESS } from '../testing/egress-rig.ts';
 import { httpServer, httpsServer, portOf } from '../testing/test-servers.ts';
 
 const OFFERED_BYTES = 1024 * 1024 * 1024;
-/** Buffers of sockets in the kernel, of which those to a server grow to 6 MB, and what egress has under way. */
+/**
+ * Upper limit of what is buffered: kernel buffers of sockets, of which those to a server grow to 6 MB, and egress'
+ * own.
+ */
 const MOST_HELD_BYTES = 48 * 1024 * 1024;
 const CHUNK = Buffer.alloc(64 * 1024);
 const OTHER_ADDRESS = '127.0.9.2';
@@ -21,10 +24,10 @@ const POLICY = { mode: 'allowlist' as const, hosts: ['allowed.example'] };
 let rig: EgressRig;
 let web: Server;
 let secureWeb: Server;
-/** What servers have handed out, and what they have read. */
+/** Bytes that servers have sent, and bytes that they have read. */
 let givenBytes = 0;
 let takenBytes = 0;
-/** While it is unsettled, servers read no further. */
+/** Servers stop reading until this is settled. */
 let reading = Promise.resolve();
 
 before(async () => {
@@ -80,7 +83,7 @@ function to(server: Server): void {
 const GET = 'GET / HTTP/1.1\r\nHost: allowed.example\r\n';
 const UPGRADE = `${GET}Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n`;
 
-/** Each begins a download that the client does not read. */
+/** Functions that begin a download which the client does not read. */
 const DOWNLOADS: Record<string, () => Promise<Duplex>> = {
   HTTP: async () => {
     to(web);
@@ -117,7 +120,7 @@ describe('of a body that its reader does not take, egress holds little', () => {
       await eventually(() => givenBytes > 0, { within: 60_000, because: 'the gateway takes the first bytes' });
       const held = await settled(() => givenBytes);
       assert.ok(held <= MOST_HELD_BYTES, `${held} bytes`);
-      // It goes on once it is read: a gigabyte would take a while, so only what could not have been held.
+      // The download continues once it is read. To save time, only more than could have been buffered is awaited.
       stream.resume();
       await eventually(() => givenBytes >= held + 2 * MOST_HELD_BYTES, {
         within: 60_000,

@@ -8,7 +8,10 @@ export interface Connection {
   traffic: SandboxTraffic;
   /** The connection that the sandbox opened: this one, or the one that this tunnel runs through. */
   client: Socket;
-  /** Destination that the client has asked for. Requests go to the host that they name; only its port is used. */
+  /**
+   * Destination of the connection, as the client sees it. An HTTP request goes to the host that it names, at this
+   * port.
+   */
   destination: { host: Host; port: number };
   /** Inside TLS: the server that egress impersonates. */
   secureHost?: Host;

@@ -1,4 +1,4 @@
-/** Permitted servers that answer with anything, and break off at any byte: that ends one request, and nothing but it. */
+/** Permitted servers that send arbitrary responses and disconnect at any byte. Only the one request may fail. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect as connectHttp2 } from 'node:http2';
@@ -11,7 +11,7 @@ import { EgressRig } from '../testing/egress-rig.ts';
 import { listening, portOf } from '../testing/test-servers.ts';
 
 const REQUESTS = 150;
-/** After what it says a server may be silent; its client has gone before that matters. */
+/** Time after which the client disconnects, because a server may stay silent after its response. */
 const CLIENT_MS = 40;
 const HOST = 'Host: allowed.example\r\n';
 const SWITCH = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: eA==\r\n';

@@ -224,7 +224,7 @@ describe('a smuggled request', () => {
     test(`hidden by ${shape} is not heard`, async () => {
       const answer = await rig.send(`POST / HTTP/1.1\r\nHost: allowed.example\r\n${rest}`);
       assert.ok(!served.some(({ url }) => url === '/hidden'), answer);
-      // Nothing at all when the body turned out wrong only after the request had gone to the server.
+      // No response at all if the body became invalid only after the request had been sent to the server.
       assert.match(answer.match(/HTTP\/1\.1 \d{3}/g)?.at(-1) ?? '', /^$| (400|403)$/);
     });
   }

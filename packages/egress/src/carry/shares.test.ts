@@ -1,4 +1,4 @@
-/** What one sandbox may have under way, over all of its connections, and what many greedy ones leave to another one. */
+/** Limits on what one sandbox may have in progress over all connections, and fairness between sandboxes. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { Server, ServerResponse } from 'node:http';
@@ -63,7 +63,7 @@ async function until(isSo: () => boolean): Promise<void> {
   while (!isSo()) await delay(10);
 }
 
-/** Resolves with how many requests are open at the servers, once they are no longer more. */
+/** Resolves with the number of requests open at the servers, once it no longer changes. */
 async function mostOpen(): Promise<number> {
   for (;;) {
     const earlier = open.size;
@@ -236,7 +236,7 @@ test('a sandbox that uploads by the byte takes little memory and leaves others t
     for (let index = 0; index < 20; index += 1) socket.write(chunks);
   }
   for (let index = 0; index < 5; index += 1) await neighbourIsAnswered();
-  // Without a bound of its own each body holds some 30 MB here.
+  // Without a limit each body would take some 30 MB here.
   const grown = process.memoryUsage().rss - before;
   assert.ok(grown < 200 * 1024 * 1024, `${grown} bytes`);
   for (const socket of sockets) socket.destroy();

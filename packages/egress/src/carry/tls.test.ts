@@ -103,7 +103,7 @@ describe('HTTPS', () => {
     assert.match(await over('127.0.0.1'), /^HTTP\/1\.1 403/);
     assert.match(await over('allowed.example'), /^HTTP\/1\.1 403/);
     rig.setPolicy({ mode: 'allowlist', hosts: ['127.0.0.1'] });
-    // Permitted, and then the server's certificate is for its name and not for the address.
+    // Permitted, but the server's certificate is for its name, not for the address.
     assert.match(await over('127.0.0.1'), /^HTTP\/1\.1 502 .*untrusted/s);
     rig.destination = { ...rig.destination, address: '203.0.113.7' };
   });
@@ -187,7 +187,7 @@ describe('HTTP/2', () => {
     assert.equal((await ask({ ':authority': 'other.example' })).status, 403);
     assert.equal((await ask({ ':authority': 'second.example' })).status, 403);
     assert.equal((await ask({ ':authority': 'allowed.example', host: 'other.example' })).status, 400);
-    // Such a path ends the stream before it is anybody's request.
+    // Node ends a stream with such a path before egress sees a request.
     await assert.rejects(ask({ ':authority': 'allowed.example', ':path': 'https://other.example/' }), /PROTOCOL_ERROR/);
     assert.equal((await ask({ ':authority': 'allowed.example', ':scheme': 'http' })).status, 400);
     assert.deepEqual(served, []);

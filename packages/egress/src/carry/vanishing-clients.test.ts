@@ -1,4 +1,7 @@
-/** Programs of a sandbox that go away at any byte, and servers that do: nobody else may notice, and nothing may stay. */
+/**
+ * Programs of a sandbox, and servers, that disconnect at any byte. Others must not be affected, and nothing may
+ * remain.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect as connectHttp2 } from 'node:http2';
@@ -11,7 +14,7 @@ import { EgressRig } from '../testing/egress-rig.ts';
 import { httpServer, httpsServer, listening, portOf } from '../testing/test-servers.ts';
 
 const CLIENTS = 40;
-/** Connections to servers that wait for a sandbox' next request. */
+/** Connections to servers that are kept for a sandbox's next request. */
 const MAX_KEPT = 32;
 const LARGE = Buffer.alloc(1024 * 1024, 'x');
 const HOST = 'Host: allowed.example\r\n';
@@ -20,7 +23,7 @@ const SWITCH = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Versi
 let rig: EgressRig;
 let web: TcpServer;
 let secureWeb: TcpServer;
-/** Breaks off in the middle of what it says. */
+/** Disconnects in the middle of its response. */
 let rude: TcpServer;
 const faults = new UnheardFaults();
 
@@ -99,7 +102,7 @@ function leave(random: Random, socket: Socket): void {
   if (random.chance(0.3)) socket.end();
   else if (random.chance(0.5) && !isTls) socket.resetAndDestroy();
   else socket.destroy();
-  // What only ends its half would wait for the other.
+  // A client that only ended its side would wait for the other side.
   setTimeout(() => socket.destroy(), 20);
 }
 
@@ -109,7 +112,7 @@ async function answers(): Promise<void> {
   assert.match(answer, /^HTTP\/1\.1 200/);
 }
 
-/** A client that goes away in the middle of a handshake is given its ten seconds. */
+/** Waits for a condition. Long enough for the ten seconds that a handshake may take. */
 const until = async (condition: () => boolean) => {
   for (let turn = 0; turn < 1000 && !condition(); turn++) await delay(20);
   assert.ok(condition(), String(condition));

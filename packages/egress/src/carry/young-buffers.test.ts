@@ -9,9 +9,9 @@ import { EgressRig } from '../testing/egress-rig.ts';
 import { httpsServer, portOf } from '../testing/test-servers.ts';
 
 const BYTES = 192 * 1024 * 1024;
-/** One for each 64 MB at least is what V8 does by itself. */
+/** Most collections of the whole heap that are accepted. V8 alone would do at least one for each 64 MB. */
 const MAX_MARKED = 1;
-/** Client and server are in the same heap, and on a busy machine what waits between them gets old. */
+/** Repetitions, because client and server share the heap: on a busy machine, buffers that wait between them get old. */
 const ATTEMPTS = 8;
 
 let rig: EgressRig;
@@ -43,7 +43,7 @@ async function received(stream: Duplex): Promise<number> {
   return bytes;
 }
 
-/** How often the whole heap was marked meanwhile, where that was least. */
+/** Returns how often the whole heap was marked, at least, over several attempts. */
 async function marked(act: () => Promise<void>): Promise<number> {
   let least = Number.POSITIVE_INFINITY;
   for (let attempt = 0; attempt < ATTEMPTS && least > MAX_MARKED; attempt++) {
@@ -54,7 +54,7 @@ async function marked(act: () => Promise<void>): Promise<number> {
 
 async function markedOnce(act: () => Promise<void>): Promise<number> {
   let count = 0;
-  // Node's types leave out what entries of this kind have.
+  // Node's types omit `detail.kind` of these entries.
   const observer = new PerformanceObserver((list) => {
     const entries = list.getEntries() as (PerformanceEntry & { detail: { kind: number } })[];
     count += entries.filter(({ detail }) => detail.kind === constants.NODE_PERFORMANCE_GC_MAJOR).length;

@@ -249,7 +249,7 @@ function rcode(answer: DecodedPacket): number {
 }
 
 test('a port that is taken is told of, and nothing is kept of it', async () => {
-  // One that is free for connections as well, which closed ones would keep it from for a minute.
+  // A port that is free for TCP too. An accepted connection would keep it in use for a minute.
   const holder = createServer().listen(0, '127.0.0.1');
   await once(holder, 'listening');
   const { port } = holder.address() as AddressInfo;

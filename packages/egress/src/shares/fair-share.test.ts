@@ -37,7 +37,7 @@ describe('a share', () => {
     assert.ok(enter('c', 'c0'));
     assert.ok(enter('c', 'c1'));
     assert.deepEqual(evicted, ['a3', 'a2']);
-    // Three sources with two each: no source may have more by taking it from another one.
+    // Three sources with two each: no source may get more by taking from another one.
     for (const source of ['a', 'b', 'c']) assert.equal(enter(source, 'more'), undefined, source);
     assert.deepEqual([evicted.length, share.total], [2, 6]);
   });
@@ -47,7 +47,7 @@ describe('a share', () => {
     fill('b', 2);
     assert.ok(enter('c', 'c0'));
     assert.deepEqual(evicted, ['a0']);
-    // Evicted already: its own end changes nothing.
+    // It has been evicted already, so disposing of it changes nothing.
     held[0]?.[Symbol.dispose]();
     assert.equal(share.total, 6);
     assert.ok(enter('a', 'new'));

@@ -10,7 +10,7 @@ test('a budget lets work proceed until a turn is spent, and pays debts with late
   budget.spend(30, () => done.push('b'));
   budget.spend(1, () => done.push('c'));
   assert.deepEqual(done, ['a', 'b']);
-  // 24 are owed, of which each turn pays ten.
+  // 24 are owed; each turn pays ten.
   await turn();
   await turn();
   assert.deepEqual(done, ['a', 'b']);

@@ -4,7 +4,7 @@ import { KernelProcess, type RunRecord, removeBuiltKernel } from './kernel-proce
 
 after(removeBuiltKernel);
 
-/** Interrupts `code` once it has printed `begun`, which it does at its start if it does not say where. */
+/** Interrupts `code` after it has printed `begun`. Adds that at its start if the code does not print it. */
 async function interrupted(kernel: KernelProcess, code: string): Promise<RunRecord> {
   const runId = kernel.execute(code.includes('begun') ? code : `console.log('begun'); ${code}`);
   await kernel.until(() => kernel.stdout.includes('begun'));
