@@ -4,7 +4,7 @@ import { GUEST_PATH, TEMPLATE_ENVIRONMENT, WORKSPACE_PATH } from '@cloche/layout
 export interface AgentConfig {
   /** An inherited listening socket, a path to listen on, or the path of a socket of the host to connect to. */
   listen: { fd: number } | { path: string } | { dial: string };
-  /** Holds `bin/node`, `kernel-js/` and `python/`. */
+  /** Folder that contains `bin/node`, `kernel-js/` and `python/`. */
   guestDir: string;
   /** Folder that contains the `cwd` of every context. */
   workspace: string;

@@ -10,7 +10,7 @@ const REGULAR = 0o100000;
 const MADE_ON_UNIX = 3;
 const MAX_LINK_BYTES = 4096;
 
-/** The entries of the zip archive in the file `fd`, which stays open. Throws `bad_archive`. */
+/** Yields the entries of the zip archive in the file `fd`, which stays open. Throws `bad_archive`. */
 export async function* readZip(fd: number): AsyncGenerator<ArchiveEntry, void> {
   // The ZipFile is not closed, because closing it would close `fd`, which belongs to the caller.
   const zip = await open(fd);

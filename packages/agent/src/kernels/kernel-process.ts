@@ -12,7 +12,7 @@ import type { KernelPlace, KernelSpec } from './start-kernel.ts';
 /** Longest time between the end of a kernel's process and the end of its socket, in either order. */
 const LAST_WORDS_MS = 200;
 
-/** One kernel, from its start to its end. A kernel that fails before its first cell is replaced. */
+/** A kernel, from its start to its end. A forked kernel that does not become ready is replaced by a new process. */
 export class KernelProcess {
   readonly #spec: KernelSpec;
   #place: KernelPlace;

@@ -40,7 +40,7 @@ export interface Leaf {
  * the certificate, which does not allow intermediate authorities.
  */
 export class CertificateAuthority {
-  /** PEM. */
+  /** The certificate of the authority, as PEM. */
   readonly certificate: string;
   readonly #issuer: X509Certificate;
   readonly #key: webcrypto.CryptoKey;

@@ -4,10 +4,10 @@
  * protocol is a port to the worker, held in a closure.
  *
  * Cells may use all of TypeScript, and decorators in either language: standard ones, or those of
- * `experimentalDecorators` in a cell that decorates parameters. Node itself loads the files that cells import: - A
- * file is loaded once in a context. Importing it again after a change returns the first version, unless the specifier
- * differs, for example by a query (`./file.mjs?2`). - Node only strips the types of a TypeScript file. Enums and
- * similar syntax are errors there.
+ * `experimentalDecorators` in a cell that decorates parameters. Node itself loads the files that cells import:
+ * - A file is loaded once in a context. Importing it again after a change returns the first version, unless the
+ *   specifier differs, for example by a query (`./file.mjs?2`).
+ * - Node only strips the types of a TypeScript file. Enums and similar syntax are errors there.
  */
 import { writeSync } from 'node:fs';
 import { join } from 'node:path';
