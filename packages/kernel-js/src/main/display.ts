@@ -3,9 +3,10 @@ import { base64, customDisplay, type Forms, isForms, renderPlain, toForms } from
 /**
  * The global `display` of cells: shows a value in the middle of a run.
  *
- * - `display(value)` shows the value like the result of a last expression. - `display({ 'text/html': '<b>…</b>',
- * 'text/plain': '…' })` shows several forms of one output. Bytes become base64. - `display.html(text)`, `.markdown`,
- * `.svg`, `.latex`, `.json(value)`, `.png(bytes or base64)`, `.jpeg` show one form.
+ * - `display(value)` shows the value like the result of a last expression.
+ * - `display({ 'text/html': '<b>…</b>', 'text/plain': '…' })` shows several forms of one output. Bytes become base64.
+ * - `display.html(text)`, `.markdown`, `.svg`, `.latex`, `.json(value)`, `.png(bytes or base64)` and `.jpeg` show one
+ *   form.
  *
  * A value can have a method `Symbol.for('cloche.display')` that returns such an object of forms. It is then used here
  * and for results. Returns `undefined`, or a promise if that method is asynchronous. Shows nothing after the end of
