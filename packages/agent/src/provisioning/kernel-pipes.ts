@@ -12,8 +12,8 @@ const AT_ONCE = 8;
 const NAME_BYTES = 16;
 
 /**
- * Creates the named pipes of kernels that cannot create any in a folder that only root writes to. Names them as the
- * agent expects. The pipes belong to the kernels' user.
+ * Creates named pipes for kernels in a folder where only root can create files. A pipe has its kernel's name, by which
+ * the agent finds it, and belongs to the kernels' user.
  */
 export class KernelPipes {
   readonly #folder: string;
