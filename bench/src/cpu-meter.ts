@@ -1,14 +1,14 @@
 import { globSync, readFileSync } from 'node:fs';
 import type { Service } from './subject.ts';
 
-/** What a process did for each unit of work, in milliseconds. */
+/** Processor time and waiting time of a process for each unit of work, in milliseconds. */
 export interface Share {
   readonly computedMs: number;
-  /** Ready to run, but others ran: what a busy machine adds. */
+  /** Time in which the process was ready to run while others ran: the delay that a busy machine adds. */
   readonly waitedMs: number;
 }
 
-/** Follows what this process, the server and all sandboxes of an installation compute, threads included. */
+/** Measures the processor time of this process, the server and all sandboxes of an installation, threads included. */
 export class CpuMeter {
   readonly #service: Service;
 
@@ -16,7 +16,10 @@ export class CpuMeter {
     this.#service = service;
   }
 
-  /** By process, for each of the `count` units of `work`. What stays below a hundredth of a millisecond is left out. */
+  /**
+   * Returns each process's share for each of the `count` units of `work`. Leaves out shares below a hundredth of a
+   * millisecond.
+   */
   async during(count: number, work: () => Promise<unknown>): Promise<Map<string, Share>> {
     const before = this.#read();
     await work();
@@ -70,7 +73,7 @@ function nameOf(pid: number): string {
   return command.includes('kernel-js') ? 'JavaScript kernel' : 'others';
 }
 
-/** Processes and their threads end while they are looked at. */
+/** Returns an empty text when the file is gone: processes and their threads may end between listing and reading. */
 function readIfThere(file: string): string {
   try {
     return readFileSync(file, 'utf8');

@@ -1,6 +1,7 @@
 /**
- * Where the time of a large file goes: `node bench/src/files-path.ts`, as root, half a minute. Beside the rate that the client
- * sees, what each process computes for one megabyte, and how long it waits for a processor.
+ * Shows where the time of a large file transfer is spent: `node bench/src/files-path.ts`, as root, half a minute.
+ * Prints the rate that the client sees, the processor time of each process for one megabyte, and how long the process
+ * waits for a processor.
  */
 import { randomBytes } from 'node:crypto';
 import { CpuMeter } from './cpu-meter.ts';

@@ -1,6 +1,6 @@
 /**
- * Where a hot run's time goes: `node bench/src/hot-path.ts`, as root, half a minute. Beside the time that the client sees,
- * what each process computes for one run, and how long it waits for a processor.
+ * Shows where the time of a hot run is spent: `node bench/src/hot-path.ts`, as root, half a minute. Prints the time
+ * that the client sees, the processor time of each process for one run, and how long the process waits for a processor.
  */
 import { CpuMeter } from './cpu-meter.ts';
 import { FastifyPeer } from './peers/fastify.ts';

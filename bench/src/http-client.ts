@@ -14,7 +14,7 @@ export interface Reply {
   readonly body: any;
 }
 
-/** One client for subject and peers alike: kept-alive connections, no retries, JSON. */
+/** HTTP client for both the subject and its peers: keep-alive connections, no retries, JSON. */
 export class HttpClient {
   readonly #target: Target;
   readonly #headers: Readonly<Record<string, string>>;
@@ -36,17 +36,19 @@ export class HttpClient {
     return { status, body: isJson && text !== '' ? JSON.parse(text) : text };
   }
 
-  /** One that asks the same service for another host, and sends nothing else of this one's. */
+  /**
+   * Returns a client that sends requests to the same service for another `Host`, without this client's other headers.
+   */
   as(host: string): HttpClient {
     return new HttpClient(this.#target, { host });
   }
 
-  /** Sends bytes as they are. */
+  /** Sends bytes unchanged. */
   async send(method: string, path: string, bytes: Buffer): Promise<void> {
     await this.call(method, path, bytes, { 'content-type': 'application/octet-stream' });
   }
 
-  /** Reads an answer to its end, and keeps none of it. */
+  /** Reads a response to its end without keeping it, and returns its size in bytes. */
   async receive(path: string): Promise<number> {
     const response = await this.open('GET', path);
     let bytes = 0;
@@ -56,8 +58,9 @@ export class HttpClient {
   }
 
   /**
-   * The bytes of an answer's body, of which nothing is kept, by a connection of its own: reading into one buffer costs a
-   * quarter to a half of what a plain socket does, and client and service share the processors.
+   * Reads the body of a response without keeping it, and returns its size in bytes. Uses a connection of its own that
+   * reads into one buffer. This costs a quarter to a half of the processor time of a plain socket, and client and
+   * service share the processors.
    */
   async drain(path: string): Promise<number> {
     let [head, bytes] = ['', 0];
@@ -82,7 +85,7 @@ export class HttpClient {
     return bytes;
   }
 
-  /** The answer before its body. */
+  /** Resolves with the response before its body is read. */
   open(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<IncomingMessage> {
     const payload = body === undefined || Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body));
     const own = {

@@ -1,6 +1,4 @@
-/**
- * `npm run bench`: Cloche beside its peers, on the same work, in turns. See bench/README.md.
- */
+/** `npm run bench`: measures Cloche and its peers on the same work, in turns. See bench/README.md. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -23,7 +21,7 @@ import {
 } from './results.ts';
 import { Subject } from './subject.ts';
 
-/** For one measurement; the longest takes some four minutes. */
+/** Time limit of one measurement; the longest takes some four minutes. */
 const LIMIT_MS = 10 * 60_000;
 
 const FOLDER = new URL('..', import.meta.url).pathname;
@@ -91,13 +89,13 @@ async function measureAll(chosen: readonly Measurement[]): Promise<Results> {
       try {
         const outcome = await withinLimit(measurement.measure(bench));
         outcomes.push(stored(measurement, outcome, load, flags.quick));
-        // Figures that are kept are those of full runs, unless somebody asks.
+        // Only full runs are stored, unless `--write` is given.
         if (!flags.quick || flags.write) writeResults({ machine: describeMachine(peers.versions), outcomes });
         for (const row of outcome.rows) process.stderr.write(`   ${describeRow(row)}\n`);
       } catch (error) {
         failed += 1;
         process.stderr.write(`   failed: ${error instanceof Error ? error.stack : error}\n`);
-        // What it was measured with may be why, or have something of it left: the next one starts anew.
+        // The subject or a peer may be the cause, or may be left in a bad state: the next measurement starts new ones.
         await Promise.allSettled([closeSubject(), peers.close()]);
       }
       say(`${((performance.now() - began) / 1000).toFixed(0)} s`);
@@ -109,7 +107,7 @@ async function measureAll(chosen: readonly Measurement[]): Promise<Results> {
   return { machine: describeMachine(peers.versions), outcomes };
 }
 
-/** One that hangs keeps no other from being measured. */
+/** Rejects when a measurement hangs, so that the others still run. */
 async function withinLimit<T>(measured: Promise<T>): Promise<T> {
   const limit = new AbortController();
   const late = delay(LIMIT_MS, undefined, { signal: limit.signal }).then(() => {
@@ -119,15 +117,15 @@ async function withinLimit<T>(measured: Promise<T>): Promise<T> {
     return await Promise.race([measured, late]);
   } finally {
     limit.abort();
-    // The one that came second is nobody's.
+    // Nothing awaits the promise that settles second: handle its rejection.
     late.catch(() => {});
     measured.catch(() => {});
   }
 }
 
 /**
- * Aborts when somebody ends the benchmark: the measurement under way is finished, and what was started is ended. The
- * same signal again ends it at once, and leaves that behind.
+ * Aborts at the first signal that ends the benchmark: the measurement under way is finished, and everything that was
+ * started is ended. The same signal again ends the process at once, and leaves them running.
  */
 function onInterruption(): AbortSignal {
   const controller = new AbortController();

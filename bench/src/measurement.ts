@@ -3,43 +3,43 @@ import type { Figures } from './statistics.ts';
 import type { Subject } from './subject.ts';
 
 export interface Bench {
-  /** Started when it is first asked for, on the settings that a user has. */
+  /** Returns the service under test, with a user's default settings. Started by the first call. */
   subject(): Promise<Subject>;
   readonly peers: Peers;
-  /** Fewer rounds, so that all of it takes less than two minutes. */
+  /** Whether to use fewer rounds, so that the whole benchmark takes less than two minutes. */
   readonly quick: boolean;
-  /** A line for whoever looks on. */
+  /** Prints a line of progress. */
   say(line: string): void;
-  /** `full` rounds, or `quick` ones. */
+  /** Returns `quick` in a quick benchmark, otherwise `full`. */
   rounds(full: number, quick: number): number;
 }
 
 export type Unit = 'ms' | '/s' | 'MB/s' | 'MiB' | 'sandboxes' | '×';
 
-/** What is to be reached: of p50, or of what `of` names. */
+/** Value that a row has to reach, for its p50 or the percentile that `of` names. */
 export interface Target {
   readonly of?: 'p50' | 'p95' | 'p99';
   readonly atMost?: number;
   readonly atLeast?: number;
 }
 
-/** One line of the table. */
+/** A line of the results table. */
 export interface Row {
   readonly what: string;
   readonly unit: Unit;
   readonly subject: Figures;
   readonly targets?: readonly Target[];
-  /** Undefined where it could not be started. */
+  /** Undefined where the peer could not be started. */
   readonly peer?: { readonly name: string; readonly figures: Figures } | undefined;
-  /** How many times as good as the peer it is to be. */
+  /** How many times as good as the peer Cloche has to be. */
   readonly ratioAtLeast?: number;
-  /** How many times the peer's it may take. */
+  /** How many times the peer's value Cloche may take. */
   readonly ratioAtMost?: number;
-  /** Warm-up and whatever else a reader has to know. */
+  /** Warm-up and other facts that a reader has to know. */
   readonly note?: string;
 }
 
-/** Latency against live sandboxes, for the plot. */
+/** Latency by number of live sandboxes, for the plot. */
 export interface Curve {
   readonly title: string;
   readonly points: readonly { readonly live: number; readonly ms: number; readonly p95?: number }[];
@@ -53,7 +53,7 @@ export interface Outcome {
 export interface Measurement {
   readonly name: string;
   readonly title: string;
-  /** Too long for a quick look. */
+  /** Left out of a quick benchmark, because it takes too long. */
   readonly fullOnly?: true;
   measure(bench: Bench): Promise<Outcome>;
 }

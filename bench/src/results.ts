@@ -24,7 +24,7 @@ export function describeMachine(versions: Readonly<Record<string, string>>): Rec
   };
 }
 
-/** Wraps what was measured; `load` is that of before it began. */
+/** Adds a measurement's metadata to its outcome; `load` is the load before the measurement began. */
 export function stored({ name, title }: Measurement, outcome: Outcome, load: string, quick: boolean): StoredOutcome {
   return { name, title, at: new Date().toISOString().slice(0, 16).replace('T', ' '), load, quick, ...outcome };
 }
@@ -33,7 +33,7 @@ export function currentLoad(): string {
   return loadavg()[0]?.toFixed(1) ?? '?';
 }
 
-/** Those measured now in the place of earlier ones of their names, in the order of `names`. */
+/** Replaces earlier outcomes by new ones of the same name, in the order of `names`. */
 export function merge(earlier: Results | undefined, now: Results, names: readonly string[]): Results {
   const all = new Map([...(earlier?.outcomes ?? []), ...now.outcomes].map((outcome) => [outcome.name, outcome]));
   return {

@@ -1,4 +1,4 @@
-/** What a series of measured values comes to. */
+/** Statistics of a series of measured values. */
 export interface Figures {
   readonly count: number;
   readonly min: number;
@@ -20,12 +20,12 @@ export function figuresOf(values: readonly number[]): Figures {
   };
 }
 
-/** What a row is beside: nothing, where there is no value of it. */
+/** Returns the peer of a row; undefined where it has no values. */
 export function beside(name: string, values: readonly number[]): { name: string; figures: Figures } | undefined {
   return values.length === 0 ? undefined : { name, figures: figuresOf(values) };
 }
 
-/** The smallest value that at least `share` of them do not exceed. */
+/** Returns the smallest value that at least `share` of all values do not exceed. */
 export function quantile(sorted: readonly number[], share: number): number {
   const index = Math.max(0, Math.ceil(share * sorted.length) - 1);
   return sorted[index] ?? Number.NaN;

@@ -1,6 +1,6 @@
 /**
- * `subject-service.ts ENVIRONMENT`: starts a service for a benchmark, in a data folder of its own, and tells of it in one
- * line. When its standard input ends, however the benchmark has ended, it takes all of it away again.
+ * `subject-service.ts ENVIRONMENT`: starts a service for a benchmark, in a data folder of its own, and describes it in
+ * one line. Removes everything when its standard input ends, however the benchmark has ended.
  */
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,7 +12,7 @@ import type { Service } from './subject.ts';
 
 const [, , environment = '{}'] = process.argv;
 const dataDir = mkdtempSync(join(tmpdir(), 'cloche-bench-'));
-// The server's user finds its own folder in it.
+// The server's user must be able to traverse the folder to reach its own.
 chmodSync(dataDir, 0o711);
 seedInstallationId(dataDir);
 try {

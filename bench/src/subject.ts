@@ -8,10 +8,10 @@ import { runPlaces } from '@cloche/layout';
 import type { HostdHealth } from '@cloche/protocol';
 import { HttpClient } from './http-client.ts';
 
-/** A pool that has not grown for so long grows no more. */
+/** Time without growth after which the pool counts as full. */
 const FILLING_MS = 3000;
 
-/** One that was started for a benchmark. */
+/** Service that was started for a benchmark. */
 export interface Service {
   readonly url: string;
   readonly installationId: string;
@@ -19,7 +19,7 @@ export interface Service {
   readonly pids: Readonly<Record<'server' | 'hostd' | 'egress', number>>;
 }
 
-/** Has started a service, and takes it away when its standard input ends: also where this process was killed. */
+/** Process that started a service and removes it when its standard input ends, even if this process was killed. */
 type ServiceOwner = ChildProcessByStdio<Writable, Readable, null>;
 
 export interface RunResult {
@@ -29,10 +29,10 @@ export interface RunResult {
   readonly error?: { readonly name: string; readonly message: string };
 }
 
-/** The service under test, over HTTP as any client has it. */
+/** The service under test, over HTTP as any client uses it. */
 export class Subject {
   readonly http: HttpClient;
-  /** Undefined where it is one that runs already. */
+  /** Undefined for a service that was already running. */
   readonly service: Service | undefined;
   readonly #owner: ServiceOwner | undefined;
 
@@ -43,7 +43,7 @@ export class Subject {
     this.#owner = owner;
   }
 
-  /** The one that `CLOCHE_URL` and `CLOCHE_API_KEY` name, or one that is started for it on a data folder of its own. */
+  /** Returns the service that `CLOCHE_URL` and `CLOCHE_API_KEY` name, or starts one on a data folder of its own. */
   static async open(settings: Record<string, string> = {}): Promise<Subject> {
     const { CLOCHE_URL: url, CLOCHE_API_KEY: key } = process.env;
     if (url && key && Object.keys(settings).length === 0) return new Subject(url, key);
@@ -67,7 +67,7 @@ export class Subject {
     await ended;
   }
 
-  /** Resolves when the pool is full, or has not filled up for a while, as where memory is short. */
+  /** Resolves when the pool is full, or has not grown for a while, as when memory is short. */
   async settled(): Promise<void> {
     if (!this.service) return delay(FILLING_MS);
     const hostd = new HttpClient({ socketPath: runPlaces(this.service.runDir).hostdSocket });
@@ -107,7 +107,7 @@ export class Subject {
     await this.http.call('DELETE', `/v1/sandboxes/${id}`);
   }
 
-  /** @throws when the code fails: a benchmark of errors would be one of nothing. */
+  /** @throws when the code fails, so that errors are not measured */
   async run(id: string, code: string, options: Record<string, unknown> = {}): Promise<RunResult> {
     const { run } = await this.#post(`/v1/sandboxes/${id}/code/runs`, { code, language: 'python', ...options });
     if (run.error) throw new Error(`${run.error.name}: ${run.error.message}`);
@@ -119,25 +119,29 @@ export class Subject {
     return this.http.open('POST', `/v1/sandboxes/${id}/code/runs/stream`, body, key());
   }
 
-  /** Waits for its end; what it printed. @throws when it fails */
+  /**
+   * Resolves with the command's output when it has ended.
+   *
+   * @throws when the command fails
+   */
   async command(id: string, command: readonly string[]): Promise<string> {
     const { command: ended } = await this.#post(`/v1/sandboxes/${id}/commands`, { command });
     if (ended.exitCode !== 0) throw new Error(`${command.join(' ')}: ${ended.status} ${ended.exitCode}`);
     return ended.stdout;
   }
 
-  /** Leaves it running. */
+  /** Starts a command in the background. */
   async start(id: string, command: readonly string[]): Promise<void> {
     await this.#post(`/v1/sandboxes/${id}/commands`, { command, background: true });
   }
 
-  /** Its id. */
+  /** Returns the artifact's id. */
   async exportArtifact(id: string, path: string): Promise<string> {
     const { artifact } = await this.#post(`/v1/sandboxes/${id}/artifacts`, { path });
     return artifact.id;
   }
 
-  /** A client of what listens on the port, as it would be in a browser. */
+  /** Returns a client of the server on the port, through a public preview. */
   async openPreview(id: string, port: number): Promise<HttpClient> {
     const { preview } = await this.#post(`/v1/sandboxes/${id}/previews`, { port, visibility: 'public' });
     return this.http.as(new URL(preview.url).host);
@@ -158,7 +162,10 @@ function key(): Record<string, string> {
   return { 'idempotency-key': randomUUID() };
 }
 
-/** Of a session of its own: what ends all of ours leaves it to clear up. */
+/**
+ * Starts the service in a session of its own: signals to the benchmark's process group do not reach it, so it can clean
+ * up.
+ */
 async function startService(settings: Record<string, string>): Promise<{ service: Service; owner: ServiceOwner }> {
   const program = new URL('subject-service.ts', import.meta.url).pathname;
   const owner = spawn(process.execPath, [program, JSON.stringify(settings)], {

@@ -1,7 +1,7 @@
-/** So long after the last request server, hostd and egress have given back what requests took. */
+/** Time after the last request until server, hostd and egress have returned the memory that requests took. */
 export const TIDIED_MS = 35_000;
 
-/** Milliseconds that `act` takes. */
+/** Returns the milliseconds that `act` takes. */
 export async function timed(act: () => Promise<unknown>): Promise<number> {
   const started = performance.now();
   await act();
@@ -17,8 +17,8 @@ export async function repeat(times: number, act: (index: number) => Promise<numb
 }
 
 /**
- * Measures subject and peer in turns, so that whatever else the machine does meets both. Each is an act that resolves to
- * its own measured value; of a peer that could not be started there is none.
+ * Measures subject and peer in turns, so that other load on the machine affects both. Each act resolves with its own
+ * measured value. A peer that could not be started is undefined and has no values.
  */
 export async function inTurns<Name extends string>(
   rounds: number,
@@ -27,7 +27,7 @@ export async function inTurns<Name extends string>(
   const names = Object.keys(acts) as Name[];
   const values = Object.fromEntries(names.map((name) => [name, [] as number[]])) as Record<Name, number[]>;
   for (let round = 0; round < rounds; round++) {
-    // The first of one round is the last of the next.
+    // The order is reversed in each round, so that no one is always first.
     for (const name of round % 2 === 0 ? names : names.toReversed()) {
       const act = acts[name];
       if (act) values[name].push(await act(round));
@@ -36,7 +36,7 @@ export async function inTurns<Name extends string>(
   return values;
 }
 
-/** How often a second `clients` at once, each by turns with itself, get `act` done. */
+/** Returns how often a second `clients` clients together complete `act`. Each repeats it, one call after the other. */
 export async function perSecond(
   clients: number,
   lastMs: number,

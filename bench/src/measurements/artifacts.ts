@@ -12,7 +12,7 @@ const execute = promisify(execFile);
 const LARGE_MB = 200;
 const SMALL_BYTES = 4096;
 
-/** Artifacts kept and downloaded, beside a plain copy of a file on the host. */
+/** Saving and downloading artifacts, compared with a plain copy of a file on the host. */
 export const artifacts: Measurement = {
   name: 'artifacts',
   title: 'artifacts',
@@ -29,7 +29,7 @@ export const artifacts: Measurement = {
     await put('large', bytes);
     const content = (artifact: string) => `/v1/artifacts/${artifact}/content`;
     const forget = (artifact: string) => subject.http.call('DELETE', `/v1/artifacts/${artifact}`);
-    /** The rate of keeping it under a content that is new: one that is there is not put again. */
+    /** Returns the rate of saving new content. Existing content is not stored again, so the file is changed first. */
     const keep = async () => {
       await put('change', randomBytes(16));
       await subject.command(id, ['dd', 'if=change', 'of=large', 'conv=notrunc', 'status=none']);

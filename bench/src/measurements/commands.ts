@@ -5,7 +5,7 @@ import { inTurns, timed } from '../timing.ts';
 const FLOOD_MB = 50;
 const FLOOD = `head -c ${FLOOD_MB}000000 /dev/zero | tr '\\0' x | fold -w 99`;
 
-/** Commands: how soon a trivial one has answered, and how fast a loud one is read. */
+/** Commands: the time until a trivial one is answered, and the rate at which the output of a verbose one is read. */
 export const commands: Measurement = {
   name: 'commands',
   title: 'commands',

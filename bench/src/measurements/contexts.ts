@@ -2,7 +2,7 @@ import type { Measurement, Row } from '../measurement.ts';
 import { beside, figuresOf } from '../statistics.ts';
 import { inTurns, repeat, timed } from '../timing.ts';
 
-/** A further context in a sandbox that runs. */
+/** Opening a further context in a running sandbox. */
 export const contexts: Measurement = {
   name: 'contexts',
   title: 'a new context in a running sandbox',
@@ -25,7 +25,7 @@ export const contexts: Measurement = {
       };
       await open();
       const rounds = bench.rounds(50, 5);
-      // Of Python with either language: a Jupyter kernel is what a context stands beside.
+      // Both languages are compared with a Jupyter kernel of Python.
       const startKernel = jupyter
         ? async (round: number) => {
             const ms = await jupyter.startKernel(`context-${language}-${round}`, '1');

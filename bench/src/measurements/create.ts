@@ -5,14 +5,14 @@ import { beside, figuresOf } from '../statistics.ts';
 import { Subject } from '../subject.ts';
 import { inTurns, timed } from '../timing.ts';
 
-/** Between two creations: clients that come one at a time, and a pool that has a moment to be filled again. */
+/** Pause between two creations: clients that arrive one at a time, and time for the pool to be refilled. */
 const PAUSE_MS = 250;
 const WARM_UP = 3;
 const RATIO = 20;
-/** One alone meets whatever the machine does in that tenth of a second. */
+/** Bursts to measure. A single one lasts a tenth of a second, so other load on the machine would distort it. */
 const BURSTS = 4;
 
-/** create → ready, as a client sees it, beside `docker run -d`. */
+/** create → ready, as a client sees it, compared with `docker run -d`. */
 export const create: Measurement = {
   name: 'create',
   title: 'creation of a sandbox',
@@ -50,7 +50,7 @@ export const create: Measurement = {
   },
 };
 
-/** On an installation without a pool. */
+/** Measures an installation without a pool. */
 async function coldRow(
   measure: (subject: Subject, pauseMs: number) => Promise<{ values: { cloche: number[] }; peer: Row['peer'] }>,
 ): Promise<Row> {
@@ -85,7 +85,7 @@ async function createOnce(subject: Subject, pauseMs: number): Promise<number> {
   return ms;
 }
 
-/** Many at once: each from its own request to its own readiness. */
+/** Many creations at once: each is timed from its own request until its sandbox is ready. */
 export const burst: Measurement = {
   name: 'burst',
   title: 'many creations at once',

@@ -9,7 +9,7 @@ const PARTS = ['server', 'hostd', 'egress'] as const;
 const WARM_UP = 200;
 const COMPARED = 200;
 
-/** create, run, delete, over and over: what is left of it in each process and on the host. */
+/** Repeats create, run and delete, and counts what they leave behind in each process and on the host. */
 export const cycles: Measurement = {
   name: 'cycles',
   title: 'what 2,000 cycles leave behind',
@@ -54,11 +54,11 @@ async function createRunDelete(subject: Subject): Promise<void> {
 interface Count {
   readonly value: number;
   readonly unit: Row['unit'];
-  /** What comes and goes by itself; of the heap, what it swings by. */
+  /** Growth that is no leak: temporary descriptors and other objects, and the normal variation of memory. */
   readonly mayGain: number;
 }
 
-/** When the pool is full again, what was deleted is gone and the server is tidied up. */
+/** Counts once the pool is full again, the deleted sandboxes are removed and the server has returned unused memory. */
 async function settledCounts(subject: Subject, service: Service): Promise<Map<string, Count>> {
   await subject.settled();
   await delay(TIDIED_MS);
@@ -92,7 +92,7 @@ function isUsedLoop(name: string): boolean {
   try {
     return readFileSync(`/sys/block/${name}/loop/backing_file`, 'utf8') !== '';
   } catch {
-    // Not in use.
+    // The group is not in use.
     return false;
   }
 }

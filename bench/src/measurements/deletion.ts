@@ -4,7 +4,7 @@ import type { Measurement, Row } from '../measurement.ts';
 import { beside, figuresOf } from '../statistics.ts';
 import { inTurns, timed } from '../timing.ts';
 
-/** delete → answered, and → gone: hostd says that nothing of it is left on the host. */
+/** delete → answered, and delete → gone: hostd reports that nothing of the sandbox is left on the host. */
 export const deletion: Measurement = {
   name: 'delete',
   title: 'deletion of a sandbox',

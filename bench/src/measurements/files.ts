@@ -8,8 +8,8 @@ const LARGE_MB = 200;
 const SMALL_BYTES = 4096;
 
 /**
- * Files in and out, beside a plain copy on the same disk: the sandbox's own. All of them read what is in its cache, or make a
- * file; to take what they made away again counts for neither.
+ * Uploads and downloads of files, compared with a plain copy on the same disk, the sandbox's own. All of them read from
+ * the page cache or create a file. The time to remove created files is not counted.
  */
 export const files: Measurement = {
   name: 'files',
@@ -54,7 +54,7 @@ export const files: Measurement = {
   },
 };
 
-/** Timed inside, and to a new file: what an upload makes too. */
+/** Returns the rate of a copy to a new file, as an upload creates one too. Timed inside the sandbox. */
 async function copyRate(subject: Subject, id: string, from: string): Promise<number> {
   const code = [
     'import subprocess, time',

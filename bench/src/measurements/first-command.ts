@@ -8,7 +8,7 @@ const STAGGER_MS = 200;
 const PAUSE_MS = 250;
 const COMMAND = ['true'];
 
-/** create → first command, in the three rhythms that ComputeSDK measures services in. */
+/** create → first command, in the three modes that ComputeSDK uses to measure services. */
 export const firstCommand: Measurement = {
   name: 'first-command',
   title: 'creation to the first command',

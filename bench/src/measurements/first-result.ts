@@ -6,7 +6,7 @@ import { inTurns, timed } from '../timing.ts';
 const PAUSE_MS = 250;
 const PANDAS = 'import pandas; pandas.DataFrame({"a": [1, 2, 3]})';
 
-/** create → the result of the first cell, beside the start of a Jupyter kernel to its first result. */
+/** create → the result of the first cell, compared with the start of a Jupyter kernel up to its first result. */
 export const firstResult: Measurement = {
   name: 'first-result',
   title: 'creation to the first result',

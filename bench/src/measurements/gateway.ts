@@ -6,7 +6,7 @@ import { inTurns } from '../timing.ts';
 
 const BYTES = 200_000_000;
 
-/** What the gateway costs: a sandbox with an allowlist beside one without, to the same server. */
+/** Cost of the gateway: a sandbox with an allowlist and one without send requests to the same server. */
 export const gateway: Measurement = {
   name: 'gateway',
   title: 'traffic through the gateway',
@@ -48,7 +48,7 @@ async function compare(scheme: string, url: string, { plain, gated, subject, rou
     return values;
   };
   const download = curl(`['-w', '%{speed_download}', '-o', '/dev/null', '${url}/${BYTES}']`, 'float(out) / 1e6');
-  // One connection each, kept; curl numbers the addresses itself.
+  // Each sandbox keeps one connection; curl expands the range of addresses.
   const sequential = curl(
     `['-w', '%{time_total} ', '-o', '/dev/null', '${url}/[1-${requests}]']`,
     '*[float(seconds) * 1e3 for seconds in out.split()]',
@@ -77,7 +77,7 @@ async function compare(scheme: string, url: string, { plain, gated, subject, rou
   return rows;
 }
 
-/** Python that prints the figures of one curl: `out` is what it wrote, `elapsed` its seconds. */
+/** Returns Python that prints the figures of one curl: `out` is its output, `elapsed` its duration in seconds. */
 function curl(args: string, figure: string): string {
   return [
     'import subprocess, time',

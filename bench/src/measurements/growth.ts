@@ -8,13 +8,16 @@ import { repeat, timed } from '../timing.ts';
 
 const IMPORTED = 'import pandas\nkept = pandas.DataFrame({"a": [1]})\nlen(kept)';
 const AT_ONCE = 8;
-/** As where creation is measured for itself. */
+/** Pause between two creations, the same as in the measurement of creation. */
 const PAUSE_MS = 250;
-/** What is left to the host itself. */
+/** Memory that is left for the host. */
 const RESERVE_BYTES = 3 * 2 ** 30;
 const BOUND_BYTES = 20 * 2 ** 30;
 
-/** More and more live sandboxes, each with a Python context that imported pandas; latency as their number grows. */
+/**
+ * Starts more and more sandboxes, each with a Python context that imported pandas, and measures latency as their number
+ * grows.
+ */
 export const growth: Measurement = {
   name: 'growth',
   title: 'live sandboxes',

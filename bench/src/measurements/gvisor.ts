@@ -5,11 +5,11 @@ import { Subject } from '../subject.ts';
 import { inTurns, repeat, timed } from '../timing.ts';
 
 const WARM_UP = 2;
-/** A zygote of the sandbox's own is loaded by then, and a kernel that is forked ahead is there. */
+/** Time after which the sandbox has loaded its own zygote and forked a kernel ahead of demand. */
 const LOADED_MS = 5000;
 const TABLE = 'import pandas; pandas.DataFrame({"a": [1, 2, 3]})';
 
-/** What a container of gVisor's takes, and what Cloche adds to it: nothing of either is made ahead. */
+/** Time to start a gVisor container, and the time that Cloche adds. Neither is prepared in advance. */
 export const gvisor: Measurement = {
   name: 'gvisor',
   title: 'gVisor',
@@ -58,7 +58,7 @@ export const gvisor: Measurement = {
   },
 };
 
-/** Of sandboxes that have had the time to load what kernels are forked from, and of one that has not. */
+/** Measures sandboxes that had time to load their zygote, and one that had not. */
 async function contextsIn(subject: Subject, bench: Bench): Promise<Row[]> {
   const rounds = bench.rounds(10, 3);
   const row = (what: string, values: number[], note: string): Row => {

@@ -5,7 +5,7 @@ import { inTurns, perSecond, repeat, timed } from '../timing.ts';
 
 const WARM_UP = 200;
 
-/** One client, one context: each request waits for the answer of the one before. */
+/** One client and one context: each request waits for the previous response. */
 export const hotRuns: Measurement = {
   name: 'hot',
   title: 'hot runs, one at a time',
@@ -53,7 +53,7 @@ export const hotRuns: Measurement = {
 const CLIENTS = 16;
 const CONTEXTS = 8;
 
-/** Many clients at once: how many runs a second they get in all. */
+/** Many clients at once: the number of runs a second of all together. */
 export const throughput: Measurement = {
   name: 'throughput',
   title: 'hot runs a second',
@@ -86,7 +86,7 @@ export const throughput: Measurement = {
   },
 };
 
-/** A conversation for each client; two of them share a kernel. */
+/** Opens a conversation for each client; two clients share a kernel. */
 async function converse(gateway: KernelGatewayPeer): Promise<KernelConversation[]> {
   const kernels = await Promise.all(Array.from({ length: CONTEXTS }, () => gateway.startKernel()));
   const clients = Array.from({ length: CLIENTS }, (_, client) => kernels[client % CONTEXTS] ?? '');

@@ -16,7 +16,7 @@ import { networks } from './networks.ts';
 import { output } from './output.ts';
 import { previews } from './previews.ts';
 
-/** In the order in which they are run and shown. */
+/** Measurements in the order in which they are run and shown. */
 export const MEASUREMENTS: readonly Measurement[] = [
   create,
   firstResult,

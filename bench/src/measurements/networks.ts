@@ -10,7 +10,7 @@ const POLICIES = {
   denylist: { mode: 'denylist', hosts: ['example.com'] },
 } as const;
 
-/** What each way of closing the network costs a creation. */
+/** Cost of each network policy when a sandbox is created. */
 export const networks: Measurement = {
   name: 'networks',
   title: 'creation with each network policy',

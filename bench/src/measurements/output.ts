@@ -4,7 +4,7 @@ import { inTurns, timed } from '../timing.ts';
 
 const FLOOD = "import sys\nfor _ in range(500): sys.stdout.write(('x' * 99 + '\\n') * 1000)";
 
-/** Prints carry the moment when they were printed; the clock is the same machine's. */
+/** Prints the time of each print. Client and sandbox are on one machine and share its clock. */
 const printTimes = (times: number) =>
   `import time\nfor _ in range(${times}):\n    print(time.time_ns(), flush=True)\n    time.sleep(0.01)`;
 
@@ -21,7 +21,7 @@ export const output: Measurement = {
     const delays: number[] = [];
     for await (const chunk of response) {
       const now = performance.timeOrigin + performance.now();
-      // One that was held back would carry several times; the oldest of them waited longest.
+      // A delayed chunk contains several times; the oldest has waited longest.
       for (const [, printedAt] of String(chunk).matchAll(/"stdout","data":"(\d{19})/g)) {
         delays.push(now - Number(printedAt) / 1e6);
       }

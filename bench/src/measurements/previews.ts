@@ -11,7 +11,10 @@ const LARGE_MB = 200;
 const CLIENTS = 16;
 const URL_INSIDE = `http://127.0.0.1:${PORT}`;
 
-/** A server in a sandbox: through a preview, beside the same one on the host, and beside curl in the sandbox. */
+/**
+ * A server in a sandbox: reached through a preview, compared with the same server on the host and with curl in the
+ * sandbox.
+ */
 export const previews: Measurement = {
   name: 'previews',
   title: 'previews',
@@ -70,7 +73,7 @@ export const previews: Measurement = {
   },
 };
 
-/** As curl says. */
+/** Returns the rate that curl reports, in MB/s. */
 async function curlRate(subject: Subject, id: string, way: string, args: readonly string[]): Promise<number> {
   const printed = await subject.command(id, ['curl', '-s', '-o', '/dev/null', '-w', `%{speed_${way}}`, ...args]);
   return Number(printed) / 1e6;

@@ -1,4 +1,6 @@
-/** `app-server.mjs [PORT]`: what is previewed. Answers `/N` with N bytes, and takes what it is sent. */
+/**
+ * `app-server.mjs [PORT]`: the app behind a preview. Answers `/N` with N bytes, and reads request bodies to their end.
+ */
 import { createServer } from 'node:http';
 import { pipeline, Readable } from 'node:stream';
 

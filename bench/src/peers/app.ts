@@ -2,10 +2,10 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { HttpClient } from '../http-client.ts';
 
-/** The program that a sandbox runs for previews. */
+/** Program that a sandbox runs for previews. */
 export const APP_FILE = new URL('./app-server.mjs', import.meta.url).pathname;
 
-/** The same program on the host, with nothing between it and its client. */
+/** Runs the same program on the host, without a proxy in front of it. */
 export class AppPeer implements AsyncDisposable {
   readonly http: HttpClient;
   readonly #child: ChildProcess;

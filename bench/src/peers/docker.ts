@@ -12,16 +12,16 @@ import { CACHE_DIR, newestTemplate, PEERS_DIR } from './template-root.ts';
 
 const execute = promisify(execFile);
 const START_MS = 30_000;
-/** As Cloche has it make its containers. */
+/** The options with which Cloche runs gVisor. */
 const GVISOR = {
   path: cachePlaces(CACHE_DIR).runsc,
   runtimeArgs: ['--platform=systrap'],
 };
 
 /**
- * Docker of Debian, unpacked beside the host's programs and not installed, with no hand on the host's network. It is asked
- * by its API over one kept-alive connection, which is faster than its command line, and its containers have no network,
- * which is faster than one.
+ * Debian's Docker, unpacked next to the host's programs instead of installed, and configured not to change the host's
+ * network. Requests use its API over one keep-alive connection, which is faster than its command line. Its containers
+ * have no network, which is faster than having one.
  */
 export class DockerPeer implements AsyncDisposable {
   readonly version: string;
@@ -48,7 +48,7 @@ export class DockerPeer implements AsyncDisposable {
     const daemon = spawn(
       'setpriv',
       [
-        // It ends when the benchmark does, however that ends.
+        // Ends Docker when the benchmark ends in any way.
         ...['--pdeathsig', 'TERM', '--', join(programs, 'usr/sbin/dockerd')],
         ...['--config-file', settings],
         ...['--data-root', join(PEERS_DIR, 'docker-data'), '--exec-root', join(folder, 'exec')],
@@ -68,12 +68,12 @@ export class DockerPeer implements AsyncDisposable {
     }
   }
 
-  /** Whether it can run a container with the runtime `runsc`. */
+  /** Whether Docker can run a container with the runtime `runsc`. */
   get hasGvisor(): boolean {
     return hasGvisor();
   }
 
-  /** As `docker run -d` does: created and started. */
+  /** Creates and starts a container, as `docker run -d` does. */
   async run(command: readonly string[] = ['sleep', 'infinity'], runtime?: 'runsc'): Promise<string> {
     const name = `bench-${randomBytes(6).toString('hex')}`;
     const body = {
@@ -92,14 +92,14 @@ export class DockerPeer implements AsyncDisposable {
     return name;
   }
 
-  /** Resolves with what it printed when the command has ended. */
+  /** Resolves with the command's output when the command has ended. */
   async exec(name: string, command: readonly string[]): Promise<string> {
     const body = { AttachStdout: true, AttachStderr: true, Cmd: command };
     const { Id } = (await this.#http.call('POST', `/containers/${name}/exec`, body)).body;
     return (await this.#http.call('POST', `/exec/${Id}/start`, { Detach: false, Tty: false })).body;
   }
 
-  /** As `docker rm -f` does. */
+  /** Removes a container, as `docker rm -f` does. */
   async remove(name: string): Promise<void> {
     await this.#http.call('DELETE', `/containers/${name}?force=1`);
   }
@@ -114,7 +114,7 @@ export class DockerPeer implements AsyncDisposable {
       this.#daemon.kill();
       await ended;
     }
-    // Its daemon leaves a mount behind.
+    // Docker's daemon leaves a mount behind.
     for (const place of mountsBelow(this.#folder)) await execute('umount', ['--lazy', place]);
     rmSync(this.#folder, { recursive: true, force: true });
   }
@@ -141,7 +141,7 @@ async function untilServing(http: HttpClient, daemon: ChildProcess): Promise<str
   }
 }
 
-/** There is no registry to pull from: the image is the root file system of the template. */
+/** Imports the root file system of the template as an image, as there is no registry to pull from. */
 async function importTemplate(
   http: HttpClient,
   socketPath: string,

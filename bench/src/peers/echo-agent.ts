@@ -1,4 +1,4 @@
-/** Passes lines on to a Python process, one of whose threads listens while the other answers, and back. */
+/** Forwards lines to a Python process, where one thread listens while the other answers, and returns its answers. */
 import { spawn } from 'node:child_process';
 
 const KERNEL = `

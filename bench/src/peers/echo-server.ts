@@ -1,4 +1,4 @@
-/** Passes each POST on to the agent of `echo-agent.ts`, a line each, and answers with the line that comes back. */
+/** Forwards each POST as a line to the agent of `echo-agent.ts`, and answers with the line that it returns. */
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import fastify from 'fastify';

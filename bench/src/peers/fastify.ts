@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { HttpClient } from '../http-client.ts';
 
 /**
- * The least that an HTTP service of this kind can do: a POST of the same JSON that answers an empty object. With the
- * program `echo`, the least that one can do which passes it on to an agent and a kernel, and back.
+ * Minimal HTTP service of this kind: answers a POST of the same JSON with an empty object. With the program `echo`, the
+ * minimal service that forwards the request to an agent and a kernel, and returns the answer.
  */
 export class FastifyPeer implements AsyncDisposable {
   readonly http: HttpClient;

@@ -7,11 +7,13 @@ import { newestTemplate, PEERS_DIR } from './template-root.ts';
 
 const execute = promisify(execFile);
 
-/** What peers need beside what a cell may import. */
+/** Packages that the peers need in addition to those that a cell may import. */
 const JUPYTER = ['jupyter_client', 'ipykernel', 'jupyter_kernel_gateway'];
 const SHARED = ['ipython', 'numpy', 'pandas', 'matplotlib'];
 
-/** The Python of an environment with Jupyter, and of the template's packages the same versions. Made once. */
+/**
+ * Returns the Python of an environment with Jupyter and the template's versions of the shared packages. Created once.
+ */
 export async function jupyterPython(say: (line: string) => void): Promise<string> {
   const { manifest } = newestTemplate();
   const versions = manifest.packages.pip ?? {};

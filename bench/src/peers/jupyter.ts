@@ -11,7 +11,7 @@ print('Python', platform.python_version(), *(f'{n} {m.version(n)}' for n in ('ju
 
 type Child = ChildProcessByStdio<Writable, Readable, null>;
 
-/** Kernels of ipykernel, driven by jupyter_client, which measures itself. */
+/** Kernels of ipykernel, driven by a jupyter_client program that measures the times itself. */
 export class JupyterPeer implements AsyncDisposable {
   readonly version: string;
   readonly #child: Child;
@@ -32,7 +32,7 @@ export class JupyterPeer implements AsyncDisposable {
     return new JupyterPeer(child, (await execute(python, ['-c', VERSIONS])).stdout.trim());
   }
 
-  /** Milliseconds from nothing to the first result. */
+  /** Resolves with the milliseconds from the start of a kernel to its first result. */
   startKernel(name: string, code: string): Promise<number> {
     return this.#ask({ act: 'start', name, code });
   }

@@ -7,10 +7,10 @@ import { HttpClient } from '../http-client.ts';
 import { jupyterPython } from './jupyter-environment.ts';
 
 const START_MS = 30_000;
-/** It ends when the benchmark does, however that ends. */
+/** Ends the gateway when the benchmark ends in any way. */
 const WITH_US = ['--pdeathsig', 'TERM', '--'];
 
-/** Jupyter's own way of serving kernels to many: HTTP, and a WebSocket for each conversation. */
+/** Jupyter Kernel Gateway, which serves kernels to many clients: HTTP, and a WebSocket for each conversation. */
 export class KernelGatewayPeer implements AsyncDisposable {
   readonly #child: ChildProcess;
   readonly #http: HttpClient;
@@ -47,7 +47,7 @@ export class KernelGatewayPeer implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // It takes its kernels with it.
+    // The gateway ends its kernels too.
     const ended = once(this.#child, 'exit');
     this.#child.kill();
     await ended;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 
-// Where there is no template, which peers are made from.
+// A folder without the template that peers are built from.
 process.env.CLOCHE_CACHE_DIR = '/nonexistent';
 const { Peers } = await import('./peers.ts');
 

@@ -4,11 +4,11 @@ import { JupyterPeer } from './jupyter.ts';
 import { KernelGatewayPeer } from './kernel-gateway.ts';
 
 /**
- * What Cloche is measured beside, each installed and started when it is first asked for. One that cannot be is undefined,
- * and the report says so.
+ * Programs that Cloche is compared with. Each is installed and started by the first call for it. A peer that cannot be
+ * started is undefined, and the report says so.
  */
 export class Peers {
-  /** Of those that were started, for the report. */
+  /** Versions of the peers that were started, for the report. */
   readonly versions: Record<string, string> = {};
   readonly #started = new Map<string, Promise<AsyncDisposable | undefined>>();
   readonly #say: (line: string) => void;
@@ -50,7 +50,7 @@ export class Peers {
   #once<P extends AsyncDisposable>(name: string, start: () => Promise<P>): Promise<P | undefined> {
     const running = this.#started.get(name) ?? start().catch((error: unknown) => this.#leaveOut(name, error));
     this.#started.set(name, running);
-    // Only ever put in by the call of the same name.
+    // Only the call with the same name stores an entry, so the entry has the type of this peer.
     return running as Promise<P | undefined>;
   }
 

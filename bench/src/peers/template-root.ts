@@ -5,7 +5,7 @@ import { TemplateVersionManifest } from '@cloche/protocol';
 import { Value } from 'typebox/value';
 
 export const CACHE_DIR = process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche';
-/** Where peers are kept from one run to the next. */
+/** Folder that keeps the peers from one run of the benchmark to the next. */
 export const PEERS_DIR = join(CACHE_DIR, 'bench');
 
 export interface TemplateRoot {
@@ -13,7 +13,7 @@ export interface TemplateRoot {
   readonly rootfs: string;
 }
 
-/** The template that Cloche's sandboxes are made from by default: peers get the same files and packages. */
+/** Returns the default template of Cloche's sandboxes: peers get the same files and packages. */
 export function newestTemplate(slug = 'python-node'): TemplateRoot {
   const manifests = globSync(join(cachePlaces(CACHE_DIR).templatesDir, slug, '*', 'manifest.json'));
   const [newest] = manifests

@@ -8,13 +8,15 @@ import { promisify } from 'node:util';
 const execute = promisify(execFile);
 const NAMESPACE = `clbench${process.pid}`;
 const LINK = `ibn${process.pid}`.slice(0, 15);
-/** It ends when the benchmark does, however that ends. */
+/** Ends the server when the benchmark ends in any way. */
 const WITH_US = ['--pdeathsig', 'TERM', '--'];
 const OURS = '203.0.113.249';
-/** Of a documentation range: open to sandboxes, and nobody's. */
+/** Address in a documentation range: sandboxes may reach it, and no real host uses it. */
 export const UPSTREAM_ADDRESS = '203.0.113.250';
 
-/** A server on the internet, as a sandbox sees it: plain on port 80, with a certificate of its own authority on 443. */
+/**
+ * Server on the internet as a sandbox sees it: HTTP on port 80, HTTPS on 443 with a certificate of its own authority.
+ */
 export class Upstream implements AsyncDisposable {
   /** The authority's certificate, which the gateway has to trust. */
   readonly rootFile: string;

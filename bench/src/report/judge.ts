@@ -1,10 +1,10 @@
 import type { Row, Target, Unit } from '../measurement.ts';
 import type { Figures } from '../statistics.ts';
 
-/** Of these, more is better. */
+/** Units in which a higher value is better. */
 const RISING: readonly Unit[] = ['/s', 'MB/s', 'sandboxes'];
 
-/** What the slower ones came to: of rates the least, of times the 99th percentile. */
+/** Returns the value of the slow end: the minimum of rates, the 99th percentile of times. */
 export function slowEnd(figures: Figures, unit: Unit): number {
   return RISING.includes(unit) ? figures.min : figures.p99;
 }
@@ -13,13 +13,13 @@ export function slowEndName(unit: Unit): string {
   return RISING.includes(unit) ? 'least' : 'p99';
 }
 
-/** How many times as good as the peer, by their medians. */
+/** Returns how many times as good as the peer Cloche is, by their medians. */
 export function timesAsGood({ unit, subject, peer }: Row): number | undefined {
   if (!peer) return undefined;
   return RISING.includes(unit) ? subject.p50 / peer.figures.p50 : peer.figures.p50 / subject.p50;
 }
 
-/** Whether each of a row's aims was met; undefined where it has none. */
+/** Returns whether all targets of a row were met; undefined if the row has none. */
 export function isMet(row: Row): boolean | undefined {
   const { targets = [], ratioAtLeast, ratioAtMost, subject } = row;
   const ratio = timesAsGood(row);
@@ -46,7 +46,7 @@ function describeTarget({ of = 'p50', atMost, atLeast }: Target, unit: Unit): st
   return atMost === undefined ? `${of} ≥ ${figure(atLeast ?? 0, unit)}` : `${of} ≤ ${figure(atMost, unit)}`;
 }
 
-/** With as many digits as mean something. */
+/** Formats a value with its significant digits. */
 export function figure(value: number, unit: Unit): string {
   if (!Number.isFinite(value)) return '–';
   const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;

@@ -2,7 +2,7 @@ import type { Row } from '../measurement.ts';
 import type { Results, StoredOutcome } from '../results.ts';
 import { describeAims, figure, isMet, slowEnd, timesAsGood } from './judge.ts';
 
-/** `bench/results.md`. */
+/** Returns the text of `bench/results.md`. */
 export function renderMarkdown({ machine, outcomes }: Results): string {
   const curves = outcomes.some(({ curves = [] }) => curves.length > 0);
   return [

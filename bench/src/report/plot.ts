@@ -5,14 +5,17 @@ const HEIGHT = 400;
 const MARGIN = { top: 64, right: 150, bottom: 56, left: 70 };
 const RIGHT = WIDTH - MARGIN.right;
 const BOTTOM = HEIGHT - MARGIN.bottom;
-/** Two labels below each other. */
+/** Distance between two labels. */
 const LABEL_PX = 16;
 const COLORS = ['#1f6feb', '#d1570a', '#1a7f37', '#8250df'];
 const INK = '#1f2328';
 const FAINT = '#656d76';
 const RULE = '#e4e8ec';
 
-/** Latency (logarithmic) against live sandboxes, as one SVG: each curve the median, in a band up to its 95th percentile. */
+/**
+ * Draws latency (logarithmic) by live sandboxes as one SVG: each curve shows the median, in a band up to the 95th
+ * percentile.
+ */
 export function renderPlot(curves: readonly Curve[]): string {
   const points = curves.flatMap(({ points: own }) => own);
   const most = Math.max(1, ...points.map(({ live }) => live));
@@ -39,7 +42,7 @@ export function renderPlot(curves: readonly Curve[]): string {
 
 type Scale = (value: number) => number;
 
-/** A line for each power of ten, and fainter ones for twice and five times as much. */
+/** Draws a line for each power of ten, and fainter lines at twice and five times as much. */
 function gridLines(low: number, high: number, y: Scale): string[] {
   const lines: string[] = [];
   for (let power = low; power <= high; power += 1) {
@@ -66,7 +69,7 @@ function drawCurve({ points }: Curve, color: string, x: Scale, y: Scale): string
   ];
 }
 
-/** Beside the end of each curve, and apart from one another. */
+/** Places each label next to the end of its curve, without overlap. */
 function labels(curves: readonly Curve[], x: Scale, y: Scale): string[] {
   const wanted = curves.flatMap(({ title, points }, index) => {
     const last = points.at(-1);
@@ -83,7 +86,7 @@ function labels(curves: readonly Curve[], x: Scale, y: Scale): string[] {
     });
 }
 
-/** The powers of ten below and above all values. */
+/** Returns the powers of ten below and above all values. */
 function decades(values: readonly number[]): [low: number, high: number] {
   const positive = values.filter((value) => value > 0);
   const low = Math.floor(Math.log10(Math.min(1, ...positive)));

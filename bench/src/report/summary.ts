@@ -46,7 +46,7 @@ function withTable(text: string, { machine }: Results, head: readonly string[], 
   return `${text.slice(0, begin + BEGIN.length)}\n${lines.join('\n')}\n${text.slice(end)}`;
 }
 
-/** Leaves out what 2,000 cycles leave behind: many rows of nothing, which the full report has. */
+/** Leaves out the leak counts of 2,000 cycles: many rows of zeros, which the full report has. */
 function isTelling(measurement: string, { peer }: Row): boolean {
   return measurement !== 'cycles' || peer !== undefined;
 }
