@@ -8,11 +8,11 @@ interface Answer {
 interface Vulnerability {
   readonly severity: string;
   readonly range: string;
-  /** Advisories, or the names of dependencies that have some. */
+  /** Advisories, or the names of dependencies that have advisories. */
   readonly via: readonly (string | { readonly title: string; readonly url: string })[];
 }
 
-/** Says in words what `npm audit --json` answered. An answer without a report fails nothing. */
+/** Describes the output of `npm audit --json` in words. Output without a report is no failure. */
 export function describeAudit(json: string): { text: string; failed: boolean } {
   const answer = parse(json);
   if (answer.auditReportVersion === undefined) {

@@ -1,6 +1,6 @@
 /**
- * `npm run audit`: asks the registry for known vulnerabilities of what production code depends on. Fails when there are
- * some. Says why when it cannot ask, and then fails nothing.
+ * `npm run audit`: asks the registry for known vulnerabilities in the dependencies of production code. Fails if there
+ * are any. If the registry cannot be asked, prints the reason and does not fail.
  */
 import { spawnSync } from 'node:child_process';
 import { describeAudit } from './audit-report.ts';

@@ -11,7 +11,7 @@ import { ensureRuff, PYTHON } from './python-tools.ts';
 const ROOT = join(import.meta.dirname, '..');
 const KERNEL_PYTHON = join(ROOT, 'packages/kernel-python');
 
-/** As `packages/kernel-python/tests/report.py` writes it. */
+/** A test in the report that `packages/kernel-python/tests/report.py` writes. */
 interface PythonTest {
   readonly group: string;
   readonly title: string;

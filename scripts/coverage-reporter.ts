@@ -1,4 +1,4 @@
-/** Failures as they occur and, last, a table of how much of each package the tests reach. */
+/** Prints failures as they occur and, at the end, a table of the part of each package that the tests reach. */
 import { relative } from 'node:path';
 import type { TestEvent } from 'node:test/reporters';
 import { describeFailure } from './stage-report.ts';
@@ -24,8 +24,8 @@ export default async function* coverageReporter(source: AsyncIterable<TestEvent>
 }
 
 /**
- * Returns a line for each package and one for all. A file that no test loads counts for nothing: the figures say how
- * much of the loaded files ran.
+ * Returns a line for each package and one for all. Files that no test loads are not counted: the figures show how much
+ * of the loaded files ran.
  *
  * @param files with paths from the root of the checkout
  */

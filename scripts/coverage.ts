@@ -1,4 +1,4 @@
-/** `npm run coverage`: runs the unit tests and prints how much of each package they reach. */
+/** `npm run coverage`: runs the unit tests and prints the part of each package that they reach. */
 import { spawnSync } from 'node:child_process';
 import { unitTests } from './unit-tests.ts';
 

@@ -1,4 +1,4 @@
-// Run by whatever Node the machine has, with nothing installed: brings the dependencies, Node 26 among them.
+// Runs in the machine's own Node, before anything is installed: installs the dependencies, including Node 26.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -9,7 +9,11 @@ export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const stampFile = join(root, 'node_modules', '.cloche-lock-digest');
 const node = join(root, 'node_modules', 'node', 'bin', 'node');
 
-/** Installs what is missing, or ends with what to do. @param command what the user typed, for the remedy */
+/**
+ * Installs missing dependencies, or exits with instructions.
+ *
+ * @param command the command that the user typed, for the instructions
+ */
 export function ensureDependencies(command, { needsRoot = true } = {}) {
   if (process.platform !== 'linux') stop('Cloche runs on Linux.', 'Use a Linux machine, or a virtual one.');
   if (needsRoot && process.getuid() !== 0) stop('Cloche has to be started as root.', `Run \`sudo ${command}\`.`);
@@ -20,9 +24,9 @@ export function ensureDependencies(command, { needsRoot = true } = {}) {
   if (!nodeRuns()) step('libatomic1', installNodeLibrary);
 }
 
-/** Runs our own Node on a file of the checkout and ends as it ends. */
+/** Runs a file of the checkout in the installed Node, and exits with its status. */
 export function handOver(file, args) {
-  // It ends when we are ended, however that happens, and drains first where it may.
+  // The child ends when this process ends in any way, and gets SIGTERM so that it can drain first.
   const command = ['--pdeathsig', 'TERM', node, join(root, file), ...args];
   const main = spawn('setpriv', command, { stdio: 'inherit', cwd: root });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => main.kill(signal));
@@ -43,7 +47,7 @@ function nodeRuns() {
   return run(node, ['--version']).ok;
 }
 
-/** Node's own builds are linked with it, and a small Debian lacks it. */
+/** Installs a library that official builds of Node need and a minimal Debian lacks. */
 function installNodeLibrary() {
   const install = () => run('apt-get', ['install', '--yes', '--no-install-recommends', 'libatomic1']);
   const first = install();

@@ -1,4 +1,4 @@
-/** What packages declare to depend on, and what they import. */
+/** Compares the dependencies that packages declare with the packages that they import. */
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -12,11 +12,11 @@ interface Manifest {
 
 const IMPORT =
   /(?:\bfrom|\bimport|\bimport\(|\brequire\(|\brequire\.resolve\(|\bimport\.meta\.resolve\()\s*['"]([^'"]+)['"]/g;
-/** Unpacked into sandboxes, never imported. */
+/** Packages that are unpacked into sandboxes and never imported. */
 const UNPACKED: readonly string[] = ['vite'];
 const TEST = /\.test\.ts$|\.fixture\.ts$|\/(testing|test)\//;
 
-/** Returns the package that a specifier names: `@scope/name/part` is of `@scope/name`. */
+/** Returns the package that a specifier names: `@scope/name` for `@scope/name/part`. */
 function packageOf(specifier: string): string {
   return specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/');
 }
@@ -42,7 +42,7 @@ describe('a package', () => {
     const unused = packages.flatMap(({ folder, manifest, imports }) =>
       Object.keys({ ...manifest.dependencies, ...manifest.devDependencies })
         .filter((name) => !UNPACKED.includes(name))
-        // Types are imported by the name of what they describe.
+        // A package of types is used when the package that it describes is imported.
         .filter((name) => !imports.has(name.replace(/^@types\//, '')))
         .map((name) => `${folder} declares ${name}`),
     );

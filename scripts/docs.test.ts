@@ -9,7 +9,7 @@ import { settingsTable } from './settings-table.ts';
 
 const read = (path: string) => readFileSync(path, 'utf8');
 
-/** How docs/errors.md says what `retryable` in the catalogue is. */
+/** Wording in docs/errors.md for each value of `retryable` in the catalogue. */
 const REPETITIONS: Readonly<Record<string, string>> = {
   after: 'after `Retry-After`',
   true: 'if it may be executed twice',

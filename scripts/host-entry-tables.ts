@@ -1,4 +1,7 @@
-/** The rules of host entries as the tables of docs/network-policy.md. `node scripts/host-entry-tables.ts` prints them. */
+/**
+ * Renders the rules of host entries as the tables of docs/network-policy.md. `node scripts/host-entry-tables.ts` prints
+ * them.
+ */
 import { ACCEPTED_HOST_FORMS, REFUSED_HOST_FORMS } from '@cloche/contract';
 
 const LONGEST_SHOWN = 24;

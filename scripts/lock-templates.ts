@@ -1,6 +1,6 @@
 /**
- * Makes the lock files of the templates anew: `npm run lock-templates`. Each names every package, direct or not, with its
- * version and the hashes of the builds for both architectures, and no registry. Needs npm and pip.
+ * Regenerates the lock files of the templates: `npm run lock-templates`. Each names every package, direct or not, with
+ * its version and the hashes of the builds for both architectures, but no registry. Needs npm and pip.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

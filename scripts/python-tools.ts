@@ -1,4 +1,4 @@
-/** Installs what checks the Python of the project, without touching the Python of the machine. */
+/** Installs the tools that check the project's Python, without changing the machine's Python. */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
@@ -6,7 +6,7 @@ import { join } from 'node:path';
 
 export const PYTHON = '/usr/bin/python3';
 const REQUIREMENTS = join(import.meta.dirname, '../requirements-dev.txt');
-/** From the Python packages of a template to the folder that has its pip. */
+/** Path from a template's Python packages to the folder that contains its pip. */
 const TO_PIP = '../../../../lib/python3/dist-packages';
 
 /**
@@ -27,7 +27,7 @@ export function ensureRuff(cacheDir: string, pythonPackages: string): string {
     const command = ['-m', 'pip', 'install', ...options, '--root-user-action=ignore', '--target', building];
     const env = { ...process.env, PYTHONPATH: join(pythonPackages, TO_PIP) };
     execFileSync(PYTHON, [...command, '--requirement', REQUIREMENTS], { env, stdio: ['ignore', 'ignore', 'inherit'] });
-    // Another process may have installed the same in the meantime.
+    // Another process may have installed the same tools in the meantime.
     if (!existsSync(program)) renameSync(building, folder);
   } finally {
     rmSync(building, { recursive: true, force: true });

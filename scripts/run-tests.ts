@@ -1,7 +1,7 @@
 /**
- * `npm test`: static checks, then every suite, then the proof that nothing is left on the host.
- * Prints one progress line a stage and, last, the totals. No argument means all stages; `quick` means those that need
- * neither root nor sandboxes; other arguments name stages (`unit e2e`). `--help` lists them.
+ * `npm test`: runs static checks, then every suite, then checks that nothing is left on the host. Prints a progress
+ * line for each stage and, at the end, the totals. Without arguments it runs all stages; `quick` means the stages that
+ * need neither root nor sandboxes; other arguments name stages (`unit e2e`). `--help` lists them.
  */
 import { spawn } from 'node:child_process';
 import { chmodSync, existsSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -16,18 +16,21 @@ import { unitTests } from './unit-tests.ts';
 
 interface Stage {
   readonly name: string;
-  /** What to run instead of test files. */
+  /** Command that runs instead of test files. */
   readonly command?: readonly string[];
   readonly files?: () => string[];
-  /** Files at once: suites with real sandboxes take turns, so that their timings mean something. */
+  /**
+   * Number of files that run at once. Suites with real sandboxes run one at a time, so that their timings are
+   * meaningful.
+   */
   readonly concurrency?: number;
   readonly env?: Readonly<Record<string, string>>;
-  /** A module that is run before its files and after them. */
+  /** Module that runs before the stage's files and after them. */
   readonly globalSetup?: string;
 }
 
 const bin = (name: string) => join('node_modules', '.bin', name);
-/** What the other runtimes are not tried with, as nothing of it depends on what makes the containers. */
+/** Suites that run with one runtime only, because they do not depend on the runtime, each with the reason. */
 const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/artifacts': 'the server keeps them; functional/files reads what they are made of',
   'functional/bad-input': 'the server refuses it by itself',
@@ -51,7 +54,10 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'security/vanishing-clients': 'what server and agent do about clients, wherever the agent runs',
   'security/privileges': 'what server, hostd and gateway may do themselves',
 };
-/** And runc, whose containers have the same kernel as crun's: what goes on in a sandbox once it is made. */
+/**
+ * Suites that are also skipped with runc: they test a running sandbox, and runc's containers use the same kernel as
+ * crun's.
+ */
 const WITHIN_A_SANDBOX: Readonly<Record<string, string>> = Object.fromEntries(
   [
     ...['command-requests', 'file-contents', 'files', 'output', 'own-zygote', 'previews'],
@@ -65,7 +71,7 @@ const suitesBut = (left: Readonly<Record<string, string>>) => {
   });
 };
 const suitesOfRunc = () => suitesBut({ ...SAME_WITH_EACH_RUNTIME, ...WITHIN_A_SANDBOX });
-/** gVisor's runtime is there where `prepare` found a Go to build it with. */
+/** Runs the suites in gVisor if `prepare` found a Go toolchain to build it with. */
 const suitesIfRunsc = () => {
   const { runsc } = cachePlaces(process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche');
   if (existsSync(runsc)) return suitesBut(SAME_WITH_EACH_RUNTIME);
@@ -73,7 +79,7 @@ const suitesIfRunsc = () => {
   return [];
 };
 
-/** What files are given that have no need of a service of their own. */
+/** Setup for files that need no service of their own. */
 const globalSetup = 'e2e/support/shared-service.ts';
 const stages: Stage[] = [
   { name: 'types', command: [bin('tsc'), '-p', 'tsconfig.json'] },
@@ -97,11 +103,11 @@ if (plan.kind !== 'run') {
 
 const started = performance.now();
 const totals = { passed: 0, failed: 0, skipped: 0 };
-/** A piece of text for each stage with failures, repeated before the totals: a log may be kept from its end only. */
+/** Failures of each stage, printed again before the totals: a log may keep only its end. */
 const failures: string[] = [];
 const before = plan.comparesHost ? hostFootprint() : undefined;
 const NODE_COMPILE_CACHE = compiledCodeFolder();
-// A run of its own, also where another run starts this one.
+// This run gets a prefix of its own, even when another test run starts it.
 delete process.env[RUN_PREFIX];
 runPrefix();
 
@@ -137,20 +143,23 @@ const skipped = totals.skipped > 0 ? `, ${totals.skipped} skipped` : '';
 console.log(`${totals.passed} passed, ${totals.failed} failed${skipped}`);
 process.exitCode = totals.failed === 0 ? 0 : 1;
 
-/** Each process loads hundreds of modules, the same as the one before it. Services of tests have users of their own. */
+/**
+ * Creates a cache of compiled code, as all processes load the same hundreds of modules. Writable for all, because
+ * services under test run as other users.
+ */
 function compiledCodeFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'cloche-test-compiled-'));
   chmodSync(folder, 0o1777);
   return folder;
 }
 
-/** A check counts as one test. */
+/** Runs a check, which counts as one test. */
 async function runCheck(stage: Stage): Promise<StageReport> {
   const code = await run(stage.command ?? []);
   return { passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1, skipped: 0, failures: '' };
 }
 
-/** Runs test files in node's runner; the totals come from a report of ours, the eyes get a readable one. */
+/** Runs test files in Node's runner. A report of this project counts the totals, and a readable one is printed. */
 async function runTests({ files: findFiles, concurrency = 1, env = {}, globalSetup }: Stage): Promise<StageReport> {
   const files = findFiles?.().sort() ?? [];
   if (files.length === 0) return { passed: 0, failed: 0, skipped: 0, failures: '' };
@@ -171,7 +180,7 @@ async function runTests({ files: findFiles, concurrency = 1, env = {}, globalSet
     ];
     const code = await run(command, { NODE_COMPILE_CACHE, ...env });
     const report: StageReport = JSON.parse(readFileSync(file, 'utf8'));
-    // Something else than a test failed.
+    // The runner failed although no test did.
     return report.failed === 0 && code !== 0 ? { ...report, failed: 1 } : report;
   } finally {
     rmSync(folder, { recursive: true, force: true });

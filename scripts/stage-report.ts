@@ -1,4 +1,6 @@
-/** One line of JSON at the end: how many tests passed, failed and were skipped, and what failed, in words. */
+/**
+ * Writes one line of JSON at the end: the numbers of passed, failed and skipped tests, and the text of the failures.
+ */
 import { relative } from 'node:path';
 import type { TestEvent } from 'node:test/reporters';
 import { inspect } from 'node:util';
@@ -14,7 +16,7 @@ export default async function* stageReport(source: AsyncIterable<TestEvent>): As
   const report: StageReport = { passed: 0, failed: 0, skipped: 0, failures: '' };
   for await (const event of source) {
     report.failures += describeFailure(event);
-    // The one of all files has none.
+    // Only the summary of all files has no `file`.
     if (event.type !== 'test:summary' || event.data.file !== undefined) continue;
     const { tests, passed, skipped, todo } = event.data.counts;
     Object.assign(report, { passed, failed: tests - passed - skipped - todo, skipped });
@@ -22,7 +24,10 @@ export default async function* stageReport(source: AsyncIterable<TestEvent>): As
   yield JSON.stringify(report);
 }
 
-/** The test that failed, with its error; nothing for any other event, nor for a suite that only holds what failed. */
+/**
+ * Describes a failed test with its error. Empty for any other event, and for a suite that failed only because of its
+ * tests.
+ */
 export function describeFailure(event: TestEvent): string {
   if (event.type !== 'test:fail' || event.data.todo) return '';
   const error: Error & { failureType?: string } = event.data.details.error;

@@ -1,10 +1,10 @@
-/** The direction of imports: who may know whom. */
+/** Checks the direction of imports. */
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { describe, it } from 'node:test';
 
-/** Our packages that each package may import, tests left out. */
+/** Packages of this repository that each package may import, tests not counted. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   contract: [],
   layout: [],
@@ -24,8 +24,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 };
 
 /**
- * Layers of a package, from the bottom up: folders of `src`, or files in it. A file imports from its own folder and from
- * layers below, types included; folders of one line do not know each other.
+ * Layers of a package, from the bottom up: folders of `src`, or files in it. A file imports from its own folder and
+ * from lower layers, including types; folders of the same layer do not import each other.
  */
 const LAYERS: Record<string, readonly (readonly string[])[]> = {
   server: [
@@ -93,7 +93,9 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
   ],
 };
 
-/** Inside the server, beside its layers: what a file may not import. `not` is matched against the path from `server/src`. */
+/**
+ * Further rules of the server: which files must not import which. `not` is matched against the path from `server/src`.
+ */
 const SERVER_RULES: readonly { of: RegExp; not: RegExp; why: string }[] = [
   {
     of: /-service\.ts$|\/[a-z-]+-repository\.ts$/,
@@ -170,7 +172,7 @@ describe('a folder', () => {
   for (const [name, layers] of Object.entries(LAYERS)) {
     const root = `packages/${name}/src/`;
     const inside = sources.filter((file) => file.startsWith(root)).map((file) => file.slice(root.length));
-    /** The folder or file of the table that holds a file: the longest one. */
+    /** Returns the folder or file of the table that contains a file: the longest match. */
     const placeOf = (file: string) =>
       layers
         .flat()

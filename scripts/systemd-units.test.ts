@@ -1,4 +1,7 @@
-/** The units of deploy/systemd against what they start, and systemd's own judgement of them where it is. */
+/**
+ * Compares the units of deploy/systemd with the programs that they start, and verifies them with systemd where it is
+ * installed.
+ */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -17,7 +20,7 @@ const INSTALLED_AT = '/opt/cloche';
 const files = globSync('deploy/systemd/*').sort();
 const textOf = (unit: string) => readFileSync(`deploy/systemd/${unit}`, 'utf8');
 
-/** The values of a key in the order of their lines, words apart. */
+/** Returns the words of all values of a key, in the order of their lines. */
 function words(part: PartName | 'prepare', key: string): string[] {
   const text = textOf(`cloche-${part}.service`);
   return [...text.matchAll(new RegExp(`^${key}=(.*)$`, 'gm'))].flatMap(([, value = '']) => value.split(' '));

@@ -1,4 +1,4 @@
-/** A line for each file and each skip, and everything about a failure: what a log needs. */
+/** Prints a line for each file and each skip, and failures in full. */
 import { relative } from 'node:path';
 import type { TestEvent } from 'node:test/reporters';
 import { describeFailure, place } from './stage-report.ts';

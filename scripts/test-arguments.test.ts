@@ -4,7 +4,7 @@ import { describeNotRun, QUICK_STAGES, readTestArguments } from './test-argument
 
 const STAGES = ['types', 'lint', 'prepare', 'unit', 'runtime', 'e2e'];
 
-/** Returns what a run of these arguments runs and says at its end. */
+/** Returns the plan for these arguments, and the message about what it leaves out. */
 function planned(...args: string[]) {
   const read = readTestArguments(args, STAGES);
   if (read.kind !== 'run') return assert.fail(read.text);

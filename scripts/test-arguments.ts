@@ -1,13 +1,13 @@
-/** Reads the arguments of `npm test`. */
+/** Parses the arguments of `npm test`. */
 
-/** The stages of `npm test -- quick`: they need neither root nor sandboxes. */
+/** Stages of `npm test -- quick`, which need neither root nor sandboxes. */
 export const QUICK_STAGES: readonly string[] = ['types', 'lint', 'unit'];
 
 export type TestArguments =
   | {
       readonly kind: 'run';
       readonly stages: readonly string[];
-      /** Whether to compare the host before and after, which takes root. */
+      /** Whether to compare the host before and after, which requires root. */
       readonly comparesHost: boolean;
     }
   | { readonly kind: 'help'; readonly text: string }
@@ -26,7 +26,7 @@ export function readTestArguments(args: readonly string[], known: readonly strin
   return { kind: 'run', stages: known.filter((name) => args.includes(name)), comparesHost: true };
 }
 
-/** Says what a run left out; undefined after a whole one. */
+/** Describes what a run left out; undefined after a complete run. */
 export function describeNotRun(run: { stages: readonly string[]; comparesHost: boolean }, known: readonly string[]) {
   const left = known.filter((name) => !run.stages.includes(name));
   if (!run.comparesHost) left.push('the check of what the tests leave on the host');

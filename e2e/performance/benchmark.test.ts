@@ -1,4 +1,4 @@
-/** What the benchmark itself promises: that it may be killed. */
+/** Tests that the benchmark may be killed. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -16,7 +16,7 @@ setInterval(() => {}, 1000);
 `;
 
 it('a benchmark that is killed leaves no sandbox, process or folder of the service that it started', async () => {
-  // Without an address of its own it starts none.
+  // Without `CLOCHE_URL` the benchmark starts a service itself.
   const { CLOCHE_URL: _, ...env } = process.env;
   const bench = spawn(process.execPath, ['--input-type=module', '--eval', PROGRAM], {
     env,

@@ -1,4 +1,7 @@
-/** What a sandbox of one organization costs while fifty of another try to take the host from it. Ratios alone. */
+/**
+ * Compares a sandbox of one organization with and without attacks by fifty sandboxes of another. Only ratios are
+ * asserted.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, it } from 'node:test';
@@ -11,24 +14,24 @@ import { type TestInternet, testInternet } from '../support/test-internet.ts';
 
 const ATTACKERS = 50;
 /**
- * How many times as long creating, running and destroying may take, at the slowest twentieth. 3 is the target and not reached:
- * 4 to 6, and once 11, on a quiet machine of two processors; 673 before sandboxes got their turns by use (ADR 18).
+ * Largest ratio of the 95th percentiles of create, run and destroy together. The target is 3, which is not reached: 4
+ * to 6, and once 11, on a quiet machine of two processors; 673 before sandboxes were ordered by use (ADR 18).
  */
 const RATIO = 30;
-/** Of the quiet host, then of the host under attack, with a pause in which a used instance is replaced. */
+/** Cycles on the quiet host, and again under attack. After each, a pause lets the pool replace the used instance. */
 const CYCLES = 40;
 const PAUSE_MS = 200;
 const ATTACK_SECONDS = 40;
-/** In which attackers take what they can get for the first time, and the first go behind the others. */
+/** Time in which attackers reach their limits, and in which the first of them lose their priority. */
 const ONSET_MS = 4000;
-/** A small one each, so that all of them fit this host's memory whatever they do. */
+/** Small limits, so that all attackers fit into this host's memory whatever they do. */
 const RESOURCES = { memoryMb: 256, diskMb: 256, pids: 512 };
 
 const SCRIPT = readFileSync(new URL('fairness/attacks.py', import.meta.url), 'utf8');
-/** The functions of the script that are attacks; the others take parameters. */
+/** Functions of the script that are attacks; the others have parameters. */
 const ALL = [...SCRIPT.matchAll(/^def (\w+)\(\):/gm)].map(([, name = '']) => name);
 const ATTACKS = ALL.filter((name) => name !== 'over');
-/** By way of the gateway. */
+/** Attacks that need the gateway. */
 const GATED = new Set(['gateway_connections', 'gateway_requests', 'questions', 'garbage_questions']);
 const POLICY = { mode: 'allowlist', hosts: ['allowed.test', '*.slow.test'] };
 
@@ -58,7 +61,7 @@ async function apiOf(name: string): Promise<Api> {
 const STEPS = ['create', 'first run', 'hot run', 'destroy'] as const;
 type Times = Record<(typeof STEPS)[number] | 'in all', number[]>;
 
-/** As many as there is time for. */
+/** Measures `CYCLES` cycles, or as many as fit before `untilMs`. */
 async function measureCycles(untilMs = Number.POSITIVE_INFINITY): Promise<Times> {
   const times: Times = { create: [], 'first run': [], 'hot run': [], destroy: [], 'in all': [] };
   for (let cycle = 0; cycle < CYCLES && performance.now() < untilMs; cycle += 1) {
@@ -77,7 +80,9 @@ async function measureCycles(untilMs = Number.POSITIVE_INFINITY): Promise<Times>
   return times;
 }
 
-/** Runs again whenever it ends, as one that breaks its own sandbox does, until the time is over or the sandbox is. */
+/**
+ * Repeats the attack, which ends early when it breaks its own sandbox, until the time is over or the sandbox has ended.
+ */
 async function attack(sandboxId: string, name: string, untilMs: number): Promise<void> {
   for (let left = untilMs - performance.now(); left > 0; left = untilMs - performance.now()) {
     const given = JSON.stringify({ attack: name, seconds: left / 1000, internet: internet.address });

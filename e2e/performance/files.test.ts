@@ -1,4 +1,4 @@
-/** Ratios alone, as in `ratios.test.ts`. */
+/** Asserts only ratios, as `ratios.test.ts` does. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { figuresOf } from '../../bench/src/statistics.ts';

@@ -1,4 +1,7 @@
-/** What cycles of create, run and delete leave behind: by process, and of this installation alone. */
+/**
+ * Measures what cycles of create, run and delete leave behind, in each process and on the host. Counts this
+ * installation only.
+ */
 import assert from 'node:assert/strict';
 import { globSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -13,16 +16,22 @@ import { eventually } from '../support/eventually.ts';
 import { type TestService, testService } from '../support/service.ts';
 
 const PARTS = ['server', 'hostd', 'egress'] as const;
-/** With as many writes as the database's thread begins with, which has descriptors and memory of its own. */
+/**
+ * Cycles before the first count: enough writes to start the database's thread, which has descriptors and memory of its
+ * own.
+ */
 const WARM_UP = 200;
 const CYCLES = 100;
-/** Longer than what lies between a start of egress and the first look at it, even on a busy machine. */
+/**
+ * Idle time before memory is returned: longer than from the start of egress to its first measurement, even on a busy
+ * machine.
+ */
 const IDLE_MS = 5000;
-/** Nobody asks for anything for so long, and then for what tidying up takes. */
+/** Time without requests after which memory has been returned. */
 const TIDIED_MS = IDLE_MS + 2000;
-/** What heaps may swing by while nothing leaks; a thousandth of a leak of one megabyte a cycle. */
+/** Normal variation of heaps without a leak. A leak of one megabyte a cycle would be far larger. */
 const MEMORY_SWING_MIB = 32;
-/** The same of the server's heap when it has been tidied: code that V8 has made meanwhile. */
+/** Normal variation of the server's heap after it returned memory: code that V8 compiled in the meantime. */
 const HEAP_SWING_MIB = 4;
 
 let service: TestService;
@@ -39,7 +48,7 @@ after(async () => {
 });
 
 it('a hundred cycles leave every process and the host as they were, and the last is as fast as the first', async () => {
-  // Nothing is gated here, so egress has its start alone to tidy up; V8 would do so by itself, but a minute later.
+  // No sandbox is gated here, so egress has only its start to tidy up after. V8 would do this by itself a minute later.
   const idleEgress = delay(TIDIED_MS).then(() => processCounts()['egress: MiB'] ?? 0);
   await repeat(WARM_UP, cycle);
   const before = await settledCounts();
@@ -65,7 +74,10 @@ function cycle(): Promise<number> {
   });
 }
 
-/** When the pool is full and what was deleted is gone: the same from one look to the next, a moment apart. */
+/**
+ * Returns the counts once they stay the same over several looks: the pool is full and the deleted sandboxes are
+ * removed.
+ */
 async function settledCounts(): Promise<Record<string, number>> {
   let last = '';
   let same = 0;
@@ -76,7 +88,7 @@ async function settledCounts(): Promise<Record<string, number>> {
     last = now;
     return same >= 5;
   });
-  // Whoever asks the server for anything keeps it from tidying up.
+  // A request to the server would keep it from returning memory.
   await delay(TIDIED_MS);
   return { ...hostCounts(), ...processCounts(), ...(await serverHeap()) };
 }
@@ -130,7 +142,7 @@ function lines(file: string): string[] {
   try {
     return readFileSync(file, 'utf8').split('\n').filter(Boolean);
   } catch {
-    // It was gone between two looks.
+    // The process ended while it was read.
     return [];
   }
 }

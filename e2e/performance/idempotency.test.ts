@@ -1,4 +1,4 @@
-/** What the journal of idempotency records is there for. */
+/** Tests the purpose of the journal of idempotency records. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -48,7 +48,7 @@ describe('opening and closing an idempotency record', () => {
       direct: () => timed(() => many(direct)),
       journaled: async () => {
         const ms = await timed(() => many(journaled));
-        // What the database takes later, when all have their answers.
+        // Writes to the database that happen after all responses are sent.
         await journaled.flush();
         return ms;
       },

@@ -1,6 +1,6 @@
 /**
- * Ratios alone, of things measured in turns in one run, and with margins for a machine that does other things as well.
- * Figures are the benchmark's (bench/).
+ * Asserts only ratios, of values measured in turns in one run, with margins for other load on the machine. Absolute
+ * figures are the benchmark's (bench/).
  */
 import assert from 'node:assert/strict';
 import { globSync, readFileSync, readlinkSync } from 'node:fs';
@@ -16,7 +16,7 @@ import { eventually } from '../support/eventually.ts';
 import { type TestService, testService } from '../support/service.ts';
 
 const median = (values: readonly number[]) => figuresOf(values).p50;
-/** What others do on the machine hardly shows in it. */
+/** Returns the 10th percentile, which other load on the machine hardly affects. */
 const quickestTenth = (values: readonly number[]) =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length / 10)] ?? 0;
 
@@ -70,7 +70,7 @@ describe('a hot run', () => {
     );
     const among = median(await hot());
     for (const other of others) await service.api.delete(`/v1/sandboxes/${other.id}`);
-    // Before and after, so that a machine that gets busy meanwhile counts against neither.
+    // Measured before and after, so that load that begins in between does not count against either.
     const aloneAgain = median(await hot());
     await service.api.delete(`/v1/sandboxes/${id}`);
     const ratio = among / Math.max(alone, aloneAgain);
@@ -119,7 +119,7 @@ describe('the first result of JavaScript', () => {
       const values = { python: [] as number[], javascript: [] as number[] };
       for (let round = 0; round < 9; round++) {
         for (const language of ['python', 'javascript'] as const) {
-          // In each of the two instances that wait.
+          // One kernel in each of the two waiting instances.
           await eventually(() => readyKernels(own.installationId) === 2);
           values[language].push(await first(language));
         }
@@ -133,7 +133,7 @@ describe('the first result of JavaScript', () => {
   });
 });
 
-/** JavaScript and TypeScript kernels in all sandboxes of an installation that have done all that comes before they are ready. */
+/** Counts JavaScript and TypeScript kernels in all sandboxes of an installation that have finished their start. */
 function readyKernels(installationId: string): number {
   return globSync('/proc/[0-9]*').filter((folder) => {
     try {
@@ -148,14 +148,14 @@ function readyKernels(installationId: string): number {
 
 describe('a JavaScript context', () => {
   let service: TestService;
-  // Of a pool it would find a kernel that waits, the first one too.
+  // A pool would supply a kernel that is already loaded, even for the first context.
   before(async () => {
     service = await testService({ CLOCHE_POOL_SIZE: '0' });
   });
   after(() => service.close());
 
   it('after the first one of its sandbox is open in at most half the time that the first one took', async () => {
-    // The last that a kernel does before it is ready is to move its socket up there.
+    // Moving its socket to this number is a kernel's last step before it is ready.
     const count = `
 from pathlib import Path
 kernels = [p for p in Path('/proc').glob('[0-9]*') if 'kernel-js/main.cjs' in (p / 'cmdline').read_text()]
@@ -185,7 +185,7 @@ describe('a sandbox from the pool', () => {
     try {
       const isFull = async () => {
         const { pool }: HostdHealth = (await hostd.call('GET', '/health')).body;
-        // Filling it takes the processor that a launch would have.
+        // Filling the pool takes processor time that the measured launch would otherwise have.
         return pool.ready >= pool.size;
       };
       const acts = {

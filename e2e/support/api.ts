@@ -1,4 +1,4 @@
-/** The API as bytes on a socket: what the SDK hides, these tests look at. */
+/** Sends requests to the API and returns raw responses, because these tests check details that the SDK hides. */
 import { randomUUID } from 'node:crypto';
 import type { CodeRun, CodeRunEvent, Sandbox } from '@cloche/contract';
 import { createParser } from 'eventsource-parser';
@@ -13,7 +13,7 @@ export interface Answer {
 
 export interface RequestOptions {
   body?: unknown;
-  /** `auto` makes a fresh one. */
+  /** Idempotency key; `auto` generates a new one. */
   key?: string | 'auto';
   headers?: Record<string, string>;
   signal?: AbortSignal;
@@ -54,7 +54,7 @@ export class Api {
     return this.request('DELETE', path);
   }
 
-  /** A sandbox that answers. */
+  /** Creates a sandbox and resolves when it is ready. */
   async readySandbox(body: Record<string, unknown> = {}): Promise<Sandbox> {
     const created = await this.post('/v1/sandboxes', body);
     if (created.status !== 201) throw new Error(`create: ${created.status} ${JSON.stringify(created.body)}`);
@@ -69,7 +69,7 @@ export class Api {
     return answer.body.run;
   }
 
-  /** The response of a stream, before its first event. */
+  /** Resolves with the response of a stream, before its first event. */
   openStream(
     sandboxId: string,
     code: string,

@@ -8,14 +8,15 @@ import { type Browser, chromium } from 'playwright-core';
 const PROGRAM = '/usr/bin/chromium';
 
 /**
- * Debian's browser, installed where it is not yet. It takes every name below `localhost` for the loopback.
+ * Launches Debian's Chromium, and installs it if it is missing. It resolves every name below `localhost` to the
+ * loopback address.
  *
- * @param hosts where names lead, such as `{ '*.a.localhost': '127.0.0.1:4680' }`
+ * @param hosts addresses of further names, such as `{ '*.a.localhost': '127.0.0.1:4680' }`
  */
 export async function launchChromium(hosts: Readonly<Record<string, string>> = {}): Promise<Browser> {
   if (!existsSync(PROGRAM)) await install();
   const rules = Object.entries(hosts).map(([name, address]) => `MAP ${name} ${address}`);
-  // Root may not use its sandbox; what it shows here is our own.
+  // Root cannot use Chromium's sandbox; it shows only pages of these tests.
   return chromium.launch({
     executablePath: PROGRAM,
     args: [

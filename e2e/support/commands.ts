@@ -1,4 +1,4 @@
-/** The commands of one sandbox, by the API. */
+/** Commands of one sandbox, through the API. */
 import assert from 'node:assert/strict';
 import type { Command, CommandEvent, CommandLogEntry, SandboxId } from '@cloche/contract';
 import { createParser } from 'eventsource-parser';
@@ -7,7 +7,7 @@ import type { TestService } from './service.ts';
 
 type Body = Record<string, unknown>;
 
-/** A frame of a command's stream, with its id. */
+/** Frame of a command's stream, with its id. */
 interface Frame {
   readonly id: string | undefined;
   readonly event: CommandEvent;

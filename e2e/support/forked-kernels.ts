@@ -1,19 +1,22 @@
-/** Kernels that were forked from hostd's zygote, and the zygote itself. */
+/** Finds kernels that were forked from hostd's zygote, and the zygotes themselves. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { eventually } from './eventually.ts';
 import type { TestService } from './service.ts';
 
-/** Its parent is outside, where no process of the sandbox has that number, or is the sandbox's own zygote. */
+/**
+ * Prints whether a kernel was forked: its parent is outside of the sandbox, and so has no id there, or is the sandbox's
+ * own zygote.
+ */
 const IS_FORKED = `import os
 def parent():
     with open(f'/proc/{os.getppid()}/cmdline', 'rb') as line: return line.read()
 print(os.getppid() == 0 or b'cloche_zygote' in parent())`;
-/** An interpreter reads such files when it starts, so that only one that is started now will do. */
+/** Python reads such a file only when it starts, so a context that needs it cannot get a forked kernel. */
 const PATHS_FILE = 'os.path.join(site.getusersitepackages(), "own.pth")';
 const WRITE_PATHS_FILE = `import os, site; os.makedirs(site.getusersitepackages(), exist_ok=True); open(${PATHS_FILE}, "w").close()`;
 const REMOVE_PATHS_FILE = `os.remove(${PATHS_FILE})`;
 
-/** A context of its own in a kernel that was forked: the zygote may need a moment to get ready. */
+/** Opens a context in a forked kernel. Retries, as the zygote may not be ready yet. */
 export async function forkedContext(service: TestService, sandboxId: string): Promise<string> {
   let forked: string | undefined;
   await eventually(async () => {
@@ -26,7 +29,7 @@ export async function forkedContext(service: TestService, sandboxId: string): Pr
   return forked ?? '';
 }
 
-/** A context whose kernel the agent started. */
+/** Opens a context whose kernel the agent started. */
 export async function startedContext(service: TestService, sandboxId: string): Promise<string> {
   await service.api.run(sandboxId, WRITE_PATHS_FILE);
   const contextId = await openContext(service, sandboxId);
@@ -42,7 +45,7 @@ export async function openContext(service: TestService, sandboxId: string): Prom
   return answer.body.context.id;
 }
 
-/** The zygotes of the service's hostd. */
+/** Returns the process ids of the zygotes of the service's hostd. */
 export function zygotePids(service: TestService): number[] {
   const hostd = service.pid('hostd');
   return readdirSync('/proc')

@@ -1,4 +1,4 @@
-/** Guides are run as they are written: each `sh` block in turn, in one shell, and beside it what it prints. */
+/** Runs guides as they are written: each `sh` block in turn, in one shell, and compares its output with the guide. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -6,10 +6,10 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
 export interface Step {
-  /** Where the block begins in its file, from 1. */
+  /** Line of the file where the block begins, from 1. */
   readonly line: number;
   readonly script: string;
-  /** Lines that its output must have, in this order; `…` in one stands for any text. */
+  /** Lines that the output must contain, in this order; `…` stands for any text. */
   readonly shown: readonly string[];
 }
 
@@ -18,7 +18,7 @@ export interface GuideService {
   readonly apiKey: string;
 }
 
-/** The `sh` blocks of a guide. A `text` block right below one shows what that prints. */
+/** Returns the `sh` blocks of a guide. A `text` block directly below one shows its output. */
 export function stepsOf(markdown: string): Step[] {
   const steps: { line: number; script: string; shown: string[] }[] = [];
   let open: { kind: string; line: number; lines: string[] } | undefined;
@@ -39,20 +39,24 @@ export function stepsOf(markdown: string): Step[] {
   return steps;
 }
 
-/** What kinds of blocks there are. */
+/** Returns the languages of all blocks. */
 export function kindsOf(markdown: string): Set<string> {
   const fences = [...markdown.matchAll(/^ *```(\w*)\s*$/gm)].map(([, kind = '']) => kind);
   return new Set(fences.filter((_, index) => index % 2 === 0));
 }
 
-/** Its programs in TypeScript: blocks of their own, or files that a block of `sh` writes. */
+/** Returns the TypeScript programs of a guide: blocks, and files that an `sh` block writes. */
 export function programsOf(markdown: string): string[] {
   const blocks = markdown.matchAll(/^ *```ts\n(.*?)^ *```/gms);
   const files = markdown.matchAll(/^cat > \S+\.ts <<'END'\n(.*?)^END$/gms);
   return [...blocks, ...files].map(([, program = '']) => program);
 }
 
-/** Runs all steps in one shell that stops at the first failure. Throws an error that names the line of the guide. */
+/**
+ * Runs all steps in one shell that stops at the first failure.
+ *
+ * @throws an error that names the line of the guide
+ */
 export async function runGuide(file: string, service: GuideService, timeoutMs: number): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'cloche-guide-'));
   try {
@@ -72,7 +76,7 @@ export async function runGuide(file: string, service: GuideService, timeoutMs: n
   }
 }
 
-/** Undefined when it had to be ended. */
+/** Resolves with undefined when the shell had to be killed. */
 async function runSteps(
   steps: readonly Step[],
   folder: string,
@@ -81,7 +85,7 @@ async function runSteps(
 ): Promise<number | null> {
   for (const name of ['bin', 'work']) mkdirSync(join(folder, name));
   symlinkSync(resolve('packages/cli/bin/cloche.mjs'), join(folder, 'bin/cloche'));
-  // As after `npm install @cloche/sdk`.
+  // Makes packages available, as `npm install @cloche/sdk` does.
   symlinkSync(resolve('node_modules'), join(folder, 'node_modules'));
   const blocks = steps.map(({ script }, index) => {
     writeFileSync(join(folder, `block-${index}`), `${script}\n`);
@@ -93,14 +97,14 @@ async function runSteps(
     cwd: join(folder, 'work'),
     env: { PATH: path, HOME: join(folder, 'work'), LANG: 'C.UTF-8', CLOCHE_URL: url, CLOCHE_API_KEY: apiKey },
     stdio: 'ignore',
-    // A group of its own, so that what a block leaves running ends with it.
+    // A process group of its own, so that processes that a block left running can be killed with it.
     detached: true,
   });
   const endAll = () => {
     try {
       process.kill(-(shell.pid ?? 0), 'SIGKILL');
     } catch {
-      // Nothing of it is left.
+      // The group has already ended.
     }
   };
   const timer = setTimeout(endAll, timeoutMs);
@@ -115,7 +119,7 @@ function outputOf(folder: string, index: number): string | undefined {
   return existsSync(path) ? readFileSync(path, 'utf8') : undefined;
 }
 
-/** The first of `shown` that no further line of `output` is like. */
+/** Returns the first entry of `shown` that no remaining line of `output` matches. */
 export function firstMissing(shown: readonly string[], output: string): string | undefined {
   const lines = output.split(/[\r\n]+/).map((line) => line.trimEnd());
   let from = 0;

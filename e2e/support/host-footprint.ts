@@ -1,4 +1,4 @@
-/** What of Cloche exists on this host, by name, so that a test can show that it left nothing. */
+/** Lists everything of Cloche on this host by name, so that a test can show that nothing was left behind. */
 import { execFileSync } from 'node:child_process';
 import { globSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,17 +6,19 @@ import { join } from 'node:path';
 const KINDS = ['processes', 'mounts', 'cgroups', 'loopDevices', 'interfaces', 'tables', 'slots'] as const;
 type Kind = (typeof KINDS)[number];
 
-/** The names of each kind, with the id of the installation that each belongs to where one is known. */
+/** Names of each kind, each with the id of its installation where that is known. */
 export type HostFootprint = Readonly<Record<Kind, ReadonlyMap<string, string | undefined>>>;
 
-/** Looks at every process's mounts, not only at this one's: a leak in a private namespace is one too. */
+/**
+ * Collects the footprint. Reads the mounts of every process: a mount that is left in a private namespace is a leak too.
+ */
 export function hostFootprint(): HostFootprint {
   const cgroups = globSync('/sys/fs/cgroup/{,*/}cloche-*/**/');
   const loops = lines('losetup', ['-a']);
   const interfaces = lines('ip', ['-o', 'link']).flatMap((line) => LINK.exec(line)?.[1] ?? []);
   const tables = lines('nft', ['list', 'tables']).filter((line) => /cloche/.test(line));
   const claims = slotClaims();
-  // Last: what an installation has is there only after a process of it.
+  // Read last: everything that an installation owns appears only after one of its processes.
   const running = readProcesses();
 
   const owners = new Owners([...cgroups, ...tables, ...interfaces, ...claims.map(([, claim]) => claim)], running);
@@ -33,8 +35,9 @@ export function hostFootprint(): HostFootprint {
 }
 
 /**
- * Describes what `after` has and `before` had not, a line each. Leaves out what belongs to installations that are not
- * `isOurs`: those serve others of this host, and make and end sandboxes at any time. What belongs to none known counts.
+ * Describes entries that are in `after` but not in `before`, one line each. Leaves out entries of installations that
+ * are not `isOurs`: they serve others on this host, and create and end sandboxes at any time. Entries without a known
+ * installation count.
  */
 export function describeDifference(
   before: HostFootprint,
@@ -44,7 +47,7 @@ export function describeDifference(
   return describeNew(before, after, KINDS, (owner) => owner === undefined || isOurs(owner));
 }
 
-/** Describes the same of one installation alone, which serves before and after; its own processes start and end. */
+/** Describes the growth of one installation that serves before and after; its own processes may start and end. */
 export function describeGrowth(before: HostFootprint, after: HostFootprint, installationId: string): string[] {
   const kinds = KINDS.filter((kind) => kind !== 'processes');
   return describeNew(before, after, kinds, (owner) => owner === installationId);
@@ -64,20 +67,22 @@ function describeNew(
 }
 
 const ID = '[a-z0-9]{8}';
-/** Links to sandboxes, to gated sandboxes, and both ends of a gateway's. */
+/** Network links of sandboxes, of gated sandboxes, and both ends of the gateway's. */
 const LINK = new RegExp(`^(?:\\d+: )?(c[legp]${ID}\\d*)`);
-/** A control group, a table or a slot's claim. */
+/** Name of a control group or table, or the claim of a slot. */
 const NAMED = new RegExp(`(?:cloche[-_]|"installationId":")(${ID})(?![a-z0-9])`);
-/** A namespace lives as long as its processes, mounts and descriptors; without those it is gone. */
+/**
+ * Command lines of Cloche's processes. Namespaces need no check: they end with their processes, mounts and descriptors.
+ */
 const OURS = /packages\/(server|hostd|egress|setup)\/src\/main\.ts|\/opt\/cloche\//;
 
 interface RunningProcess {
   readonly pid: string;
   readonly parent: string;
   readonly command: string;
-  /** Empty outside of Cloche's. */
+  /** Empty for a control group that is not Cloche's. */
   readonly cgroup: string;
-  /** The installation's, as the environment has it. */
+  /** Data folder of the installation, from the environment of the process. */
   readonly dataDir: string | undefined;
   readonly mountInfo: string;
 }
@@ -94,17 +99,17 @@ function readProcesses(): RunningProcess[] {
   }));
 }
 
-/** The installations of this host, and what belongs to which. */
+/** Installations of this host, and the processes and names that belong to each. */
 class Owners {
   readonly #ids = new Set<string>();
-  /** The ids by data folder, of installations that have a process. */
+  /** Ids by data folder, for installations that have a process. */
   readonly #dataDirs = new Map<string, string>();
   readonly #ofProcesses = new Map<string, string>();
 
   constructor(names: readonly string[], running: readonly RunningProcess[]) {
     for (const name of names) this.#add(NAMED.exec(name)?.[1] ?? LINK.exec(name)?.[1]?.slice(2, 10));
     for (const one of running) this.#readProcess(one);
-    // What starts an installation is in no control group of it; its children are.
+    // The process that starts an installation is in none of its control groups, but its children are.
     const starters = new Set(running.filter(({ command }) => OURS.test(command)).map(({ pid }) => pid));
     for (const { pid, parent } of running) {
       const owner = this.#ofProcesses.get(pid);
@@ -143,7 +148,7 @@ function processes(running: readonly RunningProcess[], owners: Owners): Map<stri
   return new Map(ours.map(({ pid, command, cgroup }) => [`${pid} ${command} ${cgroup}`, owners.ofProcess(pid)]));
 }
 
-/** A mount of a private namespace belongs to the installation of the process that has it. */
+/** Returns mounts. A mount in a private namespace belongs to the installation of the process that has it. */
 function mounts(running: readonly RunningProcess[], owners: Owners): Map<string, string | undefined> {
   const found = new Map<string, string | undefined>();
   for (const { pid, mountInfo } of running) {
@@ -157,7 +162,7 @@ function mounts(running: readonly RunningProcess[], owners: Owners): Map<string,
   return found;
 }
 
-/** The lock of the slots stays, as other processes may wait at it. */
+/** Returns the claims of slots, without the slots' lock: it stays, as other processes may wait for it. */
 function slotClaims(): [string, string][] {
   const slots = entries('/run/cloche/slots').filter((name) => /^\d+$/.test(name));
   return slots.map((slot) => [slot, read(`/run/cloche/slots/${slot}`)]);
@@ -179,7 +184,7 @@ function read(path: string): string {
   }
 }
 
-/** A tool that is not installed has left nothing behind. */
+/** Returns no lines for a tool that is not installed: it cannot have left anything behind. */
 function lines(command: string, args: string[]): string[] {
   try {
     return execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })

@@ -4,7 +4,7 @@ import { join, relative, sep } from 'node:path';
 
 const modules = join(import.meta.dirname, '..', '..', 'node_modules');
 
-/** Folders below our `node_modules` of a package and of all that it depends on, as far as it is for this platform. */
+/** Returns the folders below `node_modules` of a package and of all its dependencies that are for this platform. */
 export function installedPackages(name: string): { readonly modules: string; readonly folders: readonly string[] } {
   const found = new Set<string>();
   visit(name, join(modules, 'none'), found);
@@ -14,7 +14,7 @@ export function installedPackages(name: string): { readonly modules: string; rea
 
 function visit(name: string, dependent: string, found: Set<string>): void {
   const folder = findFolder(name, dependent);
-  // Optional, and for another platform.
+  // An optional dependency for another platform is not installed.
   if (folder === undefined || found.has(folder)) return;
   found.add(folder);
   const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
@@ -23,7 +23,7 @@ function visit(name: string, dependent: string, found: Set<string>): void {
   }
 }
 
-/** As Node looks for it, whatever the package exports; not above our own folder. */
+/** Finds a package as Node does, whatever it exports, but not above this repository. */
 function findFolder(name: string, dependent: string): string | undefined {
   const places = createRequire(dependent).resolve.paths(name) ?? [];
   return places

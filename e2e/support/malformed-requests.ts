@@ -1,4 +1,4 @@
-/** Requests that nearly fit the contract: good ones, broken in one to three places. */
+/** Generates requests that nearly match the contract: valid ones with one to three changes. */
 import { type Operation, type OperationId, operations } from '@cloche/contract';
 import type { Random } from '@cloche/testkit/fuzz';
 import type { RequestOptions } from './api.ts';
@@ -11,7 +11,7 @@ export interface MalformedRequest {
 
 type Json = unknown;
 
-/** What the contract takes, except for a project that does not exist: few of them become a sandbox. */
+/** Bodies that the contract accepts, except that the project does not exist: so few of them create a sandbox. */
 const GOOD_BODIES: Partial<Record<OperationId, Record<string, Json>>> = {
   createSandbox: {
     projectId: 'prj_none',
@@ -85,7 +85,7 @@ const QUERIES: [string, ...string[]] = [
 export function malformedRequest(random: Random, ids: { sandboxId: string; contextId: string }): MalformedRequest {
   const id = random.pick(Object.keys(operations) as [OperationId, ...OperationId[]]);
   const operation: Operation = operations[id];
-  // What ends things is never let at the real ones, and a kernel takes long to start.
+  // Requests that end something never get real ids, and neither does a restart, as a kernel takes long to start.
   const isSafe = operation.method !== 'DELETE' && id !== 'restartContext';
   const path = operation.path.replace(/\{(\w+)\}/g, (_, name: 'sandboxId' | 'contextId') =>
     isSafe && name in ids && random.chance(0.8) ? ids[name] : encodeURIComponent(random.pick(TEXTS).toWellFormed()),
@@ -106,7 +106,7 @@ function keyed(random: Random): Pick<RequestOptions, 'key'> {
   return { key: random.pick(['auto', 'auto', 'auto', 'auto', 'one key', '', 'k'.repeat(256)]) };
 }
 
-/** JSON text of `good` with some of its values broken; now and then the text itself is. */
+/** Returns JSON text of `good` with some values changed; now and then the text itself is malformed. */
 function brokenText(random: Random, good: Record<string, Json>): string {
   let body: Json = structuredClone(good);
   for (let left = 1 + random.below(3); left > 0; left--) body = broken(random, body);
@@ -160,7 +160,7 @@ function anything(random: Random, depth: number): Json {
   }
 }
 
-/** Also where the name is `__proto__`. */
+/** Defines a property even if its name is `__proto__`. */
 function define(target: object, name: string, value: Json): void {
   Object.defineProperty(target, name, { value, enumerable: true, configurable: true, writable: true });
 }

@@ -1,4 +1,4 @@
-/** A sandbox, and its files as bytes on connections: what the SDK hides, these tests look at. */
+/** Accesses the files of a sandbox with raw requests, because these tests check details that the SDK hides. */
 import type { Api } from './api.ts';
 import type { TestService } from './service.ts';
 
@@ -6,7 +6,7 @@ export interface SandboxFiles {
   readonly service: TestService;
   readonly api: Api;
   readonly sandboxId: string;
-  /** Path of the operations on them. */
+  /** Path of the operations on files. */
   readonly base: string;
   readonly headers: Readonly<Record<string, string>>;
   contentUrl(path: string): string;
@@ -16,12 +16,12 @@ export interface SandboxFiles {
     body: string | Uint8Array<ArrayBuffer> | ReadableStream,
     headers?: Record<string, string>,
   ): Promise<Response>;
-  /** What it printed. */
+  /** Runs a line in a shell and resolves with its output. */
   shell(line: string): Promise<string>;
   close(): Promise<void>;
 }
 
-/** The service is theirs from now on: it closes with them. */
+/** Creates a sandbox for the tests of its files. Takes ownership of the service: closing the files closes it. */
 export async function sandboxFiles(service: TestService, resources: Record<string, number>): Promise<SandboxFiles> {
   const { api } = service;
   const { id: sandboxId } = await api.readySandbox({ resources });
@@ -51,7 +51,7 @@ export async function sandboxFiles(service: TestService, resources: Record<strin
 // biome-ignore lint/suspicious/noExplicitAny: a body is asserted on, field by field
 export const jsonOf = (response: Response): Promise<any> => response.json();
 
-/** Status and code of a refusal. */
+/** Returns the status and the error code of a refusal. */
 export async function codeOf(response: Response): Promise<[number, string | undefined]> {
   return [response.status, (await jsonOf(response)).error?.code];
 }

@@ -1,4 +1,6 @@
-/** A whole Cloche for a test file, its own or one that several share: real sandboxes, and nothing left afterwards. */
+/**
+ * Starts a complete Cloche with real sandboxes for a test file, or shares one between files, and leaves nothing behind.
+ */
 import { randomBytes } from 'node:crypto';
 import { chmodSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,33 +16,33 @@ import { eventually } from './eventually.ts';
 
 export interface TestService {
   readonly url: string;
-  /** Speaks with a key of every scope. */
+  /** API with a key of every scope. */
   readonly api: Api;
   readonly apiKey: string;
-  /** What everything of it on the host carries in its name. */
+  /** Id in the names of everything that the service creates on the host. */
   readonly installationId: string;
   readonly runDir: string;
   readonly dataDir: string;
   pid(part: PartName): number;
-  /** What a sandbox's instance is called on the host: in its folders, control groups and containers. */
+  /** Returns the name of a sandbox's instance on the host: in its folders, control groups and containers. */
   instanceKey(sandboxId: string): string;
-  /** Ends an instance's processes behind the service's back, as a crash of the host's would. */
+  /** Kills an instance's processes without telling the service, as a crash would. */
   killInstance(sandboxId: string): Promise<void>;
   createOrg(name: string): Promise<string>;
-  /** Of the organization of `api`, unless the request names another. */
+  /** Creates a key of the organization of `api`, unless the request names another one. */
   createKey(request: CreateKey): Promise<string>;
   /** Idempotent. */
   close(): Promise<void>;
 }
 
-/** One that nobody else uses, so that its parts may end. */
+/** Service that no other file uses, so a test may end its processes. */
 export interface OwnService extends TestService {
-  /** SIGKILL; resolves when the process is gone. It is not started again. */
+  /** Sends SIGKILL, and resolves when the process is gone. The process is not started again. */
   kill(part: PartName): Promise<void>;
   restart(part: PartName): Promise<void>;
 }
 
-/** Where a service is, and what a test may know of it. */
+/** Addresses and folders of a service that a test may use. */
 interface Whereabouts {
   readonly url: string;
   readonly apiKey: string;
@@ -49,26 +51,26 @@ interface Whereabouts {
   readonly dataDir: string;
 }
 
-/** What those who share a service are told of it. */
+/** Description of a shared service that test files receive. */
 interface SharedPlace extends Whereabouts {
   readonly pids: Readonly<Record<PartName, number>>;
 }
 
-/** In the environment of the test files of a stage whose service is shared. */
+/** Environment variable of test files whose stage has a shared service. */
 const SHARED_PLACE = 'E2E_SHARED_SERVICE';
-/** So that tests meet instances of both kinds: claimed ones, and where those run out, launched ones. */
+/** Small enough that tests use both kinds of instances: pooled ones, and launched ones when the pool is empty. */
 const SMALL_POOL = { CLOCHE_POOL_SIZE: '2' };
 
-/** A free port, whatever else is set by `env`, and a fresh data folder unless the caller has one. */
+/** Starts a service on a free port, whatever else `env` sets, and on a new data folder unless the caller passes one. */
 export async function testService(
   env: Record<string, string> = {},
   dataDir = mkdtempSync(join(tmpdir(), 'cloche-e2e-')),
 ): Promise<OwnService> {
   seedInstallationId(dataDir);
-  // The server's user finds its own folder in it.
+  // The server's user must be able to traverse the folder to reach its own.
   chmodSync(dataDir, 0o711);
   const apiKey = `e2e-${randomBytes(16).toString('hex')}`;
-  // Loaded late: those who share a service have no need of it.
+  // Imported only here: files that share a service do not need the module.
   const { startInstallation } = await import('@cloche/setup');
   const installation = await startInstallation({
     dataDir,
@@ -103,8 +105,8 @@ export async function testService(
 }
 
 /**
- * That of the whole stage, with an organization of this file's own; where nothing is shared, as when a file is run by
- * itself, a service of its own. For files that neither end parts of it nor measure how these grow.
+ * Returns the service of the whole stage, with an organization for this file only. Starts a service where none is
+ * shared, as when a file is run alone. For files that neither end the service's processes nor measure their growth.
  */
 export async function sharedService(): Promise<TestService> {
   const shared = process.env[SHARED_PLACE];
@@ -125,7 +127,7 @@ export async function sharedService(): Promise<TestService> {
   return { ...service, pid: (part) => pids[part], close: () => destroyAll(service.api) };
 }
 
-/** Starts a service and says so to the test files that are started from now on. The caller closes it. */
+/** Starts a service and passes it to test files that start from now on. The caller closes it. */
 export async function shareService(): Promise<TestService> {
   const service = await testService();
   const { url, apiKey, installationId, runDir, dataDir } = service;
@@ -139,7 +141,7 @@ type Operator = Installation['operator'];
 
 function describe(place: Whereabouts, operator: Operator, org?: string) {
   const { hostdDir } = dataPlaces(place.dataDir);
-  /** As hostd wrote it down. */
+  /** Reads the name from hostd's record of the instance. */
   const instanceKey = (sandboxId: string) => {
     const isIts = (file: string) => readIfThere(join(hostdDir, file)).includes(`"sandboxId":"${sandboxId}"`);
     const record = globSync('instances/*/instance.json', { cwd: hostdDir }).find(isIts);
@@ -166,7 +168,7 @@ function describe(place: Whereabouts, operator: Operator, org?: string) {
   };
 }
 
-/** With the first process of an instance others may end by themselves. */
+/** Ignores a missing process: when an instance's first process is killed, others may end by themselves. */
 function killIfThere(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
@@ -175,7 +177,7 @@ function killIfThere(pid: number): void {
   }
 }
 
-/** Every sandbox that the key can see. */
+/** Destroys every sandbox that the key can see. */
 async function destroyAll(api: Api): Promise<void> {
   for (;;) {
     const { data } = (await api.get('/v1/sandboxes')).body as { data: Sandbox[] };
@@ -184,19 +186,19 @@ async function destroyAll(api: Api): Promise<void> {
   }
 }
 
-/** Where whoever runs the tests keeps compiled code, the parts keep theirs too, which halves the time that they load. */
+/** Passes on the compile cache of the test run, which halves the time that the service's processes take to load. */
 function compileCache(): Record<string, string> {
   const { NODE_COMPILE_CACHE } = process.env;
   return NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE };
 }
 
-/** That of whoever runs the tests, so that a suite can be run with each of them. */
+/** Passes on the runtime of the test run, so that a suite can run with each runtime. */
 function ociRuntime(): Record<string, string> {
   const { CLOCHE_OCI_RUNTIME } = process.env;
   return CLOCHE_OCI_RUNTIME === undefined ? {} : { CLOCHE_OCI_RUNTIME };
 }
 
-/** Instances that wait for a sandbox come and go at any time. */
+/** Returns an empty text when the file is gone: pooled instances may start and end at any time. */
 function readIfThere(file: string): string {
   try {
     return readFileSync(file, 'utf8');

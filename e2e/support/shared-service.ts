@@ -1,4 +1,4 @@
-/** Run by node's runner before the test files of a stage, and after them (`--test-global-setup`). */
+/** Global setup of a stage (`--test-global-setup`): Node's runner calls it before the test files and after them. */
 import { shareService, type TestService } from './service.ts';
 
 let service: TestService | undefined;

@@ -2,7 +2,10 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { eventually } from './eventually.ts';
 
-/** Holds the other end of a terminal: lines of JSON type and resize, what the program writes goes to standard output. */
+/**
+ * Program that holds the other end of a terminal: reads input and sizes as lines of JSON, and copies the output to its
+ * own.
+ */
 const HOLDER = `
 import fcntl, json, os, pty, select, struct, sys, termios
 def resize(fd, rows, cols): fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
@@ -35,7 +38,7 @@ interface TerminalOptions {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** A program in a real terminal, with all that it has shown. */
+/** Program in a real terminal, with all of its output. */
 export class Terminal {
   text = '';
   readonly #holder: ChildProcess;

@@ -1,4 +1,4 @@
-/** A certificate authority of a test's own, with one certificate of a server. */
+/** Creates a certificate authority for a test, with one server certificate. */
 import { randomBytes } from 'node:crypto';
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -6,13 +6,13 @@ import { join } from 'node:path';
 import { execa } from 'execa';
 
 export interface TestAuthority extends Disposable {
-  /** A file that everybody may read. */
+  /** Root certificate, in a file that every user may read. */
   readonly rootFile: string;
   readonly root: string;
-  /** Files of the server's. */
+  /** Certificate and key of the server. */
   readonly certFile: string;
   readonly keyFile: string;
-  /** The same names, vouched for by nobody. */
+  /** Certificate with the same names that no trusted authority signed. */
   readonly unknownCertFile: string;
 }
 

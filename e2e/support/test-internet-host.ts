@@ -1,6 +1,6 @@
 /**
- * The servers of a test internet, started in its network namespace with an `InternetHost` as JSON. It remembers what
- * reached it: `GET /seen` on port 8000 says so.
+ * Servers of a test internet, started in its network namespace with an `InternetHost` as JSON. They record the traffic
+ * that reached them: `GET /seen` on port 8000 returns it.
  */
 
 import { spawn } from 'node:child_process';
@@ -17,11 +17,14 @@ import { decode, encode, streamDecode, streamEncode } from 'dns-packet';
 
 export interface InternetHost {
   httpPorts: readonly number[];
-  /** Where datagrams are answered. */
+  /** Addresses that answer datagrams. */
   addresses: readonly string[];
-  /** Where DNS is answered on port 53; servers of connections are on every address. */
+  /** Addresses that answer DNS on port 53; TCP servers listen on every address. */
   resolvers: readonly string[];
-  /** Addresses of a name, with an asterisk for its first label; each look-up is answered with the next one. */
+  /**
+   * Addresses of each name, which may have an asterisk as its first label. Each query is answered with the next
+   * address.
+   */
   names: Readonly<Record<string, readonly string[]>>;
   tls?: { certFile: string; keyFile: string; unknownCertFile: string };
 }
@@ -29,7 +32,7 @@ export interface InternetHost {
 const DNS_OVER_TLS_PORT = 853;
 const RAW_PORT = 7000;
 const DATAGRAM_PORTS = [RAW_PORT, 123, 443, 4433];
-/** A server's packet of QUIC version 1, whatever is in it. */
+/** Packet of a server in QUIC version 1, with arbitrary content. */
 const QUIC_PACKET = Buffer.concat([Buffer.from('c300000001', 'hex'), Buffer.from('reached')]);
 const UNTRUSTED_PORT = 8443;
 const LENIENT_PORT = 8002;
@@ -43,9 +46,9 @@ export interface Seen {
   questions: string[];
   raw: number;
   datagrams: number;
-  /** Requests for `/hold`, which are never answered, that are open now. */
+  /** Open requests for `/hold`, which are never answered. */
   held: number;
-  /** The words `tag-…` of first packets of QUIC, of any version. */
+  /** The words `tag-…` in first packets of QUIC, of any version. */
   quic: string[];
 }
 
@@ -79,12 +82,12 @@ function web(server: Server): Server {
     const key = `${request.headers['sec-websocket-key']}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`;
     const accept = createHash('sha1').update(key).digest('base64');
     const head = 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade';
-    // One text frame with the word.
+    // A single text frame that contains `reached`.
     socket.end(`${head}\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n\x81\x07reached`);
   });
   server.on('connect', (request: IncomingMessage, socket: Socket) => {
     seen.requests.push(`CONNECT ${request.url}`);
-    // A tunnel to itself, whatever it was asked for.
+    // Tunnels every CONNECT to this server, whatever its target.
     socket.write('HTTP/1.1 200 OK\r\n\r\n');
     server.emit('connection', socket);
   });
@@ -103,7 +106,7 @@ function resolve(message: Buffer): Buffer {
   return encode({
     type: 'response',
     id: query.id ?? 0,
-    // 0x8000: recursion and so on as asked; 3 is NXDOMAIN.
+    // 0x8000 is a response with recursion flags as in the query; 3 is NXDOMAIN.
     flags: known ? 0 : 3,
     questions: query.questions ?? [],
     answers: address ? [{ type: 'A', name: question?.name ?? '', ttl: 1, data: address }] : [],
@@ -125,7 +128,7 @@ function strangeness(message: Buffer): string | undefined {
   }
 }
 
-/** Names whose resolver says nothing. */
+/** Returns whether a query is for a name that is never answered. */
 function isHeld(message: Buffer): boolean {
   return decode(message).questions?.[0]?.name.endsWith('.hold.test') ?? false;
 }
@@ -139,7 +142,7 @@ function answerQuestion(socket: Socket): void {
     });
 }
 
-/** Returns whether it is a first packet of QUIC, whose header is before its word and a space, and nothing before that. */
+/** Records the tag of a first packet of QUIC: a header, then the tag and a space. Returns whether it is one. */
 function noteTag(message: Buffer): boolean {
   const [, tag] = /^[^x].{8,20} (tag-\S+)/s.exec(message.toString('latin1')) ?? [];
   if (tag) seen.quic.push(tag);
@@ -173,7 +176,7 @@ async function serveDatagrams(address: string, port: number): Promise<void> {
   await once(datagrams, 'listening');
 }
 
-/** Python's own server, which is lenient where the request line is split. It ends with its standard input. */
+/** Runs Python's HTTP server, which is lenient about how the request line is split. It ends with its standard input. */
 async function serveLeniently(): Promise<void> {
   const program = `
 import http.server, sys, threading
@@ -190,7 +193,7 @@ sys.stdin.read()`;
   await once(python.stdout, 'data');
 }
 
-/** Skips records of other types before the first handshake, as Go's and BoringSSL's servers skip alerts. */
+/** Skips records of other types before the first handshake, as the servers of Go and BoringSSL skip alerts. */
 function serveTlsLeniently(): ReturnType<typeof createTcpServer> {
   return createTcpServer((client) => {
     client.on('error', () => {});

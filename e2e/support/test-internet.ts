@@ -1,4 +1,6 @@
-/** A small internet for a test: one host in a network namespace, with several addresses, at documentation ranges. */
+/**
+ * Creates a small internet for a test: one host in a network namespace, with several addresses in documentation ranges.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -14,9 +16,9 @@ export interface TestInternet extends AsyncDisposable {
    * is itself.
    */
   readonly address: string;
-  /** The same host under another address; it answers DNS there as well. */
+  /** Another address of the same host, which answers DNS as well. */
   readonly otherAddress: string;
-  /** The same host under an address of a private range, which the test's machine can reach and sandboxes may not. */
+  /** Address of the same host in a private range, which the test's machine can reach and sandboxes may not. */
   readonly privateAddress: string;
   /**
    * The same host under addresses that are closed, other than private ones: in special ranges, and for an operator to
@@ -24,16 +26,16 @@ export interface TestInternet extends AsyncDisposable {
    */
   readonly specialAddresses: readonly string[];
   readonly addressToClose: string;
-  /** The machine's own address on that network; it answers HTTP on port 8001. */
+  /** Address of this machine on that network, which answers HTTP on port 8001. */
   readonly hostAddress: string;
   readonly authority: TestAuthority;
-  /** What reached the host so far, whoever sent it. */
+  /** Returns all traffic that has reached the host so far, from any sender. */
   seen(): Promise<Seen>;
 }
 
-/** Names that lead to `address`. */
+/** Names that resolve to `address`. */
 const AT_ADDRESS = ['cloche.test', 'allowed.test', 'wild.test', '*.wild.test', 'deep.a.wild.test', '*.data.test'];
-/** Names that lead to `otherAddress`. */
+/** Names that resolve to `otherAddress`. */
 const AT_OTHER_ADDRESS = ['denied.test', '*.denied.test', 'untrusted.test'];
 
 export async function testInternet(): Promise<TestInternet> {
@@ -106,7 +108,7 @@ function servers(host: InternetHost): string[] {
   return [process.execPath, new URL('./test-internet-host.ts', import.meta.url).pathname, JSON.stringify(host)];
 }
 
-/** The process, once it has printed its first line. Rejects when it ends before. */
+/** Resolves with the process after its first line. Rejects when it ends before. */
 async function started([command, ...args]: string[]): Promise<ChildProcess> {
   const child = spawn(command ?? '', args, { stdio: ['ignore', 'pipe', 'inherit'] });
   const end = once(child, 'exit').then(() => Promise.reject(new Error('a server of the test internet did not start')));

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** Entries of the host's connection tracking that an address has opened, one line of the kernel for each. */
+/** Returns the entries of the host's connection tracking that an address has opened, in the kernel's format. */
 export function trackedFlows(address: string): string[] {
   // The first address of a line is the one that opened the flow.
   return readFileSync('/proc/net/nf_conntrack', 'utf8')

@@ -92,7 +92,7 @@ function isUsedLoop(name: string): boolean {
   try {
     return readFileSync(`/sys/block/${name}/loop/backing_file`, 'utf8') !== '';
   } catch {
-    // The group is not in use.
+    // The loop device is not in use.
     return false;
   }
 }
