@@ -29,7 +29,7 @@ const CYCLES = 100;
 const IDLE_MS = 5000;
 /** Time without requests after which memory has been returned. */
 const TIDIED_MS = IDLE_MS + 2000;
-/** Normal variation of heaps without a leak. A leak of one megabyte a cycle would be far larger. */
+/** Normal variation of heaps without a leak. A leak of one megabyte a cycle would add 100. */
 const MEMORY_SWING_MIB = 32;
 /** Normal variation of the server's heap after it returned memory: code that V8 compiled in the meantime. */
 const HEAP_SWING_MIB = 4;

@@ -1,4 +1,4 @@
-/** The host tracks all connections in one table: each sandbox has a share of it, and leaves nothing there. */
+/** The host tracks all connections in one table. Each sandbox has a share of the table, and leaves no entries in it. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { skipUnless } from '../support/claims.ts';
@@ -8,13 +8,15 @@ import { type TestInternet, testInternet } from '../support/test-internet.ts';
 import { trackedFlows } from '../support/tracked-flows.ts';
 import { asUser, attempts, onHost } from './support/attackers.ts';
 
-/** The share of a sandbox, as docs/threat-model.md has it: flows at a time, and entries with those that end. */
+/**
+ * Share of a sandbox in docs/threat-model.md: flows at a time, and all entries including those of ended connections.
+ */
 const MAX_FLOWS = 4096;
 const MAX_ENTRIES = 8192;
-/** More than a share, and no more than a fiftieth of the host's table. */
+/** More than a share, and at most a fiftieth of the host's table. */
 const TRIED = 5000;
 const KEPT = 100;
-/** Sockets in TIME_WAIT of a sandbox. */
+/** Limit of a sandbox's sockets in TIME_WAIT. */
 const MAX_ENDED = 16_384;
 
 let internet: TestInternet;
@@ -30,17 +32,17 @@ after(async () => {
   await internet?.[Symbol.asyncDispose]();
 });
 
-/** Runs lines of Python with what `attempts/network/flows.py` defines, and returns what they print. */
+/** Runs Python with the definitions of `attempts/network/flows.py`, and returns its output. */
 const attack = async (sandboxId: string, lines: string) => (await asUser(service, sandboxId, script(lines))).trim();
 const script = (lines: string) => `${attempts('network/flows', { address: internet.address })}\n${lines}`;
 
-// In gVisor they are memory of the sandbox's own kernel.
+// In gVisor these sockets are memory of the sandbox's own kernel.
 it('a sandbox keeps a bounded number of ended connections to itself', skipUnless('kernel', 'shared'), async () => {
   const attacker = (await service.api.readySandbox()).id;
   const lines = `print(connections_to_itself(${MAX_ENDED + 3000}))`;
   const kept = Number(await attack(attacker, lines));
   assert.ok(kept > MAX_ENDED / 2 && kept <= MAX_ENDED, `${kept} connections`);
-  // The control: a network namespace without the bound.
+  // The control: a network namespace without the limit.
   const loopback = 'import subprocess; subprocess.run(["ip", "link", "set", "lo", "up"], check=True)';
   const withoutBound = Number(await onHost('root of namespaces', script(`${loopback}\n${lines}`)));
   assert.ok(withoutBound > MAX_ENDED, `${withoutBound} connections`);
@@ -78,7 +80,7 @@ describe('a sandbox that opens more flows than its share', () => {
     assert.ok(entries <= MAX_ENTRIES, `${entries} entries`);
     await eventually(async () => trackedFlows(address).length === 0);
 
-    // The control: those of the host stay for two minutes.
+    // The control: entries of the host stay for two minutes.
     await onHost('user', script(`connections_that_end(${KEPT})`));
     assert.ok(trackedFlows(internet.hostAddress).filter((line) => line.includes('TIME_WAIT')).length >= KEPT);
     await service.api.delete(`/v1/sandboxes/${attacker}`);

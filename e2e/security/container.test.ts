@@ -33,9 +33,9 @@ after(async () => {
   await service?.close();
 });
 
-/** Root of a sandbox rules its processes. */
+/** Attempts that succeed for root of a sandbox, because it controls the sandbox's processes. */
 const OWN_AFFAIRS = /process of another user|another user's process|set-user-id bit/;
-/** What a kernel of its own makes of priorities concerns the sandbox alone: the host sees one process. */
+/** Attempt that succeeds in gVisor, where priorities affect only the sandbox: the host sees one process. */
 const PRIORITY = /more of the processor/;
 const OWN_AFFAIRS_OF_OWN_KERNEL = new RegExp(`${OWN_AFFAIRS.source}|${PRIORITY.source}`);
 const done = (outcomes: Outcomes) => Object.keys(outcomes).filter((name) => outcomes[name] === 'done');
@@ -72,7 +72,7 @@ import json; print(json.dumps({k: status[k].strip() for k in ["Uid", "CapEff", "
       user.filter((name) => isolation.kernel === 'shared' || !PRIORITY.test(name)),
       [],
     );
-    // Root of a sandbox rules its processes: what is left to refuse is what reaches out.
+    // Root of a sandbox controls its processes: only attempts that reach out of the sandbox must be refused.
     const root = outcomesOf(await asRoot(service, sandboxId, attempts('privileges', { ...inside, pid: 1 })));
     const ownAffairs = isolation.kernel === 'own' ? OWN_AFFAIRS_OF_OWN_KERNEL : OWN_AFFAIRS;
     assert.deepEqual(
@@ -143,7 +143,7 @@ print(os.uname().release)`;
   }
 });
 
-/** What is mounted last at a place is what is seen there. */
+/** Returns the mounts in effect: at each path, the one mounted last. */
 function effectiveMounts(mountinfo: string) {
   const byTarget = new Map<string, string[]>();
   for (const line of mountinfo.trim().split('\n')) {

@@ -1,4 +1,4 @@
-/** What one gated sandbox can take of egress from another one. */
+/** Tests that one gated sandbox cannot use up another's part of egress. */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,12 +8,12 @@ import { eventually } from '../support/eventually.ts';
 import { asUser } from './support/attackers.ts';
 import { type PolicyWorld, policyWorld, type SandboxName } from './support/policy-world.ts';
 
-/** Of `packages/egress/src`: requests of a sandbox at once, connections to servers, questions by datagram. */
+/** Limits in `packages/egress/src`: a sandbox's requests at once, connections to servers, and DNS queries over UDP. */
 const MAX_REQUESTS = 256;
 const MAX_SERVER_CONNECTIONS = 320;
 const MAX_QUESTIONS = 128;
 const STREAMS = 600;
-/** MiB; without joining what comes in pieces each of the uploads holds some 30. */
+/** Memory limit in MiB. If small pieces were not joined, each of the uploads would take some 30. */
 const MOST_MEMORY = 150;
 
 let world: PolicyWorld;
@@ -36,7 +36,7 @@ async function endAttack(name: SandboxName): Promise<void> {
   await eventually(async () => (await world.internet.seen()).held === 0);
 }
 
-/** Resolves with how many requests servers hold once they are no longer more. */
+/** Resolves with the number of requests that servers hold, once it no longer grows. */
 async function mostHeld(): Promise<number> {
   for (let earlier = -1; ; await delay(700)) {
     const { held } = await world.internet.seen();
@@ -45,12 +45,12 @@ async function mostHeld(): Promise<number> {
   }
 }
 
-/** MiB that egress has of the machine's memory. */
+/** Returns the resident memory of egress in MiB. */
 const memory = () =>
   Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${world.service.pid('egress')}/status`, 'utf8'))?.[1]) / 1024;
 const descriptors = () => readdirSync(`/proc/${world.service.pid('egress')}/fd`).length;
 
-/** By name and by request, both through egress. */
+/** Asserts that another sandbox gets DNS answers and responses through egress. */
 async function neighbourIsServed(): Promise<void> {
   const code = `
 import urllib.request
@@ -121,7 +121,7 @@ const asking = (code: string) => ASK.replace('ADDRESS', world.internet.address) 
 
 describe('the look-ups of a sandbox', () => {
   it('that the resolver leaves without an answer are at most 128 at once, and a neighbour has its names', async () => {
-    // The gateway of an unrestricted sandbox' names is asked at the address that its resolv.conf names.
+    // The resolv.conf of an unrestricted sandbox names the gateway's address for DNS.
     const code = `
 import re, socket, subprocess
 stream.connect((re.search(r"nameserver (\\S+)", open("/etc/resolv.conf").read())[1], 53))`;
@@ -132,7 +132,7 @@ stream.connect((re.search(r"nameserver (\\S+)", open("/etc/resolv.conf").read())
     await eventually(async () => (await held()) > 0);
     assert.ok((await held()) <= MAX_QUESTIONS, `${await held()} questions`);
     await neighbourIsServed();
-    // The control: the resolver itself takes more.
+    // The control: the resolver itself accepts more.
     const relayed = await held();
     await run('open', asking(ask));
     await eventually(async () => (await held()) > relayed + MAX_QUESTIONS);
@@ -148,7 +148,7 @@ print(answer(question("cloche.test")[:18]))`;
     for (const name of ['open', 'allow', 'deny'] as const) {
       assert.equal(await run(name, asking(code(own))), '4 4\n5 5\n1\n', name);
     }
-    // The control: what is past the gateway takes them all.
+    // The control: queries that bypass the gateway all reach the resolver.
     const isStrange = (question: string) => /^opcode|^[AI]XFR|^garbage/.test(question);
     assert.deepEqual((await world.internet.seen()).questions.filter(isStrange), []);
     const direct = `
@@ -174,7 +174,7 @@ for _ in range(10):
   });
 });
 
-// Last: what it leaves under way ends with the sandbox.
+// Last, because the requests that it leaves open end only with the sandbox.
 it('a sandbox that uploads chunks of one byte takes little memory of egress, and a neighbour is served', async () => {
   const earlier = memory();
   const code = `

@@ -8,11 +8,11 @@ import { Cloche, type FileOptions, isClocheError } from '@cloche/sdk';
 import { eventually } from '../support/eventually.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 
-/** The control. */
+/** Options of the control. */
 const AS_ROOT: FileOptions = { user: 'root' };
-/** How long code swaps links while a client writes. */
+/** Time for which code swaps links while a client writes. */
 const RACE_MS = 1_500;
-/** The race goes on until links have led a client to both places, or for this long. */
+/** Longest time of the race, which otherwise ends when links have led a client to both places. */
 const LONGEST_RACE_MS = 15_000;
 
 let service: TestService;
@@ -39,7 +39,7 @@ const asUser = async (line: string) => {
   assert.equal((await sandbox.commands.run(line)).exitCode, 0, line);
 };
 
-/** Asserts that the user may not do `act`, because of `path`. */
+/** Asserts that the user is refused `act`, with `path` in the error. */
 async function denied(path: string, act: () => Promise<unknown>): Promise<void> {
   await assert.rejects(act, (error) => {
     assert.ok(isClocheError(error, 'permission_denied'), String(error));

@@ -15,7 +15,7 @@ const SECRET = `of the host ${randomBytes(8).toString('hex')}`;
 
 let service: TestService;
 let sandbox: Awaited<ReturnType<Cloche['sandboxes']['get']>>;
-/** On the host; in the sandbox there is another one of the same path. */
+/** Folder on the host; the sandbox has a different one at the same path. */
 let folder: string;
 let secret: string;
 
@@ -42,7 +42,7 @@ const outcome = async (act: () => Promise<unknown>): Promise<string> => {
   }
 };
 
-/** Ways that a path could lead to the host's file. */
+/** Paths that could lead to the host's file. */
 const ways = () => [
   secret,
   `../../../../../..${secret}`,
@@ -73,7 +73,7 @@ describe('a path that code has prepared', () => {
     for (const path of ways()) assert.match(await read(path, 'user'), /^refused: (not_found|permission_denied)$/, path);
     await shell(`mkdir -p ${folder} && echo -n inside > ${secret}`);
     for (const path of ways()) assert.equal(await read(path, 'root'), 'inside', path);
-    // The user may not look into the processes of root.
+    // The user cannot inspect root's processes.
     for (const path of ways()) assert.match(await read(path, 'user'), /^(inside|refused: permission_denied)$/, path);
     for (const path of ways())
       assert.doesNotMatch(
@@ -81,7 +81,7 @@ describe('a path that code has prepared', () => {
         /host/,
         path,
       );
-    // The control: who is not held inside reads another content by the same path.
+    // The control: a process outside of the sandbox reads the host's content at the same path.
     assert.equal(readFileSync(secret, 'utf8'), SECRET);
   });
 

@@ -26,7 +26,7 @@ async function output(contextId: string, code: string, id = sandboxId): Promise<
   return run.stdout;
 }
 
-/** All that the kernel of the machine says of what a process may do and where it is. */
+/** Prints everything that the host's kernel reports about a process's rights and namespaces. */
 const RIGHTS = `
 import json, os, stat, time
 status = dict(line.split(":", 1) for line in open("/proc/self/status"))

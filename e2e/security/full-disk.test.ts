@@ -1,4 +1,4 @@
-/** A volume that runs full: what is refused before, what goes on, and what comes back with the space. */
+/** A full volume: requests that are refused early, service that continues, and recovery once there is space. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import {
@@ -21,7 +21,7 @@ const MEBIBYTE = 1024 * 1024;
 const VOLUME_MB = 768;
 const RESERVE_MB = 64;
 const DISK_MB = 280;
-/** With so much twice over, four disks fit and a fifth does not. */
+/** With each byte promised twice, four disks fit and a fifth does not. */
 const OVERCOMMIT = 2;
 const LARGE = 'import base64, os; print(base64.b64encode(os.urandom(1 << 20)).decode())';
 
@@ -29,7 +29,7 @@ let folder: string;
 let volume: string;
 let service: OwnService;
 
-/** A volume of the test's own: a file with an ext4 in it. */
+/** Creates a volume for the test: an ext4 in a file. */
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'cloche-volume-'));
   volume = join(folder, 'mounted');
@@ -51,7 +51,7 @@ before(async () => {
 after(async () => {
   ballast(0);
   await service?.close();
-  // The kernel frees the disks of sandboxes some time after their end: then the volume goes too.
+  // The kernel frees the disks of sandboxes some time after their end, and only then unmounts the volume.
   execFileSync('umount', ['--lazy', volume]);
   rmSync(folder, { recursive: true });
 });
@@ -61,7 +61,7 @@ function freeBytes(): number {
   return bavail * bsize;
 }
 
-/** Takes space of the volume until so much is free. */
+/** Takes space of the volume until this many bytes are free. */
 function leaveFree(bytes: number): void {
   ballast(0);
   ballast(freeBytes() - bytes);
@@ -73,7 +73,7 @@ function ballast(bytes: number): void {
   if (bytes > 0) execFileSync('fallocate', ['-l', `${Math.floor(bytes)}`, file]);
 }
 
-/** Takes all that there is, to the last block. */
+/** Takes all space, to the last block. */
 function fill(): void {
   leaveFree(8 * MEBIBYTE);
   for (const size of [MEBIBYTE, 4096]) {
@@ -101,7 +101,7 @@ describe('the volume of the service', () => {
     const refused = (await service.api.get(`${path}?waitFor=ready&waitMs=30000`)).body.sandbox;
     assert.equal(refused.status, 'failed');
     assert.match(refused.failureReason, /no capacity/);
-    // Control: it is the promise that is used up, not the space.
+    // The control: the promised space is used up, not the free space.
     assert.ok(freeBytes() > (DISK_MB + RESERVE_MB) * MEBIBYTE);
     await service.api.delete(`/v1/sandboxes/${made[0]}`);
     await eventually(() => service.api.readySandbox().then(Boolean, () => false));
@@ -148,7 +148,7 @@ describe('the volume of the service', () => {
     for (const { status, body } of answers) {
       if (status !== 200) assert.deepEqual([status, body.error.code], [503, 'unavailable'], JSON.stringify(body));
     }
-    // Control: the database and its journal could not take them all.
+    // The control: the database and its journal could not record all of them.
     assert.ok(answers.some(({ status }) => status === 503));
     assert.equal((await fetch(`${service.url}/healthz`)).status, 200);
     ballast(0);

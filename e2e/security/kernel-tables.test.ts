@@ -5,21 +5,21 @@ import { skipUnless } from '../support/claims.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 import { asRoot, asUser, attempts, onHost } from './support/attackers.ts';
 
-/** gVisor's kernel has tables of its own: what a guest takes there is memory of its sandbox. */
+/** gVisor's kernel has its own tables: entries of a guest are memory of its sandbox. */
 const sharedKernel = skipUnless('kernel', 'shared');
 
 const numberOf = (file: string) => Number(readFileSync(`/proc/sys/${file}`, 'utf8'));
-/** More than any table below gives a sandbox. */
+/** More than any table below allows a sandbox. */
 const MOST = 20_000;
-/** That root of a sandbox becomes one after the other, each with the limits of a user. */
+/** Users that root of a sandbox becomes one after the other, each with the limits of a user. */
 const USERS = 4;
 
 interface Table {
-  /** In `attempts/kernel-tables.py`. */
+  /** Name in `attempts/kernel-tables.py`. */
   name: string;
-  /** What one user of a sandbox gets. */
+  /** Returns the share of one user of a sandbox. */
   share: () => number;
-  /** Whether the bound is that of a user, so that root gets it for each one that it becomes. */
+  /** Whether the limit is per user, so that root gets it once for each user that it becomes. */
   perUser?: true;
 }
 
@@ -143,10 +143,10 @@ describe('memory that the kernel compiles filters into, which all of the host sh
 });
 
 const PROGRAM = attempts('kernel-tables');
-/** Without what it does when it is run by itself. */
+/** The script without its main block. */
 const DEFINITIONS = PROGRAM.slice(0, PROGRAM.indexOf('if __name__'));
 
-/** How many a process of the sandbox gets, which holds them until `release`. */
+/** Returns how many entries a process of the sandbox gets. It holds them until `release`. */
 async function takeAsUser(id: string, table: string, most = MOST): Promise<number> {
   const code = `
 import subprocess, sys
@@ -156,7 +156,7 @@ print(holder.stdout.readline())`;
   return Number(await asUser(service, id, code));
 }
 
-/** How many root of a sandbox gets in the names of many users. Their processes live as long as the sandbox. */
+/** Returns how many entries root of a sandbox gets as many users. Their processes live as long as the sandbox. */
 async function takeAsManyUsers(id: string, table: string): Promise<number> {
   const code = `
 import os, subprocess, sys

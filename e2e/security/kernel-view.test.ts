@@ -16,7 +16,7 @@ before(async () => {
 });
 after(() => service?.close());
 
-/** Runs the code as both of a sandbox's users. */
+/** Runs the code as the user and as root of a sandbox. */
 const inside = (code: string) => Promise.all([asUser(service, attacker, code), asRoot(service, attacker, code)]);
 
 describe('/proc and /sys of a sandbox', () => {
@@ -42,7 +42,7 @@ describe('/proc and /sys of a sandbox', () => {
       assert.ok(files > 100, `${files} files were read`);
       assert.deepEqual(found, nothing);
     }
-    // Outside of a sandbox anybody reads where the disks lie, and what hostd has mounted.
+    // Outside of a sandbox any user can read where the disks are stored, and what hostd has mounted.
     const folders = ['/sys/devices/virtual/block', `/proc/${service.pid('hostd')}`];
     const { found }: Found = JSON.parse(await onHost('user', attempts('kernel-view', { ...given, folders })));
     assert.ok(found.data?.includes('backing_file') && found.run?.includes('mountinfo'), JSON.stringify(found));

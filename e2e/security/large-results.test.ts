@@ -1,4 +1,4 @@
-/** Results that are as large as they can be: what they cost the server, the disk and everybody else. */
+/** Results of the largest size: their cost for the server, the disk and other clients. */
 import assert from 'node:assert/strict';
 import { createHash, randomUUID } from 'node:crypto';
 import { globSync, statSync } from 'node:fs';
@@ -13,10 +13,10 @@ import { type OwnService, testService } from '../support/service.ts';
 import { medianLatencyDuringMs, medianLatencyMs } from './support/latency.ts';
 
 const MEBIBYTE = 1024 * 1024;
-/** What a run may answer: its streams and its outputs, and the frame around them. */
+/** Largest response of a run: its streams, its outputs, and the JSON around them. */
 const LARGEST_ANSWER = 2 * LIMITS.outputStreamBytes + LIMITS.inlineOutputsBytes + MEBIBYTE;
 const CONTEXTS = 6;
-/** Of one organization, for replay. */
+/** Limit of the responses that one organization keeps for replay. */
 const REPLAY_MB = 24;
 const CONTROL_CHARACTERS = `import sys
 from IPython.display import display
@@ -45,7 +45,7 @@ interface Received {
   readonly text: string;
 }
 
-/** Reads the answer without keeping it, but for its end. */
+/** Reads the response without keeping more than its end. */
 async function receive(path: string, body: object, key: string): Promise<Received> {
   const response = await fetch(service.url + path, {
     method: 'POST',
@@ -67,7 +67,7 @@ async function receive(path: string, body: object, key: string): Promise<Receive
   return { status: response.status, bytes, sha256: hash.digest('hex'), text };
 }
 
-/** The slowest answer of `/healthz` until `meanwhile` settles. */
+/** Resolves with the time of the slowest `/healthz` response until `meanwhile` settles. */
 async function slowestHealthMs(meanwhile: Promise<unknown>): Promise<number> {
   let isOver = false;
   const over = () => {
@@ -84,7 +84,10 @@ async function slowestHealthMs(meanwhile: Promise<unknown>): Promise<number> {
   return slowest;
 }
 
-/** What the server keeps: its database, journal and files. SQLite's own log has a bound of its own, of some 64 MiB. */
+/**
+ * Returns the bytes that the server stores: database, journal and files. SQLite's log is limited by itself, to some 64
+ * MiB.
+ */
 function storedBytes(): number {
   const files = globSync('**', { cwd: dataPlaces(service.dataDir).serverDir, withFileTypes: true });
   const kept = files.filter(({ name }) => !name.endsWith('-wal') && !name.endsWith('-shm'));
@@ -124,7 +127,7 @@ describe('results as large as they can be', () => {
       assert.ok(bytes > 40 * MEBIBYTE && bytes <= LARGEST_ANSWER, `${bytes} bytes`);
       assert.match(text, /"truncated":\{"stdout":\d+,"stderr":\d+\}/);
     }
-    // Control: as many bytes were printed as would encode to far more than was answered, and would stall the server.
+    // The control: encoding all printed bytes would give far more than the response, and would stall the server.
     assert.ok(6 * printed > 2.5 * LARGEST_ANSWER);
     assert.ok(healthMs < atOnceMs, `${healthMs} ms, against ${atOnceMs} ms`);
     assert.ok(grown.memory < 700 * MEBIBYTE, `grew by ${grown.memory / MEBIBYTE} MiB`);
@@ -155,7 +158,7 @@ describe('results as large as they can be', () => {
       ['quota_exceeded', 'replay_bytes', REPLAY_MB * MEBIBYTE],
     );
     assert.ok(storedBytes() < (REPLAY_MB + 24) * MEBIBYTE);
-    // What was promised is replayed, and others go on.
+    // Recorded responses are replayed, and other requests still work.
     const again = await receive(path, body, 'first');
     assert.equal(again.sha256, first.sha256);
     assert.equal((await neighbour.api.run(neighbour.sandboxId, '1 + 1')).outputs[0]?.value, '2');
@@ -163,7 +166,7 @@ describe('results as large as they can be', () => {
   });
 });
 
-/** What it takes to encode so many control characters at once, on this machine now. */
+/** Measures the time to encode this many control characters at once, on this machine now. */
 function encodingMs(characters: number): number {
   const started = performance.now();
   JSON.stringify('\u0001'.repeat(characters));

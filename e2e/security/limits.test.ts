@@ -9,15 +9,18 @@ import { medianLatencyDuringMs, medianLatencyMs } from './support/latency.ts';
 
 const MEBIBYTE = 1024 * 1024;
 const RESOURCES = { cpu: 1, memoryMb: 384, diskMb: 128, pids: 128 };
-/** A neighbour's hot run may take this many times as long, or so much longer where it takes next to nothing. */
+/** Another sandbox's hot run may take this many times as long, or `NOISE_MS` longer if it is very short. */
 const RATIO = 3;
 const NOISE_MS = 10;
 const ATTEMPTS = 3;
-/** For bombs that go on until their time is over. */
+/** Timeout of bombs that never end by themselves. */
 const SHORT_MS = 3000;
-/** For what ends by itself, however busy this machine is. */
+/** Timeout of bombs that end by themselves, long enough for a busy machine. */
 const AMPLE_MS = 45_000;
-/** For the run after it. The bomb's remains need processor time to end, which other work on this machine takes too. */
+/**
+ * Limit for the run after a bomb. The bomb's processes need processor time to end, which other work on this machine
+ * uses too.
+ */
 const AFTERWARDS_MS = 10_000;
 
 let service: TestService;
@@ -35,12 +38,12 @@ interface Diagnosed {
 
 interface Bomb {
   readonly code: string;
-  /** How the run that sets it off ends. */
+  /** Name of the error that ends the bomb's run. */
   readonly error: RegExp;
   readonly message?: RegExp;
-  /** How long it may go on; `AMPLE_MS` unless it never ends by itself. */
+  /** Timeout of the bomb's run; `AMPLE_MS` unless the bomb never ends by itself. */
   readonly timeoutMs?: number;
-  /** What must go on in the sandbox afterwards. */
+  /** Code that must still work in the sandbox afterwards. */
   readonly afterwards?: string;
 }
 
@@ -105,7 +108,7 @@ while True:
     queue = libc.msgget(0, 0o1600)
     if queue < 0: raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     while libc.msgsnd(queue, text, 8000, 0o4000) == 0: pass`,
-    // Where no bound can be set, the call is refused.
+    // The call is refused where no limit can be set.
     error: /^(OSError|PermissionError)$/,
     message: /No space left on device|Operation not permitted/,
   },
@@ -143,7 +146,7 @@ describe('in one sandbox', () => {
     it(`${name} ends in a named error there; it works on, and so does its neighbour`, (t) => setOff(t, bomb));
   }
 
-  // As many processes as a sandbox has unless it asks for fewer.
+  // As many processes as a sandbox has by default.
   const ample = { ...RESOURCES, pids: 512 };
 
   const answered =
@@ -227,7 +230,7 @@ async function setOff(t: Diagnosed, bomb: Bomb, resources = RESOURCES): Promise<
   });
 }
 
-/** Lets a bomb go off; how long its neighbour's hot runs take meanwhile. */
+/** Runs a bomb, and returns the latency of another sandbox's hot runs meanwhile. */
 async function explode(id: string, bomb: Bomb, latencyDuring: LatencyDuring): Promise<number> {
   const explosion = service.api.run(id, bomb.code, { timeoutMs: bomb.timeoutMs ?? AMPLE_MS });
   const busyMs = await latencyDuring(explosion);

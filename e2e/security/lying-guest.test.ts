@@ -12,9 +12,9 @@ import { type LyingService, lyingService } from './support/lying-service.ts';
 
 const MEBIBYTE = 1024 * 1024;
 const TIMEOUT_MS = 1000;
-/** What a lie may cost the server while it is told. A line may hold 64 MiB, as text and as bytes. */
+/** Largest growth of the server's memory during a lie. A line may hold 64 MiB, both as text and as bytes. */
 const MOST_GROWTH = 256 * MEBIBYTE;
-/** A neighbour's run may take this many times as long, or so much longer where it takes next to nothing. */
+/** Another sandbox's run may take this many times as long, or `NOISE_MS` longer if it is very short. */
 const RATIO = 3;
 const NOISE_MS = 10;
 const ATTEMPTS = 3;
@@ -42,7 +42,9 @@ describe('an agent that lies', () => {
     assert.deepEqual([status, body.run.stdout, body.run.error], [200, 'honest', undefined]);
   });
 
-  /** What breaks the protocol makes the sandbox `failed`; what keeps to it, or says nothing, ends with the run. */
+  /**
+   * Lies that violate the protocol make the sandbox `failed`; lies within the protocol, or silence, end with the run.
+   */
   const lies = {
     failed: [
       'garbage',
@@ -102,7 +104,7 @@ describe('an agent that lies', () => {
       assert.deepEqual(readdirSync(join(folder, 'elsewhere')), []);
       assert.deepEqual(readdirSync(join(folder, 'target'), { recursive: true }).sort(), ['link', 'link/file']);
 
-      // The control: what unpacks each archive by itself alone writes through the link and makes the device.
+      // The control: a plain unpacker writes through the link and creates the device.
       for (const path of ['/link', '/below-link', '/device']) {
         const url = new URL(`/v1/sandboxes/${id}/files/archive?path=${path}&format=tar`, service.api.url);
         const answer = await fetch(url, { headers: { authorization: `Bearer ${service.apiKey}` } });
@@ -146,7 +148,7 @@ describe('an agent that lies', () => {
     });
   }
 
-  /** Half of the runs of a sandbox take this long or less, of so many or of those while `meanwhile` is under way. */
+  /** Returns the median time of a sandbox's runs: of `samples` runs, or of all runs while `meanwhile` is pending. */
   async function medianMs(sandboxId: string, samples: number, meanwhile?: Promise<unknown>): Promise<number> {
     let isOver = false;
     const over = () => {
@@ -175,7 +177,7 @@ describe('an agent that lies', () => {
     return body.run?.error?.name ?? 'ignored';
   }
 
-  /** By how much the server's memory grows at most while `act` is under way. */
+  /** Returns the largest growth of the server's memory while `act` is running. */
   async function whileWatching<T>(act: () => Promise<T>): Promise<{ answer: T; grown: number }> {
     const before = residentBytes(service.serverPid());
     let peak = before;
@@ -204,7 +206,7 @@ describe('the root of a sandbox', () => {
     const { id } = await service.api.readySandbox();
     await service.api.run(id, '1');
     const agent = await agentPid(service, id);
-    // The one who kills goes with the sandbox.
+    // The process that kills the agent ends with the sandbox.
     await execInside(service, id, ['kill', '-9', String(agent)]).catch(() => undefined);
     await eventually(async () => {
       await service.api.post(`/v1/sandboxes/${id}/code/runs`, { code: '1', language: 'python' });
@@ -235,7 +237,7 @@ describe('a kernel that lies to its agent', () => {
   });
   after(() => service?.close());
 
-  /** User code shares its process with the kernel: it finds the socket to the agent and speaks on it itself. */
+  /** User code shares its process with the kernel, so it can find the socket to the agent and write to it. */
   const speak = (what: string) => `
 import os, stat, struct, json
 sockets = [int(fd) for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}") and stat.S_ISSOCK(os.stat(f"/proc/self/fd/{fd}").st_mode)]

@@ -1,4 +1,4 @@
-/** What is left of a policy when what enforces it is tampered with, or gone. */
+/** Tests which part of a policy still holds when the process that enforces it is tampered with, or has ended. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { eventually } from '../support/eventually.ts';
@@ -30,7 +30,7 @@ it('files that root of a sandbox may change decide nothing', async () => {
     }
     await execInside(world.service, world.ids[name], ['/bin/sh', '-c', 'cp /etc/resolv.conf.old /etc/resolv.conf']);
   }
-  // What a changed resolver is worth without a gateway: its names are believed.
+  // Shows the effect of a changed resolver without a gateway: its answers are believed.
   await execInside(world.service, world.ids.open, [
     '/bin/sh',
     '-c',
@@ -56,7 +56,7 @@ describe('when the gateway is killed', () => {
       const words = await world.attack(name, ways);
       for (const way of ways) assert.match(words[way] ?? 'reached', NOT_REACHED, `${name}: ${way}`);
     });
-    // What the kernel forwards and refuses by itself goes on.
+    // Traffic that the kernel forwards or refuses without the gateway is not affected.
     const datagrams = ['UDP to an allowed address', 'UDP to a denied address', 'QUIC to port 443'];
     assert.deepEqual(
       Object.values(await world.attack('deny', datagrams)).map((word) => word === 'reached'),

@@ -24,7 +24,7 @@ before(async () => {
 });
 after(() => world?.[Symbol.asyncDispose]());
 
-/** Every attempt that is expected in one place. */
+/** Asserts the outcome of each attempt in each sandbox. */
 function expect(expected: Readonly<Record<string, Readonly<Record<SandboxName, RegExp>>>>): void {
   for (const [attempt, words] of Object.entries(expected)) {
     for (const name of SANDBOXES) {
@@ -36,7 +36,7 @@ function expect(expected: Readonly<Record<string, Readonly<Record<SandboxName, R
 
 const REACHED = /^reached/;
 const DENIED = /^denied$/;
-/** Without a word about the policy. */
+/** Outcome of a connection that is closed without a message about the policy. */
 const CLOSED =
   /^(ConnectionResetError|ConnectionRefusedError|SSLError|SSLEOFError|SSLZeroReturnError|nothing|RemoteDisconnected)$/;
 const NOT_REACHED = /^(?!reached)/;
@@ -143,7 +143,7 @@ describe('a host that is not permitted', () => {
     for (const name of ['DENIED.TEST', 'denied.test.', 'Denied.test.:80']) {
       expect({ [`Host ${name}`]: { open: REACHED, allow: DENIED, deny: DENIED } });
     }
-    // In Unicode it is malformed: it would be told apart from what others read in it.
+    // In Unicode the name is malformed: other programs could read a different name in it.
     for (const name of ['denied\u3002test', '\uff44enied.test']) {
       expect({ [`Host ${name}`]: { open: REACHED, allow: NOT_REACHED, deny: NOT_REACHED } });
     }
@@ -163,7 +163,7 @@ describe('a host that is not permitted', () => {
     );
     assert.equal(odd.length, 32);
     for (const attempt of odd) expect({ [attempt]: { open: REACHED, allow: NOT_REACHED, deny: NOT_REACHED } });
-    // What stands first is refused by the gateway, so that nothing behind it is read by the server.
+    // The gateway refuses the first part, so the server does not read the request behind it.
     for (const first of ['a method that does not end', 'a line of the PROXY protocol']) {
       expect({ [`a request behind ${first}`]: { open: /./, allow: NOT_REACHED, deny: NOT_REACHED } });
     }
@@ -251,7 +251,7 @@ describe('traffic that is no HTTP', () => {
     for (const way of [...ports, ...versions, ...forms]) expect({ [`QUIC ${way}`]: refused });
     expect({ 'a packet of QUIC as the answer': refused });
     expect({ 'QUIC to port 53': { open: /./, allow: NOT_REACHED, deny: NOT_REACHED } });
-    // gVisor has neither options of IP nor segments.
+    // gVisor supports neither IP options nor segments.
     if (isolation.kernel === 'shared') {
       for (const way of ['behind-options-of-IP', 'in-a-second-segment'])
         assert.ok(begunQuic('open').includes(way), way);
@@ -259,11 +259,11 @@ describe('traffic that is no HTTP', () => {
     for (const name of GATED) assert.deepEqual(begunQuic(name), []);
   });
 
-  /** The ways by which a sandbox got a first packet of QUIC to the other side. */
+  /** Returns the ways in which a sandbox got a first packet of QUIC to the server. */
   const begunQuic = (name: SandboxName) =>
     seen.quic.filter((tag) => tag.startsWith(`tag-${name}-`)).map((tag) => tag.slice(`tag-${name}-`.length));
 
-  // Of gVisor's network the host's kernel has no more than the link.
+  // The host's kernel has no part of gVisor's network but the link.
   const shared = skipUnless('kernel', 'shared');
   it('does not flow by ICMP where datagrams do not, nor by IPv6, even for root of the host', shared, async () => {
     for (const name of ['open', 'deny'] as const) assert.equal(await fromOutside(name, PING), 'reached');
@@ -305,12 +305,12 @@ it('a server that nobody vouches for is not reached', () => {
   expect({ 'a server that nobody vouches for': { open: REACHED, allow: NOT_REACHED, deny: NOT_REACHED } });
 });
 
-/** Whether that host was asked for a path that begins so. */
+/** Returns whether the host was asked for a path with this prefix. */
 function wasAsked(host: string, path: string): boolean {
   return seen.requests.some((request) => request.includes(` ${host} /${path}`));
 }
 
-/** Runs Python as root of the host in the network of a sandbox, past every other bound. */
+/** Runs Python as root of the host in the network namespace of a sandbox, without any other restriction. */
 async function fromOutside(name: SandboxName, code: string): Promise<string> {
   const { service, ids } = world;
   const { hostdDir } = dataPlaces(service.dataDir);

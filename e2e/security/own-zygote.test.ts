@@ -1,4 +1,4 @@
-/** What code can do to the zygote of its own sandbox, and to where the agent meets its kernels. */
+/** Tests what code can do to the zygote of its own sandbox, and to the pipes between the agent and its kernels. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { skipUnless } from '../support/claims.ts';
@@ -9,7 +9,7 @@ import { asRoot } from './support/attackers.ts';
 const forkedWithin = skipUnless('pythonKernels', 'forked within');
 
 const PLACE = '/run/cloche-kernels';
-/** Comes as a kernel does. Whether the agent has taken it for one: else it is turned away at once. */
+/** Connects as a kernel does, and prints whether the agent accepts it as one; otherwise the agent closes at once. */
 const SAY = `
 import json, os, socket, struct
 def say(kernel_id, pid):
@@ -43,7 +43,7 @@ async function output(code: string): Promise<string> {
   return stdout.trim();
 }
 
-/** Names of kernels that are to come. */
+/** Returns the names of kernels that the agent expects. */
 async function names(): Promise<string[]> {
   const listed = await asRoot(service, id, `import os; print(*os.listdir("${PLACE}"))`);
   return listed.split(/\s+/).flatMap((name) => /^(.*)\.stdout$/.exec(name)?.[1] ?? []);

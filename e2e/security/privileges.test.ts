@@ -94,7 +94,7 @@ describe('the sockets', () => {
     assert.equal(await answers(health), true);
     assert.equal(await asServiceUser('server', health), true);
     assert.equal(await answers([...nobody, ...health]), false);
-    // A sandbox cannot put another socket in its place either: the folder is none of its own.
+    // A sandbox cannot replace the socket either: it does not own the folder.
     assert.equal(statSync(folder).uid, 0);
   });
 
@@ -139,13 +139,13 @@ describe('hostd', () => {
       ['/instances/sbx_x/-1', spec],
     ];
     for (const [path, body] of lies) assert.equal(await put(path, body), 400, `${path} ${JSON.stringify(body)}`);
-    // That the rest of the message is right shows in one that is right throughout.
+    // The control: the same message without the invalid part is accepted.
     assert.equal(await put('/instances/sbx_attackcontrol/1', spec), 200);
     await execa('curl', ['-sS', '--unix-socket', socket, '-X', 'DELETE', 'http://x/instances/sbx_attackcontrol/1']);
   });
 });
 
-/** Whether a command succeeds for the user of a part, in what that part sees of the machine. */
+/** Returns whether a command succeeds as the user of a service process, in that process's view of the machine. */
 async function asServiceUser(part: 'server' | 'egress', command: readonly string[]): Promise<boolean> {
   const pid = service.pid(part);
   const { Uid = '', Gid = '' } = statusOf(pid);

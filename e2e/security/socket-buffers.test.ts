@@ -1,4 +1,4 @@
-/** What sockets buffer is memory of the kernel, which control groups v1 count on an account of its own. */
+/** Socket buffers are kernel memory, which control groups v1 count separately from the sandbox's memory. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { skipUnless } from '../support/claims.ts';
@@ -8,7 +8,7 @@ import { asUser, onHost } from './support/attackers.ts';
 const MEMORY_MB = 160;
 const PAIRS = 200;
 
-/** Fills what each of many connected pairs takes, of both protocols, and prints the mebibytes that all of them hold. */
+/** Fills the buffers of many connected pairs of a protocol, and prints the mebibytes that all of them hold. */
 const fill = (kind: 'SOCK_STREAM' | 'SOCK_DGRAM') => `
 import socket
 held, pairs = 0, []
@@ -50,7 +50,7 @@ before(async () => {
 });
 after(() => service?.close());
 
-// In gVisor they are memory of its own kernel, at whose bound the sandbox ends (`limits.test.ts`).
+// In gVisor these buffers are memory of its own kernel, and the sandbox ends at the limit (`limits.test.ts`).
 describe('sockets of a sandbox', skipUnless('memory', 'kernel'), () => {
   for (const kind of ['SOCK_STREAM', 'SOCK_DGRAM'] as const) {
     it(`buffer less than its memory with ${kind}, and a neighbour's connections go on`, async () => {

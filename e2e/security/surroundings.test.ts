@@ -30,7 +30,7 @@ interface Surroundings {
   files: string[];
   sockets: string[];
   links: Record<string, string>;
-  /** Those whose file anybody in there finds by its name. */
+  /** Files that any process in the sandbox finds by name. */
   here: string[];
   processes: number;
   hostname: string;
@@ -112,10 +112,10 @@ describe('from inside a sandbox', () => {
     for (const { links, here } of inside) {
       assert.ok(Object.keys(links).length > 5);
       const foreign = Object.entries(links).filter(
-        // A program that is just loading has its own files open.
+        // A program that is still loading has its own files open.
         ([path, target]) => !path.endsWith('/exe') && !own.test(target) && !here.includes(path),
       );
-      // The runtime that lets the test in as root hands down the test's own pipes, and nothing else.
+      // The runtime that starts the test as root passes on the test's own pipes, and nothing else.
       assert.deepEqual(foreign, []);
     }
     assert.ok(Object.values(control.links).some((target) => !own.test(target)));
@@ -126,7 +126,7 @@ describe('from inside a sandbox', () => {
     const minimal = 'fd full mqueue null ptmx pts random shm stderr stdin stdout tty urandom zero'.split(' ');
     for (const { hostname, devices, ids } of inside) {
       assert.equal(hostname, 'sandbox');
-      // Crun makes a link to the memory of the kernel, which is not to be read through it (container.test.ts).
+      // Crun creates a link to the kernel's memory, which cannot be read through it (container.test.ts).
       assert.deepEqual(
         devices.filter((name) => name !== 'core'),
         minimal,
@@ -175,7 +175,7 @@ for path in ${JSON.stringify(programs)}:
 print(json.dumps(outcomes))`;
     const doomed = (await service.api.readySandbox()).id;
     const [python = '', passwd = '', agent = '', node = ''] = programs;
-    // In its own sandbox the attack works, as far as the files are its own.
+    // In its own sandbox the attack works, as far as the files belong to it.
     const readOnly = 'Read-only file system';
     assert.deepEqual(JSON.parse(await asRoot(service, doomed, overwrite)), {
       [python]: 'done',
@@ -203,7 +203,8 @@ except OSError as error: print(os.strerror(error.errno))`;
     for (const program of ['/opt/cloche/bin/node', '/opt/cloche/bin/tini']) {
       assert.match(await asRoot(service, attacker, attack(program)), /Read-only file system|Permission denied/);
     }
-    // Nor is the runtime that made the sandbox in reach: all that runs in there comes from the guest's folder or its own.
+    // The runtime that created the sandbox cannot be reached either: all programs there are from the guest folder or
+    // its own files.
     const { inside } = await look();
     const exes = inside.flatMap(({ links }) => Object.entries(links)).filter(([path]) => path.endsWith('/exe'));
     assert.ok(exes.length > 3);

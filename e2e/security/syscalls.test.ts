@@ -7,16 +7,16 @@ import { isolation, skipUnless } from '../support/claims.ts';
 import { sharedService, type TestService } from '../support/service.ts';
 import { asRoot, asUser, attempts, type Outcomes, onHost, outcomesOf } from './support/attackers.ts';
 
-/** What a kernel says that was built without the call. */
+/** Outcomes on a kernel that was built without the call. */
 const UNKNOWN_HERE = /^(ENOSYS|EAFNOSUPPORT|killed by SIGSEGV)$/;
 
-/** The filter's own answers: no argument was looked at. */
+/** Returns whether the filter refused the call, without a look at its arguments. */
 function isRefused([name, outcome]: [string, string]): boolean {
-  // Libraries go on with `clone`, whose flags the filter sees, when this one does not exist.
+  // When this call does not exist, libraries use `clone`, whose flags the filter checks.
   if (name === 'clone3') return outcome === 'ENOSYS';
-  // Libraries go on with threads; the kernel's own answer is EAGAIN or success.
+  // Libraries use threads instead; the kernel itself would return EAGAIN or success.
   if (name === 'io_setup') return outcome === 'ENOSYS';
-  // A kernel of its own has no such interface at all.
+  // gVisor's kernel does not have this interface at all.
   if (name === 'a call of the 32-bit interface' && outcome === 'ENOSYS') return isolation.kernel === 'own';
   return outcome === 'EPERM' || outcome === 'killed by SIGSYS';
 }
@@ -103,7 +103,10 @@ print(json.dumps({name: outcome(make) for name, make in sockets.items()}))`;
   });
 });
 
-/** Prints how many pages of the file the kernel has not written out yet, 0 where it does not say (before Linux 6.5). */
+/**
+ * Prints how many pages of the file the kernel has not written out yet; 0 where the kernel does not report it (before
+ * Linux 6.5).
+ */
 function dirtyPagesOf(file: string): string {
   return `
 import ctypes, os

@@ -1,4 +1,4 @@
-/** Clients that go away at any byte of any kind of request, reading or not, by an end or by a reset. */
+/** Clients that disconnect at any byte of any kind of request, while reading or not, by an end or by a reset. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -29,7 +29,7 @@ await new Promise((resolve) => app.listen(8000, '127.0.0.1', resolve));`;
 
 let service: TestService;
 let sandboxId: string;
-/** Makes the bytes of a request of each kind. */
+/** Functions that build the bytes of each kind of request. */
 const kinds = new Map<string, () => Buffer>();
 
 before(async () => {
@@ -109,7 +109,7 @@ it('end nothing but themselves, and nothing of them stays', async () => {
     assert.equal(run.outputs[0]?.value, `'after ${kind}'`);
     assert.deepEqual([pid('server'), pid('hostd')], pids, kind);
   }
-  // Neither half a file, nor a file beside it.
+  // Neither a partial file nor a temporary one is left.
   const names = (await service.api.get(`/v1/sandboxes/${sandboxId}/files?path=.`)).body.data.map(
     ({ name }: { name: string }) => name,
   );
@@ -117,7 +117,7 @@ it('end nothing but themselves, and nothing of them stays', async () => {
     names.filter((name: string) => !['large', 'up'].includes(name)),
     [],
   );
-  // Connections to an agent are kept for as long as its sandbox lives.
+  // Connections to an agent are kept as long as its sandbox lives.
   await service.api.delete(`/v1/sandboxes/${sandboxId}`);
   await eventually(() => descriptors() <= openBefore);
 });

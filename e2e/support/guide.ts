@@ -76,7 +76,7 @@ export async function runGuide(file: string, service: GuideService, timeoutMs: n
   }
 }
 
-/** Resolves with undefined when the shell had to be killed. */
+/** Resolves with the shell's exit code; null when it had to be killed. */
 async function runSteps(
   steps: readonly Step[],
   folder: string,

@@ -1,28 +1,28 @@
-/** Who attacks, and who shows that the attack would work: the same Python, run with different privileges. */
+/** Runs attacks, and controls that show that an attack would work: the same Python with different privileges. */
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { cachePlaces } from '@cloche/layout';
 import { execa } from 'execa';
 import type { TestService } from '../../support/service.ts';
 
-/** What an attempt came to, by its name: `done`, or how it was refused. */
+/** Outcome of each attempt by its name: `done`, or how it was refused. */
 export type Outcomes = Readonly<Record<string, string>>;
 
-/** Everything that a test sees of the machine, so that what a control does is done to nothing of the host's. */
+/** Namespaces for everything that a test changes, so that a control does not change the host. */
 const OWN_NAMESPACES = ['--mount', '--pid', '--fork', '--mount-proc', '--net', '--ipc', '--uts', '--cgroup'];
 
-/** A process of the host with no defence but its user's. */
+/** Privileges of a host process without any defence except those of its user. */
 const CONTROLS = {
-  /** Nobody in particular. */
+  /** A user without processes or files. */
   user: ['setpriv', '--reuid=54321', '--regid=54321', '--clear-groups'],
-  /** What a container's root is without a filter of system calls and with all capabilities of its namespaces. */
+  /** A container's root without a filter of system calls, and with all capabilities of its namespaces. */
   'root of namespaces': ['unshare', '--user', '--map-root-user', ...OWN_NAMESPACES],
   root: ['unshare', ...OWN_NAMESPACES],
-  /** Sees the host's own processes too. */
+  /** Root that also sees the host's own processes. */
   'root of the host': [],
 } as const;
 
-/** As a client's code runs: uid 1000 of the sandbox, in a kernel. */
+/** Runs code as a client's code runs: as uid 1000 of the sandbox, in a kernel. */
 export async function asUser(service: TestService, sandboxId: string, code: string): Promise<string> {
   const run = await service.api.run(sandboxId, code);
   if (run.error) throw new Error(`${run.error.name}: ${run.error.message}\n${run.stderr}`);
@@ -46,18 +46,18 @@ export function execInside(service: TestService, sandboxId: string, command: rea
   const key = service.instanceKey(sandboxId);
   if (runtime !== 'crun') mkdirSync(join(service.runDir, 'mounts', key, 'root'), { recursive: true });
   const inHostd = runtime === 'crun' ? ['nsenter', '--target', String(service.pid('hostd')), '--mount', '--'] : [];
-  // Built into the cache folder, and on nobody's PATH.
+  // Built into the cache folder, which is in no `PATH`.
   const { runsc } = cachePlaces(process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche');
   const program = runtime === 'runsc' ? runsc : runtime;
   const [file = program, ...start] = [...inHostd, program, '--root', join(service.runDir, 'hostd', runtime)];
   const options = { input, timeout: 30_000, maxBuffer: 16 * 1024 * 1024 } as const;
-  // gVisor lets nobody gain privileges, and has no word for it.
+  // gVisor never allows a gain of privileges, and has no option for it.
   const noNewPrivileges = runtime === 'runsc' ? [] : ['--no-new-privs'];
   const exec = ['exec', ...noNewPrivileges, '--user', '0:0', key];
   return execa(file, [...start, ...exec, ...command], options);
 }
 
-/** The agent's process, by its number in the sandbox: the one that the init there started. */
+/** Returns the agent's process id in the sandbox: the process that init there has started. */
 export async function agentPid(service: TestService, sandboxId: string): Promise<number> {
   const find = `
 for pid in filter(str.isdigit, __import__("os").listdir("/proc")):
@@ -65,13 +65,13 @@ for pid in filter(str.isdigit, __import__("os").listdir("/proc")):
   return Number(await asRoot(service, sandboxId, find));
 }
 
-/** The control: outside of every sandbox. */
+/** Runs the control, outside of every sandbox. */
 export async function onHost(privileges: keyof typeof CONTROLS, code: string): Promise<string> {
   const [command = '', ...args] = [...CONTROLS[privileges], '/usr/bin/python3', '-'];
   return (await execa(command, args, { input: code, timeout: 30_000, cwd: '/' })).stdout;
 }
 
-/** A script of `attempts/`, or several that are one, with what a test gives it as `given`. */
+/** Returns a script of `attempts/`, or several joined into one, with the test's values as `given`. */
 export function attempts(names: string | readonly string[], given: object = {}): string {
   const read = (name: string) => readFileSync(new URL(`../attempts/${name}.py`, import.meta.url), 'utf8');
   const script = [names].flat().map(read).join('\n\n');

@@ -2,7 +2,7 @@ import type { TestService } from '../../support/service.ts';
 
 const HOT_RUN = '1 + 1';
 
-/** Half of the hot runs of a sandbox are answered in this time or less. In milliseconds. */
+/** Returns the median latency of a sandbox's hot runs, in milliseconds. */
 export async function medianLatencyMs(
   service: Pick<TestService, 'api'>,
   sandboxId: string,
@@ -13,7 +13,7 @@ export async function medianLatencyMs(
   return median(times);
 }
 
-/** The same, measured for as long as `meanwhile` takes. */
+/** Returns the median latency of hot runs while `meanwhile` is pending, in milliseconds. */
 export async function medianLatencyDuringMs(
   service: Pick<TestService, 'api'>,
   sandboxId: string,

@@ -5,7 +5,7 @@
 import { createServer, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 
-/** `accept` answers the request to upgrade, where that has not been answered yet. */
+/** Sends a lie. `accept` answers the upgrade request, if it has not been answered yet. */
 type Lie = (socket: Duplex, runId: string, accept: () => void) => void;
 
 const protocolVersion = Number(process.argv.at(-1));
@@ -13,19 +13,19 @@ const accepted = 'HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupg
 const json = (response: ServerResponse, body: object) => response.end(JSON.stringify(body));
 const event = (runId: string, type: string, data: unknown) => `${JSON.stringify({ type, runId, data })}\n`;
 const done = (runId: string) => event(runId, 'done', { executionCount: 1, durationMs: 1 });
-/** Writes on until the other side has had enough. */
+/** Writes until the other side closes the connection. */
 const flood = (socket: Duplex, chunk: string) => {
   const next = () => void socket.write(chunk, next);
   next();
 };
-/** A lie that is told in an answer as the protocol has it. */
+/** Lie that follows a valid upgrade response. */
 const inEvents =
   (tell: (socket: Duplex, runId: string) => void): Lie =>
   (socket, runId, accept) => {
     accept();
     tell(socket, runId);
   };
-/** A lie that is told in place of that answer. */
+/** Lie in place of the upgrade response. */
 const inAnswer =
   (text: string): Lie =>
   (socket) =>
@@ -69,7 +69,7 @@ const lies: Record<string, Lie> = {
   }),
   nothing: inEvents(() => {}),
 };
-/** Archives of a directory, by its path: a link, a file below that link, and a device. */
+/** Archives by the path of the directory: a link, a file below that link, and a device. */
 const archives: Record<string, Buffer> = {
   '/link': tarOf('link', '2', '', '../elsewhere'),
   '/below-link': tarOf('link/file', '0', 'from the sandbox'),

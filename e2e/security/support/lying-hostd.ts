@@ -1,4 +1,4 @@
-/** Hostd as it is, but for what runs as the first process of its sandboxes: an agent that lies. */
+/** Runs hostd unchanged, except that the first process of its sandboxes is an agent that lies. */
 import { readFileSync } from 'node:fs';
 import { PROTOCOL_VERSION } from '@cloche/protocol';
 

@@ -12,7 +12,7 @@ export interface LyingService extends AsyncDisposable {
   serverPid(): number;
 }
 
-/** A whole Cloche whose sandboxes hold an agent that lies as `lying-agent.ts` says. */
+/** Starts a complete Cloche whose sandboxes run the agent of `lying-agent.ts`. */
 export async function lyingService(): Promise<LyingService> {
   const dataDir = mkdtempSync(join(tmpdir(), 'cloche-e2e-'));
   chmodSync(dataDir, 0o711);
@@ -23,7 +23,7 @@ export async function lyingService(): Promise<LyingService> {
     egress: 'packages/egress/src/main.ts',
     server: 'packages/server/src/main.ts',
   };
-  // What waits ahead of demand is launched while the test measures.
+  // Pooled instances are launched while the test measures, so few are kept.
   const env = { CLOCHE_BOOTSTRAP_API_KEY: apiKey, CLOCHE_POOL_SIZE: '2' };
   const installation = await startInstallation({ dataDir, env, supervise: false, programs });
   return {

@@ -1,12 +1,12 @@
-/** Three sandboxes that differ in their network policy alone, before a small internet of the test's own. */
+/** Starts three sandboxes that differ only in their network policy, connected to a small internet of the test's own. */
 import { type OwnService, testService } from '../../support/service.ts';
 import { type TestInternet, testInternet } from '../../support/test-internet.ts';
 import { asUser, attempts, type Outcomes, outcomesOf } from './attackers.ts';
 
-/** `open` is the control: what it reaches is there, and would be reached without a policy. */
+/** `open` is the control: hosts that it reaches exist, and would be reached without a policy. */
 export const SANDBOXES = ['open', 'allow', 'deny'] as const;
 export type SandboxName = (typeof SANDBOXES)[number];
-/** In this order: the first defines what the others use, the last makes them. */
+/** Scripts in this order: the first defines the functions of the others, the last runs the attempts. */
 const PARTS = [
   'ways',
   'names',
@@ -26,7 +26,7 @@ export interface PolicyWorld extends AsyncDisposable {
   readonly internet: TestInternet;
   readonly service: OwnService;
   readonly ids: Readonly<Record<SandboxName, string>>;
-  /** What the attempts of `attempts/network` come to, all of them unless some are named. */
+  /** Returns the outcomes of the attempts in `attempts/network`: of those in `only`, or of all. */
   attack(name: SandboxName, only?: readonly string[]): Promise<Outcomes>;
 }
 
