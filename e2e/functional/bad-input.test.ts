@@ -12,7 +12,10 @@ before(async () => {
 });
 after(() => service.close());
 
-/** `SBX` stands for the sandbox. Then: the status, the code, and what the message or the issues must name. */
+/**
+ * Request and expected error. `SBX` stands for the sandbox's id. The last fields are the status, the code, and the text
+ * that the message or the issues must contain.
+ */
 type Case = [
   title: string,
   method: string,

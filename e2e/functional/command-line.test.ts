@@ -10,7 +10,7 @@ import { sharedService, type TestService } from '../support/service.ts';
 import { Terminal } from '../support/terminal.ts';
 
 const LARGE_BYTES = 150_000_000;
-/** For what moves so many bytes, however busy this machine is. */
+/** Timeout for large amounts of data, long enough for a busy machine. */
 const AMPLE_MS = 60_000;
 const CLEAR_LINE = '\r\u001b[2K';
 
@@ -29,9 +29,9 @@ after(async () => {
 
 const here = (name: string) => join(folder, name);
 
-/** What a terminal has shown of `cloche …`, up to the exit code. */
+/** Resolves with everything that a terminal showed of `cloche …`, up to the exit code. */
 async function shown(args: string[], use?: (terminal: Terminal) => Promise<void>, columns = 100): Promise<string> {
-  // Ctrl-C reaches the shell around it as well.
+  // Ctrl-C reaches the surrounding shell as well.
   const script = 'trap : INT; node_modules/.bin/cloche "$@"; echo "ended with $?"';
   const env = { CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey };
   const terminal = new Terminal(['sh', '-c', script, 'sh', ...args], { rows: 24, cols: columns, env });
@@ -44,7 +44,7 @@ async function shown(args: string[], use?: (terminal: Terminal) => Promise<void>
   }
 }
 
-/** What is left on the screen of lines that were drawn over. */
+/** Returns the text that is left on the screen, without lines that were overwritten. */
 const left = (text: string) =>
   stripVTControlCharacters(
     text

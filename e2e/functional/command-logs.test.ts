@@ -81,7 +81,7 @@ describe('the log of a command', () => {
       timeoutMs: 120_000,
     });
     assert.equal(command.exitCode, 0);
-    // The bound counts JSON, which spells the end of each line of 16 bytes with two.
+    // The limit counts JSON, where each line of 16 bytes takes 17: its end is two characters.
     const kept = 1_000_000_009 - (command.truncated?.stdout ?? 0);
     assert.ok(Math.abs((kept * 17) / 16 - 8 * 1024 * 1024) < 64, `${kept} bytes are kept`);
     const entries = await commands.logs(command.id, 50);

@@ -60,7 +60,7 @@ describe('a command that is waited for', () => {
 
   it('is cut where it prints too much', async () => {
     const { stdout, truncated } = await commands.run('yes | head -c 9000000');
-    // Lines of `y`, which JSON writes as three characters each.
+    // Lines of `y`, which take three characters each in JSON.
     assert.equal(truncated?.stdout, 9_000_000 - Math.floor((8 * 1024 * 1024 * 2) / 3));
     assert.match(stdout?.slice(-100) ?? '', /bytes of stdout cut; the limit is \d+ bytes as JSON\]\n$/);
   });
@@ -88,7 +88,7 @@ describe('a command that is waited for', () => {
     const words = (bytes: number) => Array<string>(bytes / 100_000).fill('x'.repeat(100_000));
     const most = await commands.run(['bash', '-c', 'cat /proc/$$/cmdline | wc -c', 'x', ...words(2_000_000)]);
     assert.deepEqual([most.exitCode, Number(most.stdout) > 2_000_000], [0, true], most.stderr ?? '');
-    // With the environment and what Linux counts beside they are too many; gVisor's kernel has no such bound.
+    // Too many together with the environment and with what Linux adds to it; gVisor's kernel has no such limit.
     const more = await commands.run(['true', ...words(2_000_000), 'x'.repeat(97_000)]);
     const refused = ['failed', 126, 'true: Argument list too long\n'];
     const isOwn = isolation.kernel === 'own';
@@ -118,10 +118,10 @@ describe('a command that is waited for', () => {
   });
 });
 
-/** Far longer than what each of them takes to print its number, even where much else is going on. */
+/** Far longer than each command takes to print its number, even on a busy machine. */
 const TIMEOUT_MS = 6000;
 
-// They wait rather than compute, each for something of its own.
+// These commands wait instead of computing, and are independent, so they run concurrently.
 describe('a command', { concurrency: true }, () => {
   describe('the time of it', () => {
     const traps = 'trap "" TERM HUP INT';

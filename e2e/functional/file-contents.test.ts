@@ -15,12 +15,12 @@ const MIB = 1024 * 1024;
 
 let files: SandboxFiles;
 before(async () => {
-  // So much memory that no file has to leave the cache for the next.
+  // Enough memory for all files to stay in the page cache.
   files = await sandboxFiles(await testService(), { diskMb: 1536, memoryMb: 3072 });
 });
 after(() => files?.close());
 
-/** Sends so many bytes from a buffer of a mebibyte; what it is answered with. */
+/** Uploads this many bytes from a buffer of one mebibyte. Resolves with the status of the response. */
 async function upload(path: string, size: number, headers: Record<string, string>): Promise<number | undefined> {
   const chunk = randomBytes(MIB);
   const sent = request(files.contentUrl(path), { method: 'PUT', headers: { ...files.headers, ...headers } });
@@ -31,7 +31,7 @@ async function upload(path: string, size: number, headers: Record<string, string
   return response.statusCode;
 }
 
-/** Of the agent the most that it ever had, where its system tells. */
+/** Returns the memory of server and agent. The agent's is its peak, where the system reports one. */
 async function residentParts(): Promise<{ server: number; agent: number }> {
   const kilobytes = await files.shell(
     `cat $(grep -l agent.cjs /proc/[0-9]*/cmdline | sed s,cmdline,status,) | grep -E 'Vm(HWM|RSS)' | sort -n -k 2 | tail -1`,

@@ -176,7 +176,7 @@ describe('a watched directory', () => {
       const { value } = await events.next();
       return value && 'path' in value.data ? `${value.type} ${value.data.path}` : value?.type;
     };
-    // The watch begins when its stream opens, which nothing but its first event shows.
+    // The watch begins when its stream opens, and only its first event shows this.
     await eventually(async () => {
       await sandbox.files.write('watched/ping', 'x');
       return await Promise.race([

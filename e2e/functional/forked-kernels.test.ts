@@ -1,4 +1,4 @@
-/** A kernel that was forked from a loaded interpreter behaves as one that was started. */
+/** A kernel that was forked from a loaded interpreter behaves like one that was started. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { skipUnless, unlessStarted } from '../support/claims.ts';
@@ -8,7 +8,7 @@ import { sharedService, type TestService } from '../support/service.ts';
 const forkedIn = skipUnless('pythonKernels', 'forked');
 
 let service: TestService;
-/** For tests that leave nothing in it but their contexts. */
+/** Sandbox for tests that leave nothing in it but their contexts. */
 let sandboxId: string;
 before(async () => {
   if (unlessStarted.skip) return;
@@ -17,7 +17,7 @@ before(async () => {
 });
 after(() => service?.close());
 
-/** A context in a forked kernel. */
+/** Opens a context in a forked kernel. */
 async function forked(id = sandboxId) {
   const contextId = await forkedContext(service, id);
   const run = async (code: string, context = contextId) => service.api.run(id, code, { contextId: context });
@@ -29,7 +29,7 @@ async function forked(id = sandboxId) {
   return { id, contextId, run, output };
 }
 
-/** The same in a sandbox of its own. */
+/** Opens a context in a forked kernel of a new sandbox. */
 async function fresh(body: Record<string, unknown> = {}) {
   return forked((await service.api.readySandbox(body)).id);
 }
@@ -117,7 +117,7 @@ def is_python(pid):
         return False
 print(sum(is_python(pid) for pid in os.listdir('/proc') if pid.isdigit()))`;
     await forkedContext(service, (await service.api.readySandbox()).id);
-    // Those that waited for their sandbox when there was no zygote yet are used up by then.
+    // Uses up the pooled instances that were launched before there was a zygote.
     for (let n = 0; n < 6; n += 1) {
       const { id } = await service.api.readySandbox();
       assert.equal((await service.api.run(id, count)).stdout, '1\n');

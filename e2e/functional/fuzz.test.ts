@@ -10,7 +10,7 @@ import { type TestService, testService } from '../support/service.ts';
 const SEED = Number(process.env.CLOCHE_FUZZ_SEED ?? Date.now() % 2 ** 31);
 const REQUESTS = 3_000;
 const AT_ONCE = 16;
-/** What the collector may leave lying about; a leak of a body for each request is many times that. */
+/** Memory that may not be collected yet; if the body of each request leaked, growth would be many times that. */
 const GROWTH_BYTES = 100 * 2 ** 20;
 const ANSWER_BYTES = 64 * 1024;
 
@@ -45,14 +45,14 @@ async function sendAll(random: Random, count: number): Promise<Map<number, numbe
   return statuses;
 }
 
-/** What came to be all the same would fill the sandbox, or the host. */
+/** Removes what a malformed request has created nevertheless, which would fill the sandbox or the host. */
 async function undo({ body: { sandbox, context } }: Answer): Promise<void> {
   const path = sandbox ? sandbox.id : `${context.sandboxId}/code/contexts/${context.id}`;
   const { status } = await service.api.delete(`/v1/sandboxes/${path}`);
   assert.equal(status, 200);
 }
 
-/** A success as the contract says, or an error of the catalogue in its form. */
+/** Asserts that a success matches the contract, and that an error is one of the catalogue. */
 function assertDocumented({ operation, path, options }: MalformedRequest, { status, headers, body }: Answer): void {
   const what = `${operation.method} ${path} ${String(options.body).slice(0, 2000)}\n=> ${status} ${JSON.stringify(body)?.slice(0, 2000)}`;
   assert.ok(headers.get('x-request-id'), what);

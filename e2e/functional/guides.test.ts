@@ -74,7 +74,7 @@ describe('the programs of guides and READMEs', () => {
     assert.ok(programs.length >= 7);
     const folder = mkdtempSync(join(tmpdir(), 'cloche-guide-types-'));
     try {
-      // As after `npm install @cloche/sdk`.
+      // Makes packages available, as `npm install @cloche/sdk` does.
       symlinkSync(resolve('node_modules'), join(folder, 'node_modules'));
       const config = { extends: resolve('tsconfig.json'), include: ['*.ts'] };
       writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(config));

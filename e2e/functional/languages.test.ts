@@ -164,7 +164,7 @@ describe('JavaScript', () => {
     const roomy = await service.api.readySandbox({ resources: { memoryMb: 1024 } });
     assert.equal(await kernelsOf(narrow.id), '1');
     await eventually(async () => (await kernelsOf(roomy.id)) === '2');
-    // The one whose context was opened first would have had it by now.
+    // The sandbox whose context was opened first would have it by now.
     assert.equal(await kernelsOf(narrow.id), '1');
     for (const { id } of [narrow, roomy]) await service.api.delete(`/v1/sandboxes/${id}`);
   });

@@ -18,7 +18,7 @@ after(async () => {
   await internet?.[Symbol.asyncDispose]();
 });
 
-/** What an HTTP request from inside gets: the body, or the kind of failure. */
+/** Sends an HTTP request from inside a sandbox. Resolves with the body or the kind of failure. */
 async function reach(sandboxId: string, url: string): Promise<string> {
   const code = `
 import urllib.request

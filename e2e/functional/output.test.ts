@@ -53,7 +53,7 @@ describe('what a run prints', () => {
     const grown = residentBytes(service.pid('server')) - before;
     assert.equal(run.error, undefined);
     assert.ok(Buffer.byteLength(run.stdout) < LIMITS.outputStreamBytes + 1000);
-    // JSON writes the end of each line as two characters.
+    // In JSON, the end of each line takes two characters.
     const kept = Math.floor((LIMITS.outputStreamBytes * 100) / 101);
     assert.ok(Math.abs((run.truncated?.stdout ?? 0) - (50_000_000 - kept)) < 2);
     assert.match(run.stdout.slice(-300), new RegExp(String(run.truncated?.stdout)));

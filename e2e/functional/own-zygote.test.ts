@@ -1,4 +1,4 @@
-/** Where nothing can be forked into a sandbox, kernels are forked by a zygote of its own. */
+/** Where the host cannot fork kernels into a sandbox, the sandbox's own zygote forks them. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { skipUnless } from '../support/claims.ts';
@@ -9,7 +9,7 @@ import { sharedService, type TestService } from '../support/service.ts';
 const forkedWithin = skipUnless('pythonKernels', 'forked within');
 
 const TABLE = 'import pandas; pandas.DataFrame({"a": [1, 2]})';
-/** Prints the children of the agent that are one: kernels have the same command line. */
+/** Prints the agent's children that are zygotes; kernels have the same command line. */
 const ZYGOTES = `import glob
 def read(path):
     try:
@@ -31,7 +31,7 @@ after(() => service?.close());
 
 describe('a zygote of the sandbox’s own', forkedWithin, () => {
   it('gives a context with a table in a third of the time that a kernel takes that is started', async () => {
-    // What Python reads when it starts is followed by none that was started before.
+    // Python reads this variable only when it starts, so an interpreter that was started before would ignore it.
     const { id: slow } = await service.api.readySandbox({ env: { PYTHONOPTIMIZE: '1' } });
     await forkedContext(service, sandboxId);
     const once = async (id: string) => {

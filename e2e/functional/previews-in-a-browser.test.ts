@@ -55,7 +55,7 @@ let service: TestService;
 let browser: Browser;
 let sandboxId: string;
 before(async () => {
-  // Names below `previews.localhost` share a site, as those of an operator's domain do; those below `localhost` do not.
+  // Names below `previews.localhost` share a site, as those of an operator's domain do; names below `localhost` do not.
   service = await testService({ CLOCHE_PREVIEW_URL: 'http://previews.localhost' });
   browser = await launchChromium({ '*.previews.localhost': new URL(service.url).host });
   sandboxId = (await service.api.readySandbox()).id;
@@ -65,7 +65,7 @@ after(async () => {
   await service?.close();
 });
 
-/** The link that opens it. */
+/** Creates a preview, and returns its URL and the link that opens it. */
 async function openPreview(port: number, body: Record<string, unknown> = {}): Promise<{ url: string; link: string }> {
   const answer = await service.api.post(`/v1/sandboxes/${sandboxId}/previews`, { port, ...body });
   const { url, accessToken } = answer.body.preview;
@@ -84,7 +84,7 @@ async function put(target: string, body: string | ReadableStream<Uint8Array>): P
 
 const putFile = (path: string, content: string) => put(`content?path=${path}`, content);
 
-/** As if `npm install` had run there: sandboxes of tests reach no registry. */
+/** Copies packages, as `npm install` would: sandboxes of tests reach no registry. */
 async function unpackPackages(name: string, path: string): Promise<void> {
   const { modules, folders } = installedPackages(name);
   const tar = spawn('tar', ['-c', '-C', modules, ...folders], { stdio: ['ignore', 'pipe', 'inherit'] });
@@ -100,7 +100,7 @@ async function inPage(act: (page: Page) => Promise<void>): Promise<void> {
   }
 }
 
-/** Requests to previews that were refused for want of a token. */
+/** Returns how many requests to previews were refused because they had no token. */
 async function refused(): Promise<number> {
   const metrics = await (await fetch(`${service.url}/metrics`)).text();
   return Number(/cloche_preview_requests_total\{outcome="preview_token_required"\} (\d+)/.exec(metrics)?.[1] ?? 0);
@@ -114,13 +114,13 @@ describe('in a browser, a preview', () => {
       assert.match((await page.textContent('main')) ?? '', /port 8000/);
       assert.equal(page.url(), `${url}/`);
       assert.equal((await service.api.run(sandboxId, APP)).error, undefined);
-      // The page looks again by itself.
+      // The page polls by itself.
       await page.waitForSelector('h1:text("hello from inside")');
       await page.waitForSelector('#ws:text("ping over the socket")');
       await page.fill('input[name=who]', 'a browser');
       await page.click('button');
       await page.waitForSelector('h1:text("thanks, a browser")');
-      // Its own cookie came along, and not the one that opened the preview.
+      // The app gets its own cookie, and not the one that opened the preview.
       assert.equal(await page.textContent('#cookies'), 'own=1');
     });
   });
@@ -134,7 +134,7 @@ describe('in a browser, a preview', () => {
       assert.equal(await page.evaluate('document.cookie'), 'own=1');
       assert.equal((await page.goto(other.url))?.status(), 401);
       await page.goto(other.link);
-      // From its neighbour's page the first one is another origin: nothing can be read, and no socket opened.
+      // For a page of another preview, the first one is another origin: it can neither read responses nor open sockets.
       const read = `fetch('${url}/', { credentials: 'include' }).then(() => 'read', () => 'refused')`;
       assert.equal(await page.evaluate(read), 'refused');
       const socketUrl = `${url.replace('http', 'ws')}/ws`;
@@ -161,7 +161,7 @@ describe('in a browser, a preview', () => {
         const answered = page.waitForResponse((response) => response.url() === `${url}/`);
         await page.setContent(tag.startsWith('frame') ? `<frameset cols="*">${element}</frameset>` : element);
         assert.equal((await answered).status(), 401, tag);
-        // The control: without the check the browser would have opened it, for it has sent the cookie.
+        // The control: without the check the request would have succeeded, because the browser sent the cookie.
         assert.match((await (await answered).request().allHeaders()).cookie ?? '', /cloche-preview=/, tag);
       }
       for (const action of ['prefetch', 'prerender']) {

@@ -55,7 +55,7 @@ app.on('upgrade', (request, socket) => {
 });
 await new Promise((resolve) => app.listen(8001, '127.0.0.1', resolve));`;
 
-/** One that greets, as ssh does; one that answers something else; one that listens and hangs up. */
+/** Three servers: one sends a greeting, as ssh does; one does not answer in HTTP; one accepts and closes. */
 const NO_HTTP_SERVERS = `
 import socket, threading
 def serve(port, greeting, answer):
@@ -87,7 +87,7 @@ async function openPreview(port: number): Promise<{ id: string; host: string; to
   return { id, host: new URL(url).host, token: accessToken };
 }
 
-/** The answer, unread. */
+/** Sends a request. The caller reads the response. */
 function ask(preview: { host: string; token: string }, path = '/', method = 'GET', bodyBytes?: number) {
   const { port } = new URL(service.url);
   const headers = {
@@ -132,7 +132,7 @@ describe('a preview of a sandbox without network', () => {
     const run = await service.api.run(sandboxId, PYTHON_SERVER);
     assert.equal(run.error, undefined);
     const preview = await openPreview(8000);
-    // What streams of any length take is there after these.
+    // Warm-up: takes the memory that streams of any length need.
     for (let warm = 0; warm < 4; warm++) await read(preview, `/${16 * MIB}`);
     const size = 100 * MIB;
     const before = residentBytes(service.pid('server'));

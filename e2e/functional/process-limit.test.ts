@@ -5,7 +5,7 @@ import { sharedService, type TestService } from '../support/service.ts';
 
 const PIDS = 64;
 
-// gVisor counts processes by user; a kernel that finds none there ends by itself.
+// gVisor counts processes by user, and a kernel that cannot create one ends.
 describe('a sandbox that has no process left', skipUnless('kernel', 'shared'), () => {
   let service: TestService;
   let id: string;
@@ -47,7 +47,7 @@ except OSError as error: print(error)`;
   });
 
   it('gives a context whose kernel has died no other one, by a named error without a traceback of the service', async () => {
-    // Its own process makes room for no more than one.
+    // The kernel that ends frees room for one process, which the other context takes.
     await service.api.run(id, 'import os; os._exit(1)', { contextId: dying });
     await service.api.run(id, 'held.append(subprocess.Popen(["sleep", "600"]))', { contextId: holder });
     const { error, stderr } = await service.api.run(id, '1 + 1', { contextId: dying });

@@ -9,7 +9,7 @@ import { type OwnService, testService } from '../support/service.ts';
 
 let service: OwnService | undefined;
 beforeEach(async () => {
-  // What waits for a sandbox comes and goes, and a test below counts what is on the host.
+  // No pool: pooled instances start and end at any time, and a test below counts what is on the host.
   service ??= await testService({ CLOCHE_POOL_SIZE: '0' });
 });
 after(() => service?.close());
@@ -64,7 +64,7 @@ describe('killing the server with -9', () => {
 
   it('in mid-creation never leaves a second sandbox for one key', async () => {
     const { api } = running();
-    // What the first sandbox brings along stays.
+    // Objects that the first sandbox adds to the host stay.
     const { id } = await api.readySandbox();
     const before = hostFootprint();
     await api.delete(`/v1/sandboxes/${id}`);
@@ -98,7 +98,8 @@ describe('killing the server with -9', () => {
     const { api } = running();
     const startedAt = performance.now();
     const other = (await api.readySandbox()).id;
-    // So that it is ready, and the server gone, before it expires, whatever a launch takes here.
+    // Long enough that the sandbox is ready and the server has ended before it expires, however long a launch takes
+    // here.
     const ttlMs = Math.round(1000 + 3 * (performance.now() - startedAt));
     const { id, expiresAt } = await api.readySandbox({ ttlMs });
     await running().kill('server');

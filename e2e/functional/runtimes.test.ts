@@ -16,7 +16,7 @@ describe('CLOCHE_OCI_RUNTIME', () => {
       const { id } = await service.api.readySandbox({ networkPolicy: { mode: 'deny-all' } });
       const { stdout } = await service.api.run(id, 'print(open("/proc/version").read())');
       assert.equal(stdout.includes(`Linux version ${release()} `), runtime !== 'runsc', stdout);
-      // Each keeps what it has made in a folder of its own.
+      // Each runtime keeps its state in a folder of its own.
       const keeping = ['crun', 'runc', 'runsc'].filter((name) => keeps(join(service.runDir, 'hostd', name), id));
       assert.deepEqual(keeping, [runtime]);
     });

@@ -11,7 +11,7 @@ before(async () => {
 });
 after(() => service?.close());
 
-/** `cloche shell`, and what the terminal is like once it has ended. */
+/** Runs `cloche shell` in a terminal, then prints the settings of the terminal. */
 function openShell(...options: string[]): Terminal {
   const script = 'node_modules/.bin/cloche shell "$@"; echo "ended with $?"; stty -a';
   const env = { CLOCHE_URL: service.url, CLOCHE_API_KEY: service.apiKey };
@@ -25,10 +25,10 @@ describe('cloche shell', () => {
       terminal.type('stty size; id -un; echo $TERM\r');
       await terminal.shows('31 91\r\nuser\r\nxterm-256color\r\n');
       terminal.resize(44, 133);
-      // The new size comes by a signal, which nothing keeps before what is typed.
+      // A signal announces the new size, and typed text may overtake it.
       terminal.type('until [ "$(stty size)" = "44 133" ]; do sleep 0.1; done; stty size\r');
       await terminal.shows('\r44 133\r\n');
-      // Goes to the sandbox and ends nothing here.
+      // Ctrl-C goes to the sandbox and ends nothing here.
       terminal.type('sh -c "echo begun; exec sleep 300"\r');
       await terminal.shows('\rbegun\r\n');
       terminal.type('\x03');

@@ -1,6 +1,6 @@
 /**
- * Transfers of which no byte moves, each beside one that moves slowly. Who holds a file that has been removed keeps its
- * room on the disk, so the room tells whether it is still open, in whatever runtime the sandbox is.
+ * Transfers without progress, each next to a slow one. The disk space of a removed file stays in use while a process
+ * has the file open, so free space shows in every runtime whether a transfer is still open.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -13,9 +13,9 @@ import { sandboxFiles } from '../support/sandbox-files.ts';
 import { type OwnService, testService } from '../support/service.ts';
 
 const MIB = 2 ** 20;
-/** More than the system's buffers between server and client take. */
+/** More bytes than the buffers between server and client can hold. */
 const SIZE = 200 * MIB;
-/** Of the disk that the file system keeps for itself. */
+/** Disk space that the file system uses itself. */
 const SLACK = 16 * MIB;
 const STALL_MS = 2000;
 
@@ -25,11 +25,11 @@ before(async () => {
 });
 after(() => service?.close());
 
-/** What a test does with a sandbox of its own, whose disk nobody else writes to. */
+/** Creates a sandbox of the test's own, so that nothing else writes to its disk. */
 async function ownFiles() {
   const { api, sandboxId, base } = await sandboxFiles(service, {});
   const python = async (code: string) => (await api.run(sandboxId, code)).stdout.trim();
-  // A first run takes longer, and would meet a transfer that is given up by then.
+  // The first run takes longer, and could find a transfer that has already ended.
   await python('None');
   return {
     sandboxId,
@@ -42,7 +42,7 @@ async function ownFiles() {
   };
 }
 
-/** A connection on which a request was begun; nothing that comes is taken but by `trickle`. */
+/** Opens a connection and sends a request on it. Only `trickle` reads from it. */
 async function begin(method: string, path: string, headers: Record<string, string> = {}): Promise<Socket> {
   const { hostname, port } = new URL(service.url);
   const socket = connect(Number(port), hostname).on('error', () => undefined);
@@ -58,14 +58,14 @@ async function download(path: string): Promise<Socket> {
   return socket;
 }
 
-/** Does `act` five times for each time that a transfer may stall, until `socket` closes, which what it returns does. */
+/** Calls `act` five times per stall timeout until `socket` closes. Returns a function that closes it. */
 function trickle(socket: Socket, act: () => void): () => void {
   const timer = setInterval(act, STALL_MS / 5);
   socket.once('close', () => clearInterval(timer));
   return () => socket.destroy();
 }
 
-/** Enough that the system asks for more: it does so for a sixteenth of its buffer at a time. */
+/** Reads enough for the system to request more data, which it does after a sixteenth of its buffer. */
 function takeSome(socket: Socket): void {
   let taken = 0;
   const take = (bytes: Buffer) => {
@@ -75,7 +75,7 @@ function takeSome(socket: Socket): void {
   socket.on('data', take).resume();
 }
 
-/** Everything that still comes. */
+/** Reads the rest of the stream, and resolves with its size in bytes. */
 async function drain(socket: Socket): Promise<number> {
   let bytes = 0;
   socket.on('data', (chunk) => {
@@ -97,7 +97,7 @@ describe('a transfer of which no byte moves is given up, and one that moves slow
     const end = trickle(slow, () => takeSome(slow));
     await python('import os\nfor name in ["slow", "stalled"]: os.remove(f"/workspace/{name}")');
     await eventually(async () => (await freeBytes()) > room - SIZE - SLACK);
-    // The control: what is read slowly is open all the while.
+    // The control: the transfer that is read slowly stays open.
     await delay(STALL_MS);
     assert.ok((await freeBytes()) < room - SIZE + SLACK, 'the slow one is still open');
     assert.ok((await drain(stalled)) < SIZE, 'the stalled one ended early');
@@ -148,14 +148,14 @@ describe('a transfer of which no byte moves is given up, and one that moves slow
   }
 });
 
-/** Where the descriptors of a process lead. */
+/** Returns the targets of a process's descriptors. */
 function openFiles(pid: number): string[] {
   const folder = `/proc/${pid}/fd`;
   return readdirSync(folder).flatMap((fd) => {
     try {
       return [readlinkSync(`${folder}/${fd}`)];
     } catch {
-      // Closed since it was listed.
+      // The descriptor was closed after it was listed.
       return [];
     }
   });

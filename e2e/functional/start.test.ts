@@ -10,7 +10,7 @@ import { seedInstallationId } from '@cloche/testkit/installation-ids';
 import { execa } from 'execa';
 import { eventually } from '../support/eventually.ts';
 
-/** `npm start` as a user types it, with folders of its own. */
+/** Folder of an installation that `npm start` starts as a user would. */
 let folder: string;
 let env: Record<string, string>;
 let started: Start;
@@ -34,7 +34,7 @@ after(async () => {
 
 interface Start {
   readonly text: string;
-  /** SIGTERM, as a service manager sends it; what it printed in all. */
+  /** Sends SIGTERM, as a service manager does. Resolves with all output. */
   stop(): Promise<string>;
 }
 
@@ -59,7 +59,7 @@ async function start(): Promise<Start> {
   };
 }
 
-/** A printed line, pasted into a shell that has only what a user's has. */
+/** Runs a printed line in a shell with only a user's environment. */
 async function paste(text: string, pattern: RegExp): Promise<string> {
   const line = text.split('\n').find((candidate) => pattern.test(candidate));
   assert.ok(line, `no line like ${pattern} in:\n${text}`);

@@ -48,7 +48,7 @@ describe('a stream', () => {
   });
 
   it('carries what is printed before it computes on: the first chunk leaves at once', async () => {
-    // What else the machine does can only make it later, so the best of a few is the service's own.
+    // Other load on the machine can only add delay, so the best of a few rounds is the service's own.
     let lateMs = Number.POSITIVE_INFINITY;
     for (let round = 0; round < 5; round++) lateMs = Math.min(lateMs, await firstChunkLateMs());
     assert.ok(lateMs < 50, `the first chunk came after ${lateMs.toFixed(1)} ms`);

@@ -14,7 +14,7 @@ before(async () => {
 });
 after(() => service.close());
 
-/** A terminal with all that it has shown. */
+/** Terminal with all of its output. */
 class Screen {
   text = '';
   pty!: Pty;
@@ -56,7 +56,7 @@ describe('a terminal', () => {
   it('is resized, and interrupted by what is typed', async () => {
     const screen = await Screen.open();
     screen.pty.resize(100, 50);
-    // Said by what is to be interrupted: a moment before, the shell would be.
+    // Printed by the command to interrupt: a moment before, Ctrl-C would interrupt the shell.
     screen.type('stty size; sh -c "echo begun; exec sleep 300"; echo "ended with $?"');
     await screen.shows('\nbegun\r\n');
     assert.match(screen.text, /50 100/);
@@ -103,10 +103,10 @@ describe('a terminal', () => {
   });
 });
 
-// The first of them hardly does anything but wait.
+// Concurrent, as the first test mostly waits.
 describe('a terminal, beside others', { concurrency: 2 }, () => {
   it('that nobody watches ends, and what its shell started with it', async () => {
-    // A service of its own: with a clock like that, no terminal would outlive a restart of the server that is slow.
+    // A service of its own: with this idle timeout, no terminal would survive a slow restart of the server.
     const service = await testService({ CLOCHE_TERMINAL_IDLE_MS: '5000' });
     try {
       const own = { service, sandboxId: (await service.api.readySandbox()).id };
@@ -165,7 +165,7 @@ describe('a terminal, beside others', { concurrency: 2 }, () => {
     void screen.pty.exited.then(() => {
       ended = true;
     });
-    // No faster than the service could pass it on.
+    // No faster than the service can pass it on.
     const piece = new Uint8Array(64 * 1024).fill(0x20);
     for (let sent = 0; !ended; sent += piece.length) {
       assert.ok(sent < 100 * 2 ** 20, 'all of it was taken');

@@ -5,7 +5,10 @@ import { sharedService, type TestService } from '../support/service.ts';
 
 type Language = 'python' | 'javascript' | 'typescript';
 
-/** What the spec gives the service on top of `timeoutMs`. A promise of the contract, so it is asserted as it is. */
+/**
+ * Time that the specification allows the service in addition to `timeoutMs`. The contract promises it, so it is
+ * asserted exactly.
+ */
 const ANSWER_WITHIN_MS = 300;
 
 let service: TestService;
@@ -22,7 +25,7 @@ const keep: Record<Language, string> = {
   typescript: 'let kept: number = 42',
 };
 
-/** Code that does not end, and whether its interruption keeps the variables. */
+/** Endless code, and whether the interruption keeps the variables. */
 const endless: [Language, string, string, 'state kept' | 'state lost'][] = [
   ['python', 'a sleep', 'import time; print("before"); time.sleep(60)', 'state kept'],
   ['python', 'a busy loop', 'print("before")\nwhile True: pass', 'state kept'],
@@ -52,7 +55,10 @@ const endless: [Language, string, string, 'state kept' | 'state lost'][] = [
   ],
 ];
 
-/** What else the machine does can only make an answer later: one that is late has a second and a third try. */
+/**
+ * Runs code until its timeout. Other load on the machine can only delay the response, so a late one is tried up to
+ * three times.
+ */
 async function timeOut(language: Language, code: string): Promise<{ run: CodeRun; lateMs: number }> {
   for (let tries = 1; ; tries++) {
     const started = performance.now();

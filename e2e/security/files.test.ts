@@ -1,6 +1,6 @@
 /**
- * The API reads and writes files for clients, by a process inside the sandbox. Whatever code puts in its way, a path ends
- * in the sandbox: the same path on the host has another content, which never shows.
+ * The API reads and writes files for clients through a process inside the sandbox. Whatever links code creates, a path
+ * stays in the sandbox: the file at the same path on the host has different content, which is never returned.
  */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';

@@ -243,8 +243,8 @@ async function explode(id: string, bomb: Bomb, latencyDuring: LatencyDuring): Pr
 type LatencyDuring = (meanwhile: Promise<unknown>) => Promise<number>;
 
 /**
- * Lets `attack` happen in a sandbox of its own and asserts that its neighbour is answered in time. What else this
- * machine does meanwhile counts against it, so one quiet attack of three is enough; without limits none would be.
+ * Runs `attack` in one sandbox and asserts that another sandbox is answered in time. Other load on the machine counts
+ * against the limit, so one attack of three within it is enough; without limits none would be.
  */
 async function besideNeighbour(
   t: Diagnosed,

@@ -1,4 +1,4 @@
-/** Tests what code can do to the zygote of its own sandbox, and to the pipes between the agent and its kernels. */
+/** Tests what code can do to the zygote of its own sandbox, and to the channel between the agent and its kernels. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { skipUnless } from '../support/claims.ts';
@@ -9,7 +9,7 @@ import { asRoot } from './support/attackers.ts';
 const forkedWithin = skipUnless('pythonKernels', 'forked within');
 
 const PLACE = '/run/cloche-kernels';
-/** Connects as a kernel does, and prints whether the agent accepts it as one; otherwise the agent closes at once. */
+/** Defines `say`, which connects as a kernel and returns whether the agent keeps the connection instead of closing it. */
 const SAY = `
 import json, os, socket, struct
 def say(kernel_id, pid):

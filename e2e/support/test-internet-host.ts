@@ -106,7 +106,7 @@ function resolve(message: Buffer): Buffer {
   return encode({
     type: 'response',
     id: query.id ?? 0,
-    // 0x8000 is a response with recursion flags as in the query; 3 is NXDOMAIN.
+    // Response code: 0 is success, 3 is NXDOMAIN.
     flags: known ? 0 : 3,
     questions: query.questions ?? [],
     answers: address ? [{ type: 'A', name: question?.name ?? '', ttl: 1, data: address }] : [],

@@ -30,7 +30,7 @@ export async function asUser(service: TestService, sandboxId: string, code: stri
 }
 
 /**
- * As somebody who has become root in the sandbox, which the API offers nobody: the OCI runtime starts the code in it,
+ * Runs code as root of the sandbox, which the API does not offer for code: the OCI runtime starts the code in it,
  * under the container's own filter of system calls, capabilities and limits.
  */
 export async function asRoot(service: TestService, sandboxId: string, code: string): Promise<string> {
@@ -38,8 +38,8 @@ export async function asRoot(service: TestService, sandboxId: string, code: stri
 }
 
 /**
- * A command as root of a sandbox. Crun works on a hybrid host only where hostd runs it, in its mount namespace; runc
- * begins in the folder that the root file system had at first, which hostd has taken away by now.
+ * Runs a command as root of a sandbox. On a hybrid host, crun works only in hostd's mount namespace. runc starts in the
+ * folder where the root file system was first mounted, which hostd has removed by now.
  */
 export function execInside(service: TestService, sandboxId: string, command: readonly string[], input = '') {
   const runtime = process.env.CLOCHE_OCI_RUNTIME ?? 'crun';
