@@ -1,6 +1,6 @@
 /**
- * An agent in the hands of an attacker who has become root of the sandbox. It gets ready like an honest one and tells
- * the lie that the code of a run names. Its argument is the version of the protocol that it claims to speak.
+ * Agent under the control of an attacker who has become root of the sandbox. It starts like an honest agent and sends the
+ * lie that the code of a run names. Its argument is the protocol version that it claims to support.
  */
 import { createServer, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
