@@ -30,8 +30,8 @@ export async function asUser(service: TestService, sandboxId: string, code: stri
 }
 
 /**
- * Runs code as root of the sandbox, which the API does not offer for code: the OCI runtime starts the code in it,
- * under the container's own filter of system calls, capabilities and limits.
+ * Runs code as an attacker who has become root of the sandbox. The OCI runtime, instead of the API, starts the code in
+ * the sandbox, under the container's own filter of system calls, capabilities and limits.
  */
 export async function asRoot(service: TestService, sandboxId: string, code: string): Promise<string> {
   return (await execInside(service, sandboxId, ['/usr/bin/python3', '-'], code)).stdout;
