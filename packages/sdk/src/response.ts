@@ -9,7 +9,7 @@ import { readRetryAfter } from './retry.ts';
 const responses = new WeakMap<ReadableStream<Uint8Array>, Response>();
 
 /** Returns the body of a response, and keeps the response with it. */
-export function bodyOf(response: Response): ReadableStream<Uint8Array> | null {
+function bodyOf(response: Response): ReadableStream<Uint8Array> | null {
   const { body } = response;
   if (body) responses.set(body, response);
   return body;
