@@ -8,7 +8,7 @@ import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { after, describe, it } from 'node:test';
-import { affordable } from '../packages/egress/src/shares/egress-shares.ts';
+import { affordableFraction } from '../packages/egress/src/shares/egress-shares.ts';
 import { dataPlaces, runPlaces } from '../packages/layout/src/index.ts';
 import { egressPlaces } from '../packages/protocol/src/index.ts';
 import { OPERATOR_SETTINGS } from '../packages/settings/src/index.ts';
@@ -66,7 +66,7 @@ describe('the systemd units', () => {
   }
 
   it('let egress open all that it shares out', () => {
-    assert.equal(affordable(Number(words('egress', 'LimitNOFILE')[0])), 1);
+    assert.equal(affordableFraction(Number(words('egress', 'LimitNOFILE')[0])), 1);
   });
 
   it('leave sandboxes alone when hostd ends, and start each part again', () => {

@@ -4,12 +4,12 @@ import { PassThrough } from 'node:stream';
 import { describe, test } from 'node:test';
 import { fuzz, mutateBytes, mutateJson, type Random } from '@cloche/testkit/fuzz';
 import { encode } from 'dns-packet';
-import { classify } from './carry/sniffer.ts';
 import { frame, readFrames } from './dns/dns-frames.ts';
 import { answersQuery, failure, isQuery, refusalOf } from './dns/dns-messages.ts';
 import { parseAuthority } from './policy/authority.ts';
 import { permitsHost, readPolicy } from './policy/egress-policy.ts';
 import { hostText, normalizeHost } from './policy/host-name.ts';
+import { classify } from './proxy/sniffer.ts';
 
 const QUERY = encode({ type: 'query', id: 7, flags: 256, questions: [{ type: 'A', name: 'a.example.com' }] });
 const HOSTS = ['a.example.com', 'EXAMPLE.com.', '192.0.2.1', '0x7f.1', '017700000001', 'xn--bcher-kva.example', '*.a'];

@@ -4,7 +4,7 @@ import { readConfig } from './config.ts';
 import { DnsRelay } from './dns/dns-relay.ts';
 import { GatedEgress } from './gated-egress.ts';
 import { OwnAddresses } from './policy/own-addresses.ts';
-import { affordable, descriptorLimit, egressShares, lookupShares } from './shares/egress-shares.ts';
+import { affordableFraction, descriptorLimit, egressShares, lookupShares } from './shares/egress-shares.ts';
 import { originalDestination } from './socket-options.ts';
 import { trustedRoots } from './upstream/trusted-roots.ts';
 
@@ -12,7 +12,7 @@ const { network, dnsUpstream, logLevel, places, extraCaFile, ranges, idleTidying
 const { gatewayAddress, sandboxCidr } = network;
 const log = pino({ name: 'egress', level: logLevel });
 /** Fraction of each total in `MOST` that the process's descriptor limit suffices for. */
-const part = affordable(descriptorLimit());
+const part = affordableFraction(descriptorLimit());
 const relay = await DnsRelay.open({
   listen: { address: gatewayAddress, port: network.dnsPort },
   upstream: dnsUpstream,

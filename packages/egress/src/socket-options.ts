@@ -16,7 +16,7 @@ const SO_RCVBUF = 8;
 const SO_LINGER = 13;
 const SO_PEERCRED = 17;
 /** struct linger: on, for no second. */
-const LINGER_NOT = Buffer.from(Int32Array.of(1, 0).buffer);
+const NO_LINGER = Buffer.from(Int32Array.of(1, 0).buffer);
 
 export interface Endpoint {
   address: string;
@@ -37,9 +37,9 @@ export function peerUid(socket: Socket): number | undefined {
 }
 
 /** Makes closing the connection reset it and drop unsent data. Does nothing if it is closed. */
-export function lingerNot(socket: Socket): void {
+export function resetOnClose(socket: Socket): void {
   const fd = descriptor(socket);
-  if (fd !== undefined) setsockopt(fd, SOL_SOCKET, SO_LINGER, LINGER_NOT, LINGER_NOT.length);
+  if (fd !== undefined) setsockopt(fd, SOL_SOCKET, SO_LINGER, NO_LINGER, NO_LINGER.length);
 }
 
 /**

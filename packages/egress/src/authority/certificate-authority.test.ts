@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import type { Host } from '../policy/host-name.ts';
-import { Pace } from '../shares/pace.ts';
+import { PacedQueue } from '../shares/paced-queue.ts';
 import { CertificateAuthority } from './certificate-authority.ts';
 import { LeafContexts, type LeafOwner } from './leaf-contexts.ts';
 
@@ -84,5 +84,5 @@ test('a sandbox that asks for many names has its own leaves made anew, not those
 });
 
 function leafOwner(address: string): LeafOwner {
-  return { address, signatures: new Pace({ atOnce: 1, inATurn: 1 }) };
+  return { address, signatures: new PacedQueue({ concurrency: 1, startsPerTurn: 1 }) };
 }

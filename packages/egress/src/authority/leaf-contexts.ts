@@ -2,7 +2,7 @@ import { constants } from 'node:crypto';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import { type Host, hostText } from '../policy/host-name.ts';
 import { FairShare } from '../shares/fair-share.ts';
-import type { Pace } from '../shares/pace.ts';
+import type { PacedQueue } from '../shares/paced-queue.ts';
 import type { CertificateAuthority } from './certificate-authority.ts';
 
 /** Most contexts kept. One sandbox may use all of them until other sandboxes need some. */
@@ -13,7 +13,7 @@ const KEPT_MS = 24 * 60 * 60 * 1000;
 /** The sandbox that needs a certificate. The certificate counts towards its share; it gets one at a time. */
 export interface LeafOwner {
   readonly address: string;
-  readonly signatures: Pace;
+  readonly signatures: PacedQueue;
 }
 
 /**

@@ -22,7 +22,7 @@ const MAX_BODY_BYTES = 512 * 1024 * 1024;
 
 const AddressParams = Type.Object({ address: GatedSandboxList.properties.sandboxes.items.properties.address });
 
-export interface ControlServerOptions {
+export interface ControlServerDeps {
   socketPath: string;
   sandboxes: GatedSandboxes;
   authorityCertificate: string;
@@ -38,9 +38,9 @@ export interface ControlServerOptions {
  * SECURITY: the server runs as the same user as egress, so the folder's mode does not keep it out. The kernel is asked
  * for the user of each peer (control-server.test.ts).
  */
-export async function openControlServer(options: ControlServerOptions): Promise<FastifyInstance> {
-  const { socketPath, isTrusted = (uid) => uid === 0 } = options;
-  const app = createApp(options);
+export async function openControlServer(deps: ControlServerDeps): Promise<FastifyInstance> {
+  const { socketPath, isTrusted = (uid) => uid === 0 } = deps;
+  const app = createApp(deps);
   app.server.prependListener('connection', (socket) => {
     if (!isTrusted(peerUid(socket))) socket.destroy();
   });
@@ -50,7 +50,7 @@ export async function openControlServer(options: ControlServerOptions): Promise<
   return app;
 }
 
-function createApp({ sandboxes, authorityCertificate, registry, decisions }: ControlServerOptions): FastifyInstance {
+function createApp({ sandboxes, authorityCertificate, registry, decisions }: ControlServerDeps): FastifyInstance {
   const app = Fastify({ bodyLimit: MAX_BODY_BYTES, exposeHeadRoutes: false, forceCloseConnections: true });
   app.setValidatorCompiler(({ schema }) => validator(schema as Type.TSchema));
   app.setErrorHandler<Error>((error, _request, reply) => {

@@ -8,7 +8,7 @@ import { pino } from 'pino';
 import { lookupShares } from '../shares/egress-shares.ts';
 import { FairShare } from '../shares/fair-share.ts';
 import { TinyDnsServer } from '../testing/tiny-dns-server.ts';
-import { DnsRelay, type DnsRelayOptions } from './dns-relay.ts';
+import { DnsRelay, type DnsRelayDeps } from './dns-relay.ts';
 
 const FORMERR = 1;
 const SERVFAIL = 2;
@@ -32,7 +32,7 @@ afterEach(async () => {
   await resolver[Symbol.asyncDispose]();
 });
 
-function openRelay(changes: Partial<DnsRelayOptions> = {}): Promise<DnsRelay> {
+function openRelay(changes: Partial<DnsRelayDeps> = {}): Promise<DnsRelay> {
   return DnsRelay.open({
     listen: { address: '127.0.0.1', port: 0 },
     upstream: { address: '127.0.0.1', port: resolver.port },

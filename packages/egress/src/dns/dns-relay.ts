@@ -17,7 +17,7 @@ const IDLE_CONNECTION_MS = 10_000;
 const MAX_QUERY_BYTES = 4096;
 const MAX_REASON = 200;
 
-export interface DnsRelayOptions {
+export interface DnsRelayDeps {
   /** Address for sandboxes, both for UDP and for TCP. */
   listen: { address: string; port: number };
   upstream: Upstream;
@@ -41,26 +41,26 @@ export type LookupPlan = { answer: Buffer } | { ask: Buffer; finish: (answer: Bu
  * Answers with a server failure if the resolver does not answer in time.
  */
 export class DnsRelay {
-  readonly #options: DnsRelayOptions;
+  readonly #deps: DnsRelayDeps;
   readonly #datagrams: DatagramSocket;
   readonly #server: Server;
   readonly #lines: LineBudget;
   readonly #connections = new Set<Socket>();
   readonly #closing = new AbortController();
 
-  private constructor(options: DnsRelayOptions) {
-    this.#options = options;
+  private constructor(deps: DnsRelayDeps) {
+    this.#deps = deps;
     this.#datagrams = createSocket('udp4');
     this.#server = createServer();
     const suppressed = (source: string, count: number) =>
-      options.log.warn({ operation: 'dns.ask', source, outcome: 'suppressed', count });
+      deps.log.warn({ operation: 'dns.ask', source, outcome: 'suppressed', count });
     this.#lines = new LineBudget(suppressed, FAILURE_LINES);
   }
 
   /** Listens on UDP and TCP. Rejects if the address cannot be bound. */
-  static async open(options: DnsRelayOptions): Promise<DnsRelay> {
-    const relay = new DnsRelay(options);
-    const { address, port } = options.listen;
+  static async open(deps: DnsRelayDeps): Promise<DnsRelay> {
+    const relay = new DnsRelay(deps);
+    const { address, port } = deps.listen;
     try {
       // TCP first: with port 0 the system chooses a port that is free for TCP, and UDP then takes the same number.
       relay.#server.listen(port, address);
@@ -73,9 +73,9 @@ export class DnsRelay {
       throw error;
     }
     relay.#datagrams.on('message', (query, from) => void relay.#onDatagram(query, from));
-    relay.#datagrams.on('error', (err) => options.log.error({ operation: 'dns.datagram', err }));
+    relay.#datagrams.on('error', (err) => deps.log.error({ operation: 'dns.datagram', err }));
     relay.#server.on('connection', (socket) => void relay.#onConnection(socket));
-    relay.#server.on('error', (err) => options.log.error({ operation: 'dns.listen', err }));
+    relay.#server.on('error', (err) => deps.log.error({ operation: 'dns.listen', err }));
     return relay;
   }
 
@@ -95,11 +95,11 @@ export class DnsRelay {
   }
 
   async #onDatagram(query: Buffer, from: RemoteInfo): Promise<void> {
-    if (!isQuery(query) || !isInRange(from.address, this.#options.sandboxCidr)) return;
+    if (!isQuery(query) || !isInRange(from.address, this.#deps.sandboxCidr)) return;
     const refusal = refusalOf(query);
     if (refusal) return this.#send(failure(query, refusal), from);
     const evicted = new AbortController();
-    using place = this.#options.shares.datagrams.tryEnter(from.address, { evict: () => evicted.abort() });
+    using place = this.#deps.shares.datagrams.tryEnter(from.address, { evict: () => evicted.abort() });
     const answer = place
       ? await this.#answer(query, { source: from.address, transport: 'datagram', evicted: evicted.signal })
       : failure(query, 'serverFailure');
@@ -123,8 +123,8 @@ export class DnsRelay {
         return isIdle;
       },
     };
-    const isKnown = isInRange(source, this.#options.sandboxCidr);
-    using place = isKnown ? this.#options.shares.connections.tryEnter(source, held) : undefined;
+    const isKnown = isInRange(source, this.#deps.sandboxCidr);
+    using place = isKnown ? this.#deps.shares.connections.tryEnter(source, held) : undefined;
     if (!place) return void socket.destroy();
 
     this.#connections.add(socket);
@@ -142,7 +142,7 @@ export class DnsRelay {
       }
     } catch (err) {
       // The sandbox has broken the connection off.
-      this.#options.log.debug({ operation: 'dns.connection', source, err });
+      this.#deps.log.debug({ operation: 'dns.connection', source, err });
     } finally {
       this.#connections.delete(socket);
       socket.destroy();
@@ -155,7 +155,7 @@ export class DnsRelay {
     // Not logged, because a sandbox can send any number of unreadable queries.
     if (!plan) return failure(query, 'formatError');
     if ('answer' in plan) return plan.answer;
-    const { upstream, answerTimeoutMs = ANSWER_TIMEOUT_MS, log } = this.#options;
+    const { upstream, answerTimeoutMs = ANSWER_TIMEOUT_MS, log } = this.#deps;
     const startedAt = performance.now();
     try {
       const signal = AbortSignal.any([this.#closing.signal, evicted, AbortSignal.timeout(answerTimeoutMs)]);
@@ -174,7 +174,7 @@ export class DnsRelay {
   /** Returns undefined for a query that cannot be parsed. */
   #plan(query: Buffer, { source, transport }: Asker): LookupPlan | undefined {
     try {
-      return this.#options.plan?.(query, source, transport) ?? { ask: query, finish: (answer: Buffer) => answer };
+      return this.#deps.plan?.(query, source, transport) ?? { ask: query, finish: (answer: Buffer) => answer };
     } catch {
       return undefined;
     }

@@ -28,7 +28,7 @@ const DNS_PORT = 53;
 /** Query types that a denylist permits. Leaves out those for IPv6 and HTTP/3, which sandboxes do not have. */
 const ORDINARY_TYPES = new Set(['A', 'CNAME', 'CAA', 'MX', 'NS', 'PTR', 'SOA', 'SRV', 'TXT']);
 
-export interface GatedLookupsOptions {
+export interface GatedLookupsDeps {
   sandboxes: GatedSandboxes;
   closed: ClosedAddresses;
   decisions: DecisionLog;
@@ -38,7 +38,7 @@ export interface GatedLookupsOptions {
  * Decides the DNS lookups of gated sandboxes. A denied name is answered here and never sent, so that names cannot carry
  * data out. For a permitted name egress writes its own query, so that the query carries nothing else.
  */
-export function planGatedLookup({ sandboxes, closed, decisions }: GatedLookupsOptions) {
+export function planGatedLookup({ sandboxes, closed, decisions }: GatedLookupsDeps) {
   return (query: Buffer, source: string, transport: Transport): LookupPlan => {
     const asked = decode(query);
     const [question] = asked.questions ?? [];

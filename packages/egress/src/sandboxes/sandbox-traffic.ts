@@ -1,10 +1,10 @@
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { GatedSandbox } from '@cloche/protocol';
-import { breakOff } from '../break-off.ts';
 import { type EgressPolicy, readPolicy } from '../policy/egress-policy.ts';
+import { resetConnection } from '../reset-connection.ts';
 import type { EgressShares } from '../shares/egress-shares.ts';
-import { Pace } from '../shares/pace.ts';
+import { PacedQueue } from '../shares/paced-queue.ts';
 import { TurnBudget } from '../shares/turn-budget.ts';
 import { boundBuffers } from '../socket-options.ts';
 import type { Connector, Target } from '../upstream/connector.ts';
@@ -20,11 +20,11 @@ const MAX_REQUESTS = 256;
  * Most running and waiting requests, because each waiting one holds a header and a window of its body. Further HTTP/2
  * streams are refused in a way that clients retry.
  */
-const MAX_ASKED = 512;
+const MAX_PENDING_REQUESTS = 512;
 /** Requests that begin in one turn of the event loop: few enough for fairness, enough to keep both ends busy. */
-const BEGUN_IN_A_TURN = 4;
+const STARTS_PER_TURN = 4;
 /** Pieces handled in one turn of the event loop. Each takes a microsecond or two. */
-const PIECES_IN_A_TURN = 1000;
+const PIECES_PER_TURN = 1000;
 /** Connections to servers whose kernel buffers may grow (usually to 6 and 4 MB), for the sake of distant servers. */
 const LARGE_BUFFERS = 8;
 /** Bytes of the kernel's socket buffers of every other connection to a server. */
@@ -40,14 +40,14 @@ export class SandboxTraffic {
   /** Keeps connections to servers for later requests of this sandbox. Other sandboxes never use them. */
   readonly agent: UpstreamAgent;
   /** Paces new connections: detecting the protocol and TLS cost as much of the event loop as a request. */
-  readonly admissions = new Pace({ atOnce: MAX_REQUESTS, inATurn: BEGUN_IN_A_TURN });
+  readonly admissions = new PacedQueue({ concurrency: MAX_REQUESTS, startsPerTurn: STARTS_PER_TURN });
   /** Paces certificates: they are signed one after the other. */
-  readonly signatures = new Pace({ atOnce: 1, inATurn: 1 });
+  readonly signatures = new PacedQueue({ concurrency: 1, startsPerTurn: 1 });
   /**
    * Budget for pieces of bodies in both directions. Connections, streams and header fields are charged to it as well.
    */
-  readonly pieces = new TurnBudget(PIECES_IN_A_TURN);
-  readonly #requests = new Pace({ atOnce: MAX_REQUESTS, inATurn: BEGUN_IN_A_TURN });
+  readonly pieces = new TurnBudget(PIECES_PER_TURN);
+  readonly #requests = new PacedQueue({ concurrency: MAX_REQUESTS, startsPerTurn: STARTS_PER_TURN });
   readonly #shares: EgressShares;
   readonly #connector: Connector;
   /** Open connections, each with its number of running requests. */
@@ -77,7 +77,7 @@ export class SandboxTraffic {
 
   /** Whether one more request may wait for others to end. */
   get mayWait(): boolean {
-    return this.#requests.underWay + this.#requests.waiting < MAX_ASKED;
+    return this.#requests.running + this.#requests.waiting < MAX_PENDING_REQUESTS;
   }
 
   /** Counts a connection towards the sandbox until it closes. Returns false if it has too many, or has ended. */
@@ -85,7 +85,7 @@ export class SandboxTraffic {
     if (this.signal.aborted) return false;
     const isIdle = () => this.#connections.get(socket) === 0;
     const place = this.#shares.connections.tryEnter(this.address, {
-      evict: () => breakOff(socket),
+      evict: () => resetConnection(socket),
       get isIdle() {
         return isIdle();
       },
@@ -153,7 +153,7 @@ export class SandboxTraffic {
   /** Ends all connections of the sandbox. Idempotent. */
   end(): void {
     this.#ended.abort(new Error('the sandbox is gone'));
-    for (const socket of this.#connections.keys()) breakOff(socket);
+    for (const socket of this.#connections.keys()) resetConnection(socket);
     this.agent.destroy();
   }
 

@@ -6,7 +6,7 @@ import { FairShare } from './fair-share.ts';
 const OWN_DESCRIPTORS = 256;
 
 /** Most places of each kind. A place takes one descriptor; a TCP lookup takes two, for the sandbox and the resolver. */
-export const MOST = {
+export const LIMITS = {
   connections: { total: 8192, perSource: 256 },
   /** Per source: all concurrent requests, and connections that are kept for reuse or are being opened. */
   serverConnections: { total: 8192, perSource: 320 },
@@ -15,10 +15,10 @@ export const MOST = {
 } as const;
 /** Number of DNS relays: one for gated sandboxes, one for all others. */
 const RELAYS = 2;
-const MOST_DESCRIPTORS =
-  MOST.connections.total +
-  MOST.serverConnections.total +
-  RELAYS * (MOST.lookups.total + 2 * MOST.lookupConnections.total);
+const MAX_DESCRIPTORS =
+  LIMITS.connections.total +
+  LIMITS.serverConnections.total +
+  RELAYS * (LIMITS.lookups.total + 2 * LIMITS.lookupConnections.total);
 
 export interface EgressShares {
   /** Connections from sandboxes to the gateway. */
@@ -33,20 +33,20 @@ export interface LookupShares {
 }
 
 /** Returns which fraction of each total the process can hold open, at most 1. */
-export function affordable(descriptorLimit: number): number {
-  return Math.min(1, Math.max(0, descriptorLimit - OWN_DESCRIPTORS) / MOST_DESCRIPTORS);
+export function affordableFraction(descriptorLimit: number): number {
+  return Math.min(1, Math.max(0, descriptorLimit - OWN_DESCRIPTORS) / MAX_DESCRIPTORS);
 }
 
 export function egressShares(part = 1): EgressShares {
   return {
-    connections: share(MOST.connections, part),
-    serverConnections: share(MOST.serverConnections, part),
+    connections: share(LIMITS.connections, part),
+    serverConnections: share(LIMITS.serverConnections, part),
   };
 }
 
 /** Returns the shares of one relay. */
 export function lookupShares(part = 1): LookupShares {
-  return { datagrams: share(MOST.lookups, part), connections: share(MOST.lookupConnections, part) };
+  return { datagrams: share(LIMITS.lookups, part), connections: share(LIMITS.lookupConnections, part) };
 }
 
 /** Returns the process's descriptor limit, which Node raises to the hard limit when it starts. */

@@ -5,7 +5,7 @@ export interface ShareLimits {
 }
 
 /** An item that a share counts, such as a connection. */
-export interface Held {
+export interface HeldItem {
   /** Ends the item. Called at most once, when the share needs the place for another source. */
   evict(): void;
   /** Whether its end would hardly be noticed. Idle items are evicted first, the oldest one before others. */
@@ -18,7 +18,7 @@ export interface Held {
  */
 export class FairShare {
   readonly #limits: ShareLimits;
-  readonly #bySource = new Map<string, Set<Held>>();
+  readonly #bySource = new Map<string, Set<HeldItem>>();
   #total = 0;
 
   constructor(limits: ShareLimits) {
@@ -30,7 +30,7 @@ export class FairShare {
   }
 
   /** Returns a place; disposing of it gives it back (idempotent). Undefined if the source has used up its share. */
-  tryEnter(source: string, held: Held): Disposable | undefined {
+  tryEnter(source: string, held: HeldItem): Disposable | undefined {
     const own = this.#bySource.get(source)?.size ?? 0;
     if (own >= this.#limits.perSource) return undefined;
     if (this.#total >= this.#limits.total && !this.#makeRoom(source, own)) return undefined;
@@ -63,18 +63,18 @@ export class FairShare {
     return [greediest, most];
   }
 
-  #oldestIdle(source: string): Held | undefined {
+  #oldestIdle(source: string): HeldItem | undefined {
     return this.#bySource
       .get(source)
       ?.values()
       .find(({ isIdle }) => isIdle);
   }
 
-  #newest(source: string): Held | undefined {
+  #newest(source: string): HeldItem | undefined {
     return [...(this.#bySource.get(source) ?? [])].at(-1);
   }
 
-  #leave(source: string, held: Held): void {
+  #leave(source: string, held: HeldItem): void {
     const ofSource = this.#bySource.get(source);
     if (!ofSource?.delete(held)) return;
     this.#total -= 1;

@@ -124,5 +124,5 @@ function collect(
   line: DecisionRecord & { operation: string; err?: unknown },
 ): void {
   if (line.operation === 'egress') decisions.push(line);
-  if (line.operation === 'carry') failures.push(line.err);
+  if (line.operation === 'proxy') failures.push(line.err);
 }

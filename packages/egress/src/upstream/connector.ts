@@ -10,7 +10,7 @@ import { resolveName } from './resolve-name.ts';
 
 const CONNECT_TIMEOUT_MS = 10_000;
 
-export interface ConnectorOptions {
+export interface ConnectorDeps {
   dnsUpstream: Upstream;
   closed: ClosedAddresses;
   /** Root certificates for checking servers. */
@@ -30,15 +30,15 @@ export interface Target {
  * sandbox's own idea of the address is not used.
  */
 export class Connector {
-  readonly #options: ConnectorOptions;
+  readonly #deps: ConnectorDeps;
 
-  constructor(options: ConnectorOptions) {
-    this.#options = options;
+  constructor(deps: ConnectorDeps) {
+    this.#deps = deps;
   }
 
   /** Resolves when the server can be written to. Rejects with an `EgressError`. */
   async connect(target: Target, policy: EgressPolicy, ended: AbortSignal): Promise<Socket> {
-    const signal = AbortSignal.any([ended, AbortSignal.timeout(this.#options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS)]);
+    const signal = AbortSignal.any([ended, AbortSignal.timeout(this.#deps.connectTimeoutMs ?? CONNECT_TIMEOUT_MS)]);
     let socket: Socket | undefined;
     try {
       const address = await this.#permittedAddress(target.host, policy, signal);
@@ -53,7 +53,7 @@ export class Connector {
   }
 
   async #permittedAddress(host: Host, policy: EgressPolicy, signal: AbortSignal): Promise<string> {
-    const { dnsUpstream, closed } = this.#options;
+    const { dnsUpstream, closed } = this.#deps;
     const addresses = host.kind === 'ipv4' ? [host.address] : await resolveName(host.name, dnsUpstream, signal);
     const permitted = addresses.find((address) => !closed.isClosed(address) && permitsAddressOfName(policy, address));
     if (permitted === undefined)
@@ -64,7 +64,7 @@ export class Connector {
   async #secure(socket: Socket, host: Host, signal: AbortSignal): Promise<Socket> {
     const secured = tlsConnect({
       socket,
-      secureContext: this.#options.trust,
+      secureContext: this.#deps.trust,
       ALPNProtocols: ['http/1.1'],
       // An IP address is checked against the certificate, but must not be sent as server name.
       ...(host.kind === 'name' ? { servername: host.name } : { host: host.address }),

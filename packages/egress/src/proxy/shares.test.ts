@@ -13,7 +13,7 @@ import { EgressRig, SANDBOX_ADDRESS } from '../testing/egress-rig.ts';
 import { httpServer, httpsServer, portOf } from '../testing/test-servers.ts';
 
 const MAX_REQUESTS = 256;
-const MAX_ASKED = 512;
+const MAX_PENDING_REQUESTS = 512;
 const MAX_HTTP2_SESSIONS = 32;
 const OTHER_ADDRESS = '127.0.9.2';
 const POLICY = { mode: 'allowlist' as const, hosts: ['allowed.example'] };
@@ -124,7 +124,7 @@ describe('a sandbox has at most 256 requests at once', () => {
         asked.on('error', () => refused.push(asked.rstCode));
       }
     }
-    await until(() => refused.length === 600 - MAX_ASKED);
+    await until(() => refused.length === 600 - MAX_PENDING_REQUESTS);
     assert.deepEqual(new Set(refused), new Set([constants.NGHTTP2_REFUSED_STREAM]));
     for (const session of sessions) session.destroy();
   });

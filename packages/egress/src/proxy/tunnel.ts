@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { collectsYoung } from './young-buffers.ts';
+import { collectYoungBuffers } from './young-buffers.ts';
 
 const IDLE_MS = 10 * 60 * 1000;
 /** Each pipeline adds several listeners to both ends, in addition to those of the code that created them. */
@@ -16,7 +16,7 @@ export async function tunnel(one: Duplex & Idle, other: Duplex & Idle): Promise<
   setMaxListeners(MAX_LISTENERS, one, other);
   for (const side of [one, other]) side.setTimeout(IDLE_MS, end);
   try {
-    await Promise.all([pipeline(collectsYoung(one), other), pipeline(collectsYoung(other), one)]);
+    await Promise.all([pipeline(collectYoungBuffers(one), other), pipeline(collectYoungBuffers(other), one)]);
   } catch {
     // One side failed. `end` closes the other.
   } finally {

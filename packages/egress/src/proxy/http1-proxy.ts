@@ -4,12 +4,12 @@ import type { Duplex } from 'node:stream';
 import type { Logger } from 'pino';
 import type { DecisionLog } from '../decisions/decision-log.ts';
 import type { Connection } from './connection.ts';
-import { contained } from './contained.ts';
 import { refusalBody } from './exchange.ts';
 import { forward } from './forward.ts';
+import { guard } from './guard.ts';
 import { hasTooManyFields, http1Exchange, refuseHttp1, responseOn } from './http1-exchange.ts';
 import { joinPieces } from './join-pieces.ts';
-import { type CarriedProtocol, recorder, refuseDecided } from './outcome.ts';
+import { type ProxiedProtocol, recorder, refuseDecided } from './outcome.ts';
 import { type Decision, decideConnect, decideRequest } from './request-target.ts';
 import { forwardUpgrade } from './upgrade.ts';
 
@@ -21,7 +21,7 @@ const MAX_PIPELINED = 32;
 /** Return value that makes Node's parser fail. */
 const PARSER_ERROR = -1;
 
-export interface Http1CarrierOptions {
+export interface Http1ProxyDeps {
   decisions: DecisionLog;
   log: Logger;
   /** Takes over a tunnel that CONNECT has made, whose protocol is detected anew. */
@@ -33,19 +33,19 @@ export interface Http1CarrierOptions {
  * Proxies the HTTP/1.1 of clients, parsed by Node's strict parser. Requests to servers are serialized from the parsed
  * values, so that a server cannot read a request differently from egress.
  */
-export class Http1Carrier {
+export class Http1Proxy {
   readonly #server: Server;
-  readonly #options: Http1CarrierOptions;
+  readonly #deps: Http1ProxyDeps;
   readonly #connections = new WeakMap<Duplex, Connection>();
   readonly #pipelines = new WeakMap<Duplex, Pipeline>();
 
-  constructor(options: Http1CarrierOptions) {
-    this.#options = options;
+  constructor(deps: Http1ProxyDeps) {
+    this.#deps = deps;
     this.#server = createServer({
       insecureHTTPParser: false,
       maxHeaderSize: MAX_HEADER_BYTES,
-      headersTimeout: options.headersTimeoutMs ?? HEADERS_TIMEOUT_MS,
-      connectionsCheckingInterval: (options.headersTimeoutMs ?? HEADERS_TIMEOUT_MS) / 4,
+      headersTimeout: deps.headersTimeoutMs ?? HEADERS_TIMEOUT_MS,
+      connectionsCheckingInterval: (deps.headersTimeoutMs ?? HEADERS_TIMEOUT_MS) / 4,
       // A large body can take long. The timeout of the connection to the server ends one that stalls.
       requestTimeout: 0,
       keepAliveTimeout: KEEP_ALIVE_MS,
@@ -55,15 +55,15 @@ export class Http1Carrier {
     });
     // With a limit, Node would silently drop fields beyond it. The size of all fields is limited already.
     this.#server.maxHeadersCount = 0;
-    const within = (socket: Duplex, work: Promise<void>) => contained(options.log, work, () => socket.destroy());
-    this.#server.on('request', (request, response) => within(request.socket, this.#onRequest(request, response)));
+    const guarded = (socket: Duplex, work: Promise<void>) => guard(deps.log, work, () => socket.destroy());
+    this.#server.on('request', (request, response) => guarded(request.socket, this.#onRequest(request, response)));
     this.#server.on('checkContinue', (request, response) => {
-      within(
+      guarded(
         request.socket,
         this.#onRequest(request, response, () => response.writeContinue()),
       );
     });
-    this.#server.on('upgrade', (request, socket, head) => within(socket, this.#onUpgrade(request, socket, head)));
+    this.#server.on('upgrade', (request, socket, head) => guarded(socket, this.#onUpgrade(request, socket, head)));
     this.#server.on('connect', (request, socket, head) => void this.#onConnect(request, socket, head));
     this.#server.on('clientError', (error, socket) => this.#onClientError(error, socket));
     // The server never listens, because it is given its connections. Node checks for slow requests only after this
@@ -84,7 +84,7 @@ export class Http1Carrier {
     this.#server.closeAllConnections();
   }
 
-  async #onRequest(request: IncomingMessage, response: ServerResponse, askForBody?: () => void): Promise<void> {
+  async #onRequest(request: IncomingMessage, response: ServerResponse, sendContinue?: () => void): Promise<void> {
     const { socket } = request;
     const connection = this.#connectionOf(socket);
     const { pieces } = connection.traffic;
@@ -100,7 +100,7 @@ export class Http1Carrier {
       await earlier;
       if (pipeline.isRefused) return;
       using place = await connection.traffic.begin(connection.client, socket);
-      if (place && !response.destroyed) await this.#answer(request, response, connection, askForBody);
+      if (place && !response.destroyed) await this.#answer(request, response, connection, sendContinue);
     } finally {
       pipeline.pending -= 1;
       resolve();
@@ -111,10 +111,10 @@ export class Http1Carrier {
     request: IncomingMessage,
     response: ServerResponse,
     connection: Connection,
-    askForBody?: () => void,
+    sendContinue?: () => void,
   ): Promise<void> {
     const isTooLong = hasTooManyFields(request);
-    const exchange = isTooLong ? undefined : http1Exchange(request, response, askForBody);
+    const exchange = isTooLong ? undefined : http1Exchange(request, response, sendContinue);
     const startedAt = performance.now();
     const decision: Decision = exchange
       ? decideRequest(connection, exchange)
@@ -162,7 +162,7 @@ export class Http1Carrier {
     const { host, port } = decision.target;
     const { traffic, client, depth } = connection;
     // Cast: `serve` accepts only sockets.
-    this.#options.onTunnel(socket as Socket, { traffic, client, destination: { host, port }, depth: depth + 1 });
+    this.#deps.onTunnel(socket as Socket, { traffic, client, destination: { host, port }, depth: depth + 1 });
   }
 
   #onClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
@@ -191,8 +191,8 @@ export class Http1Carrier {
     return connection;
   }
 
-  #recorder(connection: Connection, protocol: CarriedProtocol, startedAt: number) {
-    return recorder(this.#options.decisions, connection, protocol, startedAt);
+  #recorder(connection: Connection, protocol: ProxiedProtocol, startedAt: number) {
+    return recorder(this.#deps.decisions, connection, protocol, startedAt);
   }
 }
 

@@ -45,7 +45,7 @@ export async function forwardUpgrade(
   };
   try {
     const outcome = await Promise.race([agreed, asked.answer]);
-    if (!Array.isArray(outcome)) return { status: await passRefusalOn(exchange(), outcome), ...asked.bytes() };
+    if (!Array.isArray(outcome)) return { status: await sendRefusal(exchange(), outcome), ...asked.bytes() };
     const [answer, server, head] = outcome;
     client.write(switchingProtocols(answer));
     if (head.length > 0) server.unshift(head);
@@ -59,7 +59,7 @@ export async function forwardUpgrade(
   }
 }
 
-async function passRefusalOn(exchange: Http1Exchange | undefined, answer: IncomingMessage): Promise<number> {
+async function sendRefusal(exchange: Http1Exchange | undefined, answer: IncomingMessage): Promise<number> {
   const { statusCode: status = 502, statusMessage = '', rawHeaders } = answer;
   const out = exchange?.answer(status, statusMessage, [
     ...endToEndFields(rawHeaders, 'alt-svc'),

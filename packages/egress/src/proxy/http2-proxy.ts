@@ -11,10 +11,10 @@ import { fieldPairs, type RawFields } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import type { DecisionLog } from '../decisions/decision-log.ts';
 import type { Connection } from './connection.ts';
-import { contained } from './contained.ts';
 import type { Exchange } from './exchange.ts';
 import { endToEndFields } from './fields.ts';
 import { forward } from './forward.ts';
+import { guard } from './guard.ts';
 import { joinPieces } from './join-pieces.ts';
 import { recorder, refuseDecided } from './outcome.ts';
 import { type Decision, decideRequest } from './request-target.ts';
@@ -33,7 +33,7 @@ const SESSION_LIMITS = {
 } as const;
 
 /** Proxies the HTTP/2 of clients inside TLS. Servers get HTTP/1.1 requests. */
-export class Http2Carrier {
+export class Http2Proxy {
   readonly #decisions: DecisionLog;
   readonly #log: Logger;
   readonly #sessions = new Set<ServerHttp2Session>();
@@ -52,7 +52,7 @@ export class Http2Carrier {
     socket.once('end', () => session.destroy());
     session.setTimeout(IDLE_MS, () => session.destroy());
     session.on('stream', (stream, headers) => {
-      contained(this.#log, this.#onStream(stream, headers, connection), () => stream.destroy());
+      guard(this.#log, this.#onStream(stream, headers, connection), () => stream.destroy());
     });
   }
 

@@ -9,7 +9,7 @@ export interface Exchange {
   /** Undefined if the request has no body. */
   readonly body: Readable | undefined;
   /** Called before the body is read, for a client that waits for `100 Continue`. */
-  readonly askForBody?: () => void;
+  readonly sendContinue?: () => void;
   /** Begins the response. Returns undefined if it can have no body. */
   answer(status: number, message: string, fields: RawFields): Writable | undefined;
   /** Calls back once if the client disconnects before the response is complete. */

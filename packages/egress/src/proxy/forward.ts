@@ -10,7 +10,7 @@ import type { UpstreamRequest } from '../upstream/upstream-agent.ts';
 import { type Exchange, refusalBody } from './exchange.ts';
 import { endToEndFields } from './fields.ts';
 import { joinPieces } from './join-pieces.ts';
-import { collectsYoung } from './young-buffers.ts';
+import { collectYoungBuffers } from './young-buffers.ts';
 
 /** Longest silence of a server that computes its response, or of a client that reads it slowly. */
 const IDLE_MS = 10 * 60 * 1000;
@@ -37,32 +37,32 @@ export async function forward(exchange: Exchange, permitted: Permitted, traffic:
   const { target, path, hostField } = permitted;
   const fields = ['Host', hostField, ...exchange.fields, ...framing(exchange)];
   const attempt = () => sendRequest({ traffic, target, method: exchange.method, path, fields });
-  let asked = attempt();
-  exchange.onAbandoned(() => asked.request.destroy());
+  let sent = attempt();
+  exchange.onAbandoned(() => sent.request.destroy());
   let status: number | undefined;
   try {
     if (exchange.body) {
-      exchange.askForBody?.();
-      collectsYoung(exchange.body).pipe(asked.request);
-    } else asked.request.end();
-    let answer = await asked.answer.catch((error) => error);
-    if (wasClosedWhileIdle(answer, asked.request) && isRepeatable(exchange)) {
-      asked = attempt();
-      asked.request.end();
-      answer = await asked.answer;
+      exchange.sendContinue?.();
+      collectYoungBuffers(exchange.body).pipe(sent.request);
+    } else sent.request.end();
+    let answer = await sent.answer.catch((error) => error);
+    if (wasClosedWhileIdle(answer, sent.request) && isRepeatable(exchange)) {
+      sent = attempt();
+      sent.request.end();
+      answer = await sent.answer;
     }
     if (answer instanceof Error) throw answer;
-    status = await passOn(answer, exchange);
-    return { status, ...asked.bytes() };
+    status = await sendResponse(answer, exchange);
+    return { status, ...sent.bytes() };
   } catch (error) {
-    asked.request.destroy();
+    sent.request.destroy();
     const failure = error instanceof EgressError ? error.reason : 'broken_off';
     refuseFailed(exchange, hostText(target.host), failure);
-    return { ...(status !== undefined && { status }), failure, ...asked.bytes() };
+    return { ...(status !== undefined && { status }), failure, ...sent.bytes() };
   }
 }
 
-interface Asked {
+interface SentRequest {
   request: ClientRequest;
   answer: Promise<IncomingMessage>;
   /** Bytes that the connection carried for this request. */
@@ -75,7 +75,7 @@ export function sendRequest(options: {
   method: string;
   path: string;
   fields: string[];
-}): Asked {
+}): SentRequest {
   const { traffic, target, method, path, fields } = options;
   const { agent, pieces } = traffic;
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
@@ -117,11 +117,11 @@ function framing({ body, fields, method }: Exchange): string[] {
   return isDeclared || !['POST', 'PUT', 'PATCH'].includes(method) ? [] : ['Content-Length', '0'];
 }
 
-async function passOn(answer: IncomingMessage, exchange: Exchange): Promise<number> {
+async function sendResponse(answer: IncomingMessage, exchange: Exchange): Promise<number> {
   const { statusCode: status = 502, statusMessage = '', rawHeaders } = answer;
   // `Alt-Svc` offers HTTP/3, which would bypass egress.
   const out = exchange.answer(status, statusMessage, endToEndFields(rawHeaders, 'alt-svc'));
-  if (out) await pipeline(collectsYoung(answer), out);
+  if (out) await pipeline(collectYoungBuffers(answer), out);
   else answer.resume();
   return status;
 }

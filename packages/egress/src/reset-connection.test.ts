@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
 import { createSecureContext, type SecureContext, TLSSocket, connect as tlsConnect } from 'node:tls';
 import { CertificateAuthority } from './authority/certificate-authority.ts';
-import { breakOff } from './break-off.ts';
+import { resetConnection } from './reset-connection.ts';
 import { listening, portOf } from './testing/test-servers.ts';
 
 let server: Server;
@@ -53,7 +53,7 @@ async function isBrokenOff(socket: Socket): Promise<boolean> {
 
 test('the other end is told of an error', async () => {
   const told = isBrokenOff(far);
-  breakOff(near);
+  resetConnection(near);
   assert.ok(await told);
 });
 
@@ -61,7 +61,7 @@ test('what the other end does not take is not waited for', async () => {
   far.pause();
   near.write(Buffer.alloc(16 * 1024 * 1024));
   const closed = once(near, 'close');
-  breakOff(near);
+  resetConnection(near);
   await closed;
 });
 
@@ -72,19 +72,19 @@ test('a connection is closed whose TLS is being ended', async () => {
   farTls.end();
   await ending;
   await new Promise(process.nextTick);
-  breakOff(near);
+  resetConnection(near);
   await closed;
 });
 
 test('a connection that is TLS itself is closed as well', async () => {
   const { nearTls, farTls } = await secured();
   const [told, closed] = [isBrokenOff(farTls), once(near, 'close')];
-  breakOff(nearTls);
+  resetConnection(nearTls);
   await closed;
   assert.ok(await told);
 });
 
 test('what is closed already stays so', () => {
   near.destroy();
-  breakOff(near);
+  resetConnection(near);
 });

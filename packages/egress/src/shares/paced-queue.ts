@@ -1,10 +1,10 @@
 import type { EventEmitter } from 'node:events';
 
-export interface PaceOptions {
+export interface PacedQueueOptions {
   /** Most items running at once. Further ones wait. */
-  atOnce: number;
+  concurrency: number;
   /** Items that begin in one turn of the event loop. */
-  inATurn: number;
+  startsPerTurn: number;
 }
 
 /** The client of a request. Its event `close` ends the wait of the request. */
@@ -14,24 +14,24 @@ type Client = Pick<EventEmitter, 'once' | 'off'> & { readonly destroyed?: boolea
  * Limits how many items of a sandbox run at once, and how many begin in one turn of the event loop, so that other
  * sandboxes need not wait. Refuses nothing: further items wait in order until their client disconnects.
  */
-export class Pace {
-  readonly #options: PaceOptions;
+export class PacedQueue {
+  readonly #options: PacedQueueOptions;
   readonly #waiting = new Set<() => void>();
   #left: number;
-  #underWay = 0;
-  #isTurning = false;
+  #running = 0;
+  #isTurnScheduled = false;
 
-  constructor(options: PaceOptions) {
+  constructor(options: PacedQueueOptions) {
     this.#options = options;
-    this.#left = options.inATurn;
+    this.#left = options.startsPerTurn;
   }
 
   get waiting(): number {
     return this.#waiting.size;
   }
 
-  get underWay(): number {
-    return this.#underWay;
+  get running(): number {
+    return this.#running;
   }
 
   /** Resolves when the item may begin. Dispose of the result at its end. Undefined if the client disconnects before. */
@@ -53,13 +53,13 @@ export class Pace {
   }
 
   #place(): Disposable {
-    this.#underWay += 1;
+    this.#running += 1;
     let isEnded = false;
     return {
       [Symbol.dispose]: () => {
         if (isEnded) return;
         isEnded = true;
-        this.#underWay -= 1;
+        this.#running -= 1;
         this.#beginWaiting();
       },
     };
@@ -67,16 +67,16 @@ export class Pace {
 
   #beginWaiting(): void {
     for (const begin of this.#waiting) {
-      if (this.#left === 0 || this.#underWay >= this.#options.atOnce) break;
+      if (this.#left === 0 || this.#running >= this.#options.concurrency) break;
       this.#left -= 1;
       this.#waiting.delete(begin);
       begin();
     }
-    if (this.#isTurning || this.#left === this.#options.inATurn) return;
-    this.#isTurning = true;
+    if (this.#isTurnScheduled || this.#left === this.#options.startsPerTurn) return;
+    this.#isTurnScheduled = true;
     setImmediate(() => {
-      this.#isTurning = false;
-      this.#left = this.#options.inATurn;
+      this.#isTurnScheduled = false;
+      this.#left = this.#options.startsPerTurn;
       this.#beginWaiting();
     });
   }

@@ -4,17 +4,17 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
 import type { Logger } from 'pino';
 import type { LeafContexts } from '../authority/leaf-contexts.ts';
-import { breakOff } from '../break-off.ts';
 import type { DecisionLog } from '../decisions/decision-log.ts';
 import { permitsRaw } from '../policy/egress-policy.ts';
 import { type Host, hostText } from '../policy/host-name.ts';
+import { resetConnection } from '../reset-connection.ts';
 import type { GatedSandboxes } from '../sandboxes/gated-sandboxes.ts';
 import { boundBuffers, type Endpoint } from '../socket-options.ts';
 import { EgressError } from '../upstream/egress-error.ts';
 import type { Connection } from './connection.ts';
-import { contained } from './contained.ts';
-import { Http1Carrier } from './http1-carrier.ts';
-import { Http2Carrier } from './http2-carrier.ts';
+import { guard } from './guard.ts';
+import { Http1Proxy } from './http1-proxy.ts';
+import { Http2Proxy } from './http2-proxy.ts';
 import { isHttpServer, type Protocol, Sniffer } from './sniffer.ts';
 import { interceptTls } from './tls-interceptor.ts';
 import { tunnel } from './tunnel.ts';
@@ -29,7 +29,7 @@ const CLIENT_BUFFERS = { receiveBytes: 64 * 1024, sendBytes: 128 * 1024 };
 /** Bytes buffered for each direction of a connection: a few reads, so that writing seldom waits for reading. */
 const BUFFERED_BYTES = 256 * 1024;
 
-export interface GatewayOptions {
+export interface GatewayDeps {
   listen: { address: string; port: number };
   sandboxes: GatedSandboxes;
   leaves: LeafContexts;
@@ -42,22 +42,22 @@ export interface GatewayOptions {
 
 /** Accepts the TCP connections of gated sandboxes, detects their protocols, and applies the policy to them. */
 export class Gateway {
-  readonly #options: GatewayOptions;
+  readonly #deps: GatewayDeps;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
-  readonly #http1: Http1Carrier;
-  readonly #http2: Http2Carrier;
+  readonly #http1: Http1Proxy;
+  readonly #http2: Http2Proxy;
 
-  private constructor(options: GatewayOptions) {
-    const { decisions, headersTimeoutMs, log } = options;
-    this.#options = options;
-    this.#http1 = new Http1Carrier({
+  private constructor(deps: GatewayDeps) {
+    const { decisions, headersTimeoutMs, log } = deps;
+    this.#deps = deps;
+    this.#http1 = new Http1Proxy({
       decisions,
       log,
       onTunnel: (socket, connection) => this.#take(socket, connection),
       ...(headersTimeoutMs !== undefined && { headersTimeoutMs }),
     });
-    this.#http2 = new Http2Carrier(decisions, log);
+    this.#http2 = new Http2Proxy(decisions, log);
     // Half-open, because a client can close its side and still read the response.
     this.#server = createServer({ allowHalfOpen: true, noDelay: true, highWaterMark: BUFFERED_BYTES }, (socket) =>
       this.#onConnection(socket),
@@ -65,9 +65,9 @@ export class Gateway {
   }
 
   /** Opens a gateway. Rejects if the address cannot be bound. */
-  static async open(options: GatewayOptions): Promise<Gateway> {
-    const gateway = new Gateway(options);
-    gateway.#server.listen(options.listen.port, options.listen.address);
+  static async open(deps: GatewayDeps): Promise<Gateway> {
+    const gateway = new Gateway(deps);
+    gateway.#server.listen(deps.listen.port, deps.listen.address);
     await once(gateway.#server, 'listening');
     return gateway;
   }
@@ -92,16 +92,16 @@ export class Gateway {
     // An error of the client needs no handling. The socket closes anyway.
     socket.on('error', () => {});
     boundBuffers(socket, CLIENT_BUFFERS);
-    const traffic = this.#options.sandboxes.find(socket.remoteAddress);
-    const destination = this.#options.destinationOf(socket);
-    if (!destination || !traffic?.adopt(socket)) return void breakOff(socket);
+    const traffic = this.#deps.sandboxes.find(socket.remoteAddress);
+    const destination = this.#deps.destinationOf(socket);
+    if (!destination || !traffic?.adopt(socket)) return void resetConnection(socket);
     const { address, port } = destination;
     const host: Host = { kind: 'ipv4', address };
     this.#take(socket, { traffic, client: socket, destination: { host, port }, depth: 0 });
   }
 
   #take(socket: Socket, connection: Connection): void {
-    contained(this.#options.log, this.#admit(socket, connection), () => breakOff(socket));
+    guard(this.#deps.log, this.#admit(socket, connection), () => resetConnection(socket));
   }
 
   async #admit(socket: Socket, connection: Connection): Promise<void> {
@@ -116,7 +116,7 @@ export class Gateway {
     const isRawPermitted = permitsRaw(connection.traffic.policy, connection.destination);
     const isSilent = isRawPermitted && (await this.#staysSilent(sniffer));
     if (isSilent) await this.#letServerSpeak(socket, connection, sniffer);
-    else await this.#carry(await sniffer.protocol, socket, connection);
+    else await this.#proxy(await sniffer.protocol, socket, connection);
   }
 
   async #staysSilent(sniffer: Sniffer): Promise<boolean> {
@@ -154,22 +154,22 @@ export class Gateway {
       return this.#relay(socket, server, connection);
     }
     server.destroy();
-    return this.#carry(first, socket, connection);
+    return this.#proxy(first, socket, connection);
   }
 
-  async #carry(protocol: Protocol | undefined, socket: Socket, connection: Connection): Promise<void> {
+  async #proxy(protocol: Protocol | undefined, socket: Socket, connection: Connection): Promise<void> {
     if (protocol === 'http') this.#http1.serve(socket, connection);
-    else if (protocol === 'tls') await this.#carryTls(socket, connection);
-    else if (protocol === 'raw') await this.#carryRaw(socket, connection);
+    else if (protocol === 'tls') await this.#proxyTls(socket, connection);
+    else if (protocol === 'raw') await this.#proxyRaw(socket, connection);
     else socket.destroy();
   }
 
-  async #carryTls(socket: Socket, connection: Connection): Promise<void> {
-    const { leaves } = this.#options;
+  async #proxyTls(socket: Socket, connection: Connection): Promise<void> {
+    const { leaves } = this.#deps;
     const { traffic, destination } = connection;
     const onSecure = (secured: TLSSocket, secureHost: Host) => {
-      const carrier = secured.alpnProtocol === 'h2' ? this.#http2 : this.#http1;
-      carrier.serve(secured, { ...connection, secureHost });
+      const proxy = secured.alpnProtocol === 'h2' ? this.#http2 : this.#http1;
+      proxy.serve(secured, { ...connection, secureHost });
     };
     try {
       await interceptTls(socket, { traffic, destination: destination.host, leaves, onSecure });
@@ -178,7 +178,7 @@ export class Gateway {
     }
   }
 
-  async #carryRaw(socket: Socket, connection: Connection): Promise<void> {
+  async #proxyRaw(socket: Socket, connection: Connection): Promise<void> {
     const { traffic, client, destination } = connection;
     if (!permitsRaw(traffic.policy, destination)) return this.#refuse(socket, connection, 'protocol');
     using place = await traffic.begin(client, socket);
@@ -197,7 +197,7 @@ export class Gateway {
         verdict: reason === 'denied' ? 'denied' : 'failed',
         reason,
       });
-      breakOff(socket);
+      resetConnection(socket);
       return undefined;
     }
   }
@@ -215,7 +215,7 @@ export class Gateway {
 
   #refuse(socket: Socket, connection: Connection, reason: string): void {
     this.#record(connection, 'raw', { verdict: 'denied', reason });
-    breakOff(socket);
+    resetConnection(socket);
   }
 
   #record(
@@ -225,6 +225,6 @@ export class Gateway {
   ): void {
     const { sandboxId } = traffic;
     const { host, port } = destination;
-    this.#options.decisions.record({ sandboxId, protocol, host: hostText(host), port, ...outcome });
+    this.#deps.decisions.record({ sandboxId, protocol, host: hostText(host), port, ...outcome });
   }
 }

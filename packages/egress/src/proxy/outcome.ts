@@ -4,13 +4,13 @@ import { refusalBody } from './exchange.ts';
 import type { Forwarded } from './forward.ts';
 import type { Decision } from './request-target.ts';
 
-export type CarriedProtocol = 'http' | 'https' | 'websocket' | 'connect';
+export type ProxiedProtocol = 'http' | 'https' | 'websocket' | 'connect';
 
 /** Returns a function that records a decision and its outcome. */
 export function recorder(
   decisions: DecisionLog,
   { traffic, destination }: Connection,
-  protocol: CarriedProtocol,
+  protocol: ProxiedProtocol,
   startedAt: number,
 ): (decision: Decision, forwarded?: Forwarded) => void {
   return (decision, forwarded) => {

@@ -18,7 +18,7 @@ export function hasTooManyFields({ rawHeaders }: IncomingMessage): boolean {
 export function http1Exchange(
   request: IncomingMessage,
   response: ServerResponse,
-  askForBody?: () => void,
+  sendContinue?: () => void,
 ): Http1Exchange | undefined {
   const codings = request.headersDistinct['transfer-encoding'];
   if (codings && codings.join().toLowerCase() !== 'chunked') return undefined;
@@ -32,7 +32,7 @@ export function http1Exchange(
     hosts: request.headersDistinct.host ?? [],
     fields: endToEndFields(request.rawHeaders, 'host', 'expect'),
     body: hasBody ? request : undefined,
-    ...(askForBody && { askForBody }),
+    ...(sendContinue && { sendContinue }),
     answer(status, message, fields) {
       response.writeHead(status, message, [...fields]);
       return response;

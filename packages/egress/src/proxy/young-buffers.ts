@@ -12,7 +12,7 @@ let uncollectedBytes = 0;
  * Such buffers take almost no space in V8's own heap, so V8 would not collect young objects before it marks the whole
  * heap. That took half of egress' CPU time for a download.
  */
-export function collectsYoung<Source extends Readable>(source: Source): Source {
+export function collectYoungBuffers<Source extends Readable>(source: Source): Source {
   return source.on('data', (chunk: Buffer) => {
     uncollectedBytes += chunk.length;
     if (uncollectedBytes < COLLECTED_AFTER_BYTES) return;
