@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { KeyedQueue } from '@cloche/node-support';
 import type { AgentCommand, CommandResultEvent, StartCommand } from '@cloche/protocol';
 import { AgentError, NO_PROCESS_LEFT } from '../base/agent-error.ts';
 import { BoundedText } from '../base/bounded-text.ts';
@@ -39,7 +40,7 @@ export class Command implements SupervisorListener {
   readonly #sent = new Set<string>();
   #stopReason: 'killed' | 'timed_out' | undefined;
   #inputOpen: boolean;
-  #writing: Promise<void> = Promise.resolve();
+  readonly #writes = new KeyedQueue<'stdin'>();
 
   constructor(id: string, start: StartCommand, spec: SupervisorSpec, logFolder: string, supervisors: Supervisors) {
     this.id = id;
@@ -89,9 +90,7 @@ export class Command implements SupervisorListener {
    * `timeout` if the command does not read; the bytes are still delivered when it does.
    */
   write(bytes: Buffer, close: boolean): Promise<void> {
-    const written = this.#writing.then(() => this.#write(bytes, close));
-    this.#writing = written.catch(() => undefined);
-    return written;
+    return this.#writes.run('stdin', () => this.#write(bytes, close));
   }
 
   /** Kills the command and all its descendants, also when it has exited and left descendants running. */

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
+import { BackOff, Semaphore } from '@cloche/node-support';
 import type { Language } from '@cloche/protocol';
 import type { AgentConfig } from '../config.ts';
 import type { ForkedKernel } from '../kernels/forked-kernel.ts';
@@ -25,9 +25,8 @@ const MAX_FAILURES = 4;
 
 /** Quiet time before a zygote is loaded. Loading takes a CPU for seconds, and the client's requests come first. */
 const QUIET_MS = 300;
-/** Pause before a zygote that ended is restarted. Doubles each time, up to the longest pause. */
-const FIRST_PAUSE_MS = 1_000;
-const LAST_PAUSE_MS = 60_000;
+/** Pauses before a zygote that ended is restarted. */
+const PAUSES = { firstMs: 1_000, longestMs: 60_000 };
 
 /** Delay after a launch, so that loading slows down neither the first request nor the launch of another sandbox. */
 const AFTER_LAUNCH_MS = 3_000;
@@ -58,7 +57,8 @@ export class OwnZygote implements Zygote {
   #isReady = false;
   /** Whether it was stopped (SIGSTOP) while it was loading. */
   #isHeld = false;
-  #last: Promise<unknown> = Promise.resolve();
+  /** One fork at a time. */
+  readonly #forks = new Semaphore(1);
   #starting: NodeJS.Timeout | undefined;
   #kept: Promise<void> | undefined;
   #isPythonUsed = false;
@@ -139,9 +139,7 @@ export class OwnZygote implements Zygote {
   }
 
   fork(): Promise<ForkedKernel | undefined> {
-    const taken = this.#last.then(() => this.#forkNext()).catch(() => undefined);
-    this.#last = taken;
-    return taken;
+    return this.#forks.run(this.#isOver.signal, () => this.#forkNext()).catch(() => undefined);
   }
 
   /** Frees the zygote's memory by killing it. Returns whether there was one. */
@@ -194,12 +192,11 @@ export class OwnZygote implements Zygote {
 
   async #keep(): Promise<void> {
     const { signal } = this.#isOver;
-    let pauseMs = FIRST_PAUSE_MS;
+    const backOff = new BackOff(PAUSES);
     for (let failures = 0; failures < MAX_FAILURES && !signal.aborted; ) {
       // Without memory or descriptors for a process, `spawn` throws. That counts as a failure.
       if (this.#options.hasRoom()) failures = (await this.#runOne().catch(() => false)) ? 0 : failures + 1;
-      await delay(pauseMs, undefined, { signal, ref: false }).catch(() => undefined);
-      pauseMs = Math.min(pauseMs * 2, LAST_PAUSE_MS);
+      await backOff.pause(signal, { ref: false });
     }
   }
 

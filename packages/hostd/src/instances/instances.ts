@@ -1,12 +1,11 @@
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
+import { KeyedQueue, Semaphore } from '@cloche/node-support';
 import type { Instance, LaunchedInstance, LaunchSpec } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import { addressesOfSlot } from '../addressing/address-plan.ts';
 import { HostdError } from '../base/hostd-error.ts';
 import { idRangeOfSlot } from '../base/id-range.ts';
-import { KeyedQueue } from '../base/keyed-queue.ts';
-import { Semaphore } from '../base/semaphore.ts';
 import type { Cgroups } from '../cgroups/cgroups.ts';
 import { type InstanceKey, type InstanceName, instanceKey, isInstanceKey } from '../instance/instance-key.ts';
 import type { InstanceRecords, LiveRecord } from '../instance/instance-records.ts';

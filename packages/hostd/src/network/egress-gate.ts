@@ -1,15 +1,13 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { BackOff, Deadline, KeyedQueue, onAbort } from '@cloche/node-support';
 import { type GatedSandbox, type LaunchSpec, PROTOCOL_VERSION } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import { HostdError } from '../base/hostd-error.ts';
-import { KeyedQueue } from '../base/keyed-queue.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
 import { type EgressClient, EgressRefusal } from './egress-client.ts';
 
 /** Time that a launch waits for an egress that is restarting. */
 const PATIENCE_MS = 5000;
-const FIRST_PAUSE_MS = 25;
-const LONGEST_PAUSE_MS = 1000;
+const PAUSES = { firstMs: 25, longestMs: 1000 };
 
 /** A sandbox whose network is handled by egress, with the source address of its traffic. */
 export interface GatedInstance extends GatedSandbox {
@@ -81,21 +79,15 @@ export class EgressGate {
    * @throws `network_mode_unsupported` when it does not in time.
    */
   async ready(signal: AbortSignal): Promise<void> {
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]);
-    const gaveUp = Promise.withResolvers<never>();
-    const giveUp = () => gaveUp.reject(limit.reason);
-    limit.addEventListener('abort', giveUp, { once: true });
+    using limit = new Deadline(PATIENCE_MS, signal);
     try {
-      limit.throwIfAborted();
-      await Promise.race([this.#ready.promise, gaveUp.promise]);
+      await limit.race(this.#ready.promise);
     } catch {
       signal.throwIfAborted();
       throw new HostdError(
         'network_mode_unsupported',
         'the egress gateway does not respond, and only the gateway can enforce',
       );
-    } finally {
-      limit.removeEventListener('abort', giveUp);
     }
   }
 
@@ -155,16 +147,15 @@ export class EgressGate {
 
   async #serve(): Promise<void> {
     const signal = this.#closing.signal;
-    let pauseMs = FIRST_PAUSE_MS;
+    const backOff = new BackOff(PAUSES);
     while (!signal.aborted) {
       try {
         await this.#converse();
-        pauseMs = FIRST_PAUSE_MS;
+        backOff.reset();
       } catch (err) {
         this.#log?.debug({ operation: 'reach egress', outcome: 'failed', err });
       }
-      await delay(pauseMs, undefined, { signal, ref: false }).catch(() => {});
-      pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
+      await backOff.pause(signal, { ref: false });
     }
   }
 
@@ -198,6 +189,5 @@ export class EgressGate {
 }
 
 function aborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve();
-  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+  return new Promise((resolve) => onAbort(signal, resolve));
 }

@@ -3,6 +3,7 @@ import { closeSync, existsSync, mkdirSync, readFileSync, rmdirSync } from 'node:
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { GUEST_PATH } from '@cloche/layout';
+import { BackOff } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { Cgroups } from '../cgroups/cgroups.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
@@ -13,8 +14,7 @@ import type { ForkTarget } from './kernel-forks.ts';
 import { ZygoteProcess } from './zygote-process.ts';
 import { namespacesToEnter, zygoteSetup } from './zygote-setup.ts';
 
-const FIRST_PAUSE_MS = 100;
-const LAST_PAUSE_MS = 30_000;
+const PAUSES = { firstMs: 100, longestMs: 30_000 };
 /** Lifetime from which a zygote that ended is restarted after the shortest pause. */
 const LASTING_MS = 60_000;
 /** Zygotes at a time; each holds about 100 MB. */
@@ -143,7 +143,7 @@ class Keeper {
     mkdirSync(this.#rootDir, { mode: 0o711 });
     bindReadOnly(rootfsDir, this.#rootDir);
     bindReadOnlyIn(this.#rootDir, guestDir, GUEST_PATH);
-    let pauseMs = FIRST_PAUSE_MS;
+    const backOff = new BackOff(PAUSES);
     while (!signal.aborted) {
       const startedAt = performance.now();
       const words = await this.#runOne(setup);
@@ -151,8 +151,8 @@ class Keeper {
       const lastedMs = performance.now() - startedAt;
       if (signal.aborted) break;
       log?.error({ operation: 'zygote', outcome: 'ended', root: this.#rootDir, lastedMs, words });
-      pauseMs = lastedMs > LASTING_MS ? FIRST_PAUSE_MS : Math.min(pauseMs * 2, LAST_PAUSE_MS);
-      await delay(pauseMs, undefined, { signal, ref: false }).catch(() => undefined);
+      if (lastedMs > LASTING_MS) backOff.reset();
+      await backOff.pause(signal, { ref: false });
     }
     this.#ready.reject(new Error('the zygote was stopped'));
     detachMount(join(this.#rootDir, GUEST_PATH));

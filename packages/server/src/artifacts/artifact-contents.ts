@@ -1,4 +1,5 @@
 import { pipeline, type Readable } from 'node:stream';
+import { KeyedQueue } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
 import type { ArtifactRecord } from './artifact.ts';
@@ -22,7 +23,8 @@ export class ArtifactContents {
   readonly #artifacts: ArtifactRepository;
   readonly #clock: Clock;
   readonly #log: Logger;
-  readonly #underWay = new Map<string, Promise<unknown>>();
+  /** Changes by the digest of the content. */
+  readonly #changes = new KeyedQueue<string>();
 
   constructor(store: ArtifactStore, artifacts: ArtifactRepository, clock: Clock, log: Logger) {
     this.#store = store;
@@ -35,7 +37,7 @@ export class ArtifactContents {
    * Stores the content before the record, so that every listed artifact can be read. Returns false as `insert` does.
    */
   keep(staged: Staged, record: ArtifactRecord): Promise<boolean> {
-    return this.#alone(staged.sha256, async () => {
+    return this.#changes.run(staged.sha256, async () => {
       if (!(await this.#store.has(staged.sha256))) await this.#store.put(staged.file, staged);
       return this.#artifacts.insert(record);
     });
@@ -45,7 +47,7 @@ export class ArtifactContents {
    * Deletes the record, then the content if no other artifact uses it. A content left behind is removed as an orphan.
    */
   release(record: ArtifactRecord): Promise<ArtifactRecord | undefined> {
-    return this.#alone(record.sha256, async () => {
+    return this.#changes.run(record.sha256, async () => {
       const deleted = await this.#artifacts.markDeleted(record.id, this.#clock.now());
       if (deleted) await this.#removeUnused(record.sha256);
       return deleted;
@@ -75,7 +77,7 @@ export class ArtifactContents {
     let removed = 0;
     for await (const { sha256, storedAt } of this.#store.list()) {
       if (this.#clock.now() - storedAt < ORPHAN_MS) continue;
-      if (await this.#alone(sha256, () => this.#removeUnused(sha256))) removed += 1;
+      if (await this.#changes.run(sha256, () => this.#removeUnused(sha256))) removed += 1;
     }
     return removed;
   }
@@ -84,16 +86,5 @@ export class ArtifactContents {
     if (await this.#artifacts.isContentUsed(sha256)) return false;
     await this.#store.remove(sha256);
     return true;
-  }
-
-  async #alone<T>(sha256: string, act: () => Promise<T>): Promise<T> {
-    const before = this.#underWay.get(sha256) ?? Promise.resolve();
-    const turn = before.then(act, act);
-    this.#underWay.set(sha256, turn);
-    try {
-      return await turn;
-    } finally {
-      if (this.#underWay.get(sha256) === turn) this.#underWay.delete(sha256);
-    }
   }
 }

@@ -4,7 +4,7 @@ import { Semaphore } from './semaphore.ts';
 
 const never = new AbortController().signal;
 
-test('lets only so many in at a time, in the order in which they came', async () => {
+test('lets a fixed number of callers in at a time, in the order of their calls', async () => {
   const semaphore = new Semaphore(2);
   const begun: number[] = [];
   const ends = [0, 1, 2, 3].map(() => Promise.withResolvers<void>());
@@ -25,7 +25,7 @@ test('lets only so many in at a time, in the order in which they came', async ()
   assert.deepEqual(begun, [0, 1, 2, 3]);
 });
 
-test('makes room when one fails', async () => {
+test('gives the slot of a failed caller to the next one', async () => {
   const semaphore = new Semaphore(1);
   await assert.rejects(
     semaphore.run(never, () => Promise.reject(new Error('failed'))),
@@ -34,7 +34,7 @@ test('makes room when one fails', async () => {
   assert.equal(await semaphore.run(never, async () => 'in'), 'in');
 });
 
-test('lets one that waits give up, without taking a place from anybody', async () => {
+test('lets a waiting caller withdraw, and passes the slot to the caller behind it', async () => {
   const semaphore = new Semaphore(1);
   const first = Promise.withResolvers<void>();
   const running = semaphore.run(never, () => first.promise);
@@ -48,11 +48,41 @@ test('lets one that waits give up, without taking a place from anybody', async (
   assert.equal(await patient, 'in');
 });
 
-test('lets nobody in whose signal is aborted already', async () => {
+test('refuses a caller whose signal has aborted already', async () => {
   await assert.rejects(
     new Semaphore(1).run(AbortSignal.abort(new Error('late')), () => assert.fail()),
     /late/,
   );
+});
+
+test('a slot that is given back twice lets in one caller', async () => {
+  const semaphore = new Semaphore(1);
+  const slot = await semaphore.acquire(never);
+  const waiting = [semaphore.acquire(never), semaphore.acquire(never)];
+  slot[Symbol.dispose]();
+  slot[Symbol.dispose]();
+  let isThirdIn = false;
+  void waiting[1]?.then(() => {
+    isThirdIn = true;
+  });
+  const second = await waiting[0];
+  await settle();
+  assert.equal(isThirdIn, false);
+  second?.[Symbol.dispose]();
+  await waiting[1];
+});
+
+test('a caller that got its slot keeps it when its signal aborts, and gives it back once', async () => {
+  const semaphore = new Semaphore(1);
+  const first = await semaphore.acquire(never);
+  const caller = new AbortController();
+  const waiting = semaphore.acquire(caller.signal);
+  first[Symbol.dispose]();
+  caller.abort(new Error('too late'));
+  const slot = await waiting;
+  assert.equal(semaphore.isIdle, false);
+  slot[Symbol.dispose]();
+  assert.equal(semaphore.isIdle, true);
 });
 
 /** Lets every task run that waits only for its turn. */
