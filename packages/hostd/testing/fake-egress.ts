@@ -6,7 +6,7 @@ import { createServer as createHttpServer, type IncomingMessage, type Server, ty
 import { createServer, type Socket, type Server as TcpServer } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { EGRESS_PORTS, type GatedSandbox, type GatedSandboxList, PROTOCOL_VERSION } from '@cloche/protocol';
+import { EGRESS_PORTS, EGRESS_PROTOCOL_VERSION, type GatedSandbox, type GatedSandboxList } from '@cloche/protocol';
 import type { HostdConfig } from '../src/host/config.ts';
 
 type Entry = GatedSandboxList['sandboxes'][number];
@@ -76,7 +76,7 @@ export class FakeEgress {
       response.writeHead(200).flushHeaders();
     } else if (collection === 'health') {
       const { certificate: authorityCertificate } = this;
-      response.end(JSON.stringify({ status: 'ready', protocolVersion: PROTOCOL_VERSION, authorityCertificate }));
+      response.end(JSON.stringify({ status: 'ready', protocolVersion: EGRESS_PROTOCOL_VERSION, authorityCertificate }));
     } else {
       this.#change(request.method, address, body, response);
     }

@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { IdleTidying } from '@cloche/node-support';
-import { PORT_TUNNEL_PROTOCOL, PROTOCOL_VERSION, RUNS_UPGRADE } from '@cloche/protocol';
+import { AGENT_PROTOCOL_VERSION, PORT_TUNNEL_PROTOCOL, RUNS_UPGRADE } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import type { CommandRegistry } from '../commands/command-registry.ts';
 import { routeCommand } from '../commands/command-routes.ts';
@@ -56,7 +56,7 @@ async function route(
   if (resource === 'commands') return routeCommand(commands, { id, action }, request, response);
   switch (operation) {
     case 'GET health':
-      return answer(response, 200, { status: 'ready', protocolVersion: PROTOCOL_VERSION });
+      return answer(response, 200, { status: 'ready', protocolVersion: AGENT_PROTOCOL_VERSION });
     case 'PUT environment':
       contexts.setEnvironment(readEnvironment(await readJson(request)));
       return answer(response, 204);

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
-import { DecisionPage, EgressHealth, PROTOCOL_VERSION } from '@cloche/protocol';
+import { DecisionPage, EGRESS_PROTOCOL_VERSION, EgressHealth } from '@cloche/protocol';
 import { Registry } from 'prom-client';
 import { Value } from 'typebox/value';
 import { RecentDecisions } from '../decisions/recent-decisions.ts';
@@ -36,7 +36,7 @@ describe('the control socket', () => {
   test('says that it is ready, and whom sandboxes are to trust', async () => {
     const { body } = await call('GET', '/health');
     const health = Value.Parse(EgressHealth, JSON.parse(body));
-    assert.equal(health.protocolVersion, PROTOCOL_VERSION);
+    assert.equal(health.protocolVersion, EGRESS_PROTOCOL_VERSION);
     assert.equal(health.authorityCertificate, rig.egress.authorityCertificate);
   });
 

@@ -3,11 +3,11 @@ import { chmodSync, rmSync } from 'node:fs';
 import {
   type DecisionPage,
   DecisionQuery,
+  EGRESS_PROTOCOL_VERSION,
   type EgressErrorBody,
   GatedSandbox,
   GatedSandboxList,
   MAX_DECISIONS_WAIT_MS,
-  PROTOCOL_VERSION,
 } from '@cloche/protocol';
 import Fastify, { type FastifyInstance } from 'fastify';
 import type { Registry } from 'prom-client';
@@ -58,7 +58,7 @@ function createApp({ sandboxes, authorityCertificate, registry, decisions }: Con
     reply.code(400).send(body);
   });
 
-  app.get('/health', async () => ({ status: 'ready', protocolVersion: PROTOCOL_VERSION, authorityCertificate }));
+  app.get('/health', async () => ({ status: 'ready', protocolVersion: EGRESS_PROTOCOL_VERSION, authorityCertificate }));
 
   app.get('/lifetime', async (request, reply) => {
     reply.hijack();

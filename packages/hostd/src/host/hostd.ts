@@ -4,7 +4,7 @@ import { basename } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { guestUse } from '@cloche/layout';
 import { tidyWhenIdle } from '@cloche/node-support';
-import { PROTOCOL_VERSION } from '@cloche/protocol';
+import { HOSTD_PROTOCOL_VERSION } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import { CacheUse } from '../base/cache-use.ts';
 import { createApp } from '../http/app.ts';
@@ -64,7 +64,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   host.egress.open(instances.gated());
 
   const { installationId, ociRuntime } = config;
-  const whose = { protocolVersion: PROTOCOL_VERSION, installationId, ociRuntime };
+  const whose = { protocolVersion: HOSTD_PROTOCOL_VERSION, installationId, ociRuntime };
   const health = () => ({ status: 'ready' as const, ...whose, pool: pool.state() });
   const metrics = async () => poolMetrics(pool.state()) + (await host.egress.metrics());
   const app = createApp({

@@ -1,5 +1,5 @@
 import { BackOff, Deadline, KeyedQueue, onAbort } from '@cloche/node-support';
-import { type GatedSandbox, type LaunchSpec, PROTOCOL_VERSION } from '@cloche/protocol';
+import { EGRESS_PROTOCOL_VERSION, type GatedSandbox, type LaunchSpec } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import { HostdError } from '../base/hostd-error.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
@@ -167,7 +167,7 @@ export class EgressGate {
     try {
       const gone = await this.#client.lifetime(cut.signal);
       const { protocolVersion, authorityCertificate } = await this.#client.health();
-      if (protocolVersion !== PROTOCOL_VERSION) throw new Error(`egress speaks protocol ${protocolVersion}`);
+      if (protocolVersion !== EGRESS_PROTOCOL_VERSION) throw new Error(`egress speaks protocol ${protocolVersion}`);
       this.#trust(authorityCertificate);
       await this.#inLine(() => this.#tellAll());
       this.#log?.info({ operation: 'reach egress', outcome: 'told', sandboxes: this.#wanted.size });

@@ -1,5 +1,5 @@
 import { uptime } from 'node:os';
-import { type KernelError, MAX_KERNEL_FRAME_BYTES, PROTOCOL_VERSION, type ToKernel } from '@cloche/protocol';
+import { KERNEL_PROTOCOL_VERSION, type KernelError, MAX_KERNEL_FRAME_BYTES, type ToKernel } from '@cloche/protocol';
 import type { CellCompiler } from '../compile/compile-cell.ts';
 import { Control, type FromMain, type Language, outputCost } from '../messages.ts';
 import { loadCompiler } from './compiler-program.ts';
@@ -66,7 +66,7 @@ export class KernelSession {
 
   #hear(message: Exclude<FromMain, { type: 'pong' }>): void {
     if (message.type === 'ready') {
-      this.#socket.send({ type: 'ready', protocolVersion: PROTOCOL_VERSION });
+      this.#socket.send({ type: 'ready', protocolVersion: KERNEL_PROTOCOL_VERSION });
       setImmediate(() => this.#compiler.warmUp());
       return;
     }

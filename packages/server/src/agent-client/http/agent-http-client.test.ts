@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { describe, it } from 'node:test';
-import { RUNS_ACCEPTED } from '@cloche/protocol';
+import { AGENT_PROTOCOL_VERSION, RUNS_ACCEPTED } from '@cloche/protocol';
 import { AgentHttpClient, type AgentHttpClientOptions } from './agent-http-client.ts';
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
@@ -224,6 +224,17 @@ describe('the client of an agent', () => {
     await assert.rejects(nobody.checkHealth(new AbortController().signal), { kind: 'gone' });
     await assert.rejects(drain(nobody.run('cctx_1', RUN, new AbortController().signal)), { kind: 'gone' });
     await nobody.close();
+  });
+
+  it('accepts an agent of its own protocol version only', async () => {
+    let protocolVersion = AGENT_PROTOCOL_VERSION;
+    await using agent = await openAgent(
+      () => {},
+      (_, response) => response.end(JSON.stringify({ status: 'ready', protocolVersion })),
+    );
+    await agent.client.checkHealth(new AbortController().signal);
+    protocolVersion += 1;
+    await assert.rejects(agent.client.checkHealth(new AbortController().signal), { kind: 'misbehaved' });
   });
 
   it('passes on what the agent refuses with', async () => {

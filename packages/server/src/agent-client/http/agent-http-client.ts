@@ -1,10 +1,10 @@
 import { parsePlainJson } from '@cloche/node-support';
 import {
+  AGENT_PROTOCOL_VERSION,
   AgentContext,
   AgentHealth,
   AgentRunEvent,
   type OpenContext,
-  PROTOCOL_VERSION,
   type StartedLanguage,
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
@@ -109,8 +109,8 @@ export class AgentHttpClient implements AgentClient {
   /** @throws AgentFault `gone` while the agent does not answer. */
   async checkHealth(signal: AbortSignal): Promise<void> {
     const { protocolVersion } = await this.#requests.ask({ method: 'GET', path: '/health' }, health, signal);
-    if (protocolVersion !== PROTOCOL_VERSION) {
-      throw new AgentFault('misbehaved', `the agent speaks protocol ${protocolVersion}, not ${PROTOCOL_VERSION}`);
+    if (protocolVersion !== AGENT_PROTOCOL_VERSION) {
+      throw new AgentFault('misbehaved', `the agent speaks protocol ${protocolVersion}, not ${AGENT_PROTOCOL_VERSION}`);
     }
   }
 

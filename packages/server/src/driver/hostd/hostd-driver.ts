@@ -1,11 +1,11 @@
 import {
+  HOSTD_PROTOCOL_VERSION,
   HostdErrorBody,
   HostdHealth,
   type Instance,
   InstanceList,
   LaunchedInstance,
   type LaunchSpec,
-  PROTOCOL_VERSION,
   type ProvideKernel,
   type StartedLanguage,
   TemplateVersionList,
@@ -157,8 +157,8 @@ export class HostdDriver implements RuntimeDriver {
 
   async check(signal: AbortSignal): Promise<void> {
     const { protocolVersion, ociRuntime } = await readAnswer(await this.#request('GET', '/health', signal), health);
-    if (protocolVersion !== PROTOCOL_VERSION) {
-      throw new LaunchFault('unreachable', `hostd speaks protocol ${protocolVersion}, not ${PROTOCOL_VERSION}`);
+    if (protocolVersion !== HOSTD_PROTOCOL_VERSION) {
+      throw new LaunchFault('unreachable', `hostd speaks protocol ${protocolVersion}, not ${HOSTD_PROTOCOL_VERSION}`);
     }
     this.#isolation = claimsOf(ociRuntime);
   }
