@@ -10,7 +10,8 @@ import type { Cgroups } from '../cgroups/cgroups.ts';
 import { type InstanceKey, type InstanceName, instanceKey, isInstanceKey } from '../instance/instance-key.ts';
 import type { InstanceRecords, LiveRecord } from '../instance/instance-records.ts';
 import { isProcessAlive } from '../kernel/process-identity.ts';
-import type { Launch, Launcher } from '../launch/launcher.ts';
+import { type LaunchPlan, planForSandbox } from '../launch/launch-plan.ts';
+import type { Launcher, RunningInstance } from '../launch/launcher.ts';
 import { deniedToDatagrams } from '../network/datagram-gate.ts';
 import type { EgressGate } from '../network/egress-gate.ts';
 import { type GatedInstance, gatedPolicy } from '../network/egress-gate.ts';
@@ -80,7 +81,8 @@ export class Instances {
       kernels.prepare(template);
       const claimed = await this.#claim(name, spec, signal);
       if (claimed) return claimed;
-      return { ...(await this.#launchInTurn(own, { name, spec, template }, signal)), ...UNKNOWN };
+      const launched = await this.#launchWhenFree(planForSandbox(name, spec, template), signal);
+      return { ...this.#describe(own, { ...name, ...launched }), ...UNKNOWN };
     });
   }
 
@@ -253,18 +255,19 @@ export class Instances {
     }
   }
 
-  async #launchInTurn(key: InstanceKey, launch: Launch, signal: AbortSignal): Promise<Instance> {
-    const { egress, launcher } = this.#deps;
+  /** Launches an instance as soon as egress can enforce its policy and fewer than `PARALLEL_LAUNCHES` are under way. */
+  async #launchWhenFree(plan: LaunchPlan, signal: AbortSignal): Promise<RunningInstance> {
+    const { egress, launcher, pool } = this.#deps;
     const abort = new AbortController();
     const either = AbortSignal.any([signal, abort.signal]);
-    this.#aborts.set(key, abort);
+    this.#aborts.set(plan.key, abort);
     try {
       // Before the semaphore, so that a launch that waits for egress does not delay others.
-      if (gatedPolicy(launch.spec.network)) await egress.ready(either);
-      using _ = this.#deps.pool.holdBack();
-      return await this.#launches.run(either, async () => this.#describe(key, await launcher.launch(launch, either)));
+      if (plan.network === 'gated') await egress.ready(either);
+      using _ = pool.holdBack();
+      return await this.#launches.run(either, () => launcher.launch(plan, either));
     } finally {
-      this.#aborts.delete(key);
+      this.#aborts.delete(plan.key);
     }
   }
 
@@ -273,7 +276,8 @@ export class Instances {
     return record?.status === 'live' && isProcessAlive(record.init) ? record : undefined;
   }
 
-  #describe(key: InstanceKey, { sandboxId, generation, templateVersionId, startedAt }: LiveRecord): Instance {
+  #describe(key: InstanceKey, running: InstanceName & Pick<LiveRecord, 'templateVersionId' | 'startedAt'>): Instance {
+    const { sandboxId, generation, templateVersionId, startedAt } = running;
     const agentSocketPath = join(this.#deps.socketsDir, key, 'agent.sock');
     return { sandboxId, generation, templateVersionId, agentSocketPath, startedAt };
   }

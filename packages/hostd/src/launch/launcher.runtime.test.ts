@@ -15,7 +15,8 @@ import { instanceKey } from '../instance/instance-key.ts';
 import { createVeth, Netlink } from '../network/netlink.ts';
 import { Templates } from '../storage/templates.ts';
 import { removeInstance } from '../teardown/remove-instance.ts';
-import { type Launch, Launcher } from './launcher.ts';
+import { type LaunchPlan, planForSandbox } from './launch-plan.ts';
+import { Launcher } from './launcher.ts';
 
 const STEPS = [
   'intent',
@@ -47,11 +48,11 @@ inOwnMountNamespace(import.meta.filename, () => {
     installation[Symbol.dispose]();
   });
 
-  async function makeLaunch(changes: SpecChanges = {}): Promise<Launch> {
+  async function makePlan(changes: SpecChanges = {}): Promise<LaunchPlan> {
     const spec = await makeSpec(installation.config, { mode: 'unrestricted', ...changes });
     const template = await new Templates(installation.config.templatesDir).find(spec.source.templateVersionId);
     assert.ok(template);
-    return { name: NAME, spec, template };
+    return planForSandbox(NAME, spec, template);
   }
 
   function makeLauncher(onStep: (step: string) => void = () => {}, command: readonly string[] = IDLE_COMMAND) {
@@ -61,7 +62,7 @@ inOwnMountNamespace(import.meta.filename, () => {
   describe('a launch', () => {
     test('takes the steps that the tests below cut it off after', async () => {
       const steps: string[] = [];
-      await makeLauncher((step) => steps.push(step)).launch(await makeLaunch(), new AbortController().signal);
+      await makeLauncher((step) => steps.push(step)).launch(await makePlan(), new AbortController().signal);
       await removeInstance(instanceKey(NAME), host);
       assert.deepEqual(steps, STEPS);
       assert.deepEqual(instanceLeftovers(installation.config), []);
@@ -74,20 +75,20 @@ inOwnMountNamespace(import.meta.filename, () => {
         const launcher = makeLauncher((step) => {
           if (step === last) abort.abort(reason);
         });
-        await assert.rejects(launcher.launch(await makeLaunch(), abort.signal), reason);
+        await assert.rejects(launcher.launch(await makePlan(), abort.signal), reason);
         assert.deepEqual(instanceLeftovers(installation.config), []);
       });
     }
 
     test('whose signal is aborted already makes nothing', async () => {
       const launcher = makeLauncher(() => assert.fail('a step was taken'));
-      await assert.rejects(launcher.launch(await makeLaunch(), AbortSignal.abort(new Error('too late'))), /too late/);
+      await assert.rejects(launcher.launch(await makePlan(), AbortSignal.abort(new Error('too late'))), /too late/);
       assert.deepEqual(instanceLeftovers(installation.config), []);
     });
 
     test('whose runtime refuses it fails with what the runtime says, and leaves nothing', async () => {
       const launcher = makeLauncher(() => {}, ['/no/such/program']);
-      await assert.rejects(launcher.launch(await makeLaunch(), new AbortController().signal), (error) => {
+      await assert.rejects(launcher.launch(await makePlan(), new AbortController().signal), (error) => {
         assert.ok(error instanceof HostdError);
         assert.equal(error.code, 'launch_failed');
         assert.match(error.message, /no\/such\/program/);
@@ -104,7 +105,7 @@ inOwnMountNamespace(import.meta.filename, () => {
         using netlink = new Netlink();
         netlink.apply(createVeth({ name, mtu: 1500, peer: { name: `cx${installationId}` } }));
       });
-      const { slot } = await launcher.launch(await makeLaunch(), new AbortController().signal);
+      const { slot } = await launcher.launch(await makePlan(), new AbortController().signal);
       assert.equal(existsSync(`/sys/class/net/cx${installationId}`), false);
       assert.equal(existsSync(`/sys/class/net/${linkName(installationId, slot)}`), true);
       await removeInstance(instanceKey(NAME), host);
@@ -114,7 +115,7 @@ inOwnMountNamespace(import.meta.filename, () => {
     test('whose socket folder cannot be made fails and leaves nothing', async () => {
       const folder = join(host.socketsDir, instanceKey(NAME));
       mkdirSync(folder);
-      await assert.rejects(makeLauncher().launch(await makeLaunch(), new AbortController().signal), /EEXIST/);
+      await assert.rejects(makeLauncher().launch(await makePlan(), new AbortController().signal), /EEXIST/);
       assert.equal(existsSync(folder), false);
       assert.deepEqual(instanceLeftovers(installation.config), []);
     });
@@ -122,7 +123,7 @@ inOwnMountNamespace(import.meta.filename, () => {
     test('is a container that runs by the account of its runtime', async () => {
       const { config } = installation;
       const key = instanceKey(NAME);
-      await makeLauncher().launch(await makeLaunch(), AbortSignal.timeout(30_000));
+      await makeLauncher().launch(await makePlan(), AbortSignal.timeout(30_000));
       const stateDir = join(config.run.hostdDir, config.ociRuntime);
       const { stdout } = await promisify(execFile)(config.ociRuntimeProgram, ['--root', stateDir, 'state', key]);
       assert.equal(JSON.parse(stdout).status, 'running');
@@ -137,30 +138,30 @@ inOwnMountNamespace(import.meta.filename, () => {
         const pid = () => readFileSync(join(host.records.folderOf(key), 'init.pid'), 'utf8');
         if (step === 'create') program = readlinkSync(`/proc/${pid()}/exe`);
       });
-      await launcher.launch(await makeLaunch(), new AbortController().signal);
+      await launcher.launch(await makePlan(), new AbortController().signal);
       await removeInstance(key, host);
       assert.equal(program, `/memfd:${installation.config.ociRuntime} (deleted)`);
     });
 
     test('does not touch the null device of the host', async () => {
       const before = statSync('/dev/null');
-      await makeLauncher().launch(await makeLaunch(), new AbortController().signal);
+      await makeLauncher().launch(await makePlan(), new AbortController().signal);
       await removeInstance(instanceKey(NAME), host);
       const { uid, gid, mode } = statSync('/dev/null');
       assert.deepEqual({ uid, gid, mode }, { uid: before.uid, gid: before.gid, mode: before.mode });
     });
 
     test('leaves nothing mounted in the namespace of hostd', async () => {
-      await makeLauncher().launch(await makeLaunch(), new AbortController().signal);
+      await makeLauncher().launch(await makePlan(), new AbortController().signal);
       assert.equal(existsSync(join(host.mountsDir, instanceKey(NAME))), false);
       await removeInstance(instanceKey(NAME), host);
     });
 
     test('of a template that has gone fails and leaves nothing', async () => {
-      const launch = await makeLaunch();
-      const template = { ...launch.template, rootfsDir: join(installation.config.runDir, 'gone') };
+      const plan = await makePlan();
+      const template = { ...plan.template, rootfsDir: join(installation.config.runDir, 'gone') };
       rmSync(template.rootfsDir, { recursive: true, force: true });
-      await assert.rejects(makeLauncher().launch({ ...launch, template }, new AbortController().signal), /ENOENT/);
+      await assert.rejects(makeLauncher().launch({ ...plan, template }, new AbortController().signal), /ENOENT/);
       assert.deepEqual(instanceLeftovers(installation.config), []);
     });
   });

@@ -1,13 +1,12 @@
 import { chownSync, closeSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import type { LaunchSpec } from '@cloche/protocol';
 import { addressesOfSlot } from '../addressing/address-plan.ts';
 import type { Slots } from '../addressing/slots.ts';
 import { HostdError } from '../base/hostd-error.ts';
 import { idRangeOfSlot } from '../base/id-range.ts';
 import { UndoStack } from '../base/undo-stack.ts';
 import type { Cgroups } from '../cgroups/cgroups.ts';
-import { type InstanceKey, type InstanceName, instanceKey } from '../instance/instance-key.ts';
+import type { InstanceKey } from '../instance/instance-key.ts';
 import type { InstanceRecords, LiveRecord, PooledRecord } from '../instance/instance-records.ts';
 import { errorCode } from '../kernel/libc.ts';
 import { identifyProcess, isProcessAlive, type ProcessIdentity } from '../kernel/process-identity.ts';
@@ -15,7 +14,6 @@ import { UserNamespace } from '../kernel/user-namespace.ts';
 import { deniedToDatagrams } from '../network/datagram-gate.ts';
 import type { EgressGate } from '../network/egress-gate.ts';
 import { gatedPolicy } from '../network/egress-gate.ts';
-import { type NetworkClass, networkClassOf } from '../network/network-class.ts';
 import type { SandboxNetwork } from '../network/sandbox-network.ts';
 import type { TrustBundles } from '../network/trust-bundle.ts';
 import { AGENT_COMMAND } from '../oci/oci-config.ts';
@@ -36,8 +34,8 @@ import {
   removeRootPlaces,
   rootPlaces,
 } from '../storage/root-file-system.ts';
-import type { TemplateVersion } from '../storage/templates.ts';
 import { diskIsReleased } from '../teardown/remove-instance.ts';
+import type { LaunchPlan } from './launch-plan.ts';
 
 export interface LauncherDeps {
   records: InstanceRecords;
@@ -68,32 +66,8 @@ export interface LauncherOptions {
   onStep?: (step: string, durationMs: number) => void;
 }
 
-/** A launch for one incarnation of a sandbox. */
-export interface Launch {
-  name: InstanceName;
-  spec: LaunchSpec;
-  template: TemplateVersion;
-}
-
-/** A launch ahead of demand, for no sandbox yet. */
-export interface PooledLaunch {
-  key: InstanceKey;
-  network: NetworkClass;
-  resources: LaunchSpec['resources'];
-  template: TemplateVersion;
-}
-
-/** The common form of both kinds of launches. */
-interface Plan extends PooledLaunch {
-  isPooled: boolean;
-  /** Has egress enforce the sandbox's policy. Egress refuses everything from an address without a policy. */
-  gate: (slot: number) => Promise<void>;
-  undoGate: () => Promise<void>;
-  /** Addresses that the sandbox's datagrams may not reach; undefined where no datagrams flow. */
-  denied: readonly string[] | undefined;
-}
-
-type Running = Omit<PooledRecord, 'status'>;
+/** A launched instance, apart from the sandbox that has it. */
+export type RunningInstance = Omit<PooledRecord, 'status'>;
 
 /** Launches instances, step by step. A launch that fails or is aborted undoes what it made. */
 export class Launcher {
@@ -106,46 +80,16 @@ export class Launcher {
   }
 
   /**
-   * Launches an instance for a sandbox. Throws `launch_failed`, `no_capacity` or the signal's reason, and then nothing
-   * of the instance is left.
+   * Launches an instance and writes its record. Throws `launch_failed`, `no_capacity` or the signal's reason, and then
+   * nothing of the instance is left.
    */
-  async launch({ name, spec, template }: Launch, signal: AbortSignal): Promise<LiveRecord> {
-    const { egress } = this.#host;
-    const key = instanceKey(name);
-    const { network, resources } = spec;
-    const policy = gatedPolicy(network);
-    const gate = async (slot: number) => {
-      if (!policy) return;
-      const address = addressesOfSlot(slot).sandbox;
-      await egress.register(key, { sandboxId: name.sandboxId, policy, address }, signal);
-    };
-    const undoGate = () => egress.unregister(key);
-    const enforced = { network: networkClassOf(network.mode), gate, undoGate, denied: deniedToDatagrams(network) };
-    const plan = { key, isPooled: false, resources, template, ...enforced };
-    return this.#launch(plan, signal, (running) => ({ status: 'live', ...name, ...running, network }));
-  }
-
-  /** Launches an instance that a sandbox will claim. It has no policy yet, so a gated one reaches nothing. */
-  async launchPooled(launch: PooledLaunch, signal: AbortSignal): Promise<PooledRecord> {
-    const { egress } = this.#host;
-    const gate = async (slot: number) => {
-      if (launch.network === 'gated') await egress.vacate(addressesOfSlot(slot).sandbox, signal);
-    };
-    const plan = { ...launch, isPooled: true, gate, undoGate: async () => {}, denied: undefined };
-    return this.#launch(plan, signal, (running) => ({ status: 'pooled', ...running }));
-  }
-
-  async #launch<R extends LiveRecord | PooledRecord>(
-    plan: Plan,
-    signal: AbortSignal,
-    recordOf: (running: Running) => R,
-  ): Promise<R> {
+  async launch(plan: LaunchPlan, signal: AbortSignal): Promise<RunningInstance> {
     const { key } = plan;
     const undo = new UndoStack();
     try {
-      const record = await this.#runSteps(plan, undo, signal, recordOf);
+      const running = await this.#runSteps(plan, undo, signal);
       undo.keep();
-      return record;
+      return running;
     } catch (cause) {
       await undo.unwind();
       // After the undo: if that fails, the slot stays taken, and the sweep tries again.
@@ -156,19 +100,14 @@ export class Launcher {
     }
   }
 
-  async #runSteps<R extends LiveRecord | PooledRecord>(
-    plan: Plan,
-    undo: UndoStack,
-    signal: AbortSignal,
-    recordOf: (running: Running) => R,
-  ): Promise<R> {
+  async #runSteps(plan: LaunchPlan, undo: UndoStack, signal: AbortSignal): Promise<RunningInstance> {
     const host = this.#host;
     const { key, template, resources, network } = plan;
     const step = this.#stepper(signal);
     const places = rootPlaces(host.mountsDir, key);
 
     await step('intent', () => {
-      host.diskPromises.require(resources.diskBytes, plan);
+      host.diskPromises.require(resources.diskBytes, { isPooled: plan.sandbox === undefined });
       host.records.write(key, { status: 'launching', diskBytes: resources.diskBytes });
     });
     const slot = await step('slot', () => host.slots.acquire(key, livingProcess(process.pid)));
@@ -205,9 +144,9 @@ export class Launcher {
       host.slots.transfer(slot, key, first);
       return first;
     });
-    await step('network', () => this.#connect(plan, slot, init.pid, undo));
+    await step('network', () => this.#connect(plan, { slot, pid: init.pid }, undo, signal));
     // Before the first process starts others, which inherit its time slice.
-    if (plan.isPooled) host.processor.setTurn(key, 'launching');
+    if (plan.sandbox === undefined) host.processor.setTurn(key, 'launching');
     await step('start', () => host.runtime.start(container));
     await step('detach', () => removeRootPlaces(places));
     return step('record', () => {
@@ -215,9 +154,9 @@ export class Launcher {
       const startedAt = new Date().toISOString();
       const { diskBytes } = resources;
       const templateVersionId = template.manifest.id;
-      const record = recordOf({ templateVersionId, startedAt, slot, loopDevice, diskBytes, init });
-      host.records.write(key, record);
-      return record;
+      const running = { templateVersionId, startedAt, slot, loopDevice, diskBytes, init };
+      host.records.write(key, recordOf(plan, running));
+      return running;
     });
   }
 
@@ -246,21 +185,38 @@ export class Launcher {
     return mountOwnDisk(image, places.diskDir);
   }
 
-  async #connect({ network, gate, undoGate, denied }: Plan, slot: number, pid: number, undo: UndoStack): Promise<void> {
-    undo.push('link', () => this.#host.network.disconnect(slot));
-    switch (network) {
+  async #connect(
+    plan: LaunchPlan,
+    { slot, pid }: { slot: number; pid: number },
+    undo: UndoStack,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { network, egress } = this.#host;
+    undo.push('link', () => network.disconnect(slot));
+    switch (plan.network) {
       case 'none':
-        return this.#host.network.isolate(pid);
+        return network.isolate(pid);
       case 'open':
-        return this.#host.network.connect(slot, pid);
-      case 'gated':
-        undo.push('network policy', undoGate);
+        return network.connect(slot, pid);
+      case 'gated': {
+        undo.push('network policy', () => egress.unregister(plan.key));
         // The policy is in force before the link exists, so no traffic passes without it.
-        await gate(slot);
-        this.#host.network.connectToEgress(slot, pid);
-        if (denied) await this.#host.network.openToDatagrams(slot, pid, denied);
+        await this.#enforcePolicy(plan, slot, signal);
+        network.connectToEgress(slot, pid);
+        const denied = plan.sandbox && deniedToDatagrams(plan.sandbox.network);
+        if (denied) await network.openToDatagrams(slot, pid, denied);
         return;
+      }
     }
+  }
+
+  /** Has egress enforce the sandbox's policy. Egress refuses everything from an address without a policy. */
+  async #enforcePolicy({ key, sandbox }: LaunchPlan, slot: number, signal: AbortSignal): Promise<void> {
+    const { egress } = this.#host;
+    const { sandbox: address } = addressesOfSlot(slot);
+    const policy = sandbox && gatedPolicy(sandbox.network);
+    if (policy) await egress.register(key, { sandboxId: sandbox.sandboxId, policy, address }, signal);
+    else await egress.vacate(address, signal);
   }
 
   async #createContainer(container: ContainerSpec, undo: UndoStack): Promise<number> {
@@ -276,6 +232,10 @@ export class Launcher {
       for (const fd of new Set(console)) closeSync(fd);
     }
   }
+}
+
+function recordOf({ sandbox }: LaunchPlan, running: RunningInstance): LiveRecord | PooledRecord {
+  return sandbox ? { status: 'live', ...sandbox, ...running } : { status: 'pooled', ...running };
 }
 
 function livingProcess(pid: number): ProcessIdentity {

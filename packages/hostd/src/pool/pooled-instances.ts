@@ -12,8 +12,8 @@ import type { KernelForks } from '../zygote/kernel-forks.ts';
 import { agentAnswers } from './agent-answers.ts';
 import { hasMemoryToSpare } from './host-memory.ts';
 import type { PoolKind } from './pool-kind.ts';
+import type { PoolMaker } from './pool-maker.ts';
 import { WantedLanguages } from './wanted-languages.ts';
-import type { PoolMaker } from './warm-pool.ts';
 
 const ANSWER_MS = 5_000;
 
@@ -40,7 +40,11 @@ export class PooledInstances implements PoolMaker {
     this.#deps = deps;
   }
 
-  async launch(key: InstanceKey, { templateVersionId, network, resources }: PoolKind, signal: AbortSignal) {
+  async make(
+    key: InstanceKey,
+    { templateVersionId, network, resources }: PoolKind,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { egress, trust, kernels, templates, launcher, socketsDir } = this.#deps;
     const template = await templates.find(templateVersionId);
     if (!template) throw new HostdError('template_not_found', `no template version ${templateVersionId} here`);
@@ -50,10 +54,10 @@ export class PooledInstances implements PoolMaker {
       this.#authorities.set(key, trust.gatedCertificate);
     }
     try {
-      const record = await launcher.launchPooled({ key, network, resources, template }, signal);
+      const running = await launcher.launch({ key, template, resources, network, sandbox: undefined }, signal);
       await agentAnswers(join(socketsDir, key, 'agent.sock'), signal);
       // The first run of most sandboxes is in Python.
-      await kernels.addSpare(key, record);
+      await kernels.addSpare(key, running);
       for (const language of this.#languages.list()) this.#startKernel(key, language);
     } catch (error) {
       await this.remove(key);

@@ -7,7 +7,8 @@ import { until } from '../base/until.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
 import { Demand } from './demand.ts';
 import type { PoolKind } from './pool-kind.ts';
-import { type PoolMaker, WarmPool } from './warm-pool.ts';
+import type { PoolMaker } from './pool-maker.ts';
+import { WarmPool } from './warm-pool.ts';
 
 const RESOURCES = { cpu: 1, memoryBytes: 2 ** 30, diskBytes: 2 ** 31, pids: 512 };
 const OPEN: PoolKind = { templateVersionId: 'tplv_a', network: 'open', resources: RESOURCES };
@@ -27,7 +28,7 @@ class FakeMaker implements PoolMaker {
   turns = 1;
   gate: Promise<void> | undefined;
 
-  async launch(key: InstanceKey, kind: PoolKind, signal: AbortSignal): Promise<void> {
+  async make(key: InstanceKey, kind: PoolKind, signal: AbortSignal): Promise<void> {
     this.underWay += 1;
     this.mostUnderWay = Math.max(this.mostUnderWay, this.underWay);
     try {

@@ -1,0 +1,27 @@
+import type { LaunchSpec } from '@cloche/protocol';
+import { type InstanceKey, type InstanceName, instanceKey } from '../instance/instance-key.ts';
+import { type NetworkClass, networkClassOf } from '../network/network-class.ts';
+import type { TemplateVersion } from '../storage/templates.ts';
+
+/** Instance to launch. */
+export interface LaunchPlan {
+  key: InstanceKey;
+  template: TemplateVersion;
+  resources: LaunchSpec['resources'];
+  network: NetworkClass;
+  /**
+   * The sandbox that gets the instance, with its network policy. Undefined for an instance that is launched ahead of
+   * demand: it has no policy until a sandbox claims it, so a gated one reaches nothing.
+   */
+  sandbox: (InstanceName & Pick<LaunchSpec, 'network'>) | undefined;
+}
+
+/** Plans an instance for one incarnation of a sandbox. */
+export function planForSandbox(
+  name: InstanceName,
+  { resources, network }: LaunchSpec,
+  template: TemplateVersion,
+): LaunchPlan {
+  const sandbox = { ...name, network };
+  return { key: instanceKey(name), template, resources, network: networkClassOf(network.mode), sandbox };
+}

@@ -1,0 +1,13 @@
+import type { InstanceKey } from '../instance/instance-key.ts';
+import type { PoolKind } from './pool-kind.ts';
+
+/** Makes and removes the instances of a pool. */
+export interface PoolMaker {
+  /** Makes an instance and resolves when a sandbox can claim it. Leaves nothing behind when it rejects. */
+  make(key: InstanceKey, kind: PoolKind, signal: AbortSignal): Promise<void>;
+  /** Removes an instance. Idempotent. */
+  remove(key: InstanceKey): Promise<void>;
+  /** Returns whether a finished instance can still be claimed: it lives, and equals one that would be made now. */
+  isFresh(key: InstanceKey): boolean;
+  hasMemoryToSpare(): boolean;
+}

@@ -1,0 +1,47 @@
+/** Launches ahead start after this long without a claim, so that they take no time from a burst of claims. */
+const QUIET_MS = 25;
+/** Longest time that launches ahead wait, however many claims follow. */
+const PATIENCE_MS = 250;
+const NEVER = { first: Number.NEGATIVE_INFINITY, last: Number.NEGATIVE_INFINITY };
+
+/** Says when launches ahead may start: requested launches and claims come first. Times are milliseconds. */
+export class RefillPacing {
+  #requested = 0;
+  #heldSince = 0;
+  /** Times of the first and the last claim since the last launch ahead. */
+  #claimed = NEVER;
+
+  /** Suspends launches ahead while a requested launch runs: until `requestEnded`, at most `PATIENCE_MS`. */
+  requestStarted(): void {
+    if (this.#requested === 0) this.#heldSince = performance.now();
+    this.#requested += 1;
+  }
+
+  requestEnded(): void {
+    this.#requested -= 1;
+  }
+
+  noteClaim(): void {
+    const now = performance.now();
+    this.#claimed = { first: this.#claimed === NEVER ? now : this.#claimed.first, last: now };
+  }
+
+  noteLaunchAhead(): void {
+    this.#claimed = NEVER;
+  }
+
+  /**
+   * Returns the longest time until launches ahead are no longer suspended. It is bounded because requests of their own
+   * launches never end while the pool is empty.
+   */
+  suspendedMs(): number {
+    if (this.#requested === 0) return 0;
+    return Math.max(0, this.#heldSince + PATIENCE_MS - performance.now());
+  }
+
+  /** Returns the time until the last claim is long enough ago. */
+  quietMs(): number {
+    const { first, last } = this.#claimed;
+    return Math.max(0, Math.min(last + QUIET_MS, first + PATIENCE_MS) - performance.now());
+  }
+}

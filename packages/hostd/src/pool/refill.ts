@@ -1,0 +1,204 @@
+import { BackOff, Deadline } from '@cloche/node-support';
+import type { Logger } from 'pino';
+import { type InstanceKey, pooledInstanceKey } from '../instance/instance-key.ts';
+import type { Demand } from './demand.ts';
+import { type KindId, kindId, type PoolKind } from './pool-kind.ts';
+import type { PoolMaker } from './pool-maker.ts';
+import type { ReadyInstances } from './ready-instances.ts';
+import { RefillPacing } from './refill-pacing.ts';
+
+/** Longest time until an instance is finished. */
+const MAKE_MS = 30_000;
+/** Longest wait for an instance that is being made; after that it may never become ready. */
+const COMING_MS = 500;
+/** Pauses of a kind after failed launches. */
+const PAUSES = { firstMs: 1000, longestMs: 60_000 };
+/** Surplus over its share from which a kind gives up an instance for another kind. */
+const TOLERATED_SURPLUS = 0.25;
+
+export interface RefillOptions {
+  /** Instances to keep ready, of all kinds together. */
+  size: number;
+  /** Instances made at a time, at most, while requested kinds are missing. */
+  lanes: number;
+  demand: Demand;
+  ready: ReadyInstances;
+  maker: Pick<PoolMaker, 'make' | 'hasMemoryToSpare'>;
+  log: Logger;
+}
+
+/** Next action. `isMissing`: the step is for a kind that was just requested and of which none is ready. */
+type Step = { isMissing: boolean } & ({ make: PoolKind } | { remove: InstanceKey });
+
+/** An instance that is being made. */
+interface Coming {
+  id: KindId;
+  key: InstanceKey;
+  isAwaited: boolean;
+  ended: PromiseWithResolvers<void>;
+}
+
+/**
+ * Keeps as many instances ready as the demand asks for. They are made one after another, while no requested launch
+ * runs. If a kind is requested while none is ready, several of it are made at once, so that the next requests can wait
+ * for one of them.
+ */
+export class Refill {
+  readonly #options: RefillOptions;
+  readonly #pacing = new RefillPacing();
+  readonly #pauses = new Map<KindId, { until: number; backOff: BackOff }>();
+  /** Instances that are being made, oldest first. */
+  readonly #coming = new Map<Coming, Promise<void>>();
+  readonly #closing = new AbortController();
+  #changed = Promise.withResolvers<void>();
+  /** Resolves when a request takes the last instance of a kind, or finds none. */
+  #emptied = Promise.withResolvers<void>();
+  #refilled: Promise<void> = Promise.resolve();
+
+  constructor(options: RefillOptions) {
+    this.#options = options;
+  }
+
+  open(): void {
+    this.#refilled = this.#run(this.#closing.signal);
+  }
+
+  /** Ends what is being made and resolves when nothing of it is left. */
+  async close(): Promise<void> {
+    this.#closing.abort(new Error('the pool is closing'));
+    await this.#refilled;
+  }
+
+  /** Returns whether that instance is being made. */
+  owns(key: InstanceKey): boolean {
+    return this.#coming.keys().some((coming) => coming.key === key);
+  }
+
+  /** Looks again at what is to do. Call after a change of the ready instances or of the demand. */
+  wake(): void {
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers();
+  }
+
+  /** Notes that a request took a ready instance of that kind, or found none. */
+  noteRequest(id: KindId, { isHit }: { isHit: boolean }): void {
+    if (isHit) this.#pacing.noteClaim();
+    if (!this.#options.ready.has(id)) {
+      this.#emptied.resolve();
+      this.#emptied = Promise.withResolvers();
+    }
+    this.wake();
+  }
+
+  /** Suspends the refill until the result is disposed, but not for longer than 250 ms. */
+  holdBack(): Disposable {
+    this.#pacing.requestStarted();
+    return {
+      [Symbol.dispose]: () => {
+        this.#pacing.requestEnded();
+        this.wake();
+      },
+    };
+  }
+
+  /**
+   * Waits for an instance of that kind that is being made and that no other caller waits for. Returns whether one may be
+   * ready.
+   */
+  async next(id: KindId, signal: AbortSignal): Promise<boolean> {
+    const coming = this.#coming.keys().find((one) => one.id === id && !one.isAwaited);
+    if (coming === undefined) return false;
+    coming.isAwaited = true;
+    await wait(coming.ended.promise, signal, COMING_MS);
+    coming.isAwaited = false;
+    return !signal.aborted;
+  }
+
+  async #run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      const changed = this.#changed.promise;
+      const step = this.#nextStep();
+      const suspendedMs = this.#pacing.suspendedMs();
+      const quietMs = this.#pacing.quietMs();
+      if (step === undefined) await wait(changed, signal);
+      else if (suspendedMs > 0) await wait(changed, signal, suspendedMs);
+      else if (!step.isMissing && quietMs > 0) await wait(this.#emptied.promise, signal, quietMs);
+      else if ('remove' in step) await this.#options.ready.remove(step.remove);
+      else this.#start(step.make, signal);
+    }
+    await Promise.all(this.#coming.values());
+  }
+
+  /**
+   * Returns the next step: make an instance of the kind with the least of its share, so that each kind has one soon, or
+   * remove an instance that has to make room for it.
+   */
+  #nextStep(): Step | undefined {
+    const { size, lanes, demand, ready, maker } = this.#options;
+    if (this.#coming.size >= lanes) return undefined;
+    const readyCounts = countsOf(ready.entries().map(([, id]) => id));
+    const comingCounts = countsOf(this.#coming.keys().map(({ id }) => id));
+    const shares = demand.shares(size);
+    const now = performance.now();
+    const [poorest] = [...shares]
+      .map(([id, { kind, share }]) => {
+        const isMissing = !readyCounts.has(id) && demand.isPressing(id);
+        return { id, kind, isMissing, part: ((readyCounts.get(id) ?? 0) + (comingCounts.get(id) ?? 0)) / share };
+      })
+      .filter(({ isMissing }) => isMissing || this.#coming.size === 0)
+      .filter(({ id, part }) => part < 1 && (this.#pauses.get(id)?.until ?? 0) <= now)
+      .sort((one, other) => one.part - other.part);
+    if (poorest === undefined || !maker.hasMemoryToSpare()) return undefined;
+    const { kind, isMissing } = poorest;
+    if (ready.size + this.#coming.size < size) return { make: kind, isMissing };
+
+    const richest = ready.entries().find(([, id]) => {
+      const share = shares.get(id)?.share ?? 0;
+      return (readyCounts.get(id) ?? 0) > share * (1 + TOLERATED_SURPLUS);
+    });
+    return richest && { remove: richest[0], isMissing };
+  }
+
+  #start(kind: PoolKind, closing: AbortSignal): void {
+    const coming = {
+      id: kindId(kind),
+      key: pooledInstanceKey(),
+      isAwaited: false,
+      ended: Promise.withResolvers<void>(),
+    };
+    const made = this.#make(coming, kind, closing).finally(() => {
+      this.#coming.delete(coming);
+      this.#pacing.noteLaunchAhead();
+      coming.ended.resolve();
+      this.wake();
+    });
+    this.#coming.set(coming, made);
+  }
+
+  async #make({ id, key }: Coming, kind: PoolKind, closing: AbortSignal): Promise<void> {
+    const { maker, ready, log } = this.#options;
+    try {
+      await maker.make(key, kind, AbortSignal.any([closing, AbortSignal.timeout(MAKE_MS)]));
+      ready.add(key, id);
+      this.#pauses.delete(id);
+    } catch (err) {
+      if (closing.aborted) return;
+      const { backOff } = this.#pauses.get(id) ?? { backOff: new BackOff(PAUSES) };
+      const ms = backOff.next();
+      this.#pauses.set(id, { until: performance.now() + ms, backOff });
+      log.warn({ operation: 'launch ahead', outcome: 'failed', kind: id, retryInMs: ms, err });
+    }
+  }
+}
+
+function countsOf(ids: Iterable<KindId>): Map<KindId, number> {
+  const counts = new Map<KindId, number>();
+  for (const id of ids) counts.set(id, (counts.get(id) ?? 0) + 1);
+  return counts;
+}
+
+/** Resolves with `promise`, when the signal aborts, or after `ms`. */
+async function wait(promise: Promise<void>, signal: AbortSignal, ms = Number.POSITIVE_INFINITY): Promise<void> {
+  using deadline = new Deadline(ms, signal);
+  await deadline.race(promise).catch(() => undefined);
+}
