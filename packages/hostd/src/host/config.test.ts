@@ -10,11 +10,3 @@ test('what is missing or wrong is named', () => {
   assert.throws(() => readConfig({ ...installation.environment, CLOCHE_SERVICE_UID: 'root' }), /CLOCHE_SERVICE_UID/);
   assert.throws(() => readConfig({ ...installation.environment, CLOCHE_LOG_LEVEL: 'loud' }), /CLOCHE_LOG_LEVEL/);
 });
-
-test('fewer instances wait where each holds more', () => {
-  using installation = makeInstallation();
-  const { CLOCHE_POOL_SIZE: _size, ...environment } = installation.environment;
-  const sizeWith = (CLOCHE_OCI_RUNTIME: string) => readConfig({ ...environment, CLOCHE_OCI_RUNTIME }).pool.size;
-  assert.equal(sizeWith('runc'), sizeWith('crun'));
-  assert.ok(sizeWith('runsc') < sizeWith('crun'));
-});

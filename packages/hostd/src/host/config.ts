@@ -6,14 +6,6 @@ import { egressPlaces, type LaunchSpec, type OperatorRanges, readOperatorRanges 
 import { hostDefaults, readSettings, type SettingValues } from '@cloche/settings';
 
 const MEBIBYTE = 1024 * 1024;
-/**
- * Generous estimate of a waiting instance's memory. Measured: about 16 MB in its control group; with gVisor about 140
- * MB.
- */
-const POOLED_INSTANCE_BYTES = 24 * MEBIBYTE;
-const POOLED_IN_GVISOR_BYTES = 160 * MEBIBYTE;
-const POOL_SHARE_OF_MEMORY = 1 / 16;
-const LARGEST_DEFAULT_POOL = 64;
 
 type Settings = SettingValues<'hostd'> & ReturnType<typeof hostDefaults>;
 
@@ -38,8 +30,11 @@ export interface HostdConfig {
    * space may be promised.
    */
   disk: { reserveBytes: number | undefined; overcommit: number };
-  /** Instances launched ahead: how many, and the resources of each before any other size was requested. */
-  pool: { size: number; resources: LaunchSpec['resources'] };
+  /**
+   * Instances launched ahead: how many (undefined: as many as the host's memory allows), and the resources of each
+   * before any other size was requested.
+   */
+  pool: { size: number | undefined; resources: LaunchSpec['resources'] };
   /** Idle time after the last request before hostd returns memory to the system. */
   idleTidyingMs: number;
   logLevel: string;
@@ -52,7 +47,6 @@ export function readConfig(env: NodeJS.ProcessEnv): HostdConfig {
   const cache = cachePlaces(settings.CLOCHE_CACHE_DIR);
   const data = dataPlaces(dataDir);
   const installationId = readInstallationId(data.installationId);
-  const runtime = readOciRuntime(settings.CLOCHE_OCI_RUNTIME, cache.runsc);
   const runDir = settings.CLOCHE_RUN_DIR ?? `/run/cloche/${installationId}`;
   return Object.freeze({
     installationId,
@@ -63,11 +57,11 @@ export function readConfig(env: NodeJS.ProcessEnv): HostdConfig {
     templatesDir: cache.templatesDir,
     usedDir: cache.usedDir,
     guestDir: settings.CLOCHE_GUEST_DIR,
-    ...runtime,
+    ...readOciRuntime(settings.CLOCHE_OCI_RUNTIME, cache.runsc),
     service: { uid: settings.CLOCHE_SERVICE_UID, gid: settings.CLOCHE_SERVICE_GID },
     ranges: readOperatorRanges(settings),
     disk: readDisk(settings),
-    pool: readPool(settings, runtime.ociRuntime),
+    pool: readPool(settings),
     idleTidyingMs: settings.CLOCHE_IDLE_TIDYING_MS,
     logLevel: settings.CLOCHE_LOG_LEVEL,
   });
@@ -90,9 +84,9 @@ function readDisk(settings: Settings): HostdConfig['disk'] {
   return { reserveBytes: reserveMb === undefined ? undefined : reserveMb * MEBIBYTE, overcommit };
 }
 
-function readPool(settings: Settings, ociRuntime: string): HostdConfig['pool'] {
+function readPool(settings: Settings): HostdConfig['pool'] {
   return {
-    size: settings.CLOCHE_POOL_SIZE ?? defaultPoolSize(ociRuntime),
+    size: settings.CLOCHE_POOL_SIZE,
     resources: {
       cpu: settings.CLOCHE_SANDBOX_DEFAULT_CPU,
       memoryBytes: settings.CLOCHE_SANDBOX_DEFAULT_MEMORY_MB * MEBIBYTE,
@@ -100,11 +94,6 @@ function readPool(settings: Settings, ociRuntime: string): HostdConfig['pool'] {
       pids: settings.CLOCHE_SANDBOX_DEFAULT_PIDS,
     },
   };
-}
-
-function defaultPoolSize(ociRuntime: string): number {
-  const instanceBytes = ociRuntime === 'runsc' ? POOLED_IN_GVISOR_BYTES : POOLED_INSTANCE_BYTES;
-  return Math.min(LARGEST_DEFAULT_POOL, Math.floor((totalmem() * POOL_SHARE_OF_MEMORY) / instanceBytes));
 }
 
 function readInstallationId(file: string): string {

@@ -13,6 +13,7 @@ import { Instances, PARALLEL_LAUNCHES } from '../instances/instances.ts';
 import { Launcher } from '../launch/launcher.ts';
 import { LockWatch } from '../locks/lock-watch.ts';
 import type { SandboxNetwork } from '../network/sandbox-network.ts';
+import { defaultPoolSize } from '../pool/default-pool-size.ts';
 import { Demand } from '../pool/demand.ts';
 import { poolMetrics } from '../pool/pool-metrics.ts';
 import { PooledInstances } from '../pool/pooled-instances.ts';
@@ -57,7 +58,8 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const remove = (key: InstanceKey) => removeInstance(key, host);
   const demand = new Demand();
   const maker = new PooledInstances({ ...host, launcher, templates, removeInstance: remove });
-  const pool = new WarmPool({ size: config.pool.size, lanes: launchesAhead(), demand, maker, log });
+  const size = config.pool.size ?? defaultPoolSize(host.runtime.waitingInstanceBytes);
+  const pool = new WarmPool({ size, lanes: launchesAhead(), demand, maker, log });
   const instances = new Instances({ ...host, launcher, pool, templates, removeInstance: remove, log });
   await instances.sweep();
   instances.takeOver();

@@ -9,6 +9,7 @@ import { InstanceRecords } from '../instance/instance-records.ts';
 import { holdFileLock } from '../kernel/file-lock.ts';
 import { assertOwnMountNamespace } from '../kernel/mount-namespace.ts';
 import { detachMount, mountFileSystem } from '../kernel/mounts.ts';
+import type { LauncherDeps } from '../launch/launcher.ts';
 import { deniedToDatagrams } from '../network/datagram-gate.ts';
 import { EgressClient } from '../network/egress-client.ts';
 import { EgressGate } from '../network/egress-gate.ts';
@@ -16,10 +17,10 @@ import { DNS_PORT } from '../network/gateway-slot.ts';
 import { SandboxNetwork } from '../network/sandbox-network.ts';
 import { TrustBundles } from '../network/trust-bundle.ts';
 import { openRuntime } from '../oci/open-runtime.ts';
-import type { Runtime } from '../oci/runtime.ts';
 import { ProcessorGroups } from '../processor/processor-groups.ts';
 import { DiskImages } from '../storage/disk-image.ts';
 import { DiskPromises } from '../storage/disk-promises.ts';
+import type { RemovalDeps } from '../teardown/remove-instance.ts';
 import { KernelForks } from '../zygote/kernel-forks.ts';
 import { Zygotes, type ZygotesOptions } from '../zygote/zygotes.ts';
 import type { HostdConfig } from './config.ts';
@@ -27,29 +28,8 @@ import type { HostdConfig } from './config.ts';
 /** Folder of slots that all installations of the host share. */
 const SLOTS_DIR = '/run/cloche/slots';
 
-/** The parts that hostd's classes are composed of on this host. Each installation has one set. */
-export interface Host {
-  records: InstanceRecords;
-  slots: Slots;
-  cgroups: Cgroups;
-  processor: ProcessorGroups;
-  diskImages: DiskImages;
-  diskPromises: DiskPromises;
-  network: SandboxNetwork;
-  egress: EgressGate;
-  runtime: Runtime;
-  kernels: KernelForks;
-  /** Mount points, visible only in hostd's own mount namespace. */
-  mountsDir: string;
-  /** Folder with one folder for each instance, which holds its agent's socket. The server's user opens the sockets. */
-  socketsDir: string;
-  /** The server's user. */
-  service: { uid: number; gid: number };
-  /** Folder of agent and kernels, the same for every sandbox. */
-  guestDir: string;
-  /** The certificate authorities that sandboxes trust. */
-  trust: TrustBundles;
-}
+/** What hostd's classes are composed of on this host. Each installation has one. */
+export type Host = LauncherDeps & RemovalDeps;
 
 /**
  * Creates the parts, or takes over those that an earlier hostd of the installation left for its sandboxes. Throws when

@@ -23,15 +23,24 @@ export interface ContainerSpec {
 export type ContainerConsole = readonly [stdin: number, stdout: number, stderr: number];
 
 /**
- * Creates and starts containers with one OCI runtime. Each step of a launch in which runtimes differ is a method here;
- * a checkpoint or restore would be one too. No method ends a container: killing the processes of the cgroup needs no
- * runtime.
+ * Creates and starts containers with one OCI runtime. Each step of a launch in which runtimes differ is a method here.
+ * No method ends a container: killing the processes of the cgroup needs no runtime.
+ *
+ * A runtime that can pause sandboxes adds two methods. `checkpoint(container, imageDir)` freezes the cgroup, writes the
+ * state of the processes to `imageDir` and leaves them frozen; the caller then copies or keeps the disk, and thaws or
+ * kills. `restore(container, console, imageDir)` takes the place of `create` and `start` for a launch whose source is a
+ * snapshot or another sandbox (`LaunchSource` in `@cloche/protocol`); the steps before and after it stay the same. The
+ * instance's agent socket, its user namespace and its network namespace belong to the new instance, never to the image.
  */
 export interface Runtime {
   /** Whether host processes can enter a sandbox's namespaces, as a forked kernel does. */
   readonly canBeEntered: boolean;
   /** Whether a sandbox has clocks of its own. */
   readonly timeNamespace: boolean;
+  /**
+   * Generous estimate of the memory of an instance that waits for a sandbox, in bytes. The default pool is sized by it.
+   */
+  readonly waitingInstanceBytes: number;
   /** Writes the bundle of a container. */
   prepare(container: ContainerSpec): void;
   /**
