@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
+import { settled } from '@cloche/testkit/eventually';
 import { eventually } from '../support/eventually.ts';
 import { asUser } from './support/attackers.ts';
 import { type PolicyWorld, policyWorld, type SandboxName } from './support/policy-world.ts';
@@ -36,13 +36,11 @@ async function endAttack(name: SandboxName): Promise<void> {
   await eventually(async () => (await world.internet.seen()).held === 0);
 }
 
-/** Resolves with the number of requests that servers hold, once it no longer grows. */
+/** Resolves with the number of requests that servers hold, once there is one and their number no longer changes. */
 async function mostHeld(): Promise<number> {
-  for (let earlier = -1; ; await delay(700)) {
-    const { held } = await world.internet.seen();
-    if (held > 0 && held === earlier) return held;
-    earlier = held;
-  }
+  const held = async () => (await world.internet.seen()).held;
+  await eventually(async () => (await held()) > 0, 60_000);
+  return settled(held, { forMs: 700 });
 }
 
 /** Returns the resident memory of egress in MiB. */

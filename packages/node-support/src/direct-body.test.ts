@@ -7,6 +7,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { eventually } from '@cloche/testkit/eventually';
 import { type BodySink, DirectBody } from './direct-body.ts';
 
 const BYTES = randomBytes(5_000_001);
@@ -77,9 +78,8 @@ class Keeper implements BodySink {
   }
 }
 
-async function untilAll(keeper: Keeper): Promise<void> {
-  while (keeper.length < BYTES.length) await turn();
-}
+const untilAll = (keeper: Keeper) =>
+  eventually(() => keeper.length >= BYTES.length, { because: 'the whole body is read' });
 
 describe('a body that is read directly', () => {
   it('comes whole and in order, by the network and by a Unix socket, however it was sent', async () => {
@@ -121,9 +121,8 @@ describe('a body that is read directly', () => {
       keeper.holds = true;
       const body = new DirectBody(request, response, keeper);
       client.write(BYTES);
-      while (keeper.length < BYTES.length) {
-        const before = keeper.length;
-        while (keeper.length === before) await turn();
+      for (let before = 0; before < BYTES.length; before = keeper.length) {
+        await eventually(() => keeper.length > before, { because: 'the next part is read' });
         for (let turns = 0; turns < 20; turns += 1) await turn();
         assert.ok(keeper.length - before <= 50_000, 'one read at a time');
         body.resume();
@@ -136,9 +135,9 @@ describe('a body that is read directly', () => {
     await ask(BYTES.subarray(0, 2_000_000), async ({ request, response, client, answer }) => {
       const keeper = new Keeper();
       new DirectBody(request, response, keeper);
-      while (keeper.parts.length === 0) await turn();
+      await eventually(() => keeper.parts.length > 0, { because: 'the first part is read' });
       response.writeHead(507).end('no room');
-      while (!answer().includes('no room')) await turn();
+      await eventually(() => answer().includes('no room'), { because: 'the refusal arrives' });
       const kept = keeper.parts.length;
       assert.equal(client.destroyed, false);
       client.write(BYTES.subarray(2_000_000));
@@ -152,10 +151,10 @@ describe('a body that is read directly', () => {
       await ask(BYTES.subarray(0, 2_000_000), async ({ request, response, client }) => {
         const keeper = new Keeper();
         new DirectBody(request, response, keeper);
-        while (keeper.parts.length === 0) await turn();
+        await eventually(() => keeper.parts.length > 0, { because: 'the first part is read' });
         client[leave]();
-        while (!keeper.failure) await turn();
-        while (!response.closed) await turn();
+        await eventually(() => keeper.failure !== undefined, { because: 'the body fails' });
+        await eventually(() => response.closed, { because: 'the response is closed' });
       });
     }
   });
@@ -171,7 +170,7 @@ describe('a body that is read directly', () => {
         await new Promise((resolve) => setTimeout(resolve, 20));
       }
       assert.equal(keeper.failure, undefined);
-      while (!keeper.failure) await turn();
+      await eventually(() => keeper.failure !== undefined, { because: 'the body fails' });
     });
   });
 });

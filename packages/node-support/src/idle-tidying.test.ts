@@ -30,7 +30,7 @@ const isWhole = ({ detail }) => detail.flags & constants.NODE_PERFORMANCE_GC_FLA
 new PerformanceObserver((list) => { collected += list.getEntries().filter(isWhole).length > 0; }).observe({ entryTypes: ['gc'] });
 const server = new EventEmitter();
 const tidying = ${make};
-while (now < ${forMs}) {
+for (let step = 0; step < ${forMs / 10}; step++) {
   goBy(10);
   // Collections are told of a turn later.
   await setImmediate();

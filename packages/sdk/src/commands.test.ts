@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import type { Command as CommandInfo } from '@cloche/contract';
+import { eventually } from '@cloche/testkit/eventually';
 import { Cloche } from './cloche.ts';
 import { Command } from './command.ts';
 import { Commands } from './commands.ts';
@@ -103,8 +104,9 @@ describe('waiting for a command', () => {
     const cloche = new Cloche({ url: first.url, apiKey: 'clk_test', retryDelayMs: 20, maxRetries: 1 });
     const command = new Command(cloche, sampleCommand({ status: 'running' }));
     const waited = command.wait();
-    while (first.requests.length < 2) await setTimeout(1);
+    await eventually(() => first.requests.length >= 2, { because: 'the command is waited for' });
     await first[Symbol.asyncDispose]();
+    // The service stays away for longer than the retries of one request take.
     await setTimeout(300);
     await assert.rejects(command.wait({ maxRetries: 0 }), { code: 'unreachable' });
     const ended: Reply = json(200, { command: sampleCommand({ status: 'exited', exitCode: 4 }) });
@@ -117,8 +119,9 @@ describe('waiting for a command', () => {
     const first = await startScriptedServer(() => silence);
     const cloche = new Cloche({ url: first.url, apiKey: 'clk_test', retryDelayMs: 20, maxRetries: 1 });
     const waited = new Command(cloche, sampleCommand({ status: 'running' })).wait();
-    while (first.requests.length < 1) await setTimeout(1);
+    await eventually(() => first.requests.length >= 1, { because: 'the command is waited for' });
     await first[Symbol.asyncDispose]();
+    // The service stays away for longer than the retries of one request take.
     await setTimeout(300);
     const ended: Reply = json(200, { command: sampleCommand({ status: 'exited', exitCode: 4 }) });
     await using _ = await startScriptedServer(() => ended, Number(new URL(first.url).port));
@@ -147,7 +150,7 @@ describe('waiting for a command', () => {
     const first = await startScriptedServer(() => json(200, { command: sampleCommand({ status: 'running' }) }));
     const cloche = new Cloche({ url: first.url, apiKey: 'clk_test', retryDelayMs: 20, maxRetries: 1 });
     const waited = new Command(cloche, sampleCommand({ status: 'running' })).wait({ timeoutMs: 1000 });
-    while (first.requests.length < 2) await setTimeout(1);
+    await eventually(() => first.requests.length >= 2, { because: 'the command is waited for' });
     await first[Symbol.asyncDispose]();
     await assert.rejects(waited, { code: 'deadline_exceeded' });
   });
@@ -202,6 +205,7 @@ describe('following a command', () => {
     const seen = [(await events.next()).value];
     await first[Symbol.asyncDispose]();
     const next = events.next();
+    // The service stays away for longer than the retries of one request take.
     await setTimeout(300);
     await assert.rejects(cloche.follow('streamCommand', { params }).next(), { code: 'unreachable' });
     await using _ = await startScriptedServer(() => eventStream([log(2, 'b'), exit()]), OWN_PORT);

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { eventually } from '@cloche/testkit/eventually';
 import type { CodeRunEvent } from './index.ts';
 import { drop, eventStream, failing, frame, sampleRun, scriptedSandbox } from './testing/index.ts';
 
@@ -56,7 +57,7 @@ describe('a stream', () => {
       Promise.race([
         consumed,
         (async () => {
-          while (server.requests.length < 3) await new Promise((resolve) => setImmediate(resolve));
+          await eventually(() => server.requests.length === 3, { because: 'the code is run' });
           controller.abort(reason);
           return consumed;
         })(),

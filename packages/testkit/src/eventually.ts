@@ -18,3 +18,25 @@ export async function eventually(
     await delay(5);
   }
 }
+
+export interface SettledOptions {
+  /** Milliseconds without a change after which the figure counts as settled. */
+  readonly forMs: number;
+  /** Milliseconds; 60 s by default. */
+  readonly within?: number;
+}
+
+/** Resolves with `figure()` once it has not changed for `forMs`. Throws if it still changes after `within`. */
+export async function settled(
+  figure: () => Promise<number> | number,
+  { forMs, within = 60_000 }: SettledOptions,
+): Promise<number> {
+  const deadline = performance.now() + within;
+  for (let earlier = await figure(); ; ) {
+    await delay(forMs);
+    const now = await figure();
+    if (now === earlier) return now;
+    if (performance.now() > deadline) throw new Error(`still changes after ${within} ms: ${earlier}, then ${now}`);
+    earlier = now;
+  }
+}

@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
+import { eventually } from '@cloche/testkit/eventually';
 import { findStart } from '../processes/process-tree.ts';
 import { StartedAgent } from '../testing/started-agent.ts';
 import { isGone, StartedCommands, supervisorsOf } from './testing/started-commands.ts';
@@ -17,11 +17,12 @@ after(() => commands[Symbol.asyncDispose]());
 describe('the supervisor of a command', () => {
   /** Resolves with the pid of the spare, once the supervisors of the `ended` commands are gone. */
   async function waiting(...ended: number[]): Promise<number> {
-    for (;;) {
-      const [pid, ...others] = supervisorsOf(commands.agent);
-      if (pid !== undefined && others.length === 0 && !ended.includes(pid)) return pid;
-      await delay(2);
-    }
+    const spares = () => {
+      const pids = supervisorsOf(commands.agent);
+      return pids.length === 1 ? pids.filter((pid) => !ended.includes(pid)) : [];
+    };
+    await eventually(() => spares().length === 1, { because: 'exactly one supervisor is left, the spare' });
+    return spares()[0] ?? assert.fail('it ended');
   }
   /** Runs a command and returns the pid of its supervisor. */
   const ownSupervisor = async () => Number((await commands.run('echo $PPID')).stdout);
@@ -36,9 +37,8 @@ describe('the supervisor of a command', () => {
   it('waits for the first one of an agent that nobody has asked for anything', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'cloche-kernels-'));
     await using agent = await StartedAgent.start('', { CLOCHE_KERNELS_FOLDER: folder });
-    while (supervisorsOf(agent).length !== 1) await delay(2);
-    // Waits until the warm-up command has left nothing behind.
-    while (readdirSync(folder).length > 1) await delay(2);
+    await eventually(() => supervisorsOf(agent).length === 1, { because: 'the first supervisor waits' });
+    await eventually(() => readdirSync(folder).length === 1, { because: 'the warm-up command leaves nothing behind' });
     assert.deepEqual(readdirSync(folder), ['kernels.sock']);
     assert.equal((await agent.call('GET', '/commands/warm-up')).status, 404);
     rmSync(folder, { recursive: true });
@@ -48,7 +48,7 @@ describe('the supervisor of a command', () => {
     const pid = await waiting(await ownSupervisor());
     process.kill(pid, 'SIGKILL');
     // Until the process has ended, which can take a while on a busy machine, it is used like any other.
-    while (findStart(pid) !== undefined) await delay(1);
+    await eventually(() => findStart(pid) === undefined, { because: 'the spare ends' });
     const own = await ownSupervisor();
     assert.ok(own > 0 && own !== pid, `${own}`);
     assert.notEqual(await waiting(own), pid);
@@ -64,7 +64,7 @@ describe('the supervisor of a command', () => {
   it('ends with the agent, also while it waits', async () => {
     const others = await StartedCommands.start();
     await others.run('true');
-    while (supervisorsOf(others.agent).length !== 1) await delay(2);
+    await eventually(() => supervisorsOf(others.agent).length === 1, { because: 'the next supervisor waits' });
     const [pid = 0] = supervisorsOf(others.agent);
     await others[Symbol.asyncDispose]();
     assert.ok(await isGone(pid));

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { eventually } from '@cloche/testkit/eventually';
 import { childrenOf, commandLine } from '../testing/process-readings.ts';
 import { Supervisors } from './supervisors.ts';
 
@@ -16,9 +17,11 @@ test('a supervisor that has closed its connection, as one does that is ending, g
   const supervisors = new Supervisors({ guestDir, kernelsGroupFds: [] });
   const started = () => childrenOf(process.pid).filter((pid) => commandLine(pid).includes(file));
   supervisors.restock();
-  while (!started().some((pid) => !existsSync(`/proc/${pid}/fd/3`))) await delay(1);
+  await eventually(() => started().some((pid) => !existsSync(`/proc/${pid}/fd/3`)), {
+    because: 'the supervisor closes its connection',
+  });
   const [waiting] = started();
-  // Gives the agent time to notice.
+  // The end of the connection has no other trace in this process.
   await delay(100);
   const { process: taken } = supervisors.take();
   assert.notEqual(String(taken.pid), waiting, 'it would never answer, and never be heard to end');
@@ -30,6 +33,7 @@ test('one that cannot be started ahead harms nobody, and whoever wants one is to
   // An argument cannot contain NUL: `spawn` throws.
   const supervisors = new Supervisors({ guestDir: `${guestDir}\0`, kernelsGroupFds: [] });
   supervisors.restock();
+  // Nothing happens: an error that is not handled would end the process within this time.
   await delay(50);
   assert.throws(() => supervisors.take(), { code: 'ERR_INVALID_ARG_VALUE' });
 });

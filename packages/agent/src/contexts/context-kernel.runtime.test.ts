@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { test } from 'node:test';
-import { setImmediate } from 'node:timers/promises';
+import { eventually } from '@cloche/testkit/eventually';
 import { describePython } from '../testing/describe-python.ts';
 import { kernelsOf } from '../testing/process-readings.ts';
 
@@ -29,7 +29,7 @@ describePython('the kernel of a context', (python) => {
       'import threading, os, time\nthreading.Timer(0.05, lambda: os._exit(0)).start()\npid = os.getpid(); pid',
     );
     const pid = Number(await value('pid'));
-    while (existsSync(`/proc/${pid}`)) await setImmediate();
+    await eventually(() => !existsSync(`/proc/${pid}`), { because: 'the kernel ends' });
     assert.equal((await python.agent.run(python.context, '1')).done.stateLost, true);
   });
 
@@ -87,6 +87,6 @@ describePython('the kernel of a context', (python) => {
       else assert.ok([old, fresh].includes(outputs[0]?.value));
     }
     // The count can be lower than before, if a spare has become the fresh kernel.
-    while (kernelsOf(python.agent.process.pid) > before) await setImmediate();
+    await eventually(() => kernelsOf(python.agent.process.pid) <= before, { because: 'the old kernel ends' });
   });
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { setImmediate } from 'node:timers/promises';
+import { eventually } from '@cloche/testkit/eventually';
 import { describePython } from '../testing/describe-python.ts';
 import { residentBytes } from '../testing/process-readings.ts';
 
@@ -96,7 +96,7 @@ describePython('the output of a context', (python) => {
     assert.equal((await python.agent.run(python.context, during)).stdout, 'late\n');
     await startThread('between');
     writeFileSync(inWorkspace('between'), '');
-    while (!existsSync(inWorkspace('between-printed'))) await setImmediate();
+    await eventually(() => existsSync(inWorkspace('between-printed')), { because: 'the thread prints' });
     assert.equal((await python.agent.run(python.context, 'print("next")')).stdout, 'next\n');
   });
 });

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { setImmediate } from 'node:timers/promises';
+import { eventually } from '@cloche/testkit/eventually';
 import { describePython } from '../testing/describe-python.ts';
 import { descriptorCount, residentBytes, sleepers } from '../testing/process-readings.ts';
 import { StartedAgent } from '../testing/started-agent.ts';
@@ -106,10 +106,10 @@ describePython('a context of the agent', (python) => {
     );
     const queued = await python.agent.start(doomed, '1');
     await running[Symbol.asyncIterator]().next();
-    while (sleepers(seconds) < 3) await setImmediate();
+    await eventually(() => sleepers(seconds) === 3, { because: 'each of the three processes has started' });
     assert.equal((await python.agent.call('DELETE', `/contexts/${doomed}`)).status, 204);
     for (const run of [running, queued]) assert.equal((await run.result()).done.error?.name, 'CanceledError');
-    while (sleepers(seconds) > 0) await setImmediate();
+    await eventually(() => sleepers(seconds) === 0, { because: 'the processes end' });
     assert.equal((await python.agent.call('DELETE', `/contexts/${doomed}`)).status, 204);
     await assert.rejects(python.agent.run(doomed, '1'), /not_found/);
   });
@@ -124,7 +124,7 @@ describePython('a context of the agent', (python) => {
     await burst();
     assert.ok(residentBytes(python.agent.process.pid) - memory < 30 << 20);
     // Connections of either burst may still be open.
-    while (descriptorCount(python.agent.process.pid) > descriptors) await setImmediate();
+    await eventually(() => descriptorCount(python.agent.process.pid) <= descriptors, { because: 'they close' });
   });
 
   test('when it ends nothing is left', async () => {
@@ -135,7 +135,7 @@ describePython('a context of the agent', (python) => {
     const exit = once(own.process, 'exit');
     own.process.kill('SIGTERM');
     await exit;
-    while (sleepers(seconds) > 0) await setImmediate();
+    await eventually(() => sleepers(seconds) === 0, { because: 'the processes end' });
     rmSync(own.folder, { recursive: true });
   });
 });

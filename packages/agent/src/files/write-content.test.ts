@@ -15,6 +15,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { eventually } from '@cloche/testkit/eventually';
 import { needsRoot } from '@cloche/testkit/needs-root';
 import { FileAgent } from '../testing/file-agent.ts';
 
@@ -124,12 +125,12 @@ describe('writing a file', { skip: needsRoot }, () => {
       const asked = agent.open('PUT', '/content', { path }, { 'content-length': 10_000_000 });
       asked.on('error', () => undefined);
       asked.write(randomBytes(2_000_000));
-      while (!hasPart()) await new Promise((resolve) => setImmediate(resolve));
+      await eventually(hasPart, { because: 'the upload has begun' });
       asked.destroy();
-      while (hasPart()) await new Promise((resolve) => setImmediate(resolve));
+      await eventually(() => !hasPart(), { because: 'its part is deleted' });
     }
     assert.equal(readFileSync(inside('kept'), 'utf8'), 'old');
-    while (existsSync(inside('fresh'))) await new Promise((resolve) => setImmediate(resolve));
+    await eventually(() => !existsSync(inside('fresh')), { because: 'the new folder is deleted' });
   });
 
   function hasPart(): boolean {

@@ -6,6 +6,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
+import { eventually } from '@cloche/testkit/eventually';
 import { DialOut } from './dial-out.ts';
 
 describe('an agent that dials out', () => {
@@ -39,7 +40,7 @@ describe('an agent that dials out', () => {
 
   async function nextConnection(): Promise<Socket> {
     const count = taken.length;
-    while (taken.length === count) await once(host, 'connection');
+    await eventually(() => taken.length > count, { because: 'the agent dials again' });
     return taken[count] as Socket;
   }
 
@@ -52,7 +53,7 @@ describe('an agent that dials out', () => {
   test('answers on its connections, several at once', async () => {
     await listen();
     dialOut.start();
-    while (taken.length < 8) await once(host, 'connection');
+    await eventually(() => taken.length === 8, { because: 'the agent has dialled' });
     const answers = await Promise.all(taken.map(ask));
     for (const answer of answers) assert.match(answer, /you asked for \/health/);
   });
@@ -60,7 +61,7 @@ describe('an agent that dials out', () => {
   test('opens another for each that is in use, and no more than it needs', async () => {
     await listen();
     dialOut.start();
-    while (taken.length < 8) await once(host, 'connection');
+    await eventually(() => taken.length === 8, { because: 'the agent has dialled' });
     const another = nextConnection();
     await ask(taken[0] as Socket);
     await ask(taken[0] as Socket);
@@ -87,7 +88,7 @@ describe('an agent that dials out', () => {
   test('opens none any more once it is stopped', async () => {
     await listen();
     dialOut.start();
-    while (taken.length < 8) await once(host, 'connection');
+    await eventually(() => taken.length === 8, { because: 'the agent has dialled' });
     dialOut.stop();
     await Promise.all(taken.map((socket) => once(socket.resume(), 'close')));
     host.once('connection', () => assert.fail('it dialled'));

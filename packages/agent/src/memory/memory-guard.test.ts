@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { setImmediate as nextTurn, setTimeout } from 'node:timers/promises';
 import { eventually } from '@cloche/testkit/eventually';
 import { type Candidate, MemoryGuard } from './memory-guard.ts';
 
@@ -99,10 +98,11 @@ describe('a memory guard', () => {
     assert.deepEqual(machine.killed, [1]);
     machine.groups.delete(1);
     machine.add(3, 900);
-    while (machine.killed.length === 1) {
-      await setTimeout(1);
+    const kills = () => {
       guard.look();
-    }
+      return machine.killed.length > 1;
+    };
+    await eventually(kills, { because: 'the guard kills again' });
     assert.deepEqual(machine.killed, [1, 3]);
   });
 
@@ -113,10 +113,11 @@ describe('a memory guard', () => {
     machine.add(2, 50);
     const guard = new MemoryGuard(LIMIT_BYTES, machine);
     guard.look();
-    while (machine.sharedBytes > 0) {
-      await nextTurn();
+    const releases = () => {
       guard.look();
-    }
+      return machine.sharedBytes === 0;
+    };
+    await eventually(releases, { because: 'the shared memory is released' });
     assert.deepEqual(machine.killed, [1]);
   });
 
@@ -125,9 +126,7 @@ describe('a memory guard', () => {
     machine.sharedBytes = LIMIT_BYTES - 10;
     machine.add(1, 200);
     new MemoryGuard(LIMIT_BYTES, machine).look();
-    const deadline = performance.now() + 5000;
-    while (machine.sharedBytes > 0 && performance.now() < deadline) await setTimeout(1);
-    assert.equal(machine.sharedBytes, 0);
+    await eventually(() => machine.sharedBytes === 0, { because: 'the shared memory is released' });
   });
 
   test('looks more often the less there is left', async () => {

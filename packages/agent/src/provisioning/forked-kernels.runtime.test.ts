@@ -3,7 +3,8 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { setTimeout as delay, setImmediate } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
+import { eventually } from '@cloche/testkit/eventually';
 import { supervisorsOf } from '../commands/testing/started-commands.ts';
 import { PlayedKernel } from '../testing/arriving-kernel.ts';
 import { descriptorsOf } from '../testing/process-readings.ts';
@@ -95,11 +96,11 @@ describe('a context that is given a forked kernel', { skip: packages === undefin
       assert.deepEqual([warmUp.type, warmUp.warmUp], ['execute', true]);
       assert.deepEqual(readdirSync(folder).sort(), ['kernels.sock', 'warm-up.sock']);
       kernel.send({ type: 'done', runId: warmUp.runId, executionCount: 1 });
-      while (readdirSync(folder).includes('warm-up.sock')) await setImmediate();
+      await eventually(() => !readdirSync(folder).includes('warm-up.sock'), { because: 'the warm-up ends' });
       assert.doesNotMatch(JSON.stringify((await agent.call('GET', '/contexts')).body), /warm-up/);
       assert.deepEqual(readdirSync(folder), ['kernels.sock']);
       // A first command was run ahead too.
-      while (supervisorsOf(agent).length !== 1) await setImmediate();
+      await eventually(() => supervisorsOf(agent).length === 1, { because: 'the supervisor of that command ends' });
       assert.equal((await agent.call('GET', '/commands/warm-up')).status, 404);
       assert.deepEqual(descriptorsOf(agent.process.pid, join(folder, 'warm-up/')), []);
 

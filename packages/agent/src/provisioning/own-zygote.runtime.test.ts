@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { eventually } from '@cloche/testkit/eventually';
 import { readConfig } from '../config.ts';
 import { buildGuest } from '../guest/build-guest.ts';
 import { arriveAt } from '../testing/arriving-kernel.ts';
@@ -49,12 +50,15 @@ describe('a zygote of the sandbox’s own', { skip: packages === undefined && 'n
 
   /** Opens contexts until one has a forked kernel. The zygote takes a moment to load, also after it was killed. */
   async function forkedContext(): Promise<string> {
-    for (;;) {
+    let forked = '';
+    const opensForked = async () => {
       const context = await agent.open();
-      if ((await output(context, FORKED)) === 'True') return context;
-      await agent.call('DELETE', `/contexts/${context}`);
-      await delay(50);
-    }
+      if ((await output(context, FORKED)) === 'True') forked = context;
+      else await agent.call('DELETE', `/contexts/${context}`);
+      return forked !== '';
+    };
+    await eventually(opensForked, { within: 60_000, because: 'a context has a forked kernel' });
+    return forked;
   }
 
   test('does not load while a cell is run', async () => {
@@ -62,8 +66,8 @@ describe('a zygote of the sandbox’s own', { skip: packages === undefined && 'n
     const code = `import os, time\nprint("begun")\nwhile not os.path.exists(${JSON.stringify(over)}): time.sleep(0.01)`;
     const run = await agent.start(await agent.open(), code);
     await run[Symbol.asyncIterator]().next();
-    while (zygotes().some((pid) => stateOf(pid) !== 'T')) await delay(5);
-    // Longer than loading is postponed.
+    await eventually(() => zygotes().every((pid) => stateOf(pid) === 'T'), { because: 'no zygote loads' });
+    // Nothing happens for longer than loading is postponed.
     await delay(500);
     for (const pid of zygotes()) assert.equal(stateOf(pid), 'T');
     writeFileSync(over, '');
@@ -107,7 +111,7 @@ describe('a zygote of the sandbox’s own', { skip: packages === undefined && 'n
     const context = await forkedContext();
     const pid = await output(context, 'import os; print(os.getpid())');
     await agent.call('DELETE', `/contexts/${context}`);
-    while (commandLine(pid) !== '') await delay(5);
+    await eventually(() => commandLine(pid) === '', { because: 'the kernel ends' });
     // Pipes for the next kernels.
     const pipes = readdirSync(place).filter((name) => /\.(stdout|stderr)$/.test(name));
     assert.ok(pipes.length <= 16, `${pipes.length} pipes`);
@@ -118,7 +122,7 @@ describe('a zygote of the sandbox’s own', { skip: packages === undefined && 'n
     const kernelId = pipe.replace('.stdout', '');
     // The test's own process belongs to root.
     const socket = await arriveAt(place, { kernelId, pipes: false });
-    while (!socket.destroyed && !socket.closed) await delay(5);
+    await eventually(() => socket.destroyed || socket.closed, { because: 'the connection is refused' });
     assert.ok(readdirSync(place).includes(pipe));
   });
 });
@@ -142,6 +146,7 @@ describe('a zygote that is to be loaded', () => {
     zygote.startSoon();
     assert.ok(zygote.isComing);
     zygote.postpone();
+    // Nothing happens for longer than a start waits.
     await delay(500);
     assert.ok(!zygote.isComing);
     zygote.startSoon();
@@ -163,9 +168,9 @@ describe('a zygote that is to be loaded', () => {
         .filter((pid) => commandLine(pid).includes('cloche_zygote'))
         .map(stateOf);
     zygote.startSoon(0);
-    while (states().length === 0) await delay(1);
+    await eventually(() => states().length > 0, { because: 'the zygote starts' });
     zygote.postpone();
-    while (states()[0] !== 'T') await delay(1);
+    await eventually(() => states()[0] === 'T', { because: 'the zygote is stopped' });
     zygote.startSoon(0);
     await ready.promise;
     zygote.postpone();
@@ -177,7 +182,7 @@ describe('a zygote that is to be loaded', () => {
     // An invalid user id: `spawn` throws.
     const zygote = await zygoteWith(true, { CLOCHE_PYTHON: process.execPath, CLOCHE_USER_UID: '-1' });
     zygote.startSoon(0);
-    while (zygote.isComing) await delay(5);
+    await eventually(() => !zygote.isComing, { because: 'the start is given up' });
     assert.equal(await zygote.fork(), undefined);
     await zygote.close();
   });
@@ -185,7 +190,7 @@ describe('a zygote that is to be loaded', () => {
   test('is none where there is no room for it, and nobody waits for it', async () => {
     const zygote = await zygoteWith(false);
     zygote.startSoon();
-    while (zygote.isComing) await delay(5);
+    await eventually(() => !zygote.isComing, { because: 'the start is given up' });
     assert.equal(await zygote.fork(), undefined);
     assert.ok(!zygote.release());
     await zygote.close();

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { setImmediate } from 'node:timers/promises';
+import { eventually } from '@cloche/testkit/eventually';
 import { findStart } from '../processes/process-tree.ts';
 import { commandLine } from '../testing/process-readings.ts';
 import { StartedAgent } from '../testing/started-agent.ts';
@@ -34,11 +34,9 @@ describe('a kernel that was started ahead', () => {
 
   /** Resolves with the pid of the only kernel that belongs to no context. */
   async function spare(used: readonly number[]): Promise<number> {
-    for (;;) {
-      const [pid, ...others] = kernels().filter((kernel) => !used.includes(kernel));
-      if (pid !== undefined && others.length === 0) return pid;
-      await setImmediate();
-    }
+    const unused = () => kernels().filter((kernel) => !used.includes(kernel));
+    await eventually(() => unused().length === 1, { because: 'exactly one kernel belongs to no context' });
+    return unused()[0] ?? assert.fail('it ended');
   }
 
   test('becomes the next context of its language, and another is started', async () => {
@@ -70,7 +68,7 @@ describe('a kernel that was started ahead', () => {
     const used = await Promise.all((await contexts()).map(pidOf));
     const before = await spare(used);
     assert.equal((await agent.call('PUT', '/environment', { env })).status, 204);
-    while (kernels().includes(before)) await setImmediate();
+    await eventually(() => !kernels().includes(before), { because: 'the spare kernel ends' });
     const ahead = await spare(used);
     const context = await agent.open('javascript');
     assert.equal(await pidOf(context), ahead);
@@ -83,7 +81,7 @@ describe('a kernel that was started ahead', () => {
     const ahead = await spare([...used, await pidOf(context)]);
     process.kill(ahead, 'SIGKILL');
     // Its arguments disappear some time before it has ended.
-    while (findStart(ahead) !== undefined) await setImmediate();
+    await eventually(() => findStart(ahead) === undefined, { because: 'the spare kernel ends' });
     assert.notEqual(await pidOf(await agent.open('typescript')), ahead);
   });
 });
@@ -93,7 +91,8 @@ test('when an agent ends, its spare kernel has ended', async () => {
   const group = () =>
     readFileSync(`/proc/${agent.process.pid}/task/${agent.process.pid}/children`, 'utf8').trim().split(' ');
   await agent.open('javascript');
-  while (group().filter((pid) => commandLine(pid).includes('main.cjs')).length < 2) await setImmediate();
+  const kernels = () => group().filter((pid) => commandLine(pid).includes('main.cjs'));
+  await eventually(() => kernels().length === 2, { because: 'the spare kernel has started' });
   const pids = group();
   await agent[Symbol.asyncDispose]();
   for (const pid of pids) assert.ok(!commandLine(pid).includes('main.cjs'));

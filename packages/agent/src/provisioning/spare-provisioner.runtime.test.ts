@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { tmpdir } from 'node:os';
 import { after, before, describe, test } from 'node:test';
-import { setImmediate, setTimeout } from 'node:timers/promises';
+import { setTimeout } from 'node:timers/promises';
+import { eventually } from '@cloche/testkit/eventually';
 import { readConfig } from '../config.ts';
 import { buildGuest } from '../guest/build-guest.ts';
 import type { RunMessage } from '../kernels/kernel-listener.ts';
@@ -46,11 +47,16 @@ describe('a spare kernel', () => {
 
   /** Resolves when that many kernels have been started and the last one is ready. */
   async function hasStarted(count: number): Promise<void> {
-    while (!started[count - 1]?.ready) await setImmediate();
+    await eventually(() => started[count - 1]?.ready === true, { because: `kernel ${count} is ready` });
   }
 
+  /** Leaves time in which a spare would be started, for tests that none is. */
+  const noneIsStarted = () => setTimeout(5 * TIMES.restockMs);
+
   const gone = async (spares: SpareProvisioner) => {
-    while (spares.has('javascript') || started.some((kernel) => kernel.isAlive())) await setImmediate();
+    await eventually(() => !spares.has('javascript') && !started.some((kernel) => kernel.isAlive()), {
+      because: 'every kernel ends',
+    });
   };
 
   test('is of whoever takes it, and another is started only when one is asked for', async () => {
@@ -64,7 +70,7 @@ describe('a spare kernel', () => {
       spares.provision('javascript', () => true),
       undefined,
     );
-    await setTimeout(5 * TIMES.restockMs);
+    await noneIsStarted();
     assert.equal(started.length, 1);
     spares.restock('javascript');
     await hasStarted(2);
@@ -120,14 +126,14 @@ describe('a spare kernel', () => {
       spares.provision('javascript', () => true),
       undefined,
     );
-    await setTimeout(5 * TIMES.restockMs);
+    await noneIsStarted();
     assert.equal(started.length, 0);
   });
 
   test('goes when nobody has wanted it for long, and when there is no room for it any more', async () => {
     const forShort = sparesWith({ keptMs: 200 });
     forShort.restock('javascript');
-    while (started.length === 0) await setImmediate();
+    await eventually(() => started.length > 0, { because: 'a spare is started' });
     await gone(forShort);
 
     const crowded = sparesWith();
@@ -136,7 +142,7 @@ describe('a spare kernel', () => {
     hasRoom = false;
     await gone(crowded);
     crowded.restock('javascript');
-    await setTimeout(5 * TIMES.restockMs);
+    await noneIsStarted();
     assert.equal(started.length, 1);
   });
 
@@ -153,8 +159,9 @@ describe('a spare kernel', () => {
     }
     const late = sparesWith({ keptMs: 2 * TIMES.retryMs, retryMs: 2 * TIMES.retryMs });
     late.restock('javascript');
-    while (started.length === 0) await setImmediate();
+    await eventually(() => started.length > 0, { because: 'a spare is started' });
     await started[0]?.stop('the test ends it');
+    // Nothing happens: the spare would have been replaced by now.
     await setTimeout(3 * TIMES.retryMs);
     assert.equal(started.length, 1);
   });

@@ -6,8 +6,8 @@ import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { setImmediate } from 'node:timers/promises';
 import { type AgentOutput, type AgentRunEvent, RUNS_UPGRADE, type RunDone, type StartRun } from '@cloche/protocol';
+import { eventually } from '@cloche/testkit/eventually';
 import { buildGuest } from '../guest/build-guest.ts';
 import { CACHE_DIR } from './test-cache.ts';
 
@@ -134,11 +134,8 @@ export class StartedAgent implements AsyncDisposable {
   }
 
   async #answers(): Promise<void> {
-    for (;;) {
-      const answer = await this.call('GET', '/health').catch(() => undefined);
-      if (answer?.status === 200) return;
-      await setImmediate();
-    }
+    const isHealthy = async () => (await this.call('GET', '/health').catch(() => undefined))?.status === 200;
+    await eventually(isHealthy, { because: 'the agent answers' });
   }
 
   /** Resolves with the response, before its body is read. */

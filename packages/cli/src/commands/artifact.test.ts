@@ -3,8 +3,8 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { setTimeout } from 'node:timers/promises';
 import { json, startScriptedServer } from '@cloche/sdk/testing';
+import { eventually } from '@cloche/testkit/eventually';
 import { exitOf, runCloche, startCloche } from '../testing/run-cloche.ts';
 
 const artifact = { id: 'art_1', name: '../evil/report.csv', sizeBytes: 7, contentType: 'text/csv', sandboxId: 'sbx_1' };
@@ -76,7 +76,7 @@ describe('cloche artifact get', () => {
     );
     const env = { CLOCHE_URL: server.url, CLOCHE_API_KEY: 'k' };
     const child = startCloche(['artifact', 'get', 'art_1', join(folder, 'file')], { env });
-    while (readdirSync(folder).length === 0) await setTimeout(20);
+    await eventually(() => readdirSync(folder).length > 0, { within: 60_000, because: 'the download has begun' });
     child.kill('SIGINT');
     assert.equal(await exitOf(child), 130);
     assert.deepEqual(readdirSync(folder), []);

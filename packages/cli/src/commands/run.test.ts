@@ -187,7 +187,8 @@ describe('cloche run', () => {
     const flood: Reply = async (response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       const chunk = frame('stdout', 'x'.repeat(64 * 1024));
-      while (!response.destroyed) {
+      // Ends with the connection, or after 6 GB.
+      for (let sent = 0; sent < 100_000 && !response.destroyed; sent++) {
         response.write(chunk);
         await new Promise((resolve) => setImmediate(resolve));
       }

@@ -43,6 +43,7 @@ it('leaves nothing when it is told to stop, before it begins or after', async ()
     const saved = saveFile(join(folder, 'file'), endless, { replace: true, signal: stop.signal });
     await assert.rejects(saved, /stop/);
   }
+  // A file that was still being opened would appear a moment later.
   await delay(50);
   assert.deepEqual(readdirSync(folder), []);
 });

@@ -3,6 +3,7 @@ import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { afterEach, beforeEach, describe, test } from 'node:test';
+import { eventually } from '@cloche/testkit/eventually';
 import { type DecodedPacket, decode, encode, streamDecode, streamEncode } from 'dns-packet';
 import { pino } from 'pino';
 import { lookupShares } from '../shares/egress-shares.ts';
@@ -111,7 +112,7 @@ describe('by datagram', () => {
     const greedy = ['127.0.0.2', '127.0.0.3'].flatMap((source) =>
       Array.from({ length: 4 }, (_, index) => askByDatagram(small, `host${index}.example`, 1, source)),
     );
-    await eventually(() => resolver.asked.length === 8);
+    await eventually(() => resolver.asked.length === 8, { because: 'the resolver is asked' });
     resolver.isSilent = false;
     assert.equal((await askByDatagram(small, 'example.com', 2, '127.0.0.4')).answers?.length, 1);
     assert.equal(rcode(await Promise.race(greedy)), SERVFAIL);
@@ -194,7 +195,7 @@ describe('by connection', () => {
       connect({ port: small.port, host: '127.0.0.1', localAddress }).on('error', () => {});
     const idle = ['127.0.0.2', '127.0.0.3'].flatMap((source) => [open(source), open(source)]);
     await Promise.all(idle.map((socket) => once(socket, 'connect')));
-    await eventually(() => shares.connections.total === 4);
+    await eventually(() => shares.connections.total === 4, { because: 'the queries are under way' });
     const other = open('127.0.0.4');
     other.write(streamEncode({ type: 'query', id: 5, questions: [{ type: 'A', name: 'example.com' }] }));
     const [data] = await once(other, 'data');
@@ -238,10 +239,6 @@ async function send(to: DnsRelay, message: Buffer): Promise<void> {
   socket.send(message, to.port, '127.0.0.1', () => resolve());
   await promise;
   socket.close();
-}
-
-async function eventually(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
 function rcode(answer: DecodedPacket): number {

@@ -6,8 +6,7 @@ import { connect as connectHttp2 } from 'node:http2';
 import type { Socket } from 'node:net';
 import { type Duplex, pipeline, Readable, Writable } from 'node:stream';
 import { after, before, describe, test } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
-import { eventually } from '@cloche/testkit/eventually';
+import { eventually, settled } from '@cloche/testkit/eventually';
 import { EgressRig, SANDBOX_ADDRESS } from '../testing/egress-rig.ts';
 import { httpServer, httpsServer, portOf } from '../testing/test-servers.ts';
 
@@ -17,6 +16,8 @@ const OFFERED_BYTES = 1024 * 1024 * 1024;
  * own.
  */
 const MOST_HELD_BYTES = 48 * 1024 * 1024;
+/** How long a figure has not changed when it counts as settled. */
+const STILL = { forMs: 500 };
 const CHUNK = Buffer.alloc(64 * 1024);
 const OTHER_ADDRESS = '127.0.9.2';
 const POLICY = { mode: 'allowlist' as const, hosts: ['allowed.example'] };
@@ -67,15 +68,6 @@ function slowSink(): Writable {
   });
 }
 
-/** Resolves with the figure once it has not grown for half a second. */
-async function settled(figure: () => number): Promise<number> {
-  for (;;) {
-    const earlier = figure();
-    await delay(500);
-    if (figure() === earlier) return earlier;
-  }
-}
-
 function to(server: Server): void {
   rig.destination = { address: '203.0.113.7', port: portOf(server) };
 }
@@ -118,7 +110,7 @@ describe('of a body that its reader does not take, egress holds little', () => {
       givenBytes = 0;
       const stream = await begin();
       await eventually(() => givenBytes > 0, { within: 60_000, because: 'the gateway takes the first bytes' });
-      const held = await settled(() => givenBytes);
+      const held = await settled(() => givenBytes, STILL);
       assert.ok(held <= MOST_HELD_BYTES, `${held} bytes`);
       // The download continues once it is read. To save time, only more than could have been buffered is awaited.
       stream.resume();
@@ -137,7 +129,7 @@ describe('of a body that its reader does not take, egress holds little', () => {
     const socket = rig.connect();
     socket.write(`PUT / HTTP/1.1\r\nHost: allowed.example\r\nContent-Length: ${OFFERED_BYTES}\r\n\r\n`);
     pipeline(Readable.from(chunks()), socket, () => {});
-    const held = await settled(() => givenBytes);
+    const held = await settled(() => givenBytes, STILL);
     assert.ok(held <= MOST_HELD_BYTES, `${held} bytes`);
     gate.resolve();
     await eventually(() => takenBytes >= held + 2 * MOST_HELD_BYTES, {

@@ -7,6 +7,7 @@ import type { Socket } from 'node:net';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
+import { eventually, settled } from '@cloche/testkit/eventually';
 import { egressShares } from '../shares/egress-shares.ts';
 import { FairShare } from '../shares/fair-share.ts';
 import { EgressRig, SANDBOX_ADDRESS } from '../testing/egress-rig.ts';
@@ -49,7 +50,9 @@ beforeEach(async () => {
     rig.egress.sandboxes.delete(address);
     rig.egress.sandboxes.put(address, { sandboxId: `sbx_${address}`, policy: POLICY });
   }
-  await until(() => open.size === 0 && rig.egress.sandboxes.connectionCount === 0);
+  await eventually(() => open.size === 0 && rig.egress.sandboxes.connectionCount === 0, {
+    because: 'the connections of the test before end',
+  });
 });
 after(async () => {
   await rig[Symbol.asyncDispose]();
@@ -59,18 +62,8 @@ after(async () => {
   }
 });
 
-async function until(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await delay(10);
-}
-
 /** Resolves with the number of requests open at the servers, once it no longer changes. */
-async function mostOpen(): Promise<number> {
-  for (;;) {
-    const earlier = open.size;
-    await delay(500);
-    if (open.size === earlier) return earlier;
-  }
-}
+const mostOpen = () => settled(() => open.size, { forMs: 500 });
 
 function to(server: Server): void {
   rig.destination = { address: '203.0.113.7', port: portOf(server) };
@@ -108,10 +101,11 @@ describe('a sandbox has at most 256 requests at once', () => {
     }
     assert.equal(await mostOpen(), MAX_REQUESTS);
     await neighbourIsAnswered();
-    while (answered < 400) {
+    const isAnswered = () => {
       for (const response of open) response.end('late');
-      await delay(10);
-    }
+      return answered === 400;
+    };
+    await eventually(isAnswered, { because: 'every request is answered' });
     for (const session of sessions) session.destroy();
   });
 
@@ -124,7 +118,7 @@ describe('a sandbox has at most 256 requests at once', () => {
         asked.on('error', () => refused.push(asked.rstCode));
       }
     }
-    await until(() => refused.length === 600 - MAX_PENDING_REQUESTS);
+    await eventually(() => refused.length === 600 - MAX_PENDING_REQUESTS, { because: 'the rest is refused' });
     assert.deepEqual(new Set(refused), new Set([constants.NGHTTP2_REFUSED_STREAM]));
     for (const session of sessions) session.destroy();
   });
@@ -134,7 +128,7 @@ describe('a sandbox has at most 256 requests at once', () => {
     to(web);
     const sockets = Array.from({ length: 200 }, () => rig.connect());
     for (const socket of sockets) socket.write(upgrade);
-    await until(() => open.size === 200);
+    await eventually(() => open.size === 200, { because: 'the WebSockets are open' });
     const session = await http2Session();
     for (let stream = 0; stream < 100; stream += 1) session.request({ ':path': '/slow' }).on('error', () => {});
     assert.equal(await mostOpen(), MAX_REQUESTS);
@@ -151,11 +145,12 @@ describe('a sandbox has at most 256 requests at once', () => {
     }
     for (let round = 0; round < 5; round += 1) {
       const streams = Array.from({ length: 90 }, () => fickle.request({ ':path': '/slow' }).on('error', () => {}));
+      // Some streams have begun by then and some wait.
       await delay(50);
       for (const stream of streams) stream.close(constants.NGHTTP2_CANCEL);
       await Promise.all(streams.map((stream) => stream.closed || once(stream, 'close')));
     }
-    await until(() => open.size === 200);
+    await eventually(() => open.size === 200, { because: 'the requests of the other connections are open' });
     for (const session of [holding, more, fickle]) session.destroy();
   });
 });
@@ -170,10 +165,11 @@ describe('a sandbox that pipelines requests', () => {
     socket.on('data', (data) => {
       answers += data;
     });
-    await until(() => {
+    const isAnswered = () => {
       for (const response of open) response.end('late');
       return answers.split('late').length === 11;
-    });
+    };
+    await eventually(isAnswered, { because: 'every request is answered' });
     socket.destroy();
   });
 
@@ -203,8 +199,11 @@ test('a client beyond 32 connections of HTTP/2 speaks HTTP/1.1', async () => {
   const [plain] = counts.get('http/1.1') ?? [];
   assert.match(await rig.send(SHORT, plain), /^HTTP\/1\.1 200 /);
   counts.get('h2')?.[0]?.destroy();
-  await delay(50);
-  assert.equal((await rig.connectTls(offer)).alpnProtocol, 'h2');
+  const speaksHttp2 = async () => {
+    sockets.push(await rig.connectTls(offer));
+    return sockets.at(-1)?.alpnProtocol === 'h2';
+  };
+  await eventually(speaksHttp2, { because: 'a connection may speak HTTP/2 again' });
   for (const socket of sockets) socket.destroy();
 });
 
@@ -215,13 +214,13 @@ test('sandboxes that hold every connection lose idle ones to another sandbox', a
   const idle = greedy.flatMap((address) => Array.from({ length: 150 }, () => rig.connect(address)));
   let closed = 0;
   for (const socket of idle) socket.on('close', () => void closed++);
-  await until(() => rig.egress.sandboxes.connectionCount === 300);
+  await eventually(() => rig.egress.sandboxes.connectionCount === 300, { because: 'every connection is taken' });
   const mine = Array.from({ length: 20 }, () => rig.connect(OTHER_ADDRESS));
   for (const socket of mine) {
     socket.write(GET);
   }
-  await until(() => open.size === 20);
-  await until(() => closed === 20);
+  await eventually(() => open.size === 20, { because: 'the requests of the other sandbox arrive' });
+  await eventually(() => closed === 20, { because: 'as many idle connections are closed' });
   for (const address of greedy) rig.egress.sandboxes.delete(address);
   for (const socket of mine) socket.destroy();
 });

@@ -157,7 +157,7 @@ export class KernelProcess implements AsyncDisposable {
 
   async #drained(): Promise<void> {
     let length = -1;
-    while (length !== this.stdout.length + this.stderr.length) {
+    for (let round = 0; round < 100_000 && length !== this.stdout.length + this.stderr.length; round += 1) {
       length = this.stdout.length + this.stderr.length;
       for (let turn = 0; turn < 3; turn += 1) await new Promise((resolve) => setImmediate(resolve));
     }

@@ -5,7 +5,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { eventually } from '@cloche/testkit/eventually';
 import { pino } from 'pino';
 import { LogLines } from './log-lines.ts';
 
@@ -35,8 +35,7 @@ describe('log lines', () => {
     log.info('one');
     log.info('two');
     assert.deepEqual(written(), []);
-    const deadline = performance.now() + 10_000;
-    while (written().length === 0 && performance.now() < deadline) await sleep(5);
+    await eventually(() => written().length > 0, { because: 'the lines are written' });
     assert.deepEqual(written(), ['one', 'two']);
   });
 
@@ -74,11 +73,11 @@ describe('log lines', () => {
     reader.resume().on('data', (chunk: Buffer) => {
       text += chunk;
     });
-    const deadline = performance.now() + 10_000;
-    while (!text.includes('line9999') && performance.now() < deadline) {
-      await sleep(5);
+    const isWritten = () => {
       lines.flushSync();
-    }
+      return text.includes('line9999');
+    };
+    await eventually(isWritten, { because: 'the last line is read' });
     assert.equal(text.match(/line\d+/g)?.length, 10_000);
     writer.destroy();
     server.close();

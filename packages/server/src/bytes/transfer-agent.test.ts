@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
+import { eventually, settled } from '@cloche/testkit/eventually';
 import { AgentHttpFiles } from '../agent-client/http/agent-http-files.ts';
 import { LentBytes } from './lent-bytes.ts';
 
@@ -54,10 +55,6 @@ async function borrow(body: LentBytes): Promise<Buffer> {
   return Buffer.concat(copies);
 }
 
-async function settle(): Promise<void> {
-  for (let turn = 0; turn < 50; turn += 1) await new Promise((resolve) => setImmediate(resolve));
-}
-
 describe('the body of a large file', () => {
   it('comes whole and in order, lent or read, however it was sent', async () => {
     const inPieces = (response: ServerResponse) => {
@@ -87,17 +84,14 @@ describe('the body of a large file', () => {
       lent += bytes.length;
       out.push(giveBack);
     });
-    while (out.length === 0) await new Promise((resolve) => setImmediate(resolve));
-    let before = -1;
-    while (lent > before) {
-      before = lent;
-      await settle();
-    }
+    await eventually(() => out.length > 0, { because: 'the first piece is lent' });
+    await settled(() => lent, { forMs: 50 });
     assert.ok(lent < BYTES.length / 2, `${lent} bytes`);
-    while (lent < BYTES.length) {
+    const givenBack = () => {
       for (const giveBack of out.splice(0)) giveBack();
-      await new Promise((resolve) => setImmediate(resolve));
-    }
+      return lent === BYTES.length;
+    };
+    await eventually(givenBack, { because: 'every piece is lent' });
     await lending;
     assert.equal(lent, BYTES.length);
   });
@@ -125,10 +119,8 @@ describe('the body of a large file', () => {
     await assert.rejects(lent);
     const unread = await agent.read(abandon.signal);
     abandon.abort(new Error('left'));
-    while (!unread.closed) await new Promise((resolve) => setImmediate(resolve));
-    for (const socket of agent.sockets) {
-      while (!socket.closed) await new Promise((resolve) => setImmediate(resolve));
-    }
+    await eventually(() => unread.closed, { because: 'the body is closed' });
+    await eventually(() => [...agent.sockets].every((socket) => socket.closed), { because: 'the connections close' });
     assert.equal(agent.sockets.size, 3);
   });
 });

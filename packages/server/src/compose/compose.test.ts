@@ -4,8 +4,8 @@ import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { setImmediate } from 'node:timers/promises';
 import { FakeRuntimeDriver } from '@cloche/testkit';
+import { eventually } from '@cloche/testkit/eventually';
 import { pino } from 'pino';
 import { type Server, startServer } from './compose.ts';
 import { readConfig } from './config.ts';
@@ -96,7 +96,7 @@ describe('a server', () => {
     const crashed = server;
     const cutOff = call('POST', runs, body, 'crash');
     const running = async () => (await call('GET', `/v1/sandboxes/${id}`)).body.sandbox.status === 'running';
-    while (!(await running()));
+    await eventually(running, { because: 'the run has begun' });
     assert.equal((await call('POST', runs, body, 'crash')).body.error.code, 'idempotency_request_in_progress');
 
     // A server in this process cannot be killed, so the first one continues. Its effects from here on must not count.
@@ -107,7 +107,7 @@ describe('a server', () => {
       const repeated = call('POST', runs, body, 'crash');
       const agent = driver.agentOf(id);
       const [contextId = ''] = agent.contexts.keys();
-      while (agent.contexts.get(contextId)?.runs.size !== 2) await setImmediate();
+      await eventually(() => agent.contexts.get(contextId)?.runs.size === 2, { because: 'both runs are in the agent' });
       const interrupt = () => agent.client().interrupt(contextId, AbortSignal.timeout(10_000));
       await interrupt();
       assert.equal((await cutOff).status, 500);

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { eventually } from '@cloche/testkit/eventually';
 import type { CheckpointSettings } from './checkpoints.ts';
 import { NodeSqliteDatabase } from './node-sqlite.ts';
 
@@ -36,7 +36,7 @@ describe('the log of a database', () => {
     database.write(100);
     // The writer has not made a checkpoint, and the checkpoint thread has not started yet.
     assert.equal(database.filePages(), before);
-    await until(() => database.filePages() > before);
+    await eventually(() => database.filePages() > before, { within: 30_000, because: 'the log reaches the file' });
   });
 
   it('has an end even where writes leave the thread no time', () => {
@@ -51,11 +51,3 @@ describe('the log of a database', () => {
     }
   });
 });
-
-async function until(condition: () => boolean): Promise<void> {
-  const deadline = performance.now() + 30_000;
-  while (!condition()) {
-    assert.ok(performance.now() < deadline, 'it did not come about');
-    await sleep(1);
-  }
-}

@@ -5,6 +5,7 @@ import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { type FileEntry, openApiDocument, operations } from '@cloche/contract';
+import { eventually } from '@cloche/testkit/eventually';
 import { startTestService, type TestService } from '../../testing/test-service.ts';
 import { AppError } from '../base/app-error.ts';
 import { LentBytes, type TakeBytes } from '../bytes/lent-bytes.ts';
@@ -62,7 +63,7 @@ async function open() {
   });
   socket.on('error', () => undefined);
   const until = async (pattern: RegExp) => {
-    while (!pattern.test(text)) await Promise.race([once(socket, 'data'), once(socket, 'close')]);
+    await eventually(() => pattern.test(text), { because: `the answer matches ${pattern}` });
     return text;
   };
   return { socket, until, text: () => text };
@@ -134,9 +135,9 @@ describe('an upload', () => {
     const sender = await open();
     sender.socket.write(head('content-length: 1000'));
     sender.socket.write('abc');
-    while (arrived === 0) await new Promise((resolve) => setImmediate(resolve));
+    await eventually(() => arrived > 0, { because: 'the first bytes arrive' });
     sender.socket.destroy();
-    while (!uploadSignal?.aborted) await new Promise((resolve) => setImmediate(resolve));
+    await eventually(() => uploadSignal?.aborted === true, { because: 'the upload is aborted' });
   });
 });
 
@@ -160,7 +161,7 @@ describe('a download', () => {
     download = () => ({ status: 200, headers: { 'content-length': '100' }, body });
     body.push('some');
     const answer = service.call('GET', PATH);
-    while (body.readableFlowing === null) await new Promise((resolve) => setImmediate(resolve));
+    await eventually(() => body.readableFlowing !== null, { because: 'the body is read' });
     body.destroy(new Error('broke'));
     await assert.rejects(answer);
   });
@@ -173,7 +174,7 @@ describe('a download', () => {
     client.socket.write(`GET ${PATH} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\n\r\n`);
     await client.until(/some$/);
     client.socket.destroy();
-    while (!body.destroyed) await new Promise((resolve) => setImmediate(resolve));
+    await eventually(() => body.destroyed, { because: 'the body is destroyed' });
   });
 
   it('of lent bytes gives each piece back, and ends with the last', async () => {

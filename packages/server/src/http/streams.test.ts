@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { setImmediate as turn } from 'node:timers/promises';
 import { type CodeRunEvent, operations } from '@cloche/contract';
+import { eventually, settled } from '@cloche/testkit/eventually';
 import { startTestService, type TestService } from '../../testing/test-service.ts';
 import { AppError } from '../base/app-error.ts';
 import { route, streamRoute } from './route.ts';
@@ -188,7 +188,7 @@ describe('a stream', () => {
     await once(response, 'data');
     request.destroy();
     assert.match(String(await ended.promise), /client closed/);
-    while (service.inFlight.size > 0) await turn();
+    await eventually(() => service.inFlight.size === 0, { because: 'the request ends' });
     produce = async function* () {
       yield complete;
     };
@@ -210,12 +210,7 @@ describe('a stream', () => {
     const response = await open();
     response.pause();
     // The socket and its buffers hold a few megabytes; after that, nothing is sent any more.
-    let before = -1;
-    for (let still = 0; still < 50; still = produced === before ? still + 1 : 0) {
-      before = produced;
-      await turn();
-      await new Promise((resolve) => setTimeout(resolve, 2));
-    }
+    await settled(() => produced, { forMs: 150 });
     assert.ok(produced < 50, `${produced} MiB were produced`);
     response.destroy();
   });
@@ -275,7 +270,7 @@ describe('a request for JSON', () => {
     leaving.abort();
     await assert.rejects(call);
     finish.resolve();
-    while (service.inFlight.size > 0) await turn();
+    await eventually(() => service.inFlight.size === 0, { because: 'the request ends' });
     const again = await service.call('POST', runs, { key, idempotencyKey: 'j', body });
     assert.equal(again.headers.get('idempotency-replayed'), 'true');
     assert.deepEqual([again.body.run, attempts.length], [{ aborted: false }, 1]);
@@ -284,10 +279,10 @@ describe('a request for JSON', () => {
   it('that only waits ends when its client goes away', async () => {
     const leaving = new AbortController();
     const call = service.call('GET', '/v1/sandboxes/sbx_1?waitFor=ready', { signal: leaving.signal });
-    while (service.inFlight.size === 0) await turn();
+    await eventually(() => service.inFlight.size > 0, { because: 'the request is under way' });
     leaving.abort();
     await assert.rejects(call);
-    while (service.inFlight.size > 0) await turn();
+    await eventually(() => service.inFlight.size === 0, { because: 'the request ends' });
     assert.ok(!service.lines.some(({ level }) => Number(level) >= 50), 'it is no fault of the service');
   });
 
@@ -335,14 +330,14 @@ describe('a request for JSON', () => {
       throw signal.reason;
     };
     const running = service.call('POST', runs, { idempotencyKey: 'l', body });
-    while (attempts.length === 0) await turn();
+    await eventually(() => attempts.length > 0, { because: 'the run has begun' });
     await service.inFlight.drain(1);
     assert.equal((await running).body.error.code, 'unavailable');
   });
 
   it('that only waits does not hold up a stopping service', async () => {
     const waiting = service.call('GET', '/v1/sandboxes/sbx_1?waitFor=ready');
-    while (service.inFlight.size === 0) await turn();
+    await eventually(() => service.inFlight.size > 0, { because: 'the request is under way' });
     await service.inFlight.drain(2 ** 31 - 1);
     assert.equal((await waiting).body.error.code, 'unavailable');
   });

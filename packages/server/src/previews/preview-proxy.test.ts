@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { after, before, describe, it } from 'node:test';
+import { settled } from '@cloche/testkit/eventually';
 import { echo, openPreviewWorld, type PreviewWorld, SWITCH } from '../../testing/previews.ts';
 
 let world: PreviewWorld;
@@ -146,11 +147,10 @@ describe('what is previewed', () => {
   it('takes and gives large bodies no faster than the other side', async () => {
     const size = 64 * 2 ** 20;
     let taken = 0;
-    let release: (() => void) | undefined;
+    const [arrived, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     await world.serve(async (request, response) => {
-      await new Promise<void>((resolve) => {
-        release = resolve;
-      });
+      arrived.resolve();
+      await released.promise;
       const hash = createHash('sha256');
       for await (const chunk of request) {
         hash.update(chunk);
@@ -170,15 +170,11 @@ describe('what is previewed', () => {
     };
     socket.on('drain', pump);
     pump();
-    while (release === undefined) await new Promise((resolve) => setImmediate(resolve));
+    await arrived.promise;
     // Wait until the buffers of the kernel and of each stream on the way are full.
-    let before = -1;
-    while (before !== socket.bytesWritten - socket.writableLength) {
-      before = socket.bytesWritten - socket.writableLength;
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
+    const before = await settled(() => socket.bytesWritten - socket.writableLength, { forMs: 50 });
     assert.ok(before < size / 2, `${before} bytes went before anybody read`);
-    release();
+    released.resolve();
     await heard(socket, createHash('sha256').update(Buffer.alloc(size, 7)).digest('hex'));
     assert.equal(taken, size);
     socket.destroy();

@@ -6,7 +6,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { after, describe, it } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
+import { eventually } from '@cloche/testkit/eventually';
 import { seedInstallationId } from '@cloche/testkit/installation-ids';
 import { requestFirstKey } from '../first-key.ts';
 import { ensureServiceAccounts } from '../host/service-account.ts';
@@ -107,17 +107,20 @@ describe('startInstallation', () => {
     const installation = await start({ report: (line) => lines.push(line) });
     const before = installation.pid('server');
     installation.kill('server', 'SIGKILL');
-    await until(async () => {
+    const isStartedAgain = async () => {
       const pid = installation.pid('server');
-      return pid !== undefined && pid !== before && (await fetch(`${installation.url}/readyz`)).ok;
-    });
+      if (pid === undefined || pid === before) return false;
+      const answer = await fetch(`${installation.url}/readyz`).catch(() => undefined);
+      return answer?.ok === true;
+    };
+    await eventually(isStartedAgain, { because: 'the server is started again' });
     assert.match(lines.join(), /server ended by SIGKILL; starting it again in 0\.1 s/);
   });
 
   it('leaves a part dead that died when it is not to supervise', async () => {
     const installation = await start({ supervise: false });
     installation.kill('server', 'SIGKILL');
-    await until(async () => installation.pid('server') === undefined);
+    await eventually(() => installation.pid('server') === undefined, { because: 'the server ends' });
     await installation.restart('server');
     assert.ok((await fetch(`${installation.url}/readyz`)).ok);
   });
@@ -152,7 +155,9 @@ describe('startInstallation', () => {
     const [line] = (await once(supervisor.stdout, 'data')) as [Buffer];
     supervisor.kill('SIGKILL');
     const pids = JSON.parse(line.toString()) as number[];
-    await until(async () => pids.every((pid) => !existsSync(`/proc/${pid}/exe`)));
+    await eventually(() => pids.every((pid) => !existsSync(`/proc/${pid}/exe`)), {
+      because: 'every part ends with the process that started it',
+    });
     const next = await startInstallation(options);
     const groups = () => globSync(`/sys/fs/cgroup/{,*/}cloche-${next.installationId}-parts`);
     assert.equal(groups().length, 1);
@@ -187,11 +192,3 @@ describe('startInstallation', () => {
     assert.equal(await requestFirstKey(installation), undefined);
   });
 });
-
-async function until(condition: () => Promise<boolean>, timeoutMs = 10_000): Promise<void> {
-  const deadline = Date.now() + timeoutMs;
-  while (!(await condition().catch(() => false))) {
-    if (Date.now() > deadline) throw new Error('the condition was not met in time');
-    await delay(10);
-  }
-}

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { describe, it } from 'node:test';
 import { AGENT_PROTOCOL_VERSION, RUNS_ACCEPTED } from '@cloche/protocol';
+import { eventually, settled } from '@cloche/testkit/eventually';
 import { AgentHttpClient, type AgentHttpClientOptions } from './agent-http-client.ts';
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
@@ -137,11 +138,7 @@ describe('the client of an agent', () => {
     });
     const events = agent.run();
     await events.next();
-    let before = -1;
-    while (written > before) {
-      before = written;
-      for (let turn = 0; turn < 50; turn += 1) await new Promise((resolve) => setImmediate(resolve));
-    }
+    await settled(() => written, { forMs: 50 });
     assert.ok(written < 4 << 20, `${written} bytes`);
     await events.return();
   });
@@ -173,7 +170,7 @@ describe('the client of an agent', () => {
       for await (const _ of agent.run('x', abort.signal)) events += 1;
     })();
     const began = performance.now();
-    while (events < 10_000) await new Promise((resolve) => setImmediate(resolve));
+    await eventually(() => events >= 10_000, { because: 'the events are read' });
     const elapsedMs = performance.now() - began;
     abort.abort(new Error('enough'));
     await assert.rejects(flood, /enough/);
@@ -263,6 +260,6 @@ describe('the client of an agent', () => {
       { message: 'enough' },
     );
     for await (const _ of agent.run()) break;
-    while (closed < 2) await new Promise((resolve) => setImmediate(resolve));
+    await eventually(() => closed === 2, { because: 'both connections close' });
   });
 });

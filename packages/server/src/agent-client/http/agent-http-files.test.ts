@@ -10,6 +10,7 @@ import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
 import { LIMITS } from '@cloche/contract';
+import { eventually, settled } from '@cloche/testkit/eventually';
 import { ResultRooms, SMALL_RESULT_BYTES } from '../../base/result-rooms.ts';
 import { LentBytes } from '../../bytes/lent-bytes.ts';
 import { FileFault } from '../../driver/agent-files.ts';
@@ -165,10 +166,8 @@ describe('an agent that lies about files', () => {
       await using liar = await openLiar(() => abort.abort(new Error('long enough')));
       await assert.rejects(ask(liar.files, abort.signal), /long enough/, name);
       for (const socket of liar.sockets) {
-        while (!socket.destroyed && !socket.readableEnded) {
-          socket.resume();
-          await new Promise((resolve) => setImmediate(resolve));
-        }
+        socket.resume();
+        await eventually(() => socket.destroyed || socket.readableEnded, { because: 'the connection ends' });
       }
     }
   });
@@ -214,12 +213,9 @@ describe('bytes that are lent to an agent', () => {
       socket.write(answer(['100 Continue']));
     });
     const writing = liar.files.write('a', { sizeBytes: BYTES.length, open: () => lent(state) }, {}, abort.signal);
-    let before = -1;
-    while (state.out === undefined || before !== state.out) {
-      before = state.out ?? -1;
-      for (let turns = 0; turns < 50; turns += 1) await new Promise((resolve) => setImmediate(resolve));
-    }
-    assert.ok(state.out < BYTES.length / 2, `${state.out} bytes are out`);
+    await eventually(() => state.out !== undefined, { because: 'the first piece is lent' });
+    const out = await settled(() => state.out ?? 0, { forMs: 50 });
+    assert.ok(out < BYTES.length / 2, `${out} bytes are out`);
     abort.abort(new Error('left'));
     await assert.rejects(writing, /left/);
     assert.equal(state.closed, true);
@@ -248,6 +244,7 @@ describe('a listing', () => {
       isListed = true;
       return files;
     });
+    // Nothing happens: the listing would be read by now.
     await new Promise((resolve) => setTimeout(resolve, 100));
     assert.equal(isListed, false);
     first.release();
@@ -267,8 +264,12 @@ describe('the files of one sandbox', () => {
     await assert.rejects(root.watch('.', { recursive: false }, never), { kind: 'busy' });
     await assert.rejects(agent.files.watch('.', { recursive: false }, never), { kind: 'busy' });
     abort.abort();
-    const again = () => root.watch('.', { recursive: false }, never).catch(() => undefined);
-    while ((await again()) === undefined) await new Promise((resolve) => setImmediate(resolve));
+    const again = () =>
+      root.watch('.', { recursive: false }, never).then(
+        () => true,
+        () => false,
+      );
+    await eventually(again, { because: 'the watch that was ended makes room' });
   });
 
   it('have 80 transfers at a time, of both users together', async () => {

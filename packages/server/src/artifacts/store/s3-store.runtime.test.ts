@@ -8,9 +8,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
-import { setTimeout } from 'node:timers/promises';
 import { CreateBucketCommand, ListMultipartUploadsCommand, S3Client } from '@aws-sdk/client-s3';
 import { cachePlaces } from '@cloche/layout';
+import { eventually } from '@cloche/testkit/eventually';
 import { describeArtifactStore } from '../../../testing/artifact-store-suite.ts';
 import { StoreFault } from './artifact-store.ts';
 import { openStore } from './open-store.ts';
@@ -40,16 +40,17 @@ async function startS3(folder: string, started: (process: ChildProcess) => void)
   started(spawn(versitygw, [...flags, 'posix', join(folder, 'objects')], { stdio: 'ignore' }));
   const endpoint = `http://${address}`;
   const client = new S3Client({ region: 'us-east-1', endpoint, forcePathStyle: true, maxAttempts: 1 });
-  for (;;) {
-    try {
-      await client.send(new CreateBucketCommand({ Bucket: BUCKET }));
-      client.destroy();
-      return endpoint;
-    } catch (error) {
-      if (!/ECONNREFUSED/.test(String(error))) throw error;
-      await setTimeout(20);
-    }
-  }
+  const createsBucket = () =>
+    client.send(new CreateBucketCommand({ Bucket: BUCKET })).then(
+      () => true,
+      (error) => {
+        if (!/ECONNREFUSED/.test(String(error))) throw error;
+        return false;
+      },
+    );
+  await eventually(createsBucket, { within: 60_000, because: 'the store accepts connections' });
+  client.destroy();
+  return endpoint;
 }
 
 if (existsSync(versitygw)) {
