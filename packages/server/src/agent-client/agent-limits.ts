@@ -4,6 +4,8 @@ export const AGENT_LIMITS = {
   readyMs: 60_000,
   /** Until an agent's first response, where the operation that follows has no limit of its own. */
   connectMs: 60_000,
+  /** For the answer of an agent whose connection broke, before its sandbox counts as lost. */
+  probeMs: 10_000,
   /** For a query of the agent's state: a command's state, its log. */
   askMs: 10_000,
   /** For a change: closing a context, killing a command. The agent stops waiting sooner for a full standard input. */

@@ -1,5 +1,5 @@
+import { pause } from '@cloche/node-support';
 import type { Logger } from 'pino';
-import { pause } from './deadline.ts';
 
 /** Repeats a job until it is stopped. A failed pass is logged and retried. */
 export class Loop {

@@ -6,7 +6,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable, Writable } from 'node:stream';
 import { finished, pipeline } from 'node:stream/promises';
-import { type BodySink, DirectBody } from '@cloche/node-support';
+import { type BodySink, DirectBody, onAbort } from '@cloche/node-support';
 import { BodyLender, type BodyReads } from './body-lender.ts';
 import { LentBytes } from './lent-bytes.ts';
 import { lenderOf } from './transfer-agent.ts';
@@ -53,7 +53,7 @@ export function discardBody(body: Readable | undefined): void {
 /** Returns each buffer to its lender once the system has taken the bytes. */
 async function sendLent(body: LentBytes, target: Writable, signal?: AbortSignal): Promise<void> {
   const stop = () => body.destroy();
-  signal?.addEventListener('abort', stop, { once: true });
+  using _ = signal && onAbort(signal, stop);
   target.once('close', stop);
   try {
     signal?.throwIfAborted();
@@ -65,7 +65,6 @@ async function sendLent(body: LentBytes, target: Writable, signal?: AbortSignal)
     throw error;
   } finally {
     stop();
-    signal?.removeEventListener('abort', stop);
     target.off('close', stop);
   }
 }

@@ -1,7 +1,7 @@
 import type { CommandId } from '@cloche/contract';
+import { BackOff } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
-import { pause } from '../base/deadline.ts';
 import { AgentFault } from '../driver/runtime-driver.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
 import { isLive, type SandboxRecord } from '../sandboxes/record/sandbox.ts';
@@ -10,8 +10,8 @@ import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 import { type CommandRecord, endingOf, lostEnding } from './command.ts';
 import type { CommandRepository } from './command-repository.ts';
 
-const FIRST_PAUSE_MS = 500;
-const LAST_PAUSE_MS = 30_000;
+/** Pauses between requests to an agent that does not answer. */
+const PAUSES = { firstMs: 500, longestMs: 30_000 };
 
 export interface CommandWatchesDeps {
   readonly commands: CommandRepository;
@@ -60,7 +60,8 @@ export class CommandWatches {
     const { signal } = controller;
     // When the sandbox ends, the command counts as killed without a write to its record: see `seenIn`.
     using _ = executions.begin(sandbox.id, undefined, () => controller.abort());
-    for (let pauseMs = FIRST_PAUSE_MS; !signal.aborted; pauseMs = Math.min(2 * pauseMs, LAST_PAUSE_MS)) {
+    const backOff = new BackOff(PAUSES);
+    while (!signal.aborted) {
       try {
         if (await this.#awaitEnd(sandbox, record, signal)) return;
       } catch (error) {
@@ -69,7 +70,7 @@ export class CommandWatches {
       }
       const now = await this.#deps.sandboxes.find(sandbox.id).catch(() => sandbox);
       if (!now || !isLive(now)) return;
-      await pause(pauseMs, signal);
+      await backOff.pause(signal);
     }
   }
 

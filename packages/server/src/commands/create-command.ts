@@ -1,11 +1,11 @@
 import { type Command, type CreateCommandBody, LIMITS, type SandboxId } from '@cloche/contract';
+import { Deadline } from '@cloche/node-support';
 import type { StartCommand } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import type { Credential } from '../api-keys/credential.ts';
 import { invalidRequest, unavailable } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
-import { Deadline } from '../base/deadline.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { ResultRoom } from '../base/result-rooms.ts';
 import { type AgentCommandResult, type AgentCommands, AgentFault } from '../driver/runtime-driver.ts';
@@ -100,9 +100,8 @@ export class CreateCommand {
   ): Promise<Command> {
     const { starting, commands, executions, clock } = this.#deps;
     using _ = starting.begin(record.id);
-    const canceled = new AbortController();
-    using limit = new Deadline((start.timeoutMs ?? 0) + AGENT_LIMITS.commandGraceMs, signal, canceled.signal);
-    using _execution = executions.begin(sandbox.id, undefined, () => canceled.abort());
+    using limit = new Deadline((start.timeoutMs ?? 0) + AGENT_LIMITS.commandGraceMs, signal);
+    using _execution = executions.begin(sandbox.id, undefined, () => limit.end('canceled'));
     const capture = { stdoutBytes: LIMITS.outputStreamBytes, stderrBytes: LIMITS.outputStreamBytes };
     try {
       return await this.#act(sandbox, record, { signal: limit.signal }, async (agent) => {
@@ -112,15 +111,21 @@ export class CreateCommand {
         return toCommand(await commands.finish(record, ending), outputOf(result));
       });
     } catch (error) {
-      if (canceled.signal.aborted) {
-        const ended = await commands.finish(record, killedEnding(record, clock.now()));
-        return toCommand(ended, { stdout: '', stderr: '' });
+      switch (limit.endedBy) {
+        case 'canceled': {
+          const ended = await commands.finish(record, killedEnding(record, clock.now()));
+          return toCommand(ended, { stdout: '', stderr: '' });
+        }
+        case 'timeout':
+          throw unavailable(
+            'The sandbox did not report the state of the command in time; get the command later.',
+            error,
+          );
+        case 'caller':
+          throw unavailable('The service is stopping; repeat the request with the same Idempotency-Key.', error);
+        case undefined:
+          throw error;
       }
-      if (limit.expired)
-        throw unavailable('The sandbox did not report the state of the command in time; get the command later.', error);
-      if (signal.aborted)
-        throw unavailable('The service is stopping; repeat the request with the same Idempotency-Key.', error);
-      throw error;
     }
   }
 

@@ -1,10 +1,10 @@
 import type { Command, CommandEvent, CommandId, CommandLogEntry, CommandLogPage, SandboxId } from '@cloche/contract';
+import { Deadline } from '@cloche/node-support';
 import type { AgentLogEntry } from '@cloche/protocol';
 import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import type { Credential } from '../api-keys/credential.ts';
 import { AppError, notFound } from '../base/app-error.ts';
 import { type Clock, timestamp } from '../base/clock.ts';
-import { Deadline } from '../base/deadline.ts';
 import { type AgentCommands, AgentFault } from '../driver/runtime-driver.ts';
 import type { SandboxRecord } from '../sandboxes/record/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../sandboxes/record/sandbox-access.ts';

@@ -1,9 +1,9 @@
 import { type CreateContextBody, type Language, LIMITS, type SandboxId } from '@cloche/contract';
+import { Deadline } from '@cloche/node-support';
 import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import type { Credential } from '../api-keys/credential.ts';
 import { AppError } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
-import { Deadline } from '../base/deadline.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
 import type { SandboxRecord } from '../sandboxes/record/sandbox.ts';
@@ -131,8 +131,9 @@ export class CreateContext {
 }
 
 function notInTime(limit: Deadline, timeoutMs: number): AppError {
-  const message = limit.expired
+  const isClientsBound = limit.endedBy === 'timeout';
+  const message = isClientsBound
     ? `The context was not ready within ${timeoutMs} ms and was not created; try again with a larger body.timeoutMs.`
     : 'The service is stopping; the context was not created. Try again.';
-  return new AppError('unavailable', message, { retryAfterSeconds: 1, isClientsBound: limit.expired });
+  return new AppError('unavailable', message, { retryAfterSeconds: 1, isClientsBound });
 }

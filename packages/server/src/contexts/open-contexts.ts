@@ -1,6 +1,6 @@
 import type { ContextId } from '@cloche/contract';
+import { Deadline, orAbort } from '@cloche/node-support';
 import type { OpenContext } from '@cloche/protocol';
-import { Deadline, orAbort } from '../base/deadline.ts';
 import { type AgentClient, AgentFault } from '../driver/runtime-driver.ts';
 import { type ContextRecord, openingMs } from './context.ts';
 
@@ -70,7 +70,7 @@ async function openContext(agent: AgentClient, context: ContextRecord): Promise<
   try {
     await agent.openContext(context.id, request, limit.signal);
   } catch (error) {
-    if (!limit.expired) throw error;
+    if (limit.endedBy !== 'timeout') throw error;
     throw new AgentFault('timeout', `the kernel was not ready within ${timeoutMs} ms`, { cause: error });
   }
 }

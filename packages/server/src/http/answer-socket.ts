@@ -1,3 +1,4 @@
+import { onAbort } from '@cloche/node-support';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type RawData, type WebSocket, WebSocketServer } from 'ws';
 import { invalidRequest } from '../base/app-error.ts';
@@ -34,7 +35,7 @@ export async function answerSocket(
   if (!upgrade) return reply;
   upgrade.socket.once('close', over);
   handshakes.handleUpgrade(raw, upgrade.socket, upgrade.head, (socket) => {
-    context.signal.addEventListener('abort', () => socket.close(GOING_AWAY), { once: true });
+    onAbort(context.signal, () => socket.close(GOING_AWAY));
     keepAlive(socket);
     serve(clientSocket(socket));
   });

@@ -1,4 +1,5 @@
 import type { OrgId } from '@cloche/contract';
+import { Deadline } from '@cloche/node-support';
 import { AppError } from '../base/app-error.ts';
 import { type ShareLimits, Shares } from '../base/shares.ts';
 
@@ -23,7 +24,7 @@ export class InFlight {
   readonly #others = new Set<AbortController>();
   readonly #shares: Shares;
   #isDraining = false;
-  #changed: (() => void) | undefined;
+  #emptied: PromiseWithResolvers<void> | undefined;
 
   constructor(limits = LIMITS) {
     this.#shares = new Shares(limits);
@@ -56,7 +57,7 @@ export class InFlight {
     this.#shares.give(orgId);
     this.#interruptible.delete(controller);
     this.#others.delete(controller);
-    this.#changed?.();
+    if (this.size === 0) this.#emptied?.resolve();
   }
 
   /**
@@ -84,19 +85,11 @@ export class InFlight {
     }
   }
 
-  #untilEmpty(withinMs: number): Promise<void> {
-    if (this.size === 0) return Promise.resolve();
-    return new Promise((resolve) => {
-      const finish = () => {
-        clearTimeout(timer);
-        this.#changed = undefined;
-        resolve();
-      };
-      const timer = setTimeout(finish, withinMs);
-      this.#changed = () => {
-        if (this.size === 0) finish();
-      };
-    });
+  async #untilEmpty(withinMs: number): Promise<void> {
+    if (this.size === 0) return;
+    this.#emptied = Promise.withResolvers();
+    using limit = new Deadline(withinMs);
+    await limit.race(this.#emptied.promise).catch(() => undefined);
   }
 }
 

@@ -1,4 +1,5 @@
 import type { ErrorCode } from '@cloche/contract';
+import { orAbort } from '@cloche/node-support';
 import type { Claim, Idempotency } from '../idempotency/idempotency.ts';
 import { toAppError } from './error-response.ts';
 import { ClientGone } from './in-flight.ts';
@@ -48,10 +49,10 @@ async function sendUntilComplete(
   { signal, room, claim, idempotency }: Pick<RequestContext, 'signal' | 'room'> & StreamRecord,
 ): Promise<void> {
   for (;;) {
-    const { done, value: event } = await untilAborted(iterator.next(), signal);
+    const { done, value: event } = await orAbort(iterator.next(), signal);
     if (done) throw new Error('a stream ended without its complete event');
     if (event.type !== 'complete' && event.type !== 'exit') {
-      await untilAborted(writer.send(event), signal);
+      await orAbort(writer.send(event), signal);
       continue;
     }
     const result = claim ? await record(event, claim, idempotency) : event;
@@ -71,13 +72,4 @@ async function record(event: SseEvent, claim: Claim, idempotency: Idempotency): 
   }
   const file = await claim.completeWithFile(200, jsonPieces(event.data));
   return { type: event.type, json: await idempotency.read(file) };
-}
-
-function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal.reason);
-    if (signal.aborted) onAbort();
-    else signal.addEventListener('abort', onAbort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
-  });
 }

@@ -1,4 +1,5 @@
 import { type CodeRun, type CodeRunEvent, LIMITS } from '@cloche/contract';
+import { Deadline } from '@cloche/node-support';
 import type { AgentOutput } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
@@ -19,7 +20,6 @@ import { Rendezvous } from './rendezvous.ts';
 import type { ResolvedRun, ResolveRun, RunRequest } from './resolve-run.ts';
 import type { RunMetrics } from './run-metrics.ts';
 import { RunResult, timeoutError } from './run-result.ts';
-import { RunStop } from './run-stop.ts';
 
 const RUN_LIMITS = {
   stdoutBytes: LIMITS.outputStreamBytes,
@@ -59,8 +59,8 @@ export class RunCode {
 
   /** Returns the result. Code that fails, times out or is canceled gives a result with `error`. */
   async run(request: RunRequest): Promise<CodeRun> {
-    const { run, stop } = await this.#accept(request);
-    return this.#execute(run, stop, unheard);
+    const { run, limit } = await this.#accept(request);
+    return this.#execute(run, limit, unheard);
   }
 
   /**
@@ -68,36 +68,36 @@ export class RunCode {
    * agent down. Ending the iteration cancels the run. The result arrives within `timeoutMs` plus a short grace period.
    */
   async stream(request: RunRequest): Promise<AsyncGenerator<CodeRunEvent, void>> {
-    const { run, stop } = await this.#accept(request);
-    return this.#stream(run, stop);
+    const { run, limit } = await this.#accept(request);
+    return this.#stream(run, limit);
   }
 
-  async #accept(request: RunRequest): Promise<{ run: ResolvedRun; stop: RunStop }> {
+  async #accept(request: RunRequest): Promise<{ run: ResolvedRun; limit: Deadline }> {
     const run = await this.#deps.runs.resolve(request);
-    const stop = new RunStop(
+    const limit = new Deadline(
       run.receivedAt + run.timeoutMs + AGENT_LIMITS.runGraceMs - this.#deps.clock.now(),
       run.signal,
     );
     try {
-      const sandbox = await this.#waitForSandbox(run, stop);
-      return { run: sandbox === run.sandbox ? run : { ...run, sandbox }, stop };
+      const sandbox = await this.#waitForSandbox(run, limit);
+      return { run: sandbox === run.sandbox ? run : { ...run, sandbox }, limit };
     } catch (error) {
-      stop[Symbol.dispose]();
+      limit[Symbol.dispose]();
       throw error;
     }
   }
 
   /** Waits for the sandbox. If it ended meanwhile, the run is canceled; if it failed, the request fails. */
-  async #waitForSandbox(run: ResolvedRun, stop: RunStop): Promise<SandboxRecord> {
-    const sandbox = await this.#deps.waits.settled(run.sandbox, stop.signal);
+  async #waitForSandbox(run: ResolvedRun, limit: Deadline): Promise<SandboxRecord> {
+    const sandbox = await this.#deps.waits.settled(run.sandbox, limit.signal);
     if (sandbox.status === 'failed') throw sandboxEnded(sandbox);
-    if (sandbox.status !== 'ready' && !isPending(sandbox)) stop.stop('canceled');
+    if (sandbox.status !== 'ready' && !isPending(sandbox)) limit.end('canceled');
     return sandbox;
   }
 
-  async *#stream(run: ResolvedRun, stop: RunStop): AsyncGenerator<CodeRunEvent, void> {
+  async *#stream(run: ResolvedRun, limit: Deadline): AsyncGenerator<CodeRunEvent, void> {
     const events = new Rendezvous<CodeRunEvent>();
-    const executed = this.#execute(run, stop, (event) => events.give(event)).finally(() => events.end());
+    const executed = this.#execute(run, limit, (event) => events.give(event)).finally(() => events.end());
     // A consumer of all events gets the rejection below; one that left ignores it.
     executed.catch(() => undefined);
     try {
@@ -105,25 +105,25 @@ export class RunCode {
       yield { type: 'complete', data: await executed };
     } finally {
       // Has no effect on a run that has ended.
-      stop.stop('left');
+      limit.end('caller');
       events.end();
     }
   }
 
-  async #execute(run: ResolvedRun, stopped: RunStop, tell: Tell): Promise<CodeRun> {
+  async #execute(run: ResolvedRun, deadline: Deadline, tell: Tell): Promise<CodeRun> {
     const { ids, clock, metrics } = this.#deps;
-    using stop = stopped;
+    using limit = deadline;
     const startedAt = clock.now();
     const runId = ids.next('run_');
     const result = new RunResult(run.context, runId, run.timeoutMs);
     // A run stopped while it waited for the sandbox never begins: an ended sandbox has no activity to track.
-    using _ = stop.reason === undefined ? this.#begin(run, stop) : undefined;
+    using _ = limit.endedBy === undefined ? this.#begin(run, limit) : undefined;
     try {
-      const connected = this.#connect(run, stop);
+      const connected = this.#connect(run, limit);
       const agent = connected instanceof Promise ? await connected : connected;
-      await this.#follow(agent, { run, runId, stop, result, tell });
+      await this.#follow(agent, { run, runId, limit, result, tell });
     } catch (error) {
-      const told = result.fail(await this.#explain(run, stop, error));
+      const told = result.fail(await this.#explain(run, limit, error));
       if (told) await tell(told);
     }
     const completed = result.complete();
@@ -136,9 +136,9 @@ export class RunCode {
       this.#deps.promotes.promote(output, { sandbox, runId, index, inlineBytesLeft });
   }
 
-  #connect({ sandbox }: ResolvedRun, stop: RunStop): AgentClient | Promise<AgentClient> {
-    stop.signal.throwIfAborted();
-    return this.#deps.use.connect(sandbox, stop.signal);
+  #connect({ sandbox }: ResolvedRun, limit: Deadline): AgentClient | Promise<AgentClient> {
+    limit.signal.throwIfAborted();
+    return this.#deps.use.connect(sandbox, limit.signal);
   }
 
   /** Runs the code. If the agent has lost the context, opens it again, once, and reports the lost state. */
@@ -153,11 +153,11 @@ export class RunCode {
     }
   }
 
-  async #takeEvents(agent: AgentClient, { run, runId, stop, result, tell }: Followed): Promise<void> {
+  async #takeEvents(agent: AgentClient, { run, runId, limit, result, tell }: Followed): Promise<void> {
     const { openContexts } = this.#deps;
-    const cell = this.#cellOf(agent, run, runId, stop);
+    const cell = this.#cellOf(agent, run, runId, limit);
     let isNoted = false;
-    for await (const event of agent.run(run.context.id, cell, stop.signal, run.room)) {
+    for await (const event of agent.run(run.context.id, cell, limit.signal, run.room)) {
       // The first event shows that the context is open.
       if (!isNoted) openContexts.noteOpen(agent, run.context.id);
       isNoted = true;
@@ -171,25 +171,25 @@ export class RunCode {
     }
   }
 
-  #cellOf(agent: AgentClient, run: ResolvedRun, runId: string, stop: RunStop): RunCell {
+  #cellOf(agent: AgentClient, run: ResolvedRun, runId: string, limit: Deadline): RunCell {
     const { clock, openContexts } = this.#deps;
     const timeoutMs = Math.ceil(run.receivedAt + run.timeoutMs - clock.now());
-    if (timeoutMs < 1) stop.stop('timeout');
-    stop.signal.throwIfAborted();
+    if (timeoutMs < 1) limit.end('timeout');
+    limit.signal.throwIfAborted();
     const limits = run.promotes ? PROMOTING_LIMITS : RUN_LIMITS;
     const open = openContexts.requestFor(agent, run.context);
     return { runId, code: run.code, timeoutMs, limits, ...(open && { open }) };
   }
 
   /** Returns the run's own error (timeout or cancellation). Throws if the request failed. */
-  async #explain(run: ResolvedRun, stop: RunStop, error: unknown): Promise<{ name: string; message: string }> {
+  async #explain(run: ResolvedRun, limit: Deadline, error: unknown): Promise<{ name: string; message: string }> {
     const { executions, faults, log } = this.#deps;
-    switch (stop.reason) {
+    switch (limit.endedBy) {
       case 'timeout':
         return timeoutError(run.timeoutMs);
       case 'canceled':
         return CANCELED;
-      case 'left':
+      case 'caller':
         throw unavailable('The run was canceled: the client disconnected, or the service is stopping.');
     }
     const verdict = await faults.judge(run.sandbox, error);
@@ -200,10 +200,10 @@ export class RunCode {
     throw verdict;
   }
 
-  #begin({ sandbox, context }: ResolvedRun, stop: RunStop): Disposable {
+  #begin({ sandbox, context }: ResolvedRun, limit: Deadline): Disposable {
     const { executions } = this.#deps;
     const firstUse = !sandbox.used && !executions.wasUsed(sandbox.id);
-    const execution = executions.begin(sandbox.id, context.id, () => stop.stop('canceled'));
+    const execution = executions.begin(sandbox.id, context.id, () => limit.end('canceled'));
     if (firstUse) this.#markUsed(sandbox);
     return execution;
   }
@@ -223,7 +223,7 @@ const unheard: Tell = () => undefined;
 interface Followed {
   readonly run: ResolvedRun;
   readonly runId: string;
-  readonly stop: RunStop;
+  readonly limit: Deadline;
   readonly result: RunResult;
   readonly tell: Tell;
 }

@@ -1,4 +1,4 @@
-import { parsePlainJson } from '@cloche/node-support';
+import { parsePlainJson, pause } from '@cloche/node-support';
 import {
   AGENT_PROTOCOL_VERSION,
   AgentContext,
@@ -9,7 +9,6 @@ import {
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
 import { Pool } from 'undici';
-import { pause } from '../../base/deadline.ts';
 import type { ResultRoom } from '../../base/result-rooms.ts';
 import { type AgentClient, AgentFault, type RunCell } from '../../driver/runtime-driver.ts';
 import { AgentHttpCommands } from './agent-http-commands.ts';

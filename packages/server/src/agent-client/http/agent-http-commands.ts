@@ -1,5 +1,6 @@
 import type { Duplex } from 'node:stream';
 import { LIMITS } from '@cloche/contract';
+import { pause } from '@cloche/node-support';
 import {
   AgentCommand,
   AgentCommandEvent,
@@ -12,7 +13,6 @@ import {
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
 import { Pool } from 'undici';
-import { pause } from '../../base/deadline.ts';
 import type { ResultRoom } from '../../base/result-rooms.ts';
 import type { AgentCommandResult, AgentCommands, NewTerminal } from '../../driver/agent-commands.ts';
 import { AgentFault } from '../../driver/runtime-driver.ts';

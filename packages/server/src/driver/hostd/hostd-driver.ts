@@ -1,3 +1,4 @@
+import { BackOff } from '@cloche/node-support';
 import {
   HOSTD_PROTOCOL_VERSION,
   HostdErrorBody,
@@ -18,7 +19,6 @@ import { AgentHttpClient } from '../../agent-client/http/agent-http-client.ts';
 import { SharedBudget } from '../../agent-client/http/event-budget.ts';
 import { isConnectionError, readJson, readText } from '../../agent-client/http/http-response.ts';
 import { LongLines } from '../../agent-client/http/long-lines.ts';
-import { pause } from '../../base/deadline.ts';
 import {
   type AgentClient,
   AgentFault,
@@ -48,8 +48,8 @@ const LOOK_MS = 50;
 /** Shortest time in milliseconds between two reports to hostd that a language is used. */
 const NOTE_AGAIN_MS = 10_000;
 const MAX_METRICS_BYTES = 256 * 1024;
-const FIRST_PAUSE_MS = 10;
-const LAST_PAUSE_MS = 250;
+/** Pauses between health checks of an agent that does not listen yet. */
+const PAUSES = { firstMs: 10, longestMs: 250 };
 
 /** Launches instances through the host daemon on this machine. */
 export class HostdDriver implements RuntimeDriver {
@@ -177,7 +177,8 @@ export class HostdDriver implements RuntimeDriver {
    * there until the agent answers it.
    */
   async #waitForAgent(client: AgentHttpClient, live: Instance, signal: AbortSignal): Promise<void> {
-    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LAST_PAUSE_MS)) {
+    const backOff = new BackOff(PAUSES);
+    for (;;) {
       try {
         return await client.checkHealth(signal);
       } catch (error) {
@@ -186,7 +187,7 @@ export class HostdDriver implements RuntimeDriver {
           ({ sandboxId, generation }) => sandboxId === live.sandboxId && generation === live.generation,
         );
         if (!alive) throw error;
-        await pause(pauseMs, signal);
+        await backOff.pause(signal);
         signal.throwIfAborted();
       }
     }

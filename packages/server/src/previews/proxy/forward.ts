@@ -9,6 +9,7 @@ import {
 import { type Duplex, pipeline } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import { LIMITS } from '@cloche/contract';
+import { onAbort, orAbort } from '@cloche/node-support';
 import type { Exchange } from './exchanges.ts';
 import { responseFields } from './fields.ts';
 import { PreviewProblem } from './preview-problem.ts';
@@ -109,8 +110,7 @@ export async function join(one: Duplex, other: Duplex, exchange: Exchange): Prom
     one.destroy();
     other.destroy();
   };
-  exchange.signal.addEventListener('abort', end, { once: true });
-  if (exchange.signal.aborted) end();
+  using _ = onAbort(exchange.signal, end);
   // When one side has ended, the other gets a short time to deliver data in flight.
   let lingering: NodeJS.Timeout | undefined;
   const linger = () => {
@@ -177,16 +177,11 @@ async function answerOf(sent: ClientRequest, signal: AbortSignal, broken?: Promi
   sent.once('response', answered.resolve);
   sent.on('error', answered.reject);
   sent.once('close', () => answered.reject(new Error('closed')));
-  const abort = () => answered.reject(signal.reason);
-  signal.addEventListener('abort', abort, { once: true });
   try {
-    signal.throwIfAborted();
-    return await Promise.race(broken ? [answered.promise, broken] : [answered.promise]);
+    return await orAbort(Promise.race(broken ? [answered.promise, broken] : [answered.promise]), signal);
   } catch (error) {
     sent.destroy();
     throw error;
-  } finally {
-    signal.removeEventListener('abort', abort);
   }
 }
 

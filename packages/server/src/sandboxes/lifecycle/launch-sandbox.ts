@@ -1,9 +1,9 @@
 import { setImmediate } from 'node:timers/promises';
 import type { SandboxId } from '@cloche/contract';
+import { BackOff, Deadline } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { AgentConnections } from '../../agent-client/agent-connections.ts';
 import type { Clock } from '../../base/clock.ts';
-import { Deadline, pause } from '../../base/deadline.ts';
 import {
   AgentFault,
   type Instance,
@@ -14,6 +14,9 @@ import {
 import { type SandboxRecord, toLaunchSpec } from '../record/sandbox.ts';
 import type { SandboxRepository } from '../record/sandbox-repository.ts';
 import type { SandboxMetrics } from './sandbox-metrics.ts';
+
+/** Pauses between attempts to reach the host daemon. */
+const PAUSES = { firstMs: 100, longestMs: 2000 };
 
 interface Launch {
   readonly abort: AbortController;
@@ -102,9 +105,10 @@ export class LaunchSandbox {
       // The caller that aborted the launch decides what happens to the record.
       if (aborted.aborted) return;
       log.warn({ err: error, sandboxId: record.id, generation: record.generation }, 'launch failed');
-      const reason = deadline.expired
-        ? `The sandbox was not ready within ${launchTimeoutMs} ms.`
-        : describeFailure(error, record, this.#deps.driver);
+      const reason =
+        deadline.endedBy === 'timeout'
+          ? `The sandbox was not ready within ${launchTimeoutMs} ms.`
+          : describeFailure(error, record, this.#deps.driver);
       await this.#fail(record, reason);
     }
   }
@@ -151,12 +155,13 @@ export class LaunchSandbox {
 
   /** Launches the instance. Retries while the host daemon is unreachable, for example during its restart. */
   async #launchInstance(record: SandboxRecord, signal: AbortSignal): Promise<Launched> {
-    for (let waitMs = 100; ; waitMs = Math.min(waitMs * 2, 2000)) {
+    const backOff = new BackOff(PAUSES);
+    for (;;) {
       try {
         return await this.#deps.driver.launch(record.id, record.generation, toLaunchSpec(record), signal);
       } catch (error) {
         if (!(error instanceof LaunchFault && error.kind === 'unreachable')) throw error;
-        await pause(waitMs, signal);
+        await backOff.pause(signal);
         signal.throwIfAborted();
       }
     }

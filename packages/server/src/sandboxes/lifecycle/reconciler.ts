@@ -1,14 +1,12 @@
+import { Deadline } from '@cloche/node-support';
 import type { ReconcileReport } from '@cloche/protocol';
 import type { Logger } from 'pino';
-import { Deadline } from '../../base/deadline.ts';
+import { AGENT_LIMITS } from '../../agent-client/agent-limits.ts';
 import type { Instance, RuntimeDriver } from '../../driver/runtime-driver.ts';
 import { isPending, OCCUPYING_STATUSES, type SandboxRecord } from '../record/sandbox.ts';
 import type { SandboxRepository } from '../record/sandbox-repository.ts';
 import type { DestroySandbox } from './destroy-sandbox.ts';
 import type { LaunchSandbox } from './launch-sandbox.ts';
-
-/** Time limit for an agent to answer after its connection broke. */
-const AGENT_ANSWER_MS = 10_000;
 
 export interface ReconcilerDeps {
   readonly sandboxes: SandboxRepository;
@@ -54,7 +52,7 @@ export class Reconciler {
 
   /** Returns whether the agent answers. Uses a new connection, because active runs use the others. */
   async #answers(instance: Instance): Promise<boolean> {
-    using limit = new Deadline(AGENT_ANSWER_MS);
+    using limit = new Deadline(AGENT_LIMITS.probeMs);
     try {
       const client = await this.#deps.driver.connect(instance, limit.signal);
       await client.close();

@@ -1,6 +1,6 @@
 import type { SandboxId, SandboxStatus } from '@cloche/contract';
+import { Deadline, orAbort } from '@cloche/node-support';
 import { notFound } from '../../base/app-error.ts';
-import { Deadline, orAbort } from '../../base/deadline.ts';
 import { type Activity, isPending, isSettled, type SandboxRecord, statusOf } from '../record/sandbox.ts';
 import type { SandboxChanges } from '../record/sandbox-changes.ts';
 import type { SandboxRepository } from '../record/sandbox-repository.ts';

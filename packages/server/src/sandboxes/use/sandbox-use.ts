@@ -1,9 +1,9 @@
 import type { SandboxId } from '@cloche/contract';
+import { Deadline } from '@cloche/node-support';
 import type { AgentConnections } from '../../agent-client/agent-connections.ts';
 import { AGENT_LIMITS } from '../../agent-client/agent-limits.ts';
 import type { Credential } from '../../api-keys/credential.ts';
 import { AppError, unavailable } from '../../base/app-error.ts';
-import { Deadline } from '../../base/deadline.ts';
 import type { AgentClient, Instance } from '../../driver/runtime-driver.ts';
 import { isPending, type SandboxRecord } from '../record/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../record/sandbox-access.ts';
@@ -81,7 +81,7 @@ export class SandboxUse {
 
   /** Connects to a ready sandbox and runs `act`. Throws as `with` does. */
   async act<T>(sandbox: SandboxRecord, { signal: caller, actMs }: ActBounds, act: Act<T>): Promise<T> {
-    using limit = actMs === undefined ? undefined : new Deadline(actMs, ...(caller ? [caller] : []));
+    using limit = actMs === undefined ? undefined : new Deadline(actMs, caller);
     // `ActBounds` guarantees that one of the two exists.
     const signal = (limit?.signal ?? caller) as AbortSignal;
     try {
@@ -89,7 +89,7 @@ export class SandboxUse {
       signal.throwIfAborted();
       return await act(agent, sandbox, signal);
     } catch (error) {
-      if (limit?.expired && !caller?.aborted && !(error instanceof AppError)) throw tooSlow(actMs, error);
+      if (limit?.endedBy === 'timeout' && !(error instanceof AppError)) throw tooSlow(actMs, error);
       throw await this.explain(sandbox, error, caller);
     }
   }
@@ -111,7 +111,7 @@ export class SandboxUse {
     try {
       return await this.connect(sandbox, limit.signal);
     } catch (error) {
-      throw limit.expired && !signal.aborted ? tooSlow(AGENT_LIMITS.connectMs, error) : error;
+      throw limit.endedBy === 'timeout' ? tooSlow(AGENT_LIMITS.connectMs, error) : error;
     }
   }
 }
