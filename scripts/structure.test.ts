@@ -42,6 +42,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['sandboxes/record'],
     ['idempotency'],
     ['http'],
+    ['api-keys/api'],
     ['templates'],
     ['sandboxes/lifecycle'],
     ['sandboxes/use'],

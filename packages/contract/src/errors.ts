@@ -43,8 +43,21 @@ export const ERRORS = {
   forbidden: {
     status: 403,
     retryable: false,
-    details: Type.Object({ requiredScope: Type.String({ description: 'The scope that the key lacks.' }) }),
-    summary: 'The key lacks a scope (`details.requiredScope`) or may not use the project.',
+    details: Type.Object({
+      requiredScope: Type.Optional(
+        Type.String({ description: 'The scope that the operation needs and the key lacks.' }),
+      ),
+      missing: Type.Optional(
+        Type.Array(Type.String(), {
+          description:
+            'What the calling key lacks to grant or to change another key: scopes, ids of projects, `projectIds` for ' +
+            'every project, `expiresAt` for the lifetime.',
+        }),
+      ),
+    }),
+    summary:
+      'The key lacks a scope (`details.requiredScope`), may not use the project, or has less than the key that it ' +
+      'creates or changes (`details.missing`).',
   },
   permission_denied: {
     status: 403,
@@ -140,7 +153,7 @@ export const ERRORS = {
     details: Type.Object({
       quota: Type.String({
         description:
-          'What is used up: `live_sandboxes`, `resources.pids`, `previews`, `replay_bytes`, `artifact_bytes`.',
+          'What is used up: `live_sandboxes`, `resources.pids`, `previews`, `api_keys`, `replay_bytes`, `artifact_bytes`.',
       }),
       limit: Type.Number(),
       used: Type.Number(),

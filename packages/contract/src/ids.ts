@@ -43,5 +43,6 @@ export const OrgIdSchema = idSchema<OrgId>('org_', 'an organization');
 export const ProjectIdSchema = idSchema<ProjectId>('prj_', 'a project');
 export const TemplateIdSchema = idSchema<TemplateId>('tpl_', 'a template');
 export const TemplateVersionIdSchema = idSchema<TemplateVersionId>('tplv_', 'a template version');
+export const ApiKeyIdSchema = idSchema<ApiKeyId>('key_', 'an API key');
 export const PreviewIdSchema = idSchema<PreviewId>('prv_', 'a preview');
 export const ArtifactIdSchema = idSchema<ArtifactId>('art_', 'an artifact');

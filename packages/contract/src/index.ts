@@ -1,3 +1,4 @@
+export * from './api-key.ts';
 export * from './artifact.ts';
 export * from './code-context.ts';
 export * from './code-run.ts';

@@ -68,6 +68,14 @@ export const LIMITS = {
   fileListBytes: 16 * 1024 * 1024,
   fileListDepth: 64,
 
+  /** Working keys that an organization can have for its keys to create another. */
+  apiKeysPerOrganization: 1000,
+  apiKeyNameLength: 64,
+  apiKeyProjects: 100,
+  /** How long a rotated key still works. */
+  apiKeyGraceDefaultMs: 86_400_000,
+  apiKeyGraceMaxMs: 7 * 86_400_000,
+
   waitMaxMs: 60_000,
   waitDefaultMs: 10_000,
 

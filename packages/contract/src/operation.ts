@@ -30,10 +30,15 @@ export interface Operation {
   readonly tag: Tag;
   readonly summary: string;
   readonly description?: string;
-  readonly scope: Scope;
+  /** The scope that the key needs; null if every key may. */
+  readonly scope: Scope | null;
+  /** Path parameter: a key needs no scope if the parameter has its own id. */
+  readonly scopeExempt?: string;
   /** A second scope that some bodies require, and the condition. */
   readonly extraScope?: { readonly scope: Scope; readonly when: string };
   readonly idempotency: IdempotencyUse;
+  /** The response has a secret: it is stored for replay only encrypted, under a key that only its caller can derive. */
+  readonly secretAnswer?: boolean;
   readonly params?: TObject;
   /** Request headers that this operation supports in addition to the common ones: lower-case name → meaning. */
   readonly headers?: Readonly<Record<string, string>>;

@@ -10,6 +10,8 @@ export const TAGS = {
   Files: 'Files and directories of a sandbox: read, write, list, watch, and transfer whole trees as archives.',
   Artifacts: 'An artifact is a copy of a file, a directory or an output. It outlives its sandbox.',
   Previews: 'A preview serves a port of a sandbox at a URL of its own.',
+  'API keys':
+    'An API key identifies its caller and limits what requests may do: by scopes, by projects and until a time.',
   Templates: 'A template is an image that sandboxes are created from. Its versions are immutable.',
 } as const;
 export type Tag = keyof typeof TAGS;

@@ -93,7 +93,10 @@ function describeRequestBody({ body, bodyOptional, upload }: Operation, componen
 }
 
 function describeRules(operation: Operation): string {
-  const lines = [operation.description ?? '', `Scope: \`${operation.scope}\`.`];
+  const lines = [
+    operation.description ?? '',
+    operation.scope === null ? 'Needs no scope.' : `Scope: \`${operation.scope}\`.`,
+  ];
   if (operation.extraScope) lines.push(`Also \`${operation.extraScope.scope}\` if ${operation.extraScope.when}.`);
   if (operation.webSocket) lines.push(operation.webSocket);
   if (operation.deprecation) {

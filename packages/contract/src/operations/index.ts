@@ -1,3 +1,4 @@
+import * as apiKeys from './api-keys.ts';
 import * as artifacts from './artifacts.ts';
 import * as codeContexts from './code-contexts.ts';
 import * as codeRuns from './code-runs.ts';
@@ -19,6 +20,7 @@ export const operations = {
   ...artifacts,
   ...previews,
   ...templates,
+  ...apiKeys,
 } as const;
 export type Operations = typeof operations;
 export type OperationId = keyof Operations;

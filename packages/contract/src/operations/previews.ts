@@ -21,6 +21,7 @@ export const openPreview = {
     'the program listens on 127.0.0.1. The preview closes when its lifetime or its sandbox ends, or when it is deleted.',
   scope: 'preview:create',
   idempotency: 'optional',
+  secretAnswer: true,
   params: SandboxParams,
   body: OpenPreviewBody,
   response: {

@@ -17,6 +17,11 @@ export function makeApiKey(): { key: string; publicPart: string } {
   return { key: `${PREFIX}${body}${checksum(body)}`, publicPart };
 }
 
+/** Returns the beginning of a generated key, which identifies it. */
+export function keyPrefix(publicPart: string): string {
+  return PREFIX + publicPart;
+}
+
 export type ParsedApiKey =
   | { kind: 'generated'; publicPart: string }
   /** A key of the generated form with a wrong checksum. */

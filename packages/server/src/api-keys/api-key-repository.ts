@@ -1,30 +1,38 @@
-import { ALL_SCOPES, type ApiKeyId, isScope, type OrgId, type ProjectId, SCOPES, type Scope } from '@cloche/contract';
+import type { ALL_SCOPES, ApiKeyId, OrgId, ProjectId, Scope } from '@cloche/contract';
 import type { ApiKeyTable, Database } from '../db/database.ts';
+import { type ApiKeyRecord, OPERATOR } from './api-key.ts';
 
-export interface ApiKey {
-  readonly id: ApiKeyId;
-  readonly orgId: OrgId;
-  readonly name: string;
-  /** Undefined for a free-form key. */
-  readonly publicPart: string | undefined;
-  readonly secretHash: string;
-  readonly scopes: readonly (Scope | typeof ALL_SCOPES)[];
-  /** Allowed projects; undefined for every project of the organization. */
-  readonly projectIds: readonly ProjectId[] | undefined;
-  readonly createdAt: number;
-  readonly expiresAt: number | undefined;
-  readonly revokedAt: number | undefined;
+/** Ids in one statement. */
+const IDS_AT_ONCE = 500;
+
+/** A new key. A retry of the request with this idempotency record revokes it, because its secret is lost then. */
+export interface NewKey extends ApiKeyRecord {
+  readonly idempotencyRecordId?: string | undefined;
 }
 
 export interface ApiKeyRepository {
-  insert(key: ApiKey): Promise<void>;
-  findByPublicPart(publicPart: string): Promise<ApiKey | undefined>;
-  findBySecretHash(secretHash: string): Promise<ApiKey | undefined>;
+  insert(key: NewKey): Promise<void>;
+  /** Inserts `key` unless the organization has `maxWorking` working keys. Returns how many it has then. */
+  insertBounded(key: NewKey, maxWorking: number): Promise<{ status: 'inserted' } | { status: 'full'; used: number }>;
+  /**
+   * Replaces the working key `successor.rotatedFrom`, which expires at `graceEndsAt` or earlier. The successor expires
+   * when the old key would have. Returns the successor, or undefined if the old key does not work.
+   */
+  rotate(successor: NewKey, graceEndsAt: number): Promise<ApiKeyRecord | undefined>;
+  find(orgId: OrgId, id: string): Promise<ApiKeyRecord | undefined>;
+  findByPublicPart(publicPart: string): Promise<ApiKeyRecord | undefined>;
+  findBySecretHash(secretHash: string): Promise<ApiKeyRecord | undefined>;
+  /** Returns the keys of an organization, newest first. */
+  list(orgId: OrgId): Promise<ApiKeyRecord[]>;
+  /** Returns the keys among `ids` that no longer work at `now`. */
+  listEnded(ids: readonly ApiKeyId[], now: number): Promise<ApiKeyId[]>;
   /** Returns live keys whose ids start with `prefix`. */
-  listLive(prefix: string): Promise<ApiKey[]>;
+  listLive(prefix: string): Promise<ApiKeyRecord[]>;
   /** Revokes a key. Idempotent: the first revocation time stays. */
   revoke(id: ApiKeyId, at: number): Promise<void>;
   restore(id: ApiKeyId): Promise<void>;
+  /** Records that keys were used at `at`. */
+  markUsed(ids: readonly ApiKeyId[], at: number): Promise<void>;
   /** Removes the hashes of revoked free-form keys. */
   forgetChosenKeys(): Promise<void>;
   any(): Promise<boolean>;
@@ -37,35 +45,91 @@ export class SqlApiKeyRepository implements ApiKeyRepository {
     this.#db = db;
   }
 
-  async insert(key: ApiKey): Promise<void> {
-    await this.#db
-      .insertInto('api_keys')
-      .values({
-        id: key.id,
-        org_id: key.orgId,
-        name: key.name,
-        public_part: key.publicPart ?? null,
-        secret_hash: key.secretHash,
-        scopes: JSON.stringify(key.scopes),
-        project_ids: key.projectIds ? JSON.stringify(key.projectIds) : null,
-        created_at: key.createdAt,
-        expires_at: key.expiresAt ?? null,
-        revoked_at: key.revokedAt ?? null,
-      })
-      .execute();
+  async insert(key: NewKey): Promise<void> {
+    await this.#db.insertInto('api_keys').values(toRow(key)).execute();
   }
 
-  findByPublicPart(publicPart: string): Promise<ApiKey | undefined> {
+  async insertBounded(
+    key: NewKey,
+    maxWorking: number,
+  ): Promise<{ status: 'inserted' } | { status: 'full'; used: number }> {
+    return this.#db.transaction().execute(async (trx) => {
+      await revokeLost(trx, key);
+      const { used } = await trx
+        .selectFrom('api_keys')
+        .select(({ fn }) => fn.countAll<number>().as('used'))
+        .where('org_id', '=', key.orgId)
+        .where('revoked_at', 'is', null)
+        .where((where) => where.or([where('expires_at', 'is', null), where('expires_at', '>', key.createdAt)]))
+        .executeTakeFirstOrThrow();
+      if (Number(used) >= maxWorking) return { status: 'full', used: Number(used) };
+      await trx.insertInto('api_keys').values(toRow(key)).execute();
+      return { status: 'inserted' };
+    });
+  }
+
+  async rotate(successor: NewKey, graceEndsAt: number): Promise<ApiKeyRecord | undefined> {
+    return this.#db.transaction().execute(async (trx) => {
+      const lost = await revokeLost(trx, successor);
+      const old = trx.updateTable('api_keys').where('id', '=', successor.rotatedFrom ?? '');
+      // Locks the row, so that the expiry which the successor takes over is the one that is then shortened.
+      const locked = await old
+        .set((each) => ({ name: each.ref('name') }))
+        .where('revoked_at', 'is', null)
+        .where((where) => where.or([where('expires_at', 'is', null), where('expires_at', '>', successor.createdAt)]))
+        .returning('expires_at')
+        .executeTakeFirst();
+      if (!locked) return undefined;
+      await old
+        .set({ expires_at: graceEndsAt })
+        .where((where) => where.or([where('expires_at', 'is', null), where('expires_at', '>', graceEndsAt)]))
+        .execute();
+      const expiresAt = (lost ? lost.expires_at : locked.expires_at) ?? undefined;
+      await trx
+        .insertInto('api_keys')
+        .values(toRow({ ...successor, expiresAt }))
+        .execute();
+      return { ...successor, expiresAt };
+    });
+  }
+
+  async find(orgId: OrgId, id: string): Promise<ApiKeyRecord | undefined> {
+    const query = this.#db.selectFrom('api_keys').selectAll().where('id', '=', id).where('org_id', '=', orgId);
+    const row = await query.executeTakeFirst();
+    return row && toRecord(row);
+  }
+
+  findByPublicPart(publicPart: string): Promise<ApiKeyRecord | undefined> {
     return this.#findBy('public_part', publicPart);
   }
 
-  findBySecretHash(secretHash: string): Promise<ApiKey | undefined> {
+  findBySecretHash(secretHash: string): Promise<ApiKeyRecord | undefined> {
     return this.#findBy('secret_hash', secretHash);
   }
 
-  async listLive(prefix: string): Promise<ApiKey[]> {
+  async list(orgId: OrgId): Promise<ApiKeyRecord[]> {
+    const query = this.#db.selectFrom('api_keys').selectAll().where('org_id', '=', orgId);
+    const rows = await query.orderBy('created_at', 'desc').orderBy('id', 'desc').execute();
+    return rows.map(toRecord);
+  }
+
+  async listEnded(ids: readonly ApiKeyId[], now: number): Promise<ApiKeyId[]> {
+    const ended: ApiKeyId[] = [];
+    for (const some of inParts(ids)) {
+      const rows = await this.#db
+        .selectFrom('api_keys')
+        .select('id')
+        .where('id', 'in', some)
+        .where((where) => where.or([where('revoked_at', 'is not', null), where('expires_at', '<=', now)]))
+        .execute();
+      ended.push(...rows.map(({ id }) => id as ApiKeyId));
+    }
+    return ended;
+  }
+
+  async listLive(prefix: string): Promise<ApiKeyRecord[]> {
     const rows = await this.#db.selectFrom('api_keys').selectAll().where('revoked_at', 'is', null).execute();
-    return rows.filter(({ id }) => id.startsWith(prefix)).map(toApiKey);
+    return rows.filter(({ id }) => id.startsWith(prefix)).map(toRecord);
   }
 
   async revoke(id: ApiKeyId, at: number): Promise<void> {
@@ -81,6 +145,17 @@ export class SqlApiKeyRepository implements ApiKeyRepository {
     await this.#db.updateTable('api_keys').set({ revoked_at: null }).where('id', '=', id).execute();
   }
 
+  async markUsed(ids: readonly ApiKeyId[], at: number): Promise<void> {
+    for (const some of inParts(ids)) {
+      await this.#db
+        .updateTable('api_keys')
+        .set({ last_used_at: at })
+        .where('id', 'in', some)
+        .where((where) => where.or([where('last_used_at', 'is', null), where('last_used_at', '<', at)]))
+        .execute();
+    }
+  }
+
   async forgetChosenKeys(): Promise<void> {
     await this.#db
       .updateTable('api_keys')
@@ -94,28 +169,65 @@ export class SqlApiKeyRepository implements ApiKeyRepository {
     return (await this.#db.selectFrom('api_keys').select('id').limit(1).executeTakeFirst()) !== undefined;
   }
 
-  async #findBy(column: 'public_part' | 'secret_hash', value: string): Promise<ApiKey | undefined> {
+  async #findBy(column: 'public_part' | 'secret_hash', value: string): Promise<ApiKeyRecord | undefined> {
     const row = await this.#db.selectFrom('api_keys').selectAll().where(column, '=', value).executeTakeFirst();
-    return row && toApiKey(row);
+    return row && toRecord(row);
   }
 }
 
-function toApiKey(row: ApiKeyTable): ApiKey {
+/** Revokes the key that an interrupted attempt of the same request made. Returns when it would have expired. */
+async function revokeLost(
+  db: Database,
+  { idempotencyRecordId, createdAt }: NewKey,
+): Promise<Pick<ApiKeyTable, 'expires_at'> | undefined> {
+  if (idempotencyRecordId === undefined) return undefined;
+  return db
+    .updateTable('api_keys')
+    .set({ revoked_at: createdAt })
+    .where('idempotency_record_id', '=', idempotencyRecordId)
+    .where('revoked_at', 'is', null)
+    .returning('expires_at')
+    .executeTakeFirst();
+}
+
+function* inParts<T>(all: readonly T[]): Generator<readonly T[]> {
+  for (let from = 0; from < all.length; from += IDS_AT_ONCE) yield all.slice(from, from + IDS_AT_ONCE);
+}
+
+function toRow(key: NewKey): ApiKeyTable {
+  return {
+    id: key.id,
+    org_id: key.orgId,
+    name: key.name,
+    public_part: key.publicPart ?? null,
+    secret_hash: key.secretHash,
+    scopes: JSON.stringify(key.scopes),
+    project_ids: key.projectIds ? JSON.stringify(key.projectIds) : null,
+    created_at: key.createdAt,
+    created_by: key.createdBy === OPERATOR ? null : key.createdBy,
+    last_used_at: key.lastUsedAt ?? null,
+    expires_at: key.expiresAt ?? null,
+    revoked_at: key.revokedAt ?? null,
+    rotated_from: key.rotatedFrom ?? null,
+    idempotency_record_id: key.idempotencyRecordId ?? null,
+  };
+}
+
+/** Converts a row. The casts are sound because only this repository writes these columns. */
+function toRecord(row: ApiKeyTable): ApiKeyRecord {
   return {
     id: row.id as ApiKeyId,
     orgId: row.org_id as OrgId,
     name: row.name,
     publicPart: row.public_part ?? undefined,
     secretHash: row.secret_hash,
-    scopes: JSON.parse(row.scopes) as ApiKey['scopes'],
+    scopes: JSON.parse(row.scopes) as (Scope | typeof ALL_SCOPES)[],
     projectIds: row.project_ids === null ? undefined : (JSON.parse(row.project_ids) as ProjectId[]),
     createdAt: row.created_at,
+    createdBy: (row.created_by as ApiKeyId | null) ?? OPERATOR,
+    lastUsedAt: row.last_used_at ?? undefined,
     expiresAt: row.expires_at ?? undefined,
     revokedAt: row.revoked_at ?? undefined,
+    rotatedFrom: (row.rotated_from as ApiKeyId | null) ?? undefined,
   };
-}
-
-/** Returns the scopes of a key, with `*` expanded. A scope that this version does not know grants nothing. */
-export function grantedScopes(key: ApiKey): ReadonlySet<Scope> {
-  return new Set(key.scopes.includes(ALL_SCOPES) ? SCOPES : key.scopes.filter(isScope));
 }

@@ -11,10 +11,11 @@ import { AppError, invalidRequest } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { ProjectRepository } from '../projects/project-repository.ts';
+import { type ApiKeyRecord, OPERATOR } from './api-key.ts';
 import { hashApiKey, makeApiKey, parseApiKey } from './api-key-format.ts';
-import type { ApiKey, ApiKeyRepository } from './api-key-repository.ts';
+import type { ApiKeyRepository } from './api-key-repository.ts';
 import type { Authenticator } from './authenticator.ts';
-import { hashChosenKey, isHashOfChosenKey } from './chosen-key-hash.ts';
+import { type ChosenKeyHash, findHashOfChosenKey, hashChosenKey } from './chosen-key-hash.ts';
 
 const BOOTSTRAP_PREFIX = `${ID_PREFIXES.apiKey}bootstrap_` as const;
 
@@ -53,12 +54,12 @@ export class ApiKeyService {
    *
    * @throws AppError for an unknown scope or project.
    */
-  async create(wanted: NewApiKey): Promise<{ apiKey: ApiKey; secret: string }> {
+  async create(wanted: NewApiKey): Promise<{ apiKey: ApiKeyRecord; secret: string }> {
     const scopes = checkedScopes(wanted.scopes);
     const projectIds = wanted.projectIds && (await this.#checkedProjects(wanted.orgId, wanted.projectIds));
     const { key, publicPart } = makeApiKey();
     const now = this.#clock.now();
-    const apiKey: ApiKey = {
+    const apiKey: ApiKeyRecord = {
       id: this.#ids.next(ID_PREFIXES.apiKey),
       orgId: wanted.orgId,
       name: wanted.name,
@@ -67,15 +68,18 @@ export class ApiKeyService {
       scopes,
       projectIds,
       createdAt: now,
+      createdBy: OPERATOR,
+      lastUsedAt: undefined,
       expiresAt: wanted.expiresInMs === undefined ? undefined : now + wanted.expiresInMs,
       revokedAt: undefined,
+      rotatedFrom: undefined,
     };
     await this.#keys.insert(apiKey);
     return { apiKey, secret: key };
   }
 
   /** Creates the first key, with every scope. Throws `conflict` when any key exists. */
-  async createFirst(orgId: OrgId): Promise<{ apiKey: ApiKey; secret: string }> {
+  async createFirst(orgId: OrgId): Promise<{ apiKey: ApiKeyRecord; secret: string }> {
     if (await this.#keys.any())
       throw new AppError('conflict', 'An API key already exists; create another one by name.');
     return this.create({ orgId, name: 'first', scopes: [ALL_SCOPES] });
@@ -88,15 +92,16 @@ export class ApiKeyService {
   async bootstrap(orgId: OrgId, key: string | undefined): Promise<void> {
     const chosen = key !== undefined && parseApiKey(key).kind !== 'generated' ? key : undefined;
     const live = await this.#keys.listLive(BOOTSTRAP_PREFIX);
-    const kept = key === undefined ? undefined : await hashAmong(live, key, chosen !== undefined);
+    const known = chosen === undefined ? undefined : await findHashAmong(live, chosen);
+    const kept = chosen !== undefined || key === undefined ? known?.stored : hashApiKey(key);
     for (const { id, secretHash } of live) {
       if (secretHash !== kept) await this.#keys.revoke(id, this.#clock.now());
     }
     await this.#keys.forgetChosenKeys();
     if (chosen !== undefined) {
-      const secretHash = kept ?? (await hashChosenKey(chosen));
-      if (kept === undefined) await this.#insertBootstrap(orgId, secretHash, undefined);
-      this.#authenticator.acceptChosen(chosen, secretHash);
+      const hash = known ?? (await hashChosenKey(chosen));
+      if (known === undefined) await this.#insertBootstrap(orgId, hash.stored, undefined);
+      this.#authenticator.acceptChosen({ key: chosen, hash });
     } else {
       this.#authenticator.acceptChosen(undefined);
       if (key !== undefined) await this.#ensureGenerated(orgId, key);
@@ -130,8 +135,11 @@ export class ApiKeyService {
       scopes: [ALL_SCOPES],
       projectIds: undefined,
       createdAt: this.#clock.now(),
+      createdBy: OPERATOR,
+      lastUsedAt: undefined,
       expiresAt: undefined,
       revokedAt: undefined,
+      rotatedFrom: undefined,
     });
   }
 
@@ -146,11 +154,12 @@ export class ApiKeyService {
   }
 }
 
-/** Returns the stored hash of the entry of `keys` that is `key`, or undefined. */
-async function hashAmong(keys: readonly ApiKey[], key: string, isChosen: boolean): Promise<string | undefined> {
-  const hashes = keys.map(({ secretHash }) => secretHash);
-  if (!isChosen) return hashes.find((each) => each === hashApiKey(key));
-  for (const each of hashes) if (await isHashOfChosenKey(key, each)) return each;
+/** Returns the hash of the entry of `keys` that is `key`, or undefined. */
+async function findHashAmong(keys: readonly ApiKeyRecord[], key: string): Promise<ChosenKeyHash | undefined> {
+  for (const { secretHash } of keys) {
+    const hash = await findHashOfChosenKey(key, secretHash);
+    if (hash) return hash;
+  }
   return undefined;
 }
 

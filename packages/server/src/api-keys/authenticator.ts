@@ -1,32 +1,46 @@
 import { timingSafeEqual } from 'node:crypto';
 import { AppError } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
+import { type ApiKeyRecord, grantedScopes } from './api-key.ts';
 import { hashApiKey, parseApiKey } from './api-key-format.ts';
-import { type ApiKey, type ApiKeyRepository, grantedScopes } from './api-key-repository.ts';
+import type { ApiKeyRepository } from './api-key-repository.ts';
+import type { ChosenKeyHash } from './chosen-key-hash.ts';
 import type { Credential } from './credential.ts';
+import { KeyUses } from './key-uses.ts';
 
 /** Most credentials kept, enough for a busy installation. Beyond this, the cache is cleared. */
 const CREDENTIALS_KEPT = 10_000;
+/** Longest time for which a server uses a credential without another look, when another server changes the key. */
+const KEPT_MS = 30_000;
 
 interface Remembered {
   readonly credential: Credential;
   readonly expiresAt: number | undefined;
+  readonly readAt: number;
 }
 
 /**
  * Finds the credential of a key. Caches known keys by their hashes, never by the keys. Code that revokes or changes
- * keys must call `forget`, so that a revocation holds for the next request.
+ * keys must call `forget`, so that a revocation holds for the next request. A change by another server holds after
+ * `KEPT_MS` at the latest.
  */
 export class Authenticator {
   readonly #keys: ApiKeyRepository;
   readonly #clock: Clock;
   readonly #remembered = new Map<string, Remembered>();
-  #chosen: { readonly digest: string; readonly secretHash: string } | undefined;
-  #forgotten = 0;
+  readonly uses: KeyUses;
+  #chosen: { readonly digest: string; readonly hash: ChosenKeyHash } | undefined;
+  #changes = 0;
 
   constructor(keys: ApiKeyRepository, clock: Clock) {
     this.#keys = keys;
     this.#clock = clock;
+    this.uses = new KeyUses(keys);
+  }
+
+  /** Changes with every call of `forget`. */
+  get changes(): number {
+    return this.#changes;
   }
 
   /**
@@ -36,49 +50,54 @@ export class Authenticator {
    */
   async authenticate(key: string): Promise<Credential> {
     const secretHash = hashApiKey(key);
-    const remembered = this.#remembered.get(secretHash) ?? (await this.#read(key, secretHash));
-    if (remembered.expiresAt !== undefined && remembered.expiresAt <= this.#clock.now()) {
-      throw unauthorized('The API key has expired; use another key.');
-    }
+    const now = this.#clock.now();
+    const known = this.#remembered.get(secretHash);
+    const remembered = known && now - known.readAt < KEPT_MS ? known : await this.#read(key, secretHash);
+    if (remembered.expiresAt !== undefined && remembered.expiresAt <= now) throw expired();
+    this.uses.note(remembered.credential.apiKeyId, now);
     return remembered.credential;
   }
 
   /**
    * Accepts one free-form key, and keeps its fast hash in memory so that a request with a wrong key needs no slow hash.
-   *
-   * @param secretHash hash of the key in the database
    */
-  acceptChosen(...chosen: [key: string, secretHash: string] | [undefined]): void {
-    const [key, secretHash] = chosen;
-    this.#chosen = key === undefined || secretHash === undefined ? undefined : { digest: hashApiKey(key), secretHash };
+  acceptChosen(chosen: { readonly key: string; readonly hash: ChosenKeyHash } | undefined): void {
+    this.#chosen = chosen && { digest: hashApiKey(chosen.key), hash: chosen.hash };
+  }
+
+  /** Returns a secret of a valid key that nothing in the database reveals or lets guess quickly. */
+  sealingSecret(key: string): string | Buffer {
+    return this.#chosen && sameHash(this.#chosen.digest, hashApiKey(key)) ? this.#chosen.hash.sealingSecret : key;
   }
 
   /** Clears the cache. Call it after any change of keys. */
   forget(): void {
-    this.#forgotten++;
+    this.#changes++;
     this.#remembered.clear();
   }
 
   async #read(key: string, secretHash: string): Promise<Remembered> {
-    const before = this.#forgotten;
+    const before = this.#changes;
+    const readAt = this.#clock.now();
+    this.#remembered.delete(secretHash);
     const found = await this.#find(key, secretHash);
     if (found.revokedAt !== undefined) throw unauthorized('The API key was revoked; use another key.');
-    const remembered = { credential: toCredential(found), expiresAt: found.expiresAt };
+    const remembered = { credential: toCredential(found), expiresAt: found.expiresAt, readAt };
     // A key read before a change may be outdated.
-    if (before === this.#forgotten) {
+    if (before === this.#changes) {
       if (this.#remembered.size >= CREDENTIALS_KEPT) this.#remembered.clear();
       this.#remembered.set(secretHash, remembered);
     }
     return remembered;
   }
 
-  async #find(key: string, secretHash: string): Promise<ApiKey> {
+  async #find(key: string, secretHash: string): Promise<ApiKeyRecord> {
     const parsed = parseApiKey(key);
     if (parsed.kind === 'generated') {
       const found = await this.#keys.findByPublicPart(parsed.publicPart);
       if (found && sameHash(found.secretHash, secretHash)) return found;
     } else if (this.#chosen && sameHash(this.#chosen.digest, secretHash)) {
-      const found = await this.#keys.findBySecretHash(this.#chosen.secretHash);
+      const found = await this.#keys.findBySecretHash(this.#chosen.hash.stored);
       if (found) return found;
     }
     throw unauthorized(
@@ -89,6 +108,10 @@ export class Authenticator {
   }
 }
 
+function expired(): AppError {
+  return unauthorized('The API key has expired; use another key.');
+}
+
 export function unauthorized(message: string): AppError {
   return new AppError('unauthorized', message);
 }
@@ -97,7 +120,7 @@ function sameHash(one: string, other: string): boolean {
   return timingSafeEqual(Buffer.from(one), Buffer.from(other));
 }
 
-function toCredential(key: ApiKey): Credential {
+function toCredential(key: ApiKeyRecord): Credential {
   return {
     apiKeyId: key.id,
     orgId: key.orgId,

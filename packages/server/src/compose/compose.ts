@@ -6,13 +6,17 @@ import { tidyWhenIdle } from '@cloche/node-support';
 import { sql } from 'kysely';
 import type { Logger } from 'pino';
 import { collectDefaultMetrics, Registry } from 'prom-client';
+import { apiKeyRoutes } from '../api-keys/api/api-key-routes.ts';
+import { ManageApiKeys } from '../api-keys/api/manage-api-keys.ts';
 import { SqlApiKeyRepository } from '../api-keys/api-key-repository.ts';
 import { ApiKeyService } from '../api-keys/api-key-service.ts';
 import { Authenticator } from '../api-keys/authenticator.ts';
+import { USES_WRITE_MS } from '../api-keys/key-uses.ts';
 import { openStore } from '../artifacts/store/open-store.ts';
 import { systemClock } from '../base/clock.ts';
 import { DiskSpace } from '../base/disk-space.ts';
 import { randomIds } from '../base/id-source.ts';
+import { Loop } from '../base/loop.ts';
 import { ResultRooms } from '../base/result-rooms.ts';
 import { ServerLease, stableServerId } from '../cluster/server-lease.ts';
 import { migrate } from '../db/migrate.ts';
@@ -132,6 +136,7 @@ export async function startServer(
     ...commands.routes,
     ...artifacts.routes({ access, files: accessFiles }),
     ...previews.routes,
+    ...apiKeyRoutes(new ManageApiKeys({ ...shared, keys, orgs, projects, authenticator })),
   ];
   const { front } = previews;
   const { signedDownloads } = artifacts;
@@ -162,6 +167,11 @@ export async function startServer(
   });
 
   await lease.start();
+  const writeUses = async () => {
+    await authenticator.uses.write();
+    return USES_WRITE_MS;
+  };
+  const uses = new Loop('key uses', writeUses, USES_WRITE_MS, log);
   void learnQuota();
   await artifacts.start();
   await sandboxes.start();
@@ -182,6 +192,8 @@ export async function startServer(
       await sandboxes.stop();
       await artifacts.stop();
       lease.stop();
+      await uses.stop();
+      await authenticator.uses.write();
       await journaled.close();
       await db.destroy();
     },

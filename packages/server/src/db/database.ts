@@ -31,8 +31,15 @@ export interface ApiKeyTable {
   /** JSON array, or null for every project. */
   project_ids: string | null;
   created_at: number;
+  /** Id of the key that created it; null for the operator. */
+  created_by: string | null;
+  /** Written from time to time, at most a minute behind. */
+  last_used_at: number | null;
   expires_at: number | null;
   revoked_at: number | null;
+  /** Id of the key that it replaces. */
+  rotated_from: string | null;
+  idempotency_record_id: string | null;
 }
 
 export interface IdempotencyRecordTable {
@@ -42,6 +49,7 @@ export interface IdempotencyRecordTable {
   method: string;
   /** Request path with its parameters filled in. */
   route: string;
+  /** The idempotency key, or its hash if the response has a secret. */
   key: string;
   /** SHA-256 of the canonical JSON body, hex. */
   body_hash: string;
@@ -49,6 +57,7 @@ export interface IdempotencyRecordTable {
   /** Id of the executing server, a colon, and the id of its claim. */
   owner: string;
   response_status: number | null;
+  /** JSON; encrypted under a key that only the caller can derive if it has a secret. */
   response_body: string | null;
   /** JSON of a `ResultFile` if the response is too large for this table. */
   response_file: string | null;
@@ -121,6 +130,8 @@ export interface PreviewTable {
   visibility: string;
   /** SHA-256 of the access token, hex; null for a public preview. */
   token_hash: string | null;
+  /** Id of the key that created it, with which it ends; null for a preview of an earlier version. */
+  api_key_id: string | null;
   created_at: number;
   /** Null if the preview lasts as long as its sandbox. */
   expires_at: number | null;

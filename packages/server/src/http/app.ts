@@ -7,7 +7,7 @@ import type { DiskSpace } from '../base/disk-space.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { ResultRooms } from '../base/result-rooms.ts';
 import type { Idempotency } from '../idempotency/idempotency.ts';
-import { authenticateHeader, requireExtraScope, requireScope } from './authorize.ts';
+import { authenticateHeader, requireExtraScope, requireOperationScope } from './authorize.ts';
 import type { TransferLimits } from './bytes.ts';
 import { limitConnections } from './connection-limits.ts';
 import { deprecationHeaders } from './deprecation.ts';
@@ -96,7 +96,7 @@ function addRoute(app: FastifyInstance, route: Route, parts: AppParts): void {
       }
       const credential = await authenticateHeader(request.headers.authorization, parts.authenticator);
       request.state.credential = credential;
-      requireScope(credential, operation.scope);
+      requireOperationScope(credential, operation, request.params);
     },
     handler: (request, reply) => {
       if (request.state.credential) requireExtraScope(request.state.credential, operation, request.body);

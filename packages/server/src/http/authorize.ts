@@ -10,9 +10,14 @@ const BEARER = /^bearer +([\x20-\x7e]{1,1024})$/i;
 /** @throws AppError `unauthorized` without a valid key in `header`, the value of Authorization. */
 export function authenticateHeader(header: string | undefined, authenticator: Authenticator): Promise<Credential> {
   if (!header) throw unauthorized('The API key is missing: send the header Authorization: Bearer clk_…');
-  const [, key] = BEARER.exec(header) ?? [];
+  const key = bearerKey(header);
   if (key === undefined) throw unauthorized('headers.authorization must be "Bearer", a space and an API key.');
-  return authenticator.authenticate(key.trimEnd());
+  return authenticator.authenticate(key);
+}
+
+/** Returns the API key of `header`, the value of Authorization. */
+export function bearerKey(header = ''): string | undefined {
+  return BEARER.exec(header)?.[1]?.trimEnd();
 }
 
 /** Whether `header` holds a key that is valid now. */
@@ -24,6 +29,14 @@ export async function isApiKey(header: string, authenticator: Authenticator): Pr
     if (error instanceof AppError) return false;
     throw error;
   }
+}
+
+/** Requires the scope of the operation, unless `params` names the key itself where that suffices. */
+export function requireOperationScope(credential: Credential, operation: Operation, params: unknown): void {
+  const { scope, scopeExempt } = operation;
+  if (scope === null) return;
+  const named = scopeExempt && (params as Record<string, unknown>)[scopeExempt];
+  if (named !== credential.apiKeyId) requireScope(credential, scope);
 }
 
 /** @throws AppError `forbidden`. */

@@ -4,13 +4,16 @@ import type { Readable } from 'node:stream';
 import { REPLAYED_HEADER } from '@cloche/contract';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
+import type { Authenticator } from '../api-keys/authenticator.ts';
 import type { Credential } from '../api-keys/credential.ts';
 import { AppError } from '../base/app-error.ts';
 import type { DiskSpace } from '../base/disk-space.ts';
 import type { ResultRoom, ResultRooms } from '../base/result-rooms.ts';
+import { AnswerSeal } from '../idempotency/answer-seal.ts';
 import type { Claim, Idempotency, Opened } from '../idempotency/idempotency.ts';
 import type { ResultFile, StoredResponse } from '../idempotency/stored-response.ts';
 import { answerSocket } from './answer-socket.ts';
+import { bearerKey } from './authorize.ts';
 import { answerDownload, answerUpload, type TransferLimits } from './bytes.ts';
 import { concretePath } from './concrete-path.ts';
 import { JSON_TYPE } from './error-response.ts';
@@ -28,6 +31,7 @@ export interface Execution {
 }
 
 export interface ExecutionParts {
+  readonly authenticator: Authenticator;
   readonly idempotency: Idempotency;
   readonly inFlight: InFlight;
   readonly transfers: TransferLimits;
@@ -48,7 +52,7 @@ export async function execute(route: Route, execution: Execution, parts: Executi
   if (isInterruptible || route.kind === 'upload') abortWithClient(reply, controller);
   const room = parts.rooms.open(credential.orgId);
   try {
-    const opened = await openRecord(route, execution, parts.idempotency);
+    const opened = await openRecord(route, execution, parts);
     const claim = opened?.status === 'claimed' ? opened.claim : undefined;
     const context = contextOf(execution, { claim, credential, signal: controller.signal, room });
     if (opened?.status === 'replay') return await replay(route, reply, context, opened.response, parts.idempotency);
@@ -104,7 +108,7 @@ function afterAnswer({ raw }: FastifyReply, act: () => void): void {
 async function openRecord(
   { operation }: Route,
   { request, valid }: Execution,
-  idempotency: Idempotency,
+  { idempotency, authenticator }: ExecutionParts,
 ): Promise<Opened | undefined> {
   const { credential } = request.state;
   if (valid.idempotencyKey === undefined || !credential) return undefined;
@@ -116,7 +120,9 @@ async function openRecord(
     key: valid.idempotencyKey,
   };
   try {
-    const opened = await idempotency.open(scope, valid.body);
+    const secret = operation.secretAnswer && bearerKey(request.headers.authorization);
+    const seal = secret ? new AnswerSeal(authenticator.sealingSecret(secret), scope) : undefined;
+    const opened = await idempotency.open(scope, valid.body, seal);
     if (opened.status === 'replay') request.state.idempotency = 'replayed';
     return opened;
   } catch (error) {

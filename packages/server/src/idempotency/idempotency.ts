@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import { AppError } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
+import type { AnswerSeal } from './answer-seal.ts';
 import { hashBody } from './canonical-json.ts';
 import { claimOwner, type IdempotencyRecords, type IdempotencyScope } from './idempotency-repository.ts';
 import type { ReplayQuota } from './replay-quota.ts';
@@ -50,9 +51,11 @@ export class Idempotency {
   /**
    * Claims the record of a request or returns its stored response.
    *
+   * @param seal encrypts the stored response of an operation whose response has a secret
    * @throws AppError `idempotency_key_reused`, `idempotency_request_in_progress` or `quota_exceeded`.
    */
-  async open(scope: IdempotencyScope, body: unknown): Promise<Opened> {
+  async open(given: IdempotencyScope, body: unknown, seal?: AnswerSeal): Promise<Opened> {
+    const scope = seal?.scope ?? given;
     const bodyHash = hashBody(body);
     await this.#requireRoom(scope);
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -70,13 +73,16 @@ export class Idempotency {
           owner,
           isRetry,
           account,
+          seal,
           ...this.#storage,
         });
         return { status: 'claimed', claim };
       }
       const record = await this.#records.find(scope);
       if (record && record.bodyHash !== bodyHash) throw reused();
-      if (record?.state === 'completed' && record.response) return { status: 'replay', response: record.response };
+      if (record?.state === 'completed' && record.response) {
+        return { status: 'replay', response: opened(record.response, seal) };
+      }
       if (record?.state === 'in_progress') throw inProgress();
       // The record was deleted, failed or expired after the claim was refused, so the next claim may succeed.
     }
@@ -119,11 +125,12 @@ export class Claim {
    * replayed.
    */
   async complete(status: number, body: string): Promise<void> {
-    await this.#complete({ status, body });
+    await this.#complete({ status, body: this.#deps.seal?.seal(body) ?? body });
   }
 
   /** Completes the record with a large response, which is written to a file. Resolves when the file is on the disk. */
   async completeWithFile(status: number, json: Iterable<string>): Promise<ResultFile> {
+    if (this.#deps.seal) throw new Error('a response with a secret is stored encrypted, never in a file');
     const file = await requireFiles(this.#deps).write(json);
     await this.#complete({ status, file });
     return file;
@@ -166,8 +173,13 @@ interface ClaimDeps extends ResponseStorage {
   readonly recordId: string;
   readonly owner: string;
   readonly isRetry: boolean;
+  readonly seal: AnswerSeal | undefined;
   /** Adds to the bytes that the record uses of the quota. */
   readonly account: (bytes: number) => void;
+}
+
+function opened(response: StoredResponse, seal: AnswerSeal | undefined): StoredResponse {
+  return seal && 'body' in response ? { ...response, body: seal.open(response.body) } : response;
 }
 
 function requireFiles({ files }: ResponseStorage): ResultFiles {

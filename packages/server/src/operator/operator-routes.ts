@@ -8,7 +8,7 @@ import {
   type ReconcileReport,
 } from '@cloche/protocol';
 import type { FastifyInstance } from 'fastify';
-import type { ApiKey } from '../api-keys/api-key-repository.ts';
+import type { ApiKeyRecord } from '../api-keys/api-key.ts';
 import type { ApiKeyService } from '../api-keys/api-key-service.ts';
 import { AppError } from '../base/app-error.ts';
 import { timestamp } from '../base/clock.ts';
@@ -62,7 +62,7 @@ function describeOrg({ id, name, defaultProjectId, createdAt }: Org): OrgCreated
   return { id, name, defaultProjectId, createdAt: timestamp(createdAt) };
 }
 
-function describeKey({ apiKey, secret }: { apiKey: ApiKey; secret: string }): KeyCreated {
+function describeKey({ apiKey, secret }: { apiKey: ApiKeyRecord; secret: string }): KeyCreated {
   const { id, orgId, scopes, projectIds, expiresAt } = apiKey;
   return {
     key: {

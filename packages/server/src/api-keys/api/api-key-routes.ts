@@ -1,0 +1,36 @@
+import { operations } from '@cloche/contract';
+import { timestamp } from '../../base/clock.ts';
+import { type Route, route } from '../../http/route.ts';
+import { toApiKey } from '../api-key.ts';
+import type { KeyWithSecret, ManageApiKeys } from './manage-api-keys.ts';
+
+export function apiKeyRoutes(keys: ManageApiKeys): Route[] {
+  return [
+    route(operations.createApiKey, async (request) => withSecret(await keys.create(request, request.body))),
+    route(operations.listApiKeys, async ({ credential, query }) => ({
+      data: (await keys.list(credential, query.include)).map(toApiKey),
+      hasMore: false,
+    })),
+    route(operations.getCurrentApiKey, async ({ credential }) => {
+      const { apiKey, org, project } = await keys.current(credential);
+      return {
+        apiKey: toApiKey(apiKey),
+        organization: { id: org.id, name: org.name, createdAt: timestamp(org.createdAt) },
+        project: { id: project.id, name: project.name, isDefault: project.isDefault },
+      };
+    }),
+    route(operations.getApiKey, async ({ credential, params }) => ({
+      apiKey: toApiKey(await keys.get(credential, params.apiKeyId)),
+    })),
+    route(operations.rotateApiKey, async (request) =>
+      withSecret(await keys.rotate(request, request.params.apiKeyId, request.body)),
+    ),
+    route(operations.revokeApiKey, async ({ credential, params }) => ({
+      apiKey: toApiKey(await keys.revoke(credential, params.apiKeyId)),
+    })),
+  ];
+}
+
+function withSecret({ apiKey, secret }: KeyWithSecret) {
+  return { apiKey: toApiKey(apiKey), secret };
+}

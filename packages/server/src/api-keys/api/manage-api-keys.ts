@@ -1,0 +1,184 @@
+import {
+  type ApiKeyId,
+  type CreateApiKeyBody,
+  ID_PREFIXES,
+  LIMITS,
+  type OrgId,
+  type ProjectId,
+  type RotateApiKeyBody,
+} from '@cloche/contract';
+import { AppError, invalidRequest, notFound } from '../../base/app-error.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { IdSource } from '../../base/id-source.ts';
+import type { Org, OrgRepository } from '../../projects/org-repository.ts';
+import type { Project, ProjectRepository } from '../../projects/project-repository.ts';
+import { type ApiKeyRecord, isWorking } from '../api-key.ts';
+import { hashApiKey, makeApiKey } from '../api-key-format.ts';
+import type { ApiKeyRepository } from '../api-key-repository.ts';
+import type { Authenticator } from '../authenticator.ts';
+import { type Credential, mayUseProject } from '../credential.ts';
+import { maySee, requireCovered } from '../grants.ts';
+
+export interface ManageApiKeysDeps {
+  readonly keys: ApiKeyRepository;
+  readonly orgs: OrgRepository;
+  readonly projects: ProjectRepository;
+  readonly authenticator: Authenticator;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+}
+
+/** The caller of an operation on keys. */
+export interface KeyRequest {
+  readonly credential: Credential;
+  readonly idempotencyRecordId: string | undefined;
+}
+
+export interface KeyWithSecret {
+  readonly apiKey: ApiKeyRecord;
+  /** The key itself, which cannot be shown again. */
+  readonly secret: string;
+}
+
+/** Creates, shows, rotates and revokes keys for callers with keys of their own. */
+export class ManageApiKeys {
+  readonly #deps: ManageApiKeysDeps;
+
+  constructor(deps: ManageApiKeysDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Creates a key.
+   *
+   * @throws AppError `forbidden` for what the caller lacks itself, `not_found` for an unknown project, `quota_exceeded`.
+   */
+  async create({ credential, idempotencyRecordId }: KeyRequest, body: CreateApiKeyBody): Promise<KeyWithSecret> {
+    const { keys, clock, ids } = this.#deps;
+    const now = clock.now();
+    const wanted = {
+      scopes: [...new Set(body.scopes)],
+      projectIds: body.projectIds && [...new Set(body.projectIds)],
+      expiresAt: body.expiresAt === undefined ? undefined : futureTime(body.expiresAt, now),
+    };
+    await this.#requireProjects(credential.orgId, wanted.projectIds ?? []);
+    requireCovered(await this.#caller(credential), wanted);
+    const { key, publicPart } = makeApiKey();
+    const apiKey: ApiKeyRecord = {
+      id: ids.next(ID_PREFIXES.apiKey),
+      orgId: credential.orgId,
+      name: body.name,
+      publicPart,
+      secretHash: hashApiKey(key),
+      ...wanted,
+      createdAt: now,
+      createdBy: credential.apiKeyId,
+      lastUsedAt: undefined,
+      revokedAt: undefined,
+      rotatedFrom: undefined,
+    };
+    const inserted = await keys.insertBounded({ ...apiKey, idempotencyRecordId }, LIMITS.apiKeysPerOrganization);
+    if (inserted.status === 'full') throw tooMany(inserted.used);
+    return { apiKey, secret: key };
+  }
+
+  /** Returns the keys that the caller may see, newest first; without `include`, only those that work. */
+  async list(credential: Credential, include: 'revoked' | undefined): Promise<ApiKeyRecord[]> {
+    const now = this.#deps.clock.now();
+    const all = await this.#deps.keys.list(credential.orgId);
+    return all.filter((key) => maySee(credential, key) && (include === 'revoked' || isWorking(key, now)));
+  }
+
+  /** @throws AppError `not_found`; `forbidden` for a key with other projects than the caller's. */
+  async get(credential: Credential, id: string): Promise<ApiKeyRecord> {
+    const key = await this.#deps.keys.find(credential.orgId, id);
+    if (!key) throw notFound('API key', id);
+    if (maySee(credential, key)) return key;
+    throw new AppError('forbidden', `This API key may not use all projects of the key "${id}"; use a key that may.`);
+  }
+
+  /** Returns the caller's key, its organization, and the default project or another that the key may use. */
+  async current(credential: Credential): Promise<{ apiKey: ApiKeyRecord; org: Org; project: Project }> {
+    const { orgs, projects } = this.#deps;
+    const [apiKey, org, byDefault] = await Promise.all([
+      this.#caller(credential),
+      orgs.find(credential.orgId),
+      projects.getDefault(credential.orgId),
+    ]);
+    if (!org) throw new Error(`organization ${credential.orgId} of a key does not exist`);
+    const [other] = apiKey.projectIds ?? [];
+    const isOwn = other === undefined || mayUseProject(credential, byDefault.id);
+    const project = isOwn ? byDefault : ((await projects.find(org.id, other)) ?? byDefault);
+    return { apiKey, org, project };
+  }
+
+  /**
+   * Creates a successor of a key, which itself expires after the grace.
+   *
+   * @throws AppError `forbidden` for a key with more than the caller has, `conflict` for a key that does not work.
+   */
+  async rotate(
+    { credential, idempotencyRecordId }: KeyRequest,
+    id: ApiKeyId,
+    { graceMs = LIMITS.apiKeyGraceDefaultMs }: RotateApiKeyBody,
+  ): Promise<KeyWithSecret> {
+    const { keys, authenticator, clock, ids } = this.#deps;
+    const old = await this.get(credential, id);
+    requireCovered(await this.#caller(credential), old);
+    const { key, publicPart } = makeApiKey();
+    const now = clock.now();
+    const successor = {
+      ...old,
+      id: ids.next(ID_PREFIXES.apiKey),
+      publicPart,
+      secretHash: hashApiKey(key),
+      createdAt: now,
+      createdBy: credential.apiKeyId,
+      lastUsedAt: undefined,
+      revokedAt: undefined,
+      rotatedFrom: old.id,
+      idempotencyRecordId,
+    };
+    const apiKey = await keys.rotate(successor, now + graceMs);
+    if (!apiKey) throw notWorking(id);
+    authenticator.forget();
+    return { apiKey, secret: key };
+  }
+
+  /** Revokes a key. Idempotent. @throws AppError `forbidden` for another key with more than the caller has. */
+  async revoke(credential: Credential, id: ApiKeyId): Promise<ApiKeyRecord> {
+    const { keys, authenticator, clock } = this.#deps;
+    const key = await this.get(credential, id);
+    if (key.revokedAt !== undefined) return key;
+    if (id !== credential.apiKeyId) requireCovered(await this.#caller(credential), key);
+    await keys.revoke(id, clock.now());
+    authenticator.forget();
+    return this.get(credential, id);
+  }
+
+  async #caller({ orgId, apiKeyId }: Credential): Promise<ApiKeyRecord> {
+    const caller = await this.#deps.keys.find(orgId, apiKeyId);
+    if (!caller) throw new Error(`the calling key ${apiKeyId} does not exist`);
+    return caller;
+  }
+
+  async #requireProjects(orgId: OrgId, ids: readonly ProjectId[]): Promise<void> {
+    for (const id of ids) if (!(await this.#deps.projects.find(orgId, id))) throw notFound('project', id);
+  }
+}
+
+function futureTime(text: string, now: number): number {
+  const at = Date.parse(text);
+  if (at > now) return at;
+  throw invalidRequest({ path: 'body.expiresAt', message: 'must be a time in the future' });
+}
+
+function notWorking(id: ApiKeyId): AppError {
+  return new AppError('conflict', `The API key "${id}" was revoked or has expired; create a key instead.`);
+}
+
+function tooMany(used: number): AppError {
+  const limit = LIMITS.apiKeysPerOrganization;
+  const message = `The organization has ${used} API keys, and its limit is ${limit}; revoke some first.`;
+  return new AppError('quota_exceeded', message, { details: { quota: 'api_keys', limit, used } });
+}

@@ -1,0 +1,92 @@
+/** A whole server on a fake runtime with keys of all kinds, its files and its log. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { FakeRuntimeDriver } from '@cloche/testkit';
+import { pino } from 'pino';
+import { type Server, startServer } from '../src/compose/compose.ts';
+import { readConfig } from '../src/compose/config.ts';
+
+export interface KeyAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  // biome-ignore lint/suspicious/noExplicitAny: a body is asserted on, field by field
+  readonly body: any;
+}
+
+export interface KeyCall {
+  /** Default: the operator's key, which has every scope. */
+  key?: string;
+  body?: unknown;
+  idempotencyKey?: string;
+}
+
+export type KeyWorld = Awaited<ReturnType<typeof openKeyWorld>>;
+
+export async function openKeyWorld(bootstrapKey = 'a key of free form for tests') {
+  const folder = mkdtempSync(join(tmpdir(), 'cloche-keys-'));
+  const driver = new FakeRuntimeDriver();
+  const lines: string[] = [];
+  const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(line) });
+  const config = readConfig({
+    CLOCHE_PORT: '0',
+    CLOCHE_DATA_DIR: join(folder, 'data'),
+    CLOCHE_RUN_DIR: join(folder, 'run'),
+    CLOCHE_BOOTSTRAP_API_KEY: bootstrapKey,
+  });
+  let server: Server = await startServer(config, log, driver);
+
+  const call = async (method: string, path: string, options: KeyCall = {}): Promise<KeyAnswer> => {
+    const { key = bootstrapKey, body, idempotencyKey } = options;
+    const response = await fetch(server.url + path, {
+      method,
+      headers: {
+        authorization: `Bearer ${key}`,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...(idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    return { status: response.status, headers: response.headers, body: await response.json() };
+  };
+
+  return {
+    folder,
+    driver,
+    lines,
+    call,
+    get url() {
+      return server.url;
+    },
+    /** Creates a key with the operator's key. */
+    async create(body: Record<string, unknown> = {}, key = bootstrapKey): Promise<{ id: string; secret: string }> {
+      const answer = await call('POST', '/v1/api-keys', { key, body: { name: 'test', scopes: ['*'], ...body } });
+      if (answer.status !== 201) throw new Error(JSON.stringify(answer.body));
+      return { id: answer.body.apiKey.id, secret: answer.body.secret };
+    },
+    async readySandbox(key = bootstrapKey): Promise<string> {
+      const { body } = await call('POST', '/v1/sandboxes', { key, body: {} });
+      await call('GET', `/v1/sandboxes/${body.sandbox.id}?waitFor=ready`, { key });
+      return body.sandbox.id;
+    },
+    operator(method: string, path: string, body?: unknown): Promise<KeyAnswer['body']> {
+      return new Promise((resolve, reject) => {
+        const socketPath = join(folder, 'run', 'server', 'operator.sock');
+        const headers = { 'content-type': 'application/json' };
+        const sent = request({ socketPath, method, path, headers, agent: false }, async (response) => {
+          resolve(JSON.parse((await response.setEncoding('utf8').toArray()).join('')));
+        });
+        sent.once('error', reject).end(body === undefined ? undefined : JSON.stringify(body));
+      });
+    },
+    async restart(): Promise<void> {
+      await server.stop();
+      server = await startServer(config, log, driver);
+    },
+    async close(): Promise<void> {
+      await server.stop();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
