@@ -8,7 +8,7 @@ import { chmodSync, existsSync, globSync, mkdtempSync, readFileSync, rmSync } fr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describeDifference, hostFootprint } from '../e2e/support/host-footprint.ts';
-import { cachePlaces } from '../packages/layout/src/places.ts';
+import { cachePaths } from '../packages/layout/src/paths.ts';
 import { isOfThisRun, RUN_PREFIX, runPrefix } from '../packages/testkit/src/installation-ids.ts';
 import type { StageReport } from './stage-report.ts';
 import { describeNotRun, readTestArguments } from './test-arguments.ts';
@@ -73,7 +73,7 @@ const suitesBut = (left: Readonly<Record<string, string>>) => {
 const suitesOfRunc = () => suitesBut({ ...SAME_WITH_EACH_RUNTIME, ...WITHIN_A_SANDBOX });
 /** Runs the suites in gVisor if `prepare` found a Go toolchain to build it with. */
 const suitesIfRunsc = () => {
-  const { runsc } = cachePlaces(process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche');
+  const { runsc } = cachePaths(process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche');
   if (existsSync(runsc)) return suitesBut(SAME_WITH_EACH_RUNTIME);
   console.log('skipped: it takes Go');
   return [];

@@ -9,12 +9,12 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { affordableFraction } from '../packages/egress/src/shares/egress-shares.ts';
-import { dataPlaces, runPlaces } from '../packages/layout/src/index.ts';
-import { egressPlaces } from '../packages/protocol/src/index.ts';
+import { dataPaths, runPaths } from '../packages/layout/src/index.ts';
+import { egressPaths } from '../packages/protocol/src/index.ts';
 import { OPERATOR_SETTINGS } from '../packages/settings/src/index.ts';
 import { SERVICE_USERS } from '../packages/setup/src/host/service-account.ts';
 import { CHECKOUT, PART_NAMES, type PartName, PROGRAMS } from '../packages/setup/src/installation/parts.ts';
-import { UNIT_PLACES } from '../packages/setup/src/installation/unit-environments.ts';
+import { UNIT_PATHS } from '../packages/setup/src/installation/unit-environments.ts';
 
 const INSTALLED_AT = '/opt/cloche';
 const files = globSync('deploy/systemd/*').sort();
@@ -26,9 +26,9 @@ function words(part: PartName | 'prepare', key: string): string[] {
   return [...text.matchAll(new RegExp(`^${key}=(.*)$`, 'gm'))].flatMap(([, value = '']) => value.split(' '));
 }
 
-const run = runPlaces(UNIT_PLACES.runDir);
-const data = dataPlaces(UNIT_PLACES.dataDir);
-const egress = egressPlaces(UNIT_PLACES.runDir, UNIT_PLACES.dataDir);
+const run = runPaths(UNIT_PATHS.runDir);
+const data = dataPaths(UNIT_PATHS.dataDir);
+const egress = egressPaths(UNIT_PATHS.runDir, UNIT_PATHS.dataDir);
 const FOLDERS: Record<PartName, { run: string[]; state: string[] }> = {
   hostd: { run: [run.hostdDir, run.instancesDir], state: [data.hostdDir] },
   egress: { run: [egress.controlDir], state: [egress.authorityDir] },
@@ -39,7 +39,7 @@ describe('the systemd units', () => {
   for (const part of PART_NAMES) {
     it(`start ${part} as npm start does: program, environment and folders`, () => {
       assert.equal(words(part, 'ExecStart').at(-1), PROGRAMS[part]);
-      assert.deepEqual(words(part, 'EnvironmentFile'), [join(UNIT_PLACES.environments, `${part}.env`)]);
+      assert.deepEqual(words(part, 'EnvironmentFile'), [join(UNIT_PATHS.environments, `${part}.env`)]);
       assert.deepEqual(
         words(part, 'RuntimeDirectory').map((name) => join('/run', name)),
         FOLDERS[part].run,
@@ -82,7 +82,7 @@ describe('the systemd units', () => {
       named.filter((name) => !known.includes(name)),
       [],
     );
-    assert.deepEqual(words('prepare', 'Environment'), [`CLOCHE_RUN_DIR=${UNIT_PLACES.runDir}`]);
+    assert.deepEqual(words('prepare', 'Environment'), [`CLOCHE_RUN_DIR=${UNIT_PATHS.runDir}`]);
   });
 });
 

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { Readable, Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
-import { runPlaces } from '@cloche/layout';
+import { runPaths } from '@cloche/layout';
 import type { HostdHealth } from '@cloche/protocol';
 import { HttpClient } from './http-client.ts';
 
@@ -70,7 +70,7 @@ export class Subject {
   /** Resolves when the pool is full, or has not grown for a while, as when memory is short. */
   async settled(): Promise<void> {
     if (!this.service) return delay(FILLING_MS);
-    const hostd = new HttpClient({ socketPath: runPlaces(this.service.runDir).hostdSocket });
+    const hostd = new HttpClient({ socketPath: runPaths(this.service.runDir).hostdSocket });
     let ready = -1;
     let since = performance.now();
     while (performance.now() - since < FILLING_MS) {

@@ -3,10 +3,10 @@ import { existsSync, readdirSync } from 'node:fs';
 import { release } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { cachePlaces } from '@cloche/layout';
+import { cachePaths } from '@cloche/layout';
 import { testService } from '../support/service.ts';
 
-const { runsc } = cachePlaces(process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche');
+const { runsc } = cachePaths(process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche');
 const RUNTIMES = ['crun', 'runc', ...(existsSync(runsc) ? ['runsc'] : [])];
 
 describe('CLOCHE_OCI_RUNTIME', () => {

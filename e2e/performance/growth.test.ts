@@ -7,7 +7,7 @@ import { globSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { after, before, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { runPlaces } from '@cloche/layout';
+import { runPaths } from '@cloche/layout';
 import type { HostdHealth } from '@cloche/protocol';
 import { HttpClient } from '../../bench/src/http-client.ts';
 import { figuresOf } from '../../bench/src/statistics.ts';
@@ -40,7 +40,7 @@ let started: Record<string, number>;
 before(async () => {
   service = await testService({ CLOCHE_IDLE_TIDYING_MS: `${IDLE_MS}` });
   started = processCounts();
-  hostd = new HttpClient({ socketPath: runPlaces(service.runDir).hostdSocket });
+  hostd = new HttpClient({ socketPath: runPaths(service.runDir).hostdSocket });
 });
 after(async () => {
   hostd?.close();

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { globSync, readFileSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { runPlaces } from '@cloche/layout';
+import { runPaths } from '@cloche/layout';
 import type { HostdHealth } from '@cloche/protocol';
 import { HttpClient } from '../../bench/src/http-client.ts';
 import { FastifyPeer } from '../../bench/src/peers/fastify.ts';
@@ -181,7 +181,7 @@ sum((p / 'fd/60').is_symlink() for p in kernels)`;
 describe('a sandbox from the pool', () => {
   it('is ready in at most half the time that one takes without a pool', async () => {
     const without = await testService({ CLOCHE_POOL_SIZE: '0' });
-    const hostd = new HttpClient({ socketPath: runPlaces(service.runDir).hostdSocket });
+    const hostd = new HttpClient({ socketPath: runPaths(service.runDir).hostdSocket });
     try {
       const isFull = async () => {
         const { pool }: HostdHealth = (await hostd.call('GET', '/health')).body;

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { LIMITS } from '@cloche/contract';
-import { dataPlaces } from '@cloche/layout';
+import { dataPaths } from '@cloche/layout';
 import { Api } from '../support/api.ts';
 import { residentBytes } from '../support/process.ts';
 import { type OwnService, testService } from '../support/service.ts';
@@ -89,7 +89,7 @@ async function slowestHealthMs(meanwhile: Promise<unknown>): Promise<number> {
  * MiB.
  */
 function storedBytes(): number {
-  const files = globSync('**', { cwd: dataPlaces(service.dataDir).serverDir, withFileTypes: true });
+  const files = globSync('**', { cwd: dataPaths(service.dataDir).serverDir, withFileTypes: true });
   const kept = files.filter(({ name }) => !name.endsWith('-wal') && !name.endsWith('-shm'));
   return kept.reduce((sum, file) => sum + (file.isFile() ? statSync(join(file.parentPath, file.name)).size : 0), 0);
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { dataPlaces } from '@cloche/layout';
+import { dataPaths } from '@cloche/layout';
 import { execa } from 'execa';
 import { isolation, skipUnless } from '../support/claims.ts';
 import type { Seen } from '../support/test-internet-host.ts';
@@ -313,7 +313,7 @@ function wasAsked(host: string, path: string): boolean {
 /** Runs Python as root of the host in the network namespace of a sandbox, without any other restriction. */
 async function fromOutside(name: SandboxName, code: string): Promise<string> {
   const { service, ids } = world;
-  const { hostdDir } = dataPlaces(service.dataDir);
+  const { hostdDir } = dataPaths(service.dataDir);
   const record = join(hostdDir, 'instances', service.instanceKey(ids[name]), 'instance.json');
   const { pid } = JSON.parse(readFileSync(record, 'utf8')).init;
   const script = code.replaceAll('ADDRESS', world.internet.address);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { runPlaces } from '@cloche/layout';
+import { runPaths } from '@cloche/layout';
 import { execa } from 'execa';
 import { sharedService, type TestService } from '../support/service.ts';
 
@@ -60,7 +60,7 @@ describe('the parts that strangers talk to', () => {
 
 describe('a gateway that has been taken over', () => {
   it("reaches neither the server's memory and database nor hostd", async () => {
-    const { hostdSocket } = runPlaces(service.runDir);
+    const { hostdSocket } = runPaths(service.runDir);
     const memory = `/proc/${service.pid('server')}/mem`;
     const attacks: Record<string, string[]> = {
       database: ['cat', join(service.dataDir, 'server/cloche.db')],
@@ -81,14 +81,14 @@ describe('the sockets', () => {
     (await execa(command[0] ?? '', command.slice(1), { reject: false })).exitCode === 0;
 
   it("of hostd answers root and the server's user alone", async () => {
-    const health = ask(runPlaces(service.runDir).hostdSocket, '/health');
+    const health = ask(runPaths(service.runDir).hostdSocket, '/health');
     assert.equal(await answers(health), true);
     assert.equal(await asServiceUser('server', health), true);
     assert.equal(await answers([...nobody, ...health]), false);
   });
 
   it("of an agent answers root and the server's user alone", async () => {
-    const { instancesDir } = runPlaces(service.runDir);
+    const { instancesDir } = runPaths(service.runDir);
     const folder = join(instancesDir, service.instanceKey(sandboxId));
     const health = ask(join(folder, 'agent.sock'), '/health');
     assert.equal(await answers(health), true);
@@ -99,7 +99,7 @@ describe('the sockets', () => {
   });
 
   it('of the operator answers root alone', async () => {
-    const { operatorSocket } = runPlaces(service.runDir);
+    const { operatorSocket } = runPaths(service.runDir);
     const orgs = ask(operatorSocket, '/orgs');
     const said = async (command: string[]) =>
       (
@@ -116,7 +116,7 @@ describe('the sockets', () => {
 
 describe('hostd', () => {
   it('takes no path and no unknown word from a caller', async () => {
-    const socket = runPlaces(service.runDir).hostdSocket;
+    const socket = runPaths(service.runDir).hostdSocket;
     const put = async (path: string, body: unknown) => {
       const command = ['-sS', '-m', '10', '--unix-socket', socket, '--path-as-is', '-X', 'PUT', `http://x${path}`];
       const json = ['-H', 'content-type: application/json', '-d', JSON.stringify(body), '-w', '\n%{http_code}'];

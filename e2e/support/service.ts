@@ -6,7 +6,7 @@ import { chmodSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import type { Sandbox } from '@cloche/contract';
-import { dataPlaces, runPlaces } from '@cloche/layout';
+import { dataPaths, runPaths } from '@cloche/layout';
 import type { CreateKey, KeyCreated, OrgCreated } from '@cloche/protocol';
 import type { Installation, PartName } from '@cloche/setup';
 import { seedInstallationId } from '@cloche/testkit/installation-ids';
@@ -113,7 +113,7 @@ export async function sharedService(): Promise<TestService> {
   if (shared === undefined) return testService();
   const { pids, ...place }: SharedPlace = JSON.parse(shared);
   const operator: Operator = async (...operation) => {
-    const client = new HttpClient({ socketPath: runPlaces(place.runDir).operatorSocket });
+    const client = new HttpClient({ socketPath: runPaths(place.runDir).operatorSocket });
     try {
       return await client.call(...operation);
     } finally {
@@ -140,7 +140,7 @@ export async function shareService(): Promise<TestService> {
 type Operator = Installation['operator'];
 
 function describe(place: Whereabouts, operator: Operator, org?: string) {
-  const { hostdDir } = dataPlaces(place.dataDir);
+  const { hostdDir } = dataPaths(place.dataDir);
   /** Reads the name from hostd's record of the instance. */
   const instanceKey = (sandboxId: string) => {
     const isIts = (file: string) => readIfThere(join(hostdDir, file)).includes(`"sandboxId":"${sandboxId}"`);

@@ -1,4 +1,4 @@
-import { runPlaces } from '@cloche/layout';
+import { runPaths } from '@cloche/layout';
 import { HttpClient } from '../http-client.ts';
 import type { Measurement, Row } from '../measurement.ts';
 import { beside, figuresOf } from '../statistics.ts';
@@ -12,7 +12,7 @@ export const deletion: Measurement = {
     const subject = await bench.subject();
     const docker = await bench.peers.docker();
     const { service } = subject;
-    const hostd = service && new HttpClient({ socketPath: runPlaces(service.runDir).hostdSocket });
+    const hostd = service && new HttpClient({ socketPath: runPaths(service.runDir).hostdSocket });
     const answered: number[] = [];
     const values = await inTurns(bench.rounds(60, 12), {
       cloche: async () => {

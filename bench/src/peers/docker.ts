@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { cachePlaces } from '@cloche/layout';
+import { cachePaths } from '@cloche/layout';
 import { HttpClient } from '../http-client.ts';
 import { CACHE_DIR, newestTemplate, PEERS_DIR } from './template-root.ts';
 
@@ -14,7 +14,7 @@ const execute = promisify(execFile);
 const START_MS = 30_000;
 /** The options with which Cloche runs gVisor. */
 const GVISOR = {
-  path: cachePlaces(CACHE_DIR).runsc,
+  path: cachePaths(CACHE_DIR).runsc,
   runtimeArgs: ['--platform=systrap'],
 };
 

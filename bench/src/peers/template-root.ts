@@ -1,6 +1,6 @@
 import { existsSync, globSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { cachePlaces } from '@cloche/layout';
+import { cachePaths } from '@cloche/layout';
 import { TemplateVersionManifest } from '@cloche/protocol';
 import { Value } from 'typebox/value';
 
@@ -15,7 +15,7 @@ export interface TemplateRoot {
 
 /** Returns the default template of Cloche's sandboxes: peers get the same files and packages. */
 export function newestTemplate(slug = 'python-node'): TemplateRoot {
-  const manifests = globSync(join(cachePlaces(CACHE_DIR).templatesDir, slug, '*', 'manifest.json'));
+  const manifests = globSync(join(cachePaths(CACHE_DIR).templatesDir, slug, '*', 'manifest.json'));
   const [newest] = manifests
     .filter((file) => existsSync(join(dirname(file), 'rootfs')))
     .sort((a, b) => statSync(b).mtimeMs - statSync(a).mtimeMs);

@@ -1,7 +1,7 @@
 /** Runs attacks, and controls that show that an attack would work: the same Python with different privileges. */
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { cachePlaces } from '@cloche/layout';
+import { cachePaths } from '@cloche/layout';
 import { execa } from 'execa';
 import type { TestService } from '../../support/service.ts';
 
@@ -47,7 +47,7 @@ export function execInside(service: TestService, sandboxId: string, command: rea
   if (runtime !== 'crun') mkdirSync(join(service.runDir, 'mounts', key, 'root'), { recursive: true });
   const inHostd = runtime === 'crun' ? ['nsenter', '--target', String(service.pid('hostd')), '--mount', '--'] : [];
   // Built into the cache folder, which is in no `PATH`.
-  const { runsc } = cachePlaces(process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche');
+  const { runsc } = cachePaths(process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche');
   const program = runtime === 'runsc' ? runsc : runtime;
   const [file = program, ...start] = [...inHostd, program, '--root', join(service.runDir, 'hostd', runtime)];
   const options = { input, timeout: 30_000, maxBuffer: 16 * 1024 * 1024 } as const;

@@ -1,5 +1,5 @@
 import { request } from 'node:http';
-import { DecisionPage, type DecisionQuery, egressPlaces } from '@cloche/protocol';
+import { DecisionPage, type DecisionQuery, egressPaths } from '@cloche/protocol';
 import { Value } from 'typebox/value';
 import { CliError } from './cli-error.ts';
 import { installationFolders } from './operator-client.ts';
@@ -15,7 +15,7 @@ const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 export async function readDecisions(query: DecisionQuery, signal?: AbortSignal): Promise<DecisionPage> {
   if (process.getuid?.() !== 0) throw new CliError('Operator commands need root; run it again with sudo.');
   const { runDir, dataDir } = await installationFolders();
-  const { controlSocket: socketPath } = egressPlaces(runDir, dataDir);
+  const { controlSocket: socketPath } = egressPaths(runDir, dataDir);
   const path = `/decisions?${new URLSearchParams(query as Record<string, string>)}`;
   return Value.Parse(DecisionPage, JSON.parse(await get(socketPath, path, signal)));
 }

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { ErrorBody } from '@cloche/contract';
-import { dataPlaces, runPlaces } from '@cloche/layout';
+import { dataPaths, runPaths } from '@cloche/layout';
 import type { Static, TSchema } from 'typebox';
 import { Value } from 'typebox/value';
 import { CliError, OperatorError } from './cli-error.ts';
@@ -18,7 +18,7 @@ export async function callOperator<S extends TSchema>(
   body?: unknown,
 ): Promise<Static<S>> {
   if (process.getuid?.() !== 0) throw new CliError('Operator commands need root; run it again with sudo.');
-  const { operatorSocket: socketPath } = runPlaces((await installationFolders()).runDir);
+  const { operatorSocket: socketPath } = runPaths((await installationFolders()).runDir);
   const { status, text } = await exchange(socketPath, method, path, body);
   const received: unknown = text === '' ? {} : JSON.parse(text);
   if (status >= 400) {
@@ -36,7 +36,7 @@ export async function installationFolders(): Promise<{ runDir: string; dataDir: 
   const { CLOCHE_DATA_DIR: dataDir = '', CLOCHE_RUN_DIR: runDir } = settings;
   if (runDir) return { runDir, dataDir };
   try {
-    const id = (await readFile(dataPlaces(dataDir).installationId, 'utf8')).trim();
+    const id = (await readFile(dataPaths(dataDir).installationId, 'utf8')).trim();
     return { runDir: join('/run/cloche', id), dataDir };
   } catch {
     const message = `There is no installation in ${dataDir}; create one with \`npm start\`, or set CLOCHE_DATA_DIR to its folder.`;

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { runPlaces } from '@cloche/layout';
-import { egressPlaces, type OperatorRanges, readOperatorRanges } from '@cloche/protocol';
+import { runPaths } from '@cloche/layout';
+import { egressPaths, type OperatorRanges, readOperatorRanges } from '@cloche/protocol';
 import { readSettings } from '@cloche/settings';
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
@@ -18,7 +18,7 @@ const NetworkFile = Type.Object({
 export interface EgressConfig {
   network: Static<typeof NetworkFile>;
   dnsUpstream: Upstream;
-  places: ReturnType<typeof egressPlaces>;
+  places: ReturnType<typeof egressPaths>;
   /** File with additional root certificates for checking servers. */
   extraCaFile: string | undefined;
   ranges: OperatorRanges;
@@ -33,11 +33,11 @@ export function readConfig(env: NodeJS.ProcessEnv): EgressConfig {
   const { CLOCHE_RUN_DIR: runDir, CLOCHE_DNS_UPSTREAM: upstream } = values;
   if (problems.length > 0) throw new Error(`configuration: ${problems.join('; ')}`);
   if (runDir === undefined) throw new Error('configuration: CLOCHE_RUN_DIR is missing');
-  const networkFile = join(runPlaces(runDir).egressDir, 'network.json');
+  const networkFile = join(runPaths(runDir).egressDir, 'network.json');
   return Object.freeze({
     network: Value.Parse(NetworkFile, JSON.parse(readFileSync(networkFile, 'utf8'))),
     dnsUpstream: upstream ? parseUpstream(upstream) : hostsOwnResolver(),
-    places: egressPlaces(runDir, values.CLOCHE_DATA_DIR),
+    places: egressPaths(runDir, values.CLOCHE_DATA_DIR),
     extraCaFile: values.CLOCHE_EGRESS_EXTRA_CA,
     ranges: readOperatorRanges(values),
     idleTidyingMs: values.CLOCHE_IDLE_TIDYING_MS,

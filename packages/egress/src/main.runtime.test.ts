@@ -6,8 +6,8 @@ import { type IncomingMessage, request } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { runPlaces } from '@cloche/layout';
-import { egressPlaces, type GatedSandbox } from '@cloche/protocol';
+import { runPaths } from '@cloche/layout';
+import { egressPaths, type GatedSandbox } from '@cloche/protocol';
 import { CertificateAuthority } from './authority/certificate-authority.ts';
 import { GatedNetwork } from './testing/gated-network.ts';
 import { TinyDnsServer } from './testing/tiny-dns-server.ts';
@@ -62,14 +62,14 @@ async function startServer(): Promise<ChildProcess> {
 
 /** Starts the program itself, as a user that owns only what hostd gives it, without capabilities. */
 async function startEgress(): Promise<ChildProcess> {
-  const { controlDir, authorityDir } = egressPlaces(folder, join(folder, 'data'));
+  const { controlDir, authorityDir } = egressPaths(folder, join(folder, 'data'));
   for (const dir of [controlDir, authorityDir]) {
     mkdirSync(dir, { recursive: true });
     chownSync(dir, NOBODY, NOBODY);
   }
   const { gatewayAddress, clientCidr: sandboxCidr } = network;
   const told = JSON.stringify({ gatewayAddress, dnsPort: 10_153, sandboxCidr });
-  writeFileSync(join(runPlaces(folder).egressDir, 'network.json'), told, { mode: 0o644 });
+  writeFileSync(join(runPaths(folder).egressDir, 'network.json'), told, { mode: 0o644 });
   for (const dir of [folder, join(folder, 'data')]) chmodSync(dir, 0o755);
   const drop = ['--reuid=65534', '--regid=65534', '--clear-groups', '--bounding-set=-all', '--inh-caps=-all'];
   const program = join(CHECKOUT, 'packages/egress/src/main.ts');
@@ -88,7 +88,7 @@ async function startEgress(): Promise<ChildProcess> {
 }
 
 async function call(method: string, path: string, message?: unknown): Promise<string> {
-  const { controlSocket: socketPath } = egressPlaces(folder, join(folder, 'data'));
+  const { controlSocket: socketPath } = egressPaths(folder, join(folder, 'data'));
   const asked = request({ socketPath, method, path, headers: { 'content-type': 'application/json' } });
   asked.end(message === undefined ? undefined : JSON.stringify(message));
   const [answer] = (await once(asked, 'response')) as [IncomingMessage];
@@ -176,7 +176,7 @@ describe('a client whose traffic the host redirects', () => {
   });
 
   test('cannot have its policy changed by the user whom egress runs as', async () => {
-    const { controlSocket } = egressPlaces(folder, join(folder, 'data'));
+    const { controlSocket } = egressPaths(folder, join(folder, 'data'));
     const child = spawn('setpriv', [
       '--reuid=65534',
       '--regid=65534',

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { cachePlaces, guestUse, noteUse, templateUse } from '@cloche/layout';
+import { cachePaths, guestUse, noteUse, templateUse } from '@cloche/layout';
 import { cacheRetentionOf, listOldVersions, removeUnused, sizeOf } from './cache-retention.ts';
 
 const DAY = 86_400_000;
@@ -16,18 +16,18 @@ beforeEach(() => {
 afterEach(() => rmSync(cacheDir, { recursive: true }));
 
 const daysAgo = (days: number) => new Date(NOW - days * DAY);
-const used = (use: string, days: number) => noteUse(cachePlaces(cacheDir).usedDir, use, daysAgo(days));
+const used = (use: string, days: number) => noteUse(cachePaths(cacheDir).usedDir, use, daysAgo(days));
 const remove = (days = 30) => removeUnused({ cacheDir, retentionMs: days * DAY, now: () => NOW });
 
 function makeGuest(digest: string): string {
-  const folder = join(cachePlaces(cacheDir).guestDir, digest);
+  const folder = join(cachePaths(cacheDir).guestDir, digest);
   mkdirSync(join(folder, 'bin'), { recursive: true });
   writeFileSync(join(folder, 'bin/node'), 'x'.repeat(10_000));
   return folder;
 }
 
 function makeTemplate(digest: string, builtDaysAgo: number, slug = 'small'): string {
-  const folder = join(cachePlaces(cacheDir).templatesDir, slug, digest);
+  const folder = join(cachePaths(cacheDir).templatesDir, slug, digest);
   mkdirSync(join(folder, 'rootfs'), { recursive: true });
   writeFileSync(join(folder, 'manifest.json'), JSON.stringify({ builtAt: daysAgo(builtDaysAgo).toISOString() }));
   return folder;
@@ -41,7 +41,7 @@ describe('removing what nothing uses', () => {
     used(guestUse('c'), 29);
     assert.deepEqual((await remove()).sort(), [guest, old].sort());
     assert.deepEqual([guest, old, kept, newest].map(existsSync), [false, false, true, true]);
-    assert.deepEqual(readdirSync(cachePlaces(cacheDir).usedDir).sort(), [guestUse('c'), templateUse('d')]);
+    assert.deepEqual(readdirSync(cachePaths(cacheDir).usedDir).sort(), [guestUse('c'), templateUse('d')]);
     assert.deepEqual(readdirSync(join(cacheDir, 'building')), []);
   });
 

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
-import { cachePlaces, guestUse, noteUse, templateUse } from '@cloche/layout';
+import { cachePaths, guestUse, noteUse, templateUse } from '@cloche/layout';
 import { problemWith, SettingsProblem } from '@cloche/settings';
 
 const run = promisify(execFile);
@@ -44,7 +44,7 @@ export interface CachedVersion {
  * @returns the paths removed
  */
 export async function removeUnused({ cacheDir, retentionMs, now = Date.now }: CacheRetention): Promise<string[]> {
-  const { usedDir } = cachePlaces(cacheDir);
+  const { usedDir } = cachePaths(cacheDir);
   const limit = now() - retentionMs;
   const removed: string[] = [];
   for (const { path, use, usedAt } of await listOldVersions(cacheDir)) {
@@ -63,7 +63,7 @@ export async function removeUnused({ cacheDir, retentionMs, now = Date.now }: Ca
 
 /** Returns all entries except the newest version of each template. */
 export async function listOldVersions(cacheDir: string): Promise<CachedVersion[]> {
-  const { guestDir, templatesDir, usedDir } = cachePlaces(cacheDir);
+  const { guestDir, templatesDir, usedDir } = cachePaths(cacheDir);
   const versions: CachedVersion[] = [];
   const add = async (path: string, use: string) => versions.push({ path, use, usedAt: await noteTime(usedDir, use) });
   for (const digest of await names(guestDir)) {
@@ -105,7 +105,7 @@ async function remove(path: string, cacheDir: string, isUnused: () => Promise<bo
 
 /** Removes the remains of interrupted builds and removals. */
 async function removeRemains(cacheDir: string, before: number): Promise<void> {
-  const { guestDir } = cachePlaces(cacheDir);
+  const { guestDir } = cachePaths(cacheDir);
   const remains = [
     ...(await names(guestDir)).filter((name) => name.startsWith('.building-')).map((name) => join(guestDir, name)),
     ...(await names(join(cacheDir, 'building')))

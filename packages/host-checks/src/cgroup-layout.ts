@@ -29,12 +29,12 @@ export function readCgroupLayout(mountInfo: string, v2Controllers: string): Cgro
 
 /** Returns the mount point of the v2 hierarchy. */
 export function findV2Mount(mountInfo: string): string | undefined {
-  return cgroupMounts(mountInfo).find(({ type }) => type === 'cgroup2')?.place;
+  return cgroupMounts(mountInfo).find(({ type }) => type === 'cgroup2')?.mountPoint;
 }
 
 /** A mounted cgroup hierarchy. The options of its super block include the controllers of v1. */
 export interface CgroupMount {
-  place: string;
+  mountPoint: string;
   type: 'cgroup' | 'cgroup2';
   options: readonly string[];
 }
@@ -48,6 +48,6 @@ export function cgroupMounts(mountInfo: string): CgroupMount[] {
     const [mount = '', superBlock = ''] = line.split(' - ');
     const [type, , options = ''] = superBlock.split(' ');
     if (type !== 'cgroup' && type !== 'cgroup2') return [];
-    return [{ place: mount.split(' ')[4] ?? '', type, options: options.split(',') }];
+    return [{ mountPoint: mount.split(' ')[4] ?? '', type, options: options.split(',') }];
   });
 }

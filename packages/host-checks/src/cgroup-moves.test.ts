@@ -8,7 +8,11 @@ const V2 = '31 25 0:27 / /sys/fs/cgroup/unified rw,nosuid shared:9 - cgroup2 cgr
 describe('the v2 hierarchy of cgroups', () => {
   it('is found on a hybrid host, with the options of its super block', () => {
     const options = ['rw', 'nsdelegate', 'favordynmods'];
-    assert.deepEqual(findV2Hierarchy(`${V1}\n${V2}\n`), { place: '/sys/fs/cgroup/unified', type: 'cgroup2', options });
+    assert.deepEqual(findV2Hierarchy(`${V1}\n${V2}\n`), {
+      mountPoint: '/sys/fs/cgroup/unified',
+      type: 'cgroup2',
+      options,
+    });
   });
 
   it('is not there on a host with v1 alone', () => {

@@ -29,9 +29,9 @@ export async function speedUpCgroupMoves(): Promise<string[]> {
   if (hierarchy === undefined || hierarchy.options.includes(FAST)) return [];
   // A remount resets each option that is not listed.
   const options = ['remount', ...hierarchy.options, FAST].join(',');
-  return run('mount', ['-o', options, hierarchy.place]).then(
-    () => [`${hierarchy.place} ${FAST}`],
-    () => [`${hierarchy.place} stays without ${FAST}`],
+  return run('mount', ['-o', options, hierarchy.mountPoint]).then(
+    () => [`${hierarchy.mountPoint} ${FAST}`],
+    () => [`${hierarchy.mountPoint} stays without ${FAST}`],
   );
 }
 
@@ -41,7 +41,7 @@ export async function checkCgroupMoves(): Promise<Finding> {
   if (hierarchy?.options.includes(FAST)) return ok(NAME, FAST);
   const slower = 'launches and new contexts take 10 ms longer';
   if (hierarchy === undefined) return warning(NAME, `no v2 hierarchy: ${slower}`, 'Mount one, for example by systemd.');
-  const remedy = `\`npm start\` runs \`mount -o remount,${FAST} ${hierarchy.place}\`, which takes Linux 6.0 or newer.`;
+  const remedy = `\`npm start\` runs \`mount -o remount,${FAST} ${hierarchy.mountPoint}\`, which takes Linux 6.0 or newer.`;
   return { ...warning(NAME, `without ${FAST}: ${slower}`, remedy), installable: true };
 }
 

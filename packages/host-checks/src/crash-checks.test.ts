@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { boundCrashHandlers, checkCrashHandler, checkSetIdDumps } from './crash-checks.ts';
+import { checkCrashHandler, checkSetIdDumps, limitCrashHandlers } from './crash-checks.ts';
 
 describe('what the host does about crashes', () => {
   let root: string;
@@ -20,14 +20,14 @@ describe('what the host does about crashes', () => {
 
   it('is well where it writes files, which sandboxes have no room for', async () => {
     assert.equal((await checkCrashHandler(root)).status, 'ok');
-    assert.deepEqual(await boundCrashHandlers(root), []);
+    assert.deepEqual(await limitCrashHandlers(root), []);
   });
 
   for (const handler of ['|/usr/share/apport/apport %p', '@/run/systemd/coredump']) {
     it(`is a warning where crashes go to ${handler.split(' ')[0]}, and its number is bounded`, async () => {
       set('kernel/core_pattern', handler);
       assert.match((await checkCrashHandler(root)).found, /any number at once/);
-      assert.deepEqual(await boundCrashHandlers(root), ['kernel.core_pipe_limit 0 → 16']);
+      assert.deepEqual(await limitCrashHandlers(root), ['kernel.core_pipe_limit 0 → 16']);
       assert.equal(readFileSync(join(root, 'kernel/core_pipe_limit'), 'utf8').trim(), '16');
       const { status, found } = await checkCrashHandler(root);
       assert.equal(status, 'warning');
@@ -38,7 +38,7 @@ describe('what the host does about crashes', () => {
   it('keeps the bound that the operator has set', async () => {
     set('kernel/core_pattern', '|/handler');
     set('kernel/core_pipe_limit', '4');
-    assert.deepEqual(await boundCrashHandlers(root), []);
+    assert.deepEqual(await limitCrashHandlers(root), []);
   });
 
   it('is a warning where processes that change their user can be traced', async () => {

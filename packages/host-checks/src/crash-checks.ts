@@ -25,7 +25,7 @@ export async function checkCrashHandler(root = PROC_SYS): Promise<Finding> {
 }
 
 /** Limits concurrent crash handlers where a handler has no limit. Returns a phrase if it did. */
-export async function boundCrashHandlers(root = PROC_SYS): Promise<string[]> {
+export async function limitCrashHandlers(root = PROC_SYS): Promise<string[]> {
   const [pattern, limit] = [await read(root, 'kernel/core_pattern'), await read(root, 'kernel/core_pipe_limit')];
   if (!isHandler(pattern) || limit !== '0') return [];
   const name = 'kernel.core_pipe_limit';

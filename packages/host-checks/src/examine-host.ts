@@ -18,7 +18,7 @@ import { checkDisk, checkMemory, checkNode, checkOldVersions, checkPort } from '
 import { checkSysctls } from './sysctls.ts';
 import { checkTools, toolsOf } from './tool-checks.ts';
 
-export type ExaminedPlaces = {
+export type ExaminedPaths = {
   dataDir: string;
   cacheDir: string;
   cacheRetentionMs: number;
@@ -27,11 +27,11 @@ export type ExaminedPlaces = {
 };
 
 /** Checks everything that Cloche needs of a host, without changing anything. `cloche doctor` prints the result. */
-export async function examineHost(places: ExaminedPlaces): Promise<Finding[]> {
+export async function examineHost(paths: ExaminedPaths): Promise<Finding[]> {
   const [base, tools, resources] = await Promise.all([
     examineBase(),
-    checkTools(toolsOf(places.cacheDir)),
-    examineResources(places),
+    checkTools(toolsOf(paths.cacheDir)),
+    examineResources(paths),
   ]);
   return [...base, ...tools, ...resources];
 }
@@ -55,7 +55,7 @@ async function examineResources({
   cacheRetentionMs,
   host,
   port,
-}: ExaminedPlaces): Promise<Finding[]> {
+}: ExaminedPaths): Promise<Finding[]> {
   return Promise.all([
     checkNode(),
     checkMemory(),

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { promisify } from 'node:util';
-import { cachePlaces } from '@cloche/layout';
+import { cachePaths } from '@cloche/layout';
 import { type Finding, missing, ok, warning } from './finding.ts';
 
 const run = promisify(execFile);
@@ -33,7 +33,7 @@ export const REQUIRED_TOOLS: readonly Tool[] = TOOLS.filter(({ name }) =>
 
 /** Returns all tools; runsc is the one in `cacheDir`, which was built for Cloche. */
 export function toolsOf(cacheDir: string): readonly Tool[] {
-  const { runsc } = cachePlaces(cacheDir);
+  const { runsc } = cachePaths(cacheDir);
   return TOOLS.map((tool) =>
     tool.name === 'runsc' && existsSync(runsc) ? { ...tool, command: [runsc, '--version'] as const } : tool,
   );

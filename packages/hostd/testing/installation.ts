@@ -18,14 +18,14 @@ export function makeInstallation(settings: Record<string, string> = {}): TestIns
   // Short, as paths of Unix sockets are.
   const dir = mkdtempSync('/tmp/cloche-');
   chmodSync(dir, 0o755);
-  const places = { data: join(dir, 'data'), run: join(dir, 'run'), guest: join(dir, 'guest') };
-  for (const place of Object.values(places)) mkdirSync(place, { mode: 0o755 });
-  writeFileSync(join(places.data, 'installation-id'), newInstallationId());
+  const folders = { data: join(dir, 'data'), run: join(dir, 'run'), guest: join(dir, 'guest') };
+  for (const folder of Object.values(folders)) mkdirSync(folder, { mode: 0o755 });
+  writeFileSync(join(folders.data, 'installation-id'), newInstallationId());
   const environment = {
-    CLOCHE_DATA_DIR: places.data,
-    CLOCHE_RUN_DIR: places.run,
+    CLOCHE_DATA_DIR: folders.data,
+    CLOCHE_RUN_DIR: folders.run,
     CLOCHE_CACHE_DIR: process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche',
-    CLOCHE_GUEST_DIR: places.guest,
+    CLOCHE_GUEST_DIR: folders.guest,
     CLOCHE_OCI_RUNTIME: process.env.CLOCHE_OCI_RUNTIME ?? 'crun',
     CLOCHE_SERVICE_UID: String(SERVICE_ID),
     CLOCHE_SERVICE_GID: String(SERVICE_ID),

@@ -1,3 +1,3 @@
 export * from './cache-use.ts';
 export * from './disk-reserve.ts';
-export * from './places.ts';
+export * from './paths.ts';

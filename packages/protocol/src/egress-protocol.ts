@@ -31,7 +31,7 @@ export const EGRESS_PORTS = {
 } as const;
 
 /** Returns the paths of egress. Setup creates the two folders for egress's user, without access for others (0700). */
-export function egressPlaces(runDir: string, dataDir: string) {
+export function egressPaths(runDir: string, dataDir: string) {
   return {
     controlDir: join(runDir, 'egress', 'control'),
     controlSocket: join(runDir, 'egress', 'control', 'control.sock'),

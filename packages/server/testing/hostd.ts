@@ -5,7 +5,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { buildGuest } from '@cloche/agent/build-guest';
-import { dataPlaces, runPlaces } from '@cloche/layout';
+import { dataPaths, runPaths } from '@cloche/layout';
 import { newInstallationId } from '@cloche/testkit/installation-ids';
 import { HostdDriver } from '../src/driver/hostd/hostd-driver.ts';
 
@@ -24,7 +24,7 @@ export async function openHostd(settings: Record<string, string> = {}): Promise<
   chmodSync(folder, 0o755);
   const [dataDir, runDir] = [join(folder, 'data'), join(folder, 'run')];
   for (const dir of [dataDir, runDir]) mkdirSync(dir, { mode: 0o755 });
-  writeFileSync(dataPlaces(dataDir).installationId, newInstallationId());
+  writeFileSync(dataPaths(dataDir).installationId, newInstallationId());
   const child = startHostd({
     CLOCHE_DATA_DIR: dataDir,
     CLOCHE_RUN_DIR: runDir,
@@ -36,7 +36,7 @@ export async function openHostd(settings: Record<string, string> = {}): Promise<
     CLOCHE_POOL_SIZE: '0',
     ...settings,
   });
-  const driver = new HostdDriver(runPlaces(runDir).hostdSocket);
+  const driver = new HostdDriver(runPaths(runDir).hostdSocket);
   await serving(driver, child);
   return {
     driver,

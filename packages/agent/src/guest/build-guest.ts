@@ -17,7 +17,7 @@ import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { buildKernelJs } from '@cloche/kernel-js/build';
-import { cachePlaces } from '@cloche/layout';
+import { cachePaths } from '@cloche/layout';
 import { buildSync } from 'esbuild';
 import { AGENT_PROGRAM } from './agent-program.ts';
 
@@ -50,7 +50,7 @@ export interface Guest {
  * Throws if `tini-static` is not installed.
  */
 export async function buildGuest({ cacheDir }: { cacheDir: string }): Promise<Guest> {
-  const { guestDir: parent } = cachePlaces(cacheDir);
+  const { guestDir: parent } = cachePaths(cacheDir);
   const digest = digestInputs();
   const guestDir = join(parent, digest);
   if (existsSync(guestDir)) return { guestDir, digest };

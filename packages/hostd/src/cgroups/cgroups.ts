@@ -4,10 +4,10 @@ import type { LaunchSpec } from '@cloche/protocol';
 import { until } from '../base/until.ts';
 import { errorCode } from '../kernel/libc.ts';
 import { detachMount } from '../kernel/mounts.ts';
-import { killIf } from '../kernel/process-identity.ts';
+import { killProcessIf } from '../kernel/process-identity.ts';
 import { type CgroupHierarchy, findHierarchies, UNIFIED } from './cgroup-hierarchies.ts';
 import { AGENT_GROUP, divide, dividedHierarchies, KERNELS_GROUP } from './divided-group.ts';
-import { makeRoomForGvisor } from './gvisor-group.ts';
+import { widenGvisorMemoryLimit } from './gvisor-group.ts';
 
 /**
  * The control groups of one installation: `cloche-<installationId>/<instance key>` in every hierarchy of the host. A v2
@@ -24,7 +24,7 @@ export class Cgroups {
 
   constructor(installationId: string, hierarchies: readonly CgroupHierarchy[] = findHierarchies()) {
     this.#all = hierarchies;
-    this.#hierarchies = hierarchies.map(({ place }) => place);
+    this.#hierarchies = hierarchies.map(({ mountPoint }) => mountPoint);
     this.#divided = dividedHierarchies(hierarchies);
     this.parent = `cloche-${installationId}`;
   }
@@ -52,7 +52,7 @@ export class Cgroups {
    * each.
    */
   kernelsPathsOf(key: string): string[] {
-    return this.#divided.map(({ place }) => join(place, this.parent, key, KERNELS_GROUP));
+    return this.#divided.map(({ mountPoint }) => join(mountPoint, this.parent, key, KERNELS_GROUP));
   }
 
   /**
@@ -63,8 +63,8 @@ export class Cgroups {
    * group (surroundings.test.ts), so a sandbox may have the descriptors.
    */
   openKernels(key: string): number[] {
-    for (const { place } of this.#divided) {
-      mkdirSync(join(place, this.parent, key, AGENT_GROUP), { recursive: true });
+    for (const { mountPoint } of this.#divided) {
+      mkdirSync(join(mountPoint, this.parent, key, AGENT_GROUP), { recursive: true });
     }
     return this.kernelsPathsOf(key).map((folder) => {
       mkdirSync(folder, { recursive: true });
@@ -79,9 +79,9 @@ export class Cgroups {
   openEntrances(key: string): number[] {
     const opened: number[] = [];
     try {
-      for (const { place, version } of this.#all) {
-        const isDivided = this.#divided.some((divided) => divided.place === place);
-        const folder = join(place, this.parent, key, ...(isDivided ? [KERNELS_GROUP] : []));
+      for (const { mountPoint, version } of this.#all) {
+        const isDivided = this.#divided.some((divided) => divided.mountPoint === mountPoint);
+        const folder = join(mountPoint, this.parent, key, ...(isDivided ? [KERNELS_GROUP] : []));
         // Moving a single thread avoids the grace period that moving a process waits for. The thread that writes cannot
         // exit meanwhile.
         opened.push(openSync(join(folder, version === 1 ? 'tasks' : 'cgroup.procs'), 'w'));
@@ -97,12 +97,12 @@ export class Cgroups {
    * Moves the processes in the group so far, which is the init, to the agent's group, and limits the kernels' group.
    */
   divide(key: string, resources: LaunchSpec['resources']): void {
-    for (const hierarchy of this.#divided) divide(hierarchy, join(hierarchy.place, this.parent, key), resources);
+    for (const hierarchy of this.#divided) divide(hierarchy, join(hierarchy.mountPoint, this.parent, key), resources);
   }
 
   /** Widens the memory limit of a gVisor container, whose group is not divided. Call before its processes start. */
-  makeRoomForGvisor(key: string, resources: LaunchSpec['resources']): void {
-    for (const hierarchy of this.#divided) makeRoomForGvisor(hierarchy, join(this.parent, key), resources);
+  widenGvisorMemoryLimit(key: string, resources: LaunchSpec['resources']): void {
+    for (const hierarchy of this.#divided) widenGvisorMemoryLimit(hierarchy, join(this.parent, key), resources);
   }
 
   /** Returns the ids of the processes in the group at this moment. */
@@ -136,12 +136,12 @@ export class Cgroups {
   /** A process id may have been reused since it was read, so the group is checked again before the kill. */
   #kill(key: string, pids: ReadonlySet<number>): void {
     const group = this.pathOf(key);
-    for (const pid of pids) killIf(pid, () => isInGroup(pid, group));
+    for (const pid of pids) killProcessIf(pid, () => isInGroup(pid, group));
   }
 
   /** Returns the group's processes from one hierarchy that every process of an instance is in. */
   #counted(key: string): Set<number> {
-    const [counting = this.#hierarchies[0]] = this.#divided.map(({ place }) => place);
+    const [counting = this.#hierarchies[0]] = this.#divided.map(({ mountPoint }) => mountPoint);
     const pids = new Set<number>();
     if (counting !== undefined) collectProcesses(join(counting, this.parent, key), pids);
     return pids;

@@ -30,15 +30,15 @@ function makeGroup(...processes: number[]) {
 
 describe('the group of an instance is divided', () => {
   test('in the one hierarchy of a host with control groups of version 2', () => {
-    const places = dividedHierarchies(findHierarchies(VERSION_2)).map(({ place }) => place);
-    assert.deepEqual(places, ['/sys/fs/cgroup']);
+    const mountPoints = dividedHierarchies(findHierarchies(VERSION_2)).map(({ mountPoint }) => mountPoint);
+    assert.deepEqual(mountPoints, ['/sys/fs/cgroup']);
   });
 
   for (const [name, mounts] of Object.entries({ 'of version 1': VERSION_1, 'of both versions': HYBRID })) {
     test(`in each hierarchy of a host with control groups ${name} that counts processor, memory or processes`, () => {
-      const places = dividedHierarchies(findHierarchies(mounts)).map(({ place }) => place);
+      const mountPoints = dividedHierarchies(findHierarchies(mounts)).map(({ mountPoint }) => mountPoint);
       assert.deepEqual(
-        places,
+        mountPoints,
         ['cpu,cpuacct', 'memory', 'pids'].map((folder) => `/sys/fs/cgroup/${folder}`),
       );
     });
@@ -46,7 +46,7 @@ describe('the group of an instance is divided', () => {
 
   test('so that the kernels have what was asked for and the agent goes before them, in version 2', () => {
     using group = makeGroup(4711);
-    divide({ place: '/', version: 2, controllers: [] }, group.folder, RESOURCES);
+    divide({ mountPoint: '/', version: 2, controllers: [] }, group.folder, RESOURCES);
     assert.equal(group.read('agent/cgroup.procs'), '4711');
     assert.equal(group.read('cgroup.subtree_control'), '+cpu +memory +pids');
     assert.equal(group.read('kernels/cpu.max'), '150000 100000');
@@ -59,7 +59,7 @@ describe('the group of an instance is divided', () => {
   test('and so in version 1, where each hierarchy has its own bounds', () => {
     using group = makeGroup(4711);
     for (const controller of ['cpu', 'memory', 'pids']) {
-      divide({ place: '/', version: 1, controllers: ['rw', controller] }, group.folder, RESOURCES);
+      divide({ mountPoint: '/', version: 1, controllers: ['rw', controller] }, group.folder, RESOURCES);
     }
     assert.equal(group.read('agent/cgroup.procs'), '4711');
     assert.equal(group.read('kernels/cpu.cfs_quota_us'), '150000');
@@ -72,6 +72,6 @@ describe('the group of an instance is divided', () => {
   test('or not at all: a bound that cannot be set is an error', () => {
     using group = makeGroup();
     mkdirSync(join(group.folder, 'kernels/pids.max'));
-    assert.throws(() => divide({ place: '/', version: 2, controllers: [] }, group.folder, RESOURCES), /EISDIR/);
+    assert.throws(() => divide({ mountPoint: '/', version: 2, controllers: [] }, group.folder, RESOURCES), /EISDIR/);
   });
 });

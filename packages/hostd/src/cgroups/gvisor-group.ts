@@ -18,15 +18,15 @@ const OWN_MEMORY_A_PROCESS = MEBIBYTE / 2;
 /**
  * Widens the memory limit from the size that gVisor reports to its guest to the total that gVisor and its guest use.
  */
-export function makeRoomForGvisor(
-  { place }: CgroupHierarchy,
+export function widenGvisorMemoryLimit(
+  { mountPoint }: CgroupHierarchy,
   group: string,
   { memoryBytes, pids }: LaunchSpec['resources'],
 ): void {
   const bytes = memoryBytes + AGENT_SHARE.memoryBytes + OWN_MEMORY_BYTES + pids * OWN_MEMORY_A_PROCESS;
   // Memory with swap first, because its limit may not be below that of memory alone.
   for (const name of ['memory.memsw.limit_in_bytes', 'memory.limit_in_bytes', 'memory.max']) {
-    const file = join(place, group, GVISOR_GROUP, name);
+    const file = join(mountPoint, group, GVISOR_GROUP, name);
     if (existsSync(file)) writeFileSync(file, String(bytes));
   }
 }

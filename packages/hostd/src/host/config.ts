@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { totalmem } from 'node:os';
 import { basename } from 'node:path';
-import { cachePlaces, dataPlaces, runPlaces } from '@cloche/layout';
-import { egressPlaces, type LaunchSpec, type OperatorRanges, readOperatorRanges } from '@cloche/protocol';
+import { cachePaths, dataPaths, runPaths } from '@cloche/layout';
+import { egressPaths, type LaunchSpec, type OperatorRanges, readOperatorRanges } from '@cloche/protocol';
 import { hostDefaults, readSettings, type SettingValues } from '@cloche/settings';
 
 const MEBIBYTE = 1024 * 1024;
@@ -14,8 +14,8 @@ export interface HostdConfig {
   installationId: string;
   hostdDir: string;
   runDir: string;
-  run: ReturnType<typeof runPlaces>;
-  egress: ReturnType<typeof egressPlaces>;
+  run: ReturnType<typeof runPaths>;
+  egress: ReturnType<typeof egressPaths>;
   templatesDir: string;
   /** Folder with a file for each cache entry in use. */
   usedDir: string;
@@ -44,16 +44,16 @@ export interface HostdConfig {
 export function readConfig(env: NodeJS.ProcessEnv): HostdConfig {
   const settings = checkedSettings(env);
   const dataDir = settings.CLOCHE_DATA_DIR;
-  const cache = cachePlaces(settings.CLOCHE_CACHE_DIR);
-  const data = dataPlaces(dataDir);
+  const cache = cachePaths(settings.CLOCHE_CACHE_DIR);
+  const data = dataPaths(dataDir);
   const installationId = readInstallationId(data.installationId);
   const runDir = settings.CLOCHE_RUN_DIR ?? `/run/cloche/${installationId}`;
   return Object.freeze({
     installationId,
     hostdDir: data.hostdDir,
     runDir,
-    run: runPlaces(runDir),
-    egress: egressPlaces(runDir, dataDir),
+    run: runPaths(runDir),
+    egress: egressPaths(runDir, dataDir),
     templatesDir: cache.templatesDir,
     usedDir: cache.usedDir,
     guestDir: settings.CLOCHE_GUEST_DIR,

@@ -19,7 +19,7 @@ import { poolMetrics } from '../pool/pool-metrics.ts';
 import { PooledInstances } from '../pool/pooled-instances.ts';
 import { seedDemand } from '../pool/seed-demand.ts';
 import { WarmPool } from '../pool/warm-pool.ts';
-import { FairTurns } from '../processor/fair-turns.ts';
+import { FairScheduler } from '../processor/fair-scheduler.ts';
 import { Templates } from '../storage/templates.ts';
 import { removeInstance } from '../teardown/remove-instance.ts';
 import type { HostdConfig } from './config.ts';
@@ -51,7 +51,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   const { records, processor: groups } = host;
   const liveKeys = () => records.keys().filter((key) => records.read(key)?.status === 'live');
   // Before any process is started, because processes inherit their time slice from this one.
-  const turns = new FairTurns({ groups, keys: liveKeys, log });
+  const scheduler = new FairScheduler({ groups, keys: liveKeys, log });
   const cacheUse = new CacheUse(config.usedDir, log);
   const templates = new Templates(config.templatesDir, (name) => cacheUse.note(name));
   const launcher = makeLauncher(host, options);
@@ -66,8 +66,8 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
   host.egress.open(instances.gated());
 
   const { installationId, ociRuntime } = config;
-  const whose = { protocolVersion: HOSTD_PROTOCOL_VERSION, installationId, ociRuntime };
-  const health = () => ({ status: 'ready' as const, ...whose, pool: pool.state() });
+  const identity = { protocolVersion: HOSTD_PROTOCOL_VERSION, installationId, ociRuntime };
+  const health = () => ({ status: 'ready' as const, ...identity, pool: pool.state() });
   const metrics = async () => poolMetrics(pool.state()) + (await host.egress.metrics());
   const app = createApp({
     instances,
@@ -105,7 +105,7 @@ export async function startHostd(options: HostdOptions): Promise<Hostd> {
       instances.abortLaunches();
       await app.close();
       tidying.stop();
-      turns.close();
+      scheduler.close();
       await Promise.all([swept, noted, lockWatch.close()]);
       await Promise.all([pool.close(), instances.settled()]);
       await instances.sweep();

@@ -10,7 +10,7 @@ import { holdFileLock } from '../kernel/file-lock.ts';
 import { assertOwnMountNamespace } from '../kernel/mount-namespace.ts';
 import { detachMount, mountFileSystem } from '../kernel/mounts.ts';
 import type { LauncherDeps } from '../launch/launcher.ts';
-import { deniedToDatagrams } from '../network/datagram-gate.ts';
+import { deniedDatagramAddresses } from '../network/datagram-gate.ts';
 import { EgressClient } from '../network/egress-client.ts';
 import { EgressGate } from '../network/egress-gate.ts';
 import { DNS_PORT } from '../network/gateway-slot.ts';
@@ -19,7 +19,7 @@ import { TrustBundles } from '../network/trust-bundle.ts';
 import { openRuntime } from '../oci/open-runtime.ts';
 import { ProcessorGroups } from '../processor/processor-groups.ts';
 import { DiskImages } from '../storage/disk-image.ts';
-import { DiskPromises } from '../storage/disk-promises.ts';
+import { DiskReservations } from '../storage/disk-reservations.ts';
 import type { RemovalDeps } from '../teardown/remove-instance.ts';
 import { KernelForks } from '../zygote/kernel-forks.ts';
 import { Zygotes, type ZygotesOptions } from '../zygote/zygotes.ts';
@@ -77,7 +77,7 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<Host>
     cgroups,
     processor: new ProcessorGroups(cgroups.parent, findHierarchies()),
     diskImages: new DiskImages(join(hostdDir, 'disks')),
-    diskPromises: new DiskPromises({ folder: hostdDir, records, ...config.disk }),
+    diskReservations: new DiskReservations({ folder: hostdDir, records, ...config.disk }),
     runtime,
     kernels: new KernelForks(zygotes),
     mountsDir,
@@ -96,7 +96,7 @@ function datagramsOfLiving(records: InstanceRecords): Map<number, string[]> {
   const living = new Map<number, string[]>();
   for (const key of records.keys()) {
     const record = records.read(key);
-    const denied = record?.status === 'live' && record.network && deniedToDatagrams(record.network);
+    const denied = record?.status === 'live' && record.network && deniedDatagramAddresses(record.network);
     if (denied) living.set(record.slot, denied);
   }
   return living;

@@ -37,7 +37,7 @@ const InstanceParams = Type.Object({
 
 const LanguageParams = Type.Object({ language: StartedLanguage });
 
-export interface AppOptions {
+export interface AppDeps {
   noteLanguage: (language: StartedLanguage) => void;
   instances: Instances;
   templates: Templates;
@@ -48,7 +48,7 @@ export interface AppOptions {
 }
 
 /** Creates the HTTP server of hostd. Every message is checked against the protocol before anything is done. */
-export function createApp({ instances, templates, noteLanguage, health, metrics, log }: AppOptions): FastifyInstance {
+export function createApp({ instances, templates, noteLanguage, health, metrics, log }: AppDeps): FastifyInstance {
   const app = Fastify({ bodyLimit: MAX_BODY_BYTES, exposeHeadRoutes: false });
   app.setValidatorCompiler(({ schema }) => validator(schema as Type.TSchema));
   app.setSerializerCompiler(() => (answer) => JSON.stringify(answer));

@@ -5,7 +5,7 @@ import { HostdErrorBody, type LaunchSpec, LaunchSpec as LaunchSpecSchema } from 
 import { fuzz, mutateBytes, mutateJson } from '@cloche/testkit/fuzz';
 import { pino } from 'pino';
 import { Compile } from 'typebox/compile';
-import { type AppOptions, createApp } from './app.ts';
+import { type AppDeps, createApp } from './app.ts';
 
 const SPEC: LaunchSpec = {
   source: { kind: 'template', templateVersionId: 'tplv_0123456789abcdef0123' },
@@ -27,8 +27,8 @@ test('whatever is asked of hostd, it launches what fits the protocol and refuses
     stop: async () => undefined,
   };
   const app = createApp({
-    instances: instances as unknown as AppOptions['instances'],
-    templates: { list: async () => [] } as unknown as AppOptions['templates'],
+    instances: instances as unknown as AppDeps['instances'],
+    templates: { list: async () => [] } as unknown as AppDeps['templates'],
     noteLanguage: () => {},
     health: () => ({
       status: 'ready',

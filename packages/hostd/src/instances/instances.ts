@@ -12,7 +12,7 @@ import type { InstanceRecords, LiveRecord } from '../instance/instance-records.t
 import { isProcessAlive } from '../kernel/process-identity.ts';
 import { type LaunchPlan, planForSandbox } from '../launch/launch-plan.ts';
 import type { Launcher, RunningInstance } from '../launch/launcher.ts';
-import { deniedToDatagrams } from '../network/datagram-gate.ts';
+import { deniedDatagramAddresses } from '../network/datagram-gate.ts';
 import type { EgressGate } from '../network/egress-gate.ts';
 import { type GatedInstance, gatedPolicy } from '../network/egress-gate.ts';
 import type { SandboxNetwork } from '../network/sandbox-network.ts';
@@ -226,14 +226,14 @@ export class Instances {
         const policy = gatedPolicy(spec.network);
         const address = addressesOfSlot(pooled.slot).sandbox;
         if (policy) await egress.register(key, { sandboxId: name.sandboxId, policy, address }, signal);
-        const denied = deniedToDatagrams(spec.network);
-        if (denied) await links.openToDatagrams(pooled.slot, pooled.init.pid, denied);
+        const denied = deniedDatagramAddresses(spec.network);
+        if (denied) await links.allowDatagrams(pooled.slot, pooled.init.pid, denied);
         signal.throwIfAborted();
         const { network } = spec;
         const { sandboxId, generation } = name;
         const record: LiveRecord = { ...pooled, status: 'live', sandboxId, generation, network };
         records.write(key, record);
-        void this.#putFirst(key);
+        void this.#raisePriority(key);
         return { ...this.#describe(key, record), agentAnswers: true, kernelReady: kernels.takeSpare(key) };
       } catch (error) {
         await removeInstance(key);
@@ -243,15 +243,15 @@ export class Instances {
   }
 
   /**
-   * Sets the instance's turn after the answer was sent: it takes about 0.1 ms and matters only while processors are
+   * Sets the instance's priority after the answer was sent: it takes about 0.1 ms and matters only while processors are
    * contended.
    */
-  async #putFirst(key: InstanceKey): Promise<void> {
+  async #raisePriority(key: InstanceKey): Promise<void> {
     await setImmediate();
     try {
-      this.#deps.processor.setTurn(key, 'first');
+      this.#deps.processor.setPriority(key, 'high');
     } catch (err) {
-      this.#deps.log.error({ operation: 'set turn', instance: key, outcome: 'failed', err });
+      this.#deps.log.error({ operation: 'set priority', instance: key, outcome: 'failed', err });
     }
   }
 

@@ -2,22 +2,22 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { describe, it } from 'node:test';
-import { killIf } from './process-identity.ts';
+import { killProcessIf } from './process-identity.ts';
 
 describe('a process is killed by its number', () => {
   it('only where it is still the one that is wanted', async () => {
     const child = spawn('sleep', ['60']);
     const ended = once(child, 'exit');
     const pid = child.pid ?? assert.fail('no process');
-    killIf(pid, () => false);
+    killProcessIf(pid, () => false);
     assert.doesNotThrow(() => process.kill(pid, 0));
-    killIf(pid, () => true);
+    killProcessIf(pid, () => true);
     assert.deepEqual(await ended, [null, 'SIGKILL']);
   });
 
   it('or has ended already', async () => {
     const child = spawn('true');
     await once(child, 'exit');
-    killIf(child.pid ?? assert.fail('no process'), () => assert.fail('looked at'));
+    killProcessIf(child.pid ?? assert.fail('no process'), () => assert.fail('looked at'));
   });
 });

@@ -61,7 +61,7 @@ export function openNamespaces(identity: ProcessIdentity, names: readonly string
  * Kills the process with this id if `isWanted` returns true; the id cannot be reused meanwhile. Does nothing for a
  * process that has ended.
  */
-export function killIf(pid: number, isWanted: () => boolean): void {
+export function killProcessIf(pid: number, isWanted: () => boolean): void {
   let fd: number | undefined;
   try {
     fd = Number(checked(pidfdOpenCall(SYS_PIDFD_OPEN, pid, 0), 'pidfd_open', String(pid)));

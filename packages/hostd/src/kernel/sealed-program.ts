@@ -72,8 +72,8 @@ function createInMemory(name: string): number {
 }
 
 function findProgram(program: string): { path: string; stat: Stats } | undefined {
-  const places = program.includes('/') ? [''] : (process.env.PATH ?? '').split(':');
-  for (const path of places.map((place) => join(place, program))) {
+  const folders = program.includes('/') ? [''] : (process.env.PATH ?? '').split(':');
+  for (const path of folders.map((folder) => join(folder, program))) {
     const stat = statSync(path, { throwIfNoEntry: false });
     if (stat?.isFile()) return { path, stat };
   }

@@ -11,7 +11,7 @@ import type { InstanceRecords, LiveRecord, PooledRecord } from '../instance/inst
 import { errorCode } from '../kernel/libc.ts';
 import { identifyProcess, isProcessAlive, type ProcessIdentity } from '../kernel/process-identity.ts';
 import { UserNamespace } from '../kernel/user-namespace.ts';
-import { deniedToDatagrams } from '../network/datagram-gate.ts';
+import { deniedDatagramAddresses } from '../network/datagram-gate.ts';
 import type { EgressGate } from '../network/egress-gate.ts';
 import { gatedPolicy } from '../network/egress-gate.ts';
 import type { SandboxNetwork } from '../network/sandbox-network.ts';
@@ -21,18 +21,18 @@ import type { ContainerSpec, Runtime } from '../oci/runtime.ts';
 import { threadLimits } from '../oci/visible-limits.ts';
 import type { ProcessorGroups } from '../processor/processor-groups.ts';
 import type { DiskImages } from '../storage/disk-image.ts';
-import type { DiskPromises } from '../storage/disk-promises.ts';
-import { ownFiles } from '../storage/own-files.ts';
+import type { DiskReservations } from '../storage/disk-reservations.ts';
+import { etcFiles } from '../storage/etc-files.ts';
 import {
-  makeRootPlaces,
-  mountLower,
+  makeMountPoints,
   mountOverlay,
   mountOwnDisk,
   mountShared,
+  mountTemplate,
   openConsole,
-  type RootPlaces,
-  removeRootPlaces,
-  rootPlaces,
+  type RootPaths,
+  removeMountPoints,
+  rootPaths,
 } from '../storage/root-file-system.ts';
 import { diskIsReleased } from '../teardown/remove-instance.ts';
 import type { LaunchPlan } from './launch-plan.ts';
@@ -43,7 +43,7 @@ export interface LauncherDeps {
   cgroups: Cgroups;
   processor: ProcessorGroups;
   diskImages: DiskImages;
-  diskPromises: DiskPromises;
+  diskReservations: DiskReservations;
   network: SandboxNetwork;
   egress: EgressGate;
   runtime: Runtime;
@@ -104,26 +104,26 @@ export class Launcher {
     const host = this.#host;
     const { key, template, resources, network } = plan;
     const step = this.#stepper(signal);
-    const places = rootPlaces(host.mountsDir, key);
+    const paths = rootPaths(host.mountsDir, key);
 
     await step('intent', () => {
-      host.diskPromises.require(resources.diskBytes, { isPooled: plan.sandbox === undefined });
+      host.diskReservations.assertCapacity(resources.diskBytes, { isPooled: plan.sandbox === undefined });
       host.records.write(key, { status: 'launching', diskBytes: resources.diskBytes });
     });
     const slot = await step('slot', () => host.slots.acquire(key, livingProcess(process.pid)));
     const idRange = idRangeOfSlot(slot);
     using userNamespace = new UserNamespace(idRange);
-    const loopDevice = await step('disk', () => this.#mountDisk(key, resources.diskBytes, places, undo));
+    const loopDevice = await step('disk', () => this.#mountDisk(key, resources.diskBytes, paths, undo));
     await step('root', () => {
-      mountLower(template.rootfsDir, userNamespace, places.lowerDir);
-      mountOverlay(places, idRange, ownFiles(network === 'none' ? undefined : host.network.gatewayAddress));
-      mountShared(places, host.guestDir, network === 'gated' ? host.trust.gatedDir : host.trust.plainDir);
+      mountTemplate(template.rootfsDir, userNamespace, paths.lowerDir);
+      mountOverlay(paths, idRange, etcFiles(network === 'none' ? undefined : host.network.gatewayAddress));
+      mountShared(paths, host.guestDir, network === 'gated' ? host.trust.gatedDir : host.trust.plainDir);
     });
     const container: ContainerSpec = {
       key,
       bundleDir: host.records.folderOf(key),
-      rootDir: places.rootDir,
-      diskDir: places.diskDir,
+      rootDir: paths.rootDir,
+      diskDir: paths.diskDir,
       idRange,
       userNamespacePath: userNamespace.path,
       resources,
@@ -139,16 +139,16 @@ export class Launcher {
     });
     const init = await step('create', async () => {
       const first = livingProcess(await this.#createContainer(container, undo));
-      host.runtime.bound(container);
+      host.runtime.applyLimits(container);
       // From here on, the sandbox that has the slot's ids and addresses outlives this hostd.
       host.slots.transfer(slot, key, first);
       return first;
     });
     await step('network', () => this.#connect(plan, { slot, pid: init.pid }, undo, signal));
     // Before the first process starts others, which inherit its time slice.
-    if (plan.sandbox === undefined) host.processor.setTurn(key, 'launching');
+    if (plan.sandbox === undefined) host.processor.setPriority(key, 'launching');
     await step('start', () => host.runtime.start(container));
-    await step('detach', () => removeRootPlaces(places));
+    await step('detach', () => removeMountPoints(paths));
     return step('record', () => {
       if (!isProcessAlive(init)) throw new Error('the first process of the sandbox ended at once');
       const startedAt = new Date().toISOString();
@@ -178,11 +178,11 @@ export class Launcher {
     if (slot !== undefined) slots.release(slot, key);
   }
 
-  async #mountDisk(key: InstanceKey, diskBytes: number, places: RootPlaces, undo: UndoStack): Promise<number> {
+  async #mountDisk(key: InstanceKey, diskBytes: number, paths: RootPaths, undo: UndoStack): Promise<number> {
     undo.push('disk', () => diskIsReleased(key, this.#host));
-    makeRootPlaces(places, undo);
+    makeMountPoints(paths, undo);
     const image = await this.#host.diskImages.open(diskBytes, key);
-    return mountOwnDisk(image, places.diskDir);
+    return mountOwnDisk(image, paths.diskDir);
   }
 
   async #connect(
@@ -203,8 +203,8 @@ export class Launcher {
         // The policy is in force before the link exists, so no traffic passes without it.
         await this.#enforcePolicy(plan, slot, signal);
         network.connectToEgress(slot, pid);
-        const denied = plan.sandbox && deniedToDatagrams(plan.sandbox.network);
-        if (denied) await network.openToDatagrams(slot, pid, denied);
+        const denied = plan.sandbox && deniedDatagramAddresses(plan.sandbox.network);
+        if (denied) await network.allowDatagrams(slot, pid, denied);
         return;
       }
     }
@@ -216,7 +216,7 @@ export class Launcher {
     const { sandbox: address } = addressesOfSlot(slot);
     const policy = sandbox && gatedPolicy(sandbox.network);
     if (policy) await egress.register(key, { sandboxId: sandbox.sandboxId, policy, address }, signal);
-    else await egress.vacate(address, signal);
+    else await egress.clearAddress(address, signal);
   }
 
   async #createContainer(container: ContainerSpec, undo: UndoStack): Promise<number> {

@@ -3,7 +3,7 @@ import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';
-import { portsHeldAt } from './bound-ports.ts';
+import { boundPortsAt } from './bound-ports.ts';
 
 for (const [where, address, seenAt] of [
   ['one address', '127.0.0.2', ['127.0.0.2']],
@@ -14,11 +14,11 @@ for (const [where, address, seenAt] of [
     const server = createServer().listen(0, address);
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
-    for (const asked of seenAt) assert.equal(portsHeldAt(asked, [port]).length, 1, asked);
-    if (address === '127.0.0.2') assert.deepEqual(portsHeldAt('127.0.0.3', [port]), []);
+    for (const asked of seenAt) assert.equal(boundPortsAt(asked, [port]).length, 1, asked);
+    if (address === '127.0.0.2') assert.deepEqual(boundPortsAt('127.0.0.3', [port]), []);
     server.close();
     await once(server, 'close');
-    assert.deepEqual(portsHeldAt('127.0.0.2', [port]), []);
+    assert.deepEqual(boundPortsAt('127.0.0.2', [port]), []);
   });
 }
 
@@ -26,7 +26,7 @@ test('a program that takes datagrams holds its port', async () => {
   const socket = createSocket('udp4').bind(0, '127.0.0.2');
   await once(socket, 'listening');
   const { port } = socket.address();
-  assert.deepEqual(portsHeldAt('127.0.0.2', [port]), [{ address: '127.0.0.2', port }]);
+  assert.deepEqual(boundPortsAt('127.0.0.2', [port]), [{ address: '127.0.0.2', port }]);
   socket.close();
 });
 
@@ -37,7 +37,7 @@ test('a connection that comes from a port does not hold it', async () => {
   const { connect } = await import('node:net');
   const socket = connect({ port, host: '127.0.0.1', localAddress: '127.0.0.2' });
   await once(socket, 'connect');
-  assert.deepEqual(portsHeldAt('127.0.0.2', [socket.localPort ?? 0]), []);
+  assert.deepEqual(boundPortsAt('127.0.0.2', [socket.localPort ?? 0]), []);
   socket.destroy();
   server.close();
 });

@@ -9,7 +9,7 @@ export interface BoundPort {
 }
 
 /** Returns which of the ports are in use at that address on this host, according to the kernel. */
-export function portsHeldAt(address: string, ports: readonly number[]): BoundPort[] {
+export function boundPortsAt(address: string, ports: readonly number[]): BoundPort[] {
   const held = ['tcp', 'udp', 'tcp6', 'udp6'].flatMap((table) => readBoundPorts(`/proc/net/${table}`));
   return held.filter((bound) => ports.includes(bound.port) && [address, ANY_ADDRESS].includes(bound.address));
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DatagramGate, deniedToDatagrams } from './datagram-gate.ts';
+import { DatagramGate, deniedDatagramAddresses } from './datagram-gate.ts';
 
 function gateWith(apply: (commands: string) => void, living: ReadonlyMap<number, string[]> = new Map()) {
   const installed: string[][] = [];
@@ -16,12 +16,12 @@ function gateWith(apply: (commands: string) => void, living: ReadonlyMap<number,
 }
 
 test('datagrams flow with a denylist alone, and not to the addresses among its hosts', () => {
-  assert.deepEqual(deniedToDatagrams({ mode: 'denylist', hosts: ['a.example', '192.0.2.1', '*.b.example'] }), [
+  assert.deepEqual(deniedDatagramAddresses({ mode: 'denylist', hosts: ['a.example', '192.0.2.1', '*.b.example'] }), [
     '192.0.2.1',
   ]);
-  assert.deepEqual(deniedToDatagrams({ mode: 'denylist', hosts: [] }), []);
+  assert.deepEqual(deniedDatagramAddresses({ mode: 'denylist', hosts: [] }), []);
   for (const mode of ['allowlist', 'unrestricted', 'deny-all'] as const) {
-    assert.equal(deniedToDatagrams({ mode, hosts: ['192.0.2.1'] }), undefined, mode);
+    assert.equal(deniedDatagramAddresses({ mode, hosts: ['192.0.2.1'] }), undefined, mode);
   }
 });
 

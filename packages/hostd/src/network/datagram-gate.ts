@@ -6,7 +6,7 @@ import { type DatagramSandbox, datagramCommands } from './datagram-rules.ts';
 /**
  * Returns the addresses that a sandbox's datagrams may not reach; undefined where none of its datagrams are forwarded.
  */
-export function deniedToDatagrams({ mode, hosts = [] }: LaunchSpec['network']): string[] | undefined {
+export function deniedDatagramAddresses({ mode, hosts = [] }: LaunchSpec['network']): string[] | undefined {
   return mode === 'denylist' ? hosts.filter((host) => isIP(host) === 4) : undefined;
 }
 

@@ -1,5 +1,5 @@
 import { SANDBOX_CIDR } from '../addressing/address-plan.ts';
-import { QUIC_BEGINNINGS } from './quic-match.ts';
+import { QUIC_MATCHES } from './quic-match.ts';
 
 /** A gated sandbox with a denylist: the kernel forwards its datagrams and ICMP echoes. */
 export interface DatagramSandbox {
@@ -39,7 +39,7 @@ export function datagramChains(): string {
     udp dport 53 goto refused
     ip frag-off & 0x1fff != 0 goto refused
     ip saddr . ip daddr @${DENIED} goto refused
-    ${QUIC_BEGINNINGS.map((match) => `${match} goto refused`).join('\n    ')}
+    ${QUIC_MATCHES.map((match) => `${match} goto refused`).join('\n    ')}
     ip daddr ${SANDBOX_CIDR} goto refused
     ip daddr @closed_by_operator goto refused
     ip daddr @opened accept
@@ -50,7 +50,7 @@ export function datagramChains(): string {
     ip daddr != @${SENDERS} drop
     meta l4proto != { udp, icmp } drop
     ct state != { established, related } drop
-    ${QUIC_BEGINNINGS.map((match) => `${match} drop`).join('\n    ')}
+    ${QUIC_MATCHES.map((match) => `${match} drop`).join('\n    ')}
   }`;
 }
 

@@ -14,7 +14,7 @@ export interface LinkPrefixes {
  * `DOCKER-USER` to the host's owner. An accept in our table does not override that, so traffic must be accepted there
  * as well. Does nothing on a host without Docker. Idempotent.
  */
-export async function admitThroughDocker(links: LinkPrefixes): Promise<void> {
+export async function addDockerUserRules(links: LinkPrefixes): Promise<void> {
   if (!(await hasChain())) return;
   for (const rule of rulesFor(links)) {
     if (!(await succeeds('iptables', '-w', '5', '-C', ...rule))) await execute('iptables', ['-w', '5', '-I', ...rule]);
@@ -22,7 +22,7 @@ export async function admitThroughDocker(links: LinkPrefixes): Promise<void> {
 }
 
 /** Removes the rules from Docker's chain. Idempotent. */
-export async function withdrawFromDocker(links: LinkPrefixes): Promise<void> {
+export async function removeDockerUserRules(links: LinkPrefixes): Promise<void> {
   if (!(await hasChain())) return;
   for (const rule of rulesFor(links)) await succeeds('iptables', '-w', '5', '-D', ...rule);
 }

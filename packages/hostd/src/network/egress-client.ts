@@ -8,7 +8,7 @@ const ANSWER_MS = 5000;
 const MAX_ANSWER_BYTES = 64 * 1024;
 
 /** A refusal by egress. Any other error means that egress could not be reached. */
-export class EgressRefusal extends Error {
+export class EgressRefusedError extends Error {
   override readonly name = 'EgressRefusal';
 }
 
@@ -77,7 +77,7 @@ export class EgressClient {
     const incoming = await answerTo(outgoing, ANSWER_MS);
     const answer = await boundedText(incoming);
     const { statusCode = 0 } = incoming;
-    if (statusCode >= 400) throw new EgressRefusal(`egress answered ${statusCode}: ${messageOf(answer)}`);
+    if (statusCode >= 400) throw new EgressRefusedError(`egress answered ${statusCode}: ${messageOf(answer)}`);
     return answer;
   }
 }

@@ -3,7 +3,7 @@ import { EGRESS_PROTOCOL_VERSION, type GatedSandbox, type LaunchSpec } from '@cl
 import type { Logger } from 'pino';
 import { HostdError } from '../base/hostd-error.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
-import { type EgressClient, EgressRefusal } from './egress-client.ts';
+import { type EgressClient, EgressRefusedError } from './egress-client.ts';
 
 /** Time that a launch waits for an egress that is restarting. */
 const PATIENCE_MS = 5000;
@@ -35,14 +35,14 @@ export class EgressGate {
   readonly #client: EgressClient;
   readonly #trust: EgressGateOptions['trust'];
   readonly #log: Logger | undefined;
-  readonly #wanted = new Map<InstanceKey, GatedInstance>();
+  readonly #registrations = new Map<InstanceKey, GatedInstance>();
   readonly #closing = new AbortController();
   /** Resolves when egress has all registrations; replaced when that egress ends. */
   #ready = Promise.withResolvers<void>();
   /** Aborts the connection to the current egress, so that the next one receives all registrations. */
-  #conversation = new AbortController();
+  #connection = new AbortController();
   /** Whether egress has all registrations, and so receives each change. */
-  #isTold = false;
+  #isSynchronized = false;
   readonly #requests = new KeyedQueue<'egress'>();
   #served: Promise<void> = Promise.resolve();
 
@@ -57,20 +57,20 @@ export class EgressGate {
    * @param living running instances that an earlier hostd launched
    */
   open(living: ReadonlyMap<InstanceKey, GatedInstance>): void {
-    for (const [key, instance] of living) this.#wanted.set(key, instance);
+    for (const [key, instance] of living) this.#registrations.set(key, instance);
     this.#served = this.#serve();
   }
 
   async close(): Promise<void> {
     this.#closing.abort();
-    this.#conversation.abort();
+    this.#connection.abort();
     await this.#served;
     this.#client.close();
   }
 
   /** Returns egress's own metrics; an empty string while it does not answer. */
   async metrics(): Promise<string> {
-    if (!this.#isTold) return '';
+    if (!this.#isSynchronized) return '';
     return this.#client.metrics().catch(() => '');
   }
 
@@ -95,11 +95,11 @@ export class EgressGate {
   async register(key: InstanceKey, instance: GatedInstance, signal: AbortSignal): Promise<void> {
     await this.ready(signal);
     const { address, ...sandbox } = instance;
-    this.#wanted.set(key, instance);
+    this.#registrations.set(key, instance);
     try {
-      await this.#inLine(() => this.#client.put(address, sandbox));
+      await this.#inOrder(() => this.#client.put(address, sandbox));
     } catch (cause) {
-      this.#wanted.delete(key);
+      this.#registrations.delete(key);
       throw new HostdError('launch_failed', 'the egress gateway refused the network policy', { cause });
     }
   }
@@ -108,11 +108,11 @@ export class EgressGate {
    * Resolves when egress refuses everything from that address. Its previous instance is dead but may not be removed
    * yet. Idempotent. Throws when egress does not answer.
    */
-  async vacate(address: string, signal: AbortSignal): Promise<void> {
+  async clearAddress(address: string, signal: AbortSignal): Promise<void> {
     await this.ready(signal);
-    const stale = [...this.#wanted].filter(([, instance]) => instance.address === address).map(([key]) => key);
-    for (const key of stale) this.#wanted.delete(key);
-    if (stale.length > 0) await this.#inLine(() => this.#client.delete(address));
+    const stale = [...this.#registrations].filter(([, instance]) => instance.address === address).map(([key]) => key);
+    for (const key of stale) this.#registrations.delete(key);
+    if (stale.length > 0) await this.#inOrder(() => this.#client.delete(address));
   }
 
   /**
@@ -120,13 +120,13 @@ export class EgressGate {
    * egress does not receive the registration. Idempotent.
    */
   async unregister(key: InstanceKey): Promise<void> {
-    const instance = this.#wanted.get(key);
+    const instance = this.#registrations.get(key);
     if (instance === undefined) return;
-    this.#wanted.delete(key);
-    await this.#inLine(async () => {
+    this.#registrations.delete(key);
+    await this.#inOrder(async () => {
       // The address may meanwhile belong to another instance, whose policy stays.
-      const isReused = [...this.#wanted.values()].some(({ address }) => address === instance.address);
-      if (!isReused && this.#isTold) await this.#client.delete(instance.address);
+      const isReused = [...this.#registrations.values()].some(({ address }) => address === instance.address);
+      if (!isReused && this.#isSynchronized) await this.#client.delete(instance.address);
     }).catch((err) => this.#log?.warn({ operation: 'unregister', instance: key, outcome: 'failed', err }));
   }
 
@@ -134,12 +134,12 @@ export class EgressGate {
    * Runs requests one at a time, in order. After a failed request the state of egress is unknown, so everything is sent
    * again.
    */
-  #inLine<T>(act: () => Promise<T>): Promise<T> {
+  #inOrder<T>(act: () => Promise<T>): Promise<T> {
     return this.#requests.run('egress', async () => {
       try {
         return await act();
       } catch (error) {
-        if (!(error instanceof EgressRefusal)) this.#conversation.abort();
+        if (!(error instanceof EgressRefusedError)) this.#connection.abort();
         throw error;
       }
     });
@@ -150,7 +150,7 @@ export class EgressGate {
     const backOff = new BackOff(PAUSES);
     while (!signal.aborted) {
       try {
-        await this.#converse();
+        await this.#synchronize();
         backOff.reset();
       } catch (err) {
         this.#log?.debug({ operation: 'reach egress', outcome: 'failed', err });
@@ -160,30 +160,30 @@ export class EgressGate {
   }
 
   /** Resolves when an egress that had all registrations ends; rejects when egress cannot be reached. */
-  async #converse(): Promise<void> {
-    this.#conversation = new AbortController();
+  async #synchronize(): Promise<void> {
+    this.#connection = new AbortController();
     if (this.#closing.signal.aborted) return;
-    const cut = this.#conversation;
+    const cut = this.#connection;
     try {
       const gone = await this.#client.lifetime(cut.signal);
       const { protocolVersion, authorityCertificate } = await this.#client.health();
       if (protocolVersion !== EGRESS_PROTOCOL_VERSION) throw new Error(`egress speaks protocol ${protocolVersion}`);
       this.#trust(authorityCertificate);
-      await this.#inLine(() => this.#tellAll());
-      this.#log?.info({ operation: 'reach egress', outcome: 'told', sandboxes: this.#wanted.size });
+      await this.#inOrder(() => this.#sendAll());
+      this.#log?.info({ operation: 'reach egress', outcome: 'synchronized', sandboxes: this.#registrations.size });
       await aborted(gone);
       this.#log?.warn({ operation: 'reach egress', outcome: 'gone' });
     } finally {
       cut.abort();
       // Callers that wait for the first answer keep their promise; after a connection ends, callers get a new one.
-      if (this.#isTold) this.#ready = Promise.withResolvers();
-      this.#isTold = false;
+      if (this.#isSynchronized) this.#ready = Promise.withResolvers();
+      this.#isSynchronized = false;
     }
   }
 
-  async #tellAll(): Promise<void> {
-    await this.#client.replaceAll({ sandboxes: [...this.#wanted.values()] });
-    this.#isTold = true;
+  async #sendAll(): Promise<void> {
+    await this.#client.replaceAll({ sandboxes: [...this.#registrations.values()] });
+    this.#isSynchronized = true;
     this.#ready.resolve();
   }
 }

@@ -1,7 +1,7 @@
 import { CLOSED_RANGES, EGRESS_PORTS, type OperatorRanges } from '@cloche/protocol';
 import { gatedLinkPrefix, linkPrefix, SANDBOX_CIDR } from '../addressing/address-plan.ts';
 import { type DatagramSandbox, datagramChains, datagramSets } from './datagram-rules.ts';
-import { flowShares } from './flow-shares.ts';
+import { flowLimitRules } from './flow-limits.ts';
 
 export interface RulesetOptions {
   installationId: string;
@@ -88,7 +88,7 @@ function filters({ installationId, gatewayAddress, dnsPort, ranges, datagramSand
   }
 
 ${datagramSets(datagramSandboxes)}
-${flowShares([fromSandbox, fromGated])}
+${flowLimitRules([fromSandbox, fromGated])}
 
   chain to_host {
     type filter hook input priority filter; policy accept;

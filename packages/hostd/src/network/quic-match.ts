@@ -30,7 +30,7 @@ const GQUIC_VERSION_START = '@th,136,16';
  *
  * The first bit marks a long header. The second is ignored for known versions, as clients may clear it (RFC 9287).
  */
-export const QUIC_BEGINNINGS: readonly string[] = [
+export const QUIC_MATCHES: readonly string[] = [
   `meta l4proto udp ${FIRST_BYTE} & 0x80 == 0x80 ${VERSION} { ${VERSIONS.join(', ')} }`,
   // A client's first packet with an unknown version, until there is an answer: later packets of IPsec and others can
   // look the same. Version 0 is a server's version negotiation.

@@ -17,8 +17,8 @@ import { GATEWAY_PURPOSE, type Slots } from '../addressing/slots.ts';
 import { errorCode } from '../kernel/libc.ts';
 import { identifyProcess } from '../kernel/process-identity.ts';
 import { DatagramGate } from './datagram-gate.ts';
-import { admitThroughDocker, type LinkPrefixes, withdrawFromDocker } from './docker-user-chain.ts';
-import { MAX_TRACKED_ENTRIES } from './flow-shares.ts';
+import { addDockerUserRules, type LinkPrefixes, removeDockerUserRules } from './docker-user-chain.ts';
+import { MAX_TRACKED_ENTRIES } from './flow-limits.ts';
 import { acquireGatewaySlot, DNS_PORT } from './gateway-slot.ts';
 import {
   addAddress,
@@ -32,7 +32,7 @@ import {
 import { guardTableName, nftGuardRuleset, nftRuleset, type RulesetOptions, tableName } from './nft-ruleset.ts';
 import { OwnedRules } from './owned-rules.ts';
 import { deleteFlows } from './tracked-flows.ts';
-import { takeDatagramsApart } from './udp-segmentation.ts';
+import { disableUdpSegmentation } from './udp-segmentation.ts';
 
 const execute = promisify(execFile);
 
@@ -121,7 +121,7 @@ export class SandboxNetwork {
 
   async #install(): Promise<void> {
     await nft(nftRuleset(this.#rules));
-    await admitThroughDocker(this.#links);
+    await addDockerUserRules(this.#links);
     makeGateway(this.#installationId, this.#mtu, this.gatewayAddress);
     // Documented in docs/operations: other forwarded traffic is up to the host's own firewall.
     if (readFileSync(IP_FORWARD, 'utf8').trim() !== '1') writeFileSync(IP_FORWARD, '1');
@@ -148,13 +148,13 @@ export class SandboxNetwork {
    * Lets datagrams and ICMP echoes of a gated sandbox flow, except to `denied`. Its TCP and look-ups still end at
    * egress.
    */
-  async openToDatagrams(slot: number, pid: number, denied: readonly string[]): Promise<void> {
+  async allowDatagrams(slot: number, pid: number, denied: readonly string[]): Promise<void> {
     // SECURITY: of a packet with several segments (UDP_SEGMENT) the rules see only the first, and the second could
     // begin a QUIC connection (e2e/security/network-policy.test.ts).
     const namespace = openSync(`/proc/${pid}/ns/net`, 'r');
     try {
       using inside = new Netlink(namespace);
-      takeDatagramsApart(namespace, inside.linkIndex('eth0'));
+      disableUdpSegmentation(namespace, inside.linkIndex('eth0'));
     } finally {
       closeSync(namespace);
     }
@@ -214,7 +214,7 @@ export class SandboxNetwork {
   /** Removes gateway and rules from the host. Call only while no sandbox lives. */
   async close(): Promise<void> {
     removeLink(gatewayLinkName(this.#installationId));
-    await withdrawFromDocker(this.#links);
+    await removeDockerUserRules(this.#links);
     this.#slots.release(this.#gatewaySlot, GATEWAY_PURPOSE);
     await nft(`delete table inet ${tableName(this.#installationId)}\n`);
     this.#guard[Symbol.dispose]();

@@ -26,7 +26,7 @@ let ethtoolFamily: number | undefined;
  * Makes the kernel split datagrams before the link when a socket sends several as one packet (`UDP_SEGMENT`). TCP
  * segmentation stays on: without it TCP would lose six sevenths of its speed.
  */
-export function takeDatagramsApart(networkNamespaceFd: number, link: number): void {
+export function disableUdpSegmentation(networkNamespaceFd: number, link: number): void {
   using generic = new Netlink(networkNamespaceFd, NETLINK_GENERIC);
   ethtoolFamily ??= findFamily(generic, 'ethtool');
   const device = [attribute(HEADER_DEVICE, u32(link)), attribute(HEADER_FLAGS, u32(OMIT_REPLY))];
@@ -37,7 +37,7 @@ export function takeDatagramsApart(networkNamespaceFd: number, link: number): vo
     nested(FEATURES_HEADER, Buffer.concat(device)),
     nested(FEATURES_WANTED, nested(BITSET_BITS, bit)),
   ]);
-  generic.apply({ type: ethtoolFamily, flags: REQUEST_ACK, body, subject: 'take datagrams apart' });
+  generic.apply({ type: ethtoolFamily, flags: REQUEST_ACK, body, subject: 'disable UDP segmentation' });
 }
 
 function findFamily(generic: Netlink, name: string): number {

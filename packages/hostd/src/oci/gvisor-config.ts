@@ -5,7 +5,7 @@ import { AGENT_SHARE } from '../cgroups/divided-group.ts';
 import { GVISOR_GROUP } from '../cgroups/gvisor-group.ts';
 import { DIAL_SOCKET } from '../relay/agent-relays.ts';
 import { type ociConfig, SHARED_MEMORY_PATH } from './oci-config.ts';
-import { ENOSYS, LASTING_OBJECTS, type SeccompProfile } from './seccomp-profile.ts';
+import { ENOSYS, PERSISTENT_IPC_CALLS, type SeccompProfile } from './seccomp-profile.ts';
 
 type OciConfig = ReturnType<typeof ociConfig>;
 
@@ -16,7 +16,7 @@ const PIDS_A_PROCESS = 4;
 /** Variable for the agent: no kernel can be forked into a sandbox that has its own operating system kernel. */
 const OWN_ZYGOTE = 'CLOCHE_OWN_ZYGOTE=1';
 
-export interface GvisorPlaces {
+export interface GvisorPaths {
   /** Folder of the socket that the agent dials. */
   dialDir: string;
   /** Folder of shared memory, on the sandbox's own disk. */
@@ -27,7 +27,7 @@ export interface GvisorPlaces {
  * Adapts an OCI configuration to gVisor. gVisor reports its memory limit to the guest; the group's limit is widened
  * before the guest starts (`gvisor-group.ts`).
  */
-export function gvisorConfig(config: OciConfig, resources: LaunchSpec['resources'], places: GvisorPlaces) {
+export function gvisorConfig(config: OciConfig, resources: LaunchSpec['resources'], paths: GvisorPaths) {
   const { memoryBytes } = resources;
   const processes = Math.max(resources.pids, AGENT_SHARE.pids);
   const env = [...config.process.env.filter(isNoDescriptor), dialPath(), OWN_ZYGOTE, memoryToGuard(memoryBytes)];
@@ -39,10 +39,7 @@ export function gvisorConfig(config: OciConfig, resources: LaunchSpec['resources
       // gVisor's kernel refuses a process above this limit; at the group's limit the host would refuse gVisor itself.
       rlimits: [...config.process.rlimits, { type: 'RLIMIT_NPROC', soft: processes, hard: processes }],
     },
-    mounts: [
-      ...config.mounts.filter(({ destination }) => destination !== SHARED_MEMORY_PATH),
-      ...binds(config, places),
-    ],
+    mounts: [...config.mounts.filter(({ destination }) => destination !== SHARED_MEMORY_PATH), ...binds(config, paths)],
     linux: {
       ...config.linux,
       seccomp: asGvisorReads(config.linux.seccomp),
@@ -64,7 +61,7 @@ export function gvisorConfig(config: OciConfig, resources: LaunchSpec['resources
  */
 function asGvisorReads(profile: SeccompProfile): SeccompProfile {
   const syscalls = profile.syscalls.map(({ names, errnoRet, ...rule }) => {
-    const allowed = names.filter((name) => !LASTING_OBJECTS.includes(name));
+    const allowed = names.filter((name) => !PERSISTENT_IPC_CALLS.includes(name));
     return { ...rule, names: allowed, action: gvisorAction(rule.action, errnoRet) };
   });
   return { ...profile, syscalls };
@@ -88,7 +85,7 @@ function memoryToGuard(memoryBytes: number): string {
   return `CLOCHE_GUARDED_MEMORY=${memoryBytes + AGENT_SHARE.memoryBytes}`;
 }
 
-function binds({ root }: OciConfig, { dialDir, sharedMemoryDir }: GvisorPlaces) {
+function binds({ root }: OciConfig, { dialDir, sharedMemoryDir }: GvisorPaths) {
   const bind = (destination: string, source: string, ...options: string[]) => ({
     destination,
     type: 'bind',

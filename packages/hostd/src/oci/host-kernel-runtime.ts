@@ -67,7 +67,7 @@ export class HostKernelRuntime implements Runtime {
     }
   }
 
-  bound({ key, resources }: ContainerSpec): void {
+  applyLimits({ key, resources }: ContainerSpec): void {
     this.#deps.cgroups.divide(key, resources);
   }
 

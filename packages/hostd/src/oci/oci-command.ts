@@ -38,7 +38,7 @@ export class OciCommand {
   }
 
   /** Returns whether the runtime supports time namespaces; undefined where it cannot list its features. */
-  async knowsTimeNamespaces(): Promise<boolean | undefined> {
+  async supportsTimeNamespaces(): Promise<boolean | undefined> {
     try {
       const { stdout } = await execute(this.#options.program, ['features']);
       return JSON.parse(stdout).linux?.namespaces?.includes('time') ?? false;

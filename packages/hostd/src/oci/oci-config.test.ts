@@ -4,10 +4,10 @@ import { globSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { describe, test } from 'node:test';
 import { AGENT_SHARE } from '../cgroups/divided-group.ts';
-import { AGENT_COMMAND, letsNamespacesBoundIpc, type OciConfigInput, ociConfig } from './oci-config.ts';
+import { AGENT_COMMAND, namespacesLimitIpc, type OciConfigOptions, ociConfig } from './oci-config.ts';
 import { seccompProfile } from './seccomp-profile.ts';
 
-const INPUT: OciConfigInput = {
+const INPUT: OciConfigOptions = {
   rootDir: '/run/cloche/x/mounts/sbx_a-1/root',
   cgroupsPath: '/cloche-x/sbx_a-1',
   userNamespacePath: '/proc/7/fd/20',
@@ -66,8 +66,8 @@ describe('the configuration of a container', () => {
     }
     const { readonlyPaths, maskedPaths } = ociConfig(INPUT).linux;
     assert.ok(readonlyPaths.includes('/proc/sys') && readonlyPaths.includes('/proc/sysrq-trigger'));
-    for (const place of globSync('/sys/fs/cgroup/*/tasks').map(dirname))
-      assert.ok(readonlyPaths.includes(place), place);
+    for (const folder of globSync('/sys/fs/cgroup/*/tasks').map(dirname))
+      assert.ok(readonlyPaths.includes(folder), folder);
     assert.ok(maskedPaths.includes('/proc/kcore') && maskedPaths.includes('/sys/firmware'));
   });
 
@@ -188,7 +188,7 @@ describe('the seccomp profile', () => {
     for (const name of ['msgget', 'semget']) assert.ok(named.has(name) && !unbounded.includes(name), name);
     assert.ok(unbounded.includes('shmget'));
     assert.deepEqual(
-      ['6.1.0-18-amd64', '6.8.12', '6.9.0', '6.18.44-x', '7.0'].map((kernel) => letsNamespacesBoundIpc(kernel)),
+      ['6.1.0-18-amd64', '6.8.12', '6.9.0', '6.18.44-x', '7.0'].map((kernel) => namespacesLimitIpc(kernel)),
       [false, false, true, true, true],
     );
   });

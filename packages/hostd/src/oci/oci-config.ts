@@ -56,7 +56,7 @@ export interface OciMount {
   options: string[];
 }
 
-export interface OciConfigInput {
+export interface OciConfigOptions {
   rootDir: string;
   cgroupsPath: string;
   idRange: IdRange;
@@ -81,7 +81,7 @@ export interface OciConfigInput {
 }
 
 /** Returns the `config.json` of one instance, as the OCI runtime specification defines it. */
-export function ociConfig(input: OciConfigInput) {
+export function ociConfig(input: OciConfigOptions) {
   const { idRange } = input;
   const mappings = [{ containerID: 0, hostID: idRange.base, size: idRange.size }];
   return {
@@ -103,7 +103,7 @@ export function ociConfig(input: OciConfigInput) {
       sysctl: sysctls(),
       rootfsPropagation: 'private',
       maskedPaths: hiddenPaths(),
-      readonlyPaths: [...READONLY_PATHS, ...cgroupPlaces()],
+      readonlyPaths: [...READONLY_PATHS, ...cgroupMountPoints()],
     },
   };
 }
@@ -112,10 +112,10 @@ export function ociConfig(input: OciConfigInput) {
  * Returns the folder of the control groups, and on a v1 host each hierarchy in it: crun mounts the folder again with
  * all its submounts, and each is writable unless it is listed here.
  */
-function cgroupPlaces(): string[] {
+function cgroupMountPoints(): string[] {
   const mounts = readFileSync('/proc/self/mounts', 'utf8').split('\n');
-  const places = mounts.map((line) => line.split(' ')[1] ?? '');
-  return [CGROUP_ROOT, ...places.filter((place) => place.startsWith(`${CGROUP_ROOT}/`))];
+  const mountPoints = mounts.map((line) => line.split(' ')[1] ?? '');
+  return [CGROUP_ROOT, ...mountPoints.filter((mountPoint) => mountPoint.startsWith(`${CGROUP_ROOT}/`))];
 }
 
 /**
@@ -136,7 +136,7 @@ function sysctls(): Record<string, string> {
     'net.ipv4.ping_group_range': '0 65535',
     'net.ipv4.tcp_max_tw_buckets': String(MAX_ENDED_CONNECTIONS),
     ...(existsSync('/proc/sys/net/ipv6') && ipv6Off),
-    ...(letsNamespacesBoundIpc() && BOUNDED_IPC),
+    ...(namespacesLimitIpc() && BOUNDED_IPC),
   };
 }
 
@@ -156,12 +156,12 @@ const BOUNDED_IPC = {
 /**
  * Returns whether the owner of an IPC namespace may set its limits, as since Linux 6.9; before, the runtime would fail.
  */
-export function letsNamespacesBoundIpc(kernel = release()): boolean {
+export function namespacesLimitIpc(kernel = release()): boolean {
   const [major = 0, minor = 0] = kernel.split('.').map(Number);
   return major > 6 || (major === 6 && minor >= 9);
 }
 
-function ociProcess({ command, environment, kernelsGroupCount, limits }: OciConfigInput) {
+function ociProcess({ command, environment, kernelsGroupCount, limits }: OciConfigOptions) {
   const kernelsGroup = Array.from({ length: kernelsGroupCount }, (_, index) => LISTEN_FD + 1 + index);
   return {
     terminal: false,
@@ -188,7 +188,7 @@ function ociProcess({ command, environment, kernelsGroupCount, limits }: OciConf
   };
 }
 
-function namespaces({ timeNamespace, userNamespacePath }: OciConfigInput): { type: string; path?: string }[] {
+function namespaces({ timeNamespace, userNamespacePath }: OciConfigOptions): { type: string; path?: string }[] {
   const types = ['mount', 'pid', 'network', 'ipc', 'uts', 'cgroup', ...(timeNamespace ? ['time'] : [])];
   const user = { type: 'user', ...(userNamespacePath !== undefined && { path: userNamespacePath }) };
   return [user, ...types.map((type) => ({ type }))];
@@ -250,6 +250,6 @@ function ociMounts(sysFolders: readonly OciMount[]): OciMount[] {
 let profile: SeccompProfile | undefined;
 
 export function sharedSeccompProfile(): SeccompProfile {
-  profile ??= seccompProfile({ boundsIpc: letsNamespacesBoundIpc() });
+  profile ??= seccompProfile({ boundsIpc: namespacesLimitIpc() });
   return profile;
 }

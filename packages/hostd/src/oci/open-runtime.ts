@@ -64,6 +64,6 @@ export async function openRuntime({
 }
 
 /** Returns whether kernel and runtime both support time namespaces. */
-export async function hasTimeNamespaces(command: OciCommand, unlessSaid = false): Promise<boolean> {
-  return existsSync('/proc/self/ns/time') && ((await command.knowsTimeNamespaces()) ?? unlessSaid);
+export async function hasTimeNamespaces(command: OciCommand, fallback = false): Promise<boolean> {
+  return existsSync('/proc/self/ns/time') && ((await command.supportsTimeNamespaces()) ?? fallback);
 }

@@ -62,8 +62,8 @@ export class Runsc implements Runtime {
       overlaid: writeVisibleLimits(diskDir, shown),
       sysFolders: [],
     });
-    const places = { dialDir: relays.folderOf(key), sharedMemoryDir: makeSharedMemoryFolder(diskDir) };
-    writeFileSync(join(bundleDir, 'config.json'), JSON.stringify(gvisorConfig(config, resources, places)));
+    const paths = { dialDir: relays.folderOf(key), sharedMemoryDir: makeSharedMemoryFolder(diskDir) };
+    writeFileSync(join(bundleDir, 'config.json'), JSON.stringify(gvisorConfig(config, resources, paths)));
   }
 
   async create({ key, bundleDir, idRange }: ContainerSpec, console: ContainerConsole): Promise<number> {
@@ -72,8 +72,8 @@ export class Runsc implements Runtime {
   }
 
   /** Widens the memory limit for gVisor itself; a gVisor container's group is not divided. */
-  bound({ key, resources }: ContainerSpec): void {
-    this.#deps.cgroups.makeRoomForGvisor(key, resources);
+  applyLimits({ key, resources }: ContainerSpec): void {
+    this.#deps.cgroups.widenGvisorMemoryLimit(key, resources);
   }
 
   start({ key, bundleDir }: ContainerSpec): Promise<void> {

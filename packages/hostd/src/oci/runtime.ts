@@ -49,7 +49,7 @@ export interface Runtime {
    */
   create(container: ContainerSpec, console: ContainerConsole): Promise<number>;
   /** Applies limits beyond those of the container's configuration. Call after `create`, before `start`. */
-  bound(container: ContainerSpec): void;
+  applyLimits(container: ContainerSpec): void;
   /** Starts the first process. */
   start(container: ContainerSpec): Promise<void>;
   /** Serves the socket of an instance that an earlier hostd launched. */

@@ -111,7 +111,7 @@ const NATIVE_ARCHITECTURE: Partial<Record<NodeJS.Architecture, string>> = {
 };
 
 /** Calls that create System V objects which outlive every process that uses them. Few programs need them. */
-export const LASTING_OBJECTS: readonly string[] = ['msgget', 'semget'];
+export const PERSISTENT_IPC_CALLS: readonly string[] = ['msgget', 'semget'];
 
 export interface SeccompOptions {
   architecture?: NodeJS.Architecture;
@@ -126,7 +126,7 @@ export function seccompProfile({ architecture = process.arch, boundsIpc = true }
   const named = [FILES, MEMORY, PROCESSES, SIGNALS, TIME, WAITING, COMMUNICATION].flatMap((names) =>
     names.split(/\s+/),
   );
-  const allowed = named.filter((name) => boundsIpc || !LASTING_OBJECTS.includes(name));
+  const allowed = named.filter((name) => boundsIpc || !PERSISTENT_IPC_CALLS.includes(name));
   return {
     defaultAction: 'SCMP_ACT_ERRNO',
     defaultErrnoRet: EPERM,

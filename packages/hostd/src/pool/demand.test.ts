@@ -66,7 +66,7 @@ describe('the shares of a pool', () => {
 
   test('tell for a moment that a kind was asked for', () => {
     const demand = demandOf(PYTHON);
-    const pressing = () => [PYTHON, NODE, GATED].map((one) => demand.isPressing(kindId(one)));
+    const pressing = () => [PYTHON, NODE, GATED].map((one) => demand.wasJustRequested(kindId(one)));
     assert.deepEqual(pressing(), [true, false, false]);
     now += 2000;
     assert.deepEqual(pressing(), [false, false, false]);

@@ -45,7 +45,7 @@ export class Demand {
   }
 
   /** Returns whether that kind was requested within the last second. */
-  isPressing(id: KindId): boolean {
+  wasJustRequested(id: KindId): boolean {
     const wanted = this.#wanted.get(id);
     return wanted !== undefined && wanted.weight > 0 && this.#now() - wanted.at < PRESSING_MS;
   }

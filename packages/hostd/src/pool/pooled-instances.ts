@@ -9,10 +9,10 @@ import type { EgressGate } from '../network/egress-gate.ts';
 import type { TrustBundles } from '../network/trust-bundle.ts';
 import type { Templates } from '../storage/templates.ts';
 import type { KernelForks } from '../zygote/kernel-forks.ts';
-import { agentAnswers } from './agent-answers.ts';
 import { hasMemoryToSpare } from './host-memory.ts';
 import type { PoolKind } from './pool-kind.ts';
 import type { PoolMaker } from './pool-maker.ts';
+import { waitForAgent } from './wait-for-agent.ts';
 import { WantedLanguages } from './wanted-languages.ts';
 
 const ANSWER_MS = 5_000;
@@ -55,7 +55,7 @@ export class PooledInstances implements PoolMaker {
     }
     try {
       const running = await launcher.launch({ key, template, resources, network, sandbox: undefined }, signal);
-      await agentAnswers(join(socketsDir, key, 'agent.sock'), signal);
+      await waitForAgent(join(socketsDir, key, 'agent.sock'), signal);
       // The first run of most sandboxes is in Python.
       await kernels.addSpare(key, running);
       for (const language of this.#languages.list()) this.#startKernel(key, language);
@@ -76,7 +76,7 @@ export class PooledInstances implements PoolMaker {
   #startKernel(key: InstanceKey, language: StartedLanguage): void {
     const socketPath = join(this.#deps.socketsDir, key, 'agent.sock');
     const request = `PUT /spare-kernels/${language}`;
-    agentAnswers(socketPath, AbortSignal.timeout(ANSWER_MS), request).catch(() => undefined);
+    waitForAgent(socketPath, AbortSignal.timeout(ANSWER_MS), request).catch(() => undefined);
   }
 
   async remove(key: InstanceKey): Promise<void> {

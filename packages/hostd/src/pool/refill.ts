@@ -142,7 +142,7 @@ export class Refill {
     const now = performance.now();
     const [poorest] = [...shares]
       .map(([id, { kind, share }]) => {
-        const isMissing = !readyCounts.has(id) && demand.isPressing(id);
+        const isMissing = !readyCounts.has(id) && demand.wasJustRequested(id);
         return { id, kind, isMissing, part: ((readyCounts.get(id) ?? 0) + (comingCounts.get(id) ?? 0)) / share };
       })
       .filter(({ isMissing }) => isMissing || this.#coming.size === 0)

@@ -6,13 +6,13 @@ import type { StartedLanguage } from '@cloche/protocol';
  */
 const WANTED_MS = 180_000;
 /** Milliseconds until waiting instances get the request again, so that their kernels stay while there is demand. */
-const TELL_AGAIN_MS = 60_000;
+const REPEAT_MS = 60_000;
 
 /** Languages in which contexts were opened recently and whose kernels start inside sandboxes. */
 export class WantedLanguages {
   readonly #now: () => number;
   readonly #wantedUntil = new Map<StartedLanguage, number>();
-  readonly #tellAgainAt = new Map<StartedLanguage, number>();
+  readonly #repeatAt = new Map<StartedLanguage, number>();
 
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
@@ -22,8 +22,8 @@ export class WantedLanguages {
   note(language: StartedLanguage): boolean {
     const now = this.#now();
     this.#wantedUntil.set(language, now + WANTED_MS);
-    if (now < (this.#tellAgainAt.get(language) ?? 0)) return false;
-    this.#tellAgainAt.set(language, now + TELL_AGAIN_MS);
+    if (now < (this.#repeatAt.get(language) ?? 0)) return false;
+    this.#repeatAt.set(language, now + REPEAT_MS);
     return true;
   }
 

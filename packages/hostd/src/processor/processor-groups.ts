@@ -10,26 +10,26 @@ import { LONG_SLICE_NS, SHORT_SLICE_NS, setTimeSlice } from '../kernel/time-slic
 /** Groups of an instance's threads, below its own group. */
 const GROUPS_OF_THREADS = [KERNELS_GROUP, GVISOR_GROUP, AGENT_GROUP, ''];
 /**
- * Priority of an instance while processors are contended: `first` for a sandbox that uses little, then `launching` for
- * an instance launched ahead of demand, then `behind` for a sandbox that used much.
+ * Priority of an instance while processors are contended: `high` for a sandbox that uses little, then `launching` for
+ * an instance launched ahead of demand, then `low` for a sandbox that used much.
  */
-export type Turn = 'first' | 'launching' | 'behind';
+export type Priority = 'high' | 'launching' | 'low';
 
 interface Files {
   /** Reads the microseconds of processor time from a group's folder. */
   readonly used: (folder: string) => number;
   readonly weight: string;
   /**
-   * Weight of each turn. An instance that has run for a millisecond waits until the others on its processor had their
+   * Weight of each priority. An instance that has run for a millisecond waits until the others on its processor had their
    * shares: 0.2 ms next to 25 busy sandboxes with 1/128 of its weight, and 3 ms with 1/8.
    */
-  readonly weights: Readonly<Record<Turn, number>>;
+  readonly weights: Readonly<Record<Priority, number>>;
   readonly threads: string;
 }
 
 /** The cgroup files that count processor time and set priorities. */
 export class ProcessorGroups {
-  readonly #place: string;
+  readonly #dir: string;
   readonly #files: Files;
   readonly #usageOf: (key: InstanceKey) => number;
 
@@ -38,13 +38,14 @@ export class ProcessorGroups {
    * @param parent the installation's group, whose children are instances
    */
   constructor(parent: string, hierarchies: readonly CgroupHierarchy[]) {
-    const v1 = (controller: string) => hierarchies.find(({ controllers }) => controllers.includes(controller))?.place;
-    const v2 = hierarchies.find(({ version }) => version === 2)?.place;
-    const place = v1('cpu') ?? v2;
-    if (place === undefined) throw new Error('no cgroup hierarchy with the cpu controller');
-    this.#place = join(place, parent);
+    const v1 = (controller: string) =>
+      hierarchies.find(({ controllers }) => controllers.includes(controller))?.mountPoint;
+    const v2 = hierarchies.find(({ version }) => version === 2)?.mountPoint;
+    const mountPoint = v1('cpu') ?? v2;
+    if (mountPoint === undefined) throw new Error('no cgroup hierarchy with the cpu controller');
+    this.#dir = join(mountPoint, parent);
     this.#files = v1('cpu') === undefined ? V2 : V1;
-    const counting = join(v1('cpuacct') ?? place, parent);
+    const counting = join(v1('cpuacct') ?? mountPoint, parent);
     this.#usageOf = (key) => this.#files.used(join(counting, key));
   }
 
@@ -54,15 +55,15 @@ export class ProcessorGroups {
   }
 
   /** Sets the weight of an instance and the time slices of its threads. Idempotent; does nothing when it is gone. */
-  setTurn(key: InstanceKey, turn: Turn): void {
+  setPriority(key: InstanceKey, priority: Priority): void {
     const { weight, weights } = this.#files;
-    ifThere(() => writeFileSync(join(this.#place, key, weight), String(weights[turn])));
-    this.setSlices(key, turn);
+    ifThere(() => writeFileSync(join(this.#dir, key, weight), String(weights[priority])));
+    this.setSlices(key, priority);
   }
 
   /** Sets only the time slices, including those of threads that were moved to the instance since. */
-  setSlices(key: InstanceKey, turn: Turn): void {
-    const sliceNs = turn === 'first' ? SHORT_SLICE_NS : LONG_SLICE_NS;
+  setSlices(key: InstanceKey, priority: Priority): void {
+    const sliceNs = priority === 'high' ? SHORT_SLICE_NS : LONG_SLICE_NS;
     for (const thread of this.#threads(key)) setTimeSlice(thread, sliceNs);
   }
 
@@ -74,7 +75,7 @@ export class ProcessorGroups {
 
   *#threads(key: InstanceKey): Generator<number> {
     for (const group of GROUPS_OF_THREADS) {
-      const threads = ifThere(() => readFileSync(join(this.#place, key, group, this.#files.threads), 'utf8')) ?? '';
+      const threads = ifThere(() => readFileSync(join(this.#dir, key, group, this.#files.threads), 'utf8')) ?? '';
       for (const line of threads.split('\n')) if (line !== '') yield Number(line);
     }
   }
@@ -83,13 +84,13 @@ export class ProcessorGroups {
 const V1: Files = {
   used: (folder) => Number(readFileSync(join(folder, 'cpuacct.usage'), 'utf8')) / 1000,
   weight: 'cpu.shares',
-  weights: { first: 1024, launching: 128, behind: 8 },
+  weights: { high: 1024, launching: 128, low: 8 },
   threads: 'tasks',
 };
 const V2: Files = {
   used: (folder) => Number(/^usage_usec (\d+)/.exec(readFileSync(join(folder, 'cpu.stat'), 'utf8'))?.[1]),
   weight: 'cpu.weight',
-  weights: { first: 100, launching: 12, behind: 1 },
+  weights: { high: 100, launching: 12, low: 1 },
   threads: 'cgroup.threads',
 };
 

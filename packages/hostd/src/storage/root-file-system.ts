@@ -25,24 +25,24 @@ export const CA_BUNDLE_PATH = '/etc/ssl/certs/ca-certificates.crt';
 export const TRUST_FILE = 'ca-certificates.crt';
 
 /** The mount points of one instance, all in hostd's own mount namespace. */
-export interface RootPlaces {
+export interface RootPaths {
   lowerDir: string;
   diskDir: string;
   sharedDir: string;
   rootDir: string;
 }
 
-export function rootPlaces(mountsDir: string, key: string): RootPlaces {
+export function rootPaths(mountsDir: string, key: string): RootPaths {
   const folder = join(mountsDir, key);
   const at = (name: string) => join(folder, name);
   return { lowerDir: at('lower'), diskDir: at('disk'), sharedDir: at('shared'), rootDir: at('root') };
 }
 
 /** Creates the mount points; the undo step also detaches what is mounted there by then. */
-export function makeRootPlaces(places: RootPlaces, undo: UndoStack): void {
-  const folder = join(places.rootDir, '..');
-  undo.push('mount points', () => removeRootPlaces(places));
-  for (const dir of [folder, places.lowerDir, places.diskDir, places.sharedDir, places.rootDir])
+export function makeMountPoints(paths: RootPaths, undo: UndoStack): void {
+  const folder = join(paths.rootDir, '..');
+  undo.push('mount points', () => removeMountPoints(paths));
+  for (const dir of [folder, paths.lowerDir, paths.diskDir, paths.sharedDir, paths.rootDir])
     mkdirSync(dir, { mode: 0o711 });
 }
 
@@ -50,7 +50,7 @@ export function makeRootPlaces(places: RootPlaces, undo: UndoStack): void {
  * Removes the instance's mounts from hostd's namespace. A running container keeps them in its own, so the kernel
  * removes them, and the disk below, when the container is gone, even if hostd has died by then. Idempotent.
  */
-export function removeRootPlaces({ lowerDir, diskDir, sharedDir, rootDir }: RootPlaces): void {
+export function removeMountPoints({ lowerDir, diskDir, sharedDir, rootDir }: RootPaths): void {
   for (const dir of [rootDir, sharedDir, diskDir, lowerDir]) {
     detachIfMounted(dir);
     ignoring(['ENOENT'], () => rmdirSync(dir));
@@ -81,28 +81,28 @@ export async function mountOwnDisk(imageFd: number, diskDir: string): Promise<nu
 }
 
 /** Mounts the template's files, which belong to host ids from 0 on, with owners shifted to the sandbox's ids. */
-export function mountLower(templateRootfsDir: string, userNamespace: UserNamespace, lowerDir: string): void {
+export function mountTemplate(templateRootfsDir: string, userNamespace: UserNamespace, lowerDir: string): void {
   bindReadOnly(templateRootfsDir, lowerDir, userNamespace.fd);
 }
 
 /** Contents of the sandbox's own initial files, by their path in the sandbox. */
-export type OwnFiles = Record<`/etc/${string}`, string>;
+export type EtcFiles = Record<`/etc/${string}`, string>;
 
 /** Overlays the template with the sandbox's own disk and mounts both as its root. */
-export function mountOverlay(places: RootPlaces, idRange: IdRange, files: OwnFiles): void {
-  const upper = join(places.diskDir, 'upper');
-  const work = join(places.diskDir, 'work');
+export function mountOverlay(paths: RootPaths, idRange: IdRange, files: EtcFiles): void {
+  const upper = join(paths.diskDir, 'upper');
+  const work = join(paths.diskDir, 'work');
   for (const dir of [upper, work, join(upper, 'etc')]) makeOwned(dir, idRange);
   for (const [path, content] of Object.entries(files)) {
     const file = join(upper, path);
     writeFileSync(file, content, { mode: 0o644, flag: 'wx' });
     chownSync(file, idRange.base, idRange.base);
   }
-  withOverlayPaths([places.lowerDir, places.diskDir], (lower, disk) =>
+  withOverlayPaths([paths.lowerDir, paths.diskDir], (lower, disk) =>
     mountFileSystem({
       type: 'overlay',
       source: 'overlay',
-      target: places.rootDir,
+      target: paths.rootDir,
       flags: MS_NODEV | MS_NOSUID | MS_NOATIME,
       // `volatile`: a sync in the sandbox need not reach a disk that never outlives it.
       options: `lowerdir=${lower},upperdir=${disk}/upper,workdir=${disk}/work,volatile`,
@@ -116,7 +116,7 @@ export function mountOverlay(places: RootPlaces, idRange: IdRange, files: OwnFil
  *
  * @param trustDir folder with the authorities as `TRUST_FILE`, or empty
  */
-export function mountShared({ rootDir, sharedDir }: RootPlaces, guestDir: string, trustDir: string): void {
+export function mountShared({ rootDir, sharedDir }: RootPaths, guestDir: string, trustDir: string): void {
   withOverlayPaths([guestDir, trustDir], (guest, trust) =>
     mountFileSystem({
       type: 'overlay',

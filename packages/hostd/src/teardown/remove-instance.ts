@@ -10,7 +10,7 @@ import type { EgressGate } from '../network/egress-gate.ts';
 import type { SandboxNetwork } from '../network/sandbox-network.ts';
 import type { Runtime } from '../oci/runtime.ts';
 import type { DiskImages } from '../storage/disk-image.ts';
-import { removeRootPlaces, rootPlaces } from '../storage/root-file-system.ts';
+import { removeMountPoints, rootPaths } from '../storage/root-file-system.ts';
 import type { KernelForks } from '../zygote/kernel-forks.ts';
 
 export interface RemovalDeps {
@@ -35,7 +35,7 @@ export interface RemovalDeps {
 export async function removeInstance(key: InstanceKey, host: RemovalDeps): Promise<void> {
   const record = host.records.read(key);
 
-  removeRootPlaces(rootPlaces(host.mountsDir, key));
+  removeMountPoints(rootPaths(host.mountsDir, key));
   await host.cgroups.destroy(key);
   // The slot is free as soon as its last process is gone, so it and its link may belong to another instance by now.
   const slot = host.slots.find(key);

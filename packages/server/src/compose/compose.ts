@@ -1,7 +1,7 @@
 /** Composes the server from its parts. No other module constructs them. */
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { dataPlaces, runPlaces } from '@cloche/layout';
+import { dataPaths, runPaths } from '@cloche/layout';
 import { tidyWhenIdle } from '@cloche/node-support';
 import { sql } from 'kysely';
 import type { Logger } from 'pino';
@@ -64,7 +64,7 @@ export interface Server {
 export async function startServer(
   config: Config,
   log: Logger,
-  driver: RuntimeDriver = new HostdDriver(runPlaces(config.runDir).hostdSocket),
+  driver: RuntimeDriver = new HostdDriver(runPaths(config.runDir).hostdSocket),
 ): Promise<Server> {
   const shared = { clock: systemClock, ids: randomIds, log };
   const { clock, ids } = shared;
@@ -78,7 +78,7 @@ export async function startServer(
   const apiKeys = new ApiKeyService(keys, projects, authenticator, clock, ids);
   await apiKeys.bootstrap((await orgs.ensureFirst()).id, config.bootstrapApiKey);
 
-  const { serverDir } = dataPlaces(config.dataDir);
+  const { serverDir } = dataPaths(config.dataDir);
   const spaceOf = (folder: string) => new DiskSpace(folder, { clock, log, reserveBytes: config.diskReserveBytes });
   const space = spaceOf(serverDir);
   const serverId = stableServerId(serverDir, ids);
@@ -176,7 +176,7 @@ export async function startServer(
   await artifacts.start();
   await sandboxes.start();
   await commands.start();
-  await listenForOperator(operator, runPlaces(config.runDir).operatorSocket);
+  await listenForOperator(operator, runPaths(config.runDir).operatorSocket);
   const url = await app.listen({ host: config.host, port: config.port });
   previews.servedAt(Number(new URL(url).port));
   artifacts.servedAt(url);

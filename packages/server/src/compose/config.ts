@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { availableParallelism, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { dataPlaces } from '@cloche/layout';
+import { dataPaths } from '@cloche/layout';
 import { hostDefaults, isSetting, readSettings, type SettingValues } from '@cloche/settings';
 import { parseApiKey } from '../api-keys/api-key-format.ts';
 import type { ArtifactSettings } from '../artifacts/artifact-settings.ts';
@@ -79,7 +79,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     host: settings.CLOCHE_HOST,
     dataDir,
     runDir: settings.CLOCHE_RUN_DIR ?? defaultRunDir(dataDir),
-    databaseUrl: settings.CLOCHE_DATABASE_URL ?? `sqlite:${dataPlaces(dataDir).sqliteFile}`,
+    databaseUrl: settings.CLOCHE_DATABASE_URL ?? `sqlite:${dataPaths(dataDir).sqliteFile}`,
     bootstrapApiKey: settings.CLOCHE_BOOTSTRAP_API_KEY,
     logLevel: settings.CLOCHE_LOG_LEVEL,
     terminalIdleMs: settings.CLOCHE_TERMINAL_IDLE_MS,
@@ -106,7 +106,7 @@ function inBytes(mebibytes: number | undefined): number | undefined {
 
 /** Returns the artifact settings. A local store receives contents by renaming, so they are staged inside its folder. */
 function artifactSettings(settings: Settings, dataDir: string): ArtifactSettings {
-  const { artifactsDir } = dataPlaces(dataDir);
+  const { artifactsDir } = dataPaths(dataDir);
   const url = settings.CLOCHE_ARTIFACTS_URL ?? pathToFileURL(artifactsDir).href;
   const folder = url.startsWith('file:') ? fileURLToPath(url) : artifactsDir;
   return {
@@ -153,7 +153,7 @@ function resourceProblems(given: Readonly<Record<string, unknown>>): string[] {
 }
 
 function defaultRunDir(dataDir: string): string {
-  const file = dataPlaces(dataDir).installationId;
+  const file = dataPaths(dataDir).installationId;
   try {
     return join('/run/cloche', readFileSync(file, 'utf8').trim());
   } catch {

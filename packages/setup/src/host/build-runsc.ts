@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { cachePlaces, GVISOR_VERSION } from '@cloche/layout';
+import { cachePaths, GVISOR_VERSION } from '@cloche/layout';
 import { ensureGoProgram } from './build-go-program.ts';
 
 export const GVISOR_MODULE = fileURLToPath(new URL('../../gvisor', import.meta.url));
@@ -7,7 +7,7 @@ export const GVISOR_MODULE = fileURLToPath(new URL('../../gvisor', import.meta.u
 /** Builds gVisor's runtime like `ensureGoProgram`. */
 export function ensureRunsc(cacheDir: string, onBuild: () => void = () => {}): Promise<void> {
   const program = {
-    place: cachePlaces(cacheDir).runsc,
+    place: cachePaths(cacheDir).runsc,
     module: GVISOR_MODULE,
     package: 'gvisor.dev/gvisor/runsc',
     linkerFlags: `-X gvisor.dev/gvisor/runsc/version.version=${GVISOR_VERSION}`,

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { cachePlaces } from '@cloche/layout';
+import { cachePaths } from '@cloche/layout';
 import { ensureGoProgram } from './build-go-program.ts';
 
 export const VERSITYGW_MODULE = fileURLToPath(new URL('../../versitygw', import.meta.url));
@@ -7,7 +7,7 @@ export const VERSITYGW_MODULE = fileURLToPath(new URL('../../versitygw', import.
 /** Builds the S3 server for tests like `ensureGoProgram`. */
 export function ensureVersitygw(cacheDir: string, onBuild: () => void = () => {}): Promise<void> {
   const program = {
-    place: cachePlaces(cacheDir).versitygw,
+    place: cachePaths(cacheDir).versitygw,
     module: VERSITYGW_MODULE,
     package: 'github.com/versity/versitygw/cmd/versitygw',
   };

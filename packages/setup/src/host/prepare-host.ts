@@ -3,15 +3,15 @@ import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Finding } from '@cloche/host-checks';
 import {
-  boundCrashHandlers,
   checkTools,
   examineBase,
+  limitCrashHandlers,
   REQUIRED_TOOLS,
   raiseSysctls,
   removeUnused,
   speedUpCgroupMoves,
 } from '@cloche/host-checks';
-import { cachePlaces, GVISOR_VERSION, guestUse, noteUse, templateUse } from '@cloche/layout';
+import { cachePaths, GVISOR_VERSION, guestUse, noteUse, templateUse } from '@cloche/layout';
 import { withLock } from '../build-lock.ts';
 import { type Progress, SetupProblem, silentProgress } from '../progress.ts';
 import { ensureTemplate, findTemplate, type TemplateVersion } from '../templates/build-template.ts';
@@ -58,7 +58,7 @@ export async function prepareHost({
   const logFile = join(cacheDir, 'building', 'host.log');
   await progress.step('host', 'Run `npx cloche doctor` for the whole table.', requireBase);
   await progress.step('kernel settings', 'Run `npx cloche doctor` for the whole table.', async (note) =>
-    note([...(await raiseSysctls()), ...(await boundCrashHandlers()), ...(await speedUpCgroupMoves())].join(', ')),
+    note([...(await raiseSysctls()), ...(await limitCrashHandlers()), ...(await speedUpCgroupMoves())].join(', ')),
   );
   const accounts = await withLock(join(cacheDir, 'building', 'host.lock'), async () => {
     await progress.step('apt packages', ONLINE, async (note) => {
@@ -122,7 +122,7 @@ async function prepareTemplate(recipe: Recipe, cacheDir: string, progress: Progr
     if (!(await findTemplate(recipe, cacheDir))) note('built once, which takes a minute or two');
     const version = await using(cacheDir, async () => {
       const found = await ensureTemplate(recipe, { cacheDir, onWait: () => note('another process is building it') });
-      const path = join(cachePlaces(cacheDir).templatesDir, found.slug, found.digest);
+      const path = join(cachePaths(cacheDir).templatesDir, found.slug, found.digest);
       return { result: found, path, use: templateUse(found.digest) };
     });
     note(version.version);
@@ -136,6 +136,6 @@ async function prepareTemplate(recipe: Recipe, cacheDir: string, progress: Progr
  */
 async function using<T>(cacheDir: string, make: () => Promise<{ result: T; path: string; use: string }>): Promise<T> {
   const { result, path, use } = await make();
-  noteUse(cachePlaces(cacheDir).usedDir, use);
+  noteUse(cachePaths(cacheDir).usedDir, use);
   return existsSync(path) ? result : (await make()).result;
 }

@@ -1,9 +1,9 @@
 import { join } from 'node:path';
-import { runPlaces } from '@cloche/layout';
-import { egressPlaces } from '@cloche/protocol';
+import { runPaths } from '@cloche/layout';
+import { egressPaths } from '@cloche/protocol';
 import type { EffectiveSetting } from '@cloche/settings';
 import type { PreparedHost } from '../host/prepare-host.ts';
-import type { InstallationPlaces } from './installation-places.ts';
+import type { InstallationPaths } from './installation-paths.ts';
 import { Part, type PartOptions } from './part.ts';
 import { environmentFor, overridesFor, type ServedAt } from './part-environment.ts';
 import { commandFor, PART_NAMES, type PartName, type Programs } from './parts.ts';
@@ -13,7 +13,7 @@ import { RotatingLog } from './rotating-log.ts';
 
 export type PartsOptions = Pick<PartOptions, 'supervise' | 'report' | 'readyTimeoutMs'> & {
   prepared: Pick<PreparedHost, 'accounts' | 'guestDir'>;
-  places: InstallationPlaces & { cacheDir: string };
+  paths: InstallationPaths & { cacheDir: string };
   servedAt: ServedAt;
   settings: readonly EffectiveSetting[];
   env: Record<string, string>;
@@ -26,15 +26,15 @@ export class InstallationParts {
   readonly #parts: Record<PartName, Part>;
 
   constructor(options: PartsOptions) {
-    const { runDir, dataDir } = options.places;
-    const { hostdSocket } = runPlaces(runDir);
-    const { controlSocket } = egressPlaces(runDir, dataDir);
+    const { runDir, dataDir } = options.paths;
+    const { hostdSocket } = runPaths(runDir);
+    const { controlSocket } = egressPaths(runDir, dataDir);
     const ready: Record<PartName, PartOptions['ready']> = {
       hostd: (signal) => waitUntilReady({ socketPath: hostdSocket }, '/health', signal),
       egress: (signal) => waitUntilReady({ socketPath: controlSocket }, '/health', signal),
       server: (signal) => waitUntilReady(options.servedAt, '/readyz', signal),
     };
-    this.#group = new PartsGroup(options.places.installationId);
+    this.#group = new PartsGroup(options.paths.installationId);
     const onSpawn = (pid: number) => this.#group.join(pid);
     const part = (name: PartName) => new Part({ ...partOptions(name, ready[name], options), onSpawn });
     this.#parts = { hostd: part('hostd'), egress: part('egress'), server: part('server') };
@@ -68,12 +68,12 @@ export class InstallationParts {
 }
 
 /** Returns the path of a part's log. */
-export function logFileOf(name: PartName, { logsDir }: InstallationPlaces): string {
+export function logFileOf(name: PartName, { logsDir }: InstallationPaths): string {
   return join(logsDir, `${name}.log`);
 }
 
 function partOptions(name: PartName, ready: PartOptions['ready'], options: PartsOptions): Omit<PartOptions, 'onSpawn'> {
-  const { prepared, places, servedAt, settings, env, programs, supervise, report, readyTimeoutMs } = options;
+  const { prepared, paths: places, servedAt, settings, env, programs, supervise, report, readyTimeoutMs } = options;
   return {
     name,
     command: {

@@ -1,6 +1,6 @@
 import { type EffectiveSetting, isGivenTo, OPERATOR_SETTINGS, settingsFor } from '@cloche/settings';
 import type { PreparedHost } from '../host/prepare-host.ts';
-import type { InstallationPlaces } from './installation-places.ts';
+import type { InstallationPaths } from './installation-paths.ts';
 import type { PartName } from './parts.ts';
 
 /** Variables of the operator's environment that the parts inherit; others may hold unrelated secrets. */
@@ -16,7 +16,7 @@ export type ServedAt = { host: string; port: number };
 export function environmentFor(
   part: PartName,
   host: Pick<PreparedHost, 'accounts' | 'guestDir'>,
-  places: InstallationPlaces & { cacheDir: string },
+  places: InstallationPaths & { cacheDir: string },
   servedAt: ServedAt,
   settings: readonly EffectiveSetting[],
 ): Record<string, string> {

@@ -12,8 +12,11 @@ const V2 = '31 25 0:27 / /sys/fs/cgroup/unified rw,nosuid shared:9 - cgroup2 cgr
 
 describe('the cgroup of the parts', () => {
   it('is in the hierarchy that has the cpu controller', () => {
-    assert.deepEqual(findProcessorHierarchy(`${V2}\n${V1}`), { place: '/sys/fs/cgroup/cpu,cpuacct', type: 'cgroup' });
-    assert.deepEqual(findProcessorHierarchy(V2), { place: '/sys/fs/cgroup/unified', type: 'cgroup2' });
+    assert.deepEqual(findProcessorHierarchy(`${V2}\n${V1}`), {
+      mountPoint: '/sys/fs/cgroup/cpu,cpuacct',
+      type: 'cgroup',
+    });
+    assert.deepEqual(findProcessorHierarchy(V2), { mountPoint: '/sys/fs/cgroup/unified', type: 'cgroup2' });
     assert.equal(findProcessorHierarchy(''), undefined);
   });
 
@@ -25,8 +28,8 @@ describe('the cgroup of the parts', () => {
     group.join(child.pid ?? assert.fail('no process'));
     child.stdin.write('\n');
     const [grandchild] = await once(child.stdout, 'data');
-    const { place = '' } = findProcessorHierarchy(readFileSync('/proc/self/mountinfo', 'utf8')) ?? {};
-    const folder = join(place, `cloche-${id}-parts`);
+    const { mountPoint = '' } = findProcessorHierarchy(readFileSync('/proc/self/mountinfo', 'utf8')) ?? {};
+    const folder = join(mountPoint, `cloche-${id}-parts`);
     const members = readFileSync(join(folder, 'cgroup.procs'), 'utf8').trim().split('\n').map(Number);
     assert.deepEqual(members.sort(), [child.pid, Number(grandchild)].sort());
     process.kill(Number(grandchild), 'SIGKILL');

@@ -21,7 +21,7 @@ export class PartsGroup {
   constructor(installationId: string, mountInfo = readFileSync('/proc/self/mountinfo', 'utf8')) {
     const hierarchy = findProcessorHierarchy(mountInfo);
     if (hierarchy === undefined) return;
-    const folder = join(hierarchy.place, `cloche-${installationId}-parts`);
+    const folder = join(hierarchy.mountPoint, `cloche-${installationId}-parts`);
     const [file, weight] = WEIGHT[hierarchy.type];
     try {
       mkdirSync(folder, { recursive: true });
@@ -58,12 +58,14 @@ export class PartsGroup {
  * Finds the hierarchy with the processor's controller.
  * @param mountInfo content of `/proc/self/mountinfo`
  */
-export function findProcessorHierarchy(mountInfo: string): { place: string; type: keyof typeof WEIGHT } | undefined {
+export function findProcessorHierarchy(
+  mountInfo: string,
+): { mountPoint: string; type: keyof typeof WEIGHT } | undefined {
   const mounts = cgroupMounts(mountInfo);
   const v1 = mounts.find(({ type, options }) => type === 'cgroup' && options.includes('cpu'));
-  if (v1) return { place: v1.place, type: 'cgroup' };
+  if (v1) return { mountPoint: v1.mountPoint, type: 'cgroup' };
   const v2 = mounts.find(({ type }) => type === 'cgroup2');
-  return v2 && { place: v2.place, type: 'cgroup2' };
+  return v2 && { mountPoint: v2.mountPoint, type: 'cgroup2' };
 }
 
 /** Returns false while the group has processes. */

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { PreparedHost } from '../host/prepare-host.ts';
 import type { ServiceAccount } from '../host/service-account.ts';
-import type { InstallationPlaces } from './installation-places.ts';
+import type { InstallationPaths } from './installation-paths.ts';
 
 /** The processes of an installation, in the order of their start. */
 export const PART_NAMES = ['hostd', 'egress', 'server'] as const;
@@ -23,7 +23,7 @@ export const PROGRAMS: Programs = {
 export function commandFor(
   part: PartName,
   host: Pick<PreparedHost, 'accounts'>,
-  places: InstallationPlaces,
+  places: InstallationPaths,
   programs: Programs,
 ): [file: string, args: string[]] {
   return part === 'hostd'
@@ -43,7 +43,7 @@ function privileged(program: string): [string, string[]] {
  */
 const SHOW_CODE = `mount --bind "$1" "$2"; mount -o remount,bind,ro,nosuid,nodev "$2"; cd "$2"; shift 2; exec "$@"`;
 
-function unprivileged(account: ServiceAccount, { codeDir }: InstallationPlaces, program: string): [string, string[]] {
+function unprivileged(account: ServiceAccount, { codeDir }: InstallationPaths, program: string): [string, string[]] {
   const node = join(codeDir, 'node_modules', 'node', 'bin', 'node');
   const drop = [
     'setpriv',

@@ -1,5 +1,5 @@
 import { join, resolve } from 'node:path';
-import { runPlaces } from '@cloche/layout';
+import { runPaths } from '@cloche/layout';
 import { InstanceList } from '@cloche/protocol';
 import { type EffectiveSetting, effectiveSettings } from '@cloche/settings';
 import { Value } from 'typebox/value';
@@ -8,7 +8,7 @@ import { type PreparedHost, prepareHost } from '../host/prepare-host.ts';
 import { SetupProblem } from '../progress.ts';
 import { findFreePort } from './free-port.ts';
 import { InstallationParts, logFileOf } from './installation-parts.ts';
-import { type InstallationPlaces, preparePlaces } from './installation-places.ts';
+import { type InstallationPaths, preparePaths } from './installation-paths.ts';
 import { type PartName, PROGRAMS, type Programs } from './parts.ts';
 import { callSocket } from './socket-client.ts';
 
@@ -70,12 +70,12 @@ export async function startInstallation(options: InstallationOptions): Promise<I
   const host = options.host ?? '127.0.0.1';
   const prepared = options.prepared ?? (await prepareHost({ cacheDir }));
   const runDir = options.runDir && resolve(options.runDir);
-  const places = await preparePlaces(resolve(options.dataDir), runDir, prepared.accounts);
+  const places = await preparePaths(resolve(options.dataDir), runDir, prepared.accounts);
   const lock = await lockData(places);
   const servedAt = { host, port: options.port || (await findFreePort(host)) };
   const parts = new InstallationParts({
     prepared,
-    places: { ...places, cacheDir },
+    paths: { ...places, cacheDir },
     servedAt,
     settings: options.settings ?? effectiveSettings({}),
     env: options.env ?? {},
@@ -94,7 +94,7 @@ export async function startInstallation(options: InstallationOptions): Promise<I
 }
 
 /** Locks the data folder: two hostds on the same one would each remove the other's launches. */
-async function lockData({ dataDir }: InstallationPlaces): Promise<Lock> {
+async function lockData({ dataDir }: InstallationPaths): Promise<Lock> {
   const lock = await tryLock(join(dataDir, 'lock'));
   if (lock) return lock;
   throw new SetupProblem(
@@ -104,12 +104,12 @@ async function lockData({ dataDir }: InstallationPlaces): Promise<Lock> {
 }
 
 function describe(
-  places: InstallationPlaces,
+  places: InstallationPaths,
   { host, port }: { host: string; port: number },
   parts: InstallationParts,
   lock: Lock,
 ): Installation {
-  const { hostdSocket, operatorSocket } = runPlaces(places.runDir);
+  const { hostdSocket, operatorSocket } = runPaths(places.runDir);
   const operator: Installation['operator'] = (...operation) => callSocket(operatorSocket, ...operation);
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${port}`,

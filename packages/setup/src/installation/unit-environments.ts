@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import { type EffectiveSetting, settingsFor } from '@cloche/settings';
 import type { PreparedHost } from '../host/prepare-host.ts';
 import { SetupProblem } from '../progress.ts';
-import { preparePlaces } from './installation-places.ts';
+import { preparePaths } from './installation-paths.ts';
 import { environmentFor } from './part-environment.ts';
 import { PART_NAMES } from './parts.ts';
 
 /** Folders of the units in deploy/systemd, which name no others. */
-export const UNIT_PLACES = {
+export const UNIT_PATHS = {
   dataDir: '/var/lib/cloche',
   runDir: '/run/cloche/main',
   environments: '/run/cloche/units',
@@ -23,12 +23,12 @@ export const UNIT_PLACES = {
 export async function writeUnitEnvironments(
   prepared: Pick<PreparedHost, 'accounts' | 'guestDir'>,
   settings: readonly EffectiveSetting[],
-  { dataDir, runDir, environments }: typeof UNIT_PLACES = UNIT_PLACES,
+  { dataDir, runDir, environments }: typeof UNIT_PATHS = UNIT_PATHS,
 ): Promise<void> {
   const own = settingsFor('setup', settings);
   requireFolder('CLOCHE_DATA_DIR', own.CLOCHE_DATA_DIR, dataDir);
   requireFolder('CLOCHE_RUN_DIR', own.CLOCHE_RUN_DIR ?? runDir, runDir);
-  const places = { ...(await preparePlaces(dataDir, runDir, prepared.accounts)), cacheDir: own.CLOCHE_CACHE_DIR ?? '' };
+  const places = { ...(await preparePaths(dataDir, runDir, prepared.accounts)), cacheDir: own.CLOCHE_CACHE_DIR ?? '' };
   const servedAt = { host: own.CLOCHE_HOST ?? '', port: Number(own.CLOCHE_PORT) };
   await mkdir(environments, { recursive: true, mode: 0o700 });
   // The files may contain a key.

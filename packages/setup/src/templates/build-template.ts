@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { chmod, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { cachePlaces } from '@cloche/layout';
+import { cachePaths } from '@cloche/layout';
 import { TemplateVersionManifest } from '@cloche/protocol';
 import type { Static } from 'typebox';
 import { Value } from 'typebox/value';
@@ -43,7 +43,7 @@ export async function ensureTemplate(recipe: Recipe, options: BuildOptions): Pro
 
 /** Finds the newest version built on this host from exactly this recipe. */
 export async function findTemplate(recipe: Recipe, cacheDir: string): Promise<TemplateVersion | undefined> {
-  const folder = join(cachePlaces(cacheDir).templatesDir, recipe.slug);
+  const folder = join(cachePaths(cacheDir).templatesDir, recipe.slug);
   const wanted = recipeDigest(recipe);
   const found: TemplateVersion[] = [];
   for (const entry of await readdir(folder).catch(() => [])) {
@@ -97,7 +97,7 @@ function describe(recipe: Recipe, packages: InstalledPackages, builtAt: string):
 }
 
 async function publish(version: string, manifest: TemplateVersion, cacheDir: string): Promise<void> {
-  const { templatesDir } = cachePlaces(cacheDir);
+  const { templatesDir } = cachePaths(cacheDir);
   const folder = join(templatesDir, manifest.slug);
   await mkdir(folder, { recursive: true });
   // SECURITY: a template contains set-user-id programs; other users of this host must not be able to list them.

@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
-import { cachePlaces } from '@cloche/layout';
+import { cachePaths } from '@cloche/layout';
 import { RECIPES_FOLDER } from '../host/prepare-host.ts';
 import { parseDownloadOptions } from './apt-configuration.ts';
 import { ensureTemplate } from './build-template.ts';
@@ -26,7 +26,7 @@ const roots: Record<string, string> = {};
 before(async () => {
   for (const recipe of await readRecipes(RECIPES_FOLDER)) {
     const { digest } = await ensureTemplate(recipe, { cacheDir });
-    roots[recipe.slug] = join(cachePlaces(cacheDir).templatesDir, recipe.slug, digest, 'rootfs');
+    roots[recipe.slug] = join(cachePaths(cacheDir).templatesDir, recipe.slug, digest, 'rootfs');
   }
 });
 

@@ -1,8 +1,8 @@
 import { rmSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { runPlaces } from '@cloche/layout';
+import { runPaths } from '@cloche/layout';
 
-const { hostdSocket } = runPlaces(process.env.CLOCHE_RUN_DIR ?? '');
+const { hostdSocket } = runPaths(process.env.CLOCHE_RUN_DIR ?? '');
 rmSync(hostdSocket, { force: true });
 const server = createServer((request, response) => {
   response.end(request.url === '/instances' ? '{"instances":[]}' : '{}');

@@ -1,8 +1,8 @@
 import { accessSync, constants, readFileSync, rmSync } from 'node:fs';
 import { createServer, type RequestListener } from 'node:http';
-import { runPlaces } from '@cloche/layout';
+import { runPaths } from '@cloche/layout';
 
-const { operatorSocket } = runPlaces(process.env.CLOCHE_RUN_DIR ?? '');
+const { operatorSocket } = runPaths(process.env.CLOCHE_RUN_DIR ?? '');
 let keys = 0;
 
 const answer: RequestListener = (request, response) => {

@@ -9,14 +9,14 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { CreateBucketCommand, ListMultipartUploadsCommand, S3Client } from '@aws-sdk/client-s3';
-import { cachePlaces } from '@cloche/layout';
+import { cachePaths } from '@cloche/layout';
 import { eventually } from '@cloche/testkit/eventually';
 import { describeArtifactStore } from '../../../testing/artifact-store-suite.ts';
 import { StoreFault } from './artifact-store.ts';
 import { openStore } from './open-store.ts';
 import { readS3Url, S3Store } from './s3-store.ts';
 
-const { versitygw } = cachePlaces(process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche');
+const { versitygw } = cachePaths(process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche');
 const BUCKET = 'artifacts';
 const MEBIBYTE = 2 ** 20;
 const KEYS = { AWS_ACCESS_KEY_ID: 'cloche', AWS_SECRET_ACCESS_KEY: 'only-for-this-test' };

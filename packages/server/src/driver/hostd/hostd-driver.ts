@@ -66,7 +66,7 @@ export class HostdDriver implements RuntimeDriver {
 
   readonly #noteAgainAt = new Map<StartedLanguage, number>();
 
-  /** @param socketPath `runPlaces(runDir).hostdSocket` */
+  /** @param socketPath `runPaths(runDir).hostdSocket` */
   constructor(socketPath: string) {
     this.#pool = new Pool('http://hostd', {
       socketPath,

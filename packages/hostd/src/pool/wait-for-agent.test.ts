@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { agentAnswers } from './agent-answers.ts';
+import { waitForAgent } from './wait-for-agent.ts';
 
 async function listening(serve: (socket: Socket) => void) {
   const dir = mkdtempSync(join(tmpdir(), 'cloche-answers-'));
@@ -33,7 +33,7 @@ const patience = () => AbortSignal.timeout(5000);
 describe('the look whether an agent answers', () => {
   test('ends with the first byte of an answer, whatever it says', async () => {
     using agent = await listening((socket) => socket.once('data', () => socket.write('?')));
-    await agentAnswers(agent.path, patience());
+    await waitForAgent(agent.path, patience());
   });
 
   test('waits for an answer that comes late, through what ends a connection when one side does', async () => {
@@ -43,21 +43,21 @@ describe('the look whether an agent answers', () => {
         socket.write('HTTP/1.1 200 OK\r\n\r\n');
       });
     });
-    await agentAnswers(agent.path, patience());
+    await waitForAgent(agent.path, patience());
   });
 
   test('fails when the connection closes without an answer, or there is none', async () => {
     using agent = await listening((socket) => socket.destroy());
-    await assert.rejects(agentAnswers(agent.path, patience()));
-    await assert.rejects(agentAnswers(`${agent.path}.none`, patience()), { code: 'ENOENT' });
+    await assert.rejects(waitForAgent(agent.path, patience()));
+    await assert.rejects(waitForAgent(`${agent.path}.none`, patience()), { code: 'ENOENT' });
   });
 
   test('ends when its signal aborts', async () => {
     using agent = await listening(() => {});
     const abort = new AbortController();
-    const look = agentAnswers(agent.path, abort.signal);
+    const look = waitForAgent(agent.path, abort.signal);
     abort.abort(new Error('given up'));
     await assert.rejects(look, /given up/);
-    await assert.rejects(agentAnswers(agent.path, abort.signal), /given up/);
+    await assert.rejects(waitForAgent(agent.path, abort.signal), /given up/);
   });
 });

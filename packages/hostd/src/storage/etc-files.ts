@@ -1,4 +1,4 @@
-import type { OwnFiles } from './root-file-system.ts';
+import type { EtcFiles } from './root-file-system.ts';
 
 const HOSTS = '127.0.0.1 localhost\n127.0.1.1 sandbox\n';
 
@@ -6,7 +6,7 @@ const HOSTS = '127.0.0.1 localhost\n127.0.1.1 sandbox\n';
  * Returns the sandbox's own files in `/etc`. Without a resolver the file names 127.0.0.1, where the kernel refuses at
  * once. An empty file would mean 127.0.0.1 as well, but with timeouts of seconds.
  */
-export function ownFiles(resolver: string | undefined): OwnFiles {
+export function etcFiles(resolver: string | undefined): EtcFiles {
   return {
     '/etc/hostname': 'sandbox\n',
     '/etc/hosts': HOSTS,

@@ -28,7 +28,7 @@ const LOOKUP_SECONDS = 10;
  *
  * @param fromLinks one match for each class of links, such as `iifname "cl*"`.
  */
-export function flowShares(fromLinks: readonly string[]): string {
+export function flowLimitRules(fromLinks: readonly string[]): string {
   return `
   set flows { type ipv4_addr; size ${SLOT_COUNT}; flags dynamic; }
   set new_flows { type ipv4_addr; size ${SLOT_COUNT}; flags dynamic,timeout; timeout 1m; }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { InstanceRecords } from '../instance/instance-records.ts';
-import { DiskPromises } from './disk-promises.ts';
+import { DiskReservations } from './disk-reservations.ts';
 
 const GIBIBYTE = 1024 ** 3;
 
@@ -17,7 +17,7 @@ function promises(all: readonly Known[], options: { overcommit?: number; free?: 
     read: (key: string) => all[Number(key)],
   } as unknown as InstanceRecords;
   const read = (() => ({ blocks: 100, bavail: free, bsize: GIBIBYTE })) as never;
-  return new DiskPromises({ folder: '/data', records, overcommit, read, ...rest });
+  return new DiskReservations({ folder: '/data', records, overcommit, read, ...rest });
 }
 
 const NO_CAPACITY = { code: 'no_capacity' };
@@ -26,18 +26,20 @@ const pooled = (gibibytes: number) => ({ status: 'pooled', diskBytes: gibibytes 
 
 test('disks are promised up to so many times what is free above the reserve', () => {
   // The reserve is 2 GiB of the 12.
-  promises([live(10)]).require(10 * GIBIBYTE, { isPooled: false });
-  assert.throws(() => promises([live(10)]).require(10 * GIBIBYTE + 1, { isPooled: false }), NO_CAPACITY);
-  assert.throws(() => promises([], { free: 2 }).require(1, { isPooled: false }), NO_CAPACITY);
-  promises([], { free: 2, reserveBytes: 0 }).require(4 * GIBIBYTE, { isPooled: false });
+  promises([live(10)]).assertCapacity(10 * GIBIBYTE, { isPooled: false });
+  assert.throws(() => promises([live(10)]).assertCapacity(10 * GIBIBYTE + 1, { isPooled: false }), NO_CAPACITY);
+  assert.throws(() => promises([], { free: 2 }).assertCapacity(1, { isPooled: false }), NO_CAPACITY);
+  promises([], { free: 2, reserveBytes: 0 }).assertCapacity(4 * GIBIBYTE, { isPooled: false });
 });
 
 test('disks that no sandbox has claimed keep none from a sandbox', () => {
   const all = [live(5), pooled(15), { status: 'launching', diskBytes: 5 * GIBIBYTE }];
-  promises(all).require(10 * GIBIBYTE, { isPooled: false });
-  assert.throws(() => promises(all).require(1, { isPooled: true }), NO_CAPACITY);
+  promises(all).assertCapacity(10 * GIBIBYTE, { isPooled: false });
+  assert.throws(() => promises(all).assertCapacity(1, { isPooled: true }), NO_CAPACITY);
 });
 
 test('instances that are being removed count for nothing, nor do records of an earlier release, which have no size', () => {
-  promises([{ status: 'live' }, { status: 'ending', diskBytes: GIBIBYTE }]).require(20 * GIBIBYTE, { isPooled: false });
+  promises([{ status: 'live' }, { status: 'ending', diskBytes: GIBIBYTE }]).assertCapacity(20 * GIBIBYTE, {
+    isPooled: false,
+  });
 });

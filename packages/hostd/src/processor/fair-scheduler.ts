@@ -12,7 +12,7 @@ import type { ProcessorGroups } from './processor-groups.ts';
  */
 const LOOK_INTERVAL_MS = 250;
 
-export interface FairTurnsOptions {
+export interface FairSchedulerOptions {
   groups: ProcessorGroups;
   /** Returns the instances that sandboxes have. */
   keys: () => readonly InstanceKey[];
@@ -23,28 +23,28 @@ export interface FairTurnsOptions {
  * Prioritizes sandboxes that use little processor time over those that use much, while processors are contended. With
  * equal weights and slices, a run of a millisecond would wait until each of fifty busy sandboxes had its 4 ms.
  */
-export class FairTurns {
-  readonly #options: FairTurnsOptions;
+export class FairScheduler {
+  readonly #options: FairSchedulerOptions;
   readonly #processors = availableParallelism();
   readonly #debts = new ProcessorDebts<InstanceKey>();
-  readonly #behind = new Set<InstanceKey>();
+  readonly #lowPriority = new Set<InstanceKey>();
   readonly #timer: NodeJS.Timeout;
   #wasContended = false;
 
-  constructor(options: FairTurnsOptions) {
+  constructor(options: FairSchedulerOptions) {
     this.#options = options;
     // Each process started by this one inherits the slice: every sandbox, and the kernels that are forked into it.
     setTimeSlice(process.pid, SHORT_SLICE_NS);
-    // An earlier hostd that was killed may have left sandboxes in the `behind` state.
-    for (const key of options.keys()) options.groups.setTurn(key, 'first');
+    // An earlier hostd that was killed may have left sandboxes in the `low` state.
+    for (const key of options.keys()) options.groups.setPriority(key, 'high');
     this.#timer = setInterval(() => this.#tryLook(), LOOK_INTERVAL_MS);
     this.#timer.unref();
   }
 
-  /** Stops the checks and resets every sandbox to `first`. */
+  /** Stops the checks and resets every sandbox to `high`. */
   close(): void {
     clearInterval(this.#timer);
-    for (const key of this.#behind) this.#options.groups.setTurn(key, 'first');
+    for (const key of this.#lowPriority) this.#options.groups.setPriority(key, 'high');
   }
 
   #tryLook(): void {
@@ -64,13 +64,13 @@ export class FairTurns {
       const usedUs = groups.usedUs(key);
       if (usedUs !== undefined) used.set(key, usedUs);
     }
-    for (const key of this.#behind) if (!used.has(key)) this.#behind.delete(key);
+    for (const key of this.#lowPriority) if (!used.has(key)) this.#lowPriority.delete(key);
     if (!this.#wasContended) this.#debts.begin(used);
-    for (const key of this.#behind) groups.setSlices(key, 'behind');
-    for (const [key, isBehind] of this.#debts.update(used, (key) => groups.wants(key))) {
-      groups.setTurn(key, isBehind ? 'behind' : 'first');
-      if (isBehind) this.#behind.add(key);
-      else this.#behind.delete(key);
+    for (const key of this.#lowPriority) groups.setSlices(key, 'low');
+    for (const [key, isLow] of this.#debts.update(used, (key) => groups.wants(key))) {
+      groups.setPriority(key, isLow ? 'low' : 'high');
+      if (isLow) this.#lowPriority.add(key);
+      else this.#lowPriority.delete(key);
     }
   }
 }

@@ -5,7 +5,7 @@
 import { join } from 'node:path';
 
 /** Returns the paths of an installation's sockets, in a folder that a reboot empties. */
-export function runPlaces(runDir: string) {
+export function runPaths(runDir: string) {
   return {
     /** Only the server's user can connect. */
     hostdSocket: join(runDir, 'hostd', 'hostd.sock'),
@@ -20,7 +20,7 @@ export function runPlaces(runDir: string) {
 }
 
 /** Returns the paths of data that survives a reboot. Each folder is writable by one part only. */
-export function dataPlaces(dataDir: string) {
+export function dataPaths(dataDir: string) {
   return {
     /** Id of 8 characters of [a-z0-9], part of every name on the host: cgroups, interfaces, tables. */
     installationId: join(dataDir, 'installation-id'),
@@ -42,7 +42,7 @@ export const VERSITYGW_VERSION = 'v1.8.0';
  * Returns the paths of data that can be built again. All installations of a host share it; entries are named by the
  * digest of their content.
  */
-export function cachePlaces(cacheDir: string) {
+export function cachePaths(cacheDir: string) {
   return {
     /** `templates/<slug>/<digest>/{manifest.json,rootfs/}` */
     templatesDir: join(cacheDir, 'templates'),

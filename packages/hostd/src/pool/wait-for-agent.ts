@@ -6,7 +6,7 @@ import { connect } from 'node:net';
  *
  * SECURITY: hostd parses nothing that a guest wrote: only the arrival of a byte counts.
  */
-export function agentAnswers(socketPath: string, signal: AbortSignal, request = 'GET /health'): Promise<void> {
+export function waitForAgent(socketPath: string, signal: AbortSignal, request = 'GET /health'): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   if (signal.aborted) return Promise.reject(signal.reason);
   const socket = connect(socketPath);

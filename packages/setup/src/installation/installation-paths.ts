@@ -1,14 +1,14 @@
 import { randomInt } from 'node:crypto';
 import { chmod, chown, link, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { dataPlaces, runPlaces } from '@cloche/layout';
-import { egressPlaces } from '@cloche/protocol';
+import { dataPaths, runPaths } from '@cloche/layout';
+import { egressPaths } from '@cloche/protocol';
 import type { ServiceAccounts } from '../host/service-account.ts';
 import { SetupProblem } from '../progress.ts';
 
 const CODE_DIR = '/run/cloche/code';
 
-export type InstallationPlaces = {
+export type InstallationPaths = {
   installationId: string;
   dataDir: string;
   runDir: string;
@@ -26,14 +26,14 @@ export type InstallationPlaces = {
  *
  * @param runDir default `/run/cloche/<installationId>`
  */
-export async function preparePlaces(
+export async function preparePaths(
   dataDir: string,
   runDir: string | undefined,
   { server, egress }: ServiceAccounts,
-): Promise<InstallationPlaces> {
+): Promise<InstallationPaths> {
   await requireReachable(dataDir);
   await ensureFolder(dataDir, 0o755, 0, 0);
-  const data = dataPlaces(dataDir);
+  const data = dataPaths(dataDir);
   await ensureFolder(data.serverDir, 0o700, server.uid, server.gid);
   await ensureFolder(data.hostdDir, 0o700, 0, 0);
   const logsDir = join(dataDir, 'logs');
@@ -41,14 +41,14 @@ export async function preparePlaces(
 
   const installationId = await ensureInstallationId(data.installationId);
   const runFolder = runDir ?? join('/run/cloche', installationId);
-  const run = runPlaces(runFolder);
+  const run = runPaths(runFolder);
   await requireReachable(runFolder);
   await ensureFolder(runFolder, 0o755, 0, 0);
   await ensureFolder(run.serverDir, 0o700, server.uid, server.gid);
   await ensureFolder(run.hostdDir, 0o750, 0, server.gid);
   await ensureFolder(run.instancesDir, 0o750, 0, server.gid);
   await ensureFolder(run.egressDir, 0o755, 0, 0);
-  const { controlDir, authorityDir } = egressPlaces(runFolder, dataDir);
+  const { controlDir, authorityDir } = egressPaths(runFolder, dataDir);
   for (const folder of [controlDir, authorityDir]) await ensureFolder(folder, 0o700, egress.uid, egress.gid);
   await ensureFolder(CODE_DIR, 0o755, 0, 0);
   return { installationId, dataDir, runDir: runFolder, logsDir, codeDir: CODE_DIR };

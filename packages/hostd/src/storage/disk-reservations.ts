@@ -5,7 +5,7 @@ import type { InstanceRecords } from '../instance/instance-records.ts';
 
 const MEBIBYTE = 1024 * 1024;
 
-export interface DiskPromisesOptions {
+export interface DiskReservationsOptions {
   /** Folder on the volume of the disks. */
   readonly folder: string;
   readonly records: Pick<InstanceRecords, 'keys' | 'read'>;
@@ -20,10 +20,10 @@ export interface DiskPromisesOptions {
  * Limits how much space is promised to the disks of sandboxes. The disks are sparse, so together they may be larger
  * than their volume: at most `overcommit` times the free space.
  */
-export class DiskPromises {
-  readonly #options: DiskPromisesOptions;
+export class DiskReservations {
+  readonly #options: DiskReservationsOptions;
 
-  constructor(options: DiskPromisesOptions) {
+  constructor(options: DiskReservationsOptions) {
     this.#options = options;
   }
 
@@ -32,12 +32,12 @@ export class DiskPromises {
    *
    * @throws HostdError `no_capacity`
    */
-  require(diskBytes: number, { isPooled }: { isPooled: boolean }): void {
+  assertCapacity(diskBytes: number, { isPooled }: { isPooled: boolean }): void {
     const { folder, overcommit, reserveBytes, read = statfsSync } = this.#options;
     const { blocks, bavail, bsize } = read(folder);
     const reserve = reserveBytes ?? defaultDiskReserveBytes(blocks * bsize);
     const free = Math.max(0, bavail * bsize - reserve);
-    const promised = this.#promisedBytes(isPooled) + diskBytes;
+    const promised = this.#reservedBytes(isPooled) + diskBytes;
     if (promised <= free * overcommit) return;
     const [promisedMb, freeMb] = [promised, free].map((bytes) => Math.floor(bytes / MEBIBYTE));
     throw new HostdError(
@@ -46,7 +46,7 @@ export class DiskPromises {
     );
   }
 
-  #promisedBytes(withPooled: boolean): number {
+  #reservedBytes(withPooled: boolean): number {
     const { records } = this.#options;
     let bytes = 0;
     for (const key of records.keys()) {
