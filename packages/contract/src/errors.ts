@@ -110,7 +110,14 @@ export const ERRORS = {
   conflict: {
     status: 409,
     retryable: false,
-    details: undefined,
+    details: Type.Object({
+      liveSandboxes: Type.Optional(
+        Type.Integer({ minimum: 0, description: 'Sandboxes of the project that have not ended.' }),
+      ),
+      workspaceRuns: Type.Optional(
+        Type.Integer({ minimum: 0, description: 'Workspace runs of the project that have not finished.' }),
+      ),
+    }),
     summary: 'The state of the resource does not allow the operation.',
   },
   precondition_failed: {

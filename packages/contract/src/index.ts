@@ -16,6 +16,8 @@ export * from './operation.ts';
 export * from './operations/index.ts';
 export * from './preview.ts';
 export * from './preview-errors.ts';
+export * from './project.ts';
+export * from './quota.ts';
 export * from './sandbox.ts';
 export * from './scopes.ts';
 export * from './tags.ts';

@@ -13,6 +13,8 @@ export const LIMITS = {
   /** All metadata keys and values together, in UTF-8. */
   metadataBytes: 4096,
 
+  projectNameLength: 64,
+
   envEntries: 64,
   envBytes: 32 * 1024,
   networkHosts: 64,

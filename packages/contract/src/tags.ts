@@ -13,5 +13,8 @@ export const TAGS = {
   'API keys':
     'An API key identifies its caller and limits what requests may do: by scopes, by projects and until a time.',
   Templates: 'A template is an image that sandboxes are created from. Its versions are immutable.',
+  Projects:
+    'A project groups the sandboxes, artifacts and previews of an organization. An API key can be bound to projects. Every ' +
+    'organization has a default project.',
 } as const;
 export type Tag = keyof typeof TAGS;

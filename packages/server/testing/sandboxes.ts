@@ -29,6 +29,7 @@ import type { Database } from '../src/db/database.ts';
 import { migrate } from '../src/db/migrate.ts';
 import { openDatabase } from '../src/db/open-database.ts';
 import type { RequestContext, Route } from '../src/http/route.ts';
+import { ProjectAccess } from '../src/projects/access/project-access.ts';
 import { SqlProjectRepository } from '../src/projects/project-repository.ts';
 import type { SandboxSettings } from '../src/sandboxes/record/sandbox-settings.ts';
 
@@ -91,8 +92,10 @@ async function seed(db: Database): Promise<void> {
     id,
     org_id,
     name: id,
+    name_key: id,
     is_default,
     created_at: 0,
+    updated_at: 0,
   });
   const projects = [
     project(DEFAULT_PROJECT, ORG, 1),
@@ -206,7 +209,7 @@ export class SandboxesWorld implements AsyncDisposable {
   #compose() {
     return composeSandboxes({
       db: this.db,
-      projects: new SqlProjectRepository(this.db),
+      projects: new ProjectAccess(new SqlProjectRepository(this.db)),
       clock: this.clock,
       ids: this.ids,
       log: SILENT,

@@ -12,8 +12,10 @@ const ODD_TEXTS = ['a\0b', '', ' ', '/', 'é', 'UPPER', '1x', '-a', 'a b', 'x'.r
 
 /** Returns `good` with one constraint of `schema` broken, for each constraint; `resolve` follows references. */
 export function mutantsOf(schema: Schema, good: unknown, resolve: (schema: Schema) => Schema): Mutant[] {
-  const { type, anyOf, ...keywords } = resolve(schema);
+  const { type: types, anyOf, ...keywords } = resolve(schema);
   if (Array.isArray(anyOf)) return [{ what: 'of no type', value: 7 }, ...mutantsOfBranches(anyOf, resolve)];
+  // Of several types, the first one has the constraints.
+  const [type] = [types].flat();
   switch (type) {
     case 'string':
       return mutantsOfText(keywords);

@@ -5,6 +5,7 @@ import * as codeRuns from './code-runs.ts';
 import * as commands from './commands.ts';
 import * as files from './files.ts';
 import * as previews from './previews.ts';
+import * as projects from './projects.ts';
 import * as sandboxes from './sandboxes.ts';
 import * as templates from './templates.ts';
 
@@ -21,6 +22,7 @@ export const operations = {
   ...previews,
   ...templates,
   ...apiKeys,
+  ...projects,
 } as const;
 export type Operations = typeof operations;
 export type OperationId = keyof Operations;

@@ -147,7 +147,8 @@ export class ApiKeyService {
     const ids: ProjectId[] = [];
     for (const id of new Set(wanted)) {
       const project = await this.#projects.find(orgId, id);
-      if (!project) throw new AppError('not_found', `The organization has no project "${id.slice(0, 80)}".`);
+      if (!project || project.deletedAt !== undefined)
+        throw new AppError('not_found', `The organization has no project "${id.slice(0, 80)}".`);
       ids.push(project.id);
     }
     return ids;

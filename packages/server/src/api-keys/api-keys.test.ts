@@ -215,7 +215,7 @@ describe('organizations', () => {
   it('have a default project each, and names of their own', async () => {
     const other = await orgs.create('other');
     const projects = new SqlProjectRepository(db);
-    assert.equal((await projects.getDefault(other.id)).id, other.defaultProjectId);
+    assert.equal(await projects.getDefaultId(other.id), other.defaultProjectId);
     assert.equal(await projects.find(orgId, other.defaultProjectId), undefined);
     await refused(orgs.create('other'), /already/);
     assert.equal((await orgs.find('other'))?.id, other.id);

@@ -9,6 +9,7 @@ import type { OrgId, ProjectId, SandboxId } from '@cloche/contract';
 import { FakeClock, SequentialIds } from '@cloche/testkit';
 import { pino } from 'pino';
 import { openSandboxes, type SandboxesWorld } from '../../testing/sandboxes.ts';
+import { ProjectAccess } from '../projects/access/project-access.ts';
 import { SqlProjectRepository } from '../projects/project-repository.ts';
 import { ArtifactContents } from './artifact-contents.ts';
 import { SqlArtifactRepository } from './artifact-repository.ts';
@@ -73,7 +74,12 @@ describe('contents of artifacts', () => {
 
   it('go when the time of their artifacts is up, and not a moment before', async () => {
     const { sha256 } = await keep('for an hour');
-    const service = new ArtifactService(artifacts, contents, new SqlProjectRepository(world.db), clock);
+    const service = new ArtifactService(
+      artifacts,
+      contents,
+      new ProjectAccess(new SqlProjectRepository(world.db)),
+      clock,
+    );
     clock.advance(HOUR_MS - 1);
     assert.equal(await service.expire(), 0);
     clock.advance(1);

@@ -1,8 +1,8 @@
-import type { ArtifactId, operations, ProjectId, QueryOf } from '@cloche/contract';
-import { type Credential, mayUseProject } from '../api-keys/credential.ts';
-import { AppError, notFound } from '../base/app-error.ts';
+import type { ArtifactId, operations, QueryOf } from '@cloche/contract';
+import type { Credential } from '../api-keys/credential.ts';
+import { notFound } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
-import type { ProjectRepository } from '../projects/project-repository.ts';
+import { type ProjectAccess, requireProject } from '../projects/access/project-access.ts';
 import type { ArtifactRecord } from './artifact.ts';
 import type { ArtifactContents } from './artifact-contents.ts';
 import type { ArtifactRepository } from './artifact-repository.ts';
@@ -13,10 +13,10 @@ const LABEL = 'metadata.';
 export class ArtifactService {
   readonly #artifacts: ArtifactRepository;
   readonly #contents: ArtifactContents;
-  readonly #projects: ProjectRepository;
+  readonly #projects: ProjectAccess;
   readonly #clock: Clock;
 
-  constructor(artifacts: ArtifactRepository, contents: ArtifactContents, projects: ProjectRepository, clock: Clock) {
+  constructor(artifacts: ArtifactRepository, contents: ArtifactContents, projects: ProjectAccess, clock: Clock) {
     this.#artifacts = artifacts;
     this.#contents = contents;
     this.#projects = projects;
@@ -24,7 +24,7 @@ export class ArtifactService {
   }
 
   async list(credential: Credential, query: QueryOf<typeof operations.listArtifacts>): Promise<ArtifactRecord[]> {
-    const projectIds = await this.#projectsOf(credential, query.projectId);
+    const projectIds = await this.#projects.listed(credential, query.projectId);
     const { sandboxId, name } = query;
     const filter = { orgId: credential.orgId, projectIds, sandboxId, name };
     const records = await this.#artifacts.list(filter, this.#clock.now());
@@ -64,14 +64,6 @@ export class ArtifactService {
     for (const record of expired) await this.#contents.release(record);
     return expired.length;
   }
-
-  async #projectsOf(credential: Credential, wanted: string | undefined): Promise<readonly ProjectId[] | undefined> {
-    if (wanted === undefined) return credential.projectIds && [...credential.projectIds];
-    const project = await this.#projects.find(credential.orgId, wanted);
-    if (!project) throw notFound('project', wanted);
-    if (!mayUseProject(credential, project.id)) throw foreignProject(`project "${wanted}"`);
-    return [project.id];
-  }
 }
 
 function isThere(record: ArtifactRecord, now: number): boolean {
@@ -80,10 +72,6 @@ function isThere(record: ArtifactRecord, now: number): boolean {
 
 function visible(credential: Credential, id: string, record: ArtifactRecord | undefined): ArtifactRecord {
   if (!record || record.orgId !== credential.orgId) throw notFound('artifact', id);
-  if (!mayUseProject(credential, record.projectId)) throw foreignProject(`project of the artifact "${id}"`);
+  requireProject(credential, record.projectId, `project of the artifact "${id}"`);
   return record;
-}
-
-function foreignProject(what: string): AppError {
-  return new AppError('forbidden', `This API key may not use the ${what}; use a key that may.`);
 }

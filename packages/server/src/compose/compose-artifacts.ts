@@ -19,7 +19,7 @@ import type { Database } from '../db/database.ts';
 import type { AccessFiles } from '../files/access-files.ts';
 import type { Route } from '../http/route.ts';
 import type { SignedDownloads } from '../http/signed-downloads.ts';
-import type { ProjectRepository } from '../projects/project-repository.ts';
+import type { ProjectAccess } from '../projects/access/project-access.ts';
 import type { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
 
 /** Time between removals of expired artifacts. Clients no longer see them, so this only frees their space. */
@@ -31,7 +31,7 @@ const RETRY_MS = 10_000;
 export interface ArtifactsDeps {
   readonly db: Database;
   readonly store: ArtifactStore;
-  readonly projects: ProjectRepository;
+  readonly projects: ProjectAccess;
   readonly settings: ArtifactSettings;
   /** Disk space of the volume on which contents are staged. */
   readonly space: DiskSpace;

@@ -12,12 +12,12 @@ import { PreviewService } from '../previews/preview-service.ts';
 import { Exchanges } from '../previews/proxy/exchanges.ts';
 import { PreviewFront } from '../previews/proxy/preview-front.ts';
 import { ReachPort } from '../previews/proxy/reach-port.ts';
-import type { ProjectRepository } from '../projects/project-repository.ts';
+import type { ProjectAccess } from '../projects/access/project-access.ts';
 import type { SandboxParts } from './compose-sandboxes.ts';
 
 export interface PreviewsDeps {
   readonly db: Database;
-  readonly projects: ProjectRepository;
+  readonly projects: ProjectAccess;
   readonly sandboxes: SandboxParts;
   /** Base URL of the previews; undefined for `http://localhost` at the served port. */
   readonly previewUrl: string | undefined;

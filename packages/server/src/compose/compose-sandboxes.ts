@@ -16,7 +16,7 @@ import type { RuntimeDriver } from '../driver/runtime-driver.ts';
 import { AccessFiles } from '../files/access-files.ts';
 import { fileRoutes } from '../files/file-routes.ts';
 import type { Route } from '../http/route.ts';
-import type { ProjectRepository } from '../projects/project-repository.ts';
+import type { ProjectAccess } from '../projects/access/project-access.ts';
 import { PromoteOutputs } from '../runs/promote-outputs.ts';
 import { ResolveRun } from '../runs/resolve-run.ts';
 import { RunCode } from '../runs/run-code.ts';
@@ -52,7 +52,7 @@ const FORGET_MS = 3_600_000;
 
 export interface SandboxesDeps {
   readonly db: Database;
-  readonly projects: ProjectRepository;
+  readonly projects: ProjectAccess;
   readonly clock: Clock;
   readonly ids: IdSource;
   readonly log: Logger;

@@ -39,6 +39,7 @@ import { SqlProjectRepository } from '../projects/project-repository.ts';
 import { composeArtifacts } from './compose-artifacts.ts';
 import { composeCommands } from './compose-commands.ts';
 import { composePreviews } from './compose-previews.ts';
+import { composeProjects } from './compose-projects.ts';
 import { composeSandboxes } from './compose-sandboxes.ts';
 import type { Config } from './config.ts';
 
@@ -72,10 +73,11 @@ export async function startServer(
   await migrate(db);
 
   const orgs = new OrgRepository(db, clock, ids);
-  const projects = new SqlProjectRepository(db);
+  const projectRecords = new SqlProjectRepository(db);
+  const projects = composeProjects({ ...shared, db, projects: projectRecords });
   const keys = new SqlApiKeyRepository(db);
   const authenticator = new Authenticator(keys, clock);
-  const apiKeys = new ApiKeyService(keys, projects, authenticator, clock, ids);
+  const apiKeys = new ApiKeyService(keys, projectRecords, authenticator, clock, ids);
   await apiKeys.bootstrap((await orgs.ensureFirst()).id, config.bootstrapApiKey);
 
   const { serverDir } = dataPaths(config.dataDir);
@@ -103,12 +105,20 @@ export async function startServer(
     ...shared,
     db,
     store,
-    projects,
+    projects: projects.access,
     settings: config.artifacts,
     space: spaceOf(dirname(config.artifacts.stagingDir)),
   });
   const { keep } = artifacts;
-  const sandboxes = composeSandboxes({ ...shared, db, projects, driver, settings: config.sandboxes, metrics, keep });
+  const sandboxes = composeSandboxes({
+    ...shared,
+    db,
+    projects: projects.access,
+    driver,
+    settings: config.sandboxes,
+    metrics,
+    keep,
+  });
   const check = async (signal: AbortSignal) => {
     await sql`select 1`.execute(db);
     await sandboxes.check(signal);
@@ -117,7 +127,7 @@ export async function startServer(
   const previews = composePreviews({
     ...shared,
     db,
-    projects,
+    projects: projects.access,
     metrics,
     sandboxes: sandboxes.parts,
     previewUrl: config.previewUrl,
@@ -136,7 +146,8 @@ export async function startServer(
     ...commands.routes,
     ...artifacts.routes({ access, files: accessFiles }),
     ...previews.routes,
-    ...apiKeyRoutes(new ManageApiKeys({ ...shared, keys, orgs, projects, authenticator })),
+    ...apiKeyRoutes(new ManageApiKeys({ ...shared, keys, orgs, projects: projectRecords, authenticator })),
+    ...projects.routes,
   ];
   const { front } = previews;
   const { signedDownloads } = artifacts;

@@ -14,8 +14,18 @@ export interface ProjectTable {
   id: string;
   org_id: string;
   name: string;
+  /** The name in one case and one Unicode form, unique among the projects of the organization that are not deleted. */
+  name_key: string;
   is_default: number;
+  /** JSON object. */
+  metadata: Generated<string>;
+  /** JSON object. */
+  quotas: Generated<string>;
   created_at: number;
+  updated_at: number;
+  deleted_at: number | null;
+  /** Unique, so that one idempotency key never creates two projects. */
+  idempotency_record_id: string | null;
 }
 
 export interface ApiKeyTable {

@@ -6,6 +6,7 @@ import { previews } from './migrations/003-previews.ts';
 import { artifacts } from './migrations/004-artifacts.ts';
 import { liveSandboxes } from './migrations/005-live-sandboxes.ts';
 import { storedResults } from './migrations/006-stored-results.ts';
+import { projects } from './migrations/008-projects.ts';
 import { apiKeys } from './migrations/009-api-keys.ts';
 
 /** Applied in order of their names. A released migration never changes. */
@@ -16,6 +17,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '004-artifacts': artifacts,
   '005-live-sandboxes': liveSandboxes,
   '006-stored-results': storedResults,
+  '008-projects': projects,
   '009-api-keys': apiKeys,
 };
 

@@ -59,7 +59,10 @@ describe('openDatabase', () => {
     await migrate(db);
     await db.insertInto('orgs').values({ id: 'org_1', name: 'one', created_at: 1 }).execute();
     const project = (id: string, is_default: number) =>
-      db.insertInto('projects').values({ id, org_id: 'org_1', name: id, is_default, created_at: 1 }).execute();
+      db
+        .insertInto('projects')
+        .values({ id, org_id: 'org_1', name: id, name_key: id, is_default, created_at: 1, updated_at: 1 })
+        .execute();
     await project('prj_1', 1);
     await project('prj_2', 0);
     await project('prj_3', 0);

@@ -9,6 +9,7 @@ const VALUE_SHOWN = 60;
 export const PATTERNS: Readonly<Record<string, string>> = {
   '^cctx_': 'must be the id of a context, which starts with "cctx_"',
   '^[^\\u0000]*$': 'must not contain the character NUL (U+0000)',
+  '^[^\\u0000-\\u001f\\u007f]*$': 'must not contain a control character',
   '^[^/\\\\\\u0000-\\u001f\\u007f]+$': 'must not contain a slash, a backslash or a control character',
   '^[\\w.+-]+/[\\w.+-]+(; ?[\\w-]+=[\\w.+-]+)*$': 'must be a media type such as text/csv; charset=utf-8',
   '^[0-7]{3,4}$': 'must be 3 or 4 octal digits, such as 0644',
@@ -61,7 +62,7 @@ function unknownField(part: string, known: readonly string[]): string {
 function constraint(error: TLocalizedValidationError, value: unknown): string {
   switch (error.keyword) {
     case 'type':
-      return `must be ${articled(String(error.params.type))}, not ${typeName(value)}`;
+      return `must be ${[error.params.type].flat().map(articled).join(' or ')}, not ${typeName(value)}`;
     case 'enum':
       return `must be one of ${error.params.allowedValues.map(show).join(', ')}, not ${show(value)}`;
     case 'minimum':
@@ -85,6 +86,7 @@ function constraint(error: TLocalizedValidationError, value: unknown): string {
 }
 
 function articled(type: string): string {
+  if (type === 'null') return type;
   if (type === 'integer') return 'a whole number';
   return `${/^[aeiou]/.test(type) ? 'an' : 'a'} ${type}`;
 }

@@ -1,9 +1,9 @@
-import { LIMITS, type OpenPreviewBody, type PreviewId, type ProjectId, type SandboxId } from '@cloche/contract';
-import { type Credential, mayUseProject } from '../api-keys/credential.ts';
+import { LIMITS, type OpenPreviewBody, type PreviewId, type SandboxId } from '@cloche/contract';
+import type { Credential } from '../api-keys/credential.ts';
 import { AppError, notFound } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
-import type { ProjectRepository } from '../projects/project-repository.ts';
+import { type ProjectAccess, requireProject } from '../projects/access/project-access.ts';
 import type { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
 import type { PreviewRecord } from './preview.ts';
 import type { NewPreview, PreviewRepository } from './preview-repository.ts';
@@ -11,7 +11,7 @@ import { hashPreviewToken, newPreviewToken } from './preview-token.ts';
 
 export interface PreviewServiceDeps {
   readonly access: SandboxAccess;
-  readonly projects: ProjectRepository;
+  readonly projects: ProjectAccess;
   readonly previews: PreviewRepository;
   readonly clock: Clock;
   readonly ids: IdSource;
@@ -71,8 +71,8 @@ export class PreviewService {
     credential: Credential,
     { projectId, sandboxId }: { projectId?: string; sandboxId?: string },
   ): Promise<PreviewRecord[]> {
-    const { previews, clock } = this.#deps;
-    const projectIds = await this.#projectsOf(credential, projectId);
+    const { projects, previews, clock } = this.#deps;
+    const projectIds = await projects.listed(credential, projectId);
     // The other conditions exclude a sandbox that the key may not see, so its list is empty.
     const filter = { orgId: credential.orgId, projectIds, sandboxId: sandboxId as SandboxId | undefined };
     return previews.list(filter, clock.now());
@@ -98,24 +98,12 @@ export class PreviewService {
     if (!preview) throw new Error(`the record of preview ${id} is gone`);
     return preview;
   }
-
-  async #projectsOf(credential: Credential, wanted: string | undefined): Promise<readonly ProjectId[] | undefined> {
-    if (wanted === undefined) return credential.projectIds && [...credential.projectIds];
-    const project = await this.#deps.projects.find(credential.orgId, wanted);
-    if (!project) throw notFound('project', wanted);
-    if (!mayUseProject(credential, project.id)) throw foreignProject(`project "${wanted}"`);
-    return [project.id];
-  }
 }
 
 function visible(credential: Credential, id: string, preview: PreviewRecord | undefined): PreviewRecord {
   if (!preview || preview.orgId !== credential.orgId) throw notFound('preview', id);
-  if (!mayUseProject(credential, preview.projectId)) throw foreignProject(`project of the preview "${id}"`);
+  requireProject(credential, preview.projectId, `project of the preview "${id}"`);
   return preview;
-}
-
-function foreignProject(what: string): AppError {
-  return new AppError('forbidden', `This API key may not use the ${what}; use a key that may.`);
 }
 
 function tooMany(sandboxId: SandboxId, used: number): AppError {

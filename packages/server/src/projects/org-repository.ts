@@ -3,6 +3,7 @@ import { AppError } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { Database } from '../db/database.ts';
+import { nameKey } from './project.ts';
 
 const FIRST_ORG = 'default';
 const DEFAULT_PROJECT = 'default';
@@ -52,8 +53,10 @@ export class OrgRepository {
           id: org.defaultProjectId,
           org_id: org.id,
           name: DEFAULT_PROJECT,
+          name_key: nameKey(DEFAULT_PROJECT),
           is_default: 1,
           created_at: org.createdAt,
+          updated_at: org.createdAt,
         })
         .execute();
     });

@@ -1,67 +1,67 @@
 import type { OrgId, ProjectId } from '@cloche/contract';
 import type { Database } from '../db/database.ts';
+import { type ProjectRecord, toRecord } from './project.ts';
 
-export interface Project {
-  readonly id: ProjectId;
+export interface ProjectFilter {
   readonly orgId: OrgId;
-  readonly name: string;
-  readonly isDefault: boolean;
-  readonly createdAt: number;
+  /** Undefined means every project of the organization. */
+  readonly projectIds: readonly ProjectId[] | undefined;
+  readonly includeDeleted: boolean;
 }
 
+/** Reads projects. */
 export interface ProjectRepository {
   /**
-   * Returns a project of the organization, or undefined. `projectId` comes from a client; a project of another
-   * organization is not found.
+   * Returns a project of the organization, also a deleted one, or undefined. `projectId` comes from a client; a project
+   * of another organization is not found.
    */
-  find(orgId: OrgId, projectId: string): Promise<Project | undefined>;
+  find(orgId: OrgId, projectId: string): Promise<ProjectRecord | undefined>;
+  /** Returns matching projects, newest first. */
+  list(filter: ProjectFilter): Promise<ProjectRecord[]>;
   /**
-   * Returns the default project, which every organization has from its creation. Throws for an organization that does
-   * not exist.
+   * Returns the id of the default project, which every organization has from its creation and which cannot be deleted.
+   * Throws for an organization that does not exist.
    */
-  getDefault(orgId: OrgId): Promise<Project>;
+  getDefaultId(orgId: OrgId): Promise<ProjectId>;
 }
 
-/** Caches the default projects, since projects cannot change yet. */
+/** Caches the ids of the default projects, because they never change. */
 export class SqlProjectRepository implements ProjectRepository {
   readonly #db: Database;
-  readonly #defaults = new Map<OrgId, Project>();
+  readonly #defaults = new Map<OrgId, ProjectId>();
 
   constructor(db: Database) {
     this.#db = db;
   }
 
-  async find(orgId: OrgId, projectId: string): Promise<Project | undefined> {
+  async find(orgId: OrgId, projectId: string): Promise<ProjectRecord | undefined> {
     const row = await this.#db
       .selectFrom('projects')
       .selectAll()
       .where('id', '=', projectId)
       .where('org_id', '=', orgId)
       .executeTakeFirst();
-    return row && toProject(row);
+    return row && toRecord(row);
   }
 
-  async getDefault(orgId: OrgId): Promise<Project> {
+  async list({ orgId, projectIds, includeDeleted }: ProjectFilter): Promise<ProjectRecord[]> {
+    let query = this.#db.selectFrom('projects').selectAll().where('org_id', '=', orgId);
+    if (projectIds) query = query.where('id', 'in', projectIds);
+    if (!includeDeleted) query = query.where('deleted_at', 'is', null);
+    return (await query.orderBy('created_at', 'desc').orderBy('id', 'desc').execute()).map(toRecord);
+  }
+
+  async getDefaultId(orgId: OrgId): Promise<ProjectId> {
     const known = this.#defaults.get(orgId);
     if (known) return known;
     const row = await this.#db
       .selectFrom('projects')
-      .selectAll()
+      .select('id')
       .where('org_id', '=', orgId)
       .where('is_default', '=', 1)
       .executeTakeFirstOrThrow(() => new Error(`organization ${orgId} has no default project`));
-    const project = toProject(row);
-    this.#defaults.set(orgId, project);
-    return project;
+    const id = row.id as ProjectId;
+    this.#defaults.set(orgId, id);
+    return id;
   }
-}
-
-function toProject(row: { id: string; org_id: string; name: string; is_default: number; created_at: number }): Project {
-  return {
-    id: row.id as ProjectId,
-    orgId: row.org_id as OrgId,
-    name: row.name,
-    isDefault: row.is_default === 1,
-    createdAt: row.created_at,
-  };
 }

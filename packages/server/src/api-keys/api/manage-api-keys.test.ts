@@ -40,7 +40,13 @@ beforeEach(async () => {
 
 async function project(name: string): Promise<`prj_${string}`> {
   const id = randomIds.next('prj_');
-  const row = { ...(await db.selectFrom('projects').selectAll().executeTakeFirstOrThrow()), id, name, is_default: 0 };
+  const row = {
+    ...(await db.selectFrom('projects').selectAll().executeTakeFirstOrThrow()),
+    id,
+    name,
+    name_key: name,
+    is_default: 0,
+  };
   await db.insertInto('projects').values(row).execute();
   return id;
 }

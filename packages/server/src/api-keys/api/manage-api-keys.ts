@@ -11,7 +11,8 @@ import { AppError, invalidRequest, notFound } from '../../base/app-error.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { IdSource } from '../../base/id-source.ts';
 import type { Org, OrgRepository } from '../../projects/org-repository.ts';
-import type { Project, ProjectRepository } from '../../projects/project-repository.ts';
+import type { ProjectRecord } from '../../projects/project.ts';
+import type { ProjectRepository } from '../../projects/project-repository.ts';
 import { type ApiKeyRecord, isWorking } from '../api-key.ts';
 import { hashApiKey, makeApiKey } from '../api-key-format.ts';
 import type { ApiKeyRepository } from '../api-key-repository.ts';
@@ -98,17 +99,18 @@ export class ManageApiKeys {
   }
 
   /** Returns the caller's key, its organization, and the default project or another that the key may use. */
-  async current(credential: Credential): Promise<{ apiKey: ApiKeyRecord; org: Org; project: Project }> {
+  async current(credential: Credential): Promise<{ apiKey: ApiKeyRecord; org: Org; project: ProjectRecord }> {
     const { orgs, projects } = this.#deps;
-    const [apiKey, org, byDefault] = await Promise.all([
+    const [apiKey, org, defaultId] = await Promise.all([
       this.#caller(credential),
       orgs.find(credential.orgId),
-      projects.getDefault(credential.orgId),
+      projects.getDefaultId(credential.orgId),
     ]);
     if (!org) throw new Error(`organization ${credential.orgId} of a key does not exist`);
     const [other] = apiKey.projectIds ?? [];
-    const isOwn = other === undefined || mayUseProject(credential, byDefault.id);
-    const project = isOwn ? byDefault : ((await projects.find(org.id, other)) ?? byDefault);
+    const projectId = other === undefined || mayUseProject(credential, defaultId) ? defaultId : other;
+    const project = await projects.find(org.id, projectId);
+    if (!project) throw new Error(`project ${projectId} of a key does not exist`);
     return { apiKey, org, project };
   }
 
@@ -163,7 +165,10 @@ export class ManageApiKeys {
   }
 
   async #requireProjects(orgId: OrgId, ids: readonly ProjectId[]): Promise<void> {
-    for (const id of ids) if (!(await this.#deps.projects.find(orgId, id))) throw notFound('project', id);
+    for (const id of ids) {
+      const project = await this.#deps.projects.find(orgId, id);
+      if (!project || project.deletedAt !== undefined) throw notFound('project', id);
+    }
   }
 }
 

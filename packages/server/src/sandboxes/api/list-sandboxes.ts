@@ -1,7 +1,6 @@
-import type { operations, ProjectId, QueryOf, SandboxStatus } from '@cloche/contract';
-import { type Credential, mayUseProject } from '../../api-keys/credential.ts';
-import { AppError, notFound } from '../../base/app-error.ts';
-import type { ProjectRepository } from '../../projects/project-repository.ts';
+import type { operations, QueryOf, SandboxStatus } from '@cloche/contract';
+import type { Credential } from '../../api-keys/credential.ts';
+import type { ProjectAccess } from '../../projects/access/project-access.ts';
 import {
   type Activity,
   HISTORICAL_STATUSES,
@@ -18,10 +17,10 @@ const LABEL = 'metadata.';
 /** Lists the sandboxes that a key may see, newest first. */
 export class ListSandboxes {
   readonly #sandboxes: SandboxRepository;
-  readonly #projects: ProjectRepository;
+  readonly #projects: ProjectAccess;
   readonly #activity: Activity;
 
-  constructor(sandboxes: SandboxRepository, projects: ProjectRepository, activity: Activity) {
+  constructor(sandboxes: SandboxRepository, projects: ProjectAccess, activity: Activity) {
     this.#sandboxes = sandboxes;
     this.#projects = projects;
     this.#activity = activity;
@@ -31,7 +30,7 @@ export class ListSandboxes {
   async list(credential: Credential, query: Query): Promise<SandboxRecord[]> {
     const records = await this.#sandboxes.list({
       orgId: credential.orgId,
-      projectIds: await this.#projectsOf(credential, query.projectId),
+      projectIds: await this.#projects.listed(credential, query.projectId),
       statuses: recordStatuses(query),
     });
     const labels = Object.entries(query).filter(([name]) => name.startsWith(LABEL));
@@ -42,19 +41,6 @@ export class ListSandboxes {
         return Object.hasOwn(record.metadata, key) && record.metadata[key] === value;
       });
     });
-  }
-
-  async #projectsOf(credential: Credential, wanted: string | undefined): Promise<readonly ProjectId[] | undefined> {
-    if (wanted === undefined) return credential.projectIds && [...credential.projectIds];
-    const project = await this.#projects.find(credential.orgId, wanted);
-    if (!project) throw notFound('project', wanted);
-    if (!mayUseProject(credential, project.id)) {
-      throw new AppError(
-        'forbidden',
-        `This key may not use the project "${wanted}"; use another project or another key.`,
-      );
-    }
-    return [project.id];
   }
 }
 

@@ -1,11 +1,11 @@
 import { setImmediate } from 'node:timers/promises';
-import { type CreateSandboxBody, DEFAULT_TEMPLATE, type ProjectId } from '@cloche/contract';
+import { type CreateSandboxBody, DEFAULT_TEMPLATE } from '@cloche/contract';
 import type { Logger } from 'pino';
-import { type Credential, mayUseProject } from '../../api-keys/credential.ts';
-import { AppError, notFound } from '../../base/app-error.ts';
+import type { Credential } from '../../api-keys/credential.ts';
+import { AppError } from '../../base/app-error.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { IdSource } from '../../base/id-source.ts';
-import type { ProjectRepository } from '../../projects/project-repository.ts';
+import { type ProjectAccess, projectDeleted } from '../../projects/access/project-access.ts';
 import type { TemplateCatalogue } from '../../templates/template-catalogue.ts';
 import type { SandboxRecord } from '../record/sandbox.ts';
 import type { SandboxRepository } from '../record/sandbox-repository.ts';
@@ -16,7 +16,7 @@ import type { SandboxMetrics } from './sandbox-metrics.ts';
 
 export interface CreateSandboxDeps {
   readonly sandboxes: SandboxRepository;
-  readonly projects: ProjectRepository;
+  readonly projects: ProjectAccess;
   readonly catalogue: TemplateCatalogue;
   readonly launches: LaunchSandbox;
   readonly clock: Clock;
@@ -65,14 +65,15 @@ export class CreateSandbox {
     }
     launches.release(planned.id);
     if (result.status === 'exists') return result.record;
+    if (result.status === 'project_deleted') throw projectDeleted(planned.projectId);
     // `quota_exceeded` implies that there is a limit; the fallback satisfies the type.
     throw quotaExceeded(settings.maxLiveSandboxes ?? result.used, result.used);
   }
 
   async #plan({ credential, body, idempotencyRecordId }: CreationRequest): Promise<SandboxRecord> {
-    const { catalogue, ids, settings } = this.#deps;
+    const { projects, catalogue, ids, settings } = this.#deps;
     const { ttlMs, networkPolicy, resources } = checkCreation(body, settings);
-    const projectId = await this.#findProject(credential, body.projectId);
+    const projectId = await projects.forCreation(credential, body.projectId);
     const { template, version } = catalogue.resolve(body.template, body.templateVersionId, DEFAULT_TEMPLATE);
     const createdAt = this.#nextCreatedAt();
     return {
@@ -102,19 +103,6 @@ export class CreateSandbox {
       endingReason: undefined,
       idempotencyRecordId,
     };
-  }
-
-  async #findProject(credential: Credential, wanted: string | undefined): Promise<ProjectId> {
-    const { projects } = this.#deps;
-    const { orgId } = credential;
-    const project = wanted === undefined ? await projects.getDefault(orgId) : await projects.find(orgId, wanted);
-    if (!project) throw notFound('project', wanted ?? 'default');
-    if (mayUseProject(credential, project.id)) return project.id;
-    const message =
-      wanted === undefined
-        ? 'This key may not use the default project; set body.projectId to a project that the key may use.'
-        : `This key may not use the project "${wanted}"; use another project or another key.`;
-    throw new AppError('forbidden', message);
   }
 
   /** Returns a time later than the previous one, so that sorting by creation time is unambiguous. */

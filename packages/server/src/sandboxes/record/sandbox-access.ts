@@ -1,6 +1,7 @@
 import type { SandboxId } from '@cloche/contract';
-import { type Credential, mayUseProject } from '../../api-keys/credential.ts';
+import type { Credential } from '../../api-keys/credential.ts';
 import { AppError, notFound } from '../../base/app-error.ts';
+import { requireProject } from '../../projects/access/project-access.ts';
 import { isLive, type SandboxRecord } from './sandbox.ts';
 import type { SandboxRepository } from './sandbox-repository.ts';
 
@@ -16,12 +17,7 @@ export class SandboxAccess {
   async get(credential: Credential, id: SandboxId): Promise<SandboxRecord> {
     const record = await this.#sandboxes.find(id);
     if (!record || record.orgId !== credential.orgId) throw notFound('sandbox', id);
-    if (!mayUseProject(credential, record.projectId)) {
-      throw new AppError(
-        'forbidden',
-        `This key may not use the project of the sandbox "${id}"; use a key of that project.`,
-      );
-    }
+    requireProject(credential, record.projectId, `project of the sandbox "${id}"`);
     return record;
   }
 

@@ -17,6 +17,7 @@ export type InsertResult =
   | { readonly status: 'inserted'; readonly record: SandboxRecord }
   /** A sandbox was already created with this idempotency record. */
   | { readonly status: 'exists'; readonly record: SandboxRecord }
+  | { readonly status: 'project_deleted' }
   | { readonly status: 'quota_exceeded'; readonly used: number };
 
 export interface SandboxFilter {
@@ -31,7 +32,10 @@ export interface SandboxFilter {
  * changed.
  */
 export interface SandboxRepository {
-  /** Counts the organization's occupying sandboxes against `maxLive` and inserts, in one atomic step. */
+  /**
+   * Counts the organization's occupying sandboxes against `maxLive`, checks that the project is not deleted, and inserts,
+   * in one atomic step.
+   */
   insert(record: SandboxRecord, maxLive: number | undefined): Promise<InsertResult>;
   find(id: string): Promise<SandboxRecord | undefined>;
   findByIdempotencyRecord(recordId: string): Promise<SandboxRecord | undefined>;

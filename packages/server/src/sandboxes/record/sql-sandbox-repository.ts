@@ -3,6 +3,7 @@ import { type Insertable, type Selectable, sql } from 'kysely';
 import type { Database, SandboxTable } from '../../db/database.ts';
 import { Lookups } from '../../db/lookups.ts';
 import { prepareQuery } from '../../db/prepared-query.ts';
+import { locksRows } from '../../db/row-locks.ts';
 import {
   allows,
   LIVE_STATUSES,
@@ -51,6 +52,7 @@ export class SqlSandboxRepository implements SandboxRepository {
     const existing =
       idempotencyRecordId === undefined ? undefined : await this.findByIdempotencyRecord(idempotencyRecordId);
     if (existing) return { status: 'exists', record: existing };
+    if (!(await isOpen(this.#db, record.projectId))) return { status: 'project_deleted' };
     const { used } = await occupying(this.#db, record.orgId).executeTakeFirstOrThrow();
     return { status: 'quota_exceeded', used: Number(used) };
   }
@@ -152,12 +154,22 @@ export class SqlSandboxRepository implements SandboxRepository {
   }
 }
 
-/** Checks the quota and inserts in one statement, so that concurrent creations cannot exceed the quota. */
+/**
+ * Checks project and quota and inserts in one statement, so that concurrent creations cannot exceed the quota. Where
+ * rows can be locked, the lock makes the insert wait for a concurrent deletion of the project, and the deletion for the
+ * insert.
+ */
 function prepareInsert(db: Database, columns: readonly (keyof Row)[]): PreparedChange {
   return prepareQuery(db, (slots: Values) => {
     const values = columns.map((column) => sql`${slots[column]}`.as(column));
     const used = occupying(db, slots.org_id as OrgId);
-    const planned = db.selectNoFrom(values).where(used, '<', sql<number>`${slots.maxLive}`);
+    const planned = db
+      .selectFrom('projects')
+      .select(values)
+      .where('projects.id', '=', slots.project_id as string)
+      .where('projects.deleted_at', 'is', null)
+      .where(used, '<', sql<number>`${slots.maxLive}`)
+      .$if(locksRows(db), (query) => query.forKeyShare());
     return db
       .insertInto('sandboxes')
       .columns(columns)
@@ -179,6 +191,11 @@ function prepareTransition(db: Database, transition: TransitionName, columns: re
       .returningAll();
     return transition === 'end' ? query.where('expires_at', '=', slots.seenExpiresAt as number) : query;
   });
+}
+
+async function isOpen(db: Database, projectId: ProjectId): Promise<boolean> {
+  const query = db.selectFrom('projects').select('id').where('id', '=', projectId).where('deleted_at', 'is', null);
+  return (await query.executeTakeFirst()) !== undefined;
 }
 
 function occupying(db: Database, orgId: OrgId) {

@@ -1,0 +1,127 @@
+import type { Metadata, ProjectId, ProjectQuotas } from '@cloche/contract';
+import type { Clock } from '../../base/clock.ts';
+import type { Database } from '../../db/database.ts';
+import { locksRows } from '../../db/row-locks.ts';
+import { isUniqueViolation } from '../../db/unique-violation.ts';
+import { OCCUPYING_STATUSES } from '../../sandboxes/record/sandbox.ts';
+import { nameKey, type ProjectRecord, toRecord } from '../project.ts';
+
+export interface NewProject extends Pick<ProjectRecord, 'id' | 'orgId' | 'name' | 'metadata' | 'quotas'> {
+  readonly idempotencyRecordId: string | undefined;
+}
+
+export interface ProjectChange {
+  readonly name?: string | undefined;
+  readonly metadata?: Metadata | undefined;
+  readonly quotas?: ProjectQuotas | undefined;
+}
+
+export type Deletion =
+  /** The project is deleted, by this call or earlier. */
+  | { readonly status: 'deleted'; readonly project: ProjectRecord }
+  | { readonly status: 'default' }
+  | { readonly status: 'in_use'; readonly liveSandboxes: number; readonly workspaceRuns: number };
+
+/** Writes projects. Each change is one statement or one transaction. */
+export class ProjectChanges {
+  readonly #db: Database;
+  readonly #clock: Clock;
+
+  constructor(db: Database, clock: Clock) {
+    this.#db = db;
+    this.#clock = clock;
+  }
+
+  /**
+   * Creates a project. Returns the existing project when one was already created with the idempotency record, and
+   * undefined when the name is taken.
+   */
+  async insert({ idempotencyRecordId, ...project }: NewProject): Promise<ProjectRecord | undefined> {
+    const now = this.#clock.now();
+    const row = await this.#db
+      .insertInto('projects')
+      .values({
+        id: project.id,
+        org_id: project.orgId,
+        name: project.name,
+        name_key: nameKey(project.name),
+        is_default: 0,
+        metadata: JSON.stringify(project.metadata),
+        quotas: JSON.stringify(project.quotas),
+        created_at: now,
+        updated_at: now,
+        idempotency_record_id: idempotencyRecordId ?? null,
+      })
+      .onConflict((conflict) => conflict.doNothing())
+      .returningAll()
+      .executeTakeFirst();
+    if (row) return toRecord(row);
+    return idempotencyRecordId === undefined ? undefined : this.#findByIdempotencyRecord(idempotencyRecordId);
+  }
+
+  /** Sets the given fields of a project. Returns undefined if the project is deleted. */
+  async update(
+    id: ProjectId,
+    { name, metadata, quotas }: ProjectChange,
+  ): Promise<ProjectRecord | 'name_taken' | undefined> {
+    const query = this.#db
+      .updateTable('projects')
+      .set({
+        updated_at: this.#clock.now(),
+        ...(name === undefined ? {} : { name, name_key: nameKey(name) }),
+        ...(metadata === undefined ? {} : { metadata: JSON.stringify(metadata) }),
+        ...(quotas === undefined ? {} : { quotas: JSON.stringify(quotas) }),
+      })
+      .where('id', '=', id)
+      .where('deleted_at', 'is', null)
+      .returningAll();
+    try {
+      const row = await query.executeTakeFirst();
+      return row && toRecord(row);
+    } catch (error) {
+      if (isUniqueViolation(error)) return 'name_taken';
+      throw error;
+    }
+  }
+
+  /**
+   * Deletes a project that nothing uses. Idempotent.
+   *
+   * A sandbox that is inserted at the same time either exists before this counts, or finds the project deleted: the
+   * insert locks the row of the project too (`SqlSandboxRepository.insert`).
+   */
+  async delete(id: ProjectId): Promise<Deletion> {
+    return this.#db.transaction().execute(async (trx) => {
+      const row = await trx
+        .selectFrom('projects')
+        .selectAll()
+        .where('id', '=', id)
+        .$if(locksRows(trx), (query) => query.forUpdate())
+        .executeTakeFirstOrThrow();
+      if (row.deleted_at !== null) return { status: 'deleted', project: toRecord(row) };
+      if (row.is_default === 1) return { status: 'default' };
+      const { live } = await trx
+        .selectFrom('sandboxes')
+        .select(({ fn }) => fn.countAll<number>().as('live'))
+        .where('org_id', '=', row.org_id)
+        .where('project_id', '=', id)
+        .where('status', 'in', OCCUPYING_STATUSES)
+        .executeTakeFirstOrThrow();
+      // There are no workspace runs yet.
+      if (Number(live) > 0) return { status: 'in_use', liveSandboxes: Number(live), workspaceRuns: 0 };
+      const deleted = await trx
+        .updateTable('projects')
+        .set({ deleted_at: this.#clock.now() })
+        .where('id', '=', id)
+        .returningAll()
+        .executeTakeFirstOrThrow();
+      return { status: 'deleted', project: toRecord(deleted) };
+    });
+  }
+
+  async #findByIdempotencyRecord(recordId: string): Promise<ProjectRecord | undefined> {
+    const query = this.#db.selectFrom('projects').selectAll().where('idempotency_record_id', '=', recordId);
+    const row = await query.executeTakeFirst();
+    return row && toRecord(row);
+  }
+}

@@ -1,0 +1,24 @@
+import { operations } from '@cloche/contract';
+import { type Route, route } from '../../http/route.ts';
+import { type ProjectRecord, toProject } from '../project.ts';
+import type { ProjectService } from './project-service.ts';
+
+export function projectRoutes(service: ProjectService): Route[] {
+  const answer = (record: ProjectRecord) => ({ project: toProject(record) });
+  return [
+    route(operations.createProject, async (request) => answer(await service.create(request))),
+    route(operations.listProjects, async ({ credential, query }) => ({
+      data: (await service.list(credential, query)).map(toProject),
+      hasMore: false,
+    })),
+    route(operations.getProject, async ({ credential, params }) =>
+      answer(await service.get(credential, params.projectId)),
+    ),
+    route(operations.updateProject, async ({ credential, params, body }) =>
+      answer(await service.update(credential, params.projectId, body)),
+    ),
+    route(operations.deleteProject, async ({ credential, params }) =>
+      answer(await service.delete(credential, params.projectId)),
+    ),
+  ];
+}

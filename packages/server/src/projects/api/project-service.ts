@@ -1,0 +1,118 @@
+import {
+  type CreateProjectBody,
+  ID_PREFIXES,
+  LIMITS,
+  type Metadata,
+  mapBytes,
+  type operations,
+  type QueryOf,
+  type UpdateProjectBody,
+} from '@cloche/contract';
+import type { Credential } from '../../api-keys/credential.ts';
+import { AppError, invalidRequest } from '../../base/app-error.ts';
+import type { IdSource } from '../../base/id-source.ts';
+import { type ProjectAccess, projectDeleted } from '../access/project-access.ts';
+import type { ProjectRecord } from '../project.ts';
+import type { ProjectRepository } from '../project-repository.ts';
+import type { ProjectChanges } from './project-changes.ts';
+
+export interface ProjectServiceDeps {
+  readonly access: ProjectAccess;
+  readonly projects: ProjectRepository;
+  readonly changes: ProjectChanges;
+  readonly ids: IdSource;
+}
+
+export interface ProjectCreation {
+  readonly credential: Credential;
+  readonly body: CreateProjectBody;
+  readonly idempotencyRecordId: string | undefined;
+}
+
+/** Creates, lists, changes and deletes projects. A key that is bound to projects sees and changes only these. */
+export class ProjectService {
+  readonly #deps: ProjectServiceDeps;
+
+  constructor(deps: ProjectServiceDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Creates one project per idempotency record.
+   *
+   * @throws AppError `forbidden` for a key that is bound to projects, `conflict` for a name that is taken.
+   */
+  async create({ credential, body, idempotencyRecordId }: ProjectCreation): Promise<ProjectRecord> {
+    const { changes, ids } = this.#deps;
+    if (credential.projectIds !== undefined) {
+      throw new AppError(
+        'forbidden',
+        'This API key is bound to projects and cannot create others; use a key of the whole organization.',
+      );
+    }
+    checkMetadata(body.metadata);
+    const { name, metadata = {}, quotas = {} } = body;
+    const id = ids.next(ID_PREFIXES.project);
+    const project = await changes.insert({ id, orgId: credential.orgId, name, metadata, quotas, idempotencyRecordId });
+    if (!project) throw nameTaken(name);
+    return project;
+  }
+
+  async list(credential: Credential, query: QueryOf<typeof operations.listProjects>): Promise<ProjectRecord[]> {
+    const { access, projects } = this.#deps;
+    const projectIds = await access.listed(credential, undefined);
+    return projects.list({ orgId: credential.orgId, projectIds, includeDeleted: query.include === 'deleted' });
+  }
+
+  /** Returns a project, also a deleted one. @throws AppError `not_found`, `forbidden` */
+  get(credential: Credential, id: string): Promise<ProjectRecord> {
+    return this.#deps.access.get(credential, id);
+  }
+
+  /** Sets the given fields. @throws AppError `not_found`, also for a deleted project; `forbidden`, `conflict` */
+  async update(credential: Credential, id: string, body: UpdateProjectBody): Promise<ProjectRecord> {
+    const { access, changes } = this.#deps;
+    const project = await access.getOpen(credential, id);
+    checkMetadata(body.metadata);
+    if (Object.keys(body).length === 0) return project;
+    const updated = await changes.update(project.id, body);
+    if (!updated) throw projectDeleted(id);
+    if (updated === 'name_taken') throw nameTaken(body.name ?? '');
+    return updated;
+  }
+
+  /** Idempotent. @throws AppError `not_found`, `forbidden`; `conflict` for the default project and one in use */
+  async delete(credential: Credential, id: string): Promise<ProjectRecord> {
+    const { access, changes } = this.#deps;
+    const project = await access.get(credential, id);
+    const deletion = await changes.delete(project.id);
+    switch (deletion.status) {
+      case 'deleted':
+        return deletion.project;
+      case 'default':
+        throw new AppError('conflict', `The project "${id}" is the default project, which cannot be deleted.`);
+      case 'in_use': {
+        const { liveSandboxes, workspaceRuns } = deletion;
+        throw new AppError(
+          'conflict',
+          `The project "${id}" has ${liveSandboxes} live sandboxes and ${workspaceRuns} unfinished workspace runs; end them first.`,
+          { details: { liveSandboxes, workspaceRuns } },
+        );
+      }
+    }
+  }
+}
+
+function checkMetadata(metadata: Metadata = {}): void {
+  const bytes = mapBytes(metadata);
+  if (bytes <= LIMITS.metadataBytes) return;
+  const message = `has ${bytes} bytes of UTF-8 in keys and values together; at most ${LIMITS.metadataBytes} are allowed`;
+  throw invalidRequest({ path: 'body.metadata', message });
+}
+
+function nameTaken(name: string): AppError {
+  return new AppError(
+    'conflict',
+    `The organization has a project named "${name}" already, in upper or lower case; set body.name to another name.`,
+  );
+}

@@ -1,0 +1,112 @@
+/**
+ * A whole server on a fake runtime with two organizations, called over real sockets. The first organization has a
+ * default project and a further one, and a key that is bound to the further one alone.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { ProjectId } from '@cloche/contract';
+import { FakeRuntimeDriver } from '@cloche/testkit';
+import { pino } from 'pino';
+import { startServer } from '../src/compose/compose.ts';
+import { readConfig } from '../src/compose/config.ts';
+
+export interface Answer {
+  readonly status: number;
+  // biome-ignore lint/suspicious/noExplicitAny: a body is asserted on, field by field
+  readonly body: any;
+}
+
+export interface Sending {
+  readonly body?: unknown;
+  readonly idempotencyKey?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export type Tenants = Awaited<ReturnType<typeof openTenants>>;
+
+export async function openTenants() {
+  const folder = mkdtempSync(join(tmpdir(), 'cloche-tenants-'));
+  const driver = new FakeRuntimeDriver();
+  const config = readConfig({
+    CLOCHE_PORT: '0',
+    CLOCHE_DATA_DIR: join(folder, 'data'),
+    CLOCHE_RUN_DIR: join(folder, 'run'),
+  });
+  const server = await startServer(config, pino({ level: 'silent' }), driver);
+  const operator = (path: string, body: unknown) => callOperator(join(folder, 'run/server/operator.sock'), path, body);
+
+  const call = async (key: string, method: string, path: string, sending: Sending = {}): Promise<Answer> => {
+    const { body, idempotencyKey, headers } = sending;
+    const isBytes = body instanceof Uint8Array;
+    const response = await fetch(server.url + path, {
+      method,
+      headers: {
+        authorization: `Bearer ${key}`,
+        ...(body === undefined ? {} : { 'content-type': isBytes ? 'application/octet-stream' : 'application/json' }),
+        ...(idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: isBytes ? body : JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    const isJson = response.headers.get('content-type')?.startsWith('application/json');
+    return { status: response.status, body: isJson ? JSON.parse(text) : text };
+  };
+
+  const createKey = async (org: string | undefined, projectIds?: readonly string[]): Promise<string> =>
+    (await operator('/keys', { ...(org && { org }), scopes: ['*'], ...(projectIds && { projectIds }) })).key.secret;
+  const createProject = async (key: string, name: string): Promise<ProjectId> => {
+    const { status, body } = await call(key, 'POST', '/v1/projects', { body: { name } });
+    if (status !== 201) throw new Error(JSON.stringify(body));
+    return body.project.id;
+  };
+
+  const whole = await createKey(undefined);
+  const { org: otherOrg } = await operator('/orgs', { name: 'other' });
+  const projectId = await createProject(whole, 'further');
+  const { data } = (await call(whole, 'GET', '/v1/projects')).body;
+
+  return {
+    server,
+    driver,
+    call,
+    createKey,
+    createProject,
+    /** The default project of the first organization, and its further one. */
+    defaultProjectId: data.find(({ isDefault }: { isDefault: boolean }) => isDefault).id as ProjectId,
+    projectId,
+    otherProjectId: otherOrg.defaultProjectId as ProjectId,
+    keys: {
+      /** Every project of the first organization. */
+      whole,
+      /** Only the further project. */
+      bound: await createKey(undefined, [projectId]),
+      /** Another organization. */
+      foreign: await createKey('other'),
+    },
+    async createSandbox(key: string, body: object = {}): Promise<string> {
+      const created = await call(key, 'POST', '/v1/sandboxes', { body });
+      if (created.status !== 201) throw new Error(JSON.stringify(created.body));
+      const { id } = created.body.sandbox;
+      await call(key, 'GET', `/v1/sandboxes/${id}?waitFor=ready&waitMs=10000`);
+      return id;
+    },
+    async close(): Promise<void> {
+      await server.stop();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: as in `Answer`
+function callOperator(socketPath: string, path: string, body: unknown): Promise<any> {
+  return new Promise((resolve, reject) => {
+    const headers = { 'content-type': 'application/json' };
+    const sent = request({ socketPath, method: 'POST', path, headers, agent: false }, async (response) => {
+      resolve(JSON.parse((await response.setEncoding('utf8').toArray()).join('')));
+    });
+    sent.once('error', reject).end(JSON.stringify(body));
+  });
+}
