@@ -1,6 +1,5 @@
 import { request } from 'node:http';
 import { DecisionPage, type DecisionQuery, egressPaths } from '@cloche/protocol';
-import { Value } from 'typebox/value';
 import { CliError } from './cli-error.ts';
 import { installationFolders } from './operator-client.ts';
 
@@ -17,6 +16,8 @@ export async function readDecisions(query: DecisionQuery, signal?: AbortSignal):
   const { runDir, dataDir } = await installationFolders();
   const { controlSocket: socketPath } = egressPaths(runDir, dataDir);
   const path = `/decisions?${new URLSearchParams(query as Record<string, string>)}`;
+  // Loaded late, because no other command needs it.
+  const { Value } = await import('typebox/value');
   return Value.Parse(DecisionPage, JSON.parse(await get(socketPath, path, signal)));
 }
 

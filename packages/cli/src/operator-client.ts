@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { ErrorBody } from '@cloche/contract';
 import { dataPaths, runPaths } from '@cloche/layout';
 import type { Static, TSchema } from 'typebox';
-import { Value } from 'typebox/value';
 import { CliError, OperatorError } from './cli-error.ts';
 
 /**
@@ -20,6 +19,8 @@ export async function callOperator<S extends TSchema>(
   if (process.getuid?.() !== 0) throw new CliError('Operator commands need root; run it again with sudo.');
   const { operatorSocket: socketPath } = runPaths((await installationFolders()).runDir);
   const { status, text } = await exchange(socketPath, method, path, body);
+  // Loaded late, because only operator commands need it.
+  const { Value } = await import('typebox/value');
   const received: unknown = text === '' ? {} : JSON.parse(text);
   if (status >= 400) {
     if (Value.Check(ErrorBody, received)) throw new OperatorError(received.error);
