@@ -4,9 +4,11 @@
  * need neither root nor sandboxes; other arguments name stages (`unit e2e`). `--help` lists them.
  */
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, existsSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { describeDifference, hostFootprint } from '../e2e/support/host-footprint.ts';
 import { cachePaths } from '../packages/layout/src/paths.ts';
 import { isOfThisRun, RUN_PREFIX, runPrefix } from '../packages/testkit/src/installation-ids.ts';
@@ -18,6 +20,8 @@ interface Stage {
   readonly name: string;
   /** Command that runs instead of test files. */
   readonly command?: readonly string[];
+  /** The command starts with the whole run, beside the stages before this one, which do not need it. */
+  readonly startsEarly?: boolean;
   readonly files?: () => string[];
   /**
    * Number of files that run at once. Suites with real sandboxes run one at a time, so that their timings are
@@ -79,13 +83,16 @@ const suitesIfRunsc = () => {
   return [];
 };
 
+/** One more than there are processors, because many tests wait more than they compute. */
+const UNIT_CONCURRENCY = Math.min(availableParallelism() + 1, 8);
 /** Setup for files that need no service of their own. */
 const globalSetup = 'e2e/support/shared-service.ts';
 const stages: Stage[] = [
   { name: 'types', command: [bin('tsc'), '-p', 'tsconfig.json'] },
   { name: 'lint', command: [bin('biome'), 'check', '.'] },
-  { name: 'prepare', command: [process.execPath, 'packages/setup/src/main.ts', 'prepare'] },
-  { name: 'unit', files: unitTests, concurrency: 2 },
+  { name: 'unit', files: unitTests, concurrency: UNIT_CONCURRENCY },
+  // On a new machine it downloads and compiles for minutes.
+  { name: 'prepare', command: [process.execPath, 'packages/setup/src/main.ts', 'prepare'], startsEarly: true },
   { name: 'python', files: () => ['scripts/check-python.ts'], concurrency: 1 },
   { name: 'runtime', files: () => globSync('packages/*/src/**/*.runtime.test.ts'), concurrency: 1 },
   { name: 'e2e', files: () => globSync('e2e/!(performance)/**/*.test.ts'), concurrency: 1, globalSetup },
@@ -111,11 +118,13 @@ const NODE_COMPILE_CACHE = compiledCodeFolder();
 delete process.env[RUN_PREFIX];
 runPrefix();
 
-for (const stage of stages) {
-  if (!plan.stages.includes(stage.name)) continue;
+const planned = stages.filter(({ name }) => plan.stages.includes(name));
+const startEarly = planned.filter(({ startsEarly }, index) => startsEarly && index > 0);
+const early = new Map(startEarly.map((stage) => [stage, runQuietly(stage)]));
+for (const stage of planned) {
   const stageStarted = performance.now();
   console.log(`\n── ${stage.name}`);
-  const result = stage.files ? await runTests(stage) : await runCheck(stage);
+  const result = stage.files ? await runTests(stage) : ((await early.get(stage)?.()) ?? (await runCheck(stage)));
   totals.passed += result.passed;
   totals.failed += result.failed;
   totals.skipped += result.skipped;
@@ -155,7 +164,22 @@ function compiledCodeFolder(): string {
 
 /** Runs a check, which counts as one test. */
 async function runCheck(stage: Stage): Promise<StageReport> {
-  const code = await run(stage.command ?? []);
+  return reportOf(await run(stage.command ?? []));
+}
+
+/** Starts a check. The returned function prints what it said once it has ended. */
+function runQuietly({ command: [program = '', ...args] = [] }: Stage): () => Promise<StageReport> {
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+  const ended = once(child, 'close');
+  const said = Promise.all([text(child.stdout), text(child.stderr)]);
+  return async () => {
+    const [code] = await ended;
+    for (const each of await said) process.stdout.write(each);
+    return reportOf(code);
+  };
+}
+
+function reportOf(code: number | null): StageReport {
   return { passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1, skipped: 0, failures: '' };
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { describeNotRun, QUICK_STAGES, readTestArguments } from './test-arguments.ts';
 
-const STAGES = ['types', 'lint', 'prepare', 'unit', 'runtime', 'e2e'];
+const STAGES = ['types', 'lint', 'unit', 'prepare', 'runtime', 'e2e'];
 
 /** Returns the plan for these arguments, and the message about what it leaves out. */
 function planned(...args: string[]) {
@@ -35,7 +35,7 @@ describe('npm test', () => {
     assert.equal(read.kind, 'error');
     assert.match(
       read.kind === 'error' ? read.text : '',
-      /no stage "e2e-kvm"[\s\S]*types, lint, prepare, unit, runtime, e2e/,
+      /no stage "e2e-kvm"[\s\S]*types, lint, unit, prepare, runtime, e2e/,
     );
   });
 
