@@ -33,33 +33,33 @@ test('two installations never have the same slot', () => {
   assert.deepEqual(slots, [0, 1, 2]);
 });
 
-test('a released slot is given out again when its turn comes', () => {
+test('a released slot is reused after all others', () => {
   const slot = ours.acquire('a', ALIVE);
   ours.release(slot, 'a');
   startOver();
   assert.equal(theirs.acquire('b', ALIVE), slot);
 });
 
-test('a slot whose holder is dead is given out again, whichever installation held it', () => {
+test('a slot whose holder is dead is reused, whatever its installation', () => {
   theirs.acquire('a', DEAD);
   startOver();
   assert.equal(ours.acquire('b', ALIVE), 0);
 });
 
-test('a slot of before the last start of the machine is given out again', () => {
+test('a slot from before the last boot is reused', () => {
   theirs.acquire('a', { ...ALIVE, bootId: 'another' });
   startOver();
   assert.equal(ours.acquire('b', ALIVE), 0);
 });
 
-test('a slot lives as long as the process that it was handed over to', () => {
+test('a slot is held as long as the process that it was transferred to lives', () => {
   const slot = ours.acquire('a', ALIVE);
   ours.transfer(slot, 'a', DEAD);
   startOver();
   assert.equal(theirs.acquire('b', ALIVE), slot);
 });
 
-test('a release that comes late takes nothing from the next holder', () => {
+test('a late release does not affect the next holder', () => {
   const slot = ours.acquire('a', DEAD);
   startOver();
   assert.equal(theirs.acquire('b', ALIVE), slot);
@@ -75,14 +75,14 @@ test('a slot is found by its purpose in its own installation', () => {
   assert.equal(ours.find(GATEWAY_PURPOSE), slot);
 });
 
-test('a slot that was given back is not given out again while others are free', () => {
+test('a released slot is not reused while others are free', () => {
   const first = ours.acquire('a', ALIVE);
   ours.release(first, 'a');
   const next = Array.from({ length: 10 }, (_, index) => ours.acquire(`${index}`, ALIVE));
   assert.ok(!next.includes(first));
 });
 
-test('neither does a restarted hostd give it out again, nor another installation', () => {
+test('a restarted hostd does not reuse it either, nor does another installation', () => {
   const first = ours.acquire('a', ALIVE);
   ours.release(first, 'a');
   assert.notEqual(new Slots(dir, 'aaaaaaaa').acquire('b', ALIVE), first);
@@ -102,13 +102,13 @@ test('a later hostd finds the slots of an earlier one', () => {
   assert.equal(later.find('a'), undefined);
 });
 
-test('a file that a crash cut off holds nothing', () => {
+test('a file that a crash left incomplete holds no slot', () => {
   writeFileSync(join(dir, '0'), '{"installationId":"bb');
   assert.equal(ours.acquire('a', ALIVE), 0);
   assert.deepEqual(readdirSync(dir).sort(), ['.lock', '.next', '0']);
 });
 
-test('ranges of ids and addresses of different slots never touch', () => {
+test('id and address ranges of different slots never overlap', () => {
   for (const slot of [0, 1, 63, 64, SLOT_COUNT - 2]) {
     const range = idRangeOfSlot(slot);
     assert.equal(range.base + range.size, idRangeOfSlot(slot + 1).base);
@@ -122,6 +122,6 @@ test('ranges of ids and addresses of different slots never touch', () => {
   assert.ok(last.owner <= 0x7fff_ffff);
 });
 
-test('names of links fit what the kernel takes', () => {
+test("names of links fit the kernel's limit", () => {
   assert.ok(linkName('aaaaaaaa', SLOT_COUNT - 1).length <= 15);
 });

@@ -12,8 +12,8 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-describe('what is in use', () => {
-  it('is noted once a day each', () => {
+describe('the use of a cache entry', () => {
+  it('is recorded once a day for each entry', () => {
     let now = 10 * DAY;
     const use = new CacheUse(join(folder, 'used'), { warn: () => assert.fail() }, () => now);
     const notedAt = () => statSync(join(folder, 'used', 'guest-a')).mtimeMs / DAY;
@@ -30,7 +30,7 @@ describe('what is in use', () => {
     assert.deepEqual(readdirSync(join(folder, 'used')), ['guest-a', 'template-b']);
   });
 
-  it('is logged where it cannot be noted, and stops nothing', () => {
+  it('is logged once when it cannot be recorded, without an error', () => {
     writeFileSync(join(folder, 'used'), 'a file');
     let warnings = 0;
     const use = new CacheUse(join(folder, 'used'), { warn: () => void warnings++ });

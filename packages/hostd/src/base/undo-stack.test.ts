@@ -14,7 +14,7 @@ test('undoes in reverse order, one after the other', async () => {
   assert.deepEqual(undone, ['second', 'first']);
 });
 
-test('undoes the rest when one step fails, and then says which and why', async () => {
+test('runs the remaining steps when one fails, and then throws which one and why', async () => {
   const undone: string[] = [];
   const undo = new UndoStack();
   undo.push('first', () => void undone.push('first'));
@@ -36,7 +36,7 @@ test('undoes each step once', async () => {
   assert.equal(times, 1);
 });
 
-test('undoes nothing of what is kept', async () => {
+test('runs no step after keep', async () => {
   const undo = new UndoStack();
   undo.push('step', () => assert.fail('undone'));
   undo.keep();

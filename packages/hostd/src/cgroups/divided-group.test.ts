@@ -44,7 +44,7 @@ describe('the group of an instance is divided', () => {
     });
   }
 
-  test('so that the kernels have what was asked for and the agent goes before them, in version 2', () => {
+  test('so that the kernels have the requested limits and the agent has priority, in version 2', () => {
     using group = makeGroup(4711);
     divide({ mountPoint: '/', version: 2, controllers: [] }, group.folder, RESOURCES);
     assert.equal(group.read('agent/cgroup.procs'), '4711');
@@ -56,7 +56,7 @@ describe('the group of an instance is divided', () => {
     assert.ok(Number(group.read('agent/cpu.weight')) >= 8 * 100);
   });
 
-  test('and so in version 1, where each hierarchy has its own bounds', () => {
+  test('and in version 1, where each hierarchy has its own limits', () => {
     using group = makeGroup(4711);
     for (const controller of ['cpu', 'memory', 'pids']) {
       divide({ mountPoint: '/', version: 1, controllers: ['rw', controller] }, group.folder, RESOURCES);
@@ -69,7 +69,7 @@ describe('the group of an instance is divided', () => {
     assert.ok(Number(group.read('agent/cpu.shares')) >= 8 * 1024);
   });
 
-  test('or not at all: a bound that cannot be set is an error', () => {
+  test('or fails: a limit that cannot be set is an error', () => {
     using group = makeGroup();
     mkdirSync(join(group.folder, 'kernels/pids.max'));
     assert.throws(() => divide({ mountPoint: '/', version: 2, controllers: [] }, group.folder, RESOURCES), /EISDIR/);

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { makeInstallation } from '../../testing/installation.ts';
 import { readConfig } from './config.ts';
 
-test('what is missing or wrong is named', () => {
+test('errors name the missing or invalid setting', () => {
   using installation = makeInstallation();
   const { CLOCHE_GUEST_DIR: _guest, ...without } = installation.environment;
   assert.throws(() => readConfig(without), /CLOCHE_GUEST_DIR/);

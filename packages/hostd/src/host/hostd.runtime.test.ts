@@ -32,14 +32,14 @@ describe('hostd', () => {
     installation[Symbol.dispose]();
   });
 
-  test('says that it is ready and whose it is', async () => {
+  test('answers that it is ready, with its installation', async () => {
     const { status, body } = await hostd.call('GET', '/health');
     assert.equal(status, 200);
     assert.equal(body.status, 'ready');
     assert.equal(body.installationId, installation.config.installationId);
   });
 
-  test('serves its socket to root and to the group of the server alone', () => {
+  test("serves its socket to root and the server's group only", () => {
     const { uid, gid, mode } = statSync(installation.config.run.hostdSocket);
     assert.deepEqual([uid, gid, mode & 0o777], [0, SERVICE_ID, 0o660]);
   });
@@ -63,14 +63,14 @@ describe('hostd', () => {
     assert.deepEqual(instanceLeftovers(installation.config), []);
   });
 
-  test('answers a repeated launch with the instance that lives', async () => {
+  test('answers a repeated launch with the live instance', async () => {
     const spec = await makeSpec(installation.config);
     const [first, second] = await Promise.all([hostd.launch('sbx_a', spec), hostd.launch('sbx_a', spec)]);
     assert.deepEqual(first.body, second.body);
     assert.deepEqual((await hostd.launch('sbx_a', spec)).body, first.body);
   });
 
-  test('stops what is gone, or never was, as if it had been there', async () => {
+  test('answers the stop of an unknown or removed instance with success', async () => {
     assert.equal((await hostd.stop('sbx_never')).status, 204);
     await hostd.launch('sbx_a', await makeSpec(installation.config));
     const answers = await Promise.all([hostd.stop('sbx_a'), hostd.stop('sbx_a')]);
@@ -80,7 +80,7 @@ describe('hostd', () => {
     );
   });
 
-  test('lets the user of the server open the socket of an agent, and nobody else', async () => {
+  test("lets only the server's user open an agent's socket", async () => {
     const { body } = await hostd.launch('sbx_a', await makeSpec(installation.config));
     const { uid, mode } = statSync(body.agentSocketPath);
     assert.deepEqual([uid, mode & 0o777], [SERVICE_ID, 0o600]);
@@ -88,7 +88,7 @@ describe('hostd', () => {
     assert.deepEqual([folder.uid, folder.gid, folder.mode & 0o777], [0, SERVICE_ID, 0o750]);
   });
 
-  test('launches more at once than it works on at a time', async () => {
+  test('accepts more launches at once than it runs in parallel', async () => {
     const spec = await makeSpec(installation.config, { mode: 'unrestricted' });
     const ids = Array.from({ length: 10 }, (_, index) => `sbx_many${index}`);
     const answers = await Promise.all(ids.map((id) => hostd.launch(id, spec)));
@@ -101,7 +101,7 @@ describe('hostd', () => {
     assert.deepEqual(instanceLeftovers(installation.config), []);
   });
 
-  test('undoes a launch whose caller goes away, however far it has come', async () => {
+  test('undoes a launch whose caller disconnects, at any step', async () => {
     const spec = await makeSpec(installation.config, { mode: 'unrestricted' });
     for (const patienceMs of [0, 5, 10, 20, 30, 40, 60]) {
       const answer = hostd.launch('sbx_a', spec, AbortSignal.timeout(patienceMs));
@@ -120,7 +120,7 @@ describe('hostd', () => {
     await until('it is swept', () => instanceLeftovers(installation.config).length === 0);
   });
 
-  test('launches again what died', async () => {
+  test('launches an instance again after it died', async () => {
     const spec = await makeSpec(installation.config);
     await hostd.launch('sbx_a', spec);
     const died = initPid(installation.config, 'sbx_a');
@@ -131,7 +131,7 @@ describe('hostd', () => {
   });
 
   describe('refuses', () => {
-    test('names that are no sandbox and paths that are none', async () => {
+    test('invalid sandbox names and unknown paths', async () => {
       const spec = await makeSpec(installation.config);
       const names = ['a', 'sbx_', 'sbx_a.b', 'sbx_a%2Fb', 'sbx_..', '..%2F..', `sbx_${'a'.repeat(41)}`, 'sbx_a%0A'];
       for (const name of names) {
@@ -143,7 +143,7 @@ describe('hostd', () => {
       }
     });
 
-    test('messages that the protocol does not know, and says where', async () => {
+    test('messages that do not fit the protocol, and names the field', async () => {
       const spec = await makeSpec(installation.config);
       const { status, body } = await hostd.launch('sbx_a', { ...spec, rootfs: '/etc' } as typeof spec);
       assert.equal(status, 400);
@@ -160,7 +160,7 @@ describe('hostd', () => {
       assert.deepEqual(instanceLeftovers(installation.config), []);
     });
 
-    test('templates that are not here', async () => {
+    test('templates that this host does not have', async () => {
       const source = { kind: 'template', templateVersionId: 'tplv_none' } as const;
       const spec = { ...(await makeSpec(installation.config)), source };
       const { status, body } = await hostd.launch('sbx_a', spec);
@@ -169,7 +169,7 @@ describe('hostd', () => {
   });
 
   describe('a sandbox', () => {
-    test('has namespaces of its own, and ids that are nobody on the host', async () => {
+    test('has its own namespaces, and ids that no user of the host has', async () => {
       await hostd.launch('sbx_a', await makeSpec(installation.config));
       const status = readFileSync(`/proc/${initPid(installation.config, 'sbx_a')}/status`, 'utf8');
       const uid = Number(/^Uid:\s+(\d+)/m.exec(status)?.[1]);
@@ -194,7 +194,7 @@ describe('hostd', () => {
       assert.match(status, /^CapBnd:\s+00000000800404fb$/m);
     });
 
-    test('is told its limits by the kernel', async () => {
+    test("sees its limits in the kernel's files", async () => {
       const resources = { memoryBytes: 128 * MEBIBYTE, pids: 42, cpu: 0.5 };
       await hostd.launch('sbx_a', await makeSpec(installation.config, resources));
       const { stdout } = await runInside(
@@ -222,7 +222,7 @@ describe('hostd', () => {
       assert.equal((await runInside(installation.config, 'sbx_a', script)).stdout, '');
     });
 
-    test('has files of its own over those of the template', async () => {
+    test('has its own files over those of the template', async () => {
       await hostd.launch('sbx_a', await makeSpec(installation.config));
       await hostd.launch('sbx_b', await makeSpec(installation.config));
       const write =
@@ -233,7 +233,7 @@ describe('hostd', () => {
       assert.equal(read.exitCode, 0);
     });
 
-    test('that fills its disk is told so at its bound, and its neighbour writes on', async () => {
+    test('that fills its disk gets an error, and its neighbour can still write', async () => {
       const diskBytes = 32 * MEBIBYTE;
       await hostd.launch('sbx_a', await makeSpec(installation.config, { diskBytes }));
       await hostd.launch('sbx_b', await makeSpec(installation.config, { diskBytes }));
@@ -249,7 +249,7 @@ describe('hostd', () => {
       assert.equal(neighbour.exitCode, 0);
     });
 
-    test('that uses up its inodes is told so', async () => {
+    test('that uses up its inodes gets an error', async () => {
       await hostd.launch('sbx_a', await makeSpec(installation.config, { diskBytes: 16 * MEBIBYTE }));
       const { stderr } = await runInside(
         installation.config,
@@ -262,7 +262,7 @@ describe('hostd', () => {
 });
 
 describe('hostd, killed', () => {
-  test('and started again, lists and stops what lives', async () => {
+  test('and restarted, lists and stops live instances', async () => {
     using installation = makeInstallation();
     const { config } = installation;
     await using before = await HostdProcess.start(installation);
@@ -280,7 +280,7 @@ describe('hostd, killed', () => {
     assert.deepEqual(hostLeftovers(config), []);
   });
 
-  test('in the middle of launches, leaves nothing once it is started again', async () => {
+  test('during launches, leaves nothing after its restart', async () => {
     using installation = makeInstallation();
     const { config } = installation;
     const spec = await makeSpec(config, { mode: 'unrestricted' });
@@ -299,7 +299,7 @@ describe('hostd, killed', () => {
     assert.deepEqual(hostLeftovers(config), []);
   });
 
-  test('with the machine, lists nothing that ran before the start of the machine', async () => {
+  test('with the machine, lists nothing that ran before the boot', async () => {
     using installation = makeInstallation();
     const { config } = installation;
     await using before = await HostdProcess.start(installation);
@@ -314,7 +314,7 @@ describe('hostd, killed', () => {
     assert.deepEqual(hostLeftovers(config), []);
   });
 
-  test('refuses to serve twice', async () => {
+  test('refuses to start twice for one installation', async () => {
     using installation = makeInstallation();
     await using first = await HostdProcess.start(installation);
     await assert.rejects(HostdProcess.start(installation), /another hostd already uses/);

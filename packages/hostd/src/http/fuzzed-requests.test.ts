@@ -16,7 +16,7 @@ const INSTANCE = { templateVersionId: 'tplv_1', agentSocketPath: '/x', startedAt
 const launchSpec = Compile(LaunchSpecSchema);
 const errorBody = Compile(HostdErrorBody);
 
-test('whatever is asked of hostd, it launches what fits the protocol and refuses all else in its own words', async () => {
+test('hostd launches for valid requests and answers every other request with a protocol error', async () => {
   const launched: unknown[] = [];
   const instances = {
     list: () => [],

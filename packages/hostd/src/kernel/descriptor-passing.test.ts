@@ -44,11 +44,11 @@ test('a message arrives with an odd and with an even number of descriptors', asy
   }
 });
 
-test('a message arrives without any', async () => {
+test('a message arrives without descriptors', async () => {
   assert.equal(await send('alone', []), '0');
 });
 
-test('a message that nobody reads is refused when the socket is full, and does not wait', () => {
+test('a message is refused without waiting when the socket is full', () => {
   const [ours, theirs] = openSocketPair();
   try {
     assert.throws(

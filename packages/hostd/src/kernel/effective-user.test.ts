@@ -19,7 +19,7 @@ const state = () => {
   return { rights: rights(), deathSignal: signal[0], dumpable, secureBits };
 };
 
-test('a thread has another effective user and all of its capabilities for one call, and nothing of it stays', {
+test('a thread has another effective user and all of its capabilities during one call only', {
   skip: needsRoot,
 }, () => {
   prctlCall(PR_SET_PDEATHSIG, SIGURG, 0, 0, 0);

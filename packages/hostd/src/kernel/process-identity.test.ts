@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import { killProcessIf } from './process-identity.ts';
 
 describe('a process is killed by its number', () => {
-  it('only where it is still the one that is wanted', async () => {
+  it('only if it is still the intended process', async () => {
     const child = spawn('sleep', ['60']);
     const ended = once(child, 'exit');
     const pid = child.pid ?? assert.fail('no process');
@@ -15,7 +15,7 @@ describe('a process is killed by its number', () => {
     assert.deepEqual(await ended, [null, 'SIGKILL']);
   });
 
-  it('or has ended already', async () => {
+  it('and the call succeeds if the process has ended', async () => {
     const child = spawn('true');
     await once(child, 'exit');
     killProcessIf(child.pid ?? assert.fail('no process'), () => assert.fail('looked at'));

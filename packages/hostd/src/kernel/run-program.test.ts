@@ -25,7 +25,7 @@ async function run(script: string, changes: Partial<Program> = {}) {
   }
 }
 
-test('a program runs with what it is given, and tells how it ended', async () => {
+test('a program runs with the given arguments, variables and descriptors, and its exit code or signal is returned', async () => {
   const { end, output } = await run('echo "$0 $1 $NAME"; exit 7', {
     args: ['-c', 'echo "$0 $1 $NAME"; exit 7', 'a b', 'ü'],
     env: { PATH, NAME: 'value' },
@@ -34,7 +34,7 @@ test('a program runs with what it is given, and tells how it ended', async () =>
   assert.deepEqual((await run('kill -TERM $$')).end, { signal: 15 });
 });
 
-test('it has these descriptors and no other, whatever their numbers are here', async () => {
+test('it has the given descriptors and no others, whatever their numbers are in this process', async () => {
   const output = join(folder, 'descriptors');
   const [fd, other] = [openSync(output, 'w'), openSync(import.meta.filename, 'r')];
   try {
@@ -51,23 +51,23 @@ test('it has these descriptors and no other, whatever their numbers are here', a
   }
 });
 
-test('it never has one of this process’s own in place of one that it cannot be given', async () => {
+test('it never gets another descriptor of this process in place of an invalid one', async () => {
   await assert.rejects(run('', { descriptors: [2 ** 30, 1, 2] }), { code: 'EBADF' });
 });
 
-test('signals that this process ignores or blocks mean to it what they mean to others', async () => {
+test('signals that this process ignores or blocks have their default effect in the program', async () => {
   const { output } = await run('grep -E "^Sig(Blk|Ign|Cgt)" /proc/self/status');
   const expected = execFileSync('grep', ['-E', '^Sig(Blk|Ign|Cgt)', '/proc/self/status'], { encoding: 'utf8' });
   assert.equal(output, expected.trim());
   assert.match(readFileSync('/proc/self/status', 'utf8'), /^SigIgn:\s+\d*1000$/m, 'Node ignores SIGPIPE');
 });
 
-test('one that cannot be started says why, and one that takes too long is killed', async () => {
+test('a program that cannot be started causes its system error, and one that takes too long is killed', async () => {
   await assert.rejects(run('', { file: 'no-such-program' }), { code: 'ENOENT' });
   assert.deepEqual((await run('sleep 60', { timeoutMs: 50 })).end, { signal: 9 });
 });
 
-test('many at once end each by itself, and so does what was started in another way', async () => {
+test('many programs at once are reaped separately, and so are children of Node', async () => {
   const other = spawn('sh', ['-c', 'exit 3']);
   const ends = await Promise.all([1, 2, 3, 4, 5, 6].map((code) => run(`exit ${code}`)));
   assert.deepEqual(

@@ -20,7 +20,7 @@ function writeProgram(byte: string): string {
   return path;
 }
 
-test('a program is executed from a copy that nobody can change, the same each time', () => {
+test('a program is executed from one copy that no process can change', () => {
   const program = new SealedProgram(writeProgram('1'));
   const path = program.path();
   assert.equal(run(path, '/proc/self/exe'), '/memfd:program (deleted)');
@@ -36,7 +36,7 @@ test('a program is executed from a copy that nobody can change, the same each ti
   assert.equal(run(path, '/proc/self/exe'), '/memfd:program (deleted)');
 });
 
-test('a program that was replaced is copied anew, and the copy before is given up', () => {
+test('a program that was replaced is copied again, and the old copy is closed', () => {
   const program = new SealedProgram(writeProgram('1'));
   const before = program.path();
   assert.equal(readFileSync(before, 'latin1').at(-1), '1');
@@ -45,7 +45,7 @@ test('a program that was replaced is copied anew, and the copy before is given u
   assert.ok(program.path() === before || !existsSync(before));
 });
 
-test('one that cannot run from memory is itself, and so is one that is not there', () => {
+test('a program that cannot run from memory, or does not exist, is executed by its own path', () => {
   const script = join(folder, 'not a program');
   writeFileSync(script, 'nothing');
   assert.equal(new SealedProgram(script).path(), script);

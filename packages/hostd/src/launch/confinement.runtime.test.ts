@@ -81,7 +81,7 @@ describe('root of a sandbox', () => {
 /** Moves a process of a sandbox to the kernels' group, as the agent does with each kernel before its first run. */
 const AMONG_KERNELS = 'for fd in $(echo "$CLOCHE_KERNELS_GROUP_FDS" | tr , " "); do eval "echo 0 >&$fd"; done';
 
-test('a sandbox that uses more memory than it has is killed within itself, and its neighbour lives', async () => {
+test('a sandbox that exceeds its memory loses a process of its own, and its neighbour is not affected', async () => {
   using installation = makeInstallation();
   const { config } = installation;
   const hog = `( ${AMONG_KERNELS}; exec tail /dev/zero ); echo $? > /killed; sleep infinity`;
@@ -99,7 +99,7 @@ test('a sandbox that uses more memory than it has is killed within itself, and i
   assert.deepEqual(hostLeftovers(config), []);
 });
 
-test('a sandbox that forks without end stops at its bound, and is stopped like any other', async () => {
+test('a sandbox that forks without end reaches its limit, and can be stopped as usual', async () => {
   using installation = makeInstallation();
   const { config } = installation;
   const bomb = 'i=0; while [ $i -lt 500 ]; do sleep infinity & i=$((i+1)); done 2>/dev/null; sleep infinity';

@@ -60,7 +60,7 @@ inOwnMountNamespace(import.meta.filename, () => {
   }
 
   describe('a launch', () => {
-    test('takes the steps that the tests below cut it off after', async () => {
+    test('takes the steps after which the tests below abort it', async () => {
       const steps: string[] = [];
       await makeLauncher((step) => steps.push(step)).launch(await makePlan(), new AbortController().signal);
       await removeInstance(instanceKey(NAME), host);
@@ -80,13 +80,13 @@ inOwnMountNamespace(import.meta.filename, () => {
       });
     }
 
-    test('whose signal is aborted already makes nothing', async () => {
+    test('whose signal is already aborted creates nothing', async () => {
       const launcher = makeLauncher(() => assert.fail('a step was taken'));
       await assert.rejects(launcher.launch(await makePlan(), AbortSignal.abort(new Error('too late'))), /too late/);
       assert.deepEqual(instanceLeftovers(installation.config), []);
     });
 
-    test('whose runtime refuses it fails with what the runtime says, and leaves nothing', async () => {
+    test("whose runtime fails has the runtime's message in its error, and leaves nothing", async () => {
       const launcher = makeLauncher(() => {}, ['/no/such/program']);
       await assert.rejects(launcher.launch(await makePlan(), new AbortController().signal), (error) => {
         assert.ok(error instanceof HostdError);
@@ -97,7 +97,7 @@ inOwnMountNamespace(import.meta.filename, () => {
       assert.deepEqual(instanceLeftovers(installation.config), []);
     });
 
-    test('replaces the link of a dead instance that had its slot, which the kernel takes away late', async () => {
+    test('replaces the link of a dead instance with the same slot that the kernel has not removed yet', async () => {
       const { installationId } = installation.config;
       const launcher = makeLauncher((step) => {
         if (step !== 'create') return;
@@ -120,7 +120,7 @@ inOwnMountNamespace(import.meta.filename, () => {
       assert.deepEqual(instanceLeftovers(installation.config), []);
     });
 
-    test('is a container that runs by the account of its runtime', async () => {
+    test('creates a container that its runtime reports as running', async () => {
       const { config } = installation;
       const key = instanceKey(NAME);
       await makeLauncher().launch(await makePlan(), AbortSignal.timeout(30_000));
@@ -131,7 +131,7 @@ inOwnMountNamespace(import.meta.filename, () => {
       assert.deepEqual(instanceLeftovers(config), []);
     });
 
-    test('is made by a runtime in memory, which so need not start anew from a copy of itself', async () => {
+    test('runs the runtime from memory, so that it need not copy itself and start again', async () => {
       const key = instanceKey(NAME);
       let program = '';
       const launcher = makeLauncher((step) => {
@@ -143,7 +143,7 @@ inOwnMountNamespace(import.meta.filename, () => {
       assert.equal(program, `/memfd:${installation.config.ociRuntime} (deleted)`);
     });
 
-    test('does not touch the null device of the host', async () => {
+    test("does not change the host's null device", async () => {
       const before = statSync('/dev/null');
       await makeLauncher().launch(await makePlan(), new AbortController().signal);
       await removeInstance(instanceKey(NAME), host);
@@ -157,7 +157,7 @@ inOwnMountNamespace(import.meta.filename, () => {
       await removeInstance(instanceKey(NAME), host);
     });
 
-    test('of a template that has gone fails and leaves nothing', async () => {
+    test('of a removed template fails and leaves nothing', async () => {
       const plan = await makePlan();
       const template = { ...plan.template, rootfsDir: join(installation.config.runDir, 'gone') };
       rmSync(template.rootfsDir, { recursive: true, force: true });

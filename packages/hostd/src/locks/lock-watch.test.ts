@@ -41,20 +41,20 @@ test('the processes that hold the locks of a sandbox are killed once it has too 
   assert.deepEqual(host.killed, [40, 70]);
 });
 
-test('no process is looked at while the host has few locks', async () => {
+test('no process is examined while the host has few locks', async () => {
   const host = fakeHost({ a: [200] }, 249_999);
   await watchFor(20, host.options);
   assert.equal(host.looks(), 0);
 });
 
-test('processes are looked at once where other programs of the host hold the locks', async () => {
+test('processes are examined only once if other programs of the host hold the locks', async () => {
   const host = fakeHost({ a: [1], b: [2] }, 900_000);
   await watchFor(20, host.options);
   assert.equal(host.looks(), 2);
   assert.deepEqual(host.killed, []);
 });
 
-test('this kernel says how many locks there are, and what a process holds', { skip: needsRoot }, async () => {
+test('this kernel reports the number of locks, and the locks of a process', { skip: needsRoot }, async () => {
   assert.equal(typeof countLocks(), 'number');
   assert.equal(await locksHeldBy(process.pid), 0);
   assert.equal(await locksHeldBy(2 ** 30), 0);

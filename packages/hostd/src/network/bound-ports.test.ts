@@ -22,7 +22,7 @@ for (const [where, address, seenAt] of [
   });
 }
 
-test('a program that takes datagrams holds its port', async () => {
+test('a program that receives datagrams uses its port', async () => {
   const socket = createSocket('udp4').bind(0, '127.0.0.2');
   await once(socket, 'listening');
   const { port } = socket.address();
@@ -30,7 +30,7 @@ test('a program that takes datagrams holds its port', async () => {
   socket.close();
 });
 
-test('a connection that comes from a port does not hold it', async () => {
+test("a client's connection does not use the port that it connects from", async () => {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;

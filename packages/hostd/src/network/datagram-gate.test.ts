@@ -15,7 +15,7 @@ function gateWith(apply: (commands: string) => void, living: ReadonlyMap<number,
   return { gate, installed };
 }
 
-test('datagrams flow with a denylist alone, and not to the addresses among its hosts', () => {
+test('datagrams flow only with a denylist, and not to its addresses', () => {
   assert.deepEqual(deniedDatagramAddresses({ mode: 'denylist', hosts: ['a.example', '192.0.2.1', '*.b.example'] }), [
     '192.0.2.1',
   ]);
@@ -41,7 +41,7 @@ test('a sandbox and its denied addresses are one transaction in both tables', as
   assert.match(applied[1] ?? '', /^delete element inet guard datagram_senders \{ 198\.18\.0\.6 \}/);
 });
 
-test('the next sandbox with a slot has none of what was denied to the one before', async () => {
+test('the next sandbox with a slot does not inherit denied addresses', async () => {
   const applied: string[] = [];
   const { gate } = gateWith((commands) => void applied.push(commands), new Map([[1, ['192.0.2.1']]]));
   await gate.open(1, []);
@@ -49,7 +49,7 @@ test('the next sandbox with a slot has none of what was denied to the one before
   assert.deepEqual(gate.sandboxes(), [{ address: '198.18.0.6', denied: [] }]);
 });
 
-test('rules that something took away are made anew with it', async () => {
+test('rules that another program removed are recreated with the sandbox', async () => {
   const { gate, installed } = gateWith((commands) => {
     if (commands.includes('inet rules')) throw new Error('No such file or directory');
   });
@@ -57,7 +57,7 @@ test('rules that something took away are made anew with it', async () => {
   assert.deepEqual(installed, [['198.18.0.6']]);
 });
 
-test('a guard that takes nothing fails the launch', async () => {
+test('a guard table that rejects the change fails the launch', async () => {
   const { gate } = gateWith(() => {
     throw new Error('no');
   });

@@ -18,7 +18,7 @@ function onHost(script: string): string {
 
 const DOCKER = 'iptables -N DOCKER-USER; iptables -A FORWARD -j DOCKER-USER; iptables -P FORWARD DROP;';
 
-test('what sandboxes send is let through a firewall of Docker’s, and taken back', { skip }, () => {
+test("the traffic of sandboxes is accepted in Docker's firewall, and the rules can be removed", { skip }, () => {
   const shown = onHost(`run(${JSON.stringify(`mount --make-rprivate / || true; ${DOCKER}`)});
     const list = () => run('iptables -S DOCKER-USER | grep c[le]x || true');
     await admitThroughDocker(LINKS); await admitThroughDocker(LINKS); console.log(list());
@@ -39,6 +39,6 @@ test('what sandboxes send is let through a firewall of Docker’s, and taken bac
   }
 });
 
-test('a host without Docker is left as it is', { skip }, () => {
+test('a host without Docker is not changed', { skip }, () => {
   assert.equal(onHost(`await admitThroughDocker(LINKS); console.log(run('nft list tables'));`), '');
 });

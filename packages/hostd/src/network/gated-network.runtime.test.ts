@@ -87,7 +87,7 @@ describe('a gated sandbox', () => {
   }
 
   describe('has traffic', () => {
-    test('that ends at egress, wherever it was going to', async () => {
+    test('that ends at egress, whatever its destination', async () => {
       const own = addressOf('sbx_gated');
       assert.equal(await ask('sbx_open', 'tcp', INTERNET.theirs), INTERNET.ours);
       const hostsEnd = own.replace(/\d+$/, (last) => String(Number(last) - 1));
@@ -96,7 +96,7 @@ describe('a gated sandbox', () => {
       }
     });
 
-    test('whose look-ups end at egress, whichever resolver they are for', async () => {
+    test('whose DNS look-ups end at egress, whatever their resolver', async () => {
       assert.equal(await ask('sbx_open', 'udp', INTERNET.theirs, 53), INTERNET.ours);
       assert.equal(await ask('sbx_gated', 'udp', INTERNET.theirs, 53), 'egress');
       assert.equal(await ask('sbx_gated', 'tcp', INTERNET.theirs, 53), 'egress');
@@ -108,11 +108,11 @@ describe('a gated sandbox', () => {
       assert.match(answer, /TIMEOUT|EHOSTUNREACH|EACCES|ECONNREFUSED/);
     });
 
-    test('that no other sandbox can send for it', async () => {
+    test('that no other sandbox can send in its name', async () => {
       assert.equal(await ask('sbx_open', 'tcp', addressOf('sbx_gated')), 'ECONNREFUSED');
     });
 
-    test('that is not carried by the kernel even while the rules are flushed', async () => {
+    test('that the kernel does not forward even while the rules are flushed', async () => {
       execFileSync('nft', ['delete', 'table', 'inet', tableName(installation.config.installationId)]);
       const [open, gated] = await Promise.all([
         ask('sbx_open', 'udp', INTERNET.theirs),
@@ -162,7 +162,7 @@ describe('a gated sandbox', () => {
       assert.equal(await ask('sbx_deny', 'udp', INTERNET.theirs), INTERNET.ours);
     });
 
-    test('is not known to the rules any more when it is stopped', async () => {
+    test('is removed from the rules when it is stopped', async () => {
       await hostd.stop('sbx_deny');
       await until('it is not listed', () => senders().length === 0);
     });
@@ -182,7 +182,7 @@ describe('a gated sandbox', () => {
     }
   });
 
-  test('trusts egress and whom the host trusts; others do not trust egress', async () => {
+  test("trusts egress and the host's authorities; others do not trust egress", async () => {
     const trusted = async (id: string) =>
       (await runInside(installation.config, id, 'cat /etc/ssl/certs/ca-certificates.crt')).stdout;
     assert.ok((await trusted('sbx_gated')).endsWith(egress.certificate));
@@ -192,7 +192,7 @@ describe('a gated sandbox', () => {
     );
   });
 
-  test('has its policy in force before it has a link', async () => {
+  test('has its policy enforced before it has a link', async () => {
     let linksThen: string[] = [];
     egress.onPut = () => {
       linksThen = gatedLinks();
@@ -223,7 +223,7 @@ describe('a gated sandbox', () => {
   });
 
   describe('when egress dies', () => {
-    test('has no network until it is back, and then has it again', async () => {
+    test('has no network until egress is back', async () => {
       await egress.stop();
       assert.equal(await ask('sbx_gated', 'tcp', INTERNET.theirs), 'ECONNREFUSED');
       assert.match(await ask('sbx_gated', 'udp', INTERNET.theirs, 53, IN_VAIN_MS), /TIMEOUT|ECONNREFUSED/);
@@ -242,7 +242,7 @@ describe('a gated sandbox', () => {
       await isTold('sbx_gated');
     });
 
-    test('is launched once it is back, when that is soon', async () => {
+    test('is launched after egress is back, if that is soon', async () => {
       await egress.stop();
       const launched = launchGated('sbx_soon');
       // After some failed attempts of hostd to reach it.
@@ -251,7 +251,7 @@ describe('a gated sandbox', () => {
       assert.equal((await hostd.stop('sbx_soon')).status, 204);
     });
 
-    test('and is stopped, is not told to the next egress', async () => {
+    test('and is stopped, is not registered with the next egress', async () => {
       await launchGated('sbx_gone');
       const address = addressOf('sbx_gone');
       await egress.stop();
@@ -274,7 +274,7 @@ describe('a gated sandbox', () => {
     assert.equal(await ask('sbx_gated', 'tcp', INTERNET.theirs), 'egress');
   });
 
-  test('has an address that none had just before, and keeps link and policy when one that died is cleared away', async () => {
+  test('has an address that was not used just before, and keeps link and policy when a dead instance is removed', async () => {
     await launchGated('sbx_before');
     const address = addressOf('sbx_before');
     const links = gatedLinks();

@@ -51,13 +51,13 @@ test('has no rule that touches other traffic than that of its own sandboxes', ()
   for (const rule of rules) assert.match(rule, /ifname "c[le]abcd1234\*"|ip saddr 198\.18\.0\.0\/16 masquerade/);
 });
 
-test('leads look-ups to where the relay listens, and lets nothing else in', () => {
+test("redirects DNS look-ups to the relay's port, and admits nothing else", () => {
   const rules = nftRuleset(OPTIONS);
   assert.match(rules, /ip daddr 198\.18\.0\.1 udp dport 53 dnat ip to 198\.18\.0\.1:10053/);
   assert.match(rules, /chain to_host \{[^}]*ct status dnat udp dport 10053 accept[^}]*reject/);
 });
 
-test('forwards nothing of a gated sandbox, and lets it in nowhere but at egress', () => {
+test('forwards nothing of a gated sandbox, and admits it at egress only', () => {
   const rules = nftRuleset(OPTIONS);
   const gated = rules.split('\n').filter((line) => line.includes('"ceabcd1234*"'));
   for (const rule of gated.filter((line) => line.includes('accept'))) {
@@ -71,7 +71,7 @@ test('forwards nothing of a gated sandbox, and lets it in nowhere but at egress'
   assert.match(rules, /set datagram_senders \{ type ipv4_addr; {2}\}/);
 });
 
-test('forwards datagrams of a gated sandbox alone whose policy is a denylist, and not to the addresses of that', () => {
+test('forwards datagrams of a gated sandbox only with a denylist, and not to the denied addresses', () => {
   const datagramSandboxes = [{ address: '198.18.0.6', denied: ['192.0.2.1', '192.0.2.2'] }];
   const rules = nftRuleset({ ...OPTIONS, datagramSandboxes });
   assert.match(rules, /set datagram_senders \{ type ipv4_addr; elements = \{ 198\.18\.0\.6 \} \}/);
@@ -83,7 +83,7 @@ test('forwards datagrams of a gated sandbox alone whose policy is a denylist, an
   }
 });
 
-test('refuses the same in the guard, which leads nothing anywhere', () => {
+test('refuses the same in the guard table, which redirects nothing', () => {
   const refusing = (rules: string) =>
     rules.split('\n').filter((line) => /\b(drop|reject|jump|accept)\b|^ {2}set /.test(line) && !/type nat/.test(line));
   const guard = nftGuardRuleset(OPTIONS, 1);

@@ -13,20 +13,20 @@ function inNamespace(script: string): string {
 
 const OWN = '`table inet own {\\n flags owner\\n chain c {\\n type filter hook input priority 0\\n }\\n}\\n`';
 
-test('rules of our own survive a flush of the host, and go with us', () => {
+test("owned rules survive a flush of the host's rules, and are removed with their owner", () => {
   const shown = inNamespace(`using rules = new OwnedRules(); rules.apply(${OWN}); nft('add', 'table', 'inet', 'others');
     nft('flush', 'ruleset'); console.log(nft('list', 'tables'));
     rules[Symbol.dispose] = () => {}; `);
   assert.equal(shown.trim(), 'table inet own');
 });
 
-test('programs that we start do not inherit the way to them', () => {
+test('started programs do not inherit the socket that owns the rules', () => {
   const shown = inNamespace(`const rules = new OwnedRules(); rules.apply(${OWN});
     console.log(execFileSync('ls', ['-l', '/proc/self/fd'], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }));`);
   assert.deepEqual(shown.match(/ (?:[3-9]|\d\d+) -> socket:.*/g), null);
 });
 
-test('what nft refuses is thrown as nft says it', () => {
+test("an error of nft is thrown with nft's message", () => {
   assert.match(
     inNamespace(`try { new OwnedRules().apply('nonsense\\n'); } catch (error) { console.log(error.message); }`),
     /nft refused the rules: .*syntax error/,

@@ -110,7 +110,7 @@ describe('the network of a sandbox', () => {
       assert.equal(await connect('sbx_open', addressOf('sbx_other')), 'ECONNREFUSED');
     });
 
-    test('gets nothing through from an address that is not its own', async () => {
+    test('cannot send from an address that is not its own', async () => {
       const pid = String(initPid(installation.config, 'sbx_open'));
       const forged = '198.51.100.77';
       execFileSync('nsenter', ['-t', pid, '-n', 'ip', 'addr', 'add', `${forged}/32`, 'dev', 'eth0']);
@@ -130,7 +130,7 @@ describe('the network of a sandbox', () => {
       assert.equal(await connect('sbx_open', INTERNET.theirs), INTERNET.ours);
     });
 
-    test('has a second wall, which nobody but hostd can take away', () => {
+    test('has a second set of rules, which only hostd can remove', () => {
       const guard = guardTableName(installation.config.installationId, hostd.pid);
       assert.ok(nftTables().includes(guard));
       assert.throws(() => execFileSync('nft', ['delete', 'table', 'inet', guard], { stdio: 'pipe' }), /not permitted/);
@@ -153,7 +153,7 @@ describe('the network of a sandbox', () => {
       assert.equal(await connect('sbx_closed', INTERNET.theirs), 'ENETUNREACH');
     });
 
-    test('is told at once that a name cannot be looked up', async () => {
+    test('gets an immediate error for a name look-up', async () => {
       const startedAt = performance.now();
       const { exitCode } = await runInside(installation.config, 'sbx_closed', 'getent hosts example.com');
       assert.notEqual(exitCode, 0);

@@ -18,7 +18,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(dir, { recursive: true }));
 
-test('gated sandboxes trust egress and whom the host trusts; others trust whom the host trusts', () => {
+test("gated sandboxes trust egress and the host's authorities; others trust the host's authorities", () => {
   const bundles = new TrustBundles(dir, hosts);
   bundles.trust(AUTHORITY);
   assert.equal(readFileSync(fileIn(bundles.plainDir), 'utf8'), 'of the host\n');
@@ -26,13 +26,13 @@ test('gated sandboxes trust egress and whom the host trusts; others trust whom t
   assert.equal(statSync(fileIn(bundles.gatedDir)).mode & 0o777, 0o644);
 });
 
-test('one certificate alone is taken from what egress says', () => {
+test('only one certificate of the answer of egress is used', () => {
   const bundles = new TrustBundles(dir, hosts);
   bundles.trust(`${AUTHORITY}${makeCertificate('CA:TRUE')}`);
   assert.equal(readFileSync(fileIn(bundles.gatedDir), 'utf8'), `of the host\n\n${AUTHORITY}`);
 });
 
-test('what is no certificate of an authority is refused, and what was trusted stays', () => {
+test("a certificate that is not an authority's is refused, and the trusted one stays", () => {
   const bundles = new TrustBundles(dir, hosts);
   assert.throws(() => bundles.gatedDir, /not known yet/);
   bundles.trust(AUTHORITY);
@@ -51,7 +51,7 @@ test('a new authority does not change the file that living sandboxes have', () =
   assert.notEqual(statSync(fileIn(bundles.gatedDir)).ino, ino);
 });
 
-test('on a host that trusts nobody, gated sandboxes trust egress alone', () => {
+test('on a host without authorities, gated sandboxes trust egress only', () => {
   const bundles = new TrustBundles(dir, join(dir, 'none'));
   bundles.trust(AUTHORITY);
   assert.deepEqual(readdirSync(bundles.plainDir), []);

@@ -23,14 +23,14 @@ describe('the configuration for gVisor', () => {
   const sharedMemoryDir = '/run/cloche/x/mounts/sbx_a-1/disk/shm';
   const config = gvisorConfig(PLAIN, RESOURCES, { dialDir: '/run/cloche/x/dials/sbx_a-1', sharedMemoryDir });
 
-  test('tells the agent where to dial, to fork kernels itself, and of no descriptor that it does not have', () => {
+  test('sets the variables for an agent that dials and forks its own kernels, and none for absent descriptors', () => {
     assert.ok(config.process.env.includes('CLOCHE_DIAL_PATH=/run/cloche/agent.sock'));
     assert.ok(config.process.env.includes('CLOCHE_OWN_ZYGOTE=1'));
     assert.ok(config.process.env.includes('CLOCHE_KERNELS_FOLDER=/run/cloche-kernels'));
     assert.ok(!config.process.env.some((variable) => variable.includes('_FD')));
   });
 
-  test('filters the same calls and those that make what its kernel sets no bound to', () => {
+  test('filters the same calls, and those that create objects which gVisor does not limit', () => {
     const names = ({ linux }: Pick<typeof config, 'linux'>) => linux.seccomp.syscalls.flatMap((rule) => rule.names);
     const lasting = new Set(['msgget', 'semget']);
     assert.deepEqual(
@@ -39,7 +39,7 @@ describe('the configuration for gVisor', () => {
     );
   });
 
-  test('says in gVisor’s words which calls do not exist', () => {
+  test("uses gVisor's action for calls that do not exist", () => {
     const { syscalls, defaultAction } = config.linux.seccomp;
     assert.equal(defaultAction, 'SCMP_ACT_ERRNO');
     const actionOf = (name: string) => syscalls.find((rule) => rule.names.includes(name))?.action;
@@ -50,7 +50,7 @@ describe('the configuration for gVisor', () => {
     ]);
   });
 
-  test('shows the folder of the socket so that the guest cannot change it', () => {
+  test("mounts the socket's folder read-only", () => {
     const mount = config.mounts.find(({ destination }) => destination === '/run/cloche');
     assert.equal(mount?.source, '/run/cloche/x/dials/sbx_a-1');
     assert.ok(mount?.options.includes('ro'));
@@ -63,13 +63,13 @@ describe('the configuration for gVisor', () => {
     assert.deepEqual(sourcesOf('/dev/shm'), [sharedMemoryDir]);
   });
 
-  test('bounds processes by its own kernel, which has room for each on the host', () => {
+  test("limits processes in gVisor's kernel, and allows more of them on the host", () => {
     const { soft, hard } = config.process.rlimits.find(({ type }) => type === 'RLIMIT_NPROC') ?? {};
     assert.deepEqual([soft, hard], [100, 100]);
     assert.ok(config.linux.resources.pids.limit > 2 * 100);
   });
 
-  test('tells the guest of the memory that it has, in a group of its own', () => {
+  test("reports the guest's memory limit, in a cgroup of its own", () => {
     const { memory } = config.linux.resources;
     assert.deepEqual(memory, { limit: RESOURCES.memoryBytes, swap: RESOURCES.memoryBytes });
     assert.equal(config.linux.cgroupsPath, '/cloche-x/sbx_a-1/gvisor');

@@ -36,7 +36,7 @@ describe('the configuration of a container', () => {
     assert.deepEqual(gidMappings, uidMappings);
   });
 
-  test('bounds memory without swap, cpu and processes: what was asked for, and the share of the agent', () => {
+  test("limits memory without swap, cpu and processes to the request plus the agent's share", () => {
     const { memory, cpu, pids } = ociConfig(INPUT).linux.resources;
     assert.equal(memory.limit, 512 * 1024 * 1024 + AGENT_SHARE.memoryBytes);
     assert.equal(memory.swap, memory.limit);
@@ -45,7 +45,7 @@ describe('the configuration of a container', () => {
     assert.equal(pids.limit, 100 + AGENT_SHARE.pids);
   });
 
-  test('gives the least share of the processor that a kernel takes to those who ask for less', () => {
+  test('raises a smaller processor share to the smallest one that the kernel accepts', () => {
     const { cpu } = ociConfig({ ...INPUT, resources: { ...INPUT.resources, cpu: 0.0001 } }).linux.resources;
     assert.equal(cpu.shares, 2);
   });
@@ -59,7 +59,7 @@ describe('the configuration of a container', () => {
     assert.deepEqual(capabilities.permitted, capabilities.bounding);
   });
 
-  test('mounts the kernel’s own file systems so that they cannot be changed', () => {
+  test("mounts the kernel's file systems read-only", () => {
     for (const path of ['/sys', '/sys/fs/cgroup']) {
       const mount = ociConfig(INPUT).mounts.find(({ destination }) => destination === path);
       assert.ok(mount?.options.includes('ro'), path);
@@ -71,7 +71,7 @@ describe('the configuration of a container', () => {
     assert.ok(maskedPaths.includes('/proc/kcore') && maskedPaths.includes('/sys/firmware'));
   });
 
-  test('bounds every file system in memory', () => {
+  test('limits the size of every in-memory file system', () => {
     for (const { type, destination, options } of ociConfig(INPUT).mounts) {
       if (type === 'tmpfs')
         assert.ok(
@@ -81,13 +81,13 @@ describe('the configuration of a container', () => {
     }
   });
 
-  test('bounds all that outlives the process that made it, or nothing where the kernel does not let it', () => {
+  test('limits IPC objects that outlive their process, where the kernel supports it', () => {
     const { sysctl } = ociConfig(INPUT).linux;
     const bounds = ['kernel.shm_rmid_forced', 'kernel.msgmni', 'kernel.sem'].filter((name) => name in sysctl);
     assert.ok(bounds.length === 3 || bounds.length === 0, `only ${bounds}`);
   });
 
-  test('runs the agent below an init, and tells it where its socket and the group of its kernels are', () => {
+  test("runs the agent below an init, with variables for its socket and its kernels' cgroup", () => {
     const { args, env, cwd, user } = ociConfig(INPUT).process;
     assert.deepEqual(args.slice(0, 3), ['/opt/cloche/bin/tini', '--', '/opt/cloche/bin/node']);
     assert.equal(args.at(-1), '/opt/cloche/agent.cjs');
@@ -99,7 +99,7 @@ describe('the configuration of a container', () => {
   });
 });
 
-test('the agent is started with no flag that keeps Node from its compiled modules', () => {
+test("starts the agent without flags that disable Node's compiled modules", () => {
   const flags = AGENT_COMMAND.filter((word) => /^--\w/.test(word));
   // Processor time of loading these modules: three times as much when they have to be compiled.
   const program = `for (const name of ['net', 'http', 'fs/promises', 'child_process']) require(name);
@@ -121,7 +121,7 @@ test('the agent is started with no flag that keeps Node from its compiled module
   assert.equal(versionTag(flags), versionTag([]));
 });
 
-test('a filter that is ready made comes beside the profile that it is made of', () => {
+test('passes a compiled filter in addition to the profile', () => {
   const config = ociConfig({ ...INPUT, seccompProgram: 'AAAA' });
   assert.deepEqual(config.annotations, { 'run.oci.seccomp_bpf_data': 'AAAA' });
   assert.deepEqual(config.linux.seccomp, ociConfig(INPUT).linux.seccomp);
@@ -132,19 +132,19 @@ describe('the seccomp profile', () => {
   const profile = seccompProfile({ architecture: 'x64' });
   const named = new Set(profile.syscalls.filter(({ args }) => !args).flatMap(({ names }) => names));
 
-  test('refuses what it does not name', () => {
+  test('refuses calls that it does not name', () => {
     assert.equal(profile.defaultAction, 'SCMP_ACT_ERRNO');
     assert.equal(profile.defaultErrnoRet, 1);
   });
 
-  test('names nothing that kernels are attacked through', () => {
+  test('allows none of the calls that attacks on the kernel use', () => {
     const closed = `unshare setns mount umount2 pivot_root open_tree move_mount fsopen bpf perf_event_open userfaultfd
       io_uring_setup keyctl add_key request_key init_module finit_module kexec_load swapon reboot open_by_handle_at
       fanotify_init pidfd_getfd iopl settimeofday quotactl acct`;
     for (const name of closed.split(/\s+/)) assert.ok(!named.has(name), name);
   });
 
-  test('lets every option of prctl and setsockopt be set but those that have the kernel compile a filter', () => {
+  test('allows every option of prctl and setsockopt except those that compile a filter in the kernel', () => {
     const isAllowed = (call: string, ...values: [index: number, value: number][]) =>
       profile.syscalls.some(
         ({ names, action, args = [] }) =>
@@ -165,7 +165,7 @@ describe('the seccomp profile', () => {
     assert.ok(!isAllowed('seccomp'));
   });
 
-  test('lets no namespace be made, and has libraries fall back to what it can look into', () => {
+  test('allows no new namespace, and answers clone3 so that libraries fall back to clone', () => {
     const clone = profile.syscalls.find(({ names }) => names.includes('clone'));
     const newNamespaces = [0x2000_0000, 0x1000_0000, 0x0800_0000, 0x0400_0000, 0x0200_0000, 0x4000_0000, 0x0002_0000];
     for (const flag of newNamespaces) assert.notEqual((clone?.args?.[0]?.value ?? 0) & flag, 0, flag.toString(16));
@@ -173,7 +173,7 @@ describe('the seccomp profile', () => {
     assert.deepEqual([clone3?.action, clone3?.errnoRet], ['SCMP_ACT_ERRNO', 38]);
   });
 
-  test('lets sockets be made of the named families and protocols alone', () => {
+  test('allows sockets of the named families and protocols only', () => {
     for (const name of ['socket', 'socketpair', 'io_setup', 'sync']) {
       const rules = profile.syscalls.filter(({ names, action }) => names.includes(name) && action === 'SCMP_ACT_ALLOW');
       for (const { args = [] } of rules) assert.notEqual(args.length, 0, name);
@@ -183,7 +183,7 @@ describe('the seccomp profile', () => {
     assert.deepEqual([...new Set(wanted)].sort(), [1, 2, 3]);
   });
 
-  test('refuses objects that outlive their makers where the kernel does not bound them', () => {
+  test('refuses IPC objects that outlive their process where the kernel does not limit them', () => {
     const unbounded = seccompProfile({ architecture: 'x64', boundsIpc: false }).syscalls.flatMap(({ names }) => names);
     for (const name of ['msgget', 'semget']) assert.ok(named.has(name) && !unbounded.includes(name), name);
     assert.ok(unbounded.includes('shmget'));
@@ -193,7 +193,7 @@ describe('the seccomp profile', () => {
     );
   });
 
-  test('takes no calls of another architecture', () => {
+  test('allows no calls of another architecture', () => {
     assert.deepEqual(profile.architectures, ['SCMP_ARCH_X86_64']);
     assert.deepEqual(seccompProfile({ architecture: 'arm64' }).architectures, ['SCMP_ARCH_AARCH64']);
     assert.throws(() => seccompProfile({ architecture: 'mips' }), /no seccomp profile for mips/);

@@ -8,7 +8,7 @@ Max open files            20000                20000                files
 Max pending signals       96364                96364                signals
 `;
 
-test('a sandbox has the limits that are wanted, and no more than hostd has itself', () => {
+test('a sandbox has the intended resource limits, at most those of hostd', () => {
   const values = Object.fromEntries(resourceLimits(OWN).map(({ name, value }) => [name, value]));
   assert.deepEqual(
     { nofile: values.nofile, core: values.core, sigpending: values.sigpending, rtprio: values.rtprio },

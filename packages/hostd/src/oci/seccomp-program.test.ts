@@ -21,26 +21,26 @@ function returnsOf(program: Buffer): Set<number> {
   return returns;
 }
 
-describe('the profile of guests as a program', () => {
-  test('is one that the kernel takes', () => {
+describe('the compiled seccomp profile', () => {
+  test('is no larger than the kernel accepts', () => {
     const program = compileSeccomp(seccompProfile());
     assert.equal(program.length % INSTRUCTION_BYTES, 0);
     assert.ok(program.length > 0 && program.length / INSTRUCTION_BYTES <= MAX_INSTRUCTIONS);
   });
 
-  test('refuses, allows and kills as it says', () => {
+  test('refuses, allows and kills as the profile says', () => {
     const returns = returnsOf(compileSeccomp(seccompProfile()));
     for (const expected of [ALLOW, EPERM_ERROR]) assert.ok(returns.has(expected), expected.toString(16));
     assert.ok(returns.has(KILL) || returns.has(KILL_THREAD), 'calls of another architecture');
   });
 
-  test('grows by what is allowed beside it', () => {
+  test('grows with further allowed calls', () => {
     const profile = seccompProfile();
     const more = { ...profile, syscalls: [...profile.syscalls, { names: ['setns'], action: 'SCMP_ACT_ALLOW' }] };
     assert.ok(compileSeccomp(more).length > compileSeccomp(profile).length);
   });
 
-  test('is refused where it says what this compiler does not know', () => {
+  test('is not compiled when the profile has an unknown action', () => {
     const profile = seccompProfile();
     const unknown = { ...profile, syscalls: [{ names: ['read'], action: 'SCMP_ACT_TRACE' }] };
     assert.throws(() => compileSeccomp(unknown), /no such action: SCMP_ACT_TRACE/);

@@ -24,27 +24,27 @@ describe('the shares of a pool', () => {
   const sharesOf = (demand: Demand, size: number) =>
     [PYTHON, NODE, GATED].map((one) => demand.shares(size).get(kindId(one))?.share ?? 0);
 
-  test('are equal as long as nobody has asked for anything', () => {
+  test('are equal before the first request', () => {
     assert.deepEqual(sharesOf(demandOf(), 10), [5, 5, 0]);
   });
 
-  test('go by what is asked for, and a kind that nobody asks for keeps a little', () => {
+  test('follow the requests, and a kind without requests keeps a small share', () => {
     assert.deepEqual(sharesOf(demandOf(PYTHON), 10), [8, 2, 0]);
     assert.deepEqual(sharesOf(demandOf(PYTHON, PYTHON, PYTHON, NODE), 12), [8, 4, 0]);
   });
 
-  test('begin for another kind when it is asked for a second time', () => {
+  test('include another kind after its second request', () => {
     assert.deepEqual(sharesOf(demandOf(PYTHON, GATED), 9)[2], 0);
     assert.ok((sharesOf(demandOf(PYTHON, GATED, GATED), 9)[2] ?? 0) >= 2);
   });
 
-  test('end for another kind when it has not been asked for in a long time', () => {
+  test('drop another kind after a long time without requests', () => {
     const demand = demandOf(PYTHON, GATED, GATED);
     now += 30 * MINUTE;
     assert.equal(sharesOf(demand, 9)[2], 0);
   });
 
-  test('never make more than the size in all', () => {
+  test("never exceed the pool's size in total", () => {
     for (let size = 0; size < 40; size += 1) {
       const demand = demandOf(PYTHON, PYTHON, NODE, GATED, GATED, GATED);
       for (let other = 0; other < 5; other += 1) for (const _ of [1, 2]) demand.note(kind(`tplv_${other}`));
@@ -55,7 +55,7 @@ describe('the shares of a pool', () => {
     }
   });
 
-  test('are for what a template was replaced by, once it is a seed', () => {
+  test('move to the version that replaced a template, when it becomes a seed', () => {
     const demand = demandOf(PYTHON, PYTHON);
     const next = kind('tplv_python2');
     demand.keepTemplates(new Set(['tplv_python2', 'tplv_node']));
@@ -64,7 +64,7 @@ describe('the shares of a pool', () => {
     assert.equal(demand.shares(10).get(kindId(next))?.share, 5);
   });
 
-  test('tell for a moment that a kind was asked for', () => {
+  test('mark a kind as just requested for a moment', () => {
     const demand = demandOf(PYTHON);
     const pressing = () => [PYTHON, NODE, GATED].map((one) => demand.wasJustRequested(kindId(one)));
     assert.deepEqual(pressing(), [true, false, false]);
@@ -72,7 +72,7 @@ describe('the shares of a pool', () => {
     assert.deepEqual(pressing(), [false, false, false]);
   });
 
-  test('are of a bounded number of kinds, whatever clients ask for', () => {
+  test('cover a limited number of kinds, whatever clients request', () => {
     const demand = demandOf();
     for (let other = 0; other < 1000; other += 1) for (const _ of [1, 2]) demand.note(kind(`tplv_${other}`));
     assert.ok(demand.shares(10_000).size <= 20);

@@ -68,13 +68,13 @@ describe('instances launched ahead', () => {
     installation[Symbol.dispose]();
   });
 
-  test('are listed as nobody’s', async () => {
+  test('are not listed', async () => {
     await filled(hostd);
     assert.deepEqual(await hostd.list(), []);
     assert.equal(recordsOnDisk(installation.config).filter(({ record }) => record.status === 'pooled').length, SIZE);
   });
 
-  test('are claimed each by one sandbox, which is then listed, answers and can be stopped', async () => {
+  test('are each claimed by one sandbox, which is then listed, answers and can be stopped', async () => {
     await filled(hostd);
     const before = await poolOf(hostd);
     const waiting = recordsOnDisk(installation.config).map(({ record }) => record.init.pid);
@@ -100,7 +100,7 @@ describe('instances launched ahead', () => {
     assert.equal((await hostd.list()).length, answers.length - 1);
   });
 
-  test('have the limits and the link of one that is launched for its sandbox', async () => {
+  test('have the limits and the link of an instance that is launched for its sandbox', async () => {
     await filled(hostd);
     // Too many at once for all of them to have been launched ahead.
     const ids = Array.from({ length: 4 * SIZE }, (_, index) => `sbx_${index}`);
@@ -158,7 +158,7 @@ describe('instances launched ahead', () => {
     assert.ok(!(await hostd.list()).some(({ sandboxId }) => sandboxId === 'sbx_d'));
   });
 
-  test('that died are neither claimed nor kept', async () => {
+  test('are neither claimed nor kept after they died', async () => {
     await filled(hostd);
     const waiting = recordsOnDisk(installation.config).filter(({ record }) => record.status === 'pooled');
     for (const { record } of waiting) process.kill(record.init.pid, 'SIGKILL');
@@ -173,7 +173,7 @@ describe('instances launched ahead', () => {
 });
 
 describe('hostd with instances launched ahead', () => {
-  test('killed and started again, has the claimed ones and none of the others', async () => {
+  test('killed and restarted, has the claimed instances and no others', async () => {
     using installation = withPool();
     const { config } = installation;
     await using before = await HostdProcess.start(installation, ANSWERING);
@@ -194,7 +194,7 @@ describe('hostd with instances launched ahead', () => {
     assert.deepEqual(hostLeftovers(config), []);
   });
 
-  test('leaves none of them when it ends, and all that were claimed', async () => {
+  test('removes the unclaimed instances when it ends, and keeps the claimed ones', async () => {
     using installation = withPool();
     await using first = await HostdProcess.start(installation, ANSWERING);
     await filled(first);
@@ -211,7 +211,7 @@ describe('hostd with instances launched ahead', () => {
     assert.deepEqual(hostLeftovers(installation.config), []);
   });
 
-  test('killed in the middle of claims, has each either listed or gone', async () => {
+  test('killed during claims, has each instance either listed or removed', async () => {
     using installation = withPool();
     const spec = await specOf(installation);
     for (const patienceMs of [0, 2, 4]) {

@@ -30,13 +30,13 @@ async function listening(serve: (socket: Socket) => void) {
 
 const patience = () => AbortSignal.timeout(5000);
 
-describe('the look whether an agent answers', () => {
-  test('ends with the first byte of an answer, whatever it says', async () => {
+describe('the check whether an agent answers', () => {
+  test('ends with the first byte of an answer, whatever its content', async () => {
     using agent = await listening((socket) => socket.once('data', () => socket.write('?')));
     await waitForAgent(agent.path, patience());
   });
 
-  test('waits for an answer that comes late, through what ends a connection when one side does', async () => {
+  test('waits for a late answer, also through a relay that closes both directions at once', async () => {
     using agent = await listening((socket) => {
       socket.once('data', async () => {
         for (let turn = 0; turn < 10; turn += 1) await setImmediate();
@@ -46,7 +46,7 @@ describe('the look whether an agent answers', () => {
     await waitForAgent(agent.path, patience());
   });
 
-  test('fails when the connection closes without an answer, or there is none', async () => {
+  test('fails when the connection closes without an answer, or cannot be made', async () => {
     using agent = await listening((socket) => socket.destroy());
     await assert.rejects(waitForAgent(agent.path, patience()));
     await assert.rejects(waitForAgent(`${agent.path}.none`, patience()), { code: 'ENOENT' });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { WantedLanguages } from './wanted-languages.ts';
 
-test('a language is wanted for three minutes after its last use, and told of once a minute', () => {
+test('a language is wanted for three minutes after its last use, and requested again once a minute', () => {
   let now = 0;
   const languages = new WantedLanguages(() => now);
   assert.deepEqual(languages.list(), []);

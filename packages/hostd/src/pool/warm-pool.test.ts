@@ -81,7 +81,7 @@ describe('a warm pool', () => {
     assert.equal(world.maker.mostUnderWay, 1);
   });
 
-  test('hands each one out once, and makes others in their place', async () => {
+  test('hands each instance out once, and replaces it', async () => {
     await using world = openPool(3);
     await world.filled();
     const taken = await Promise.all([1, 2, 3].map(() => world.take(OPEN)));
@@ -92,7 +92,7 @@ describe('a warm pool', () => {
     assert.deepEqual(world.pool.state(), { size: 3, ready: 2, hits: 4, misses: 0 });
   });
 
-  test('gives the one that is being launched to the first who asks for it, and to nobody else', async () => {
+  test('gives an instance under launch to the first request that waits for it, and to no other', async () => {
     await using world = openPool(1);
     await world.filled();
     const gate = Promise.withResolvers<void>();
@@ -113,7 +113,7 @@ describe('a warm pool', () => {
     assert.deepEqual([hits, misses], [2, 3]);
   });
 
-  test('launches several at once, and without delay, of a kind that is asked for while none is ready', async () => {
+  test('launches several of a kind at once, without delay, when it is requested while none is ready', async () => {
     await using world = openPool(4);
     await world.filled();
     world.maker.gate = new Promise(() => {});
@@ -125,7 +125,7 @@ describe('a warm pool', () => {
     assert.equal(world.maker.underWay, LANES);
   });
 
-  test('is never idle while somebody takes one after another', async () => {
+  test('is never idle while requests take one instance after another', async () => {
     await using world = openPool(2);
     await world.filled();
     world.maker.turns = 10;
@@ -150,7 +150,7 @@ describe('a warm pool', () => {
     assert.ok(idleTurns <= 40, `${idleTurns}`);
   });
 
-  test('gives nothing of another kind, and has that kind too once it was asked for', async () => {
+  test('gives no instance of another kind, and has that kind too after it was requested', async () => {
     await using world = openPool(4);
     await world.filled();
     assert.equal(await world.take(CLOSED), undefined);
@@ -161,7 +161,7 @@ describe('a warm pool', () => {
     assert.ok(await world.take(CLOSED));
   });
 
-  test('has one of each kind that is asked for before it has many of one', async () => {
+  test('has one instance of each requested kind before it has many of one', async () => {
     await using world = openPool(40);
     for (const _ of [1, 2]) world.demand.note(CLOSED);
     for (let asked = 0; asked < 20; asked += 1) world.demand.note(OPEN);
@@ -170,7 +170,7 @@ describe('a warm pool', () => {
     assert.ok(before >= 0 && before < 4, `after ${before}`);
   });
 
-  test('launches nothing while somebody waits for a launch of their own', async () => {
+  test('launches nothing while a requested launch runs', async () => {
     await using world = openPool(2);
     await world.filled();
     const held = world.pool.holdBack();
@@ -181,7 +181,7 @@ describe('a warm pool', () => {
     await world.filled();
   });
 
-  test('launches ahead all the same when there is always somebody who does not find any', async () => {
+  test('launches ahead after a while even if requested launches never end', async () => {
     await using world = openPool(2);
     await world.filled();
     using _ = world.pool.holdBack();
@@ -189,7 +189,7 @@ describe('a warm pool', () => {
     await world.filled();
   });
 
-  test('hands out none that is stale or dead, and replaces it', async () => {
+  test('hands out no stale or dead instance, and replaces it', async () => {
     await using world = openPool(2);
     await world.filled();
     const [stale, dead] = [...world.maker.living.keys()] as [InstanceKey, InstanceKey];
@@ -200,7 +200,7 @@ describe('a warm pool', () => {
     assert.ok(!world.maker.living.has(stale));
   });
 
-  test('replaces what has become stale without being asked for it', async () => {
+  test('replaces stale instances without a request', async () => {
     await using world = openPool(2);
     await world.filled();
     for (const key of world.maker.living.keys()) world.maker.stale.add(key);
@@ -209,7 +209,7 @@ describe('a warm pool', () => {
     assert.ok([...world.maker.living.keys()].every((key) => !world.maker.stale.has(key)));
   });
 
-  test('gives its memory back when the host runs short of it', async () => {
+  test('removes its instances when the host runs short of memory', async () => {
     await using world = openPool(3);
     await world.filled();
     world.maker.hasMemory = false;
@@ -221,7 +221,7 @@ describe('a warm pool', () => {
     await world.filled();
   });
 
-  test('does not try again at once what cannot be launched', async () => {
+  test('pauses before it launches again after a failure', async () => {
     await using world = openPool(1);
     await world.filled();
     world.maker.fails = true;
@@ -235,7 +235,7 @@ describe('a warm pool', () => {
     assert.equal(world.maker.launched, 1);
   });
 
-  test('leaves nothing when it closes, however far a launch has come', async () => {
+  test('leaves nothing when it closes during a launch', async () => {
     const world = openPool(4);
     await until('one is there', () => world.pool.state().ready > 0);
     world.maker.gate = new Promise(() => {});
@@ -251,7 +251,7 @@ describe('a warm pool', () => {
     assert.equal(world.maker.launched, 0);
   });
 
-  test('answers for an instance until its claim has ended, and no longer', async () => {
+  test('owns an instance until its claim has ended, and no longer', async () => {
     await using world = openPool(1);
     await world.filled();
     const [key = assert.fail()] = world.maker.living.keys();

@@ -28,26 +28,26 @@ function play(debts: ProcessorDebts<string>, used: Map<string, number>) {
 const start = () => play(new ProcessorDebts(), new Map());
 
 describe('while processors are contended', () => {
-  it('a sandbox that uses more than its share goes behind the others within a second', () => {
+  it('a sandbox that uses more than its share gets a low priority within a second', () => {
     const after = start();
     assert.deepEqual(after({ hog: 1, other: 1, quiet: 0.02 }, 4), ['hog', 'other']);
   });
 
-  it('fifty that share the processors evenly go behind one that has just come', () => {
+  it('fifty sandboxes that share the processors evenly get a lower priority than a new one', () => {
     const after = start();
     const hogs = Object.fromEntries(Array.from({ length: 50 }, (_, index) => [`hog-${index}`, PROCESSORS / 50]));
     assert.equal(after(hogs, 60).length, 50);
     assert.ok(!after({ ...hogs, fresh: 0.05 }, 4).includes('fresh'));
   });
 
-  it('a sandbox that is behind is among the others again when it has wanted nothing for a second', () => {
+  it('a sandbox loses its low priority after a second without work', () => {
     const after = start();
     assert.deepEqual(after({ hog: 1, busy: 1 }, 8), ['busy', 'hog']);
     assert.deepEqual(after({ hog: 1, busy: 0 }, 3), ['busy', 'hog']);
     assert.deepEqual(after({ hog: 1, busy: 0 }, 1), ['hog']);
   });
 
-  it('one that uses little because it is behind stays there', () => {
+  it('a sandbox that uses little because of its low priority keeps it', () => {
     const debts = new ProcessorDebts<string>();
     const used = new Map([
       ['hog', 0],
@@ -74,14 +74,14 @@ describe('while processors are contended', () => {
     assert.ok(looksUntilBehind(0) > looksUntilBehind(10));
   });
 
-  it('what lies before a sandbox was first seen does not count', () => {
+  it('processor time before the first check does not count', () => {
     const debts = new ProcessorDebts<string>();
     debts.update(new Map(), never);
     assert.equal(debts.update(new Map([['old', 1e9]]), never).size, 0);
     assert.equal(debts.update(new Map([['old', 1e9]]), never).size, 0);
   });
 
-  it('what was used before costs nothing', () => {
+  it('processor time before the contention does not count', () => {
     const debts = new ProcessorDebts<string>();
     debts.update(new Map([['busy', 0]]), never);
     const used = new Map([['busy', 1e9]]);
@@ -89,7 +89,7 @@ describe('while processors are contended', () => {
     assert.equal(debts.update(used, never).size, 0);
   });
 
-  it('a sandbox that is gone is forgotten, also when its name comes back', () => {
+  it('a removed sandbox is forgotten, also when its name is used again', () => {
     const debts = new ProcessorDebts<string>();
     const after = play(debts, new Map());
     after({ hog: 1 }, 8);

@@ -74,7 +74,7 @@ describe('a relay', { skip: needsRoot }, () => {
     }
   });
 
-  test('delivers what was said before the end to a slow reader', async () => {
+  test('delivers everything that was sent before the end to a slow reader', async () => {
     const [server, guest] = [await open('outside'), await open('inside')];
     // Exceeds the kernel's buffer by less than the relay's: the relay sees the end while it still holds the last bytes.
     server.pause();
@@ -85,7 +85,7 @@ describe('a relay', { skip: needsRoot }, () => {
     assert.ok(heard.equals(said), `${heard.length} bytes of ${said.length} arrived`);
   });
 
-  test('carries on the one way when the other has ended', async () => {
+  test('keeps one direction open when the other has ended', async () => {
     for (const ending of ['outside', 'inside'] as const) {
       const [server, guest] = [await open('outside', HALF_OPEN), await open('inside', HALF_OPEN)];
       const [first, last] = ending === 'outside' ? [server, guest] : [guest, server];
@@ -97,7 +97,7 @@ describe('a relay', { skip: needsRoot }, () => {
     }
   });
 
-  test('holds a bounded number of connections open whose server has ended, if the guest ends none', async () => {
+  test('limits the connections that the server has ended and the guest has not', async () => {
     const guests: Socket[] = [];
     for (let index = 0; index < MAX_HALF_OPEN + 5; index += 1) {
       const [server, guest] = [await open('outside'), await open('inside', HALF_OPEN)];
@@ -114,7 +114,7 @@ describe('a relay', { skip: needsRoot }, () => {
     assert.equal(await isBroken(guests.at(-1) as Socket), false);
   });
 
-  test('gives each connection of the server one of its own', async () => {
+  test('gives each connection of the server its own connection to the guest', async () => {
     const servers = await openMany('outside', 5);
     const guests = await openMany('inside', 5);
     for (const [index, server] of servers.entries()) server.write(`${index}`);
@@ -122,7 +122,7 @@ describe('a relay', { skip: needsRoot }, () => {
     assert.deepEqual(received.sort(), ['0', '1', '2', '3', '4']);
   });
 
-  test('ends one side when the other ends', async () => {
+  test('closes one side when the other closes', async () => {
     for (const ending of ['outside', 'inside'] as const) {
       const [server, guest] = [await open('outside'), await open('inside')];
       server.write('x');
@@ -144,7 +144,7 @@ describe('a relay', { skip: needsRoot }, () => {
     assert.deepEqual(heard, []);
   });
 
-  test('passes over a connection that the guest has closed', async () => {
+  test('skips a connection that the guest has closed', async () => {
     const early = await open('inside');
     early.destroy();
     await once(early, 'close');
@@ -154,7 +154,7 @@ describe('a relay', { skip: needsRoot }, () => {
     assert.equal(await read(guest), 'x');
   });
 
-  test('closes what a guest opens beyond the bound, and serves on', async () => {
+  test("closes a guest's connections beyond the limit, and keeps serving", async () => {
     const guests = await openMany('inside', MAX_IDLE + 20);
     for (const guest of guests) guest.resume();
     await until('the rest is closed', () => guests.filter((guest) => !guest.closed).length === MAX_IDLE);
@@ -163,13 +163,13 @@ describe('a relay', { skip: needsRoot }, () => {
     await Promise.race(guests.filter((guest) => !guest.closed).map((guest) => once(guest, 'data')));
   });
 
-  test('closes what the server opens beyond its bound', async () => {
+  test("closes the server's connections beyond their limit", async () => {
     const servers = await openMany('outside', MAX_WAITING + 5);
     for (const server of servers) server.resume();
     await until('the rest is closed', () => servers.filter((server) => !server.closed).length === MAX_WAITING);
   });
 
-  test('reads no more from a guest than it can pass on', async () => {
+  test('reads no more from a guest than the server accepts', async () => {
     const [server, guest] = [await open('outside'), await open('inside')];
     let sent = 0;
     const chunk = Buffer.alloc(1 << 20);

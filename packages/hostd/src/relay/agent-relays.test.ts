@@ -12,7 +12,7 @@ import { AgentRelays, DIAL_SOCKET } from './agent-relays.ts';
 const KEY = instanceKey({ sandboxId: 'sbx_a', generation: 1 });
 const IDS = { base: 0x1000_0000, size: 65_536, owner: 1_342_177_280 };
 
-test('the next hostd serves at the same places, each open to its own side alone', { skip: needsRoot }, async () => {
+test('the next hostd serves at the same paths, each accessible to its own side only', { skip: needsRoot }, async () => {
   const folder = mkdtempSync(join(tmpdir(), 'relays-'));
   const options = { dialsDir: join(folder, 'dials'), socketsDir: folder, service: { uid: 65_534, gid: 65_534 } };
   mkdirSync(join(folder, KEY));

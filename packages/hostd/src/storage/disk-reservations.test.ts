@@ -24,7 +24,7 @@ const NO_CAPACITY = { code: 'no_capacity' };
 const live = (gibibytes: number) => ({ status: 'live', diskBytes: gibibytes * GIBIBYTE });
 const pooled = (gibibytes: number) => ({ status: 'pooled', diskBytes: gibibytes * GIBIBYTE });
 
-test('disks are promised up to so many times what is free above the reserve', () => {
+test('disks are reserved up to a multiple of the free space above the reserve', () => {
   // The reserve is 2 GiB of the 12.
   promises([live(10)]).assertCapacity(10 * GIBIBYTE, { isPooled: false });
   assert.throws(() => promises([live(10)]).assertCapacity(10 * GIBIBYTE + 1, { isPooled: false }), NO_CAPACITY);
@@ -32,13 +32,13 @@ test('disks are promised up to so many times what is free above the reserve', ()
   promises([], { free: 2, reserveBytes: 0 }).assertCapacity(4 * GIBIBYTE, { isPooled: false });
 });
 
-test('disks that no sandbox has claimed keep none from a sandbox', () => {
+test('disks of unclaimed instances do not limit those of sandboxes', () => {
   const all = [live(5), pooled(15), { status: 'launching', diskBytes: 5 * GIBIBYTE }];
   promises(all).assertCapacity(10 * GIBIBYTE, { isPooled: false });
   assert.throws(() => promises(all).assertCapacity(1, { isPooled: true }), NO_CAPACITY);
 });
 
-test('instances that are being removed count for nothing, nor do records of an earlier release, which have no size', () => {
+test('instances that are being removed do not count, nor do records of an earlier release, which have no size', () => {
   promises([{ status: 'live' }, { status: 'ending', diskBytes: GIBIBYTE }]).assertCapacity(20 * GIBIBYTE, {
     isPooled: false,
   });

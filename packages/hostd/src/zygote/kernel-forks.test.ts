@@ -6,7 +6,7 @@ import { KernelForks } from './kernel-forks.ts';
 
 const TARGET = { templateVersionId: 'tplv_a', init: identifyProcess(process.pid) ?? assert.fail('not alive') };
 
-test('a sandbox that holds up its forks keeps no other sandbox from a kernel', async () => {
+test('a sandbox that delays its forks does not delay those of other sandboxes', async () => {
   const held = Promise.withResolvers<void>();
   const [hostile, neighbour] = [pooledInstanceKey(), pooledInstanceKey()];
   const forks = new KernelForks({

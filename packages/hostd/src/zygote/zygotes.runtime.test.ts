@@ -19,7 +19,7 @@ const RANDOM_BYTES = 16;
 const ENTRY_BYTES = 16;
 
 inOwnMountNamespace(import.meta.filename, () => {
-  test('a zygote is replaced when its time is over, by one that shares no secret with it, without a gap', async () => {
+  test('a zygote is replaced after its lifetime, without a gap, by one with other secrets', async () => {
     using installation = makeInstallation();
     const { config } = installation;
     const templates = await new Templates(config.templatesDir).list();
