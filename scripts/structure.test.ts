@@ -19,8 +19,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   sdk: ['contract'],
   'host-checks': ['layout', 'protocol', 'settings'],
   cli: ['sdk', 'contract', 'layout', 'protocol', 'settings', 'host-checks'],
-  setup: ['layout', 'protocol', 'settings', 'host-checks', 'agent'],
-  testkit: ['contract', 'protocol', 'server'],
+  setup: ['layout', 'node-support', 'protocol', 'settings', 'host-checks', 'agent'],
+  testkit: ['contract', 'node-support', 'protocol', 'server'],
 };
 
 /**

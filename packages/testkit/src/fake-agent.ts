@@ -1,3 +1,4 @@
+import { onAbort, orAbort } from '@cloche/node-support';
 import type { AgentRunEvent, Language, OpenContext, RunDone, RunError } from '@cloche/protocol';
 import { type AgentClient, AgentFault, type RunCell } from '@cloche/server/runtime-driver';
 import { EventQueue } from './event-queue.ts';
@@ -113,7 +114,7 @@ export class FakeAgent {
   ): Promise<{ cwd: string; language: Language }> {
     this.#requireAlive();
     this.opened += 1;
-    if (this.openGate) await Promise.race([this.openGate, rejectOnAbort(signal)]);
+    if (this.openGate) await orAbort(this.openGate, signal);
     this.#requireAlive();
     if (!this.languages.includes(language)) throw new AgentFault('language_unavailable', `no ${language} here`);
     if (cwd !== '/workspace' && !cwd.startsWith('/workspace/')) throw new AgentFault('invalid_cwd', 'outside');
@@ -138,8 +139,7 @@ export class FakeAgent {
     const context = this.#get(id);
     signal.throwIfAborted();
     const run = new FakeRun(() => run.end(CANCELED));
-    const abort = () => run.queue.fail(signal.reason);
-    signal.addEventListener('abort', abort, { once: true });
+    using _ = onAbort(signal, () => run.queue.fail(signal.reason));
     context.runs.add(run);
     const timer = setTimeout(() => {
       if (!run.deaf) run.end({ name: 'TimeoutError', message: `not done within ${timeoutMs} ms` });
@@ -149,7 +149,6 @@ export class FakeAgent {
       yield* run.queue;
     } finally {
       clearTimeout(timer);
-      signal.removeEventListener('abort', abort);
       context.runs.delete(run);
     }
   }
@@ -264,11 +263,4 @@ export class FakeAgent {
 
 function textOutput(value: string) {
   return { kind: 'inline', format: 'text', mimeType: 'text/plain', value, role: 'result', bundle: 0 } as const;
-}
-
-function rejectOnAbort(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    if (signal.aborted) reject(signal.reason);
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-  });
 }

@@ -1,3 +1,4 @@
+import { orAbort } from '@cloche/node-support';
 import type { AgentCommand, AgentCommandEvent, AgentLogEntry, AgentLogPage, StartCommand } from '@cloche/protocol';
 import { type AgentCommandResult, type AgentCommands, AgentFault } from '@cloche/server/runtime-driver';
 import { parseToy, type Statement } from './toy-language.ts';
@@ -198,13 +199,4 @@ export class FakeCommands implements AgentCommands {
     if (!command) throw new AgentFault('not_found', `no command ${id}`);
     return command;
   }
-}
-
-function orAbort<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const abort = () => reject(signal.reason);
-    if (signal.aborted) abort();
-    signal.addEventListener('abort', abort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
-  });
 }

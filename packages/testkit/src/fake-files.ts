@@ -1,6 +1,7 @@
 import { posix } from 'node:path';
 import { Readable } from 'node:stream';
 import { buffer, text } from 'node:stream/consumers';
+import { onAbort } from '@cloche/node-support';
 import type { AgentFile, AgentFileEvent, AgentUnpacked, FileUser } from '@cloche/protocol';
 import {
   type AgentFiles,
@@ -180,7 +181,7 @@ export class FakeFiles implements AgentFiles {
     this.#require(READ, this.#entry(at), path);
     const queue = new EventQueue<AgentFileEvent>(() => this.#disk.watches.delete(queue));
     this.#disk.watches.add(queue);
-    signal.addEventListener('abort', () => queue.fail(signal.reason), { once: true });
+    onAbort(signal, () => queue.fail(signal.reason));
     return queue;
   }
 

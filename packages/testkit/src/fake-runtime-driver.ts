@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
+import { orAbort } from '@cloche/node-support';
 import type { TemplateVersionManifest } from '@cloche/protocol';
 import {
   type AgentClient,
@@ -75,7 +76,7 @@ export class FakeRuntimeDriver implements RuntimeDriver {
   async launch(sandboxId: string, generation: number, spec: LaunchSpec, signal: AbortSignal): Promise<Launched> {
     this.launches.push({ sandboxId, generation, spec });
     if (this.isDown) throw new LaunchFault('unreachable', 'the host does not answer');
-    if (this.launchGate) await Promise.race([this.launchGate, aborted(signal)]);
+    if (this.launchGate) await orAbort(this.launchGate, signal);
     await setImmediate();
     signal.throwIfAborted();
     const fault = this.launchFaults.shift();
@@ -153,11 +154,4 @@ export function fakeManifest(
     packages: { apt: { git: '1:2.39' } },
     builtAt,
   };
-}
-
-function aborted(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    if (signal.aborted) reject(signal.reason);
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-  });
 }

@@ -1,3 +1,4 @@
+import { onAbort } from '@cloche/node-support';
 import { type AgentLogEntry, jsonBytes } from '@cloche/protocol';
 import { incompleteTailBytes } from '../base/incomplete-tail.ts';
 import type { StandardStream } from '../base/standard-stream.ts';
@@ -105,10 +106,9 @@ export class CommandLog {
     const { promise, resolve } = Promise.withResolvers<void>();
     const wake = () => resolve();
     this.#waiting.add(wake);
-    signal.addEventListener('abort', wake, { once: true });
+    using _ = onAbort(signal, wake);
     await promise;
     this.#waiting.delete(wake);
-    signal.removeEventListener('abort', wake);
   }
 
   /** Moves all entries from memory to disk, if the disk has room. */

@@ -1,6 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
 import { constants } from 'node:os';
+import { onAbort } from '@cloche/node-support';
 import { ByteFrames, encodeByteFrame } from '@cloche/protocol';
 import type { StandardStream } from '../base/standard-stream.ts';
 import { killDescendants, signalDescendants } from './descendants.ts';
@@ -78,10 +79,9 @@ export class Supervisor {
     const { promise, resolve } = Promise.withResolvers<void>();
     const settle = () => resolve();
     this.#socket.once('drain', settle).once('close', settle);
-    signal.addEventListener('abort', settle, { once: true });
+    using _ = onAbort(signal, settle);
     await promise;
     this.#socket.off('drain', settle).off('close', settle);
-    signal.removeEventListener('abort', settle);
   }
 
   /** Stops reading output. The command blocks once the buffers are full. */

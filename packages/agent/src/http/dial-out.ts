@@ -1,10 +1,11 @@
 import type { IncomingMessage, Server } from 'node:http';
 import { connect, type Socket } from 'node:net';
+import { BackOff } from '@cloche/node-support';
 
 /** Connections kept open for simultaneous requests. The host accepts at most 16. */
 const READY_CONNECTIONS = 8;
-const FIRST_PAUSE_MS = 20;
-const LAST_PAUSE_MS = 1000;
+/** The first pause is short, because a host that restarts listens again soon. */
+const PAUSES = { firstMs: 20, longestMs: 1000 };
 
 /** Serves on connections that it opens to the host, for hosts that cannot connect to a sandbox. Reopens closed ones. */
 export class DialOut {
@@ -12,7 +13,7 @@ export class DialOut {
   readonly #path: string;
   /** Connections that no request has used yet. */
   readonly #ready = new Set<Socket>();
-  #pauseMs = 0;
+  readonly #backOff = new BackOff(PAUSES);
   #stopped = false;
 
   constructor(server: Server, path: string) {
@@ -38,7 +39,7 @@ export class DialOut {
     const socket = connect({ path: this.#path, allowHalfOpen: true });
     this.#ready.add(socket);
     socket.once('connect', () => {
-      this.#pauseMs = 0;
+      this.#backOff.reset();
       this.#server.emit('connection', socket);
     });
     socket.on('error', () => socket.destroy());
@@ -52,9 +53,8 @@ export class DialOut {
     if (this.#ready.delete(socket)) this.start();
   }
 
-  /** Opens new connections after a pause. The first pause is short, because a host that restarts listens again soon. */
+  /** Opens new connections after a pause. */
   #redial(): void {
-    this.#pauseMs = Math.min(LAST_PAUSE_MS, this.#pauseMs * 2 || FIRST_PAUSE_MS);
-    setTimeout(() => this.start(), this.#pauseMs);
+    setTimeout(() => this.start(), this.#backOff.next());
   }
 }

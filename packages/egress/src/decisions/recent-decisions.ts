@@ -1,3 +1,4 @@
+import { orAbort } from '@cloche/node-support';
 import { type DecisionEntry, type DecisionPage, MAX_DECISIONS_A_PAGE } from '@cloche/protocol';
 
 const KEPT = 4000;
@@ -41,10 +42,8 @@ export class RecentDecisions {
 
   /** Resolves when there is a decision to read, or when `signal` aborts. */
   async wait(range: DecisionRange, signal: AbortSignal): Promise<void> {
-    const aborted = Promise.withResolvers<void>();
-    signal.addEventListener('abort', () => aborted.resolve(), { once: true });
     while (!signal.aborted && this.read(range).decisions.length === 0) {
-      await Promise.race([this.#next.promise, aborted.promise]);
+      await orAbort(this.#next.promise, signal).catch(() => undefined);
     }
   }
 }

@@ -1,6 +1,7 @@
 import { createSocket, type Socket as DatagramSocket, type RemoteInfo } from 'node:dgram';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { onAbort } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import { LineBudget } from '../decisions/line-budget.ts';
 import { isInRange } from '../ipv4-range.ts';
@@ -128,7 +129,7 @@ export class DnsRelay {
     if (!place) return void socket.destroy();
 
     this.#connections.add(socket);
-    evicted.signal.addEventListener('abort', () => socket.destroy());
+    onAbort(evicted.signal, () => socket.destroy());
     socket.setTimeout(IDLE_CONNECTION_MS, () => socket.destroy());
     try {
       for await (const query of readFrames(socket, MAX_QUERY_BYTES)) {

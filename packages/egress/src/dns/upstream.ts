@@ -1,6 +1,7 @@
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { connect, isIP } from 'node:net';
+import { orAbort } from '@cloche/node-support';
 import { frame, readFrames } from './dns-frames.ts';
 import { answersQuery } from './dns-messages.ts';
 
@@ -31,7 +32,6 @@ export function firstNameserver(resolvConf: string): Upstream | undefined {
 export async function askByDatagram(query: Buffer, upstream: Upstream, signal: AbortSignal): Promise<Buffer> {
   const socket = createSocket({ type: isIP(upstream.address) === 6 ? 'udp6' : 'udp4', signal });
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
-  signal.addEventListener('abort', () => reject(signal.reason), { once: true });
   socket.on('error', reject);
   // Connected, so that the kernel only accepts datagrams from the resolver and reports a refusal.
   socket.connect(upstream.port, upstream.address, (unreachable?: Error) => {
@@ -42,7 +42,7 @@ export async function askByDatagram(query: Buffer, upstream: Upstream, signal: A
     if (answersQuery(answer, query)) resolve(answer);
   });
   try {
-    return await promise;
+    return await orAbort(promise, signal);
   } finally {
     if (!signal.aborted) socket.close();
   }

@@ -1,4 +1,5 @@
 import { connect } from 'node:net';
+import { onAbort } from '@cloche/node-support';
 
 /**
  * Resolves when the process behind that socket answers a request; rejects when the connection ends first, or with the
@@ -10,15 +11,14 @@ export function waitForAgent(socketPath: string, signal: AbortSignal, request = 
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   if (signal.aborted) return Promise.reject(signal.reason);
   const socket = connect(socketPath);
-  const giveUp = () => socket.destroy(signal.reason);
-  signal.addEventListener('abort', giveUp, { once: true });
+  const listening = onAbort(signal, () => socket.destroy(signal.reason));
   socket.once('error', reject);
   socket.once('data', () => {
     resolve();
     socket.destroy();
   });
   socket.once('close', () => {
-    signal.removeEventListener('abort', giveUp);
+    listening[Symbol.dispose]();
     reject(new Error('the agent closed the connection'));
   });
   // Not `end`: a relay in between would close both directions.

@@ -1,12 +1,11 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { BackOff, pause } from '@cloche/node-support';
 import { SetupProblem } from '../progress.ts';
 import { type PartCommand, PartProcess } from './part-process.ts';
 import type { PartName } from './parts.ts';
 import type { RotatingLog } from './rotating-log.ts';
 
 const STOP_GRACE_MS = 15_000;
-const FIRST_BACK_OFF_MS = 100;
-const LONGEST_BACK_OFF_MS = 10_000;
+const PAUSES = { firstMs: 100, longestMs: 10_000 };
 /** Lifetime after which the pause before a restart is the shortest again. */
 const STEADY_MS = 30_000;
 
@@ -91,17 +90,17 @@ export class Part {
   }
 
   async #watch(first: PartProcess, stopping: AbortSignal): Promise<void> {
-    let backOffMs = FIRST_BACK_OFF_MS;
+    const backOff = new BackOff(PAUSES);
     let process = first;
     for (;;) {
       const since = Date.now();
       const how = await process.ended;
       if (stopping.aborted) return;
-      if (Date.now() - since > STEADY_MS) backOffMs = FIRST_BACK_OFF_MS;
-      this.#options.report(`${this.#options.name} ${how}; starting it again in ${backOffMs / 1000} s`);
-      await delay(backOffMs, undefined, { signal: stopping }).catch(() => {});
+      if (Date.now() - since > STEADY_MS) backOff.reset();
+      const pauseMs = backOff.next();
+      this.#options.report(`${this.#options.name} ${how}; starting it again in ${pauseMs / 1000} s`);
+      await pause(pauseMs, stopping);
       if (stopping.aborted) return;
-      backOffMs = Math.min(backOffMs * 2, LONGEST_BACK_OFF_MS);
       process = this.#spawn();
     }
   }
