@@ -33,6 +33,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['bytes'],
     ['db/migrations'],
     ['db'],
+    ['outbox'],
     ['projects'],
     ['api-keys'],
     ['projects/access'],

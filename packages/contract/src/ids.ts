@@ -15,6 +15,7 @@ export type TemplateVersionId = Id<'tplv_'>;
 export type ApiKeyId = Id<'key_'>;
 export type PreviewId = Id<'prv_'>;
 export type ArtifactId = Id<'art_'>;
+export type EventId = Id<'evt_'>;
 
 export const ID_PREFIXES = {
   sandbox: 'sbx_',
@@ -27,6 +28,7 @@ export const ID_PREFIXES = {
   apiKey: 'key_',
   preview: 'prv_',
   artifact: 'art_',
+  event: 'evt_',
 } as const;
 
 const idSchema = <T extends string>(prefix: string, of: string) =>
@@ -46,3 +48,4 @@ export const TemplateVersionIdSchema = idSchema<TemplateVersionId>('tplv_', 'a t
 export const ApiKeyIdSchema = idSchema<ApiKeyId>('key_', 'an API key');
 export const PreviewIdSchema = idSchema<PreviewId>('prv_', 'a preview');
 export const ArtifactIdSchema = idSchema<ArtifactId>('art_', 'an artifact');
+export const EventIdSchema = idSchema<EventId>('evt_', 'an event');

@@ -4,6 +4,7 @@ export * from './code-context.ts';
 export * from './code-run.ts';
 export * from './command.ts';
 export * from './errors.ts';
+export * from './event.ts';
 export * from './file.ts';
 export * from './host-entry.ts';
 export * from './idempotency.ts';

@@ -23,6 +23,7 @@ export const SCOPES = [
   'template:write',
   'workspace_run:create',
   'workspace_run:read',
+  'event:read',
   'webhook:read',
   'webhook:write',
   'usage:read',

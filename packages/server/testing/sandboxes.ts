@@ -24,14 +24,19 @@ import { SqlArtifactRepository } from '../src/artifacts/artifact-repository.ts';
 import { KeepArtifact } from '../src/artifacts/keep-artifact.ts';
 import { LocalStore } from '../src/artifacts/store/local-store.ts';
 import { Staging } from '../src/artifacts/store/staging.ts';
+import { Changes } from '../src/base/changes.ts';
 import { composeSandboxes } from '../src/compose/compose-sandboxes.ts';
 import type { Database } from '../src/db/database.ts';
 import { migrate } from '../src/db/migrate.ts';
 import { openDatabase } from '../src/db/open-database.ts';
+import { Transactions } from '../src/db/transactions.ts';
 import type { RequestContext, Route } from '../src/http/route.ts';
+import { EventOutbox } from '../src/outbox/event-outbox.ts';
 import { ProjectAccess } from '../src/projects/access/project-access.ts';
 import { SqlProjectRepository } from '../src/projects/project-repository.ts';
+import { Executions } from '../src/sandboxes/record/executions.ts';
 import type { SandboxSettings } from '../src/sandboxes/record/sandbox-settings.ts';
+import { SqlSandboxRepository } from '../src/sandboxes/record/sql-sandbox-repository.ts';
 
 export const ORG = 'org_1' as OrgId;
 export const DEFAULT_PROJECT = 'prj_default' as ProjectId;
@@ -49,6 +54,7 @@ const SETTINGS: SandboxSettings = {
   launchTimeoutMs: 30_000,
   reconcileIntervalMs: 60_000,
   recordRetentionMs: 30 * 86_400_000,
+  eventRetentionMs: 30 * 86_400_000,
 };
 
 export const SILENT = pino({ level: 'silent' });
@@ -105,11 +111,27 @@ async function seed(db: Database): Promise<void> {
   await db.insertInto('projects').values(projects).execute();
 }
 
+/** A repository of its own over the records of `world`, or over those of another database. */
+export function repositoryOf({ db: own, clock, ids }: SandboxesWorld, db = own): SqlSandboxRepository {
+  const changes = new Changes<SandboxId>();
+  return new SqlSandboxRepository({
+    db,
+    transactions: new Transactions(db),
+    outbox: new EventOutbox(db, clock, ids),
+    changes,
+    activity: new Executions(clock, changes),
+  });
+}
+
 export class SandboxesWorld implements AsyncDisposable {
   readonly db: Database;
   readonly driver: FakeRuntimeDriver;
   readonly clock: FakeClock;
   readonly ids: SequentialIds;
+  readonly transactions: Transactions;
+  readonly outbox: EventOutbox;
+  readonly artifacts: SqlArtifactRepository;
+  metrics = new Registry();
   readonly #settings: SandboxSettings;
   #server: ReturnType<typeof composeSandboxes>;
 
@@ -124,6 +146,9 @@ export class SandboxesWorld implements AsyncDisposable {
     this.driver = driver;
     this.clock = clock;
     this.ids = ids;
+    this.transactions = new Transactions(db);
+    this.outbox = new EventOutbox(db, clock, ids);
+    this.artifacts = new SqlArtifactRepository(db, this.transactions, this.outbox);
     this.#settings = settings;
     this.#server = this.#compose();
   }
@@ -144,6 +169,7 @@ export class SandboxesWorld implements AsyncDisposable {
   /** As `kill -9` and a new start: nothing of the old server's memory is there. */
   async crash(): Promise<void> {
     const dead = this.#server;
+    this.metrics = new Registry();
     this.#server = this.#compose();
     // What the dead one still does, it does to a runtime that does not listen to it.
     await dead.stop();
@@ -209,13 +235,15 @@ export class SandboxesWorld implements AsyncDisposable {
   #compose() {
     return composeSandboxes({
       db: this.db,
+      transactions: this.transactions,
+      outbox: this.outbox,
       projects: new ProjectAccess(new SqlProjectRepository(this.db)),
       clock: this.clock,
       ids: this.ids,
       log: SILENT,
       driver: this.driver,
       settings: this.#settings,
-      metrics: new Registry(),
+      metrics: this.metrics,
       keep: this.#keep(),
     });
   }
@@ -223,8 +251,7 @@ export class SandboxesWorld implements AsyncDisposable {
   /** Its folder is made with the first artifact. */
   #keep(): KeepArtifact {
     const folder = join(tmpdir(), `cloche-artifacts-${process.pid}`);
-    const artifacts = new SqlArtifactRepository(this.db);
-    const contents = new ArtifactContents(new LocalStore(folder), artifacts, this.clock, SILENT);
+    const contents = new ArtifactContents(new LocalStore(folder), this.artifacts, this.clock, SILENT);
     const settings = {
       url: '',
       stagingDir: folder,
@@ -233,7 +260,7 @@ export class SandboxesWorld implements AsyncDisposable {
       maxOrganizationBytes: undefined,
       publicUrl: undefined,
     };
-    return new KeepArtifact(contents, artifacts, new Staging(folder, this.ids), settings, this.clock, this.ids);
+    return new KeepArtifact(contents, this.artifacts, new Staging(folder, this.ids), settings, this.clock, this.ids);
   }
 
   context(call: Call): RequestContext<Operation> {

@@ -289,6 +289,12 @@ export const SETTINGS = {
     summary: 'how long an ended sandbox and its commands can be looked up; at least a day',
     more: 'The record of a sandbox stays as long as its artifacts.',
   },
+  CLOCHE_EVENT_RETENTION_MS: {
+    value: milliseconds(DAY_MS, Number.MAX_SAFE_INTEGER),
+    default: 30 * DAY_MS,
+    readBy: ['server'],
+    summary: 'how long events can be read; at least a day',
+  },
   CLOCHE_RECONCILE_INTERVAL_MS: {
     value: milliseconds(100, 3_600_000),
     default: 30_000,

@@ -12,7 +12,7 @@ import { openSandboxes, type SandboxesWorld } from '../../testing/sandboxes.ts';
 import { ProjectAccess } from '../projects/access/project-access.ts';
 import { SqlProjectRepository } from '../projects/project-repository.ts';
 import { ArtifactContents } from './artifact-contents.ts';
-import { SqlArtifactRepository } from './artifact-repository.ts';
+import type { SqlArtifactRepository } from './artifact-repository.ts';
 import { ArtifactService } from './artifact-service.ts';
 import { KeepArtifact } from './keep-artifact.ts';
 import { StoreFault } from './store/artifact-store.ts';
@@ -37,7 +37,7 @@ describe('contents of artifacts', () => {
     sandboxId = (await world.create()).id;
     clock = new FakeClock(Date.now());
     store = new LocalStore(join(folder, 'contents'));
-    artifacts = new SqlArtifactRepository(world.db);
+    artifacts = world.artifacts;
     contents = new ArtifactContents(store, artifacts, clock, pino({ level: 'silent' }));
     const stagingDir = join(folder, 'staging');
     const settings = {

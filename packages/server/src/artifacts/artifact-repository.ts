@@ -1,7 +1,9 @@
 import type { ArtifactId, Metadata, OrgId, ProjectId, SandboxId } from '@cloche/contract';
 import type { Selectable } from 'kysely';
 import type { ArtifactTable, Database } from '../db/database.ts';
-import type { ArtifactRecord } from './artifact.ts';
+import type { Transaction, Transactions } from '../db/transactions.ts';
+import type { EventOutbox } from '../outbox/event-outbox.ts';
+import { type ArtifactRecord, toArtifact } from './artifact.ts';
 
 export interface ArtifactFilter {
   readonly orgId: OrgId;
@@ -11,10 +13,13 @@ export interface ArtifactFilter {
   readonly name: string | undefined;
 }
 
-/** Stores artifact records. The records of deleted artifacts are kept; their contents are not. */
+/**
+ * Stores artifact records. The records of deleted artifacts are kept; their contents are not. A change is one transaction
+ * with its event; it joins `tx` if that is given.
+ */
 export interface ArtifactRepository {
   /** Returns false when an artifact was already created with the idempotency record. */
-  insert(record: ArtifactRecord): Promise<boolean>;
+  insert(record: ArtifactRecord, tx?: Transaction): Promise<boolean>;
   /** Also finds deleted artifacts. */
   find(id: string): Promise<ArtifactRecord | undefined>;
   /** Also finds deleted artifacts. */
@@ -22,7 +27,7 @@ export interface ArtifactRepository {
   /** Returns the artifacts that are neither deleted nor expired, newest first. */
   list(filter: ArtifactFilter, now: number): Promise<ArtifactRecord[]>;
   /** Returns undefined when the artifact is already deleted. */
-  markDeleted(id: ArtifactId, at: number): Promise<ArtifactRecord | undefined>;
+  markDeleted(id: ArtifactId, at: number, tx?: Transaction): Promise<ArtifactRecord | undefined>;
   listExpired(now: number): Promise<ArtifactRecord[]>;
   /** Returns the total size of the artifacts that are not deleted. */
   usedBytes(orgId: OrgId): Promise<number>;
@@ -32,19 +37,26 @@ export interface ArtifactRepository {
 
 export class SqlArtifactRepository implements ArtifactRepository {
   readonly #db: Database;
+  readonly #transactions: Transactions;
+  readonly #outbox: EventOutbox;
 
-  constructor(db: Database) {
+  constructor(db: Database, transactions: Transactions, outbox: EventOutbox) {
     this.#db = db;
+    this.#transactions = transactions;
+    this.#outbox = outbox;
   }
 
-  async insert(record: ArtifactRecord): Promise<boolean> {
-    const row = await this.#db
-      .insertInto('artifacts')
-      .values(toRow(record))
-      .onConflict((conflict) => conflict.doNothing())
-      .returning('id')
-      .executeTakeFirst();
-    return row !== undefined;
+  async insert(record: ArtifactRecord, joined?: Transaction): Promise<boolean> {
+    const inserted = await this.#transactions.run(async (tx) => {
+      const row = await tx.db
+        .insertInto('artifacts')
+        .values(toRow(record))
+        .onConflict((conflict) => conflict.doNothing())
+        .returningAll()
+        .executeTakeFirst();
+      return row && this.#announce(tx, 'artifact.created', toRecord(row));
+    }, joined);
+    return inserted !== undefined;
   }
 
   async find(id: string): Promise<ArtifactRecord | undefined> {
@@ -66,15 +78,12 @@ export class SqlArtifactRepository implements ArtifactRepository {
     return (await query.orderBy('created_at', 'desc').orderBy('id', 'desc').execute()).map(toRecord);
   }
 
-  async markDeleted(id: ArtifactId, at: number): Promise<ArtifactRecord | undefined> {
-    const row = await this.#db
-      .updateTable('artifacts')
-      .set({ deleted_at: at })
-      .where('id', '=', id)
-      .where('deleted_at', 'is', null)
-      .returningAll()
-      .executeTakeFirst();
-    return row && toRecord(row);
+  markDeleted(id: ArtifactId, at: number, joined?: Transaction): Promise<ArtifactRecord | undefined> {
+    return this.#transactions.run(async (tx) => {
+      const query = tx.db.updateTable('artifacts').set({ deleted_at: at }).where('id', '=', id);
+      const row = await query.where('deleted_at', 'is', null).returningAll().executeTakeFirst();
+      return row && this.#announce(tx, 'artifact.deleted', toRecord(row));
+    }, joined);
   }
 
   async listExpired(now: number): Promise<ArtifactRecord[]> {
@@ -91,6 +100,16 @@ export class SqlArtifactRepository implements ArtifactRepository {
   async isContentUsed(sha256: string): Promise<boolean> {
     const query = this.#db.selectFrom('artifacts').select('id').where('sha256', '=', sha256);
     return (await query.where('deleted_at', 'is', null).limit(1).executeTakeFirst()) !== undefined;
+  }
+
+  async #announce(
+    tx: Transaction,
+    type: 'artifact.created' | 'artifact.deleted',
+    record: ArtifactRecord,
+  ): Promise<ArtifactRecord> {
+    const { orgId, projectId } = record;
+    await this.#outbox.append(tx, { type, orgId, projectId, data: { artifact: toArtifact(record) } });
+    return record;
   }
 
   #all() {

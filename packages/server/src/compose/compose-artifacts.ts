@@ -16,9 +16,11 @@ import type { DiskSpace } from '../base/disk-space.ts';
 import type { IdSource } from '../base/id-source.ts';
 import { Loop } from '../base/loop.ts';
 import type { Database } from '../db/database.ts';
+import type { Transactions } from '../db/transactions.ts';
 import type { AccessFiles } from '../files/access-files.ts';
 import type { Route } from '../http/route.ts';
 import type { SignedDownloads } from '../http/signed-downloads.ts';
+import type { EventOutbox } from '../outbox/event-outbox.ts';
 import type { ProjectAccess } from '../projects/access/project-access.ts';
 import type { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
 
@@ -30,6 +32,8 @@ const RETRY_MS = 10_000;
 
 export interface ArtifactsDeps {
   readonly db: Database;
+  readonly transactions: Transactions;
+  readonly outbox: EventOutbox;
   readonly store: ArtifactStore;
   readonly projects: ProjectAccess;
   readonly settings: ArtifactSettings;
@@ -60,7 +64,7 @@ export interface Artifacts {
 
 export async function composeArtifacts(deps: ArtifactsDeps): Promise<Artifacts> {
   const { db, store, projects, settings, clock, ids, log, space } = deps;
-  const artifacts = new SqlArtifactRepository(db);
+  const artifacts = new SqlArtifactRepository(db, deps.transactions, deps.outbox);
   const contents = new ArtifactContents(store, artifacts, clock, log);
   const staging = new Staging(settings.stagingDir, ids, space);
   const keep = new KeepArtifact(contents, artifacts, staging, settings, clock, ids);

@@ -3,8 +3,10 @@ import type { Registry } from 'prom-client';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { Database } from '../db/database.ts';
+import type { Transactions } from '../db/transactions.ts';
 import type { Front } from '../http/front.ts';
 import type { Route } from '../http/route.ts';
+import type { EventOutbox } from '../outbox/event-outbox.ts';
 import { PreviewHosts } from '../previews/preview-hosts.ts';
 import { SqlPreviewRepository } from '../previews/preview-repository.ts';
 import { previewRoutes } from '../previews/preview-routes.ts';
@@ -17,6 +19,8 @@ import type { SandboxParts } from './compose-sandboxes.ts';
 
 export interface PreviewsDeps {
   readonly db: Database;
+  readonly transactions: Transactions;
+  readonly outbox: EventOutbox;
   readonly projects: ProjectAccess;
   readonly sandboxes: SandboxParts;
   /** Base URL of the previews; undefined for `http://localhost` at the served port. */
@@ -44,7 +48,7 @@ export interface Previews {
 export function composePreviews(deps: PreviewsDeps): Previews {
   const { sandboxes, clock } = deps;
   const hosts = new PreviewHosts(deps.previewUrl);
-  const previews = new SqlPreviewRepository(deps.db);
+  const previews = new SqlPreviewRepository({ ...deps, urlOf: (id) => hosts.urlOf(id) });
   const exchanges = new Exchanges(clock);
   const ports = new ReachPort(sandboxes);
   const disconnect = (id: `prv_${string}`) => exchanges.endPreview(id);

@@ -1,8 +1,10 @@
+import type { SandboxId } from '@cloche/contract';
 import type { ReconcileReport } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import { AgentConnections } from '../agent-client/agent-connections.ts';
 import type { KeepArtifact } from '../artifacts/keep-artifact.ts';
+import { Changes } from '../base/changes.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import { Loop } from '../base/loop.ts';
@@ -12,10 +14,12 @@ import { contextRoutes } from '../contexts/context-routes.ts';
 import { CreateContext } from '../contexts/create-context.ts';
 import { OpenContexts } from '../contexts/open-contexts.ts';
 import type { Database } from '../db/database.ts';
+import type { Transactions } from '../db/transactions.ts';
 import type { RuntimeDriver } from '../driver/runtime-driver.ts';
 import { AccessFiles } from '../files/access-files.ts';
 import { fileRoutes } from '../files/file-routes.ts';
 import type { Route } from '../http/route.ts';
+import type { EventOutbox } from '../outbox/event-outbox.ts';
 import type { ProjectAccess } from '../projects/access/project-access.ts';
 import { PromoteOutputs } from '../runs/promote-outputs.ts';
 import { ResolveRun } from '../runs/resolve-run.ts';
@@ -35,7 +39,6 @@ import { SetSandboxTtl } from '../sandboxes/lifecycle/set-sandbox-ttl.ts';
 import { Executions } from '../sandboxes/record/executions.ts';
 import { OCCUPYING_STATUSES } from '../sandboxes/record/sandbox.ts';
 import { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
-import { SandboxChanges } from '../sandboxes/record/sandbox-changes.ts';
 import type { SandboxRepository } from '../sandboxes/record/sandbox-repository.ts';
 import type { SandboxSettings } from '../sandboxes/record/sandbox-settings.ts';
 import { SqlSandboxRepository } from '../sandboxes/record/sql-sandbox-repository.ts';
@@ -52,6 +55,8 @@ const FORGET_MS = 3_600_000;
 
 export interface SandboxesDeps {
   readonly db: Database;
+  readonly transactions: Transactions;
+  readonly outbox: EventOutbox;
   readonly projects: ProjectAccess;
   readonly clock: Clock;
   readonly ids: IdSource;
@@ -88,13 +93,14 @@ export interface Sandboxes {
 }
 
 export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
-  const { db, projects, clock, ids, log, driver, settings } = deps;
-  const changes = new SandboxChanges();
+  const { db, transactions, outbox, projects, clock, ids, log, driver, settings } = deps;
+  const changes = new Changes<SandboxId>();
   const executions = new Executions(clock, changes);
-  const sandboxes = new SqlSandboxRepository(db, changes);
+  const sandboxes = new SqlSandboxRepository({ db, transactions, outbox, changes, activity: executions });
   const connections = new AgentConnections(driver, (instance) => checkOn(instance.sandboxId));
   const catalogue = new TemplateCatalogue(new SqlTemplateRepository(db), driver, clock);
   const metrics = new SandboxMetrics(deps.metrics);
+  outbox.onCommitted((event) => metrics.count(event));
 
   const { launchTimeoutMs } = settings;
   const launches = new LaunchSandbox({ sandboxes, driver, connections, clock, log, metrics, launchTimeoutMs });
@@ -106,7 +112,6 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     launches,
     clock,
     log,
-    metrics,
   });
   const reconciler = new Reconciler({ sandboxes, driver, launches, destroySandbox, log });
   // A crash of a connected instance is noticed at once; the periodic pass finds crashes of all others.
@@ -119,7 +124,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
 
   const access = new SandboxAccess(sandboxes);
   const awaitSandbox = new AwaitSandbox(sandboxes, changes, executions);
-  const createSandbox = new CreateSandbox({ sandboxes, projects, catalogue, launches, clock, ids, metrics, settings });
+  const createSandbox = new CreateSandbox({ sandboxes, projects, catalogue, launches, clock, ids, settings });
   const listSandboxes = new ListSandboxes(sandboxes, projects, executions);
   const setSandboxTtl = new SetSandboxTtl(access, sandboxes, clock);
 
@@ -175,6 +180,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
       const forget = async () => {
         const forgotten = await endedRecords.forget(clock.now() - settings.recordRetentionMs);
         if (forgotten > 0) log.info({ forgotten }, 'records of ended sandboxes deleted');
+        await outbox.forget(clock.now() - settings.eventRetentionMs);
         return FORGET_MS;
       };
       loops.push(

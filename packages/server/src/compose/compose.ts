@@ -21,6 +21,7 @@ import { ResultRooms } from '../base/result-rooms.ts';
 import { ServerLease, stableServerId } from '../cluster/server-lease.ts';
 import { migrate } from '../db/migrate.ts';
 import { openDatabase } from '../db/open-database.ts';
+import { Transactions } from '../db/transactions.ts';
 import { HostdDriver } from '../driver/hostd/hostd-driver.ts';
 import type { RuntimeDriver } from '../driver/runtime-driver.ts';
 import { AccessFiles } from '../files/access-files.ts';
@@ -34,6 +35,8 @@ import { ReplayQuota } from '../idempotency/replay-quota.ts';
 import { ResultFiles } from '../idempotency/result-files.ts';
 import { registerLiveSandboxesGauge } from '../operator/live-sandboxes-gauge.ts';
 import { buildOperatorApp, listenForOperator } from '../operator/operator-app.ts';
+import { EventOutbox } from '../outbox/event-outbox.ts';
+import { logEvents } from '../outbox/log-events.ts';
 import { OrgRepository } from '../projects/org-repository.ts';
 import { SqlProjectRepository } from '../projects/project-repository.ts';
 import { composeArtifacts } from './compose-artifacts.ts';
@@ -67,14 +70,17 @@ export async function startServer(
   log: Logger,
   driver: RuntimeDriver = new HostdDriver(runPaths(config.runDir).hostdSocket),
 ): Promise<Server> {
-  const shared = { clock: systemClock, ids: randomIds, log };
-  const { clock, ids } = shared;
+  const clock = systemClock;
+  const ids = randomIds;
   const db = openDatabase(config.databaseUrl);
   await migrate(db);
+  const outbox = new EventOutbox(db, clock, ids);
+  outbox.onCommitted(logEvents(log));
+  const shared = { clock, ids, log, db, transactions: new Transactions(db), outbox };
 
   const orgs = new OrgRepository(db, clock, ids);
   const projectRecords = new SqlProjectRepository(db);
-  const projects = composeProjects({ ...shared, db, projects: projectRecords });
+  const projects = composeProjects({ ...shared, projects: projectRecords });
   const keys = new SqlApiKeyRepository(db);
   const authenticator = new Authenticator(keys, clock);
   const apiKeys = new ApiKeyService(keys, projectRecords, authenticator, clock, ids);
@@ -103,7 +109,6 @@ export async function startServer(
   const store = await openStore(config.artifacts.url);
   const artifacts = await composeArtifacts({
     ...shared,
-    db,
     store,
     projects: projects.access,
     settings: config.artifacts,
@@ -112,7 +117,6 @@ export async function startServer(
   const { keep } = artifacts;
   const sandboxes = composeSandboxes({
     ...shared,
-    db,
     projects: projects.access,
     driver,
     settings: config.sandboxes,
@@ -126,7 +130,6 @@ export async function startServer(
   const inFlight = new InFlight();
   const previews = composePreviews({
     ...shared,
-    db,
     projects: projects.access,
     metrics,
     sandboxes: sandboxes.parts,
@@ -135,7 +138,6 @@ export async function startServer(
   });
   const commands = composeCommands({
     ...shared,
-    db,
     sandboxes: sandboxes.parts,
     terminalIdleMs: config.terminalIdleMs,
   });

@@ -96,6 +96,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
       launchTimeoutMs: settings.CLOCHE_LAUNCH_TIMEOUT_MS,
       reconcileIntervalMs: settings.CLOCHE_RECONCILE_INTERVAL_MS,
       recordRetentionMs: settings.CLOCHE_RECORD_RETENTION_MS,
+      eventRetentionMs: settings.CLOCHE_EVENT_RETENTION_MS,
     }),
   });
 }

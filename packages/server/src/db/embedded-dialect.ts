@@ -1,5 +1,7 @@
-import { type CompiledQuery, type DatabaseConnection, SqliteDialect, SqliteDriver } from 'kysely';
+import { type CompiledQuery, type DatabaseConnection, SqliteAdapter, SqliteDialect, SqliteDriver } from 'kysely';
+import { ConnectionLock } from './connection-lock.ts';
 import type { NodeSqliteDatabase } from './node-sqlite.ts';
+import { Transaction } from './transactions.ts';
 import { writtenTables } from './written-tables.ts';
 
 /** Kysely's SQLite dialect, whose driver tells the database which tables each query writes. */
@@ -14,10 +16,22 @@ export class EmbeddedDialect extends SqliteDialect {
   override createDriver(): SqliteDriver {
     return new EmbeddedDriver(this.#database);
   }
+
+  override createAdapter(): SqliteAdapter {
+    return new EmbeddedAdapter();
+  }
+}
+
+/** Turns off Kysely's lock over the connection: `EmbeddedDriver` has one that can refuse a caller. */
+class EmbeddedAdapter extends SqliteAdapter {
+  override get supportsMultipleConnections(): boolean {
+    return true;
+  }
 }
 
 class EmbeddedDriver extends SqliteDriver {
   readonly #database: NodeSqliteDatabase;
+  readonly #lock = new ConnectionLock();
 
   constructor(database: NodeSqliteDatabase) {
     super({ database });
@@ -25,7 +39,13 @@ class EmbeddedDriver extends SqliteDriver {
   }
 
   override async acquireConnection(): Promise<DatabaseConnection> {
+    Transaction.assertNone();
+    await this.#lock.acquire();
     return new EmbeddedConnection(await super.acquireConnection(), this.#database);
+  }
+
+  override async releaseConnection(): Promise<void> {
+    this.#lock.release();
   }
 
   override beginTransaction(connection: DatabaseConnection): Promise<void> {
@@ -38,9 +58,11 @@ class EmbeddedDriver extends SqliteDriver {
     return super.commitTransaction(connection);
   }
 
-  override rollbackTransaction(connection: DatabaseConnection): Promise<void> {
+  override async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
+    // SQLite rolls back by itself after some errors, such as a full disk.
+    if (!this.#database.isInTransaction) return;
     this.#database.prepare('rollback', writesNothing);
-    return super.rollbackTransaction(connection);
+    await super.rollbackTransaction(connection);
   }
 }
 

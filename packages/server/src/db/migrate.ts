@@ -6,6 +6,7 @@ import { previews } from './migrations/003-previews.ts';
 import { artifacts } from './migrations/004-artifacts.ts';
 import { liveSandboxes } from './migrations/005-live-sandboxes.ts';
 import { storedResults } from './migrations/006-stored-results.ts';
+import { events } from './migrations/007-events.ts';
 import { projects } from './migrations/008-projects.ts';
 import { apiKeys } from './migrations/009-api-keys.ts';
 
@@ -17,6 +18,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '004-artifacts': artifacts,
   '005-live-sandboxes': liveSandboxes,
   '006-stored-results': storedResults,
+  '007-events': events,
   '008-projects': projects,
   '009-api-keys': apiKeys,
 };

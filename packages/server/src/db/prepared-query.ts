@@ -1,6 +1,7 @@
 import type { Compilable, CompiledQuery } from 'kysely';
 import type { Database } from './database.ts';
 import type { NodeSqliteDatabase, NodeSqliteStatement } from './node-sqlite.ts';
+import type { Transaction } from './transactions.ts';
 import { writtenTables } from './written-tables.ts';
 
 class Slot {
@@ -30,22 +31,26 @@ interface Result<Row> {
   changed: bigint;
 }
 
+/** Runs a prepared query, in the transaction `tx` if it is given. */
+export type PreparedQuery<Parameters, Row> = (parameters: Parameters, tx?: Transaction) => Promise<Result<Row>>;
+
 /**
  * Builds and compiles a query with Kysely once, for paths where doing so on each request would cost more than the query
- * itself. `build` receives a placeholder for each parameter, by name.
+ * itself. `build` receives a placeholder for each parameter, by name. During a transaction, a query that is not part of
+ * it waits for its end.
  */
 export function prepareQuery<Parameters extends Values<Parameters>, Row>(
   db: Database,
   build: (slots: Parameters) => Compilable<Row>,
-): (parameters: Parameters) => Promise<Result<Row>> {
+): PreparedQuery<Parameters, Row> {
   const { compiled, bind } = compile(build);
   const execute = directly<Row>(db, compiled);
-  return async (parameters) => {
+  return async (parameters, tx) => {
     const bound = bind(parameters);
-    const done = execute(bound);
+    const done = execute(bound, tx);
     if (done) return done;
     const query: CompiledQuery<Row> = { ...compiled, parameters: bound };
-    const { rows, numAffectedRows } = await db.executeQuery(query);
+    const { rows, numAffectedRows } = await (tx?.db ?? db).executeQuery(query);
     return { rows, changed: numAffectedRows ?? 0n };
   };
 }
@@ -75,17 +80,18 @@ function compile<Parameters extends Values<Parameters>, Row>(build: (slots: Para
 }
 
 /**
- * Runs a query directly on the embedded database; returns undefined during a transaction, which belongs to another
- * caller. Kysely then lets the query wait until it ends.
+ * Runs a query directly on the embedded database. During a transaction, it does so only for a query of that
+ * transaction; for any other it returns undefined, and Kysely then lets the query wait for the end.
  */
 function directly<Row>(
   db: Database,
   { sql, query }: CompiledQuery<Row>,
-): (bound: unknown[]) => Result<Row> | undefined {
+): (bound: unknown[], tx?: Transaction) => Result<Row> | undefined {
   const database = embedded.get(db);
   let statement: NodeSqliteStatement | undefined;
-  return (bound) => {
-    if (!database || database.isInTransaction) return undefined;
+  return (bound, tx) => {
+    // An open transaction is the only one of the connection; `tx.db` throws if it has ended.
+    if (!database || (tx?.db === undefined && database.isInTransaction)) return undefined;
     statement ??= database.prepare(sql, () => writtenTables(query));
     return executeNow<Row>(statement, bound);
   };

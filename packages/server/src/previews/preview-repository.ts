@@ -3,8 +3,10 @@ import type { Selectable } from 'kysely';
 import type { Database, PreviewTable } from '../db/database.ts';
 import { Lookups } from '../db/lookups.ts';
 import { prepareQuery } from '../db/prepared-query.ts';
+import type { Transaction, Transactions } from '../db/transactions.ts';
+import type { EventOutbox } from '../outbox/event-outbox.ts';
 import { LIVE_STATUSES } from '../sandboxes/record/sandbox.ts';
-import type { PreviewRecord } from './preview.ts';
+import { type PreviewRecord, toPreview } from './preview.ts';
 
 export interface NewPreview extends Omit<PreviewRecord, 'expiresAt' | 'deletedAt'> {
   /** Undefined means that the preview lives as long as its sandbox. */
@@ -19,7 +21,10 @@ export interface PreviewFilter {
   readonly sandboxId: SandboxId | undefined;
 }
 
-/** Stores preview records. A preview is open until it is deleted, it expires or its sandbox ends. */
+/**
+ * Stores preview records. A preview is open until it is deleted, it expires or its sandbox ends. A change is one
+ * transaction with its event.
+ */
 export interface PreviewRepository {
   /**
    * Counts the sandbox's open previews against `maxOpen` and inserts, in one atomic step. Deletes a preview that an
@@ -35,13 +40,23 @@ export interface PreviewRepository {
   markDeleted(id: PreviewId, at: number): Promise<void>;
 }
 
+export interface SqlPreviewRepositoryDeps {
+  readonly db: Database;
+  readonly transactions: Transactions;
+  readonly outbox: EventOutbox;
+  readonly urlOf: (id: PreviewId) => string;
+}
+
 export class SqlPreviewRepository implements PreviewRepository {
+  readonly #deps: SqlPreviewRepositoryDeps;
   readonly #db: Database;
   // Prepared, because every request through a preview looks it up.
   readonly #findOpen;
   readonly #found: Lookups<PreviewRecord>;
 
-  constructor(db: Database) {
+  constructor(deps: SqlPreviewRepositoryDeps) {
+    const { db } = deps;
+    this.#deps = deps;
     this.#db = db;
     this.#found = new Lookups(db, ['previews', 'sandboxes']);
     this.#findOpen = prepareQuery(db, ({ id, now }: { id: string; now: number }) =>
@@ -53,16 +68,9 @@ export class SqlPreviewRepository implements PreviewRepository {
     preview: NewPreview,
     maxOpen: number,
   ): Promise<{ status: 'inserted' } | { status: 'full'; used: number }> {
-    return this.#db.transaction().execute(async (trx) => {
-      if (preview.idempotencyRecordId !== undefined) {
-        await trx
-          .updateTable('previews')
-          .set({ deleted_at: preview.createdAt })
-          .where('idempotency_record_id', '=', preview.idempotencyRecordId)
-          .where('deleted_at', 'is', null)
-          .execute();
-      }
-      const { used } = await trx
+    return this.#deps.transactions.run(async (tx) => {
+      const replaced = await markReplaced(tx, preview);
+      const { used } = await tx.db
         .selectFrom('previews')
         .select(({ fn }) => fn.countAll<number>().as('used'))
         .where('sandbox_id', '=', preview.sandboxId)
@@ -70,7 +78,9 @@ export class SqlPreviewRepository implements PreviewRepository {
         .where((where) => where.or([where('expires_at', 'is', null), where('expires_at', '>', preview.createdAt)]))
         .executeTakeFirstOrThrow();
       if (Number(used) >= maxOpen) return { status: 'full', used: Number(used) };
-      await trx.insertInto('previews').values(toRow(preview)).execute();
+      await tx.db.insertInto('previews').values(toRow(preview)).execute();
+      for (const id of replaced) await this.#announce(tx, 'preview.deleted', id);
+      await this.#announce(tx, 'preview.created', preview.id);
       return { status: 'inserted' };
     });
   }
@@ -85,8 +95,7 @@ export class SqlPreviewRepository implements PreviewRepository {
   }
 
   async find(id: string): Promise<PreviewRecord | undefined> {
-    const row = await this.#all().where('previews.id', '=', id).executeTakeFirst();
-    return row && toRecord(row);
+    return this.#findIn(this.#db, id);
   }
 
   async list({ orgId, projectIds, sandboxId }: PreviewFilter, now: number): Promise<PreviewRecord[]> {
@@ -98,8 +107,24 @@ export class SqlPreviewRepository implements PreviewRepository {
   }
 
   async markDeleted(id: PreviewId, at: number): Promise<void> {
-    const query = this.#db.updateTable('previews').set({ deleted_at: at }).where('id', '=', id);
-    await query.where('deleted_at', 'is', null).execute();
+    await this.#deps.transactions.run(async (tx) => {
+      const query = tx.db.updateTable('previews').set({ deleted_at: at }).where('id', '=', id);
+      const deleted = await query.where('deleted_at', 'is', null).returning('id').executeTakeFirst();
+      if (deleted) await this.#announce(tx, 'preview.deleted', id);
+    });
+  }
+
+  async #announce(tx: Transaction, type: 'preview.created' | 'preview.deleted', id: PreviewId): Promise<void> {
+    const record = await this.#findIn(tx.db, id);
+    if (!record) throw new Error(`the record of preview ${id} is gone`);
+    const { orgId, projectId } = record;
+    const preview = toPreview(record, this.#deps.urlOf(id));
+    await this.#deps.outbox.append(tx, { type, orgId, projectId, data: { preview } });
+  }
+
+  async #findIn(db: Database, id: string): Promise<PreviewRecord | undefined> {
+    const row = await this.#all(db).where('previews.id', '=', id).executeTakeFirst();
+    return row && toRecord(row);
   }
 
   #open(now: number) {
@@ -110,13 +135,21 @@ export class SqlPreviewRepository implements PreviewRepository {
       .where((where) => where.or([where('previews.expires_at', 'is', null), where('previews.expires_at', '>', now)]));
   }
 
-  #all() {
-    return this.#db
+  #all(db = this.#db) {
+    return db
       .selectFrom('previews')
       .innerJoin('sandboxes', 'sandboxes.id', 'previews.sandbox_id')
       .selectAll('previews')
       .select('sandboxes.expires_at as sandbox_expires_at');
   }
+}
+
+/** Deletes previews that interrupted attempts of the same request left. Returns their ids. */
+async function markReplaced({ db }: Transaction, { idempotencyRecordId, createdAt }: NewPreview): Promise<PreviewId[]> {
+  if (idempotencyRecordId === undefined) return [];
+  const query = db.updateTable('previews').set({ deleted_at: createdAt });
+  const ofRequest = query.where('idempotency_record_id', '=', idempotencyRecordId).where('deleted_at', 'is', null);
+  return (await ofRequest.returning('id').execute()).map(({ id }) => id as PreviewId);
 }
 
 function toRow(preview: NewPreview) {

@@ -10,17 +10,15 @@ import {
   PostgresIntrospector,
   PostgresQueryCompiler,
 } from 'kysely';
-import { OTHER_PROJECT, openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
+import { OTHER_PROJECT, openSandboxes, repositoryOf, type SandboxesWorld } from '../../../testing/sandboxes.ts';
 import type { Tables } from '../../db/database.ts';
 import type { SandboxRecord } from '../../sandboxes/record/sandbox.ts';
-import { SandboxChanges } from '../../sandboxes/record/sandbox-changes.ts';
-import { SqlSandboxRepository } from '../../sandboxes/record/sql-sandbox-repository.ts';
 import { ProjectChanges } from './project-changes.ts';
 
 async function aSandbox(world: SandboxesWorld): Promise<SandboxRecord> {
   const { id } = await world.create({ projectId: OTHER_PROJECT });
   await world.kill(id);
-  const record = await new SqlSandboxRepository(world.db, new SandboxChanges()).find(id);
+  const record = await repositoryOf(world).find(id);
   assert.ok(record);
   return { ...record, status: 'creating', idempotencyRecordId: undefined };
 }
@@ -28,7 +26,7 @@ async function aSandbox(world: SandboxesWorld): Promise<SandboxRecord> {
 describe('a sandbox that is created while its project is deleted', () => {
   it('is refused if the deletion comes first, although the request found the project', async () => {
     await using world = await openSandboxes();
-    const sandboxes = new SqlSandboxRepository(world.db, new SandboxChanges());
+    const sandboxes = repositoryOf(world);
     const record = await aSandbox(world);
     await new ProjectChanges(world.db, world.clock).delete(OTHER_PROJECT);
     const inserted = await sandboxes.insert({ ...record, id: 'sbx_late' }, undefined);
@@ -77,7 +75,7 @@ it('on PostgreSQL, a deletion and the insert of a sandbox lock the row of the pr
   });
   await using world = await openSandboxes();
   await assert.rejects(new ProjectChanges(db, new FakeClock()).delete(OTHER_PROJECT));
-  await new SqlSandboxRepository(db, new SandboxChanges())
+  await repositoryOf(world, db)
     .insert(await aSandbox(world), undefined)
     .catch(() => undefined);
   const [found = '', inserted = ''] = queries.map(({ sql }) => sql).filter((sql) => !/^(begin|rollback)/.test(sql));

@@ -1,6 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
 import { type CreateSandboxBody, DEFAULT_TEMPLATE } from '@cloche/contract';
-import type { Logger } from 'pino';
 import type { Credential } from '../../api-keys/credential.ts';
 import { AppError } from '../../base/app-error.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -12,7 +11,6 @@ import type { SandboxRepository } from '../record/sandbox-repository.ts';
 import type { SandboxSettings } from '../record/sandbox-settings.ts';
 import { checkCreation } from './create-request.ts';
 import type { LaunchSandbox } from './launch-sandbox.ts';
-import type { SandboxMetrics } from './sandbox-metrics.ts';
 
 export interface CreateSandboxDeps {
   readonly sandboxes: SandboxRepository;
@@ -21,7 +19,6 @@ export interface CreateSandboxDeps {
   readonly launches: LaunchSandbox;
   readonly clock: Clock;
   readonly ids: IdSource;
-  readonly metrics: SandboxMetrics;
   readonly settings: SandboxSettings;
 }
 
@@ -29,7 +26,6 @@ export interface CreationRequest {
   readonly credential: Credential;
   readonly body: CreateSandboxBody;
   readonly idempotencyRecordId: string | undefined;
-  readonly log: Logger;
 }
 
 /** Accepts requests for sandboxes. Each launch continues in the background. */
@@ -43,8 +39,8 @@ export class CreateSandbox {
 
   /** Creates exactly one sandbox per idempotency record, also across retries and server restarts. */
   async create(request: CreationRequest): Promise<SandboxRecord> {
-    const { sandboxes, launches, settings, metrics } = this.#deps;
-    const { idempotencyRecordId, log } = request;
+    const { sandboxes, launches, settings } = this.#deps;
+    const { idempotencyRecordId } = request;
     if (idempotencyRecordId !== undefined) {
       const made = await sandboxes.findByIdempotencyRecord(idempotencyRecordId);
       if (made) return made;
@@ -57,10 +53,8 @@ export class CreateSandbox {
     });
     if (result.status === 'inserted') {
       launches.start(result.record);
-      metrics.created();
       // Let the launch send its request to the runtime before this request is answered.
       await setImmediate();
-      log.info({ sandboxId: planned.id, templateVersionId: planned.templateVersionId }, 'sandbox accepted');
       return result.record;
     }
     launches.release(planned.id);

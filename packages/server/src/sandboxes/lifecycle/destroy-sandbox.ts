@@ -8,7 +8,6 @@ import type { Executions } from '../record/executions.ts';
 import type { SandboxRecord } from '../record/sandbox.ts';
 import type { SandboxRepository } from '../record/sandbox-repository.ts';
 import type { LaunchSandbox } from './launch-sandbox.ts';
-import type { SandboxMetrics } from './sandbox-metrics.ts';
 
 export interface DestroySandboxDeps {
   readonly sandboxes: SandboxRepository;
@@ -18,7 +17,6 @@ export interface DestroySandboxDeps {
   readonly launches: LaunchSandbox;
   readonly clock: Clock;
   readonly log: Logger;
-  readonly metrics: SandboxMetrics;
 }
 
 /** Destroys sandboxes: records the intent, tears the instance down, records the result. */
@@ -55,10 +53,9 @@ export class DestroySandbox {
 
   /** Marks a sandbox as failed and stops its instance. If the stop fails, the reconciler removes the instance. */
   async fail(record: SandboxRecord, failureReason: string): Promise<void> {
-    const { sandboxes, driver, executions, connections, log, metrics } = this.#deps;
+    const { sandboxes, driver, executions, connections, log } = this.#deps;
     const failed = await sandboxes.transition(record, 'fail', { failureReason });
     if (!failed) return;
-    metrics.failed();
     executions.cancelSandbox(record.id);
     executions.forget(record.id);
     if (record.instance) connections.close(record.instance);
@@ -76,7 +73,7 @@ export class DestroySandbox {
   }
 
   async #tearDown(expiring: SandboxRecord): Promise<SandboxRecord> {
-    const { sandboxes, driver, executions, connections, launches, clock, log, metrics } = this.#deps;
+    const { sandboxes, driver, executions, connections, launches, clock, log } = this.#deps;
     executions.cancelSandbox(expiring.id);
     await launches.abort(expiring.id);
     try {
@@ -91,9 +88,6 @@ export class DestroySandbox {
     // The transition `end` always records a reason; the fallback satisfies the type.
     const destroyedReason = expiring.endingReason ?? 'platform_cleanup';
     const destroyed = await sandboxes.transition(expiring, 'destroy', { destroyedReason, destroyedAt: clock.now() });
-    if (!destroyed) return (await sandboxes.find(expiring.id)) ?? expiring;
-    metrics.destroyed(destroyedReason);
-    log.info({ sandboxId: expiring.id, reason: destroyedReason }, 'sandbox destroyed');
-    return destroyed;
+    return destroyed ?? (await sandboxes.find(expiring.id)) ?? expiring;
   }
 }

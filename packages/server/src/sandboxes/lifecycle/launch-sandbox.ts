@@ -168,11 +168,11 @@ export class LaunchSandbox {
   }
 
   async #fail(record: SandboxRecord, failureReason: string): Promise<void> {
-    const { sandboxes, log, metrics } = this.#deps;
+    const { sandboxes, log } = this.#deps;
     try {
       const current = await sandboxes.find(record.id);
       if (current?.generation !== record.generation) return;
-      if (await sandboxes.transition(current, 'fail', { failureReason })) metrics.failed();
+      await sandboxes.transition(current, 'fail', { failureReason });
     } catch (error) {
       log.error({ err: error, sandboxId: record.id }, 'a failed launch could not be recorded');
     }

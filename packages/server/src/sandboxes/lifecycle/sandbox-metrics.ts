@@ -1,7 +1,7 @@
-import type { DestroyedReason } from '@cloche/contract';
+import type { ResourceEvent } from '@cloche/contract';
 import { Counter, Histogram, type Registry } from 'prom-client';
 
-/** Lifecycle metrics for operators. */
+/** Lifecycle metrics for operators, counted from the events that this server appends. */
 export class SandboxMetrics {
   readonly #created: Counter;
   readonly #failed: Counter;
@@ -26,16 +26,13 @@ export class SandboxMetrics {
     });
   }
 
-  created(): void {
-    this.#created.inc();
-  }
-
-  failed(): void {
-    this.#failed.inc();
-  }
-
-  destroyed(reason: DestroyedReason): void {
-    this.#destroyed.inc({ reason });
+  count(event: ResourceEvent): void {
+    if (event.type === 'sandbox.created') this.#created.inc();
+    if (event.type === 'sandbox.failed') this.#failed.inc();
+    if (event.type === 'sandbox.destroyed') {
+      // The transition `destroy` always records a reason; the fallback satisfies the type.
+      this.#destroyed.inc({ reason: event.data.sandbox.destroyedReason ?? 'platform_cleanup' });
+    }
   }
 
   launched(seconds: number): void {

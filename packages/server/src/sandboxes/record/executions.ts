@@ -1,6 +1,6 @@
 import type { ContextId, SandboxId } from '@cloche/contract';
+import type { Changes } from '../../base/changes.ts';
 import type { Clock } from '../../base/clock.ts';
-import type { SandboxChanges } from './sandbox-changes.ts';
 
 /** An active execution. Disposing it ends the execution. */
 export interface Execution extends Disposable {
@@ -27,10 +27,10 @@ interface LiveActivity {
  */
 export class Executions {
   readonly #clock: Clock;
-  readonly #changes: SandboxChanges;
+  readonly #changes: Changes<SandboxId>;
   readonly #sandboxes = new Map<SandboxId, LiveActivity>();
 
-  constructor(clock: Clock, changes: SandboxChanges) {
+  constructor(clock: Clock, changes: Changes<SandboxId>) {
     this.#clock = clock;
     this.#changes = changes;
   }

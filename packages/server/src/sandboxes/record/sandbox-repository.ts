@@ -1,4 +1,5 @@
 import type { OrgId, ProjectId, SandboxId } from '@cloche/contract';
+import type { Transaction } from '../../db/transactions.ts';
 import type { RecordStatus, SandboxRecord, TransitionName } from './sandbox.ts';
 
 /** Fields that a transition may write besides the status. */
@@ -29,14 +30,14 @@ export interface SandboxFilter {
 
 /**
  * Stores sandbox records. Each transition and TTL change is a compare-and-set, and returns undefined if the record
- * changed.
+ * changed. A change that has an event is one transaction with it; it joins `tx` if that is given.
  */
 export interface SandboxRepository {
   /**
    * Counts the organization's occupying sandboxes against `maxLive`, checks that the project is not deleted, and inserts,
    * in one atomic step.
    */
-  insert(record: SandboxRecord, maxLive: number | undefined): Promise<InsertResult>;
+  insert(record: SandboxRecord, maxLive: number | undefined, tx?: Transaction): Promise<InsertResult>;
   find(id: string): Promise<SandboxRecord | undefined>;
   findByIdempotencyRecord(recordId: string): Promise<SandboxRecord | undefined>;
   /** Returns matching sandboxes, newest first. */
@@ -50,8 +51,13 @@ export interface SandboxRepository {
     current: SandboxRecord,
     transition: TransitionName,
     change?: TransitionChange,
+    tx?: Transaction,
   ): Promise<SandboxRecord | undefined>;
-  setTtl(current: SandboxRecord, ttl: { ttlMs: number; expiresAt: number }): Promise<SandboxRecord | undefined>;
+  setTtl(
+    current: SandboxRecord,
+    ttl: { ttlMs: number; expiresAt: number },
+    tx?: Transaction,
+  ): Promise<SandboxRecord | undefined>;
   markUsed(id: SandboxId): Promise<void>;
   recordActivity(id: SandboxId, at: number): Promise<void>;
   /** Returns the live sandboxes whose `expiresAt` has passed. */

@@ -11,4 +11,6 @@ export interface SandboxSettings {
   readonly reconcileIntervalMs: number;
   /** How long the records of ended sandboxes are kept. */
   readonly recordRetentionMs: number;
+  /** How long events are kept. */
+  readonly eventRetentionMs: number;
 }

@@ -1,6 +1,7 @@
 /** The sandbox record, its statuses and its allowed transitions. */
 import type {
   DestroyedReason,
+  EventType,
   Metadata,
   NetworkPolicy,
   OrgId,
@@ -53,6 +54,13 @@ export interface SandboxRecord {
   readonly idempotencyRecordId: string | undefined;
 }
 
+interface Transition {
+  readonly from: readonly RecordStatus[];
+  readonly to: RecordStatus;
+  /** The event that is appended with the change. */
+  readonly event?: Extract<EventType, `sandbox.${string}`>;
+}
+
 /**
  * All status changes. Each is a compare-and-set on the id, generation and status that were read. When two changes race,
  * one succeeds and the other must read the record again.
@@ -64,19 +72,23 @@ export const TRANSITIONS = {
    * The agent answers and every restriction is in force. For an instance from the pool, this holds as soon as it is
    * claimed.
    */
-  open: { from: ['creating', 'starting'], to: 'ready' },
+  open: { from: ['creating', 'starting'], to: 'ready', event: 'sandbox.ready' },
   /** The launching server died; the next generation starts. */
   relaunch: { from: ['creating', 'starting'], to: 'creating' },
-  fail: { from: ['creating', 'starting', 'ready'], to: 'failed' },
+  fail: { from: ['creating', 'starting', 'ready'], to: 'failed', event: 'sandbox.failed' },
   /** Records the intent to destroy the sandbox before any teardown. */
   end: { from: ['creating', 'starting', 'ready', 'failed'], to: 'expiring' },
   /** The instance is completely removed. */
-  destroy: { from: ['expiring'], to: 'destroyed' },
-} as const satisfies Record<string, { from: readonly RecordStatus[]; to: RecordStatus }>;
+  destroy: { from: ['expiring'], to: 'destroyed', event: 'sandbox.destroyed' },
+} as const satisfies Record<string, Transition>;
 export type TransitionName = keyof typeof TRANSITIONS;
 
+export function transitionOf(name: TransitionName): Transition {
+  return TRANSITIONS[name];
+}
+
 export function allows(transition: TransitionName, from: RecordStatus): boolean {
-  return (TRANSITIONS[transition].from as readonly RecordStatus[]).includes(from);
+  return transitionOf(transition).from.includes(from);
 }
 
 /** Statuses of a sandbox that accepts work now or soon. */

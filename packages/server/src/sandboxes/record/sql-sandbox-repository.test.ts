@@ -1,13 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { CompiledQuery, createQueryId, type PluginTransformQueryArgs, type RootOperationNode } from 'kysely';
-import { openSandboxes } from '../../../testing/sandboxes.ts';
-import { SandboxChanges } from './sandbox-changes.ts';
-import { SqlSandboxRepository } from './sql-sandbox-repository.ts';
+import { openSandboxes, repositoryOf } from '../../../testing/sandboxes.ts';
 
 async function openReady() {
   const world = await openSandboxes();
-  const sandboxes = new SqlSandboxRepository(world.db, new SandboxChanges());
+  const sandboxes = repositoryOf(world);
   const record = await sandboxes.find(await world.createReady());
   assert.ok(record);
   return { world, sandboxes, record };
@@ -56,7 +54,7 @@ describe('the records of sandboxes', () => {
       return node;
     };
     const watched = world.db.withPlugin({ transformQuery, transformResult: async ({ result }) => result });
-    const sandboxes = new SqlSandboxRepository(watched, new SandboxChanges());
+    const sandboxes = repositoryOf(world, watched);
     asked.length = 0;
     await sandboxes.listExpired(0);
     await sandboxes.nextExpiry();

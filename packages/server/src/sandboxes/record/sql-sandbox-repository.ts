@@ -1,28 +1,44 @@
 import type { DestroyedReason, OrgId, ProjectId, SandboxId, TemplateId, TemplateVersionId } from '@cloche/contract';
 import { type Insertable, type Selectable, sql } from 'kysely';
+import type { Changes } from '../../base/changes.ts';
 import type { Database, SandboxTable } from '../../db/database.ts';
 import { Lookups } from '../../db/lookups.ts';
-import { prepareQuery } from '../../db/prepared-query.ts';
+import { type PreparedQuery, prepareQuery } from '../../db/prepared-query.ts';
 import { locksRows } from '../../db/row-locks.ts';
+import type { Transaction, Transactions } from '../../db/transactions.ts';
+import type { EventOutbox } from '../../outbox/event-outbox.ts';
 import {
+  type Activity,
   allows,
   LIVE_STATUSES,
   OCCUPYING_STATUSES,
   type RecordStatus,
   type SandboxRecord,
-  TRANSITIONS,
   type TransitionName,
+  toSandbox,
+  transitionOf,
 } from './sandbox.ts';
-import type { SandboxChanges } from './sandbox-changes.ts';
 import type { InsertResult, SandboxFilter, SandboxRepository, TransitionChange } from './sandbox-repository.ts';
 
 type Row = Insertable<SandboxTable>;
 type Values = Record<string, string | number | null>;
-type PreparedChange = (values: Values) => Promise<{ rows: Selectable<SandboxTable>[] }>;
+type PreparedChange = PreparedQuery<Values, Selectable<SandboxTable>>;
+type SandboxEventType = NonNullable<ReturnType<typeof transitionOf>['event']>;
 
+export interface SqlSandboxRepositoryDeps {
+  readonly db: Database;
+  readonly transactions: Transactions;
+  readonly outbox: EventOutbox;
+  /** Notified after the commit of each change of status. */
+  readonly changes: Changes<SandboxId>;
+  /** Decides the status that an event gives. */
+  readonly activity: Activity;
+}
+
+/** Appends the event of each change that has one in the transaction of that change. */
 export class SqlSandboxRepository implements SandboxRepository {
+  readonly #deps: SqlSandboxRepositoryDeps;
   readonly #db: Database;
-  readonly #changes: SandboxChanges;
   /** Prepared, because every run looks up its sandbox. */
   readonly #findById;
   readonly #found: Lookups<SandboxRecord>;
@@ -31,9 +47,10 @@ export class SqlSandboxRepository implements SandboxRepository {
   /** Prepared statements, by transition and the columns that they set. */
   readonly #transitions = new Map<string, PreparedChange>();
 
-  constructor(db: Database, changes: SandboxChanges) {
+  constructor(deps: SqlSandboxRepositoryDeps) {
+    const { db } = deps;
+    this.#deps = deps;
     this.#db = db;
-    this.#changes = changes;
     this.#found = new Lookups(db, ['sandboxes']);
     this.#findById = prepareQuery(db, ({ id }: { id: string }) =>
       db.selectFrom('sandboxes').selectAll().where('id', '=', id),
@@ -43,17 +60,18 @@ export class SqlSandboxRepository implements SandboxRepository {
     );
   }
 
-  async insert(record: SandboxRecord, maxLive = Number.MAX_SAFE_INTEGER): Promise<InsertResult> {
+  async insert(record: SandboxRecord, maxLive = Number.MAX_SAFE_INTEGER, tx?: Transaction): Promise<InsertResult> {
     const row = toRow(record);
     this.#insert ??= prepareInsert(this.#db, Object.keys(row) as (keyof Row)[]);
-    const [inserted] = (await this.#insert({ ...(row as Values), maxLive })).rows;
-    if (inserted) return { status: 'inserted', record: toRecord(inserted) };
+    const insert = this.#insert;
+    const inserted = await this.#changed('sandbox.created', (own) => insert({ ...(row as Values), maxLive }, own), tx);
+    if (inserted) return { status: 'inserted', record: inserted };
     const { idempotencyRecordId } = record;
     const existing =
-      idempotencyRecordId === undefined ? undefined : await this.findByIdempotencyRecord(idempotencyRecordId);
+      idempotencyRecordId === undefined ? undefined : await this.findByIdempotencyRecord(idempotencyRecordId, tx);
     if (existing) return { status: 'exists', record: existing };
-    if (!(await isOpen(this.#db, record.projectId))) return { status: 'project_deleted' };
-    const { used } = await occupying(this.#db, record.orgId).executeTakeFirstOrThrow();
+    if (!(await isOpen(tx?.db ?? this.#db, record.projectId))) return { status: 'project_deleted' };
+    const { used } = await occupying(tx?.db ?? this.#db, record.orgId).executeTakeFirstOrThrow();
     return { status: 'quota_exceeded', used: Number(used) };
   }
 
@@ -64,8 +82,8 @@ export class SqlSandboxRepository implements SandboxRepository {
     });
   }
 
-  async findByIdempotencyRecord(recordId: string): Promise<SandboxRecord | undefined> {
-    const [row] = (await this.#findByIdempotencyRecord({ recordId })).rows;
+  async findByIdempotencyRecord(recordId: string, tx?: Transaction): Promise<SandboxRecord | undefined> {
+    const [row] = (await this.#findByIdempotencyRecord({ recordId }, tx)).rows;
     return row && toRecord(row);
   }
 
@@ -86,29 +104,38 @@ export class SqlSandboxRepository implements SandboxRepository {
     current: SandboxRecord,
     transition: TransitionName,
     change: TransitionChange = {},
+    tx?: Transaction,
   ): Promise<SandboxRecord | undefined> {
     if (!allows(transition, current.status)) return undefined;
     const columns = toColumns(change);
     const { id, generation, status, expiresAt } = current;
     const seen = { seenId: id, seenGeneration: generation, seenStatus: status, seenExpiresAt: expiresAt };
-    const [row] = (await this.#preparedTransition(transition, Object.keys(columns))({ ...columns, ...seen })).rows;
-    if (row) this.#changes.notify(current.id);
-    return row && toRecord(row);
+    const write = this.#preparedTransition(transition, Object.keys(columns));
+    const { event } = transitionOf(transition);
+    if (event) return this.#changed(event, (own) => write({ ...columns, ...seen }, own), tx);
+    const [row] = (await write({ ...columns, ...seen }, tx)).rows;
+    if (!row) return undefined;
+    const notify = () => this.#deps.changes.notify(id);
+    if (tx) tx.afterCommit(notify);
+    else notify();
+    return toRecord(row);
   }
 
   async setTtl(
     current: SandboxRecord,
     { ttlMs, expiresAt }: { ttlMs: number; expiresAt: number },
+    tx?: Transaction,
   ): Promise<SandboxRecord | undefined> {
-    const row = await this.#db
-      .updateTable('sandboxes')
-      .set({ ttl_ms: ttlMs, expires_at: expiresAt })
-      .where('id', '=', current.id)
-      .where('status', 'in', LIVE_STATUSES)
-      .where('expires_at', '=', current.expiresAt)
-      .returningAll()
-      .executeTakeFirst();
-    return row && toRecord(row);
+    const write = async ({ db }: Transaction) => {
+      const query = db
+        .updateTable('sandboxes')
+        .set({ ttl_ms: ttlMs, expires_at: expiresAt })
+        .where('id', '=', current.id)
+        .where('status', 'in', LIVE_STATUSES)
+        .where('expires_at', '=', current.expiresAt);
+      return { rows: await query.returningAll().execute() };
+    };
+    return this.#changed('sandbox.extended', write, tx);
   }
 
   async markUsed(id: SandboxId): Promise<void> {
@@ -142,6 +169,24 @@ export class SqlSandboxRepository implements SandboxRepository {
     const query = this.#db.selectFrom('sandboxes').selectAll().where('status', '=', 'ready');
     const rows = await query.where('idle_timeout_ms', 'is not', null).execute();
     return rows.map(toRecord);
+  }
+
+  /** Runs `write` with its event in one transaction. Returns undefined, without an event, if it changes no row. */
+  #changed(
+    type: SandboxEventType,
+    write: (tx: Transaction) => Promise<{ rows: Selectable<SandboxTable>[] }>,
+    joined: Transaction | undefined,
+  ): Promise<SandboxRecord | undefined> {
+    const { transactions, outbox, changes, activity } = this.#deps;
+    return transactions.run(async (tx) => {
+      const [row] = (await write(tx)).rows;
+      if (!row) return undefined;
+      const record = toRecord(row);
+      const { orgId, projectId } = record;
+      tx.afterCommit(() => changes.notify(record.id));
+      await outbox.append(tx, { type, orgId, projectId, data: { sandbox: toSandbox(record, activity) } });
+      return record;
+    }, joined);
   }
 
   #preparedTransition(transition: TransitionName, columns: readonly string[]): PreparedChange {
@@ -184,7 +229,7 @@ function prepareTransition(db: Database, transition: TransitionName, columns: re
     const changes = Object.fromEntries(columns.map((column) => [column, slots[column]]));
     const query = db
       .updateTable('sandboxes')
-      .set({ status: TRANSITIONS[transition].to, ...changes })
+      .set({ status: transitionOf(transition).to, ...changes })
       .where('id', '=', slots.seenId as string)
       .where('generation', '=', slots.seenGeneration as number)
       .where('status', '=', slots.seenStatus as RecordStatus)

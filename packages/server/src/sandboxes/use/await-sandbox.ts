@@ -1,17 +1,17 @@
 import type { SandboxId, SandboxStatus } from '@cloche/contract';
 import { Deadline, orAbort } from '@cloche/node-support';
 import { notFound } from '../../base/app-error.ts';
+import type { Changes } from '../../base/changes.ts';
 import { type Activity, isPending, isSettled, type SandboxRecord, statusOf } from '../record/sandbox.ts';
-import type { SandboxChanges } from '../record/sandbox-changes.ts';
 import type { SandboxRepository } from '../record/sandbox-repository.ts';
 
 /** Waits until a sandbox reaches a status. Its changes wake the waits. */
 export class AwaitSandbox {
   readonly #sandboxes: SandboxRepository;
-  readonly #changes: SandboxChanges;
+  readonly #changes: Changes<SandboxId>;
   readonly #activity: Activity;
 
-  constructor(sandboxes: SandboxRepository, changes: SandboxChanges, activity: Activity) {
+  constructor(sandboxes: SandboxRepository, changes: Changes<SandboxId>, activity: Activity) {
     this.#sandboxes = sandboxes;
     this.#changes = changes;
     this.#activity = activity;

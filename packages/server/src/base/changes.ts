@@ -1,27 +1,25 @@
-import type { SandboxId } from '@cloche/contract';
+/** Wakes waiters in this server when the resource with a key changes; they then read its records again. */
+export class Changes<Key extends string> {
+  readonly #watches = new Map<Key, Set<Watch>>();
 
-/** Wakes waiters in this server when a sandbox changes; they then read its record again. */
-export class SandboxChanges {
-  readonly #watches = new Map<SandboxId, Set<SandboxWatch>>();
-
-  notify(id: SandboxId): void {
-    for (const watch of this.#watches.get(id) ?? []) watch.wake();
+  notify(key: Key): void {
+    for (const watch of this.#watches.get(key) ?? []) watch.wake();
   }
 
   /** Starts a watch. The caller disposes it; otherwise it leaks. */
-  watch(id: SandboxId): SandboxWatch {
-    const watches = this.#watches.get(id) ?? new Set();
-    this.#watches.set(id, watches);
-    const watch = new SandboxWatch(() => {
+  watch(key: Key): Watch {
+    const watches = this.#watches.get(key) ?? new Set();
+    this.#watches.set(key, watches);
+    const watch = new Watch(() => {
       watches.delete(watch);
-      if (watches.size === 0 && this.#watches.get(id) === watches) this.#watches.delete(id);
+      if (watches.size === 0 && this.#watches.get(key) === watches) this.#watches.delete(key);
     });
     watches.add(watch);
     return watch;
   }
 }
 
-export class SandboxWatch implements Disposable {
+export class Watch implements Disposable {
   readonly #forget: () => void;
   #waiting: PromiseWithResolvers<void> | undefined;
 

@@ -1,0 +1,70 @@
+/** Events: what happened to the resources of an organization. */
+import { type Static, type TProperties, Type } from 'typebox';
+import { Artifact } from './artifact.ts';
+import { EventIdSchema, OrgIdSchema, ProjectIdSchema } from './ids.ts';
+import { oneOf } from './list.ts';
+import { Preview } from './preview.ts';
+import { Sandbox } from './sandbox.ts';
+import { timestamp } from './timestamps.ts';
+
+const SANDBOX_EVENTS = [
+  'sandbox.created',
+  'sandbox.ready',
+  'sandbox.extended',
+  'sandbox.destroyed',
+  'sandbox.failed',
+] as const;
+const ARTIFACT_EVENTS = ['artifact.created', 'artifact.deleted'] as const;
+const PREVIEW_EVENTS = ['preview.created', 'preview.deleted'] as const;
+
+/** Types of events. A resource's group is the part before the dot. */
+export const EVENT_TYPES = [...SANDBOX_EVENTS, ...ARTIFACT_EVENTS, ...PREVIEW_EVENTS] as const;
+export type EventType = (typeof EVENT_TYPES)[number];
+
+/** `data` has the resource under its name, as in the response of the operation that gets it. */
+const eventOf = <const Types extends readonly string[], Data extends TProperties>(
+  types: Types,
+  data: Data,
+  description: string,
+) =>
+  Type.Object(
+    {
+      seq: Type.Integer({
+        minimum: 1,
+        description:
+          'Number of the event within the organization. Events are numbered from 1 in the order in which they happened, without gaps.',
+      }),
+      id: EventIdSchema,
+      type: oneOf(types),
+      at: timestamp('When it happened.'),
+      orgId: OrgIdSchema,
+      projectId: Type.Optional(ProjectIdSchema),
+      data: Type.Object(data, {
+        description: 'The resource right after the event, as its operation returns it, without secrets.',
+      }),
+    },
+    { description },
+  );
+
+/** An event, told apart by `type`. It has no `projectId` if the resource belongs to the whole organization. */
+export const ResourceEvent = Type.Union(
+  [
+    eventOf(
+      SANDBOX_EVENTS,
+      { sandbox: Sandbox },
+      '`sandbox.extended`: its lifetime was set anew. `sandbox.destroyed`: its instance is gone; `destroyedReason` says why.',
+    ),
+    eventOf(
+      ARTIFACT_EVENTS,
+      { artifact: Artifact },
+      '`artifact.deleted`: a client deleted it, or its retention period is over.',
+    ),
+    eventOf(
+      PREVIEW_EVENTS,
+      { preview: Preview },
+      '`preview.deleted`: a client deleted it. A preview that closes because its time is up or its sandbox ends has no event of its own.',
+    ),
+  ],
+  { $id: 'ResourceEvent' },
+);
+export type ResourceEvent = Static<typeof ResourceEvent>;

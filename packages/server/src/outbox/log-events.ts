@@ -1,0 +1,19 @@
+import type { ResourceEvent } from '@cloche/contract';
+import type { Logger } from 'pino';
+
+/** Returns a listener that writes one line for each event: its type, the resource and, if there is one, the reason. */
+export function logEvents(log: Logger): (event: ResourceEvent) => void {
+  return ({ type, seq, orgId, projectId, data }) => {
+    const [resource] = Object.values(data);
+    const { id, reason } = summaryOf(resource);
+    log.info({ seq, orgId, projectId, id, reason }, type);
+  };
+}
+
+function summaryOf(resource: {
+  readonly id: string;
+  readonly destroyedReason?: string;
+  readonly failureReason?: string;
+}): { id: string; reason: string | undefined } {
+  return { id: resource.id, reason: resource.destroyedReason ?? resource.failureReason };
+}
