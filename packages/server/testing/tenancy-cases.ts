@@ -1,0 +1,165 @@
+/**
+ * How each operation of the contract is tried on what belongs to another organization or to another project. The type
+ * and `compose/tenancy.test.ts` require a case for every operation.
+ */
+import type { OperationId } from '@cloche/contract';
+
+/** Ids of one project, and the values that requests name besides. */
+export interface Ids {
+  readonly projectId: string;
+  readonly sandboxId: string;
+  readonly contextId: string;
+  readonly commandId: string;
+  readonly artifactId: string;
+  readonly previewId: string;
+  readonly apiKeyId: string;
+}
+
+/** The parts of a request besides its path, whose parameters are filled in from the ids. */
+export interface Parts {
+  readonly body?: unknown;
+  readonly query?: Readonly<Record<string, string>>;
+  readonly bytes?: string;
+}
+
+/** A request that names ids, in its path or elsewhere. */
+export interface NamingCase {
+  readonly kind: 'names';
+  readonly title: string;
+  readonly parts: (ids: Ids) => Parts;
+  /**
+   * How the ids are answered to a key that is bound to another project of the organization: `forbidden`, or as unknown
+   * ids are.
+   */
+  readonly outside: 'forbidden' | 'as_unknown';
+  /** Order of the requests of the owner that destroy something; the others come before. */
+  readonly destroys: number;
+}
+
+/** A request that names nothing and answers what the key can see. `shows` is what the owner sees. */
+export interface ListingCase {
+  readonly kind: 'lists';
+  readonly title: string;
+  readonly shows: keyof Ids;
+  readonly query?: Readonly<Record<string, string>>;
+}
+
+/** A request that names nothing, with the same answer for all organizations, or one about the key itself. */
+export interface GeneralCase {
+  readonly kind: 'general';
+  readonly title: string;
+  readonly parts: (ids: Ids) => Parts;
+  /** Status of the answer to a key that is bound to another project. */
+  readonly bound: number;
+}
+
+export type Case = NamingCase | ListingCase | GeneralCase;
+
+type Rest = Partial<Omit<NamingCase, 'kind' | 'parts'>>;
+
+const naming = (parts: NamingCase['parts'], rest: Rest = {}): NamingCase => ({
+  kind: 'names',
+  title: 'by its path',
+  outside: 'forbidden',
+  destroys: 0,
+  ...rest,
+  parts,
+});
+const byPath = (parts: Parts = {}, rest: Rest = {}): readonly Case[] => [naming(() => parts, rest)];
+const lists = (shows: keyof Ids, query?: Record<string, string>): ListingCase => ({
+  kind: 'lists',
+  title: 'the whole list',
+  shows,
+  ...(query && { query }),
+});
+const general = (bound: number, parts: GeneralCase['parts'] = () => ({})): readonly Case[] => [
+  { kind: 'general', title: 'as it is', parts, bound },
+];
+const byProject = naming(({ projectId }) => ({ query: { projectId } }), { title: 'by its filter projectId' });
+const bySandbox = naming(({ sandboxId }) => ({ query: { sandboxId } }), {
+  title: 'by its filter sandboxId',
+  outside: 'as_unknown',
+});
+const command = { command: ['bash', 'print x'] };
+const code = { code: 'print x', language: 'python' };
+/** The fake's archives are JSON. */
+const archive = '[]';
+
+export const TENANCY_CASES: Readonly<Record<OperationId, readonly Case[]>> = {
+  createSandbox: [naming(({ projectId }) => ({ body: { projectId } }), { title: 'by its body' })],
+  listSandboxes: [lists('sandboxId', { include: 'historical' }), byProject],
+  getSandbox: byPath(),
+  setSandboxTtl: byPath({ body: { ttlMs: 10_800_000 } }),
+  extendSandbox: byPath({ body: { ttlMs: 7_200_000 } }),
+  killSandbox: byPath({}, { destroys: 2 }),
+
+  createContext: byPath({ body: { language: 'python' } }),
+  listContexts: byPath(),
+  getContext: byPath(),
+  interruptContext: byPath(),
+  restartContext: byPath(),
+  deleteContext: byPath({}, { destroys: 1 }),
+  runCode: [
+    ...byPath({ body: code }),
+    naming(({ contextId }) => ({ body: { ...code, contextId } }), { title: 'by its context' }),
+  ],
+  streamCode: byPath({ body: code }),
+
+  createCommand: byPath({ body: command }),
+  runCommand: byPath({ body: command }),
+  startCommand: byPath({ body: command }),
+  listCommands: byPath(),
+  getCommand: byPath(),
+  listCommandLogs: byPath(),
+  streamCommand: byPath(),
+  writeCommandStdin: byPath({ body: { data: 'x' } }),
+  killCommand: byPath({ body: { signal: 'SIGKILL' } }, { destroys: 1 }),
+  openPty: byPath(),
+
+  listFiles: byPath(),
+  statFile: byPath({ query: { path: 'kept' } }),
+  readFile: byPath({ query: { path: 'kept' } }),
+  readArchive: byPath(),
+  watchFiles: byPath(),
+  writeFile: byPath({ query: { path: 'written' }, bytes: 'x' }),
+  writeArchive: byPath({ bytes: archive }),
+  makeDirectory: byPath({ body: { path: 'made' } }),
+  copyFile: byPath({ body: { from: 'kept', to: 'copied' } }),
+  moveFile: byPath({ body: { from: 'moved', to: 'elsewhere' } }),
+  deleteFile: byPath({ query: { path: 'deleted' } }, { destroys: 1 }),
+
+  exportArtifact: byPath({ body: { path: 'kept' } }),
+  listArtifacts: [lists('artifactId'), byProject, bySandbox],
+  getArtifact: byPath(),
+  downloadArtifact: byPath(),
+  createArtifactDownloadUrl: byPath({ body: {} }),
+  deleteArtifact: byPath({}, { destroys: 1 }),
+
+  openPreview: byPath({ body: { port: 8000 } }),
+  listSandboxPreviews: byPath(),
+  listPreviews: [lists('previewId'), byProject, bySandbox],
+  getPreview: byPath(),
+  deletePreview: byPath({}, { destroys: 1 }),
+
+  // All organizations have the same templates.
+  listTemplates: general(200),
+  getTemplate: general(200),
+  listTemplateVersions: general(200),
+
+  createProject: general(403, () => ({ body: { name: 'the same in both' } })),
+  listProjects: [lists('projectId', { include: 'deleted' })],
+  getProject: byPath(),
+  updateProject: byPath({ body: { metadata: {} } }),
+  deleteProject: byPath({}, { destroys: 3 }),
+
+  createApiKey: [
+    naming(({ projectId }) => ({ body: { name: 'x', scopes: ['*'], projectIds: [projectId] } }), {
+      title: 'by its body',
+    }),
+  ],
+  listApiKeys: [lists('apiKeyId', { include: 'revoked' })],
+  getCurrentApiKey: general(200),
+  getApiKey: byPath(),
+  rotateApiKey: byPath({ body: {} }),
+  revokeApiKey: byPath({}, { destroys: 1 }),
+};
