@@ -1,7 +1,7 @@
 import { type Logger, pino } from 'pino';
 import { LogLines } from './base/log-lines.ts';
 import { startServer } from './compose/compose.ts';
-import { type Config, ConfigProblem, readConfig } from './compose/config.ts';
+import { type Config, ConfigError, readConfig } from './compose/config.ts';
 
 const config = configuredOrExit();
 const lines = new LogLines();
@@ -28,7 +28,7 @@ function configuredOrExit(): Config {
   try {
     return readConfig();
   } catch (error) {
-    if (!(error instanceof ConfigProblem)) throw error;
+    if (!(error instanceof ConfigError)) throw error;
     process.stderr.write(`${error.message}\n`);
     process.exit(78);
   }

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
-import { type ArtifactStore, ContentMissing } from '../src/artifacts/store/artifact-store.ts';
+import { type ArtifactStore, ContentMissingError } from '../src/artifacts/store/artifact-store.ts';
 
 /** Every store passes this. `folder` is on the file system that the store may rename from. */
 export function describeArtifactStore(name: string, open: (folder: string) => Promise<ArtifactStore>): void {
@@ -65,7 +65,7 @@ export function describeArtifactStore(name: string, open: (folder: string) => Pr
       await store.remove(sha256);
       await store.remove(sha256);
       assert.equal(await store.has(sha256), false);
-      await assert.rejects(store.read(sha256, undefined, signal), ContentMissing);
+      await assert.rejects(store.read(sha256, undefined, signal), ContentMissingError);
     });
 
     it('lists what it has, with when it was put', async () => {

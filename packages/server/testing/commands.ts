@@ -19,7 +19,7 @@ export class CommandsWorld extends SandboxesWorld {
     await super.start();
     const { db, clock, ids, server } = this;
     this.#commands?.stop();
-    this.#commands = composeCommands({ db, clock, ids, log: SILENT, sandboxes: server.parts, terminalIdleMs: 60_000 });
+    this.#commands = composeCommands({ db, clock, ids, log: SILENT, sandboxes: server.core, terminalIdleMs: 60_000 });
     await this.#commands.start();
   }
 

@@ -244,7 +244,7 @@ export class SandboxesWorld implements AsyncDisposable {
       driver: this.driver,
       settings: this.#settings,
       metrics: this.metrics,
-      keep: this.#keep(),
+      keepArtifact: this.#keep(),
     });
   }
 

@@ -12,7 +12,7 @@ import { Authenticator } from '../src/api-keys/authenticator.ts';
 import { systemClock } from '../src/base/clock.ts';
 import { DiskSpace } from '../src/base/disk-space.ts';
 import { randomIds } from '../src/base/id-source.ts';
-import { ResultRooms } from '../src/base/result-rooms.ts';
+import { ResultMemoryLimit } from '../src/base/result-memory.ts';
 import { migrate } from '../src/db/migrate.ts';
 import { openDatabase } from '../src/db/open-database.ts';
 import { buildApp } from '../src/http/app.ts';
@@ -74,7 +74,7 @@ export async function startTestService(routes: readonly Route[]): Promise<TestSe
     idempotency: new Idempotency(new IdempotencyRepository(db), 'srv_test', systemClock, randomIds, { files }),
     inFlight,
     transfers: { stallMs: 60_000 },
-    rooms: new ResultRooms(),
+    resultMemoryLimit: new ResultMemoryLimit(),
     space: new DiskSpace(folder, { clock: systemClock, log }),
     metrics: new Registry(),
     clock: systemClock,

@@ -5,7 +5,7 @@ import { after, before, beforeEach, describe, it } from 'node:test';
 import type { AgentFileErrorCode } from '@cloche/protocol';
 import {
   type AgentFiles,
-  FileFault,
+  FileError,
   type FileSource,
   type FileTransfer,
   type ReadOptions,
@@ -265,7 +265,7 @@ export function describeAgentFiles(name: string, open: () => Promise<AgentFilesS
       ];
       for (const [what, path, act] of denied) {
         await assert.rejects(act(files), (error) => {
-          assert.ok(error instanceof FileFault, what);
+          assert.ok(error instanceof FileError, what);
           assert.deepEqual([error.kind, error.details.path], ['permission_denied', path], what);
           return true;
         });
@@ -304,7 +304,7 @@ function sourceOf(content: string | Buffer): FileSource {
 
 async function refused(kind: AgentFileErrorCode, act: () => Promise<unknown>): Promise<void> {
   await assert.rejects(act, (error) => {
-    assert.ok(error instanceof FileFault, String(error));
+    assert.ok(error instanceof FileError, String(error));
     assert.equal(error.kind, kind, error.message);
     return true;
   });

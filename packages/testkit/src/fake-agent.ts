@@ -1,6 +1,6 @@
 import { onAbort, orAbort } from '@cloche/node-support';
 import type { AgentRunEvent, Language, OpenContext, RunDone, RunError } from '@cloche/protocol';
-import { type AgentClient, AgentFault, type RunCell } from '@cloche/server/runtime-driver';
+import { type AgentClient, AgentError, type RunCell } from '@cloche/server/runtime-driver';
 import { EventQueue } from './event-queue.ts';
 import { FakeCommands } from './fake-commands.ts';
 import { FakeFiles } from './fake-files.ts';
@@ -62,7 +62,7 @@ export class FakeAgent {
   kill(): void {
     this.#alive = false;
     for (const context of this.contexts.values()) {
-      for (const run of context.runs) run.queue.fail(new AgentFault('gone', 'the connection broke'));
+      for (const run of context.runs) run.queue.fail(new AgentError('gone', 'the connection broke'));
     }
     this.contexts.clear();
     this.ports.close();
@@ -116,8 +116,8 @@ export class FakeAgent {
     this.opened += 1;
     if (this.openGate) await orAbort(this.openGate, signal);
     this.#requireAlive();
-    if (!this.languages.includes(language)) throw new AgentFault('language_unavailable', `no ${language} here`);
-    if (cwd !== '/workspace' && !cwd.startsWith('/workspace/')) throw new AgentFault('invalid_cwd', 'outside');
+    if (!this.languages.includes(language)) throw new AgentError('language_unavailable', `no ${language} here`);
+    if (cwd !== '/workspace' && !cwd.startsWith('/workspace/')) throw new AgentError('invalid_cwd', 'outside');
     const fresh = {
       variables: new Map(),
       count: 0,
@@ -230,7 +230,7 @@ export class FakeAgent {
         this.kill();
         return this.#onVanish();
       case 'cut':
-        return queue.fail(new AgentFault('gone', 'the connection broke'));
+        return queue.fail(new AgentError('gone', 'the connection broke'));
       case 'impostor':
         return queue.push({ type: 'stdout', runId: `${runId}_of_another`, data: 'late' });
       case 'overflow':
@@ -252,12 +252,12 @@ export class FakeAgent {
   #get(id: string): FakeContext {
     this.#requireAlive();
     const context = this.contexts.get(id);
-    if (!context) throw new AgentFault('not_found', `no context ${id}`);
+    if (!context) throw new AgentError('not_found', `no context ${id}`);
     return context;
   }
 
   #requireAlive(): void {
-    if (!this.#alive) throw new AgentFault('gone', 'nobody answers');
+    if (!this.#alive) throw new AgentError('gone', 'nobody answers');
   }
 }
 

@@ -1,6 +1,6 @@
 import { orAbort } from '@cloche/node-support';
 import type { AgentCommand, AgentCommandEvent, AgentLogEntry, AgentLogPage, StartCommand } from '@cloche/protocol';
-import { type AgentCommandResult, type AgentCommands, AgentFault } from '@cloche/server/runtime-driver';
+import { type AgentCommandResult, type AgentCommands, AgentError } from '@cloche/server/runtime-driver';
 import { parseToy, type Statement } from './toy-language.ts';
 
 class FakeCommand {
@@ -36,7 +36,7 @@ class FakeCommand {
   }
 
   vanish(): void {
-    const fault = new AgentFault('gone', 'the connection broke');
+    const fault = new AgentError('gone', 'the connection broke');
     this.ended.reject(fault);
     this.#changed.reject(fault);
   }
@@ -86,7 +86,7 @@ export class FakeCommands implements AgentCommands {
     this.#requireAlive();
     const known = this.#commands.get(id);
     if (known) return known.state;
-    if (request.cwd.startsWith('/missing')) throw new AgentFault('invalid_cwd', 'no such folder');
+    if (request.cwd.startsWith('/missing')) throw new AgentError('invalid_cwd', 'no such folder');
     const command = new FakeCommand(id, request);
     this.#commands.set(id, command);
     this.started += 1;
@@ -133,7 +133,7 @@ export class FakeCommands implements AgentCommands {
 
   async writeStdin(id: string, bytes: Buffer, close: boolean): Promise<void> {
     const command = this.#get(id);
-    if (!command.inputOpen) throw new AgentFault('conflict', 'standard input is closed');
+    if (!command.inputOpen) throw new AgentError('conflict', 'standard input is closed');
     command.input += bytes.toString();
     if (close) command.inputOpen = false;
     command.wakeReaders();
@@ -150,7 +150,7 @@ export class FakeCommands implements AgentCommands {
 
   /** Throws, because a fake has no terminals. */
   async openTerminal(id: string): Promise<never> {
-    throw new AgentFault('not_found', `no terminal ${id}`);
+    throw new AgentError('not_found', `no terminal ${id}`);
   }
 
   async #execute(command: FakeCommand): Promise<void> {
@@ -196,7 +196,7 @@ export class FakeCommands implements AgentCommands {
   #get(id: string): FakeCommand {
     this.#requireAlive();
     const command = this.#commands.get(id);
-    if (!command) throw new AgentFault('not_found', `no command ${id}`);
+    if (!command) throw new AgentError('not_found', `no command ${id}`);
     return command;
   }
 }

@@ -6,7 +6,7 @@ import type { AgentFile, AgentFileEvent, AgentUnpacked, FileUser } from '@cloche
 import {
   type AgentFiles,
   type FileContent,
-  FileFault,
+  FileError,
   type FileSource,
   type FileTransfer,
   type ReadOptions,
@@ -88,8 +88,8 @@ export class FakeFiles implements AgentFiles {
     const etag = before && etagOf(before.version);
     if (ifMatch !== undefined && !names(ifMatch, etag)) throw conditionFailed();
     if (ifNoneMatch !== undefined && names(ifNoneMatch, etag)) throw conditionFailed();
-    if (this.#disk.directories.has(at)) throw new FileFault('conflict', `${at} is a directory`);
-    if ((source.sizeBytes ?? 0) > DISK_BYTES) throw new FileFault('disk_full', 'it does not fit');
+    if (this.#disk.directories.has(at)) throw new FileError('conflict', `${at} is a directory`);
+    if ((source.sizeBytes ?? 0) > DISK_BYTES) throw new FileError('disk_full', 'it does not fit');
     this.#requireWritable(posix.dirname(at), path);
     const bytes = await buffer(source.open());
     this.#requireAlive();
@@ -107,10 +107,10 @@ export class FakeFiles implements AgentFiles {
   async list(path: string, { depth, limit }: { depth: number; limit: number }): Promise<AgentFile[]> {
     this.#requireAlive();
     const at = this.#resolve(path);
-    if (this.#describe(at).type === 'file') throw new FileFault('conflict', `${at} is no directory`);
+    if (this.#describe(at).type === 'file') throw new FileError('conflict', `${at} is no directory`);
     this.#require(READ, this.#disk.directories.get(at), path);
     const below = this.#below(at).filter((other) => other.slice(at.length + 1).split('/').length <= depth);
-    if (below.length > limit) throw new FileFault('too_many', `${at} has more than ${limit} entries`);
+    if (below.length > limit) throw new FileError('too_many', `${at} has more than ${limit} entries`);
     return below.map((other) => this.#describe(other));
   }
 
@@ -122,7 +122,7 @@ export class FakeFiles implements AgentFiles {
   async makeDirectory(path: string): Promise<AgentFile> {
     this.#requireAlive();
     const at = this.#resolve(path);
-    if (this.#disk.files.has(at)) throw new FileFault('conflict', `${at} is no directory`);
+    if (this.#disk.files.has(at)) throw new FileError('conflict', `${at} is no directory`);
     if (!this.#disk.directories.has(at)) this.#requireWritable(posix.dirname(at), path);
     this.#addDirectories(at);
     return this.#describe(at);
@@ -140,10 +140,10 @@ export class FakeFiles implements AgentFiles {
     const [source, target] = [this.#resolve(from), this.#resolve(to)];
     this.#describe(source);
     const isTaken = this.#disk.files.has(target) || this.#disk.directories.has(target);
-    if (isTaken && !overwrite) throw new FileFault('conflict', `${target} exists already`);
+    if (isTaken && !overwrite) throw new FileError('conflict', `${target} exists already`);
     if (source === target) return this.#describe(target);
-    if (target.startsWith(`${source}/`)) throw new FileFault('conflict', `${target} lies in ${source}`);
-    if (source.startsWith(`${target}/`)) throw new FileFault('conflict', `${target} holds ${source}`);
+    if (target.startsWith(`${source}/`)) throw new FileError('conflict', `${target} lies in ${source}`);
+    if (source.startsWith(`${target}/`)) throw new FileError('conflict', `${target} holds ${source}`);
     this.#requireWritable(posix.dirname(target), to);
     for (const path of [source, ...this.#below(source)]) this.#require(READ, this.#entry(path), path);
     if (isTaken) await this.remove(to, { recursive: true });
@@ -162,9 +162,9 @@ export class FakeFiles implements AgentFiles {
     this.#requireAlive();
     const at = this.#resolve(path);
     const entry = this.#describe(at);
-    if (`${WORKSPACE}/`.startsWith(at === '/' ? at : `${at}/`)) throw new FileFault('conflict', `${at} stays`);
+    if (`${WORKSPACE}/`.startsWith(at === '/' ? at : `${at}/`)) throw new FileError('conflict', `${at} stays`);
     const below = this.#below(at);
-    if (below.length > 0 && !recursive) throw new FileFault('conflict', `${at} is not empty`);
+    if (below.length > 0 && !recursive) throw new FileError('conflict', `${at} is not empty`);
     this.#requireWritable(posix.dirname(at), path);
     for (const other of below) this.#requireWritable(posix.dirname(other), posix.dirname(other));
     for (const other of [at, ...below]) {
@@ -233,16 +233,16 @@ export class FakeFiles implements AgentFiles {
     const file = this.#disk.files.get(at);
     if (file) return file;
     this.#describe(at);
-    throw new FileFault('conflict', `${at} is a directory`);
+    throw new FileError('conflict', `${at} is a directory`);
   }
 
   /** Returns the absolute path. Throws for an invalid path, or one that leads through a file. */
   #resolve(path: string): string {
     const isNone = path === '' || path.includes('\0') || path.split('/').some((name) => Buffer.byteLength(name) > 255);
-    if (isNone) throw new FileFault('invalid_path', 'the path is invalid');
+    if (isNone) throw new FileError('invalid_path', 'the path is invalid');
     const at = posix.resolve(WORKSPACE, path);
     for (let above = posix.dirname(at); above !== '/'; above = posix.dirname(above)) {
-      if (this.#disk.files.has(above)) throw new FileFault('conflict', `${at} leads through a file`);
+      if (this.#disk.files.has(above)) throw new FileError('conflict', `${at} leads through a file`);
       const folder = this.#disk.directories.get(above);
       if (folder) this.#require(SEARCH, folder, path);
     }
@@ -265,7 +265,7 @@ export class FakeFiles implements AgentFiles {
     const granted = entry.uid === UIDS.user ? entry.mode & bit : entry.mode & (bit >> 6);
     if (granted !== 0) return;
     const at = posix.resolve(WORKSPACE, path);
-    throw new FileFault('permission_denied', `${at} is closed to the user of the sandbox`, { path: at });
+    throw new FileError('permission_denied', `${at} is closed to the user of the sandbox`, { path: at });
   }
 
   #addDirectories(at: string): void {
@@ -290,7 +290,7 @@ export class FakeFiles implements AgentFiles {
     const file = this.#disk.files.get(at);
     if (file) return describe(at, file);
     const folder = this.#disk.directories.get(at);
-    if (!folder) throw new FileFault('not_found', `${at} does not exist`);
+    if (!folder) throw new FileError('not_found', `${at} does not exist`);
     const { uid, mode } = folder;
     return { path: at, name: posix.basename(at), type: 'directory', sizeBytes: 0, mode, uid, gid: uid, modifiedMs: 0 };
   }
@@ -305,8 +305,8 @@ function names(tags: string, etag: string | undefined): boolean {
   return etag !== undefined && (tags === '*' || tags.split(',').some((tag) => tag.trim() === etag));
 }
 
-function conditionFailed(): FileFault {
-  return new FileFault('precondition_failed', 'the file has another ETag');
+function conditionFailed(): FileError {
+  return new FileError('precondition_failed', 'the file has another ETag');
 }
 
 /** Returns the range, with `to` exclusive; undefined for the whole file. */
@@ -314,7 +314,7 @@ function rangeOf(range: string | undefined, size: number): { from: number; to: n
   const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/.exec(range ?? '') ?? [];
   if ((first === '' && last === '') || (first !== '' && last !== '' && Number(last) < Number(first))) return undefined;
   const from = first === '' ? Math.max(0, size - Number(last)) : Number(first);
-  if (from >= size) throw new FileFault('range_not_satisfiable', 'the range begins after the end', { sizeBytes: size });
+  if (from >= size) throw new FileError('range_not_satisfiable', 'the range begins after the end', { sizeBytes: size });
   return { from, to: first === '' || last === '' ? size : Math.min(Number(last) + 1, size) };
 }
 
@@ -322,7 +322,7 @@ function unpack(archive: string): PackedFile[] {
   try {
     return JSON.parse(archive);
   } catch {
-    throw new FileFault('bad_archive', 'it is no archive');
+    throw new FileError('bad_archive', 'it is no archive');
   }
 }
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { AgentFault } from '@cloche/server/runtime-driver';
+import { AgentError } from '@cloche/server/runtime-driver';
 
 /** The ports of a fake instance. Each leads to a server of this process. */
 export class FakePorts {
@@ -29,7 +29,7 @@ export class FakePorts {
 
   async connect(port: number, signal: AbortSignal): Promise<Duplex> {
     const hostPort = this.#ports.get(port);
-    if (hostPort === undefined) throw new AgentFault('port_closed', `nothing listens on port ${port}`);
+    if (hostPort === undefined) throw new AgentError('port_closed', `nothing listens on port ${port}`);
     const socket = connect({ host: '127.0.0.1', port: hostPort, allowHalfOpen: true });
     this.#tunnels.add(socket);
     socket.once('close', () => this.#tunnels.delete(socket));
@@ -38,7 +38,7 @@ export class FakePorts {
   }
 
   close(): void {
-    for (const socket of this.#tunnels) socket.destroy(new AgentFault('gone', 'the connection broke'));
+    for (const socket of this.#tunnels) socket.destroy(new AgentError('gone', 'the connection broke'));
     for (const echo of this.#echoes) echo.close();
     this.#ports.clear();
   }

@@ -3,11 +3,11 @@ import { orAbort } from '@cloche/node-support';
 import type { TemplateVersionManifest } from '@cloche/protocol';
 import {
   type AgentClient,
-  AgentFault,
+  AgentError,
   type Instance,
   type IsolationClaims,
+  LaunchError,
   type Launched,
-  LaunchFault,
   type LaunchSpec,
   type RuntimeDriver,
 } from '@cloche/server/runtime-driver';
@@ -34,7 +34,7 @@ export class FakeRuntimeDriver implements RuntimeDriver {
   /** All requested launches, in order. */
   readonly launches: { sandboxId: string; generation: number; spec: LaunchSpec }[] = [];
   /** Errors for the next launches, one each. */
-  readonly launchFaults: Error[] = [];
+  readonly launchErrors: Error[] = [];
   /** If set, launches wait for it. */
   launchGate: Promise<void> | undefined;
   /** Whether a launch reports that the agent answers already, as for an instance that was launched ahead. */
@@ -75,18 +75,18 @@ export class FakeRuntimeDriver implements RuntimeDriver {
 
   async launch(sandboxId: string, generation: number, spec: LaunchSpec, signal: AbortSignal): Promise<Launched> {
     this.launches.push({ sandboxId, generation, spec });
-    if (this.isDown) throw new LaunchFault('unreachable', 'the host does not answer');
+    if (this.isDown) throw new LaunchError('unreachable', 'the host does not answer');
     if (this.launchGate) await orAbort(this.launchGate, signal);
     await setImmediate();
     signal.throwIfAborted();
-    const fault = this.launchFaults.shift();
+    const fault = this.launchErrors.shift();
     if (fault) throw fault;
     if (!this.isolation.networkModes.includes(spec.network.mode)) {
-      throw new LaunchFault('unsupported', `cannot enforce ${spec.network.mode}`);
+      throw new LaunchError('unsupported', `cannot enforce ${spec.network.mode}`);
     }
     const { templateVersionId } = spec.source;
     const manifest = this.manifests.find(({ id }) => id === templateVersionId);
-    if (!manifest) throw new LaunchFault('template_not_found', `no template version ${templateVersionId}`);
+    if (!manifest) throw new LaunchError('template_not_found', `no template version ${templateVersionId}`);
     const key = `${sandboxId}/${generation}`;
     const existing = this.#instances.get(key);
     if (existing) return { instance: existing.instance, agentAnswers: false };
@@ -106,14 +106,14 @@ export class FakeRuntimeDriver implements RuntimeDriver {
     const live = this.#instances.get(`${sandboxId}/${generation}`);
     if (!live) {
       this.#requireUp();
-      throw new AgentFault('gone', 'nobody answers');
+      throw new AgentError('gone', 'nobody answers');
     }
     return live.agent.client(onBroken);
   }
 
   async stop(sandboxId: string, generation: number): Promise<void> {
     this.#requireUp();
-    if (this.stuck.has(sandboxId)) throw new LaunchFault('failed', 'a mount is busy');
+    if (this.stuck.has(sandboxId)) throw new LaunchError('failed', 'a mount is busy');
     const key = `${sandboxId}/${generation}`;
     this.#instances.get(key)?.agent.kill();
     this.#instances.delete(key);
@@ -134,7 +134,7 @@ export class FakeRuntimeDriver implements RuntimeDriver {
   }
 
   #requireUp(): void {
-    if (this.isDown) throw new LaunchFault('unreachable', 'the host does not answer');
+    if (this.isDown) throw new LaunchError('unreachable', 'the host does not answer');
   }
 }
 

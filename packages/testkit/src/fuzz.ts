@@ -3,7 +3,7 @@ import { Random } from './random.ts';
 export { speakHostilely } from './hostile-speaker.ts';
 export { mutateBytes, mutateJson, randomBytes } from './mutations.ts';
 export { Random } from './random.ts';
-export { UnheardFaults } from './unheard-faults.ts';
+export { UncaughtErrors as UnheardFaults } from './uncaught-errors.ts';
 
 /**
  * Calls `attempt` repeatedly, each time with another seed. A failure names its seed; with `CLOCHE_FUZZ_SEED` set to

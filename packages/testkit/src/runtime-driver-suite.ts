@@ -3,7 +3,7 @@ import { after, before, describe, it } from 'node:test';
 import type { AgentRunEvent, Language } from '@cloche/protocol';
 import {
   type AgentClient,
-  AgentFault,
+  AgentError,
   type Instance,
   type LaunchSpec,
   type RunCell,
@@ -226,7 +226,7 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
             if (event.type === 'stdout') await subject.driver.stop(`${sandboxId}f`, 1);
           }
         },
-        (error) => error instanceof AgentFault && error.kind === 'gone',
+        (error) => error instanceof AgentError && error.kind === 'gone',
       );
       await client.close();
       assert.ok(!(await subject.driver.list()).some((one) => one.sandboxId === `${sandboxId}f`));

@@ -15,7 +15,7 @@ import { ArtifactContents } from './artifact-contents.ts';
 import type { SqlArtifactRepository } from './artifact-repository.ts';
 import { ArtifactService } from './artifact-service.ts';
 import { KeepArtifact } from './keep-artifact.ts';
-import { StoreFault } from './store/artifact-store.ts';
+import { StoreError } from './store/artifact-store.ts';
 import { LocalStore } from './store/local-store.ts';
 import { Staging } from './store/staging.ts';
 
@@ -110,7 +110,7 @@ describe('contents of artifacts', () => {
     await assert.rejects(keep('broken', broken), /the sandbox is gone/);
     await assert.rejects(keep('large', Readable.from([Buffer.alloc(1001)])), { code: 'payload_too_large' });
     store.put = async () => {
-      throw new StoreFault('no');
+      throw new StoreError('no');
     };
     await assert.rejects(keep('refused'), { code: 'unavailable' });
     assert.deepEqual(staged(), []);

@@ -57,7 +57,7 @@ export class ArtifactContents {
   /**
    * Returns the bytes, or a range of them. A whole content is verified while it is read; the stream of a damaged
    * content fails before its end.
-   * @throws ContentMissing
+   * @throws ContentMissingError
    */
   async read(
     { sha256, sizeBytes }: ArtifactRecord,

@@ -8,9 +8,9 @@ import { downloadArtifact } from './download-artifact.ts';
 import type { DownloadLinks } from './download-links.ts';
 import type { ExportArtifact } from './export-artifact.ts';
 
-export interface ArtifactServices {
+export interface ArtifactRoutesDeps {
   readonly service: ArtifactService;
-  readonly exports: ExportArtifact;
+  readonly exportArtifact: ExportArtifact;
   readonly contents: ArtifactContents;
   readonly links: DownloadLinks;
   /** Returns the base URL of download links, without a trailing slash. */
@@ -18,10 +18,17 @@ export interface ArtifactServices {
   readonly clock: Clock;
 }
 
-export function artifactRoutes({ service, exports, contents, links, publicUrl, clock }: ArtifactServices): Route[] {
+export function artifactRoutes({
+  service,
+  exportArtifact,
+  contents,
+  links,
+  publicUrl,
+  clock,
+}: ArtifactRoutesDeps): Route[] {
   const answer = (record: ArtifactRecord) => ({ artifact: toArtifact(record) });
   return [
-    route(operations.exportArtifact, async (request) => answer(await exports.export(request))),
+    route(operations.exportArtifact, async (request) => answer(await exportArtifact.export(request))),
     route(operations.listArtifacts, async ({ credential, query }) => {
       const records = await service.list(credential, query);
       return { data: records.map(toArtifact), hasMore: false };

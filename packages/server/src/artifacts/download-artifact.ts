@@ -3,7 +3,7 @@ import { AppError } from '../base/app-error.ts';
 import type { Download } from '../http/route.ts';
 import type { ArtifactRecord } from './artifact.ts';
 import type { ArtifactContents } from './artifact-contents.ts';
-import { StoreFault } from './store/artifact-store.ts';
+import { StoreError } from './store/artifact-store.ts';
 
 export interface DownloadOptions {
   /** Request headers: `range`, `if-range` and `if-none-match`. */
@@ -48,7 +48,7 @@ async function open(
   try {
     return await contents.read(record, range, signal);
   } catch (error) {
-    if (!(error instanceof StoreFault)) throw error;
+    if (!(error instanceof StoreError)) throw error;
     throw new AppError('unavailable', 'The artifact store does not respond; try again.', { cause: error });
   }
 }

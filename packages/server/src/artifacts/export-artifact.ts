@@ -1,7 +1,7 @@
 import type { ExportArtifactBody, SandboxId } from '@cloche/contract';
 import type { Credential } from '../api-keys/credential.ts';
 import { invalidRequest } from '../base/app-error.ts';
-import { type AgentFiles, FileFault } from '../driver/agent-files.ts';
+import { type AgentFiles, FileError } from '../driver/agent-files.ts';
 import type { AccessFiles } from '../files/access-files.ts';
 import type { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
 import { type ArtifactRecord, contentTypeOf, nameOf } from './artifact.ts';
@@ -21,13 +21,13 @@ export class ExportArtifact {
   readonly #access: SandboxAccess;
   readonly #files: AccessFiles;
   readonly #artifacts: ArtifactRepository;
-  readonly #keep: KeepArtifact;
+  readonly #keepArtifact: KeepArtifact;
 
-  constructor(access: SandboxAccess, files: AccessFiles, artifacts: ArtifactRepository, keep: KeepArtifact) {
+  constructor(access: SandboxAccess, files: AccessFiles, artifacts: ArtifactRepository, keepArtifact: KeepArtifact) {
     this.#access = access;
     this.#files = files;
     this.#artifacts = artifacts;
-    this.#keep = keep;
+    this.#keepArtifact = keepArtifact;
   }
 
   /** Streams a file, or a directory as an archive, from the sandbox into the store. @throws AppError */
@@ -49,7 +49,7 @@ export class ExportArtifact {
         metadata: body.metadata ?? {},
         idempotencyRecordId,
       };
-      return this.#keep.keep(artifact, content, signal);
+      return this.#keepArtifact.keep(artifact, content, signal);
     });
   }
 }
@@ -63,7 +63,7 @@ async function openContent(files: AgentFiles, path: string, signal: AbortSignal)
     // `read` follows a symbolic link to its target.
     return { name: nameOf(path), content: (await files.read(path, {}, signal)).body };
   } catch (error) {
-    if (!(error instanceof FileFault && error.kind === 'invalid_path')) throw error;
+    if (!(error instanceof FileError && error.kind === 'invalid_path')) throw error;
     throw invalidRequest({ path: 'body.path', message: error.message.toWellFormed() });
   }
 }

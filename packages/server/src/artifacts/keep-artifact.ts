@@ -7,8 +7,8 @@ import type { ArtifactRecord } from './artifact.ts';
 import type { ArtifactContents } from './artifact-contents.ts';
 import type { ArtifactRepository } from './artifact-repository.ts';
 import type { ArtifactSettings } from './artifact-settings.ts';
-import { StoreFault } from './store/artifact-store.ts';
-import { ContentTooLarge, type Staged, type Staging } from './store/staging.ts';
+import { StoreError } from './store/artifact-store.ts';
+import { ContentTooLargeError, type Staged, type Staging } from './store/staging.ts';
 
 export type NewArtifact = Pick<
   ArtifactRecord,
@@ -100,7 +100,7 @@ export class KeepArtifact {
     try {
       return await this.#staging.take(source, maxBytes, signal);
     } catch (error) {
-      if (error instanceof ContentTooLarge) {
+      if (error instanceof ContentTooLargeError) {
         throw new AppError(
           'payload_too_large',
           `An artifact has at most ${maxBytes} bytes; export less in one request.`,
@@ -115,6 +115,6 @@ export class KeepArtifact {
 }
 
 function asAppError(error: unknown): never {
-  if (!(error instanceof StoreFault)) throw error;
+  if (!(error instanceof StoreError)) throw error;
   throw new AppError('unavailable', 'The artifact store does not respond; try again.', { cause: error });
 }

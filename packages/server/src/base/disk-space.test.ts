@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { DiskSpace, type DiskSpaceOptions } from './disk-space.ts';
+import { DiskSpace, type DiskSpaceDeps } from './disk-space.ts';
 
 const GIBIBYTE = 1024 ** 3;
 const SHORT = { code: 'unavailable', retryAfterSeconds: 30 };
 
-function space(options: Partial<DiskSpaceOptions> = {}) {
+function space(options: Partial<DiskSpaceDeps> = {}) {
   const volume = { freeBytes: 10 * GIBIBYTE, totalBytes: 100 * GIBIBYTE };
   const seen = { reads: 0, lines: 0, now: 0 };
   const disk = new DiskSpace('/data', {

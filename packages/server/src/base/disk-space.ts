@@ -15,7 +15,7 @@ export interface Volume {
   readonly totalBytes: number;
 }
 
-export interface DiskSpaceOptions {
+export interface DiskSpaceDeps {
   readonly clock: Clock;
   readonly log: Pick<Logger, 'error'>;
   /** Bytes of the volume to keep free; by default a share of its size. */
@@ -29,13 +29,13 @@ export interface DiskSpaceOptions {
  */
 export class DiskSpace {
   readonly #folder: string;
-  readonly #options: DiskSpaceOptions;
+  readonly #deps: DiskSpaceDeps;
   #reading: { readonly at: number; readonly isShort: Promise<boolean> } | undefined;
   #loggedAt = Number.NEGATIVE_INFINITY;
 
-  constructor(folder: string, options: DiskSpaceOptions) {
+  constructor(folder: string, deps: DiskSpaceDeps) {
     this.#folder = folder;
-    this.#options = options;
+    this.#deps = deps;
   }
 
   /** @throws AppError `unavailable` while less than the reserve is free. */
@@ -47,13 +47,13 @@ export class DiskSpace {
   }
 
   #isShort(): Promise<boolean> {
-    const now = this.#options.clock.now();
+    const now = this.#deps.clock.now();
     if (!this.#reading || now - this.#reading.at >= FRESH_MS) this.#reading = { at: now, isShort: this.#read(now) };
     return this.#reading.isShort;
   }
 
   async #read(now: number): Promise<boolean> {
-    const { read = readVolume, reserveBytes, log } = this.#options;
+    const { read = readVolume, reserveBytes, log } = this.#deps;
     // A missing or unreadable folder counts as having space: the operation that uses it reports the error.
     const volume = await read(this.#folder).catch(() => undefined);
     if (!volume) return false;

@@ -2,17 +2,17 @@ import { type Command, type CommandStdinBody, LIMITS, type Signal } from '@cloch
 import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import { AppError, invalidRequest } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
-import { type AgentCommands, AgentFault } from '../driver/runtime-driver.ts';
+import { type AgentCommands, AgentError } from '../driver/runtime-driver.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
 import { isLive } from '../sandboxes/record/sandbox.ts';
 import { requireLive } from '../sandboxes/record/sandbox-access.ts';
-import { type CommandRecord, endingOf, seenIn, toCommand } from './command.ts';
+import { asSeenIn, type CommandRecord, endingOf, toCommand } from './command.ts';
 import type { CommandRepository } from './command-repository.ts';
 import { tooLong } from './command-request.ts';
 import type { CommandRequest, ReadCommands } from './read-commands.ts';
 
 export interface ChangeCommandDeps {
-  readonly reads: ReadCommands;
+  readonly readCommands: ReadCommands;
   readonly commands: CommandRepository;
   readonly executions: Executions;
   readonly clock: Clock;
@@ -32,7 +32,7 @@ export class ChangeCommand {
    */
   async writeStdin(request: CommandRequest & { readonly body: CommandStdinBody }): Promise<Command> {
     const bytes = stdinBytes(request.body);
-    const { sandbox, record } = await this.#deps.reads.find(request);
+    const { sandbox, record } = await this.#deps.readCommands.find(request);
     const live = requireLive(sandbox);
     this.#deps.executions.touch(live.id);
     const bounds = { signal: request.signal, actMs: AGENT_LIMITS.actMs };
@@ -40,7 +40,7 @@ export class ChangeCommand {
       await agent.writeStdin(record.id, bytes, request.body.close ?? false, signal).catch(explainStdin);
       return 'written' as const;
     };
-    if ((await this.#deps.reads.act(live, bounds, write)) === undefined) throw inputClosed(undefined);
+    if ((await this.#deps.readCommands.act(live, bounds, write)) === undefined) throw inputClosed(undefined);
     return toCommand(record);
   }
 
@@ -48,14 +48,14 @@ export class ChangeCommand {
    * Sends a signal. Idempotent: an ended command stays unchanged, but SIGKILL also ends processes that it left running.
    */
   async kill(request: CommandRequest, name: Signal): Promise<Command> {
-    const { reads, executions } = this.#deps;
-    const { sandbox, record } = await reads.find(request);
-    if (!isLive(sandbox)) return toCommand(seenIn(sandbox, record));
+    const { readCommands, executions } = this.#deps;
+    const { sandbox, record } = await readCommands.find(request);
+    if (!isLive(sandbox)) return toCommand(asSeenIn(sandbox, record));
     if (record.status !== 'running' && name !== 'SIGKILL') return toCommand(record);
     executions.touch(sandbox.id);
     const bounds = { signal: request.signal, actMs: AGENT_LIMITS.actMs };
-    const known = await reads.act(sandbox, bounds, (agent, signal) => agent.kill(record.id, name, signal));
-    if (!known) return toCommand(await reads.refresh({ sandbox, record }));
+    const known = await readCommands.act(sandbox, bounds, (agent, signal) => agent.kill(record.id, name, signal));
+    if (!known) return toCommand(await readCommands.refresh({ sandbox, record }));
     return toCommand(await this.#finish(record, known));
   }
 
@@ -76,8 +76,8 @@ function stdinBytes({ data = '', encoding = 'utf8' }: CommandStdinBody): Buffer 
 }
 
 function explainStdin(error: unknown): never {
-  if (error instanceof AgentFault && error.kind === 'conflict') throw inputClosed(error);
-  if (error instanceof AgentFault && error.kind === 'timeout') {
+  if (error instanceof AgentError && error.kind === 'conflict') throw inputClosed(error);
+  if (error instanceof AgentError && error.kind === 'timeout') {
     const message =
       'The command does not read its standard input. The data is buffered; send more when the command reads again.';
     throw new AppError('unavailable', message, { cause: error, retryAfterSeconds: 5 });

@@ -9,30 +9,32 @@ import type { ReadCommands } from './read-commands.ts';
 const PAGE_ENTRIES = 100;
 
 export function commandRoutes(
-  creations: CreateCommand,
-  reads: ReadCommands,
+  createCommand: CreateCommand,
+  readCommands: ReadCommands,
   changes: ChangeCommand,
   terminals: OpenPty,
 ): Route[] {
   return [
-    route(operations.createCommand, async (request) => ({ command: await creations.create(request) })),
+    route(operations.createCommand, async (request) => ({ command: await createCommand.create(request) })),
     route(operations.runCommand, async (request) => ({
-      command: await creations.create({ ...request, body: { ...request.body, background: false } }),
+      command: await createCommand.create({ ...request, body: { ...request.body, background: false } }),
     })),
     route(operations.startCommand, async (request) => ({
-      command: await creations.create({ ...request, body: { ...request.body, background: true } }),
+      command: await createCommand.create({ ...request, body: { ...request.body, background: true } }),
     })),
     socketRoute(operations.openPty, (request) => terminals.open(request)),
     route(operations.listCommands, async ({ credential, params }) => ({
-      data: await reads.list(credential, params.sandboxId),
+      data: await readCommands.list(credential, params.sandboxId),
       hasMore: false,
     })),
-    route(operations.getCommand, async (request) => ({ command: await reads.get(request, request.query.waitMs ?? 0) })),
+    route(operations.getCommand, async (request) => ({
+      command: await readCommands.get(request, request.query.waitMs ?? 0),
+    })),
     route(operations.listCommandLogs, async (request) =>
-      reads.logs(request, request.query.afterSeq ?? 0, request.query.limit ?? PAGE_ENTRIES),
+      readCommands.logs(request, request.query.afterSeq ?? 0, request.query.limit ?? PAGE_ENTRIES),
     ),
     streamRoute(operations.streamCommand, async (request) =>
-      numbered(await reads.follow(request, lastSeen(request.lastEventId) ?? request.query.afterSeq ?? 0)),
+      numbered(await readCommands.follow(request, lastSeen(request.lastEventId) ?? request.query.afterSeq ?? 0)),
     ),
     route(operations.writeCommandStdin, async (request) => ({
       command: await changes.writeStdin({ ...request, body: request.body as CommandStdinBody }),

@@ -2,7 +2,7 @@ import type { CommandId } from '@cloche/contract';
 import { BackOff } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
-import { AgentFault } from '../driver/runtime-driver.ts';
+import { AgentError } from '../driver/runtime-driver.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
 import { isLive, type SandboxRecord } from '../sandboxes/record/sandbox.ts';
 import type { SandboxRepository } from '../sandboxes/record/sandbox-repository.ts';
@@ -16,7 +16,7 @@ const PAUSES = { firstMs: 500, longestMs: 30_000 };
 export interface CommandWatchesDeps {
   readonly commands: CommandRepository;
   readonly sandboxes: SandboxRepository;
-  readonly use: SandboxUse;
+  readonly sandboxUse: SandboxUse;
   readonly executions: Executions;
   readonly clock: Clock;
   readonly log: Logger;
@@ -75,15 +75,15 @@ export class CommandWatches {
   }
 
   async #awaitEnd(sandbox: SandboxRecord, record: CommandRecord, signal: AbortSignal): Promise<boolean> {
-    const { commands, use, clock } = this.#deps;
+    const { commands, sandboxUse, clock } = this.#deps;
     if (!sandbox.instance) return true;
-    const agent = await use.connect(sandbox, signal);
+    const agent = await sandboxUse.connect(sandbox, signal);
     try {
       const ending = endingOf(record, await agent.commands.end(record.id, signal), clock.now());
       if (ending) await commands.finish(record, ending);
       return ending !== undefined;
     } catch (error) {
-      if (!(error instanceof AgentFault && error.kind === 'not_found')) throw error;
+      if (!(error instanceof AgentError && error.kind === 'not_found')) throw error;
       await commands.finish(record, lostEnding(record, 'The command never started.', clock.now()));
       return true;
     }

@@ -59,7 +59,7 @@ export function killedEnding(record: CommandRecord, at: number): CommandEnding {
 }
 
 /** Returns the record as seen now: in a sandbox that has ended, a running command counts as killed. */
-export function seenIn(sandbox: SandboxRecord, record: CommandRecord): CommandRecord {
+export function asSeenIn(sandbox: SandboxRecord, record: CommandRecord): CommandRecord {
   if (record.status !== 'running' || isLive(sandbox)) return record;
   return { ...record, ...killedEnding(record, sandbox.destroyedAt ?? record.startedAt) };
 }

@@ -7,13 +7,13 @@ import type { Credential } from '../api-keys/credential.ts';
 import { invalidRequest, unavailable } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
-import type { ResultRoom } from '../base/result-rooms.ts';
-import { type AgentCommandResult, type AgentCommands, AgentFault } from '../driver/runtime-driver.ts';
+import type { ResultMemory } from '../base/result-memory.ts';
+import { type AgentCommandResult, type AgentCommands, AgentError } from '../driver/runtime-driver.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
 import type { SandboxRecord } from '../sandboxes/record/sandbox.ts';
 import type { SandboxRepository } from '../sandboxes/record/sandbox-repository.ts';
 import type { ActBounds, SandboxUse } from '../sandboxes/use/sandbox-use.ts';
-import { type CommandOutput, type CommandRecord, endingOf, killedEnding, seenIn, toCommand } from './command.ts';
+import { asSeenIn, type CommandOutput, type CommandRecord, endingOf, killedEnding, toCommand } from './command.ts';
 import type { CommandRepository } from './command-repository.ts';
 import { commandSpec } from './command-request.ts';
 import type { CommandWatches } from './command-watches.ts';
@@ -22,9 +22,9 @@ import type { StartingCommands } from './starting-commands.ts';
 export interface CreateCommandDeps {
   readonly sandboxes: SandboxRepository;
   readonly commands: CommandRepository;
-  readonly starting: StartingCommands;
-  readonly watches: CommandWatches;
-  readonly use: SandboxUse;
+  readonly startingCommands: StartingCommands;
+  readonly commandWatches: CommandWatches;
+  readonly sandboxUse: SandboxUse;
   readonly executions: Executions;
   readonly clock: Clock;
   readonly ids: IdSource;
@@ -38,7 +38,7 @@ export interface CommandCreation {
   readonly receivedAt: number;
   readonly signal: AbortSignal;
   readonly idempotencyRecordId: string | undefined;
-  readonly room: ResultRoom;
+  readonly resultMemory: ResultMemory;
 }
 
 /** Starts commands, and waits for the end of foreground commands. */
@@ -58,9 +58,9 @@ export class CreateCommand {
     const endsAt = timeoutMs === undefined ? undefined : receivedAt + timeoutMs;
     const readyMs = (endsAt ?? receivedAt + LIMITS.commandTimeoutDefaultMs) - this.#deps.clock.now();
     const target = { credential: request.credential, sandboxId: request.params.sandboxId };
-    const sandbox = await this.#deps.use.ready(target, { signal, readyMs });
+    const sandbox = await this.#deps.sandboxUse.ready(target, { signal, readyMs });
     const record = await this.#insertOrAdopt(sandbox, request, spec.cwd);
-    if (record.status !== 'running') return this.#retell(sandbox, record, request);
+    if (record.status !== 'running') return this.#repeatAnswer(sandbox, record, request);
     this.#markUsed(sandbox);
     const leftMs = endsAt === undefined ? undefined : Math.max(1, endsAt - this.#deps.clock.now());
     const start = { ...spec, ...(leftMs === undefined ? {} : { timeoutMs: leftMs }) };
@@ -68,11 +68,15 @@ export class CreateCommand {
   }
 
   /** Answers a retry for a command that has already ended, with its output if the agent still has it. */
-  async #retell(sandbox: SandboxRecord, record: CommandRecord, { signal, room }: CommandCreation): Promise<Command> {
+  async #repeatAnswer(
+    sandbox: SandboxRecord,
+    record: CommandRecord,
+    { signal, resultMemory }: CommandCreation,
+  ): Promise<Command> {
     if (record.background) return toCommand(record);
     const bounds = { signal, actMs: AGENT_LIMITS.startMs };
-    const tell = (agent: AgentCommands, limit: AbortSignal) => agent.result(record.id, limit, room);
-    const result = await this.#act(sandbox, record, bounds, tell).catch(() => undefined);
+    const readResult = (agent: AgentCommands, limit: AbortSignal) => agent.result(record.id, limit, resultMemory);
+    const result = await this.#act(sandbox, record, bounds, readResult).catch(() => undefined);
     return toCommand(record, result && outputOf(result));
   }
 
@@ -82,12 +86,12 @@ export class CreateCommand {
     start: StartCommand,
     signal: AbortSignal,
   ): Promise<Command> {
-    const { starting, commands, clock, watches } = this.#deps;
-    using _ = starting.begin(record.id);
+    const { startingCommands, commands, clock, commandWatches } = this.#deps;
+    using _ = startingCommands.begin(record.id);
     return await this.#act(sandbox, record, { signal, actMs: AGENT_LIMITS.startMs }, async (agent, limit) => {
       const ending = endingOf(record, await agent.start(record.id, start, limit), clock.now());
       if (ending) return toCommand(await commands.finish(record, ending));
-      watches.watch(sandbox, record);
+      commandWatches.watch(sandbox, record);
       return toCommand(record);
     });
   }
@@ -96,17 +100,17 @@ export class CreateCommand {
     sandbox: SandboxRecord,
     record: CommandRecord,
     start: StartCommand,
-    { signal, room }: CommandCreation,
+    { signal, resultMemory }: CommandCreation,
   ): Promise<Command> {
-    const { starting, commands, executions, clock } = this.#deps;
-    using _ = starting.begin(record.id);
+    const { startingCommands, commands, executions, clock } = this.#deps;
+    using _ = startingCommands.begin(record.id);
     using limit = new Deadline((start.timeoutMs ?? 0) + AGENT_LIMITS.commandGraceMs, signal);
     using _execution = executions.begin(sandbox.id, undefined, () => limit.end('canceled'));
     const capture = { stdoutBytes: LIMITS.outputStreamBytes, stderrBytes: LIMITS.outputStreamBytes };
     try {
       return await this.#act(sandbox, record, { signal: limit.signal }, async (agent) => {
         await agent.start(record.id, { ...start, capture }, limit.signal);
-        const result = await agent.result(record.id, limit.signal, room);
+        const result = await agent.result(record.id, limit.signal, resultMemory);
         const ending = endingOf(record, result.command, clock.now()) ?? killedEnding(record, clock.now());
         return toCommand(await commands.finish(record, ending), outputOf(result));
       });
@@ -136,12 +140,12 @@ export class CreateCommand {
     bounds: ActBounds,
     act: (agent: AgentCommands, signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    const { use, commands, log } = this.#deps;
-    return use.act(sandbox, bounds, async (agent, _, signal) => {
+    const { sandboxUse, commands, log } = this.#deps;
+    return sandboxUse.act(sandbox, bounds, async (agent, _, signal) => {
       try {
         return await act(agent.commands, signal);
       } catch (error) {
-        if (!(error instanceof AgentFault)) throw error;
+        if (!(error instanceof AgentError)) throw error;
         if (error.kind === 'invalid_cwd' || error.kind === 'busy') await commands.remove(record.id);
         if (error.kind === 'invalid_cwd') {
           throw invalidRequest({ path: 'body.cwd', message: 'must be an existing directory that the user may enter' });
@@ -179,7 +183,7 @@ export class CreateCommand {
     if (await commands.insert(record)) return record;
     const first = await commands.findByIdempotencyRecord(sandbox.id, request.idempotencyRecordId ?? '');
     if (!first) throw new Error(`a command of ${sandbox.id} was neither inserted nor found`);
-    return seenIn(sandbox, first);
+    return asSeenIn(sandbox, first);
   }
 
   #markUsed(sandbox: SandboxRecord): void {

@@ -5,7 +5,7 @@ import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import type { Credential } from '../api-keys/credential.ts';
 import { notFound, unavailable } from '../base/app-error.ts';
 import type { IdSource } from '../base/id-source.ts';
-import { AgentFault } from '../driver/runtime-driver.ts';
+import { AgentError } from '../driver/runtime-driver.ts';
 import type { ClientSocket } from '../http/route.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
 import type { SandboxRecord } from '../sandboxes/record/sandbox.ts';
@@ -19,7 +19,7 @@ const TOO_MANY = 'The sandbox has too many open terminals; close one.';
 const TOO_WATCHED = 'The terminal has its maximum number of clients; disconnect one.';
 
 export interface OpenPtyDeps {
-  readonly use: SandboxUse;
+  readonly sandboxUse: SandboxUse;
   readonly executions: Executions;
   readonly ids: IdSource;
   readonly terminalIdleMs: number;
@@ -47,14 +47,14 @@ export class OpenPty {
 
   /** Resolves when the terminal is open. @throws AppError */
   async open({ credential, params, query, signal }: PtyRequest): Promise<(client: ClientSocket) => void> {
-    const { use, ids, terminalIdleMs } = this.#deps;
+    const { sandboxUse, ids, terminalIdleMs } = this.#deps;
     const { ptyId = ids.next('pty_'), cols: columns = 80, rows = 24, user = 'user' } = query;
     const fresh = query.ptyId === undefined ? { columns, rows, user, idleMs: terminalIdleMs } : undefined;
     const target = { credential, sandboxId: params.sandboxId };
-    return use.with(target, { signal, actMs: AGENT_LIMITS.startMs }, async ({ commands }, sandbox, limit) => {
+    return sandboxUse.with(target, { signal, actMs: AGENT_LIMITS.startMs }, async ({ commands }, sandbox, limit) => {
       const terminal = await commands.openTerminal(ptyId, fresh, limit).catch((error: unknown) => {
-        if (error instanceof AgentFault && error.kind === 'not_found') throw notFound('terminal', ptyId);
-        if (error instanceof AgentFault && error.kind === 'busy') {
+        if (error instanceof AgentError && error.kind === 'not_found') throw notFound('terminal', ptyId);
+        if (error instanceof AgentError && error.kind === 'busy') {
           throw unavailable(fresh ? TOO_MANY : TOO_WATCHED, error);
         }
         throw error;

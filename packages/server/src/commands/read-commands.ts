@@ -5,19 +5,19 @@ import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import type { Credential } from '../api-keys/credential.ts';
 import { AppError, notFound } from '../base/app-error.ts';
 import { type Clock, timestamp } from '../base/clock.ts';
-import { type AgentCommands, AgentFault } from '../driver/runtime-driver.ts';
+import { type AgentCommands, AgentError } from '../driver/runtime-driver.ts';
 import type { SandboxRecord } from '../sandboxes/record/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
 import type { ActBounds, SandboxUse } from '../sandboxes/use/sandbox-use.ts';
-import { type CommandRecord, endingOf, killedEnding, lostEnding, seenIn, toCommand } from './command.ts';
+import { asSeenIn, type CommandRecord, endingOf, killedEnding, lostEnding, toCommand } from './command.ts';
 import type { CommandRepository } from './command-repository.ts';
 import type { StartingCommands } from './starting-commands.ts';
 
 export interface ReadCommandsDeps {
   readonly access: SandboxAccess;
   readonly commands: CommandRepository;
-  readonly starting: StartingCommands;
-  readonly use: SandboxUse;
+  readonly startingCommands: StartingCommands;
+  readonly sandboxUse: SandboxUse;
   readonly clock: Clock;
 }
 
@@ -88,16 +88,16 @@ export class ReadCommands {
 
   /** Returns the record with its current status, or its last known status if the agent cannot answer. */
   async refresh(found: FoundCommand): Promise<CommandRecord> {
-    const seen = seenIn(found.sandbox, found.record);
-    if (seen.status !== 'running' || this.#deps.starting.has(seen.id)) return seen;
+    const seen = asSeenIn(found.sandbox, found.record);
+    if (seen.status !== 'running' || this.#deps.startingCommands.has(seen.id)) return seen;
     return this.#update(found, { actMs: AGENT_LIMITS.askMs }, (agent, signal) => agent.get(seen.id, signal));
   }
 
   /** Returns undefined when the agent does not know the command, or no longer does. @throws AppError */
   async act<T>(sandbox: SandboxRecord, bounds: ActBounds, act: ActOnCommands<T>): Promise<T | undefined> {
-    return this.#deps.use.ifReady(sandbox, bounds, ({ commands }, _, signal) =>
+    return this.#deps.sandboxUse.ifReady(sandbox, bounds, ({ commands }, _, signal) =>
       act(commands, signal).catch((error: unknown) => {
-        if (error instanceof AgentFault && error.kind === 'not_found') return undefined;
+        if (error instanceof AgentError && error.kind === 'not_found') return undefined;
         throw error;
       }),
     );
@@ -123,10 +123,10 @@ export class ReadCommands {
   }
 
   async *#events({ sandbox, record }: FoundCommand, afterSeq: number, signal: AbortSignal) {
-    const { use, commands, clock } = this.#deps;
+    const { sandboxUse, commands, clock } = this.#deps;
     try {
       if (!sandbox.instance) return;
-      const agent = await use.connect(sandbox, signal);
+      const agent = await sandboxUse.connect(sandbox, signal);
       for await (const event of agent.commands.follow(record.id, afterSeq, signal)) {
         if (event.type === 'log') yield { type: 'log', data: toEntry(event.entry) } as const;
         else {
@@ -136,8 +136,8 @@ export class ReadCommands {
         }
       }
     } catch (error) {
-      const isUnknown = error instanceof AgentFault && error.kind === 'not_found' && !signal.aborted;
-      if (!isUnknown) throw await use.explain(sandbox, error, signal);
+      const isUnknown = error instanceof AgentError && error.kind === 'not_found' && !signal.aborted;
+      if (!isUnknown) throw await sandboxUse.explain(sandbox, error, signal);
       yield { type: 'exit', data: toCommand(await this.refresh({ sandbox, record })) } as const;
     }
   }

@@ -52,7 +52,7 @@ export interface SandboxAccesses {
 
 /** The composed parts of artifacts. */
 export interface Artifacts {
-  readonly keep: KeepArtifact;
+  readonly keepArtifact: KeepArtifact;
   readonly signedDownloads: SignedDownloads;
   routes(sandboxes: SandboxAccesses): Route[];
   /** Sets the URL of the service. Call it before the first link is made. */
@@ -67,14 +67,14 @@ export async function composeArtifacts(deps: ArtifactsDeps): Promise<Artifacts> 
   const artifacts = new SqlArtifactRepository(db, deps.transactions, deps.outbox);
   const contents = new ArtifactContents(store, artifacts, clock, log);
   const staging = new Staging(settings.stagingDir, ids, space);
-  const keep = new KeepArtifact(contents, artifacts, staging, settings, clock, ids);
+  const keepArtifact = new KeepArtifact(contents, artifacts, staging, settings, clock, ids);
   const service = new ArtifactService(artifacts, contents, projects, clock);
   const links = new DownloadLinks(await downloadKey(db), clock);
   let servedAt = '';
   const publicUrl = () => (settings.publicUrl ?? servedAt).replace(/\/$/, '');
   const loops: Loop[] = [];
   return {
-    keep,
+    keepArtifact,
     signedDownloads: {
       path: DOWNLOAD_PATH,
       async open({ id, expires, signature, ...options }) {
@@ -85,8 +85,8 @@ export async function composeArtifacts(deps: ArtifactsDeps): Promise<Artifacts> 
       },
     },
     routes: ({ access, files }) => {
-      const exports = new ExportArtifact(access, files, artifacts, keep);
-      return artifactRoutes({ service, exports, contents, links, publicUrl, clock });
+      const exportArtifact = new ExportArtifact(access, files, artifacts, keepArtifact);
+      return artifactRoutes({ service, exportArtifact, contents, links, publicUrl, clock });
     },
     servedAt(url) {
       servedAt = url;

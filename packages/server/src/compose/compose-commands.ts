@@ -11,11 +11,11 @@ import { ReadCommands } from '../commands/read-commands.ts';
 import { StartingCommands } from '../commands/starting-commands.ts';
 import type { Database } from '../db/database.ts';
 import type { Route } from '../http/route.ts';
-import type { SandboxParts } from './compose-sandboxes.ts';
+import type { SandboxCore } from './compose-sandboxes.ts';
 
 export interface CommandsDeps {
   readonly db: Database;
-  readonly sandboxes: SandboxParts;
+  readonly sandboxes: SandboxCore;
   /** Milliseconds that a terminal's shell lives without a client. */
   readonly terminalIdleMs: number;
   readonly clock: Clock;
@@ -34,18 +34,18 @@ export interface Commands {
 
 export function composeCommands({ db, sandboxes: parts, terminalIdleMs, clock, ids, log }: CommandsDeps): Commands {
   const commands = new SqlCommandRepository(db);
-  const starting = new StartingCommands();
-  const shared = { ...parts, commands, starting, terminalIdleMs, clock, ids, log };
-  const watches = new CommandWatches(shared);
-  const reads = new ReadCommands(shared);
+  const startingCommands = new StartingCommands();
+  const shared = { ...parts, commands, startingCommands, terminalIdleMs, clock, ids, log };
+  const commandWatches = new CommandWatches(shared);
+  const readCommands = new ReadCommands(shared);
   return {
     routes: commandRoutes(
-      new CreateCommand({ ...shared, watches }),
-      reads,
-      new ChangeCommand({ ...shared, reads }),
+      new CreateCommand({ ...shared, commandWatches }),
+      readCommands,
+      new ChangeCommand({ ...shared, readCommands }),
       new OpenPty(shared),
     ),
-    start: () => watches.start(),
-    stop: () => watches.stop(),
+    start: () => commandWatches.start(),
+    stop: () => commandWatches.stop(),
   };
 }

@@ -4,25 +4,25 @@ import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { Database } from '../db/database.ts';
 import type { Transactions } from '../db/transactions.ts';
-import type { Front } from '../http/front.ts';
+import type { HostRouter } from '../http/host-router.ts';
 import type { Route } from '../http/route.ts';
 import type { EventOutbox } from '../outbox/event-outbox.ts';
 import { PreviewHosts } from '../previews/preview-hosts.ts';
 import { SqlPreviewRepository } from '../previews/preview-repository.ts';
 import { previewRoutes } from '../previews/preview-routes.ts';
 import { PreviewService } from '../previews/preview-service.ts';
-import { Exchanges } from '../previews/proxy/exchanges.ts';
-import { PreviewFront } from '../previews/proxy/preview-front.ts';
+import { ExchangeRegistry } from '../previews/proxy/exchange-registry.ts';
+import { PreviewRouter } from '../previews/proxy/preview-router.ts';
 import { ReachPort } from '../previews/proxy/reach-port.ts';
 import type { ProjectAccess } from '../projects/access/project-access.ts';
-import type { SandboxParts } from './compose-sandboxes.ts';
+import type { SandboxCore } from './compose-sandboxes.ts';
 
 export interface PreviewsDeps {
   readonly db: Database;
   readonly transactions: Transactions;
   readonly outbox: EventOutbox;
   readonly projects: ProjectAccess;
-  readonly sandboxes: SandboxParts;
+  readonly sandboxes: SandboxCore;
   /** Base URL of the previews; undefined for `http://localhost` at the served port. */
   readonly previewUrl: string | undefined;
   /** Whether an Authorization header holds an API key of this service. */
@@ -36,7 +36,7 @@ export interface PreviewsDeps {
 /** The composed parts of previews. */
 export interface Previews {
   readonly routes: Route[];
-  readonly front: Front;
+  readonly hostRouter: HostRouter;
   /** Sets the port of the service. Call it before the first URL is made. */
   servedAt(port: number): void;
   /** Number of requests and WebSockets that pass through previews. */
@@ -49,14 +49,14 @@ export function composePreviews(deps: PreviewsDeps): Previews {
   const { sandboxes, clock } = deps;
   const hosts = new PreviewHosts(deps.previewUrl);
   const previews = new SqlPreviewRepository({ ...deps, urlOf: (id) => hosts.urlOf(id) });
-  const exchanges = new Exchanges(clock);
-  const ports = new ReachPort(sandboxes);
+  const exchanges = new ExchangeRegistry(clock);
+  const reachPort = new ReachPort(sandboxes);
   const disconnect = (id: `prv_${string}`) => exchanges.endPreview(id);
   const service = new PreviewService({ ...deps, access: sandboxes.access, previews, disconnect });
   const { executions } = sandboxes;
   return {
     routes: previewRoutes(service, hosts),
-    front: new PreviewFront({ ...deps, hosts, previews, exchanges, ports, executions }),
+    hostRouter: new PreviewRouter({ ...deps, hosts, previews, exchanges, reachPort, executions }),
     servedAt: (port) => hosts.servedAt(port),
     connections: () => exchanges.size,
     stop: () => exchanges.endAll(),

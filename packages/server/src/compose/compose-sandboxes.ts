@@ -43,7 +43,7 @@ import type { SandboxRepository } from '../sandboxes/record/sandbox-repository.t
 import type { SandboxSettings } from '../sandboxes/record/sandbox-settings.ts';
 import { SqlSandboxRepository } from '../sandboxes/record/sql-sandbox-repository.ts';
 import { AwaitSandbox } from '../sandboxes/use/await-sandbox.ts';
-import { FaultTranslator } from '../sandboxes/use/fault-translator.ts';
+import { ErrorTranslator } from '../sandboxes/use/error-translator.ts';
 import { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 import { TemplateCatalogue } from '../templates/template-catalogue.ts';
 import { SqlTemplateRepository } from '../templates/template-repository.ts';
@@ -65,20 +65,20 @@ export interface SandboxesDeps {
   readonly settings: SandboxSettings;
   readonly metrics: Registry;
   /** Stores outputs of runs that become artifacts. */
-  readonly keep: KeepArtifact;
+  readonly keepArtifact: KeepArtifact;
 }
 
 /** Access of other features to sandboxes. */
-export interface SandboxParts {
+export interface SandboxCore {
   readonly sandboxes: SandboxRepository;
   readonly access: SandboxAccess;
-  readonly use: SandboxUse;
+  readonly sandboxUse: SandboxUse;
   readonly executions: Executions;
 }
 
 /** The composed parts of sandboxes, contexts, runs and templates. */
 export interface Sandboxes {
-  readonly parts: SandboxParts;
+  readonly core: SandboxCore;
   readonly routes: Route[];
   /** Reads the catalogue and starts the jobs. Retries a runtime that does not answer yet, without failing. */
   start(): Promise<void>;
@@ -103,17 +103,17 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   outbox.onCommitted((event) => metrics.count(event));
 
   const { launchTimeoutMs } = settings;
-  const launches = new LaunchSandbox({ sandboxes, driver, connections, clock, log, metrics, launchTimeoutMs });
+  const launchSandbox = new LaunchSandbox({ sandboxes, driver, connections, clock, log, metrics, launchTimeoutMs });
   const destroySandbox = new DestroySandbox({
     sandboxes,
     driver,
     connections,
     executions,
-    launches,
+    launchSandbox,
     clock,
     log,
   });
-  const reconciler = new Reconciler({ sandboxes, driver, launches, destroySandbox, log });
+  const reconciler = new Reconciler({ sandboxes, driver, launchSandbox, destroySandbox, log });
   // A crash of a connected instance is noticed at once; the periodic pass finds crashes of all others.
   const checkOn = (sandboxId: string) => {
     reconciler.check(sandboxId).catch((error) => log.warn({ err: error, sandboxId }, 'a sandbox could not be checked'));
@@ -124,26 +124,26 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
 
   const access = new SandboxAccess(sandboxes);
   const awaitSandbox = new AwaitSandbox(sandboxes, changes, executions);
-  const createSandbox = new CreateSandbox({ sandboxes, projects, catalogue, launches, clock, ids, settings });
+  const createSandbox = new CreateSandbox({ sandboxes, projects, catalogue, launchSandbox, clock, ids, settings });
   const listSandboxes = new ListSandboxes(sandboxes, projects, executions);
   const setSandboxTtl = new SetSandboxTtl(access, sandboxes, clock);
 
-  const faults = new FaultTranslator(sandboxes, destroySandbox, reconciler, log);
-  const use = new SandboxUse({ access, waits: awaitSandbox, connections, faults });
+  const errorTranslator = new ErrorTranslator(sandboxes, destroySandbox, reconciler, log);
+  const sandboxUse = new SandboxUse({ access, awaitSandbox, connections, errorTranslator });
   const contexts = new SqlContextRepository(db);
-  const shared = { access, use, contexts, openContexts: new OpenContexts(), executions, clock };
+  const shared = { access, sandboxUse, contexts, openContexts: new OpenContexts(), executions, clock };
   const contextCreations = new CreateContext({ ...shared, catalogue, ids });
   const contextChanges = new ChangeContext({ ...shared, log });
-  const resolve = new ResolveRun(access, contexts, contextCreations);
-  const promotes = new PromoteOutputs(deps.keep);
+  const resolveRun = new ResolveRun(access, contexts, contextCreations);
+  const promoteOutputs = new PromoteOutputs(deps.keepArtifact);
   const runMetrics = new RunMetrics(deps.metrics);
   const runs = new RunCode({
     ...shared,
-    runs: resolve,
+    resolveRun,
     sandboxes,
-    waits: awaitSandbox,
-    faults,
-    promotes,
+    awaitSandbox,
+    errorTranslator,
+    promoteOutputs,
     ids,
     metrics: runMetrics,
     log,
@@ -151,7 +151,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
 
   const loops: Loop[] = [];
   return {
-    parts: { sandboxes, access, use, executions },
+    core: { sandboxes, access, sandboxUse, executions },
     routes: [
       ...sandboxRoutes({
         access,
@@ -191,7 +191,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     },
     async stop() {
       await Promise.all(loops.splice(0).map((loop) => loop.stop()));
-      await launches.abortAll();
+      await launchSandbox.abortAll();
       await connections.closeAll();
     },
     reconcile: () => reconciler.reconcile(),

@@ -17,7 +17,7 @@ import { systemClock } from '../base/clock.ts';
 import { DiskSpace } from '../base/disk-space.ts';
 import { randomIds } from '../base/id-source.ts';
 import { Loop } from '../base/loop.ts';
-import { ResultRooms } from '../base/result-rooms.ts';
+import { ResultMemoryLimit } from '../base/result-memory.ts';
 import { ServerLease, stableServerId } from '../cluster/server-lease.ts';
 import { migrate } from '../db/migrate.ts';
 import { openDatabase } from '../db/open-database.ts';
@@ -114,14 +114,14 @@ export async function startServer(
     settings: config.artifacts,
     space: spaceOf(dirname(config.artifacts.stagingDir)),
   });
-  const { keep } = artifacts;
+  const { keepArtifact } = artifacts;
   const sandboxes = composeSandboxes({
     ...shared,
     projects: projects.access,
     driver,
     settings: config.sandboxes,
     metrics,
-    keep,
+    keepArtifact,
   });
   const check = async (signal: AbortSignal) => {
     await sql`select 1`.execute(db);
@@ -132,17 +132,17 @@ export async function startServer(
     ...shared,
     projects: projects.access,
     metrics,
-    sandboxes: sandboxes.parts,
+    sandboxes: sandboxes.core,
     previewUrl: config.previewUrl,
     isApiKey: (header) => isApiKey(header, authenticator),
   });
   const commands = composeCommands({
     ...shared,
-    sandboxes: sandboxes.parts,
+    sandboxes: sandboxes.core,
     terminalIdleMs: config.terminalIdleMs,
   });
-  const { access } = sandboxes.parts;
-  const accessFiles = new AccessFiles(sandboxes.parts);
+  const { access } = sandboxes.core;
+  const accessFiles = new AccessFiles(sandboxes.core);
   const routes = [
     ...sandboxes.routes,
     ...commands.routes,
@@ -151,19 +151,19 @@ export async function startServer(
     ...apiKeyRoutes(new ManageApiKeys({ ...shared, keys, orgs, projects: projectRecords, authenticator })),
     ...projects.routes,
   ];
-  const { front } = previews;
+  const { hostRouter } = previews;
   const { signedDownloads } = artifacts;
   const version = ownVersion();
   const app = await buildApp({
     ...shared,
-    front,
+    hostRouter,
     signedDownloads,
     routes,
     authenticator,
     idempotency,
     inFlight,
     transfers: { stallMs: config.transferStallMs },
-    rooms: new ResultRooms({ space }),
+    resultMemoryLimit: new ResultMemoryLimit({ space }),
     space,
     metrics,
     version,

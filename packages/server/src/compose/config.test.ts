@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { makeApiKey } from '../api-keys/api-key-format.ts';
-import { ConfigProblem, defaultMaxPids, readConfig } from './config.ts';
+import { ConfigError, defaultMaxPids, readConfig } from './config.ts';
 
 const base = { CLOCHE_RUN_DIR: '/run/cloche/test' };
 const problem = (env: Record<string, string>, message: RegExp) =>
   assert.throws(
     () => readConfig({ ...base, ...env }),
-    (error) => error instanceof ConfigProblem && message.test(error.message),
+    (error) => error instanceof ConfigError && message.test(error.message),
   );
 
 describe('readConfig', () => {

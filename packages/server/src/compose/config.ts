@@ -60,11 +60,11 @@ export interface Config {
 }
 
 /** The environment has no valid configuration. The message names each wrong variable and its valid values. */
-export class ConfigProblem extends Error {
-  override readonly name = 'ConfigProblem';
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
 }
 
-/** @throws ConfigProblem */
+/** @throws ConfigError */
 export function readConfig(env: Readonly<Record<string, string | undefined>> = process.env): Config {
   const settings = checkedSettings(env);
   const resources = (kind: 'DEFAULT' | 'MAX') => ({
@@ -123,7 +123,7 @@ function artifactSettings(settings: Settings, dataDir: string): ArtifactSettings
 function checkedSettings(env: Readonly<Record<string, string | undefined>>): Settings {
   const { values, problems } = readSettings('server', env, defaults());
   const all = [...unknownNames(env), ...problems, ...resourceProblems(values), ...keyProblems(values)];
-  if (all.length > 0) throw new ConfigProblem(all.join('\n'));
+  if (all.length > 0) throw new ConfigError(all.join('\n'));
   return values;
 }
 
@@ -158,6 +158,6 @@ function defaultRunDir(dataDir: string): string {
   try {
     return join('/run/cloche', readFileSync(file, 'utf8').trim());
   } catch {
-    throw new ConfigProblem(`CLOCHE_RUN_DIR must be set: ${file} does not name an installation`);
+    throw new ConfigError(`CLOCHE_RUN_DIR must be set: ${file} does not name an installation`);
   }
 }

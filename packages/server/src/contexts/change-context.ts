@@ -4,7 +4,7 @@ import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import type { Credential } from '../api-keys/credential.ts';
 import { notFound } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
-import { type AgentClient, AgentFault } from '../driver/runtime-driver.ts';
+import { type AgentClient, AgentError } from '../driver/runtime-driver.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
 import { isLive, type SandboxRecord } from '../sandboxes/record/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
@@ -17,7 +17,7 @@ export interface ChangeContextDeps {
   readonly access: SandboxAccess;
   readonly contexts: ContextRepository;
   readonly openContexts: OpenContexts;
-  readonly use: SandboxUse;
+  readonly sandboxUse: SandboxUse;
   readonly executions: Executions;
   readonly clock: Clock;
   readonly log: Logger;
@@ -105,8 +105,8 @@ export class ChangeContext {
 
   /** Runs `act`. Does nothing if the sandbox is not ready yet, because no kernel runs in it. */
   async #act(sandbox: SandboxRecord, act: (agent: AgentClient, signal: AbortSignal) => Promise<void>): Promise<void> {
-    const { use, executions } = this.#deps;
-    await use.ifReady(sandbox, { actMs: AGENT_LIMITS.actMs }, (agent, _, signal) => {
+    const { sandboxUse, executions } = this.#deps;
+    await sandboxUse.ifReady(sandbox, { actMs: AGENT_LIMITS.actMs }, (agent, _, signal) => {
       executions.touch(sandbox.id);
       return act(agent, signal);
     });
@@ -121,5 +121,5 @@ export class ChangeContext {
 
 /** Ignores `not_found`: a context that the agent does not know has no kernel, so nothing runs in it. */
 function unlessUnknown(error: unknown): void {
-  if (!(error instanceof AgentFault && error.kind === 'not_found')) throw error;
+  if (!(error instanceof AgentError && error.kind === 'not_found')) throw error;
 }

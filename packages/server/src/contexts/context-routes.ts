@@ -4,17 +4,17 @@ import type { ChangeContext } from './change-context.ts';
 import { type ContextRecord, toCodeContext } from './context.ts';
 import type { CreateContext } from './create-context.ts';
 
-export function contextRoutes(creations: CreateContext, changes: ChangeContext): Route[] {
+export function contextRoutes(createContext: CreateContext, changeContext: ChangeContext): Route[] {
   const answer = (record: ContextRecord) => ({ context: toCodeContext(record) });
   return [
-    route(operations.createContext, async (request) => answer(await creations.create(request))),
+    route(operations.createContext, async (request) => answer(await createContext.create(request))),
     route(operations.listContexts, async ({ credential, params }) => {
-      const records = await changes.list(credential, params.sandboxId);
+      const records = await changeContext.list(credential, params.sandboxId);
       return { data: records.map(toCodeContext), hasMore: false };
     }),
-    route(operations.getContext, async (request) => answer(await changes.get(request))),
-    route(operations.deleteContext, async (request) => answer(await changes.delete(request))),
-    route(operations.interruptContext, async (request) => answer(await changes.interrupt(request))),
-    route(operations.restartContext, async (request) => answer(await changes.restart(request))),
+    route(operations.getContext, async (request) => answer(await changeContext.get(request))),
+    route(operations.deleteContext, async (request) => answer(await changeContext.delete(request))),
+    route(operations.interruptContext, async (request) => answer(await changeContext.interrupt(request))),
+    route(operations.restartContext, async (request) => answer(await changeContext.restart(request))),
   ];
 }

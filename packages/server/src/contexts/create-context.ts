@@ -19,7 +19,7 @@ export interface CreateContextDeps {
   readonly catalogue: TemplateCatalogue;
   readonly contexts: ContextRepository;
   readonly openContexts: OpenContexts;
-  readonly use: SandboxUse;
+  readonly sandboxUse: SandboxUse;
   readonly executions: Executions;
   readonly clock: Clock;
   readonly ids: IdSource;
@@ -47,13 +47,13 @@ export class CreateContext {
    * @throws AppError `unavailable` after `timeoutMs`
    */
   async create(request: ContextCreation): Promise<ContextRecord> {
-    const { access, catalogue, use, clock } = this.#deps;
+    const { access, catalogue, sandboxUse, clock } = this.#deps;
     const sandbox = await access.getLive(request.credential, request.params.sandboxId);
     catalogue.requireLanguage(sandbox.templateId, request.body.language);
     const timeoutMs = request.body.timeoutMs ?? LIMITS.contextTimeoutDefaultMs;
     using limit = new Deadline(request.receivedAt + timeoutMs - clock.now(), request.signal);
     try {
-      const ready = await use.ready(sandbox, { signal: limit.signal, readyMs: timeoutMs });
+      const ready = await sandboxUse.ready(sandbox, { signal: limit.signal, readyMs: timeoutMs });
       const context = await this.#insertOrAdopt(ready, request);
       if (context.deletedAt === undefined) await this.#open(ready, context, limit.signal);
       return context;
@@ -88,10 +88,10 @@ export class CreateContext {
   }
 
   async #open(sandbox: SandboxRecord, context: ContextRecord, signal: AbortSignal): Promise<void> {
-    const { use, openContexts, contexts, executions } = this.#deps;
+    const { sandboxUse, openContexts, contexts, executions } = this.#deps;
     executions.touch(sandbox.id);
     try {
-      await use.act(sandbox, { signal }, (agent) => openContexts.ensure(agent, context, signal));
+      await sandboxUse.act(sandbox, { signal }, (agent) => openContexts.ensure(agent, context, signal));
     } catch (error) {
       // Remove the record, so that a retry starts again. Close the context, in case a slow kernel still starts.
       await contexts.remove(context.id);
@@ -101,8 +101,8 @@ export class CreateContext {
   }
 
   #closeLate(sandbox: SandboxRecord, context: ContextRecord): void {
-    const { use, openContexts } = this.#deps;
-    const closed = use.act(sandbox, { actMs: AGENT_LIMITS.actMs }, (agent, _, signal) => {
+    const { sandboxUse, openContexts } = this.#deps;
+    const closed = sandboxUse.act(sandbox, { actMs: AGENT_LIMITS.actMs }, (agent, _, signal) => {
       openContexts.forget(agent, context.id);
       return agent.closeContext(context.id, signal);
     });

@@ -1,7 +1,7 @@
 import type { ContextId } from '@cloche/contract';
 import { Deadline, orAbort } from '@cloche/node-support';
 import type { OpenContext } from '@cloche/protocol';
-import { type AgentClient, AgentFault } from '../driver/runtime-driver.ts';
+import { type AgentClient, AgentError } from '../driver/runtime-driver.ts';
 import { type ContextRecord, openingMs } from './context.ts';
 
 /**
@@ -71,7 +71,7 @@ async function openContext(agent: AgentClient, context: ContextRecord): Promise<
     await agent.openContext(context.id, request, limit.signal);
   } catch (error) {
     if (limit.endedBy !== 'timeout') throw error;
-    throw new AgentFault('timeout', `the kernel was not ready within ${timeoutMs} ms`, { cause: error });
+    throw new AgentError('timeout', `the kernel was not ready within ${timeoutMs} ms`, { cause: error });
   }
 }
 

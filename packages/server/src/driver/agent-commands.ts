@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 import type { AgentCommand, AgentCommandEvent, AgentLogPage, StartCommand } from '@cloche/protocol';
-import type { ResultRoom } from '../base/result-rooms.ts';
+import type { ResultMemory } from '../base/result-memory.ts';
 
 export interface NewTerminal {
   readonly columns: number;
@@ -19,7 +19,7 @@ export interface AgentCommandResult {
 }
 
 /**
- * The commands of one instance. Every method throws `AgentFault`, with `not_found` for a command that the agent does
+ * The commands of one instance. Every method throws `AgentError`, with `not_found` for a command that the agent does
  * not know or has forgotten. Aborting a signal does not affect the command.
  */
 export interface AgentCommands {
@@ -35,7 +35,7 @@ export interface AgentCommands {
    * Resolves when the command has ended. The output is empty if `start` did not request output, or if an earlier call
    * has returned it. Requests memory from `room` before it reads output.
    */
-  result(id: string, signal: AbortSignal, room?: ResultRoom): Promise<AgentCommandResult>;
+  result(id: string, signal: AbortSignal, resultMemory?: ResultMemory): Promise<AgentCommandResult>;
   readLog(id: string, afterSeq: number, limit: number, signal: AbortSignal): Promise<AgentLogPage>;
   /**
    * Yields events of the command and ends with `exit`. A slow reader misses dropped output and receives an event that

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { ArchiveFormat } from '@cloche/contract';
 import type { AgentFile, AgentFileErrorCode, AgentFileEvent, AgentUnpacked, FileUser } from '@cloche/protocol';
-import type { ResultRoom } from '../base/result-rooms.ts';
+import type { ResultMemory } from '../base/result-memory.ts';
 
 /** The files of one instance, accessed through its agent. Paths are in the form in which clients write them. */
 export interface AgentFiles {
@@ -11,7 +11,7 @@ export interface AgentFiles {
    * Opens a file. `options.headers` may have `range`, `if-range`, `if-match` and `if-none-match`, with HTTP's meaning.
    * The body ends with an error when the file became shorter or the signal aborted.
    *
-   * @throws FileFault, or AgentFault when the agent breaks the protocol or is gone.
+   * @throws FileError, or AgentError when the agent breaks the protocol or is gone.
    */
   read(path: string, options: ReadOptions, signal: AbortSignal): Promise<FileContent>;
   /** Replaces the file once the whole source has arrived, and leaves it unchanged otherwise. Throws as `read` does. */
@@ -47,7 +47,7 @@ export interface ListOptions {
   /** Maximum number of entries. */
   readonly limit: number;
   /** Memory to request before more of the listing is read. */
-  readonly room?: ResultRoom;
+  readonly resultMemory?: ResultMemory;
 }
 
 export interface FileTransfer {
@@ -88,20 +88,20 @@ export interface FileSource {
 }
 
 /** The agent refused a request because of the file or the arguments. The message is for the client. */
-export class FileFault extends Error {
-  override readonly name = 'FileFault';
+export class FileError extends Error {
+  override readonly name = 'FileError';
   readonly kind: AgentFileErrorCode;
   /** Further fields for the client; their sizes have been checked. */
-  readonly details: FileFaultDetails;
+  readonly details: FileErrorDetails;
 
-  constructor(kind: AgentFileErrorCode, message: string, details: FileFaultDetails = {}) {
+  constructor(kind: AgentFileErrorCode, message: string, details: FileErrorDetails = {}) {
     super(message);
     this.kind = kind;
     this.details = details;
   }
 }
 
-export interface FileFaultDetails {
+export interface FileErrorDetails {
   /** Size of the file in bytes, if it does not have the requested range. */
   readonly sizeBytes?: number;
   /** The path that the user lacks the rights for. */

@@ -9,7 +9,7 @@ import type {
   TemplateVersionManifest,
 } from '@cloche/protocol';
 
-import type { ResultRoom } from '../base/result-rooms.ts';
+import type { ResultMemory } from '../base/result-memory.ts';
 import type { AgentCommands } from './agent-commands.ts';
 import type { AgentFiles } from './agent-files.ts';
 
@@ -91,12 +91,17 @@ export interface AgentClient {
   restart(contextId: string, signal: AbortSignal): Promise<void>;
   /**
    * Runs code and yields its events, the last of which is `done`. Aborting cancels the run. Requests memory from `room`
-   * before it reads output. Throws `AgentFault` when the agent breaks the protocol or is gone.
+   * before it reads output. Throws `AgentError` when the agent breaks the protocol or is gone.
    */
-  run(contextId: string, request: RunCell, signal: AbortSignal, room?: ResultRoom): AsyncIterable<AgentRunEvent>;
+  run(
+    contextId: string,
+    request: RunCell,
+    signal: AbortSignal,
+    resultMemory?: ResultMemory,
+  ): AsyncIterable<AgentRunEvent>;
   /**
    * Opens a connection to `port` of the sandbox's loopback. The caller destroys it. `signal` bounds only the opening.
-   * Throws `AgentFault`, with `port_closed` where nothing listens.
+   * Throws `AgentError`, with `port_closed` where nothing listens.
    */
   openTunnel(port: number, signal: AbortSignal): Promise<Duplex>;
   close(): Promise<void>;
@@ -106,8 +111,8 @@ export interface AgentClient {
  * A failure of the agent. `gone`: the connection broke; `misbehaved`: the agent broke the protocol; `busy`: too many
  * runs are active or waiting; `internal`: the agent itself failed. The other kinds are error codes of the agent.
  */
-export class AgentFault extends Error {
-  override readonly name = 'AgentFault';
+export class AgentError extends Error {
+  override readonly name = 'AgentError';
   readonly kind:
     | 'gone'
     | 'misbehaved'
@@ -122,7 +127,7 @@ export class AgentFault extends Error {
     | 'port_closed'
     | 'internal';
 
-  constructor(kind: AgentFault['kind'], message: string, options?: ErrorOptions) {
+  constructor(kind: AgentError['kind'], message: string, options?: ErrorOptions) {
     super(message, options);
     this.kind = kind;
   }
@@ -132,11 +137,11 @@ export class AgentFault extends Error {
  * A failed launch. `unsupported`: the host cannot enforce the request; `no_capacity`: try again later; `failed`: the
  * launch was undone and left nothing behind.
  */
-export class LaunchFault extends Error {
-  override readonly name = 'LaunchFault';
+export class LaunchError extends Error {
+  override readonly name = 'LaunchError';
   readonly kind: 'unsupported' | 'no_capacity' | 'template_not_found' | 'failed' | 'unreachable';
 
-  constructor(kind: LaunchFault['kind'], message: string, options?: ErrorOptions) {
+  constructor(kind: LaunchError['kind'], message: string, options?: ErrorOptions) {
     super(message, options);
     this.kind = kind;
   }

@@ -3,7 +3,7 @@ import type { AgentFileEvent } from '@cloche/protocol';
 import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import type { Credential } from '../api-keys/credential.ts';
 import { AppError, invalidRequest } from '../base/app-error.ts';
-import { type AgentFiles, FileFault } from '../driver/agent-files.ts';
+import { type AgentFiles, FileError } from '../driver/agent-files.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
 import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 
@@ -11,7 +11,7 @@ import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 const TOUCH_MS = 5_000;
 
 export interface AccessFilesDeps {
-  readonly use: SandboxUse;
+  readonly sandboxUse: SandboxUse;
   readonly executions: Executions;
 }
 
@@ -55,9 +55,9 @@ export class AccessFiles {
     path: string,
     { user, ...options }: { recursive: boolean; user: FileUser | undefined },
   ): Promise<AsyncIterable<AgentFileEvent>> {
-    const { use } = this.#deps;
-    const sandbox = await use.ready({ credential, sandboxId }, { signal });
-    const changes = await use.act(sandbox, { signal }, async ({ files }) => {
+    const { sandboxUse } = this.#deps;
+    const sandbox = await sandboxUse.ready({ credential, sandboxId }, { signal });
+    const changes = await sandboxUse.act(sandbox, { signal }, async ({ files }) => {
       const watched = files.as(user).watch(path, options, signal);
       const started = await watched.catch((error) => Promise.reject(explained(error)));
       return started[Symbol.asyncIterator]();
@@ -66,7 +66,7 @@ export class AccessFiles {
       [Symbol.asyncIterator]: () => ({
         next: () =>
           changes.next().catch(async (error) => {
-            throw await use.explain(sandbox, explained(error), signal);
+            throw await sandboxUse.explain(sandbox, explained(error), signal);
           }),
         return: async () => {
           await changes.return?.();
@@ -81,9 +81,9 @@ export class AccessFiles {
     actMs: number | undefined,
     act: (files: AgentFiles, activity: Activity, signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    const { use, executions } = this.#deps;
+    const { sandboxUse, executions } = this.#deps;
     const bounds = { signal, ...(actMs !== undefined && { actMs }) };
-    return use.with({ credential, sandboxId }, bounds, async ({ files }, sandbox, limit) => {
+    return sandboxUse.with({ credential, sandboxId }, bounds, async ({ files }, sandbox, limit) => {
       const activity = new Activity(() => executions.touch(sandbox.id));
       try {
         const result = await act(files, activity, limit);
@@ -127,11 +127,11 @@ export class Activity {
 }
 
 function explained(error: unknown): unknown {
-  return error instanceof FileFault ? toAppError(error) : error;
+  return error instanceof FileError ? asAppError(error) : error;
 }
 
-function toAppError(fault: FileFault): AppError {
-  const { kind, message, details } = fault;
+function asAppError(error: FileError): AppError {
+  const { kind, message, details } = error;
   if (kind === 'bad_archive') return invalidRequest({ path: 'body', message: message.toWellFormed() });
   // The agent does not know which request field had the path, but the client does.
   if (kind === 'invalid_path' || kind === 'too_many') {
@@ -139,10 +139,10 @@ function toAppError(fault: FileFault): AppError {
   }
   const { path, sizeBytes } = details;
   if (kind === 'permission_denied' && path !== undefined) {
-    return new AppError(kind, message.toWellFormed(), { cause: fault, details: { path } });
+    return new AppError(kind, message.toWellFormed(), { cause: error, details: { path } });
   }
   if (kind === 'range_not_satisfiable' && sizeBytes !== undefined) {
-    return new AppError(kind, message.toWellFormed(), { cause: fault, details: { sizeBytes } });
+    return new AppError(kind, message.toWellFormed(), { cause: error, details: { sizeBytes } });
   }
-  return new AppError(kind, message.toWellFormed(), { cause: fault });
+  return new AppError(kind, message.toWellFormed(), { cause: error });
 }

@@ -64,7 +64,7 @@ export function fileRoutes(files: AccessFiles): Route[] {
     route(operations.listFiles, async (request) => {
       const { path = '/workspace', depth = 1, user } = request.query;
       const limit = LIMITS.fileListEntries;
-      const options = { depth, limit, room: request.room };
+      const options = { depth, limit, resultMemory: request.resultMemory };
       const entries = await files.act(request, (agentFiles, signal) => agentFiles.as(user).list(path, options, signal));
       return { data: entries.map(toEntry), hasMore: false };
     }),

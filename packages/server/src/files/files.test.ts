@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { type FileEvent, type OrgId, operations, type SandboxId } from '@cloche/contract';
 import { credentialOf, openSandboxes, type SandboxesWorld } from '../../testing/sandboxes.ts';
-import { AgentFault, FileFault } from '../driver/runtime-driver.ts';
+import { AgentError, FileError } from '../driver/runtime-driver.ts';
 
 let world: SandboxesWorld;
 let sandboxId: SandboxId;
@@ -89,7 +89,7 @@ describe('a watch', () => {
   });
 
   it('is of a directory that exists', async () => {
-    agentFiles().watch = () => Promise.reject(new FileFault('not_found', 'nothing'));
+    agentFiles().watch = () => Promise.reject(new FileError('not_found', 'nothing'));
     await assert.rejects(watch(), { code: 'not_found' });
   });
 });
@@ -110,21 +110,21 @@ describe('what the agent refuses', () => {
       ['too_many', 'invalid_request'],
     ] as const;
     for (const [kind, code] of codes) {
-      refuseWith(new FileFault(kind, 'the reason'));
+      refuseWith(new FileError(kind, 'the reason'));
       await assert.rejects(stat(), { code, message: /the reason/ }, kind);
     }
   });
 
   it('names the file, where the user may not do that', async () => {
-    refuseWith(new FileFault('permission_denied', 'the reason', { path: '/workspace/a' }));
+    refuseWith(new FileError('permission_denied', 'the reason', { path: '/workspace/a' }));
     await assert.rejects(stat(), { code: 'permission_denied', details: { path: '/workspace/a' } });
   });
 
   it('fails a sandbox whose agent breaks the protocol, and no other', async () => {
-    refuseWith(new AgentFault('busy', 'much to do'));
+    refuseWith(new AgentError('busy', 'much to do'));
     await assert.rejects(stat(), { code: 'unavailable' });
     assert.equal((await world.get(sandboxId)).status, 'ready');
-    refuseWith(new AgentFault('misbehaved', 'nonsense'));
+    refuseWith(new AgentError('misbehaved', 'nonsense'));
     await assert.rejects(stat(), { code: 'sandbox_failed' });
     assert.equal((await world.get(sandboxId)).status, 'failed');
   });

@@ -5,33 +5,33 @@ import type { Authenticator } from '../api-keys/authenticator.ts';
 import type { Clock } from '../base/clock.ts';
 import type { DiskSpace } from '../base/disk-space.ts';
 import type { IdSource } from '../base/id-source.ts';
-import type { ResultRooms } from '../base/result-rooms.ts';
+import type { ResultMemoryLimit } from '../base/result-memory.ts';
 import type { Idempotency } from '../idempotency/idempotency.ts';
 import { authenticateHeader, requireExtraScope, requireOperationScope } from './authorize.ts';
 import type { TransferLimits } from './bytes.ts';
 import { limitConnections } from './connection-limits.ts';
 import { deprecationHeaders } from './deprecation.ts';
 import { execute } from './execute.ts';
-import type { Front } from './front.ts';
+import type { HostRouter } from './host-router.ts';
 import { HttpMetrics } from './http-metrics.ts';
 import { type InFlight, stopping } from './in-flight.ts';
 import { createJsonApp, pathOf } from './json-app.ts';
 import { OutcomeLog } from './outcome-log.ts';
 import { requestValidator } from './request-validator.ts';
 import type { Route } from './route.ts';
-import { registerServiceRoutes, type ServiceRoutesParts } from './service-routes.ts';
+import { registerServiceRoutes, type ServiceRoutesDeps } from './service-routes.ts';
 import { addSignedDownloads, type SignedDownloads } from './signed-downloads.ts';
 import { holdContinue } from './uploads.ts';
 
-export interface AppParts {
-  readonly front?: Front;
+export interface AppDeps {
+  readonly hostRouter?: HostRouter;
   readonly signedDownloads?: SignedDownloads;
   readonly routes: readonly Route[];
   readonly authenticator: Authenticator;
   readonly idempotency: Idempotency;
   readonly inFlight: InFlight;
   readonly transfers: TransferLimits;
-  readonly rooms: ResultRooms;
+  readonly resultMemoryLimit: ResultMemoryLimit;
   readonly space: DiskSpace;
   readonly metrics: Registry;
   readonly clock: Clock;
@@ -40,26 +40,26 @@ export interface AppParts {
   readonly version: string;
   /** Rejects while sandboxes cannot be served. */
   readonly check: (signal: AbortSignal) => Promise<void>;
-  readonly readHostMetrics?: ServiceRoutesParts['readHostMetrics'];
+  readonly readHostMetrics?: ServiceRoutesDeps['readHostMetrics'];
 }
 
 /** Builds the HTTP service. Enforces what the routes' operations declare, in the order of `addRoute`. */
-export async function buildApp(parts: AppParts): Promise<FastifyInstance> {
-  const { authenticator } = parts;
+export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
+  const { authenticator } = deps;
   const mayLearnMethods = async (request: FastifyRequest) => {
     if (pathOf(request).startsWith('/v1/')) await authenticateHeader(request.headers.authorization, authenticator);
   };
-  const app = createJsonApp({ ...parts, mayLearnMethods });
-  reportOutcomes(app, parts);
-  for (const route of parts.routes) if (route.kind !== 'upload') addRoute(app, route, parts);
-  await addUploads(app, parts);
-  if (parts.signedDownloads) addSignedDownloads(app, parts.signedDownloads, parts.transfers);
-  await registerServiceRoutes(app, parts);
+  const app = createJsonApp({ ...deps, mayLearnMethods });
+  reportOutcomes(app, deps);
+  for (const route of deps.routes) if (route.kind !== 'upload') addRoute(app, route, deps);
+  await addUploads(app, deps);
+  if (deps.signedDownloads) addSignedDownloads(app, deps.signedDownloads, deps.transfers);
+  await registerServiceRoutes(app, deps);
   limitConnections(app.server);
   return app;
 }
 
-function reportOutcomes(app: FastifyInstance, { log, metrics, inFlight, clock }: AppParts): void {
+function reportOutcomes(app: FastifyInstance, { log, metrics, inFlight, clock }: AppDeps): void {
   const outcomes = new OutcomeLog(log, clock);
   const httpMetrics = new HttpMetrics(metrics, inFlight);
   app.addHook('onResponse', (request, reply, done) => {
@@ -70,17 +70,17 @@ function reportOutcomes(app: FastifyInstance, { log, metrics, inFlight, clock }:
 }
 
 /** Registers uploads in a scope of their own, because their bodies are not parsed. */
-async function addUploads(app: FastifyInstance, parts: AppParts): Promise<void> {
-  const uploads = parts.routes.filter(({ kind }) => kind === 'upload');
-  holdContinue(app.server, uploads, parts.front);
+async function addUploads(app: FastifyInstance, deps: AppDeps): Promise<void> {
+  const uploads = deps.routes.filter(({ kind }) => kind === 'upload');
+  holdContinue(app.server, uploads, deps.hostRouter);
   await app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', (_request, _payload, done) => done(null, undefined));
-    for (const route of uploads) addRoute(scope, route, parts);
+    for (const route of uploads) addRoute(scope, route, deps);
   });
 }
 
-function addRoute(app: FastifyInstance, route: Route, parts: AppParts): void {
+function addRoute(app: FastifyInstance, route: Route, deps: AppDeps): void {
   const { operation } = route;
   const validate = requestValidator(operation);
   const deprecation = deprecationHeaders(operation);
@@ -90,11 +90,11 @@ function addRoute(app: FastifyInstance, route: Route, parts: AppParts): void {
     onRequest: async (request, reply) => {
       request.state.operation = operation;
       if (deprecation) reply.headers(deprecation(request.params));
-      if (parts.inFlight.isDraining) {
+      if (deps.inFlight.isDraining) {
         reply.header('connection', 'close');
         throw stopping();
       }
-      const credential = await authenticateHeader(request.headers.authorization, parts.authenticator);
+      const credential = await authenticateHeader(request.headers.authorization, deps.authenticator);
       request.state.credential = credential;
       requireOperationScope(credential, operation, request.params);
     },
@@ -102,7 +102,7 @@ function addRoute(app: FastifyInstance, route: Route, parts: AppParts): void {
       if (request.state.credential) requireExtraScope(request.state.credential, operation, request.body);
       const { params, headers, body } = request;
       const valid = validate({ params, query: queryOf(request), headers, body });
-      return execute(route, { request, reply, valid }, parts);
+      return execute(route, { request, reply, valid }, deps);
     },
   });
 }

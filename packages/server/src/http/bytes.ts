@@ -5,7 +5,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { AppError } from '../base/app-error.ts';
 import { sendBody } from '../bytes/byte-transfer.ts';
 import { JSON_TYPE } from './error-response.ts';
-import { ClientGone } from './in-flight.ts';
+import { ClientGoneError } from './in-flight.ts';
 import type { Download, RequestContext, Route } from './route.ts';
 import { uploadOf } from './uploads.ts';
 
@@ -60,7 +60,7 @@ export async function sendDownload(
   try {
     await sendBody(body, reply.raw, signal);
   } catch (error) {
-    const isClients = signal.reason instanceof ClientGone || reply.raw.closed;
+    const isClients = signal.reason instanceof ClientGoneError || reply.raw.closed;
     request.state.errorCode = isClients ? 'client_gone' : 'unavailable';
     if (!isClients) request.log.warn({ err: error }, 'a download broke');
   }

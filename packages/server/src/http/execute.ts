@@ -8,7 +8,7 @@ import type { Authenticator } from '../api-keys/authenticator.ts';
 import type { Credential } from '../api-keys/credential.ts';
 import { AppError } from '../base/app-error.ts';
 import type { DiskSpace } from '../base/disk-space.ts';
-import type { ResultRoom, ResultRooms } from '../base/result-rooms.ts';
+import type { ResultMemory, ResultMemoryLimit } from '../base/result-memory.ts';
 import { AnswerSeal } from '../idempotency/answer-seal.ts';
 import type { Claim, Idempotency, Opened } from '../idempotency/idempotency.ts';
 import type { ResultFile, StoredResponse } from '../idempotency/stored-response.ts';
@@ -17,7 +17,7 @@ import { bearerKey } from './authorize.ts';
 import { answerDownload, answerUpload, type TransferLimits } from './bytes.ts';
 import { concretePath } from './concrete-path.ts';
 import { JSON_TYPE } from './error-response.ts';
-import { ClientGone, type InFlight } from './in-flight.ts';
+import { ClientGoneError, type InFlight } from './in-flight.ts';
 import { isLarge, jsonPieces } from './json-pieces.ts';
 import type { ValidRequest } from './request-validator.ts';
 import type { RequestContext, Route } from './route.ts';
@@ -30,12 +30,12 @@ export interface Execution {
   readonly valid: ValidRequest;
 }
 
-export interface ExecutionParts {
+export interface ExecuteDeps {
   readonly authenticator: Authenticator;
   readonly idempotency: Idempotency;
   readonly inFlight: InFlight;
   readonly transfers: TransferLimits;
-  readonly rooms: ResultRooms;
+  readonly resultMemoryLimit: ResultMemoryLimit;
   readonly space: DiskSpace;
 }
 
@@ -43,30 +43,30 @@ export interface ExecutionParts {
 const TAKES_SPACE: ReadonlySet<string> = new Set(['createSandbox', 'exportArtifact']);
 
 /** Executes `route` for one request, or replays the response to an earlier request with the same Idempotency-Key. */
-export async function execute(route: Route, execution: Execution, parts: ExecutionParts): Promise<FastifyReply> {
+export async function execute(route: Route, execution: Execution, deps: ExecuteDeps): Promise<FastifyReply> {
   const { request, reply } = execution;
   // A request that changes state runs to its end and is recorded, whether or not the client still waits.
   const isInterruptible = route.kind === 'stream' || route.operation.method === 'GET';
   const credential = requireCredential(request);
-  const controller = parts.inFlight.enter(credential.orgId, isInterruptible);
+  const controller = deps.inFlight.enter(credential.orgId, isInterruptible);
   if (isInterruptible || route.kind === 'upload') abortWithClient(reply, controller);
-  const room = parts.rooms.open(credential.orgId);
+  const resultMemory = deps.resultMemoryLimit.open(credential.orgId);
   try {
-    const opened = await openRecord(route, execution, parts);
+    const opened = await openRecord(route, execution, deps);
     const claim = opened?.status === 'claimed' ? opened.claim : undefined;
-    const context = contextOf(execution, { claim, credential, signal: controller.signal, room });
-    if (opened?.status === 'replay') return await replay(route, reply, context, opened.response, parts.idempotency);
+    const context = contextOf(execution, { claim, credential, signal: controller.signal, resultMemory });
+    if (opened?.status === 'replay') return await replay(route, reply, context, opened.response, deps.idempotency);
     try {
-      return await answer(route, execution, context, claim, parts);
+      return await answer(route, execution, context, claim, deps);
     } catch (error) {
       await claim?.endWith(error, context.log);
       throw error;
     }
   } catch (error) {
-    throw controller.signal.reason instanceof ClientGone ? controller.signal.reason : error;
+    throw controller.signal.reason instanceof ClientGoneError ? controller.signal.reason : error;
   } finally {
-    room.release();
-    afterAnswer(reply, () => parts.inFlight.leave(credential.orgId, controller));
+    resultMemory.release();
+    afterAnswer(reply, () => deps.inFlight.leave(credential.orgId, controller));
     request.state.idempotency ??= execution.valid.idempotencyKey === undefined ? undefined : 'executed';
   }
 }
@@ -76,7 +76,7 @@ async function answer(
   { request, reply }: Execution,
   context: RequestContext,
   claim: Claim | undefined,
-  { transfers, idempotency, space }: ExecutionParts,
+  { transfers, idempotency, space }: ExecuteDeps,
 ): Promise<FastifyReply> {
   if (route.kind === 'upload' || TAKES_SPACE.has(route.operation.id)) await space.require();
   switch (route.kind) {
@@ -95,7 +95,7 @@ async function answer(
 
 function abortWithClient(reply: FastifyReply, controller: AbortController): void {
   reply.raw.once('close', () => {
-    if (!reply.raw.writableFinished) controller.abort(new ClientGone());
+    if (!reply.raw.writableFinished) controller.abort(new ClientGoneError());
   });
 }
 
@@ -108,7 +108,7 @@ function afterAnswer({ raw }: FastifyReply, act: () => void): void {
 async function openRecord(
   { operation }: Route,
   { request, valid }: Execution,
-  { idempotency, authenticator }: ExecutionParts,
+  { idempotency, authenticator }: ExecuteDeps,
 ): Promise<Opened | undefined> {
   const { credential } = request.state;
   if (valid.idempotencyKey === undefined || !credential) return undefined;
@@ -138,7 +138,7 @@ function requireCredential({ state: { credential } }: FastifyRequest): Credentia
 
 function contextOf(
   { request, valid }: Execution,
-  { claim, ...own }: Pick<RequestContext, 'credential' | 'signal' | 'room'> & { claim: Claim | undefined },
+  { claim, ...own }: Pick<RequestContext, 'credential' | 'signal' | 'resultMemory'> & { claim: Claim | undefined },
 ): RequestContext {
   return {
     ...own,
@@ -168,7 +168,8 @@ async function answerJson(
 ): Promise<FastifyReply> {
   const value = await route.handle(context);
   const { status } = route.operation.response;
-  if (isLarge(value)) return answerLarge(reply, { status, value, room: context.room }, claim, idempotency);
+  if (isLarge(value))
+    return answerLarge(reply, { status, value, resultMemory: context.resultMemory }, claim, idempotency);
   const text = JSON.stringify(value);
   await claim?.complete(status, text);
   return sendJson(reply, status, text);
@@ -177,13 +178,13 @@ async function answerJson(
 /** Sends a large response from a file, so that a slow client costs no memory. */
 async function answerLarge(
   reply: FastifyReply,
-  { status, value, room }: { status: number; value: unknown; room: ResultRoom },
+  { status, value, resultMemory }: { status: number; value: unknown; resultMemory: ResultMemory },
   claim: Claim | undefined,
   idempotency: Idempotency,
 ): Promise<FastifyReply> {
   const json = jsonPieces(value);
   const file = claim ? await claim.completeWithFile(status, json) : await idempotency.spool(json);
-  room.release();
+  resultMemory.release();
   if ('json' in file) return sendJson(reply.header('content-length', file.bytes), status, file.json);
   return sendFile(reply, status, file, idempotency);
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { InFlight } from './in-flight.ts';
 
-const LIMITS = { perOrganization: 2, inAll: 3 };
+const LIMITS = { perOrganization: 2, total: 3 };
 
 describe('requests under way', () => {
   it('of one organization are bounded, whatever they are, and others go on', () => {

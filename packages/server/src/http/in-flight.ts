@@ -1,17 +1,17 @@
 import type { OrgId } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
 import { AppError } from '../base/app-error.ts';
-import { type ShareLimits, Shares } from '../base/shares.ts';
+import { ConcurrencyLimit, type ConcurrencyLimits } from '../base/concurrency-limit.ts';
 
 /** Time for handlers to undo their work after their signal has aborted. */
 const UNWIND_MS = 2_000;
 
 /** Most concurrent requests, streams and terminals included. Each takes two file descriptors and some memory. */
-const LIMITS: ShareLimits = { perOrganization: 1024, inAll: 4096 };
+const LIMITS: ConcurrencyLimits = { perOrganization: 1024, total: 4096 };
 
 /** The client closed the connection before the response was complete. */
-export class ClientGone extends Error {
-  override readonly name = 'ClientGone';
+export class ClientGoneError extends Error {
+  override readonly name = 'ClientGoneError';
 
   constructor() {
     super('the client closed the connection');
@@ -22,12 +22,12 @@ export class ClientGone extends Error {
 export class InFlight {
   readonly #interruptible = new Set<AbortController>();
   readonly #others = new Set<AbortController>();
-  readonly #shares: Shares;
+  readonly #limit: ConcurrencyLimit;
   #isDraining = false;
   #emptied: PromiseWithResolvers<void> | undefined;
 
   constructor(limits = LIMITS) {
-    this.#shares = new Shares(limits);
+    this.#limit = new ConcurrencyLimit(limits);
   }
 
   get size(): number {
@@ -54,7 +54,7 @@ export class InFlight {
   }
 
   leave(orgId: OrgId, controller: AbortController): void {
-    this.#shares.give(orgId);
+    this.#limit.release(orgId);
     this.#interruptible.delete(controller);
     this.#others.delete(controller);
     if (this.size === 0) this.#emptied?.resolve();
@@ -73,15 +73,15 @@ export class InFlight {
   }
 
   #take(orgId: OrgId): void {
-    const { perOrganization, inAll } = this.#shares.limits;
-    switch (this.#shares.take(orgId)) {
-      case 'organization is full':
+    const { perOrganization, total } = this.#limit.limits;
+    switch (this.#limit.acquire(orgId)) {
+      case 'organization_limit':
         throw new AppError(
           'rate_limited',
           `The organization has ${perOrganization} active requests, streams included; wait until some have ended.`,
         );
-      case 'all is full':
-        throw new AppError('unavailable', `The service has ${inAll} active requests; try again in a moment.`);
+      case 'total_limit':
+        throw new AppError('unavailable', `The service has ${total} active requests; try again in a moment.`);
     }
   }
 

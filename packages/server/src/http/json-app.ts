@@ -19,8 +19,8 @@ import { AppError } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import { errorResponse, JSON_TYPE, toAppError } from './error-response.ts';
-import type { Front } from './front.ts';
-import { ClientGone } from './in-flight.ts';
+import type { HostRouter } from './host-router.ts';
+import { ClientGoneError } from './in-flight.ts';
 import { KnownPaths } from './known-paths.ts';
 import { answerClientError, answerOddRequests } from './raw-errors.ts';
 import { readJson } from './read-json.ts';
@@ -39,12 +39,12 @@ const CLIENT_GONE_STATUS = 499;
 
 const HTTP_OPTIONS = { maxHeaderSize: LIMITS.headerBytes, requireHostHeader: false };
 
-export interface JsonAppParts {
+export interface JsonAppDeps {
   readonly clock: Clock;
   readonly ids: IdSource;
   readonly log: Logger;
   /** Serves the requests for other hosts before this app sees them. */
-  readonly front?: Front;
+  readonly hostRouter?: HostRouter;
   /** Rejects for a request that may not learn the methods of the path. */
   readonly mayLearnMethods?: (request: FastifyRequest) => Promise<void>;
 }
@@ -53,13 +53,13 @@ export interface JsonAppParts {
  * Creates an app without routes: JSON requests and responses, an id on every response, and errors in the catalogue's
  * form.
  */
-export function createJsonApp(parts: JsonAppParts): FastifyInstance {
-  const app = createApp(parts);
-  identify(app, parts);
+export function createJsonApp(deps: JsonAppDeps): FastifyInstance {
+  const app = createApp(deps);
+  identify(app, deps);
   answerErrors(app);
-  refuseUnrouted(app, parts);
+  refuseUnrouted(app, deps);
   takeJsonOnly(app);
-  answerOddRequests(app.server, parts.ids);
+  answerOddRequests(app.server, deps.ids);
   return app;
 }
 
@@ -67,7 +67,7 @@ export function pathOf(request: FastifyRequest): string {
   return request.url.split('?', 1)[0] ?? '';
 }
 
-function createApp({ log, ids, front }: JsonAppParts): FastifyInstance {
+function createApp({ log, ids, hostRouter }: JsonAppDeps): FastifyInstance {
   return fastify({
     loggerInstance: log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
@@ -80,7 +80,7 @@ function createApp({ log, ids, front }: JsonAppParts): FastifyInstance {
     forceCloseConnections: true,
     // The app refuses a missing Host itself, in the form of every other error.
     http: HTTP_OPTIONS,
-    ...(front && { serverFactory: (handle: RequestListener) => serverBehind(front, handle) }),
+    ...(hostRouter && { serverFactory: (handle: RequestListener) => serverBehind(hostRouter, handle) }),
     routerOptions: { maxParamLength: LIMITS.headerBytes, querystringParser: () => ({}) },
     clientErrorHandler: (error, socket) => answerClientError(error, socket, ids),
     frameworkErrors: (error, request, reply) => {
@@ -91,20 +91,20 @@ function createApp({ log, ids, front }: JsonAppParts): FastifyInstance {
 }
 
 /** Creates the server as the framework does, except that `front` sees each request first. */
-function serverBehind(front: Front, handle: RequestListener): Server {
+function serverBehind(hostRouter: HostRouter, handle: RequestListener): Server {
   const options = {
     ...HTTP_OPTIONS,
     requestTimeout: REQUEST_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
     shouldUpgradeCallback: (request: IncomingMessage) =>
-      isWebSocket(request) && (front.takes(request) || request.method === 'GET'),
+      isWebSocket(request) && (hostRouter.matches(request) || request.method === 'GET'),
   };
   const server = createServer(options, (request, response) => {
-    if (front.takes(request)) front.handle(request, response);
+    if (hostRouter.matches(request)) hostRouter.handle(request, response);
     else handle(request, response);
   });
   return server.on('upgrade', (request, socket, head) => {
-    if (front.takes(request)) front.upgrade(request, socket, head);
+    if (hostRouter.matches(request)) hostRouter.upgrade(request, socket, head);
     else answerUpgrade(request, socket as Socket, head, handle);
   });
 }
@@ -113,7 +113,7 @@ function isWebSocket({ headers }: IncomingMessage): boolean {
   return headers.upgrade?.toLowerCase() === 'websocket';
 }
 
-function identify(app: FastifyInstance, { clock }: JsonAppParts): void {
+function identify(app: FastifyInstance, { clock }: JsonAppDeps): void {
   app.decorateRequest('state');
   app.addHook('onRequest', (request, reply, done) => {
     request.state = {
@@ -142,7 +142,7 @@ function answerErrors(app: FastifyInstance): void {
  * Responds to requests without a route before their bodies are read. The framework would parse the bodies first, and
  * would refuse unknown methods with errors of its own.
  */
-function refuseUnrouted(app: FastifyInstance, { mayLearnMethods }: JsonAppParts): void {
+function refuseUnrouted(app: FastifyInstance, { mayLearnMethods }: JsonAppDeps): void {
   const paths = new KnownPaths();
   app.addHook('onRoute', ({ method, url }) => {
     for (const each of [method].flat()) paths.add(each, url);
@@ -166,7 +166,7 @@ function refuseUnrouted(app: FastifyInstance, { mayLearnMethods }: JsonAppParts)
 function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   // A request with a malformed URL has not passed the hooks, which set its state.
   const state = request.state as FastifyRequest['state'] | undefined;
-  if (error instanceof ClientGone) {
+  if (error instanceof ClientGoneError) {
     if (state) state.errorCode = 'client_gone';
     reply.code(CLIENT_GONE_STATUS).send();
     return;

@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream';
 import type { BodyOf, EventOf, Operation, ParamsOf, QueryOf, ResponseOf } from '@cloche/contract';
 import type { Logger } from 'pino';
 import type { Credential } from '../api-keys/credential.ts';
-import type { ResultRoom } from '../base/result-rooms.ts';
+import type { ResultMemory } from '../base/result-memory.ts';
 
 /** An authenticated request that has the operation's scope and matches the contract's schemas. */
 export interface RequestContext<O extends Operation = Operation> {
@@ -20,7 +20,7 @@ export interface RequestContext<O extends Operation = Operation> {
   /** Id of the last event that a client received before it resumed the stream. */
   readonly lastEventId: string | undefined;
   /** Memory for the result of the request. Code that gathers a result requests memory here before it holds more. */
-  readonly room: ResultRoom;
+  readonly resultMemory: ResultMemory;
   readonly log: Logger;
 }
 

@@ -2,7 +2,7 @@ import type { ErrorCode } from '@cloche/contract';
 import { orAbort } from '@cloche/node-support';
 import type { Claim, Idempotency } from '../idempotency/idempotency.ts';
 import { toAppError } from './error-response.ts';
-import { ClientGone } from './in-flight.ts';
+import { ClientGoneError } from './in-flight.ts';
 import { isLarge, jsonPieces } from './json-pieces.ts';
 import type { RequestContext } from './route.ts';
 import type { SseEvent, SseWriter } from './sse.ts';
@@ -21,17 +21,17 @@ export interface StreamRecord {
 export async function sendEvents(
   events: AsyncIterable<SseEvent>,
   writer: SseWriter,
-  { signal, log, room }: Pick<RequestContext, 'signal' | 'log' | 'room'>,
+  { signal, log, resultMemory }: Pick<RequestContext, 'signal' | 'log' | 'resultMemory'>,
   record: StreamRecord,
 ): Promise<ErrorCode | 'client_gone' | undefined> {
   const iterator = events[Symbol.asyncIterator]();
   try {
-    await sendUntilComplete(iterator, writer, { signal, room, ...record });
+    await sendUntilComplete(iterator, writer, { signal, resultMemory: resultMemory, ...record });
     writer.end();
     return undefined;
   } catch (error) {
     await record.claim?.fail().catch((cause: unknown) => log.error({ err: cause }, 'idempotency record not ended'));
-    if (error instanceof ClientGone) return 'client_gone';
+    if (error instanceof ClientGoneError) return 'client_gone';
     const { code, message, cause } = toAppError(error);
     if (code === 'internal') log.error({ err: cause }, 'stream failed');
     await writer.send({ type: 'error', data: { name: code, message } }).catch(() => undefined);
@@ -46,7 +46,7 @@ export async function sendEvents(
 async function sendUntilComplete(
   iterator: AsyncIterator<SseEvent>,
   writer: SseWriter,
-  { signal, room, claim, idempotency }: Pick<RequestContext, 'signal' | 'room'> & StreamRecord,
+  { signal, resultMemory, claim, idempotency }: Pick<RequestContext, 'signal' | 'resultMemory'> & StreamRecord,
 ): Promise<void> {
   for (;;) {
     const { done, value: event } = await orAbort(iterator.next(), signal);
@@ -56,7 +56,7 @@ async function sendUntilComplete(
       continue;
     }
     const result = claim ? await record(event, claim, idempotency) : event;
-    room.release();
+    resultMemory.release();
     await writer.send(result);
     return;
   }

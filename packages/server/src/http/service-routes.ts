@@ -21,7 +21,7 @@ const DOCS_POLICY = [
 /** Hides the bar, which has another project's logo and a field for the address of another API. */
 const DOCS_STYLE = '.swagger-ui .topbar { display: none; }';
 
-export interface ServiceRoutesParts {
+export interface ServiceRoutesDeps {
   readonly version: string;
   readonly metrics: Registry;
   /** Reads the metrics of the host's other services. */
@@ -31,23 +31,23 @@ export interface ServiceRoutesParts {
   readonly check: (signal: AbortSignal) => Promise<void>;
 }
 
-export async function registerServiceRoutes(app: FastifyInstance, parts: ServiceRoutesParts): Promise<void> {
-  const document = openApiDocument(parts.version);
+export async function registerServiceRoutes(app: FastifyInstance, deps: ServiceRoutesDeps): Promise<void> {
+  const document = openApiDocument(deps.version);
   const documentText = JSON.stringify(document);
 
   app.get('/', (_request, reply) => reply.redirect('/docs'));
-  app.get('/healthz', () => ({ status: 'ok', version: parts.version }));
+  app.get('/healthz', () => ({ status: 'ok', version: deps.version }));
   app.get('/readyz', async (request, reply) => {
-    if (parts.inFlight.isDraining) return reply.code(503).send({ status: 'stopping' });
+    if (deps.inFlight.isDraining) return reply.code(503).send({ status: 'stopping' });
     try {
-      await parts.check(AbortSignal.timeout(CHECK_MS));
+      await deps.check(AbortSignal.timeout(CHECK_MS));
       return { status: 'ready' };
     } catch (error) {
       request.log.debug({ err: error }, 'not ready');
       return reply.code(503).send({ status: 'not ready' });
     }
   });
-  const { metrics, readHostMetrics } = parts;
+  const { metrics, readHostMetrics } = deps;
   const host = readHostMetrics && new HostMetrics(readHostMetrics);
   app.get('/metrics', async (_request, reply) => {
     const [own, others] = await Promise.all([metrics.metrics(), host?.read() ?? '']);

@@ -2,10 +2,10 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { AppError } from '../base/app-error.ts';
 import { sendDownload, type TransferLimits } from './bytes.ts';
-import { ClientGone } from './in-flight.ts';
+import { ClientGoneError } from './in-flight.ts';
 import type { Download } from './route.ts';
 
-const HEEDED = ['range', 'if-range', 'if-none-match'] as const;
+const ACCEPTED_HEADERS = ['range', 'if-range', 'if-none-match'] as const;
 
 export interface SignedDownload {
   readonly id: string;
@@ -32,7 +32,7 @@ export function addSignedDownloads(
     url: `${downloads.path}/:id`,
     handler: async (request, reply) => {
       const controller = new AbortController();
-      reply.raw.once('close', () => controller.abort(new ClientGone()));
+      reply.raw.once('close', () => controller.abort(new ClientGoneError()));
       const download = await downloads.open(readLink(request, controller.signal));
       return sendDownload(request, reply, download, { signal: controller.signal, stallMs });
     },
@@ -45,7 +45,7 @@ function readLink(request: FastifyRequest, signal: AbortSignal): SignedDownload 
   const [expires, signature] = [query.get('expires'), query.get('signature')];
   if (expires === null || signature === null)
     throw new AppError('forbidden', 'The download URL is incomplete: copy the whole URL.');
-  const headers = HEEDED.flatMap((name): [string, string][] => {
+  const headers = ACCEPTED_HEADERS.flatMap((name): [string, string][] => {
     const value = request.headers[name];
     return typeof value === 'string' ? [[name, value]] : [];
   });

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, get, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, it } from 'node:test';
-import { ClientGone } from './in-flight.ts';
+import { ClientGoneError } from './in-flight.ts';
 import { type SseTimes, SseWriter } from './sse.ts';
 
 async function withStream(
@@ -51,7 +51,7 @@ describe('SseWriter', () => {
       (writer) =>
         assert.rejects(async () => {
           for (let sent = 0; sent < 1000; sent++) await writer.send(frame);
-        }, ClientGone),
+        }, ClientGoneError),
       async (response) => {
         response.pause();
       },

@@ -1,6 +1,6 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { setImmediate } from 'node:timers/promises';
-import { ClientGone } from './in-flight.ts';
+import { ClientGoneError } from './in-flight.ts';
 import { isLarge, jsonPieces } from './json-pieces.ts';
 
 /** Encoded JSON in pieces. */
@@ -50,12 +50,12 @@ export class SseWriter {
     response.once('close', () => clearInterval(this.#keepAlive));
   }
 
-  /** @throws ClientGone when the client does not receive the event. */
+  /** @throws ClientGoneError when the client does not receive the event. */
   async send(event: SseEvent): Promise<void> {
     if (this.#isInFrame) {
       // An incomplete frame can be neither completed nor followed by another.
       this.#response.destroy();
-      throw new ClientGone();
+      throw new ClientGoneError();
     }
     const { id, type } = event;
     this.#keepAlive.refresh();
@@ -83,7 +83,7 @@ export class SseWriter {
   }
 
   async #write(piece: string | Buffer): Promise<void> {
-    if (this.#response.destroyed) throw new ClientGone();
+    if (this.#response.destroyed) throw new ClientGoneError();
     if (!this.#response.write(piece)) await this.#drained();
   }
 
@@ -96,7 +96,7 @@ export class SseWriter {
         act();
       };
       const onDrain = settle(resolve);
-      const onClose = settle(() => reject(new ClientGone()));
+      const onClose = settle(() => reject(new ClientGoneError()));
       const timer = setTimeout(() => response.destroy(), this.#times.stallMs);
       response.once('drain', onDrain).once('close', onClose);
     });

@@ -5,7 +5,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 import { requestBody } from '../bytes/byte-transfer.ts';
-import type { Front } from './front.ts';
+import type { HostRouter } from './host-router.ts';
 import type { Route, Upload } from './route.ts';
 
 /** Requests that wait for `100 Continue`. */
@@ -13,10 +13,11 @@ const awaitingContinue = new WeakSet<IncomingMessage>();
 const uploading = new WeakSet<object>();
 
 /** Delays `100 Continue` for these routes until the body is wanted, so that a refusal precedes the body. */
-export function holdContinue(server: Server, routes: readonly Route[], front: Front | undefined): void {
+export function holdContinue(server: Server, routes: readonly Route[], hostRouter: HostRouter | undefined): void {
   const paths = routes.map(({ operation }) => new RegExp(`^${operation.path.replace(/\{\w+\}/g, '[^/]+')}(\\?|$)`));
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
-    if (!front?.takes(request) && paths.some((path) => path.test(request.url ?? ''))) awaitingContinue.add(request);
+    if (!hostRouter?.matches(request) && paths.some((path) => path.test(request.url ?? '')))
+      awaitingContinue.add(request);
     else response.writeContinue();
     server.emit('request', request, response);
   });
@@ -31,7 +32,7 @@ export function isUploading(socket: object): boolean {
 }
 
 /** Lifts the total time limit of a request body until disposed of. The caller must end a body that stalls. */
-export function letArrive({ socket }: IncomingMessage): Disposable {
+export function liftTimeLimit({ socket }: IncomingMessage): Disposable {
   uploading.add(socket);
   return { [Symbol.dispose]: () => uploading.delete(socket) };
 }
@@ -41,7 +42,7 @@ export function letArrive({ socket }: IncomingMessage): Disposable {
  * arrived.
  */
 export function uploadOf(request: IncomingMessage, response: ServerResponse, stallMs: number): Upload & Disposable {
-  const arriving = letArrive(request);
+  const arriving = liftTimeLimit(request);
   const length = request.headers['content-length'];
   response.setTimeout(stallMs);
   return {

@@ -1,10 +1,10 @@
 import { chmodSync, mkdirSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { FastifyInstance } from 'fastify';
-import { createJsonApp, type JsonAppParts } from '../http/json-app.ts';
-import { addOperatorRoutes, type OperatorParts } from './operator-routes.ts';
+import { createJsonApp, type JsonAppDeps } from '../http/json-app.ts';
+import { addOperatorRoutes, type OperatorDeps } from './operator-routes.ts';
 
-export function buildOperatorApp(parts: OperatorParts & JsonAppParts): FastifyInstance {
+export function buildOperatorApp(parts: OperatorDeps & JsonAppDeps): FastifyInstance {
   const app = createJsonApp(parts);
   addOperatorRoutes(app, parts);
   return app;

@@ -15,14 +15,14 @@ import { timestamp } from '../base/clock.ts';
 import { bodyValidator } from '../http/request-validator.ts';
 import type { Org, OrgRepository } from '../projects/org-repository.ts';
 
-export interface OperatorParts {
+export interface OperatorDeps {
   readonly orgs: OrgRepository;
   readonly apiKeys: ApiKeyService;
   readonly reconcile: () => Promise<ReconcileReport>;
   readonly destroyAll: () => Promise<number>;
 }
 
-export function addOperatorRoutes(app: FastifyInstance, { orgs, apiKeys, reconcile, destroyAll }: OperatorParts): void {
+export function addOperatorRoutes(app: FastifyInstance, { orgs, apiKeys, reconcile, destroyAll }: OperatorDeps): void {
   const readOrg = bodyValidator<CreateOrg>(CreateOrg);
   const readKey = bodyValidator<CreateKey>(CreateKey);
 

@@ -42,10 +42,10 @@ const MIME_TYPE = /^[\w.+-]{1,100}\/[\w.+-]{1,100}$/;
  * Stores outputs of a run as artifacts if the client asked for it: binary outputs and those too large for a response.
  */
 export class PromoteOutputs {
-  readonly #keep: KeepArtifact;
+  readonly #keepArtifact: KeepArtifact;
 
-  constructor(keep: KeepArtifact) {
-    this.#keep = keep;
+  constructor(keepArtifact: KeepArtifact) {
+    this.#keepArtifact = keepArtifact;
   }
 
   /** Returns undefined for an output that stays inline. */
@@ -67,7 +67,7 @@ export class PromoteOutputs {
       idempotencyRecordId: undefined,
     };
     const bytes = Buffer.from(value, isBinary ? 'base64' : 'utf8');
-    const { id, sizeBytes, sha256 } = await this.#keep.keep(artifact, Readable.from([bytes]));
+    const { id, sizeBytes, sha256 } = await this.#keepArtifact.keep(artifact, Readable.from([bytes]));
     return { artifactId: id, sizeBytes, sha256 };
   }
 }

@@ -1,7 +1,7 @@
 import { DEFAULT_CWD, LIMITS, type RunCodeBody, type SandboxId } from '@cloche/contract';
 import type { Credential } from '../api-keys/credential.ts';
 import { invalidRequest, notFound } from '../base/app-error.ts';
-import type { ResultRoom } from '../base/result-rooms.ts';
+import type { ResultMemory } from '../base/result-memory.ts';
 import { type ContextRecord, normalizeCwd } from '../contexts/context.ts';
 import type { ContextRepository } from '../contexts/context-repository.ts';
 import type { CreateContext } from '../contexts/create-context.ts';
@@ -14,7 +14,7 @@ export interface RunRequest {
   readonly body: RunCodeBody;
   readonly receivedAt: number;
   readonly signal: AbortSignal;
-  readonly room: ResultRoom;
+  readonly resultMemory: ResultMemory;
 }
 
 /** A run with its sandbox and context. */
@@ -23,27 +23,27 @@ export interface ResolvedRun {
   readonly context: ContextRecord;
   readonly code: string;
   /** Whether large and binary outputs become artifacts. */
-  readonly promotes: boolean;
+  readonly isPromoting: boolean;
   readonly timeoutMs: number;
   readonly receivedAt: number;
   readonly signal: AbortSignal;
-  readonly room: ResultRoom;
+  readonly resultMemory: ResultMemory;
 }
 
 /** Checks rules that the schema cannot express, and finds or creates the context of a run. */
 export class ResolveRun {
   readonly #access: SandboxAccess;
   readonly #contexts: ContextRepository;
-  readonly #creations: CreateContext;
+  readonly #createContext: CreateContext;
 
-  constructor(access: SandboxAccess, contexts: ContextRepository, creations: CreateContext) {
+  constructor(access: SandboxAccess, contexts: ContextRepository, createContext: CreateContext) {
     this.#access = access;
     this.#contexts = contexts;
-    this.#creations = creations;
+    this.#createContext = createContext;
   }
 
   /** @throws AppError `invalid_request`, `not_found`, `forbidden`, `sandbox_destroyed` or `sandbox_failed`. */
-  async resolve({ credential, params, body, receivedAt, signal, room }: RunRequest): Promise<ResolvedRun> {
+  async resolve({ credential, params, body, receivedAt, signal, resultMemory }: RunRequest): Promise<ResolvedRun> {
     checkCodeSize(body.code);
     const sandbox = await this.#access.getLive(credential, params.sandboxId);
     const context =
@@ -52,8 +52,8 @@ export class ResolveRun {
         : await this.#getNamedContext(sandbox, body.contextId, body);
     const contextTimeoutMs = body.contextId === undefined ? undefined : context.timeoutMs;
     const timeoutMs = body.timeoutMs ?? contextTimeoutMs ?? LIMITS.runTimeoutDefaultMs;
-    const promotes = body.artifactPolicy === 'promote';
-    return { sandbox, context, code: body.code, promotes, timeoutMs, receivedAt, signal, room };
+    const isPromoting = body.artifactPolicy === 'promote';
+    return { sandbox, context, code: body.code, isPromoting, timeoutMs, receivedAt, signal, resultMemory };
   }
 
   async #getDefaultContext(sandbox: SandboxRecord, { cwd, language }: RunCodeBody): Promise<ContextRecord> {
@@ -61,7 +61,7 @@ export class ResolveRun {
       const message = `must be ${DEFAULT_CWD} for the default context; create a context with this cwd and name it in body.contextId`;
       throw invalidRequest({ path: 'body.cwd', message });
     }
-    return this.#creations.getDefault(sandbox, language);
+    return this.#createContext.getDefault(sandbox, language);
   }
 
   async #getNamedContext(sandbox: SandboxRecord, id: string, { cwd, language }: RunCodeBody): Promise<ContextRecord> {

@@ -7,13 +7,13 @@ import { unavailable } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { OpenContexts } from '../contexts/open-contexts.ts';
-import { type AgentClient, AgentFault, type RunCell } from '../driver/runtime-driver.ts';
+import { type AgentClient, AgentError, type RunCell } from '../driver/runtime-driver.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
 import { isPending, type SandboxRecord } from '../sandboxes/record/sandbox.ts';
 import { sandboxEnded } from '../sandboxes/record/sandbox-access.ts';
 import type { SandboxRepository } from '../sandboxes/record/sandbox-repository.ts';
 import type { AwaitSandbox } from '../sandboxes/use/await-sandbox.ts';
-import type { FaultTranslator } from '../sandboxes/use/fault-translator.ts';
+import type { ErrorTranslator } from '../sandboxes/use/error-translator.ts';
 import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 import type { PromoteOutputs } from './promote-outputs.ts';
 import { Rendezvous } from './rendezvous.ts';
@@ -35,15 +35,15 @@ const PROMOTING_LIMITS = {
 };
 
 export interface RunCodeDeps {
-  readonly runs: ResolveRun;
+  readonly resolveRun: ResolveRun;
   readonly sandboxes: SandboxRepository;
-  readonly waits: AwaitSandbox;
+  readonly awaitSandbox: AwaitSandbox;
   readonly openContexts: OpenContexts;
-  readonly use: SandboxUse;
+  readonly sandboxUse: SandboxUse;
   readonly executions: Executions;
-  readonly faults: FaultTranslator;
+  readonly errorTranslator: ErrorTranslator;
   readonly clock: Clock;
-  readonly promotes: PromoteOutputs;
+  readonly promoteOutputs: PromoteOutputs;
   readonly ids: IdSource;
   readonly metrics: RunMetrics;
   readonly log: Logger;
@@ -60,7 +60,7 @@ export class RunCode {
   /** Returns the result. Code that fails, times out or is canceled gives a result with `error`. */
   async run(request: RunRequest): Promise<CodeRun> {
     const { run, limit } = await this.#accept(request);
-    return this.#execute(run, limit, unheard);
+    return this.#execute(run, limit, ignoreEvents);
   }
 
   /**
@@ -73,7 +73,7 @@ export class RunCode {
   }
 
   async #accept(request: RunRequest): Promise<{ run: ResolvedRun; limit: Deadline }> {
-    const run = await this.#deps.runs.resolve(request);
+    const run = await this.#deps.resolveRun.resolve(request);
     const limit = new Deadline(
       run.receivedAt + run.timeoutMs + AGENT_LIMITS.runGraceMs - this.#deps.clock.now(),
       run.signal,
@@ -89,7 +89,7 @@ export class RunCode {
 
   /** Waits for the sandbox. If it ended meanwhile, the run is canceled; if it failed, the request fails. */
   async #waitForSandbox(run: ResolvedRun, limit: Deadline): Promise<SandboxRecord> {
-    const sandbox = await this.#deps.waits.settled(run.sandbox, limit.signal);
+    const sandbox = await this.#deps.awaitSandbox.settled(run.sandbox, limit.signal);
     if (sandbox.status === 'failed') throw sandboxEnded(sandbox);
     if (sandbox.status !== 'ready' && !isPending(sandbox)) limit.end('canceled');
     return sandbox;
@@ -110,7 +110,7 @@ export class RunCode {
     }
   }
 
-  async #execute(run: ResolvedRun, deadline: Deadline, tell: Tell): Promise<CodeRun> {
+  async #execute(run: ResolvedRun, deadline: Deadline, emit: EmitEvent): Promise<CodeRun> {
     const { ids, clock, metrics } = this.#deps;
     using limit = deadline;
     const startedAt = clock.now();
@@ -121,10 +121,10 @@ export class RunCode {
     try {
       const connected = this.#connect(run, limit);
       const agent = connected instanceof Promise ? await connected : connected;
-      await this.#follow(agent, { run, runId, limit, result, tell });
+      await this.#follow(agent, { run, runId, limit, result, emit });
     } catch (error) {
-      const told = result.fail(await this.#explain(run, limit, error));
-      if (told) await tell(told);
+      const emitted = result.fail(await this.#explain(run, limit, error));
+      if (emitted) await emit(emitted);
     }
     const completed = result.complete();
     metrics.ran(run.context.language, completed.error?.name, (clock.now() - startedAt) / 1000);
@@ -133,12 +133,12 @@ export class RunCode {
 
   #promotion({ sandbox }: ResolvedRun, runId: string) {
     return (output: AgentOutput, index: number, inlineBytesLeft: number) =>
-      this.#deps.promotes.promote(output, { sandbox, runId, index, inlineBytesLeft });
+      this.#deps.promoteOutputs.promote(output, { sandbox, runId, index, inlineBytesLeft });
   }
 
   #connect({ sandbox }: ResolvedRun, limit: Deadline): AgentClient | Promise<AgentClient> {
     limit.signal.throwIfAborted();
-    return this.#deps.use.connect(sandbox, limit.signal);
+    return this.#deps.sandboxUse.connect(sandbox, limit.signal);
   }
 
   /** Runs the code. If the agent has lost the context, opens it again, once, and reports the lost state. */
@@ -146,27 +146,27 @@ export class RunCode {
     try {
       await this.#takeEvents(agent, followed);
     } catch (error) {
-      if (!(error instanceof AgentFault && error.kind === 'not_found')) throw error;
+      if (!(error instanceof AgentError && error.kind === 'not_found')) throw error;
       this.#deps.openContexts.forget(agent, followed.run.context.id);
       followed.result.noteStateLost();
       await this.#takeEvents(agent, followed);
     }
   }
 
-  async #takeEvents(agent: AgentClient, { run, runId, limit, result, tell }: Followed): Promise<void> {
+  async #takeEvents(agent: AgentClient, { run, runId, limit, result, emit }: Followed): Promise<void> {
     const { openContexts } = this.#deps;
     const cell = this.#cellOf(agent, run, runId, limit);
     let isNoted = false;
-    for await (const event of agent.run(run.context.id, cell, limit.signal, run.room)) {
+    for await (const event of agent.run(run.context.id, cell, limit.signal, run.resultMemory)) {
       // The first event shows that the context is open.
       if (!isNoted) openContexts.noteOpen(agent, run.context.id);
       isNoted = true;
       const live =
-        run.promotes && event.type === 'output'
+        run.isPromoting && event.type === 'output'
           ? await result.takePromoting(event, this.#promotion(run, runId))
           : result.take(event);
-      const told = live && tell(live);
-      if (told) await told;
+      const emitted = live && emit(live);
+      if (emitted) await emitted;
       if (result.isDone) return;
     }
   }
@@ -176,14 +176,14 @@ export class RunCode {
     const timeoutMs = Math.ceil(run.receivedAt + run.timeoutMs - clock.now());
     if (timeoutMs < 1) limit.end('timeout');
     limit.signal.throwIfAborted();
-    const limits = run.promotes ? PROMOTING_LIMITS : RUN_LIMITS;
+    const limits = run.isPromoting ? PROMOTING_LIMITS : RUN_LIMITS;
     const open = openContexts.requestFor(agent, run.context);
     return { runId, code: run.code, timeoutMs, limits, ...(open && { open }) };
   }
 
   /** Returns the run's own error (timeout or cancellation). Throws if the request failed. */
   async #explain(run: ResolvedRun, limit: Deadline, error: unknown): Promise<{ name: string; message: string }> {
-    const { executions, faults, log } = this.#deps;
+    const { executions, errorTranslator, log } = this.#deps;
     switch (limit.endedBy) {
       case 'timeout':
         return timeoutError(run.timeoutMs);
@@ -192,12 +192,16 @@ export class RunCode {
       case 'caller':
         throw unavailable('The run was canceled: the client disconnected, or the service is stopping.');
     }
-    const verdict = await faults.judge(run.sandbox, error);
-    if (verdict.code === 'sandbox_destroyed' || verdict.code === 'sandbox_failed') executions.forget(run.sandbox.id);
+    const explained = await errorTranslator.translate(run.sandbox, error);
+    if (explained.code === 'sandbox_destroyed' || explained.code === 'sandbox_failed')
+      executions.forget(run.sandbox.id);
     // A sandbox ended on purpose cancels the run; a lost sandbox is the platform's failure.
-    if (verdict.is('sandbox_destroyed') && verdict.details?.reason !== 'platform_cleanup') return CANCELED;
-    log.warn({ err: error, sandboxId: run.sandbox.id, contextId: run.context.id, code: verdict.code }, 'a run failed');
-    throw verdict;
+    if (explained.is('sandbox_destroyed') && explained.details?.reason !== 'platform_cleanup') return CANCELED;
+    log.warn(
+      { err: error, sandboxId: run.sandbox.id, contextId: run.context.id, code: explained.code },
+      'a run failed',
+    );
+    throw explained;
   }
 
   #begin({ sandbox, context }: ResolvedRun, limit: Deadline): Disposable {
@@ -216,16 +220,16 @@ export class RunCode {
 }
 
 /** Receives each event of a stream. If it returns a promise, the next event is read after it resolves. */
-type Tell = (event: CodeRunEvent) => Promise<void> | undefined;
+type EmitEvent = (event: CodeRunEvent) => Promise<void> | undefined;
 
-const unheard: Tell = () => undefined;
+const ignoreEvents: EmitEvent = () => undefined;
 
 interface Followed {
   readonly run: ResolvedRun;
   readonly runId: string;
   readonly limit: Deadline;
   readonly result: RunResult;
-  readonly tell: Tell;
+  readonly emit: EmitEvent;
 }
 
 const CANCELED = { name: 'CanceledError', message: 'The run was canceled: its context or its sandbox ended.' };

@@ -18,7 +18,7 @@ const CONTEXT: ContextRecord = {
   idempotencyRecordId: undefined,
 };
 const result = () => new RunResult(CONTEXT, 'run_1', 1000);
-const MISBEHAVED = { name: 'AgentFault', kind: 'misbehaved' };
+const MISBEHAVED = { name: 'AgentError', kind: 'misbehaved' };
 
 describe('the result of a run', () => {
   it('tells an error once, though the agent tells it live and at the end', () => {

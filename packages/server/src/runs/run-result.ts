@@ -1,7 +1,7 @@
 import { type CodeExecutionError, type CodeOutput, type CodeRun, type CodeRunEvent, LIMITS } from '@cloche/contract';
 import { type AgentOutput, type AgentRunEvent, jsonBytes, type RunDone, type RunError } from '@cloche/protocol';
 import type { ContextRecord } from '../contexts/context.ts';
-import { AgentFault } from '../driver/runtime-driver.ts';
+import { AgentError } from '../driver/runtime-driver.ts';
 import type { PromotedOutput } from './promote-outputs.ts';
 
 /** The agent's limit, plus room for the truncation notice. */
@@ -40,7 +40,7 @@ export class RunResult {
    * Adds an event. Returns the event for a stream's client, if any: only the first error is reported, and `complete`
    * reports the end.
    *
-   * @throws AgentFault `misbehaved` for another run's event or for data over the agent's limits.
+   * @throws AgentError `misbehaved` for another run's event or for data over the agent's limits.
    */
   take(event: AgentRunEvent): CodeRunEvent | undefined {
     this.#requireOwn(event);
@@ -108,14 +108,14 @@ export class RunResult {
 
   #requireOwn({ runId }: AgentRunEvent): void {
     if (runId === this.#runId) return;
-    throw new AgentFault('misbehaved', "an event of another run came in this run's stream");
+    throw new AgentError('misbehaved', "an event of another run came in this run's stream");
   }
 
   #admit({ value, mimeType }: AgentOutput, outputBytes: number, outputsBytes: number): void {
     const bytes = jsonBytes(value);
     this.#outputBytes += bytes + jsonBytes(mimeType) + OUTPUT_OVERHEAD_BYTES;
     if (this.#outputBytes <= outputsBytes + STREAM_BYTES && bytes <= outputBytes) return;
-    throw new AgentFault('misbehaved', 'outputs over the bounds they were given');
+    throw new AgentError('misbehaved', 'outputs over the bounds they were given');
   }
 
   #takeOutput(given: AgentOutput): CodeOutput {
@@ -156,7 +156,7 @@ class BoundedText {
     // Counting one byte for an empty chunk bounds a flood of them too.
     this.#bytes += jsonBytes(chunk) + (chunk === '' ? 1 : 0);
     if (this.#bytes > STREAM_BYTES)
-      throw new AgentFault('misbehaved', `more ${this.#name} than the bound it was given`);
+      throw new AgentError('misbehaved', `more ${this.#name} than the bound it was given`);
     this.#chunks.push(chunk);
   }
 }

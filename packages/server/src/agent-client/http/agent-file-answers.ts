@@ -16,10 +16,10 @@ import {
 import { Compile } from 'typebox/compile';
 import { AppError } from '../../base/app-error.ts';
 import { answerBody } from '../../bytes/byte-transfer.ts';
-import { type FileContent, FileFault, type ListOptions } from '../../driver/agent-files.ts';
-import { AgentFault } from '../../driver/runtime-driver.ts';
+import { type FileContent, FileError, type ListOptions } from '../../driver/agent-files.ts';
+import { AgentError } from '../../driver/runtime-driver.ts';
 import { agentErrorBody } from './agent-requests.ts';
-import { LineTooLong, readLines } from './ndjson.ts';
+import { LineTooLongError, readLines } from './ndjson.ts';
 
 const agentFile = Compile(AgentFile);
 const agentFileEvent = Compile(AgentFileEvent);
@@ -36,23 +36,23 @@ export function answerTo(asked: ClientRequest, signal: AbortSignal): Promise<Inc
     });
     // This listener stays: the response reports errors that occur after it has begun.
     asked.on('error', (error) => {
-      reject(signal.aborted ? signal.reason : new AgentFault('gone', error.message, { cause: error }));
+      reject(signal.aborted ? signal.reason : new AgentError('gone', error.message, { cause: error }));
     });
-    asked.once('close', () => reject(new AgentFault('gone', 'the connection closed without an answer')));
+    asked.once('close', () => reject(new AgentError('gone', 'the connection closed without an answer')));
   });
 }
 
-/** @throws FileFault or AgentFault for a response that is a refusal. */
+/** @throws FileError or AgentError for a response that is a refusal. */
 export async function refuse(response: IncomingMessage, signal: AbortSignal, headOnly = false): Promise<void> {
   const { statusCode = 0, headers } = response;
   if ([200, 206, 304].includes(statusCode)) return;
   const range = /^bytes \*\/(\d{1,15})$/.exec(headers['content-range'] ?? '')?.[1];
   const size = range === undefined ? {} : { sizeBytes: Number(range) };
-  if (headOnly) throw new FileFault(...withoutWords(statusCode), size);
+  if (headOnly) throw new FileError(...withoutWords(statusCode), size);
   const { code, message, path } = await readError(response, signal);
   const place = path === undefined ? {} : { path: path.slice(0, LIMITS.filePathLength).toWellFormed() };
-  if (isFileError(code)) throw new FileFault(code, message.slice(0, 500), { ...size, ...place });
-  throw new AgentFault('internal', message.slice(0, 500));
+  if (isFileError(code)) throw new FileError(code, message.slice(0, 500), { ...size, ...place });
+  throw new AgentError('internal', message.slice(0, 500));
 }
 
 /** Returns the error of a response to HEAD, which has no body with details. */
@@ -86,7 +86,7 @@ export function contentOf(response: IncomingMessage, headOnly = false): FileCont
     (statusCode === 206) === /^bytes \d{1,15}-\d{1,15}\/\d{1,15}$/.test(contentRange ?? '');
   if (!isHonest) {
     response.destroy();
-    throw new AgentFault('misbehaved', 'a file whose headers do not fit the protocol');
+    throw new AgentError('misbehaved', 'a file whose headers do not fit the protocol');
   }
   const sizeBytes = statusCode === 304 ? undefined : Number(length);
   return {
@@ -107,23 +107,23 @@ export async function readAnswer<T>(
   try {
     return parse(await text(bounded(response)));
   } catch (error) {
-    throw asFault(error, signal);
+    throw toAgentError(error, signal);
   }
 }
 
 async function readError(response: IncomingMessage, signal: AbortSignal) {
   try {
     const body: unknown = JSON.parse(await text(bounded(response)));
-    if (!agentErrorBody.Check(body)) throw new AgentFault('misbehaved', 'a refusal that does not fit its schema');
+    if (!agentErrorBody.Check(body)) throw new AgentError('misbehaved', 'a refusal that does not fit its schema');
     return body.error;
   } catch (error) {
-    throw asFault(error, signal);
+    throw toAgentError(error, signal);
   }
 }
 
 export function parseFile(line: string): AgentFileType {
   const file: unknown = JSON.parse(line);
-  if (!agentFile.Check(file)) throw new AgentFault('misbehaved', 'a file that does not fit its schema');
+  if (!agentFile.Check(file)) throw new AgentError('misbehaved', 'a file that does not fit its schema');
   // Sound: the line was just checked, and the schema's static type is wider only in `type`.
   return file as AgentFileType;
 }
@@ -131,11 +131,11 @@ export function parseFile(line: string): AgentFileType {
 /**
  * Reads at most `limit` files, one per line.
  *
- * @throws FileFault `too_many` for more bytes than a listing may have.
+ * @throws FileError `too_many` for more bytes than a listing may have.
  */
 export async function readListing(
   response: IncomingMessage,
-  { limit, room }: Pick<ListOptions, 'limit' | 'room'>,
+  { limit, resultMemory }: Pick<ListOptions, 'limit' | 'resultMemory'>,
   signal: AbortSignal,
 ): Promise<AgentFileType[]> {
   const files: AgentFileType[] = [];
@@ -143,24 +143,24 @@ export async function readListing(
   try {
     for await (const line of readLines(response as AsyncIterable<Buffer>, MAX_AGENT_FILE_BYTES)) {
       characters += line.length;
-      if (files.length >= limit) throw new AgentFault('misbehaved', 'an endless listing');
+      if (files.length >= limit) throw new AgentError('misbehaved', 'an endless listing');
       if (characters > LIMITS.fileListBytes) throw tooLarge();
-      const waiting = room?.hold(line.length, signal);
+      const waiting = resultMemory?.hold(line.length, signal);
       if (waiting) await waiting;
       files.push(parseFile(line));
     }
     return files;
   } catch (error) {
-    throw asFault(error, signal);
+    throw toAgentError(error, signal);
   } finally {
     response.destroy();
   }
 }
 
-function tooLarge(): FileFault {
+function tooLarge(): FileError {
   const mebibytes = LIMITS.fileListBytes / 1024 ** 2;
   const message = `The listing has more than ${mebibytes} MiB; list a subdirectory, or request fewer levels.`;
-  return new FileFault('too_many', message);
+  return new FileError('too_many', message);
 }
 
 export async function* readChanges(
@@ -170,13 +170,13 @@ export async function* readChanges(
   try {
     for await (const line of readLines(response as AsyncIterable<Buffer>, MAX_AGENT_FILE_BYTES)) {
       const event: unknown = JSON.parse(line);
-      if (!agentFileEvent.Check(event)) throw new AgentFault('misbehaved', 'a change that does not fit its schema');
+      if (!agentFileEvent.Check(event)) throw new AgentError('misbehaved', 'a change that does not fit its schema');
       yield event;
       if (event.type === 'ended') return;
     }
-    throw new AgentFault('gone', 'a watch that broke off');
+    throw new AgentError('gone', 'a watch that broke off');
   } catch (error) {
-    throw asFault(error, signal);
+    throw toAgentError(error, signal);
   } finally {
     response.destroy();
   }
@@ -184,7 +184,7 @@ export async function* readChanges(
 
 export function parseUnpacked(answer: string): AgentUnpackedType {
   const unpacked: unknown = JSON.parse(answer);
-  if (!agentUnpacked.Check(unpacked)) throw new AgentFault('misbehaved', 'an answer that does not fit its schema');
+  if (!agentUnpacked.Check(unpacked)) throw new AgentError('misbehaved', 'an answer that does not fit its schema');
   // Sound: the response was just checked, and the schema's static type is wider than the checked one.
   return unpacked as AgentUnpackedType;
 }
@@ -193,7 +193,7 @@ async function* bounded(response: IncomingMessage): AsyncGenerator<Buffer> {
   let bytes = 0;
   for await (const chunk of response as AsyncIterable<Buffer>) {
     bytes += chunk.length;
-    if (bytes > MAX_AGENT_FILE_BYTES) throw new AgentFault('misbehaved', 'an endless answer about a file');
+    if (bytes > MAX_AGENT_FILE_BYTES) throw new AgentError('misbehaved', 'an endless answer about a file');
     yield chunk;
   }
 }
@@ -202,11 +202,11 @@ async function* bounded(response: IncomingMessage): AsyncGenerator<Buffer> {
  * Returns the error to throw: the signal's reason after an abort, `misbehaved` for malformed or endless output, and
  * `gone` for any other failure.
  */
-function asFault(error: unknown, signal: AbortSignal): unknown {
+function toAgentError(error: unknown, signal: AbortSignal): unknown {
   if (signal.aborted) return signal.reason;
-  if (error instanceof AgentFault || error instanceof FileFault || error instanceof AppError) return error;
-  const isLie = error instanceof SyntaxError || error instanceof LineTooLong;
-  return new AgentFault(isLie ? 'misbehaved' : 'gone', 'an answer about a file that broke off or is malformed', {
+  if (error instanceof AgentError || error instanceof FileError || error instanceof AppError) return error;
+  const isLie = error instanceof SyntaxError || error instanceof LineTooLongError;
+  return new AgentError(isLie ? 'misbehaved' : 'gone', 'an answer about a file that broke off or is malformed', {
     cause: error,
   });
 }

@@ -8,7 +8,7 @@ import type { Duplex } from 'node:stream';
 import { describe, it } from 'node:test';
 import { AGENT_PROTOCOL_VERSION, RUNS_ACCEPTED } from '@cloche/protocol';
 import { eventually, settled } from '@cloche/testkit/eventually';
-import { AgentHttpClient, type AgentHttpClientOptions } from './agent-http-client.ts';
+import { AgentHttpClient, type AgentHttpClientDeps } from './agent-http-client.ts';
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 /** Called with the connection each time a run starts on it. */
@@ -18,7 +18,7 @@ type Told = (socket: Duplex) => void;
 async function openAgent(
   told: Told,
   answer: Answer = (_, response) => response.end(),
-  options: AgentHttpClientOptions = {},
+  options: AgentHttpClientDeps = {},
 ) {
   const folder = mkdtempSync(join(tmpdir(), 'agent-'));
   const socketPath = join(folder, 'agent.sock');
@@ -152,7 +152,7 @@ describe('the client of an agent', () => {
   for (const [lie, told] of lies) {
     it(`calls ${lie} misbehaviour`, async () => {
       await using agent = await openAgent(told);
-      await assert.rejects(drain(agent.run()), { name: 'AgentFault', kind: 'misbehaved' });
+      await assert.rejects(drain(agent.run()), { name: 'AgentError', kind: 'misbehaved' });
     });
   }
 
@@ -208,7 +208,7 @@ describe('the client of an agent', () => {
     it(`calls ${name} misbehaviour`, async () => {
       await using agent = await openAgent(() => {}, answer);
       const interrupted = agent.client.interrupt('cctx_1', new AbortController().signal);
-      await assert.rejects(interrupted, { name: 'AgentFault', kind: 'misbehaved' });
+      await assert.rejects(interrupted, { name: 'AgentError', kind: 'misbehaved' });
     });
   }
 
@@ -216,7 +216,7 @@ describe('the client of an agent', () => {
     await using agent = await openAgent((socket) => {
       socket.write(line({ type: 'stdout', data: 'x' }), () => socket.destroy());
     });
-    await assert.rejects(drain(agent.run()), { name: 'AgentFault', kind: 'gone' });
+    await assert.rejects(drain(agent.run()), { name: 'AgentError', kind: 'gone' });
     const nobody = new AgentHttpClient('/nonexistent/agent.sock');
     await assert.rejects(nobody.checkHealth(new AbortController().signal), { kind: 'gone' });
     await assert.rejects(drain(nobody.run('cctx_1', RUN, new AbortController().signal)), { kind: 'gone' });

@@ -9,15 +9,15 @@ import {
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
 import { Pool } from 'undici';
-import type { ResultRoom } from '../../base/result-rooms.ts';
-import { type AgentClient, AgentFault, type RunCell } from '../../driver/runtime-driver.ts';
+import type { ResultMemory } from '../../base/result-memory.ts';
+import { type AgentClient, AgentError, type RunCell } from '../../driver/runtime-driver.ts';
 import { AgentHttpCommands } from './agent-http-commands.ts';
 import { AgentHttpFiles } from './agent-http-files.ts';
-import { AgentRequests, agentErrorBody, asFault, type Faults, refusal } from './agent-requests.ts';
+import { AgentRequests, agentErrorBody, type ErrorKinds, refusal, toAgentError } from './agent-requests.ts';
 import { openAgentTunnel } from './agent-tunnel.ts';
 import { EventBudget, type SharedBudget } from './event-budget.ts';
-import { type LineStore, LongLines, SandboxLines } from './long-lines.ts';
-import type { LineRoom } from './ndjson.ts';
+import { SandboxLineMemory, ServerLineMemory, type StreamLineMemory } from './line-memory.ts';
+import type { LineMemory } from './ndjson.ts';
 import { RunConnections } from './run-connections.ts';
 
 const health = Compile(AgentHealth);
@@ -36,7 +36,7 @@ const KEEP_ALIVE_MS = 3_600_000;
  */
 const KERNEL_WAIT_MS = 1_000;
 
-export interface AgentHttpClientOptions {
+export interface AgentHttpClientDeps {
   /** Called when no connection is left, as `RuntimeDriver.connect` describes. */
   onBroken?: () => void;
   /** Asks the host to connect a Python kernel to the agent; rejects when the host has none. */
@@ -46,7 +46,7 @@ export interface AgentHttpClientOptions {
   /** Whether a kernel is ready for the first context that needs one. */
   kernelReady?: boolean;
   /** Limits on long lines, shared by the clients of all agents. */
-  longLines?: LongLines;
+  serverLineMemory?: ServerLineMemory;
   events?: SharedBudget;
 }
 
@@ -62,7 +62,7 @@ export class AgentHttpClient implements AgentClient {
   /** Contexts for which the host was asked to provide a kernel. */
   readonly #askedFor = new Set<string>();
   readonly #budget: EventBudget;
-  readonly #lines: SandboxLines;
+  readonly #lineMemory: SandboxLineMemory;
   readonly #connections: RunConnections;
   #kernelReady: boolean;
 
@@ -73,9 +73,9 @@ export class AgentHttpClient implements AgentClient {
       provideKernel,
       noteLanguage,
       kernelReady = false,
-      longLines = new LongLines(),
+      serverLineMemory = new ServerLineMemory(),
       events,
-    }: AgentHttpClientOptions = {},
+    }: AgentHttpClientDeps = {},
   ) {
     this.#provideKernel = provideKernel;
     this.#noteLanguage = noteLanguage;
@@ -84,7 +84,7 @@ export class AgentHttpClient implements AgentClient {
     this.#budget = new EventBudget(events);
     this.commands = new AgentHttpCommands(socketPath, this.#budget);
     this.files = new AgentHttpFiles(socketPath);
-    this.#lines = new SandboxLines(longLines);
+    this.#lineMemory = new SandboxLineMemory(serverLineMemory);
     this.#connections = new RunConnections(socketPath);
     this.#pool = new Pool('http://agent', {
       socketPath,
@@ -95,7 +95,7 @@ export class AgentHttpClient implements AgentClient {
       bodyTimeout: 0,
       keepAliveMaxTimeout: KEEP_ALIVE_MS,
     });
-    this.#requests = new AgentRequests(this.#pool, FAULTS);
+    this.#requests = new AgentRequests(this.#pool, ERROR_KINDS);
     this.#pool.on('disconnect', () => {
       if (!this.#pool.destroyed && this.#pool.stats.connected === 0) onBroken?.();
     });
@@ -105,11 +105,11 @@ export class AgentHttpClient implements AgentClient {
     return this.#pool.destroyed;
   }
 
-  /** @throws AgentFault `gone` while the agent does not answer. */
+  /** @throws AgentError `gone` while the agent does not answer. */
   async checkHealth(signal: AbortSignal): Promise<void> {
     const { protocolVersion } = await this.#requests.ask({ method: 'GET', path: '/health' }, health, signal);
     if (protocolVersion !== AGENT_PROTOCOL_VERSION) {
-      throw new AgentFault('misbehaved', `the agent speaks protocol ${protocolVersion}, not ${AGENT_PROTOCOL_VERSION}`);
+      throw new AgentError('misbehaved', `the agent speaks protocol ${protocolVersion}, not ${AGENT_PROTOCOL_VERSION}`);
     }
   }
 
@@ -141,22 +141,22 @@ export class AgentHttpClient implements AgentClient {
     contextId: string,
     request: RunCell,
     signal: AbortSignal,
-    room?: ResultRoom,
+    resultMemory?: ResultMemory,
   ): AsyncGenerator<AgentRunEvent, void> {
     signal.throwIfAborted();
     const connection = this.#connections.acquire();
     const abort = () => connection.destroy(signal.reason);
     signal.addEventListener('abort', abort, { once: true });
-    using store = this.#lines.open(signal, (error) => connection.destroy(asFault(error, signal)));
-    const lineRoom = roomForLines(store, room, signal);
+    using streamLines = this.#lineMemory.open(signal, (error) => connection.destroy(toAgentError(error, signal)));
+    const memory = lineMemoryOf(streamLines, resultMemory, signal);
     let isDone = false;
     try {
       const { open, ...cell } = request;
       const opening = open && { open: this.#withKernel(contextId, open) };
       connection.start(JSON.stringify({ contextId, ...opening, ...cell }));
       while (!isDone) {
-        const line = await connection.nextLine(lineRoom);
-        const waiting = room?.hold(line.length, signal);
+        const line = await connection.nextLine(memory);
+        const waiting = resultMemory?.hold(line.length, signal);
         if (waiting) await waiting;
         const event = parseEvent(line);
         isDone = event.type === 'done';
@@ -211,18 +211,22 @@ export class AgentHttpClient implements AgentClient {
  * Returns the memory account for incomplete lines. It requests memory from the run's room first, then from the line
  * store.
  */
-function roomForLines(store: LineStore, room: ResultRoom | undefined, signal: AbortSignal): LineRoom {
-  if (!room) return store;
+function lineMemoryOf(
+  streamLines: StreamLineMemory,
+  resultMemory: ResultMemory | undefined,
+  signal: AbortSignal,
+): LineMemory {
+  if (!resultMemory) return streamLines;
   return {
     hold(bytes) {
-      const waiting = room.hold(bytes, signal);
-      return waiting ? waiting.then(() => store.hold(bytes)) : store.hold(bytes);
+      const waiting = resultMemory.hold(bytes, signal);
+      return waiting ? waiting.then(() => streamLines.hold(bytes)) : streamLines.hold(bytes);
     },
-    release: () => store.release(),
+    release: () => streamLines.release(),
   };
 }
 
-const FAULTS: Faults = new Map([
+const ERROR_KINDS: ErrorKinds = new Map([
   ['invalid_cwd', 'invalid_cwd'],
   ['not_found', 'not_found'],
   ['language_unavailable', 'language_unavailable'],
@@ -236,17 +240,17 @@ function contextPath(contextId: string): string {
   return `/contexts/${encodeURIComponent(contextId)}`;
 }
 
-/** @throws AgentFault for a line that is not a valid event, and for a refusal of the run. */
+/** @throws AgentError for a line that is not a valid event, and for a refusal of the run. */
 function parseEvent(line: string): AgentRunEvent {
   let event: unknown;
   try {
     event = parsePlainJson(line, MAX_EVENT_VALUES);
   } catch (error) {
-    throw new AgentFault('misbehaved', 'an event that is no JSON of its size', { cause: error });
+    throw new AgentError('misbehaved', 'an event that is no JSON of its size', { cause: error });
   }
   if (!runEvent.Check(event)) {
-    if (agentErrorBody.Check(event)) throw refusal(event.error, FAULTS);
-    throw new AgentFault('misbehaved', 'an event that does not fit the protocol');
+    if (agentErrorBody.Check(event)) throw refusal(event.error, ERROR_KINDS);
+    throw new AgentError('misbehaved', 'an event that does not fit the protocol');
   }
   // Sound: the event was just checked, and the schema's static type is wider only in `format`.
   return event as AgentRunEvent;

@@ -13,10 +13,10 @@ import {
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
 import { Pool } from 'undici';
-import type { ResultRoom } from '../../base/result-rooms.ts';
+import type { ResultMemory } from '../../base/result-memory.ts';
 import type { AgentCommandResult, AgentCommands, NewTerminal } from '../../driver/agent-commands.ts';
-import { AgentFault } from '../../driver/runtime-driver.ts';
-import { AgentRequests, asFault, type Faults } from './agent-requests.ts';
+import { AgentError } from '../../driver/runtime-driver.ts';
+import { AgentRequests, type ErrorKinds, toAgentError } from './agent-requests.ts';
 import { upgradeToAgent } from './agent-tunnel.ts';
 import { EventBudget } from './event-budget.ts';
 import { readLines } from './ndjson.ts';
@@ -34,7 +34,7 @@ const CONNECTIONS = 256;
  */
 const MAX_RESULT_BYTES = LIMITS.outputStreamBytes + 64 * 1024;
 
-const FAULTS: Faults = new Map([
+const ERROR_KINDS: ErrorKinds = new Map([
   ['invalid_cwd', 'invalid_cwd'],
   ['not_found', 'not_found'],
   ['conflict', 'conflict'],
@@ -61,7 +61,7 @@ export class AgentHttpCommands implements AgentCommands {
       headersTimeout: 0,
       bodyTimeout: 0,
     });
-    this.#requests = new AgentRequests(this.#pool, FAULTS);
+    this.#requests = new AgentRequests(this.#pool, ERROR_KINDS);
   }
 
   start(id: string, request: StartCommand, signal: AbortSignal): Promise<AgentCommand> {
@@ -76,13 +76,13 @@ export class AgentHttpCommands implements AgentCommands {
     return this.#requests.ask({ method: 'GET', path: pathOf(id, 'end') }, command, signal);
   }
 
-  async result(id: string, signal: AbortSignal, room?: ResultRoom): Promise<AgentCommandResult> {
+  async result(id: string, signal: AbortSignal, resultMemory?: ResultMemory): Promise<AgentCommandResult> {
     const texts = { stdout: new ResultText(), stderr: new ResultText() };
     for await (const line of this.#lines(pathOf(id, 'result'), {}, signal)) {
-      const waiting = room?.hold(line.length, signal);
+      const waiting = resultMemory?.hold(line.length, signal);
       if (waiting) await waiting;
       const event = parse(line);
-      if (!resultEvent.Check(event)) throw new AgentFault('misbehaved', 'a result that does not fit the protocol');
+      if (!resultEvent.Check(event)) throw new AgentError('misbehaved', 'a result that does not fit the protocol');
       if (event.type === 'done') {
         const { truncated } = event;
         return { command: event.command, stdout: texts.stdout.text, stderr: texts.stderr.text, truncated };
@@ -91,7 +91,7 @@ export class AgentHttpCommands implements AgentCommands {
       const restMs = this.#budget.spend(line.length);
       if (restMs > 0) await pause(restMs, signal);
     }
-    throw new AgentFault('misbehaved', 'a result without its end');
+    throw new AgentError('misbehaved', 'a result without its end');
   }
 
   readLog(id: string, afterSeq: number, limit: number, signal: AbortSignal): Promise<AgentLogPage> {
@@ -102,13 +102,13 @@ export class AgentHttpCommands implements AgentCommands {
   async *follow(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<AgentCommandEvent, void> {
     for await (const line of this.#lines(pathOf(id, 'follow'), { afterSeq }, signal)) {
       const event = parse(line);
-      if (!commandEvent.Check(event)) throw new AgentFault('misbehaved', 'an event that does not fit the protocol');
+      if (!commandEvent.Check(event)) throw new AgentError('misbehaved', 'an event that does not fit the protocol');
       yield event;
       if (event.type === 'exit') return;
       const restMs = this.#budget.spend(line.length);
       if (restMs > 0) await pause(restMs, signal);
     }
-    throw new AgentFault('misbehaved', 'the stream of a command ended without its exit');
+    throw new AgentError('misbehaved', 'the stream of a command ended without its exit');
   }
 
   async writeStdin(id: string, bytes: Buffer, close: boolean, signal: AbortSignal): Promise<void> {
@@ -137,7 +137,7 @@ export class AgentHttpCommands implements AgentCommands {
     try {
       yield* readLines(body, MAX_COMMAND_MESSAGE_BYTES);
     } catch (error) {
-      throw asFault(error, signal);
+      throw toAgentError(error, signal);
     } finally {
       body.on('error', () => undefined).destroy();
     }
@@ -155,7 +155,7 @@ class ResultText {
 
   add(piece: string): void {
     this.#bytes += jsonBytes(piece) + 1;
-    if (this.#bytes > MAX_RESULT_BYTES) throw new AgentFault('misbehaved', 'more output than the limit in the request');
+    if (this.#bytes > MAX_RESULT_BYTES) throw new AgentError('misbehaved', 'more output than the limit in the request');
     this.#pieces.push(piece);
   }
 }
@@ -168,6 +168,6 @@ function parse(line: string): unknown {
   try {
     return JSON.parse(line);
   } catch (error) {
-    throw new AgentFault('misbehaved', 'a line that is not JSON', { cause: error });
+    throw new AgentError('misbehaved', 'a line that is not JSON', { cause: error });
   }
 }

@@ -11,10 +11,10 @@ import { buffer } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
 import { LIMITS } from '@cloche/contract';
 import { eventually, settled } from '@cloche/testkit/eventually';
-import { ResultRooms, SMALL_RESULT_BYTES } from '../../base/result-rooms.ts';
+import { ResultMemoryLimit, SMALL_RESULT_BYTES } from '../../base/result-memory.ts';
 import { LentBytes } from '../../bytes/lent-bytes.ts';
-import { FileFault } from '../../driver/agent-files.ts';
-import { AgentFault } from '../../driver/runtime-driver.ts';
+import { FileError } from '../../driver/agent-files.ts';
+import { AgentError } from '../../driver/runtime-driver.ts';
 import { AgentHttpFiles } from './agent-http-files.ts';
 
 const never = new AbortController().signal;
@@ -74,7 +74,7 @@ const QUESTIONS: Readonly<Record<string, (files: AgentHttpFiles, signal: AbortSi
 async function assertFaults(say: (socket: Socket) => void, names = Object.keys(QUESTIONS)): Promise<void> {
   for (const name of names) {
     await using liar = await openLiar(say);
-    await assert.rejects(async () => QUESTIONS[name]?.(liar.files, never), AgentFault, name);
+    await assert.rejects(async () => QUESTIONS[name]?.(liar.files, never), AgentError, name);
   }
 }
 
@@ -156,7 +156,7 @@ describe('an agent that lies about files', () => {
       },
     };
     await using liar = await openLiar((socket) => socket.write(answer(['100 Continue']).repeat(3)));
-    await assert.rejects(liar.files.write('a', counted, {}, never), AgentFault);
+    await assert.rejects(liar.files.write('a', counted, {}, never), AgentError);
     assert.ok(opened <= 1);
   });
 
@@ -230,16 +230,16 @@ describe('a listing', () => {
   it('of more bytes than one may have is refused, and its sandbox is not blamed', async () => {
     await using agent = await openListing(Math.ceil(LIMITS.fileListBytes / long.length) + 1);
     const listing = agent.files.list('a', { depth: 1, limit: LIMITS.fileListEntries }, never);
-    await assert.rejects(listing, (error) => error instanceof FileFault && error.kind === 'too_many');
+    await assert.rejects(listing, (error) => error instanceof FileError && error.kind === 'too_many');
   });
 
   it('that is large waits for room before it is read on', async () => {
     await using agent = await openListing(500);
-    const rooms = new ResultRooms({ inAll: 1, perOrganization: 1 });
-    const first = rooms.open('org_1');
+    const limit = new ResultMemoryLimit({ total: 1, perOrganization: 1 });
+    const first = limit.open('org_1');
     await first.hold(SMALL_RESULT_BYTES + 1, never);
     let isListed = false;
-    const listing = agent.files.list('a', { depth: 1, limit: 1000, room: rooms.open('org_1') }, never);
+    const listing = agent.files.list('a', { depth: 1, limit: 1000, resultMemory: limit.open('org_1') }, never);
     const listed = listing.then((files) => {
       isListed = true;
       return files;

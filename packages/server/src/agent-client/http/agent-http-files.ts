@@ -11,7 +11,7 @@ import type {
   ReadOptions,
   WriteOptions,
 } from '../../driver/agent-files.ts';
-import { AgentFault } from '../../driver/runtime-driver.ts';
+import { AgentError } from '../../driver/runtime-driver.ts';
 import {
   answerTo,
   contentOf,
@@ -199,7 +199,7 @@ class FileUse {
   /** Counts a transfer. Call the returned function when the transfer has ended; further calls have no effect. */
   beginTransfer(): () => void {
     if (this.#transfers >= MAX_TRANSFERS + MAX_WAITING) {
-      throw new AgentFault('busy', `${this.#transfers} files are being moved in and out of the sandbox`);
+      throw new AgentError('busy', `${this.#transfers} files are being moved in and out of the sandbox`);
     }
     this.#transfers += 1;
     return once(() => {
@@ -209,7 +209,7 @@ class FileUse {
 
   /** Counts a watch. Call the returned function when the watch has ended; further calls have no effect. */
   beginWatch(): () => void {
-    if (this.#watches >= MAX_WATCHES) throw new AgentFault('busy', `${MAX_WATCHES} directories are watched already`);
+    if (this.#watches >= MAX_WATCHES) throw new AgentError('busy', `${MAX_WATCHES} directories are watched already`);
     this.#watches += 1;
     return once(() => {
       this.#watches -= 1;

@@ -2,10 +2,10 @@ import { AgentErrorBody } from '@cloche/protocol';
 import type { TSchema } from 'typebox';
 import { Compile, type Validator } from 'typebox/compile';
 import type { Dispatcher, Pool } from 'undici';
-import { AgentFault } from '../../driver/runtime-driver.ts';
-import { isConnectionError, MalformedAnswer, readJson } from './http-response.ts';
-import { LineOverdue } from './long-lines.ts';
-import { LineTooLong } from './ndjson.ts';
+import { AgentError } from '../../driver/runtime-driver.ts';
+import { isConnectionError, MalformedResponseError, readJson } from './http-response.ts';
+import { LineTimeoutError } from './line-memory.ts';
+import { LineTooLongError } from './ndjson.ts';
 
 /** Largest response to an ordinary request. Most are far smaller. */
 export const MAX_SMALL_BYTES = 64 * 1024;
@@ -15,19 +15,19 @@ const JSON_HEADERS = { 'content-type': 'application/json' };
 
 export const agentErrorBody = Compile(AgentErrorBody);
 
-/** Maps the agent's error codes to kinds of `AgentFault`. Any other code becomes `internal`. */
-export type Faults = ReadonlyMap<string, AgentFault['kind']>;
+/** Maps the agent's error codes to kinds of `AgentError`. Any other code becomes `internal`. */
+export type ErrorKinds = ReadonlyMap<string, AgentError['kind']>;
 
 type Method = Extract<Dispatcher.HttpMethod, 'GET' | 'PUT' | 'POST' | 'DELETE'>;
 
-/** Sends requests to one agent. Throws `AgentFault` for refusals and invalid responses. */
+/** Sends requests to one agent. Throws `AgentError` for refusals and invalid responses. */
 export class AgentRequests {
   readonly #pool: Pool;
-  readonly #faults: Faults;
+  readonly #errorKinds: ErrorKinds;
 
-  constructor(pool: Pool, faults: Faults) {
+  constructor(pool: Pool, errorKinds: ErrorKinds) {
     this.#pool = pool;
-    this.#faults = faults;
+    this.#errorKinds = errorKinds;
   }
 
   /** Sends a request and returns the response before its body has been read. */
@@ -37,9 +37,9 @@ export class AgentRequests {
       const response = await this.#pool.request({ method, path, signal, onInfo: refuseInterim, ...body });
       if (response.statusCode < 300) return response;
       const { error } = await readJson(response, agentErrorBody, MAX_SMALL_BYTES);
-      throw refusal(error, this.#faults);
+      throw refusal(error, this.#errorKinds);
     } catch (error) {
-      throw asFault(error, signal);
+      throw toAgentError(error, signal);
     }
   }
 
@@ -54,7 +54,7 @@ export class AgentRequests {
     try {
       return await readJson(response, schema, maxBytes);
     } catch (error) {
-      throw asFault(error, signal);
+      throw toAgentError(error, signal);
     }
   }
 
@@ -64,29 +64,33 @@ export class AgentRequests {
     try {
       await response.body.dump({ limit: MAX_SMALL_BYTES });
     } catch (error) {
-      throw asFault(error, signal);
+      throw toAgentError(error, signal);
     }
   }
 }
 
-/** Converts an error of the agent to an `AgentFault`. */
-export function refusal({ code, message }: { code: string; message: string }, faults: Faults): AgentFault {
-  return new AgentFault(faults.get(code) ?? 'internal', message.slice(0, MAX_MESSAGE_CHARACTERS));
+/** Converts an error of the agent to an `AgentError`. */
+export function refusal({ code, message }: { code: string; message: string }, errorKinds: ErrorKinds): AgentError {
+  return new AgentError(errorKinds.get(code) ?? 'internal', message.slice(0, MAX_MESSAGE_CHARACTERS));
 }
 
-/** Returns the error to throw: the signal's reason after an abort, and an `AgentFault` for any other failure. */
-export function asFault(error: unknown, signal: AbortSignal): unknown {
-  if (error instanceof AgentFault) return error;
+/** Returns the error to throw: the signal's reason after an abort, and an `AgentError` for any other failure. */
+export function toAgentError(error: unknown, signal: AbortSignal): unknown {
+  if (error instanceof AgentError) return error;
   if (signal.aborted) return signal.reason;
-  if (error instanceof MalformedAnswer || error instanceof LineTooLong || error instanceof LineOverdue) {
-    return new AgentFault('misbehaved', error.message, { cause: error });
+  if (
+    error instanceof MalformedResponseError ||
+    error instanceof LineTooLongError ||
+    error instanceof LineTimeoutError
+  ) {
+    return new AgentError('misbehaved', error.message, { cause: error });
   }
   // Any other error of undici is a broken connection or a response that is not HTTP.
   const kind = isConnectionError(error) ? 'gone' : 'misbehaved';
-  return new AgentFault(kind, error instanceof Error ? error.message : String(error), { cause: error });
+  return new AgentError(kind, error instanceof Error ? error.message : String(error), { cause: error });
 }
 
 /** Rejects interim responses: an honest agent sends none, and a hostile one could send an endless series. */
 function refuseInterim({ statusCode }: { statusCode: number }): never {
-  throw new MalformedAnswer(`an interim answer (${statusCode})`);
+  throw new MalformedResponseError(`an interim answer (${statusCode})`);
 }

@@ -1,8 +1,8 @@
 import { type IncomingMessage, request } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { PORT_TUNNEL_PROTOCOL } from '@cloche/protocol';
-import { AgentFault } from '../../driver/runtime-driver.ts';
-import { agentErrorBody, type Faults, MAX_SMALL_BYTES, refusal } from './agent-requests.ts';
+import { AgentError } from '../../driver/runtime-driver.ts';
+import { agentErrorBody, type ErrorKinds, MAX_SMALL_BYTES, refusal } from './agent-requests.ts';
 import { isConnectionError } from './http-response.ts';
 
 const MAX_HEADER_BYTES = 4 * 1024;
@@ -11,7 +11,7 @@ const MAX_HEADER_BYTES = 4 * 1024;
  * Opens a connection to a port inside the sandbox, over the agent's socket. After the agent's `101`, the bytes are
  * those of the process that listens on the port and are not inspected.
  *
- * @throws AgentFault for every other response, and `gone` without a response.
+ * @throws AgentError for every other response, and `gone` without a response.
  */
 export function openAgentTunnel(socketPath: string, port: number, signal: AbortSignal): Promise<Duplex> {
   return upgradeToAgent(socketPath, `/ports/${port}`, PORT_TUNNEL_PROTOCOL, signal);
@@ -28,7 +28,7 @@ export function upgradeToAgent(
   const headers = { connection: 'upgrade', upgrade };
   const sent = request({ socketPath, path, headers, agent: false, maxHeaderSize: MAX_HEADER_BYTES });
   const abort = () => sent.destroy(signal.reason);
-  const broke = () => opened.reject(new AgentFault('gone', 'the connection broke while a tunnel was opened'));
+  const broke = () => opened.reject(new AgentError('gone', 'the connection broke while a tunnel was opened'));
   sent.once('upgrade', (_, socket, head) => {
     if (head.length > 0) socket.unshift(head);
     opened.resolve(socket);
@@ -36,9 +36,9 @@ export function upgradeToAgent(
   sent.once('response', (response) => {
     // The request closes before its response has been read.
     sent.off('close', broke);
-    readFault(response).then(opened.reject, (error) => opened.reject(asFault(error, signal)));
+    readAgentError(response).then(opened.reject, (error) => opened.reject(toAgentError(error, signal)));
   });
-  sent.on('error', (error) => opened.reject(asFault(error, signal)));
+  sent.on('error', (error) => opened.reject(toAgentError(error, signal)));
   sent.once('close', broke);
   if (signal.aborted) abort();
   else signal.addEventListener('abort', abort, { once: true });
@@ -51,18 +51,18 @@ export function upgradeToAgent(
     .finally(() => signal.removeEventListener('abort', abort));
 }
 
-async function readFault(response: IncomingMessage): Promise<AgentFault> {
+async function readAgentError(response: IncomingMessage): Promise<AgentError> {
   let text = '';
   for await (const chunk of response.setEncoding('utf8')) {
     text += chunk;
-    if (text.length > MAX_SMALL_BYTES) return new AgentFault('misbehaved', 'an answer that is too large');
+    if (text.length > MAX_SMALL_BYTES) return new AgentError('misbehaved', 'an answer that is too large');
   }
   const body = parse(text);
-  if (!agentErrorBody.Check(body)) return new AgentFault('misbehaved', 'an answer that does not fit its schema');
-  return refusal(body.error, FAULTS);
+  if (!agentErrorBody.Check(body)) return new AgentError('misbehaved', 'an answer that does not fit its schema');
+  return refusal(body.error, ERROR_KINDS);
 }
 
-const FAULTS: Faults = new Map([
+const ERROR_KINDS: ErrorKinds = new Map([
   ['not_found', 'not_found'],
   ['port_closed', 'port_closed'],
   ['queue_full', 'busy'],
@@ -76,8 +76,8 @@ function parse(text: string): unknown {
   }
 }
 
-function asFault(error: Error, signal: AbortSignal): unknown {
+function toAgentError(error: Error, signal: AbortSignal): unknown {
   if (signal.aborted) return signal.reason;
   const kind = isConnectionError(error) ? 'gone' : 'misbehaved';
-  return new AgentFault(kind, error.message, { cause: error });
+  return new AgentError(kind, error.message, { cause: error });
 }

@@ -9,7 +9,7 @@ import { AgentRunEvent, RUNS_ACCEPTED } from '@cloche/protocol';
 import { fuzz, mutateBytes, mutateJson, type Random } from '@cloche/testkit/fuzz';
 import { Compile } from 'typebox/compile';
 import { HostdDriver } from '../../driver/hostd/hostd-driver.ts';
-import { AgentFault, LaunchFault } from '../../driver/runtime-driver.ts';
+import { AgentError, LaunchError } from '../../driver/runtime-driver.ts';
 import { AgentHttpClient } from './agent-http-client.ts';
 
 const runEvent = Compile(AgentRunEvent);
@@ -84,7 +84,7 @@ describe('whatever an agent answers', () => {
       try {
         for await (const event of client.run('cctx_1', RUN, signal)) assert.ok(runEvent.Check(event));
       } catch (error) {
-        assert.ok(error instanceof AgentFault || error === signal.reason, String(error));
+        assert.ok(error instanceof AgentError || error === signal.reason, String(error));
       } finally {
         await client.close();
       }
@@ -105,7 +105,7 @@ describe('whatever an agent answers', () => {
         const { cwd, language } = await client.openContext('c', { language: 'python', cwd: '/', timeoutMs: 1 }, signal);
         assert.ok(typeof cwd === 'string' && ['python', 'javascript', 'typescript'].includes(language));
       } catch (error) {
-        assert.ok(error instanceof AgentFault || error === signal.reason, String(error));
+        assert.ok(error instanceof AgentError || error === signal.reason, String(error));
       } finally {
         await client.close();
       }
@@ -124,7 +124,7 @@ describe('whatever hostd answers', () => {
           assert.ok(typeof sandboxId === 'string' && Number.isInteger(generation));
         }
       } catch (error) {
-        assert.ok(error instanceof LaunchFault, String(error));
+        assert.ok(error instanceof LaunchError, String(error));
       } finally {
         await driver.close();
       }

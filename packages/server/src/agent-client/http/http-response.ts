@@ -7,8 +7,8 @@ import { type Dispatcher, errors } from 'undici';
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
 
 /** The peer's response does not match the protocol. */
-export class MalformedAnswer extends Error {
-  override readonly name = 'MalformedAnswer';
+export class MalformedResponseError extends Error {
+  override readonly name = 'MalformedResponseError';
 }
 
 export async function readJson<S extends TSchema>(
@@ -17,7 +17,7 @@ export async function readJson<S extends TSchema>(
   maxBytes: number = MAX_BODY_BYTES,
 ): Promise<ReturnType<typeof schema.Parse>> {
   const value = parse(await readText(response, maxBytes));
-  if (!schema.Check(value)) throw new MalformedAnswer('an answer that does not fit its schema');
+  if (!schema.Check(value)) throw new MalformedResponseError('an answer that does not fit its schema');
   return value;
 }
 
@@ -27,7 +27,7 @@ export async function readText(response: Dispatcher.ResponseData, maxBytes: numb
   for await (const chunk of response.body as AsyncIterable<Buffer>) {
     bytes += chunk.length;
     // Leaving the loop destroys the body, and with it the connection.
-    if (bytes > maxBytes) throw new MalformedAnswer(`an answer of more than ${maxBytes} bytes`);
+    if (bytes > maxBytes) throw new MalformedResponseError(`an answer of more than ${maxBytes} bytes`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');
@@ -37,7 +37,7 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new MalformedAnswer('an answer that is not JSON', { cause: error });
+    throw new MalformedResponseError('an answer that is not JSON', { cause: error });
   }
 }
 

@@ -30,7 +30,7 @@ describe('a buffer of lines', () => {
 
   it('takes a line of the bound and refuses a longer one before it is whole', () => {
     assert.deepEqual(lines(['x'.repeat(10), '\n'], 10).found, ['x'.repeat(10)]);
-    const refusal = { name: 'AgentFault', kind: 'misbehaved' };
+    const refusal = { name: 'AgentError', kind: 'misbehaved' };
     assert.throws(() => lines(['x'.repeat(6), 'x'.repeat(5)], 10), refusal);
     assert.throws(() => lines([`${'x'.repeat(11)}\n`], 10), refusal);
   });

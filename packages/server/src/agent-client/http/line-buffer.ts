@@ -1,4 +1,4 @@
-import { AgentFault } from '../../driver/runtime-driver.ts';
+import { AgentError } from '../../driver/runtime-driver.ts';
 
 const LINE_FEED = 0x0a;
 
@@ -35,14 +35,14 @@ export class LineBuffer {
   /**
    * Removes and returns the next complete line without its line feed, or undefined.
    *
-   * @throws AgentFault `misbehaved` before it holds much more than `maxLineBytes` of one line.
+   * @throws AgentError `misbehaved` before it holds much more than `maxLineBytes` of one line.
    */
   take(): string | undefined {
     for (let chunk = this.#chunks[0]; chunk !== undefined; chunk = this.#chunks[0]) {
       const end = chunk.indexOf(LINE_FEED, this.#at);
       const rest = (end === -1 ? chunk.length : end) - this.#at;
       if (this.#pieceBytes + rest > this.#maxLineBytes) {
-        throw new AgentFault('misbehaved', `a line of more than ${this.#maxLineBytes} bytes`);
+        throw new AgentError('misbehaved', `a line of more than ${this.#maxLineBytes} bytes`);
       }
       if (end !== -1) return this.#cut(chunk, end);
       this.#pieces.push(this.#at === 0 ? chunk : chunk.subarray(this.#at));

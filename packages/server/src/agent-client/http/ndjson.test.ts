@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { LineTooLong, readLines } from './ndjson.ts';
+import { LineTooLongError, readLines } from './ndjson.ts';
 
 async function lines(chunks: string[], maxLineBytes = 100): Promise<string[]> {
   async function* source() {
@@ -28,7 +28,7 @@ describe('reading lines', () => {
 
   it('takes a line of the bound and refuses a longer one before it is whole', async () => {
     assert.deepEqual(await lines(['x'.repeat(10), '\n'], 10), ['x'.repeat(10)]);
-    await assert.rejects(lines(['x'.repeat(6), 'x'.repeat(5)], 10), LineTooLong);
-    await assert.rejects(lines([`${'x'.repeat(11)}\n`], 10), LineTooLong);
+    await assert.rejects(lines(['x'.repeat(6), 'x'.repeat(5)], 10), LineTooLongError);
+    await assert.rejects(lines([`${'x'.repeat(11)}\n`], 10), LineTooLongError);
   });
 });

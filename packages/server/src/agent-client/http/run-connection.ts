@@ -1,8 +1,8 @@
 import { connect, type Socket } from 'node:net';
 import { MAX_AGENT_EVENT_BYTES, RUNS_ACCEPTED, RUNS_UPGRADE } from '@cloche/protocol';
-import { AgentFault } from '../../driver/runtime-driver.ts';
+import { AgentError } from '../../driver/runtime-driver.ts';
 import { LineBuffer } from './line-buffer.ts';
-import type { LineRoom } from './ndjson.ts';
+import type { LineMemory } from './ndjson.ts';
 
 const REQUEST = `GET /runs HTTP/1.1\r\nhost: agent\r\nconnection: upgrade\r\nupgrade: ${RUNS_UPGRADE}\r\n\r\n`;
 /** Bytes of complete lines that are read ahead of their consumer. */
@@ -26,8 +26,8 @@ export class RunConnection {
   constructor(socketPath: string, onEnd: () => void) {
     this.#socket = connect(socketPath)
       .on('data', (chunk: Buffer) => this.#receive(chunk))
-      .on('error', (error) => this.destroy(new AgentFault('gone', error.message, { cause: error })))
-      .on('end', () => this.destroy(new AgentFault('gone', 'the connection ended')))
+      .on('error', (error) => this.destroy(new AgentError('gone', error.message, { cause: error })))
+      .on('end', () => this.destroy(new AgentError('gone', 'the connection ended')))
       .once('close', onEnd);
   }
 
@@ -40,17 +40,17 @@ export class RunConnection {
 
   /**
    * Returns the next line of the run. Requests memory from `room` before it keeps more of an incomplete line. Rejects
-   * with an `AgentFault`, or with the reason passed to `destroy`.
+   * with an `AgentError`, or with the reason passed to `destroy`.
    */
-  async nextLine(room: LineRoom): Promise<string> {
+  async nextLine(lineMemory: LineMemory): Promise<string> {
     for (;;) {
       if (this.#failure !== undefined) throw this.#failure;
       const before = this.#lines.partialBytes;
       const line = this.#lines.take();
-      if (before > 0 && line !== undefined) room.release();
+      if (before > 0 && line !== undefined) lineMemory.release();
       if (line !== undefined) return line;
       const held = this.#lines.partialBytes - before;
-      const waiting = held > 0 ? room.hold(held) : undefined;
+      const waiting = held > 0 ? lineMemory.hold(held) : undefined;
       if (waiting) await waiting;
       else await this.#more();
     }
@@ -59,7 +59,7 @@ export class RunConnection {
   /** Ends the run and returns whether the connection can be used for another. */
   finish(): boolean {
     this.#isBusy = false;
-    if (this.#lines.bytes > 0) this.destroy(new AgentFault('misbehaved', 'data after the end of a run'));
+    if (this.#lines.bytes > 0) this.destroy(new AgentError('misbehaved', 'data after the end of a run'));
     return this.#failure === undefined;
   }
 
@@ -75,7 +75,7 @@ export class RunConnection {
     const rest = this.#expected === '' ? chunk : this.#takeExpected(chunk);
     if (rest.length === 0) return;
     if (!this.#isBusy) {
-      this.destroy(new AgentFault('misbehaved', 'data from the agent outside of a run'));
+      this.destroy(new AgentError('misbehaved', 'data from the agent outside of a run'));
       return;
     }
     this.#lines.push(rest);
@@ -98,7 +98,7 @@ export class RunConnection {
   #takeExpected(chunk: Buffer): Buffer {
     const given = chunk.toString('latin1', 0, this.#expected.length);
     if (!this.#expected.startsWith(given)) {
-      this.destroy(new AgentFault('misbehaved', 'an agent that did not switch to the protocol of runs'));
+      this.destroy(new AgentError('misbehaved', 'an agent that did not switch to the protocol of runs'));
       return chunk.subarray(chunk.length);
     }
     this.#expected = this.#expected.slice(given.length);

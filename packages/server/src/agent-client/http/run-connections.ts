@@ -1,4 +1,4 @@
-import { AgentFault } from '../../driver/runtime-driver.ts';
+import { AgentError } from '../../driver/runtime-driver.ts';
 import { RunConnection } from './run-connection.ts';
 
 /** Most concurrent runs of one sandbox. */
@@ -18,12 +18,12 @@ export class RunConnections {
   /**
    * Returns an idle connection or opens one.
    *
-   * @throws AgentFault `busy` when too many runs are active.
+   * @throws AgentError `busy` when too many runs are active.
    */
   acquire(): RunConnection {
     const idle = this.#idle.pop();
     if (idle) return idle;
-    if (this.#all.size >= MAX_RUNS) throw new AgentFault('busy', `${MAX_RUNS} runs are under way in the sandbox`);
+    if (this.#all.size >= MAX_RUNS) throw new AgentError('busy', `${MAX_RUNS} runs are under way in the sandbox`);
     const connection = new RunConnection(this.#socketPath, () => this.#forget(connection));
     this.#all.add(connection);
     return connection;
@@ -31,12 +31,12 @@ export class RunConnections {
 
   /** Returns a connection after a run. If the run has not sent `done`, closes the connection, which cancels the run. */
   release(connection: RunConnection, isDone: boolean): void {
-    if (!isDone) connection.destroy(new AgentFault('gone', 'the run was abandoned before its end'));
+    if (!isDone) connection.destroy(new AgentError('gone', 'the run was abandoned before its end'));
     else if (connection.finish()) this.#idle.push(connection);
   }
 
   close(): void {
-    for (const connection of this.#all) connection.destroy(new AgentFault('gone', 'the client was closed'));
+    for (const connection of this.#all) connection.destroy(new AgentError('gone', 'the client was closed'));
   }
 
   #forget(connection: RunConnection): void {

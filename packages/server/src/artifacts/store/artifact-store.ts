@@ -9,7 +9,7 @@ export interface ArtifactStore {
    */
   put(file: string, content: { sha256: string; sizeBytes: number }): Promise<void>;
   has(sha256: string): Promise<boolean>;
-  /** Returns the bytes from `start` to `end`, both inclusive. @throws ContentMissing */
+  /** Returns the bytes from `start` to `end`, both inclusive. @throws ContentMissingError */
   read(sha256: string, range: { start: number; end: number } | undefined, signal: AbortSignal): Promise<Readable>;
   /** Idempotent. */
   remove(sha256: string): Promise<void>;
@@ -18,8 +18,8 @@ export interface ArtifactStore {
   close(): Promise<void>;
 }
 
-export class ContentMissing extends Error {
-  override readonly name = 'ContentMissing';
+export class ContentMissingError extends Error {
+  override readonly name = 'ContentMissingError';
 
   constructor(sha256: string, options?: ErrorOptions) {
     super(`the store has no content ${sha256}`, options);
@@ -27,6 +27,6 @@ export class ContentMissing extends Error {
 }
 
 /** The store failed or does not respond. */
-export class StoreFault extends Error {
-  override readonly name = 'StoreFault';
+export class StoreError extends Error {
+  override readonly name = 'StoreError';
 }

@@ -5,7 +5,7 @@ import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { type ArtifactStore, ContentMissing } from './artifact-store.ts';
+import { type ArtifactStore, ContentMissingError } from './artifact-store.ts';
 
 const DIGEST = /^[0-9a-f]{64}$/;
 
@@ -21,7 +21,7 @@ export class LocalStore implements ArtifactStore {
   }
 
   async put(file: string, { sha256 }: { sha256: string; sizeBytes: number }): Promise<void> {
-    const place = this.#placeOf(sha256);
+    const place = this.#pathOf(sha256);
     await requireDigest(file, sha256);
     await mkdir(dirname(place), { recursive: true, mode: 0o700 });
     await flush(file);
@@ -30,7 +30,7 @@ export class LocalStore implements ArtifactStore {
   }
 
   async has(sha256: string): Promise<boolean> {
-    return (await stat(this.#placeOf(sha256)).catch(() => undefined)) !== undefined;
+    return (await stat(this.#pathOf(sha256)).catch(() => undefined)) !== undefined;
   }
 
   async read(
@@ -39,24 +39,24 @@ export class LocalStore implements ArtifactStore {
     signal: AbortSignal,
   ): Promise<Readable> {
     // A read stream, not a file handle: Node.js ends the process when a file handle is garbage-collected while open.
-    const content = createReadStream(this.#placeOf(sha256), { ...range, signal, highWaterMark: 256 * 1024 });
+    const content = createReadStream(this.#pathOf(sha256), { ...range, signal, highWaterMark: 256 * 1024 });
     try {
       await once(content, 'open');
       return content;
     } catch (error) {
-      throw signal.aborted ? error : new ContentMissing(sha256, { cause: error });
+      throw signal.aborted ? error : new ContentMissingError(sha256, { cause: error });
     }
   }
 
   async remove(sha256: string): Promise<void> {
-    await rm(this.#placeOf(sha256), { force: true });
+    await rm(this.#pathOf(sha256), { force: true });
   }
 
   async *list(): AsyncGenerator<{ sha256: string; storedAt: number }> {
     for (const group of await readdir(this.#folder).catch(() => [])) {
       for (const sha256 of await readdir(join(this.#folder, group)).catch(() => [])) {
         if (!DIGEST.test(sha256)) continue;
-        const found = await stat(this.#placeOf(sha256)).catch(() => undefined);
+        const found = await stat(this.#pathOf(sha256)).catch(() => undefined);
         if (found) yield { sha256, storedAt: found.mtimeMs };
       }
     }
@@ -64,7 +64,7 @@ export class LocalStore implements ArtifactStore {
 
   async close(): Promise<void> {}
 
-  #placeOf(sha256: string): string {
+  #pathOf(sha256: string): string {
     if (!DIGEST.test(sha256)) throw new Error('a content is named by its SHA-256');
     return join(this.#folder, sha256.slice(0, 2), sha256);
   }

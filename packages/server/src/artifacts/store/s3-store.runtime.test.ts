@@ -12,7 +12,7 @@ import { CreateBucketCommand, ListMultipartUploadsCommand, S3Client } from '@aws
 import { cachePaths } from '@cloche/layout';
 import { eventually } from '@cloche/testkit/eventually';
 import { describeArtifactStore } from '../../../testing/artifact-store-suite.ts';
-import { StoreFault } from './artifact-store.ts';
+import { StoreError } from './artifact-store.ts';
 import { openStore } from './open-store.ts';
 import { readS3Url, S3Store } from './s3-store.ts';
 
@@ -93,7 +93,7 @@ if (existsSync(versitygw)) {
 
     it('is not put together when it is not what its digest says', async () => {
       const sha256 = createHash('sha256').update('something else').digest('hex');
-      await assert.rejects(store.put(file, { sha256, sizeBytes: bytes.length }), StoreFault);
+      await assert.rejects(store.put(file, { sha256, sizeBytes: bytes.length }), StoreError);
       assert.equal(await store.has(sha256), false);
       const { endpoint = '' } = readS3Url(url);
       const client = new S3Client({ region: 'us-east-1', endpoint, forcePathStyle: true });
@@ -118,7 +118,7 @@ describe('an artifact store in a bucket', () => {
   it('says so when nobody answers', async () => {
     Object.assign(process.env, KEYS);
     const store = await openStore(`s3://name?endpoint=http://127.0.0.1:${await freePort()}`);
-    await assert.rejects(store.has('0'.repeat(64)), StoreFault);
+    await assert.rejects(store.has('0'.repeat(64)), StoreError);
     await store.close();
   });
 });

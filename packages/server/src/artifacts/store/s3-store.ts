@@ -10,7 +10,7 @@ import {
   S3ServiceException,
 } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
-import { type ArtifactStore, ContentMissing, StoreFault } from './artifact-store.ts';
+import { type ArtifactStore, ContentMissingError, StoreError } from './artifact-store.ts';
 import { DigestCheck } from './digest-check.ts';
 
 const MEBIBYTE = 2 ** 20;
@@ -26,7 +26,7 @@ const CONNECT_MS = 5_000;
 const STALL_MS = 60_000;
 const DIGEST = /[0-9a-f]{64}$/;
 
-export interface S3Place {
+export interface S3Location {
   readonly bucket: string;
   /** Is empty, or ends with a slash. */
   readonly prefix: string;
@@ -36,7 +36,7 @@ export interface S3Place {
 }
 
 /** Parses `s3://bucket/prefix?endpoint=https://host&region=name`. */
-export function readS3Url(url: string): S3Place {
+export function readS3Url(url: string): S3Location {
   const { hostname, pathname, searchParams } = new URL(url);
   const path = pathname.replace(/^\/+|\/+$/g, '');
   return {
@@ -50,16 +50,16 @@ export function readS3Url(url: string): S3Place {
 /** Stores contents in an S3-compatible bucket. Credentials come from the standard environment variables. */
 export class S3Store implements ArtifactStore {
   readonly #client: S3Client;
-  readonly #place: S3Place;
+  readonly #location: S3Location;
   readonly #sizes: S3Sizes;
 
-  constructor(place: S3Place, sizes: S3Sizes = SIZES) {
-    this.#place = place;
+  constructor(location: S3Location, sizes: S3Sizes = SIZES) {
+    this.#location = location;
     this.#sizes = sizes;
     this.#client = new S3Client({
-      region: place.region,
+      region: location.region,
       // S3-compatible services seldom have a host name for each bucket.
-      ...(place.endpoint === undefined ? {} : { endpoint: place.endpoint, forcePathStyle: true }),
+      ...(location.endpoint === undefined ? {} : { endpoint: location.endpoint, forcePathStyle: true }),
       requestHandler: { connectionTimeout: CONNECT_MS, requestTimeout: STALL_MS },
     });
   }
@@ -83,7 +83,7 @@ export class S3Store implements ArtifactStore {
         await new Upload({ client: this.#client, params, partSize: partBytes, queueSize: 2 }).done();
       }
     } catch (error) {
-      throw new StoreFault('the bucket did not take a content', { cause: error });
+      throw new StoreError('the bucket did not take a content', { cause: error });
     } finally {
       body.destroy();
     }
@@ -95,7 +95,7 @@ export class S3Store implements ArtifactStore {
       return true;
     } catch (error) {
       if (isMissing(error)) return false;
-      throw new StoreFault('the bucket does not answer', { cause: error });
+      throw new StoreError('the bucket does not answer', { cause: error });
     }
   }
 
@@ -111,8 +111,8 @@ export class S3Store implements ArtifactStore {
       // In Node.js the body is a Node.js stream.
       return Body as Readable;
     } catch (error) {
-      if (isMissing(error)) throw new ContentMissing(sha256, { cause: error });
-      throw new StoreFault('the bucket does not answer', { cause: error });
+      if (isMissing(error)) throw new ContentMissingError(sha256, { cause: error });
+      throw new StoreError('the bucket does not answer', { cause: error });
     }
   }
 
@@ -120,12 +120,12 @@ export class S3Store implements ArtifactStore {
     try {
       await this.#client.send(new DeleteObjectCommand(this.#objectOf(sha256)));
     } catch (error) {
-      if (!isMissing(error)) throw new StoreFault('the bucket does not answer', { cause: error });
+      if (!isMissing(error)) throw new StoreError('the bucket does not answer', { cause: error });
     }
   }
 
   async *list(): AsyncGenerator<{ sha256: string; storedAt: number }> {
-    const { bucket, prefix } = this.#place;
+    const { bucket, prefix } = this.#location;
     let after: string | undefined;
     do {
       const page = { Bucket: bucket, Prefix: prefix, ...(after === undefined ? {} : { ContinuationToken: after }) };
@@ -143,7 +143,7 @@ export class S3Store implements ArtifactStore {
   }
 
   #objectOf(sha256: string): { Bucket: string; Key: string } {
-    const { bucket, prefix } = this.#place;
+    const { bucket, prefix } = this.#location;
     return { Bucket: bucket, Key: `${prefix}${sha256}` };
   }
 }

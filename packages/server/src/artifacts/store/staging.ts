@@ -18,8 +18,8 @@ export interface Staged extends AsyncDisposable {
 }
 
 /** The content has more bytes than allowed. */
-export class ContentTooLarge extends Error {
-  override readonly name = 'ContentTooLarge';
+export class ContentTooLargeError extends Error {
+  override readonly name = 'ContentTooLargeError';
 }
 
 /** Receives contents into temporary files and computes their digests. */
@@ -40,7 +40,7 @@ export class Staging {
     for (const name of await readdir(this.#folder).catch(() => [])) await rm(join(this.#folder, name), { force: true });
   }
 
-  /** Receives a content. Leaves no file when it fails. @throws ContentTooLarge, or the error of the source */
+  /** Receives a content. Leaves no file when it fails. @throws ContentTooLargeError, or the error of the source */
   async take(source: Readable, maxBytes: number, signal?: AbortSignal): Promise<Staged> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     const file = join(this.#folder, this.#ids.next('content_'));
@@ -51,7 +51,7 @@ export class Staging {
     const measure = new Transform({
       transform(chunk: Buffer, _, done) {
         sizeBytes += chunk.length;
-        if (sizeBytes > maxBytes) return done(new ContentTooLarge(`more than ${maxBytes} bytes`));
+        if (sizeBytes > maxBytes) return done(new ContentTooLargeError(`more than ${maxBytes} bytes`));
         hash.update(chunk);
         if (!space || sizeBytes - askedAt < SPACE_EVERY_BYTES) return done(null, chunk);
         askedAt = sizeBytes;

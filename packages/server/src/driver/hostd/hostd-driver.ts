@@ -18,13 +18,13 @@ import { type Dispatcher, Pool } from 'undici';
 import { AgentHttpClient } from '../../agent-client/http/agent-http-client.ts';
 import { SharedBudget } from '../../agent-client/http/event-budget.ts';
 import { isConnectionError, readJson, readText } from '../../agent-client/http/http-response.ts';
-import { LongLines } from '../../agent-client/http/long-lines.ts';
+import { ServerLineMemory } from '../../agent-client/http/line-memory.ts';
 import {
   type AgentClient,
-  AgentFault,
+  AgentError,
   type IsolationClaims,
+  LaunchError,
   type Launched,
-  LaunchFault,
   type RuntimeDriver,
 } from '../runtime-driver.ts';
 import { claimsOf } from './isolation-claims.ts';
@@ -56,7 +56,7 @@ export class HostdDriver implements RuntimeDriver {
   readonly name = 'hostd';
   #isolation = claimsOf('crun');
   readonly #pool: Pool;
-  readonly #longLines = new LongLines();
+  readonly #lineMemory = new ServerLineMemory();
   readonly #events = new SharedBudget();
   /**
    * Paths of instances whose agents hostd found ready, until `connect`. The value says whether a Python kernel waits
@@ -95,7 +95,7 @@ export class HostdDriver implements RuntimeDriver {
       kernelReady: this.#answering.get(path) ?? false,
       ...(this.#isolation.pythonKernels === 'forked' && { provideKernel: () => this.#provideKernel(live) }),
       noteLanguage: (language) => this.#noteLanguage(language),
-      longLines: this.#longLines,
+      serverLineMemory: this.#lineMemory,
       events: this.#events,
       ...(onBroken && { onBroken }),
     });
@@ -158,7 +158,7 @@ export class HostdDriver implements RuntimeDriver {
   async check(signal: AbortSignal): Promise<void> {
     const { protocolVersion, ociRuntime } = await readAnswer(await this.#request('GET', '/health', signal), health);
     if (protocolVersion !== HOSTD_PROTOCOL_VERSION) {
-      throw new LaunchFault('unreachable', `hostd speaks protocol ${protocolVersion}, not ${HOSTD_PROTOCOL_VERSION}`);
+      throw new LaunchError('unreachable', `hostd speaks protocol ${protocolVersion}, not ${HOSTD_PROTOCOL_VERSION}`);
     }
     this.#isolation = claimsOf(ociRuntime);
   }
@@ -182,7 +182,7 @@ export class HostdDriver implements RuntimeDriver {
       try {
         return await client.checkHealth(signal);
       } catch (error) {
-        if (!(error instanceof AgentFault && error.kind === 'gone')) throw error;
+        if (!(error instanceof AgentError && error.kind === 'gone')) throw error;
         const alive = (await this.list()).some(
           ({ sandboxId, generation }) => sandboxId === live.sandboxId && generation === live.generation,
         );
@@ -193,7 +193,7 @@ export class HostdDriver implements RuntimeDriver {
     }
   }
 
-  /** @throws LaunchFault for every response but a success, and `unreachable` without a response. */
+  /** @throws LaunchError for every response but a success, and `unreachable` without a response. */
   async #request(
     method: 'GET' | 'PUT' | 'POST' | 'DELETE',
     path: string,
@@ -208,15 +208,15 @@ export class HostdDriver implements RuntimeDriver {
       // An abort by the caller is passed on. A time limit of this driver means that hostd does not respond.
       if (signal.aborted && signal.reason?.name !== 'TimeoutError') throw signal.reason;
       const what = isConnectionError(error) ? 'hostd does not answer' : 'hostd sent an answer that is not HTTP';
-      throw new LaunchFault('unreachable', what, { cause: error });
+      throw new LaunchError('unreachable', what, { cause: error });
     }
     if (response.statusCode < 300) return response;
     const { error } = await readAnswer(response, errorBody);
-    throw new LaunchFault(FAULTS.get(error.code) ?? 'failed', `${error.code}: ${error.message}`);
+    throw new LaunchError(ERROR_KINDS.get(error.code) ?? 'failed', `${error.code}: ${error.message}`);
   }
 }
 
-/** @throws LaunchFault for a response that breaks off or does not match the protocol. */
+/** @throws LaunchError for a response that breaks off or does not match the protocol. */
 async function readAnswer<S extends TSchema>(
   response: Dispatcher.ResponseData,
   schema: Validator<Record<never, never>, S>,
@@ -225,11 +225,11 @@ async function readAnswer<S extends TSchema>(
     return await readJson(response, schema);
   } catch (error) {
     const what = error instanceof Error ? error.message : String(error);
-    throw new LaunchFault('unreachable', `hostd sent an unreadable answer: ${what}`, { cause: error });
+    throw new LaunchError('unreachable', `hostd sent an unreadable answer: ${what}`, { cause: error });
   }
 }
 
-const FAULTS: ReadonlyMap<string, LaunchFault['kind']> = new Map([
+const ERROR_KINDS: ReadonlyMap<string, LaunchError['kind']> = new Map([
   ['template_not_found', 'template_not_found'],
   ['network_mode_unsupported', 'unsupported'],
   ['no_capacity', 'no_capacity'],

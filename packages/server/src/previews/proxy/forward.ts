@@ -10,9 +10,9 @@ import { type Duplex, pipeline } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import { LIMITS } from '@cloche/contract';
 import { onAbort, orAbort } from '@cloche/node-support';
-import type { Exchange } from './exchanges.ts';
+import type { Exchange } from './exchange-registry.ts';
 import { responseFields } from './fields.ts';
-import { PreviewProblem } from './preview-problem.ts';
+import { PreviewError } from './preview-error.ts';
 
 /** When one side of a WebSocket has ended, how long the other may continue. */
 const LINGER_MS = 1_000;
@@ -34,7 +34,7 @@ export interface Forwarding {
  * Resolves when the response was sent completely or the client has disconnected. A tunnel carries only one exchange, so
  * leftover data of an app never reaches another client.
  *
- * @throws PreviewProblem before the response has begun; after that, its connection is closed instead.
+ * @throws PreviewError before the response has begun; after that, its connection is closed instead.
  */
 export async function forward(forwarding: Forwarding, response: ServerResponse): Promise<void> {
   const { request, exchange } = forwarding;
@@ -45,7 +45,7 @@ export async function forward(forwarding: Forwarding, response: ServerResponse):
     const answer = await answerOf(sent, exchange.signal, sendBody(request, sent, exchange));
     await deliver(answer, response, forwarding);
   } catch (error) {
-    if (!response.destroyed) throw asProblem(error);
+    if (!response.destroyed) throw toPreviewError(error);
   } finally {
     response.off('close', leave);
     sent.destroy();
@@ -75,7 +75,7 @@ export type UpgradeAnswer =
   | { readonly kind: 'switched'; readonly head: string; readonly stream: Duplex }
   | { readonly kind: 'answered'; readonly answer: IncomingMessage };
 
-/** @throws PreviewProblem */
+/** @throws PreviewError */
 export async function forwardUpgrade(forwarding: Forwarding): Promise<UpgradeAnswer> {
   const { request, exchange } = forwarding;
   const sent = send(forwarding, ['Connection', 'Upgrade', 'Upgrade', request.headers.upgrade ?? '']);
@@ -93,7 +93,7 @@ export async function forwardUpgrade(forwarding: Forwarding): Promise<UpgradeAns
   try {
     return await Promise.race([switched.promise, answered]);
   } catch (error) {
-    throw asProblem(error);
+    throw toPreviewError(error);
   }
 }
 
@@ -195,14 +195,14 @@ function switchingHead(answer: IncomingMessage, forwarding: Forwarding): string 
   return `${lines.join('\r\n')}\r\n\r\n`;
 }
 
-function asProblem(error: unknown): PreviewProblem {
-  return error instanceof PreviewProblem ? error : noHttp(error);
+function toPreviewError(error: unknown): PreviewError {
+  return error instanceof PreviewError ? error : noHttp(error);
 }
 
-function noHttp(cause?: unknown): PreviewProblem {
+function noHttp(cause?: unknown): PreviewError {
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
   const message = code.startsWith('HPE_')
     ? 'The program on the port inside the sandbox does not speak HTTP.'
     : 'The program on the port inside the sandbox closed the connection without an HTTP response.';
-  return new PreviewProblem('preview_no_http', message, { cause });
+  return new PreviewError('preview_no_http', message, { cause });
 }

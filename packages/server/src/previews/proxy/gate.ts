@@ -3,7 +3,7 @@ import { PREVIEW_TOKEN_PARAMETER } from '@cloche/contract';
 import type { PreviewRecord } from '../preview.ts';
 import { isPreviewToken } from '../preview-token.ts';
 import { cookiesOf, fieldOf, tokenHeaderOf } from './fields.ts';
-import { PreviewProblem } from './preview-problem.ts';
+import { PreviewError } from './preview-error.ts';
 
 export type Entry =
   /** `target` is the path and query for the app, without the token. */
@@ -20,12 +20,12 @@ export function tokenCookieName(isSecure: boolean): string {
  * Decides whether a request may pass, and with which target.
  *
  * @param host the host of the preview
- * @throws PreviewProblem
+ * @throws PreviewError
  */
 export function enter(request: IncomingMessage, preview: PreviewRecord, host: string, isSecure: boolean): Entry {
   const { url = '/', rawHeaders } = request;
   if (!url.startsWith('/') && url !== '*') {
-    throw new PreviewProblem('preview_bad_request', 'The target of the request must be a path, such as /index.html.');
+    throw new PreviewError('preview_bad_request', 'The target of the request must be a path, such as /index.html.');
   }
   const { target, token } = takeToken(url);
   const { tokenHash } = preview;
@@ -44,13 +44,13 @@ export function enter(request: IncomingMessage, preview: PreviewRecord, host: st
   const cookies = cookiesOf(rawHeaders, cookie);
   if (cookies.some(opens) && isOwnRequest(request, host)) return { kind: 'open', target };
   if (token !== undefined || header !== undefined) {
-    throw new PreviewProblem(
+    throw new PreviewError(
       'preview_token_wrong',
       'The token is wrong or belongs to another preview; ask the creator of this preview for its token.',
     );
   }
   const how = `Add the access token to the URL (?${PREVIEW_TOKEN_PARAMETER}=…); the creator of the preview has the token.`;
-  throw new PreviewProblem('preview_token_required', how);
+  throw new PreviewError('preview_token_required', how);
 }
 
 /**

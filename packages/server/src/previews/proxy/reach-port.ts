@@ -1,15 +1,15 @@
 import type { Duplex } from 'node:stream';
 import { AGENT_LIMITS } from '../../agent-client/agent-limits.ts';
 import { AppError } from '../../base/app-error.ts';
-import { type AgentClient, AgentFault } from '../../driver/runtime-driver.ts';
+import { type AgentClient, AgentError } from '../../driver/runtime-driver.ts';
 import type { SandboxRepository } from '../../sandboxes/record/sandbox-repository.ts';
 import type { SandboxUse } from '../../sandboxes/use/sandbox-use.ts';
 import type { PreviewRecord } from '../preview.ts';
-import { PreviewProblem } from './preview-problem.ts';
+import { PreviewError } from './preview-error.ts';
 
 export interface ReachPortDeps {
   readonly sandboxes: SandboxRepository;
-  readonly use: SandboxUse;
+  readonly sandboxUse: SandboxUse;
 }
 
 /** Connects to the ports of previews inside their sandboxes. */
@@ -20,16 +20,16 @@ export class ReachPort {
     this.#deps = deps;
   }
 
-  /** Opens a tunnel, which the caller destroys. @throws PreviewProblem, or the signal's reason. */
+  /** Opens a tunnel, which the caller destroys. @throws PreviewError, or the signal's reason. */
   async connect({ sandboxId, port }: PreviewRecord, signal: AbortSignal): Promise<Duplex> {
-    const { sandboxes, use } = this.#deps;
+    const { sandboxes, sandboxUse } = this.#deps;
     const sandbox = await sandboxes.find(sandboxId);
     if (!sandbox) throw gone();
     const { previewReadyMs: readyMs, previewConnectMs: actMs } = AGENT_LIMITS;
-    const ready = await use
+    const ready = await sandboxUse
       .ready(sandbox, { signal, readyMs })
       .catch(explained('The sandbox is not ready yet; try again in a moment.'));
-    return use
+    return sandboxUse
       .act(ready, { signal, actMs }, (agent, _, limit) => openTunnel(agent, port, limit))
       .catch(explained('The sandbox does not respond; try again in a moment.'));
   }
@@ -39,9 +39,9 @@ async function openTunnel(agent: AgentClient, port: number, signal: AbortSignal)
   try {
     return await agent.openTunnel(port, signal);
   } catch (error) {
-    if (error instanceof AgentFault && error.kind === 'port_closed') throw closed(port);
-    if (error instanceof AgentFault && error.kind === 'busy') {
-      throw new PreviewProblem('preview_busy', 'The sandbox has too many connections to its ports; close some.');
+    if (error instanceof AgentError && error.kind === 'port_closed') throw closed(port);
+    if (error instanceof AgentError && error.kind === 'busy') {
+      throw new PreviewError('preview_busy', 'The sandbox has too many connections to its ports; close some.');
     }
     throw error;
   }
@@ -52,15 +52,15 @@ function explained(whenUnavailable: string): (error: unknown) => never {
   return (error) => {
     if (!(error instanceof AppError)) throw error;
     if (error.code === 'sandbox_destroyed' || error.code === 'sandbox_failed') throw gone();
-    throw new PreviewProblem('preview_unavailable', whenUnavailable, { cause: error });
+    throw new PreviewError('preview_unavailable', whenUnavailable, { cause: error });
   };
 }
 
-function closed(port: number): PreviewProblem {
+function closed(port: number): PreviewError {
   const message = `No program listens on port ${port} inside the sandbox. Start a server on this port.`;
-  return new PreviewProblem('preview_port_closed', message);
+  return new PreviewError('preview_port_closed', message);
 }
 
-function gone(): PreviewProblem {
-  return new PreviewProblem('preview_not_found', 'The sandbox of the preview has ended.');
+function gone(): PreviewError {
+  return new PreviewError('preview_not_found', 'The sandbox of the preview has ended.');
 }

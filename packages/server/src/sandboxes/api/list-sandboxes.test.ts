@@ -9,7 +9,7 @@ import {
   openSandboxes,
   type SandboxesWorld,
 } from '../../../testing/sandboxes.ts';
-import { LaunchFault } from '../../driver/runtime-driver.ts';
+import { LaunchError } from '../../driver/runtime-driver.ts';
 
 async function listed(world: SandboxesWorld, query: Record<string, string> = {}, call: Call = {}) {
   const { data, hasMore } = await world.call(operations.listSandboxes, { ...call, query });
@@ -29,7 +29,7 @@ describe('listing sandboxes', () => {
     await using world = await openSandboxes();
     const destroyed = await world.createReady();
     await world.kill(destroyed);
-    world.driver.launchFaults.push(new LaunchFault('failed', 'x'));
+    world.driver.launchErrors.push(new LaunchError('failed', 'x'));
     const { id: failed } = await world.create();
     await world.waitFor(failed, 'ready');
     const ready = await world.createReady();

@@ -8,7 +8,7 @@ import type { SandboxAccess } from '../record/sandbox-access.ts';
 import type { AwaitSandbox } from '../use/await-sandbox.ts';
 import type { ListSandboxes } from './list-sandboxes.ts';
 
-export interface SandboxServices {
+export interface SandboxRoutesDeps {
   readonly access: SandboxAccess;
   readonly createSandbox: CreateSandbox;
   readonly listSandboxes: ListSandboxes;
@@ -18,7 +18,7 @@ export interface SandboxServices {
   readonly activity: Activity;
 }
 
-export function sandboxRoutes(services: SandboxServices): Route[] {
+export function sandboxRoutes(services: SandboxRoutesDeps): Route[] {
   const { access, createSandbox, listSandboxes, awaitSandbox, setSandboxTtl, destroySandbox, activity } = services;
   const answer = (record: SandboxRecord) => ({ sandbox: toSandbox(record, activity) });
   const setTtl = async ({

@@ -16,7 +16,7 @@ export interface CreateSandboxDeps {
   readonly sandboxes: SandboxRepository;
   readonly projects: ProjectAccess;
   readonly catalogue: TemplateCatalogue;
-  readonly launches: LaunchSandbox;
+  readonly launchSandbox: LaunchSandbox;
   readonly clock: Clock;
   readonly ids: IdSource;
   readonly settings: SandboxSettings;
@@ -39,25 +39,25 @@ export class CreateSandbox {
 
   /** Creates exactly one sandbox per idempotency record, also across retries and server restarts. */
   async create(request: CreationRequest): Promise<SandboxRecord> {
-    const { sandboxes, launches, settings } = this.#deps;
+    const { sandboxes, launchSandbox, settings } = this.#deps;
     const { idempotencyRecordId } = request;
     if (idempotencyRecordId !== undefined) {
       const made = await sandboxes.findByIdempotencyRecord(idempotencyRecordId);
       if (made) return made;
     }
     const planned = await this.#plan(request);
-    launches.claim(planned.id);
+    launchSandbox.claim(planned.id);
     const result = await sandboxes.insert(planned, settings.maxLiveSandboxes).catch((error) => {
-      launches.release(planned.id);
+      launchSandbox.release(planned.id);
       throw error;
     });
     if (result.status === 'inserted') {
-      launches.start(result.record);
+      launchSandbox.start(result.record);
       // Let the launch send its request to the runtime before this request is answered.
       await setImmediate();
       return result.record;
     }
-    launches.release(planned.id);
+    launchSandbox.release(planned.id);
     if (result.status === 'exists') return result.record;
     if (result.status === 'project_deleted') throw projectDeleted(planned.projectId);
     // `quota_exceeded` implies that there is a limit; the fallback satisfies the type.

@@ -14,7 +14,7 @@ export interface DestroySandboxDeps {
   readonly driver: RuntimeDriver;
   readonly connections: AgentConnections;
   readonly executions: Executions;
-  readonly launches: LaunchSandbox;
+  readonly launchSandbox: LaunchSandbox;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -73,9 +73,9 @@ export class DestroySandbox {
   }
 
   async #tearDown(expiring: SandboxRecord): Promise<SandboxRecord> {
-    const { sandboxes, driver, executions, connections, launches, clock, log } = this.#deps;
+    const { sandboxes, driver, executions, connections, launchSandbox, clock, log } = this.#deps;
     executions.cancelSandbox(expiring.id);
-    await launches.abort(expiring.id);
+    await launchSandbox.abort(expiring.id);
     try {
       await driver.stop(expiring.id, expiring.generation);
     } catch (error) {

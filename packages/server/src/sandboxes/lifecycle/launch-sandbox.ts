@@ -5,10 +5,10 @@ import type { Logger } from 'pino';
 import type { AgentConnections } from '../../agent-client/agent-connections.ts';
 import type { Clock } from '../../base/clock.ts';
 import {
-  AgentFault,
+  AgentError,
   type Instance,
+  LaunchError,
   type Launched,
-  LaunchFault,
   type RuntimeDriver,
 } from '../../driver/runtime-driver.ts';
 import { type SandboxRecord, toLaunchSpec } from '../record/sandbox.ts';
@@ -118,7 +118,7 @@ export class LaunchSandbox {
     const { instance, agentAnswers } = await this.#launchInstance(record, signal);
     try {
       const launched = agentAnswers ? record : await sandboxes.transition(record, 'launch', { instance });
-      if (!launched) throw new Superseded();
+      if (!launched) throw new SupersededError();
       const hasEnvironment = Object.keys(record.env).length > 0;
       if (hasEnvironment || !agentAnswers) {
         const agent = await connections.get(instance, signal);
@@ -126,7 +126,7 @@ export class LaunchSandbox {
       }
       signal.throwIfAborted();
       const ready = await sandboxes.transition(launched, 'open', { instance, lastActiveAt: clock.now() });
-      if (!ready) throw new Superseded();
+      if (!ready) throw new SupersededError();
       return instance;
     } catch (error) {
       connections.close(instance);
@@ -160,7 +160,7 @@ export class LaunchSandbox {
       try {
         return await this.#deps.driver.launch(record.id, record.generation, toLaunchSpec(record), signal);
       } catch (error) {
-        if (!(error instanceof LaunchFault && error.kind === 'unreachable')) throw error;
+        if (!(error instanceof LaunchError && error.kind === 'unreachable')) throw error;
         await backOff.pause(signal);
         signal.throwIfAborted();
       }
@@ -180,14 +180,14 @@ export class LaunchSandbox {
 }
 
 /** Means that the record was ended or taken over during its launch. */
-class Superseded extends Error {
-  override readonly name = 'Superseded';
+class SupersededError extends Error {
+  override readonly name = 'SupersededError';
 }
 
 /** Returns a message for the user; it reveals nothing about the host. */
 function describeFailure(error: unknown, { networkPolicy, resources }: SandboxRecord, driver: RuntimeDriver): string {
-  if (error instanceof AgentFault) return 'The sandbox stopped while it was starting.';
-  if (!(error instanceof LaunchFault)) return 'The sandbox could not be launched.';
+  if (error instanceof AgentError) return 'The sandbox stopped while it was starting.';
+  if (!(error instanceof LaunchError)) return 'The sandbox could not be launched.';
   switch (error.kind) {
     case 'unsupported': {
       if (driver.isolation.networkModes.includes(networkPolicy.mode)) {

@@ -11,7 +11,7 @@ import type { LaunchSandbox } from './launch-sandbox.ts';
 export interface ReconcilerDeps {
   readonly sandboxes: SandboxRepository;
   readonly driver: RuntimeDriver;
-  readonly launches: LaunchSandbox;
+  readonly launchSandbox: LaunchSandbox;
   readonly destroySandbox: DestroySandbox;
   readonly log: Logger;
 }
@@ -63,7 +63,7 @@ export class Reconciler {
   }
 
   async #mendRecords(records: readonly SandboxRecord[], instances: readonly Instance[]): Promise<number> {
-    const { launches, destroySandbox, driver, log } = this.#deps;
+    const { launchSandbox, destroySandbox, driver, log } = this.#deps;
     let ended = 0;
     const suspects: SandboxRecord[] = [];
     for (const record of records) {
@@ -71,7 +71,7 @@ export class Reconciler {
         const end = () => destroySandbox.destroy(record.id, record.endingReason ?? 'platform_cleanup');
         if (await this.#attempt(record.id, end)) ended += 1;
       } else if (isPending(record)) {
-        if (!launches.isUnderWay(record.id)) await this.#attempt(record.id, () => launches.restart(record));
+        if (!launchSandbox.isUnderWay(record.id)) await this.#attempt(record.id, () => launchSandbox.restart(record));
       } else if (!hasInstance(instances, record)) suspects.push(record);
     }
     if (suspects.length === 0) return ended;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { operations, type SandboxId } from '@cloche/contract';
 import { openSandboxes } from '../../../testing/sandboxes.ts';
-import { LaunchFault } from '../../driver/runtime-driver.ts';
+import { LaunchError } from '../../driver/runtime-driver.ts';
 
 describe('a sandbox from creation to destruction', () => {
   it('answers at once as creating, then becomes ready, running, idle and destroyed', async () => {
@@ -98,7 +98,7 @@ describe('a sandbox from creation to destruction', () => {
 
   it('waits for a host daemon that starts again', async () => {
     await using world = await openSandboxes();
-    world.driver.launchFaults.push(new LaunchFault('unreachable', 'restarting'));
+    world.driver.launchErrors.push(new LaunchError('unreachable', 'restarting'));
     const { id } = await world.create();
     assert.equal((await world.waitFor(id, 'ready')).status, 'ready');
   });
@@ -107,7 +107,7 @@ describe('a sandbox from creation to destruction', () => {
 describe('a sandbox that fails', () => {
   const failing = async (body: unknown, fault?: Error) => {
     const world = await openSandboxes();
-    if (fault) world.driver.launchFaults.push(fault);
+    if (fault) world.driver.launchErrors.push(fault);
     const { id } = await world.create(body);
     return { world, id, failed: await world.waitFor(id, 'ready') };
   };
@@ -125,7 +125,7 @@ describe('a sandbox that fails', () => {
   }
 
   it('says that a mode which the host can enforce could not be enforced just then', async () => {
-    const { world, failed } = await failing({}, new LaunchFault('unsupported', 'the egress gateway does not answer'));
+    const { world, failed } = await failing({}, new LaunchError('unsupported', 'the egress gateway does not answer'));
     await using _ = world;
     assert.match(
       failed.failureReason ?? '',
@@ -134,19 +134,19 @@ describe('a sandbox that fails', () => {
   });
 
   it('says why without anything of the host inside', async () => {
-    const { world, failed } = await failing({}, new LaunchFault('failed', 'mount /var/lib/cloche: EINVAL'));
+    const { world, failed } = await failing({}, new LaunchError('failed', 'mount /var/lib/cloche: EINVAL'));
     await using _ = world;
     assert.equal(failed.failureReason, 'The sandbox could not be launched.');
   });
 
   it('takes no work and says so', async () => {
-    const { world, id } = await failing({}, new LaunchFault('no_capacity', 'full'));
+    const { world, id } = await failing({}, new LaunchError('no_capacity', 'full'));
     await using _ = world;
     await assert.rejects(world.run(id, 'print x'), { code: 'sandbox_failed' });
   });
 
   it('becomes destroyed when it is killed, and keeps its failure reason', async () => {
-    const { world, id, failed } = await failing({}, new LaunchFault('failed', 'x'));
+    const { world, id, failed } = await failing({}, new LaunchError('failed', 'x'));
     await using _ = world;
     const killed = await world.kill(id);
     assert.equal(killed.status, 'destroyed');

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { operations, type SandboxId } from '@cloche/contract';
 import { openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
-import { LaunchFault } from '../../driver/runtime-driver.ts';
+import { LaunchError } from '../../driver/runtime-driver.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -61,7 +61,7 @@ describe('setting the TTL', () => {
     const destroyed = await world.createReady();
     await world.kill(destroyed);
     await assert.rejects(setTtl(world, destroyed, 2 * HOUR_MS), { code: 'sandbox_destroyed' });
-    world.driver.launchFaults.push(new LaunchFault('failed', 'x'));
+    world.driver.launchErrors.push(new LaunchError('failed', 'x'));
     const { id: failed } = await world.create();
     await world.waitFor(failed, 'ready');
     await assert.rejects(setTtl(world, failed, 2 * HOUR_MS), { code: 'sandbox_failed' });

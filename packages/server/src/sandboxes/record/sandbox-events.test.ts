@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { operations, type ResourceEvent, type SandboxId } from '@cloche/contract';
 import { ORG, openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
-import { LaunchFault } from '../../driver/runtime-driver.ts';
+import { LaunchError } from '../../driver/runtime-driver.ts';
 import { toEvent } from '../../outbox/event-outbox.ts';
 
 async function eventsOf(world: SandboxesWorld, id: SandboxId): Promise<ResourceEvent[]> {
@@ -38,7 +38,7 @@ describe('the events of a sandbox', () => {
 
   it('say that it failed, and why', async () => {
     await using world = await openSandboxes();
-    world.driver.launchFaults.push(new LaunchFault('failed', 'x'));
+    world.driver.launchErrors.push(new LaunchError('failed', 'x'));
     const { id } = await world.create();
     const failed = await world.waitFor(id, 'ready');
     const events = await eventsOf(world, id);
@@ -71,7 +71,7 @@ describe('the events of a sandbox', () => {
 
   it('are counted in the metrics', async () => {
     await using world = await openSandboxes();
-    world.driver.launchFaults.push(new LaunchFault('failed', 'x'));
+    world.driver.launchErrors.push(new LaunchError('failed', 'x'));
     await world.waitFor((await world.create()).id, 'ready');
     await world.kill(await world.createReady());
     const text = await world.metrics.metrics();

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test';
 import type { OrgId, SandboxId } from '@cloche/contract';
 import { credentialOf, openSandboxes, type SandboxesWorld } from '../../../testing/sandboxes.ts';
 import { AppError } from '../../base/app-error.ts';
-import { type AgentClient, AgentFault } from '../../driver/runtime-driver.ts';
+import { type AgentClient, AgentError } from '../../driver/runtime-driver.ts';
 import type { SandboxRecord } from '../record/sandbox.ts';
 import type { SandboxUse } from './sandbox-use.ts';
 
@@ -14,12 +14,12 @@ describe('SandboxUse', () => {
 
   beforeEach(async () => {
     world = await openSandboxes();
-    use = world.server.parts.use;
+    use = world.server.core.sandboxUse;
   });
   afterEach(() => world[Symbol.asyncDispose]());
 
   const ofKey = (sandboxId: SandboxId) => ({ credential: credentialOf(), sandboxId });
-  const recordOf = async (id: SandboxId) => (await world.server.parts.sandboxes.find(id)) as SandboxRecord;
+  const recordOf = async (id: SandboxId) => (await world.server.core.sandboxes.find(id)) as SandboxRecord;
   const untilAborted = (_agent: AgentClient, _sandbox: SandboxRecord, signal: AbortSignal) =>
     new Promise<never>((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
 
@@ -92,7 +92,7 @@ describe('SandboxUse', () => {
       use.act(record, { signal: never }, async () => {
         throw error;
       });
-    await assert.rejects(fail(new AgentFault('busy', 'full')), { code: 'unavailable' });
+    await assert.rejects(fail(new AgentError('busy', 'full')), { code: 'unavailable' });
     const own = new AppError('conflict', 'explained by the act');
     await assert.rejects(fail(own), own);
   });
@@ -101,7 +101,7 @@ describe('SandboxUse', () => {
     const id = await world.createReady();
     const act = async () => {
       world.driver.lose(id);
-      throw new AgentFault('gone', 'the connection broke');
+      throw new AgentError('gone', 'the connection broke');
     };
     await assert.rejects(use.with(ofKey(id), { signal: never }, act), { code: 'sandbox_destroyed' });
   });

@@ -8,17 +8,17 @@ import type { AgentClient, Instance } from '../../driver/runtime-driver.ts';
 import { isPending, type SandboxRecord } from '../record/sandbox.ts';
 import { requireLive, type SandboxAccess } from '../record/sandbox-access.ts';
 import type { AwaitSandbox } from './await-sandbox.ts';
-import type { FaultTranslator } from './fault-translator.ts';
+import type { ErrorTranslator } from './error-translator.ts';
 
 export interface SandboxUseDeps {
   readonly access: Pick<SandboxAccess, 'getLive'>;
-  readonly waits: Pick<AwaitSandbox, 'settled'>;
+  readonly awaitSandbox: Pick<AwaitSandbox, 'settled'>;
   readonly connections: Pick<AgentConnections, 'get'>;
-  readonly faults: Pick<FaultTranslator, 'judge'>;
+  readonly errorTranslator: Pick<ErrorTranslator, 'translate'>;
 }
 
 /** A sandbox id and the key that must be allowed to access it. */
-export interface SandboxOfKey {
+export interface SandboxTarget {
   readonly credential: Credential;
   readonly sandboxId: SandboxId;
 }
@@ -51,7 +51,7 @@ export class SandboxUse {
   }
 
   /** Waits until the sandbox is ready and runs `act`. @throws AppError, or the reason of `signal` when it aborts */
-  async with<T>(target: SandboxOfKey | SandboxRecord, bounds: ActBounds & ReadyBounds, act: Act<T>): Promise<T> {
+  async with<T>(target: SandboxTarget | SandboxRecord, bounds: ActBounds & ReadyBounds, act: Act<T>): Promise<T> {
     return this.act(await this.ready(target, bounds), bounds, act);
   }
 
@@ -62,16 +62,16 @@ export class SandboxUse {
 
   /** @throws AppError as `SandboxAccess.getLive` does, `unavailable` when it is not ready in time */
   async ready(
-    target: SandboxOfKey | SandboxRecord,
+    target: SandboxTarget | SandboxRecord,
     { signal, readyMs = AGENT_LIMITS.readyMs }: ReadyBounds,
   ): Promise<ReadySandbox> {
-    const { access, waits } = this.#deps;
+    const { access, awaitSandbox } = this.#deps;
     const found = requireLive(
       'credential' in target ? await access.getLive(target.credential, target.sandboxId) : target,
     );
     if (isReady(found)) return found;
     using limit = new Deadline(readyMs, signal);
-    const settled = requireLive(await waits.settled(found, limit.signal));
+    const settled = requireLive(await awaitSandbox.settled(found, limit.signal));
     if (isPending(settled)) {
       signal.throwIfAborted();
       throw unavailable('The sandbox is still being created; try again.');
@@ -103,7 +103,7 @@ export class SandboxUse {
   async explain(sandbox: SandboxRecord, error: unknown, signal?: AbortSignal): Promise<unknown> {
     if (error instanceof AppError) return error;
     if (signal?.aborted) return signal.reason;
-    return this.#deps.faults.judge(sandbox, error);
+    return this.#deps.errorTranslator.translate(sandbox, error);
   }
 
   async #connectInTime(sandbox: SandboxRecord, signal: AbortSignal): Promise<AgentClient> {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { LineOverdue, LongLines, SandboxLines } from './long-lines.ts';
+import { LineTimeoutError, SandboxLineMemory, ServerLineMemory } from './line-memory.ts';
 
 const MEBIBYTE = 1024 * 1024;
 const never = new AbortController().signal;
@@ -8,14 +8,14 @@ const notOverdue = () => assert.fail('it was in time');
 
 describe('lines that are not whole yet', () => {
   it('share a store as long as they are short, and wait for nothing', () => {
-    const sandbox = new SandboxLines(new LongLines());
+    const sandbox = new SandboxLineMemory(new ServerLineMemory());
     for (let stream = 0; stream < 8; stream += 1) {
       assert.equal(sandbox.open(never, notOverdue).hold(MEBIBYTE), undefined);
     }
   });
 
   it('are long one at a time in a sandbox', async () => {
-    const sandbox = new SandboxLines(new LongLines());
+    const sandbox = new SandboxLineMemory(new ServerLineMemory());
     using first = sandbox.open(never, notOverdue);
     using second = sandbox.open(never, notOverdue);
     await first.hold(9 * MEBIBYTE);
@@ -32,8 +32,8 @@ describe('lines that are not whole yet', () => {
   });
 
   it('are a few at a time in the server, whoever sends them', async () => {
-    const all = new LongLines({ atOnce: 2 });
-    const streams = Array.from({ length: 3 }, () => new SandboxLines(all).open(never, notOverdue));
+    const all = new ServerLineMemory({ atOnce: 2 });
+    const streams = Array.from({ length: 3 }, () => new SandboxLineMemory(all).open(never, notOverdue));
     const order: number[] = [];
     const holding = streams.map((stream, index) => stream.hold(9 * MEBIBYTE)?.then(() => order.push(index)));
     await Promise.all(holding.slice(0, 2));
@@ -45,7 +45,7 @@ describe('lines that are not whole yet', () => {
   });
 
   it('give back what they held, so that the next ones find room', () => {
-    const sandbox = new SandboxLines(new LongLines());
+    const sandbox = new SandboxLineMemory(new ServerLineMemory());
     const stream = sandbox.open(never, notOverdue);
     for (let line = 0; line < 100; line += 1) {
       assert.equal(stream.hold(MEBIBYTE), undefined);
@@ -54,7 +54,7 @@ describe('lines that are not whole yet', () => {
   });
 
   it('stop waiting when they are given up, and then are in nobody’s way', async () => {
-    const sandbox = new SandboxLines(new LongLines({ atOnce: 1 }));
+    const sandbox = new SandboxLineMemory(new ServerLineMemory({ atOnce: 1 }));
     const abort = new AbortController();
     using first = sandbox.open(never, notOverdue);
     await first.hold(9 * MEBIBYTE);
@@ -68,8 +68,8 @@ describe('lines that are not whole yet', () => {
 
   it('are told of when they take too long', async () => {
     const overdue = Promise.withResolvers<Error>();
-    using stream = new SandboxLines(new LongLines({ timeLimitMs: 1 })).open(never, overdue.resolve);
+    using stream = new SandboxLineMemory(new ServerLineMemory({ timeLimitMs: 1 })).open(never, overdue.resolve);
     await stream.hold(9 * MEBIBYTE);
-    assert.ok((await overdue.promise) instanceof LineOverdue);
+    assert.ok((await overdue.promise) instanceof LineTimeoutError);
   });
 });

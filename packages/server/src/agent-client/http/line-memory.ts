@@ -11,8 +11,8 @@ const AT_ONCE = 8;
 const TIME_LIMIT_MS = 10_000;
 
 /** A long line did not end in time. */
-export class LineOverdue extends Error {
-  override readonly name = 'LineOverdue';
+export class LineTimeoutError extends Error {
+  override readonly name = 'LineTimeoutError';
 
   constructor(timeLimitMs: number) {
     super(`a long line that did not end within ${timeLimitMs} ms`);
@@ -23,7 +23,7 @@ export class LineOverdue extends Error {
  * Limits the memory of incomplete lines. The short lines of a sandbox share a small store. A longer line waits for a
  * turn, first in its sandbox and then in the server, and must then end in time.
  */
-export class LongLines {
+export class ServerLineMemory {
   readonly turns: Turns;
   readonly timeLimitMs: number;
 
@@ -34,12 +34,12 @@ export class LongLines {
 }
 
 /** The incomplete lines of one sandbox. */
-export class SandboxLines {
-  readonly #all: LongLines;
+export class SandboxLineMemory {
+  readonly #all: ServerLineMemory;
   readonly #turns = new Turns(1);
   #sharedBytes = 0;
 
-  constructor(all: LongLines) {
+  constructor(all: ServerLineMemory) {
     this.#all = all;
   }
 
@@ -47,8 +47,8 @@ export class SandboxLines {
    * Returns a store for one stream of lines, which the caller disposes of. Calls `onOverdue` when a long line exceeds
    * its time limit.
    */
-  open(signal: AbortSignal, onOverdue: (error: LineOverdue) => void): LineStore {
-    return new LineStore({
+  open(signal: AbortSignal, onOverdue: (error: LineTimeoutError) => void): StreamLineMemory {
+    return new StreamLineMemory({
       share: (bytes) => {
         if (bytes > 0 && this.#sharedBytes + bytes > SHARED_BYTES) return false;
         this.#sharedBytes += bytes;
@@ -58,7 +58,7 @@ export class SandboxLines {
     });
   }
 
-  async #takeTurn(signal: AbortSignal, onOverdue: (error: LineOverdue) => void): Promise<() => void> {
+  async #takeTurn(signal: AbortSignal, onOverdue: (error: LineTimeoutError) => void): Promise<() => void> {
     const { turns, timeLimitMs } = this.#all;
     await this.#turns.take(signal);
     try {
@@ -67,7 +67,7 @@ export class SandboxLines {
       this.#turns.give();
       throw error;
     }
-    const timer = setTimeout(() => onOverdue(new LineOverdue(timeLimitMs)), timeLimitMs);
+    const timer = setTimeout(() => onOverdue(new LineTimeoutError(timeLimitMs)), timeLimitMs);
     return () => {
       clearTimeout(timer);
       turns.give();
@@ -76,7 +76,7 @@ export class SandboxLines {
   }
 }
 
-interface LineStoreOptions {
+interface StreamLineMemoryDeps {
   /**
    * Takes `bytes` of the sandbox's store, or returns them if negative. Returns false when the store has too few left.
    */
@@ -85,12 +85,12 @@ interface LineStoreOptions {
 }
 
 /** The memory of one stream's incomplete line. */
-export class LineStore implements Disposable {
-  readonly #options: LineStoreOptions;
+export class StreamLineMemory implements Disposable {
+  readonly #options: StreamLineMemoryDeps;
   #sharedBytes = 0;
   #giveTurn: (() => void) | undefined;
 
-  constructor(options: LineStoreOptions) {
+  constructor(options: StreamLineMemoryDeps) {
     this.#options = options;
   }
 

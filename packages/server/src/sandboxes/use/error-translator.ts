@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { AppError, invalidRequest, unavailable } from '../../base/app-error.ts';
-import { AgentFault, LaunchFault } from '../../driver/runtime-driver.ts';
+import { AgentError, LaunchError } from '../../driver/runtime-driver.ts';
 import type { DestroySandbox } from '../lifecycle/destroy-sandbox.ts';
 import type { Reconciler } from '../lifecycle/reconciler.ts';
 import { isLive, type SandboxRecord } from '../record/sandbox.ts';
@@ -8,7 +8,7 @@ import { sandboxEnded } from '../record/sandbox-access.ts';
 import type { SandboxRepository } from '../record/sandbox-repository.ts';
 
 /** Translates agent faults into errors for the client. Checks or fails the sandbox when the fault calls for it. */
-export class FaultTranslator {
+export class ErrorTranslator {
   readonly #sandboxes: SandboxRepository;
   readonly #destroySandbox: DestroySandbox;
   readonly #reconciler: Reconciler;
@@ -22,34 +22,34 @@ export class FaultTranslator {
   }
 
   /** Returns the error to answer with. If the record shows that the sandbox has ended, the error says so. */
-  async judge(sandbox: SandboxRecord, error: unknown): Promise<AppError> {
+  async translate(sandbox: SandboxRecord, error: unknown): Promise<AppError> {
     if (error instanceof AppError) return error;
-    if (error instanceof LaunchFault) return unavailable('The host of the sandbox does not respond; try again.', error);
-    if (!(error instanceof AgentFault)) throw error;
-    if (error.kind === 'gone') return this.#judgeGone(sandbox, error);
-    if (error.kind === 'misbehaved') return this.#judgeMisbehaved(sandbox, error);
+    if (error instanceof LaunchError) return unavailable('The host of the sandbox does not respond; try again.', error);
+    if (!(error instanceof AgentError)) throw error;
+    if (error.kind === 'gone') return this.#translateGone(sandbox, error);
+    if (error.kind === 'misbehaved') return this.#translateMisbehaved(sandbox, error);
     return error.kind === 'process_limit' ? noProcessLeft(sandbox, error) : toAppError(error);
   }
 
-  async #judgeGone(sandbox: SandboxRecord, fault: AgentFault): Promise<AppError> {
-    this.#log.warn({ err: fault, sandboxId: sandbox.id }, 'the connection to an agent broke');
+  async #translateGone(sandbox: SandboxRecord, error: AgentError): Promise<AppError> {
+    this.#log.warn({ err: error, sandboxId: sandbox.id }, 'the connection to an agent broke');
     const now = await this.#reconciler.check(sandbox.id).catch((error) => {
       this.#log.warn({ err: error, sandboxId: sandbox.id }, 'a sandbox could not be checked');
       return this.#sandboxes.find(sandbox.id);
     });
     if (now && !isLive(now)) return sandboxEnded(now);
-    return unavailable(`The connection to the sandbox "${sandbox.id}" broke; try again.`, fault);
+    return unavailable(`The connection to the sandbox "${sandbox.id}" broke; try again.`, error);
   }
 
-  async #judgeMisbehaved(sandbox: SandboxRecord, fault: AgentFault): Promise<AppError> {
-    this.#log.error({ err: fault, sandboxId: sandbox.id }, 'an agent broke the protocol');
+  async #translateMisbehaved(sandbox: SandboxRecord, error: AgentError): Promise<AppError> {
+    this.#log.error({ err: error, sandboxId: sandbox.id }, 'an agent broke the protocol');
     await this.#destroySandbox.fail(sandbox, 'A process in the sandbox broke the internal protocol of the service.');
     return sandboxEnded((await this.#sandboxes.find(sandbox.id)) ?? sandbox);
   }
 }
 
-function toAppError(fault: AgentFault): AppError {
-  switch (fault.kind) {
+function toAppError(error: AgentError): AppError {
+  switch (error.kind) {
     case 'invalid_cwd':
       return invalidRequest({
         path: 'body.cwd',
@@ -58,21 +58,21 @@ function toAppError(fault: AgentFault): AppError {
     case 'language_unavailable':
       return invalidRequest({ path: 'body.language', message: "is not available in this sandbox's template" });
     case 'timeout':
-      return unavailable('The interpreter did not start in time; try again with a larger timeoutMs.', fault);
+      return unavailable('The interpreter did not start in time; try again with a larger timeoutMs.', error);
     case 'kernel_failed':
       return unavailable(
         'The interpreter could not be started; if the sandbox is out of memory, delete a context or end processes.',
-        fault,
+        error,
       );
     case 'busy':
-      return unavailable('The sandbox has too many active and queued runs; try again when some have ended.', fault);
+      return unavailable('The sandbox has too many active and queued runs; try again when some have ended.', error);
     case 'port_closed':
-      return unavailable('No program listens on the port inside the sandbox.', fault);
+      return unavailable('No program listens on the port inside the sandbox.', error);
     default:
       return new AppError(
         'internal',
         'The operation failed inside the sandbox; the log of the service has the cause under the request id.',
-        { cause: fault },
+        { cause: error },
       );
   }
 }

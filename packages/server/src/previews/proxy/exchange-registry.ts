@@ -1,19 +1,19 @@
 import type { PreviewId } from '@cloche/contract';
 import type { Clock } from '../../base/clock.ts';
-import { type ShareLimits, Shares } from '../../base/shares.ts';
+import { ConcurrencyLimit, type ConcurrencyLimits } from '../../base/concurrency-limit.ts';
 import type { PreviewRecord } from '../preview.ts';
-import { PreviewProblem } from './preview-problem.ts';
+import { PreviewError } from './preview-error.ts';
 
 /** Maximum number of concurrent requests and open WebSockets per preview. */
 export const MAX_EXCHANGES = 256;
 /** Maximum number of concurrent exchanges in all previews; each takes two file descriptors. */
-const LIMITS: ShareLimits = { perOrganization: 512, inAll: 2048 };
+const LIMITS: ConcurrencyLimits = { perOrganization: 512, total: 2048 };
 /** Longest time without data before an exchange is ended. */
 const IDLE_MS = 300_000;
 /** Minimum interval between two reports of activity. */
-const TELL_MS = 1_000;
+const ACTIVITY_INTERVAL_MS = 1_000;
 /** Longest timeout that Node.js timers support, about 24.8 days. */
-const LONGEST_MS = 2 ** 31 - 1;
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** One request through a preview, from its first byte to its last. Its signal aborts when the exchange must end. */
 export class Exchange implements Disposable {
@@ -23,13 +23,13 @@ export class Exchange implements Disposable {
   readonly #clock: Clock;
   readonly #onActivity: () => void;
   readonly #onEnd: (exchange: Exchange) => void;
-  #toldAt = 0;
+  #activityReportedAt = 0;
 
   constructor(expiresAt: number, clock: Clock, onActivity: () => void, onEnd: (exchange: Exchange) => void) {
     this.#clock = clock;
     this.#onActivity = onActivity;
     this.#onEnd = onEnd;
-    const leftMs = Math.min(Math.max(0, expiresAt - clock.now()), LONGEST_MS);
+    const leftMs = Math.min(Math.max(0, expiresAt - clock.now()), MAX_TIMER_MS);
     this.#expiry = setTimeout(() => this.end(ended()), leftMs);
     this.#idle = setTimeout(() => this.end(silent()), IDLE_MS);
     this.touch();
@@ -43,12 +43,12 @@ export class Exchange implements Disposable {
   touch(): void {
     this.#idle.refresh();
     const now = this.#clock.now();
-    if (now - this.#toldAt < TELL_MS) return;
-    this.#toldAt = now;
+    if (now - this.#activityReportedAt < ACTIVITY_INTERVAL_MS) return;
+    this.#activityReportedAt = now;
     this.#onActivity();
   }
 
-  end(reason: PreviewProblem): void {
+  end(reason: PreviewError): void {
     this.#controller.abort(reason);
   }
 
@@ -60,36 +60,36 @@ export class Exchange implements Disposable {
 }
 
 /** Tracks and bounds the exchanges of each preview of this server, so that all of them end with the preview. */
-export class Exchanges {
+export class ExchangeRegistry {
   readonly #clock: Clock;
   readonly #previews = new Map<PreviewId, Set<Exchange>>();
-  readonly #shares: Shares;
+  readonly #limit: ConcurrencyLimit;
 
   constructor(clock: Clock, limits = LIMITS) {
     this.#clock = clock;
-    this.#shares = new Shares(limits);
+    this.#limit = new ConcurrencyLimit(limits);
   }
 
   get size(): number {
-    return this.#shares.size;
+    return this.#limit.size;
   }
 
-  /** Starts an exchange. The caller disposes it at its end. @throws PreviewProblem `preview_busy` */
+  /** Starts an exchange. The caller disposes it at its end. @throws PreviewError `preview_busy` */
   begin(preview: Pick<PreviewRecord, 'id' | 'orgId' | 'expiresAt'>, onActivity: () => void): Exchange {
     const exchanges = this.#previews.get(preview.id) ?? new Set();
     if (exchanges.size >= MAX_EXCHANGES) {
-      throw new PreviewProblem('preview_busy', `The preview already has ${MAX_EXCHANGES} connections; close some.`);
+      throw new PreviewError('preview_busy', `The preview already has ${MAX_EXCHANGES} connections; close some.`);
     }
     const { orgId } = preview;
-    if (this.#shares.take(orgId) !== 'taken') {
-      throw new PreviewProblem(
+    if (this.#limit.acquire(orgId) !== 'acquired') {
+      throw new PreviewError(
         'preview_busy',
         'The service has too many connections to previews; try again in a moment.',
       );
     }
     const exchange = new Exchange(preview.expiresAt, this.#clock, onActivity, (over) => {
       if (!exchanges.delete(over)) return;
-      this.#shares.give(orgId);
+      this.#limit.release(orgId);
       if (exchanges.size === 0) this.#previews.delete(preview.id);
     });
     exchanges.add(exchange);
@@ -106,10 +106,10 @@ export class Exchanges {
   }
 }
 
-function ended(): PreviewProblem {
-  return new PreviewProblem('preview_not_found', 'The preview has ended.');
+function ended(): PreviewError {
+  return new PreviewError('preview_not_found', 'The preview has ended.');
 }
 
-function silent(): PreviewProblem {
-  return new PreviewProblem('preview_timeout', `No data was transferred for ${IDLE_MS / 1000} seconds.`);
+function silent(): PreviewError {
+  return new PreviewError('preview_timeout', `No data was transferred for ${IDLE_MS / 1000} seconds.`);
 }

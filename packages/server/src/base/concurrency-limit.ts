@@ -1,17 +1,17 @@
 import type { OrgId } from '@cloche/contract';
 
-export interface ShareLimits {
+export interface ConcurrencyLimits {
   readonly perOrganization: number;
-  readonly inAll: number;
+  readonly total: number;
 }
 
 /** Counts what organizations use at once and limits each organization and the total. */
-export class Shares {
-  readonly limits: ShareLimits;
+export class ConcurrencyLimit {
+  readonly limits: ConcurrencyLimits;
   readonly #byOrganization = new Map<OrgId, number>();
   #size = 0;
 
-  constructor(limits: ShareLimits) {
+  constructor(limits: ConcurrencyLimits) {
     this.limits = limits;
   }
 
@@ -19,17 +19,17 @@ export class Shares {
     return this.#size;
   }
 
-  /** Counts one more until `give` is called, or counts nothing and returns the limit that is reached. */
-  take(orgId: OrgId): 'taken' | 'organization is full' | 'all is full' {
+  /** Counts one more until `release` is called, or counts nothing and returns the limit that is reached. */
+  acquire(orgId: OrgId): 'acquired' | 'organization_limit' | 'total_limit' {
     const own = this.#byOrganization.get(orgId) ?? 0;
-    if (own >= this.limits.perOrganization) return 'organization is full';
-    if (this.#size >= this.limits.inAll) return 'all is full';
+    if (own >= this.limits.perOrganization) return 'organization_limit';
+    if (this.#size >= this.limits.total) return 'total_limit';
     this.#byOrganization.set(orgId, own + 1);
     this.#size += 1;
-    return 'taken';
+    return 'acquired';
   }
 
-  give(orgId: OrgId): void {
+  release(orgId: OrgId): void {
     const left = (this.#byOrganization.get(orgId) ?? 0) - 1;
     if (left > 0) this.#byOrganization.set(orgId, left);
     else this.#byOrganization.delete(orgId);

@@ -1,7 +1,7 @@
 import { type IncomingMessage, type OutgoingHttpHeaders, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { PreviewErrorCode } from '@cloche/contract';
 import { REQUEST_ID_HEADER } from '../../http/request-id.ts';
-import type { PreviewProblem } from './preview-problem.ts';
+import type { PreviewError } from './preview-error.ts';
 
 /** Interval at which the page of a temporary problem reloads. */
 const RETRY_SECONDS = 2;
@@ -22,17 +22,17 @@ const TITLES: Record<PreviewErrorCode, string> = {
 const POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors *";
 
 /** Answers with a page, or with JSON if the client asks for it. */
-export function answerProblem(
-  problem: PreviewProblem,
+export function sendErrorPage(
+  error: PreviewError,
   request: IncomingMessage,
   response: ServerResponse,
   requestId: string,
 ): void {
   const isJson = wantsJson(request);
-  const retries = problem.passes && request.method === 'GET';
+  const retries = error.isTemporary && request.method === 'GET';
   const text = isJson
-    ? JSON.stringify({ error: { code: problem.code, message: problem.message, requestId } })
-    : pageOf(problem, retries ? RETRY_SECONDS : undefined);
+    ? JSON.stringify({ error: { code: error.code, message: error.message, requestId } })
+    : pageOf(error, retries ? RETRY_SECONDS : undefined);
   const headers: OutgoingHttpHeaders = {
     'content-type': `${isJson ? 'application/json' : 'text/html'}; charset=utf-8`,
     'content-length': Buffer.byteLength(text),
@@ -42,11 +42,11 @@ export function answerProblem(
     'x-content-type-options': 'nosniff',
     'x-robots-tag': 'noindex',
     [REQUEST_ID_HEADER]: requestId,
-    ...(problem.passes ? { 'retry-after': String(RETRY_SECONDS) } : {}),
-    ...(problem.status === 401 ? { 'www-authenticate': 'Cloche-Preview' } : {}),
+    ...(error.isTemporary ? { 'retry-after': String(RETRY_SECONDS) } : {}),
+    ...(error.status === 401 ? { 'www-authenticate': 'Cloche-Preview' } : {}),
   };
   // Set explicitly: otherwise the status message of a failed app response could remain.
-  response.writeHead(problem.status, STATUS_CODES[problem.status] ?? '', headers);
+  response.writeHead(error.status, STATUS_CODES[error.status] ?? '', headers);
   response.end(text);
 }
 
@@ -55,7 +55,7 @@ function wantsJson({ headers }: IncomingMessage): boolean {
   return accept.includes('json') && !accept.includes('text/html');
 }
 
-function pageOf(problem: PreviewProblem, retrySeconds: number | undefined): string {
+function pageOf(error: PreviewError, retrySeconds: number | undefined): string {
   const refresh = retrySeconds === undefined ? '' : `<meta http-equiv="refresh" content="${retrySeconds}">`;
   const note = retrySeconds === undefined ? '' : '<p class="note">This page reloads automatically.</p>';
   return `<!doctype html>
@@ -64,7 +64,7 @@ function pageOf(problem: PreviewProblem, retrySeconds: number | undefined): stri
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 ${refresh}
-<title>${TITLES[problem.code]}</title>
+<title>${TITLES[error.code]}</title>
 <style>
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
 body { display: grid; place-content: center; min-height: 90vh; margin: 0 1.5rem; }
@@ -76,8 +76,8 @@ p { margin: .5rem 0; }
 </head>
 <body>
 <main>
-<h1>${TITLES[problem.code]}</h1>
-<p>${escapeHtml(problem.message)}</p>
+<h1>${TITLES[error.code]}</h1>
+<p>${escapeHtml(error.message)}</p>
 ${note}
 </main>
 </body>

@@ -4,29 +4,29 @@ import type { Logger } from 'pino';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Clock } from '../../base/clock.ts';
 import type { IdSource } from '../../base/id-source.ts';
-import type { Front } from '../../http/front.ts';
+import type { HostRouter } from '../../http/host-router.ts';
 import { REQUEST_ID_HEADER, requestIdOf } from '../../http/request-id.ts';
-import { letArrive } from '../../http/uploads.ts';
+import { liftTimeLimit } from '../../http/uploads.ts';
 import type { Executions } from '../../sandboxes/record/executions.ts';
 import type { PreviewRecord } from '../preview.ts';
 import type { PreviewHosts } from '../preview-hosts.ts';
 import type { PreviewRepository } from '../preview-repository.ts';
-import type { Exchanges } from './exchanges.ts';
+import { sendErrorPage } from './error-page.ts';
+import type { ExchangeRegistry } from './exchange-registry.ts';
 import { requestFields } from './fields.ts';
 import { deliver, type Forwarding, forward, forwardUpgrade, join } from './forward.ts';
 import { enter, tokenCookieName } from './gate.ts';
-import { PreviewProblem } from './preview-problem.ts';
-import { answerProblem } from './problem-page.ts';
+import { PreviewError } from './preview-error.ts';
 import type { ReachPort } from './reach-port.ts';
 
 /** After an early response, how long the client may continue to send its body. */
 const REST_MS = 5_000;
 
-export interface PreviewFrontDeps {
+export interface PreviewRouterDeps {
   readonly hosts: PreviewHosts;
   readonly previews: PreviewRepository;
-  readonly exchanges: Exchanges;
-  readonly ports: ReachPort;
+  readonly exchanges: ExchangeRegistry;
+  readonly reachPort: ReachPort;
   readonly executions: Executions;
   /** Whether an Authorization header is an API key of this service. */
   readonly isApiKey: (authorization: string) => Promise<boolean>;
@@ -37,11 +37,11 @@ export interface PreviewFrontDeps {
 }
 
 /** Serves the hosts of previews. Their requests never reach the API. */
-export class PreviewFront implements Front {
-  readonly #deps: PreviewFrontDeps;
+export class PreviewRouter implements HostRouter {
+  readonly #deps: PreviewRouterDeps;
   readonly #outcomes: Counter<'outcome'>;
 
-  constructor(deps: PreviewFrontDeps) {
+  constructor(deps: PreviewRouterDeps) {
     this.#deps = deps;
     const registers = [deps.metrics];
     this.#outcomes = new Counter({
@@ -60,7 +60,7 @@ export class PreviewFront implements Front {
     });
   }
 
-  takes({ headers }: IncomingMessage): boolean {
+  matches({ headers }: IncomingMessage): boolean {
     return this.#deps.hosts.idOf(headers.host) !== undefined;
   }
 
@@ -91,35 +91,35 @@ export class PreviewFront implements Front {
     pass: (forwarding: Forwarding) => Promise<void>,
   ): Promise<void> {
     try {
-      this.#outcomes.inc({ outcome: await this.#pass(request, response, pass) });
+      this.#outcomes.inc({ outcome: await this.#forward(request, response, pass) });
     } catch (error) {
-      this.#tell(error, request, response);
-      if (!request.complete) takeRest(request);
+      this.#answerError(error, request, response);
+      if (!request.complete) drainBody(request);
     }
   }
 
   /** Answers with the error. Never throws. */
-  #tell(error: unknown, request: IncomingMessage, response: ServerResponse): void {
+  #answerError(error: unknown, request: IncomingMessage, response: ServerResponse): void {
     const { ids, log } = this.#deps;
     const requestId = requestIdOf(request.headers[REQUEST_ID_HEADER], ids);
-    const problem = error instanceof PreviewProblem ? error : failed(error);
+    const problem = error instanceof PreviewError ? error : failed(error);
     this.#outcomes.inc({ outcome: problem.code });
     if (problem !== error) log.error({ err: error, requestId }, 'a preview failed');
     try {
       if (response.headersSent || response.destroyed) response.destroy();
-      else answerProblem(problem, request, response, requestId);
+      else sendErrorPage(problem, request, response, requestId);
     } catch (fault) {
       log.error({ err: fault, requestId }, 'the error of a preview could not be sent');
       response.destroy();
     }
   }
 
-  async #pass(
+  async #forward(
     request: IncomingMessage,
     response: ServerResponse,
     pass: (forwarding: Forwarding) => Promise<void>,
   ): Promise<'passed' | 'redirected'> {
-    const { hosts, exchanges, ports, executions } = this.#deps;
+    const { hosts, exchanges, reachPort, executions } = this.#deps;
     const { host = '' } = request.headers;
     const preview = await this.#find(host);
     const entry = enter(request, preview, host, hosts.isSecure);
@@ -128,14 +128,14 @@ export class PreviewFront implements Front {
       return 'redirected';
     }
     using exchange = exchanges.begin(preview, () => executions.touch(preview.sandboxId));
-    using _ = letArrive(request);
-    const leave = () => exchange.end(new PreviewProblem('preview_unavailable', 'The client has disconnected.'));
+    using _ = liftTimeLimit(request);
+    const leave = () => exchange.end(new PreviewError('preview_unavailable', 'The client has disconnected.'));
     response.once('close', leave);
-    const tunnel = await ports.connect(preview, exchange.signal).finally(() => response.off('close', leave));
+    const tunnel = await reachPort.connect(preview, exchange.signal).finally(() => response.off('close', leave));
     tunnel.on('error', () => tunnel.destroy());
     try {
       const isPrivate = preview.tokenHash !== undefined;
-      await pass({ ...(await this.#sendingOf(request)), target: entry.target, tunnel, exchange, isPrivate });
+      await pass({ ...(await this.#forwardingOf(request)), target: entry.target, tunnel, exchange, isPrivate });
     } finally {
       tunnel.destroy();
     }
@@ -147,10 +147,10 @@ export class PreviewFront implements Front {
     const id = hosts.idOf(host);
     const preview = id && (await previews.findOpen(id, clock.now()));
     if (preview) return preview;
-    throw new PreviewProblem('preview_not_found', 'The preview does not exist, has expired or was deleted.');
+    throw new PreviewError('preview_not_found', 'The preview does not exist, has expired or was deleted.');
   }
 
-  async #sendingOf(request: IncomingMessage): Promise<Pick<Forwarding, 'request' | 'fields' | 'tokenCookie'>> {
+  async #forwardingOf(request: IncomingMessage): Promise<Pick<Forwarding, 'request' | 'fields' | 'tokenCookie'>> {
     const { hosts, isApiKey } = this.#deps;
     const { authorization, host = '' } = request.headers;
     const tokenCookie = tokenCookieName(hosts.isSecure);
@@ -188,12 +188,12 @@ function redirect(response: ServerResponse, location: string, setCookie: string)
 }
 
 /** Reads the rest of the body: closing the connection while the client still writes could lose the response. */
-function takeRest(request: IncomingMessage): void {
+function drainBody(request: IncomingMessage): void {
   request.on('error', () => undefined).resume();
   const timer = setTimeout(() => request.destroy(), REST_MS);
   request.once('close', () => clearTimeout(timer));
 }
 
-function failed(cause: unknown): PreviewProblem {
-  return new PreviewProblem('preview_unavailable', 'The service could not forward the request; try again.', { cause });
+function failed(cause: unknown): PreviewError {
+  return new PreviewError('preview_unavailable', 'The service could not forward the request; try again.', { cause });
 }

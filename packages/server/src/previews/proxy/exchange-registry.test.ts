@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { FakeClock } from '@cloche/testkit';
-import { Exchanges } from './exchanges.ts';
+import { ExchangeRegistry } from './exchange-registry.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -10,7 +10,7 @@ describe('an exchange through a preview', () => {
     const clock = new FakeClock();
     const told: number[] = [];
     const preview = { id: 'prv_1', orgId: 'org_1', expiresAt: clock.now() + HOUR_MS } as const;
-    using exchange = new Exchanges(clock).begin(preview, () => told.push(clock.now()));
+    using exchange = new ExchangeRegistry(clock).begin(preview, () => told.push(clock.now()));
     const startedAt = clock.now();
     clock.advance(999);
     exchange.touch();
@@ -21,7 +21,7 @@ describe('an exchange through a preview', () => {
 
   it('ends with its preview, however long that is', async () => {
     const clock = new FakeClock();
-    const exchanges = new Exchanges(clock);
+    const exchanges = new ExchangeRegistry(clock);
     using long = exchanges.begin({ id: 'prv_1', orgId: 'org_1', expiresAt: clock.now() + 1e12 }, () => undefined);
     using over = exchanges.begin({ id: 'prv_2', orgId: 'org_1', expiresAt: clock.now() - 1 }, () => undefined);
     await new Promise((resolve) => over.signal.addEventListener('abort', resolve));
@@ -32,7 +32,7 @@ describe('an exchange through a preview', () => {
 
   it('counts for its organization and for all, until it is over', () => {
     const clock = new FakeClock();
-    const exchanges = new Exchanges(clock, { perOrganization: 2, inAll: 3 });
+    const exchanges = new ExchangeRegistry(clock, { perOrganization: 2, total: 3 });
     const begin = (orgId: 'org_1' | 'org_2' | 'org_3', id: 'prv_1' | 'prv_2') =>
       exchanges.begin({ id, orgId, expiresAt: clock.now() + HOUR_MS }, () => undefined);
     const busy = { code: 'preview_busy' };

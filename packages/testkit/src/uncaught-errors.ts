@@ -1,7 +1,7 @@
 /** Collects uncaught exceptions and unhandled rejections, which would end the process, until it is disposed of. */
-export class UnheardFaults implements Disposable {
-  #faults: unknown[] = [];
-  readonly #collect = (fault: unknown) => void this.#faults.push(fault);
+export class UncaughtErrors implements Disposable {
+  #errors: unknown[] = [];
+  readonly #collect = (fault: unknown) => void this.#errors.push(fault);
 
   constructor() {
     process.on('uncaughtException', this.#collect).on('unhandledRejection', this.#collect);
@@ -9,8 +9,8 @@ export class UnheardFaults implements Disposable {
 
   /** Returns the faults since the last call. */
   take(): unknown[] {
-    const faults = this.#faults;
-    this.#faults = [];
+    const faults = this.#errors;
+    this.#errors = [];
     return faults;
   }
 

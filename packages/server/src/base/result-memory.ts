@@ -14,7 +14,7 @@ const PER_ORGANIZATION = 4;
  * Limits the memory of results between their arrival and their storage. While a result waits for a turn, the server
  * does not read from its agent, and the time counts against the run.
  */
-export class ResultRooms {
+export class ResultMemoryLimit {
   readonly #perOrganization: number;
   readonly #space: Pick<DiskSpace, 'require'> | undefined;
   readonly #turns: Turns;
@@ -22,18 +22,18 @@ export class ResultRooms {
 
   /** @param space the disk check that precedes a large result, since the result will be stored. */
   constructor({
-    inAll = IN_ALL,
+    total = IN_ALL,
     perOrganization = PER_ORGANIZATION,
     space = undefined as Pick<DiskSpace, 'require'> | undefined,
   } = {}) {
     this.#space = space;
-    this.#turns = new Turns(inAll);
+    this.#turns = new Turns(total);
     this.#perOrganization = perOrganization;
   }
 
   /** Returns the memory account for the result of one request. The request disposes of it. */
-  open(orgId: OrgId): ResultRoom {
-    return new ResultRoom((signal) => this.#takeTurn(orgId, signal));
+  open(orgId: OrgId): ResultMemory {
+    return new ResultMemory((signal) => this.#takeTurn(orgId, signal));
   }
 
   async #takeTurn(orgId: OrgId, signal: AbortSignal): Promise<() => void> {
@@ -60,7 +60,7 @@ export class ResultRooms {
 }
 
 /** The memory of one request's result. */
-export class ResultRoom implements Disposable {
+export class ResultMemory implements Disposable {
   readonly #takeTurn: (signal: AbortSignal) => Promise<() => void>;
   #heldBytes = 0;
   #isTaking = false;

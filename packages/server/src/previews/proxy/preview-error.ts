@@ -1,8 +1,8 @@
 import { PREVIEW_ERRORS, type PreviewErrorCode } from '@cloche/contract';
 
 /** An error that the preview proxy answers itself. Its message is for a visitor of the page. */
-export class PreviewProblem extends Error {
-  override readonly name = 'PreviewProblem';
+export class PreviewError extends Error {
+  override readonly name = 'PreviewError';
   readonly code: PreviewErrorCode;
 
   constructor(code: PreviewErrorCode, message: string, options?: ErrorOptions) {
@@ -15,7 +15,7 @@ export class PreviewProblem extends Error {
   }
 
   /** Whether a retry may soon succeed. */
-  get passes(): boolean {
+  get isTemporary(): boolean {
     return this.code === 'preview_port_closed' || this.code === 'preview_unavailable' || this.code === 'preview_busy';
   }
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ResultRooms, SMALL_RESULT_BYTES } from './result-rooms.ts';
+import { ResultMemoryLimit, SMALL_RESULT_BYTES } from './result-memory.ts';
 
 const LARGE = SMALL_RESULT_BYTES + 1;
 const forever = new AbortController().signal;
@@ -19,16 +19,16 @@ async function settled(promises: readonly (Promise<void> | undefined)[]): Promis
 
 describe('the memory of results', () => {
   it('is there at once for what is small, however much else is held', async () => {
-    const rooms = new ResultRooms({ inAll: 1, perOrganization: 1 });
-    await rooms.open('org_1').hold(LARGE, forever);
-    const small = rooms.open('org_1');
+    const limit = new ResultMemoryLimit({ total: 1, perOrganization: 1 });
+    await limit.open('org_1').hold(LARGE, forever);
+    const small = limit.open('org_1');
     assert.equal(small.hold(SMALL_RESULT_BYTES - 1, forever), undefined);
     assert.equal(small.hold(1, forever), undefined);
   });
 
   it('is given to a few large results at once, and to the next as one is released', async () => {
-    const rooms = new ResultRooms({ inAll: 2, perOrganization: 2 });
-    const all = Array.from({ length: 3 }, () => rooms.open('org_1'));
+    const limit = new ResultMemoryLimit({ total: 2, perOrganization: 2 });
+    const all = Array.from({ length: 3 }, () => limit.open('org_1'));
     const waits = all.map((room) => room.hold(LARGE, forever));
     assert.deepEqual(await settled(waits), [true, true, false]);
     assert.equal(all[0]?.hold(LARGE, forever), undefined);
@@ -37,16 +37,16 @@ describe('the memory of results', () => {
   });
 
   it('keeps turns for other organizations, whatever one of them has in line', async () => {
-    const rooms = new ResultRooms({ inAll: 2, perOrganization: 1 });
-    const greedy = Array.from({ length: 5 }, () => rooms.open('org_1'));
+    const limit = new ResultMemoryLimit({ total: 2, perOrganization: 1 });
+    const greedy = Array.from({ length: 5 }, () => limit.open('org_1'));
     const waits = greedy.map((room) => room.hold(LARGE, forever));
-    const other = rooms.open('org_2').hold(LARGE, forever);
+    const other = limit.open('org_2').hold(LARGE, forever);
     assert.deepEqual(await settled([...waits, other]), [true, false, false, false, false, true]);
   });
 
   it('gives its turn back when its request ends, in line or not', async () => {
-    const rooms = new ResultRooms({ inAll: 1, perOrganization: 1 });
-    const [first, second, third] = Array.from({ length: 3 }, () => rooms.open('org_1'));
+    const limit = new ResultMemoryLimit({ total: 1, perOrganization: 1 });
+    const [first, second, third] = Array.from({ length: 3 }, () => limit.open('org_1'));
     const left = new AbortController();
     await first?.hold(LARGE, forever);
     const waiting = second?.hold(LARGE, left.signal);
@@ -60,8 +60,8 @@ describe('the memory of results', () => {
   });
 
   it('gives a turn back that comes after its request has ended', async () => {
-    const rooms = new ResultRooms({ inAll: 1, perOrganization: 1 });
-    const [first, second, third] = Array.from({ length: 3 }, () => rooms.open('org_1'));
+    const limit = new ResultMemoryLimit({ total: 1, perOrganization: 1 });
+    const [first, second, third] = Array.from({ length: 3 }, () => limit.open('org_1'));
     await first?.hold(LARGE, forever);
     const late = second?.hold(LARGE, forever);
     second?.release();
