@@ -4,6 +4,7 @@ import { Artifact } from './artifact.ts';
 import { EventIdSchema, OrgIdSchema, ProjectIdSchema } from './ids.ts';
 import { oneOf } from './list.ts';
 import { Preview } from './preview.ts';
+import { Project } from './project.ts';
 import { Sandbox } from './sandbox.ts';
 import { timestamp } from './timestamps.ts';
 
@@ -16,9 +17,10 @@ const SANDBOX_EVENTS = [
 ] as const;
 const ARTIFACT_EVENTS = ['artifact.created', 'artifact.deleted'] as const;
 const PREVIEW_EVENTS = ['preview.created', 'preview.deleted'] as const;
+const PROJECT_EVENTS = ['project.created', 'project.deleted'] as const;
 
 /** Types of events. A resource's group is the part before the dot. */
-export const EVENT_TYPES = [...SANDBOX_EVENTS, ...ARTIFACT_EVENTS, ...PREVIEW_EVENTS] as const;
+export const EVENT_TYPES = [...SANDBOX_EVENTS, ...ARTIFACT_EVENTS, ...PREVIEW_EVENTS, ...PROJECT_EVENTS] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
 /** `data` has the resource under its name, as in the response of the operation that gets it. */
@@ -64,6 +66,7 @@ export const ResourceEvent = Type.Union(
       { preview: Preview },
       '`preview.deleted`: a client deleted it. A preview that closes because its time is up or its sandbox ends has no event of its own.',
     ),
+    eventOf(PROJECT_EVENTS, { project: Project }, 'The default project of an organization has no event.'),
   ],
   { $id: 'ResourceEvent' },
 );

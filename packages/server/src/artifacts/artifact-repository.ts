@@ -3,6 +3,8 @@ import type { Selectable } from 'kysely';
 import type { ArtifactTable, Database } from '../db/database.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
 import type { EventOutbox } from '../outbox/event-outbox.ts';
+import { projectDeleted } from '../projects/access/project-access.ts';
+import { isOpenProject } from '../projects/open-project.ts';
 import { type ArtifactRecord, toArtifact } from './artifact.ts';
 
 export interface ArtifactFilter {
@@ -18,7 +20,11 @@ export interface ArtifactFilter {
  * with its event; it joins `tx` if that is given.
  */
 export interface ArtifactRepository {
-  /** Returns false when an artifact was already created with the idempotency record. */
+  /**
+   * Returns false when an artifact was already created with the idempotency record.
+   *
+   * @throws AppError `not_found` when the project was deleted meanwhile
+   */
   insert(record: ArtifactRecord, tx?: Transaction): Promise<boolean>;
   /** Also finds deleted artifacts. */
   find(id: string): Promise<ArtifactRecord | undefined>;
@@ -48,6 +54,7 @@ export class SqlArtifactRepository implements ArtifactRepository {
 
   async insert(record: ArtifactRecord, joined?: Transaction): Promise<boolean> {
     const inserted = await this.#transactions.run(async (tx) => {
+      if (!(await isOpenProject(tx.db, record.projectId))) throw projectDeleted(record.projectId);
       const row = await tx.db
         .insertInto('artifacts')
         .values(toRow(record))

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { ProjectId } from '@cloche/contract';
-import { FakeClock } from '@cloche/testkit';
+import type { ArtifactId, ProjectId, ResourceEvent } from '@cloche/contract';
 import {
   type CompiledQuery,
   DummyDriver,
@@ -10,9 +9,12 @@ import {
   PostgresIntrospector,
   PostgresQueryCompiler,
 } from 'kysely';
-import { OTHER_PROJECT, openSandboxes, repositoryOf, type SandboxesWorld } from '../../../testing/sandboxes.ts';
+import { ORG, OTHER_PROJECT, openSandboxes, repositoryOf, type SandboxesWorld } from '../../../testing/sandboxes.ts';
+import type { ArtifactRecord } from '../../artifacts/artifact.ts';
 import type { Tables } from '../../db/database.ts';
+import { Transactions } from '../../db/transactions.ts';
 import type { SandboxRecord } from '../../sandboxes/record/sandbox.ts';
+import { toProject } from '../project.ts';
 import { ProjectChanges } from './project-changes.ts';
 
 async function aSandbox(world: SandboxesWorld): Promise<SandboxRecord> {
@@ -28,7 +30,7 @@ describe('a sandbox that is created while its project is deleted', () => {
     await using world = await openSandboxes();
     const sandboxes = repositoryOf(world);
     const record = await aSandbox(world);
-    await new ProjectChanges(world.db, world.clock).delete(OTHER_PROJECT);
+    await new ProjectChanges(world).delete(OTHER_PROJECT);
     const inserted = await sandboxes.insert({ ...record, id: 'sbx_late' }, undefined);
     assert.deepEqual(inserted, { status: 'project_deleted' });
     assert.equal(await sandboxes.find('sbx_late'), undefined);
@@ -36,7 +38,7 @@ describe('a sandbox that is created while its project is deleted', () => {
 
   it('never lives in a deleted project, in whatever order they run', async () => {
     await using world = await openSandboxes();
-    const changes = new ProjectChanges(world.db, world.clock);
+    const changes = new ProjectChanges(world);
     const outcomes = new Set<string>();
     for (let round = 0; round < 20; round += 1) {
       const projectId = `prj_${round}` as ProjectId;
@@ -62,6 +64,58 @@ describe('a sandbox that is created while its project is deleted', () => {
   });
 });
 
+describe('the events of projects', () => {
+  it('are one for a creation and one for a deletion, with the project as it then is', async () => {
+    await using world = await openSandboxes();
+    const changes = new ProjectChanges(world);
+    const id = 'prj_1' as ProjectId;
+    const project = { id, orgId: ORG, name: 'one', metadata: {}, quotas: {}, idempotencyRecordId: 'idem_1' };
+    const events: ResourceEvent[] = [];
+    world.outbox.onCommitted((event) => events.push(event));
+    await changes.insert(project);
+    await changes.insert(project);
+    assert.equal(await changes.insert({ ...project, idempotencyRecordId: undefined }), undefined);
+    const deletion = await changes.delete(id);
+    await changes.delete(id);
+    assert.deepEqual(
+      events.map(({ type, projectId }) => [type, projectId]),
+      [
+        ['project.created', id],
+        ['project.deleted', id],
+      ],
+    );
+    assert.ok(deletion.status === 'deleted' && deletion.project.deletedAt !== undefined);
+    assert.deepEqual(events[1]?.data, { project: toProject(deletion.project) });
+  });
+});
+
+describe('an artifact whose project is deleted while it is stored', () => {
+  it('is refused', async () => {
+    await using world = await openSandboxes();
+    const { id: sandboxId } = await world.create({ projectId: OTHER_PROJECT });
+    await world.kill(sandboxId);
+    await new ProjectChanges(world).delete(OTHER_PROJECT);
+    const artifact: ArtifactRecord = {
+      id: 'art_1' as ArtifactId,
+      orgId: ORG,
+      projectId: OTHER_PROJECT,
+      sandboxId,
+      name: 'late',
+      path: undefined,
+      contentType: 'text/plain',
+      sizeBytes: 0,
+      sha256: '',
+      metadata: {},
+      createdAt: 0,
+      expiresAt: undefined,
+      deletedAt: undefined,
+      idempotencyRecordId: undefined,
+    };
+    await assert.rejects(world.artifacts.insert(artifact), { code: 'not_found' });
+    assert.equal(await world.artifacts.find(artifact.id), undefined);
+  });
+});
+
 it('on PostgreSQL, a deletion and the insert of a sandbox lock the row of the project against each other', async () => {
   const queries: CompiledQuery[] = [];
   const db = new Kysely<Tables>({
@@ -74,7 +128,7 @@ it('on PostgreSQL, a deletion and the insert of a sandbox lock the row of the pr
     log: ({ query }) => void queries.push(query),
   });
   await using world = await openSandboxes();
-  await assert.rejects(new ProjectChanges(db, new FakeClock()).delete(OTHER_PROJECT));
+  await assert.rejects(new ProjectChanges({ ...world, db, transactions: new Transactions(db) }).delete(OTHER_PROJECT));
   await repositoryOf(world, db)
     .insert(await aSandbox(world), undefined)
     .catch(() => undefined);

@@ -2,9 +2,11 @@ import type { Metadata, ProjectId, ProjectQuotas } from '@cloche/contract';
 import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../db/database.ts';
 import { locksRows } from '../../db/row-locks.ts';
+import type { Transaction, Transactions } from '../../db/transactions.ts';
 import { isUniqueViolation } from '../../db/unique-violation.ts';
+import type { EventOutbox } from '../../outbox/event-outbox.ts';
 import { OCCUPYING_STATUSES } from '../../sandboxes/record/sandbox.ts';
-import { nameKey, type ProjectRecord, toRecord } from '../project.ts';
+import { nameKey, type ProjectRecord, toProject, toRecord } from '../project.ts';
 
 export interface NewProject extends Pick<ProjectRecord, 'id' | 'orgId' | 'name' | 'metadata' | 'quotas'> {
   readonly idempotencyRecordId: string | undefined;
@@ -22,14 +24,19 @@ export type Deletion =
   | { readonly status: 'default' }
   | { readonly status: 'in_use'; readonly liveSandboxes: number; readonly workspaceRuns: number };
 
-/** Writes projects. Each change is one statement or one transaction. */
-export class ProjectChanges {
-  readonly #db: Database;
-  readonly #clock: Clock;
+export interface ProjectChangesDeps {
+  readonly db: Database;
+  readonly transactions: Transactions;
+  readonly outbox: EventOutbox;
+  readonly clock: Clock;
+}
 
-  constructor(db: Database, clock: Clock) {
-    this.#db = db;
-    this.#clock = clock;
+/** Writes projects, each change in one transaction with its event. */
+export class ProjectChanges {
+  readonly #deps: ProjectChangesDeps;
+
+  constructor(deps: ProjectChangesDeps) {
+    this.#deps = deps;
   }
 
   /**
@@ -37,25 +44,29 @@ export class ProjectChanges {
    * undefined when the name is taken.
    */
   async insert({ idempotencyRecordId, ...project }: NewProject): Promise<ProjectRecord | undefined> {
-    const now = this.#clock.now();
-    const row = await this.#db
-      .insertInto('projects')
-      .values({
-        id: project.id,
-        org_id: project.orgId,
-        name: project.name,
-        name_key: nameKey(project.name),
-        is_default: 0,
-        metadata: JSON.stringify(project.metadata),
-        quotas: JSON.stringify(project.quotas),
-        created_at: now,
-        updated_at: now,
-        idempotency_record_id: idempotencyRecordId ?? null,
-      })
-      .onConflict((conflict) => conflict.doNothing())
-      .returningAll()
-      .executeTakeFirst();
-    if (row) return toRecord(row);
+    const { transactions, clock } = this.#deps;
+    const now = clock.now();
+    const row = {
+      id: project.id,
+      org_id: project.orgId,
+      name: project.name,
+      name_key: nameKey(project.name),
+      is_default: 0,
+      metadata: JSON.stringify(project.metadata),
+      quotas: JSON.stringify(project.quotas),
+      created_at: now,
+      updated_at: now,
+      idempotency_record_id: idempotencyRecordId ?? null,
+    };
+    const created = await transactions.run(async (tx) => {
+      const query = tx.db.insertInto('projects').values(row);
+      const inserted = await query
+        .onConflict((conflict) => conflict.doNothing())
+        .returningAll()
+        .executeTakeFirst();
+      return inserted && this.#announce(tx, 'project.created', toRecord(inserted));
+    });
+    if (created) return created;
     return idempotencyRecordId === undefined ? undefined : this.#findByIdempotencyRecord(idempotencyRecordId);
   }
 
@@ -64,10 +75,11 @@ export class ProjectChanges {
     id: ProjectId,
     { name, metadata, quotas }: ProjectChange,
   ): Promise<ProjectRecord | 'name_taken' | undefined> {
-    const query = this.#db
+    const { db, clock } = this.#deps;
+    const query = db
       .updateTable('projects')
       .set({
-        updated_at: this.#clock.now(),
+        updated_at: clock.now(),
         ...(name === undefined ? {} : { name, name_key: nameKey(name) }),
         ...(metadata === undefined ? {} : { metadata: JSON.stringify(metadata) }),
         ...(quotas === undefined ? {} : { quotas: JSON.stringify(quotas) }),
@@ -91,16 +103,16 @@ export class ProjectChanges {
    * insert locks the row of the project too (`SqlSandboxRepository.insert`).
    */
   async delete(id: ProjectId): Promise<Deletion> {
-    return this.#db.transaction().execute(async (trx) => {
-      const row = await trx
+    return this.#deps.transactions.run(async (tx) => {
+      const row = await tx.db
         .selectFrom('projects')
         .selectAll()
         .where('id', '=', id)
-        .$if(locksRows(trx), (query) => query.forUpdate())
+        .$if(locksRows(tx.db), (query) => query.forUpdate())
         .executeTakeFirstOrThrow();
       if (row.deleted_at !== null) return { status: 'deleted', project: toRecord(row) };
       if (row.is_default === 1) return { status: 'default' };
-      const { live } = await trx
+      const { live } = await tx.db
         .selectFrom('sandboxes')
         .select(({ fn }) => fn.countAll<number>().as('live'))
         .where('org_id', '=', row.org_id)
@@ -109,19 +121,29 @@ export class ProjectChanges {
         .executeTakeFirstOrThrow();
       // There are no workspace runs yet.
       if (Number(live) > 0) return { status: 'in_use', liveSandboxes: Number(live), workspaceRuns: 0 };
-      const deleted = await trx
+      const deleted = await tx.db
         .updateTable('projects')
-        .set({ deleted_at: this.#clock.now() })
+        .set({ deleted_at: this.#deps.clock.now() })
         .where('id', '=', id)
         .returningAll()
         .executeTakeFirstOrThrow();
-      return { status: 'deleted', project: toRecord(deleted) };
+      return { status: 'deleted', project: await this.#announce(tx, 'project.deleted', toRecord(deleted)) };
     });
   }
 
   async #findByIdempotencyRecord(recordId: string): Promise<ProjectRecord | undefined> {
-    const query = this.#db.selectFrom('projects').selectAll().where('idempotency_record_id', '=', recordId);
+    const query = this.#deps.db.selectFrom('projects').selectAll().where('idempotency_record_id', '=', recordId);
     const row = await query.executeTakeFirst();
     return row && toRecord(row);
+  }
+
+  async #announce(
+    tx: Transaction,
+    type: 'project.created' | 'project.deleted',
+    record: ProjectRecord,
+  ): Promise<ProjectRecord> {
+    const event = { type, orgId: record.orgId, projectId: record.id, data: { project: toProject(record) } };
+    await this.#deps.outbox.append(tx, event);
+    return record;
   }
 }

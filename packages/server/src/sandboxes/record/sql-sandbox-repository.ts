@@ -7,6 +7,7 @@ import { type PreparedQuery, prepareQuery } from '../../db/prepared-query.ts';
 import { locksRows } from '../../db/row-locks.ts';
 import type { Transaction, Transactions } from '../../db/transactions.ts';
 import type { EventOutbox } from '../../outbox/event-outbox.ts';
+import { isOpenProject } from '../../projects/open-project.ts';
 import {
   type Activity,
   allows,
@@ -70,7 +71,7 @@ export class SqlSandboxRepository implements SandboxRepository {
     const existing =
       idempotencyRecordId === undefined ? undefined : await this.findByIdempotencyRecord(idempotencyRecordId, tx);
     if (existing) return { status: 'exists', record: existing };
-    if (!(await isOpen(tx?.db ?? this.#db, record.projectId))) return { status: 'project_deleted' };
+    if (!(await isOpenProject(tx?.db ?? this.#db, record.projectId))) return { status: 'project_deleted' };
     const { used } = await occupying(tx?.db ?? this.#db, record.orgId).executeTakeFirstOrThrow();
     return { status: 'quota_exceeded', used: Number(used) };
   }
@@ -236,11 +237,6 @@ function prepareTransition(db: Database, transition: TransitionName, columns: re
       .returningAll();
     return transition === 'end' ? query.where('expires_at', '=', slots.seenExpiresAt as number) : query;
   });
-}
-
-async function isOpen(db: Database, projectId: ProjectId): Promise<boolean> {
-  const query = db.selectFrom('projects').select('id').where('id', '=', projectId).where('deleted_at', 'is', null);
-  return (await query.executeTakeFirst()) !== undefined;
 }
 
 function occupying(db: Database, orgId: OrgId) {
