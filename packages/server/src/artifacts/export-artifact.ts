@@ -1,6 +1,6 @@
 import type { ExportArtifactBody, SandboxId } from '@cloche/contract';
+import { fileError } from '../agent-client/agent-errors.ts';
 import type { Credential } from '../api-keys/credential.ts';
-import { invalidRequest } from '../base/app-error.ts';
 import { type AgentFiles, FileError } from '../driver/agent-files.ts';
 import type { AccessFiles } from '../files/access-files.ts';
 import type { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
@@ -63,7 +63,6 @@ async function openContent(files: AgentFiles, path: string, signal: AbortSignal)
     // `read` follows a symbolic link to its target.
     return { name: nameOf(path), content: (await files.read(path, {}, signal)).body };
   } catch (error) {
-    if (!(error instanceof FileError && error.kind === 'invalid_path')) throw error;
-    throw invalidRequest({ path: 'body.path', message: error.message.toWellFormed() });
+    throw error instanceof FileError ? fileError(error, 'body.path') : error;
   }
 }

@@ -8,7 +8,9 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
 import { eventually, settled } from '@cloche/testkit/eventually';
+import { dialer } from '../agent-client/agent-endpoint.ts';
 import { AgentHttpFiles } from '../agent-client/http/agent-http-files.ts';
+import { AgentTransport } from '../agent-client/http/agent-transport.ts';
 import { LentBytes } from './lent-bytes.ts';
 
 const BYTES = randomBytes(6_000_001);
@@ -25,7 +27,8 @@ async function openAgent(answer: (response: ServerResponse) => void) {
     answer(response);
   }).on('connection', (socket: Socket) => sockets.add(socket));
   await new Promise<void>((resolve) => server.listen(socketPath, resolve));
-  const files = new AgentHttpFiles(socketPath);
+  const transport = new AgentTransport(dialer({ unix: socketPath }));
+  const files = new AgentHttpFiles(transport);
   return {
     sockets,
     async read(signal: AbortSignal = never) {
@@ -34,7 +37,7 @@ async function openAgent(answer: (response: ServerResponse) => void) {
       return body;
     },
     async [Symbol.asyncDispose]() {
-      files.close();
+      await transport.close();
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
       rmSync(folder, { recursive: true });

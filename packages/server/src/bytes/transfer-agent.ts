@@ -1,5 +1,5 @@
-import { Agent, type ClientRequestArgs, type IncomingMessage } from 'node:http';
-import { connect, type Socket } from 'node:net';
+import { Agent, type AgentOptions, type IncomingMessage } from 'node:http';
+import type { OnReadOpts, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { BodySink } from '@cloche/node-support';
 import { BodyLender } from './body-lender.ts';
@@ -22,11 +22,17 @@ const readings = new WeakMap<Duplex, Reading>();
 
 /** An HTTP agent whose answers can be read by `lenderOf`. Until that call, its connections behave like any others. */
 export class TransferAgent extends Agent {
-  override createConnection(options: ClientRequestArgs): Duplex {
+  readonly #dial: (options: { onread: OnReadOpts }) => Socket;
+
+  /** @param dial opens a connection that reads into the given buffers */
+  constructor(dial: (options: { onread: OnReadOpts }) => Socket, options: AgentOptions) {
+    super(options);
+    this.#dial = dial;
+  }
+
+  override createConnection(): Duplex {
     const reading: Reading = { take: (bytes) => socket.push(Buffer.from(bytes)), next: () => scratch };
-    const socket: Socket = connect({
-      // Every request through this agent names a socket path.
-      path: options.socketPath as string,
+    const socket = this.#dial({
       onread: {
         buffer: () => reading.next(),
         callback: (length, bytes) => reading.take(bytes.subarray(0, length) as Buffer),

@@ -1,8 +1,9 @@
 import { type Command, type CommandStdinBody, LIMITS, type Signal } from '@cloche/contract';
+import { inputClosed, ownError } from '../agent-client/agent-errors.ts';
 import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
-import { AppError, invalidRequest } from '../base/app-error.ts';
+import { invalidRequest } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
-import { type AgentCommands, AgentError } from '../driver/runtime-driver.ts';
+import type { AgentCommands } from '../driver/runtime-driver.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
 import { isLive } from '../sandboxes/record/sandbox.ts';
 import { requireLive } from '../sandboxes/record/sandbox-access.ts';
@@ -37,7 +38,9 @@ export class ChangeCommand {
     this.#deps.executions.touch(live.id);
     const bounds = { signal: request.signal, actMs: AGENT_LIMITS.actMs };
     const write = async (agent: AgentCommands, signal: AbortSignal) => {
-      await agent.writeStdin(record.id, bytes, request.body.close ?? false, signal).catch(explainStdin);
+      await agent.writeStdin(record.id, bytes, request.body.close ?? false, signal).catch((error: unknown) => {
+        throw ownError('stdin', error) ?? error;
+      });
       return 'written' as const;
     };
     if ((await this.#deps.readCommands.act(live, bounds, write)) === undefined) throw inputClosed(undefined);
@@ -73,20 +76,4 @@ function stdinBytes({ data = '', encoding = 'utf8' }: CommandStdinBody): Buffer 
   }
   if (bytes.length > LIMITS.commandStdinBytes) throw tooLong('body.data', bytes.length, LIMITS.commandStdinBytes);
   return bytes;
-}
-
-function explainStdin(error: unknown): never {
-  if (error instanceof AgentError && error.kind === 'conflict') throw inputClosed(error);
-  if (error instanceof AgentError && error.kind === 'timeout') {
-    const message =
-      'The command does not read its standard input. The data is buffered; send more when the command reads again.';
-    throw new AppError('unavailable', message, { cause: error, retryAfterSeconds: 5 });
-  }
-  throw error;
-}
-
-function inputClosed(cause: unknown): AppError {
-  const message =
-    'The command has ended or its standard input is closed; create the command with stdinOpen to write to it.';
-  return new AppError('conflict', message, { cause });
 }

@@ -2,9 +2,10 @@ import { type Command, type CreateCommandBody, LIMITS, type SandboxId } from '@c
 import { Deadline } from '@cloche/node-support';
 import type { StartCommand } from '@cloche/protocol';
 import type { Logger } from 'pino';
+import { ownError } from '../agent-client/agent-errors.ts';
 import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import type { Credential } from '../api-keys/credential.ts';
-import { invalidRequest, unavailable } from '../base/app-error.ts';
+import { unavailable } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { ResultMemory } from '../base/result-memory.ts';
@@ -146,11 +147,11 @@ export class CreateCommand {
         return await act(agent.commands, signal);
       } catch (error) {
         if (!(error instanceof AgentError)) throw error;
-        if (error.kind === 'invalid_cwd' || error.kind === 'busy') await commands.remove(record.id);
-        if (error.kind === 'invalid_cwd') {
-          throw invalidRequest({ path: 'body.cwd', message: 'must be an existing directory that the user may enter' });
+        const own = ownError('command', error);
+        if (own) {
+          await commands.remove(record.id);
+          throw own;
         }
-        if (error.kind === 'busy') throw unavailable('The sandbox has too many running commands; end some.', error);
         log.warn({ err: error, sandboxId: sandbox.id, commandId: record.id }, 'a command failed');
         throw error;
       }

@@ -1,11 +1,10 @@
 import type { Duplex } from 'node:stream';
 import type { CommandUser, SandboxId } from '@cloche/contract';
 import { ByteFrames, encodeByteFrame } from '@cloche/protocol';
+import { ownError } from '../agent-client/agent-errors.ts';
 import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import type { Credential } from '../api-keys/credential.ts';
-import { notFound, unavailable } from '../base/app-error.ts';
 import type { IdSource } from '../base/id-source.ts';
-import { AgentError } from '../driver/runtime-driver.ts';
 import type { ClientSocket } from '../http/route.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
 import type { SandboxRecord } from '../sandboxes/record/sandbox.ts';
@@ -15,8 +14,6 @@ import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 const MAX_UNSENT = 64;
 /** Maximum bytes of input that the shell has not read; a client that exceeds it is disconnected. */
 const MAX_TYPED_BYTES = 1024 * 1024;
-const TOO_MANY = 'The sandbox has too many open terminals; close one.';
-const TOO_WATCHED = 'The terminal has its maximum number of clients; disconnect one.';
 
 export interface OpenPtyDeps {
   readonly sandboxUse: SandboxUse;
@@ -53,11 +50,7 @@ export class OpenPty {
     const target = { credential, sandboxId: params.sandboxId };
     return sandboxUse.with(target, { signal, actMs: AGENT_LIMITS.startMs }, async ({ commands }, sandbox, limit) => {
       const terminal = await commands.openTerminal(ptyId, fresh, limit).catch((error: unknown) => {
-        if (error instanceof AgentError && error.kind === 'not_found') throw notFound('terminal', ptyId);
-        if (error instanceof AgentError && error.kind === 'busy') {
-          throw unavailable(fresh ? TOO_MANY : TOO_WATCHED, error);
-        }
-        throw error;
+        throw ownError(fresh ? 'newTerminal' : 'openTerminal', error, ptyId) ?? error;
       });
       return (client: ClientSocket) => this.#join(sandbox, ptyId, terminal, client);
     });

@@ -1,8 +1,8 @@
 import type { FileUser, SandboxId } from '@cloche/contract';
 import type { AgentFileEvent } from '@cloche/protocol';
+import { fileError } from '../agent-client/agent-errors.ts';
 import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import type { Credential } from '../api-keys/credential.ts';
-import { AppError, invalidRequest } from '../base/app-error.ts';
 import { type AgentFiles, FileError } from '../driver/agent-files.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
 import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
@@ -127,22 +127,5 @@ export class Activity {
 }
 
 function explained(error: unknown): unknown {
-  return error instanceof FileError ? asAppError(error) : error;
-}
-
-function asAppError(error: FileError): AppError {
-  const { kind, message, details } = error;
-  if (kind === 'bad_archive') return invalidRequest({ path: 'body', message: message.toWellFormed() });
-  // The agent does not know which request field had the path, but the client does.
-  if (kind === 'invalid_path' || kind === 'too_many') {
-    return invalidRequest({ path: 'path', message: message.toWellFormed() });
-  }
-  const { path, sizeBytes } = details;
-  if (kind === 'permission_denied' && path !== undefined) {
-    return new AppError(kind, message.toWellFormed(), { cause: error, details: { path } });
-  }
-  if (kind === 'range_not_satisfiable' && sizeBytes !== undefined) {
-    return new AppError(kind, message.toWellFormed(), { cause: error, details: { sizeBytes } });
-  }
-  return new AppError(kind, message.toWellFormed(), { cause: error });
+  return error instanceof FileError ? fileError(error) : error;
 }

@@ -1,11 +1,8 @@
 /** Reads an agent's responses about files: validates them before use and limits their size before keeping them. */
-import type { ClientRequest, IncomingMessage } from 'node:http';
-import { text } from 'node:stream/consumers';
+import type { IncomingMessage } from 'node:http';
 import { LIMITS } from '@cloche/contract';
 import {
-  AGENT_FILE_ERROR_CODES,
   AgentFile,
-  type AgentFileErrorCode,
   AgentFileEvent,
   type AgentFileEvent as AgentFileEventType,
   type AgentFile as AgentFileType,
@@ -14,67 +11,27 @@ import {
   MAX_AGENT_FILE_BYTES,
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
-import { AppError } from '../../base/app-error.ts';
 import { answerBody } from '../../bytes/byte-transfer.ts';
 import { type FileContent, FileError, type ListOptions } from '../../driver/agent-files.ts';
 import { AgentError } from '../../driver/runtime-driver.ts';
-import { agentErrorBody } from './agent-requests.ts';
-import { LineTooLongError, readLines } from './ndjson.ts';
+import { fileRefusal, headRefusal, toAgentError } from '../agent-errors.ts';
+import { parseJson, readText } from '../bounded-body.ts';
+import { agentErrorBody } from './agent-transport.ts';
+import { readLines } from './line-buffer.ts';
 
 const agentFile = Compile(AgentFile);
 const agentFileEvent = Compile(AgentFileEvent);
 const agentUnpacked = Compile(AgentUnpacked);
-
-export function answerTo(asked: ClientRequest, signal: AbortSignal): Promise<IncomingMessage> {
-  return new Promise((resolve, reject) => {
-    asked.once('response', resolve);
-    let interim = 0;
-    // An honest agent sends at most one interim response, `100 Continue`.
-    asked.on('information', () => {
-      interim += 1;
-      if (interim > 1) asked.destroy(new Error('more interim answers than one'));
-    });
-    // This listener stays: the response reports errors that occur after it has begun.
-    asked.on('error', (error) => {
-      reject(signal.aborted ? signal.reason : new AgentError('gone', error.message, { cause: error }));
-    });
-    asked.once('close', () => reject(new AgentError('gone', 'the connection closed without an answer')));
-  });
-}
 
 /** @throws FileError or AgentError for a response that is a refusal. */
 export async function refuse(response: IncomingMessage, signal: AbortSignal, headOnly = false): Promise<void> {
   const { statusCode = 0, headers } = response;
   if ([200, 206, 304].includes(statusCode)) return;
   const range = /^bytes \*\/(\d{1,15})$/.exec(headers['content-range'] ?? '')?.[1];
-  const size = range === undefined ? {} : { sizeBytes: Number(range) };
-  if (headOnly) throw new FileError(...withoutWords(statusCode), size);
-  const { code, message, path } = await readError(response, signal);
-  const place = path === undefined ? {} : { path: path.slice(0, LIMITS.filePathLength).toWellFormed() };
-  if (isFileError(code)) throw new FileError(code, message.slice(0, 500), { ...size, ...place });
-  throw new AgentError('internal', message.slice(0, 500));
-}
-
-/** Returns the error of a response to HEAD, which has no body with details. */
-function withoutWords(status: number): [AgentFileErrorCode, string] {
-  switch (status) {
-    case 403:
-      return ['permission_denied', 'This user of the sandbox has no permission for the file.'];
-    case 404:
-      return ['not_found', 'The file does not exist.'];
-    case 412:
-      return ['precondition_failed', 'The file has a different ETag.'];
-    case 416:
-      return ['range_not_satisfiable', 'The range begins after the end of the file.'];
-    case 400:
-      return ['invalid_path', 'is invalid: give a non-empty path of at most 4096 bytes without NUL'];
-    default:
-      return ['conflict', 'The file cannot be read.'];
-  }
-}
-
-function isFileError(code: string): code is AgentFileErrorCode {
-  return (AGENT_FILE_ERROR_CODES as readonly string[]).includes(code);
+  const sizeBytes = range === undefined ? undefined : Number(range);
+  if (headOnly) throw headRefusal(statusCode, sizeBytes);
+  const { error } = await readAnswer(response, signal, (text) => parseJson(text, agentErrorBody));
+  throw fileRefusal(error, sizeBytes);
 }
 
 export function contentOf(response: IncomingMessage, headOnly = false): FileContent {
@@ -105,27 +62,20 @@ export async function readAnswer<T>(
   parse: (text: string) => T,
 ): Promise<T> {
   try {
-    return parse(await text(bounded(response)));
+    return parse(await readText(response, MAX_AGENT_FILE_BYTES));
   } catch (error) {
-    throw toAgentError(error, signal);
+    throw toAgentError(error, signal, 'files');
   }
 }
 
-async function readError(response: IncomingMessage, signal: AbortSignal) {
-  try {
-    const body: unknown = JSON.parse(await text(bounded(response)));
-    if (!agentErrorBody.Check(body)) throw new AgentError('misbehaved', 'a refusal that does not fit its schema');
-    return body.error;
-  } catch (error) {
-    throw toAgentError(error, signal);
-  }
+export function parseFile(text: string): AgentFileType {
+  // Sound: the text is checked, and the schema's static type is wider only in `type`.
+  return parseJson(text, agentFile) as AgentFileType;
 }
 
-export function parseFile(line: string): AgentFileType {
-  const file: unknown = JSON.parse(line);
-  if (!agentFile.Check(file)) throw new AgentError('misbehaved', 'a file that does not fit its schema');
-  // Sound: the line was just checked, and the schema's static type is wider only in `type`.
-  return file as AgentFileType;
+export function parseUnpacked(text: string): AgentUnpackedType {
+  // Sound: the text is checked, and the schema's static type is wider than the checked one.
+  return parseJson(text, agentUnpacked) as AgentUnpackedType;
 }
 
 /**
@@ -151,7 +101,7 @@ export async function readListing(
     }
     return files;
   } catch (error) {
-    throw toAgentError(error, signal);
+    throw toAgentError(error, signal, 'files');
   } finally {
     response.destroy();
   }
@@ -169,44 +119,14 @@ export async function* readChanges(
 ): AsyncGenerator<AgentFileEventType, void> {
   try {
     for await (const line of readLines(response as AsyncIterable<Buffer>, MAX_AGENT_FILE_BYTES)) {
-      const event: unknown = JSON.parse(line);
-      if (!agentFileEvent.Check(event)) throw new AgentError('misbehaved', 'a change that does not fit its schema');
+      const event = parseJson(line, agentFileEvent);
       yield event;
       if (event.type === 'ended') return;
     }
     throw new AgentError('gone', 'a watch that broke off');
   } catch (error) {
-    throw toAgentError(error, signal);
+    throw toAgentError(error, signal, 'files');
   } finally {
     response.destroy();
   }
-}
-
-export function parseUnpacked(answer: string): AgentUnpackedType {
-  const unpacked: unknown = JSON.parse(answer);
-  if (!agentUnpacked.Check(unpacked)) throw new AgentError('misbehaved', 'an answer that does not fit its schema');
-  // Sound: the response was just checked, and the schema's static type is wider than the checked one.
-  return unpacked as AgentUnpackedType;
-}
-
-async function* bounded(response: IncomingMessage): AsyncGenerator<Buffer> {
-  let bytes = 0;
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > MAX_AGENT_FILE_BYTES) throw new AgentError('misbehaved', 'an endless answer about a file');
-    yield chunk;
-  }
-}
-
-/**
- * Returns the error to throw: the signal's reason after an abort, `misbehaved` for malformed or endless output, and
- * `gone` for any other failure.
- */
-function toAgentError(error: unknown, signal: AbortSignal): unknown {
-  if (signal.aborted) return signal.reason;
-  if (error instanceof AgentError || error instanceof FileError || error instanceof AppError) return error;
-  const isLie = error instanceof SyntaxError || error instanceof LineTooLongError;
-  return new AgentError(isLie ? 'misbehaved' : 'gone', 'an answer about a file that broke off or is malformed', {
-    cause: error,
-  });
 }

@@ -8,6 +8,7 @@ import type { Duplex } from 'node:stream';
 import { describe, it } from 'node:test';
 import { AGENT_PROTOCOL_VERSION, RUNS_ACCEPTED } from '@cloche/protocol';
 import { eventually, settled } from '@cloche/testkit/eventually';
+import { dialer } from '../agent-endpoint.ts';
 import { AgentHttpClient, type AgentHttpClientDeps } from './agent-http-client.ts';
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
@@ -36,7 +37,7 @@ async function openAgent(
     if (head.length > 0) told(socket);
   });
   await new Promise<void>((resolve) => server.listen(socketPath, resolve));
-  const client = new AgentHttpClient(socketPath, options);
+  const client = new AgentHttpClient(dialer({ unix: socketPath }), options);
   return {
     client,
     connections: () => connections,
@@ -184,7 +185,7 @@ describe('the client of an agent', () => {
       const folder = mkdtempSync(join(tmpdir(), 'agent-'));
       const server = createRawServer((socket) => socket.on('error', () => {}).end(answer));
       await new Promise<void>((resolve) => server.listen(join(folder, 'agent.sock'), resolve));
-      const client = new AgentHttpClient(join(folder, 'agent.sock'));
+      const client = new AgentHttpClient(dialer({ unix: join(folder, 'agent.sock') }));
       await assert.rejects(drain(client.run('cctx_1', RUN, new AbortController().signal)), { kind: 'misbehaved' });
       await client.close();
       server.close();
@@ -217,7 +218,7 @@ describe('the client of an agent', () => {
       socket.write(line({ type: 'stdout', data: 'x' }), () => socket.destroy());
     });
     await assert.rejects(drain(agent.run()), { name: 'AgentError', kind: 'gone' });
-    const nobody = new AgentHttpClient('/nonexistent/agent.sock');
+    const nobody = new AgentHttpClient(dialer({ unix: '/nonexistent/agent.sock' }));
     await assert.rejects(nobody.checkHealth(new AbortController().signal), { kind: 'gone' });
     await assert.rejects(drain(nobody.run('cctx_1', RUN, new AbortController().signal)), { kind: 'gone' });
     await nobody.close();

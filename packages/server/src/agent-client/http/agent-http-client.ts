@@ -5,19 +5,19 @@ import {
   AgentHealth,
   AgentRunEvent,
   type OpenContext,
+  PORT_TUNNEL_PROTOCOL,
   type StartedLanguage,
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
-import { Pool } from 'undici';
 import type { ResultMemory } from '../../base/result-memory.ts';
 import { type AgentClient, AgentError, type RunCell } from '../../driver/runtime-driver.ts';
+import type { Dial } from '../agent-endpoint.ts';
+import { refusal } from '../agent-errors.ts';
 import { AgentHttpCommands } from './agent-http-commands.ts';
 import { AgentHttpFiles } from './agent-http-files.ts';
-import { AgentRequests, agentErrorBody, type ErrorKinds, refusal, toAgentError } from './agent-requests.ts';
-import { openAgentTunnel } from './agent-tunnel.ts';
+import { AgentTransport, agentErrorBody, type SmallRequest } from './agent-transport.ts';
 import { EventBudget, type SharedBudget } from './event-budget.ts';
-import { SandboxLineMemory, ServerLineMemory, type StreamLineMemory } from './line-memory.ts';
-import type { LineMemory } from './ndjson.ts';
+import { type LineMemory, SandboxLineMemory, ServerLineMemory, type StreamLineMemory } from './line-memory.ts';
 import { RunConnections } from './run-connections.ts';
 
 const health = Compile(AgentHealth);
@@ -26,10 +26,6 @@ const runEvent = Compile(AgentRunEvent);
 
 /** Most JSON values in an event. The largest number occurs in the lines of a traceback. */
 const MAX_EVENT_VALUES = 10_000;
-/** Connections for all requests but runs, files and tunnels, which have connections of their own. */
-const CONTROL_CONNECTIONS = 8;
-/** Longest time that an idle connection is kept. Its end shows at once that the agent is gone. */
-const KEEP_ALIVE_MS = 3_600_000;
 /**
  * Longest time that the agent waits for a kernel from the host. The host needs milliseconds, unless it is so busy that
  * starting one in the sandbox is faster.
@@ -50,13 +46,11 @@ export interface AgentHttpClientDeps {
   events?: SharedBudget;
 }
 
-/** HTTP client of the agent on one instance's socket. Validates every response before use. */
+/** HTTP client of one instance's agent. Validates every response before use. */
 export class AgentHttpClient implements AgentClient {
   readonly commands: AgentHttpCommands;
   readonly files: AgentHttpFiles;
-  readonly #pool: Pool;
-  readonly #requests: AgentRequests;
-  readonly #socketPath: string;
+  readonly #transport: AgentTransport;
   readonly #noteLanguage: ((language: StartedLanguage) => void) | undefined;
   readonly #provideKernel: (() => Promise<void>) | undefined;
   /** Contexts for which the host was asked to provide a kernel. */
@@ -67,7 +61,7 @@ export class AgentHttpClient implements AgentClient {
   #kernelReady: boolean;
 
   constructor(
-    socketPath: string,
+    dial: Dial,
     {
       onBroken,
       provideKernel,
@@ -80,61 +74,53 @@ export class AgentHttpClient implements AgentClient {
     this.#provideKernel = provideKernel;
     this.#noteLanguage = noteLanguage;
     this.#kernelReady = kernelReady;
-    this.#socketPath = socketPath;
+    this.#transport = new AgentTransport(dial, onBroken);
     this.#budget = new EventBudget(events);
-    this.commands = new AgentHttpCommands(socketPath, this.#budget);
-    this.files = new AgentHttpFiles(socketPath);
+    this.commands = new AgentHttpCommands(this.#transport, this.#budget);
+    this.files = new AgentHttpFiles(this.#transport);
     this.#lineMemory = new SandboxLineMemory(serverLineMemory);
-    this.#connections = new RunConnections(socketPath);
-    this.#pool = new Pool('http://agent', {
-      socketPath,
-      connections: CONTROL_CONNECTIONS,
-      pipelining: 1,
-      // Each wait is limited by its abort signal instead.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      keepAliveMaxTimeout: KEEP_ALIVE_MS,
-    });
-    this.#requests = new AgentRequests(this.#pool, ERROR_KINDS);
-    this.#pool.on('disconnect', () => {
-      if (!this.#pool.destroyed && this.#pool.stats.connected === 0) onBroken?.();
-    });
+    this.#connections = new RunConnections(this.#transport.dial);
   }
 
   get isClosed(): boolean {
-    return this.#pool.destroyed;
+    return this.#transport.isClosed;
   }
 
   /** @throws AgentError `gone` while the agent does not answer. */
   async checkHealth(signal: AbortSignal): Promise<void> {
-    const { protocolVersion } = await this.#requests.ask({ method: 'GET', path: '/health' }, health, signal);
+    const { protocolVersion } = await this.#transport.ask(
+      'contexts',
+      { method: 'GET', path: '/health' },
+      health,
+      signal,
+    );
     if (protocolVersion !== AGENT_PROTOCOL_VERSION) {
       throw new AgentError('misbehaved', `the agent speaks protocol ${protocolVersion}, not ${AGENT_PROTOCOL_VERSION}`);
     }
   }
 
   async setEnvironment(env: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void> {
-    await this.#requests.act('PUT', '/environment', { env }, signal);
+    await this.#act({ method: 'PUT', path: '/environment', message: { env } }, signal);
   }
 
   async openContext(contextId: string, request: OpenContext, signal: AbortSignal) {
     const message = this.#withKernel(contextId, request);
     const asked = { method: 'PUT', path: contextPath(contextId), message } as const;
-    const { cwd, language } = await this.#requests.ask(asked, openedContext, signal);
+    const { cwd, language } = await this.#transport.ask('contexts', asked, openedContext, signal);
     return { cwd, language };
   }
 
   async closeContext(contextId: string, signal: AbortSignal): Promise<void> {
     this.#askedFor.delete(contextId);
-    await this.#requests.act('DELETE', contextPath(contextId), undefined, signal);
+    await this.#act({ method: 'DELETE', path: contextPath(contextId) }, signal);
   }
 
   async interrupt(contextId: string, signal: AbortSignal): Promise<void> {
-    await this.#requests.act('POST', `${contextPath(contextId)}/interrupt`, undefined, signal);
+    await this.#act({ method: 'POST', path: `${contextPath(contextId)}/interrupt` }, signal);
   }
 
   async restart(contextId: string, signal: AbortSignal): Promise<void> {
-    await this.#requests.act('POST', `${contextPath(contextId)}/restart`, undefined, signal);
+    await this.#act({ method: 'POST', path: `${contextPath(contextId)}/restart` }, signal);
   }
 
   async *run(
@@ -147,7 +133,7 @@ export class AgentHttpClient implements AgentClient {
     const connection = this.#connections.acquire();
     const abort = () => connection.destroy(signal.reason);
     signal.addEventListener('abort', abort, { once: true });
-    using streamLines = this.#lineMemory.open(signal, (error) => connection.destroy(toAgentError(error, signal)));
+    using streamLines = this.#lineMemory.open(signal, (error) => connection.destroy(error));
     const memory = lineMemoryOf(streamLines, resultMemory, signal);
     let isDone = false;
     try {
@@ -171,14 +157,16 @@ export class AgentHttpClient implements AgentClient {
   }
 
   openTunnel(port: number, signal: AbortSignal) {
-    return openAgentTunnel(this.#socketPath, port, signal);
+    return this.#transport.upgrade(`/ports/${port}`, PORT_TUNNEL_PROTOCOL, signal);
   }
 
   async close(): Promise<void> {
-    this.files.close();
     this.#connections.close();
-    await this.commands.close();
-    await this.#pool.destroy();
+    await this.#transport.close();
+  }
+
+  #act(asked: SmallRequest, signal: AbortSignal): Promise<void> {
+    return this.#transport.act('contexts', asked, signal);
   }
 
   /**
@@ -200,9 +188,9 @@ export class AgentHttpClient implements AgentClient {
   #askForKernel(): void {
     this.#provideKernel?.().catch(() => {
       // Makes the agent start a kernel now. Without this message it would do so only after its wait.
-      this.#requests
-        .act('DELETE', '/expected-kernel', undefined, AbortSignal.timeout(KERNEL_WAIT_MS))
-        .catch(() => undefined);
+      this.#act({ method: 'DELETE', path: '/expected-kernel' }, AbortSignal.timeout(KERNEL_WAIT_MS)).catch(
+        () => undefined,
+      );
     });
   }
 }
@@ -226,16 +214,6 @@ function lineMemoryOf(
   };
 }
 
-const ERROR_KINDS: ErrorKinds = new Map([
-  ['invalid_cwd', 'invalid_cwd'],
-  ['not_found', 'not_found'],
-  ['language_unavailable', 'language_unavailable'],
-  ['kernel_failed', 'kernel_failed'],
-  ['process_limit', 'process_limit'],
-  ['timeout', 'timeout'],
-  ['queue_full', 'busy'],
-]);
-
 function contextPath(contextId: string): string {
   return `/contexts/${encodeURIComponent(contextId)}`;
 }
@@ -249,7 +227,7 @@ function parseEvent(line: string): AgentRunEvent {
     throw new AgentError('misbehaved', 'an event that is no JSON of its size', { cause: error });
   }
   if (!runEvent.Check(event)) {
-    if (agentErrorBody.Check(event)) throw refusal(event.error, ERROR_KINDS);
+    if (agentErrorBody.Check(event)) throw refusal(event.error, 'contexts');
     throw new AgentError('misbehaved', 'an event that does not fit the protocol');
   }
   // Sound: the event was just checked, and the schema's static type is wider only in `format`.

@@ -12,68 +12,46 @@ import {
   TERMINAL_PROTOCOL,
 } from '@cloche/protocol';
 import { Compile } from 'typebox/compile';
-import { Pool } from 'undici';
 import type { ResultMemory } from '../../base/result-memory.ts';
 import type { AgentCommandResult, AgentCommands, NewTerminal } from '../../driver/agent-commands.ts';
 import { AgentError } from '../../driver/runtime-driver.ts';
-import { AgentRequests, type ErrorKinds, toAgentError } from './agent-requests.ts';
-import { upgradeToAgent } from './agent-tunnel.ts';
+import { toAgentError } from '../agent-errors.ts';
+import type { AgentTransport } from './agent-transport.ts';
 import { EventBudget } from './event-budget.ts';
-import { readLines } from './ndjson.ts';
+import { readLines } from './line-buffer.ts';
 
 const command = Compile(AgentCommand);
 const logPage = Compile(AgentLogPage);
 const commandEvent = Compile(AgentCommandEvent);
 const resultEvent = Compile(CommandResultEvent);
 
-/** Connections for commands. Each running command uses one to wait for its end; the rest serve other requests. */
-const CONNECTIONS = 256;
 /**
  * Most bytes of one stream of a result: its kept beginning as JSON, plus room for the notice of cut output and for the
  * count of pieces.
  */
 const MAX_RESULT_BYTES = LIMITS.outputStreamBytes + 64 * 1024;
 
-const ERROR_KINDS: ErrorKinds = new Map([
-  ['invalid_cwd', 'invalid_cwd'],
-  ['not_found', 'not_found'],
-  ['conflict', 'conflict'],
-  ['timeout', 'timeout'],
-  ['queue_full', 'busy'],
-]);
-
-/** The commands of one instance, over its socket and connections of their own. Validates every response before use. */
+/** The commands of one instance, over connections of their own. Validates every response before use. */
 export class AgentHttpCommands implements AgentCommands {
-  readonly #socketPath: string;
-  readonly #pool: Pool;
-  readonly #requests: AgentRequests;
+  readonly #transport: AgentTransport;
   readonly #budget: EventBudget;
 
   /** @param budget limit on the rate of the sandbox's events. */
-  constructor(socketPath: string, budget = new EventBudget()) {
+  constructor(transport: AgentTransport, budget = new EventBudget()) {
     this.#budget = budget;
-    this.#socketPath = socketPath;
-    this.#pool = new Pool('http://agent', {
-      socketPath,
-      connections: CONNECTIONS,
-      pipelining: 1,
-      // Commands may be silent for hours, so each wait is limited by its abort signal instead.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-    });
-    this.#requests = new AgentRequests(this.#pool, ERROR_KINDS);
+    this.#transport = transport;
   }
 
   start(id: string, request: StartCommand, signal: AbortSignal): Promise<AgentCommand> {
-    return this.#requests.ask({ method: 'PUT', path: pathOf(id), message: request }, command, signal);
+    return this.#transport.ask('commands', { method: 'PUT', path: pathOf(id), message: request }, command, signal);
   }
 
   get(id: string, signal: AbortSignal): Promise<AgentCommand> {
-    return this.#requests.ask({ method: 'GET', path: pathOf(id) }, command, signal);
+    return this.#transport.ask('commands', { method: 'GET', path: pathOf(id) }, command, signal);
   }
 
   end(id: string, signal: AbortSignal): Promise<AgentCommand> {
-    return this.#requests.ask({ method: 'GET', path: pathOf(id, 'end') }, command, signal);
+    return this.#transport.ask('commands', { method: 'GET', path: pathOf(id, 'end') }, command, signal);
   }
 
   async result(id: string, signal: AbortSignal, resultMemory?: ResultMemory): Promise<AgentCommandResult> {
@@ -96,7 +74,7 @@ export class AgentHttpCommands implements AgentCommands {
 
   readLog(id: string, afterSeq: number, limit: number, signal: AbortSignal): Promise<AgentLogPage> {
     const asked = { method: 'POST', path: pathOf(id, 'logs'), message: { afterSeq, limit } } as const;
-    return this.#requests.ask(asked, logPage, signal, MAX_COMMAND_MESSAGE_BYTES);
+    return this.#transport.ask('commands', asked, logPage, signal, MAX_COMMAND_MESSAGE_BYTES);
   }
 
   async *follow(id: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<AgentCommandEvent, void> {
@@ -113,31 +91,27 @@ export class AgentHttpCommands implements AgentCommands {
 
   async writeStdin(id: string, bytes: Buffer, close: boolean, signal: AbortSignal): Promise<void> {
     const message = { dataBase64: bytes.toString('base64'), close };
-    await this.#requests.act('POST', pathOf(id, 'stdin'), message, signal);
+    await this.#transport.act('commands', { method: 'POST', path: pathOf(id, 'stdin'), message }, signal);
   }
 
   kill(id: string, name: string, signal: AbortSignal): Promise<AgentCommand> {
     const asked = { method: 'POST', path: pathOf(id, 'kill'), message: { signal: name } } as const;
-    return this.#requests.ask(asked, command, signal);
+    return this.#transport.ask('commands', asked, command, signal);
   }
 
   openTerminal(id: string, terminal: NewTerminal | undefined, signal: AbortSignal): Promise<Duplex> {
     const query = terminal
       ? `?${new URLSearchParams(Object.entries(terminal).map(([name, value]) => [name, `${value}`]))}`
       : '';
-    return upgradeToAgent(this.#socketPath, `/terminals/${encodeURIComponent(id)}${query}`, TERMINAL_PROTOCOL, signal);
-  }
-
-  async close(): Promise<void> {
-    await this.#pool.destroy();
+    return this.#transport.upgrade(`/terminals/${encodeURIComponent(id)}${query}`, TERMINAL_PROTOCOL, signal);
   }
 
   async *#lines(path: string, message: object, signal: AbortSignal): AsyncGenerator<string, void> {
-    const { body } = await this.#requests.open('POST', path, message, signal);
+    const { body } = await this.#transport.open('commands', { method: 'POST', path, message }, signal);
     try {
       yield* readLines(body, MAX_COMMAND_MESSAGE_BYTES);
     } catch (error) {
-      throw toAgentError(error, signal);
+      throw toAgentError(error, signal, 'commands');
     } finally {
       body.on('error', () => undefined).destroy();
     }

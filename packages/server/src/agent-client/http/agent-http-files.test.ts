@@ -15,7 +15,9 @@ import { ResultMemoryLimit, SMALL_RESULT_BYTES } from '../../base/result-memory.
 import { LentBytes } from '../../bytes/lent-bytes.ts';
 import { FileError } from '../../driver/agent-files.ts';
 import { AgentError } from '../../driver/runtime-driver.ts';
+import { dialer } from '../agent-endpoint.ts';
 import { AgentHttpFiles } from './agent-http-files.ts';
+import { AgentTransport } from './agent-transport.ts';
 
 const never = new AbortController().signal;
 const FILE = {
@@ -36,12 +38,13 @@ async function serve(server: Server) {
   const sockets = new Set<Socket>();
   server.on('connection', (socket: Socket) => sockets.add(socket.on('error', () => undefined)));
   await new Promise<void>((resolve) => server.listen(socketPath, resolve));
-  const files = new AgentHttpFiles(socketPath);
+  const transport = new AgentTransport(dialer({ unix: socketPath }));
+  const files = new AgentHttpFiles(transport);
   return {
     files,
     sockets,
     async [Symbol.asyncDispose]() {
-      files.close();
+      await transport.close();
       for (const socket of sockets) socket.destroy();
       await new Promise((resolve) => server.close(resolve));
       rmSync(folder, { recursive: true });

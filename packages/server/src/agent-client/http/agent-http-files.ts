@@ -1,7 +1,7 @@
-import { Agent, type ClientRequest, type IncomingMessage, type RequestOptions, request } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { AgentFile, AgentUnpacked, FileUser } from '@cloche/protocol';
-import { discardBody, sendBody, TransferAgent } from '../../bytes/byte-transfer.ts';
+import { discardBody, sendBody } from '../../bytes/byte-transfer.ts';
 import type {
   AgentFiles,
   FileContent,
@@ -13,7 +13,6 @@ import type {
 } from '../../driver/agent-files.ts';
 import { AgentError } from '../../driver/runtime-driver.ts';
 import {
-  answerTo,
   contentOf,
   parseFile,
   parseUnpacked,
@@ -22,30 +21,26 @@ import {
   readListing,
   refuse,
 } from './agent-file-answers.ts';
+import { type AgentTransport, answerTo, type StreamRequest } from './agent-transport.ts';
 
-/** Most concurrent transfers of one sandbox, and most that wait for a connection. */
-const MAX_TRANSFERS = 16;
-const MAX_WAITING = 64;
-const MAX_ACTS = 8;
+/** Most transfers of one sandbox, including those that wait for a connection. */
+const MAX_TRANSFERS = 80;
 const MAX_WATCHES = 32;
 
-/**
- * The files of one instance, over its socket. Uses Node's own HTTP client, which copies less than undici and waits for
- * `100 Continue` before it sends a body. Transfers have connections of their own, so that they do not delay runs.
- */
+/** The files of one instance. Validates every response before use. */
 export class AgentHttpFiles implements AgentFiles {
-  readonly #socketPath: string;
+  readonly #transport: AgentTransport;
   readonly #use: FileUse;
   readonly #user: FileUser;
 
-  constructor(socketPath: string, use = new FileUse(), user: FileUser = 'user') {
-    this.#socketPath = socketPath;
+  constructor(transport: AgentTransport, use = new FileUse(), user: FileUser = 'user') {
+    this.#transport = transport;
     this.#use = use;
     this.#user = user;
   }
 
   as(user: FileUser = 'user'): AgentHttpFiles {
-    return user === this.#user ? this : new AgentHttpFiles(this.#socketPath, this.#use, user);
+    return user === this.#user ? this : new AgentHttpFiles(this.#transport, this.#use, user);
   }
 
   async read(path: string, { headers = {}, headOnly }: ReadOptions, signal: AbortSignal): Promise<FileContent> {
@@ -66,7 +61,11 @@ export class AgentHttpFiles implements AgentFiles {
   }
 
   async list(path: string, { depth, ...bounds }: ListOptions, signal: AbortSignal) {
-    const response = await this.#act('GET', `/files?${this.#query({ path, depth, limit: bounds.limit })}`, signal);
+    const response = await this.#ask(
+      'files',
+      { method: 'GET', path: `/files?${this.#query({ path, depth, limit: bounds.limit })}` },
+      signal,
+    );
     return readListing(response, bounds, signal);
   }
 
@@ -93,15 +92,8 @@ export class AgentHttpFiles implements AgentFiles {
   async watch(path: string, { recursive }: { recursive: boolean }, signal: AbortSignal) {
     const leave = this.#use.beginWatch();
     try {
-      const options = {
-        method: 'GET',
-        path: `/files/watch?${this.#query({ path, recursive })}`,
-        agent: false,
-      } as const;
-      const asked = request({ ...options, socketPath: this.#socketPath, signal });
-      asked.end();
-      const response = await answerTo(asked, signal);
-      await refuse(response, signal);
+      const watch = { method: 'GET', path: `/files/watch?${this.#query({ path, recursive })}` };
+      const response = await this.#ask('watch', watch, signal);
       response.once('close', leave);
       return readChanges(response, signal);
     } catch (error) {
@@ -110,30 +102,25 @@ export class AgentHttpFiles implements AgentFiles {
     }
   }
 
-  close(): void {
-    this.#use.close();
-  }
-
   async #change(method: string, path: string, signal: AbortSignal): Promise<AgentFile> {
-    return readAnswer(await this.#act(method, path, signal), signal, parseFile);
+    return readAnswer(await this.#ask('files', { method: method, path: path }, signal), signal, parseFile);
   }
 
-  /** Sends a request without file contents. Such a request does not wait for transfers. */
-  async #act(method: string, path: string, signal: AbortSignal): Promise<IncomingMessage> {
-    const asked = request({ method, path, socketPath: this.#socketPath, agent: this.#use.acting, signal });
-    asked.end();
-    const response = await answerTo(asked, signal);
-    await refuse(response, signal);
+  /** Sends a request without a body and returns its successful response. */
+  async #ask(
+    use: 'transfers' | 'files' | 'watch',
+    asked: StreamRequest,
+    signal: AbortSignal,
+  ): Promise<IncomingMessage> {
+    const response = await answerTo(this.#transport.stream(use, asked, signal).end(), 'files', signal);
+    await refuse(response, signal, asked.method === 'HEAD');
     return response;
   }
 
-  async #download(options: RequestOptions, signal: AbortSignal): Promise<IncomingMessage> {
+  async #download(asked: StreamRequest, signal: AbortSignal): Promise<IncomingMessage> {
     const leave = this.#use.beginTransfer();
     try {
-      const asked = this.#ask(options, signal);
-      asked.end();
-      const response = await answerTo(asked, signal);
-      await refuse(response, signal, options.method === 'HEAD');
+      const response = await this.#ask('transfers', asked, signal);
       response.once('close', leave);
       return response;
     } catch (error) {
@@ -153,10 +140,8 @@ export class AgentHttpFiles implements AgentFiles {
     const length = sizeBytes === undefined ? {} : { 'content-length': sizeBytes };
     const leave = this.#use.beginTransfer();
     let body: Readable | undefined;
-    const asked = this.#ask(
-      { method: 'PUT', path, headers: { ...headers, ...length, expect: '100-continue' } },
-      signal,
-    );
+    const upload = { method: 'PUT', path, headers: { ...headers, ...length, expect: '100-continue' } };
+    const asked = this.#transport.stream('transfers', upload, signal);
     try {
       asked.once('continue', () => {
         body = open();
@@ -164,7 +149,7 @@ export class AgentHttpFiles implements AgentFiles {
         sendBody(body, asked).catch(() => undefined);
       });
       asked.flushHeaders();
-      const response = await answerTo(asked, signal);
+      const response = await answerTo(asked, 'files', signal);
       await refuse(response, signal);
       return await readAnswer(response, signal, parse);
     } finally {
@@ -173,10 +158,6 @@ export class AgentHttpFiles implements AgentFiles {
       discardBody(body);
       leave();
     }
-  }
-
-  #ask(options: RequestOptions, signal: AbortSignal): ClientRequest {
-    return request({ ...options, socketPath: this.#socketPath, agent: this.#use.transferring, signal });
   }
 
   #contentPath(path: string, mode?: string): string {
@@ -191,14 +172,12 @@ export class AgentHttpFiles implements AgentFiles {
 
 /** Tracks the file operations of one instance, with the rights of any user. */
 class FileUse {
-  readonly transferring = new TransferAgent({ keepAlive: true, maxSockets: MAX_TRANSFERS, maxFreeSockets: 1 });
-  readonly acting = new Agent({ keepAlive: true, maxSockets: MAX_ACTS, maxFreeSockets: 1 });
   #transfers = 0;
   #watches = 0;
 
   /** Counts a transfer. Call the returned function when the transfer has ended; further calls have no effect. */
   beginTransfer(): () => void {
-    if (this.#transfers >= MAX_TRANSFERS + MAX_WAITING) {
+    if (this.#transfers >= MAX_TRANSFERS) {
       throw new AgentError('busy', `${this.#transfers} files are being moved in and out of the sandbox`);
     }
     this.#transfers += 1;
@@ -214,11 +193,6 @@ class FileUse {
     return once(() => {
       this.#watches -= 1;
     });
-  }
-
-  close(): void {
-    this.transferring.destroy();
-    this.acting.destroy();
   }
 }
 

@@ -10,6 +10,7 @@ import { fuzz, mutateBytes, mutateJson, type Random } from '@cloche/testkit/fuzz
 import { Compile } from 'typebox/compile';
 import { HostdDriver } from '../../driver/hostd/hostd-driver.ts';
 import { AgentError, LaunchError } from '../../driver/runtime-driver.ts';
+import { dialer } from '../agent-endpoint.ts';
 import { AgentHttpClient } from './agent-http-client.ts';
 
 const runEvent = Compile(AgentRunEvent);
@@ -79,7 +80,7 @@ describe('whatever an agent answers', () => {
     await using peer = await openPeer();
     await fuzz(ATTEMPTS, async (random) => {
       peer.set(changedAnswer(random, EVENTS, () => RUNS_ACCEPTED));
-      const client = new AgentHttpClient(peer.socketPath);
+      const client = new AgentHttpClient(dialer({ unix: peer.socketPath }));
       const signal = AbortSignal.timeout(PATIENCE_MS);
       try {
         for await (const event of client.run('cctx_1', RUN, signal)) assert.ok(runEvent.Check(event));
@@ -99,7 +100,7 @@ describe('whatever an agent answers', () => {
         { error: { code: 'x', message: 'y' } },
       ]);
       peer.set(changedAnswer(random, [valid], jsonHead));
-      const client = new AgentHttpClient(peer.socketPath);
+      const client = new AgentHttpClient(dialer({ unix: peer.socketPath }));
       const signal = AbortSignal.timeout(PATIENCE_MS);
       try {
         const { cwd, language } = await client.openContext('c', { language: 'python', cwd: '/', timeoutMs: 1 }, signal);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { LineBuffer } from './line-buffer.ts';
+import { LineBuffer, readLines } from './line-buffer.ts';
 
 /** Returns the complete lines of `chunks` and the number of bytes left. */
 function lines(chunks: string[], maxLineBytes = 100): { found: string[]; left: number } {
@@ -33,5 +33,26 @@ describe('a buffer of lines', () => {
     const refusal = { name: 'AgentError', kind: 'misbehaved' };
     assert.throws(() => lines(['x'.repeat(6), 'x'.repeat(5)], 10), refusal);
     assert.throws(() => lines([`${'x'.repeat(11)}\n`], 10), refusal);
+  });
+});
+
+async function readAll(chunks: string[], maxLineBytes = 100): Promise<string[]> {
+  async function* source() {
+    for (const chunk of chunks) yield Buffer.from(chunk, 'latin1');
+  }
+  const found: string[] = [];
+  for await (const line of readLines(source(), maxLineBytes)) found.push(line);
+  return found;
+}
+
+describe('reading lines', () => {
+  it('yields a last line without its line feed, and nothing for no data', async () => {
+    for (const chunks of [['a\nb'], ['a', '\nb'], ['a\n', 'b']]) assert.deepEqual(await readAll(chunks), ['a', 'b']);
+    assert.deepEqual(await readAll(['a\n']), ['a']);
+    assert.deepEqual(await readAll([]), []);
+  });
+
+  it('refuses a line over the limit', async () => {
+    await assert.rejects(readAll(['x'.repeat(6), 'x'.repeat(5)], 10), { name: 'AgentError', kind: 'misbehaved' });
   });
 });

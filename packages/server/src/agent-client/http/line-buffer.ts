@@ -52,6 +52,15 @@ export class LineBuffer {
     return undefined;
   }
 
+  /** Removes and returns the incomplete line at the end of the data. */
+  takeRest(): string {
+    const rest = Buffer.concat(this.#pieces).toString('utf8');
+    this.#pieces = [];
+    this.#bytes -= this.#pieceBytes;
+    this.#pieceBytes = 0;
+    return rest;
+  }
+
   #cut(chunk: Buffer, end: number): string {
     const line = this.#pieceBytes === 0 ? chunk.toString('utf8', this.#at, end) : this.#join(chunk, end);
     this.#bytes -= this.#pieceBytes + end + 1 - this.#at;
@@ -72,4 +81,18 @@ export class LineBuffer {
     this.#chunks.shift();
     this.#at = 0;
   }
+}
+
+/**
+ * Yields the lines of a stream of JSON texts, without their line feeds. Yields an empty line as an empty string.
+ *
+ * @throws AgentError as `LineBuffer.take` does.
+ */
+export async function* readLines(chunks: AsyncIterable<Buffer>, maxLineBytes: number): AsyncGenerator<string, void> {
+  const lines = new LineBuffer(maxLineBytes);
+  for await (const chunk of chunks) {
+    lines.push(chunk);
+    for (let line = lines.take(); line !== undefined; line = lines.take()) yield line;
+  }
+  if (lines.bytes > 0) yield lines.takeRest();
 }

@@ -1,4 +1,5 @@
 import { Turns } from '../../base/turns.ts';
+import { AgentError } from '../../driver/runtime-driver.ts';
 
 /** Bytes that the incomplete lines of one sandbox may hold together before a line must wait for a turn. */
 const SHARED_BYTES = 8 * 1024 * 1024;
@@ -10,13 +11,14 @@ const AT_ONCE = 8;
  */
 const TIME_LIMIT_MS = 10_000;
 
-/** A long line did not end in time. */
-export class LineTimeoutError extends Error {
-  override readonly name = 'LineTimeoutError';
-
-  constructor(timeLimitMs: number) {
-    super(`a long line that did not end within ${timeLimitMs} ms`);
-  }
+/** Memory account for the incomplete line. */
+export interface LineMemory {
+  /**
+   * Requests `bytes` more. Returns undefined when there is room already, else a promise that resolves when there is.
+   */
+  hold(bytes: number): Promise<void> | undefined;
+  /** Frees the memory once the line is complete. */
+  release(): void;
 }
 
 /**
@@ -47,7 +49,7 @@ export class SandboxLineMemory {
    * Returns a store for one stream of lines, which the caller disposes of. Calls `onOverdue` when a long line exceeds
    * its time limit.
    */
-  open(signal: AbortSignal, onOverdue: (error: LineTimeoutError) => void): StreamLineMemory {
+  open(signal: AbortSignal, onOverdue: (error: AgentError) => void): StreamLineMemory {
     return new StreamLineMemory({
       share: (bytes) => {
         if (bytes > 0 && this.#sharedBytes + bytes > SHARED_BYTES) return false;
@@ -58,7 +60,7 @@ export class SandboxLineMemory {
     });
   }
 
-  async #takeTurn(signal: AbortSignal, onOverdue: (error: LineTimeoutError) => void): Promise<() => void> {
+  async #takeTurn(signal: AbortSignal, onOverdue: (error: AgentError) => void): Promise<() => void> {
     const { turns, timeLimitMs } = this.#all;
     await this.#turns.take(signal);
     try {
@@ -67,7 +69,10 @@ export class SandboxLineMemory {
       this.#turns.give();
       throw error;
     }
-    const timer = setTimeout(() => onOverdue(new LineTimeoutError(timeLimitMs)), timeLimitMs);
+    const timer = setTimeout(
+      () => onOverdue(new AgentError('misbehaved', `a long line that did not end within ${timeLimitMs} ms`)),
+      timeLimitMs,
+    );
     return () => {
       clearTimeout(timer);
       turns.give();
@@ -85,7 +90,7 @@ interface StreamLineMemoryDeps {
 }
 
 /** The memory of one stream's incomplete line. */
-export class StreamLineMemory implements Disposable {
+export class StreamLineMemory implements LineMemory, Disposable {
   readonly #options: StreamLineMemoryDeps;
   #sharedBytes = 0;
   #giveTurn: (() => void) | undefined;

@@ -1,8 +1,8 @@
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { MAX_AGENT_EVENT_BYTES, RUNS_ACCEPTED, RUNS_UPGRADE } from '@cloche/protocol';
 import { AgentError } from '../../driver/runtime-driver.ts';
 import { LineBuffer } from './line-buffer.ts';
-import type { LineMemory } from './ndjson.ts';
+import type { LineMemory } from './line-memory.ts';
 
 const REQUEST = `GET /runs HTTP/1.1\r\nhost: agent\r\nconnection: upgrade\r\nupgrade: ${RUNS_UPGRADE}\r\n\r\n`;
 /** Bytes of complete lines that are read ahead of their consumer. */
@@ -22,9 +22,12 @@ export class RunConnection {
   #waiting: PromiseWithResolvers<void> | undefined;
   #failure: unknown;
 
-  /** @param onEnd called once, when the connection has closed. */
-  constructor(socketPath: string, onEnd: () => void) {
-    this.#socket = connect(socketPath)
+  /**
+   * @param socket a new connection to the agent, which this class owns
+   * @param onEnd called once, when the connection has closed
+   */
+  constructor(socket: Socket, onEnd: () => void) {
+    this.#socket = socket
       .on('data', (chunk: Buffer) => this.#receive(chunk))
       .on('error', (error) => this.destroy(new AgentError('gone', error.message, { cause: error })))
       .on('end', () => this.destroy(new AgentError('gone', 'the connection ended')))

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import { AgentError } from '../../driver/runtime-driver.ts';
 import { RunConnection } from './run-connection.ts';
 
@@ -6,13 +7,13 @@ const MAX_RUNS = 128;
 
 /** The connections for the runs of one agent, kept for later runs. */
 export class RunConnections {
-  readonly #socketPath: string;
+  readonly #dial: () => Socket;
   readonly #all = new Set<RunConnection>();
   /** Connections without a run. */
   readonly #idle: RunConnection[] = [];
 
-  constructor(socketPath: string) {
-    this.#socketPath = socketPath;
+  constructor(dial: () => Socket) {
+    this.#dial = dial;
   }
 
   /**
@@ -24,7 +25,7 @@ export class RunConnections {
     const idle = this.#idle.pop();
     if (idle) return idle;
     if (this.#all.size >= MAX_RUNS) throw new AgentError('busy', `${MAX_RUNS} runs are under way in the sandbox`);
-    const connection = new RunConnection(this.#socketPath, () => this.#forget(connection));
+    const connection = new RunConnection(this.#dial(), () => this.#forget(connection));
     this.#all.add(connection);
     return connection;
   }

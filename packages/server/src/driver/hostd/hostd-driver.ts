@@ -15,9 +15,11 @@ import {
 import type { TSchema } from 'typebox';
 import { Compile, type Validator } from 'typebox/compile';
 import { type Dispatcher, Pool } from 'undici';
+import { dialer } from '../../agent-client/agent-endpoint.ts';
+import { isConnectionError } from '../../agent-client/agent-errors.ts';
+import { readJson, readText } from '../../agent-client/bounded-body.ts';
 import { AgentHttpClient } from '../../agent-client/http/agent-http-client.ts';
 import { SharedBudget } from '../../agent-client/http/event-budget.ts';
-import { isConnectionError, readJson, readText } from '../../agent-client/http/http-response.ts';
 import { ServerLineMemory } from '../../agent-client/http/line-memory.ts';
 import {
   type AgentClient,
@@ -47,6 +49,8 @@ const PROVIDE_MS = 5_000;
 const LOOK_MS = 50;
 /** Shortest time in milliseconds between two reports to hostd that a language is used. */
 const NOTE_AGAIN_MS = 10_000;
+/** Largest response, a list of instances or versions. Everything else is far smaller. */
+const MAX_BODY_BYTES = 16 * 1024 * 1024;
 const MAX_METRICS_BYTES = 256 * 1024;
 /** Pauses between health checks of an agent that does not listen yet. */
 const PAUSES = { firstMs: 10, longestMs: 250 };
@@ -91,7 +95,7 @@ export class HostdDriver implements RuntimeDriver {
 
   async connect(live: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient> {
     const path = instancePath(live.sandboxId, live.generation);
-    const client = new AgentHttpClient(live.agentSocketPath, {
+    const client = new AgentHttpClient(dialer({ unix: live.agentSocketPath }), {
       kernelReady: this.#answering.get(path) ?? false,
       ...(this.#isolation.pythonKernels === 'forked' && { provideKernel: () => this.#provideKernel(live) }),
       noteLanguage: (language) => this.#noteLanguage(language),
@@ -152,7 +156,7 @@ export class HostdDriver implements RuntimeDriver {
 
   async metrics(signal: AbortSignal): Promise<string> {
     const response = await this.#request('GET', '/metrics', signal);
-    return readText(response, MAX_METRICS_BYTES);
+    return readText(response.body, MAX_METRICS_BYTES);
   }
 
   async check(signal: AbortSignal): Promise<void> {
@@ -222,7 +226,7 @@ async function readAnswer<S extends TSchema>(
   schema: Validator<Record<never, never>, S>,
 ) {
   try {
-    return await readJson(response, schema);
+    return await readJson(response.body, schema, MAX_BODY_BYTES);
   } catch (error) {
     const what = error instanceof Error ? error.message : String(error);
     throw new LaunchError('unreachable', `hostd sent an unreadable answer: ${what}`, { cause: error });

@@ -1,7 +1,8 @@
 import type { Duplex } from 'node:stream';
+import { tunnelError } from '../../agent-client/agent-errors.ts';
 import { AGENT_LIMITS } from '../../agent-client/agent-limits.ts';
 import { AppError } from '../../base/app-error.ts';
-import { type AgentClient, AgentError } from '../../driver/runtime-driver.ts';
+import type { AgentClient } from '../../driver/runtime-driver.ts';
 import type { SandboxRepository } from '../../sandboxes/record/sandbox-repository.ts';
 import type { SandboxUse } from '../../sandboxes/use/sandbox-use.ts';
 import type { PreviewRecord } from '../preview.ts';
@@ -39,11 +40,8 @@ async function openTunnel(agent: AgentClient, port: number, signal: AbortSignal)
   try {
     return await agent.openTunnel(port, signal);
   } catch (error) {
-    if (error instanceof AgentError && error.kind === 'port_closed') throw closed(port);
-    if (error instanceof AgentError && error.kind === 'busy') {
-      throw new PreviewError('preview_busy', 'The sandbox has too many connections to its ports; close some.');
-    }
-    throw error;
+    const own = tunnelError(error, port);
+    throw own ? new PreviewError(...own) : error;
   }
 }
 
@@ -54,11 +52,6 @@ function explained(whenUnavailable: string): (error: unknown) => never {
     if (error.code === 'sandbox_destroyed' || error.code === 'sandbox_failed') throw gone();
     throw new PreviewError('preview_unavailable', whenUnavailable, { cause: error });
   };
-}
-
-function closed(port: number): PreviewError {
-  const message = `No program listens on port ${port} inside the sandbox. Start a server on this port.`;
-  return new PreviewError('preview_port_closed', message);
 }
 
 function gone(): PreviewError {

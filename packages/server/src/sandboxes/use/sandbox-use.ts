@@ -1,6 +1,7 @@
 import type { SandboxId } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
 import type { AgentConnections } from '../../agent-client/agent-connections.ts';
+import { tooSlow } from '../../agent-client/agent-errors.ts';
 import { AGENT_LIMITS } from '../../agent-client/agent-limits.ts';
 import type { Credential } from '../../api-keys/credential.ts';
 import { AppError, unavailable } from '../../base/app-error.ts';
@@ -114,10 +115,6 @@ export class SandboxUse {
       throw limit.endedBy === 'timeout' ? tooSlow(AGENT_LIMITS.connectMs, error) : error;
     }
   }
-}
-
-function tooSlow(ms: number | undefined, cause: unknown): AppError {
-  return unavailable(`The sandbox did not respond within ${Number(ms) / 1000} seconds; try again.`, cause);
 }
 
 function isReady(sandbox: SandboxRecord): sandbox is ReadySandbox {

@@ -4,7 +4,9 @@ import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { openAgentTunnel } from './agent-tunnel.ts';
+import { PORT_TUNNEL_PROTOCOL } from '@cloche/protocol';
+import { dialer } from '../agent-endpoint.ts';
+import { AgentTransport } from './agent-transport.ts';
 
 /** Runs `act` with an agent that sends `bytes` to each tunnel request, and then closes the connection or waits. */
 async function withAgent(bytes: string, ends: boolean, act: (socketPath: string) => Promise<void>): Promise<void> {
@@ -25,6 +27,8 @@ async function withAgent(bytes: string, ends: boolean, act: (socketPath: string)
   }
 }
 
+const open = (socketPath: string, signal: AbortSignal) =>
+  new AgentTransport(dialer({ unix: socketPath })).upgrade('/ports/80', PORT_TUNNEL_PROTOCOL, signal);
 const soon = () => AbortSignal.timeout(10_000);
 const json = (status: number, body: object) => {
   const text = JSON.stringify(body);
@@ -35,7 +39,7 @@ describe('opening a tunnel', () => {
   it('gives what comes after the 101, also in one piece with it', async () => {
     const head = 'HTTP/1.1 101 S\r\nConnection: upgrade\r\nUpgrade: cloche-tunnel\r\n\r\n';
     await withAgent(`${head}first words`, true, async (socketPath) => {
-      const tunnel = await openAgentTunnel(socketPath, 80, soon());
+      const tunnel = await open(socketPath, soon());
       assert.equal(Buffer.concat(await tunnel.toArray()).toString(), 'first words');
     });
   });
@@ -54,17 +58,17 @@ describe('opening a tunnel', () => {
     ];
     for (const [bytes, kind] of answers) {
       await withAgent(bytes, true, async (socketPath) => {
-        await assert.rejects(openAgentTunnel(socketPath, 80, soon()), { kind }, bytes.slice(0, 60));
+        await assert.rejects(open(socketPath, soon()), { kind }, bytes.slice(0, 60));
       });
     }
-    await assert.rejects(openAgentTunnel('/nonexistent/agent.sock', 80, soon()), { kind: 'gone' });
+    await assert.rejects(open('/nonexistent/agent.sock', soon()), { kind: 'gone' });
   });
 
   it('ends with its signal when the agent says nothing, or never stops', async () => {
     for (const bytes of ['', 'HTTP/1.1 500 X\r\nContent-Length: 100\r\n\r\nhalf']) {
       await withAgent(bytes, false, async (socketPath) => {
         const abort = new AbortController();
-        const opening = openAgentTunnel(socketPath, 80, abort.signal);
+        const opening = open(socketPath, abort.signal);
         setImmediate(() => abort.abort(new Error('long enough')));
         await assert.rejects(opening, /long enough/);
       });

@@ -1,0 +1,45 @@
+/** Reads whole bodies of a peer, limited in size and validated. The signal of the request limits the time. */
+import type { TSchema } from 'typebox';
+import type { Validator } from 'typebox/compile';
+
+/** The peer's response does not match the protocol. */
+export class MalformedResponseError extends Error {
+  override readonly name = 'MalformedResponseError';
+}
+
+/** @throws MalformedResponseError above `maxBytes`, and the error of a body that breaks off. */
+export async function readText(body: AsyncIterable<Buffer>, maxBytes: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    // Leaving the loop destroys the body, and with it the connection.
+    if (bytes > maxBytes) throw new MalformedResponseError(`an answer of more than ${maxBytes} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+/** Throws as `readText` and `parseJson` do. */
+export async function readJson<S extends TSchema>(
+  body: AsyncIterable<Buffer>,
+  schema: Validator<Record<never, never>, S>,
+  maxBytes: number,
+): Promise<ReturnType<typeof schema.Parse>> {
+  return parseJson(await readText(body, maxBytes), schema);
+}
+
+/** @throws MalformedResponseError for a text that is not JSON or does not match `schema`. */
+export function parseJson<S extends TSchema>(
+  text: string,
+  schema: Validator<Record<never, never>, S>,
+): ReturnType<typeof schema.Parse> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new MalformedResponseError('an answer that is not JSON', { cause: error });
+  }
+  if (!schema.Check(value)) throw new MalformedResponseError('an answer that does not match its schema');
+  return value;
+}
