@@ -83,6 +83,11 @@ const suitesIfRunsc = () => {
   return [];
 };
 
+const RUNTIME_TESTS = 'packages/*/src/**/*.runtime.test.ts';
+/** Runtime tests with real sandboxes or networks, which the host has once. The others keep to their own processes. */
+const HOST_TESTS = ['hostd/src', 'egress/src', 'server/src/driver'].map((folder) => {
+  return `packages/${folder}/**/*.runtime.test.ts`;
+});
 /** One more than there are processors, because many tests wait more than they compute. */
 const UNIT_CONCURRENCY = Math.min(availableParallelism() + 1, 8);
 /** Setup for files that need no service of their own. */
@@ -94,7 +99,8 @@ const stages: Stage[] = [
   // On a new machine it downloads and compiles for minutes.
   { name: 'prepare', command: [process.execPath, 'packages/setup/src/main.ts', 'prepare'], startsEarly: true },
   { name: 'python', files: () => ['scripts/check-python.ts'], concurrency: 1 },
-  { name: 'runtime', files: () => globSync('packages/*/src/**/*.runtime.test.ts'), concurrency: 1 },
+  { name: 'runtime', files: () => globSync(RUNTIME_TESTS, { exclude: HOST_TESTS }), concurrency: 2 },
+  { name: 'host', files: () => globSync(HOST_TESTS), concurrency: 1 },
   { name: 'e2e', files: () => globSync('e2e/!(performance)/**/*.test.ts'), concurrency: 1, globalSetup },
   { name: 'performance', files: () => globSync('e2e/performance/**/*.test.ts'), concurrency: 1 },
   { name: 'e2e-runc', files: suitesOfRunc, concurrency: 1, env: { CLOCHE_OCI_RUNTIME: 'runc' }, globalSetup },

@@ -131,8 +131,11 @@ class Kernel:
                     waiting = self._syncs.pop(message["sync"], None)
                     if waiting is not None:
                         waiting.release()
-        except (ChannelClosed, OSError):
+        except ChannelClosed:
             os._exit(0)
+        except OSError:
+            # The channel is broken, or user code has closed it.
+            os._exit(1)
 
     def _interrupt(self, run_id):
         """Interrupts the cell. A second interrupt of a run also goes to the processes that the cell has started."""

@@ -80,10 +80,9 @@ for change in ({"text/x-own": Own()}, {"text/x-own": lambda value: "own"}, {"tex
       const shown = join(python.agent.workspace, `shown-${index}`);
       const wait = `while not os.path.exists(${JSON.stringify(shown)}): time.sleep(0.005)`;
       const seen: string[] = [];
-      for await (const { type, data } of await python.agent.start(
-        python.context,
-        `import os, sys, time\n${show}\n${wait}\nprint(6)\n7`,
-      )) {
+      // In one write, so that it arrives in one piece.
+      const code = `import os, sys, time\n${show}\n${wait}\nprint("6\\n", end="")\n7`;
+      for await (const { type, data } of await python.agent.start(python.context, code)) {
         seen.push(type === 'output' ? data.value : type === 'stdout' ? data : type);
         writeFileSync(shown, '');
       }
