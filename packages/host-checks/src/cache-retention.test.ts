@@ -33,8 +33,8 @@ function makeTemplate(digest: string, builtDaysAgo: number, slug = 'small'): str
   return folder;
 }
 
-describe('removing what nothing uses', () => {
-  it('removes guest folders and older template versions when their time since the last use is up', async () => {
+describe('removing unused cache entries', () => {
+  it('removes guest folders and older template versions after their retention time', async () => {
     const [guest, old] = [makeGuest('a'), makeTemplate('b', 90)];
     const [kept, newest] = [makeGuest('c'), makeTemplate('d', 80)];
     for (const use of [guestUse('a'), templateUse('b'), templateUse('d')]) used(use, 31);
@@ -45,14 +45,14 @@ describe('removing what nothing uses', () => {
     assert.deepEqual(readdirSync(join(cacheDir, 'building')), []);
   });
 
-  it('keeps the newest version of each template, however long ago it was used', async () => {
+  it('keeps the newest version of each template, whatever its last use', async () => {
     const versions = [makeTemplate('a', 90), makeTemplate('b', 90, 'other')];
     for (const digest of ['a', 'b']) used(templateUse(digest), 90);
     assert.deepEqual(await remove(), []);
     assert.ok(versions.every(existsSync));
   });
 
-  it('gives what has no note of its use the whole time from now on', async () => {
+  it('starts the retention time now for an entry without a recorded use', async () => {
     const guest = makeGuest('a');
     assert.deepEqual(await remove(), []);
     const later = (days: number) => removeUnused({ cacheDir, retentionMs: 30 * DAY, now: () => NOW + days * DAY });
@@ -60,14 +60,14 @@ describe('removing what nothing uses', () => {
     assert.deepEqual(await later(31), [guest]);
   });
 
-  it('lets several processes remove at once', async () => {
+  it('works when several processes remove at once', async () => {
     const guests = ['a', 'b', 'c', 'd'].map(makeGuest);
     for (const digest of ['a', 'b', 'c', 'd']) used(guestUse(digest), 31);
     const removed = (await Promise.all([remove(), remove(), remove()])).flat();
     assert.deepEqual(removed.sort(), guests.sort());
   });
 
-  it('clears away what builds and removals left that were cut off, and leaves those under way', async () => {
+  it('removes leftovers of interrupted builds and removals, and keeps those under way', async () => {
     for (const folder of ['guest/.building-x', 'building/removed-x', 'building/small']) {
       mkdirSync(join(cacheDir, folder), { recursive: true });
     }
@@ -80,7 +80,7 @@ describe('removing what nothing uses', () => {
     );
   });
 
-  it('counts what it would free', async () => {
+  it('counts the bytes that it would free', async () => {
     const guest = makeGuest('a');
     assert.deepEqual(
       (await listOldVersions(cacheDir)).map(({ path, usedAt }) => [path, usedAt]),
@@ -92,7 +92,7 @@ describe('removing what nothing uses', () => {
 });
 
 describe('CLOCHE_CACHE_RETENTION_MS', () => {
-  it('is two days at least', () => {
+  it('is at least two days', () => {
     assert.equal(cacheRetentionOf({ CLOCHE_CACHE_RETENTION_MS: `${2 * DAY}` }), 2 * DAY);
     for (const text of ['0', '86400000', 'x', '']) {
       assert.throws(() => cacheRetentionOf({ CLOCHE_CACHE_RETENTION_MS: text }), { name: 'SettingsProblem' }, text);

@@ -57,7 +57,7 @@ export async function removeUnused({ cacheDir, retentionMs, now = Date.now }: Ca
       removed.push(path);
     }
   }
-  await removeRemains(cacheDir, now() - ABANDONED_AFTER_MS);
+  await removeLeftovers(cacheDir, now() - ABANDONED_AFTER_MS);
   return removed;
 }
 
@@ -104,7 +104,7 @@ async function remove(path: string, cacheDir: string, isUnused: () => Promise<bo
 }
 
 /** Removes the remains of interrupted builds and removals. */
-async function removeRemains(cacheDir: string, before: number): Promise<void> {
+async function removeLeftovers(cacheDir: string, before: number): Promise<void> {
   const { guestDir } = cachePaths(cacheDir);
   const remains = [
     ...(await names(guestDir)).filter((name) => name.startsWith('.building-')).map((name) => join(guestDir, name)),

@@ -7,7 +7,7 @@ import { type Finding, ok, warning } from './finding.ts';
 const run = promisify(execFile);
 
 const NAME = 'cgroup moves';
-const FAST = 'favordynmods';
+const FAST_MOVES_OPTION = 'favordynmods';
 
 /**
  * Returns the v2 hierarchy of a v2 or hybrid host.
@@ -26,23 +26,23 @@ export function findV2Hierarchy(mountInfo: string): CgroupMount | undefined {
  */
 export async function speedUpCgroupMoves(): Promise<string[]> {
   const hierarchy = await currentHierarchy();
-  if (hierarchy === undefined || hierarchy.options.includes(FAST)) return [];
+  if (hierarchy === undefined || hierarchy.options.includes(FAST_MOVES_OPTION)) return [];
   // A remount resets each option that is not listed.
-  const options = ['remount', ...hierarchy.options, FAST].join(',');
+  const options = ['remount', ...hierarchy.options, FAST_MOVES_OPTION].join(',');
   return run('mount', ['-o', options, hierarchy.mountPoint]).then(
-    () => [`${hierarchy.mountPoint} ${FAST}`],
-    () => [`${hierarchy.mountPoint} stays without ${FAST}`],
+    () => [`${hierarchy.mountPoint} ${FAST_MOVES_OPTION}`],
+    () => [`${hierarchy.mountPoint} stays without ${FAST_MOVES_OPTION}`],
   );
 }
 
 /** Checks whether processes move between cgroups without that wait. */
 export async function checkCgroupMoves(): Promise<Finding> {
   const hierarchy = await currentHierarchy();
-  if (hierarchy?.options.includes(FAST)) return ok(NAME, FAST);
+  if (hierarchy?.options.includes(FAST_MOVES_OPTION)) return ok(NAME, FAST_MOVES_OPTION);
   const slower = 'launches and new contexts take 10 ms longer';
   if (hierarchy === undefined) return warning(NAME, `no v2 hierarchy: ${slower}`, 'Mount one, for example by systemd.');
-  const remedy = `\`npm start\` runs \`mount -o remount,${FAST} ${hierarchy.mountPoint}\`, which takes Linux 6.0 or newer.`;
-  return { ...warning(NAME, `without ${FAST}: ${slower}`, remedy), installable: true };
+  const remedy = `\`npm start\` runs \`mount -o remount,${FAST_MOVES_OPTION} ${hierarchy.mountPoint}\`, which takes Linux 6.0 or newer.`;
+  return { ...warning(NAME, `without ${FAST_MOVES_OPTION}: ${slower}`, remedy), installable: true };
 }
 
 async function currentHierarchy(): Promise<CgroupMount | undefined> {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { checkCrashHandler, checkSetIdDumps, limitCrashHandlers } from './crash-checks.ts';
 
-describe('what the host does about crashes', () => {
+describe("the host's crash handling", () => {
   let root: string;
   const set = (file: string, value: string) => writeFileSync(join(root, file), `${value}\n`);
 
@@ -18,7 +18,7 @@ describe('what the host does about crashes', () => {
   });
   afterEach(() => rmSync(root, { recursive: true }));
 
-  it('is well where it writes files, which sandboxes have no room for', async () => {
+  it('is fine where the kernel writes core files, which the limits of sandboxes prevent', async () => {
     assert.equal((await checkCrashHandler(root)).status, 'ok');
     assert.deepEqual(await limitCrashHandlers(root), []);
   });
@@ -35,7 +35,7 @@ describe('what the host does about crashes', () => {
     });
   }
 
-  it('keeps the bound that the operator has set', async () => {
+  it('keeps the limit that the operator has set', async () => {
     set('kernel/core_pattern', '|/handler');
     set('kernel/core_pipe_limit', '4');
     assert.deepEqual(await limitCrashHandlers(root), []);

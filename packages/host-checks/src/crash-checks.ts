@@ -7,7 +7,7 @@ const PROC_SYS = '/proc/sys';
  * Limit of concurrent crash handlers where a pipe has none; crashes beyond it start no handler. The same value as
  * systemd's.
  */
-const HANDLERS_AT_ONCE = 16;
+const MAX_PARALLEL_HANDLERS = 16;
 
 /**
  * Checks for a crash handler. `RLIMIT_CORE` 0 prevents core files but not handlers: the kernel starts one for each
@@ -29,8 +29,8 @@ export async function limitCrashHandlers(root = PROC_SYS): Promise<string[]> {
   const [pattern, limit] = [await read(root, 'kernel/core_pattern'), await read(root, 'kernel/core_pipe_limit')];
   if (!isHandler(pattern) || limit !== '0') return [];
   const name = 'kernel.core_pipe_limit';
-  return writeFile(join(root, 'kernel/core_pipe_limit'), `${HANDLERS_AT_ONCE}\n`).then(
-    () => [`${name} 0 → ${HANDLERS_AT_ONCE}`],
+  return writeFile(join(root, 'kernel/core_pipe_limit'), `${MAX_PARALLEL_HANDLERS}\n`).then(
+    () => [`${name} 0 → ${MAX_PARALLEL_HANDLERS}`],
     () => [`${name} stays 0`],
   );
 }

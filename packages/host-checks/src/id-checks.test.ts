@@ -14,8 +14,8 @@ const ALONE: IdSources = {
 
 const check = (changes: Partial<IdSources> = {}) => checkSandboxIds(async () => ({ ...ALONE, ...changes }));
 
-describe('the ids of sandboxes', () => {
-  it('are free where sandboxes alone have some', async () => {
+describe('the host ids of sandboxes', () => {
+  it('are free where only sandboxes use them', async () => {
     assert.equal((await check()).status, 'ok');
   });
 

@@ -9,15 +9,15 @@ import { type Finding, missing, ok, warning } from './finding.ts';
 const GIB = 1024 ** 3;
 /** Bytes for both templates, the guest folder and some sandboxes' disks. */
 const DISK_NEEDED = 4 * GIB;
-const DISK_COMFORTABLE = 16 * GIB;
-const MEMORY_COMFORTABLE = 2 * GIB;
+const DISK_RECOMMENDED = 16 * GIB;
+const MEMORY_RECOMMENDED = 2 * GIB;
 
 export async function checkDisk(name: string, folder: string): Promise<Finding> {
   const { bavail, bsize } = await statfsOfNearest(folder);
   const free = bavail * bsize;
   const found = `${gib(free)} free for ${folder}`;
   if (free < DISK_NEEDED) return missing(name, found, `Free at least ${gib(DISK_NEEDED)}, or choose another folder.`);
-  if (free < DISK_COMFORTABLE) return warning(name, found, `${gib(DISK_COMFORTABLE)} or more are recommended.`);
+  if (free < DISK_RECOMMENDED) return warning(name, found, `${gib(DISK_RECOMMENDED)} or more are recommended.`);
   return ok(name, found);
 }
 
@@ -33,8 +33,8 @@ export async function checkOldVersions(cacheDir: string, retentionMs: number): P
 
 export function checkMemory(bytes = totalmem()): Finding {
   const found = gib(bytes);
-  return bytes < MEMORY_COMFORTABLE
-    ? warning('memory', found, `${gib(MEMORY_COMFORTABLE)} or more are recommended, for several sandboxes.`)
+  return bytes < MEMORY_RECOMMENDED
+    ? warning('memory', found, `${gib(MEMORY_RECOMMENDED)} or more are recommended, for several sandboxes.`)
     : ok('memory', found);
 }
 

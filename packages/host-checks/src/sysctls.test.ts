@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { checkSysctls, HOST_SYSCTLS, raiseSysctls } from './sysctls.ts';
 
-describe('settings of the host’s kernel', () => {
+describe("settings of the host's kernel", () => {
   let root: string;
   const fileOf = (name: string) => join(root, name.replaceAll('.', '/'));
   const set = (name: string, value: number | string) => {
@@ -19,7 +19,7 @@ describe('settings of the host’s kernel', () => {
   });
   afterEach(() => rmSync(root, { recursive: true }));
 
-  it('are raised where they are lower, and each change is named', async () => {
+  it('are raised where they are lower, and each change is returned', async () => {
     set('kernel.pid_max', 32_768);
     assert.deepEqual(await raiseSysctls(root), ['kernel.pid_max 32768 → 4194304']);
     assert.equal(readFileSync(fileOf('kernel.pid_max'), 'utf8').trim(), '4194304');
@@ -32,13 +32,13 @@ describe('settings of the host’s kernel', () => {
     assert.equal(readFileSync(fileOf('fs.file-max'), 'utf8').trim(), '9223372036854775807');
   });
 
-  it('are left alone where this kernel does not have them', async () => {
+  it('are skipped where this kernel does not have them', async () => {
     rmSync(fileOf('fs.inotify.max_user_watches'));
     assert.deepEqual(await raiseSysctls(root), []);
     assert.equal((await checkSysctls(root)).status, 'ok');
   });
 
-  it('that are too low are a warning which says what to run', async () => {
+  it('are a warning with a remedy where they are too low', async () => {
     set('kernel.pid_max', 32_768);
     const { status, found, remedy } = await checkSysctls(root);
     assert.equal(status, 'warning');

@@ -12,13 +12,13 @@ import type { HostdConfig } from '../src/host/config.ts';
 type Entry = GatedSandboxList['sandboxes'][number];
 
 /**
- * What hostd sees of egress: it takes what it is told, and whatever is redirected to it it answers with `egress`, look-ups
- * included, policy or not. So a test sees where traffic ends, and nothing of what becomes of it there.
+ * A substitute for egress: it accepts every registration and answers all traffic that is redirected to it, DNS look-ups
+ * included, with `egress`, whatever the policy. Tests see where traffic ends, but not how egress would handle it.
  */
 export class FakeEgress {
   readonly certificate: string;
   readonly sandboxes = new Map<string, GatedSandbox>();
-  /** Runs before a policy is taken; what it throws, egress refuses it with. */
+  /** Called before a policy is accepted; egress refuses the policy with the error that it throws. */
   onPut: (address: string) => void = () => {};
   readonly #config: HostdConfig;
   #servers: (Server | TcpServer)[] = [];
@@ -30,7 +30,7 @@ export class FakeEgress {
     this.certificate = makeAuthority();
   }
 
-  /** Serves, with nothing known of an earlier time. */
+  /** Starts to serve, without earlier registrations. */
   async start(): Promise<void> {
     this.sandboxes.clear();
     const { controlDir, controlSocket } = this.#config.egress;
@@ -55,7 +55,7 @@ export class FakeEgress {
     this.#dns = datagrams;
   }
 
-  /** As its death looks from outside. */
+  /** Ends as abruptly as a killed egress: all connections are closed. */
   async stop(): Promise<void> {
     this.#dns?.close();
     this.#dns = undefined;

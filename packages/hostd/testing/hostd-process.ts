@@ -6,16 +6,16 @@ import { text } from 'node:stream/consumers';
 import type { Instance, LaunchSpec } from '@cloche/protocol';
 import type { TestInstallation } from './installation.ts';
 
-/** What a sandbox runs in tests that need no agent. */
+/** Command of a sandbox in tests that need no agent. */
 export const IDLE_COMMAND = ['/bin/sleep', 'infinity'];
 
 export interface Answer {
   status: number;
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every kind
+  // biome-ignore lint/suspicious/noExplicitAny: tests read fields of every kind of answer
   body: any;
 }
 
-/** A hostd as it is started in production, but for what its sandboxes run. */
+/** A hostd process as in production, except for the command of its sandboxes. */
 export class HostdProcess implements AsyncDisposable {
   readonly #socketPath: string;
   readonly #child: ChildProcess;
@@ -25,7 +25,10 @@ export class HostdProcess implements AsyncDisposable {
     this.#child = child;
   }
 
-  /** Resolves when it serves. @param confinement what runs it with less than its starter has */
+  /**
+   * Resolves when hostd serves.
+   * @param confinement program, with arguments, that starts hostd with fewer privileges
+   */
   static async start(
     { environment, config }: TestInstallation,
     command = IDLE_COMMAND,
@@ -58,7 +61,7 @@ export class HostdProcess implements AsyncDisposable {
     return this.call('PUT', `/instances/${sandboxId}/1`, spec, signal);
   }
 
-  /** Resolves when nothing of it is left. */
+  /** Resolves when nothing of the sandbox is left on the host. */
   stop(sandboxId: string): Promise<Answer> {
     return this.call('DELETE', `/instances/${sandboxId}/1?until=gone`);
   }
@@ -82,7 +85,7 @@ export class HostdProcess implements AsyncDisposable {
     return { status: incoming.statusCode, body: answer === '' ? undefined : JSON.parse(answer) };
   }
 
-  /** SIGTERM, and wait for the end. */
+  /** Sends SIGTERM and resolves when the process has ended. */
   async close(): Promise<void> {
     await this.#end('SIGTERM');
   }
@@ -91,7 +94,7 @@ export class HostdProcess implements AsyncDisposable {
     await this.#end('SIGKILL');
   }
 
-  /** Stops its sandboxes too, unless it has ended already: what a failing test leaves behind would fail others. */
+  /** Stops the sandboxes and hostd, if it still runs: leftovers of a failed test would make others fail. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#hasEnded()) return;
     for (const { sandboxId } of await this.list()) await this.stop(sandboxId);

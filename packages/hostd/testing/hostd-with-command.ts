@@ -6,7 +6,7 @@ const config = readConfig(process.env);
 const hostd = await startHostd({ config, log: pino({ level: config.logLevel }), command: process.argv.slice(2) });
 process.send?.('serving');
 
-// A test that dies takes its hostd with it.
+// hostd also ends when its test has died.
 for (const event of ['SIGTERM', 'disconnect'] as const) {
   process.once(event, async () => {
     await hostd.close();

@@ -12,23 +12,23 @@ export interface Outcome {
   stderr: string;
 }
 
-/** The first process of a sandbox, by its number on the host. */
+/** Returns the host's process id of a sandbox's first process. */
 export function initPid(config: HostdConfig, sandboxId: string): number {
   const { record } = recordsOnDisk(config).find((one) => one.record.sandboxId === sandboxId) ?? {};
   if (!record) throw new Error(`no instance of ${sandboxId}`);
   return record.init.pid;
 }
 
-/** What hostd has written down of its instances. */
+/** Reads hostd's records of its instances. */
 export function recordsOnDisk({ hostdDir }: HostdConfig) {
   return globSync('instances/*/instance.json', { cwd: hostdDir }).flatMap((file) => {
-    const text = readIfThere(join(hostdDir, file));
+    const text = readIfPresent(join(hostdDir, file));
     return text === undefined ? [] : [{ key: basename(dirname(file)), record: JSON.parse(text) }];
   });
 }
 
-/** Those that wait for a sandbox come and go at any time. */
-function readIfThere(file: string): string | undefined {
+/** Reads a record; returns undefined if it is gone, because unclaimed instances are removed at any time. */
+function readIfPresent(file: string): string | undefined {
   try {
     return readFileSync(file, 'utf8');
   } catch {
@@ -47,7 +47,7 @@ export async function runInside(config: HostdConfig, sandboxId: string, script: 
     });
     return { exitCode: 0, stdout, stderr };
   } catch (error) {
-    // As execFile rejects for a program that ends badly.
+    // `execFile` rejects when the exit code is not 0.
     const { code, stdout, stderr } = error as { code?: unknown; stdout: string; stderr: string };
     if (typeof code !== 'number') throw error;
     return { exitCode: code, stdout, stderr };

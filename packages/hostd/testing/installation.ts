@@ -5,17 +5,17 @@ import { newInstallationId } from '@cloche/testkit/installation-ids';
 import { type HostdConfig, readConfig } from '../src/host/config.ts';
 import { Templates, type TemplateVersion } from '../src/storage/templates.ts';
 
-/** Whose agent sockets they are in tests: nobody's. */
+/** User and group that own the agents' sockets in tests: `nobody`. */
 export const SERVICE_ID = 65_534;
 
-/** An installation of its own for a test, under a folder of its own. */
+/** An installation for one test, in its own folder. */
 export interface TestInstallation extends Disposable {
   environment: Record<string, string>;
   config: HostdConfig;
 }
 
 export function makeInstallation(settings: Record<string, string> = {}): TestInstallation {
-  // Short, as paths of Unix sockets are.
+  // A short path: those of Unix sockets have at most 107 bytes.
   const dir = mkdtempSync('/tmp/cloche-');
   chmodSync(dir, 0o755);
   const folders = { data: join(dir, 'data'), run: join(dir, 'run'), guest: join(dir, 'guest') };
@@ -40,10 +40,10 @@ export function makeInstallation(settings: Record<string, string> = {}): TestIns
   };
 }
 
-/** A small sandbox of whatever template was built on this machine. */
+/** Makes the spec of a small sandbox, from the newest template that was built on this machine. */
 export async function makeSpec(config: HostdConfig, changes: SpecChanges = {}): Promise<LaunchSpec> {
   const builtAt = ({ manifest }: TemplateVersion) => Date.parse(manifest.builtAt);
-  // Instances are launched ahead of the newest versions; others may be left here.
+  // The newest, because instances are launched ahead only from the newest versions.
   const [template] = (await new Templates(config.templatesDir).list()).sort((a, b) => builtAt(b) - builtAt(a));
   if (!template) throw new Error(`no template in ${config.templatesDir}: build one first`);
   const { mode = 'deny-all', hosts, ...resources } = changes;

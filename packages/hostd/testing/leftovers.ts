@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import type { HostdConfig } from '../src/host/config.ts';
 import { errorCode } from '../src/kernel/libc.ts';
 
-/** Everything on the host that belongs to instances of that installation, in words. */
+/** Returns a description of each thing on the host that belongs to instances of the installation. */
 export function instanceLeftovers({ installationId, hostdDir, run, runDir, ociRuntime }: HostdConfig): string[] {
   const folder = dirname(runDir);
   return [
@@ -23,7 +23,7 @@ export function instanceLeftovers({ installationId, hostdDir, run, runDir, ociRu
   ];
 }
 
-/** The same, and what hostd itself puts on the host. */
+/** Returns the leftovers of instances, and those of hostd itself. */
 export function hostLeftovers(config: HostdConfig): string[] {
   const { installationId } = config;
   const tables = execFileSync('nft', ['list', 'tables'], { encoding: 'utf8' }).split('\n');

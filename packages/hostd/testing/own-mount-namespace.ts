@@ -5,12 +5,12 @@ import { test } from 'node:test';
 import { assertOwnMountNamespace } from '../src/kernel/mount-namespace.ts';
 
 /**
- * Runs the tests of a file in a process with mounts of its own, as hostd has. Here, where they are shared, the file is
- * started once more over there, and its outcome is one test's.
+ * Runs the tests of a file in a process with its own mount namespace, as hostd has. In the test runner's process, which
+ * shares the host's mounts, it starts the file again in such a process and reports the outcome as one test.
  */
 export function inOwnMountNamespace(file: string, defineTests: () => void): void {
   if (hasOwnMountNamespace()) defineTests();
-  else test(`in a mount namespace of its own`, () => runOverThere(file));
+  else test(`in a mount namespace of its own`, () => runInNewNamespace(file));
 }
 
 function hasOwnMountNamespace(): boolean {
@@ -22,7 +22,7 @@ function hasOwnMountNamespace(): boolean {
   }
 }
 
-async function runOverThere(file: string): Promise<void> {
+async function runInNewNamespace(file: string): Promise<void> {
   const { NODE_TEST_CONTEXT: _context, ...env } = process.env;
   const child = spawn('unshare', ['--mount', '--propagation', 'private', '--', process.execPath, file], {
     stdio: ['ignore', 'pipe', 'inherit'],

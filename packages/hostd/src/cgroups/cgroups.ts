@@ -62,7 +62,7 @@ export class Cgroups {
    * SECURITY: a process that writes a number there can move only processes of its own pid namespace, and only into that
    * group (surroundings.test.ts), so a sandbox may have the descriptors.
    */
-  openKernels(key: string): number[] {
+  createDividedGroups(key: string): number[] {
     for (const { mountPoint } of this.#divided) {
       mkdirSync(join(mountPoint, this.parent, key, AGENT_GROUP), { recursive: true });
     }
@@ -76,7 +76,7 @@ export class Cgroups {
    * Opens descriptors, one for each hierarchy, that move a process which writes `0` to them into the instance's
    * kernels' group. The caller closes them. Throws when the instance is gone.
    */
-  openEntrances(key: string): number[] {
+  openForFork(key: string): number[] {
     const opened: number[] = [];
     try {
       for (const { mountPoint, version } of this.#all) {
@@ -107,7 +107,7 @@ export class Cgroups {
 
   /** Returns the ids of the processes in the group at this moment. */
   processesOf(key: string): Set<number> {
-    return this.#counted(key);
+    return this.#processesInOneHierarchy(key);
   }
 
   /** Kills the given processes if they are still in the group. */
@@ -117,7 +117,7 @@ export class Cgroups {
 
   /** Kills the processes in the group at this moment. */
   kill(key: string): void {
-    this.#kill(key, this.#counted(key));
+    this.#kill(key, this.#processesInOneHierarchy(key));
   }
 
   /**
@@ -126,9 +126,9 @@ export class Cgroups {
    */
   async destroy(key: string): Promise<void> {
     await until(`cgroup ${key} is gone`, () => {
-      const counted = this.#counted(key);
+      const counted = this.#processesInOneHierarchy(key);
       // Processes that are in some hierarchies but not in all exist only after an interrupted launch.
-      this.#kill(key, counted.size > 0 ? counted : this.#processes(key));
+      this.#kill(key, counted.size > 0 ? counted : this.#processesInAnyHierarchy(key));
       return this.#tryRemove(key);
     });
   }
@@ -140,14 +140,14 @@ export class Cgroups {
   }
 
   /** Returns the group's processes from one hierarchy that every process of an instance is in. */
-  #counted(key: string): Set<number> {
+  #processesInOneHierarchy(key: string): Set<number> {
     const [counting = this.#hierarchies[0]] = this.#divided.map(({ mountPoint }) => mountPoint);
     const pids = new Set<number>();
     if (counting !== undefined) collectProcesses(join(counting, this.parent, key), pids);
     return pids;
   }
 
-  #processes(key: string): Set<number> {
+  #processesInAnyHierarchy(key: string): Set<number> {
     const pids = new Set<number>();
     for (const hierarchy of this.#hierarchies) collectProcesses(join(hierarchy, this.parent, key), pids);
     return pids;

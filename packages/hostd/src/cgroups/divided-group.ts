@@ -49,12 +49,12 @@ export function divide(hierarchy: CgroupHierarchy, group: string, resources: Lau
     // Only a group without processes of its own may delegate its controllers.
     writeFileSync(join(group, 'cgroup.subtree_control'), DIVIDED_CONTROLLERS.map((name) => `+${name}`).join(' '));
     set(agent, { 'cpu.weight': AGENT_CPU_WEIGHT });
-    set(kernels, boundsOfVersion2(resources));
+    set(kernels, limitsOfVersion2(resources));
     return;
   }
   for (const controller of controllersOf(hierarchy)) {
     if (controller === 'cpu') set(agent, { 'cpu.shares': AGENT_CPU_SHARES });
-    set(kernels, boundsOfVersion1(controller, kernels, resources));
+    set(kernels, limitsOfVersion1(controller, kernels, resources));
   }
 }
 
@@ -63,7 +63,7 @@ export function cpuQuotaUs(cpu: number): number {
   return Math.max(1000, Math.round(cpu * CPU_PERIOD_US));
 }
 
-function boundsOfVersion1(controller: Controller, group: string, { cpu, memoryBytes, pids }: LaunchSpec['resources']) {
+function limitsOfVersion1(controller: Controller, group: string, { cpu, memoryBytes, pids }: LaunchSpec['resources']) {
   switch (controller) {
     case 'cpu':
       return { 'cpu.cfs_period_us': CPU_PERIOD_US, 'cpu.cfs_quota_us': cpuQuotaUs(cpu) };
@@ -83,7 +83,7 @@ function boundsOfVersion1(controller: Controller, group: string, { cpu, memoryBy
   }
 }
 
-function boundsOfVersion2({ cpu, memoryBytes, pids }: LaunchSpec['resources']) {
+function limitsOfVersion2({ cpu, memoryBytes, pids }: LaunchSpec['resources']) {
   return {
     'cpu.max': `${cpuQuotaUs(cpu)} ${CPU_PERIOD_US}`,
     'memory.max': memoryBytes,

@@ -13,7 +13,7 @@ const MEBIBYTE = 1024 * 1024;
  * memory guard (`memory-guard.ts`). Without it the host would kill the whole sandbox.
  */
 const OWN_MEMORY_BYTES = 192 * MEBIBYTE;
-const OWN_MEMORY_A_PROCESS = MEBIBYTE / 2;
+const OWN_MEMORY_BYTES_PER_PROCESS = MEBIBYTE / 2;
 
 /**
  * Widens the memory limit from the size that gVisor reports to its guest to the total that gVisor and its guest use.
@@ -23,7 +23,7 @@ export function widenGvisorMemoryLimit(
   group: string,
   { memoryBytes, pids }: LaunchSpec['resources'],
 ): void {
-  const bytes = memoryBytes + AGENT_SHARE.memoryBytes + OWN_MEMORY_BYTES + pids * OWN_MEMORY_A_PROCESS;
+  const bytes = memoryBytes + AGENT_SHARE.memoryBytes + OWN_MEMORY_BYTES + pids * OWN_MEMORY_BYTES_PER_PROCESS;
   // Memory with swap first, because its limit may not be below that of memory alone.
   for (const name of ['memory.memsw.limit_in_bytes', 'memory.limit_in_bytes', 'memory.max']) {
     const file = join(mountPoint, group, GVISOR_GROUP, name);

@@ -26,7 +26,7 @@ import type { KernelForks } from '../zygote/kernel-forks.ts';
 /** Launches at a time; more would only make each of them slower. */
 export const PARALLEL_LAUNCHES = 4;
 /** Instances checked before the sweep yields to other work; each check takes about 20 µs. */
-const LOOKS_IN_ONE_GO = 32;
+const CHECKS_BEFORE_YIELD = 32;
 /** State of an instance that was not launched ahead, or that was claimed before. */
 const UNKNOWN = { agentAnswers: false, kernelReady: false };
 
@@ -183,7 +183,7 @@ export class Instances {
     for (const key of this.#keysToSweep()) {
       looks += 1;
       // Yield, so that no launch waits for the check of all instances.
-      if (looks % LOOKS_IN_ONE_GO === 0) await setImmediate();
+      if (looks % CHECKS_BEFORE_YIELD === 0) await setImmediate();
       const record = records.read(key);
       const line = record && 'sandboxId' in record ? instanceKey(record) : key;
       // An action under way removes the remains itself.

@@ -1,7 +1,7 @@
 import { readFileSync, readlinkSync } from 'node:fs';
 import { errorCode } from './libc.ts';
 
-const HOW_TO_START = 'start it by `unshare --mount --propagation private -- node …`';
+const REMEDY = 'start it by `unshare --mount --propagation private -- node …`';
 
 /**
  * Throws unless this process has a private mount namespace, which no other process sees and which ends with it. Because
@@ -11,9 +11,9 @@ export function assertOwnMountNamespace(): void {
   const own = mountNamespaceOf('self');
   // Where the namespace of the machine's first process is not readable, compare with the parent process.
   const others = mountNamespaceOf(1) ?? mountNamespaceOf(process.ppid);
-  if (own === others) throw new Error(`hostd needs a mount namespace of its own: ${HOW_TO_START}`);
+  if (own === others) throw new Error(`hostd needs a mount namespace of its own: ${REMEDY}`);
   const isShared = readFileSync('/proc/self/mountinfo', 'utf8').includes(' shared:');
-  if (isShared) throw new Error(`hostd's mounts would be passed on to other namespaces: ${HOW_TO_START}`);
+  if (isShared) throw new Error(`hostd's mounts would be passed on to other namespaces: ${REMEDY}`);
 }
 
 function mountNamespaceOf(pid: number | 'self'): string | undefined {

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { needsRoot } from '@cloche/testkit/needs-root';
 import { pino } from 'pino';
-import { countLocks, locksHeldBy } from './count-locks.ts';
+import { countLocks, countLocksOfProcess } from './count-locks.ts';
 import { LockWatch } from './lock-watch.ts';
 
 const log = pino({ level: 'silent' });
@@ -21,7 +21,7 @@ function fakeHost(processes: Record<string, number[]>, count: number) {
     log,
     intervalMs: 1,
     count: () => count,
-    heldBy: async (pid: number) => {
+    countHeld: async (pid: number) => {
       looks += 1;
       return pid * 1000;
     },
@@ -56,6 +56,6 @@ test('processes are examined only once if other programs of the host hold the lo
 
 test('this kernel reports the number of locks, and the locks of a process', { skip: needsRoot }, async () => {
   assert.equal(typeof countLocks(), 'number');
-  assert.equal(await locksHeldBy(process.pid), 0);
-  assert.equal(await locksHeldBy(2 ** 30), 0);
+  assert.equal(await countLocksOfProcess(process.pid), 0);
+  assert.equal(await countLocksOfProcess(2 ** 30), 0);
 });

@@ -1,15 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Cgroups } from '../cgroups/cgroups.ts';
-import { countLocks, locksHeldBy } from './count-locks.ts';
+import { countLocks, countLocksOfProcess } from './count-locks.ts';
 
 const INTERVAL_MS = 1000;
 /** Locks of the whole host, which take 48 MB of kernel memory. Below this number no process is inspected. */
-const WATCHED_FROM = 250_000;
+const CHECKED_FROM = 250_000;
 /** Locks that one sandbox may hold, which take 19 MB of kernel memory. */
-const SHARE = 100_000;
+const MAX_LOCKS_PER_SANDBOX = 100_000;
 /** Locks below which a process is spared, so that only the processes that took many are killed. */
-const FEW = 1000;
+const MAX_LOCKS_OF_A_SPARED_PROCESS = 1000;
 
 export interface LockWatchOptions {
   groups: Pick<Cgroups, 'processesOf' | 'killProcesses'>;
@@ -19,7 +19,7 @@ export interface LockWatchOptions {
   intervalMs?: number;
   /** Returns the host's locks; undefined where this kernel does not expose them. */
   count?: () => number | undefined;
-  heldBy?: (pid: number) => Promise<number>;
+  countHeld?: (pid: number) => Promise<number>;
 }
 
 /**
@@ -32,10 +32,10 @@ export class LockWatch {
   readonly #closing = new AbortController();
   readonly #closed: Promise<void>;
   /** Locks attributed to other programs: the last count while no sandbox had too many, or a lower one since. */
-  #ofOthers = 0;
+  #locksOfOthers = 0;
 
   constructor(options: LockWatchOptions) {
-    this.#options = { intervalMs: INTERVAL_MS, count: countLocks, heldBy: locksHeldBy, ...options };
+    this.#options = { intervalMs: INTERVAL_MS, count: countLocks, countHeld: countLocksOfProcess, ...options };
     this.#closed = this.#watch();
   }
 
@@ -52,30 +52,30 @@ export class LockWatch {
       return;
     }
     while (!signal.aborted) {
-      await this.#look().catch((err) => log.error({ operation: 'watch locks', outcome: 'failed', err }));
+      await this.#check().catch((err) => log.error({ operation: 'watch locks', outcome: 'failed', err }));
       await delay(intervalMs, undefined, { signal, ref: false }).catch(() => {});
     }
   }
 
-  async #look(): Promise<void> {
+  async #check(): Promise<void> {
     const count = this.#options.count() ?? 0;
-    this.#ofOthers = Math.min(this.#ofOthers, count);
-    if (count - this.#ofOthers < WATCHED_FROM) return;
-    const excessive = await Promise.all(this.#options.keys().map((key) => this.#bound(key)));
-    if (!excessive.includes(true)) this.#ofOthers = count;
+    this.#locksOfOthers = Math.min(this.#locksOfOthers, count);
+    if (count - this.#locksOfOthers < CHECKED_FROM) return;
+    const excessive = await Promise.all(this.#options.keys().map((key) => this.#enforceLimit(key)));
+    if (!excessive.includes(true)) this.#locksOfOthers = count;
   }
 
   /** Kills the processes of an instance that hold its locks if it holds too many. Returns whether it did. */
-  async #bound(key: string): Promise<boolean> {
-    const { groups, heldBy, log } = this.#options;
+  async #enforceLimit(key: string): Promise<boolean> {
+    const { groups, countHeld, log } = this.#options;
     const holders = new Set<number>();
     let locks = 0;
     for (const pid of groups.processesOf(key)) {
-      const held = await heldBy(pid);
-      if (held > FEW) holders.add(pid);
+      const held = await countHeld(pid);
+      if (held > MAX_LOCKS_OF_A_SPARED_PROCESS) holders.add(pid);
       locks += held;
     }
-    if (locks <= SHARE) return false;
+    if (locks <= MAX_LOCKS_PER_SANDBOX) return false;
     groups.killProcesses(key, holders);
     log.warn({ operation: 'watch locks', outcome: 'killed', instance: key, locks, processes: holders.size });
     return true;

@@ -8,7 +8,7 @@ import { type BoundPort, boundPortsAt } from './bound-ports.ts';
 export const DNS_PORT = 10_053;
 
 /** Unusable slots tried before giving up; with more, the cause is not leftovers of an earlier run. */
-const MOST_UNUSABLE = 16;
+const MAX_UNUSABLE = 16;
 
 /**
  * Acquires a slot at whose address egress can listen: leftovers of an installation that ended badly may use the ports.
@@ -23,7 +23,7 @@ export function acquireGatewaySlot(slots: Slots, self: ProcessIdentity, heldAt =
       const [held] = heldAt(host, [DNS_PORT, EGRESS_PORTS.tcp, EGRESS_PORTS.dns]);
       if (held === undefined) return slot;
       unusable.push(slot);
-      if (held.address !== host || unusable.length > MOST_UNUSABLE) throw new Error(portInUseMessage(held));
+      if (held.address !== host || unusable.length > MAX_UNUSABLE) throw new Error(portInUseMessage(held));
     }
   } finally {
     for (const slot of unusable) slots.release(slot, GATEWAY_PURPOSE);

@@ -34,7 +34,7 @@ export function nftRuleset(options: RulesetOptions): string {
   return `table ${table}
 delete table ${table}
 table ${table} {
-${leading(options)}
+${redirects(options)}
 ${filters(options)}
 }
 `;
@@ -53,7 +53,7 @@ ${filters(options)}
 }
 
 /** Returns the chains that redirect traffic. */
-function leading({ installationId, gatewayAddress, dnsPort }: RulesetOptions): string {
+function redirects({ installationId, gatewayAddress, dnsPort }: RulesetOptions): string {
   const { fromSandbox, fromGated } = linksOf(installationId);
   return `
   chain resolver {

@@ -203,7 +203,7 @@ export class SandboxNetwork {
   /** Removes a slot's link, if it outlived its sandbox, and the kernel's tracked flows of its address. Idempotent. */
   async disconnect(slot: number): Promise<void> {
     const names = [linkName, gatedLinkName].map((nameOf) => nameOf(this.#installationId, slot));
-    const wasSilent = names.some(hasCarriedNothing);
+    const wasSilent = names.some(hasNoTraffic);
     for (const name of names) removeLink(name);
     await this.#datagrams.close(slot);
     // SECURITY: packets that an old peer sends to a tracked flow would reach the next sandbox with this address
@@ -230,7 +230,7 @@ function raise(file: string, atLeast: number): void {
 }
 
 /** Returns whether the link has received no packet; false where the link no longer exists. */
-function hasCarriedNothing(link: string): boolean {
+function hasNoTraffic(link: string): boolean {
   try {
     return readFileSync(`/sys/class/net/${link}/statistics/rx_packets`, 'utf8').trim() === '0';
   } catch {

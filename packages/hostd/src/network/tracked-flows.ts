@@ -41,7 +41,7 @@ const CTA_FILTER_ORIG_FLAGS = 1;
 const CTA_FILTER_REPLY_FLAGS = 2;
 
 /** Passes before giving up. The first one deletes; the second finds nothing unless the table was resized meanwhile. */
-const MOST_PASSES = 4;
+const MAX_PASSES = 4;
 
 /** Deletes every entry that has the address as its original source or destination. Idempotent. */
 export async function deleteFlows(address: string): Promise<void> {
@@ -54,7 +54,7 @@ export async function deleteFlows(address: string): Promise<void> {
 }
 
 async function deleteBySide(socket: number, side: number, address: Buffer): Promise<void> {
-  for (let pass = 0; pass < MOST_PASSES; pass += 1) {
+  for (let pass = 0; pass < MAX_PASSES; pass += 1) {
     const identities = await listIdentities(socket, side, address);
     if (identities.length === 0) return;
     for (const identity of identities) {

@@ -11,7 +11,7 @@ type OciConfig = ReturnType<typeof ociConfig>;
 
 /** Host processes for gVisor's own kernel, and for each process of the guest. */
 const OWN_PIDS = 192;
-const PIDS_A_PROCESS = 4;
+const PIDS_PER_PROCESS = 4;
 
 /** Variable for the agent: no kernel can be forked into a sandbox that has its own operating system kernel. */
 const OWN_ZYGOTE = 'CLOCHE_OWN_ZYGOTE=1';
@@ -30,7 +30,7 @@ export interface GvisorPaths {
 export function gvisorConfig(config: OciConfig, resources: LaunchSpec['resources'], paths: GvisorPaths) {
   const { memoryBytes } = resources;
   const processes = Math.max(resources.pids, AGENT_SHARE.pids);
-  const env = [...config.process.env.filter(isNoDescriptor), dialPath(), OWN_ZYGOTE, memoryToGuard(memoryBytes)];
+  const env = [...config.process.env.filter(namesNoDescriptor), dialPath(), OWN_ZYGOTE, guardedMemory(memoryBytes)];
   return {
     ...config,
     process: {
@@ -42,13 +42,13 @@ export function gvisorConfig(config: OciConfig, resources: LaunchSpec['resources
     mounts: [...config.mounts.filter(({ destination }) => destination !== SHARED_MEMORY_PATH), ...binds(config, paths)],
     linux: {
       ...config.linux,
-      seccomp: asGvisorReads(config.linux.seccomp),
+      seccomp: gvisorProfile(config.linux.seccomp),
       // runsc sets no limit on an existing group, so it creates its own below ours.
       cgroupsPath: `${config.linux.cgroupsPath}/${GVISOR_GROUP}`,
       resources: {
         ...config.linux.resources,
         memory: { limit: memoryBytes, swap: memoryBytes },
-        pids: { limit: processes * PIDS_A_PROCESS + OWN_PIDS },
+        pids: { limit: processes * PIDS_PER_PROCESS + OWN_PIDS },
       },
     },
   };
@@ -59,7 +59,7 @@ export function gvisorConfig(config: OciConfig, resources: LaunchSpec['resources
  * Linux is allowed: it reaches only the sandbox's own kernel. Calls for System V objects are removed, because that
  * kernel does not limit them.
  */
-function asGvisorReads(profile: SeccompProfile): SeccompProfile {
+function gvisorProfile(profile: SeccompProfile): SeccompProfile {
   const syscalls = profile.syscalls.map(({ names, errnoRet, ...rule }) => {
     const allowed = names.filter((name) => !PERSISTENT_IPC_CALLS.includes(name));
     return { ...rule, names: allowed, action: gvisorAction(rule.action, errnoRet) };
@@ -72,7 +72,7 @@ function gvisorAction(action: string, errnoRet?: number): string {
   return errnoRet === 0 ? 'SCMP_ACT_ALLOW' : action;
 }
 
-function isNoDescriptor(variable: string): boolean {
+function namesNoDescriptor(variable: string): boolean {
   return !/^CLOCHE_(LISTEN_FD|KERNELS_GROUP_FDS)=/.test(variable);
 }
 
@@ -81,7 +81,7 @@ function dialPath(): string {
 }
 
 /** Returns the variable with the memory limit of all processes together, the agent's included. */
-function memoryToGuard(memoryBytes: number): string {
+function guardedMemory(memoryBytes: number): string {
   return `CLOCHE_GUARDED_MEMORY=${memoryBytes + AGENT_SHARE.memoryBytes}`;
 }
 

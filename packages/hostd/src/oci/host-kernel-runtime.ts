@@ -60,7 +60,7 @@ export class HostKernelRuntime implements Runtime {
     const forAgent: number[] = [];
     try {
       forAgent.push(openListeningSocket(join(socketsDir, key, 'agent.sock'), service));
-      forAgent.push(...cgroups.openKernels(key));
+      forAgent.push(...cgroups.createDividedGroups(key));
       return await command.create(key, bundleDir, { console, forAgent });
     } finally {
       for (const fd of forAgent) closeSync(fd);

@@ -43,7 +43,7 @@ export const AGENT_COMMAND = [
 /** The agent's listening socket in the sandbox: the first descriptor after the standard ones. */
 export const LISTEN_FD = 3;
 
-const SHARES_OF_A_CORE = 1024;
+const SHARES_PER_CORE = 1024;
 /** Pseudo-terminals of a sandbox; all sandboxes count against the host's `kernel.pty.max`. */
 const TERMINALS = 64;
 export const SHARED_MEMORY_PATH = '/dev/shm';
@@ -136,7 +136,7 @@ function sysctls(): Record<string, string> {
     'net.ipv4.ping_group_range': '0 65535',
     'net.ipv4.tcp_max_tw_buckets': String(MAX_ENDED_CONNECTIONS),
     ...(existsSync('/proc/sys/net/ipv6') && ipv6Off),
-    ...(namespacesLimitIpc() && BOUNDED_IPC),
+    ...(namespacesLimitIpc() && IPC_LIMITS),
   };
 }
 
@@ -144,7 +144,7 @@ function sysctls(): Record<string, string> {
  * Limits of System V objects, which outlive the process that made them: without limits one run could fill so much of a
  * sandbox's memory with them that no kernel starts there any more.
  */
-const BOUNDED_IPC = {
+const IPC_LIMITS = {
   // Frees shared memory with the last process that has it attached.
   'kernel.shm_rmid_forced': '1',
   // Message queues, of 16 KiB each.
@@ -203,7 +203,7 @@ function ociResources({ cpu, memoryBytes, pids }: LaunchSpec['resources']) {
     cpu: {
       period: CPU_PERIOD_US,
       quota: cpuQuotaUs(cpu + AGENT_SHARE.cpu),
-      shares: Math.max(2, Math.round(cpu * SHARES_OF_A_CORE)),
+      shares: Math.max(2, Math.round(cpu * SHARES_PER_CORE)),
     },
     pids: { limit: pids + AGENT_SHARE.pids },
     devices: [{ allow: false, access: 'rwm' }, ...HARMLESS_DEVICES],

@@ -1,12 +1,12 @@
 import { totalmem } from 'node:os';
 
 const SHARE_OF_MEMORY = 1 / 16;
-const LARGEST = 64;
+const MAX_SIZE = 64;
 
 /**
  * Returns the size of a pool that holds at most a sixteenth of the host's memory.
  * @param instanceBytes memory of one waiting instance
  */
 export function defaultPoolSize(instanceBytes: number, hostBytes = totalmem()): number {
-  return Math.min(LARGEST, Math.floor((hostBytes * SHARE_OF_MEMORY) / instanceBytes));
+  return Math.min(MAX_SIZE, Math.floor((hostBytes * SHARE_OF_MEMORY) / instanceBytes));
 }

@@ -10,7 +10,7 @@ import type { ProcessorGroups } from './processor-groups.ts';
  * Milliseconds between two checks for contention. The kernel sends no event for it, and a check that finds none takes
  * 20 µs.
  */
-const LOOK_INTERVAL_MS = 250;
+const CHECK_INTERVAL_MS = 250;
 
 export interface FairSchedulerOptions {
   groups: ProcessorGroups;
@@ -37,7 +37,7 @@ export class FairScheduler {
     setTimeSlice(process.pid, SHORT_SLICE_NS);
     // An earlier hostd that was killed may have left sandboxes in the `low` state.
     for (const key of options.keys()) options.groups.setPriority(key, 'high');
-    this.#timer = setInterval(() => this.#tryLook(), LOOK_INTERVAL_MS);
+    this.#timer = setInterval(() => this.#tryCheck(), CHECK_INTERVAL_MS);
     this.#timer.unref();
   }
 
@@ -47,17 +47,17 @@ export class FairScheduler {
     for (const key of this.#lowPriority) this.#options.groups.setPriority(key, 'high');
   }
 
-  #tryLook(): void {
+  #tryCheck(): void {
     try {
-      const isContended = runnable(readFileSync('/proc/loadavg', 'utf8')) > this.#processors;
-      if (isContended) this.#look();
+      const isContended = runnableThreads(readFileSync('/proc/loadavg', 'utf8')) > this.#processors;
+      if (isContended) this.#check();
       this.#wasContended = isContended;
     } catch (err) {
       this.#options.log.error({ operation: 'share the processor', outcome: 'failed', err });
     }
   }
 
-  #look(): void {
+  #check(): void {
     const { groups, keys } = this.#options;
     const used = new Map<InstanceKey, number>();
     for (const key of keys()) {
@@ -67,7 +67,7 @@ export class FairScheduler {
     for (const key of this.#lowPriority) if (!used.has(key)) this.#lowPriority.delete(key);
     if (!this.#wasContended) this.#debts.begin(used);
     for (const key of this.#lowPriority) groups.setSlices(key, 'low');
-    for (const [key, isLow] of this.#debts.update(used, (key) => groups.wants(key))) {
+    for (const [key, isLow] of this.#debts.update(used, (key) => groups.hasRunnableThread(key))) {
       groups.setPriority(key, isLow ? 'low' : 'high');
       if (isLow) this.#lowPriority.add(key);
       else this.#lowPriority.delete(key);
@@ -79,6 +79,6 @@ export class FairScheduler {
  * Returns the number of threads of the whole host that run or wait for a processor.
  * @param loadavg content of `/proc/loadavg`
  */
-function runnable(loadavg: string): number {
+function runnableThreads(loadavg: string): number {
   return Number(loadavg.split(' ')[3]?.split('/')[0]);
 }

@@ -8,20 +8,20 @@ const PROCESSORS = 2;
 const never = () => false;
 
 /**
- * Lets each sandbox use its rate of a processor for a number of checks. Returns the sandboxes that are behind at the
+ * Lets each sandbox use its rate of a processor for a number of checks. Returns the sandboxes with low priority at the
  * end.
  */
 function play(debts: ProcessorDebts<string>, used: Map<string, number>) {
-  const behind = new Set<string>();
+  const low = new Set<string>();
   return (rates: Record<string, number>, looks: number) => {
     for (let look = 0; look < looks; look += 1) {
       for (const [key, rate] of Object.entries(rates)) used.set(key, (used.get(key) ?? 0) + rate * LOOK_US);
-      for (const [key, isBehind] of debts.update(used, (one) => (rates[one] ?? 0) > 0)) {
-        if (isBehind) behind.add(key);
-        else behind.delete(key);
+      for (const [key, isLow] of debts.update(used, (one) => (rates[one] ?? 0) > 0)) {
+        if (isLow) low.add(key);
+        else low.delete(key);
       }
     }
-    return [...behind].sort();
+    return [...low].sort();
   };
 }
 

@@ -1,12 +1,12 @@
 /**
- * Processor time that a sandbox may use beyond its share before it goes behind the others; enough for about fifteen
- * short runs.
+ * Processor time that a sandbox may use beyond its share before it gets a low priority; enough for about fifteen short
+ * runs.
  */
 const CREDIT_US = 30_000;
 /** Processor time of a launch with its first kernel. A sandbox that was launched ahead has already used most of it. */
 const LAUNCH_US = 150_000;
 /** Checks after which the rest of a launch's allowance is forfeited, so that the sandbox's code cannot use it. */
-const LAUNCH_LOOKS = 4;
+const LAUNCH_CHECKS = 4;
 /** Processor time since the last check below which a sandbox does not count as active. */
 const ACTIVE_US = 1000;
 /**
@@ -14,21 +14,21 @@ const ACTIVE_US = 1000;
  * of the time, so the others get at least the other half.
  */
 const SHARE = 1 / 2;
-/** Consecutive checks without a runnable thread after which a sandbox is no longer behind the others. */
-const IDLE_LOOKS = 4;
+/** Consecutive checks without a runnable thread after which a sandbox loses its low priority. */
+const IDLE_CHECKS = 4;
 
 interface Account {
   usedUs: number;
   debtUs: number;
-  looks: number;
-  /** Undefined for a sandbox that is not behind the others. */
-  idleLooks: number | undefined;
+  checks: number;
+  /** Undefined for a sandbox without low priority. */
+  idleChecks: number | undefined;
 }
 
 /**
- * Decides which sandboxes go behind the others while processors are contended. Time that a sandbox uses beyond its
- * share adds to its debt; above the credit, the sandbox goes behind the others. There it gets and therefore uses
- * little, so its use cannot show when to bring it back. It returns once it has wanted no processor for a while.
+ * Decides which sandboxes get a low priority while processors are contended. Time that a sandbox uses beyond its share
+ * adds to its debt; above the credit, the sandbox gets a low priority. With that it gets and therefore uses little, so
+ * its use cannot show when to end it. The low priority ends once the sandbox has wanted no processor for a while.
  */
 export class ProcessorDebts<Key> {
   readonly #accounts = new Map<Key, Account>();
@@ -41,9 +41,9 @@ export class ProcessorDebts<Key> {
   /**
    * Updates the debts.
    * @param usedUs processor time of each live sandbox since its start
-   * @param wants returns whether a thread of a sandbox runs or waits for a processor; called for sandboxes that are
-   * behind
-   * @returns the sandboxes that changed: `true` for those that go behind the others now
+   * @param wants returns whether a thread of a sandbox runs or waits for a processor; called for sandboxes
+   * with low priority
+   * @returns the sandboxes that changed: `true` for those that get a low priority now
    */
   update(usedUs: ReadonlyMap<Key, number>, wants: (key: Key) => boolean): Map<Key, boolean> {
     for (const key of this.#accounts.keys()) if (!usedUs.has(key)) this.#accounts.delete(key);
@@ -54,8 +54,8 @@ export class ProcessorDebts<Key> {
         this.#accounts.set(key, {
           usedUs: used,
           debtUs: Math.min(0, used - LAUNCH_US),
-          looks: 0,
-          idleLooks: undefined,
+          checks: 0,
+          idleChecks: undefined,
         });
       else lately.push({ key, account, us: used - account.usedUs });
     }
@@ -64,16 +64,16 @@ export class ProcessorDebts<Key> {
     const changed = new Map<Key, boolean>();
     for (const { key, account, us } of lately) {
       account.usedUs += us;
-      account.looks += 1;
-      if (account.looks === LAUNCH_LOOKS) account.debtUs = Math.max(0, account.debtUs);
-      if (account.idleLooks === undefined) {
+      account.checks += 1;
+      if (account.checks === LAUNCH_CHECKS) account.debtUs = Math.max(0, account.debtUs);
+      if (account.idleChecks === undefined) {
         account.debtUs = Math.max(Math.min(0, account.debtUs), account.debtUs + us - shareUs);
         if (account.debtUs <= CREDIT_US) continue;
-        account.idleLooks = 0;
+        account.idleChecks = 0;
         changed.set(key, true);
       } else {
-        account.idleLooks = wants(key) ? 0 : account.idleLooks + 1;
-        if (account.idleLooks < IDLE_LOOKS) continue;
+        account.idleChecks = wants(key) ? 0 : account.idleChecks + 1;
+        if (account.idleChecks < IDLE_CHECKS) continue;
         Object.assign(account, { debtUs: 0, idleLooks: undefined });
         changed.set(key, false);
       }

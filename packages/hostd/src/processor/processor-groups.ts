@@ -8,7 +8,7 @@ import { errorCode } from '../kernel/libc.ts';
 import { LONG_SLICE_NS, SHORT_SLICE_NS, setTimeSlice } from '../kernel/time-slice.ts';
 
 /** Groups of an instance's threads, below its own group. */
-const GROUPS_OF_THREADS = [KERNELS_GROUP, GVISOR_GROUP, AGENT_GROUP, ''];
+const THREAD_GROUPS = [KERNELS_GROUP, GVISOR_GROUP, AGENT_GROUP, ''];
 /**
  * Priority of an instance while processors are contended: `high` for a sandbox that uses little, then `launching` for
  * an instance launched ahead of demand, then `low` for a sandbox that used much.
@@ -51,13 +51,13 @@ export class ProcessorGroups {
 
   /** Returns the microseconds of processor time that an instance has used; undefined when it is gone. */
   usedUs(key: InstanceKey): number | undefined {
-    return ifThere(() => this.#usageOf(key));
+    return ifPresent(() => this.#usageOf(key));
   }
 
   /** Sets the weight of an instance and the time slices of its threads. Idempotent; does nothing when it is gone. */
   setPriority(key: InstanceKey, priority: Priority): void {
     const { weight, weights } = this.#files;
-    ifThere(() => writeFileSync(join(this.#dir, key, weight), String(weights[priority])));
+    ifPresent(() => writeFileSync(join(this.#dir, key, weight), String(weights[priority])));
     this.setSlices(key, priority);
   }
 
@@ -68,14 +68,14 @@ export class ProcessorGroups {
   }
 
   /** Returns whether a thread of the instance runs or waits for a processor. */
-  wants(key: InstanceKey): boolean {
+  hasRunnableThread(key: InstanceKey): boolean {
     for (const thread of this.#threads(key)) if (isRunnable(thread)) return true;
     return false;
   }
 
   *#threads(key: InstanceKey): Generator<number> {
-    for (const group of GROUPS_OF_THREADS) {
-      const threads = ifThere(() => readFileSync(join(this.#dir, key, group, this.#files.threads), 'utf8')) ?? '';
+    for (const group of THREAD_GROUPS) {
+      const threads = ifPresent(() => readFileSync(join(this.#dir, key, group, this.#files.threads), 'utf8')) ?? '';
       for (const line of threads.split('\n')) if (line !== '') yield Number(line);
     }
   }
@@ -95,11 +95,11 @@ const V2: Files = {
 };
 
 function isRunnable(thread: number): boolean {
-  const stat = ifThere(() => readFileSync(`/proc/${thread}/stat`, 'utf8')) ?? '';
+  const stat = ifPresent(() => readFileSync(`/proc/${thread}/stat`, 'utf8')) ?? '';
   return stat.slice(stat.lastIndexOf(')')).startsWith(') R');
 }
 
-function ifThere<T>(act: () => T): T | undefined {
+function ifPresent<T>(act: () => T): T | undefined {
   try {
     return act();
   } catch (error) {

@@ -10,7 +10,7 @@ type Forker = Pick<Zygotes, 'prepare' | 'serves' | 'ready' | 'fork' | 'close'>;
  * Forks into one instance at a time. More contexts are rarely opened at once; beyond that, the agent starts kernels
  * itself.
  */
-const MAX_FORKS_OF_AN_INSTANCE = 16;
+const MAX_FORKS_PER_INSTANCE = 16;
 
 /** Instance that a kernel is forked into; a part of its record. */
 export interface ForkTarget {
@@ -27,7 +27,7 @@ export class KernelForks {
   /** Forks under way, by instance: a sandbox's root can delay forks into it, for seconds each. */
   readonly #underWay = new Map<InstanceKey, number>();
   /** Instances that are waiting for a spare kernel. */
-  readonly #wanting = new Set<InstanceKey>();
+  readonly #awaitingSpare = new Set<InstanceKey>();
 
   constructor(zygotes: Forker | undefined) {
     this.#zygotes = zygotes;
@@ -44,7 +44,7 @@ export class KernelForks {
    */
   async provide(key: InstanceKey, target: ForkTarget): Promise<void> {
     if (this.takeSpare(key)) return;
-    this.#wanting.delete(key);
+    this.#awaitingSpare.delete(key);
     await this.#fork(key, target);
   }
 
@@ -58,21 +58,21 @@ export class KernelForks {
    * ready. Failures are ignored: the agent can start a kernel when it is needed.
    */
   async addSpare(key: InstanceKey, target: ForkTarget): Promise<void> {
-    this.#wanting.add(key);
+    this.#awaitingSpare.add(key);
     const added = this.#fork(key, target).catch(async () => {
       await this.#zygotes?.ready(target.templateVersionId);
-      if (this.#wanting.has(key)) await this.#fork(key, target);
+      if (this.#awaitingSpare.has(key)) await this.#fork(key, target);
     });
     const noted = added.then(
-      () => void (this.#wanting.delete(key) && this.#spares.add(key)),
-      () => void this.#wanting.delete(key),
+      () => void (this.#awaitingSpare.delete(key) && this.#spares.add(key)),
+      () => void this.#awaitingSpare.delete(key),
     );
     if (this.#zygotes?.serves(target.templateVersionId)) await noted;
   }
 
   /** Forgets an instance that is gone. Idempotent. */
   forget(key: InstanceKey): void {
-    this.#wanting.delete(key);
+    this.#awaitingSpare.delete(key);
     this.#spares.delete(key);
   }
 
@@ -84,7 +84,7 @@ export class KernelForks {
   async #fork(key: InstanceKey, target: ForkTarget): Promise<void> {
     if (this.#zygotes === undefined) throw new Error('no kernel can be forked on this host');
     const underWay = this.#underWay.get(key) ?? 0;
-    if (underWay >= MAX_FORKS_OF_AN_INSTANCE) throw new Error(`${underWay} forks into ${key} are under way already`);
+    if (underWay >= MAX_FORKS_PER_INSTANCE) throw new Error(`${underWay} forks into ${key} are under way already`);
     this.#underWay.set(key, underWay + 1);
     try {
       await this.#zygotes.fork(key, target);

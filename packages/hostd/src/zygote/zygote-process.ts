@@ -40,7 +40,7 @@ export class ZygoteProcess {
   readonly #pending = new Map<number, PromiseWithResolvers<void>>();
   readonly #isReady = Promise.withResolvers<void>();
   #lastId = 0;
-  #lastWords = '';
+  #errorOutput = '';
   #unread = '';
 
   /** @param rootDir mount point of the template, with the guest folder mounted in it. */
@@ -93,7 +93,7 @@ export class ZygoteProcess {
   async #watch(): Promise<string> {
     this.ready.catch(() => undefined);
     this.#child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-      this.#lastWords = (this.#lastWords + text).slice(-MAX_ERROR_CHARACTERS);
+      this.#errorOutput = (this.#errorOutput + text).slice(-MAX_ERROR_CHARACTERS);
     });
     this.#control.on('error', () => this.#control.destroy());
     this.#control.setEncoding('utf8').on('data', (text: string) => this.#read(text));
@@ -101,11 +101,11 @@ export class ZygoteProcess {
       once(this.#child, 'close').then(() => undefined),
       once(this.#child, 'error').then(([error]) => String(error)),
     ]).catch(String);
-    const reason = new Error(`the zygote ended: ${failure ?? this.#lastWords.trim().split('\n').at(-1)}`);
+    const reason = new Error(`the zygote ended: ${failure ?? this.#errorOutput.trim().split('\n').at(-1)}`);
     this.#control.destroy();
     this.#isReady.reject(reason);
     for (const answer of this.#pending.values()) answer.reject(reason);
-    return failure ?? this.#lastWords;
+    return failure ?? this.#errorOutput;
   }
 
   #read(text: string): void {

@@ -16,7 +16,7 @@ import { namespacesToEnter, zygoteSetup } from './zygote-setup.ts';
 
 const PAUSES = { firstMs: 100, longestMs: 30_000 };
 /** Lifetime from which a zygote that ended is restarted after the shortest pause. */
-const LASTING_MS = 60_000;
+const STABLE_MS = 60_000;
 /** Zygotes at a time; each holds about 100 MB. */
 const MAX_ZYGOTES = 4;
 /**
@@ -41,7 +41,7 @@ export interface ZygotesOptions {
 export class Zygotes {
   readonly #options: ZygotesOptions;
   readonly #setup: string;
-  readonly #keepers = new Map<string, Keeper>();
+  readonly #supervisors = new Map<string, ZygoteSupervisor>();
 
   constructor(options: ZygotesOptions) {
     this.#options = options;
@@ -51,22 +51,22 @@ export class Zygotes {
   /** Starts the zygote of a template version, if the version supports one, without waiting for it. Idempotent. */
   prepare(template: TemplateVersion): void {
     const { id } = template.manifest;
-    if (this.#keepers.has(id) || !canFork(template, this.#options.guestDir)) return;
-    const oldest = this.#keepers.keys().next().value;
-    if (this.#keepers.size >= MAX_ZYGOTES && oldest !== undefined) void this.#stop(oldest);
-    this.#keepers.set(id, new Keeper(id, template.rootfsDir, this.#setup, this.#options));
+    if (this.#supervisors.has(id) || !canFork(template, this.#options.guestDir)) return;
+    const oldest = this.#supervisors.keys().next().value;
+    if (this.#supervisors.size >= MAX_ZYGOTES && oldest !== undefined) void this.#stop(oldest);
+    this.#supervisors.set(id, new ZygoteSupervisor(id, template.rootfsDir, this.#setup, this.#options));
   }
 
   /** Returns whether a kernel could be forked for that template version now. */
   serves(templateVersionId: string): boolean {
-    return this.#keepers.get(templateVersionId)?.serving !== undefined;
+    return this.#supervisors.get(templateVersionId)?.serving !== undefined;
   }
 
   /** Resolves when the first zygote of a template version is ready; rejects when there will be none. */
   async ready(templateVersionId: string): Promise<void> {
-    const keeper = this.#keepers.get(templateVersionId);
-    if (keeper === undefined) throw new Error(`${templateVersionId} has no zygote`);
-    await keeper.ready;
+    const supervisor = this.#supervisors.get(templateVersionId);
+    if (supervisor === undefined) throw new Error(`${templateVersionId} has no zygote`);
+    await supervisor.ready;
   }
 
   /**
@@ -74,12 +74,12 @@ export class Zygotes {
    * agent can always start a kernel itself.
    */
   async fork(key: InstanceKey, { init, templateVersionId }: ForkTarget): Promise<void> {
-    const zygote = this.#keepers.get(templateVersionId)?.serving;
+    const zygote = this.#supervisors.get(templateVersionId)?.serving;
     if (zygote === undefined) throw new Error(`no zygote serves ${templateVersionId}`);
     assertNoSetIdDumps();
     const fds = openNamespaces(init, namespacesToEnter(this.#options.timeNamespace));
     try {
-      fds.push(...this.#options.cgroups.openEntrances(key));
+      fds.push(...this.#options.cgroups.openForFork(key));
       await zygote.fork({ kernelId: randomUUID(), fds });
     } finally {
       for (const fd of fds) closeSync(fd);
@@ -88,13 +88,13 @@ export class Zygotes {
 
   /** Stops all zygotes. Forked kernels keep running. */
   async close(): Promise<void> {
-    await Promise.all([...this.#keepers.keys()].map((id) => this.#stop(id)));
+    await Promise.all([...this.#supervisors.keys()].map((id) => this.#stop(id)));
   }
 
   async #stop(id: string): Promise<void> {
-    const keeper = this.#keepers.get(id);
-    this.#keepers.delete(id);
-    await keeper?.stop();
+    const supervisor = this.#supervisors.get(id);
+    this.#supervisors.delete(id);
+    await supervisor?.stop();
   }
 }
 
@@ -107,11 +107,11 @@ export function assertNoSetIdDumps(setting = readFileSync('/proc/sys/fs/suid_dum
 }
 
 /** Supervises the zygote of one template version: restarts and replaces it. */
-class Keeper {
+class ZygoteSupervisor {
   readonly #options: ZygotesOptions;
   readonly #rootDir: string;
   readonly #stopping = new AbortController();
-  readonly #kept: Promise<void>;
+  readonly #supervised: Promise<void>;
   readonly #ready = Promise.withResolvers<void>();
   readonly #running = new Set<ZygoteProcess>();
   #serving: ZygoteProcess | undefined;
@@ -120,7 +120,7 @@ class Keeper {
     this.#options = options;
     this.#rootDir = join(options.mountsDir, `zygote-${id}`);
     this.ready.catch(() => undefined);
-    this.#kept = this.#keep(rootfsDir, setup);
+    this.#supervised = this.#supervise(rootfsDir, setup);
   }
 
   get ready(): Promise<void> {
@@ -134,10 +134,10 @@ class Keeper {
   async stop(): Promise<void> {
     this.#stopping.abort();
     await Promise.all([...this.#running].map((zygote) => zygote.stop()));
-    await this.#kept;
+    await this.#supervised;
   }
 
-  async #keep(rootfsDir: string, setup: string): Promise<void> {
+  async #supervise(rootfsDir: string, setup: string): Promise<void> {
     const { log, guestDir } = this.#options;
     const { signal } = this.#stopping;
     mkdirSync(this.#rootDir, { mode: 0o711 });
@@ -146,12 +146,12 @@ class Keeper {
     const backOff = new BackOff(PAUSES);
     while (!signal.aborted) {
       const startedAt = performance.now();
-      const words = await this.#runOne(setup);
-      if (words === undefined) continue;
+      const errorOutput = await this.#runOne(setup);
+      if (errorOutput === undefined) continue;
       const lastedMs = performance.now() - startedAt;
       if (signal.aborted) break;
-      log?.error({ operation: 'zygote', outcome: 'ended', root: this.#rootDir, lastedMs, words });
-      if (lastedMs > LASTING_MS) backOff.reset();
+      log?.error({ operation: 'zygote', outcome: 'ended', root: this.#rootDir, lastedMs, errorOutput });
+      if (lastedMs > STABLE_MS) backOff.reset();
       await backOff.pause(signal, { ref: false });
     }
     this.#ready.reject(new Error('the zygote was stopped'));
@@ -179,11 +179,11 @@ class Keeper {
       () => undefined,
     );
     const hasEnded = new AbortController();
-    const ended = zygote.ended.then((words) => {
+    const ended = zygote.ended.then((errorOutput) => {
       hasEnded.abort();
       this.#running.delete(zygote);
       if (this.#serving === zygote) this.#serving = undefined;
-      return words;
+      return errorOutput;
     });
     const life = delay(lifeMs, undefined, { signal: hasEnded.signal, ref: false }).catch(() => ended);
     return Promise.race([ended, life]);
