@@ -6,7 +6,7 @@ const ONE_PRESS_MS = 500;
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /** The user canceled the command, or the reader of its output closed the pipe. */
-export class Interrupted extends CliError {
+export class InterruptedError extends CliError {
   override readonly name = 'Interrupted';
   override readonly exitCode: number;
   readonly signal: NodeJS.Signals;
@@ -27,9 +27,9 @@ export function watchForInterruption(): Disposable & { readonly signal: AbortSig
   let firstAt: number | undefined;
   const onSignal = (name: NodeJS.Signals) => {
     const now = performance.now();
-    if (firstAt !== undefined && now - firstAt > ONE_PRESS_MS) process.exit(new Interrupted(name).exitCode);
+    if (firstAt !== undefined && now - firstAt > ONE_PRESS_MS) process.exit(new InterruptedError(name).exitCode);
     firstAt ??= now;
-    controller.abort(new Interrupted(name));
+    controller.abort(new InterruptedError(name));
   };
   const onOutputError = () => onSignal('SIGPIPE');
   for (const name of SIGNALS) process.on(name, onSignal);

@@ -2,7 +2,7 @@ import { isClocheError } from '@cloche/sdk';
 import { CommanderError } from 'commander';
 import { CliError, OperatorError, UsageError } from './cli-error.ts';
 import { clientFilePath } from './client-file.ts';
-import { Interrupted } from './interruption.ts';
+import { InterruptedError } from './interruption.ts';
 import { jsonLine, printable } from './terminal/printable.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
@@ -12,7 +12,7 @@ export async function reportError(error: unknown, json: boolean, { err }: Termin
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
   const exitCode = error instanceof CliError ? error.exitCode : 1;
   // The reader of the output stopped on purpose.
-  if (error instanceof Interrupted && error.signal === 'SIGPIPE') return exitCode;
+  if (error instanceof InterruptedError && error.signal === 'SIGPIPE') return exitCode;
   if (json) {
     await err.line(jsonLine({ error: describeAsJson(error) }));
   } else {

@@ -8,7 +8,7 @@ import { affordableFraction, descriptorLimit, egressShares, lookupShares } from 
 import { originalDestination } from './socket-options.ts';
 import { trustedRoots } from './upstream/trusted-roots.ts';
 
-const { network, dnsUpstream, logLevel, places, extraCaFile, ranges, idleTidyingMs } = readConfig(process.env);
+const { network, dnsUpstream, logLevel, paths, extraCaFile, ranges, idleTidyingMs } = readConfig(process.env);
 const { gatewayAddress, sandboxCidr } = network;
 const log = pino({ name: 'egress', level: logLevel });
 /** Fraction of each total in `MOST` that the process's descriptor limit suffices for. */
@@ -28,8 +28,8 @@ const gated = await GatedEgress.open({
   isOwnAddress: (address) => ownAddresses.has(address),
   dnsUpstream,
   trust: trustedRoots(extraCaFile),
-  authorityDir: places.authorityDir,
-  controlSocket: places.controlSocket,
+  authorityDir: paths.authorityDir,
+  controlSocket: paths.controlSocket,
   shares: egressShares(part),
   lookupShares: lookupShares(part),
   destinationOf: originalDestination,

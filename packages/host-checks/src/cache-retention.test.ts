@@ -95,7 +95,7 @@ describe('CLOCHE_CACHE_RETENTION_MS', () => {
   it('is at least two days', () => {
     assert.equal(cacheRetentionOf({ CLOCHE_CACHE_RETENTION_MS: `${2 * DAY}` }), 2 * DAY);
     for (const text of ['0', '86400000', 'x', '']) {
-      assert.throws(() => cacheRetentionOf({ CLOCHE_CACHE_RETENTION_MS: text }), { name: 'SettingsProblem' }, text);
+      assert.throws(() => cacheRetentionOf({ CLOCHE_CACHE_RETENTION_MS: text }), { name: 'SettingsError' }, text);
     }
   });
 });

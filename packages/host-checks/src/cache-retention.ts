@@ -4,7 +4,7 @@ import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import { cachePaths, guestUse, noteUse, templateUse } from '@cloche/layout';
-import { problemWith, SettingsProblem } from '@cloche/settings';
+import { problemWith, SettingsError } from '@cloche/settings';
 
 const run = promisify(execFile);
 
@@ -20,12 +20,12 @@ export interface CacheRetention {
 
 /**
  * Reads the retention time.
- * @throws {SettingsProblem} for a time so short that a running installation may not have recorded its uses
+ * @throws {SettingsError} for a time so short that a running installation may not have recorded its uses
  */
 export function cacheRetentionOf({ CLOCHE_CACHE_RETENTION_MS: text = '' }: Record<string, string | undefined>): number {
   const problem = problemWith('CLOCHE_CACHE_RETENTION_MS', text);
   if (problem === undefined) return Number(text);
-  throw new SettingsProblem(`CLOCHE_CACHE_RETENTION_MS is ${JSON.stringify(text)}: ${problem}.`);
+  throw new SettingsError(`CLOCHE_CACHE_RETENTION_MS is ${JSON.stringify(text)}: ${problem}.`);
 }
 
 /** A guest folder, or a template version other than its template's newest. */

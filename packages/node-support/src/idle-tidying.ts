@@ -6,7 +6,7 @@ import { exposedCollector } from './exposed-collector.ts';
 const MONITORED = /^\/(health|healthz|readyz|metrics)$/;
 
 /** Receives notice of each request. */
-export interface Touched {
+export interface ActivitySink {
   touch(): void;
 }
 
@@ -14,7 +14,7 @@ export interface Touched {
  * Returns memory to the system once requests have stopped; V8 by itself keeps what it may need again. Takes about 12 ms
  * for an agent, 100 to 150 ms for a server.
  */
-export class IdleTidying implements Touched {
+export class IdleTidying implements ActivitySink {
   readonly #timer: NodeJS.Timeout;
 
   /**

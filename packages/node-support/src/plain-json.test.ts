@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { parsePlainJson, TooManyValues } from './plain-json.ts';
+import { parsePlainJson, TooManyValuesError } from './plain-json.ts';
 
 const MANY = 1 << 20;
 
@@ -27,7 +27,7 @@ describe('reading plain JSON', () => {
   };
   for (const [name, text] of Object.entries(floods)) {
     it(`refuses a flood ${name} before it makes the values`, () => {
-      assert.throws(() => parsePlainJson(text, 1000), TooManyValues);
+      assert.throws(() => parsePlainJson(text, 1000), TooManyValuesError);
     });
   }
 

@@ -5,8 +5,8 @@ const QUOTE = '"';
 const BACKSLASH = 0x5c;
 
 /** Text that would produce more values than allowed; values take far more memory than their text. */
-export class TooManyValues extends Error {
-  override readonly name = 'TooManyValues';
+export class TooManyValuesError extends Error {
+  override readonly name = 'TooManyValuesError';
 }
 
 /**
@@ -14,7 +14,7 @@ export class TooManyValues extends Error {
  * legitimate text consists mostly of strings.
  *
  * @param shortCharacters length up to which a text is parsed without a check.
- * @throws TooManyValues before it creates more than about `maxValues`, and SyntaxError.
+ * @throws TooManyValuesError before it creates more than about `maxValues`, and SyntaxError.
  */
 export function parsePlainJson(text: string, maxValues: number, shortCharacters = SHORT_CHARACTERS): unknown {
   if (text.length > shortCharacters) boundValues(text, maxValues);
@@ -31,7 +31,7 @@ function boundValues(text: string, maxValues: number): void {
       const code = text.charCodeAt(at);
       // Characters that start or separate values: `[`, `{` and `,`.
       if ((code === 0x5b || code === 0x7b || code === 0x2c) && ++values > maxValues) {
-        throw new TooManyValues(`more than ${maxValues} values`);
+        throw new TooManyValuesError(`more than ${maxValues} values`);
       }
     }
     if (quote === -1) return;

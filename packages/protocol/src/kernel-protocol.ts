@@ -87,7 +87,7 @@ export const KernelDone = Type.Object({
 });
 
 /** The kernel ends, and the agent starts another one instead. */
-export const KernelUnfit = Type.Object({ type: Type.Literal('unfit'), reason: Type.String() });
+export const KernelMismatch = Type.Object({ type: Type.Literal('unfit'), reason: Type.String() });
 
-export const FromKernel = Type.Union([KernelUnfit, KernelReady, KernelOutput, KernelDone]);
+export const FromKernel = Type.Union([KernelMismatch, KernelReady, KernelOutput, KernelDone]);
 export type FromKernel = Static<typeof FromKernel>;

@@ -1,11 +1,11 @@
 import type { CodeRunEvent, CommandEvent, FileEvent, OperationId, Operations, ResponseOf } from '@cloche/contract';
-import { Absence } from './absence.ts';
 import { type ClientOptions, type ResolvedOptions, resolveOptions } from './client-options.ts';
 import { ClocheError, isClocheError } from './cloche-error.ts';
 import { readCommandEvents } from './command-events.ts';
 import { Deadline } from './deadline.ts';
 import { readRunEvents } from './event-stream.ts';
 import { readFileEvents } from './file-events.ts';
+import { Outage } from './outage.ts';
 import { type AnyRequest, type CallOptions, type PreparedRequest, prepareRequest, type RequestOf } from './request.ts';
 import { readBytes, readEventBody, readJson } from './response.ts';
 import { retryKind, retryPauseMs } from './retry.ts';
@@ -47,8 +47,8 @@ export class ApiClient {
   }
 
   /** Returns a tracker that decides by errors whether the service is only briefly unreachable. */
-  absence({ maxRetries = this.#options.maxRetries }: CallOptions): Absence {
-    return new Absence(maxRetries);
+  outage({ maxRetries = this.#options.maxRetries }: CallOptions): Outage {
+    return new Outage(maxRetries);
   }
 
   /**
@@ -109,7 +109,7 @@ export class ApiClient {
   async *follow(id: FollowId, request: RequestOf<FollowId>): AsyncGenerator<CommandEvent, void> {
     let afterSeq = request.query?.afterSeq ?? 0;
     let failures = 0;
-    const absence = this.absence(request);
+    const outage = this.outage(request);
     for (;;) {
       const resumed: AnyRequest = { ...forgetTypes(request), query: { afterSeq } };
       const prepared = prepareRequest(id, resumed, this.#options);
@@ -118,17 +118,17 @@ export class ApiClient {
       try {
         const body = await this.#retrying(prepared, deadline, readEventBody);
         isOpen = true;
-        absence.end();
+        outage.noteResponse();
         for await (const event of readCommandEvents(body, deadline)) {
           failures = 0;
           if (event.type === 'log') afterSeq = event.data.seq;
           yield event;
           if (event.type === 'exit') return;
-          absence.end();
+          outage.noteResponse();
         }
       } catch (error) {
         const outcome = outcomeOf(error, prepared, deadline, request.signal);
-        const mayReturn = !isOpen && (await absence.mayEnd(outcome));
+        const mayReturn = !isOpen && (await outage.shouldRetry(outcome));
         const mayResume = isClocheError(outcome, 'stream_interrupted', 'unavailable');
         if (!mayReturn && !(mayResume && failures < prepared.maxRetries)) throw outcome;
         if (!mayReturn) failures += 1;

@@ -43,19 +43,19 @@ export class Command {
     ...options
   }: CommandWaitOptions = {}): Promise<CommandInfo> {
     const deadline = new Deadline(timeoutMs, signal);
-    const absence = this.#client.absence(options);
+    const outage = this.#client.outage(options);
     // The service reported the command, so it was reachable. It may restart during the first request, which takes up to
     // a minute.
-    absence.end();
+    outage.noteResponse();
     try {
       while (this.#info.status === 'running') {
         const waitMs = Math.min(Math.ceil(deadline.remainingMs), LIMITS.waitMaxMs);
         const request = { ...options, signal, params: this.#params, query: { waitMs } };
         try {
           this.#take(await this.#client.call('getCommand', request));
-          absence.end();
+          outage.noteResponse();
         } catch (error) {
-          if (!(await absence.mayEnd(error))) throw error;
+          if (!(await outage.shouldRetry(error))) throw error;
         }
         if (this.#info.status === 'running' && deadline.remainingMs === 0) {
           throw new ClocheError('deadline_exceeded', `Command ${this.id} still runs after ${timeoutMs} ms.`);

@@ -51,7 +51,7 @@ export class Commands {
     }
     const timeoutMs = options.timeoutMs ?? LIMITS.commandTimeoutDefaultMs;
     const started = await this.start(command, { ...rest, timeoutMs });
-    return this.#attend(started, options);
+    return this.#followToEnd(started, options);
   }
 
   /** Starts a command and returns while it runs. `stdinOpen` keeps its standard input open for `sendStdin`. */
@@ -85,7 +85,7 @@ export class Commands {
     return (await this.get(commandId, options)).kill(signal, options);
   }
 
-  async #attend(command: Command, { onStdout, onStderr, signal }: RunCommandOptions): Promise<CommandInfo> {
+  async #followToEnd(command: Command, { onStdout, onStderr, signal }: RunCommandOptions): Promise<CommandInfo> {
     const [stdout, stderr] = [new KeptText(), new KeptText()];
     try {
       for await (const { stream, data } of command.logs({ signal })) {

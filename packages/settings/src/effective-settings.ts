@@ -34,17 +34,17 @@ export type EffectiveSetting = OperatorSetting & {
 };
 
 /** A setting that does not exist or cannot be read. The message says what to do. */
-export class SettingsProblem extends Error {
+export class SettingsError extends Error {
   constructor(message: string) {
     super(message);
-    this.name = 'SettingsProblem';
+    this.name = 'SettingsError';
   }
 }
 
 /**
  * Returns the settings in force: the environment, then the configuration file, then the defaults.
  *
- * @throws {SettingsProblem} for a `CLOCHE_*` name that does not exist.
+ * @throws {SettingsError} for a `CLOCHE_*` name that does not exist.
  */
 export function effectiveSettings(env: NodeJS.ProcessEnv): EffectiveSetting[] {
   const file = readConfigFile(env);
@@ -86,7 +86,7 @@ function readConfigFile(env: NodeJS.ProcessEnv): { path: string; values: NodeJS.
   } catch (error) {
     // The default file may be missing; one that is set explicitly must exist.
     if (named === undefined) return { path, values: {} };
-    throw new SettingsProblem(`CLOCHE_CONFIG_FILE: ${error instanceof Error ? error.message : String(error)}`);
+    throw new SettingsError(`CLOCHE_CONFIG_FILE: ${error instanceof Error ? error.message : String(error)}`);
   }
 }
 
@@ -94,7 +94,7 @@ function rejectUnknown(names: readonly string[], where: string): void {
   const known = OPERATOR_SETTINGS.map(({ name }) => name);
   for (const name of names) {
     if (!name.startsWith('CLOCHE_') || known.includes(name)) continue;
-    throw new SettingsProblem(`There is no setting ${name} (in ${where}). Did you mean ${nearest(name, known)}?`);
+    throw new SettingsError(`There is no setting ${name} (in ${where}). Did you mean ${nearest(name, known)}?`);
   }
 }
 

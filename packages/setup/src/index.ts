@@ -4,6 +4,6 @@ export { installAptPackages } from './host/apt-packages.ts';
 export { type PreparedHost, type PrepareOptions, prepareHost } from './host/prepare-host.ts';
 export type { PartName } from './installation/parts.ts';
 export { type Installation, type InstallationOptions, startInstallation } from './installation/start-installation.ts';
-export { createProgress, describeProblem, type Progress, SetupProblem, silentProgress } from './progress.ts';
+export { createProgress, describeFailure, type Progress, SetupError, silentProgress } from './progress.ts';
 export { ensureTemplate, findTemplate, type TemplateVersion } from './templates/build-template.ts';
 export { type Recipe, readRecipes, recipeDigest } from './templates/recipe.ts';

@@ -1,11 +1,11 @@
 import { parseArgs } from 'node:util';
 import { cacheRetentionOf } from '@cloche/host-checks';
-import { effectiveSettings, SettingsProblem, settingsFor } from '@cloche/settings';
+import { effectiveSettings, SettingsError, settingsFor } from '@cloche/settings';
 import { canBuildGoPrograms } from './host/build-go-program.ts';
 import { ensureVersitygw } from './host/build-versitygw.ts';
 import { prepareHost } from './host/prepare-host.ts';
 import { writeUnitEnvironments } from './installation/unit-environments.ts';
-import { createProgress, describeProblem, type Progress, SetupProblem } from './progress.ts';
+import { createProgress, describeFailure, type Progress, SetupError } from './progress.ts';
 import { start } from './start.ts';
 
 const COMMANDS: Record<string, (progress: Progress) => Promise<unknown>> = {
@@ -33,7 +33,7 @@ const { positionals } = parseArgs({ allowPositionals: true });
 try {
   const command = COMMANDS[positionals[0] ?? ''];
   if (positionals.length !== 1 || !command) {
-    throw new SetupProblem(
+    throw new SetupError(
       `There is no command \`${positionals.join(' ')}\`.`,
       'Run `npm start`; it takes no arguments.',
     );
@@ -41,7 +41,7 @@ try {
   await command(createProgress(process.stdout));
   process.exit(0);
 } catch (error) {
-  process.stderr.write(`\n${error instanceof SettingsProblem ? error.message : describeProblem(error)}\n`);
+  process.stderr.write(`\n${error instanceof SettingsError ? error.message : describeFailure(error)}\n`);
   process.exit(1);
 }
 

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { createProgress, describeProblem, SetupProblem, silentProgress } from './progress.ts';
+import { createProgress, describeFailure, SetupError, silentProgress } from './progress.ts';
 import { runLogged } from './run-logged.ts';
 
 function recording(isTTY: boolean) {
@@ -78,8 +78,8 @@ describe('progress', () => {
       .step('templates', 'Try again.', work)
       .catch((error: unknown) => error);
     assert.equal(out.text(), '✖ templates  0.0 s\n');
-    assert.ok(failure instanceof SetupProblem);
-    const text = describeProblem(failure);
+    assert.ok(failure instanceof SetupError);
+    const text = describeFailure(failure);
     assert.match(text, /^templates: `sh .* exited with 4/);
     assert.match(text, / │ 50\n {2}│ broken\n/);
     assert.doesNotMatch(text, /│ 30\n/);

@@ -1,14 +1,14 @@
 import pc from 'picocolors';
-import { CommandFailed } from './run-logged.ts';
+import { CommandFailedError } from './run-logged.ts';
 
 /** A failure that its reader can fix. */
-export class SetupProblem extends Error {
+export class SetupError extends Error {
   /** A sentence with the fix. */
   readonly remedy: string;
 
   constructor(message: string, remedy: string, options?: ErrorOptions) {
     super(message, options);
-    this.name = 'SetupProblem';
+    this.name = 'SetupError';
     this.remedy = remedy;
   }
 }
@@ -18,7 +18,7 @@ export interface Progress {
   /**
    * Runs `work` as a step and shows its notes after the title.
    *
-   * @throws {SetupProblem} when the work fails, after showing the failure; `remedy` is a sentence with the fix.
+   * @throws {SetupError} when the work fails, after showing the failure; `remedy` is a sentence with the fix.
    */
   step<Result>(title: string, remedy: string, work: (note: (text: string) => void) => Promise<Result>): Promise<Result>;
   line(text: string): void;
@@ -30,7 +30,7 @@ export const silentProgress: Progress = {
     try {
       return await work(() => {});
     } catch (error) {
-      throw asProblem(title, remedy, error);
+      throw toSetupError(title, remedy, error);
     }
   },
   line: () => {},
@@ -90,7 +90,7 @@ export function createProgress(out: Terminal, now: () => number = performance.no
         return result;
       } catch (error) {
         finish(step, colors.red('✖'));
-        throw asProblem(title, remedy, error);
+        throw toSetupError(title, remedy, error);
       }
     },
   };
@@ -100,17 +100,17 @@ function seconds(elapsedMs: number): string {
   return `${(elapsedMs / 1000).toFixed(1)} s`;
 }
 
-function asProblem(title: string, remedy: string, error: unknown): SetupProblem {
-  if (error instanceof SetupProblem) return error;
+function toSetupError(title: string, remedy: string, error: unknown): SetupError {
+  if (error instanceof SetupError) return error;
   const message = error instanceof Error ? error.message : String(error);
-  return new SetupProblem(`${title}: ${message}`, remedy, { cause: error });
+  return new SetupError(`${title}: ${message}`, remedy, { cause: error });
 }
 
 /** Returns the text to print for a failure: the cause, the end of the log, the fix. */
-export function describeProblem(error: unknown): string {
-  if (!(error instanceof SetupProblem)) return error instanceof Error ? (error.stack ?? error.message) : String(error);
+export function describeFailure(error: unknown): string {
+  if (!(error instanceof SetupError)) return error instanceof Error ? (error.stack ?? error.message) : String(error);
   const log =
-    error.cause instanceof CommandFailed
+    error.cause instanceof CommandFailedError
       ? [...error.cause.lastLines.map((line) => `  │ ${line}`), `  The whole log: ${error.cause.logFile}`]
       : [];
   return [error.message, ...log, error.remedy].join('\n');

@@ -16,13 +16,13 @@ export type LoggedCommand = {
 };
 
 /** A command that failed, with the end of its output. */
-export class CommandFailed extends Error {
+export class CommandFailedError extends Error {
   readonly logFile: string;
   readonly lastLines: readonly string[];
 
   constructor(command: string, outcome: string, logFile: string, lastLines: readonly string[]) {
     super(`\`${command}\` ${outcome}`);
-    this.name = 'CommandFailed';
+    this.name = 'CommandFailedError';
     this.logFile = logFile;
     this.lastLines = lastLines;
   }
@@ -30,7 +30,7 @@ export class CommandFailed extends Error {
 
 /**
  * Runs a command to its end and appends its output to a log.
- * @throws {CommandFailed} when it does not exit with 0.
+ * @throws {CommandFailedError} when it does not exit with 0.
  */
 export async function runLogged(file: string, args: readonly string[], options: LoggedCommand): Promise<void> {
   await mkdir(dirname(options.logFile), { recursive: true });
@@ -57,7 +57,7 @@ export async function runLogged(file: string, args: readonly string[], options: 
   log.end();
   await finished(log);
   if (outcome !== undefined) {
-    throw new CommandFailed(
+    throw new CommandFailedError(
       [file, ...args].join(' ').slice(0, 120),
       outcome,
       options.logFile,

@@ -6,7 +6,7 @@ import { clientConfigFile, readClientConfig, writeClientConfig } from './client-
 import { requestFirstKey } from './first-key.ts';
 import { prepareHost } from './host/prepare-host.ts';
 import { type Installation, startInstallation } from './installation/start-installation.ts';
-import { type Progress, SetupProblem } from './progress.ts';
+import { type Progress, SetupError } from './progress.ts';
 import { type Welcome, welcomeLines } from './welcome.ts';
 
 const PORT_WAIT_MS = 3000;
@@ -63,7 +63,7 @@ async function farewell(installation: Installation, progress: Progress): Promise
 function portOf(text = ''): number {
   const problem = problemWith('CLOCHE_PORT', text);
   if (problem === undefined) return Number(text);
-  throw new SetupProblem(`CLOCHE_PORT is ${JSON.stringify(text)}.`, `${problem}.`);
+  throw new SetupError(`CLOCHE_PORT is ${JSON.stringify(text)}.`, `${problem}.`);
 }
 
 /** Waits for the port, because a process killed a moment ago may still hold it. */
@@ -73,7 +73,7 @@ async function requireFreePort(host: string, port: number): Promise<void> {
     const { status, found } = await checkPort(host, port);
     if (status === 'ok') return;
     if (performance.now() > deadline) {
-      throw new SetupProblem(
+      throw new SetupError(
         `Port ${found}.`,
         'If Cloche is already running there, use it; otherwise set CLOCHE_PORT or CLOCHE_HOST to a free address.',
       );

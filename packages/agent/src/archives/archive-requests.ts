@@ -3,10 +3,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable } from 'node:stream';
 import { PassThrough } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { type AgentUnpacked, type ArchiveEntry, BadArchive, badArchive, readTar } from '@cloche/protocol';
+import { type AgentUnpacked, type ArchiveEntry, InvalidArchiveError, invalidArchive, readTar } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import { describeFile } from '../files/file-entry.ts';
-import { toFileFault } from '../files/file-fault.ts';
+import { toFileError } from '../files/file-error.ts';
 import type { FilePath } from '../files/file-path.ts';
 import { closeQuietly, type FileSystem } from '../files/file-system.ts';
 import { makeFolders, removeFolders } from '../files/folders.ts';
@@ -44,7 +44,9 @@ export async function receiveArchive(
     return { file: describeFile(path, system), ...unpacked };
   } catch (error) {
     removeFolders(made, system);
-    throw error instanceof BadArchive ? new AgentError('bad_archive', error.message) : toFileFault(error, path);
+    throw error instanceof InvalidArchiveError
+      ? new AgentError('bad_archive', error.message)
+      : toFileError(error, path);
   }
 }
 
@@ -56,7 +58,7 @@ async function unpackSource(source: IncomingMessage, folder: FilePath, system: F
   plain.on('error', () => undefined);
   const broken = pipeline(source, plain).catch((error: unknown) => error);
   try {
-    return await unpack(inTarsWords(readTar(plain)), folder, system, LIMITS);
+    return await unpack(withTarErrors(readTar(plain)), folder, system, LIMITS);
   } finally {
     plain.destroy();
     await broken;
@@ -65,7 +67,7 @@ async function unpackSource(source: IncomingMessage, folder: FilePath, system: F
 
 /** Stores the archive before it unpacks it, because the directory of a zip is at its end. */
 async function unpackZip(source: IncomingMessage, folder: FilePath, system: FileSystem) {
-  const fd = openNameless(folder, system);
+  const fd = openUnnamedFile(folder, system);
   try {
     await receive(source, fd);
     return await unpack(readZip(fd), folder, system, LIMITS);
@@ -76,7 +78,7 @@ async function unpackZip(source: IncomingMessage, folder: FilePath, system: File
 }
 
 /** Opens a temporary file without a name. The system deletes it when its descriptor is closed. */
-function openNameless(folder: FilePath, system: FileSystem): number {
+function openUnnamedFile(folder: FilePath, system: FileSystem): number {
   return system.run(() => {
     const path = temporaryIn(folder);
     const fd = system.open(path, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL, 0o600);
@@ -99,12 +101,12 @@ function decompressed(source: Readable, first: Buffer) {
 }
 
 /** Passes `entries` on. An error of the decompressor is thrown as `bad_archive`. */
-async function* inTarsWords(entries: AsyncIterable<ArchiveEntry>): AsyncGenerator<ArchiveEntry, void> {
+async function* withTarErrors(entries: AsyncIterable<ArchiveEntry>): AsyncGenerator<ArchiveEntry, void> {
   try {
     yield* entries;
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-    throw /^(Z_|ZSTD_|ERR_ZSTD)/.test(code) ? badArchive('its compressed data is corrupt') : error;
+    throw /^(Z_|ZSTD_|ERR_ZSTD)/.test(code) ? invalidArchive('its compressed data is corrupt') : error;
   }
 }
 
@@ -131,7 +133,7 @@ async function firstBytes(source: IncomingMessage): Promise<Buffer> {
   }
   const first = Buffer.concat(parts);
   if (first.length > 0 && !source.readableEnded) source.unshift(first);
-  if (first.length === 0) throw badArchive('it is empty');
+  if (first.length === 0) throw invalidArchive('it is empty');
   return first.length >= 4 ? first : Buffer.concat([first, Buffer.alloc(4)]);
 }
 

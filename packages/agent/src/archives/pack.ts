@@ -2,12 +2,12 @@ import { closeSync, constants } from 'node:fs';
 import { posix } from 'node:path';
 import { Readable } from 'node:stream';
 import { TAR_BLOCK_BYTES, tarPadding, writeTarHeader } from '@cloche/protocol';
-import { onFile } from '../files/file-fault.ts';
+import { onFile } from '../files/file-error.ts';
 import { type FilePath, joined } from '../files/file-path.ts';
 import type { FileSystem } from '../files/file-system.ts';
 import { namesIn } from '../files/list-files.ts';
-import { Pace } from '../files/pace.ts';
-import { contentOf, type PackedFile, whereThere } from './packed-file.ts';
+import { TimeSlice } from '../files/time-slice.ts';
+import { contentOf, ifPresent, type PackedFile } from './packed-file.ts';
 import { zipOf } from './write-zip.ts';
 
 export const ARCHIVE_FORMATS = ['tar', 'tar.gz', 'zip'] as const;
@@ -47,14 +47,14 @@ async function requireReadable(
   const isOpenToAll = ({ mode }: PackedFile['stat']) => (Number(mode) & 0o444) === 0o444;
   for await (const { path, stat } of files) {
     if (!stat.isFile() || stat.size === 0n || isOpenToAll(stat)) continue;
-    whereThere(() => closeSync(system.open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW)));
+    ifPresent(() => closeSync(system.open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW)));
   }
 }
 
 async function* below(folder: FilePath, prefix: string, system: FileSystem): AsyncGenerator<PackedFile, void> {
-  const pace = new Pace();
+  const timeSlice = new TimeSlice();
   for (const each of await namesIn(folder, system)) {
-    await pace.step();
+    await timeSlice.yieldIfOver();
     const path = joined(folder, each);
     const name = prefix === '' ? each : `${prefix}/${each}`;
     const stat = system.findLink(path);

@@ -1,7 +1,7 @@
 import { type BigIntStats, close, constants } from 'node:fs';
+import { AdaptiveFile } from '../files/adaptive-file.ts';
 import { codeOf, type FilePath } from '../files/file-path.ts';
 import type { FileSystem } from '../files/file-system.ts';
-import { QuickFile } from '../files/quick-file.ts';
 
 const CHUNK_BYTES = 256 * 1024;
 
@@ -16,9 +16,9 @@ export interface PackedFile {
 /** Yields exactly `size` bytes. Bytes appended meanwhile are left out; bytes removed meanwhile are sent as zeros. */
 export async function* contentOf(path: FilePath, size: number, system: FileSystem): AsyncGenerator<Buffer, void> {
   if (size === 0) return;
-  const fd = openWhereThere(path, system);
+  const fd = openIfPresent(path, system);
   try {
-    const file = fd === undefined ? undefined : new QuickFile(fd);
+    const file = fd === undefined ? undefined : new AdaptiveFile(fd);
     for (let at = 0; at < size; ) {
       const buffer = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, size - at));
       const bytesRead = file ? await file.read(buffer, buffer.length, at) : 0;
@@ -31,12 +31,12 @@ export async function* contentOf(path: FilePath, size: number, system: FileSyste
 }
 
 /** Opens a file for reading. If a link has replaced it, opening fails; if a pipe has, opening does not block. */
-function openWhereThere(path: FilePath, system: FileSystem): number | undefined {
-  return whereThere(() => system.open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW));
+function openIfPresent(path: FilePath, system: FileSystem): number | undefined {
+  return ifPresent(() => system.open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW));
 }
 
 /** Returns the result of `act`, or undefined if the file was deleted while it was packed. */
-export function whereThere<T>(act: () => T): T | undefined {
+export function ifPresent<T>(act: () => T): T | undefined {
   try {
     return act();
   } catch (error) {

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
-import { type ArchiveEntry, badArchive } from '@cloche/protocol';
+import { type ArchiveEntry, invalidArchive } from '@cloche/protocol';
 import type { Entry, ZipFile } from 'yauzl';
 
 const FILE_TYPE = 0o170000;
@@ -45,18 +45,19 @@ async function describe(zip: ZipFile, entry: Entry): Promise<ArchiveEntry> {
   // Without `decodeStrings` the name is a Buffer, although the type says string.
   const name = (entry.fileName as unknown as Buffer).toString('latin1');
   const shown = JSON.stringify(Buffer.from(name, 'latin1').toString());
-  if (entry.generalPurposeBitFlag & 1) throw badArchive(`${shown} is encrypted`);
-  if (name.includes('\\')) throw badArchive(`${shown} has a backslash in its name`);
+  if (entry.generalPurposeBitFlag & 1) throw invalidArchive(`${shown} is encrypted`);
+  if (name.includes('\\')) throw invalidArchive(`${shown} has a backslash in its name`);
   const isUnix = entry.versionMadeBy >> 8 === MADE_ON_UNIX;
   const attributes = isUnix ? entry.externalFileAttributes >>> 16 : 0;
   const type = typeOf(attributes, name, shown);
   const common = { name, type, mode: attributes & 0o7777, mtime: entry.getLastModDate().getTime() / 1000 };
   if (type === 'symlink') {
-    if (entry.uncompressedSize > MAX_LINK_BYTES) throw badArchive(`${shown} is a link with a target that is too long`);
+    if (entry.uncompressedSize > MAX_LINK_BYTES)
+      throw invalidArchive(`${shown} is a link with a target that is too long`);
     const target = (await buffer(await contentOf(zip, entry))).toString('latin1');
     return { ...common, target, content: nothing() };
   }
-  const content = type === 'file' ? lazily(() => contentOf(zip, entry)) : nothing();
+  const content = type === 'file' ? openOnRead(() => contentOf(zip, entry)) : nothing();
   return { ...common, target: '', content };
 }
 
@@ -70,11 +71,11 @@ function typeOf(attributes: number, name: string, shown: string): ArchiveEntry['
     case 0:
       return name.endsWith('/') ? 'directory' : 'file';
     default:
-      throw badArchive(`${shown} is a device or a pipe`);
+      throw invalidArchive(`${shown} is a device or a pipe`);
   }
 }
 
-async function* lazily(open: () => Promise<Readable>): AsyncGenerator<Buffer, void> {
+async function* openOnRead(open: () => Promise<Readable>): AsyncGenerator<Buffer, void> {
   try {
     for await (const chunk of await open()) yield chunk as Buffer;
   } catch (error) {
@@ -92,5 +93,5 @@ function contentOf(zip: ZipFile, entry: Entry): Promise<Readable> {
 
 function broken(error: unknown): unknown {
   if (!(error instanceof Error) || ('code' in error && error.code === 'ENOSPC')) return error;
-  return badArchive(`it is not a valid zip: ${error.message.slice(0, 200)}`);
+  return invalidArchive(`it is not a valid zip: ${error.message.slice(0, 200)}`);
 }

@@ -4,14 +4,14 @@
  */
 import { constants } from 'node:fs';
 import { posix } from 'node:path';
-import { type ArchiveEntry, badArchive, entryPath, refusedEntry, requireInnerLink } from '@cloche/protocol';
+import { type ArchiveEntry, entryPath, invalidArchive, refusedEntry, requireInnerLink } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
+import { AdaptiveFile } from '../files/adaptive-file.ts';
 import { type FilePath, joined } from '../files/file-path.ts';
 import { closeQuietly, type FileSystem } from '../files/file-system.ts';
-import { Pace } from '../files/pace.ts';
-import { QuickFile } from '../files/quick-file.ts';
 import { removeOwnTree } from '../files/remove-tree.ts';
 import { temporaryIn } from '../files/temporary.ts';
+import { TimeSlice } from '../files/time-slice.ts';
 import { mergeTree } from './merge-tree.ts';
 
 export interface UnpackLimits {
@@ -48,9 +48,9 @@ export async function unpack(
   system.mkdir(stage, OWNER_BITS);
   try {
     const unpacking = new Unpacking(stage, system, { ...limits, maxBytes: bounded(folder, limits, system) });
-    const pace = new Pace();
+    const timeSlice = new TimeSlice();
     for await (const entry of entries) {
-      await pace.step();
+      await timeSlice.yieldIfOver();
       await unpacking.add(entry);
     }
     const closed = unpacking.finish();
@@ -99,7 +99,7 @@ class Unpacking {
 
   async add(entry: ArchiveEntry): Promise<void> {
     if (++this.result.entries > this.#limits.maxEntries) {
-      throw badArchive(`it has more than ${this.#limits.maxEntries} entries`);
+      throw invalidArchive(`it has more than ${this.#limits.maxEntries} entries`);
     }
     const path = entryPath(entry.name);
     // The target folder exists and keeps its mode.
@@ -155,7 +155,7 @@ class Unpacking {
     const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
     const fd = this.#system.open(at, flags, 0o600);
     try {
-      const file = new QuickFile(fd);
+      const file = new AdaptiveFile(fd);
       let bytes = 0;
       for await (const chunk of content) {
         this.result.sizeBytes += chunk.length;
@@ -182,7 +182,7 @@ class Unpacking {
     this.#system.mkdir(joined(this.#stage, parent), OWNER_BITS);
     this.#made.set(parent, 'directory');
     this.#folders.set(parent, { mode: 0o755, mtime: Date.now() / 1000 });
-    if (this.#made.size > 2 * this.#limits.maxEntries) throw badArchive('it has too many directories');
+    if (this.#made.size > 2 * this.#limits.maxEntries) throw invalidArchive('it has too many directories');
   }
 
   /** Removes an earlier entry of the same name. The last one counts, as in archives that were appended to. */

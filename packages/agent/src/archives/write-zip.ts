@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { Readable } from 'node:stream';
 import { AgentError } from '../base/agent-error.ts';
-import { shown } from '../files/file-fault.ts';
+import { shown } from '../files/file-error.ts';
 import type { FileSystem } from '../files/file-system.ts';
 import { contentOf, type PackedFile } from './packed-file.ts';
 

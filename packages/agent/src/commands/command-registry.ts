@@ -4,7 +4,7 @@ import type { StartCommand } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import type { AgentConfig } from '../config.ts';
 import { Command } from './command.ts';
-import type { SupervisorSpec } from './supervisor.ts';
+import type { SupervisorOptions } from './supervisor.ts';
 import type { Supervisors } from './supervisors.ts';
 
 const MAX_RUNNING = 128;
@@ -68,7 +68,7 @@ export class CommandRegistry {
     }
     requireFolder(request.cwd);
     const folder = join(this.#config.commandLogDir, encodeURIComponent(id));
-    const spec = supervisorSpec(this.#config, this.#clientEnv(), request);
+    const spec = supervisorOptions(this.#config, this.#clientEnv(), request);
     const command = new Command(id, request, spec, folder, this.#supervisors);
     this.#commands.set(id, command);
     // A command that never started is dropped: the request that started it has reported the error.
@@ -109,11 +109,11 @@ export class CommandRegistry {
 }
 
 /** Returns how to start a process for a client: user, folder and environment. */
-export function supervisorSpec(
+export function supervisorOptions(
   config: AgentConfig,
   clientEnv: Readonly<Record<string, string>>,
   request: Pick<StartCommand, 'argv' | 'cwd' | 'env' | 'user' | 'stdin' | 'stdinOpen'>,
-): SupervisorSpec {
+): SupervisorOptions {
   const asRoot = request.user === 'root';
   return {
     argv: request.argv,

@@ -10,7 +10,7 @@ import {
   type StartFailure,
   Supervisor,
   type SupervisorListener,
-  type SupervisorSpec,
+  type SupervisorOptions,
 } from './supervisor.ts';
 import type { Supervisors } from './supervisors.ts';
 
@@ -42,7 +42,7 @@ export class Command implements SupervisorListener {
   #inputOpen: boolean;
   readonly #writes = new KeyedQueue<'stdin'>();
 
-  constructor(id: string, start: StartCommand, spec: SupervisorSpec, logFolder: string, supervisors: Supervisors) {
+  constructor(id: string, start: StartCommand, spec: SupervisorOptions, logFolder: string, supervisors: Supervisors) {
     this.id = id;
     this.log = new CommandLog(logFolder, start.logBytes);
     this.#inputOpen = spec.hasInput;

@@ -7,7 +7,7 @@ import type { StandardStream } from '../base/standard-stream.ts';
 import { killDescendants, signalDescendants } from './descendants.ts';
 import type { Supervisors } from './supervisors.ts';
 
-export interface SupervisorSpec {
+export interface SupervisorOptions {
   argv: readonly string[];
   cwd: string;
   /** The whole environment of the command. It inherits no variable of the agent. */
@@ -46,7 +46,7 @@ export class Supervisor {
   /** Frames that wait until the command is started; undefined once it is. */
   #held: ['S' | 'I' | 'C' | 'R', string | Buffer][] | undefined = [];
 
-  constructor(supervisors: Supervisors, spec: SupervisorSpec, listener: SupervisorListener) {
+  constructor(supervisors: Supervisors, spec: SupervisorOptions, listener: SupervisorListener) {
     this.#supervisors = supervisors;
     this.#listener = listener;
     const { process, socket, joined } = supervisors.take();
@@ -115,10 +115,10 @@ export class Supervisor {
     await killDescendants(pid, () => this.#isGone);
   }
 
-  #begin(spec: SupervisorSpec): void {
+  #begin(spec: SupervisorOptions): void {
     const held = this.#held ?? [];
     this.#held = undefined;
-    this.#send('S', specText(spec));
+    this.#send('S', optionsText(spec));
     for (const [type, body] of held) this.#send(type, body);
   }
 
@@ -173,7 +173,7 @@ export class Supervisor {
   }
 }
 
-function specText(spec: SupervisorSpec): string {
+function optionsText(spec: SupervisorOptions): string {
   const { argv, cwd, env, uid, gid, hasInput, terminal } = spec;
   const { columns, rows } = terminal ?? { columns: 0, rows: 0 };
   const mode = terminal ? 'terminal' : 'pipes';

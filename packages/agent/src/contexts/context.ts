@@ -23,7 +23,7 @@ const MARK_BUSY_MS = 5;
 const RESTART_TIMEOUT_MS = 60_000;
 
 /** Most characters of a kernel's early output that are repeated in the error when it does not start. */
-const MAX_START_WORDS = 4096;
+const MAX_START_OUTPUT = 4096;
 
 const PROCESS_LIMIT_ERROR: RunError = {
   name: 'ProcessLimitError',
@@ -38,7 +38,7 @@ export class Context {
   #kernel: ContextKernel | undefined;
   /** Settles when the current kernel is ready or has failed to start. */
   #starting: PromiseWithResolvers<void> | undefined;
-  #startWords = '';
+  #startOutput = '';
   /** Settles when the previous kernel has ended completely. */
   #room: Promise<void> | undefined;
   /** The run that the kernel executes. It may have been answered already. */
@@ -109,7 +109,7 @@ export class Context {
 
   #provision(kernelWaitMs: number): ContextKernel {
     const { language, cwd } = this.description;
-    this.#startWords = '';
+    this.#startOutput = '';
     this.#executionCount = 0;
     const listener = this.#listenerFor(() => kernel);
     const kernel: ContextKernel = this.#kernels.provision(language, { cwd, listener, kernelWaitMs, room: this.#room });
@@ -135,7 +135,7 @@ export class Context {
   }
 
   #onPrinted(stream: StandardStream, bytes: Buffer): void {
-    if (this.#starting !== undefined) this.#startWords = (this.#startWords + bytes).slice(-MAX_START_WORDS);
+    if (this.#starting !== undefined) this.#startOutput = (this.#startOutput + bytes).slice(-MAX_START_OUTPUT);
     // Output without a current run comes from something that an earlier run left behind. It is dropped.
     this.#current?.printed(stream, bytes);
     this.#slowDown();
@@ -174,8 +174,8 @@ export class Context {
   }
 
   #startError(reason: string): RunError {
-    const words = this.#startWords.trim();
-    const message = `The kernel ${reason} before it was ready${words === '' ? '.' : `: ${words}`}`;
+    const output = this.#startOutput.trim();
+    const message = `The kernel ${reason} before it was ready${output === '' ? '.' : `: ${output}`}`;
     return { name: 'KernelDiedError', message };
   }
 

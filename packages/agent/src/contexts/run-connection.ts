@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import type { Touched } from '@cloche/node-support';
+import type { ActivitySink } from '@cloche/node-support';
 import { RUNS_UPGRADE } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import { MAX_BODY_BYTES, parseJson, readStartRun } from '../wire/requests.ts';
@@ -12,27 +12,27 @@ import { Run } from './run.ts';
 const CONGESTED_BYTES = 1024 * 1024;
 const LINE_FEED = 0x0a;
 
-export function serveRuns(contexts: ContextRegistry, tidying: Touched): Upgrade {
+export function serveRuns(contexts: ContextRegistry, activity: ActivitySink): Upgrade {
   return async ({ url }, socket, head) => {
     if (url !== '/runs') throw new AgentError('not_found', `The agent has no runs at ${url}.`);
     switchProtocols(socket, RUNS_UPGRADE);
-    new RunConnection(contexts, tidying, socket, head);
+    new RunConnection(contexts, activity, socket, head);
   };
 }
 
 /** Runs on one connection, one after the other. A line from the server starts a run; the run's events are sent back. */
 class RunConnection {
   readonly #contexts: ContextRegistry;
-  readonly #tidying: Touched;
+  readonly #activity: ActivitySink;
   readonly #socket: Duplex;
   #chunks: Buffer[] = [];
   #bytes = 0;
   #run: Run | undefined;
 
   /** @param head bytes that arrived together with the upgrade request. */
-  constructor(contexts: ContextRegistry, tidying: Touched, socket: Duplex, head: Buffer) {
+  constructor(contexts: ContextRegistry, activity: ActivitySink, socket: Duplex, head: Buffer) {
     this.#contexts = contexts;
-    this.#tidying = tidying;
+    this.#activity = activity;
     this.#socket = socket;
     socket.on('data', (chunk: Buffer) => this.#receive(chunk));
     socket.on('drain', () => this.#run?.relieve());
@@ -67,7 +67,7 @@ class RunConnection {
     this.#chunks = [];
     this.#bytes = 0;
     const arrivedAt = performance.now();
-    this.#tidying.touch();
+    this.#activity.touch();
     try {
       const start = readStartRun(parseJson(String(line)));
       const run = new Run(start, this, arrivedAt);

@@ -6,7 +6,7 @@ import type { AgentFile } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import { copyTree } from './copy-tree.ts';
 import { describeFile } from './file-entry.ts';
-import { onFile, PermissionDenied, shown, toFileFault } from './file-fault.ts';
+import { onFile, PermissionDeniedError, shown, toFileError } from './file-error.ts';
 import { codeOf, type FilePath, folderOf } from './file-path.ts';
 import type { FileSystem } from './file-system.ts';
 import { makeFolders, removeFolders } from './folders.ts';
@@ -36,8 +36,8 @@ export async function moveFile(transfer: Transfer, system: FileSystem): Promise<
       await put(from);
     } catch (error) {
       // The error does not say which of the two paths was refused.
-      if (error instanceof PermissionDenied && isWritable(folder, system))
-        throw new PermissionDenied(from, system.user);
+      if (error instanceof PermissionDeniedError && isWritable(folder, system))
+        throw new PermissionDeniedError(from, system.user);
       if (codeOf(error) !== 'EXDEV') throw error;
       // `to` is on another file system, or `from` is a directory of the template's layer.
       await requireRemovable(from, system);
@@ -83,7 +83,7 @@ export async function deleteFile(
     else system.rmdir(path);
     return entry;
   } catch (error) {
-    throw toFileFault(error, path);
+    throw toFileError(error, path);
   }
 }
 
@@ -104,7 +104,7 @@ async function transferTo(
     return describeFile(to, system);
   } catch (error) {
     removeFolders(made, system);
-    throw toFileFault(error, to);
+    throw toFileError(error, to);
   }
 }
 

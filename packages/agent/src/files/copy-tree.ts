@@ -1,23 +1,29 @@
 import { type BigIntStats, constants, copyFile } from 'node:fs';
 import { promisify } from 'node:util';
 import { AgentError } from '../base/agent-error.ts';
-import { shown } from './file-fault.ts';
+import { shown } from './file-error.ts';
 import { type FilePath, joined } from './file-path.ts';
 import { closeQuietly, type FileSystem } from './file-system.ts';
 import { namesIn } from './list-files.ts';
-import { Pace } from './pace.ts';
+import { TimeSlice } from './time-slice.ts';
 
 const copyByThread = promisify(copyFile);
 
 /** Copies `from` to `to`, where nothing may exist. Keeps modes and times. Copies links as links. */
-export async function copyTree(from: FilePath, to: FilePath, system: FileSystem, pace = new Pace()): Promise<void> {
-  await pace.step();
+export async function copyTree(
+  from: FilePath,
+  to: FilePath,
+  system: FileSystem,
+  timeSlice = new TimeSlice(),
+): Promise<void> {
+  await timeSlice.yieldIfOver();
   const source = system.lstat(from);
   if (source.isSymbolicLink()) return system.run(() => system.symlink(system.readlink(from), to));
   if (source.isFile()) return copyContent(from, to, system);
   if (!source.isDirectory()) throw notCopied(from);
   system.mkdir(to, 0o700);
-  for (const name of await namesIn(from, system)) await copyTree(joined(from, name), joined(to, name), system, pace);
+  for (const name of await namesIn(from, system))
+    await copyTree(joined(from, name), joined(to, name), system, timeSlice);
   // After the entries, because the mode may forbid creating them and creating them changes the times.
   system.run(() => {
     system.chmod(to, permissionsOf(source, system.lstat(to)));

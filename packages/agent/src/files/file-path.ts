@@ -61,13 +61,13 @@ function normalized(path: string): FilePath {
 function withoutDots(path: string, system: FileSystem): FilePath {
   let at = '/' as FilePath;
   for (const part of path.split('/')) {
-    if (part === '..') at = folderOf(realPathWhereThere(at, system));
+    if (part === '..') at = folderOf(realPathIfPresent(at, system));
     else if (part !== '' && part !== '.') at = joined(at, part);
   }
   return at;
 }
 
-function realPathWhereThere(path: FilePath, system: FileSystem): FilePath {
+function realPathIfPresent(path: FilePath, system: FileSystem): FilePath {
   try {
     return system.realpath(path);
   } catch (error) {

@@ -33,7 +33,7 @@ import {
   watch,
 } from 'node:fs';
 import type { FileUser } from '@cloche/protocol';
-import { PermissionDenied } from './file-fault.ts';
+import { PermissionDeniedError } from './file-error.ts';
 import { bytesOf, codeOf, type FilePath } from './file-path.ts';
 import type { Rights, Settled } from './rights.ts';
 
@@ -174,7 +174,7 @@ export class FileSystem {
       return this.#rights.run(() => act(bytesOf(path)));
     } catch (error) {
       if (!['EACCES', 'EPERM'].includes(codeOf(error) ?? '')) throw error;
-      throw new PermissionDenied(path, this.user);
+      throw new PermissionDeniedError(path, this.user);
     }
   }
 }

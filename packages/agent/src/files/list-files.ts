@@ -2,11 +2,11 @@ import type { ServerResponse } from 'node:http';
 import type { AgentFile } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
 import { entryOf } from './file-entry.ts';
-import { PermissionDenied, shown, toFileFault } from './file-fault.ts';
+import { PermissionDeniedError, shown, toFileError } from './file-error.ts';
 import { codeOf, type FilePath, joined } from './file-path.ts';
 import type { FileSystem } from './file-system.ts';
-import { Pace } from './pace.ts';
 import { isTemporary } from './temporary.ts';
+import { TimeSlice } from './time-slice.ts';
 
 /** Entries that are read with one switch of rights. */
 const AT_ONCE = 64;
@@ -35,7 +35,7 @@ export async function sendListing(
   try {
     await new Walk(system, listing.limit, add).into(folder, listing.depth);
   } catch (error) {
-    throw toFileFault(error, folder);
+    throw toFileError(error, folder);
   }
   response.setHeader('content-type', 'application/x-ndjson');
   response.end(lines.join(''));
@@ -45,7 +45,7 @@ class Walk {
   readonly #system: FileSystem;
   readonly #limit: number;
   readonly #add: (entry: AgentFile) => void;
-  readonly #pace = new Pace();
+  readonly #timeSlice = new TimeSlice();
 
   constructor(system: FileSystem, limit: number, add: (entry: AgentFile) => void) {
     this.#system = system;
@@ -56,7 +56,7 @@ class Walk {
   async into(folder: FilePath, depth: number): Promise<void> {
     const names = await namesIn(folder, this.#system, this.#limit);
     for (let at = 0; at < names.length; at += AT_ONCE) {
-      await this.#pace.step();
+      await this.#timeSlice.yieldIfOver();
       const paths = names.slice(at, at + AT_ONCE).map((name) => joined(folder, name));
       const found = this.#system.run(() => paths.flatMap((path) => findEntry(path, this.#system)));
       for (const { path, entry } of found) {
@@ -101,6 +101,6 @@ export async function allNamesIn(folder: FilePath, system: FileSystem): Promise<
 }
 
 function ignoreChange(error: unknown): void {
-  if (error instanceof PermissionDenied || ['ENOENT', 'ENOTDIR'].includes(codeOf(error) ?? '')) return;
+  if (error instanceof PermissionDeniedError || ['ENOENT', 'ENOTDIR'].includes(codeOf(error) ?? '')) return;
   throw error;
 }

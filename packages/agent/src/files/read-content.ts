@@ -1,12 +1,12 @@
 import { type BigIntStats, close, constants } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AgentError } from '../base/agent-error.ts';
+import { AdaptiveFile, THREAD_POOL } from './adaptive-file.ts';
 import { type ByteRange, rangeOf, readCondition } from './conditions.ts';
 import { etagOf } from './file-entry.ts';
-import { onFile, shown, toFileFault } from './file-fault.ts';
+import { onFile, shown, toFileError } from './file-error.ts';
 import type { FilePath } from './file-path.ts';
 import { closeQuietly, type FileSystem } from './file-system.ts';
-import { QuickFile, THREADS } from './quick-file.ts';
 
 /** Size of a buffer for a transfer. Each transfer has two. */
 const CHUNK_BYTES = 512 * 1024;
@@ -36,7 +36,7 @@ export async function sendContent(
   const { fd, found } = onFile(path, () => openFile(path, system));
   try {
     const file = await readSmall(fd, found).catch((error: unknown) => {
-      throw toFileFault(error, path);
+      throw toFileError(error, path);
     });
     const range = answerHead(path, file, request, response);
     if (range === undefined || request.method === 'HEAD') response.end();
@@ -81,7 +81,7 @@ function requireFile(path: FilePath, found: BigIntStats): void {
 
 /** Reads up to `bytes` from the beginning of a file. */
 async function readSized(fd: number, bytes: number): Promise<Buffer> {
-  const file = new QuickFile(fd);
+  const file = new AdaptiveFile(fd);
   const content = Buffer.allocUnsafe(bytes);
   for (let total = 0; ; ) {
     const bytesRead = await file.read(content.subarray(total), bytes - total, total);
@@ -98,7 +98,7 @@ async function readUnsized(fd: number): Promise<Buffer> {
   const parts: Buffer[] = [];
   for (let total = 0; total < UNSIZED_BYTES; ) {
     const part = Buffer.allocUnsafe(Math.min(UNSIZED_BYTES - total, 64 * 1024));
-    const { bytesRead } = await THREADS.read(fd, part, 0, part.length, null);
+    const { bytesRead } = await THREAD_POOL.read(fd, part, 0, part.length, null);
     if (bytesRead === 0) break;
     parts.push(part.subarray(0, bytesRead));
     total += bytesRead;
@@ -144,7 +144,7 @@ async function stream(
   { first, last }: Exclude<ByteRange, string>,
   response: ServerResponse,
 ): Promise<void> {
-  const file = new QuickFile(fd);
+  const file = new AdaptiveFile(fd);
   let filling = Buffer.allocUnsafeSlow(CHUNK_BYTES);
   let sending = Buffer.allocUnsafeSlow(CHUNK_BYTES);
   let sent = Promise.resolve();

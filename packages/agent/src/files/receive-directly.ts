@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type BodySink, DirectBody } from '@cloche/node-support';
-import { QuickFile } from './quick-file.ts';
+import { AdaptiveFile } from './adaptive-file.ts';
 
 const BATCH_BYTES = 512 * 1024;
 /** One buffer is being written, one waits to be written, and one is being filled. */
@@ -8,7 +8,7 @@ const BATCHES = 3;
 
 /** Does what `receive` does, for bodies that can be read directly from the socket. */
 export async function receiveDirectly(request: IncomingMessage, response: ServerResponse, fd: number): Promise<void> {
-  const writer = new BatchWriter(new QuickFile(fd), Number(request.headers['content-length']));
+  const writer = new BatchWriter(new AdaptiveFile(fd), Number(request.headers['content-length']));
   const body = new DirectBody(request, response, writer);
   try {
     await writer.run(() => body.resume());
@@ -19,7 +19,7 @@ export async function receiveDirectly(request: IncomingMessage, response: Server
 
 /** Writes a body in batches. The socket is read directly into them. */
 class BatchWriter implements BodySink {
-  readonly #file: QuickFile;
+  readonly #file: AdaptiveFile;
   readonly #over = Promise.withResolvers<void>();
   readonly #free = Array.from({ length: BATCHES - 1 }, () => Buffer.allocUnsafeSlow(BATCH_BYTES));
   readonly #full: Buffer[] = [];
@@ -30,7 +30,7 @@ class BatchWriter implements BodySink {
   #isWriting = false;
   #resume: (() => void) | undefined;
 
-  constructor(file: QuickFile, sizeBytes: number) {
+  constructor(file: AdaptiveFile, sizeBytes: number) {
     this.#file = file;
     this.#leftBytes = sizeBytes;
   }

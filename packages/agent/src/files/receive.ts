@@ -1,5 +1,5 @@
 import { finished, type Readable } from 'node:stream';
-import { QuickFile } from './quick-file.ts';
+import { AdaptiveFile } from './adaptive-file.ts';
 
 /** Bytes of a batch. One batch is filled while another is written. */
 const BATCH_BYTES = 1024 * 1024;
@@ -9,7 +9,7 @@ const BATCH_BYTES = 1024 * 1024;
  * @param sizeBytes size of the content, if it is known. A small size saves memory.
  */
 export function receive(source: Readable, fd: number, sizeBytes = BATCH_BYTES): Promise<void> {
-  const file = new QuickFile(fd);
+  const file = new AdaptiveFile(fd);
   const batchBytes = Math.max(1, Math.min(sizeBytes, BATCH_BYTES));
   return new Promise((resolve, reject) => {
     // Pieces are copied together, because a write for each piece of a socket costs far more than the copy.

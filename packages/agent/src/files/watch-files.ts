@@ -2,7 +2,7 @@ import type { FSWatcher } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import type { AgentFileEvent } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
-import { onFile, PermissionDenied, shown, toFileFault } from './file-fault.ts';
+import { onFile, PermissionDeniedError, shown, toFileError } from './file-error.ts';
 import { codeOf, type FilePath, joined, textOf } from './file-path.ts';
 import type { FileSystem } from './file-system.ts';
 import { namesIn } from './list-files.ts';
@@ -32,7 +32,7 @@ export async function sendChanges(
   const watching = new Watching(folder, recursive, system, response);
   response.once('close', () => watching.close());
   await watching.begin().catch((error: unknown) => {
-    throw toFileFault(error, folder);
+    throw toFileError(error, folder);
   });
   response.setHeader('content-type', 'application/x-ndjson');
   response.flushHeaders();
@@ -128,7 +128,7 @@ class Watching {
     this.#known.add(path);
     if (isNew || kind !== 'directory') this.#tell(path, isNew ? 'created' : 'modified');
     if (isNew && kind === 'directory' && this.#recursive)
-      this.#watch(path, true).catch((error) => error instanceof PermissionDenied || this.#miss());
+      this.#watch(path, true).catch((error) => error instanceof PermissionDeniedError || this.#miss());
   }
 
   #forget(folder: FilePath): void {
@@ -197,6 +197,6 @@ class Watching {
  */
 function ignoreGone(isNew: boolean): (error: unknown) => void {
   return (error) => {
-    if (!isNew && error instanceof AgentError && !(error instanceof PermissionDenied)) throw error;
+    if (!isNew && error instanceof AgentError && !(error instanceof PermissionDeniedError)) throw error;
   };
 }

@@ -5,7 +5,7 @@ import { AgentError } from '../base/agent-error.ts';
 import { preconditionHolds } from './conditions.ts';
 import { permissionsOf } from './copy-tree.ts';
 import { describeFile, etagOf } from './file-entry.ts';
-import { onFile, shown, toFileFault } from './file-fault.ts';
+import { onFile, shown, toFileError } from './file-error.ts';
 import { codeOf, type FilePath, folderOf, followed } from './file-path.ts';
 import { closeQuietly, type FileSystem } from './file-system.ts';
 import { makeFolders, removeFolders } from './folders.ts';
@@ -34,7 +34,7 @@ export async function writeContent(write: WriteContent, system: FileSystem): Pro
     return await writeBeside(write, target, system);
   } catch (error) {
     removeFolders(made, system);
-    throw toFileFault(error, target);
+    throw toFileError(error, target);
   }
 }
 

@@ -14,14 +14,14 @@ import { AGENT_PROGRAM, PRECOMPILED_AGENT } from './agent-program.ts';
 const TIMEOUT_MS = 30_000;
 
 const [folder = ''] = process.argv.slice(2);
-const places = mkdtempSync(join(tmpdir(), 'cloche-precompile-'));
-process.once('exit', () => rmSync(places, { recursive: true, force: true }));
-const socketPath = join(places, 'agent.sock');
+const workFolder = mkdtempSync(join(tmpdir(), 'cloche-precompile-'));
+process.once('exit', () => rmSync(workFolder, { recursive: true, force: true }));
+const socketPath = join(workFolder, 'agent.sock');
 Object.assign(process.env, {
   CLOCHE_LISTEN_PATH: socketPath,
   CLOCHE_GUEST_PATH: folder,
-  CLOCHE_KERNELS_FOLDER: places,
-  CLOCHE_WORKSPACE: places,
+  CLOCHE_KERNELS_FOLDER: workFolder,
+  CLOCHE_WORKSPACE: workFolder,
   CLOCHE_USER_UID: String(process.getuid?.()),
   CLOCHE_USER_GID: String(process.getgid?.()),
 });
@@ -37,7 +37,12 @@ async function firstRun(): Promise<void> {
   const socket = connect(socketPath).setTimeout(TIMEOUT_MS, () =>
     socket.destroy(new Error('the agent does not answer')),
   );
-  const run = { language: 'javascript', cwd: places, code: 'console.log(1); 1 + 1', timeoutMs: TIMEOUT_MS } as const;
+  const run = {
+    language: 'javascript',
+    cwd: workFolder,
+    code: 'console.log(1); 1 + 1',
+    timeoutMs: TIMEOUT_MS,
+  } as const;
   socket.write(firstRunRequest({ id: 'first', ...run }));
   for await (const line of createInterface({ input: socket })) {
     if (line.includes('"error":')) throw new Error(`the agent cannot run: ${line}`);

@@ -29,9 +29,9 @@ export interface AgentServerDeps {
 export function createAgentServer(deps: AgentServerDeps, upgrades: Readonly<Record<string, Upgrade>> = {}): Server {
   const { contexts, files } = deps;
   const options = { keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS, requestTimeout: 0 };
-  const tidying = new IdleTidying(IDLE_MS);
+  const activity = new IdleTidying(IDLE_MS);
   const onRequest = (request: IncomingMessage, response: ServerResponse) => {
-    tidying.touch();
+    activity.touch();
     const answered = files.takes(request) ? files.answer(request, response) : route(deps, request, response);
     answered.catch((error: unknown) => answerError(response, error));
   };
@@ -40,7 +40,7 @@ export function createAgentServer(deps: AgentServerDeps, upgrades: Readonly<Reco
   serveUpgrades(server, {
     ...upgrades,
     [PORT_TUNNEL_PROTOCOL]: openPortTunnel,
-    [RUNS_UPGRADE]: serveRuns(contexts, tidying),
+    [RUNS_UPGRADE]: serveRuns(contexts, activity),
   });
   return server;
 }

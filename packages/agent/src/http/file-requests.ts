@@ -7,7 +7,7 @@ import { AgentError } from '../base/agent-error.ts';
 import type { AgentConfig } from '../config.ts';
 import { copyFile, deleteFile, makeDirectory, moveFile, type Transfer } from '../files/change-files.ts';
 import { describeFile } from '../files/file-entry.ts';
-import { onFile } from '../files/file-fault.ts';
+import { onFile } from '../files/file-error.ts';
 import { type FilePath, readPath } from '../files/file-path.ts';
 import { FileSystem } from '../files/file-system.ts';
 import { type Listing, sendListing } from '../files/list-files.ts';

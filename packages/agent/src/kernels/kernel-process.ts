@@ -4,20 +4,20 @@ import { STANDARD_STREAMS } from '../base/standard-stream.ts';
 import { findStart } from '../processes/process-tree.ts';
 import { createFifos, type Fifo } from './fifo.ts';
 import type { ForkedKernel } from './forked-kernel.ts';
-import { KernelBody } from './kernel-body.ts';
 import { KernelLink } from './kernel-link.ts';
 import type { KernelListener, RunMessage, WarmUpCell } from './kernel-listener.ts';
-import type { KernelPlace, KernelSpec } from './start-kernel.ts';
+import { KernelOsProcess } from './kernel-os-process.ts';
+import type { KernelOptions, KernelPlace } from './start-kernel.ts';
 
 /** Longest time between the end of a kernel's process and the end of its socket, in either order. */
-const LAST_WORDS_MS = 200;
+const FINAL_OUTPUT_MS = 200;
 
 /** A kernel, from its start to its end. A forked kernel that does not become ready is replaced by a new process. */
 export class KernelProcess {
-  readonly #spec: KernelSpec;
+  readonly #options: KernelOptions;
   #place: KernelPlace;
   #listener: KernelListener;
-  readonly #body: KernelBody;
+  readonly #osProcess: KernelOsProcess;
   readonly #exit = Promise.withResolvers<void>();
   #link: KernelLink | undefined;
   /** Settles when the link's socket has closed. */
@@ -34,10 +34,10 @@ export class KernelProcess {
   #stopReason: string | undefined;
   #killing: Promise<void> | undefined;
 
-  constructor(spec: KernelSpec, listener: KernelListener) {
-    this.#spec = spec;
-    this.#body = new KernelBody(spec);
-    this.#place = spec.place;
+  constructor(options: KernelOptions, listener: KernelListener) {
+    this.#options = options;
+    this.#osProcess = new KernelOsProcess(options);
+    this.#place = options.place;
     this.#listener = listener;
     this.#start().catch((error: Error) => this.#ended(`did not start: ${error.message}`, null));
   }
@@ -48,7 +48,7 @@ export class KernelProcess {
 
   /** Returns whether the process runs or is about to start. Asks the system, because the exit event can be late. */
   isAlive(): boolean {
-    return !this.#exited && !this.#stopped && this.#body.isAlive();
+    return !this.#exited && !this.#stopped && this.#osProcess.isAlive();
   }
 
   /** Gives the kernel to a context. `listener` gets all events from now on, beginning with `ready`. */
@@ -63,7 +63,7 @@ export class KernelProcess {
    * listener's `ready` is called once more afterwards.
    */
   move(place: KernelPlace): boolean {
-    if (this.#body.forked === undefined || this.#hasAnswered || this.#first !== undefined) return false;
+    if (this.#osProcess.forked === undefined || this.#hasAnswered || this.#first !== undefined) return false;
     this.#place = place;
     this.#ready = false;
     this.#assign();
@@ -83,7 +83,7 @@ export class KernelProcess {
   /** Runs a cell. Call it only when the kernel is ready, for one cell at a time. */
   execute(runId: string, code: string): void {
     const message: ExecuteMessage = { type: 'execute', runId, code };
-    if (this.#body.forked && !this.#hasAnswered) this.#first = message;
+    if (this.#osProcess.forked && !this.#hasAnswered) this.#first = message;
     this.#link?.send(message);
   }
 
@@ -108,13 +108,13 @@ export class KernelProcess {
 
   /** Marks the kernel as busy: when memory runs out, a busy kernel is killed first. */
   setBusy(busy: boolean): void {
-    this.#body.setBusy(busy);
-    this.#spec.onBusy?.(busy);
+    this.#osProcess.setBusy(busy);
+    this.#options.onBusy?.(busy);
   }
 
   /** Whether the sandbox has so many processes that the kernel hardly gets time to react to an interrupt. */
   isCrowded(): boolean {
-    return this.#spec.group.isCrowded();
+    return this.#options.group.isCrowded();
   }
 
   /** Ends the kernel and everything that it started. Resolves when all processes have ended. Idempotent. */
@@ -126,27 +126,27 @@ export class KernelProcess {
   }
 
   async #kill(): Promise<void> {
-    await this.#body.kill();
-    if (this.#body.forked) this.#link?.hangUp();
+    await this.#osProcess.kill();
+    if (this.#osProcess.forked) this.#link?.hangUp();
   }
 
   async #start(): Promise<void> {
-    await this.#spec.untilPossible?.();
-    const forked = await this.#spec.takeForked?.();
+    await this.#options.waitUntilPossible?.();
+    const forked = await this.#options.takeForked?.();
     if (forked) this.#adopt(forked);
     else await this.#spawn();
   }
 
   async #spawn(): Promise<void> {
-    const link = this.#openLink(await createFifos(STANDARD_STREAMS.length, this.#spec.uid, this.#spec.gid));
+    const link = this.#openLink(await createFifos(STANDARD_STREAMS.length, this.#options.uid, this.#options.gid));
     if (this.#stopped) {
       link.closeWriteEnds();
       throw new Error('it was stopped');
     }
-    const child = this.#body.start(this.#place, link);
+    const child = this.#osProcess.start(this.#place, link);
     child.once('error', (error) => this.#ended(`did not start: ${error.message}`, null));
     child.once('exit', (code, signal) => this.#onExit(code, signal));
-    this.#body.joined.catch((error: NodeJS.ErrnoException) => {
+    this.#osProcess.joined.catch((error: NodeJS.ErrnoException) => {
       // A kernel that has ended (`ESRCH`) reports that by its `exit` event.
       if (error.code !== 'ESRCH') void this.stop(`could not be given its resource limits (${error.message})`);
     });
@@ -154,7 +154,7 @@ export class KernelProcess {
   }
 
   #adopt(forked: ForkedKernel): void {
-    this.#body.adopt(forked);
+    this.#osProcess.adopt(forked);
     const link = this.#openLink(forked.fifos);
     link.listen(forked.socket);
     if (this.#stopped) {
@@ -166,11 +166,11 @@ export class KernelProcess {
   }
 
   #assign(): void {
-    this.#link?.send({ type: 'assign', cwd: this.#place.cwd, env: this.#body.environmentAt(this.#place) });
+    this.#link?.send({ type: 'assign', cwd: this.#place.cwd, env: this.#osProcess.environmentAt(this.#place) });
   }
 
   #replaceForked(): void {
-    this.#body.abandon();
+    this.#osProcess.abandon();
     this.#ready = false;
     this.#warmUp = undefined;
     this.#link?.close();
@@ -192,11 +192,11 @@ export class KernelProcess {
     if (message.type === 'unfit') {
       // The sandbox differs from the template, for example in a package. A newly started kernel takes that into
       // account.
-      if (!this.#body.forked || this.#hasAnswered) return;
-      this.#spec.onMismatch?.();
+      if (!this.#osProcess.forked || this.#hasAnswered) return;
+      this.#options.onMismatch?.();
       this.#replaceForked();
     } else if (message.type === 'ready') {
-      this.#body.joined.then(
+      this.#osProcess.joined.then(
         () => this.#becomeReady(),
         () => undefined,
       );
@@ -237,7 +237,7 @@ export class KernelProcess {
     }
     this.#silence.promise.then(end);
     // A process that has inherited the socket can keep it open.
-    setTimeout(end, LAST_WORDS_MS);
+    setTimeout(end, FINAL_OUTPUT_MS);
     this.resume();
   }
 
@@ -246,13 +246,13 @@ export class KernelProcess {
     const link = this.#link;
     // Without its socket the kernel cannot be controlled. Either it is just ending, or user code has closed the socket.
     const stopIfStillIts = () => this.#link === link && void this.stop('closed its connection to the agent');
-    setTimeout(stopIfStillIts, LAST_WORDS_MS);
-    if (this.#body.forked) this.#onForkedClosed(this.#body.forked);
+    setTimeout(stopIfStillIts, FINAL_OUTPUT_MS);
+    if (this.#osProcess.forked) this.#onForkedClosed(this.#osProcess.forked);
   }
 
   /** Handles the end of a forked kernel's socket. The kernel is a child of init, so the agent gets no exit event. */
   #onForkedClosed(forked: ForkedKernel): void {
-    if (this.#body.forked !== forked) return;
+    if (this.#osProcess.forked !== forked) return;
     if (!this.ready && !this.#stopped) {
       // It died while it waited. A newly started kernel may succeed.
       this.#replaceForked();
@@ -267,7 +267,7 @@ export class KernelProcess {
       const reason = findStart(forked.pid) === forked.startTicks ? 'closed its connection to the agent' : 'ended';
       void this.stop(reason);
       this.#ended(this.#stopReason ?? reason, undefined);
-    }, LAST_WORDS_MS);
+    }, FINAL_OUTPUT_MS);
   }
 
   #ended(reason: string, signal: NodeJS.Signals | null | undefined): void {

@@ -14,14 +14,14 @@ export interface KernelPlace {
   env: Readonly<Record<string, string>>;
 }
 
-export interface KernelSpec {
+export interface KernelOptions {
   command: KernelCommand;
   place: KernelPlace;
   uid: number;
   gid: number;
   group: KernelsGroup;
   /** Awaited before the start. Rejects if no kernel can be started. */
-  untilPossible?: () => Promise<void>;
+  waitUntilPossible?: () => Promise<void>;
   /** Returns a forked kernel, if there is one. Otherwise `command` starts a kernel. */
   takeForked?: () => Promise<ForkedKernel | undefined>;
   /** Called when the forked kernel differs from one that would be started now. */
@@ -32,7 +32,7 @@ export interface KernelSpec {
 
 /** Starts a kernel. Its standard output and error go to `link`; its private socket is among its `stdio`. */
 export function startKernel(
-  { command, uid, gid }: KernelSpec,
+  { command, uid, gid }: KernelOptions,
   cwd: string,
   env: Record<string, string>,
   link: KernelLink,

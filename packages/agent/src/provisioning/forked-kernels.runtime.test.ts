@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { eventually } from '@cloche/testkit/eventually';
 import { supervisorsOf } from '../commands/testing/started-commands.ts';
-import { PlayedKernel } from '../testing/arriving-kernel.ts';
+import { ScriptedKernel } from '../testing/arriving-kernel.ts';
 import { descriptorsOf } from '../testing/process-readings.ts';
 import { StartedAgent } from '../testing/started-agent.ts';
 import { findPythonPackages } from '../testing/test-cache.ts';
@@ -17,7 +17,7 @@ const packages = findPythonPackages();
  * Returns the kernel's first message that is not about a warm-up. A warm-up takes a moment here, and no other message
  * may arrive meanwhile.
  */
-async function afterWarmUps(kernel: PlayedKernel) {
+async function afterWarmUps(kernel: ScriptedKernel) {
   let isWarmingUp = false;
   for (;;) {
     const message = await kernel.next();
@@ -32,7 +32,7 @@ async function afterWarmUps(kernel: PlayedKernel) {
 }
 
 /** Returns the next message that assigns a place. Answers warm-ups, which happen if the message takes long. */
-async function nextPlace(kernel: PlayedKernel) {
+async function nextPlace(kernel: ScriptedKernel) {
   for (;;) {
     const message = await kernel.next();
     if (!message.warmUp) return message;
@@ -60,14 +60,14 @@ describe('a context that is given a forked kernel', { skip: packages === undefin
     });
 
   test('has one that is started in its place, if it dies before it is ready', async () => {
-    using kernel = await PlayedKernel.arriveAt(folder);
+    using kernel = await ScriptedKernel.arriveAt(folder);
     kernel.socket.on('data', () => kernel.socket.destroy());
     assert.equal((await open('given-a-dying-one', 20_000)).status, 200);
     assert.equal((await agent.run('given-a-dying-one', '1 + 1')).outputs[0]?.value, '2');
   });
 
   test('finds one that came before with its place taken, which is the one of the context from then on', async () => {
-    using kernel = await PlayedKernel.arriveAt(folder);
+    using kernel = await ScriptedKernel.arriveAt(folder);
     try {
       const first = await kernel.next();
       assert.deepEqual([first.type, first.cwd, first.env.CHANGED], ['assign', agent.workspace, undefined]);
@@ -88,7 +88,7 @@ describe('a context that is given a forked kernel', { skip: packages === undefin
   });
 
   test('finds its first run warmed up from end to end, and the kernel as it was', async () => {
-    using kernel = await PlayedKernel.arriveAt(folder);
+    using kernel = await ScriptedKernel.arriveAt(folder);
     try {
       assert.equal((await kernel.next()).type, 'assign');
       kernel.send({ type: 'ready', protocolVersion: 1 });
@@ -117,7 +117,7 @@ describe('a context that is given a forked kernel', { skip: packages === undefin
 
   test('is not warmed up once a context has it, at whatever moment that is', async () => {
     for (let round = 0; round < 40; round++) {
-      using kernel = await PlayedKernel.arriveAt(folder);
+      using kernel = await ScriptedKernel.arriveAt(folder);
       const id = `taken-${round}`;
       try {
         assert.equal((await kernel.next()).type, 'assign');
@@ -139,7 +139,7 @@ describe('a context that is given a forked kernel', { skip: packages === undefin
   });
 
   test('has its first cell run by one that is started, if it does not fit by then', async () => {
-    using kernel = await PlayedKernel.arriveAt(folder);
+    using kernel = await ScriptedKernel.arriveAt(folder);
     assert.equal((await kernel.next()).type, 'assign');
     kernel.send({ type: 'ready', protocolVersion: 1 });
     assert.equal((await open('given-an-unfit-one', 20_000)).status, 200);

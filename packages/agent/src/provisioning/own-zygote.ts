@@ -7,7 +7,7 @@ import { BackOff, Semaphore } from '@cloche/node-support';
 import type { Language } from '@cloche/protocol';
 import type { AgentConfig } from '../config.ts';
 import type { ForkedKernel } from '../kernels/forked-kernel.ts';
-import { KERNEL_MARK_BYTES } from '../kernels/kernel-body.ts';
+import { KERNEL_MARK_BYTES } from '../kernels/kernel-os-process.ts';
 import { setOomScore } from '../memory/memory.ts';
 import { KERNEL_MARK } from '../processes/process-tree.ts';
 import type { KernelArrivals } from './kernel-arrivals.ts';

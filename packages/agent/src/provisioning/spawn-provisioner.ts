@@ -2,7 +2,7 @@ import type { Language } from '@cloche/protocol';
 import { NO_PROCESS_LEFT } from '../base/agent-error.ts';
 import type { AgentConfig } from '../config.ts';
 import { KernelProcess } from '../kernels/kernel-process.ts';
-import type { KernelPlace, KernelSpec } from '../kernels/start-kernel.ts';
+import type { KernelOptions, KernelPlace } from '../kernels/start-kernel.ts';
 import type { KernelsGroup } from '../processes/kernels-group.ts';
 import { kernelCommand } from './kernel-command.ts';
 import type { KernelRequest } from './kernel-provisioner.ts';
@@ -37,7 +37,7 @@ export class SpawnProvisioner {
   provision(
     language: Language,
     { place, listener, room }: NewKernelRequest,
-    fork: Pick<KernelSpec, 'takeForked' | 'onMismatch'> = {},
+    fork: Pick<KernelOptions, 'takeForked' | 'onMismatch'> = {},
   ): KernelProcess {
     const { uid, gid } = this.#config;
     const untilPossible = async () => {

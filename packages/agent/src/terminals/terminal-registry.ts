@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { MAX_TERMINALS, TERMINAL_PROTOCOL } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
-import { supervisorSpec } from '../commands/command-registry.ts';
+import { supervisorOptions } from '../commands/command-registry.ts';
 import type { Supervisors } from '../commands/supervisors.ts';
 import type { AgentConfig } from '../config.ts';
 import { switchProtocols } from '../wire/upgrades.ts';
@@ -49,7 +49,7 @@ export class TerminalRegistry {
     const size = { columns: wholeNumber(query, 'columns', 9999), rows: wholeNumber(query, 'rows', 9999) };
     const request = { argv: SHELL, cwd: this.#config.workspace, env: { TERM }, user, stdinOpen: true } as const;
     const spec = {
-      ...supervisorSpec(this.#config, this.#clientEnv(), { ...request, argv: [...SHELL] }),
+      ...supervisorOptions(this.#config, this.#clientEnv(), { ...request, argv: [...SHELL] }),
       terminal: size,
     };
     const idleMs = wholeNumber(query, 'idleMs', 2 ** 31 - 1);

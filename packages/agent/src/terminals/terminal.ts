@@ -1,6 +1,11 @@
 import type { Duplex } from 'node:stream';
 import { ByteFrames, encodeByteFrame } from '@cloche/protocol';
-import { type CommandEnd, Supervisor, type SupervisorListener, type SupervisorSpec } from '../commands/supervisor.ts';
+import {
+  type CommandEnd,
+  Supervisor,
+  type SupervisorListener,
+  type SupervisorOptions,
+} from '../commands/supervisor.ts';
 import type { Supervisors } from '../commands/supervisors.ts';
 import { ScreenTail } from './screen-tail.ts';
 
@@ -21,7 +26,7 @@ export class Terminal implements SupervisorListener {
   #ended = false;
 
   /** @param onEnd called once, when the shell has ended. */
-  constructor(supervisors: Supervisors, spec: SupervisorSpec, idleMs: number, onEnd: () => void) {
+  constructor(supervisors: Supervisors, spec: SupervisorOptions, idleMs: number, onEnd: () => void) {
     this.#idleMs = idleMs;
     this.#onEnd = onEnd;
     this.#supervisor = new Supervisor(supervisors, spec, this);

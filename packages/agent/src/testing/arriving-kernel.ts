@@ -16,7 +16,7 @@ export interface ArrivingKernel {
  * A kernel that is played by the test. It has a real process, which only sleeps, because the agent kills the process
  * of a kernel that failed.
  */
-export class PlayedKernel implements Disposable {
+export class ScriptedKernel implements Disposable {
   readonly socket: Socket;
   readonly #process: ChildProcess;
   readonly #messages: ReturnType<typeof messagesOf>;
@@ -27,9 +27,9 @@ export class PlayedKernel implements Disposable {
     this.#messages = messagesOf(socket);
   }
 
-  static async arriveAt(place: string): Promise<PlayedKernel> {
+  static async arriveAt(place: string): Promise<ScriptedKernel> {
     const process = spawn('sleep', ['600'], { detached: true });
-    return new PlayedKernel(await arriveAt(place, { pid: process.pid ?? 0 }), process);
+    return new ScriptedKernel(await arriveAt(place, { pid: process.pid ?? 0 }), process);
   }
 
   /** Resolves with the agent's next message. */

@@ -37,7 +37,7 @@ export function addCommandCommands(program: Command): void {
 }
 
 /** Copies the command's stdout and stderr to those of this process, and sets the exit code to the command's. */
-export async function attend(session: Session, command: CommandHandle, signal: AbortSignal): Promise<void> {
+export async function followToEnd(session: Session, command: CommandHandle, signal: AbortSignal): Promise<void> {
   const { out, err } = session.terminal;
   for await (const event of command.events({ signal })) {
     if (session.json) await out.line(jsonLine(event));
@@ -54,7 +54,7 @@ async function printLogs(
 ): Promise<void> {
   const command = await (await commandsOf(session, sandboxId)).get(commandId);
   using interruption = watchForInterruption();
-  if (follow) return attend(session, command, interruption.signal);
+  if (follow) return followToEnd(session, command, interruption.signal);
   const { out, err } = session.terminal;
   const cloche = await session.connect();
   const params = { sandboxId: command.info.sandboxId, commandId: command.id };

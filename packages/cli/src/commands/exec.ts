@@ -5,7 +5,7 @@ import { leaf, perform } from '../command.ts';
 import { watchForInterruption } from '../interruption.ts';
 import { durationUpTo, keyValue, userOption } from '../option-values.ts';
 import type { Session } from '../session.ts';
-import { attend } from './command.ts';
+import { followToEnd } from './command.ts';
 
 interface ExecFlags {
   cwd?: string;
@@ -59,7 +59,7 @@ async function execCommand(session: Session, flags: ExecFlags, sandboxId: string
   const { signal } = interruption;
   const feeding = flags.interactive ? feed(command, signal) : undefined;
   try {
-    await attend(session, command, signal);
+    await followToEnd(session, command, signal);
   } catch (error) {
     // After an interruption or an error, nothing reads the output any more.
     await command.kill().catch(() => undefined);

@@ -37,7 +37,7 @@ async function openShell(session: Session, { user, pty: id }: ShellFlags, sandbo
   const resize = () => pty.resize(stdout.columns, stdout.rows);
   stdout.on('resize', resize);
   const isTerminal = stdin.isTTY === true;
-  if (isTerminal) passOn(stdin);
+  if (isTerminal) forwardInput(stdin);
   type(stdin, pty);
   try {
     const exitCode = await pty.exited;
@@ -57,7 +57,7 @@ async function reportDisconnection(session: Session, again: string): Promise<voi
 }
 
 /** Makes the terminal pass bytes unchanged in both directions; `setRawMode(false)` undoes it. */
-function passOn(stdin: NodeJS.ReadStream): void {
+function forwardInput(stdin: NodeJS.ReadStream): void {
   stdin.setRawMode(true);
   // Node.js's raw mode still adds a carriage return to each line feed in the output, which breaks full-screen programs.
   spawnSync('stty', ['-opost'], { stdio: ['inherit', 'ignore', 'ignore'] });

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { insideLocal, insideSandbox, meansContent, nameOf, readEndpoint } from './endpoint.ts';
+import { joinLocal, joinSandbox, meansContent, nameOf, readEndpoint } from './endpoint.ts';
 import { packLocal } from './pack-local.ts';
 import { unpackLocal } from './unpack-local.ts';
 
@@ -19,9 +19,9 @@ describe('a side of a copy', () => {
 
   it('keeps its name inside a directory, and is its content with a dot', () => {
     const name = nameOf(readEndpoint('a/b/'));
-    assert.equal(String(insideLocal('to/', name)), 'to/b');
-    assert.equal(insideSandbox('to/', name), 'to/b');
-    assert.equal(insideSandbox('/', name), '/b');
+    assert.equal(String(joinLocal('to/', name)), 'to/b');
+    assert.equal(joinSandbox('to/', name), 'to/b');
+    assert.equal(joinSandbox('/', name), '/b');
     assert.deepEqual(['.', '..', 'a/.', 'a/..', '/', 'a', 'a/', 'a.', '.a'].map(meansContent), [
       true,
       true,
@@ -41,10 +41,10 @@ describe('a name that text cannot spell', () => {
 
   it('is spelled by a URI in a sandbox, wherever it goes, and is its bytes here', () => {
     assert.deepEqual(nameOf(readEndpoint('sbx_1:file:///workspace/%61%20%ff.x')), name);
-    assert.deepEqual(insideLocal('to', name), Buffer.concat([Buffer.from('to/'), name]));
-    assert.equal(insideSandbox('/a b/', name), 'file:///a%20b/a%20%FF.x');
-    assert.equal(insideSandbox('deep', name), 'file:///workspace/deep/a%20%FF.x');
-    assert.equal(insideSandbox('file:///a%20b/', name), 'file:///a%20b/a%20%FF.x');
+    assert.deepEqual(joinLocal('to', name), Buffer.concat([Buffer.from('to/'), name]));
+    assert.equal(joinSandbox('/a b/', name), 'file:///a%20b/a%20%FF.x');
+    assert.equal(joinSandbox('deep', name), 'file:///workspace/deep/a%20%FF.x');
+    assert.equal(joinSandbox('file:///a%20b/', name), 'file:///a%20b/a%20%FF.x');
   });
 
   it('does not lead out of the place that it is copied to', () => {
@@ -53,8 +53,8 @@ describe('a name that text cannot spell', () => {
   });
 
   it('of text is text: a percent sign is one, and in a URI an escape', () => {
-    assert.equal(insideSandbox('to', nameOf(readEndpoint('100%41'))), 'to/100%41');
-    assert.equal(insideSandbox('file:///to', nameOf(readEndpoint('100%41'))), 'file:///to/100%2541');
+    assert.equal(joinSandbox('to', nameOf(readEndpoint('100%41'))), 'to/100%41');
+    assert.equal(joinSandbox('file:///to', nameOf(readEndpoint('100%41'))), 'file:///to/100%2541');
   });
 });
 

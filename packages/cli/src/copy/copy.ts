@@ -6,7 +6,7 @@ import { isClocheError } from '@cloche/sdk';
 import { CliError, UsageError } from '../cli-error.ts';
 import type { Session } from '../session.ts';
 import { TransferBar } from '../terminal/transfer-bar.ts';
-import { type Endpoint, insideLocal, insideSandbox, meansContent, nameOf } from './endpoint.ts';
+import { type Endpoint, joinLocal, joinSandbox, meansContent, nameOf } from './endpoint.ts';
 import { packLocal } from './pack-local.ts';
 import { saveFile, writeOut } from './save-file.ts';
 import { unpackLocal } from './unpack-local.ts';
@@ -90,7 +90,7 @@ async function download(
   }
   const isInto = (await isLocalFolder(to.path)) || (!isFolder && to.path.endsWith('/'));
   const as = isInto && !(isFolder && meansContent(from.path)) ? nameOf(from) : undefined;
-  const path = as ? insideLocal(to.path, as) : to.path;
+  const path = as ? joinLocal(to.path, as) : to.path;
   const copied = () => ({ to: String(path), bytes: bar.bytes });
   if (!isFolder) {
     const { body, sizeBytes } = await source.stream(from.path, calls);
@@ -132,7 +132,7 @@ async function targetPath(
 ): Promise<string> {
   if (isFolder && meansContent(from.path)) return to;
   const isInto = (!isFolder && to.endsWith('/')) || (await isDirectory(target, to, calls, false));
-  return isInto ? insideSandbox(to, nameOf(from)) : to;
+  return isInto ? joinSandbox(to, nameOf(from)) : to;
 }
 
 /** Returns whether the path is a directory. A link to a directory counts as one, as for `cp`. */

@@ -34,14 +34,14 @@ export function nameOf(side: Endpoint): Buffer {
 }
 
 /** Returns the path of `name` in a local folder. */
-export function insideLocal(folder: string, name: Buffer): Buffer {
+export function joinLocal(folder: string, name: Buffer): Buffer {
   return Buffer.concat([Buffer.from(`${withoutEnd(folder)}/`), name]);
 }
 
 /**
  * Returns the path of `name` in a sandbox's folder. It is a URI if the folder is a URI or the name is not valid UTF-8.
  */
-export function insideSandbox(folder: string, name: Buffer): string {
+export function joinSandbox(folder: string, name: Buffer): string {
   if (isFileUri(folder))
     return `${FILE_URI_PREFIX}${withoutEnd(folder.slice(FILE_URI_PREFIX.length))}/${escaped(name)}`;
   if (isUtf8(name)) return `${withoutEnd(folder)}/${name}`;

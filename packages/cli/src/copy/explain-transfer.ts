@@ -1,13 +1,13 @@
-import { BadArchive } from '@cloche/protocol';
+import { InvalidArchiveError } from '@cloche/protocol';
 import { CliError } from '../cli-error.ts';
-import { Interrupted } from '../interruption.ts';
+import { InterruptedError } from '../interruption.ts';
 
 /** Returns an error whose message tells the user why a transfer to `place` failed. */
 export function explainTransfer(error: unknown, place: string): unknown {
   if (error instanceof CliError) return error;
-  if (error instanceof BadArchive) return new CliError(`Nothing was copied to ${place}. ${error.message}`);
+  if (error instanceof InvalidArchiveError) return new CliError(`Nothing was copied to ${place}. ${error.message}`);
   const { code, syscall, message } = error as NodeJS.ErrnoException;
-  if (code === 'EPIPE') return new Interrupted('SIGPIPE');
+  if (code === 'EPIPE') return new InterruptedError('SIGPIPE');
   if (code === 'EEXIST')
     return new CliError(`${place} already exists; name another file, or move the existing one away.`);
   if (syscall !== undefined && code !== undefined) {

@@ -10,7 +10,7 @@ import { CliError } from '../cli-error.ts';
  * @throws CliError before anything is moved, if a file and a directory have the same name
  */
 export async function mergeTree(from: string, to: string): Promise<void> {
-  await requireFit(from, to, (await lstat(bytesOf(from))).dev);
+  await requireMergeable(from, to, (await lstat(bytesOf(from))).dev);
   await moveInto(from, to);
 }
 
@@ -18,7 +18,7 @@ export function bytesOf(path: string): Buffer {
   return Buffer.from(path, 'latin1');
 }
 
-async function requireFit(from: string, to: string, device: number): Promise<void> {
+async function requireMergeable(from: string, to: string, device: number): Promise<void> {
   await access(bytesOf(to), constants.W_OK | constants.X_OK).catch(() => {
     throw new CliError(`${shown(to)} cannot be written: permission denied.`);
   });
@@ -35,7 +35,7 @@ async function requireFit(from: string, to: string, device: number): Promise<voi
     if (there.dev !== device) {
       throw new CliError(`${shown(target)} is on another file system; copy into that directory separately.`);
     }
-    await requireFit(source, target, device);
+    await requireMergeable(source, target, device);
   }
 }
 

@@ -17,7 +17,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { type TarHeader, tarPadding, writeTarHeader } from '@cloche/protocol';
-import { Interrupted } from '../interruption.ts';
+import { InterruptedError } from '../interruption.ts';
 import { unpackLocal } from './unpack-local.ts';
 
 type Entry = readonly [header: Partial<TarHeader> & { name: string }, content?: string];
@@ -190,7 +190,7 @@ describe('nothing is changed where an archive', () => {
     const stop = new AbortController();
     const source = (async function* () {
       yield tarOf([file('a')]).subarray(0, 1024);
-      stop.abort(new Interrupted('SIGINT'));
+      stop.abort(new InterruptedError('SIGINT'));
       yield tarOf([file('b')]);
     })();
     await assert.rejects(unpackLocal(target, source, { signal: stop.signal }), { name: 'Interrupted' });

@@ -18,7 +18,7 @@ import {
 } from 'node:fs';
 import { mkdir, rm, rmdir, stat } from 'node:fs/promises';
 import { posix } from 'node:path';
-import { type ArchiveEntry, badArchive, entryPath, readTar, refusedEntry } from '@cloche/protocol';
+import { type ArchiveEntry, entryPath, invalidArchive, readTar, refusedEntry } from '@cloche/protocol';
 import { explainTransfer } from './explain-transfer.ts';
 import { bytesOf, mergeTree } from './merge-tree.ts';
 
@@ -130,7 +130,7 @@ class Unpacking {
   #makeFolder(path: string, mode: number): void {
     if (this.#folders.has(path)) return;
     this.#makeFolder(posix.dirname(path), 0o777);
-    if (this.#folders.size > MAX_FOLDERS) throw badArchive(`it has more than ${MAX_FOLDERS} directories`);
+    if (this.#folders.size > MAX_FOLDERS) throw invalidArchive(`it has more than ${MAX_FOLDERS} directories`);
     try {
       mkdirSync(this.#at(path), (mode & MODE_MASK) | FOLDER_MODE);
     } catch (error) {

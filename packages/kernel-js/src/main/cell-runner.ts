@@ -11,7 +11,7 @@ import type { StackTraces } from './stack-traces.ts';
 /** Cost of posted outputs beyond which the run waits until the agent has taken some. */
 const MAX_PENDING_OUTPUT = 32 * 1024 * 1024;
 
-interface Parts {
+interface CellRunnerDeps {
   runs: Runs;
   support: CellSupport;
   stackTraces: StackTraces;
@@ -21,37 +21,37 @@ interface Parts {
 
 /** Runs cells in the main context, one after the other. Their names live in the context's script scope. */
 export class CellRunner {
-  readonly #parts: Parts;
+  readonly #deps: CellRunnerDeps;
   readonly #declared = new Set<string>();
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
+  constructor(deps: CellRunnerDeps) {
+    this.#deps = deps;
   }
 
   /** Starts a cell. Returns at its first await; `done` is posted at its end. */
   run(number: number, cell: CompiledCell): void {
     const run: Run = { number, isOver: false };
-    this.#parts.runs.enter(run, () => this.#execute(run, cell));
+    this.#deps.runs.enter(run, () => this.#execute(run, cell));
   }
 
   show(role: 'result' | 'display', forms: Forms): void {
-    const run = this.#parts.runs.current();
+    const run = this.#deps.runs.current();
     if (!run) return;
     const json = JSON.stringify(forms);
-    const { control } = this.#parts;
+    const { control } = this.#deps;
     for (;;) {
       const pending = Atomics.load(control, Control.pendingOutput);
       if (pending < MAX_PENDING_OUTPUT) break;
       Atomics.wait(control, Control.pendingOutput, pending);
     }
     Atomics.add(control, Control.pendingOutput, outputCost(json));
-    this.#parts.post({ type: 'output', number: run.number, role, forms: json });
+    this.#deps.post({ type: 'output', number: run.number, role, forms: json });
   }
 
   // Uses only `await` on promises, because user code can replace their methods.
   async #execute(run: Run, cell: CompiledCell): Promise<void> {
     // The run was interrupted while a timer of an earlier cell blocked the thread.
-    if (this.#parts.runs.isInStoppedRun()) return;
+    if (this.#deps.runs.isInStoppedRun()) return;
     try {
       const value = await this.#start(run.number, cell);
       if (value !== undefined) this.show('result', await render(value));
@@ -63,14 +63,14 @@ export class CellRunner {
 
   #start(number: number, { source, sourceMaps, bindings }: CompiledCell): unknown {
     const filename = cellFileName(number);
-    this.#parts.stackTraces.remember(filename, sourceMaps);
+    this.#deps.stackTraces.remember(filename, sourceMaps);
     const script = new vm.Script(source, {
       filename,
       // Resolves `import()` as in a file of the working directory.
       importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
     });
     this.#declare(bindings);
-    return script.runInThisContext()(this.#parts.support, babelHelpers);
+    return script.runInThisContext()(this.#deps.support, babelHelpers);
   }
 
   #declare(bindings: CompiledCell['bindings']): void {
@@ -82,12 +82,12 @@ export class CellRunner {
   }
 
   #finish(run: Run, error?: KernelError): void {
-    if (!this.#parts.runs.current()) return;
+    if (!this.#deps.runs.current()) return;
     // At the end of this turn of the event loop Node reports unhandled rejections. They still belong to the run.
     setImmediate(() => {
-      if (!this.#parts.runs.current()) return;
+      if (!this.#deps.runs.current()) return;
       run.isOver = true;
-      this.#parts.post({ type: 'done', number: run.number, ...(error && { error }) });
+      this.#deps.post({ type: 'done', number: run.number, ...(error && { error }) });
     });
   }
 }

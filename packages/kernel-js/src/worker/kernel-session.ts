@@ -6,7 +6,7 @@ import { loadCompiler } from './compiler-program.ts';
 import type { FrameSocket } from './frame-socket.ts';
 import type { MainThread } from './main-thread.ts';
 
-interface Parts {
+interface KernelSessionDeps {
   language: Language;
   mainThread: MainThread;
   socket: FrameSocket;
@@ -32,12 +32,12 @@ export class KernelSession {
   #executionCount = 0;
   #run: Run | undefined;
 
-  constructor({ language, mainThread, socket, control }: Parts) {
+  constructor({ language, mainThread, socket, control }: KernelSessionDeps) {
     this.#mainThread = mainThread;
     this.#socket = socket;
     this.#control = control;
     this.#language = language;
-    mainThread.onMessage((message) => this.#hear(message));
+    mainThread.onMessage((message) => this.#onMessage(message));
   }
 
   get #compiler(): CellCompiler {
@@ -64,7 +64,7 @@ export class KernelSession {
     else this.#mainThread.post({ type: 'run', number: run.number, cell: compiled.cell });
   }
 
-  #hear(message: Exclude<FromMain, { type: 'pong' }>): void {
+  #onMessage(message: Exclude<FromMain, { type: 'pong' }>): void {
     if (message.type === 'ready') {
       this.#socket.send({ type: 'ready', protocolVersion: KERNEL_PROTOCOL_VERSION });
       setImmediate(() => this.#compiler.warmUp());

@@ -17,8 +17,8 @@ export interface ArchiveEntry {
 /**
  * Refusal of an archive that is broken, or unsafe to unpack from an untrusted sender. The message is for the sender.
  */
-export class BadArchive extends Error {
-  override readonly name = 'BadArchive';
+export class InvalidArchiveError extends Error {
+  override readonly name = 'InvalidArchiveError';
   readonly code = 'bad_archive';
 
   constructor(why: string) {
@@ -26,6 +26,6 @@ export class BadArchive extends Error {
   }
 }
 
-export function badArchive(why: string): BadArchive {
-  return new BadArchive(why);
+export function invalidArchive(why: string): InvalidArchiveError {
+  return new InvalidArchiveError(why);
 }

@@ -1,6 +1,6 @@
 import { posix } from 'node:path';
 import { MAX_PATH_BYTES } from '../agent-protocol/bounds.ts';
-import { type BadArchive, badArchive } from './archive-entry.ts';
+import { type InvalidArchiveError, invalidArchive } from './archive-entry.ts';
 
 const MAX_NAME_BYTES = 255;
 
@@ -34,7 +34,7 @@ export function requireInnerLink(path: string, target: string): void {
   if (parts.length - rest.length > depth) throw refusedEntry(path, 'is a link that leads out of the directory');
 }
 
-export function refusedEntry(name: string, why: string): BadArchive {
+export function refusedEntry(name: string, why: string): InvalidArchiveError {
   const text = Buffer.from(name, 'latin1').toString();
-  return badArchive(`${JSON.stringify(text.length > 200 ? `…${text.slice(-200).toWellFormed()}` : text)} ${why}`);
+  return invalidArchive(`${JSON.stringify(text.length > 200 ? `…${text.slice(-200).toWellFormed()}` : text)} ${why}`);
 }

@@ -1,5 +1,5 @@
-import { type ArchiveEntry, type BadArchive, badArchive } from './archive-entry.ts';
-import { NoTar, readTarHeader, TAR_BLOCK_BYTES, type TarHeader, tarPadding } from './tar-header.ts';
+import { type ArchiveEntry, type InvalidArchiveError, invalidArchive } from './archive-entry.ts';
+import { InvalidTarError, readTarHeader, TAR_BLOCK_BYTES, type TarHeader, tarPadding } from './tar-header.ts';
 
 /** Limit of a record about the next entry, for names and numbers that do not fit a header. */
 const MAX_RECORD_BYTES = 64 * 1024;
@@ -51,7 +51,7 @@ async function nextHeader(bytes: ByteReader): Promise<TarHeader | undefined> {
   try {
     return readTarHeader(block);
   } catch (error) {
-    if (error instanceof NoTar) throw badArchive(`it is not a valid tar: ${error.message}`);
+    if (error instanceof InvalidTarError) throw invalidArchive(`it is not a valid tar: ${error.message}`);
     throw error;
   }
 }
@@ -62,14 +62,14 @@ function typeOf({ flag }: TarHeader, name: string): ArchiveEntry['type'] {
   const type = TYPES[flag];
   if (type) return type;
   const what = flag === '3' || flag === '4' ? 'a device' : flag === '6' ? 'a pipe' : `of the kind "${flag}"`;
-  throw badArchive(`${JSON.stringify(Buffer.from(name, 'latin1').toString())} is ${what}`);
+  throw invalidArchive(`${JSON.stringify(Buffer.from(name, 'latin1').toString())} is ${what}`);
 }
 
 async function readRecord(bytes: ByteReader, { flag, size }: TarHeader): Promise<Override> {
-  if (size > MAX_RECORD_BYTES) throw badArchive('it has an extended header that is too large');
+  if (size > MAX_RECORD_BYTES) throw invalidArchive('it has an extended header that is too large');
   const record = await bytes.exactly(size);
   await bytes.skip(tarPadding(size));
-  if (!record) throw badArchive('it ends before its last entry is complete');
+  if (!record) throw invalidArchive('it ends before its last entry is complete');
   const value = record.toString('latin1');
   if (flag === 'L') return { name: untilNul(value) };
   if (flag === 'K') return { linkName: untilNul(value) };
@@ -85,18 +85,18 @@ function readPax(record: string): Override {
     const line = record.slice(at + digits.length + 1, at + Number(digits) - 1);
     const equals = line.indexOf('=');
     if (digits === '' || Number(digits) > record.length - at || equals === -1) {
-      throw badArchive('it has a malformed pax header');
+      throw invalidArchive('it has a malformed pax header');
     }
     const [key, value] = [line.slice(0, equals), line.slice(equals + 1)];
     if (key === 'path') override.name = value;
     else if (key === 'linkpath') override.linkName = value;
     else if (key === 'size') override.size = Number(value);
     else if (key === 'mtime') override.mtime = Number(value) || 0;
-    else if (key.startsWith('GNU.sparse.')) throw badArchive('it has sparse files; create it without --sparse');
+    else if (key.startsWith('GNU.sparse.')) throw invalidArchive('it has sparse files; create it without --sparse');
     at += Number(digits);
   }
   if (override.size !== undefined && !Number.isSafeInteger(override.size))
-    throw badArchive('it has an invalid size in a pax header');
+    throw invalidArchive('it has an invalid size in a pax header');
   return override;
 }
 
@@ -166,6 +166,6 @@ class ByteReader {
   }
 }
 
-function brokenOff(): BadArchive {
-  return badArchive('it ends before its last entry is complete');
+function brokenOff(): InvalidArchiveError {
+  return invalidArchive('it ends before its last entry is complete');
 }

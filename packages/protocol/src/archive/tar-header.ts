@@ -20,14 +20,14 @@ export interface TarHeader {
 }
 
 /** A block that is not a valid tar header. */
-export class NoTar extends Error {
-  override readonly name = 'NoTar';
+export class InvalidTarError extends Error {
+  override readonly name = 'InvalidTarError';
 }
 
-/** Reads a header. Returns undefined for a block of zeros, which ends an archive. Throws `NoTar`. */
+/** Reads a header. Returns undefined for a block of zeros, which ends an archive. Throws `InvalidTarError`. */
 export function readTarHeader(block: Buffer): TarHeader | undefined {
   if (block.every((byte) => byte === 0)) return undefined;
-  if (number(block, 148, 8) !== checksum(block)) throw new NoTar('the checksum of a header is wrong');
+  if (number(block, 148, 8) !== checksum(block)) throw new InvalidTarError('the checksum of a header is wrong');
   const prefix = block.toString('latin1', 257, 262) === 'ustar' && block[263] !== 0x20 ? text(block, 345, 155) : '';
   const name = text(block, 0, 100);
   return {
@@ -94,7 +94,7 @@ function number(bytes: Buffer, at: number, width: number): number {
     return bytes.readUIntBE(at + width - 6, 6);
   }
   const digits = text(bytes, at, width).trim();
-  if (!/^[0-7]*$/.test(digits)) throw new NoTar('a header has an invalid number');
+  if (!/^[0-7]*$/.test(digits)) throw new InvalidTarError('a header has an invalid number');
   return digits === '' ? 0 : Number.parseInt(digits, 8);
 }
 

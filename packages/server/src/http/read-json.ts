@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { Issue } from '@cloche/contract';
-import { parsePlainJson, TooManyValues } from '@cloche/node-support';
+import { parsePlainJson, TooManyValuesError } from '@cloche/node-support';
 import { invalidRequest } from '../base/app-error.ts';
 
 /** Fields that may contain NUL: programs and their input. Paths, environments and databases cannot store it. */
@@ -29,7 +29,7 @@ function parse(text: string, maxValues: number): unknown {
   try {
     return parsePlainJson(text, maxValues, maxValues);
   } catch (error) {
-    if (error instanceof TooManyValues) {
+    if (error instanceof TooManyValuesError) {
       throw invalidRequest({
         path: 'body',
         message: `has more than ${maxValues} values; send fewer values in one request`,

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { CommandFailed, runLogged } from '../run-logged.ts';
+import { CommandFailedError, runLogged } from '../run-logged.ts';
 
 const run = promisify(execFile);
 
@@ -44,7 +44,7 @@ export async function installAptPackages(packages: readonly string[], logFile: s
   try {
     await install();
   } catch (error) {
-    if (!(error instanceof CommandFailed)) throw error;
+    if (!(error instanceof CommandFailedError)) throw error;
     await runLogged('apt-get', [...patient, 'update'], options);
     await install();
   }

@@ -13,10 +13,10 @@ import {
 } from '@cloche/host-checks';
 import { cachePaths, GVISOR_VERSION, guestUse, noteUse, templateUse } from '@cloche/layout';
 import { withLock } from '../build-lock.ts';
-import { type Progress, SetupProblem, silentProgress } from '../progress.ts';
+import { type Progress, SetupError, silentProgress } from '../progress.ts';
+import { settleAll } from '../settle-all.ts';
 import { ensureTemplate, findTemplate, type TemplateVersion } from '../templates/build-template.ts';
 import { type Recipe, readRecipes } from '../templates/recipe.ts';
-import { together } from '../together.ts';
 import { installAptPackages, missingAptPackages } from './apt-packages.ts';
 import { ensureRunsc } from './build-runsc.ts';
 import { ensureServiceAccounts, type ServiceAccounts } from './service-account.ts';
@@ -47,7 +47,7 @@ const ONLINE = 'Check that this machine can reach its package registries, then s
  * Installs and builds what this host lacks; takes a fraction of a second when nothing is missing. Safe to interrupt and
  * to repeat.
  *
- * @throws {SetupProblem} when a requirement cannot be installed, or an installation fails.
+ * @throws {SetupError} when a requirement cannot be installed, or an installation fails.
  */
 export async function prepareHost({
   cacheDir,
@@ -74,7 +74,7 @@ export async function prepareHost({
   if (gvisor) await prepareGvisor(cacheDir, progress);
   const guestDir = await progress.step('guest files', ONLINE, () => prepareGuest(cacheDir));
   const recipes = await readRecipes(RECIPES_FOLDER);
-  const templates = await together(recipes.map((recipe) => prepareTemplate(recipe, cacheDir, progress)));
+  const templates = await settleAll(recipes.map((recipe) => prepareTemplate(recipe, cacheDir, progress)));
   const removed = retentionMs === undefined ? [] : await removeUnused({ cacheDir, retentionMs });
   for (const path of removed) progress.line(`removed after long disuse: ${path}`);
   return { accounts, guestDir, templates };
@@ -89,7 +89,7 @@ function refuseMissing(findings: Finding[], title: string): void {
   const missing = findings.filter(({ status }) => status === 'missing');
   if (missing.length === 0) return;
   const lines = missing.map(({ name, found, remedy }) => `  ${name}: ${found}. ${remedy}`);
-  throw new SetupProblem(
+  throw new SetupError(
     [title, ...lines].join('\n'),
     'Cloche never runs code without isolation. `npx cloche doctor` shows the whole table.',
   );

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { dataPaths, runPaths } from '@cloche/layout';
 import { egressPaths } from '@cloche/protocol';
 import type { ServiceAccounts } from '../host/service-account.ts';
-import { SetupProblem } from '../progress.ts';
+import { SetupError } from '../progress.ts';
 
 const CODE_DIR = '/run/cloche/code';
 
@@ -87,7 +87,7 @@ async function requireReachable(folder: string): Promise<void> {
     const found = await stat(above).catch(() => undefined);
     // Missing folders are created later, with sufficient access.
     if (found === undefined || (found.mode & 0o001) !== 0) continue;
-    throw new SetupProblem(
+    throw new SetupError(
       `The server, which is not root, cannot enter ${above} on the way to ${folder}.`,
       `Choose another folder, or run \`chmod o+x ${above}\`.`,
     );

@@ -1,5 +1,5 @@
 import { BackOff, pause } from '@cloche/node-support';
-import { SetupProblem } from '../progress.ts';
+import { SetupError } from '../progress.ts';
 import { type PartCommand, PartProcess } from './part-process.ts';
 import type { PartName } from './parts.ts';
 import type { RotatingLog } from './rotating-log.ts';
@@ -40,7 +40,7 @@ export class Part {
 
   /**
    * Resolves when the part answers.
-   * @throws {SetupProblem} when it ends before that, or takes too long.
+   * @throws {SetupError} when it ends before that, or takes too long.
    */
   async start(): Promise<void> {
     this.#stopping = new AbortController();
@@ -70,13 +70,13 @@ export class Part {
     const { name, ready, readyTimeoutMs, log } = this.#options;
     const waiting = new AbortController();
     const timeout = setTimeout(() => waiting.abort(), readyTimeoutMs);
-    const died = process.ended.then((how) => Promise.reject(this.#problem(`${name} ${how} before it was ready.`)));
+    const died = process.ended.then((how) => Promise.reject(this.#failure(`${name} ${how} before it was ready.`)));
     try {
       await Promise.race([ready(waiting.signal), died]);
     } catch (error) {
       await process.stop(STOP_GRACE_MS);
-      if (error instanceof SetupProblem) throw error;
-      throw this.#problem(`${name} was not ready after ${readyTimeoutMs / 1000} s (log: ${log.file}).`);
+      if (error instanceof SetupError) throw error;
+      throw this.#failure(`${name} was not ready after ${readyTimeoutMs / 1000} s (log: ${log.file}).`);
     } finally {
       clearTimeout(timeout);
       waiting.abort();
@@ -84,9 +84,9 @@ export class Part {
     }
   }
 
-  #problem(message: string): SetupProblem {
+  #failure(message: string): SetupError {
     const lines = this.#options.log.recentLines().map((line) => `  │ ${line}`);
-    return new SetupProblem([message, ...lines].join('\n'), `The whole log: ${this.#options.log.file}`);
+    return new SetupError([message, ...lines].join('\n'), `The whole log: ${this.#options.log.file}`);
   }
 
   async #watch(first: PartProcess, stopping: AbortSignal): Promise<void> {

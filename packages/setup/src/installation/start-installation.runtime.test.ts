@@ -10,7 +10,7 @@ import { eventually } from '@cloche/testkit/eventually';
 import { seedInstallationId } from '@cloche/testkit/installation-ids';
 import { requestFirstKey } from '../first-key.ts';
 import { ensureServiceAccounts } from '../host/service-account.ts';
-import { SetupProblem } from '../progress.ts';
+import { SetupError } from '../progress.ts';
 import { type Installation, type InstallationOptions, startInstallation } from './start-installation.ts';
 
 const PROGRAMS = {
@@ -168,7 +168,7 @@ describe('startInstallation', () => {
   it('ends what it started when a part does not get ready, and shows that part’s last words', async () => {
     const programs = { ...PROGRAMS, hostd: 'packages/setup/src/testing/stand-in-failing.ts' };
     await assert.rejects(start({ programs }), (error: unknown) => {
-      assert.ok(error instanceof SetupProblem);
+      assert.ok(error instanceof SetupError);
       assert.match(error.message, /hostd exited with 3 before it was ready[\s\S]*the reason why/);
       return true;
     });

@@ -5,7 +5,7 @@ import { type EffectiveSetting, effectiveSettings } from '@cloche/settings';
 import { Value } from 'typebox/value';
 import { type Lock, tryLock } from '../build-lock.ts';
 import { type PreparedHost, prepareHost } from '../host/prepare-host.ts';
-import { SetupProblem } from '../progress.ts';
+import { SetupError } from '../progress.ts';
 import { findFreePort } from './free-port.ts';
 import { InstallationParts, logFileOf } from './installation-parts.ts';
 import { type InstallationPaths, preparePaths } from './installation-paths.ts';
@@ -63,7 +63,7 @@ export type Installation = {
  * Starts hostd, egress and the server of one installation and resolves when the API answers. Installations with
  * different data folders can run at the same time. After a failure, all started parts are stopped.
  *
- * @throws {SetupProblem} when a part does not get ready, or the data folder is in use.
+ * @throws {SetupError} when a part does not get ready, or the data folder is in use.
  */
 export async function startInstallation(options: InstallationOptions): Promise<Installation> {
   const cacheDir = resolve(options.cacheDir ?? '/var/cache/cloche');
@@ -97,7 +97,7 @@ export async function startInstallation(options: InstallationOptions): Promise<I
 async function lockData({ dataDir }: InstallationPaths): Promise<Lock> {
   const lock = await tryLock(join(dataDir, 'lock'));
   if (lock) return lock;
-  throw new SetupProblem(
+  throw new SetupError(
     `Another Cloche runs from ${dataDir}.`,
     'Use that one, or set CLOCHE_DATA_DIR to a folder of its own.',
   );

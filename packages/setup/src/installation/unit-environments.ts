@@ -2,7 +2,7 @@ import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type EffectiveSetting, settingsFor } from '@cloche/settings';
 import type { PreparedHost } from '../host/prepare-host.ts';
-import { SetupProblem } from '../progress.ts';
+import { SetupError } from '../progress.ts';
 import { preparePaths } from './installation-paths.ts';
 import { environmentFor } from './part-environment.ts';
 import { PART_NAMES } from './parts.ts';
@@ -18,7 +18,7 @@ export const UNIT_PATHS = {
  * Writes the environment of each part, as `npm start` would set it, to a file for its systemd unit. Also creates the
  * installation's folders. Idempotent.
  *
- * @throws {SetupProblem} when the settings name folders other than the units'.
+ * @throws {SetupError} when the settings name folders other than the units'.
  */
 export async function writeUnitEnvironments(
   prepared: Pick<PreparedHost, 'accounts' | 'guestDir'>,
@@ -41,7 +41,7 @@ export async function writeUnitEnvironments(
 
 function requireFolder(name: string, given: string | undefined, ofUnits: string): void {
   if (given === ofUnits) return;
-  throw new SetupProblem(
+  throw new SetupError(
     `${name} is ${given}, and the systemd units have ${ofUnits}.`,
     `Leave ${name} out or set it to ${ofUnits}; for other folders, change the units by drop-ins as well.`,
   );
@@ -50,7 +50,7 @@ function requireFolder(name: string, given: string | undefined, ofUnits: string)
 /** Returns the file in the format of systemd.exec(5): values in double quotes, with special characters escaped. */
 export function environmentFile(environment: Readonly<Record<string, string>>): string {
   const lines = Object.entries(environment).map(([name, value]) => {
-    if (/[\0\n\r]/.test(value)) throw new SetupProblem(`${name} has a line break in it.`, 'Take it out.');
+    if (/[\0\n\r]/.test(value)) throw new SetupError(`${name} has a line break in it.`, 'Take it out.');
     return `${name}="${value.replace(/["\\`$]/g, '\\$&')}"`;
   });
   return `${lines.join('\n')}\n`;

@@ -28,7 +28,7 @@ export type BuildOptions = {
  * Returns the newest version built from a recipe, and builds one if there is none. Versions are never changed, because
  * sandboxes pin them. Safe to interrupt at any point, and to call from many processes at once.
  *
- * @throws {CommandFailed} when a step of the build fails.
+ * @throws {CommandFailedError} when a step of the build fails.
  */
 export async function ensureTemplate(recipe: Recipe, options: BuildOptions): Promise<TemplateVersion> {
   const built = await findTemplate(recipe, options.cacheDir);

@@ -1,9 +1,9 @@
 import { chown, lstat, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type LoggedCommand, runLogged } from '../run-logged.ts';
-import { together } from '../together.ts';
+import { settleAll } from '../settle-all.ts';
 import { plainSources, readAptConfiguration } from './apt-configuration.ts';
-import { contained } from './contained-command.ts';
+import { isolatedCommand } from './isolated-command.ts';
 import { LOGIN_FILES } from './login-files.ts';
 import { fetchNpmPackages, installNpmPackages } from './npm-packages.ts';
 import { installPipPackages } from './pip-packages.ts';
@@ -22,7 +22,7 @@ const UNPACKED = [
 
 /** Builds the recipe's root file system in the folder `root`, which must not exist. */
 export async function makeRootFileSystem(root: string, recipe: Recipe, options: LoggedCommand): Promise<void> {
-  await together([fetchNpmPackages(root, recipe, options), bootstrap(root, recipe, options)]);
+  await settleAll([fetchNpmPackages(root, recipe, options), bootstrap(root, recipe, options)]);
   await addAccount(root, recipe, options);
   await installNpmPackages(root, recipe);
   await installPipPackages(root, recipe, options);
@@ -46,7 +46,7 @@ async function bootstrap(root: string, recipe: Recipe, options: LoggedCommand): 
     ...apt.sources,
   ];
   // mmdebstrap checks packages against Debian's keys, so they are trusted like those of this machine's own apt.
-  await runLogged(...contained(command), options);
+  await runLogged(...isolatedCommand(command), options);
   await forgetMachine(root, apt.sources);
 }
 

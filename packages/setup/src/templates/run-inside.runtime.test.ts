@@ -14,7 +14,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { CommandFailed } from '../run-logged.ts';
+import { CommandFailedError } from '../run-logged.ts';
 import { runInside } from './run-inside.ts';
 
 const RECIPE = {
@@ -105,7 +105,7 @@ describe('a command in a root file system that is being built', () => {
   });
 
   it('fails with what it printed', async () => {
-    await assert.rejects(inside('exit 3'), CommandFailed);
+    await assert.rejects(inside('exit 3'), CommandFailedError);
   });
 
   it('gets settings in the home folder of root, which leave no trace', async () => {

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { type LoggedCommand, runLogged } from '../run-logged.ts';
-import { contained } from './contained-command.ts';
+import { isolatedCommand } from './isolated-command.ts';
 import type { Recipe } from './recipe.ts';
 import { CA_BUNDLE, templateEnvironment } from './template-environment.ts';
 
@@ -36,5 +36,5 @@ export async function runInside(
   const shell = ['/bin/sh', '-euc', `cd ${home}; ${command}`];
   const enter = ['perl', ENTER_ROOT, root, `${id}`, `${FIRST_BUILD_ID}`, files, settings, ...shell];
   const env = { ...network, ...templateEnvironment(recipe), HOME: home };
-  await runLogged(...contained(enter, ['--ipc', '--uts', ...(network ? [] : ['--net'])]), { ...options, env });
+  await runLogged(...isolatedCommand(enter, ['--ipc', '--uts', ...(network ? [] : ['--net'])]), { ...options, env });
 }

@@ -4,6 +4,9 @@ const NAMESPACES = ['--mount', '--propagation', 'private', '--pid', '--fork', '-
  * Returns a command line that runs `command` in mount and process namespaces of its own, and in those of `more`. Its
  * mounts are invisible elsewhere, and mounts and processes end with it, even when this process is killed.
  */
-export function contained(command: readonly string[], more: readonly string[] = []): [file: string, args: string[]] {
+export function isolatedCommand(
+  command: readonly string[],
+  more: readonly string[] = [],
+): [file: string, args: string[]] {
   return ['setpriv', ['--pdeathsig', 'KILL', 'unshare', ...NAMESPACES, ...more, '--', ...command]];
 }

@@ -4,11 +4,11 @@ import { setImmediate } from 'node:timers/promises';
 const TURN_MS = 5;
 
 /** Makes a long series of synchronous calls yield to other work. */
-export class Pace {
+export class TimeSlice {
   #since = performance.now();
 
   /** Call between steps. Yields to the event loop if the turn is over. */
-  async step(): Promise<void> {
+  async yieldIfOver(): Promise<void> {
     if (performance.now() - this.#since < TURN_MS) return;
     await setImmediate();
     this.#since = performance.now();

@@ -4,14 +4,14 @@ import { setOomScore } from '../memory/memory.ts';
 import { findStart, KERNEL_MARK, killTree } from '../processes/process-tree.ts';
 import type { ForkedKernel } from './forked-kernel.ts';
 import type { KernelLink } from './kernel-link.ts';
-import { type KernelPlace, type KernelSpec, startKernel } from './start-kernel.ts';
+import { type KernelOptions, type KernelPlace, startKernel } from './start-kernel.ts';
 
 /** Bytes of a kernel's mark. In hexadecimal it fills the room that forked kernels reserve for it. */
 export const KERNEL_MARK_BYTES = 18;
 
 /** A kernel as a process: a child of the agent, or one that was forked into the sandbox and is a child of init. */
-export class KernelBody {
-  readonly #spec: KernelSpec;
+export class KernelOsProcess {
+  readonly #options: KernelOptions;
   readonly #mark = randomHex(KERNEL_MARK_BYTES);
   /** Also the id of its session. */
   #pid: number | undefined;
@@ -19,8 +19,8 @@ export class KernelBody {
   #joined = Promise.resolve();
   #busy: boolean | undefined;
 
-  constructor(spec: KernelSpec) {
-    this.#spec = spec;
+  constructor(options: KernelOptions) {
+    this.#options = options;
   }
 
   get forked(): ForkedKernel | undefined {
@@ -44,10 +44,10 @@ export class KernelBody {
   }
 
   start(place: KernelPlace, link: KernelLink): ChildProcess {
-    const child = startKernel(this.#spec, place.cwd, this.environmentAt(place), link);
+    const child = startKernel(this.#options, place.cwd, this.environmentAt(place), link);
     this.#pid = child.pid;
-    if (child.pid !== undefined) this.#spec.group.keep(child.pid);
-    this.#joined = child.pid === undefined ? Promise.resolve() : this.#spec.group.join(child.pid);
+    if (child.pid !== undefined) this.#options.group.keep(child.pid);
+    this.#joined = child.pid === undefined ? Promise.resolve() : this.#options.group.join(child.pid);
     return child;
   }
 
@@ -55,12 +55,12 @@ export class KernelBody {
   adopt(forked: ForkedKernel): void {
     this.#forked = forked;
     this.#pid = forked.pid;
-    this.#spec.group.keep(forked.pid);
+    this.#options.group.keep(forked.pid);
   }
 
   /** Drops the forked kernel, so that another kernel can be started instead. */
   abandon(): void {
-    if (this.#pid !== undefined) this.#spec.group.giveUp(this.#pid);
+    if (this.#pid !== undefined) this.#options.group.giveUp(this.#pid);
     this.#forked = undefined;
     this.#pid = undefined;
     this.#busy = undefined;
@@ -80,7 +80,7 @@ export class KernelBody {
 
   /** Kills the kernel and everything that it started. Resolves when all processes have ended. */
   async kill(): Promise<void> {
-    const { uid, gid, group } = this.#spec;
+    const { uid, gid, group } = this.#options;
     const pid = this.#pid;
     if (pid !== undefined) group.giveUp(pid);
     // init may have reaped the kernel, and its pid may belong to a process of another kernel by now.

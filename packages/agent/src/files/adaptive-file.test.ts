@@ -5,7 +5,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it, type TestContext } from 'node:test';
-import { QuickFile, THREADS } from './quick-file.ts';
+import { AdaptiveFile, THREAD_POOL } from './adaptive-file.ts';
 
 let folder: string;
 let handle: FileHandle;
@@ -20,13 +20,13 @@ afterEach(async () => {
 
 /** Counts the calls that went through threads. */
 function asked({ mock }: TestContext) {
-  const [reads, writes] = [mock.method(THREADS, 'read'), mock.method(THREADS, 'write')];
+  const [reads, writes] = [mock.method(THREAD_POOL, 'read'), mock.method(THREAD_POOL, 'write')];
   return () => [reads.mock.callCount(), writes.mock.callCount()];
 }
 
 describe('a file that is quick', () => {
   it('is read and written where it is told to, without a thread', async (test) => {
-    const file = new QuickFile(handle.fd, () => 0);
+    const file = new AdaptiveFile(handle.fd, () => 0);
     const threads = asked(test);
     const bytes = randomBytes(100_000);
     await file.write(bytes, 60_000, 10);
@@ -41,7 +41,7 @@ describe('a file that is quick', () => {
 
   it('that was slow is left to threads for a while, with the same bytes, and then tried again', async (test) => {
     let [now, takesMs] = [0, 5];
-    const file = new QuickFile(handle.fd, () => (now += takesMs));
+    const file = new AdaptiveFile(handle.fd, () => (now += takesMs));
     const threads = asked(test);
     const bytes = randomBytes(40_000);
     for (let at = 0; at < bytes.length; at += 1000) {
@@ -63,7 +63,7 @@ describe('a file that is quick', () => {
     try {
       for (const takesMs of [0, 5]) {
         let now = 0;
-        const file = new QuickFile(full.fd, () => (now += takesMs));
+        const file = new AdaptiveFile(full.fd, () => (now += takesMs));
         for (let attempt = 0; attempt < 2; attempt += 1)
           await assert.rejects(file.write(Buffer.alloc(10), 10, 0), { code: 'ENOSPC' });
       }

@@ -3,10 +3,10 @@ import { AgentError } from '../base/agent-error.ts';
 import { codeOf, type FilePath, textOf } from './file-path.ts';
 import { isWithinTemporary } from './temporary.ts';
 
-type Fault = ConstructorParameters<typeof AgentError>;
+type AgentErrorParameters = ConstructorParameters<typeof AgentError>;
 
 /** Codes and messages for errors of the system. */
-const FAULTS: Readonly<Record<string, readonly [code: Fault[0], means: string]>> = {
+const SYSTEM_ERRORS: Readonly<Record<string, readonly [code: AgentErrorParameters[0], means: string]>> = {
   ENOENT: ['not_found', 'does not exist'],
   ENOTDIR: ['conflict', 'has a part that is not a directory'],
   EISDIR: ['conflict', 'is a directory'],
@@ -28,7 +28,7 @@ const FAULTS: Readonly<Record<string, readonly [code: Fault[0], means: string]>>
 };
 
 /** The error of an operation on `path` for which `user` lacks the rights. */
-export class PermissionDenied extends AgentError {
+export class PermissionDeniedError extends AgentError {
   readonly #path: FilePath;
   readonly #user: FileUser;
 
@@ -43,16 +43,16 @@ export class PermissionDenied extends AgentError {
   }
 
   /** Returns the error with `path` in place of a temporary file of the agent, which no client knows. */
-  on(path: FilePath): PermissionDenied {
-    return isWithinTemporary(this.#path) ? new PermissionDenied(path, this.#user) : this;
+  on(path: FilePath): PermissionDeniedError {
+    return isWithinTemporary(this.#path) ? new PermissionDeniedError(path, this.#user) : this;
   }
 }
 
 /** Converts an error of the system to an error of the protocol. Returns any other error unchanged. */
-export function toFileFault(error: unknown, path: FilePath): unknown {
-  if (error instanceof PermissionDenied) return error.on(path);
-  const [fault, means] = FAULTS[codeOf(error) ?? ''] ?? [];
-  return fault === undefined ? error : new AgentError(fault, `${shown(path)} ${means}.`);
+export function toFileError(error: unknown, path: FilePath): unknown {
+  if (error instanceof PermissionDeniedError) return error.on(path);
+  const [code, means] = SYSTEM_ERRORS[codeOf(error) ?? ''] ?? [];
+  return code === undefined ? error : new AgentError(code, `${shown(path)} ${means}.`);
 }
 
 /** Calls `act`. Throws errors of the system as errors of the protocol. */
@@ -60,7 +60,7 @@ export function onFile<T>(path: FilePath, act: () => T): T {
   try {
     return act();
   } catch (error) {
-    throw toFileFault(error, path);
+    throw toFileError(error, path);
   }
 }
 

@@ -2,19 +2,19 @@ import { read, readSync, write, writeSync } from 'node:fs';
 import { promisify } from 'node:util';
 
 /** Reads and writes on Node's thread pool. Both resolve with an object, as Node defines it for these two functions. */
-export const THREADS = { read: promisify(read), write: promisify(write) };
+export const THREAD_POOL = { read: promisify(read), write: promisify(write) };
 
 /** Duration from which a call counts as slow. The page cache answers within a tenth of it. */
 const SLOW_MS = 4;
 /** Calls that go through threads after a slow one, before a synchronous call is tried again. */
-const PATIENCE = 32;
+const CALLS_BY_THREAD = 32;
 
 /**
  * Reads and writes one file at given positions. Calls are synchronous while they are fast, because the page cache
  * answers faster than a thread can be asked. After a slow call, which blocked the whole agent, the next ones go
  * through threads.
  */
-export class QuickFile {
+export class AdaptiveFile {
   readonly #fd: number;
   readonly #now: () => number;
   #leftToThreads = 0;
@@ -29,7 +29,7 @@ export class QuickFile {
   read(into: Buffer, length: number, position: number): Promise<number> {
     return this.#do(
       () => readSync(this.#fd, into, 0, length, position),
-      async () => (await THREADS.read(this.#fd, into, 0, length, position)).bytesRead,
+      async () => (await THREAD_POOL.read(this.#fd, into, 0, length, position)).bytesRead,
     );
   }
 
@@ -39,7 +39,7 @@ export class QuickFile {
       const [from, left, at] = [done, length - done, position + done];
       done += await this.#do(
         () => writeSync(this.#fd, bytes, from, left, at),
-        async () => (await THREADS.write(this.#fd, bytes, from, left, at)).bytesWritten,
+        async () => (await THREAD_POOL.write(this.#fd, bytes, from, left, at)).bytesWritten,
       );
     }
   }
@@ -51,7 +51,7 @@ export class QuickFile {
     }
     const began = this.#now();
     const moved = atOnce();
-    if (this.#now() - began > SLOW_MS) this.#leftToThreads = PATIENCE;
+    if (this.#now() - began > SLOW_MS) this.#leftToThreads = CALLS_BY_THREAD;
     return moved;
   }
 }

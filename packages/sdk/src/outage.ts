@@ -1,15 +1,15 @@
 import { isClocheError } from './cloche-error.ts';
 
 /** How long a known service may be unreachable, for example while it restarts. */
-const AWAY_MS = 30_000;
+const MAX_OUTAGE_MS = 30_000;
 /** Pause before the next request. Where time allows, requests also pause between their own attempts. */
 const PAUSE_MS = 100;
 
 /** Distinguishes a service that is briefly unreachable from one that was never reached. */
-export class Absence {
+export class Outage {
   readonly #maxRetries: number;
-  #wasThere = false;
-  #awaySince: number | undefined;
+  #hasResponded = false;
+  #startedAt: number | undefined;
 
   /** @param maxRetries retries of each request; with 0, `mayEnd` never waits */
   constructor(maxRetries: number) {
@@ -17,9 +17,9 @@ export class Absence {
   }
 
   /** Records that the service has responded. */
-  end(): void {
-    this.#wasThere = true;
-    this.#awaySince = undefined;
+  noteResponse(): void {
+    this.#hasResponded = true;
+    this.#startedAt = undefined;
   }
 
   /**
@@ -27,11 +27,12 @@ export class Absence {
    * and has said so for less than 30 seconds. The time counts from the first such error, because a working service may
    * also be silent for longer. Waits a short pause before it returns true.
    */
-  async mayEnd(error: unknown): Promise<boolean> {
+  async shouldRetry(error: unknown): Promise<boolean> {
     // A service that is about to stop responds with `unavailable` while other clients still have work in progress.
-    if (!this.#wasThere || this.#maxRetries === 0 || !isClocheError(error, 'unreachable', 'unavailable')) return false;
-    this.#awaySince ??= performance.now();
-    if (performance.now() - this.#awaySince >= AWAY_MS) return false;
+    if (!this.#hasResponded || this.#maxRetries === 0 || !isClocheError(error, 'unreachable', 'unavailable'))
+      return false;
+    this.#startedAt ??= performance.now();
+    if (performance.now() - this.#startedAt >= MAX_OUTAGE_MS) return false;
     await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
     return true;
   }

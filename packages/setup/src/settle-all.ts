@@ -4,7 +4,7 @@
  *
  * @throws the error of the first promise in the list that rejected.
  */
-export async function together<Work extends readonly Promise<unknown>[]>(
+export async function settleAll<Work extends readonly Promise<unknown>[]>(
   work: readonly [...Work],
 ): Promise<{ -readonly [Part in keyof Work]: Awaited<Work[Part]> }> {
   await Promise.allSettled(work);

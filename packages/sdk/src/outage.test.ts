@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict';
+import { it, mock } from 'node:test';
+import { ClocheError } from './cloche-error.ts';
+import { Outage } from './outage.ts';
+
+const unreachable = new ClocheError('unreachable', 'nobody answers');
+
+it('an absence is one of half a minute, however long the service had nothing to say before', async () => {
+  let now = 0;
+  const clock = mock.method(performance, 'now', () => now);
+  try {
+    const outage = new Outage(1);
+    assert.ok(!(await outage.shouldRetry(unreachable)), 'it never was there');
+    outage.noteResponse();
+    for (const since of [60_000, 200_000]) {
+      now = since;
+      assert.ok(await outage.shouldRetry(new ClocheError('unavailable', 'it is stopping')), 'it is about to go away');
+      now = since + 29_000;
+      assert.ok(await outage.shouldRetry(unreachable));
+      assert.ok(!(await outage.shouldRetry(new ClocheError('not_found', 'no such command'))), 'somebody answers');
+      now = since + 31_000;
+      assert.ok(!(await outage.shouldRetry(unreachable)));
+      outage.noteResponse();
+    }
+  } finally {
+    clock.mock.restore();
+  }
+});
+
+it('whoever wants no second attempt waits for no service', async () => {
+  const outage = new Outage(0);
+  outage.noteResponse();
+  assert.ok(!(await outage.shouldRetry(unreachable)));
+});
