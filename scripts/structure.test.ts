@@ -60,6 +60,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['previews/proxy'],
     ['contexts'],
     ['runs'],
+    ['events'],
     ['compose'],
     ['main.ts'],
   ],

@@ -71,3 +71,18 @@ export const ResourceEvent = Type.Union(
   { $id: 'ResourceEvent' },
 );
 export type ResourceEvent = Static<typeof ResourceEvent>;
+
+export const EventPage = Type.Object(
+  {
+    data: Type.Array(ResourceEvent),
+    nextSeq: Type.Integer({
+      minimum: 0,
+      description:
+        'Value of `afterSeq` that requests the next page. It is at most the `seq` of the last event of the organization, ' +
+        'whatever `afterSeq` was.',
+    }),
+    hasMore: Type.Boolean({ description: 'Whether there are later events already, filtered or not.' }),
+  },
+  { $id: 'EventPage' },
+);
+export type EventPage = Static<typeof EventPage>;

@@ -78,6 +78,10 @@ export const LIMITS = {
   apiKeyGraceDefaultMs: 86_400_000,
   apiKeyGraceMaxMs: 7 * 86_400_000,
 
+  /** Events in one page. */
+  eventsPerPage: 500,
+  eventTypesLength: 1000,
+
   waitMaxMs: 60_000,
   waitDefaultMs: 10_000,
 

@@ -16,5 +16,8 @@ export const TAGS = {
   Projects:
     'A project groups the sandboxes, artifacts and previews of an organization. An API key can be bound to projects. Every ' +
     'organization has a default project.',
+  Events:
+    'An event says that a sandbox, an artifact or another resource was created, has changed or has ended. The events of an ' +
+    'organization are numbered; each is written together with its change.',
 } as const;
 export type Tag = keyof typeof TAGS;

@@ -141,6 +141,9 @@ export const TENANCY_CASES: Readonly<Record<OperationId, readonly Case[]>> = {
   getPreview: byPath(),
   deletePreview: byPath({}, { destroys: 1 }),
 
+  listEvents: [byProject],
+  streamEvents: [byProject],
+
   // All organizations have the same templates.
   listTemplates: general(200),
   getTemplate: general(200),

@@ -28,12 +28,18 @@ const errorEvent = {
   ],
 };
 
+type EventName = { const: string } | { enum: readonly string[] };
+
+function namesOf(type: EventName): readonly string[] {
+  return 'enum' in type ? type.enum : [type.const];
+}
+
 /** Returns the schema of a stream; it describes one frame. */
 export function describeStream(operation: Operation & { events: TSchema }, components: Components): Json {
   const { events, eventIds } = operation;
   components.set(ERROR_EVENT, errorEvent);
-  const union = events as TSchema & { $id?: string; anyOf: { properties: { type: { const: string } } }[] };
-  const names = [...new Set([...union.anyOf.map(({ properties }) => properties.type.const), 'error'])];
+  const union = events as TSchema & { $id?: string; anyOf: { properties: { type: EventName } }[] };
+  const names = [...new Set([...union.anyOf.flatMap(({ properties }) => namesOf(properties.type)), 'error'])];
   const frame = `${union.$id}Frame`;
   components.set(frame, {
     type: 'object',

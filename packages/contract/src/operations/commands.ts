@@ -11,7 +11,7 @@ import {
 } from '../command.ts';
 import { CommandIdSchema, SandboxIdSchema } from '../ids.ts';
 import { ALIAS_DEPRECATED_SINCE, ALIAS_SUNSET, LIMITS } from '../limits.ts';
-import { listOf, oneOf } from '../list.ts';
+import { afterSeq, listOf, oneOf } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { Text } from '../text.ts';
 import { SandboxParams } from './sandboxes.ts';
@@ -23,13 +23,6 @@ const item = `${collection}/{commandId}`;
 const common = { tag: 'Commands' } as const;
 const deprecation = { since: ALIAS_DEPRECATED_SINCE, sunset: ALIAS_SUNSET, successorId: 'createCommand' } as const;
 const ended = ['sandbox_destroyed', 'sandbox_failed'] as const;
-
-const AfterSeq = Type.Integer({
-  minimum: 0,
-  maximum: Number.MAX_SAFE_INTEGER,
-  default: 0,
-  description: 'Only entries with a larger sequence number.',
-});
 
 export const createCommand = {
   ...common,
@@ -129,7 +122,7 @@ export const listCommandLogs = {
   params: CommandParams,
   query: Type.Object(
     {
-      afterSeq: Type.Optional(AfterSeq),
+      afterSeq: Type.Optional(afterSeq('entries')),
       limit: Type.Optional(
         Type.Integer({
           minimum: 1,
@@ -158,7 +151,7 @@ export const streamCommand = {
   scope: 'command:read',
   idempotency: 'none',
   params: CommandParams,
-  query: Type.Object({ afterSeq: Type.Optional(AfterSeq) }, { additionalProperties: false }),
+  query: Type.Object({ afterSeq: Type.Optional(afterSeq('entries')) }, { additionalProperties: false }),
   response: { status: 200, schema: Type.String(), description: 'A stream of events.' },
   events: CommandEvent,
   eventIds: 'Sequence number of the entry. The events `exit` and `error` have no id.',

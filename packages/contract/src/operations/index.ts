@@ -3,6 +3,7 @@ import * as artifacts from './artifacts.ts';
 import * as codeContexts from './code-contexts.ts';
 import * as codeRuns from './code-runs.ts';
 import * as commands from './commands.ts';
+import * as events from './events.ts';
 import * as files from './files.ts';
 import * as previews from './previews.ts';
 import * as projects from './projects.ts';
@@ -23,6 +24,7 @@ export const operations = {
   ...templates,
   ...apiKeys,
   ...projects,
+  ...events,
 } as const;
 export type Operations = typeof operations;
 export type OperationId = keyof Operations;

@@ -1,5 +1,5 @@
 import { type CommandEvent, type CommandStdinBody, operations } from '@cloche/contract';
-import { invalidRequest } from '../base/app-error.ts';
+import { lastSeen } from '../http/last-seen.ts';
 import { type Route, route, socketRoute, streamRoute } from '../http/route.ts';
 import type { ChangeCommand } from './change-command.ts';
 import type { CreateCommand } from './create-command.ts';
@@ -48,11 +48,4 @@ export function commandRoutes(
 /** Numbers the log events, so that a client that reconnects can resume after the last one. */
 async function* numbered(events: AsyncIterable<CommandEvent>): AsyncGenerator<CommandEvent & { id?: number }, void> {
   for await (const event of events) yield event.type === 'log' ? { ...event, id: event.data.seq } : event;
-}
-
-/** Returns the number of the last event that a reconnecting client has received. */
-function lastSeen(header: string | undefined): number | undefined {
-  if (header === undefined || header === '') return undefined;
-  if (/^\d{1,16}$/.test(header) && Number.isSafeInteger(Number(header))) return Number(header);
-  throw invalidRequest({ path: 'headers.last-event-id', message: 'must be the id of an event of this stream' });
 }

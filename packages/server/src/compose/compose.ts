@@ -41,6 +41,7 @@ import { OrgRepository } from '../projects/org-repository.ts';
 import { SqlProjectRepository } from '../projects/project-repository.ts';
 import { composeArtifacts } from './compose-artifacts.ts';
 import { composeCommands } from './compose-commands.ts';
+import { composeEvents } from './compose-events.ts';
 import { composePreviews } from './compose-previews.ts';
 import { composeProjects } from './compose-projects.ts';
 import { composeSandboxes } from './compose-sandboxes.ts';
@@ -150,6 +151,7 @@ export async function startServer(
     ...previews.routes,
     ...apiKeyRoutes(new ManageApiKeys({ ...shared, keys, orgs, projects: projectRecords, authenticator })),
     ...projects.routes,
+    ...composeEvents({ ...shared, projects: projects.access }).routes,
   ];
   const { hostRouter } = previews;
   const { signedDownloads } = artifacts;

@@ -10,7 +10,10 @@ export type SseEvent = {
   /** Id that a client sends as the last one that it received when it resumes the stream. */
   readonly id?: number;
   readonly type: string;
-} & ({ readonly data: unknown } | { readonly json: JsonText });
+} & (
+  | { readonly data: unknown /** Further fields of the event. */; readonly fields?: Readonly<Record<string, unknown>> }
+  | { readonly json: JsonText }
+);
 
 export interface SseTimes {
   /** Time without an event after which a comment is sent, so that no proxy closes the connection. */
@@ -60,7 +63,8 @@ export class SseWriter {
     const { id, type } = event;
     this.#keepAlive.refresh();
     const position = id === undefined ? '' : `id: ${id}\n`;
-    const head = `${position}event: ${type}\ndata: {"type":${JSON.stringify(type)},"data":`;
+    const fields = 'fields' in event && event.fields ? `${JSON.stringify(event.fields).slice(1, -1)},` : '';
+    const head = `${position}event: ${type}\ndata: {${fields}"type":${JSON.stringify(type)},"data":`;
     if ('data' in event && !isLarge(event.data)) await this.#write(`${head}${JSON.stringify(event.data)}}\n\n`);
     else await this.#sendPieces(head, 'json' in event ? event.json : jsonPieces(event.data));
   }

@@ -1,0 +1,16 @@
+import type { Database } from '../db/database.ts';
+import { EventFeed } from '../events/event-feed.ts';
+import { eventRoutes } from '../events/event-routes.ts';
+import type { Route } from '../http/route.ts';
+import type { EventOutbox } from '../outbox/event-outbox.ts';
+import type { ProjectAccess } from '../projects/access/project-access.ts';
+
+export interface EventsDeps {
+  readonly db: Database;
+  readonly outbox: EventOutbox;
+  readonly projects: ProjectAccess;
+}
+
+export function composeEvents({ db, outbox, projects }: EventsDeps): { routes: Route[] } {
+  return { routes: eventRoutes(new EventFeed(db, outbox), projects) };
+}

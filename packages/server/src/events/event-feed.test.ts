@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { OrgId, Preview, PreviewId, ProjectId, ResourceEvent } from '@cloche/contract';
+import { SequentialIds } from '@cloche/testkit';
+import { systemClock } from '../base/clock.ts';
+import { migrate } from '../db/migrate.ts';
+import { openDatabase } from '../db/open-database.ts';
+import { Transactions } from '../db/transactions.ts';
+import { EventOutbox, type NewEvent } from '../outbox/event-outbox.ts';
+import { EventFeed, type EventFilter } from './event-feed.ts';
+
+const ORG = 'org_1' as OrgId;
+const ALL: EventFilter = { orgId: ORG, projectIds: undefined, types: undefined };
+/** So long that no test passes because of it. */
+const NEVER_MS = 600_000;
+
+function event(type: 'preview.created' | 'preview.deleted' = 'preview.created', project = 'prj_1'): NewEvent {
+  const preview = { id: 'prv_1' as PreviewId } as Preview;
+  return { type, orgId: ORG, projectId: project as ProjectId, data: { preview } };
+}
+
+async function openFeed(lookAgainMs = NEVER_MS) {
+  const db = openDatabase('sqlite::memory:');
+  await migrate(db);
+  const transactions = new Transactions(db);
+  const own = new EventOutbox(db, systemClock, new SequentialIds());
+  const others = new EventOutbox(db, systemClock, new SequentialIds());
+  const append = (...events: NewEvent[]) =>
+    transactions.run(async (tx) => {
+      for (const each of events) await own.append(tx, each);
+    });
+  return {
+    db,
+    feed: new EventFeed(db, own, lookAgainMs),
+    append,
+    outbox: own,
+    appendElsewhere: (each: NewEvent) => transactions.run((tx) => others.append(tx, each)),
+    [Symbol.asyncDispose]: () => db.destroy(),
+  };
+}
+
+/** Returns the numbers of the next `count` events. */
+async function take(events: AsyncGenerator<ResourceEvent>, count: number): Promise<number[]> {
+  const seqs: number[] = [];
+  while (seqs.length < count) {
+    const { value } = await events.next();
+    seqs.push((value as ResourceEvent).seq);
+  }
+  return seqs;
+}
+
+const upTo = (last: number, first = 1) => Array.from({ length: last - first + 1 }, (_, index) => first + index);
+
+describe('a page of events', () => {
+  it('continues where the one before ended, until there are no more', async () => {
+    await using world = await openFeed();
+    await world.append(...Array.from({ length: 25 }, () => event()));
+    const seqs: number[] = [];
+    let pages = 0;
+    for (let afterSeq = 0, hasMore = true; hasMore; pages += 1) {
+      const page = await world.feed.read(ALL, afterSeq, 10);
+      seqs.push(...page.data.map(({ seq }) => seq));
+      ({ nextSeq: afterSeq, hasMore } = page);
+    }
+    assert.deepEqual([seqs, pages], [upTo(25), 3]);
+  });
+
+  it('looks through a bounded number of events, and says that there are more', async () => {
+    await using world = await openFeed();
+    await world.append(...Array.from({ length: 1500 }, () => event()), event('preview.deleted'));
+    const filter = { ...ALL, types: ['preview.deleted'] as const };
+    const first = await world.feed.read(filter, 0, 10);
+    assert.deepEqual([first.data, first.hasMore], [[], true]);
+    assert.ok(first.nextSeq > 0 && first.nextSeq < 1501);
+    const second = await world.feed.read(filter, first.nextSeq, 10);
+    assert.deepEqual([second.data.map(({ seq }) => seq), second.nextSeq, second.hasMore], [[1501], 1501, false]);
+  });
+
+  it('has the events of the projects and types that it is filtered by, and of no project without a filter', async () => {
+    await using world = await openFeed();
+    const { projectId: _, ...ofNone } = event();
+    await world.append(event(), event('preview.deleted', 'prj_2'), ofNone as NewEvent);
+    const seqs = async (filter: Partial<EventFilter>) =>
+      (await world.feed.read({ ...ALL, ...filter }, 0, 10)).data.map(({ seq }) => seq);
+    assert.deepEqual(await seqs({}), [1, 2, 3]);
+    assert.deepEqual(await seqs({ projectIds: ['prj_2', 'prj_3'] }), [2]);
+    assert.deepEqual(await seqs({ projectIds: [] }), []);
+    assert.deepEqual(await seqs({ types: ['preview.created'] }), [1, 3]);
+    assert.deepEqual(await seqs({ orgId: 'org_2' }), []);
+  });
+
+  it('never continues beyond the last event, whatever it is asked for and whatever is forgotten', async () => {
+    await using world = await openFeed();
+    assert.deepEqual(await world.feed.read(ALL, 7, 10), { data: [], nextSeq: 0, hasMore: false });
+    await world.append(event(), event(), event());
+    assert.deepEqual(await world.feed.read(ALL, Number.MAX_SAFE_INTEGER, 10), {
+      data: [],
+      nextSeq: 3,
+      hasMore: false,
+    });
+    await world.outbox.forget(systemClock.now() + 1000);
+    assert.deepEqual(await world.feed.read(ALL, 1, 10), { data: [], nextSeq: 3, hasMore: false });
+  });
+});
+
+describe('a stream of events', () => {
+  it('has the earlier events and each new one, woken by its commit', async () => {
+    await using world = await openFeed();
+    await world.append(...Array.from({ length: 150 }, () => event()));
+    const abort = new AbortController();
+    const events = world.feed.follow(ALL, 0, abort.signal);
+    assert.deepEqual(await take(events, 150), upTo(150));
+    const next = take(events, 3);
+    await world.append(event(), event());
+    await world.append(event());
+    assert.deepEqual(await next, [151, 152, 153]);
+    abort.abort();
+    await assert.rejects(events.next(), { name: 'AbortError' });
+  });
+
+  it('misses nothing that is appended while it reads or hands out events', async () => {
+    await using world = await openFeed();
+    const events = world.feed.follow(ALL, 0, AbortSignal.timeout(60_000));
+    const writing = (async () => {
+      for (let count = 0; count < 200; count += 1) await world.append(event());
+    })();
+    assert.deepEqual(await take(events, 200), upTo(200));
+    await writing;
+    await events.return(undefined as never);
+  });
+
+  it('finds what another server appended without being woken', async () => {
+    await using world = await openFeed(10);
+    const events = world.feed.follow(ALL, 0, AbortSignal.timeout(60_000));
+    const first = take(events, 1);
+    await world.appendElsewhere(event());
+    assert.deepEqual(await first, [1]);
+    await events.return(undefined as never);
+  });
+
+  it('skips what does not match, and goes on after it', async () => {
+    await using world = await openFeed();
+    const events = world.feed.follow({ ...ALL, projectIds: ['prj_2'] }, 0, AbortSignal.timeout(60_000));
+    const first = take(events, 1);
+    await world.append(...Array.from({ length: 1200 }, () => event()));
+    await world.append(event('preview.created', 'prj_2'));
+    assert.deepEqual(await first, [1201]);
+    await events.return(undefined as never);
+  });
+});

@@ -1,0 +1,104 @@
+import type { EventPage, EventType, OrgId, ProjectId, ResourceEvent } from '@cloche/contract';
+import { orAbort, pause } from '@cloche/node-support';
+import { Changes } from '../base/changes.ts';
+import type { Database } from '../db/database.ts';
+import { type EventOutbox, toEvent } from '../outbox/event-outbox.ts';
+
+/**
+ * Most events that one page looks through. A filter that matches few events could otherwise occupy the database for
+ * seconds.
+ */
+const LOOKED_THROUGH = 1000;
+/** Events that a stream reads at once. */
+const STREAM_PAGE = 100;
+/** Longest time until a stream finds an event that another server appended. */
+const LOOK_AGAIN_MS = 1000;
+
+export interface EventFilter {
+  readonly orgId: OrgId;
+  /** Undefined means every event of the organization, also those of no project. */
+  readonly projectIds: readonly ProjectId[] | undefined;
+  /** Undefined means every type. */
+  readonly types: readonly EventType[] | undefined;
+}
+
+/** Reads the events of an organization in order, as pages and as streams. */
+export class EventFeed {
+  readonly #db: Database;
+  readonly #appended = new Changes<OrgId>();
+  readonly #lookAgainMs: number;
+
+  constructor(db: Database, outbox: EventOutbox, lookAgainMs = LOOK_AGAIN_MS) {
+    this.#db = db;
+    this.#lookAgainMs = lookAgainMs;
+    outbox.onCommitted(({ orgId }) => this.#appended.notify(orgId));
+  }
+
+  /** Returns the events that follow `afterSeq`: at most `limit` of them, and of a bounded part of all events. */
+  async read(filter: EventFilter, afterSeq: number, limit: number): Promise<EventPage> {
+    // Read before the events, so that it is never beyond what was looked through.
+    const head = await this.#lastSeq(filter.orgId);
+    const until = await this.#lookedThrough(filter.orgId, afterSeq);
+    if (until === undefined) return { data: [], nextSeq: head, hasMore: false };
+    const data = await this.#matching(filter, { afterSeq, until, limit });
+    const nextSeq = data.length === limit ? (data.at(-1)?.seq ?? until) : until;
+    return { data, nextSeq, hasMore: nextSeq < head };
+  }
+
+  /** Yields the events that follow `afterSeq`, and each further one after its commit, until `signal` aborts. */
+  async *follow(filter: EventFilter, afterSeq: number, signal: AbortSignal): AsyncGenerator<ResourceEvent, never> {
+    using watch = this.#appended.watch(filter.orgId);
+    for (let next = afterSeq; ; ) {
+      const appended = watch.next();
+      const { data, nextSeq, hasMore } = await this.read(filter, next, STREAM_PAGE);
+      signal.throwIfAborted();
+      yield* data;
+      next = nextSeq;
+      if (!hasMore) await this.#untilAppended(appended, signal);
+    }
+  }
+
+  async #untilAppended(appended: Promise<void>, signal: AbortSignal): Promise<void> {
+    const awake = new AbortController();
+    const either = AbortSignal.any([awake.signal, signal]);
+    try {
+      await orAbort(Promise.race([appended, pause(this.#lookAgainMs, either)]), signal);
+    } finally {
+      awake.abort();
+    }
+  }
+
+  async #lastSeq(orgId: OrgId): Promise<number> {
+    const query = this.#db.selectFrom('event_sequences').select('last_seq').where('org_id', '=', orgId);
+    return (await query.executeTakeFirst())?.last_seq ?? 0;
+  }
+
+  /** Returns the last number that a page after `afterSeq` looks at, or undefined if nothing follows. */
+  async #lookedThrough(orgId: OrgId, afterSeq: number): Promise<number | undefined> {
+    const row = await this.#db
+      .selectFrom((from) =>
+        from
+          .selectFrom('events')
+          .select('seq')
+          .where('org_id', '=', orgId)
+          .where('seq', '>', afterSeq)
+          .orderBy('seq')
+          .limit(LOOKED_THROUGH)
+          .as('following'),
+      )
+      .select(({ fn }) => fn.max('seq').as('last'))
+      .executeTakeFirst();
+    return row?.last ?? undefined;
+  }
+
+  async #matching(
+    { orgId, projectIds, types }: EventFilter,
+    { afterSeq, until, limit }: { afterSeq: number; until: number; limit: number },
+  ): Promise<ResourceEvent[]> {
+    let query = this.#db.selectFrom('events').selectAll().where('org_id', '=', orgId);
+    query = query.where('seq', '>', afterSeq).where('seq', '<=', until);
+    if (projectIds) query = query.where('project_id', 'in', projectIds);
+    if (types) query = query.where('type', 'in', types);
+    return (await query.orderBy('seq').limit(limit).execute()).map(toEvent);
+  }
+}
