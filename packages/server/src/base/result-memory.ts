@@ -1,8 +1,8 @@
 import type { OrgId } from '@cloche/contract';
+import { Semaphore } from '@cloche/node-support';
 import type { DiskSpace } from './disk-space.ts';
-import { Turns } from './turns.ts';
 
-/** Bytes of memory that each result may use without waiting. A larger result waits for a turn. */
+/** Bytes of memory that each result may use without waiting. A larger result waits for a slot. */
 export const SMALL_RESULT_BYTES = 256 * 1024;
 /**
  * Most larger results in memory at once. Each is at most as large as the contract's limits on output allow in total.
@@ -11,14 +11,14 @@ const IN_ALL = 8;
 const PER_ORGANIZATION = 4;
 
 /**
- * Limits the memory of results between their arrival and their storage. While a result waits for a turn, the server
+ * Limits the memory of results between their arrival and their storage. While a result waits for a slot, the server
  * does not read from its agent, and the time counts against the run.
  */
 export class ResultMemoryLimit {
   readonly #perOrganization: number;
   readonly #space: Pick<DiskSpace, 'require'> | undefined;
-  readonly #turns: Turns;
-  readonly #byOrganization = new Map<OrgId, Turns>();
+  readonly #slots: Semaphore;
+  readonly #byOrganization = new Map<OrgId, Semaphore>();
 
   /** @param space the disk check that precedes a large result, since the result will be stored. */
   constructor({
@@ -27,48 +27,40 @@ export class ResultMemoryLimit {
     space = undefined as Pick<DiskSpace, 'require'> | undefined,
   } = {}) {
     this.#space = space;
-    this.#turns = new Turns(total);
+    this.#slots = new Semaphore(total);
     this.#perOrganization = perOrganization;
   }
 
   /** Returns the memory account for the result of one request. The request disposes of it. */
   open(orgId: OrgId): ResultMemory {
-    return new ResultMemory((signal) => this.#takeTurn(orgId, signal));
+    return new ResultMemory((signal) => this.#acquire(orgId, signal));
   }
 
-  async #takeTurn(orgId: OrgId, signal: AbortSignal): Promise<() => void> {
+  async #acquire(orgId: OrgId, signal: AbortSignal): Promise<Disposable> {
     await this.#space?.require();
-    const own = this.#byOrganization.get(orgId) ?? new Turns(this.#perOrganization);
+    const own = this.#byOrganization.get(orgId) ?? new Semaphore(this.#perOrganization);
     this.#byOrganization.set(orgId, own);
-    // The organization's turn is taken first, so that its waiting requests do not use up turns of other organizations.
-    await own.take(signal);
-    const giveOwn = () => {
-      own.give();
-      if (own.areFree) this.#byOrganization.delete(orgId);
-    };
-    try {
-      await this.#turns.take(signal);
-    } catch (error) {
-      giveOwn();
-      throw error;
-    }
-    return () => {
-      this.#turns.give();
-      giveOwn();
-    };
+    using slots = new DisposableStack();
+    slots.defer(() => {
+      if (own.isIdle) this.#byOrganization.delete(orgId);
+    });
+    // The organization's slot is taken first, so that its waiting requests do not use up slots of other organizations.
+    slots.use(await own.acquire(signal));
+    slots.use(await this.#slots.acquire(signal));
+    return slots.move();
   }
 }
 
 /** The memory of one request's result. */
 export class ResultMemory implements Disposable {
-  readonly #takeTurn: (signal: AbortSignal) => Promise<() => void>;
+  readonly #acquire: (signal: AbortSignal) => Promise<Disposable>;
   #heldBytes = 0;
   #isTaking = false;
-  #giveTurn: (() => void) | undefined;
+  #slot: Disposable | undefined;
   #isReleased = false;
 
-  constructor(takeTurn: (signal: AbortSignal) => Promise<() => void>) {
-    this.#takeTurn = takeTurn;
+  constructor(acquire: (signal: AbortSignal) => Promise<Disposable>) {
+    this.#acquire = acquire;
   }
 
   /**
@@ -82,11 +74,11 @@ export class ResultMemory implements Disposable {
     return this.#take(signal);
   }
 
-  /** Gives up the room and its turn. Idempotent. */
+  /** Gives up the room and its slot. Idempotent. */
   release(): void {
     this.#isReleased = true;
-    this.#giveTurn?.();
-    this.#giveTurn = undefined;
+    this.#slot?.[Symbol.dispose]();
+    this.#slot = undefined;
   }
 
   [Symbol.dispose](): void {
@@ -94,8 +86,8 @@ export class ResultMemory implements Disposable {
   }
 
   async #take(signal: AbortSignal): Promise<void> {
-    const give = await this.#takeTurn(signal);
-    if (this.#isReleased) give();
-    else this.#giveTurn = give;
+    const slot = await this.#acquire(signal);
+    if (this.#isReleased) slot[Symbol.dispose]();
+    else this.#slot = slot;
   }
 }

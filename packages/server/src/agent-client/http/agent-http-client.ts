@@ -1,4 +1,4 @@
-import { parsePlainJson, pause } from '@cloche/node-support';
+import { onAbort, parsePlainJson, pause } from '@cloche/node-support';
 import {
   AGENT_PROTOCOL_VERSION,
   AgentContext,
@@ -131,8 +131,7 @@ export class AgentHttpClient implements AgentClient {
   ): AsyncGenerator<AgentRunEvent, void> {
     signal.throwIfAborted();
     const connection = this.#connections.acquire();
-    const abort = () => connection.destroy(signal.reason);
-    signal.addEventListener('abort', abort, { once: true });
+    using _ = onAbort(signal, () => connection.destroy(signal.reason));
     using streamLines = this.#lineMemory.open(signal, (error) => connection.destroy(error));
     const memory = lineMemoryOf(streamLines, resultMemory, signal);
     let isDone = false;
@@ -151,7 +150,6 @@ export class AgentHttpClient implements AgentClient {
         if (restMs > 0) await pause(restMs, signal);
       }
     } finally {
-      signal.removeEventListener('abort', abort);
       this.#connections.release(connection, isDone);
     }
   }

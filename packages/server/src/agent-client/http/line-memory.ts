@@ -1,7 +1,7 @@
-import { Turns } from '../../base/turns.ts';
+import { Semaphore } from '@cloche/node-support';
 import { AgentError } from '../../driver/runtime-driver.ts';
 
-/** Bytes that the incomplete lines of one sandbox may hold together before a line must wait for a turn. */
+/** Bytes that the incomplete lines of one sandbox may hold together before a line must wait for a slot. */
 const SHARED_BYTES = 8 * 1024 * 1024;
 /** Lines in the whole server that may hold more at once. */
 const AT_ONCE = 8;
@@ -23,14 +23,14 @@ export interface LineMemory {
 
 /**
  * Limits the memory of incomplete lines. The short lines of a sandbox share a small store. A longer line waits for a
- * turn, first in its sandbox and then in the server, and must then end in time.
+ * slot, first in its sandbox and then in the server, and must then end in time.
  */
 export class ServerLineMemory {
-  readonly turns: Turns;
+  readonly slots: Semaphore;
   readonly timeLimitMs: number;
 
   constructor({ atOnce = AT_ONCE, timeLimitMs = TIME_LIMIT_MS } = {}) {
-    this.turns = new Turns(atOnce);
+    this.slots = new Semaphore(atOnce);
     this.timeLimitMs = timeLimitMs;
   }
 }
@@ -38,7 +38,7 @@ export class ServerLineMemory {
 /** The incomplete lines of one sandbox. */
 export class SandboxLineMemory {
   readonly #all: ServerLineMemory;
-  readonly #turns = new Turns(1);
+  readonly #slot = new Semaphore(1);
   #sharedBytes = 0;
 
   constructor(all: ServerLineMemory) {
@@ -56,28 +56,19 @@ export class SandboxLineMemory {
         this.#sharedBytes += bytes;
         return true;
       },
-      takeTurn: () => this.#takeTurn(signal, onOverdue),
+      acquire: () => this.#acquire(signal, onOverdue),
     });
   }
 
-  async #takeTurn(signal: AbortSignal, onOverdue: (error: AgentError) => void): Promise<() => void> {
-    const { turns, timeLimitMs } = this.#all;
-    await this.#turns.take(signal);
-    try {
-      await turns.take(signal);
-    } catch (error) {
-      this.#turns.give();
-      throw error;
-    }
-    const timer = setTimeout(
-      () => onOverdue(new AgentError('misbehaved', `a long line that did not end within ${timeLimitMs} ms`)),
-      timeLimitMs,
-    );
-    return () => {
-      clearTimeout(timer);
-      turns.give();
-      this.#turns.give();
-    };
+  async #acquire(signal: AbortSignal, onOverdue: (error: AgentError) => void): Promise<Disposable> {
+    const { slots, timeLimitMs } = this.#all;
+    using held = new DisposableStack();
+    held.use(await this.#slot.acquire(signal));
+    held.use(await slots.acquire(signal));
+    const overdue = () =>
+      onOverdue(new AgentError('misbehaved', `a long line that did not end within ${timeLimitMs} ms`));
+    held.adopt(setTimeout(overdue, timeLimitMs), clearTimeout);
+    return held.move();
   }
 }
 
@@ -86,14 +77,14 @@ interface StreamLineMemoryDeps {
    * Takes `bytes` of the sandbox's store, or returns them if negative. Returns false when the store has too few left.
    */
   share: (bytes: number) => boolean;
-  takeTurn: () => Promise<() => void>;
+  acquire: () => Promise<Disposable>;
 }
 
 /** The memory of one stream's incomplete line. */
 export class StreamLineMemory implements LineMemory, Disposable {
   readonly #options: StreamLineMemoryDeps;
   #sharedBytes = 0;
-  #giveTurn: (() => void) | undefined;
+  #slot: Disposable | undefined;
 
   constructor(options: StreamLineMemoryDeps) {
     this.#options = options;
@@ -101,8 +92,8 @@ export class StreamLineMemory implements LineMemory, Disposable {
 
   /** Returns undefined when there is room for `bytes` more, else a promise that resolves when there is. */
   hold(bytes: number): Promise<void> | undefined {
-    if (this.#giveTurn) return undefined;
-    if (!this.#options.share(bytes)) return this.#takeTurn();
+    if (this.#slot) return undefined;
+    if (!this.#options.share(bytes)) return this.#acquire();
     this.#sharedBytes += bytes;
     return undefined;
   }
@@ -111,15 +102,15 @@ export class StreamLineMemory implements LineMemory, Disposable {
   release(): void {
     if (this.#sharedBytes > 0) this.#options.share(-this.#sharedBytes);
     this.#sharedBytes = 0;
-    this.#giveTurn?.();
-    this.#giveTurn = undefined;
+    this.#slot?.[Symbol.dispose]();
+    this.#slot = undefined;
   }
 
   [Symbol.dispose](): void {
     this.release();
   }
 
-  async #takeTurn(): Promise<void> {
-    this.#giveTurn = await this.#options.takeTurn();
+  async #acquire(): Promise<void> {
+    this.#slot = await this.#options.acquire();
   }
 }
