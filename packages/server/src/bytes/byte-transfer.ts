@@ -54,10 +54,22 @@ export function discardBody(body: Readable | undefined): void {
 async function sendLent(body: LentBytes, target: Writable, signal?: AbortSignal): Promise<void> {
   const stop = () => body.destroy();
   using _ = signal && onAbort(signal, stop);
+  const closed = new Promise<void>((resolve) => target.once('close', resolve));
   target.once('close', stop);
   try {
     signal?.throwIfAborted();
-    await body.lend((bytes, giveBack) => target.write(bytes, giveBack));
+    let written = Promise.resolve();
+    await body.lend((bytes, giveBack) => {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      written = promise;
+      target.write(bytes, () => {
+        giveBack();
+        resolve();
+      });
+    });
+    // Ending an HTTP message with unsent bytes writes an empty piece after them. It fails, and discards the answer, if
+    // the receiver has answered and closed the connection by then.
+    await Promise.race([written, closed]);
     target.end();
     await finished(target, { ...(signal && { signal }) });
   } catch (error) {
