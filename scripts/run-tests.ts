@@ -47,8 +47,12 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
   'functional/installations': 'names and addresses of two installations',
   'functional/previews-in-a-browser': 'a browser, over the connections of functional/previews',
   'functional/runtimes': 'it tries each runtime by itself',
+  'functional/shell': 'the command line, over the requests of functional/terminals',
   'functional/stalled-transfers': 'clocks of the server and the agent, over the requests of functional/files',
   'functional/start': 'what npm start prints',
+  'functional/streams': 'the server sends them, over the connection to an agent that each run of other files uses',
+  'security/connections':
+    'the host counts them, at its end of a link; security/network-policy is what sandboxes meet of it',
   'security/egress-log': 'the gateway keeps it',
   'security/full-disk': 'the volume below sandboxes, whatever makes them',
   'security/large-results': 'what the server does with results, wherever they come from',
@@ -64,9 +68,10 @@ const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
  */
 const WITHIN_A_SANDBOX: Readonly<Record<string, string>> = Object.fromEntries(
   [
-    ...['command-requests', 'file-contents', 'files', 'output', 'own-zygote', 'previews'],
-    ...['shell', 'streams', 'terminals', 'timeouts'],
-  ].map((name) => [`functional/${name}`, 'it goes on within a sandbox, with the same kernel as with crun']),
+    ...['functional/command-requests', 'functional/file-contents', 'functional/files', 'functional/languages'],
+    ...['functional/output', 'functional/own-zygote', 'functional/previews', 'functional/terminals'],
+    ...['functional/timeouts', 'security/file-rights', 'security/own-zygote'],
+  ].map((name) => [name, 'it goes on within a sandbox, with the same kernel as with crun']),
 );
 const suitesBut = (left: Readonly<Record<string, string>>) => {
   for (const [file, reason] of Object.entries(left)) console.log(`skipped: e2e/${file}.test.ts: ${reason}`);

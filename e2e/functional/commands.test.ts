@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import type { SandboxId } from '@cloche/contract';
-import { isolation } from '../support/claims.ts';
+import { isolation, sameWithEachRuntime } from '../support/claims.ts';
 import { SandboxCommands } from '../support/commands.ts';
 import { eventually } from '../support/eventually.ts';
 import { type OwnService, testService } from '../support/service.ts';
@@ -189,7 +189,8 @@ describe('a command', { concurrency: true }, () => {
       assert.equal((await service.api.post(path, { data: 'late' })).body.error.code, 'conflict');
     });
 
-    it('that is not read is refused in time and costs bounded memory', async () => {
+    const refused = sameWithEachRuntime('the clock and the bound of the agent');
+    it('that is not read is refused in time and costs bounded memory', refused, async () => {
       const command = await commands.start('sleep 300', { stdinOpen: true });
       const path = `${commands.path}/${command.id}/stdin`;
       const data = 'x'.repeat(1_000_000);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { LIMITS } from '@cloche/contract';
+import { sameWithEachRuntime } from '../support/claims.ts';
 import { residentBytes } from '../support/process.ts';
 import { type TestService, testService } from '../support/service.ts';
 
@@ -44,7 +45,8 @@ describe('what a run prints', () => {
     assert.equal(run.stdout, '日本');
   });
 
-  it('of 50 MB is cut at the bound, says so, and does not grow the server', async () => {
+  const cut = sameWithEachRuntime('the agent cuts it, and the memory of the server is measured');
+  it('of 50 MB is cut at the bound, says so, and does not grow the server', cut, async () => {
     const before = residentBytes(service.pid('server'));
     const run = await service.api.run(
       sandboxId,

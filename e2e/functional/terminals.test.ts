@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { after, before, describe, it } from 'node:test';
 import { Cloche, type Pty } from '@cloche/sdk';
+import { sameWithEachRuntime } from '../support/claims.ts';
 import { eventually } from '../support/eventually.ts';
 import { type OwnService, testService } from '../support/service.ts';
 
@@ -105,7 +106,8 @@ describe('a terminal', () => {
 
 // Concurrent, as the first test mostly waits.
 describe('a terminal, beside others', { concurrency: 2 }, () => {
-  it('that nobody watches ends, and what its shell started with it', async () => {
+  const idle = sameWithEachRuntime('a clock of the agent; a terminal that ends is tested with each');
+  it('that nobody watches ends, and what its shell started with it', idle, async () => {
     // A service of its own: with this idle timeout, no terminal would survive a slow restart of the server.
     const service = await testService({ CLOCHE_TERMINAL_IDLE_MS: '5000' });
     try {

@@ -1,7 +1,9 @@
 import { claimsOf } from '@cloche/testkit/isolation-claims';
 
+const runtime = process.env.CLOCHE_OCI_RUNTIME ?? 'crun';
+
 /** Isolation that the sandboxes under test promise. */
-export const isolation = claimsOf(process.env.CLOCHE_OCI_RUNTIME ?? 'crun');
+export const isolation = claimsOf(runtime);
 
 /** Option for a test of a forked kernel, wherever its zygote lives. */
 export const unlessStarted = {
@@ -11,4 +13,9 @@ export const unlessStarted = {
 /** Returns the option `skip`, with a reason, for a test of a property that not every runtime has. */
 export function skipUnless<Name extends keyof typeof isolation>(claim: Name, value: (typeof isolation)[Name]) {
   return { skip: isolation[claim] !== value && `isolation.${claim} is "${isolation[claim]}" here, not "${value}"` };
+}
+
+/** Returns the option `skip`, with `reason`, for a test whose subject is the same with each runtime: it runs with crun. */
+export function sameWithEachRuntime(reason: string) {
+  return { skip: runtime !== 'crun' && `runs with crun alone: ${reason}` };
 }
