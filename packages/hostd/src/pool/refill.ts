@@ -83,11 +83,15 @@ export class Refill {
   /** Notes that a request took a ready instance of that kind, or found none. */
   noteRequest(id: KindId, { isHit }: { isHit: boolean }): void {
     if (isHit) this.#pacing.noteClaim();
-    if (!this.#options.ready.has(id)) {
-      this.#emptied.resolve();
-      this.#emptied = Promise.withResolvers();
-    }
-    this.wake();
+    const isEmptied = !this.#options.ready.has(id);
+    // Later, so that the claim and its answer do not wait for the choice of the next step.
+    setImmediate(() => {
+      if (isEmptied) {
+        this.#emptied.resolve();
+        this.#emptied = Promise.withResolvers();
+      }
+      this.wake();
+    });
   }
 
   /** Suspends the refill until the result is disposed, but not for longer than 250 ms. */

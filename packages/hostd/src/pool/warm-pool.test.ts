@@ -23,6 +23,7 @@ class FakeMaker implements PoolMaker {
   mostUnderWay = 0;
   launched = 0;
   hasMemory = true;
+  memoryChecks = 0;
   fails = false;
   /** Turns of the event loop that each launch takes. */
   turns = 1;
@@ -53,6 +54,7 @@ class FakeMaker implements PoolMaker {
   }
 
   hasMemoryToSpare(): boolean {
+    this.memoryChecks += 1;
     return this.hasMemory;
   }
 }
@@ -249,6 +251,19 @@ describe('a warm pool', () => {
     assert.equal(await world.take(OPEN), undefined);
     assert.deepEqual(world.pool.state(), { size: 0, ready: 0, hits: 0, misses: 0 });
     assert.equal(world.maker.launched, 0);
+  });
+
+  test('ends a claim before it chooses what to launch next', async () => {
+    await using world = openPool(2);
+    await world.filled();
+    await turns();
+    world.maker.memoryChecks = 0;
+    await world.pool.take(OPEN, new AbortController().signal, async () => {
+      for (let moment = 0; moment < 20; moment += 1) await undefined;
+    });
+    assert.equal(world.maker.memoryChecks, 0);
+    await world.filled();
+    assert.ok(world.maker.memoryChecks > 0);
   });
 
   test('owns an instance until its claim has ended, and no longer', async () => {
