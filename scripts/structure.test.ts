@@ -231,4 +231,11 @@ describe('a source file', () => {
     const long = sources.filter((file) => readFileSync(file, 'utf8').split('\n').length > 400);
     assert.deepEqual(long, []);
   });
+
+  it('listens for an abort by `onAbort`, which leaves no listener behind', () => {
+    // The SDK runs in browsers, without `node-support`.
+    const own = ['packages/node-support/src/abort.ts', 'packages/sdk/src/deadline.ts'];
+    const byHand = sources.filter((file) => /addEventListener\(\s*'abort'/.test(readFileSync(file, 'utf8')));
+    assert.deepEqual(byHand.sort(), own);
+  });
 });

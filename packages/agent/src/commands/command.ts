@@ -1,5 +1,4 @@
-import { setTimeout as pause } from 'node:timers/promises';
-import { KeyedQueue } from '@cloche/node-support';
+import { Deadline, KeyedQueue } from '@cloche/node-support';
 import type { AgentCommand, CommandResultEvent, StartCommand } from '@cloche/protocol';
 import { AgentError, NO_PROCESS_LEFT } from '../base/agent-error.ts';
 import { BoundedText } from '../base/bounded-text.ts';
@@ -170,7 +169,8 @@ export class Command implements SupervisorListener {
   async #timeOut(): Promise<void> {
     this.#stopReason ??= 'timed_out';
     this.#supervisor.signal('SIGTERM');
-    await Promise.race([this.#ending.promise, pause(TERM_GRACE_MS)]);
+    using grace = new Deadline(TERM_GRACE_MS);
+    await grace.race(this.#ending.promise).catch(() => undefined);
     await this.#stop('timed_out');
   }
 

@@ -1,5 +1,5 @@
 import type { EventPage, EventType, OrgId, ProjectId, ResourceEvent } from '@cloche/contract';
-import { orAbort, pause } from '@cloche/node-support';
+import { Deadline } from '@cloche/node-support';
 import { Changes } from '../base/changes.ts';
 import type { Database } from '../db/database.ts';
 import { type EventOutbox, toEvent } from '../outbox/event-outbox.ts';
@@ -59,13 +59,8 @@ export class EventFeed {
   }
 
   async #untilAppended(appended: Promise<void>, signal: AbortSignal): Promise<void> {
-    const awake = new AbortController();
-    const either = AbortSignal.any([awake.signal, signal]);
-    try {
-      await orAbort(Promise.race([appended, pause(this.#lookAgainMs, either)]), signal);
-    } finally {
-      awake.abort();
-    }
+    using limit = new Deadline(this.#lookAgainMs, signal);
+    await limit.race(appended).catch(() => signal.throwIfAborted());
   }
 
   async #lastSeq(orgId: OrgId): Promise<number> {
