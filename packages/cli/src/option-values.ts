@@ -6,6 +6,8 @@ import {
   NETWORK_MODES,
   type NetworkMode,
   type NetworkPolicy,
+  type ProjectQuotas,
+  QUOTAS,
 } from '@cloche/contract';
 import { InvalidArgumentError, Option } from 'commander';
 import { formatDuration, parseDuration } from './terminal/duration.ts';
@@ -42,6 +44,15 @@ export function keyValue(text: string, before: Record<string, string> = {}): Rec
   const at = text.indexOf('=');
   if (at < 1) throw new InvalidArgumentError('Write it as KEY=VALUE.');
   return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
+}
+
+/** Parses a repeatable quota, such as `liveSandboxes=20` or `liveSandboxes=none`. */
+export function quota(text: string, before: ProjectQuotas = {}): ProjectQuotas {
+  const [name = '', value = ''] = text.split(/=(.*)/s);
+  if (!Object.hasOwn(QUOTAS, name)) throw new InvalidArgumentError(`Use one of ${Object.keys(QUOTAS).join(', ')}.`);
+  if (value === 'none') return { ...before, [name]: null };
+  if (!/^\d{1,15}$/.test(value)) throw new InvalidArgumentError('Write it as NAME=NUMBER or NAME=none.');
+  return { ...before, [name]: Number(value) };
 }
 
 /** Parses a list, separated by commas or given as a repeated option. */

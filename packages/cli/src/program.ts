@@ -9,6 +9,7 @@ import { addDoctorCommand } from './commands/doctor.ts';
 import { addExecCommand } from './commands/exec.ts';
 import { addFileCommands } from './commands/files.ts';
 import { addPreviewCommand } from './commands/preview.ts';
+import { addProjectCommands } from './commands/project.ts';
 import { addRunCommand } from './commands/run.ts';
 import { addSandboxCommands } from './commands/sandbox.ts';
 import { addShellCommand } from './commands/shell.ts';
@@ -37,6 +38,7 @@ export function buildProgram(version: string): Command {
   addCopyCommand(program);
   addFileCommands(program);
   addTemplateCommands(program);
+  addProjectCommands(program);
   addAdminCommands(program);
   addDoctorCommand(program);
   addConfigCommand(program);

@@ -16,6 +16,8 @@ export type {
   NetworkPolicy,
   OutputFormat,
   Preview,
+  Project,
+  ProjectQuotas,
   SandboxStatus,
   Signal,
   Template,
@@ -51,6 +53,12 @@ export {
 } from './files.ts';
 export { isBinaryOutput, outputBytes } from './output-bytes.ts';
 export { type OpenPreviewOptions, Previews, previewLink } from './previews.ts';
+export {
+  type CreateProjectOptions,
+  type ListProjectsOptions,
+  Projects,
+  type UpdateProjectOptions,
+} from './projects.ts';
 export { Pty, type PtyOptions, Ptys } from './pty.ts';
 export type { CallOptions, RequestOf, UploadBytes } from './request.ts';
 export { type ContextRef, type RunOptions, type StreamOptions, streamCode } from './run-code.ts';
