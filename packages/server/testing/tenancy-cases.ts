@@ -36,7 +36,7 @@ export interface NamingCase {
   readonly destroys: number;
 }
 
-/** A request that names nothing and answers what the key can see. `shows` is what the owner sees. */
+/** A request that names nothing and answers or streams what the key can see. `shows` is what the owner sees. */
 export interface ListingCase {
   readonly kind: 'lists';
   readonly title: string;
@@ -141,8 +141,8 @@ export const TENANCY_CASES: Readonly<Record<OperationId, readonly Case[]>> = {
   getPreview: byPath(),
   deletePreview: byPath({}, { destroys: 1 }),
 
-  listEvents: [byProject],
-  streamEvents: [byProject],
+  listEvents: [lists('sandboxId', { limit: '500' }), byProject],
+  streamEvents: [lists('sandboxId'), byProject],
 
   // All organizations have the same templates.
   listTemplates: general(200),
