@@ -15,6 +15,7 @@ export interface HeldItem {
 /**
  * Limits how many items each source holds, and all sources together. When all places are taken, a source below its
  * limit still gets one: the source with the most items loses one. So greedy sources cannot keep another one out.
+ * A `Semaphore` would let the source that came first keep all places.
  */
 export class FairShare {
   readonly #limits: ShareLimits;

@@ -12,7 +12,8 @@ type Client = Pick<EventEmitter, 'once' | 'off'> & { readonly destroyed?: boolea
 
 /**
  * Limits how many items of a sandbox run at once, and how many begin in one turn of the event loop, so that other
- * sandboxes need not wait. Refuses nothing: further items wait in order until their client disconnects.
+ * sandboxes need not wait. Refuses nothing: further items wait in order until their client disconnects. A `Semaphore`
+ * would let all free slots be taken in one turn.
  */
 export class PacedQueue {
   readonly #options: PacedQueueOptions;

@@ -5,7 +5,10 @@ export interface ConcurrencyLimits {
   readonly total: number;
 }
 
-/** Counts what organizations use at once and limits each organization and the total. */
+/**
+ * Counts what organizations use at once and limits each organization and the total. Refuses at a limit, where a
+ * `Semaphore` would wait.
+ */
 export class ConcurrencyLimit {
   readonly limits: ConcurrencyLimits;
   readonly #byOrganization = new Map<OrgId, number>();
