@@ -18,7 +18,8 @@ export const openPreview = {
   summary: 'Create a preview',
   description:
     'Serves a port of the sandbox at a URL of its own: HTTP/1.1, server-sent events and WebSockets. It is enough if ' +
-    'the program listens on 127.0.0.1. The preview closes when its lifetime or its sandbox ends, or when it is deleted.',
+    'the program listens on 127.0.0.1. The preview closes when its lifetime or its sandbox ends, when it is deleted, or ' +
+    'when the key that created it is revoked or expires.',
   scope: 'preview:create',
   idempotency: 'optional',
   secretAnswer: true,

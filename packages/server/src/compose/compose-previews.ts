@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
+import type { OpenWork } from '../api-keys/key-endings.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { Database } from '../db/database.ts';
@@ -37,6 +38,8 @@ export interface PreviewsDeps {
 export interface Previews {
   readonly routes: Route[];
   readonly hostRouter: HostRouter;
+  /** The connections through previews. */
+  readonly open: OpenWork;
   /** Sets the port of the service. Call it before the first URL is made. */
   servedAt(port: number): void;
   /** Number of requests and WebSockets that pass through previews. */
@@ -57,6 +60,7 @@ export function composePreviews(deps: PreviewsDeps): Previews {
   return {
     routes: previewRoutes(service, hosts),
     hostRouter: new PreviewRouter({ ...deps, hosts, previews, exchanges, reachPort, executions }),
+    open: exchanges,
     servedAt: (port) => hosts.servedAt(port),
     connections: () => exchanges.size,
     stop: () => exchanges.endAll(),

@@ -11,6 +11,7 @@ import { ManageApiKeys } from '../api-keys/api/manage-api-keys.ts';
 import { SqlApiKeyRepository } from '../api-keys/api-key-repository.ts';
 import { ApiKeyService } from '../api-keys/api-key-service.ts';
 import { Authenticator } from '../api-keys/authenticator.ts';
+import { ENDINGS_LOOK_MS, KeyEndings } from '../api-keys/key-endings.ts';
 import { USES_WRITE_MS } from '../api-keys/key-uses.ts';
 import { openStore } from '../artifacts/store/open-store.ts';
 import { systemClock } from '../base/clock.ts';
@@ -142,6 +143,7 @@ export async function startServer(
     sandboxes: sandboxes.core,
     terminalIdleMs: config.terminalIdleMs,
   });
+  const endings = new KeyEndings({ keys, authenticator, clock, open: [inFlight, previews.open] });
   const { access } = sandboxes.core;
   const accessFiles = new AccessFiles(sandboxes.core);
   const routes = [
@@ -149,7 +151,7 @@ export async function startServer(
     ...commands.routes,
     ...artifacts.routes({ access, files: accessFiles }),
     ...previews.routes,
-    ...apiKeyRoutes(new ManageApiKeys({ ...shared, keys, orgs, projects: projectRecords, authenticator })),
+    ...apiKeyRoutes(new ManageApiKeys({ ...shared, keys, orgs, projects: projectRecords, authenticator, endings })),
     ...projects.routes,
     ...composeEvents({ ...shared, projects: projects.access }).routes,
   ];
@@ -182,11 +184,7 @@ export async function startServer(
   });
 
   await lease.start();
-  const writeUses = async () => {
-    await authenticator.uses.write();
-    return USES_WRITE_MS;
-  };
-  const uses = new Loop('key uses', writeUses, USES_WRITE_MS, log);
+  const keyLoops = keepKeys(authenticator, endings, log);
   void learnQuota();
   await artifacts.start();
   await sandboxes.start();
@@ -207,12 +205,18 @@ export async function startServer(
       await sandboxes.stop();
       await artifacts.stop();
       lease.stop();
-      await uses.stop();
+      await Promise.all(keyLoops.map((loop) => loop.stop()));
       await authenticator.uses.write();
       await journaled.close();
       await db.destroy();
     },
   };
+}
+
+function keepKeys({ uses }: Authenticator, endings: KeyEndings, log: Logger): Loop[] {
+  const write = () => uses.write().then(() => USES_WRITE_MS);
+  const look = () => endings.look().then(() => ENDINGS_LOOK_MS);
+  return [new Loop('key uses', write, USES_WRITE_MS, log), new Loop('key endings', look, ENDINGS_LOOK_MS, log)];
 }
 
 function ownVersion(): string {

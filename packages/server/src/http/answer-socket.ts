@@ -1,7 +1,7 @@
 import { onAbort } from '@cloche/node-support';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type RawData, type WebSocket, WebSocketServer } from 'ws';
-import { invalidRequest } from '../base/app-error.ts';
+import { AppError, invalidRequest } from '../base/app-error.ts';
 import type { ClientSocket, RequestContext, Route } from './route.ts';
 import { isUpgrade, takeUpgrade } from './upgrades.ts';
 
@@ -9,6 +9,9 @@ const MAX_MESSAGE_BYTES = 1024 * 1024;
 /** Time between two pings. A client that has not answered a ping when the next is due is disconnected. */
 const PING_MS = 30_000;
 const GOING_AWAY = 1001;
+const POLICY_VIOLATION = 1008;
+/** Time for a client to complete the closing handshake once its key has ended. */
+const CLOSING_MS = 250;
 
 const handshakes = new WebSocketServer({
   noServer: true,
@@ -35,17 +38,30 @@ export async function answerSocket(
   if (!upgrade) return reply;
   upgrade.socket.once('close', over);
   handshakes.handleUpgrade(raw, upgrade.socket, upgrade.head, (socket) => {
-    onAbort(context.signal, () => socket.close(GOING_AWAY));
+    onAbort(context.signal, () => closeEarly(socket, context.signal.reason));
     keepAlive(socket);
-    serve(clientSocket(socket));
+    serve(clientSocket(socket, context.signal));
   });
   return reply;
 }
 
-function clientSocket(socket: WebSocket): ClientSocket {
+function closeEarly(socket: WebSocket, reason: unknown): void {
+  if (!(reason instanceof AppError && reason.is('unauthorized'))) {
+    socket.close(GOING_AWAY);
+    return;
+  }
+  socket.close(POLICY_VIOLATION, reason.code);
+  setTimeout(() => socket.terminate(), CLOSING_MS).unref();
+}
+
+function clientSocket(socket: WebSocket, signal: AbortSignal): ClientSocket {
   return {
     send: (data, hasRoom) => socket.send(data, { binary: typeof data !== 'string' }, () => hasRoom?.()),
-    onMessage: (take) => socket.on('message', (data, isBinary) => take(isBinary ? bytesOf(data) : String(data))),
+    onMessage: (take) =>
+      socket.on('message', (data, isBinary) => {
+        // Messages also arrive between this side's closing frame and the client's.
+        if (!signal.aborted) take(isBinary ? bytesOf(data) : String(data));
+      }),
     onClose: (act) => socket.once('close', act),
     close: () => socket.close(),
   };

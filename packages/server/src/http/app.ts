@@ -23,6 +23,9 @@ import { registerServiceRoutes, type ServiceRoutesDeps } from './service-routes.
 import { addSignedDownloads, type SignedDownloads } from './signed-downloads.ts';
 import { holdContinue } from './uploads.ts';
 
+/** Time after which the key of a request is checked again when its body has arrived. */
+const LATE_BODY_MS = 1_000;
+
 export interface AppDeps {
   readonly hostRouter?: HostRouter;
   readonly signedDownloads?: SignedDownloads;
@@ -96,15 +99,22 @@ function addRoute(app: FastifyInstance, route: Route, deps: AppDeps): void {
       }
       const credential = await authenticateHeader(request.headers.authorization, deps.authenticator);
       request.state.credential = credential;
+      request.state.keyChanges = deps.authenticator.changes;
       requireOperationScope(credential, operation, request.params);
     },
-    handler: (request, reply) => {
+    handler: async (request, reply) => {
+      if (mayHaveEnded(request, deps)) await authenticateHeader(request.headers.authorization, deps.authenticator);
       if (request.state.credential) requireExtraScope(request.state.credential, operation, request.body);
       const { params, headers, body } = request;
       const valid = validate({ params, query: queryOf(request), headers, body });
       return execute(route, { request, reply, valid }, deps);
     },
   });
+}
+
+/** Whether the key may have ended since the headers arrived: the body of a request can arrive much later. */
+function mayHaveEnded({ state }: FastifyRequest, { authenticator, clock }: AppDeps): boolean {
+  return state.keyChanges !== authenticator.changes || clock.now() - state.receivedAt >= LATE_BODY_MS;
 }
 
 /** Returns the query string without the question mark. */

@@ -48,7 +48,7 @@ export async function execute(route: Route, execution: Execution, deps: ExecuteD
   // A request that changes state runs to its end and is recorded, whether or not the client still waits.
   const isInterruptible = route.kind === 'stream' || route.operation.method === 'GET';
   const credential = requireCredential(request);
-  const controller = deps.inFlight.enter(credential.orgId, isInterruptible);
+  const controller = deps.inFlight.enter(credential, isInterruptible);
   if (isInterruptible || route.kind === 'upload') abortWithClient(reply, controller);
   const resultMemory = deps.resultMemoryLimit.open(credential.orgId);
   try {
@@ -63,10 +63,10 @@ export async function execute(route: Route, execution: Execution, deps: ExecuteD
       throw error;
     }
   } catch (error) {
-    throw controller.signal.reason instanceof ClientGoneError ? controller.signal.reason : error;
+    throw endOf(controller.signal) ?? error;
   } finally {
     resultMemory.release();
-    afterAnswer(reply, () => deps.inFlight.leave(credential.orgId, controller));
+    afterAnswer(reply, () => deps.inFlight.leave(credential, controller));
     request.state.idempotency ??= execution.valid.idempotencyKey === undefined ? undefined : 'executed';
   }
 }
@@ -91,6 +91,12 @@ async function answer(
     case 'upload':
       return answerUpload(route, request, reply, context, transfers);
   }
+}
+
+/** Returns why the request ended early, if its client left or its key stopped working. */
+function endOf({ reason }: AbortSignal): Error | undefined {
+  const isKeyEnd = reason instanceof AppError && reason.is('unauthorized');
+  return isKeyEnd || reason instanceof ClientGoneError ? reason : undefined;
 }
 
 function abortWithClient(reply: FastifyReply, controller: AbortController): void {
@@ -167,6 +173,9 @@ async function answerJson(
   idempotency: Idempotency,
 ): Promise<FastifyReply> {
   const value = await route.handle(context);
+  const end = endOf(context.signal);
+  // What changed state is answered, as if the answer had been a moment earlier.
+  if (end && route.operation.method === 'GET') throw end;
   const { status } = route.operation.response;
   if (isLarge(value))
     return answerLarge(reply, { status, value, resultMemory: context.resultMemory }, claim, idempotency);

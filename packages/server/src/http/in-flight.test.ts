@@ -7,14 +7,16 @@ const LIMITS = { perOrganization: 2, total: 3 };
 describe('requests under way', () => {
   it('of one organization are bounded, whatever they are, and others go on', () => {
     const inFlight = new InFlight(LIMITS);
-    const first = inFlight.enter('org_1', true);
-    inFlight.enter('org_1', false);
-    assert.throws(() => inFlight.enter('org_1', true), { code: 'rate_limited' });
-    inFlight.enter('org_2', true);
-    assert.throws(() => inFlight.enter('org_3', true), { code: 'unavailable' });
-    inFlight.leave('org_1', first);
-    inFlight.enter('org_3', true);
-    assert.throws(() => inFlight.enter('org_1', true), { code: 'unavailable' });
+    const enter = (orgId: 'org_1' | 'org_2' | 'org_3', isInterruptible = true) =>
+      inFlight.enter({ orgId, apiKeyId: 'key_1' }, isInterruptible);
+    const first = enter('org_1');
+    enter('org_1', false);
+    assert.throws(() => enter('org_1'), { code: 'rate_limited' });
+    enter('org_2');
+    assert.throws(() => enter('org_3'), { code: 'unavailable' });
+    inFlight.leave({ orgId: 'org_1', apiKeyId: 'key_1' }, first);
+    enter('org_3');
+    assert.throws(() => enter('org_1'), { code: 'unavailable' });
     assert.equal(inFlight.size, 3);
   });
 });

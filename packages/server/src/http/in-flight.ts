@@ -1,5 +1,7 @@
-import type { OrgId } from '@cloche/contract';
+import type { ApiKeyId } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
+import type { Credential } from '../api-keys/credential.ts';
+import type { OpenWork } from '../api-keys/key-endings.ts';
 import { AppError } from '../base/app-error.ts';
 import { ConcurrencyLimit, type ConcurrencyLimits } from '../base/concurrency-limit.ts';
 
@@ -18,10 +20,12 @@ export class ClientGoneError extends Error {
   }
 }
 
-/** Tracks active requests, so that a stopping server can end them in order. */
-export class InFlight {
-  readonly #interruptible = new Set<AbortController>();
-  readonly #others = new Set<AbortController>();
+type Caller = Pick<Credential, 'orgId' | 'apiKeyId'>;
+
+/** Tracks active requests, so that a stopping server can end them in order, and a key's requests end with the key. */
+export class InFlight implements OpenWork {
+  readonly #interruptible = new Map<AbortController, ApiKeyId>();
+  readonly #others = new Map<AbortController, ApiKeyId>();
   readonly #limit: ConcurrencyLimit;
   #isDraining = false;
   #emptied: PromiseWithResolvers<void> | undefined;
@@ -44,16 +48,16 @@ export class InFlight {
    * @param isInterruptible whether ending early loses nothing, as for a stream or a wait.
    * @throws AppError `rate_limited` or `unavailable` when too many requests are active.
    */
-  enter(orgId: OrgId, isInterruptible: boolean): AbortController {
+  enter({ orgId, apiKeyId }: Caller, isInterruptible: boolean): AbortController {
     this.#take(orgId);
     const controller = new AbortController();
-    (isInterruptible ? this.#interruptible : this.#others).add(controller);
+    (isInterruptible ? this.#interruptible : this.#others).set(controller, apiKeyId);
     // The headers arrived before the stop and the body after it.
     if (isInterruptible && this.#isDraining) controller.abort(stopping());
     return controller;
   }
 
-  leave(orgId: OrgId, controller: AbortController): void {
+  leave({ orgId }: Caller, controller: AbortController): void {
     this.#limit.release(orgId);
     this.#interruptible.delete(controller);
     this.#others.delete(controller);
@@ -66,13 +70,23 @@ export class InFlight {
    */
   async drain(graceMs: number): Promise<void> {
     this.#isDraining = true;
-    for (const controller of this.#interruptible) controller.abort(stopping());
+    for (const controller of this.#interruptible.keys()) controller.abort(stopping());
     await this.#untilEmpty(graceMs);
-    for (const controller of this.#others) controller.abort(stopping());
+    for (const controller of this.#others.keys()) controller.abort(stopping());
     await this.#untilEmpty(UNWIND_MS);
   }
 
-  #take(orgId: OrgId): void {
+  keyIds(): Set<ApiKeyId> {
+    return new Set([...this.#interruptible.values(), ...this.#others.values()]);
+  }
+
+  endKey(id: ApiKeyId, reason: AppError, except?: AbortSignal): void {
+    for (const [controller, apiKeyId] of [...this.#interruptible, ...this.#others]) {
+      if (apiKeyId === id && controller.signal !== except) controller.abort(reason);
+    }
+  }
+
+  #take(orgId: Caller['orgId']): void {
     const { perOrganization, total } = this.#limit.limits;
     switch (this.#limit.acquire(orgId)) {
       case 'organization_limit':

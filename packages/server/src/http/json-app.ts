@@ -120,6 +120,7 @@ function identify(app: FastifyInstance, { clock }: JsonAppDeps): void {
       receivedAt: clock.now(),
       operation: undefined,
       credential: undefined,
+      keyChanges: 0,
       errorCode: undefined,
       isClientsBound: false,
       idempotency: undefined,

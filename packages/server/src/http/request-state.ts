@@ -6,6 +6,8 @@ export interface RequestState {
   readonly receivedAt: number;
   operation: Operation | undefined;
   credential: Credential | undefined;
+  /** Changes of keys when the credential was found. */
+  keyChanges: number;
   errorCode: ErrorCode | 'client_gone' | undefined;
   /** Whether a limit that the client set caused the error. */
   isClientsBound: boolean;

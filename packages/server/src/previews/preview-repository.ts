@@ -1,4 +1,4 @@
-import type { OrgId, PreviewId, PreviewVisibility, ProjectId, SandboxId } from '@cloche/contract';
+import type { ApiKeyId, OrgId, PreviewId, PreviewVisibility, ProjectId, SandboxId } from '@cloche/contract';
 import type { Selectable } from 'kysely';
 import type { Database, PreviewTable } from '../db/database.ts';
 import { Lookups } from '../db/lookups.ts';
@@ -7,6 +7,8 @@ import type { Transaction, Transactions } from '../db/transactions.ts';
 import type { EventOutbox } from '../outbox/event-outbox.ts';
 import { LIVE_STATUSES } from '../sandboxes/record/sandbox.ts';
 import { type PreviewRecord, toPreview } from './preview.ts';
+
+const NEVER = Number.POSITIVE_INFINITY;
 
 export interface NewPreview extends Omit<PreviewRecord, 'expiresAt' | 'deletedAt'> {
   /** Undefined means that the preview lives as long as its sandbox. */
@@ -22,8 +24,8 @@ export interface PreviewFilter {
 }
 
 /**
- * Stores preview records. A preview is open until it is deleted, it expires or its sandbox ends. A change is one
- * transaction with its event.
+ * Stores preview records. A preview is open until it is deleted, it expires, its sandbox ends, or the key that
+ * created it ends. A change is one transaction with its event.
  */
 export interface PreviewRepository {
   /**
@@ -58,7 +60,7 @@ export class SqlPreviewRepository implements PreviewRepository {
     const { db } = deps;
     this.#deps = deps;
     this.#db = db;
-    this.#found = new Lookups(db, ['previews', 'sandboxes']);
+    this.#found = new Lookups(db, ['previews', 'sandboxes', 'api_keys']);
     this.#findOpen = prepareQuery(db, ({ id, now }: { id: string; now: number }) =>
       this.#open(now).where('previews.id', '=', id),
     );
@@ -132,6 +134,8 @@ export class SqlPreviewRepository implements PreviewRepository {
       .where('previews.deleted_at', 'is', null)
       .where('sandboxes.status', 'in', LIVE_STATUSES)
       .where('sandboxes.expires_at', '>', now)
+      .where('api_keys.revoked_at', 'is', null)
+      .where((where) => where.or([where('api_keys.expires_at', 'is', null), where('api_keys.expires_at', '>', now)]))
       .where((where) => where.or([where('previews.expires_at', 'is', null), where('previews.expires_at', '>', now)]));
   }
 
@@ -139,8 +143,9 @@ export class SqlPreviewRepository implements PreviewRepository {
     return db
       .selectFrom('previews')
       .innerJoin('sandboxes', 'sandboxes.id', 'previews.sandbox_id')
+      .leftJoin('api_keys', 'api_keys.id', 'previews.api_key_id')
       .selectAll('previews')
-      .select('sandboxes.expires_at as sandbox_expires_at');
+      .select(['sandboxes.expires_at as sandbox_expires_at', 'api_keys.expires_at as key_expires_at']);
   }
 }
 
@@ -161,6 +166,7 @@ function toRow(preview: NewPreview) {
     port: preview.port,
     visibility: preview.visibility,
     token_hash: preview.tokenHash ?? null,
+    api_key_id: preview.apiKeyId ?? null,
     created_at: preview.createdAt,
     expires_at: preview.expiresAt ?? null,
     deleted_at: null,
@@ -168,7 +174,7 @@ function toRow(preview: NewPreview) {
   };
 }
 
-type Row = Selectable<PreviewTable> & { sandbox_expires_at: number };
+type Row = Selectable<PreviewTable> & { sandbox_expires_at: number; key_expires_at: number | null };
 
 /** Converts a row. The casts are sound because only this repository writes these columns. */
 function toRecord(row: Row): PreviewRecord {
@@ -180,8 +186,9 @@ function toRecord(row: Row): PreviewRecord {
     port: row.port,
     visibility: row.visibility as PreviewVisibility,
     tokenHash: row.token_hash ?? undefined,
+    apiKeyId: (row.api_key_id ?? undefined) as ApiKeyId | undefined,
     createdAt: row.created_at,
-    expiresAt: Math.min(row.expires_at ?? Number.POSITIVE_INFINITY, row.sandbox_expires_at),
+    expiresAt: Math.min(row.expires_at ?? NEVER, row.sandbox_expires_at, row.key_expires_at ?? NEVER),
     deletedAt: row.deleted_at ?? undefined,
   };
 }

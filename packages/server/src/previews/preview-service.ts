@@ -50,6 +50,7 @@ export class PreviewService {
       port: body.port,
       visibility,
       tokenHash: token === undefined ? undefined : hashPreviewToken(token),
+      apiKeyId: credential.apiKeyId,
       createdAt,
       expiresAt: body.ttlMs === undefined ? undefined : createdAt + body.ttlMs,
       idempotencyRecordId,

@@ -1,4 +1,4 @@
-import type { OrgId, Preview, PreviewId, PreviewVisibility, ProjectId, SandboxId } from '@cloche/contract';
+import type { ApiKeyId, OrgId, Preview, PreviewId, PreviewVisibility, ProjectId, SandboxId } from '@cloche/contract';
 import { timestamp } from '../base/clock.ts';
 
 /** Times are milliseconds since the epoch. */
@@ -11,8 +11,10 @@ export interface PreviewRecord {
   readonly visibility: PreviewVisibility;
   /** Set for a private preview. */
   readonly tokenHash: string | undefined;
+  /** The key that created it, with which it ends; undefined for a preview of an earlier version. */
+  readonly apiKeyId: ApiKeyId | undefined;
   readonly createdAt: number;
-  /** The earlier of the preview's own expiry and its sandbox's. */
+  /** The earliest expiry of the preview itself, its sandbox and the key that created it. */
   readonly expiresAt: number;
   readonly deletedAt: number | undefined;
 }

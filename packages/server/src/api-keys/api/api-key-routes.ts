@@ -25,8 +25,8 @@ export function apiKeyRoutes(keys: ManageApiKeys): Route[] {
     route(operations.rotateApiKey, async (request) =>
       withSecret(await keys.rotate(request, request.params.apiKeyId, request.body)),
     ),
-    route(operations.revokeApiKey, async ({ credential, params }) => ({
-      apiKey: toApiKey(await keys.revoke(credential, params.apiKeyId)),
+    route(operations.revokeApiKey, async (request) => ({
+      apiKey: toApiKey(await keys.revoke(request, request.params.apiKeyId)),
     })),
   ];
 }

@@ -6,12 +6,14 @@ import { randomIds } from '../../base/id-source.ts';
 import type { Database } from '../../db/database.ts';
 import { migrate } from '../../db/migrate.ts';
 import { openDatabase } from '../../db/open-database.ts';
+import { InFlight } from '../../http/in-flight.ts';
 import { OrgRepository } from '../../projects/org-repository.ts';
 import { SqlProjectRepository } from '../../projects/project-repository.ts';
 import { SqlApiKeyRepository } from '../api-key-repository.ts';
 import { ApiKeyService } from '../api-key-service.ts';
 import { Authenticator } from '../authenticator.ts';
 import type { Credential } from '../credential.ts';
+import { KeyEndings } from '../key-endings.ts';
 import { type KeyWithSecret, ManageApiKeys } from './manage-api-keys.ts';
 
 const DAY_MS = 86_400_000;
@@ -24,6 +26,7 @@ let authenticator: Authenticator;
 let operator: ApiKeyService;
 let manage: ManageApiKeys;
 const clock = { now: () => now };
+const { signal } = new AbortController();
 
 beforeEach(async () => {
   now = Date.parse('2026-01-01T00:00:00.000Z');
@@ -35,7 +38,8 @@ beforeEach(async () => {
   const projects = new SqlProjectRepository(db);
   authenticator = new Authenticator(keys, clock);
   operator = new ApiKeyService(keys, projects, authenticator, clock, randomIds);
-  manage = new ManageApiKeys({ keys, orgs, projects, authenticator, clock, ids: randomIds });
+  const endings = new KeyEndings({ keys, authenticator, clock, open: [] });
+  manage = new ManageApiKeys({ keys, orgs, projects, authenticator, endings, clock, ids: randomIds });
 });
 
 async function project(name: string): Promise<`prj_${string}`> {
@@ -62,13 +66,15 @@ function create(
   record?: string,
 ): Promise<KeyWithSecret> {
   const body: CreateApiKeyBody = { name: 'new', scopes: ['code:run'], ...extra };
-  return manage.create({ credential, idempotencyRecordId: record }, body);
+  return manage.create({ credential, idempotencyRecordId: record, signal }, body);
 }
 
 function rotate(credential: Credential, id: ApiKeyId, graceMs?: number, record?: string): Promise<KeyWithSecret> {
   const body = graceMs === undefined ? {} : { graceMs };
-  return manage.rotate({ credential, idempotencyRecordId: record }, id, body);
+  return manage.rotate({ credential, idempotencyRecordId: record, signal }, id, body);
 }
+
+const revoke = (credential: Credential, id: ApiKeyId) => manage.revoke({ credential, signal }, id);
 
 async function refuses(promise: Promise<unknown>, code: ErrorCode, details?: object): Promise<void> {
   await assert.rejects(promise, (error) => {
@@ -144,7 +150,7 @@ describe('a new key', () => {
         .values(rows.slice(from, from + 100))
         .execute();
     await refuses(create(caller), 'quota_exceeded');
-    await manage.revoke(caller, 'key_1');
+    await revoke(caller, 'key_1');
     await create(caller);
   });
 });
@@ -162,7 +168,7 @@ describe('a key that is bound to projects', () => {
     assert.equal((await manage.get(caller, visible.id)).id, visible.id);
     for (const { id } of [wider, unbound]) {
       await refuses(manage.get(caller, id), 'forbidden');
-      await refuses(manage.revoke(caller, id), 'forbidden');
+      await refuses(revoke(caller, id), 'forbidden');
       await refuses(rotate(caller, id), 'forbidden');
     }
   });
@@ -183,7 +189,7 @@ describe('a list of keys', () => {
       now += 1;
       ids.unshift((await create(caller, expiresAt === undefined ? {} : { expiresAt })).apiKey.id);
     }
-    await manage.revoke(caller, ids[0] as ApiKeyId);
+    await revoke(caller, ids[0] as ApiKeyId);
     now += 100;
     const listed = async (include?: 'revoked') => (await manage.list(caller, include)).map(({ id }) => id);
     assert.deepEqual(await listed(), [ids[2], caller.apiKeyId]);
@@ -194,7 +200,7 @@ describe('a list of keys', () => {
     const stranger = await operator.create({ orgId: (await orgs.create('another')).id, name: 'x', scopes: ['*'] });
     const caller = await callerWith();
     assert.deepEqual((await manage.list(caller, 'revoked')).length, 1);
-    for (const act of [manage.get(caller, stranger.apiKey.id), manage.revoke(caller, stranger.apiKey.id)])
+    for (const act of [manage.get(caller, stranger.apiKey.id), revoke(caller, stranger.apiKey.id)])
       await refuses(act, 'not_found');
     await refuses(rotate(caller, stranger.apiKey.id), 'not_found');
   });
@@ -265,10 +271,10 @@ describe('a revocation', () => {
     const caller = await callerWith();
     const { apiKey, secret } = await create(caller);
     await authenticator.authenticate(secret);
-    const revoked = await manage.revoke(caller, apiKey.id);
+    const revoked = await revoke(caller, apiKey.id);
     await isUnauthorized(secret);
     now += 1000;
-    assert.deepEqual(await manage.revoke(caller, apiKey.id), revoked);
+    assert.deepEqual(await revoke(caller, apiKey.id), revoked);
     assert.equal(revoked.revokedAt, now - 1000);
     await refuses(rotate(caller, apiKey.id), 'conflict');
   });
@@ -277,8 +283,8 @@ describe('a revocation', () => {
     const all = await callerWith();
     const { apiKey } = await create(all);
     const caller = await callerWith({ scopes: ['api_key:write'] });
-    await refuses(manage.revoke(caller, apiKey.id), 'forbidden', { missing: ['code:run'] });
-    await manage.revoke(caller, caller.apiKeyId);
+    await refuses(revoke(caller, apiKey.id), 'forbidden', { missing: ['code:run'] });
+    await revoke(caller, caller.apiKeyId);
     assert.notEqual((await manage.get(all, caller.apiKeyId)).revokedAt, undefined);
   });
 });
@@ -308,8 +314,24 @@ describe('another server', () => {
     const { apiKey, secret } = await create(caller);
     const other = new Authenticator(new SqlApiKeyRepository(db), clock);
     await other.authenticate(secret);
-    await manage.revoke(caller, apiKey.id);
+    await revoke(caller, apiKey.id);
     now += 30_000;
+    await refuses(other.authenticate(secret), 'unauthorized');
+  });
+
+  it('ends what it has open for the key at its next look', async () => {
+    const caller = await callerWith();
+    const { apiKey, secret } = await create(caller);
+    const keys = new SqlApiKeyRepository(db);
+    const other = new Authenticator(keys, clock);
+    const inFlight = new InFlight();
+    const endings = new KeyEndings({ keys, authenticator: other, clock, open: [inFlight] });
+    const [ended, kept] = [await other.authenticate(secret), caller].map((each) => inFlight.enter(each, true));
+    await endings.look();
+    assert.deepEqual([ended?.signal.aborted, kept?.signal.aborted], [false, false]);
+    await revoke(caller, apiKey.id);
+    await endings.look();
+    assert.deepEqual([ended?.signal.reason.code, kept?.signal.aborted], ['unauthorized', false]);
     await refuses(other.authenticate(secret), 'unauthorized');
   });
 });

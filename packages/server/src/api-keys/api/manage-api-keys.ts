@@ -19,12 +19,14 @@ import type { ApiKeyRepository } from '../api-key-repository.ts';
 import type { Authenticator } from '../authenticator.ts';
 import { type Credential, mayUseProject } from '../credential.ts';
 import { maySee, requireCovered } from '../grants.ts';
+import type { KeyEndings } from '../key-endings.ts';
 
 export interface ManageApiKeysDeps {
   readonly keys: ApiKeyRepository;
   readonly orgs: OrgRepository;
   readonly projects: ProjectRepository;
   readonly authenticator: Authenticator;
+  readonly endings: KeyEndings;
   readonly clock: Clock;
   readonly ids: IdSource;
 }
@@ -33,6 +35,8 @@ export interface ManageApiKeysDeps {
 export interface KeyRequest {
   readonly credential: Credential;
   readonly idempotencyRecordId: string | undefined;
+  /** Signal of the request, which a rotation or a revocation of the calling key does not end. */
+  readonly signal: AbortSignal;
 }
 
 export interface KeyWithSecret {
@@ -120,11 +124,11 @@ export class ManageApiKeys {
    * @throws AppError `forbidden` for a key with more than the caller has, `conflict` for a key that does not work.
    */
   async rotate(
-    { credential, idempotencyRecordId }: KeyRequest,
+    { credential, idempotencyRecordId, signal }: KeyRequest,
     id: ApiKeyId,
     { graceMs = LIMITS.apiKeyGraceDefaultMs }: RotateApiKeyBody,
   ): Promise<KeyWithSecret> {
-    const { keys, authenticator, clock, ids } = this.#deps;
+    const { keys, authenticator, endings, clock, ids } = this.#deps;
     const old = await this.get(credential, id);
     requireCovered(await this.#caller(credential), old);
     const { key, publicPart } = makeApiKey();
@@ -144,17 +148,18 @@ export class ManageApiKeys {
     const apiKey = await keys.rotate(successor, now + graceMs);
     if (!apiKey) throw notWorking(id);
     authenticator.forget();
+    if (graceMs === 0) endings.end(old.id, signal);
     return { apiKey, secret: key };
   }
 
   /** Revokes a key. Idempotent. @throws AppError `forbidden` for another key with more than the caller has. */
-  async revoke(credential: Credential, id: ApiKeyId): Promise<ApiKeyRecord> {
-    const { keys, authenticator, clock } = this.#deps;
+  async revoke({ credential, signal }: Omit<KeyRequest, 'idempotencyRecordId'>, id: ApiKeyId): Promise<ApiKeyRecord> {
+    const { keys, endings, clock } = this.#deps;
     const key = await this.get(credential, id);
     if (key.revokedAt !== undefined) return key;
     if (id !== credential.apiKeyId) requireCovered(await this.#caller(credential), key);
     await keys.revoke(id, clock.now());
-    authenticator.forget();
+    endings.end(id, signal);
     return this.get(credential, id);
   }
 

@@ -9,7 +9,7 @@ describe('an exchange through a preview', () => {
   it('is activity of its sandbox when it begins and while bytes go through, not while it is silent', () => {
     const clock = new FakeClock();
     const told: number[] = [];
-    const preview = { id: 'prv_1', orgId: 'org_1', expiresAt: clock.now() + HOUR_MS } as const;
+    const preview = { id: 'prv_1', orgId: 'org_1', apiKeyId: 'key_1', expiresAt: clock.now() + HOUR_MS } as const;
     using exchange = new ExchangeRegistry(clock).begin(preview, () => told.push(clock.now()));
     const startedAt = clock.now();
     clock.advance(999);
@@ -22,8 +22,14 @@ describe('an exchange through a preview', () => {
   it('ends with its preview, however long that is', async () => {
     const clock = new FakeClock();
     const exchanges = new ExchangeRegistry(clock);
-    using long = exchanges.begin({ id: 'prv_1', orgId: 'org_1', expiresAt: clock.now() + 1e12 }, () => undefined);
-    using over = exchanges.begin({ id: 'prv_2', orgId: 'org_1', expiresAt: clock.now() - 1 }, () => undefined);
+    using long = exchanges.begin(
+      { id: 'prv_1', orgId: 'org_1', apiKeyId: 'key_1', expiresAt: clock.now() + 1e12 },
+      () => undefined,
+    );
+    using over = exchanges.begin(
+      { id: 'prv_2', orgId: 'org_1', apiKeyId: 'key_1', expiresAt: clock.now() - 1 },
+      () => undefined,
+    );
     await new Promise((resolve) => over.signal.addEventListener('abort', resolve));
     assert.equal(long.signal.aborted, false);
     exchanges.endAll();
@@ -34,7 +40,7 @@ describe('an exchange through a preview', () => {
     const clock = new FakeClock();
     const exchanges = new ExchangeRegistry(clock, { perOrganization: 2, total: 3 });
     const begin = (orgId: 'org_1' | 'org_2' | 'org_3', id: 'prv_1' | 'prv_2') =>
-      exchanges.begin({ id, orgId, expiresAt: clock.now() + HOUR_MS }, () => undefined);
+      exchanges.begin({ id, orgId, apiKeyId: 'key_1', expiresAt: clock.now() + HOUR_MS }, () => undefined);
     const busy = { code: 'preview_busy' };
     const first = begin('org_1', 'prv_1');
     const all = [first, begin('org_1', 'prv_2')];

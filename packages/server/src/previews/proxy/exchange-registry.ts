@@ -1,4 +1,5 @@
-import type { PreviewId } from '@cloche/contract';
+import type { ApiKeyId, PreviewId } from '@cloche/contract';
+import type { OpenWork } from '../../api-keys/key-endings.ts';
 import type { Clock } from '../../base/clock.ts';
 import { ConcurrencyLimit, type ConcurrencyLimits } from '../../base/concurrency-limit.ts';
 import type { PreviewRecord } from '../preview.ts';
@@ -60,9 +61,10 @@ export class Exchange implements Disposable {
 }
 
 /** Tracks and bounds the exchanges of each preview of this server, so that all of them end with the preview. */
-export class ExchangeRegistry {
+export class ExchangeRegistry implements OpenWork {
   readonly #clock: Clock;
   readonly #previews = new Map<PreviewId, Set<Exchange>>();
+  readonly #keys = new Map<PreviewId, ApiKeyId>();
   readonly #limit: ConcurrencyLimit;
 
   constructor(clock: Clock, limits = LIMITS) {
@@ -75,7 +77,7 @@ export class ExchangeRegistry {
   }
 
   /** Starts an exchange. The caller disposes it at its end. @throws PreviewError `preview_busy` */
-  begin(preview: Pick<PreviewRecord, 'id' | 'orgId' | 'expiresAt'>, onActivity: () => void): Exchange {
+  begin(preview: Pick<PreviewRecord, 'id' | 'orgId' | 'expiresAt' | 'apiKeyId'>, onActivity: () => void): Exchange {
     const exchanges = this.#previews.get(preview.id) ?? new Set();
     if (exchanges.size >= MAX_EXCHANGES) {
       throw new PreviewError('preview_busy', `The preview already has ${MAX_EXCHANGES} connections; close some.`);
@@ -90,15 +92,26 @@ export class ExchangeRegistry {
     const exchange = new Exchange(preview.expiresAt, this.#clock, onActivity, (over) => {
       if (!exchanges.delete(over)) return;
       this.#limit.release(orgId);
-      if (exchanges.size === 0) this.#previews.delete(preview.id);
+      if (exchanges.size > 0) return;
+      this.#previews.delete(preview.id);
+      this.#keys.delete(preview.id);
     });
     exchanges.add(exchange);
     this.#previews.set(preview.id, exchanges);
+    if (preview.apiKeyId !== undefined) this.#keys.set(preview.id, preview.apiKeyId);
     return exchange;
   }
 
   endPreview(id: PreviewId): void {
     for (const exchange of this.#previews.get(id) ?? []) exchange.end(ended());
+  }
+
+  keyIds(): Iterable<ApiKeyId> {
+    return this.#keys.values();
+  }
+
+  endKey(id: ApiKeyId): void {
+    for (const [previewId, apiKeyId] of this.#keys) if (apiKeyId === id) this.endPreview(previewId);
   }
 
   endAll(): void {
