@@ -23,11 +23,25 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   testkit: ['contract', 'node-support', 'protocol', 'server'],
 };
 
+/** Files of `src` that the layers of their package do not name. They count as one folder. */
+const OTHER_FILES = '*.ts';
+
 /**
  * Layers of a package, from the bottom up: folders of `src`, or files in it. A file imports from its own folder and
  * from lower layers, including types; folders of the same layer do not import each other.
  */
 const LAYERS: Record<string, readonly (readonly string[])[]> = {
+  contract: [[OTHER_FILES], ['errors.ts'], ['operation.ts'], ['operations'], ['openapi'], ['index.ts']],
+  layout: [[OTHER_FILES], ['index.ts']],
+  settings: [
+    ['host-defaults.ts', 'setting.ts'],
+    ['settings.ts'],
+    ['read-settings.ts'],
+    ['effective-settings.ts'],
+    ['index.ts'],
+  ],
+  'node-support': [[OTHER_FILES], ['deadline.ts', 'direct-body.ts', 'idle-tidying.ts', 'semaphore.ts'], ['index.ts']],
+  protocol: [[OTHER_FILES, 'agent-protocol'], ['archive'], ['index.ts']],
   server: [
     ['base'],
     ['bytes'],
@@ -54,13 +68,13 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['artifacts/store'],
     ['artifacts'],
     ['commands'],
-    ['cluster'],
     ['operator'],
     ['previews'],
     ['previews/proxy'],
     ['contexts'],
     ['runs'],
     ['events'],
+    ['cluster'],
     ['compose'],
     ['main.ts'],
   ],
@@ -95,6 +109,56 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['http'],
     ['warm-up'],
     ['guest', 'main.ts'],
+  ],
+  'kernel-js': [['messages.ts', 'source-position.ts'], ['compile', 'main'], ['worker'], ['build']],
+  egress: [
+    ['socket-options.ts', 'ipv4-range.ts', 'shares', 'decisions', 'dns'],
+    ['reset-connection.ts', 'policy'],
+    ['authority', 'upstream'],
+    ['sandboxes'],
+    ['control', 'dns-relay', 'proxy'],
+    ['config.ts', 'gated-egress.ts'],
+    ['main.ts'],
+  ],
+  'host-checks': [[OTHER_FILES], ['examine-host.ts'], ['index.ts']],
+  setup: [
+    [OTHER_FILES],
+    ['templates'],
+    ['host'],
+    ['installation'],
+    ['first-key.ts'],
+    ['index.ts', 'start.ts'],
+    ['main.ts'],
+  ],
+  sdk: [
+    ['cloche-error.ts', 'deadline.ts', 'output-bytes.ts'],
+    ['client-options.ts', 'event-stream.ts', 'outage.ts'],
+    ['command-events.ts', 'file-events.ts', 'request.ts'],
+    ['retry.ts'],
+    ['response.ts'],
+    ['api-client.ts'],
+    [OTHER_FILES],
+    ['commands.ts', 'context.ts'],
+    ['contexts.ts'],
+    ['sandbox.ts'],
+    ['sandboxes.ts'],
+    ['cloche.ts'],
+    ['index.ts'],
+  ],
+  cli: [
+    ['terminal'],
+    [OTHER_FILES],
+    ['copy', 'egress-log-client.ts', 'report-error.ts'],
+    ['command.ts', 'run-presenter.ts'],
+    ['commands'],
+    ['program.ts'],
+    ['main.ts'],
+  ],
+  testkit: [
+    [OTHER_FILES],
+    ['fake-agent.ts', 'hostile-speaker.ts'],
+    ['fake-runtime-driver.ts', 'fuzz.ts'],
+    ['index.ts'],
   ],
 };
 
@@ -173,6 +237,23 @@ describe('a package', () => {
   });
 });
 
+function isFolder(place: string): boolean {
+  return !place.endsWith('.ts');
+}
+
+/** Returns the folders of a package in docs/architecture.md, by row. `a/{b,c}` stands for `a/b` and `a/c`. */
+function documentedFolders(name: string): string[][] {
+  const text = readFileSync('docs/architecture.md', 'utf8');
+  const table =
+    new RegExp(`^\\*\\*${name}\\*\\*\\n\\n\\| folders .*\\n.*\\n((?:\\|.*\\n)+)`, 'm').exec(text)?.[1] ?? '';
+  return [...table.matchAll(/^\| ([^|]*) \|/gm)].map(([, cell = '']) =>
+    [...cell.matchAll(/`([^`]+)`/g)].flatMap(([, path = '']) => {
+      const [, folder = '', names] = /^(.*)\{(.*)\}$/.exec(path) ?? [];
+      return names === undefined ? [path] : names.split(',').map((each) => folder + each);
+    }),
+  );
+}
+
 describe('a folder', () => {
   for (const [name, layers] of Object.entries(LAYERS)) {
     const root = `packages/${name}/src/`;
@@ -182,7 +263,8 @@ describe('a folder', () => {
       layers
         .flat()
         .filter((place) => file === place || file.startsWith(`${place}/`))
-        .sort((one, other) => other.length - one.length)[0];
+        .sort((one, other) => other.length - one.length)[0] ??
+      (layers.flat().includes(OTHER_FILES) && !file.includes('/') ? OTHER_FILES : undefined);
     const heightOf = (place: string | undefined) => layers.findIndex((layer) => layer.includes(place ?? ''));
 
     it(`of ${name} imports only folders below it`, () => {
@@ -199,7 +281,24 @@ describe('a folder', () => {
     it(`of ${name} has its layer, and each layer is there`, () => {
       assert.deepEqual([...new Set(inside.map(placeOf))].sort(), layers.flat().sort());
     });
+
+    it(`of ${name} stands in docs/architecture.md, where the rows begin at the bottom`, () => {
+      const rows = documentedFolders(name);
+      assert.deepEqual(rows.flat().sort(), layers.flat().filter(isFolder).sort());
+      const upward = rows.slice(1).filter((row, index) => {
+        const below = rows
+          .slice(0, index + 1)
+          .flat()
+          .map(heightOf);
+        return row.some((folder) => heightOf(folder) < Math.max(...below));
+      });
+      assert.deepEqual(upward, []);
+    });
   }
+
+  it('is in the layers of its package, for every package', () => {
+    assert.deepEqual(Object.keys(LAYERS).sort(), Object.keys(MAY_IMPORT).sort());
+  });
 });
 
 describe('the server', () => {

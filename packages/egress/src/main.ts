@@ -1,7 +1,7 @@
 import { EGRESS_PORTS } from '@cloche/protocol';
 import { pino } from 'pino';
 import { readConfig } from './config.ts';
-import { DnsRelay } from './dns/dns-relay.ts';
+import { DnsRelay } from './dns-relay/dns-relay.ts';
 import { GatedEgress } from './gated-egress.ts';
 import { OwnAddresses } from './policy/own-addresses.ts';
 import { affordableFraction, descriptorLimit, egressShares, lookupShares } from './shares/egress-shares.ts';

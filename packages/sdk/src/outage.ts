@@ -11,7 +11,7 @@ export class Outage {
   #hasResponded = false;
   #startedAt: number | undefined;
 
-  /** @param maxRetries retries of each request; with 0, `mayEnd` never waits */
+  /** @param maxRetries retries of each request; with 0, `shouldRetry` never waits */
   constructor(maxRetries: number) {
     this.#maxRetries = maxRetries;
   }

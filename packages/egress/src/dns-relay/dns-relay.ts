@@ -4,11 +4,11 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { onAbort } from '@cloche/node-support';
 import type { Logger } from 'pino';
 import { LineBudget } from '../decisions/line-budget.ts';
+import { frame, readFrames } from '../dns/dns-frames.ts';
+import { failure, isQuery, refusalOf } from '../dns/dns-messages.ts';
+import { askByConnection, askByDatagram, type Upstream } from '../dns/upstream.ts';
 import { isInRange } from '../ipv4-range.ts';
 import type { LookupShares } from '../shares/egress-shares.ts';
-import { frame, readFrames } from './dns-frames.ts';
-import { failure, isQuery, refusalOf } from './dns-messages.ts';
-import { askByConnection, askByDatagram, type Upstream } from './upstream.ts';
 
 /** Log lines per sandbox and window about questions that the resolver did not answer. */
 const FAILURE_LINES = 5;
