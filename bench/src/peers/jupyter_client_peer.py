@@ -1,6 +1,6 @@
-"""Does one thing with a Jupyter kernel for each line of JSON, and answers how many milliseconds it took.
+"""Reads an operation on a Jupyter kernel from each line of JSON, and prints how many milliseconds it took.
 
-Measured in here, so that no conversation between the benchmark and this process is counted against Jupyter.
+The time is measured here, so that the messages between the benchmark and this process do not count against Jupyter.
 """
 
 import json
@@ -14,7 +14,7 @@ kernels = {}
 
 
 def started(command):
-    """From nothing to the first result, the process of the kernel included."""
+    """Measures the time from the start of the kernel's process to its first result."""
     begin = time.perf_counter()
     manager = KernelManager()
     manager.start_kernel(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -28,7 +28,7 @@ def started(command):
 
 
 def execute(client, code):
-    """As a front end does: until the kernel is idle again, its outputs read."""
+    """Executes code as a front end does: until all outputs are read and the kernel is idle."""
     count = 0
 
     def count_output(message):

@@ -1,6 +1,6 @@
-"""What one sandbox can try to take from the others: run as a client's code, `given["attack"]` names one.
+"""Attacks by which a sandbox tries to take resources from the others. Runs the attack `given["attack"]`.
 
-Each takes what it can get, holds it, and tries again until `given["seconds"]` are over.
+An attack takes as much as it can, holds it, and tries again until `given["seconds"]` are over.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ def over():
 
 
 def take(take_one, most=100_000):
-    """Takes one after another until there is no more; says how many there were."""
+    """Takes one after another until it is refused or the time is over. Returns how many it took."""
     for taken in range(most):
         try:
             held.append(take_one())
@@ -51,7 +51,7 @@ def hold(take_one, most=100_000):
 
 
 def again(act):
-    """As often as it goes."""
+    """Repeats `act` until the time is over, and prints how often."""
     times = 0
     while not over():
         try:
@@ -63,7 +63,7 @@ def again(act):
 
 
 def forked(act, times):
-    """The same by several processes, each of which has descriptors of its own."""
+    """Runs `act` in several processes, each of which has descriptors of its own."""
     for _ in range(times):
         try:
             if os.fork() == 0:

@@ -1,4 +1,4 @@
-"""Has the kernel compile filters for this process. Prints what every way came to: `done` or its errno."""
+"""Makes the kernel compile filters for this process. Prints the outcome of each way: `done` or its errno."""
 
 import ctypes
 import errno
@@ -14,7 +14,7 @@ ALLOW = struct.pack("HBBI", 0x06, 0, 0, 0x7FFF0000)
 code = ctypes.create_string_buffer(ALLOW, len(ALLOW))
 program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", 1, ctypes.addressof(code)))
 PR_SET_NO_NEW_PRIVS, PR_SET_NAME, PR_SET_SECCOMP = 38, 15, 22
-# The kernel looks at the lower half of these arguments alone.
+# The kernel reads only the lower half of these arguments.
 UPPER = 1 << 32
 datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 datagrams.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

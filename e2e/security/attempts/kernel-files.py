@@ -1,4 +1,4 @@
-"""Opens what changes the kernel, and reads what tells of it. Nothing is written: opening decides."""
+"""Opens files that change the kernel, and reads files that describe it. Opening is the test; nothing is written."""
 
 import errno
 import glob
@@ -64,7 +64,7 @@ def outcome(path, flags):
         os.close(file)
 
 
-# A test gives those of the host: what is not in a sandbox at all cannot be used there either.
+# A test passes the paths of the host. A path that does not exist in a sandbox cannot be used there either.
 paths = given.get("paths") or {"write": WRITE, "read": READ}
 print(
     json.dumps(

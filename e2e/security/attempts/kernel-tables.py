@@ -1,4 +1,4 @@
-"""Takes entries of tables of the kernel, says how many of each it got, and holds them until its input ends."""
+"""Takes entries of tables of the kernel, prints how many of each it got, and holds them until its input ends."""
 
 import ctypes
 import errno
@@ -46,7 +46,7 @@ files = []
 
 
 def file_lock():
-    """Of a byte of a file each. Few in one file, as the kernel looks through them for each new one."""
+    """Locks one byte of a file. Each file has few locks, because the kernel searches all of them for each new one."""
     place = len(held) % 200
     if place == 0:
         files.append(tempfile.TemporaryFile())

@@ -1,13 +1,13 @@
-"""Reads all of some folders that can be read, names and links too. Prints where it found each pattern."""
+"""Reads every readable file, name and link of some folders. Prints where it found each pattern."""
 
 import os
 import re
 
 patterns = {name: re.compile(pattern.encode()) for name, pattern in given["patterns"].items()}
-# They wait for events, or are memory.
+# Reading these files waits for events, or returns memory.
 SKIPPED = {"kmsg", "kcore", "mem", "pagemap", "trace_pipe"}
 MOST_BYTES = 1 << 20
-# The sandbox's own control group: the agent has it open to move kernels there.
+# The sandbox's own control group, which the agent keeps open to move kernels into it.
 own = re.compile(rb"(/sys/fs/cgroup/[\w,-]+/cloche-\w+/)?" + given["own"].encode())
 found = {name: set() for name in patterns}
 
@@ -39,7 +39,7 @@ def link(path):
 files = 0
 for top in given["folders"]:
     for folder, folders, names in os.walk(top):
-        # Threads of a process show what it shows.
+        # The folders of threads repeat what the folder of their process shows.
         folders[:] = [name for name in folders if name != "task"]
         for name in folders + names:
             path = os.path.join(folder, name)

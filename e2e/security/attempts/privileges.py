@@ -1,4 +1,4 @@
-"""What would make more of the process than it is, or reach what belongs to another user."""
+"""Tries to raise the privileges of the process, and to reach what belongs to another user."""
 
 import ctypes
 import errno
@@ -96,10 +96,10 @@ def _():
     path = f"{folder}/capable-{os.getpid()}"
     shutil.copy("/bin/true", path)
     try:
-        # Version 2, permitted: CAP_SYS_ADMIN, in the ids of whoever looks.
+        # Version 2 with CAP_SYS_ADMIN permitted, which holds in every user namespace.
         os.setxattr(path, "security.capability", bytes.fromhex("0100000200002000" + "00" * 12))
         capabilities = os.getxattr(path, "security.capability")
-        # In a user namespace the kernel has made it version 3, which holds in there alone.
+        # In a user namespace the kernel stores version 3 instead, which holds in that namespace only.
         return "done" if len(capabilities) == 20 and not given["inside"] else "holds inside alone"
     finally:
         os.unlink(path)

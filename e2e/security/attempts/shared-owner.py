@@ -1,6 +1,6 @@
-"""The control: two user namespaces, made as a sandbox's is, take all they can get, one after the other.
+"""The control: two user namespaces, created like that of a sandbox, take all they can get, one after the other.
 
-All of it happens within a third one whose limits are small, so nothing of the host is used up.
+Both are inside a third namespace with small limits, so that they use up nothing of the host.
 """
 
 import json
@@ -14,7 +14,7 @@ SMALL_BYTES = 200_000
 
 
 def enter_namespace(owner):
-    # Those of the creator become limits of the whole namespace.
+    # The limits of the creator become limits of the whole namespace.
     resource.setrlimit(resource.RLIMIT_SIGPENDING, (SMALL, SMALL))
     resource.setrlimit(resource.RLIMIT_MSGQUEUE, (SMALL_BYTES, SMALL_BYTES))
     os.setresuid(-1, owner, -1)
@@ -22,7 +22,7 @@ def enter_namespace(owner):
 
 
 def with_small_limits():
-    """A namespace with every id of the host's, where 20 are as many as 1024 are there."""
+    """Enters a namespace that has every id of the host and a limit of 20 where the host has more."""
     inside, mapped = os.pipe(), os.pipe()
     parent = os.getpid()
     if os.fork() == 0:

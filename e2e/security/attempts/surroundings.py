@@ -1,4 +1,4 @@
-"""Looks for what is not the sandbox's own. Prints where it found each needle, and what it can see at all."""
+"""Searches for traces of the host and of other sandboxes. Prints where it found each needle, and what it can see."""
 
 import glob
 import os
@@ -42,7 +42,7 @@ for pattern in ("fd/*", "cwd", "root", "exe"):
 
 
 def is_here(path):
-    """Whether it is the file that anybody here finds by that name."""
+    """Returns whether the path leads every process of this sandbox to the same file."""
     try:
         return os.path.samefile(path, links[path])
     except OSError:

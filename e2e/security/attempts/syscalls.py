@@ -1,4 +1,4 @@
-"""One call after the other, each in a process of its own. Prints what every one came to: `done` or its errno."""
+"""Makes system calls, each in a process of its own. Prints the outcome of each: `done` or its errno."""
 
 import ctypes
 import errno
@@ -20,7 +20,7 @@ NAMESPACES = {
     "pid": 0x20000000,
     "network": 0x40000000,
 }
-# Type and protocol; a kernel loads a module for each that it does not have.
+# Type and protocol. The kernel loads a module for each protocol that it does not have yet.
 OTHER_PROTOCOLS = {
     "SCTP": (5, 132),
     "SCTP as a stream": (1, 132),
@@ -114,7 +114,7 @@ CALLS = {
     "a socket of generic netlink": call(41, 16, 3, 16),
     "a socket of netfilter's netlink": call(41, 16, 3, 12),
     **{f"a pair of {name} sockets": call(53, family, 1, 0, pair) for name, family in FAMILIES_WITHOUT_PAIRS.items()},
-    # Of one event, so that the control takes nothing that counts.
+    # For one event, so that the control takes next to nothing.
     "io_setup": call(206, 1, zeros),
     "a call of the 32-bit interface": call_of_32_bits,
     "a call of the x32 interface": call(0x40000000 | 39),
@@ -127,7 +127,7 @@ def outcome(act):
     if pid == 0:
         ctypes.set_errno(0)
         result = act()
-        # A call that goes by no library says its error itself.
+        # A call without a library function returns its error as a negative number.
         os.write(writer, (errno.errorcode.get(ctypes.get_errno() or -result, "?") if result < 0 else "done").encode())
         os._exit(0)
     os.close(writer)

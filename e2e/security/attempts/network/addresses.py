@@ -1,4 +1,4 @@
-"""Addresses instead of names, and no HTTP at all."""
+"""Connects to addresses instead of names, and without HTTP."""
 
 number = struct.unpack("!I", socket.inet_aton(other))[0]
 parts = [int(part) for part in other.split(".")]
@@ -45,7 +45,7 @@ for kind, to in [("an allowed", address), ("a denied", other)]:
     @attempt(f"raw TCP to {kind} address")
     def _(to=to):
         with socket.create_connection((to, 7000), SECONDS) as stream:
-            # Whichever side speaks first.
+            # Either side may speak first.
             stream.settimeout(1)
             try:
                 return word(stream.recv(100))

@@ -1,4 +1,4 @@
-"""Datagrams of every kind, and the beginnings of QUIC connections among them."""
+"""Sends datagrams of every kind, including first packets of QUIC connections."""
 
 UDP_SEGMENT = 103
 
@@ -13,13 +13,13 @@ def exchange_datagram(payload, to=address, port=7000, prepare=lambda datagrams: 
 
 
 def initial(way, version=1, first=0xC3, size=1200):
-    """Returns what is visible of a client's first packet: a header with a connection id of 8 bytes, and its size."""
+    """Returns a first packet of a client with the parts that are not encrypted: the header, and the size."""
     header = bytes([first]) + struct.pack("!IB8sB", version, 8, b"12345678", 0)
     return (header + f" {tag}-{way} ".encode()).ljust(size, b"\0")
 
 
 def quic(way, port=7000, prepare=lambda datagrams: None, before=b"", **header):
-    """An attempt with a QUIC connection; the server notes the way of those that arrive."""
+    """Defines an attempt with a QUIC connection. The server records the `way` of each packet that arrives."""
 
     @attempt(f"QUIC {way}")
     def _():
@@ -46,7 +46,7 @@ quic(
     "behind options of IP",
     prepare=lambda it: it.setsockopt(socket.IPPROTO_IP, socket.IP_OPTIONS, b"\x07\x07\x04\0\0\0\0\0"),
 )
-# The kernel hands both over as one packet, whose first segment is harmless.
+# The kernel passes both on as one packet, whose first segment is harmless.
 quic("in a second segment", prepare=lambda it: it.setsockopt(17, UDP_SEGMENT, 1200), before=b"x" * 1200)
 
 

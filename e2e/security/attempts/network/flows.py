@@ -26,7 +26,7 @@ def connections_that_end(count):
 
 
 def datagrams(count):
-    """To as many ports: each is a flow. Several times, since those of a second are bounded as well."""
+    """Sends to `count` ports, each of which makes a flow. Repeats it, because new flows per second are limited too."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as flood:
         for _ in range(4):
             for port in range(count):
@@ -35,7 +35,7 @@ def datagrams(count):
 
 
 def look_ups(count):
-    """From as many ports, since the resolver has one."""
+    """Sends DNS queries from `count` ports, because the resolver has one port."""
     query = b"\0\1\1\0\0\1\0\0\0\0\0\0\1x\6denied\4test\0\0\1\0\1"
     for port in range(count):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
@@ -46,7 +46,7 @@ def look_ups(count):
 
 
 def connections_to_itself(count):
-    # To many addresses, since a port is used again for the same one.
+    # To many addresses, because connections to one address reuse their ports.
     for host in range(1, 17):
         with socket.create_server((f"127.0.0.{host}", 0)) as server:
             for _ in range(count // 16):

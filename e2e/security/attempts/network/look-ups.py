@@ -1,4 +1,4 @@
-"""Data in look-ups, by every way to a resolver."""
+"""Sends data in DNS queries, in every way that reaches a resolver."""
 
 
 def question(name):

@@ -1,6 +1,6 @@
-"""Programs, each with its own way to trust; names, and where they lead."""
+"""Connects with programs that each have a trust store of their own, and to names of every form."""
 
-# Programs, each with its own way to trust.
+# Programs, each with a trust store of its own.
 for scheme in ["http", "https"]:
     for kind, host in [("an allowed", "allowed.test"), ("a denied", "denied.test")]:
         url = f"{scheme}://{host}/{tag}"
@@ -62,7 +62,7 @@ for name in ["a.wild.test", "deep.a.wild.test", "wild.test", "a.denied.test"]:
         return fetch(f"http://{name}/")
 
 
-# The last two are the denied name to whoever maps names as browsers do.
+# Programs that normalize names as browsers do read the last two as the denied name.
 for name in [
     "ALLOWED.TEST",
     "DENIED.TEST",

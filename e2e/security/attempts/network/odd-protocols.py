@@ -1,4 +1,4 @@
-"""HTTP and HTTPS to a denied host, in forms that lenient servers take and that could pass for another protocol."""
+"""Sends HTTP and HTTPS to a denied host in forms that lenient servers accept and that look like other protocols."""
 
 import time
 
@@ -15,7 +15,7 @@ def read_all(stream):
 
 
 def said(parts, port, pause=0.0):
-    """What comes back of bytes that are sent part by part."""
+    """Returns the word for the answer to bytes that are sent part by part."""
     with socket.create_connection((address, port), SECONDS) as stream:
         stream.settimeout(SECONDS)
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -38,7 +38,7 @@ for blank in [0x0B, 0x0C, 0x0D, 0x1C, 0x1D, 0x1E, 0x1F, 0x20, 0x85, 0xA0]:
 
 @attempt("a request of HTTP/0.9, its blank byte 0x1c")
 def _():
-    # It names no host, so only its own answer shows that it arrived.
+    # The request names no host, so only its own answer shows that it arrived.
     return said([b"GET\x1c/\r\n\r\n"], LENIENT_PORT)
 
 
@@ -64,7 +64,7 @@ def _():
 
 @attempt("a request behind a method that does not end")
 def _():
-    # A server that refuses the first one may keep the connection.
+    # A server that refuses the first request may keep the connection open.
     return said([b"X" * 65, b" / HTTP/1.1\r\nHost: allowed.test\r\n\r\n" + DENIED_GET], 80, 0.2)
 
 

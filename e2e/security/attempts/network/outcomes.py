@@ -1,4 +1,4 @@
-"""Makes those attempts that were asked for, a few at a time, and tells what came of each."""
+"""Makes the requested attempts, a few at a time, and prints the outcome of each."""
 
 
 def attempt_word(act):

@@ -1,4 +1,4 @@
-"""Requests that say two things, and connections that become others."""
+"""Sends ambiguous requests, and connections that change their protocol."""
 
 
 @attempt("an allowed Host at the address of a denied one")

@@ -1,4 +1,4 @@
-"""A second TLS connection that resumes the session of the first, as browsers and HTTP clients do."""
+"""Opens a second TLS connection that resumes the session of the first, as browsers and HTTP clients do."""
 
 NODE_AGENT = """
 const https = require("https");

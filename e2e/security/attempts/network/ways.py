@@ -1,4 +1,4 @@
-"""How attempts at a test internet are made, each known by the word that it gets: reached, denied, or how it failed."""
+"""Functions for attempts to reach a test internet. The outcome of each is a word: reached, denied, or the error."""
 
 import base64
 import concurrent.futures
@@ -17,7 +17,7 @@ SECONDS = 4
 attempts = {}
 
 if "root" in given:
-    # Where no gateway vouches for the servers, they are believed by their own authority.
+    # Without a gateway, the certificates of the servers come from their own authority.
     open("/tmp/test-root.pem", "w").write(given["root"])
     for name in [
         "SSL_CERT_FILE",
@@ -38,7 +38,7 @@ def attempt(name):
 
 
 def word(text):
-    """What an answer amounts to."""
+    """Returns the outcome that an answer shows."""
     if isinstance(text, bytes):
         text = text.decode(errors="replace")
     if "reached" in text:
@@ -66,14 +66,14 @@ def told(error):
 
 
 def exchange(payload, to=address, port=80, tls=None, wait_for=1):
-    """Sends bytes and gives back all that is answered, split at the heads of answers."""
+    """Sends each part of the payload, waits for its answer, and returns the last answer."""
     with socket.create_connection((to, port), SECONDS) as plain:
         stream = ssl.create_default_context().wrap_socket(plain, server_hostname=tls) if tls else plain
         stream.settimeout(SECONDS)
         for part in payload if isinstance(payload, list) else [payload]:
             stream.sendall(part.replace("\n", "\r\n").encode())
             answer = b""
-            # One answer for each part that is sent.
+            # Each part has one answer.
             while True:
                 chunk = stream.recv(65536)
                 answer += chunk

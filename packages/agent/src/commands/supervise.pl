@@ -1,19 +1,19 @@
-# Starts one command, reaps all that descends from it, and carries its input and output.
+# The supervisor of a command: starts it, reaps all its descendants, and forwards its input and output.
 #
-# Perl, because nothing else that every Debian has can become a subreaper and a terminal's master, tells an exit from a
-# signal, and starts in two milliseconds. It speaks to the agent on descriptor 3, in frames: one byte that says what it
-# is, the length of the rest in four big-endian bytes, the rest.
+# Written in Perl, because no other program of every Debian can become a subreaper, open a pseudo-terminal and
+# distinguish an exit from a signal, and starts in two milliseconds. It exchanges frames with the agent on descriptor 3:
+# one byte for the type, the length of the body in four big-endian bytes, the body.
 #
-#   from the agent  S  what to start: fields with NUL between, as below; first, and once
+#   from the agent  S  command to start, as fields separated by NUL (see $spec); the first frame, sent once
 #                   I  standard input    C  end of standard input    R  "columns rows" of the terminal
-#   to the agent    P  it runs           F  it could not be started: "CAUSE REASON"; last
-#                      CAUSE is cwd, missing (no such program), exec or processes (there is none left)
+#   to the agent    P  the command runs  F  the start failed: "CAUSE REASON"; the last frame
+#                      CAUSE is cwd, missing (no such program), exec or processes (the process limit is reached)
 #                   O  standard output   E  standard error           X  "exit N" or "signal N": the command has ended
 #
-# It ends when nothing of the command is left; what goes on printing after the command has ended is taken and dropped.
+# The supervisor ends when no descendant of the command is left. Output after the command's end is read and dropped.
 #
-# SECURITY: it is root of the sandbox and stays so, that a command of the user cannot kill it and leave its tree
-# (packages/agent/src/commands/commands.runtime.test.ts). It passes on what a command says and reads none of it.
+# SECURITY: the supervisor keeps running as root of the sandbox, so that a command of the user cannot kill it and escape
+# from its process tree (packages/agent/src/commands/commands.runtime.test.ts). It forwards output without parsing it.
 use strict;
 
 use constant { CHUNK => 65536, MAX_PENDING => 1 << 20, MAX_LAST_WORDS => 1 << 20 };
@@ -43,10 +43,10 @@ pipe(my $woken, my $wake);
 unblock($woken, $wake);
 $SIG{CHLD} = sub { syswrite($wake, '.') };
 
-# Where the command's input goes; and by descriptor, what it prints and as what.
+# The write end of the command's input, and by descriptor each output with the type of its frames.
 my ($input, %outputs);
 my ($pending, $input_ends, $ended) = ('', 0, 0);
-# Whether the agent has nothing more to say.
+# Whether the agent sends no more frames.
 my $told_all = $mode ne 'terminal' && !$has_input;
 my $child = $mode eq 'terminal' ? start_in_terminal() : start_with_pipes();
 obey();
@@ -57,7 +57,7 @@ sub start_with_pipes {
     pipe(my $err_reader, my $err_writer);
     my $in_reader;
     pipe($in_reader, $input) if $has_input;
-    # It may open them by name.
+    # The command may open them by name, as /dev/stdout.
     chown($uid, $gid, $out_writer, $err_writer, $in_reader // ());
     unblock($out_reader, $err_reader, $input // ());
     %outputs = (fileno($out_reader) => [$out_reader, 'O'], fileno($err_reader) => [$err_reader, 'E']);
@@ -79,7 +79,7 @@ sub start_in_terminal {
     return start($slave, $slave, $slave, sub { syscall($calls->{setsid}); ioctl($slave, TIOCSCTTY, 0) });
 }
 
-# The command's process, once it is the program. Descriptors above 2 close with that.
+# Returns the pid of the command once the process runs the program. Descriptors above 2 are closed by then.
 sub start {
     my ($in, $out, $err, $begin_session) = @_;
     pipe(my $reason_reader, my $reason_writer);
@@ -90,7 +90,7 @@ sub start {
         open(STDIN, '<&', $in) if $in;
         open(STDOUT, '>&', $out);
         open(STDERR, '>&', $err);
-        # When memory runs out commands go before what watches over them.
+        # When memory runs out, the kernel kills commands before their supervisors.
         if (open(my $score, '>', '/proc/self/oom_score_adj')) { syswrite($score, OOM_SCORE) }
         drop_privileges() if $uid != 0;
         my $reason = chdir($cwd) ? 'exec ' : 'cwd ';
@@ -127,11 +127,11 @@ sub serve {
     for my $descriptor (grep { vec($reads, $_, 1) } keys %outputs) { carry($descriptor) }
     receive() if vec($reads, fileno($agent), 1);
     feed() if $input && $pending ne '' && vec($writes, fileno($input), 1);
-    # Always: a signal may have come while something else was done.
+    # Always, because a child may have ended while something else was done.
     reap();
 }
 
-# Whether there was anything.
+# Forwards a chunk of output. Returns whether there was any.
 sub carry {
     my ($descriptor) = @_;
     my ($reader, $type) = @{ $outputs{$descriptor} };
@@ -140,7 +140,7 @@ sub carry {
         send_frame($type, $bytes) unless $ended;
         return 1;
     }
-    # The end of a terminal is an error.
+    # A terminal reports its end as an error.
     delete $outputs{$descriptor} if defined($length) || $! == EIO;
     return 0;
 }
@@ -179,7 +179,7 @@ sub reap {
         leave() if $pid < 0;
         next if $pid != $child;
         my $status = $?;
-        # What it printed comes before its end.
+        # The output is sent before the end of the command.
         for my $descriptor (keys %outputs) {
             for (my $left = MAX_LAST_WORDS; $left > 0 && carry($descriptor); $left -= CHUNK) { }
         }
@@ -188,8 +188,8 @@ sub reap {
     }
 }
 
-# What the agent writes to a connection that has ended breaks it off, with the end of the command still unread; so unless it has
-# nothing more to say, it closes first.
+# Ends the process. If the agent wrote to a closed connection, the connection would be reset, and frames that the agent
+# has not read would be lost. So the agent closes its side first, unless it sends no more frames.
 sub leave {
     shutdown($agent, SHUT_WR);
     while (!$told_all) {
@@ -204,7 +204,7 @@ sub resize {
     ioctl($input, TIOCSWINSZ, pack('S4', $rows, $columns, 0, 0)) if $mode eq 'terminal';
 }
 
-# Waits for it.
+# Waits for the next frame and returns it.
 sub next_frame {
     until (length($received) >= 5 && length($received) >= 5 + unpack('x N', $received)) {
         sysread($agent, $received, CHUNK, length($received)) or exit(1);
@@ -226,7 +226,7 @@ sub send_frame {
     my $frame = pack('a N', $type, length($body)) . $body;
     while ($frame ne '') {
         my $length = syswrite($agent, $frame);
-        # Without the agent nobody is served, and the sandbox ends.
+        # Without the agent the sandbox ends.
         exit(1) if !defined($length) && $! != EINTR;
         substr($frame, 0, $length // 0) = '';
     }

@@ -1,8 +1,8 @@
-# Runs one command in a root file system that is being built, as an account of it and not of this machine:
+# Runs one command in a root file system that is being built, as a user of that system and not of this machine:
 #   perl enter-root.pl ROOT ID FIRST_ID FILES SETTINGS COMMAND...
-# Expects mount and process namespaces of its own. ID is a user and group of the file system. The files keep their owners
-# on the disk, and seem to be owned by FIRST_ID and those above while the command runs. FILES of this machine, with colons
-# between, are visible at their paths, read-only. SETTINGS is a folder that becomes the home folder of root, or empty.
+# Expects mount and process namespaces of its own. ID is a user and group of the file system. The files keep their
+# owners on the disk; while the command runs, they are shifted by FIRST_ID. FILES of this machine, separated by colons,
+# are visible at their paths, read-only. SETTINGS is a folder that becomes the home folder of root, or empty.
 use strict;
 use warnings;
 use POSIX ();
@@ -10,7 +10,7 @@ use POSIX ();
 my ($root, $id, $first_id, $files, $settings, @command) = @ARGV;
 my $IDS = 65536;
 
-# The numbers of older calls differ by architecture; those from 424 on do not.
+# Numbers of system calls. Those below 424 depend on the architecture.
 my %NUMBERS = (
     x86_64  => { umount2 => 166, pivot_root => 155, prctl => 157, setns => 308 },
     aarch64 => { umount2 => 39, pivot_root => 41, prctl => 167, setns => 268 },
@@ -31,7 +31,7 @@ sub create {
     open(my $file, '>>', $_[0]) or die "$_[0]: $!\n";
 }
 
-# A user namespace with no capability outside of it. It lives while the process does that came with it.
+# Returns a user namespace that has no capability outside of itself. The descriptor keeps it alive.
 sub open_user_namespace {
     pipe(my $ready, my $is_ready) or die "pipe: $!\n";
     pipe(my $wait, my $done) or die "pipe: $!\n";
@@ -83,7 +83,7 @@ if ($settings ne '') {
     run('chown', '-R', "$first_id:$first_id", "$root/root");
 }
 
-# Nothing of this machine's files is left to be reached.
+# From here on, no other file of this machine can be reached.
 chdir($root) or die "$root: $!\n";
 call('pivot_root', '.', '.');
 call('umount2', '.', 2);
