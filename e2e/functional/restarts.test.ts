@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, beforeEach, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { isolation } from '../support/claims.ts';
+import { isolation, sameWithEachRuntime } from '../support/claims.ts';
 import { eventually } from '../support/eventually.ts';
 import { describeGrowth, hostFootprint } from '../support/host-footprint.ts';
 import { type OwnService, testService } from '../support/service.ts';
@@ -18,6 +18,8 @@ function running(): OwnService {
   if (!service) throw new Error('no service');
   return service;
 }
+
+const kept = sameWithEachRuntime('the server keeps it in its database; other tests here restart it beside each');
 
 describe('killing the server with -9', () => {
   it('in mid-run fails the record, and keeps sandboxes, contexts and their variables', async () => {
@@ -46,7 +48,7 @@ describe('killing the server with -9', () => {
     await api.delete(`/v1/sandboxes/${id}`);
   });
 
-  it('right after an answer replays it, and does nothing twice', async () => {
+  it('right after an answer replays it, and does nothing twice', kept, async () => {
     const { api } = running();
     const { id } = await api.readySandbox();
     await api.run(id, 'count = 0');
@@ -94,7 +96,7 @@ describe('killing the server with -9', () => {
     assert.deepEqual(left(), []);
   });
 
-  it('does not postpone an expiry that fell due meanwhile', async () => {
+  it('does not postpone an expiry that fell due meanwhile', kept, async () => {
     const { api } = running();
     const startedAt = performance.now();
     const other = (await api.readySandbox()).id;
