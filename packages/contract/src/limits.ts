@@ -14,6 +14,8 @@ export const LIMITS = {
   metadataBytes: 4096,
 
   projectNameLength: 64,
+  /** Projects of an organization that are not deleted. */
+  projectsPerOrganization: 1000,
 
   envEntries: 64,
   envBytes: 32 * 1024,

@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { ProjectIdSchema } from '../ids.ts';
+import { LIMITS } from '../limits.ts';
 import { listOf, oneOf } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { CreateProjectBody, Project, UpdateProjectBody } from '../project.ts';
@@ -15,12 +16,13 @@ export const createProject = {
   tag,
   summary: 'Create a project',
   description:
-    'A name that another project of the organization has is a `conflict`. Keys bound to projects create none.',
+    'A name that another project of the organization has is a `conflict`. An organization has at most ' +
+    `${LIMITS.projectsPerOrganization} projects that are not deleted. Keys bound to projects create none.`,
   scope: 'project:write',
   idempotency: 'optional',
   body: CreateProjectBody,
   response: { status: 201, schema: ProjectResponse, description: 'The new project.' },
-  errors: ['conflict'],
+  errors: ['conflict', 'quota_exceeded'],
 } as const satisfies Operation;
 
 export const listProjects = {

@@ -25,6 +25,35 @@ async function aSandbox(world: SandboxesWorld): Promise<SandboxRecord> {
   return { ...record, status: 'creating', idempotencyRecordId: undefined };
 }
 
+const newProject = (id: ProjectId) => ({
+  id,
+  orgId: ORG,
+  name: id,
+  metadata: {},
+  quotas: {},
+  idempotencyRecordId: undefined,
+});
+
+describe('the projects of an organization', () => {
+  it('have a limit, which deleted ones do not count for and simultaneous creations do not exceed', async () => {
+    await using world = await openSandboxes();
+    const changes = new ProjectChanges(world);
+    const insert = (name: string, max = 6) => changes.insert(newProject(`prj_${name}` as ProjectId), max);
+    const results = await Promise.all(['a', 'b', 'c', 'd', 'e', 'f'].map((name) => insert(name)));
+    // The organization has two projects from the start.
+    assert.equal(results.filter(({ status }) => status === 'created').length, 4);
+    assert.deepEqual(await insert('more'), { status: 'full', used: 6 });
+    await changes.delete('prj_a' as ProjectId);
+    assert.equal((await insert('more')).status, 'created');
+    assert.equal(
+      (await changes.insert({ ...newProject('prj_last' as ProjectId), idempotencyRecordId: 'idem_1' }, 7)).status,
+      'created',
+    );
+    const again = await changes.insert({ ...newProject('prj_again' as ProjectId), idempotencyRecordId: 'idem_1' }, 7);
+    assert.ok(again.status === 'exists' && again.project.id === 'prj_last');
+  });
+});
+
 describe('a sandbox that is created while its project is deleted', () => {
   it('is refused if the deletion comes first, although the request found the project', async () => {
     await using world = await openSandboxes();
@@ -42,14 +71,7 @@ describe('a sandbox that is created while its project is deleted', () => {
     const outcomes = new Set<string>();
     for (let round = 0; round < 20; round += 1) {
       const projectId = `prj_${round}` as ProjectId;
-      await changes.insert({
-        id: projectId,
-        orgId: 'org_1',
-        name: projectId,
-        metadata: {},
-        quotas: {},
-        idempotencyRecordId: undefined,
-      });
+      await changes.insert(newProject(projectId), 1000);
       const creating = () => world.create({ projectId }).catch(({ code }) => assert.equal(code, 'not_found'));
       // Gives the creation a head start of some turns, so that each of the two comes first in some rounds.
       const deleting = async () => {
@@ -69,12 +91,12 @@ describe('the events of projects', () => {
     await using world = await openSandboxes();
     const changes = new ProjectChanges(world);
     const id = 'prj_1' as ProjectId;
-    const project = { id, orgId: ORG, name: 'one', metadata: {}, quotas: {}, idempotencyRecordId: 'idem_1' };
+    const project = { ...newProject(id), idempotencyRecordId: 'idem_1' };
     const events: ResourceEvent[] = [];
     world.outbox.onCommitted((event) => events.push(event));
-    await changes.insert(project);
-    await changes.insert(project);
-    assert.equal(await changes.insert({ ...project, idempotencyRecordId: undefined }), undefined);
+    assert.equal((await changes.insert(project, 1000)).status, 'created');
+    assert.equal((await changes.insert(project, 1000)).status, 'exists');
+    assert.deepEqual(await changes.insert(newProject(id), 1000), { status: 'name_taken' });
     const deletion = await changes.delete(id);
     await changes.delete(id);
     assert.deepEqual(

@@ -1,4 +1,4 @@
-import type { Metadata, ProjectId, ProjectQuotas } from '@cloche/contract';
+import type { Metadata, OrgId, ProjectId, ProjectQuotas } from '@cloche/contract';
 import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../db/database.ts';
 import { locksRows } from '../../db/row-locks.ts';
@@ -17,6 +17,13 @@ export interface ProjectChange {
   readonly metadata?: Metadata | undefined;
   readonly quotas?: ProjectQuotas | undefined;
 }
+
+export type Insertion =
+  | { readonly status: 'created'; readonly project: ProjectRecord }
+  /** A project was already created with this idempotency record. */
+  | { readonly status: 'exists'; readonly project: ProjectRecord }
+  | { readonly status: 'name_taken' }
+  | { readonly status: 'full'; readonly used: number };
 
 export type Deletion =
   /** The project is deleted, by this call or earlier. */
@@ -39,11 +46,8 @@ export class ProjectChanges {
     this.#deps = deps;
   }
 
-  /**
-   * Creates a project. Returns the existing project when one was already created with the idempotency record, and
-   * undefined when the name is taken.
-   */
-  async insert({ idempotencyRecordId, ...project }: NewProject): Promise<ProjectRecord | undefined> {
+  /** Counts the organization's projects against `maxOpen` and inserts, in one atomic step. */
+  async insert({ idempotencyRecordId, ...project }: NewProject, maxOpen: number): Promise<Insertion> {
     const { transactions, clock } = this.#deps;
     const now = clock.now();
     const row = {
@@ -58,16 +62,19 @@ export class ProjectChanges {
       updated_at: now,
       idempotency_record_id: idempotencyRecordId ?? null,
     };
-    const created = await transactions.run(async (tx) => {
+    return transactions.run(async (tx): Promise<Insertion> => {
+      const used = await lockAndCount(tx.db, project.orgId);
+      const made = idempotencyRecordId && (await findByIdempotencyRecord(tx.db, idempotencyRecordId));
+      if (made) return { status: 'exists', project: made };
+      if (used >= maxOpen) return { status: 'full', used };
       const query = tx.db.insertInto('projects').values(row);
       const inserted = await query
         .onConflict((conflict) => conflict.doNothing())
         .returningAll()
         .executeTakeFirst();
-      return inserted && this.#announce(tx, 'project.created', toRecord(inserted));
+      if (!inserted) return { status: 'name_taken' };
+      return { status: 'created', project: await this.#announce(tx, 'project.created', toRecord(inserted)) };
     });
-    if (created) return created;
-    return idempotencyRecordId === undefined ? undefined : this.#findByIdempotencyRecord(idempotencyRecordId);
   }
 
   /** Sets the given fields of a project. Returns undefined if the project is deleted. */
@@ -131,12 +138,6 @@ export class ProjectChanges {
     });
   }
 
-  async #findByIdempotencyRecord(recordId: string): Promise<ProjectRecord | undefined> {
-    const query = this.#deps.db.selectFrom('projects').selectAll().where('idempotency_record_id', '=', recordId);
-    const row = await query.executeTakeFirst();
-    return row && toRecord(row);
-  }
-
   async #announce(
     tx: Transaction,
     type: 'project.created' | 'project.deleted',
@@ -146,4 +147,22 @@ export class ProjectChanges {
     await this.#deps.outbox.append(tx, event);
     return record;
   }
+}
+
+/** Makes other creations of the organization wait until the end of the transaction. */
+async function lockAndCount(db: Database, orgId: OrgId): Promise<number> {
+  if (locksRows(db)) await db.selectFrom('orgs').select('id').where('id', '=', orgId).forNoKeyUpdate().execute();
+  const { open } = await db
+    .selectFrom('projects')
+    .select(({ fn }) => fn.countAll<number>().as('open'))
+    .where('org_id', '=', orgId)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirstOrThrow();
+  return Number(open);
+}
+
+async function findByIdempotencyRecord(db: Database, recordId: string): Promise<ProjectRecord | undefined> {
+  const query = db.selectFrom('projects').selectAll().where('idempotency_record_id', '=', recordId);
+  const row = await query.executeTakeFirst();
+  return row && toRecord(row);
 }

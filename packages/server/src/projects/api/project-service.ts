@@ -40,7 +40,7 @@ export class ProjectService {
   /**
    * Creates one project per idempotency record.
    *
-   * @throws AppError `forbidden` for a key that is bound to projects, `conflict` for a name that is taken.
+   * @throws AppError `forbidden` for a key that is bound to projects, `conflict` for a name that is taken, `quota_exceeded`.
    */
   async create({ credential, body, idempotencyRecordId }: ProjectCreation): Promise<ProjectRecord> {
     const { changes, ids } = this.#deps;
@@ -53,9 +53,11 @@ export class ProjectService {
     checkMetadata(body.metadata);
     const { name, metadata = {}, quotas = {} } = body;
     const id = ids.next(ID_PREFIXES.project);
-    const project = await changes.insert({ id, orgId: credential.orgId, name, metadata, quotas, idempotencyRecordId });
-    if (!project) throw nameTaken(name);
-    return project;
+    const project = { id, orgId: credential.orgId, name, metadata, quotas, idempotencyRecordId };
+    const insertion = await changes.insert(project, LIMITS.projectsPerOrganization);
+    if (insertion.status === 'name_taken') throw nameTaken(name);
+    if (insertion.status === 'full') throw tooMany(insertion.used);
+    return insertion.project;
   }
 
   async list(credential: Credential, query: QueryOf<typeof operations.listProjects>): Promise<ProjectRecord[]> {
@@ -115,4 +117,10 @@ function nameTaken(name: string): AppError {
     'conflict',
     `The organization has a project named "${name}" already, in upper or lower case; set body.name to another name.`,
   );
+}
+
+function tooMany(used: number): AppError {
+  const limit = LIMITS.projectsPerOrganization;
+  const message = `The organization has ${used} projects, and its limit is ${limit}; delete some first.`;
+  return new AppError('quota_exceeded', message, { details: { quota: 'projects', limit, used } });
 }
