@@ -5,7 +5,9 @@ import { InterruptedError } from '../interruption.ts';
 /** Returns an error whose message tells the user why a transfer to `place` failed. */
 export function explainTransfer(error: unknown, place: string): unknown {
   if (error instanceof CliError) return error;
-  if (error instanceof InvalidArchiveError) return new CliError(`Nothing was copied to ${place}. ${error.message}`);
+  if (error instanceof InvalidArchiveError) {
+    return new CliError(`Nothing was copied to ${place}. The archive is refused: ${error.message}.`);
+  }
   const { code, syscall, message } = error as NodeJS.ErrnoException;
   if (code === 'EPIPE') return new InterruptedError('SIGPIPE');
   if (code === 'EEXIST')

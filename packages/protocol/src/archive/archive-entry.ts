@@ -15,15 +15,12 @@ export interface ArchiveEntry {
 }
 
 /**
- * Refusal of an archive that is broken, or unsafe to unpack from an untrusted sender. The message is for the sender.
+ * An archive is broken, or unsafe to unpack from an untrusted sender. The message is the reason, for the sender: a
+ * clause without a period.
  */
 export class InvalidArchiveError extends Error {
   override readonly name = 'InvalidArchiveError';
   readonly code = 'bad_archive';
-
-  constructor(why: string) {
-    super(`The archive is refused: ${why}.`);
-  }
 }
 
 export function invalidArchive(why: string): InvalidArchiveError {

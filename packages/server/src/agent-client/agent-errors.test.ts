@@ -244,7 +244,7 @@ describe('a refusal about a file', () => {
     disk_full: ['disk_full', 507, undefined, 'why'],
     invalid_path: invalid('path', 'why'),
     too_many: invalid('path', 'why'),
-    bad_archive: invalid('body', 'why'),
+    bad_archive: invalid('body', 'cannot be unpacked: why. Nothing was written; send a corrected archive'),
   };
   for (const code of AGENT_FILE_ERROR_CODES) {
     it(`with ${code} has the code, status, message and details of the service`, () => {

@@ -179,7 +179,10 @@ export function tunnelError(error: unknown, port: number): readonly [PreviewErro
 export function fileError(error: FileError, field = 'path'): AppError {
   const { kind, details } = error;
   const message = error.message.toWellFormed();
-  if (kind === 'bad_archive') return invalidRequest({ path: 'body', message });
+  if (kind === 'bad_archive') {
+    const what = `cannot be unpacked: ${message}. Nothing was written; send a corrected archive`;
+    return invalidRequest({ path: 'body', message: what });
+  }
   if (kind === 'invalid_path' || kind === 'too_many') return invalidRequest({ path: field, message });
   const { path, sizeBytes } = details;
   if (kind === 'permission_denied' && path !== undefined) {
