@@ -124,7 +124,7 @@ describe('the content of a file', () => {
     }
   });
 
-  it('that a client does not read is kept by nobody, and the connection ends with the client', async () => {
+  it('that a client does not read is not buffered, and the connection ends with the client', async () => {
     await files.shell('truncate -s 2G zeros');
     const { hostname, port } = new URL(files.service.url);
     const before = residentBytes(files.service.pid('server'));

@@ -83,7 +83,7 @@ describe('the files of a sandbox', () => {
     assert.deepEqual(await codeOf(long), [400, 'invalid_request']);
   });
 
-  it('that are none are refused without hanging', async () => {
+  it('that are invalid are refused without hanging', async () => {
     await files.shell('mkfifo pipe; ln -s loop-a loop-b; ln -s loop-b loop-a');
     for (const path of ['pipe', '/dev/zero', '/workspace', 'loop-a'])
       assert.deepEqual(await codeOf(await files.read(path)), [409, 'conflict'], path);

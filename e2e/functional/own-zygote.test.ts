@@ -63,7 +63,7 @@ describe('a zygote of the sandbox’s own', forkedWithin, () => {
     assert.ok(now !== '' && now !== zygote);
   });
 
-  it('is none where memory is narrow', async () => {
+  it('does not exist where memory is short', async () => {
     const { id } = await service.api.readySandbox({ resources: { memoryMb: 512 } });
     assert.equal((await service.api.run(id, ZYGOTES)).stdout, '\n');
     await eventually(async () => (await service.api.run(id, 'import pandas; pandas.__name__')).error === undefined);

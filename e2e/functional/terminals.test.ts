@@ -67,7 +67,7 @@ describe('a terminal', () => {
     await screen.pty.exited;
   });
 
-  it('shows its screen to whoever joins it, and takes what both type', async () => {
+  it('shows its screen to each client that joins it, and takes what both type', async () => {
     const first = await Screen.open({ user: 'root' });
     first.type('echo "it is $(id -un)"');
     await first.shows('it is root');
@@ -107,7 +107,7 @@ describe('a terminal', () => {
 // Concurrent, as the first test mostly waits.
 describe('a terminal, beside others', { concurrency: 2 }, () => {
   const idle = sameWithEachRuntime('a clock of the agent; a terminal that ends is tested with each');
-  it('that nobody watches ends, and what its shell started with it', idle, async () => {
+  it('without a client ends, with all that its shell started', idle, async () => {
     // A service of its own: with this idle timeout, no terminal would survive a slow restart of the server.
     const service = await testService({ CLOCHE_TERMINAL_IDLE_MS: '5000' });
     try {
@@ -184,7 +184,7 @@ describe('a terminal, beside others', { concurrency: 2 }, () => {
 describe('a request for a terminal', () => {
   const path = () => `/v1/sandboxes/${sandboxId}/pty`;
 
-  it('that is no WebSocket is told so', async () => {
+  it('that is no WebSocket is refused with that reason', async () => {
     const answer = await service.api.get(path());
     assert.deepEqual([answer.status, answer.body.error.details.issues[0].path], [400, 'headers.upgrade']);
   });

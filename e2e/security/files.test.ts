@@ -154,7 +154,7 @@ describe('what sandboxes share, and what is the kernel’s', () => {
     assert.equal((await sandbox.run('1 + 1')).outputs[0]?.value, '2');
   });
 
-  it('hangs nobody who reads it', async () => {
+  it('does not hang a process that reads it', async () => {
     await shell('mkfifo pipe-without-end; ln -s /dev/zero zeros');
     for (const user of ['user', 'root'] as const) {
       for (const path of ['pipe-without-end', 'zeros', '/dev/random', '/dev/ptmx', '/proc/kmsg', '/proc/1/mem']) {

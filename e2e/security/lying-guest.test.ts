@@ -263,7 +263,7 @@ ${what}`;
     });
   }
 
-  it('by the result of another run hands it to nobody', async () => {
+  it('by the result of another run is passed to no client', async () => {
     const stolen = '{"type": "output", "runId": "run_other", "kind": "inline", "format": "text", "value": "stolen"}';
     const { id } = await service.api.readySandbox();
     await service.api.run(id, speak(`send(frame(${JSON.stringify(stolen)}.encode()))`));

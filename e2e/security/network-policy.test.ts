@@ -113,7 +113,7 @@ describe('a host that is not permitted', () => {
     }
   });
 
-  it('is told apart in a request that names it, whatever else the request says', () => {
+  it('is recognized in a request that names it, whatever else the request says', () => {
     const refused = { open: REACHED, allow: DENIED, deny: DENIED };
     expect({
       'a denied Host at the address of an allowed one': refused,
@@ -139,7 +139,7 @@ describe('a host that is not permitted', () => {
     });
   });
 
-  it('is told apart in capitals, with a trailing dot, with a port and in Unicode', () => {
+  it('is recognized in capitals, with a trailing dot, with a port and in Unicode', () => {
     for (const name of ['DENIED.TEST', 'denied.test.', 'Denied.test.:80']) {
       expect({ [`Host ${name}`]: { open: REACHED, allow: DENIED, deny: DENIED } });
     }
@@ -301,7 +301,7 @@ try: print("reached" if s.recv(100)[20] == 0 else "refused")
 except OSError as error: print(type(error).__name__)`;
 });
 
-it('a server that nobody vouches for is not reached', () => {
+it('a server without a trusted certificate is not reached', () => {
   expect({ 'a server that nobody vouches for': { open: REACHED, allow: NOT_REACHED, deny: NOT_REACHED } });
 });
 

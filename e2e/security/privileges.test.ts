@@ -40,7 +40,7 @@ describe('the parts that strangers talk to', () => {
     });
   }
 
-  it('differ in this from hostd, which is root and shows its mounts to nobody', () => {
+  it('differ in this from hostd, which is root and hides its mounts', () => {
     const status = statusOf(service.pid('hostd'));
     assert.notEqual(status.CapEff, NO_CAPABILITY);
     const namespaces = (['hostd', 'server', 'egress'] as const).map((part) =>

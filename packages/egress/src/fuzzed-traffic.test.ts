@@ -48,7 +48,7 @@ describe('whatever a sandbox asks by DNS', () => {
 });
 
 describe('whatever a sandbox connects with', () => {
-  test('is told apart from its first bytes, and stays what it was taken for when more come', async () => {
+  test('is recognized by its first bytes, and more bytes do not change the decision', async () => {
     await fuzz(3000, (random) => {
       const [greeting = HELLO] = [random.pick([...GREETINGS.map((text) => Buffer.from(text)), HELLO] as [Buffer])];
       const bytes = mutateBytes(random, greeting);

@@ -168,14 +168,14 @@ describe('a client whose traffic the host redirects', () => {
     await assert.rejects(greeting);
   });
 
-  test('is refused everything while nobody vouches for it, and served again without a restart', async () => {
+  test('is refused everything while it is not registered, and served again without a restart', async () => {
     await call('PUT', '/sandboxes', { sandboxes: [] });
     await assert.rejects(curl('http://allowed.test/'), /reset|connect/i);
     await put({ mode: 'allowlist', hosts: ['allowed.test'] });
     assert.equal(await curl('http://allowed.test/'), 'allowed.test 80 200');
   });
 
-  test('cannot have its policy changed by the user whom egress runs as', async () => {
+  test('cannot have its policy changed by the user of egress', async () => {
     const { controlSocket } = egressPaths(folder, join(folder, 'data'));
     const child = spawn('setpriv', [
       '--reuid=65534',

@@ -51,7 +51,7 @@ async function isBrokenOff(socket: Socket): Promise<boolean> {
   return !isEnded;
 }
 
-test('the other end is told of an error', async () => {
+test('the other end gets an error', async () => {
   const told = isBrokenOff(far);
   resetConnection(near);
   assert.ok(await told);

@@ -27,7 +27,7 @@ it('an absence is one of half a minute, however long the service had nothing to 
   }
 });
 
-it('whoever wants no second attempt waits for no service', async () => {
+it('a request without retries does not wait for the service', async () => {
   const outage = new Outage(0);
   outage.noteResponse();
   assert.ok(!(await outage.shouldRetry(unreachable)));

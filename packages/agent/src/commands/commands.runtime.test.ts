@@ -90,7 +90,7 @@ describe('a command', () => {
     assert.equal((await commands.run(`cat ${file}`)).stdout, 'x\n');
   });
 
-  it('answers when it ends, whoever holds its pipes open, and what it left goes on', async () => {
+  it('answers when it ends, even if a process holds its pipes open, and processes that it left go on', async () => {
     const { stdout, command } = await commands.run('setsid sleep 300 & echo $!');
     assert.equal(command.status, 'exited');
     const pid = Number(stdout);
@@ -235,7 +235,7 @@ describe('standard input', () => {
     assert.equal((await commands.write(id, 'late')).status, 409);
   });
 
-  it('that nobody reads does not keep a command from ending', async () => {
+  it('that no client reads does not keep a command from ending', async () => {
     const { command } = await commands.run('exec <&-; exit 5', { stdin: 'x'.repeat(3_000_000) });
     assert.equal(command.exitCode, 5, JSON.stringify(command));
   });
@@ -309,7 +309,7 @@ describe('the log', () => {
     assert.ok(Number.parseInt(disk, 10) <= 18, disk);
   });
 
-  it('divides no character, and replaces what is none', async () => {
+  it('splits no character, and replaces invalid bytes', async () => {
     const id = await commands.start("for n in {1..30000}; do printf '日本é😀'; done; printf 'a\\xffb\\xe6'");
     await commands.result(id);
     const { entries } = await commands.log(id);

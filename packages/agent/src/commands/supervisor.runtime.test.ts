@@ -34,7 +34,7 @@ describe('the supervisor of a command', () => {
     assert.equal(await ownSupervisor(), next);
   });
 
-  it('waits for the first one of an agent that nobody has asked for anything', async () => {
+  it('waits for the first one of an agent without requests', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'cloche-kernels-'));
     await using agent = await StartedAgent.start('', { CLOCHE_KERNELS_FOLDER: folder });
     await eventually(() => supervisorsOf(agent).length === 1, { because: 'the first supervisor waits' });

@@ -29,7 +29,7 @@ test('a supervisor that has closed its connection, as one does that is ending, g
   for (const pid of started()) process.kill(Number(pid), 'SIGKILL');
 });
 
-test('one that cannot be started ahead harms nobody, and whoever wants one is told', async () => {
+test('a supervisor that cannot be started ahead disturbs nothing, and a command that needs one fails with the reason', async () => {
   // An argument cannot contain NUL: `spawn` throws.
   const supervisors = new Supervisors({ guestDir: `${guestDir}\0`, kernelsGroupFds: [] });
   supervisors.restock();

@@ -31,7 +31,7 @@ test('nothing is a file too', async () => {
   assert.equal(readFileSync(join(folder, 'file')).length, 0);
 });
 
-test('a sender that goes away in the middle is told of', async () => {
+test('a sender that leaves in the middle is reported', async () => {
   const source = new PassThrough();
   const received = receive(source, file.fd);
   source.write('half');
@@ -39,7 +39,7 @@ test('a sender that goes away in the middle is told of', async () => {
   await assert.rejects(received, GONE);
 });
 
-test('a sender that has gone before is told of as well', async () => {
+test('a sender that left before the start is reported as well', async () => {
   for (const error of [undefined, new Error('reset')]) {
     const source = new PassThrough().on('error', () => undefined);
     source.destroy(error);

@@ -69,7 +69,7 @@ describe('an agent that dials out', () => {
     assert.equal(taken.length, 9);
   });
 
-  test('opens them again when they end, and when nobody was there', async () => {
+  test('opens them again when they end, and when no server listened', async () => {
     dialOut.start();
     await listen();
     const first = await nextConnection();

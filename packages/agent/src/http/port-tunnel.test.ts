@@ -57,7 +57,7 @@ describe('a tunnel to a port', () => {
     app.close();
   });
 
-  it('refuses a port that nobody listens on, one that is none, and other protocols', async () => {
+  it('refuses a port without a listener, an invalid port, and other protocols', async () => {
     const app = createServer();
     await once(app.listen(0, '127.0.0.1'), 'listening');
     const closed = portOf(app);

@@ -141,7 +141,7 @@ describe('a zygote that is to be loaded', () => {
     });
   }
 
-  test('waits while it is postponed, and is none once it is closed', async () => {
+  test('waits while it is postponed, and does not start once it is closed', async () => {
     const zygote = await zygoteWith(true);
     zygote.startSoon();
     assert.ok(zygote.isComing);
@@ -178,7 +178,7 @@ describe('a zygote that is to be loaded', () => {
     await zygote.close();
   });
 
-  test('harms nobody where it cannot be started', async () => {
+  test('disturbs nothing where it cannot be started', async () => {
     // An invalid user id: `spawn` throws.
     const zygote = await zygoteWith(true, { CLOCHE_PYTHON: process.execPath, CLOCHE_USER_UID: '-1' });
     zygote.startSoon(0);
@@ -187,7 +187,7 @@ describe('a zygote that is to be loaded', () => {
     await zygote.close();
   });
 
-  test('is none where there is no room for it, and nobody waits for it', async () => {
+  test('does not start where memory is short, and no context waits for it', async () => {
     const zygote = await zygoteWith(false);
     zygote.startSoon();
     await eventually(() => !zygote.isComing, { because: 'the start is given up' });

@@ -54,7 +54,7 @@ describe('a kernel that was started ahead', () => {
     assert.equal((await contexts()).length, kernels().length - 1);
   });
 
-  test('is none for a context that works elsewhere', async () => {
+  test('is not given to a context that works elsewhere', async () => {
     const used = kernels();
     mkdirSync(join(agent.workspace, 'elsewhere'));
     const request = { language: 'javascript', cwd: join(agent.workspace, 'elsewhere'), timeoutMs: 30_000 };

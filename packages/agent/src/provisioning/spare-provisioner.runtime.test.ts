@@ -59,7 +59,7 @@ describe('a spare kernel', () => {
     });
   };
 
-  test('is of whoever takes it, and another is started only when one is asked for', async () => {
+  test('belongs to the context that takes it, and another is started only on request', async () => {
     const spares = sparesWith();
     spares.restock('javascript');
     spares.restock('javascript');
@@ -119,7 +119,7 @@ describe('a spare kernel', () => {
     await gone(spares);
   });
 
-  test('is not started while whoever wanted it starts a kernel', async () => {
+  test('is not started while the context that requested it starts a kernel', async () => {
     const spares = sparesWith();
     spares.restock('javascript');
     assert.equal(
@@ -130,7 +130,7 @@ describe('a spare kernel', () => {
     assert.equal(started.length, 0);
   });
 
-  test('goes when nobody has wanted it for long, and when there is no room for it any more', async () => {
+  test('ends when unused for long, and when memory becomes short', async () => {
     const forShort = sparesWith({ keptMs: 200 });
     forShort.restock('javascript');
     await eventually(() => started.length > 0, { because: 'a spare is started' });
@@ -146,7 +146,7 @@ describe('a spare kernel', () => {
     assert.equal(started.length, 1);
   });
 
-  test('that dies is replaced, each time later than before, and no more when nobody is likely to want it', async () => {
+  test('that dies is replaced, each time later than before, and no longer when it is unlikely to be used', async () => {
     const spares = sparesWith();
     spares.restock('javascript');
     await hasStarted(1);

@@ -60,7 +60,7 @@ describe('cloche run', () => {
     assert.deepEqual(service.requests[1]?.body, { code: 'print(1)', language: 'python' });
   });
 
-  it('lets its sandbox outlive the run only by a little, in case nobody is left to kill it', async () => {
+  it('lets its sandbox outlive the run only by a little, in case no client is left to kill it', async () => {
     await using service = await startService(stream());
     await runCloche(
       ['run', '-c', '1', '--timeout', '90s', '--network', 'allowlist:api.example.org,*.example.com'],

@@ -29,7 +29,7 @@ it('leaves nothing of a download that breaks off, however soon', async () => {
   assert.deepEqual(readdirSync(folder), []);
 });
 
-it('leaves nothing when it is told to stop, before it begins or after', async () => {
+it('leaves nothing when it is canceled, before it begins or after', async () => {
   for (const delayMs of [undefined, 0, 5]) {
     const stop = new AbortController();
     if (delayMs === undefined) stop.abort(new Error('stop'));

@@ -33,7 +33,7 @@ async function call(
 }
 
 describe('the control socket', () => {
-  test('says that it is ready, and whom sandboxes are to trust', async () => {
+  test('says that it is ready, and which authority sandboxes trust', async () => {
     const { body } = await call('GET', '/health');
     const health = Value.Parse(EgressHealth, JSON.parse(body));
     assert.equal(health.protocolVersion, EGRESS_PROTOCOL_VERSION);
@@ -106,7 +106,7 @@ describe('the control socket', () => {
     assert.match(body, /cloche_egress_connections \d/);
   });
 
-  test('is open to its owner alone, and answers nobody whom it does not trust', async () => {
+  test('is open to its owner alone, and answers no other user', async () => {
     assert.equal(statSync(join(rig.folder, 'control.sock')).mode & 0o777, 0o600);
     const folder = mkdtempSync(join(tmpdir(), 'cloche-control-'));
     const asked: (number | undefined)[] = [];

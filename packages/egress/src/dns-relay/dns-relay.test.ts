@@ -247,7 +247,7 @@ function rcode(answer: DecodedPacket): number {
   return (answer.flags ?? 0) & 0xf;
 }
 
-test('a port that is taken is told of, and nothing is kept of it', async () => {
+test('a port that is in use is reported, and nothing stays open', async () => {
   // A port that is free for TCP too. An accepted connection would keep it in use for a minute.
   const holder = createServer().listen(0, '127.0.0.1');
   await once(holder, 'listening');

@@ -54,7 +54,7 @@ describe('a policy', () => {
     }
   });
 
-  test('that cannot be read is none', () => {
+  test('that cannot be read is ignored', () => {
     for (const wrong of ['Example.com', '10.0.0.0/8', '*', 'http://a', 'a.*']) {
       assert.throws(() => readPolicy({ mode: 'allowlist', hosts: [wrong] }), /host "/, wrong);
     }

@@ -294,7 +294,7 @@ test('a server that cannot be reached, or a name that leads nowhere, is a 502 th
   rig.destination = { address: '203.0.113.7', port: portOf(server) };
 });
 
-test('an address that nobody vouched for is refused everything', async () => {
+test('an address that is not registered is refused everything', async () => {
   assert.equal(await rig.send(get('allowed.example'), rig.connect('127.0.9.77')), '');
 });
 

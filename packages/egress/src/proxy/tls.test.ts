@@ -108,12 +108,12 @@ describe('HTTPS', () => {
     rig.destination = { ...rig.destination, address: '203.0.113.7' };
   });
 
-  test('to a server with a certificate for another name is not carried', async () => {
+  test('to a server with a certificate for another name is not proxied', async () => {
     assert.match(await getOver('second.example', 'second.example'), /^HTTP\/1\.1 502 .*untrusted/s);
     assert.deepEqual(served, []);
   });
 
-  test('to a server that nobody vouches for is not carried', async () => {
+  test('to a server without a trusted certificate is not proxied', async () => {
     const mistrusting = await EgressRig.open(ALLOWLIST, { trust: createSecureContext({ ca: [] }) });
     mistrusting.name('allowed.example');
     mistrusting.destination = rig.destination;
@@ -175,7 +175,7 @@ describe('HTTP/2', () => {
     }
   }
 
-  test('is carried to a server that speaks HTTP/1.1', async () => {
+  test('is proxied to a server that speaks HTTP/1.1', async () => {
     const answer = await ask({ ':authority': 'allowed.example', ':method': 'POST', cookie: 'a=1; b=2' }, 'body');
     assert.deepEqual([answer.status, answer.body], [200, 'served /two']);
     assert.deepEqual(answer.fields['set-cookie'], ['a=1', 'b=2']);

@@ -91,7 +91,7 @@ describe('a WebSocket', () => {
     socket.destroy();
   });
 
-  test('with content is none: it is carried as a plain request', async () => {
+  test('with content is not upgraded: it is proxied as a plain request', async () => {
     const request = upgrade('allowed.example').replace('Upgrade\r\n', 'Upgrade, close\r\nContent-Length: 3\r\n');
     assert.match(await rig.send(`${request}abc`), /^HTTP\/1\.1 200 .*plain/s);
   });
@@ -104,7 +104,7 @@ describe('a WebSocket', () => {
     assert.match(await rig.send(upgrade('allowed.example', '/no')), /^HTTP\/1\.1 426 .*no$/s);
   });
 
-  test('is the only upgrade: another is carried as a plain request', async () => {
+  test('is the only upgrade: another is proxied as a plain request', async () => {
     const request = upgrade('allowed.example')
       .replace('websocket', 'h2c')
       .replace('Connection: ', 'Connection: close, ');

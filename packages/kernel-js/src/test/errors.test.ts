@@ -56,7 +56,7 @@ test('a syntax error shows where', async () => {
   }
 });
 
-test('causes, fields and classes of errors are told', async () => {
+test('causes, fields and classes of errors are shown', async () => {
   await using kernel = await KernelProcess.start();
   const { error } = await kernel.run(`
     class QuotaError extends Error { limit = 5 }
@@ -85,7 +85,7 @@ test('anything can be thrown', async () => {
   assert.equal(typeof error?.message, 'string');
 });
 
-test('what nobody catches is printed on standard error and ends nothing', async () => {
+test('an uncaught error is printed on standard error and ends nothing', async () => {
   await using kernel = await KernelProcess.start();
   const { stderr, result, error } = await kernel.run(`
     setTimeout(() => { throw new Error('in a timer') }, 1);
@@ -99,7 +99,7 @@ test('what nobody catches is printed on standard error and ends nothing', async 
   assert.match(stderr + kernel.stderr, /Uncaught Error: in a timer\n {4}at .*cell-1:2:/);
 });
 
-test('a rejection that nobody catches is told before the run is over', async () => {
+test('an uncaught rejection is printed before the run is over', async () => {
   await using kernel = await KernelProcess.start();
   for (const cell of ['Promise.reject(new Error("lost")); 5', 'await null; Promise.reject(new Error("lost")); 5']) {
     const { stderr, result } = await kernel.run(cell);

@@ -84,7 +84,7 @@ test('the names of a CommonJS file and import.meta say where the cell is', async
   );
 });
 
-test('the kernel is none of the modules that a cell finds', async () => {
+test('the kernel is not among the modules that a cell finds', async () => {
   assert.deepEqual(
     await resultsOf([
       'Object.keys(require.cache)',

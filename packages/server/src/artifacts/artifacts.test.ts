@@ -82,7 +82,7 @@ describe('an artifact', () => {
     assert.equal(artifact.name, `${'d'.repeat(248)}.tar.gz`);
   });
 
-  it('is refused for what is not there, is no path, or has a name that is none', async () => {
+  it('is refused for a missing file, a text that is no path, or an invalid name', async () => {
     assert.equal((await exported({ path: '/workspace/none' })).body.error.code, 'not_found');
     for (const body of [{}, { path: '' }, { path: 'x', name: '../x' }, { path: 'x', name: 'a\nb' }, { path: 7 }]) {
       assert.equal((await exported(body)).body.error.code, 'invalid_request', JSON.stringify(body));

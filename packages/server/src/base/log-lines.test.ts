@@ -53,7 +53,7 @@ describe('log lines', () => {
     assert.deepEqual(written(), ['last']);
   });
 
-  it('that nobody can take are lost, and keep nobody waiting', () => {
+  it('without a consumer are dropped, and block no producer', () => {
     const { log, lines } = openAt('/dev/full');
     for (let count = 0; count < 1000; count++) log.info('lost');
     log.error('lost');

@@ -74,7 +74,7 @@ describe('a command in the background', () => {
     assert.equal((await world.getCommand(sandboxId, id)).status, 'failed');
   });
 
-  it('of a destroyed sandbox is killed, though nobody wrote that down', async () => {
+  it('of a destroyed sandbox counts as killed, even without a record of its end', async () => {
     const { id } = await world.runCommand(sandboxId, { command: 'hang', background: true });
     await world.call(operations.killSandbox, { params: { sandboxId } });
     const { status, signal, finishedAt } = await world.getCommand(sandboxId, id);

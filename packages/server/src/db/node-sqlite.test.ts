@@ -30,7 +30,7 @@ describe('the log of a database', () => {
     };
   }
 
-  it('is brought into its file while the database is open, by nobody who writes', async () => {
+  it('is checkpointed into its file while the database is open, by no writer', async () => {
     using database = open('file.db', { everyWrites: 100 });
     const before = database.filePages();
     database.write(100);

@@ -50,7 +50,7 @@ describe('the files of a sandbox', () => {
     assert.equal(await text(body), 'text');
   });
 
-  it('are those of another organization to nobody else', async () => {
+  it('are visible to their own organization alone', async () => {
     const credential = credentialOf('org_2' as OrgId);
     const call = world.call(operations.statFile, { params: params(), query: { path: 'a' }, credential });
     await assert.rejects(call, { code: 'not_found', message: /no sandbox/ });

@@ -115,7 +115,7 @@ describe('an upload', () => {
     assert.match(refused.text(), /^HTTP\/1.1 412 /);
   });
 
-  it('is told of a refusal in mid-way, while it still sends', async () => {
+  it('gets a refusal midway, while it still sends', async () => {
     refusal = new AppError('disk_full', 'full');
     const sender = await open();
     sender.socket.write(head('content-length: 50000000\nif-match: *'));
@@ -129,7 +129,7 @@ describe('an upload', () => {
     }
   });
 
-  it('whose client vanishes is told so', async () => {
+  it('whose client vanishes is aborted with that reason', async () => {
     refusal = undefined;
     arrived = 0;
     const sender = await open();

@@ -30,7 +30,7 @@ describe('what other parts of the host count', () => {
     assert.equal(await hostMetrics(async () => [...lines, 'cloche_egress_y 1'].join('\n')), 'cloche_egress_y 1\n');
   });
 
-  it('is nothing where nobody answers', async () => {
+  it('is empty where no server answers', async () => {
     assert.equal(await hostMetrics(() => Promise.reject(new Error('gone'))), '');
   });
 });

@@ -43,7 +43,7 @@ describe('bytes that are no proper request', () => {
     assert.equal((await answered(`${head}\r\n\r\n{}`, true)).code, 'invalid_request');
   });
 
-  it('with an expectation that nobody can meet are refused in JSON', async () => {
+  it('with an expectation that cannot be met are refused in JSON', async () => {
     const error = await answered('GET / HTTP/1.1\r\nhost: x\r\nexpect: miracles\r\nconnection: close\r\n\r\n');
     assert.match(error.message, /headers.expect/);
   });

@@ -324,7 +324,7 @@ describe('a request for JSON', () => {
     await stopped;
   });
 
-  it('that takes longer than a stopping service grants is told so', async () => {
+  it('that takes longer than a stopping service grants is ended with that reason', async () => {
     whenJson = async (signal) => {
       await aborted(signal);
       throw signal.reason;

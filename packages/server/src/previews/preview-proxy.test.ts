@@ -48,7 +48,7 @@ describe('what is previewed', () => {
     }
   });
 
-  it('is answered for as it answers: status, fields, and no body where there is none', async () => {
+  it('is forwarded unchanged: status, fields, and no body where the app sent none', async () => {
     await world.serve((_, response) => {
       response.writeHead(404, 'Gone Fishing', [
         'X-Two',

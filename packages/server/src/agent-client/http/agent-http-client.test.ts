@@ -126,7 +126,7 @@ describe('the client of an agent', () => {
     assert.deepEqual(await drain(agent.run()), ['done']);
   });
 
-  it('reads no further than a little ahead of whoever takes the events', async () => {
+  it('reads no further than a little ahead of its consumer', async () => {
     let written = 0;
     await using agent = await openAgent((socket) => {
       const next = () => {

@@ -98,7 +98,7 @@ describe('an agent that lies about files', () => {
     });
   });
 
-  it('with an answer that is none of its kind misbehaves', async () => {
+  it('with an answer of another kind misbehaves', async () => {
     const asked = ['write', 'list', 'stat', 'unpack', 'watch'];
     for (const body of ['{}', '[', '"x"', 'null', JSON.stringify({ ...FILE, uid: 'root' })]) {
       await assertFaults((socket) => socket.end(answer(['200 OK', `content-length: ${body.length}`], body)), asked);

@@ -32,7 +32,7 @@ describe('lines that are not whole yet', () => {
     assert.equal(isSecond, true);
   });
 
-  it('are a few at a time in the server, whoever sends them', async () => {
+  it('are a few at a time in the server, over all sandboxes', async () => {
     const all = new ServerLineMemory({ atOnce: 2 });
     const streams = Array.from({ length: 3 }, () => new SandboxLineMemory(all).open(never, notOverdue));
     const order: number[] = [];
@@ -54,7 +54,7 @@ describe('lines that are not whole yet', () => {
     }
   });
 
-  it('stop waiting when they are given up, and then are in nobody’s way', async () => {
+  it('stop waiting when they are given up, and then block no others', async () => {
     const sandbox = new SandboxLineMemory(new ServerLineMemory({ atOnce: 1 }));
     const abort = new AbortController();
     using first = sandbox.open(never, notOverdue);
@@ -67,7 +67,7 @@ describe('lines that are not whole yet', () => {
     await third.hold(9 * MEBIBYTE);
   });
 
-  it('are told of when they take too long', async () => {
+  it('are reported when they take too long', async () => {
     const overdue = Promise.withResolvers<AgentError>();
     using stream = new SandboxLineMemory(new ServerLineMemory({ timeLimitMs: 1 })).open(never, overdue.resolve);
     await stream.hold(9 * MEBIBYTE);

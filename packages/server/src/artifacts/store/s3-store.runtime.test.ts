@@ -115,7 +115,7 @@ describe('an artifact store in a bucket', () => {
     assert.deepEqual(readS3Url('s3://name'), { bucket: 'name', prefix: '', endpoint: undefined, region: 'us-east-1' });
   });
 
-  it('says so when nobody answers', async () => {
+  it('says so when no server answers', async () => {
     Object.assign(process.env, KEYS);
     const store = await openStore(`s3://name?endpoint=http://127.0.0.1:${await freePort()}`);
     await assert.rejects(store.has('0'.repeat(64)), StoreError);
