@@ -100,11 +100,11 @@ describe('the content of a file', () => {
   });
 
   const buffered = sameWithEachRuntime('the buffers of server and agent, which do not depend on what is below them');
-  it('of 1 GB costs server and agent bounded memory, both ways', buffered, async () => {
+  it('of 512 MiB costs server and agent bounded memory, both ways', buffered, async () => {
     const before = await residentParts();
-    const announced = { 'content-length': String(1024 * MIB) };
+    const announced = { 'content-length': String(512 * MIB) };
     for (const [size, headers] of [
-      [1024 * MIB, announced],
+      [512 * MIB, announced],
       [300 * MIB, {}],
     ] as const) {
       assert.equal(await upload('large', size, headers), 200);
