@@ -5,6 +5,8 @@ import { Lookups } from '../db/lookups.ts';
 import { prepareQuery } from '../db/prepared-query.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
 import type { EventOutbox } from '../outbox/event-outbox.ts';
+import { projectDeleted } from '../projects/access/project-access.ts';
+import { isOpenProject } from '../projects/open-project.ts';
 import { LIVE_STATUSES } from '../sandboxes/record/sandbox.ts';
 import { type PreviewRecord, toPreview } from './preview.ts';
 
@@ -71,6 +73,7 @@ export class SqlPreviewRepository implements PreviewRepository {
     maxOpen: number,
   ): Promise<{ status: 'inserted' } | { status: 'full'; used: number }> {
     return this.#deps.transactions.run(async (tx) => {
+      if (!(await isOpenProject(tx.db, preview.projectId))) throw projectDeleted(preview.projectId);
       const replaced = await markReplaced(tx, preview);
       const { used } = await tx.db
         .selectFrom('previews')

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { ArtifactId, ProjectId, ResourceEvent } from '@cloche/contract';
+import type { ArtifactId, PreviewId, ProjectId, ResourceEvent } from '@cloche/contract';
 import {
   type CompiledQuery,
   DummyDriver,
@@ -13,6 +13,7 @@ import { ORG, OTHER_PROJECT, openSandboxes, repositoryOf, type SandboxesWorld } 
 import type { ArtifactRecord } from '../../artifacts/artifact.ts';
 import type { Tables } from '../../db/database.ts';
 import { Transactions } from '../../db/transactions.ts';
+import { type NewPreview, SqlPreviewRepository } from '../../previews/preview-repository.ts';
 import type { SandboxRecord } from '../../sandboxes/record/sandbox.ts';
 import { toProject } from '../project.ts';
 import { ProjectChanges } from './project-changes.ts';
@@ -111,8 +112,8 @@ describe('the events of projects', () => {
   });
 });
 
-describe('an artifact whose project is deleted while it is stored', () => {
-  it('is refused', async () => {
+describe('what is created in a project while it is deleted', () => {
+  it('is refused, be it an artifact or a preview', async () => {
     await using world = await openSandboxes();
     const { id: sandboxId } = await world.create({ projectId: OTHER_PROJECT });
     await world.kill(sandboxId);
@@ -135,6 +136,22 @@ describe('an artifact whose project is deleted while it is stored', () => {
     };
     await assert.rejects(world.artifacts.insert(artifact), { code: 'not_found' });
     assert.equal(await world.artifacts.find(artifact.id), undefined);
+    const previews = new SqlPreviewRepository({ ...world, urlOf: () => '' });
+    const preview: NewPreview = {
+      id: 'prv_1' as PreviewId,
+      orgId: ORG,
+      projectId: OTHER_PROJECT,
+      sandboxId,
+      port: 8000,
+      visibility: 'public',
+      tokenHash: undefined,
+      apiKeyId: undefined,
+      createdAt: 0,
+      expiresAt: undefined,
+      idempotencyRecordId: undefined,
+    };
+    await assert.rejects(previews.insert(preview, 1), { code: 'not_found' });
+    assert.equal(await previews.find(preview.id), undefined);
   });
 });
 

@@ -141,6 +141,8 @@ describe('deleting a project', () => {
     refused(creation, 404, 'not_found', /deleted/);
     refused(await patch(id, { name: newName() }), 404, 'not_found', /deleted/);
     await assert.rejects(tenants.createKey(undefined, [id]));
+    const bound = { name: 'bound', scopes: ['*'], projectIds: [id] };
+    refused(await tenants.call(keys.whole, 'POST', '/v1/api-keys', { body: bound }), 404, 'not_found', /no project/);
   });
 
   it('leaves its artifacts and the records of its sandboxes readable', async () => {
