@@ -57,6 +57,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['driver/hostd'],
     ['sandboxes/record'],
     ['idempotency'],
+    ['idempotency/sqlite'],
     ['http'],
     ['api-keys/api'],
     ['projects/api'],
@@ -172,8 +173,8 @@ const SERVER_RULES: readonly { of: RegExp; not: RegExp; why: string }[] = [
     why: 'only routes and http/ know HTTP',
   },
   {
-    of: /^(?!compose\/|main|driver\/hostd\/|agent-client\/http\/)/,
-    not: /^(driver\/hostd|agent-client\/http)\//,
+    of: /^(?!compose\/|main|driver\/hostd\/|agent-client\/http\/|idempotency\/sqlite\/)/,
+    not: /^(driver\/hostd|agent-client\/http|idempotency\/sqlite)\//,
     why: 'only composition constructs adapters',
   },
   { of: /^(?!bytes\/)/, not: /^bytes\/(?!byte-transfer\.ts)/, why: 'bodies pass one door' },

@@ -13,7 +13,7 @@ import {
   type IdempotencyRecords,
   IdempotencyRepository,
 } from '../../packages/server/src/idempotency/idempotency-repository.ts';
-import { JournaledRecords } from '../../packages/server/src/idempotency/journaled-records.ts';
+import { JournaledRecords } from '../../packages/server/src/idempotency/sqlite/journaled-records.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'cloche-records-'));
 const db = openDatabase(`sqlite:${join(folder, 'x.db')}`);

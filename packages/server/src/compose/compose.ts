@@ -31,7 +31,6 @@ import { isApiKey } from '../http/authorize.ts';
 import { InFlight } from '../http/in-flight.ts';
 import { Idempotency } from '../idempotency/idempotency.ts';
 import { IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
-import { JournaledRecords } from '../idempotency/journaled-records.ts';
 import { ReplayQuota } from '../idempotency/replay-quota.ts';
 import { ResultFiles } from '../idempotency/result-files.ts';
 import { registerLiveSandboxesGauge } from '../operator/live-sandboxes-gauge.ts';
@@ -47,6 +46,7 @@ import { composePreviews } from './compose-previews.ts';
 import { composeProjects } from './compose-projects.ts';
 import { composeSandboxes } from './compose-sandboxes.ts';
 import type { Config } from './config.ts';
+import { openRecordStore } from './open-record-store.ts';
 
 /** Time for active requests to finish when the server stops. */
 const DRAIN_MS = 10_000;
@@ -92,18 +92,22 @@ export async function startServer(
   const spaceOf = (folder: string) => new DiskSpace(folder, { clock, log, reserveBytes: config.diskReserveBytes });
   const space = spaceOf(serverDir);
   const serverId = stableServerId(serverDir, ids);
-  const records = new IdempotencyRepository(db);
-  const journaled = await JournaledRecords.open(db, records, join(serverDir, 'idempotency-journal'), log);
+  const repository = new IdempotencyRepository(db);
+  const recordStore = await openRecordStore({
+    ...shared,
+    repository,
+    journalFile: join(serverDir, 'idempotency-journal'),
+  });
   const files = new ResultFiles(join(serverDir, 'results'), clock, ids);
   const quota = new ReplayQuota(config.replayMaxBytes);
-  const idempotency = new Idempotency(journaled, serverId, clock, ids, { files, quota });
+  const idempotency = new Idempotency(recordStore.records, serverId, clock, ids, { files, quota });
   const learnQuota = () =>
     quota
       .learn(db, clock.now(), () => inFlight.isDraining)
       .catch((error: unknown) =>
         log.error({ err: error }, 'the stored responses of the previous process do not count towards quotas'),
       );
-  const lease = new ServerLease({ db, records, files, serverId, clock, log });
+  const lease = new ServerLease({ db, records: repository, files, serverId, clock, log });
 
   const metrics = new Registry();
   collectDefaultMetrics({ register: metrics, eventLoopMonitoringPrecision: EVENT_LOOP_LOOK_MS });
@@ -207,7 +211,7 @@ export async function startServer(
       lease.stop();
       await Promise.all(keyLoops.map((loop) => loop.stop()));
       await authenticator.uses.write();
-      await journaled.close();
+      await recordStore.close();
       await db.destroy();
     },
   };

@@ -15,9 +15,9 @@ import { openDatabase } from '../db/open-database.ts';
 import { canonicalJson } from './canonical-json.ts';
 import { type Claim, Idempotency } from './idempotency.ts';
 import { IdempotencyRepository, type IdempotencyScope } from './idempotency-repository.ts';
-import { JournaledRecords } from './journaled-records.ts';
 import { ReplayQuota } from './replay-quota.ts';
 import { ResultFiles } from './result-files.ts';
+import { JournaledRecords } from './sqlite/journaled-records.ts';
 
 const scope: IdempotencyScope = { orgId: 'org_1', apiKeyId: 'key_1', method: 'POST', route: '/v1/x', key: 'k' };
 const log = pino({ level: 'silent' });

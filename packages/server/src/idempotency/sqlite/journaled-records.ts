@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Logger } from 'pino';
-import type { Database } from '../db/database.ts';
-import { embeddedDatabase, prepareNow } from '../db/prepared-query.ts';
+import type { Database } from '../../db/database.ts';
+import { embeddedDatabase, prepareNow } from '../../db/prepared-query.ts';
 import {
   type ClaimRequest,
   claimColumns,
@@ -12,9 +12,9 @@ import {
   responseColumns,
   type StoredRecord,
   scopeColumns,
-} from './idempotency-repository.ts';
+} from '../idempotency-repository.ts';
+import type { StoredResponse } from '../stored-response.ts';
 import { type RecordChange, RecordJournal } from './record-journal.ts';
-import type { StoredResponse } from './stored-response.ts';
 
 /** Longest time that a record is only in the journal. */
 const GATHER_MS = 100;

@@ -1,6 +1,6 @@
 import { closeSync, fstatSync, ftruncateSync, openSync, readFileSync, writeSync } from 'node:fs';
-import type { ClaimRequest } from './idempotency-repository.ts';
-import type { StoredResponse } from './stored-response.ts';
+import type { ClaimRequest } from '../idempotency-repository.ts';
+import type { StoredResponse } from '../stored-response.ts';
 
 /** A change of one record. */
 export type RecordChange =

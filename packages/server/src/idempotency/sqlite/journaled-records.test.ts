@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { pino } from 'pino';
-import type { Database } from '../db/database.ts';
-import { migrate } from '../db/migrate.ts';
-import { openDatabase } from '../db/open-database.ts';
-import { type ClaimRequest, claimOwner, IdempotencyRepository } from './idempotency-repository.ts';
+import type { Database } from '../../db/database.ts';
+import { migrate } from '../../db/migrate.ts';
+import { openDatabase } from '../../db/open-database.ts';
+import { type ClaimRequest, claimOwner, IdempotencyRepository } from '../idempotency-repository.ts';
 import { JournaledRecords } from './journaled-records.ts';
 
 const log = pino({ level: 'silent' });

@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, it } from 'node:test';
+import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler } from 'kysely';
+import { pino } from 'pino';
+import type { Tables } from '../db/database.ts';
+import { migrate } from '../db/migrate.ts';
+import { openDatabase } from '../db/open-database.ts';
+import { type ClaimRequest, IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
+import { openRecordStore } from './open-record-store.ts';
+
+const log = pino({ level: 'silent' });
+const CLAIM: ClaimRequest = {
+  id: 'idem_1',
+  orgId: 'org_1',
+  apiKeyId: 'key_1',
+  method: 'POST',
+  route: '/v1/x',
+  key: 'k',
+  bodyHash: 'hash',
+  owner: 'srv_1:idem_1',
+  now: 1000,
+  expiresAt: 2000,
+};
+
+let folder: string;
+let journalFile: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'cloche-record-store-'));
+  journalFile = join(folder, 'journal');
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+describe('the store of idempotency records', () => {
+  it('of SQLite has a journal', async () => {
+    const db = openDatabase('sqlite::memory:');
+    await migrate(db);
+    const store = await openRecordStore({ db, repository: new IdempotencyRepository(db), journalFile, log });
+    await store.records.claim(CLAIM);
+    assert.match(readFileSync(journalFile, 'utf8'), /idem_1/);
+    await store.close();
+    await db.destroy();
+  });
+
+  it('of PostgreSQL has none: the database decides each claim', async () => {
+    const queries: string[] = [];
+    const db = new Kysely<Tables>({
+      dialect: {
+        createAdapter: () => new PostgresAdapter(),
+        createDriver: () => new DummyDriver(),
+        createIntrospector: (kysely) => new PostgresIntrospector(kysely),
+        createQueryCompiler: () => new PostgresQueryCompiler(),
+      },
+      log: ({ query }) => void queries.push(query.sql),
+    });
+    const store = await openRecordStore({ db, repository: new IdempotencyRepository(db), journalFile, log });
+    await store.records.claim(CLAIM);
+    await store.close();
+    assert.match(queries.join('\n'), /^insert into "idempotency_records".* returning "id"$/);
+    assert.equal(existsSync(journalFile), false);
+  });
+});

@@ -1,0 +1,37 @@
+import type { Logger } from 'pino';
+import type { Database } from '../db/database.ts';
+import { type DatabaseKind, kindOf } from '../db/database-kind.ts';
+import type { IdempotencyRecords, IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
+import { JournaledRecords } from '../idempotency/sqlite/journaled-records.ts';
+
+export interface RecordStoreDeps {
+  readonly db: Database;
+  readonly repository: IdempotencyRepository;
+  /** File of this server alone, for a database that has a journal. */
+  readonly journalFile: string;
+  readonly log: Logger;
+}
+
+export interface RecordStore {
+  readonly records: IdempotencyRecords;
+  /** Call it before the database is closed. */
+  close(): Promise<void>;
+}
+
+/**
+ * How each kind of database stores idempotency records. SQLite has one server, whose journal spares it transactions; the
+ * servers of one PostgreSQL must all see each claim at once, so the database decides every claim.
+ */
+const STORES: Readonly<Record<DatabaseKind, (deps: RecordStoreDeps) => Promise<RecordStore>>> = {
+  async sqlite({ db, repository, journalFile, log }) {
+    const records = await JournaledRecords.open(db, repository, journalFile, log);
+    return { records, close: () => records.close() };
+  },
+  async postgresql({ repository }) {
+    return { records: repository, close: async () => undefined };
+  },
+};
+
+export function openRecordStore(deps: RecordStoreDeps): Promise<RecordStore> {
+  return STORES[kindOf(deps.db)](deps);
+}
