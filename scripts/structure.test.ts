@@ -134,7 +134,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
   sdk: [
     ['cloche-error.ts', 'deadline.ts', 'output-bytes.ts'],
     ['client-options.ts', 'event-stream.ts', 'outage.ts'],
-    ['command-events.ts', 'file-events.ts', 'request.ts'],
+    ['command-events.ts', 'file-events.ts', 'request.ts', 'resource-events.ts'],
     ['retry.ts'],
     ['response.ts'],
     ['api-client.ts'],

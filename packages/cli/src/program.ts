@@ -6,6 +6,7 @@ import { addConfigCommand } from './commands/config.ts';
 import { addContextCommands } from './commands/context.ts';
 import { addCopyCommand } from './commands/copy.ts';
 import { addDoctorCommand } from './commands/doctor.ts';
+import { addEventsCommand } from './commands/events.ts';
 import { addExecCommand } from './commands/exec.ts';
 import { addFileCommands } from './commands/files.ts';
 import { addPreviewCommand } from './commands/preview.ts';
@@ -35,6 +36,7 @@ export function buildProgram(version: string): Command {
   addContextCommands(program);
   addPreviewCommand(program);
   addArtifactCommands(program);
+  addEventsCommand(program);
   addCopyCommand(program);
   addFileCommands(program);
   addTemplateCommands(program);

@@ -22,6 +22,9 @@ const PROJECT_EVENTS = ['project.created', 'project.deleted'] as const;
 /** Types of events. A resource's group is the part before the dot. */
 export const EVENT_TYPES = [...SANDBOX_EVENTS, ...ARTIFACT_EVENTS, ...PREVIEW_EVENTS, ...PROJECT_EVENTS] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
+type GroupOf<Type> = Type extends `${infer Group}.${string}` ? Group : never;
+/** A type, or all types of a group. */
+export type EventTypeFilter = EventType | `${GroupOf<EventType>}.*`;
 
 /** `data` has the resource under its name, as in the response of the operation that gets it. */
 const eventOf = <const Types extends readonly string[], Data extends TProperties>(

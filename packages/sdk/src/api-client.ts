@@ -1,4 +1,12 @@
-import type { CodeRunEvent, CommandEvent, FileEvent, OperationId, Operations, ResponseOf } from '@cloche/contract';
+import type {
+  CodeRunEvent,
+  CommandEvent,
+  FileEvent,
+  OperationId,
+  Operations,
+  ResourceEvent,
+  ResponseOf,
+} from '@cloche/contract';
 import { type ClientOptions, type ResolvedOptions, resolveOptions } from './client-options.ts';
 import { ClocheError, isClocheError } from './cloche-error.ts';
 import { readCommandEvents } from './command-events.ts';
@@ -7,6 +15,7 @@ import { readRunEvents } from './event-stream.ts';
 import { readFileEvents } from './file-events.ts';
 import { Outage } from './outage.ts';
 import { type AnyRequest, type CallOptions, type PreparedRequest, prepareRequest, type RequestOf } from './request.ts';
+import { readResourceEvents } from './resource-events.ts';
 import { readBytes, readEventBody, readJson } from './response.ts';
 import { retryKind, retryPauseMs } from './retry.ts';
 
@@ -14,7 +23,9 @@ type EventsId = { [Id in OperationId]: Operations[Id] extends { events: unknown 
 /** Operations whose response is a resumable stream. */
 export type FollowId = Extract<EventsId, 'streamCommand'>;
 /** Operations whose response is the stream of a run. */
-export type StreamId = Exclude<EventsId, FollowId | WatchId>;
+export type StreamId = Exclude<EventsId, FollowId | WatchId | EventFeedId>;
+/** Operations whose response is a stream of events of resources. */
+export type EventFeedId = Extract<EventsId, 'streamEvents'>;
 /** Operations whose response is a stream of changes. */
 export type WatchId = Extract<EventsId, 'watchFiles'>;
 /** Operations whose response is bytes. */
@@ -25,6 +36,17 @@ export type DownloadId = {
 export type CallId = Exclude<OperationId, EventsId | DownloadId | SocketId>;
 /** Operations that open a WebSocket. */
 export type SocketId = { [Id in OperationId]: Operations[Id] extends { webSocket: string } ? Id : never }[OperationId];
+
+/** An interruption of a stream that was open for this long does not count as a further failure in a row. */
+const STEADY_MS = 5000;
+
+/** How an interrupted stream is continued. */
+interface Resumption<Event> {
+  readonly read: (body: ReadableStream<Uint8Array>, deadline: Deadline) => AsyncIterable<Event>;
+  /** Returns the number after which a stream that follows this event is resumed. */
+  readonly seqOf: (event: Event) => number | undefined;
+  readonly isLast: (event: Event) => boolean;
+}
 
 /** Makes the request optional if none of its parts is required. */
 type RequestArgument<Id extends OperationId> =
@@ -106,36 +128,20 @@ export class ApiClient {
    * Yields the events of a command up to its `exit`. Resumes an interrupted stream where it stopped, and waits up to 30
    * seconds for an unreachable service, for example while it restarts. Leaving the loop does not affect the command.
    */
-  async *follow(id: FollowId, request: RequestOf<FollowId>): AsyncGenerator<CommandEvent, void> {
-    let afterSeq = request.query?.afterSeq ?? 0;
-    let failures = 0;
-    const outage = this.outage(request);
-    for (;;) {
-      const resumed: AnyRequest = { ...forgetTypes(request), query: { afterSeq } };
-      const prepared = prepareRequest(id, resumed, this.#options);
-      const deadline = new Deadline(prepared.timeoutMs, request.signal);
-      let isOpen = false;
-      try {
-        const body = await this.#retrying(prepared, deadline, readEventBody);
-        isOpen = true;
-        outage.noteResponse();
-        for await (const event of readCommandEvents(body, deadline)) {
-          failures = 0;
-          if (event.type === 'log') afterSeq = event.data.seq;
-          yield event;
-          if (event.type === 'exit') return;
-          outage.noteResponse();
-        }
-      } catch (error) {
-        const outcome = outcomeOf(error, prepared, deadline, request.signal);
-        const mayReturn = !isOpen && (await outage.shouldRetry(outcome));
-        const mayResume = isClocheError(outcome, 'stream_interrupted', 'unavailable');
-        if (!mayReturn && !(mayResume && failures < prepared.maxRetries)) throw outcome;
-        if (!mayReturn) failures += 1;
-      } finally {
-        deadline.close();
-      }
-    }
+  follow(id: FollowId, request: RequestOf<FollowId>): AsyncGenerator<CommandEvent, void> {
+    return this.#resuming(id, request, {
+      read: readCommandEvents,
+      seqOf: (event) => (event.type === 'log' ? event.data.seq : undefined),
+      isLast: ({ type }) => type === 'exit',
+    });
+  }
+
+  /**
+   * Yields events until the caller leaves the loop. Resumes an interrupted stream as `follow` does, without losing or
+   * repeating an event.
+   */
+  followEvents(id: EventFeedId, request: RequestOf<EventFeedId>): AsyncGenerator<ResourceEvent, void> {
+    return this.#resuming(id, request, { read: readResourceEvents, seqOf: ({ seq }) => seq, isLast: () => false });
   }
 
   /** Yields changes until the service or the caller ends the stream. Changes after an interruption are not reported. */
@@ -156,6 +162,44 @@ export class ApiClient {
     const { url, init } = prepareRequest(id, forgetTypes(request), this.#options);
     const { authorization = '' } = init.headers;
     return new WebSocket(url.replace(/^http/, 'ws'), { headers: { authorization } });
+  }
+
+  async *#resuming<Event>(
+    id: FollowId | EventFeedId,
+    request: RequestOf<FollowId> | RequestOf<EventFeedId>,
+    { read, seqOf, isLast }: Resumption<Event>,
+  ): AsyncGenerator<Event, void> {
+    let afterSeq = request.query?.afterSeq ?? 0;
+    let failures = 0;
+    const outage = this.outage(request);
+    for (;;) {
+      const resumed: AnyRequest = { ...forgetTypes(request), query: { ...request.query, afterSeq } };
+      const prepared = prepareRequest(id, resumed, this.#options);
+      const deadline = new Deadline(prepared.timeoutMs, request.signal);
+      let openedAt: number | undefined;
+      try {
+        const body = await this.#retrying(prepared, deadline, readEventBody);
+        openedAt = performance.now();
+        outage.noteResponse();
+        for await (const event of read(body, deadline)) {
+          failures = 0;
+          afterSeq = seqOf(event) ?? afterSeq;
+          yield event;
+          if (isLast(event)) return;
+          outage.noteResponse();
+        }
+      } catch (error) {
+        const outcome = outcomeOf(error, prepared, deadline, request.signal);
+        // A proxy may end each stream that is silent for a minute; that is no failure of the service.
+        if (openedAt !== undefined && performance.now() - openedAt >= STEADY_MS) failures = 0;
+        const mayReturn = openedAt === undefined && (await outage.shouldRetry(outcome));
+        const mayResume = isClocheError(outcome, 'stream_interrupted', 'unavailable');
+        if (!mayReturn && !(mayResume && failures < prepared.maxRetries)) throw outcome;
+        if (!mayReturn) failures += 1;
+      } finally {
+        deadline.close();
+      }
+    }
   }
 
   async #retrying<T>(

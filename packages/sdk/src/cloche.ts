@@ -1,5 +1,6 @@
 import { ApiClient } from './api-client.ts';
 import { Artifacts } from './artifacts.ts';
+import { Events } from './events.ts';
 import { Projects } from './projects.ts';
 import { Sandboxes } from './sandboxes.ts';
 import { Templates } from './templates.ts';
@@ -18,6 +19,7 @@ import { Templates } from './templates.ts';
 export class Cloche extends ApiClient {
   readonly sandboxes = new Sandboxes(this);
   readonly artifacts = new Artifacts(this);
+  readonly events = new Events(this);
   readonly templates = new Templates(this);
   readonly projects = new Projects(this);
 }

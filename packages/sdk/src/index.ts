@@ -10,6 +10,9 @@ export type {
   CommandLogEntry,
   CommandStatus,
   CreateSandboxBody,
+  EventPage,
+  EventType,
+  EventTypeFilter,
   FileEntry,
   FileEvent,
   Language,
@@ -18,12 +21,20 @@ export type {
   Preview,
   Project,
   ProjectQuotas,
+  ResourceEvent,
   SandboxStatus,
   Signal,
   Template,
   TemplateVersion,
 } from '@cloche/contract';
-export { ApiClient, type CallId, type DownloadId, type FollowId, type StreamId } from './api-client.ts';
+export {
+  ApiClient,
+  type CallId,
+  type DownloadId,
+  type EventFeedId,
+  type FollowId,
+  type StreamId,
+} from './api-client.ts';
 export {
   Artifacts,
   type ExportArtifactOptions,
@@ -43,6 +54,7 @@ export { Command, type CommandWaitOptions } from './command.ts';
 export { type CommandLine, type CommandOptions, Commands, type RunCommandOptions } from './commands.ts';
 export { Context } from './context.ts';
 export { Contexts, type CreateContextOptions } from './contexts.ts';
+export { type EventFilterOptions, Events, type ListEventsOptions } from './events.ts';
 export {
   type FileOptions,
   type FileStream,

@@ -1,0 +1,90 @@
+import type { EventTypeFilter, ResourceEvent } from '@cloche/sdk';
+import type { Command } from 'commander';
+import { leaf, perform } from '../command.ts';
+import { watchForInterruption } from '../interruption.ts';
+import { list, wholeNumber } from '../option-values.ts';
+import type { Session } from '../session.ts';
+import { jsonLine } from '../terminal/printable.ts';
+import { type Column, table } from '../terminal/table.ts';
+
+interface EventsFlags {
+  follow?: boolean;
+  after?: number;
+  types?: EventTypeFilter[];
+  project?: string;
+}
+
+export function addEventsCommand(program: Command): void {
+  const command = leaf(program, 'events', 'Show what happened to sandboxes, artifacts and other resources', [
+    'cloche events',
+    "cloche events -f --types 'sandbox.*,artifact.created'",
+    'cloche events -f --after 1041 --json',
+  ])
+    .option('-f, --follow', 'print new events until interrupted; with --after, also those after it')
+    .option('--after <seq>', 'only events with a larger number', wholeNumber)
+    .option('--types <types>', 'only events of these types, such as sandbox.* or artifact.created', list)
+    .option('--project <id>', 'only events of this project');
+  perform(command, showEvents);
+}
+
+async function showEvents(session: Session, flags: EventsFlags): Promise<void> {
+  using interruption = watchForInterruption();
+  const { events } = await session.connect();
+  const filter = { types: flags.types, projectId: flags.project, signal: interruption.signal };
+  const print = printer(session);
+  if (flags.follow) {
+    const afterSeq = flags.after ?? (await events.lastSeq({ signal: interruption.signal }));
+    for await (const event of events.stream({ ...filter, afterSeq })) await print([event]);
+    return;
+  }
+  let shown = 0;
+  for (let afterSeq = flags.after ?? 0, hasMore = true; hasMore; ) {
+    const page = await events.list({ ...filter, afterSeq });
+    await print(page.data);
+    shown += page.data.length;
+    ({ nextSeq: afterSeq, hasMore } = page);
+  }
+  if (shown === 0) await session.note('There are no such events.');
+}
+
+/** Returns a function that prints events, one line each, with titles above the first. */
+function printer(session: Session): (events: readonly ResourceEvent[]) => Promise<void> {
+  const { out } = session.terminal;
+  let isFirst = true;
+  return async (events) => {
+    if (events.length === 0) return;
+    if (session.json) {
+      for (const event of events) await out.line(jsonLine(event));
+      return;
+    }
+    const text = table(events, COLUMNS, out.colors);
+    await out.line(isFirst ? text : text.slice(text.indexOf('\n') + 1));
+    isFirst = false;
+  };
+}
+
+/** Columns with fixed widths where possible, so that later events align with the titles. */
+const COLUMNS: readonly Column<ResourceEvent>[] = [
+  { title: 'SEQ', value: ({ seq }) => String(seq).padEnd(7) },
+  { title: 'TIME', value: ({ at }) => at },
+  { title: 'TYPE', value: ({ type }) => type.padEnd(17) },
+  { title: 'PROJECT', value: ({ projectId = '-' }) => projectId.padEnd(24) },
+  { title: 'RESOURCE', value: ({ data }) => resourceOf(data).id.padEnd(24) },
+  { title: 'DETAIL', value: ({ data }) => detailOf(resourceOf(data)) },
+];
+
+interface Resource {
+  readonly id: string;
+  readonly destroyedReason?: string;
+  readonly failureReason?: string;
+  readonly name?: string;
+}
+
+function resourceOf(data: ResourceEvent['data']): Resource {
+  const [resource] = Object.values<Resource>(data);
+  return resource ?? { id: '-' };
+}
+
+function detailOf({ failureReason, destroyedReason, name }: Resource): string {
+  return failureReason ?? destroyedReason ?? name ?? '';
+}
