@@ -61,7 +61,7 @@ describe('the content of a file', () => {
     assert.equal(await (await files.read('from-code')).text(), 'héllo');
   });
 
-  it('is given in ranges, and not at all to those who have it', async () => {
+  it('is sent in ranges, and not at all to clients that have it', async () => {
     await files.write('ranged', '0123456789');
     const part = await files.read('ranged', { range: 'bytes=2-4' });
     assert.deepEqual([part.status, await part.text()], [206, '234']);

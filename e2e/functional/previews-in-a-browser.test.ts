@@ -125,7 +125,7 @@ describe('in a browser, a preview', () => {
     });
   });
 
-  it('is private to who has its link, and its cookie is out of reach for scripts and other previews', async () => {
+  it('is open only to holders of its link, and its cookie is out of reach for scripts and other previews', async () => {
     const { url, link } = await openPreview(8000);
     const other = await openPreview(8000);
     await inPage(async (page) => {

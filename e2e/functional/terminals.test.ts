@@ -94,7 +94,7 @@ describe('a terminal', () => {
     await again.pty.exited;
   });
 
-  it('makes its sandbox running while somebody watches', async () => {
+  it('makes its sandbox running while a client watches', async () => {
     const screen = await Screen.open();
     const status = async () => (await service.api.get(`/v1/sandboxes/${sandboxId}`)).body.sandbox.status;
     assert.equal(await status(), 'running');
@@ -159,7 +159,7 @@ describe('a terminal, beside others', { concurrency: 2 }, () => {
     }
   });
 
-  it('that reads nothing takes so much and no more, and is there for those who come back', async () => {
+  it('that reads nothing takes a bounded amount, and is there for clients that reconnect', async () => {
     const screen = await Screen.open();
     screen.type('stty raw -echo; echo "hears nothing"; sleep 310; stty sane; echo "hears again"');
     await screen.shows(/\rhears nothing/);

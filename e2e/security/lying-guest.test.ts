@@ -202,7 +202,7 @@ describe('the root of a sandbox', () => {
   });
   after(() => service?.close());
 
-  it('who kills the agent ends its own sandbox, and no other', async () => {
+  it('that kills the agent ends its own sandbox, and no other', async () => {
     const { id } = await service.api.readySandbox();
     await service.api.run(id, '1');
     const agent = await agentPid(service, id);
@@ -215,7 +215,7 @@ describe('the root of a sandbox', () => {
     assert.equal((await service.api.run(neighbour, 'kept')).outputs[0]?.value, '1');
   });
 
-  it('who stops the agent gets no answer beyond the time of a run, and can be destroyed all the same', async () => {
+  it('that stops the agent gets no answer beyond the time of a run, and can still be destroyed', async () => {
     const { id } = await service.api.readySandbox();
     await service.api.run(id, '1');
     await execInside(service, id, ['kill', '-STOP', String(await agentPid(service, id))]);

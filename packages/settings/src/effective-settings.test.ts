@@ -58,7 +58,7 @@ describe('settings', () => {
     assert.equal(redacted(key), '(redacted)');
   });
 
-  it('are each documented and read by somebody', () => {
+  it('are each documented and read by a program', () => {
     for (const { name, doc, readBy } of OPERATOR_SETTINGS) assert.ok(doc !== '' && readBy.length > 0, name);
   });
 

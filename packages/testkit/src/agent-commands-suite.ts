@@ -119,7 +119,7 @@ export function describeAgentCommands(name: string, open: () => Promise<AgentCom
       assert.equal(command.status, 'timed_out');
     });
 
-    it('are left alone by who stops waiting for them', async () => {
+    it('are not changed when a waiting client leaves', async () => {
       const id = await start([subject.programs.hang]);
       const abort = new AbortController();
       const waits = [commands.end(id, abort.signal), commands.result(id, abort.signal)];

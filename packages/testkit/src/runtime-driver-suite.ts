@@ -167,7 +167,7 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
       assert.equal((await run('cctx_abort', subject.programs.print('next'))).stdout, 'next\n');
     });
 
-    it('cancels a run whose events nobody reads any more', async () => {
+    it('cancels a run whose events are no longer read', async () => {
       await openContext('cctx_leave');
       for await (const event of agent.run('cctx_leave', start(subject.programs.printAndHang('begun')), patience())) {
         if (event.type === 'stdout') break;
@@ -197,7 +197,7 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
       assert.ok(Buffer.concat(await tunnel.toArray()).equals(sent));
     });
 
-    it('tells of a port that nobody listens on', async () => {
+    it('reports a port without a listener', async () => {
       await assert.rejects(agent.openTunnel(7001, patience()), { kind: 'port_closed' });
     });
 

@@ -25,7 +25,7 @@ function asked({ mock }: TestContext) {
 }
 
 describe('a file that is quick', () => {
-  it('is read and written where it is told to, without a thread', async (test) => {
+  it('is read and written at the given position, without a thread', async (test) => {
     const file = new AdaptiveFile(handle.fd, () => 0);
     const threads = asked(test);
     const bytes = randomBytes(100_000);

@@ -92,7 +92,7 @@ for _ in range(100):
     });
   });
 
-  test('is left to IPython where somebody may change what becomes of it', async () => {
+  test('is left to IPython where a hook may change its result', async () => {
     const taken = await value(`
 import ast
 shell = get_ipython()

@@ -43,7 +43,7 @@ describe('kernels that arrive at the agent', () => {
     assert.equal(statSync(join(folder, 'kernels')).mode & 0o777, 0o700);
   });
 
-  test('are given to who waits, in order, and their pipes have no name any more', async () => {
+  test('are given to waiting contexts, in order, and their pipes have no name any more', async () => {
     const [first, second] = [kernels.take(SOON_MS), kernels.take(SOON_MS)];
     await arrive();
     const given = await first;
@@ -54,7 +54,7 @@ describe('kernels that arrive at the agent', () => {
     assert.deepEqual(readdirSync(join(folder, 'kernels')), ['kernels.sock']);
   });
 
-  test('wait for who comes later', async () => {
+  test('wait for a later context', async () => {
     await arrive();
     const waiting = await kernels.take(SOON_MS);
     release(waiting);

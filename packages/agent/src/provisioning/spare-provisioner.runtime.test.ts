@@ -103,7 +103,7 @@ describe('a spare kernel', () => {
     assert.deepEqual(said, { mine: ['output', 'done'], warmUp: [] });
   });
 
-  test('stays for somebody else, if it cannot be where it is wanted', async () => {
+  test('stays for another context, if it cannot be placed where it is wanted', async () => {
     const spares = sparesWith();
     spares.restock('javascript');
     await hasStarted(1);

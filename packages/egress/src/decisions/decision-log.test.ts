@@ -93,7 +93,7 @@ describe('recent decisions', () => {
     assert.equal(first.decisions.length + second.decisions.length, 700);
   });
 
-  test('are all new to one who has read further with an earlier egress', () => {
+  test('are all new to a reader that has read further with an earlier egress', () => {
     const recent = new RecentDecisions();
     add(recent, 'sbx_a');
     assert.equal(recent.read({ afterSeq: 99 }).decisions.length, 1);

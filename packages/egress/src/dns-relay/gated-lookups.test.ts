@@ -133,7 +133,7 @@ describe('a name', () => {
   });
 });
 
-test('who is not known is refused', async () => {
+test('an unknown sandbox is refused', async () => {
   assert.equal(rcode(await ask('allowed.example', 'A', '127.0.9.77')), REFUSED);
   assert.deepEqual(rig.resolver.asked, []);
 });

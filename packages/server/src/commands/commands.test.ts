@@ -95,7 +95,7 @@ describe('the log of a command', () => {
     assert.deepEqual([none.data, none.nextSeq, none.hasMore], [[], 3, false]);
   });
 
-  it('is followed to the exit, and numbered for who comes back', async () => {
+  it('is followed to the exit, and numbered for clients that reconnect', async () => {
     const { id } = await world.runCommand(sandboxId, {
       command: 'print 1; sleep 20; print 2; exit 4',
       background: true,

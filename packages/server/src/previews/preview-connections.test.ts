@@ -58,7 +58,7 @@ describe('connections through a preview', () => {
     await other.close();
   });
 
-  it('are refused once its time is up, also to those who had one a moment before', async ({ mock }) => {
+  it('are refused once its time is up, also to clients that had one a moment before', async ({ mock }) => {
     const { host, expiresAt } = await world.open({ visibility: 'public', ttlMs: 60_000 });
     mock.timers.enable({ apis: ['Date'] });
     for (const [leftMs, status] of [

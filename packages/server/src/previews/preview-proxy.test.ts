@@ -24,7 +24,7 @@ describe('what is previewed', () => {
     ({ host } = await world.open({ visibility: 'public' }));
   });
 
-  it('gets a request as it was sent: method, path, fields of its own, and who asked', async () => {
+  it('gets a request as it was sent: method, path, its own fields, and the client’s address', async () => {
     await world.serve(echo);
     for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
       const path = '/a%2Fb//c;d?e=f&g=%00&cloche=1';

@@ -58,7 +58,7 @@ describe('a preview', () => {
     assert.equal((await world.ask(preview.host)).status, 404);
   });
 
-  it('of an id that nobody has is not found', async () => {
+  it('of an unknown id is not found', async () => {
     for (const method of ['GET', 'DELETE']) {
       assert.equal((await world.call(method, '/v1/previews/prv_none')).body.error.code, 'not_found');
     }

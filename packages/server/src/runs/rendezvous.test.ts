@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { Rendezvous } from './rendezvous.ts';
 
 describe('a rendezvous', () => {
-  it('lets whoever gives wait until the value is taken', async () => {
+  it('lets the producer wait until the value is taken', async () => {
     const rendezvous = new Rendezvous<number>();
     let isTaken = false;
     const given = rendezvous.give(1)?.then(() => {
@@ -16,7 +16,7 @@ describe('a rendezvous', () => {
     assert.equal(isTaken, true);
   });
 
-  it('lets nobody wait when the value was asked for', async () => {
+  it('lets no producer wait when a consumer already waits', async () => {
     const rendezvous = new Rendezvous<number>();
     const taken = rendezvous.take();
     assert.equal(rendezvous.give(1), undefined);

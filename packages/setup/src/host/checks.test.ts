@@ -40,7 +40,7 @@ describe('the layout of cgroups', () => {
     assert.equal(layout.controllers.memory, 'v2');
   });
 
-  it('is none on a host without', () => {
+  it('does not exist on a host without', () => {
     assert.equal(readCgroupLayout('', '').kind, 'none');
   });
 

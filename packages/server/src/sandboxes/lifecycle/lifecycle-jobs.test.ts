@@ -53,7 +53,7 @@ describe('the reaper', () => {
     assert.equal((await run).error?.name, 'CanceledError');
   });
 
-  it('ends one that nobody uses when its idle time is over, used before or not', async () => {
+  it('ends an unused one when its idle time is over, used before or not', async () => {
     await using world = await openSandboxes();
     const [unused, used] = [
       await world.createReady({ idleTimeoutMs: 10_000 }),
