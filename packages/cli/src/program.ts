@@ -9,6 +9,8 @@ import { addDoctorCommand } from './commands/doctor.ts';
 import { addEventsCommand } from './commands/events.ts';
 import { addExecCommand } from './commands/exec.ts';
 import { addFileCommands } from './commands/files.ts';
+import { addKeyCommands } from './commands/key.ts';
+import { addLoginCommands } from './commands/login.ts';
 import { addPreviewCommand } from './commands/preview.ts';
 import { addProjectCommands } from './commands/project.ts';
 import { addRunCommand } from './commands/run.ts';
@@ -41,6 +43,8 @@ export function buildProgram(version: string): Command {
   addFileCommands(program);
   addTemplateCommands(program);
   addProjectCommands(program);
+  addKeyCommands(program);
+  addLoginCommands(program);
   addAdminCommands(program);
   addDoctorCommand(program);
   addConfigCommand(program);

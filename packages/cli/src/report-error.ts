@@ -27,7 +27,7 @@ const FIELD_PREFIX = /(^|; )(body|query|params)\./g;
 function describe(error: unknown): string {
   if (isClocheError(error, 'missing_api_key')) {
     return (
-      'The API key is missing; pass --api-key, set CLOCHE_API_KEY, or start Cloche on this machine with `npm start`, ' +
+      'The API key is missing; pass --api-key, set CLOCHE_API_KEY, log in with `cloche login`, or start Cloche on this machine with `npm start`, ' +
       `which writes one to ${clientFilePath()}.`
     );
   }

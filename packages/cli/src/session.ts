@@ -28,12 +28,22 @@ export class Session {
    * @throws {ClocheError} `missing_api_key`
    */
   async connect(): Promise<Cloche> {
+    return new Cloche(await this.settings());
+  }
+
+  /** The key that was passed as a flag. */
+  get givenKey(): string | undefined {
+    return this.#options.apiKey;
+  }
+
+  /** Returns the address of the service and the API key, which is empty if none is known. */
+  async settings(): Promise<{ url: string; apiKey: string }> {
     const { CLOCHE_URL, CLOCHE_API_KEY } = process.env;
     const file = await readClientFile();
-    return new Cloche({
+    return {
       url: this.#options.url ?? (CLOCHE_URL || file.url || DEFAULT_URL),
       apiKey: this.#options.apiKey ?? (CLOCHE_API_KEY || file.apiKey || ''),
-    });
+    };
   }
 
   /**

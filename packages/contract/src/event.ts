@@ -1,5 +1,6 @@
 /** Events: what happened to the resources of an organization. */
 import { type Static, type TProperties, Type } from 'typebox';
+import { ApiKey } from './api-key.ts';
 import { Artifact } from './artifact.ts';
 import { EventIdSchema, OrgIdSchema, ProjectIdSchema } from './ids.ts';
 import { oneOf } from './list.ts';
@@ -18,9 +19,17 @@ const SANDBOX_EVENTS = [
 const ARTIFACT_EVENTS = ['artifact.created', 'artifact.deleted'] as const;
 const PREVIEW_EVENTS = ['preview.created', 'preview.deleted'] as const;
 const PROJECT_EVENTS = ['project.created', 'project.deleted'] as const;
+const API_KEY_EVENTS = ['api_key.created', 'api_key.rotated', 'api_key.revoked'] as const;
+export type ApiKeyEventType = (typeof API_KEY_EVENTS)[number];
 
 /** Types of events. A resource's group is the part before the dot. */
-export const EVENT_TYPES = [...SANDBOX_EVENTS, ...ARTIFACT_EVENTS, ...PREVIEW_EVENTS, ...PROJECT_EVENTS] as const;
+export const EVENT_TYPES = [
+  ...SANDBOX_EVENTS,
+  ...ARTIFACT_EVENTS,
+  ...PREVIEW_EVENTS,
+  ...PROJECT_EVENTS,
+  ...API_KEY_EVENTS,
+] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 type GroupOf<Type> = Type extends `${infer Group}.${string}` ? Group : never;
 /** A type, or all types of a group. */
@@ -70,6 +79,11 @@ export const ResourceEvent = Type.Union(
       '`preview.deleted`: a client deleted it. A preview that closes because its time is up or its sandbox ends has no event of its own.',
     ),
     eventOf(PROJECT_EVENTS, { project: Project }, 'The default project of an organization has no event.'),
+    eventOf(
+      API_KEY_EVENTS,
+      { apiKey: ApiKey },
+      'Changes through the API. `api_key.rotated` has the successor, whose `rotatedFrom` names the old key.',
+    ),
   ],
   { $id: 'ResourceEvent' },
 );

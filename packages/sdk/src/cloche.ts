@@ -1,4 +1,5 @@
 import { ApiClient } from './api-client.ts';
+import { ApiKeys } from './api-keys.ts';
 import { Artifacts } from './artifacts.ts';
 import { Events } from './events.ts';
 import { Projects } from './projects.ts';
@@ -20,6 +21,7 @@ export class Cloche extends ApiClient {
   readonly sandboxes = new Sandboxes(this);
   readonly artifacts = new Artifacts(this);
   readonly events = new Events(this);
+  readonly apiKeys = new ApiKeys(this);
   readonly templates = new Templates(this);
   readonly projects = new Projects(this);
 }

@@ -1,4 +1,5 @@
 export type {
+  ApiKey,
   Artifact,
   CodeContext as ContextInfo,
   CodeExecutionError,
@@ -17,6 +18,7 @@ export type {
   FileEvent,
   Language,
   NetworkPolicy,
+  Organization,
   OutputFormat,
   Preview,
   Project,
@@ -35,6 +37,7 @@ export {
   type FollowId,
   type StreamId,
 } from './api-client.ts';
+export { ApiKeys, type ApiKeyWithSecret, type CreateApiKeyOptions, type CurrentApiKey } from './api-keys.ts';
 export {
   Artifacts,
   type ExportArtifactOptions,

@@ -1,8 +1,6 @@
-import { ALL_SCOPES, isScope, SCOPES } from '@cloche/contract';
 import { type CreateKey, KeyCreated, OrgCreated, OrgList, ReconcileReport } from '@cloche/protocol';
 import type { Command } from 'commander';
 import { Type } from 'typebox';
-import { UsageError } from '../cli-error.ts';
 import { group, leaf, perform } from '../command.ts';
 import { callOperator } from '../operator-client.ts';
 import { duration, list } from '../option-values.ts';
@@ -10,6 +8,7 @@ import type { Session } from '../session.ts';
 import { formatAge, formatLeft } from '../terminal/duration.ts';
 import { table } from '../terminal/table.ts';
 import { addEgressLogCommand } from './egress-log.ts';
+import { scopesOf } from './key.ts';
 
 const DestroyAllReport = Type.Object({ destroyed: Type.Integer() });
 
@@ -80,11 +79,8 @@ interface KeyFlags {
 }
 
 async function createKey(session: Session, { org, scopes, projects, expires, name }: KeyFlags): Promise<void> {
-  const unknown = scopes.find((scope) => scope !== ALL_SCOPES && !isScope(scope));
-  if (unknown !== undefined)
-    throw new UsageError(`There is no scope ${unknown}; use * or any of: ${SCOPES.join(' ')}.`);
   const body: CreateKey = {
-    scopes,
+    scopes: scopesOf(scopes),
     ...(org === undefined ? {} : { org }),
     ...(projects === undefined ? {} : { projectIds: projects }),
     ...(expires === undefined ? {} : { expiresInMs: expires }),

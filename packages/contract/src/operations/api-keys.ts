@@ -1,8 +1,9 @@
 import { Type } from 'typebox';
 import { ApiKey, ApiKeySecret, CreateApiKeyBody, Organization, RotateApiKeyBody } from '../api-key.ts';
-import { ApiKeyIdSchema, ProjectIdSchema } from '../ids.ts';
+import { ApiKeyIdSchema } from '../ids.ts';
 import { listOf, oneOf } from '../list.ts';
 import type { Operation } from '../operation.ts';
+import { Project } from '../project.ts';
 
 const tag = 'API keys';
 const ApiKeyParams = Type.Object({ apiKeyId: ApiKeyIdSchema });
@@ -57,11 +58,7 @@ export const getCurrentApiKey = {
     schema: Type.Object({
       apiKey: ApiKey,
       organization: Organization,
-      project: Type.Object({
-        id: ProjectIdSchema,
-        name: Type.String({ description: 'Name of the project.' }),
-        isDefault: Type.Boolean({ description: 'Whether it is the default project of the organization.' }),
-      }),
+      project: Project,
     }),
     description: 'The calling key, its organization, and a project that it may use: the default one, if it may.',
   },

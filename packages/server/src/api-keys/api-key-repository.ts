@@ -1,5 +1,6 @@
 import type { ALL_SCOPES, ApiKeyId, OrgId, ProjectId, Scope } from '@cloche/contract';
 import type { ApiKeyTable, Database } from '../db/database.ts';
+import { type Transaction, Transactions } from '../db/transactions.ts';
 import { type ApiKeyRecord, OPERATOR } from './api-key.ts';
 
 /** Ids in one statement. */
@@ -10,15 +11,26 @@ export interface NewKey extends ApiKeyRecord {
   readonly idempotencyRecordId?: string | undefined;
 }
 
+/** `lost` is the key of an interrupted attempt, which is now revoked. */
+export type Inserted =
+  | { readonly status: 'inserted'; readonly lost: ApiKeyRecord | undefined }
+  | { readonly status: 'full'; readonly used: number };
+
+export interface Rotated {
+  readonly successor: ApiKeyRecord;
+  /** The successor of an interrupted attempt, which is now revoked. */
+  readonly lost: ApiKeyRecord | undefined;
+}
+
 export interface ApiKeyRepository {
   insert(key: NewKey): Promise<void>;
-  /** Inserts `key` unless the organization has `maxWorking` working keys. Returns how many it has then. */
-  insertBounded(key: NewKey, maxWorking: number): Promise<{ status: 'inserted' } | { status: 'full'; used: number }>;
+  /** Inserts `key` unless the organization has `maxWorking` working keys. */
+  insertBounded(key: NewKey, maxWorking: number, joined?: Transaction): Promise<Inserted>;
   /**
    * Replaces the working key `successor.rotatedFrom`, which expires at `graceEndsAt` or earlier. The successor expires
-   * when the old key would have. Returns the successor, or undefined if the old key does not work.
+   * when the old key would have. Returns undefined if the old key does not work.
    */
-  rotate(successor: NewKey, graceEndsAt: number): Promise<ApiKeyRecord | undefined>;
+  rotate(successor: NewKey, graceEndsAt: number, joined?: Transaction): Promise<Rotated | undefined>;
   find(orgId: OrgId, id: string): Promise<ApiKeyRecord | undefined>;
   findByPublicPart(publicPart: string): Promise<ApiKeyRecord | undefined>;
   findBySecretHash(secretHash: string): Promise<ApiKeyRecord | undefined>;
@@ -28,8 +40,8 @@ export interface ApiKeyRepository {
   listEnded(ids: readonly ApiKeyId[], now: number): Promise<ApiKeyId[]>;
   /** Returns live keys whose ids start with `prefix`. */
   listLive(prefix: string): Promise<ApiKeyRecord[]>;
-  /** Revokes a key. Idempotent: the first revocation time stays. */
-  revoke(id: ApiKeyId, at: number): Promise<void>;
+  /** Revokes a key. Idempotent: the first revocation time stays. Returns the key if it was not revoked before. */
+  revoke(id: ApiKeyId, at: number, joined?: Transaction): Promise<ApiKeyRecord | undefined>;
   restore(id: ApiKeyId): Promise<void>;
   /** Records that keys were used at `at`. */
   markUsed(ids: readonly ApiKeyId[], at: number): Promise<void>;
@@ -40,22 +52,21 @@ export interface ApiKeyRepository {
 
 export class SqlApiKeyRepository implements ApiKeyRepository {
   readonly #db: Database;
+  readonly #transactions: Transactions;
 
   constructor(db: Database) {
     this.#db = db;
+    this.#transactions = new Transactions(db);
   }
 
   async insert(key: NewKey): Promise<void> {
     await this.#db.insertInto('api_keys').values(toRow(key)).execute();
   }
 
-  async insertBounded(
-    key: NewKey,
-    maxWorking: number,
-  ): Promise<{ status: 'inserted' } | { status: 'full'; used: number }> {
-    return this.#db.transaction().execute(async (trx) => {
-      await revokeLost(trx, key);
-      const { used } = await trx
+  async insertBounded(key: NewKey, maxWorking: number, joined?: Transaction): Promise<Inserted> {
+    return this.#transactions.run(async ({ db }) => {
+      const lost = await revokeLost(db, key);
+      const { used } = await db
         .selectFrom('api_keys')
         .select(({ fn }) => fn.countAll<number>().as('used'))
         .where('org_id', '=', key.orgId)
@@ -63,15 +74,15 @@ export class SqlApiKeyRepository implements ApiKeyRepository {
         .where((where) => where.or([where('expires_at', 'is', null), where('expires_at', '>', key.createdAt)]))
         .executeTakeFirstOrThrow();
       if (Number(used) >= maxWorking) return { status: 'full', used: Number(used) };
-      await trx.insertInto('api_keys').values(toRow(key)).execute();
-      return { status: 'inserted' };
-    });
+      await db.insertInto('api_keys').values(toRow(key)).execute();
+      return { status: 'inserted', lost };
+    }, joined);
   }
 
-  async rotate(successor: NewKey, graceEndsAt: number): Promise<ApiKeyRecord | undefined> {
-    return this.#db.transaction().execute(async (trx) => {
-      const lost = await revokeLost(trx, successor);
-      const old = trx.updateTable('api_keys').where('id', '=', successor.rotatedFrom ?? '');
+  async rotate(successor: NewKey, graceEndsAt: number, joined?: Transaction): Promise<Rotated | undefined> {
+    return this.#transactions.run(async ({ db }) => {
+      const lost = await revokeLost(db, successor);
+      const old = db.updateTable('api_keys').where('id', '=', successor.rotatedFrom ?? '');
       // Locks the row, so that the expiry which the successor takes over is the one that is then shortened.
       const locked = await old
         .set((each) => ({ name: each.ref('name') }))
@@ -84,13 +95,13 @@ export class SqlApiKeyRepository implements ApiKeyRepository {
         .set({ expires_at: graceEndsAt })
         .where((where) => where.or([where('expires_at', 'is', null), where('expires_at', '>', graceEndsAt)]))
         .execute();
-      const expiresAt = (lost ? lost.expires_at : locked.expires_at) ?? undefined;
-      await trx
+      const expiresAt = lost ? lost.expiresAt : (locked.expires_at ?? undefined);
+      await db
         .insertInto('api_keys')
         .values(toRow({ ...successor, expiresAt }))
         .execute();
-      return { ...successor, expiresAt };
-    });
+      return { successor: { ...successor, expiresAt }, lost };
+    }, joined);
   }
 
   async find(orgId: OrgId, id: string): Promise<ApiKeyRecord | undefined> {
@@ -132,13 +143,15 @@ export class SqlApiKeyRepository implements ApiKeyRepository {
     return rows.filter(({ id }) => id.startsWith(prefix)).map(toRecord);
   }
 
-  async revoke(id: ApiKeyId, at: number): Promise<void> {
-    await this.#db
+  async revoke(id: ApiKeyId, at: number, joined?: Transaction): Promise<ApiKeyRecord | undefined> {
+    const row = await (joined?.db ?? this.#db)
       .updateTable('api_keys')
       .set({ revoked_at: at })
       .where('id', '=', id)
       .where('revoked_at', 'is', null)
-      .execute();
+      .returningAll()
+      .executeTakeFirst();
+    return row && toRecord(row);
   }
 
   async restore(id: ApiKeyId): Promise<void> {
@@ -175,19 +188,17 @@ export class SqlApiKeyRepository implements ApiKeyRepository {
   }
 }
 
-/** Revokes the key that an interrupted attempt of the same request made. Returns when it would have expired. */
-async function revokeLost(
-  db: Database,
-  { idempotencyRecordId, createdAt }: NewKey,
-): Promise<Pick<ApiKeyTable, 'expires_at'> | undefined> {
+/** Revokes the key that an interrupted attempt of the same request made, and returns it. */
+async function revokeLost(db: Database, { idempotencyRecordId, createdAt }: NewKey): Promise<ApiKeyRecord | undefined> {
   if (idempotencyRecordId === undefined) return undefined;
-  return db
+  const row = await db
     .updateTable('api_keys')
     .set({ revoked_at: createdAt })
     .where('idempotency_record_id', '=', idempotencyRecordId)
     .where('revoked_at', 'is', null)
-    .returning('expires_at')
+    .returningAll()
     .executeTakeFirst();
+  return row && toRecord(row);
 }
 
 function* inParts<T>(all: readonly T[]): Generator<readonly T[]> {

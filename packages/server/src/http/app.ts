@@ -2,6 +2,8 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Authenticator } from '../api-keys/authenticator.ts';
+import type { Credential } from '../api-keys/credential.ts';
+import { AppError } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { DiskSpace } from '../base/disk-space.ts';
 import type { IdSource } from '../base/id-source.ts';
@@ -22,6 +24,7 @@ import type { Route } from './route.ts';
 import { registerServiceRoutes, type ServiceRoutesDeps } from './service-routes.ts';
 import { addSignedDownloads, type SignedDownloads } from './signed-downloads.ts';
 import { holdContinue } from './uploads.ts';
+import { WrongKeyDelay } from './wrong-key-delay.ts';
 
 /** Time after which the key of a request is checked again when its body has arrived. */
 const LATE_BODY_MS = 1_000;
@@ -46,16 +49,22 @@ export interface AppDeps {
   readonly readHostMetrics?: ServiceRoutesDeps['readHostMetrics'];
 }
 
+/** Dependencies of one route. */
+interface RouteDeps extends AppDeps {
+  readonly authenticate: (request: FastifyRequest) => Promise<Credential>;
+}
+
 /** Builds the HTTP service. Enforces what the routes' operations declare, in the order of `addRoute`. */
 export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
-  const { authenticator } = deps;
+  const authenticate = authenticatorOf(deps);
   const mayLearnMethods = async (request: FastifyRequest) => {
-    if (pathOf(request).startsWith('/v1/')) await authenticateHeader(request.headers.authorization, authenticator);
+    if (pathOf(request).startsWith('/v1/')) await authenticate(request);
   };
   const app = createJsonApp({ ...deps, mayLearnMethods });
   reportOutcomes(app, deps);
-  for (const route of deps.routes) if (route.kind !== 'upload') addRoute(app, route, deps);
-  await addUploads(app, deps);
+  const routeDeps = { ...deps, authenticate };
+  for (const route of deps.routes) if (route.kind !== 'upload') addRoute(app, route, routeDeps);
+  await addUploads(app, routeDeps);
   if (deps.signedDownloads) addSignedDownloads(app, deps.signedDownloads, deps.transfers);
   await registerServiceRoutes(app, deps);
   limitConnections(app.server);
@@ -73,7 +82,7 @@ function reportOutcomes(app: FastifyInstance, { log, metrics, inFlight, clock }:
 }
 
 /** Registers uploads in a scope of their own, because their bodies are not parsed. */
-async function addUploads(app: FastifyInstance, deps: AppDeps): Promise<void> {
+async function addUploads(app: FastifyInstance, deps: RouteDeps): Promise<void> {
   const uploads = deps.routes.filter(({ kind }) => kind === 'upload');
   holdContinue(app.server, uploads, deps.hostRouter);
   await app.register(async (scope) => {
@@ -83,8 +92,9 @@ async function addUploads(app: FastifyInstance, deps: AppDeps): Promise<void> {
   });
 }
 
-function addRoute(app: FastifyInstance, route: Route, deps: AppDeps): void {
+function addRoute(app: FastifyInstance, route: Route, deps: RouteDeps): void {
   const { operation } = route;
+  const { authenticate } = deps;
   const validate = requestValidator(operation);
   const deprecation = deprecationHeaders(operation);
   app.route({
@@ -97,19 +107,32 @@ function addRoute(app: FastifyInstance, route: Route, deps: AppDeps): void {
         reply.header('connection', 'close');
         throw stopping();
       }
-      const credential = await authenticateHeader(request.headers.authorization, deps.authenticator);
-      request.state.credential = credential;
       request.state.keyChanges = deps.authenticator.changes;
+      const credential = await authenticate(request);
+      request.state.credential = credential;
       requireOperationScope(credential, operation, request.params);
     },
     handler: async (request, reply) => {
-      if (mayHaveEnded(request, deps)) await authenticateHeader(request.headers.authorization, deps.authenticator);
+      if (mayHaveEnded(request, deps)) await authenticate(request);
       if (request.state.credential) requireExtraScope(request.state.credential, operation, request.body);
       const { params, headers, body } = request;
       const valid = validate({ params, query: queryOf(request), headers, body });
       return execute(route, { request, reply, valid }, deps);
     },
   });
+}
+
+/** Returns a function that finds the credential of a request, and delays the answers to wrong keys. */
+function authenticatorOf({ authenticator, clock }: AppDeps): RouteDeps['authenticate'] {
+  const delays = new WrongKeyDelay({ clock });
+  return async ({ headers: { authorization }, ip }) => {
+    try {
+      return await authenticateHeader(authorization, authenticator);
+    } catch (error) {
+      if (authorization && error instanceof AppError && error.is('unauthorized')) await delays.wrongKey(ip);
+      throw error;
+    }
+  };
 }
 
 /** Whether the key may have ended since the headers arrived: the body of a request can arrive much later. */

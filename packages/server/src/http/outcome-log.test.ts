@@ -11,10 +11,9 @@ describe('the log of requests', () => {
   it('does not grow with wrong keys, and goes on for requests with a good one', async () => {
     await using service = await startClosable();
     const before = service.lines.length;
-    for (let count = 0; count < SENT; count++) {
-      const key = ['clk_mistyped', 'wrong but long enough', null][count % 3];
-      assert.equal((await service.call('GET', '/v1/sandboxes', { key: key ?? null })).status, 401);
-    }
+    const keys = Array.from({ length: SENT }, (_, index) => ['clk_mistyped', 'wrong but long enough', null][index % 3]);
+    const answers = await Promise.all(keys.map((key) => service.call('GET', '/v1/sandboxes', { key: key ?? null })));
+    for (const { status } of answers) assert.ok(status === 401 || status === 429, `${status}`);
     assert.ok(service.lines.length - before <= UNKNOWN_CLIENT_LINES);
     await service.call('GET', '/v1/sandboxes');
     assert.equal(service.lines.at(-1)?.status, 200);

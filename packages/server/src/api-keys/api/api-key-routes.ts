@@ -1,6 +1,7 @@
 import { operations } from '@cloche/contract';
 import { timestamp } from '../../base/clock.ts';
 import { type Route, route } from '../../http/route.ts';
+import { toProject } from '../../projects/project.ts';
 import { toApiKey } from '../api-key.ts';
 import type { KeyWithSecret, ManageApiKeys } from './manage-api-keys.ts';
 
@@ -16,7 +17,7 @@ export function apiKeyRoutes(keys: ManageApiKeys): Route[] {
       return {
         apiKey: toApiKey(apiKey),
         organization: { id: org.id, name: org.name, createdAt: timestamp(org.createdAt) },
-        project: { id: project.id, name: project.name, isDefault: project.isDefault },
+        project: toProject(project),
       };
     }),
     route(operations.getApiKey, async ({ credential, params }) => ({

@@ -6,7 +6,9 @@ import { randomIds } from '../../base/id-source.ts';
 import type { Database } from '../../db/database.ts';
 import { migrate } from '../../db/migrate.ts';
 import { openDatabase } from '../../db/open-database.ts';
+import { Transactions } from '../../db/transactions.ts';
 import { InFlight } from '../../http/in-flight.ts';
+import { EventOutbox } from '../../outbox/event-outbox.ts';
 import { OrgRepository } from '../../projects/org-repository.ts';
 import { SqlProjectRepository } from '../../projects/project-repository.ts';
 import { SqlApiKeyRepository } from '../api-key-repository.ts';
@@ -25,6 +27,7 @@ let orgId: OrgId;
 let authenticator: Authenticator;
 let operator: ApiKeyService;
 let manage: ManageApiKeys;
+let outbox: EventOutbox;
 const clock = { now: () => now };
 const { signal } = new AbortController();
 
@@ -39,7 +42,19 @@ beforeEach(async () => {
   authenticator = new Authenticator(keys, clock);
   operator = new ApiKeyService(keys, projects, authenticator, clock, randomIds);
   const endings = new KeyEndings({ keys, authenticator, clock, open: [] });
-  manage = new ManageApiKeys({ keys, orgs, projects, authenticator, endings, clock, ids: randomIds });
+  outbox = new EventOutbox(db, clock, randomIds);
+  const transactions = new Transactions(db);
+  manage = new ManageApiKeys({
+    keys,
+    orgs,
+    projects,
+    authenticator,
+    endings,
+    transactions,
+    outbox,
+    clock,
+    ids: randomIds,
+  });
 });
 
 async function project(name: string): Promise<`prj_${string}`> {
@@ -305,6 +320,32 @@ describe('the time of the last use', () => {
     assert.equal(used, now - 500);
     await new SqlApiKeyRepository(db).markUsed([caller.apiKeyId], 5);
     assert.notEqual(await shown(), 5);
+  });
+});
+
+describe('the events of keys', () => {
+  it('have the key as it is then, without its secret, and name the key of a cut-off attempt too', async () => {
+    const caller = await callerWith();
+    const events: unknown[][] = [];
+    const texts: string[] = [];
+    outbox.onCommitted((event) => {
+      if ('apiKey' in event.data) events.push([event.type, event.data.apiKey.id, event.projectId]);
+      texts.push(JSON.stringify(event));
+    });
+    const created = await create(caller, {}, 'idem_1');
+    const again = await create(caller, {}, 'idem_1');
+    const rotated = await rotate(caller, again.apiKey.id);
+    await revoke(caller, rotated.apiKey.id);
+    await revoke(caller, rotated.apiKey.id);
+    await refuses(rotate(caller, rotated.apiKey.id), 'conflict');
+    assert.deepEqual(events, [
+      ['api_key.created', created.apiKey.id, undefined],
+      ['api_key.revoked', created.apiKey.id, undefined],
+      ['api_key.created', again.apiKey.id, undefined],
+      ['api_key.rotated', rotated.apiKey.id, undefined],
+      ['api_key.revoked', rotated.apiKey.id, undefined],
+    ]);
+    for (const { secret } of [created, again, rotated]) assert.ok(texts.every((text) => !text.includes(secret)));
   });
 });
 

@@ -1,4 +1,5 @@
 import {
+  type ApiKeyEventType,
   type ApiKeyId,
   type CreateApiKeyBody,
   ID_PREFIXES,
@@ -10,10 +11,12 @@ import {
 import { AppError, invalidRequest, notFound } from '../../base/app-error.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { IdSource } from '../../base/id-source.ts';
+import type { Transaction, Transactions } from '../../db/transactions.ts';
+import type { EventOutbox } from '../../outbox/event-outbox.ts';
 import type { Org, OrgRepository } from '../../projects/org-repository.ts';
 import type { ProjectRecord } from '../../projects/project.ts';
 import type { ProjectRepository } from '../../projects/project-repository.ts';
-import { type ApiKeyRecord, isWorking } from '../api-key.ts';
+import { type ApiKeyRecord, isWorking, toApiKey } from '../api-key.ts';
 import { hashApiKey, makeApiKey } from '../api-key-format.ts';
 import type { ApiKeyRepository } from '../api-key-repository.ts';
 import type { Authenticator } from '../authenticator.ts';
@@ -27,6 +30,8 @@ export interface ManageApiKeysDeps {
   readonly projects: ProjectRepository;
   readonly authenticator: Authenticator;
   readonly endings: KeyEndings;
+  readonly transactions: Transactions;
+  readonly outbox: EventOutbox;
   readonly clock: Clock;
   readonly ids: IdSource;
 }
@@ -59,7 +64,7 @@ export class ManageApiKeys {
    * @throws AppError `forbidden` for what the caller lacks itself, `not_found` for an unknown project, `quota_exceeded`.
    */
   async create({ credential, idempotencyRecordId }: KeyRequest, body: CreateApiKeyBody): Promise<KeyWithSecret> {
-    const { keys, clock, ids } = this.#deps;
+    const { keys, transactions, clock, ids } = this.#deps;
     const now = clock.now();
     const wanted = {
       scopes: [...new Set(body.scopes)],
@@ -82,7 +87,11 @@ export class ManageApiKeys {
       revokedAt: undefined,
       rotatedFrom: undefined,
     };
-    const inserted = await keys.insertBounded({ ...apiKey, idempotencyRecordId }, LIMITS.apiKeysPerOrganization);
+    const inserted = await transactions.run(async (tx) => {
+      const result = await keys.insertBounded({ ...apiKey, idempotencyRecordId }, LIMITS.apiKeysPerOrganization, tx);
+      if (result.status === 'inserted') await this.#append(tx, 'api_key.created', apiKey, result.lost);
+      return result;
+    });
     if (inserted.status === 'full') throw tooMany(inserted.used);
     return { apiKey, secret: key };
   }
@@ -128,7 +137,7 @@ export class ManageApiKeys {
     id: ApiKeyId,
     { graceMs = LIMITS.apiKeyGraceDefaultMs }: RotateApiKeyBody,
   ): Promise<KeyWithSecret> {
-    const { keys, authenticator, endings, clock, ids } = this.#deps;
+    const { keys, transactions, authenticator, endings, clock, ids } = this.#deps;
     const old = await this.get(credential, id);
     requireCovered(await this.#caller(credential), old);
     const { key, publicPart } = makeApiKey();
@@ -145,8 +154,12 @@ export class ManageApiKeys {
       rotatedFrom: old.id,
       idempotencyRecordId,
     };
-    const apiKey = await keys.rotate(successor, now + graceMs);
-    if (!apiKey) throw notWorking(id);
+    const apiKey = await transactions.run(async (tx) => {
+      const rotated = await keys.rotate(successor, now + graceMs, tx);
+      if (!rotated) throw notWorking(id);
+      await this.#append(tx, 'api_key.rotated', rotated.successor, rotated.lost);
+      return rotated.successor;
+    });
     authenticator.forget();
     if (graceMs === 0) endings.end(old.id, signal);
     return { apiKey, secret: key };
@@ -154,13 +167,23 @@ export class ManageApiKeys {
 
   /** Revokes a key. Idempotent. @throws AppError `forbidden` for another key with more than the caller has. */
   async revoke({ credential, signal }: Omit<KeyRequest, 'idempotencyRecordId'>, id: ApiKeyId): Promise<ApiKeyRecord> {
-    const { keys, endings, clock } = this.#deps;
+    const { keys, transactions, endings, clock } = this.#deps;
     const key = await this.get(credential, id);
     if (key.revokedAt !== undefined) return key;
     if (id !== credential.apiKeyId) requireCovered(await this.#caller(credential), key);
-    await keys.revoke(id, clock.now());
+    await transactions.run(async (tx) => {
+      const revoked = await keys.revoke(id, clock.now(), tx);
+      if (revoked) await this.#append(tx, 'api_key.revoked', revoked);
+    });
     endings.end(id, signal);
     return this.get(credential, id);
+  }
+
+  /** Writes the event of a change, and before it that of a key which an interrupted attempt left behind. */
+  async #append(tx: Transaction, type: ApiKeyEventType, key: ApiKeyRecord, lost?: ApiKeyRecord): Promise<void> {
+    const { outbox } = this.#deps;
+    if (lost) await this.#append(tx, 'api_key.revoked', lost);
+    await outbox.append(tx, { type, orgId: key.orgId, data: { apiKey: toApiKey(key) } });
   }
 
   async #caller({ orgId, apiKeyId }: Credential): Promise<ApiKeyRecord> {

@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { failing, json, type Script, startScriptedServer } from '@cloche/sdk/testing';
+import { runCloche } from '../testing/run-cloche.ts';
+
+const apiKey = {
+  id: 'key_1',
+  orgId: 'org_1',
+  name: 'ci',
+  prefix: 'clk_12345678',
+  scopes: ['code:run', 'file:read'],
+  createdAt: '2026-01-01T00:00:00.000Z',
+  createdBy: 'operator',
+};
+const current = {
+  apiKey,
+  organization: { id: 'org_1', name: 'acme', createdAt: '2026-01-01T00:00:00.000Z' },
+  project: { id: 'prj_1', name: 'default', isDefault: true },
+};
+
+async function startService(script: Script) {
+  const server = await startScriptedServer(script);
+  return Object.assign(server, { env: { CLOCHE_URL: server.url, CLOCHE_API_KEY: 'clk_test' } });
+}
+
+describe('cloche key', () => {
+  it('prints a new key alone to standard output', async () => {
+    await using service = await startService(() => json(201, { apiKey, secret: 'clk_secret' }));
+    const args = ['key', 'create', 'ci', '--scopes', 'code:run,file:read', '--projects', 'prj_1', '--expires', '1h'];
+    const { stdout, stderr, exitCode } = await runCloche(args, service);
+    assert.deepEqual([exitCode, stdout], [0, 'clk_secret\n']);
+    assert.match(stderr, /^key_1 \(ci\): code:run, file:read; the key is not shown again/);
+    const { expiresAt, ...body } = Object(service.requests[0]?.body);
+    assert.deepEqual(body, { name: 'ci', scopes: ['code:run', 'file:read'], projectIds: ['prj_1'] });
+    assert.ok(Math.abs(Date.parse(expiresAt) - Date.now() - 3_600_000) < 60_000);
+  });
+
+  it('prints the successor of a rotated key, and as JSON with --json', async () => {
+    await using service = await startService(() => json(201, { apiKey, secret: 'clk_next' }));
+    assert.equal((await runCloche(['key', 'rotate', 'key_1', '--grace', '0'], service)).stdout, 'clk_next\n');
+    assert.deepEqual(service.requests[0]?.body, { graceMs: 0 });
+    const { stdout } = await runCloche(['key', 'rotate', 'key_1', '--json'], service);
+    assert.deepEqual(JSON.parse(stdout), { apiKey, secret: 'clk_next' });
+    assert.equal((await runCloche(['key', 'rotate', 'key_1', '--grace', '8d'], service)).exitCode, 2);
+  });
+
+  it('lists, shows and revokes', async () => {
+    await using service = await startService(({ method, path }) =>
+      json(200, method === 'GET' && !path.includes('key_1') ? { data: [apiKey], hasMore: false } : { apiKey }),
+    );
+    assert.match(
+      (await runCloche(['key', 'list', '--all'], service)).stdout,
+      /key_1 +ci +clk_12345678 +code:run, file:read/,
+    );
+    assert.equal(service.requests[0]?.path, '/v1/api-keys?include=revoked');
+    assert.match((await runCloche(['key', 'get', 'key_1'], service)).stdout, /projects +all/);
+    assert.match((await runCloche(['key', 'revoke', 'key_1'], service)).stderr, /key_1 \(ci\) revoked/);
+  });
+
+  it('names the scopes that there are', async () => {
+    const { exitCode, stderr } = await runCloche(['key', 'create', 'ci', '--scopes', 'nope']);
+    assert.equal(exitCode, 2);
+    assert.match(stderr, /no scope nope; use \* or any of: sandbox:create/);
+  });
+});
+
+describe('cloche login', () => {
+  let home: string;
+  before(async () => {
+    home = await mkdtemp(join(tmpdir(), 'cloche-login-'));
+  });
+  after(() => rm(home, { recursive: true }));
+  const file = () => join(home, '.config', 'cloche', 'config.json');
+
+  it('checks the key and keeps it where only the user can read it', async () => {
+    await using service = await startService(() => json(200, current));
+    const env = { HOME: home, CLOCHE_URL: service.url };
+    const { exitCode, stderr } = await runCloche(['login'], { env, input: 'clk_typed\n' });
+    assert.equal(exitCode, 0);
+    assert.match(stderr, /Logged in to http:\/\/\S+ \(acme\); the key is in \S+config\.json\./);
+    assert.doesNotMatch(stderr, /clk_typed/);
+    assert.deepEqual(JSON.parse(await readFile(file(), 'utf8')), { url: service.url, apiKey: 'clk_typed' });
+    assert.equal((await stat(file())).mode & 0o777, 0o600);
+    assert.equal(service.requests[0]?.headers.authorization, 'Bearer clk_typed');
+
+    const { stdout } = await runCloche(['whoami'], { env: { HOME: home } });
+    assert.match(stdout, /^acme \(org_1\), project default \(prj_1\)\n/);
+    assert.equal(service.requests[1]?.headers.authorization, 'Bearer clk_typed');
+  });
+
+  it('keeps the old key when the new one does not work, and a file that others could read becomes private', async () => {
+    await writeFile(file(), JSON.stringify({ url: 'http://localhost:1', apiKey: 'old' }), { mode: 0o644 });
+    await using refusing = await startService(() => failing('unauthorized'));
+    const refused = await runCloche(['login', '--url', refusing.url], { env: { HOME: home }, input: 'clk_wrong' });
+    assert.equal(refused.exitCode, 1);
+    assert.equal(JSON.parse(await readFile(file(), 'utf8')).apiKey, 'old');
+    await using service = await startService(() => json(200, current));
+    const args = ['login', '--url', service.url, '--api-key', 'clk_flag'];
+    assert.equal((await runCloche(args, { env: { HOME: home } })).exitCode, 0);
+    assert.equal(JSON.parse(await readFile(file(), 'utf8')).apiKey, 'clk_flag');
+    assert.equal((await stat(file())).mode & 0o777, 0o600);
+  });
+
+  it('asks for a key that is there', async () => {
+    const { exitCode, stderr } = await runCloche(['login'], { env: { HOME: home }, input: ' \n' });
+    assert.equal(exitCode, 2);
+    assert.match(stderr, /No key was given/);
+  });
+});

@@ -1,0 +1,84 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { AppError } from '../base/app-error.ts';
+import type { Clock } from '../base/clock.ts';
+
+/** Time that one wrong key costs its address, once it has sent `FREE_KEYS` of them. */
+const KEY_MS = 1_000;
+const FREE_KEYS = 20;
+/** Longest delay of an answer. Further wrong keys are refused at once. */
+const MAX_DELAY_MS = 5_000;
+/** Addresses remembered; beyond this, the address that sent a wrong key least recently is forgotten. */
+const ADDRESSES = 10_000;
+
+export interface WrongKeyDelayDeps {
+  readonly clock: Clock;
+  readonly wait?: (ms: number) => Promise<void>;
+}
+
+/**
+ * Delays the answers to wrong keys from one address, and refuses them when too many wait. Requests with a valid key are
+ * never delayed, so no client can lock out another client of its address. Time and memory are constant for each request.
+ */
+export class WrongKeyDelay {
+  readonly #clock: Clock;
+  readonly #wait: (ms: number) => Promise<void>;
+  /** Time until which the wrong keys of an address are paid for, in the order of their last wrong key. */
+  readonly #paidUntil = new Map<string, number>();
+
+  constructor({ clock, wait = pause }: WrongKeyDelayDeps) {
+    this.#clock = clock;
+    this.#wait = wait;
+  }
+
+  get size(): number {
+    return this.#paidUntil.size;
+  }
+
+  /**
+   * Resolves when a wrong key from `address` may be answered.
+   *
+   * @throws AppError `rate_limited` when too many wrong keys of the address already wait.
+   */
+  async wrongKey(address: string): Promise<void> {
+    const network = networkOf(address);
+    const now = this.#clock.now();
+    const paidUntil = Math.max(now, this.#paidUntil.get(network) ?? 0) + KEY_MS;
+    const delayMs = paidUntil - now - FREE_KEYS * KEY_MS;
+    if (delayMs > MAX_DELAY_MS) throw tooManyWrong();
+    this.#remember(network, paidUntil);
+    if (delayMs > 0) await this.#wait(delayMs);
+  }
+
+  #remember(network: string, paidUntil: number): void {
+    this.#paidUntil.delete(network);
+    const [oldest] = this.#paidUntil.keys();
+    if (this.#paidUntil.size >= ADDRESSES && oldest !== undefined) this.#paidUntil.delete(oldest);
+    this.#paidUntil.set(network, paidUntil);
+  }
+}
+
+/** Returns the first 64 bits of an IPv6 address, which belong to one host, or the IPv4 address. */
+function networkOf(address: string): string {
+  const [, mapped] = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address) ?? [];
+  if (mapped !== undefined) return mapped;
+  if (!address.includes(':')) return address;
+  const [head = '', tail] = address.split('::');
+  const groups = head.split(':').filter(Boolean);
+  const rest = tail?.split(':').filter(Boolean) ?? [];
+  const zeros = tail === undefined ? 0 : Math.max(0, 8 - groups.length - rest.length);
+  return [...groups, ...Array<string>(zeros).fill('0'), ...rest].slice(0, 4).join(':');
+}
+
+function pause(ms: number): Promise<void> {
+  return delay(ms, undefined, { ref: false });
+}
+
+function tooManyWrong(): AppError {
+  return new AppError(
+    'rate_limited',
+    'Too many wrong API keys came from your address; check the key, then try again.',
+    {
+      retryAfterSeconds: Math.ceil(MAX_DELAY_MS / 1000),
+    },
+  );
+}
