@@ -1,5 +1,11 @@
 /** Enumerates what each failure of an agent becomes. */
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempDisposable } from 'node:fs/promises';
+import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { AGENT_ERROR_CODES, AGENT_FILE_ERROR_CODES, type AgentErrorCode } from '@cloche/protocol';
 import { AppError } from '../base/app-error.ts';
@@ -114,6 +120,33 @@ describe('a failure of the connection', () => {
       }
     });
   }
+
+  it('to an agent whose queue of connections is full is not blamed on the agent', async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'cloche-full-queue-'));
+    const path = join(folder.path, 'agent.sock');
+    const listen =
+      'import socket, sys; s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(0); print(flush=True); sys.stdin.read()';
+    const agent = spawn('python3', ['-c', listen, path], { stdio: ['pipe', 'pipe', 'inherit'] });
+    const clients: Socket[] = [];
+    try {
+      await once(agent.stdout, 'data');
+      let error: NodeJS.ErrnoException | undefined;
+      while (!error && clients.length < 8) {
+        const client = connect(path);
+        clients.push(client);
+        error = await Promise.race([
+          once(client, 'connect').then(() => undefined),
+          once(client, 'error').then(([e]) => e),
+        ]);
+      }
+      assert.equal(error?.code, 'EAGAIN');
+      for (const group of GROUPS) assert.equal((toAgentError(error, never, group) as AgentError).kind, 'gone', group);
+    } finally {
+      for (const client of clients) client.destroy();
+      agent.stdin.end();
+      await once(agent, 'exit');
+    }
+  });
 
   it('after an abort is the reason of the abort, and a converted error stays as it is', () => {
     const reason = new Error('left');

@@ -29,7 +29,7 @@ const REFUSALS: readonly [AgentErrorCode, Kind, ...RequestGroup[]][] = [
   ['port_closed', 'port_closed', 'upgrades'],
 ];
 
-/** Codes of a connection that failed or broke, as opposed to an invalid response. */
+/** Codes of a connection that failed or broke and that the system did not report, or not under its own name. */
 const CONNECTION_CODES: ReadonlySet<unknown> = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -154,9 +154,12 @@ export function toAgentError(error: unknown, signal: AbortSignal, group: Request
   return new AgentError(kindOf(error, group), message, { cause: error });
 }
 
-/** Whether the connection failed or broke, as opposed to an invalid response. */
+/**
+ * Whether the connection failed or broke, as opposed to an invalid response. An error of the system, such as `EAGAIN` of
+ * a full backlog or `EMFILE` of this process, never says anything about what the other side sent.
+ */
 export function isConnectionError(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && CONNECTION_CODES.has(error.code);
+  return error instanceof Error && ('syscall' in error || ('code' in error && CONNECTION_CODES.has(error.code)));
 }
 
 /** Returns the service's error for a failure of the sandbox's agent. */
