@@ -261,7 +261,7 @@ describe('cloche config', () => {
 });
 
 describe('a refused request', () => {
-  it('is told in the words of the service, once', async () => {
+  it('prints the message of the service, once', async () => {
     const issues = ['ttlMs', 'metadata'].map((name) => ({ path: `body.${name}`, message: 'is wrong' }));
     const message = issues.map((issue) => `${issue.path} ${issue.message}`).join('; ');
     const refuse = () =>

@@ -51,7 +51,7 @@ test('memory that requests took is given back once, when there are no more', () 
   assert.ok(collections(400, 1400) >= 2, 'after each lull');
 });
 
-test('who is busy with something that began long ago is left alone until that is over', () => {
+test('a process that is still busy with old work is left alone until the work is over', () => {
   assert.equal(collections(60_000, 900, { make: 'new IdleTidying(150, () => true)' }), 0);
   assert.equal(collections(60_000, 1500, { make: 'new IdleTidying(150, () => now < 600)' }), 1);
 });

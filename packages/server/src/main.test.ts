@@ -42,7 +42,7 @@ describe('the server process', () => {
     assert.equal(text?.join(''), 'CLOCHE_PORT must be a whole number from 0 to 65535\n');
   });
 
-  it('lives but is not ready while nothing can run sandboxes, and ends in order when told to', async () => {
+  it('is alive but not ready without a runtime, and shuts down in order on SIGTERM', async () => {
     const child = run({});
     const url = await servedAt(child);
     assert.equal((await fetch(`${url}/healthz`)).status, 200);

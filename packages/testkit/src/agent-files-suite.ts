@@ -62,7 +62,7 @@ export function describeAgentFiles(name: string, open: () => Promise<AgentFilesS
       assert.deepEqual(await names('.'), ['/workspace/a', '/workspace/a/b', '/workspace/a/b/file']);
     });
 
-    it('have an ETag that each write changes, and keep their mode unless told', async () => {
+    it('have an ETag that each write changes, and keep their mode unless a write names one', async () => {
       const first = await put('tagged', 'one');
       assert.equal(first.mode, 0o644);
       assert.equal((await files.stat('tagged', patience())).etag, first.etag);
@@ -202,7 +202,7 @@ export function describeAgentFiles(name: string, open: () => Promise<AgentFilesS
       });
     }
 
-    it('are deleted, and directories that hold something only when told to', async () => {
+    it('are deleted, and directories that are not empty only with `recursive`', async () => {
       await put('tree/sub/file');
       await refused('conflict', () => remove('tree', false));
       assert.equal((await remove('tree/sub/file', false)).name, 'file');

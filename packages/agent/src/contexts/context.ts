@@ -34,6 +34,7 @@ const PROCESS_LIMIT_ERROR: RunError = {
 export class Context {
   readonly description: AgentContext;
   readonly #kernels: Pick<KernelProvisioner, 'provision' | 'hasProcessesFor'>;
+  /** Not a `KeyedQueue`: queued runs can be cancelled, fail when no kernel starts, and are limited in number. */
   readonly #queue: Run[] = [];
   #kernel: ContextKernel | undefined;
   /** Settles when the current kernel is ready or has failed to start. */

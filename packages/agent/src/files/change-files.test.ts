@@ -165,7 +165,7 @@ for (const verb of ['move', 'copy'] as const) {
       assert.equal(existsSync(inside('tree')), verb === 'copy');
     });
 
-    it('takes the place of something only when told to', async () => {
+    it('replaces an existing entry only with `overwrite`', async () => {
       const kinds = ['file', 'folder/inner', 'folder'];
       put('file', 'file');
       put('folder/inner', 'inner');
@@ -229,7 +229,7 @@ it('a copy is the user’s, and leaves nothing where a pipe cannot be copied', {
 });
 
 describe('deleting', { skip: needsRoot }, () => {
-  it('takes files, links and empty folders, and full ones only when told to', async () => {
+  it('removes files, links and empty folders, and other folders only with `recursive`', async () => {
     put('target/file');
     symlinkSync('target', inside('link'));
     assert.equal((await remove('link')).json.type, 'symlink');

@@ -74,7 +74,7 @@ describe('by datagram', () => {
     await nowhere.close();
   });
 
-  test('who has too much under way gets a server failure at once, and others their answers', async () => {
+  test('a sandbox with too many open queries gets a server failure at once, and others get answers', async () => {
     resolver.isSilent = true;
     const greedy = Array.from({ length: 200 }, (_, index) => askByDatagram(relay, `host${index}.example`, 1));
     const first = await Promise.race(greedy);

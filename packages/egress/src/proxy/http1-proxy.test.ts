@@ -254,7 +254,7 @@ describe('what is passed on', () => {
     assert.deepEqual(answer.match(/Set-Cookie: ../g), ['Set-Cookie: a=', 'Set-Cookie: b=']);
   });
 
-  test('goes on when the client waits to be told to go on', async () => {
+  test('reaches the server from a client that waits for 100 Continue', async () => {
     const socket = rig.connect();
     socket.write(
       'PUT / HTTP/1.1\r\nHost: allowed.example\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n',
@@ -264,7 +264,7 @@ describe('what is passed on', () => {
     assert.equal(served[0]?.body, 'abc');
   });
 
-  test('is nothing when the host is denied: the client is not told to go on', async () => {
+  test('is nothing when the host is denied: the client gets 403 and no 100 Continue', async () => {
     const answer = await rig.send(
       'PUT / HTTP/1.1\r\nHost: other.example\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n',
     );

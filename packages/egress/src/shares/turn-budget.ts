@@ -1,6 +1,7 @@
 /**
  * Limits how much work is done for a sandbox in one turn of the event loop. The rest is done in later turns, so that
- * other sandboxes get their turn.
+ * other sandboxes get their turn. This is no `Semaphore`: a semaphore counts slots that are held and released; here
+ * each piece of work has a cost, and every turn refills the budget.
  */
 export class TurnBudget {
   readonly #perTurn: number;

@@ -36,7 +36,7 @@ describe('the memory of results', () => {
     assert.deepEqual(await settled(waits), [true, true, true]);
   });
 
-  it('keeps turns for other organizations, whatever one of them has in line', async () => {
+  it('leaves room for other organizations, however many requests of one wait', async () => {
     const limit = new ResultMemoryLimit({ total: 2, perOrganization: 1 });
     const greedy = Array.from({ length: 5 }, () => limit.open('org_1'));
     const waits = greedy.map((room) => room.hold(LARGE, forever));
@@ -44,7 +44,7 @@ describe('the memory of results', () => {
     assert.deepEqual(await settled([...waits, other]), [true, false, false, false, false, true]);
   });
 
-  it('gives its turn back when its request ends, in line or not', async () => {
+  it('is released when its request ends, also while it waits', async () => {
     const limit = new ResultMemoryLimit({ total: 1, perOrganization: 1 });
     const [first, second, third] = Array.from({ length: 3 }, () => limit.open('org_1'));
     const left = new AbortController();
@@ -59,7 +59,7 @@ describe('the memory of results', () => {
     assert.deepEqual(await settled([last]), [true]);
   });
 
-  it('gives a turn back that comes after its request has ended', async () => {
+  it('is released at once when it is granted after its request has ended', async () => {
     const limit = new ResultMemoryLimit({ total: 1, perOrganization: 1 });
     const [first, second, third] = Array.from({ length: 3 }, () => limit.open('org_1'));
     await first?.hold(LARGE, forever);

@@ -7,7 +7,7 @@ const PIECE_BYTES = 256 * 1024;
 const PIECES = 4;
 
 /** Reads a connection. */
-export interface BodyReads {
+export interface BodyReader {
   /** Reads into `sink.buffer()` and passes each read to `sink.take`. */
   begin(sink: BodySink): void;
   resume(): void;
@@ -16,15 +16,15 @@ export interface BodyReads {
 
 /** Lends the bytes of a connection in the buffers that they were read into. */
 export class BodyLender implements Lender, BodySink {
-  readonly #reads: BodyReads;
+  readonly #reader: BodyReader;
   readonly #free: Buffer[] = [];
   readonly #expected: ExpectedBytes;
   readonly #over = Promise.withResolvers<void>();
   #next: Buffer = Buffer.alloc(0);
   #take: TakeBytes | undefined;
 
-  constructor(reads: BodyReads, sizeBytes: number) {
-    this.#reads = reads;
+  constructor(reader: BodyReader, sizeBytes: number) {
+    this.#reader = reader;
     this.#expected = new ExpectedBytes(sizeBytes);
     this.#over.promise.catch(() => undefined);
   }
@@ -33,13 +33,13 @@ export class BodyLender implements Lender, BodySink {
     for (let count = 0; count < PIECES; count += 1) this.#free.push(Buffer.allocUnsafeSlow(PIECE_BYTES));
     this.#next = this.#free.pop() ?? this.#next;
     this.#take = take;
-    this.#reads.begin(this);
+    this.#reader.begin(this);
     return this.#over.promise;
   }
 
   close(): void {
     this.#over.reject(new Error('the rest of the body is not read'));
-    this.#reads.close();
+    this.#reader.close();
   }
 
   buffer(): Buffer {
@@ -70,7 +70,7 @@ export class BodyLender implements Lender, BodySink {
       if (!isOut) return;
       isOut = false;
       if (piece) this.#free.push(piece);
-      if (this.#mayRead) this.#reads.resume();
+      if (this.#mayRead) this.#reader.resume();
     };
   }
 }

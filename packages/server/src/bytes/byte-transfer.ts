@@ -7,7 +7,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Readable, Writable } from 'node:stream';
 import { finished, pipeline } from 'node:stream/promises';
 import { type BodySink, DirectBody, onAbort } from '@cloche/node-support';
-import { BodyLender, type BodyReads } from './body-lender.ts';
+import { BodyLender, type BodyReader } from './body-lender.ts';
 import { LentBytes } from './lent-bytes.ts';
 import { lenderOf } from './transfer-agent.ts';
 
@@ -17,7 +17,7 @@ const LENT_BYTES = 1024 * 1024;
 /** Returns the body of a client's request. `response` is the response to that request. */
 export function requestBody(request: IncomingMessage, response: ServerResponse): Readable {
   if (!DirectBody.isPossible(request)) return request;
-  return new LentBytes(new BodyLender(directReads(request, response), Number(request.headers['content-length'])));
+  return new LentBytes(new BodyLender(directReader(request, response), Number(request.headers['content-length'])));
 }
 
 /**
@@ -81,7 +81,7 @@ async function sendLent(body: LentBytes, target: Writable, signal?: AbortSignal)
   }
 }
 
-function directReads(request: IncomingMessage, response: ServerResponse): BodyReads {
+function directReader(request: IncomingMessage, response: ServerResponse): BodyReader {
   let body: DirectBody | undefined;
   return {
     begin: (sink: BodySink) => {

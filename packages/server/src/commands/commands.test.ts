@@ -23,7 +23,7 @@ describe('a command that is waited for', () => {
     assert.equal(await statusOf(), 'idle');
   });
 
-  it('whose server dies is adopted by the next attempt of its key, and told with its output', async () => {
+  it('is adopted, after its server died, by the next request with its key, which returns the output', async () => {
     const call = { idempotencyRecordId: 'idem_1' };
     const lost = world
       .runCommand(sandboxId, { command: 'print one; sleep 200; print two' }, call)

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
-import type { OpenWork } from '../api-keys/key-endings.ts';
+import type { OpenWork } from '../api-keys/end-key-work.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { Database } from '../db/database.ts';

@@ -132,9 +132,9 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   const sandboxUse = new SandboxUse({ access, awaitSandbox, connections, errorTranslator });
   const contexts = new SqlContextRepository(db);
   const shared = { access, sandboxUse, contexts, openContexts: new OpenContexts(), executions, clock };
-  const contextCreations = new CreateContext({ ...shared, catalogue, ids });
-  const contextChanges = new ChangeContext({ ...shared, log });
-  const resolveRun = new ResolveRun(access, contexts, contextCreations);
+  const createContext = new CreateContext({ ...shared, catalogue, ids });
+  const changeContext = new ChangeContext({ ...shared, log });
+  const resolveRun = new ResolveRun(access, contexts, createContext);
   const promoteOutputs = new PromoteOutputs(deps.keepArtifact);
   const runMetrics = new RunMetrics(deps.metrics);
   const runs = new RunCode({
@@ -162,7 +162,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
         destroySandbox,
         activity: executions,
       }),
-      ...contextRoutes(contextCreations, contextChanges),
+      ...contextRoutes(createContext, changeContext),
       ...runRoutes(runs),
       ...fileRoutes(new AccessFiles(shared)),
       ...templateRoutes(catalogue),

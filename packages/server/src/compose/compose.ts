@@ -11,7 +11,7 @@ import { ManageApiKeys } from '../api-keys/api/manage-api-keys.ts';
 import { SqlApiKeyRepository } from '../api-keys/api-key-repository.ts';
 import { ApiKeyService } from '../api-keys/api-key-service.ts';
 import { Authenticator } from '../api-keys/authenticator.ts';
-import { ENDINGS_LOOK_MS, KeyEndings } from '../api-keys/key-endings.ts';
+import { EndKeyWork, KEY_LOOK_MS } from '../api-keys/end-key-work.ts';
 import { USES_WRITE_MS } from '../api-keys/key-uses.ts';
 import { openStore } from '../artifacts/store/open-store.ts';
 import { systemClock } from '../base/clock.ts';
@@ -147,7 +147,7 @@ export async function startServer(
     sandboxes: sandboxes.core,
     terminalIdleMs: config.terminalIdleMs,
   });
-  const endings = new KeyEndings({ keys, authenticator, clock, open: [inFlight, previews.open] });
+  const endKeyWork = new EndKeyWork({ keys, authenticator, clock, open: [inFlight, previews.open] });
   const { access } = sandboxes.core;
   const accessFiles = new AccessFiles(sandboxes.core);
   const routes = [
@@ -155,7 +155,7 @@ export async function startServer(
     ...commands.routes,
     ...artifacts.routes({ access, files: accessFiles }),
     ...previews.routes,
-    ...apiKeyRoutes(new ManageApiKeys({ ...shared, keys, orgs, projects: projectRecords, authenticator, endings })),
+    ...apiKeyRoutes(new ManageApiKeys({ ...shared, keys, orgs, projects: projectRecords, authenticator, endKeyWork })),
     ...projects.routes,
     ...composeEvents({ ...shared, projects: projects.access }).routes,
   ];
@@ -188,7 +188,7 @@ export async function startServer(
   });
 
   await lease.start();
-  const keyLoops = keepKeys(authenticator, endings, log);
+  const keyLoops = keepKeys(authenticator, endKeyWork, log);
   void learnQuota();
   await artifacts.start();
   await sandboxes.start();
@@ -217,10 +217,10 @@ export async function startServer(
   };
 }
 
-function keepKeys({ uses }: Authenticator, endings: KeyEndings, log: Logger): Loop[] {
+function keepKeys({ uses }: Authenticator, endKeyWork: EndKeyWork, log: Logger): Loop[] {
   const write = () => uses.write().then(() => USES_WRITE_MS);
-  const look = () => endings.look().then(() => ENDINGS_LOOK_MS);
-  return [new Loop('key uses', write, USES_WRITE_MS, log), new Loop('key endings', look, ENDINGS_LOOK_MS, log)];
+  const look = () => endKeyWork.look().then(() => KEY_LOOK_MS);
+  return [new Loop('key uses', write, USES_WRITE_MS, log), new Loop('key work', look, KEY_LOOK_MS, log)];
 }
 
 function ownVersion(): string {

@@ -94,13 +94,13 @@ describe('a watch', () => {
   });
 });
 
-describe('what the agent refuses', () => {
+describe('a file operation that the agent refuses', () => {
   const stat = () => world.call(operations.statFile, { params: params(), query: { path: 'a' } });
   const refuseWith = (error: Error) => {
     agentFiles().stat = () => Promise.reject(error);
   };
 
-  it('is told in the words of the catalogue', async () => {
+  it('becomes an error of the catalogue', async () => {
     const codes = [
       ['permission_denied', 'permission_denied'],
       ['not_found', 'not_found'],

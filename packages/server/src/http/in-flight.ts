@@ -1,7 +1,7 @@
 import type { ApiKeyId } from '@cloche/contract';
 import { Deadline } from '@cloche/node-support';
 import type { Credential } from '../api-keys/credential.ts';
-import type { OpenWork } from '../api-keys/key-endings.ts';
+import type { OpenWork } from '../api-keys/end-key-work.ts';
 import { AppError } from '../base/app-error.ts';
 import { ConcurrencyLimit, type ConcurrencyLimits } from '../base/concurrency-limit.ts';
 

@@ -180,7 +180,7 @@ describe('what is previewed', () => {
     socket.destroy();
   });
 
-  it('is sent the body of a client that waits to be told to, whatever its path', async () => {
+  it('answers Expect: 100-continue at once, at every path, and passes the body on', async () => {
     await world.serve(async (request, response) => {
       response.end(`got ${(await request.toArray()).join('')}`);
     });

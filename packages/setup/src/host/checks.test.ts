@@ -118,7 +118,7 @@ describe('checks of a host', () => {
     );
   });
 
-  it('find the packages that are not installed, and those that nobody has heard of', async () => {
+  it('find packages that are not installed, also those that do not exist', async () => {
     assert.deepEqual(await missingAptPackages(['dpkg', 'cloche-no-such-package']), ['cloche-no-such-package']);
   });
 

@@ -24,7 +24,7 @@ const unitPlaces = {
 const given = { CLOCHE_CONFIG_FILE: '/dev/null', CLOCHE_DATA_DIR: unitPlaces.dataDir, CLOCHE_PORT: '4711' };
 
 describe('the environment files of the systemd units', () => {
-  it('give each part what `npm start` would, and nobody but root', { skip: needsRoot }, async () => {
+  it('give each process what `npm start` would, and are readable only by root', { skip: needsRoot }, async () => {
     const settings = effectiveSettings({ ...given, CLOCHE_BOOTSTRAP_API_KEY: 'twenty characters or more' });
     await writeUnitEnvironments(prepared, settings, unitPlaces);
     for (const part of PART_NAMES) {

@@ -15,7 +15,7 @@ import { SqlApiKeyRepository } from '../api-key-repository.ts';
 import { ApiKeyService } from '../api-key-service.ts';
 import { Authenticator } from '../authenticator.ts';
 import type { Credential } from '../credential.ts';
-import { KeyEndings } from '../key-endings.ts';
+import { EndKeyWork } from '../end-key-work.ts';
 import { type KeyWithSecret, ManageApiKeys } from './manage-api-keys.ts';
 
 const DAY_MS = 86_400_000;
@@ -41,7 +41,7 @@ beforeEach(async () => {
   const projects = new SqlProjectRepository(db);
   authenticator = new Authenticator(keys, clock);
   operator = new ApiKeyService(keys, projects, authenticator, clock, randomIds);
-  const endings = new KeyEndings({ keys, authenticator, clock, open: [] });
+  const endKeyWork = new EndKeyWork({ keys, authenticator, clock, open: [] });
   outbox = new EventOutbox(db, clock, randomIds);
   const transactions = new Transactions(db);
   manage = new ManageApiKeys({
@@ -49,7 +49,7 @@ beforeEach(async () => {
     orgs,
     projects,
     authenticator,
-    endings,
+    endKeyWork,
     transactions,
     outbox,
     clock,
@@ -366,12 +366,12 @@ describe('another server', () => {
     const keys = new SqlApiKeyRepository(db);
     const other = new Authenticator(keys, clock);
     const inFlight = new InFlight();
-    const endings = new KeyEndings({ keys, authenticator: other, clock, open: [inFlight] });
+    const endKeyWork = new EndKeyWork({ keys, authenticator: other, clock, open: [inFlight] });
     const [ended, kept] = [await other.authenticate(secret), caller].map((each) => inFlight.enter(each, true));
-    await endings.look();
+    await endKeyWork.look();
     assert.deepEqual([ended?.signal.aborted, kept?.signal.aborted], [false, false]);
     await revoke(caller, apiKey.id);
-    await endings.look();
+    await endKeyWork.look();
     assert.deepEqual([ended?.signal.reason.code, kept?.signal.aborted], ['unauthorized', false]);
     await refuses(other.authenticate(secret), 'unauthorized');
   });

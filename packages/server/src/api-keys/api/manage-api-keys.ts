@@ -21,15 +21,15 @@ import { hashApiKey, makeApiKey } from '../api-key-format.ts';
 import type { ApiKeyRepository } from '../api-key-repository.ts';
 import type { Authenticator } from '../authenticator.ts';
 import { type Credential, mayUseProject } from '../credential.ts';
+import type { EndKeyWork } from '../end-key-work.ts';
 import { maySee, requireCovered } from '../grants.ts';
-import type { KeyEndings } from '../key-endings.ts';
 
 export interface ManageApiKeysDeps {
   readonly keys: ApiKeyRepository;
   readonly orgs: OrgRepository;
   readonly projects: ProjectRepository;
   readonly authenticator: Authenticator;
-  readonly endings: KeyEndings;
+  readonly endKeyWork: EndKeyWork;
   readonly transactions: Transactions;
   readonly outbox: EventOutbox;
   readonly clock: Clock;
@@ -137,7 +137,7 @@ export class ManageApiKeys {
     id: ApiKeyId,
     { graceMs = LIMITS.apiKeyGraceDefaultMs }: RotateApiKeyBody,
   ): Promise<KeyWithSecret> {
-    const { keys, transactions, authenticator, endings, clock, ids } = this.#deps;
+    const { keys, transactions, authenticator, endKeyWork, clock, ids } = this.#deps;
     const old = await this.get(credential, id);
     requireCovered(await this.#caller(credential), old);
     const { key, publicPart } = makeApiKey();
@@ -161,13 +161,13 @@ export class ManageApiKeys {
       return rotated.successor;
     });
     authenticator.forget();
-    if (graceMs === 0) endings.end(old.id, signal);
+    if (graceMs === 0) endKeyWork.end(old.id, signal);
     return { apiKey, secret: key };
   }
 
   /** Revokes a key. Idempotent. @throws AppError `forbidden` for another key with more than the caller has. */
   async revoke({ credential, signal }: Omit<KeyRequest, 'idempotencyRecordId'>, id: ApiKeyId): Promise<ApiKeyRecord> {
-    const { keys, transactions, endings, clock } = this.#deps;
+    const { keys, transactions, endKeyWork, clock } = this.#deps;
     const key = await this.get(credential, id);
     if (key.revokedAt !== undefined) return key;
     if (id !== credential.apiKeyId) requireCovered(await this.#caller(credential), key);
@@ -175,7 +175,7 @@ export class ManageApiKeys {
       const revoked = await keys.revoke(id, clock.now(), tx);
       if (revoked) await this.#append(tx, 'api_key.revoked', revoked);
     });
-    endings.end(id, signal);
+    endKeyWork.end(id, signal);
     return this.get(credential, id);
   }
 

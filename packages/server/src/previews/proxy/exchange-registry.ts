@@ -1,5 +1,5 @@
 import type { ApiKeyId, PreviewId } from '@cloche/contract';
-import type { OpenWork } from '../../api-keys/key-endings.ts';
+import type { OpenWork } from '../../api-keys/end-key-work.ts';
 import type { Clock } from '../../base/clock.ts';
 import { ConcurrencyLimit, type ConcurrencyLimits } from '../../base/concurrency-limit.ts';
 import type { PreviewRecord } from '../preview.ts';

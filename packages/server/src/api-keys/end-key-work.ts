@@ -5,9 +5,9 @@ import type { ApiKeyRepository } from './api-key-repository.ts';
 import { type Authenticator, unauthorized } from './authenticator.ts';
 
 /** Interval of the look for keys that have ended, so that what is open ends within a second. */
-export const ENDINGS_LOOK_MS = 500;
+export const KEY_LOOK_MS = 500;
 
-/** What this server has open for keys: requests, streams, terminals, connections through previews. */
+/** Work that this server has open for keys: requests, streams, terminals, connections through previews. */
 export interface OpenWork {
   /** Returns the keys for which something is open. */
   keyIds(): Iterable<ApiKeyId>;
@@ -15,7 +15,7 @@ export interface OpenWork {
   endKey(id: ApiKeyId, reason: AppError, except?: AbortSignal): void;
 }
 
-export interface KeyEndingsDeps {
+export interface EndKeyWorkDeps {
   readonly keys: ApiKeyRepository;
   readonly authenticator: Authenticator;
   readonly clock: Clock;
@@ -23,10 +23,10 @@ export interface KeyEndingsDeps {
 }
 
 /** Ends what is open for keys that were revoked or have expired. */
-export class KeyEndings {
-  readonly #deps: KeyEndingsDeps;
+export class EndKeyWork {
+  readonly #deps: EndKeyWorkDeps;
 
-  constructor(deps: KeyEndingsDeps) {
+  constructor(deps: EndKeyWorkDeps) {
     this.#deps = deps;
   }
 
