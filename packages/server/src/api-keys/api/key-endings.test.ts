@@ -153,6 +153,18 @@ describe('what is open for a key', () => {
     assert.equal((await world.call('GET', path, { key: secret })).status, 401);
   });
 
+  it('ends as a download too, before its last byte', async () => {
+    const { id, secret } = await world.create();
+    const path = inSandbox('files/content?path=large');
+    const headers = { authorization: `Bearer ${secret}` };
+    await fetch(world.url + path, { method: 'PUT', headers, body: Buffer.alloc(32 * 1024 * 1024) });
+    const download = await open({ method: 'GET', path, key: secret });
+    assert.equal((await world.call('DELETE', `/v1/api-keys/${id}`)).status, 200);
+    const isComplete = new Promise((resolve) => download.once('close', () => resolve(download.complete)));
+    download.resume();
+    assert.deepEqual(await outcomes({ isComplete }, WITHIN_MS), { isComplete: false });
+  });
+
   it('takes nothing more from a client that does not close its terminal', async () => {
     const { id, secret } = await world.create();
     const [near, far] = duplexPair();
