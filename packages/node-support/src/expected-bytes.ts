@@ -1,4 +1,7 @@
-/** Counts down the announced bytes. Bytes beyond them are dropped. */
+/**
+ * Counts down the announced bytes of a body that is read past Node's HTTP parser, which would do so. Bytes beyond them
+ * are dropped.
+ */
 export class ExpectedBytes {
   #left: number;
 

@@ -6,7 +6,7 @@ const BATCH_BYTES = 512 * 1024;
 /** One buffer is being written, one waits to be written, and one is being filled. */
 const BATCHES = 3;
 
-/** Does what `receive` does, for bodies that can be read directly from the socket. */
+/** Does what `receive` does, for bodies that can be read directly from the socket. Worth it: see `DirectBody`. */
 export async function receiveDirectly(request: IncomingMessage, response: ServerResponse, fd: number): Promise<void> {
   const writer = new BatchWriter(new AdaptiveFile(fd), Number(request.headers['content-length']));
   const body = new DirectBody(request, response, writer);

@@ -37,7 +37,8 @@ export interface WarmUpOptions {
 /**
  * Runs a cell in a waiting kernel through all parts of the agent, from a new connection to a new context. Then runs a
  * command, which leaves a spare supervisor. A first run takes several times as long as later ones, because code is
- * compiled and shared pages are copied on write. Leaves the kernel unchanged.
+ * compiled and shared pages are copied on write. A first `1+1` takes 13.0 ms from the creation of its sandbox; with a
+ * warm-up of the middle parts alone it took 19.7. Leaves the kernel unchanged.
  */
 export function warmUp({ config, supervisors, kernel, isWaiting }: WarmUpOptions): void {
   const folder = config.kernelsFolder ?? '';

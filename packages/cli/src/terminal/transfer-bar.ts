@@ -6,7 +6,10 @@ const REDRAW_MS = 100;
 const WIDTH = 24;
 const UNITS = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'];
 
-/** Shows the progress of a transfer on a terminal; shows nothing elsewhere. */
+/**
+ * Shows the progress of a transfer on a terminal; shows nothing elsewhere. Our own code: a library would replace only
+ * the bar itself, not the sizes, the cleaning of the name or the line for a size that is not known.
+ */
 export class TransferBar {
   readonly #output: Output;
   readonly #name: string;

@@ -52,6 +52,7 @@ export interface RewriteOptions {
  * Rewrites a cell to an arrow function that assigns to names in a scope shared by all cells. Top-level declarations
  * become assignments to names that the caller declares once. So a name can be declared again as another kind, and
  * closures of earlier cells see the new value. Function declarations and imports move to the front, as hoisting would.
+ * Our own code, because Node's REPL does not export its rewriting, and there a `const` cannot be declared again.
  * @throws SyntaxError of acorn, with `pos`
  */
 export function rewriteCell(code: string, options: RewriteOptions): RewrittenCell {

@@ -20,7 +20,10 @@ interface Override {
   mtime?: number;
 }
 
-/** Yields the entries of a tar archive. Throws `bad_archive`. */
+/**
+ * Yields the entries of a tar archive. Throws `bad_archive`. Our own code, because libraries decode names as UTF-8 and
+ * set no bound on records (docs/adr/0008-tar-is-read-here.md).
+ */
 export async function* readTar(source: AsyncIterable<Buffer>): AsyncGenerator<ArchiveEntry, void> {
   const bytes = new ByteReader(source);
   let override: Override = {};

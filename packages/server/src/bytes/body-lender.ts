@@ -14,7 +14,7 @@ export interface BodyReader {
   close(): void;
 }
 
-/** Lends the bytes of a connection in the buffers that they were read into. */
+/** Lends the bytes of a connection in the buffers that they were read into. Worth it: see `byte-transfer.ts`. */
 export class BodyLender implements Lender, BodySink {
   readonly #reader: BodyReader;
   readonly #free: Buffer[] = [];

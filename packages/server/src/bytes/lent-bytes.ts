@@ -15,7 +15,7 @@ export interface Lender {
 
 /**
  * A stream that can also be consumed without a copy: `lend` passes on each piece in the memory that it was read into.
- * Reading the stream gives copies.
+ * Reading the stream gives copies. Worth it: see `byte-transfer.ts`.
  */
 export class LentBytes extends Readable {
   readonly #lender: Lender;
