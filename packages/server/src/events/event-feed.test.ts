@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
 import { describe, it } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import type { OrgId, Preview, PreviewId, ProjectId, ResourceEvent } from '@cloche/contract';
 import { SequentialIds } from '@cloche/testkit';
 import { systemClock } from '../base/clock.ts';
@@ -136,6 +138,22 @@ describe('a stream of events', () => {
     await world.appendElsewhere(event());
     assert.deepEqual(await first, [1]);
     await events.return(undefined as never);
+  });
+
+  it('adds nothing to its signal, however often it looks again', async () => {
+    await using world = await openFeed(1);
+    const abort = new AbortController();
+    const events = world.feed.follow(ALL, 0, abort.signal);
+    const next = events.next();
+    const counts: number[] = [];
+    for (let looks = 0; looks < 30; looks += 1) {
+      await setTimeout(2);
+      counts.push(getEventListeners(abort.signal, 'abort').length);
+    }
+    assert.ok(Math.max(...counts) <= 1, String(counts));
+    abort.abort();
+    await assert.rejects(next, { name: 'AbortError' });
+    assert.equal(getEventListeners(abort.signal, 'abort').length, 0);
   });
 
   it('skips what does not match, and goes on after it', async () => {

@@ -47,8 +47,9 @@ export class EventFeed {
 
   /** Yields the events that follow `afterSeq`, and each further one after its commit, until `signal` aborts. */
   async *follow(filter: EventFilter, afterSeq: number, signal: AbortSignal): AsyncGenerator<ResourceEvent, never> {
-    using watch = this.#appended.watch(filter.orgId);
     for (let next = afterSeq; ; ) {
+      // A watch for each look: waits for one promise would add up while no event is appended.
+      using watch = this.#appended.watch(filter.orgId);
       const appended = watch.next();
       const { data, nextSeq, hasMore } = await this.read(filter, next, STREAM_PAGE);
       signal.throwIfAborted();
@@ -58,6 +59,7 @@ export class EventFeed {
     }
   }
 
+  /** Resolves when an event was appended, or when it is time to look again. */
   async #untilAppended(appended: Promise<void>, signal: AbortSignal): Promise<void> {
     using limit = new Deadline(this.#lookAgainMs, signal);
     await limit.race(appended).catch(() => signal.throwIfAborted());
