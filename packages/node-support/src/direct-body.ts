@@ -20,8 +20,8 @@ const MIN_BYTES = 1024 * 1024;
 
 /**
  * Reads the body of a large request, bypassing the HTTP server. The server allocates an object and a buffer for each 64
- * KiB; collecting these took 36 % of a server's time for a large file. The connection closes with the answer, but only after the
- * whole body was received: closing it with unread bytes would discard the answer.
+ * KiB; collecting these took 36 % of a server's time for a large file. The connection closes with the answer, but only
+ * after the whole body was received: closing it with unread bytes would discard the answer.
  */
 export class DirectBody {
   readonly #sink: BodySink;

@@ -11,8 +11,8 @@ const CALLS_BY_THREAD = 32;
 
 /**
  * Reads and writes one file at given positions. Calls are synchronous while they are fast, because the page cache
- * answers faster than a thread can be asked: 512 KiB are written in 17 µs instead of 35. After a slow call, which blocked the whole agent, the next ones go
- * through threads.
+ * answers faster than a thread can be asked: 512 KiB are written in 17 µs instead of 35. After a slow call, which
+ * blocked the whole agent, the next ones go through threads.
  */
 export class AdaptiveFile {
   readonly #fd: number;

@@ -36,8 +36,8 @@ export type PreparedQuery<Parameters, Row> = (parameters: Parameters, tx?: Trans
 
 /**
  * Builds and compiles a query with Kysely once, for paths where doing so on each request would cost more than the query
- * itself: finding a row by its id takes 5 µs instead of 10. `build` receives a placeholder for each parameter, by name. During a transaction, a query that is not part of
- * it waits for its end.
+ * itself: finding a row by its id takes 5 µs instead of 10. `build` receives a placeholder for each parameter, by name.
+ * During a transaction, a query that is not part of it waits for its end.
  */
 export function prepareQuery<Parameters extends Values<Parameters>, Row>(
   db: Database,

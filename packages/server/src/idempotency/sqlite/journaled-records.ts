@@ -45,7 +45,7 @@ type RecentRow = ClaimRequest & ReturnType<typeof responseColumns> & Pick<Stored
  * written to the database together, most of them once, after they have ended. A record that is only in the journal
  * belongs to a claim without an earlier record. The database decides everything else, in particular a second request of
  * the same scope, after the journal has been written to it. A run takes 0.73 of the time that it takes with two
- * transactions (docs/adr/0012-idempotency-records-by-way-of-a-journal.md).
+ * transactions (ADR 12).
  */
 export class JournaledRecords implements IdempotencyRecords {
   readonly #db: Database;
