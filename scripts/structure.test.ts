@@ -75,6 +75,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['contexts'],
     ['runs'],
     ['events'],
+    ['webhooks'],
     ['cluster'],
     ['compose'],
     ['main.ts'],

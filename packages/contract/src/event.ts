@@ -8,6 +8,7 @@ import { Preview } from './preview.ts';
 import { Project } from './project.ts';
 import { Sandbox } from './sandbox.ts';
 import { timestamp } from './timestamps.ts';
+import { Webhook } from './webhook.ts';
 
 const SANDBOX_EVENTS = [
   'sandbox.created',
@@ -21,6 +22,7 @@ const PREVIEW_EVENTS = ['preview.created', 'preview.deleted'] as const;
 const PROJECT_EVENTS = ['project.created', 'project.deleted'] as const;
 const API_KEY_EVENTS = ['api_key.created', 'api_key.rotated', 'api_key.revoked'] as const;
 export type ApiKeyEventType = (typeof API_KEY_EVENTS)[number];
+const WEBHOOK_EVENTS = ['webhook.disabled'] as const;
 
 /** Types of events. A resource's group is the part before the dot. */
 export const EVENT_TYPES = [
@@ -29,6 +31,7 @@ export const EVENT_TYPES = [
   ...PREVIEW_EVENTS,
   ...PROJECT_EVENTS,
   ...API_KEY_EVENTS,
+  ...WEBHOOK_EVENTS,
 ] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 type GroupOf<Type> = Type extends `${infer Group}.${string}` ? Group : never;
@@ -83,6 +86,11 @@ export const ResourceEvent = Type.Union(
       API_KEY_EVENTS,
       { apiKey: ApiKey },
       'Changes through the API. `api_key.rotated` has the successor, whose `rotatedFrom` names the old key.',
+    ),
+    eventOf(
+      WEBHOOK_EVENTS,
+      { webhook: Webhook },
+      'The service disabled the webhook by itself; `disabledReason` says why. It has a `projectId` if the webhook has one.',
     ),
   ],
   { $id: 'ResourceEvent' },

@@ -16,6 +16,8 @@ export type ApiKeyId = Id<'key_'>;
 export type PreviewId = Id<'prv_'>;
 export type ArtifactId = Id<'art_'>;
 export type EventId = Id<'evt_'>;
+export type WebhookId = Id<'whk_'>;
+export type DeliveryId = Id<'dlv_'>;
 
 export const ID_PREFIXES = {
   sandbox: 'sbx_',
@@ -29,6 +31,8 @@ export const ID_PREFIXES = {
   preview: 'prv_',
   artifact: 'art_',
   event: 'evt_',
+  webhook: 'whk_',
+  delivery: 'dlv_',
 } as const;
 
 const idSchema = <T extends string>(prefix: string, of: string) =>
@@ -49,3 +53,5 @@ export const ApiKeyIdSchema = idSchema<ApiKeyId>('key_', 'an API key');
 export const PreviewIdSchema = idSchema<PreviewId>('prv_', 'a preview');
 export const ArtifactIdSchema = idSchema<ArtifactId>('art_', 'an artifact');
 export const EventIdSchema = idSchema<EventId>('evt_', 'an event');
+export const WebhookIdSchema = idSchema<WebhookId>('whk_', 'a webhook');
+export const DeliveryIdSchema = idSchema<DeliveryId>('dlv_', 'a delivery');

@@ -23,3 +23,5 @@ export * from './sandbox.ts';
 export * from './scopes.ts';
 export * from './tags.ts';
 export * from './template.ts';
+export * from './webhook.ts';
+export * from './webhook-requests.ts';

@@ -84,6 +84,13 @@ export const LIMITS = {
   eventsPerPage: 500,
   eventTypesLength: 1000,
 
+  webhooksPerOrganization: 50,
+  webhookUrlLength: 2048,
+  webhookEvents: 64,
+  webhookDescriptionLength: 256,
+  /** How long a rotated secret still signs. */
+  webhookSecretGraceMs: 86_400_000,
+
   waitMaxMs: 60_000,
   waitDefaultMs: 10_000,
 

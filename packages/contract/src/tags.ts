@@ -19,5 +19,7 @@ export const TAGS = {
   Events:
     'An event says that a sandbox, an artifact or another resource was created, has changed or has ended. The events of an ' +
     'organization are numbered; each is written together with its change.',
+  Webhooks:
+    'A webhook is a URL of yours that receives events as signed messages, each at least once and in their order.',
 } as const;
 export type Tag = keyof typeof TAGS;

@@ -24,7 +24,10 @@ export interface KeyCall {
 
 export type KeyWorld = Awaited<ReturnType<typeof openKeyWorld>>;
 
-export async function openKeyWorld(bootstrapKey = 'a key of free form for tests') {
+export async function openKeyWorld(
+  bootstrapKey = 'a key of free form for tests',
+  settings: Readonly<Record<string, string>> = {},
+) {
   const folder = mkdtempSync(join(tmpdir(), 'cloche-keys-'));
   const driver = new FakeRuntimeDriver();
   const lines: string[] = [];
@@ -34,6 +37,7 @@ export async function openKeyWorld(bootstrapKey = 'a key of free form for tests'
     CLOCHE_DATA_DIR: join(folder, 'data'),
     CLOCHE_RUN_DIR: join(folder, 'run'),
     CLOCHE_BOOTSTRAP_API_KEY: bootstrapKey,
+    ...settings,
   });
   let server: Server = await startServer(config, log, driver);
 

@@ -13,6 +13,8 @@ export interface Ids {
   readonly artifactId: string;
   readonly previewId: string;
   readonly apiKeyId: string;
+  readonly webhookId: string;
+  readonly deliveryId: string;
 }
 
 /** The parts of a request besides its path, whose parameters are filled in from the ids. */
@@ -82,6 +84,8 @@ const bySandbox = naming(({ sandboxId }) => ({ query: { sandboxId } }), {
 });
 const command = { command: ['bash', 'print x'] };
 const code = { code: 'print x', language: 'python' };
+/** Nothing is sent to it, because its address is closed. */
+const webhook = { url: 'https://localhost/', events: ['*'] };
 /** The fake's archives are JSON. */
 const archive = '[]';
 
@@ -143,6 +147,20 @@ export const TENANCY_CASES: Readonly<Record<OperationId, readonly Case[]>> = {
 
   listEvents: [lists('sandboxId', { limit: '500' }), byProject],
   streamEvents: [lists('sandboxId'), byProject],
+
+  createWebhook: [
+    naming(({ projectId }) => ({ body: { ...webhook, projectId } }), { title: 'by its body' }),
+    // A key that is bound to a project cannot have the events of the whole organization sent.
+    ...general(403, () => ({ body: webhook })),
+  ],
+  listWebhooks: [lists('webhookId'), byProject],
+  getWebhook: byPath(),
+  updateWebhook: byPath({ body: { events: ['sandbox.*'] } }),
+  rotateWebhookSecret: byPath(),
+  testWebhook: byPath(),
+  listWebhookDeliveries: byPath(),
+  resendWebhookDelivery: byPath(),
+  deleteWebhook: byPath({}, { destroys: 1 }),
 
   // All organizations have the same templates.
   listTemplates: general(200),

@@ -119,8 +119,8 @@ export const SETTINGS = {
     value: text('', 'IPv4 ranges, separated by commas'),
     default: '',
     defaultText: 'none',
-    readBy: ['hostd', 'egress'],
-    summary: 'further ranges that no sandbox may reach in any mode, separated by commas',
+    readBy: ['server', 'hostd', 'egress'],
+    summary: 'further ranges that no sandbox may reach in any mode, and no webhook, separated by commas',
     more: 'An address in both settings is closed. Close public addresses of your own networks and of Docker and Kubernetes here.',
   },
   CLOCHE_EGRESS_EXTRA_CA: {
@@ -294,6 +294,21 @@ export const SETTINGS = {
     default: 30 * DAY_MS,
     readBy: ['server'],
     summary: 'how long events can be read; at least a day',
+    more: 'Deliveries to webhooks are kept as long.',
+  },
+  CLOCHE_WEBHOOK_ALLOW_HTTP: {
+    value: oneOf('on', 'off'),
+    default: 'off',
+    readBy: ['server'],
+    summary: '`on` permits webhooks with `http` URLs, to which events travel unencrypted',
+  },
+  CLOCHE_WEBHOOK_ALLOW_CIDRS: {
+    value: text('', 'ranges of addresses, separated by commas'),
+    default: '',
+    defaultText: 'none',
+    readBy: ['server'],
+    summary: 'private ranges that webhooks may reach, separated by commas',
+    more: 'Every client that may create webhooks can then have the server send requests to these addresses.',
   },
   CLOCHE_RECONCILE_INTERVAL_MS: {
     value: milliseconds(100, 3_600_000),

@@ -9,6 +9,7 @@ import * as previews from './previews.ts';
 import * as projects from './projects.ts';
 import * as sandboxes from './sandboxes.ts';
 import * as templates from './templates.ts';
+import * as webhooks from './webhooks.ts';
 
 const { SandboxParams: _, ...sandboxOperations } = sandboxes;
 
@@ -25,6 +26,7 @@ export const operations = {
   ...apiKeys,
   ...projects,
   ...events,
+  ...webhooks,
 } as const;
 export type Operations = typeof operations;
 export type OperationId = keyof Operations;

@@ -1,6 +1,7 @@
-import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Clock } from '../base/clock.ts';
 import type { Database } from '../db/database.ts';
+import { serverSecret } from '../db/server-secret.ts';
 
 const SECRET_NAME = 'artifact-downloads';
 export const DOWNLOAD_PATH = '/downloads/artifacts';
@@ -40,13 +41,6 @@ export class DownloadLinks {
 }
 
 /** Returns the signing key. It is created once and shared by all servers of the database. */
-export async function downloadKey(db: Database): Promise<Buffer> {
-  const value = randomBytes(32).toString('hex');
-  await db
-    .insertInto('server_secrets')
-    .values({ name: SECRET_NAME, value })
-    .onConflict((conflict) => conflict.doNothing())
-    .execute();
-  const query = db.selectFrom('server_secrets').select('value').where('name', '=', SECRET_NAME);
-  return Buffer.from((await query.executeTakeFirstOrThrow()).value, 'hex');
+export function downloadKey(db: Database): Promise<Buffer> {
+  return serverSecret(db, SECRET_NAME);
 }

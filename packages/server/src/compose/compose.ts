@@ -45,6 +45,7 @@ import { composeEvents } from './compose-events.ts';
 import { composePreviews } from './compose-previews.ts';
 import { composeProjects } from './compose-projects.ts';
 import { composeSandboxes } from './compose-sandboxes.ts';
+import { composeWebhooks } from './compose-webhooks.ts';
 import type { Config } from './config.ts';
 import { openRecordStore } from './open-record-store.ts';
 
@@ -148,6 +149,13 @@ export async function startServer(
     terminalIdleMs: config.terminalIdleMs,
   });
   const endKeyWork = new EndKeyWork({ keys, authenticator, clock, open: [inFlight, previews.open] });
+  const webhooks = await composeWebhooks({
+    ...shared,
+    projects: projects.access,
+    serverId,
+    targets: config.webhookTargets,
+    retentionMs: config.sandboxes.eventRetentionMs,
+  });
   const { access } = sandboxes.core;
   const accessFiles = new AccessFiles(sandboxes.core);
   const routes = [
@@ -158,6 +166,7 @@ export async function startServer(
     ...apiKeyRoutes(new ManageApiKeys({ ...shared, keys, orgs, projects: projectRecords, authenticator, endKeyWork })),
     ...projects.routes,
     ...composeEvents({ ...shared, projects: projects.access }).routes,
+    ...webhooks.routes,
   ];
   const { hostRouter } = previews;
   const { signedDownloads } = artifacts;
@@ -193,6 +202,7 @@ export async function startServer(
   await artifacts.start();
   await sandboxes.start();
   await commands.start();
+  await webhooks.start();
   await listenForOperator(operator, runPaths(config.runDir).operatorSocket);
   const url = await app.listen({ host: config.host, port: config.port });
   previews.servedAt(Number(new URL(url).port));
@@ -207,6 +217,7 @@ export async function startServer(
       await Promise.all([app.close(), operator.close()]);
       tidying.stop();
       await sandboxes.stop();
+      await webhooks.stop();
       await artifacts.stop();
       lease.stop();
       await Promise.all(keyLoops.map((loop) => loop.stop()));

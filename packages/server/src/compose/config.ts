@@ -8,6 +8,7 @@ import { hostDefaults, isSetting, readSettings, type SettingValues } from '@cloc
 import { parseApiKey } from '../api-keys/api-key-format.ts';
 import type { ArtifactSettings } from '../artifacts/artifact-settings.ts';
 import type { SandboxSettings } from '../sandboxes/record/sandbox-settings.ts';
+import { parseRanges, type TargetOptions } from '../webhooks/target-guard.ts';
 
 const PREFIX = 'CLOCHE_';
 const MEBIBYTE = 1024 * 1024;
@@ -56,6 +57,7 @@ export interface Config {
   /** Base URL under which every preview has a host; undefined for `http://localhost` at the served port. */
   readonly previewUrl: string | undefined;
   readonly artifacts: ArtifactSettings;
+  readonly webhookTargets: TargetOptions;
   readonly sandboxes: SandboxSettings;
 }
 
@@ -89,6 +91,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     idleTidyingMs: settings.CLOCHE_IDLE_TIDYING_MS,
     previewUrl: settings.CLOCHE_PREVIEW_URL,
     artifacts: Object.freeze(artifactSettings(settings, dataDir)),
+    webhookTargets: Object.freeze(webhookTargets(settings)),
     sandboxes: Object.freeze({
       defaultResources: Object.freeze(resources('DEFAULT')),
       maxResources: Object.freeze(resources('MAX')),
@@ -118,6 +121,19 @@ function artifactSettings(settings: Settings, dataDir: string): ArtifactSettings
     retentionMs: settings.CLOCHE_ARTIFACT_RETENTION_MS,
     publicUrl: settings.CLOCHE_PUBLIC_URL,
   };
+}
+
+/** @throws ConfigError for a list of ranges with what is no range */
+function webhookTargets(settings: Settings): TargetOptions {
+  try {
+    return {
+      allowHttp: settings.CLOCHE_WEBHOOK_ALLOW_HTTP === 'on',
+      allowCidrs: parseRanges('CLOCHE_WEBHOOK_ALLOW_CIDRS', settings.CLOCHE_WEBHOOK_ALLOW_CIDRS),
+      denyCidrs: parseRanges('CLOCHE_EGRESS_DENY_CIDRS', settings.CLOCHE_EGRESS_DENY_CIDRS),
+    };
+  } catch (error) {
+    throw new ConfigError((error as Error).message);
+  }
 }
 
 function checkedSettings(env: Readonly<Record<string, string | undefined>>): Settings {

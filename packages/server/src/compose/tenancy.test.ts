@@ -8,6 +8,7 @@ import { randomUUID } from 'node:crypto';
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { after, before, describe, it } from 'node:test';
 import { type Operation, operations } from '@cloche/contract';
+import { eventually } from '@cloche/testkit/eventually';
 import {
   type Case,
   type GeneralCase,
@@ -45,15 +46,21 @@ async function createEverything(key: string): Promise<Ids> {
     return created;
   };
   const projectId = await tenants.createProject(key, 'out of reach');
+  const toNowhere = { url: 'https://localhost/', events: ['*'], projectId };
+  const webhookId = (await create('/v1/webhooks', toNowhere)).webhook.id;
   const sandboxId = await tenants.createSandbox(key, { projectId });
   const sandbox = `/v1/sandboxes/${sandboxId}`;
   for (const path of ['kept', 'moved', 'deleted']) {
     await tenants.call(key, 'PUT', `${sandbox}/files/content?path=${path}`, { body: Buffer.from('x') });
   }
   const running = { command: ['bash', 'hang'], background: true, stdinOpen: true };
+  const deliveries = () => tenants.call(key, 'GET', `/v1/webhooks/${webhookId}/deliveries`);
+  await eventually(async () => (await deliveries()).body.data.length > 0, { because: 'an event was tried' });
   return {
     projectId,
     sandboxId,
+    webhookId,
+    deliveryId: (await deliveries()).body.data[0].id,
     contextId: (await create(`${sandbox}/code/contexts`, { language: 'python' })).context.id,
     commandId: (await create(`${sandbox}/commands`, running)).command.id,
     artifactId: (await create(`${sandbox}/artifacts`, { path: 'kept' })).artifact.id,

@@ -9,6 +9,7 @@ import { storedResults } from './migrations/006-stored-results.ts';
 import { events } from './migrations/007-events.ts';
 import { projects } from './migrations/008-projects.ts';
 import { apiKeys } from './migrations/009-api-keys.ts';
+import { webhooks } from './migrations/013-webhooks.ts';
 
 /** Applied in order of their names. A released migration never changes. */
 const MIGRATIONS: Record<string, Migration> = {
@@ -21,6 +22,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '007-events': events,
   '008-projects': projects,
   '009-api-keys': apiKeys,
+  '013-webhooks': webhooks,
 };
 
 /**

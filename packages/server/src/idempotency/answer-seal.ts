@@ -1,10 +1,8 @@
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
+import { hkdfSync } from 'node:crypto';
+import { openText, sealText } from '../base/sealed-text.ts';
 import { type IdempotencyScope, nameOf } from './idempotency-repository.ts';
 
-const CIPHER = 'aes-256-gcm';
 const KEY_BYTES = 32;
-const NONCE_BYTES = 12;
-const TAG_BYTES = 16;
 const MARK = 'sealed:';
 
 /**
@@ -24,22 +22,15 @@ export class AnswerSeal {
   }
 
   seal(text: string): string {
-    const nonce = randomBytes(NONCE_BYTES);
-    const cipher = createCipheriv(CIPHER, this.#key, nonce).setAAD(this.#context);
-    const encrypted = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);
-    return MARK + Buffer.concat([nonce, cipher.getAuthTag(), encrypted]).toString('base64url');
+    return MARK + sealText(text, this.#key, nameOf(this.scope));
   }
 
-  /** @throws Error if `sealed` was not made by the seal of the same request. */
+  /**
+   * The context binds an answer to its record, so that it cannot be moved to another.
+   *
+   * @throws Error if `sealed` was not made by the seal of the same request.
+   */
   open(sealed: string): string {
-    const bytes = Buffer.from(sealed.slice(MARK.length), 'base64url');
-    const decipher = createDecipheriv(CIPHER, this.#key, bytes.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES });
-    decipher.setAAD(this.#context).setAuthTag(bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES));
-    return decipher.update(bytes.subarray(NONCE_BYTES + TAG_BYTES), undefined, 'utf8') + decipher.final('utf8');
-  }
-
-  /** Binds an answer to its record, so that it cannot be moved to another. */
-  get #context(): Buffer {
-    return Buffer.from(nameOf(this.scope));
+    return openText(sealed.slice(MARK.length), this.#key, nameOf(this.scope));
   }
 }

@@ -1,0 +1,182 @@
+import { Type } from 'typebox';
+import { DeliveryIdSchema, WebhookIdSchema } from '../ids.ts';
+import { LIMITS } from '../limits.ts';
+import { afterSeq, listOf } from '../list.ts';
+import type { Operation } from '../operation.ts';
+import { Text } from '../text.ts';
+import { Webhook } from '../webhook.ts';
+import { CreateWebhookBody, UpdateWebhookBody, WebhookDelivery, WebhookSecret } from '../webhook-requests.ts';
+
+const tag = 'Webhooks';
+const WebhookParams = Type.Object({ webhookId: WebhookIdSchema });
+const WebhookResponse = Type.Object({ webhook: Webhook });
+const SecretResponse = Type.Object({ webhook: Webhook, secret: WebhookSecret });
+const DeliveryResponse = Type.Object({ delivery: WebhookDelivery });
+
+export const createWebhook = {
+  id: 'createWebhook',
+  method: 'POST',
+  path: '/v1/webhooks',
+  tag,
+  summary: 'Create a webhook',
+  description:
+    'Events from now on are sent to the URL, each at least once and in their order, signed as the Standard Webhooks ' +
+    'specification says. The secret is shown once, and once more to the same key with the same `Idempotency-Key`. An answer ' +
+    'other than 2xx, and none within 15 seconds, fails: the delivery is tried again after 5 and 30 seconds, every minute for ' +
+    'an hour, and then ever more rarely for five days, while later events wait.',
+  scope: 'webhook:write',
+  idempotency: 'optional',
+  secretAnswer: true,
+  body: CreateWebhookBody,
+  response: { status: 201, schema: SecretResponse, description: 'The webhook and its secret.' },
+  errors: ['quota_exceeded'],
+} as const satisfies Operation;
+
+export const listWebhooks = {
+  id: 'listWebhooks',
+  method: 'GET',
+  path: '/v1/webhooks',
+  tag,
+  summary: 'List webhooks',
+  description: 'Newest first, without deleted ones. A key that is bound to projects sees only the webhooks of these.',
+  scope: 'webhook:read',
+  idempotency: 'none',
+  query: Type.Object(
+    { projectId: Type.Optional(Text({ description: 'Only webhooks of this project.' })) },
+    { additionalProperties: false },
+  ),
+  response: { status: 200, schema: listOf(Webhook), description: 'All webhooks that the key can see.' },
+  errors: [],
+} as const satisfies Operation;
+
+export const getWebhook = {
+  id: 'getWebhook',
+  method: 'GET',
+  path: '/v1/webhooks/{webhookId}',
+  tag,
+  summary: 'Get a webhook',
+  description: 'Also returns a deleted webhook. The secret is in no answer but those that create it.',
+  scope: 'webhook:read',
+  idempotency: 'none',
+  params: WebhookParams,
+  response: { status: 200, schema: WebhookResponse, description: 'The webhook.' },
+  errors: [],
+} as const satisfies Operation;
+
+export const updateWebhook = {
+  id: 'updateWebhook',
+  method: 'PATCH',
+  path: '/v1/webhooks/{webhookId}',
+  tag,
+  summary: 'Change a webhook',
+  description:
+    'Sets the fields that the body has. A new URL, or `enabled: true`, has what failed tried again at once. While a webhook ' +
+    'is not enabled, its events wait, as long as events are kept. A deleted webhook is `not_found`.',
+  scope: 'webhook:write',
+  idempotency: 'none',
+  params: WebhookParams,
+  body: UpdateWebhookBody,
+  response: { status: 200, schema: WebhookResponse, description: 'The changed webhook.' },
+  errors: [],
+} as const satisfies Operation;
+
+export const deleteWebhook = {
+  id: 'deleteWebhook',
+  method: 'DELETE',
+  path: '/v1/webhooks/{webhookId}',
+  tag,
+  summary: 'Delete a webhook',
+  description:
+    'Nothing more is sent, and its deliveries and its secret are deleted. Deleting it again returns it again.',
+  scope: 'webhook:write',
+  idempotency: 'none',
+  params: WebhookParams,
+  response: { status: 200, schema: WebhookResponse, description: 'The deleted webhook.' },
+  errors: [],
+} as const satisfies Operation;
+
+export const rotateWebhookSecret = {
+  id: 'rotateWebhookSecret',
+  method: 'POST',
+  path: '/v1/webhooks/{webhookId}/rotate-secret',
+  tag,
+  summary: "Rotate a webhook's secret",
+  description:
+    'For 24 hours, messages are signed with the new secret and with the one before it. The new secret is shown once, and ' +
+    'once more to the same key with the same `Idempotency-Key`.',
+  scope: 'webhook:write',
+  idempotency: 'optional',
+  secretAnswer: true,
+  params: WebhookParams,
+  response: { status: 200, schema: SecretResponse, description: 'The webhook and its new secret.' },
+  errors: [],
+} as const satisfies Operation;
+
+export const testWebhook = {
+  id: 'testWebhook',
+  method: 'POST',
+  path: '/v1/webhooks/{webhookId}/test',
+  tag,
+  summary: 'Test a webhook',
+  description:
+    'Sends an event of type `webhook.test` once and returns what came of it, at most 15 seconds later. It passes events that ' +
+    'wait, and is sent also if the webhook is not enabled.',
+  scope: 'webhook:write',
+  idempotency: 'optional',
+  params: WebhookParams,
+  response: { status: 200, schema: DeliveryResponse, description: 'The delivery: `delivered` or `failed`.' },
+  errors: [],
+} as const satisfies Operation;
+
+export const listWebhookDeliveries = {
+  id: 'listWebhookDeliveries',
+  method: 'GET',
+  path: '/v1/webhooks/{webhookId}/deliveries',
+  tag,
+  summary: 'List deliveries of a webhook',
+  description:
+    'Oldest first: continue with the `seq` of the last one as `afterSeq` while `hasMore` is true. An event has a delivery ' +
+    'once it was tried. Deliveries are kept as long as events.',
+  scope: 'webhook:read',
+  idempotency: 'none',
+  params: WebhookParams,
+  query: Type.Object(
+    {
+      afterSeq: Type.Optional(afterSeq('deliveries')),
+      limit: Type.Optional(
+        Type.Integer({
+          minimum: 1,
+          maximum: LIMITS.eventsPerPage,
+          default: 100,
+          description: 'Maximum number of deliveries in the page.',
+        }),
+      ),
+    },
+    { additionalProperties: false },
+  ),
+  response: {
+    status: 200,
+    schema: Type.Object({
+      data: Type.Array(WebhookDelivery),
+      hasMore: Type.Boolean({ description: 'Whether there are later deliveries already.' }),
+    }),
+    description: 'A page of deliveries.',
+  },
+  errors: [],
+} as const satisfies Operation;
+
+export const resendWebhookDelivery = {
+  id: 'resendWebhookDelivery',
+  method: 'POST',
+  path: '/v1/webhooks/{webhookId}/deliveries/{deliveryId}/resend',
+  tag,
+  summary: 'Send a delivery again',
+  description:
+    'Has the delivery tried again at once, whether or not it succeeded, with the same `webhook-id`; if it fails, it is tried ' +
+    'again by the usual times. A webhook that is not enabled, an event that is no longer kept, and a test are `conflict`.',
+  scope: 'webhook:write',
+  idempotency: 'none',
+  params: Type.Object({ webhookId: WebhookIdSchema, deliveryId: DeliveryIdSchema }),
+  response: { status: 202, schema: DeliveryResponse, description: 'The delivery, which is `pending`.' },
+  errors: ['conflict'],
+} as const satisfies Operation;

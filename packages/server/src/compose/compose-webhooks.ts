@@ -1,0 +1,77 @@
+import type { Logger } from 'pino';
+import type { Clock } from '../base/clock.ts';
+import type { IdSource } from '../base/id-source.ts';
+import { Loop } from '../base/loop.ts';
+import { ClaimedRows } from '../db/claimed-rows.ts';
+import type { Database } from '../db/database.ts';
+import type { Transactions } from '../db/transactions.ts';
+import { EventFeed } from '../events/event-feed.ts';
+import type { Route } from '../http/route.ts';
+import type { EventOutbox } from '../outbox/event-outbox.ts';
+import type { ProjectAccess } from '../projects/access/project-access.ts';
+import { Deliverer } from '../webhooks/deliverer.ts';
+import { DeliveryRepository } from '../webhooks/delivery-repository.ts';
+import { SendEvents } from '../webhooks/send-events.ts';
+import { TargetGuard, type TargetOptions } from '../webhooks/target-guard.ts';
+import { WebhookProgress } from '../webhooks/webhook-progress.ts';
+import { WebhookRepository } from '../webhooks/webhook-repository.ts';
+import { webhookRoutes } from '../webhooks/webhook-routes.ts';
+import { WebhookSecrets } from '../webhooks/webhook-secrets.ts';
+import { WebhookSender } from '../webhooks/webhook-sender.ts';
+import { WebhookService } from '../webhooks/webhook-service.ts';
+
+/** A claim outlasts an attempt, which takes at most 15 seconds. */
+const CLAIM_MS = 60_000;
+const FORGET_EVERY_MS = 3_600_000;
+
+export interface WebhooksDeps {
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  readonly log: Logger;
+  readonly db: Database;
+  readonly transactions: Transactions;
+  readonly outbox: EventOutbox;
+  readonly projects: ProjectAccess;
+  readonly serverId: string;
+  readonly targets: TargetOptions;
+  /** How long deliveries are kept: as long as events. */
+  readonly retentionMs: number;
+}
+
+export interface Webhooks {
+  readonly routes: Route[];
+  start(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Composes the webhooks. `start` begins to send. */
+export async function composeWebhooks({ targets, retentionMs, ...shared }: WebhooksDeps): Promise<Webhooks> {
+  const { clock, log, db, transactions, outbox, ids } = shared;
+  const guard = new TargetGuard(targets);
+  const secrets = await WebhookSecrets.open(db);
+  const sender = new WebhookSender(guard);
+  const claims = new ClaimedRows(db, 'webhooks', CLAIM_MS);
+  const deliveries = new DeliveryRepository(db, transactions, ids);
+  const progress = new WebhookProgress({ ...shared, claims, deliveries, random: Math.random });
+  const feed = new EventFeed(db, outbox);
+  const sending = new SendEvents({ ...shared, feed, progress, deliveries, secrets, sender });
+  const deliverer = new Deliverer({ ...shared, progress, sending, claims });
+  const webhooks = new WebhookRepository(db, transactions);
+  const wake = () => deliverer.wake();
+  const service = new WebhookService({ ...shared, webhooks, deliveries, secrets, guard, sender, wake });
+  const forget = async () => {
+    await deliveries.forget(clock.now() - retentionMs);
+    return FORGET_EVERY_MS;
+  };
+  let forgetting: Loop | undefined;
+  return {
+    routes: webhookRoutes(service, clock),
+    async start() {
+      forgetting = new Loop('forgotten webhook deliveries', forget, FORGET_EVERY_MS, log);
+      await deliverer.start();
+    },
+    async stop() {
+      await Promise.all([deliverer.stop(), forgetting?.stop()]);
+    },
+  };
+}

@@ -1,0 +1,67 @@
+import type { Kysely } from 'kysely';
+import type { Database } from './database.ts';
+import type { Transaction } from './transactions.ts';
+
+/** Tables whose rows are claimed. */
+type ClaimedTable = 'webhooks';
+interface ClaimedTables {
+  readonly [table: string]: { id: string; claimed_by: string | null; claimed_until: number | null };
+}
+
+/**
+ * Lets one process of all servers work on a row at a time, without a queue: the row has the claim. A claim ends by its
+ * time if the process is killed, and at the next start of its server.
+ */
+export class ClaimedRows {
+  readonly #db: Kysely<ClaimedTables>;
+  readonly #table: ClaimedTable;
+  readonly #claimMs: number;
+
+  constructor(db: Database, table: ClaimedTable, claimMs: number) {
+    // Sound: every table of `ClaimedTable` has these columns.
+    this.#db = db as unknown as Kysely<ClaimedTables>;
+    this.#table = table;
+    this.#claimMs = claimMs;
+  }
+
+  /** Claims a row that no other process has claimed. `claim` is the id of the server, a colon, and a random text. */
+  async acquire(id: string, claim: string, now: number): Promise<boolean> {
+    const { numUpdatedRows } = await this.#db
+      .updateTable(this.#table)
+      .set({ claimed_by: claim, claimed_until: now + this.#claimMs })
+      .where('id', '=', id)
+      .where((eb) => eb.or([eb('claimed_by', 'is', null), eb('claimed_until', '<=', now)]))
+      .executeTakeFirst();
+    return numUpdatedRows > 0n;
+  }
+
+  /** Prolongs a claim, in `tx` if it is given. Returns false if the row is no longer claimed by `claim`: stop working. */
+  async renew(id: string, claim: string, now: number, tx?: Transaction): Promise<boolean> {
+    const db = (tx?.db as unknown as Kysely<ClaimedTables> | undefined) ?? this.#db;
+    const { numUpdatedRows } = await db
+      .updateTable(this.#table)
+      .set({ claimed_until: now + this.#claimMs })
+      .where('id', '=', id)
+      .where('claimed_by', '=', claim)
+      .executeTakeFirst();
+    return numUpdatedRows > 0n;
+  }
+
+  async release(id: string, claim: string): Promise<void> {
+    await this.#db
+      .updateTable(this.#table)
+      .set({ claimed_by: null, claimed_until: null })
+      .where('id', '=', id)
+      .where('claimed_by', '=', claim)
+      .execute();
+  }
+
+  /** Releases what an earlier process of the server had claimed when it ended. */
+  async releaseAllOf(serverId: string): Promise<void> {
+    await this.#db
+      .updateTable(this.#table)
+      .set({ claimed_by: null, claimed_until: null })
+      .where('claimed_by', 'like', `${serverId}:%`)
+      .execute();
+  }
+}

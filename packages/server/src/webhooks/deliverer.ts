@@ -1,0 +1,118 @@
+import type { OrgId, WebhookId } from '@cloche/contract';
+import { Deadline, pause } from '@cloche/node-support';
+import type { Logger } from 'pino';
+import { Changes } from '../base/changes.ts';
+import type { Clock } from '../base/clock.ts';
+import type { IdSource } from '../base/id-source.ts';
+import type { ClaimedRows } from '../db/claimed-rows.ts';
+import type { EventOutbox } from '../outbox/event-outbox.ts';
+import type { SendEvents } from './send-events.ts';
+import type { WebhookProgress } from './webhook-progress.ts';
+
+/** Webhooks that are sent to at a time: by this server, and of one organization, so that it leaves room for others. */
+const AT_A_TIME = 256;
+const AT_A_TIME_OF_ORGANIZATION = 16;
+/** Longest time until a retry and an event of another server are noticed. */
+const LOOK_AGAIN_MS = 1000;
+/** Shortest time between two looks, so that many changes at once cost few queries. */
+const BETWEEN_LOOKS_MS = 50;
+
+export interface DelivererDeps {
+  readonly progress: WebhookProgress;
+  readonly sending: SendEvents;
+  readonly claims: ClaimedRows;
+  readonly outbox: EventOutbox;
+  readonly serverId: string;
+  readonly ids: IdSource;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** Sends events to webhooks as they become due. Several servers share the work: each claims a webhook before it sends. */
+export class Deliverer {
+  readonly #deps: DelivererDeps;
+  readonly #due = new Changes<'due'>();
+  readonly #stop = new AbortController();
+  readonly #turns = new Map<Promise<void>, OrgId>();
+  #looking: Promise<void> = Promise.resolve();
+
+  constructor(deps: DelivererDeps) {
+    this.#deps = deps;
+    deps.outbox.onCommitted(() => this.wake());
+  }
+
+  /** Starts to send, beginning with what an earlier process of this server was sending when it ended. */
+  async start(): Promise<void> {
+    await this.#deps.claims.releaseAllOf(this.#deps.serverId);
+    this.#looking = this.#run();
+  }
+
+  /** Looks for due webhooks now. */
+  wake(): void {
+    this.#due.notify('due');
+  }
+
+  /** Ends attempts that are under way. They are repeated at the next start or by another server. */
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.#looking;
+    await Promise.all(this.#turns.keys());
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stop;
+    using watch = this.#due.watch('due');
+    while (!signal.aborted) {
+      const woken = watch.next();
+      await this.#look().catch((error) => this.#deps.log.warn({ err: error }, 'webhooks that are due were not found'));
+      await pause(BETWEEN_LOOKS_MS, signal);
+      using limit = new Deadline(LOOK_AGAIN_MS, signal);
+      await limit.race(woken).catch(() => undefined);
+    }
+  }
+
+  async #look(): Promise<void> {
+    const free = AT_A_TIME - this.#turns.size;
+    if (free <= 0) return;
+    const counts = Map.groupBy(this.#turns.values(), (orgId) => orgId);
+    const used = (orgId: OrgId) => counts.get(orgId)?.length ?? 0;
+    const busy = [...counts.keys()].filter((orgId) => used(orgId) >= AT_A_TIME_OF_ORGANIZATION);
+    const started = new Map<OrgId, number>();
+    let left = free;
+    for (const { id, orgId } of await this.#deps.progress.listDue(busy)) {
+      const already = started.get(orgId) ?? 0;
+      if (left === 0 || this.#stop.signal.aborted) return;
+      if (used(orgId) + already >= AT_A_TIME_OF_ORGANIZATION) continue;
+      if (!(await this.#begin(id, orgId))) continue;
+      started.set(orgId, already + 1);
+      left -= 1;
+    }
+  }
+
+  /** Claims a webhook and begins its turn. Returns false if another process has it. */
+  async #begin(id: WebhookId, orgId: OrgId): Promise<boolean> {
+    const { claims, serverId, ids, clock } = this.#deps;
+    const claim = `${serverId}:${ids.next('clm_')}`;
+    if (!(await claims.acquire(id, claim, clock.now()))) return false;
+    const turn = this.#turn(id, claim).finally(() => {
+      this.#turns.delete(turn);
+      this.wake();
+    });
+    this.#turns.set(turn, orgId);
+    return true;
+  }
+
+  /** After an unexpected error the claim stays, so that the next turn begins only after its time. */
+  async #turn(id: WebhookId, claim: string): Promise<void> {
+    const { progress, sending, claims, log } = this.#deps;
+    const { signal } = this.#stop;
+    try {
+      const webhook = await progress.find(id);
+      if (webhook) await sending.run(webhook, claim, signal);
+      await claims.release(id, claim);
+    } catch (error) {
+      if (!signal.aborted)
+        log.warn({ err: error, webhookId: id }, 'events were not sent to a webhook and will be tried again');
+    }
+  }
+}

@@ -1,0 +1,137 @@
+import { type EventId, eventTypesOf, type ResourceEvent } from '@cloche/contract';
+import type { Clock } from '../base/clock.ts';
+import type { EventFeed } from '../events/event-feed.ts';
+import { type DeliveryRow, isAccepted, type SendResult } from './delivery.ts';
+import type { DeliveryRepository } from './delivery-repository.ts';
+import type { WebhookRecord } from './webhook.ts';
+import type { Attempted, Claimed, WebhookProgress } from './webhook-progress.ts';
+import type { WebhookSecrets } from './webhook-secrets.ts';
+import type { Receiver, WebhookSender } from './webhook-sender.ts';
+
+/** After this time, a webhook makes room for others, although it has more to send. */
+const TURN_MS = 30_000;
+const PAGE = 100;
+/** Deliveries that are retried by themselves in one turn. */
+const RETRIED = 10;
+/**
+ * From this failure on, the next event is tried too, to find out whether the receiver refuses all events or only this one.
+ * It comes 35 seconds after the first failure, when short troubles are over.
+ */
+const PROBE_FROM = 3;
+
+export interface SendEventsDeps {
+  readonly feed: EventFeed;
+  readonly progress: WebhookProgress;
+  readonly deliveries: DeliveryRepository;
+  readonly secrets: WebhookSecrets;
+  readonly sender: WebhookSender;
+  readonly clock: Clock;
+}
+
+/** Sends what is due to one claimed webhook. */
+export class SendEvents {
+  readonly #deps: SendEventsDeps;
+
+  constructor(deps: SendEventsDeps) {
+    this.#deps = deps;
+  }
+
+  /** Sends until nothing is due, a delivery fails, the claim is gone or the turn is over. Rejects if `signal` aborts. */
+  async run(webhook: WebhookRecord, claim: string, signal: AbortSignal): Promise<void> {
+    await using receiver = this.#deps.sender.open(webhook.url);
+    const turn = new Turn(this.#deps, receiver, signal);
+    if (!(await turn.retryDue({ webhook, claim }))) return;
+    if (webhook.nextAttemptAt > this.#deps.clock.now()) return;
+    await turn.followEvents({ webhook, claim });
+  }
+}
+
+class Turn {
+  readonly #deps: SendEventsDeps;
+  readonly #receiver: Receiver;
+  readonly #signal: AbortSignal;
+  readonly #endsAt: number;
+
+  constructor(deps: SendEventsDeps, receiver: Receiver, signal: AbortSignal) {
+    this.#deps = deps;
+    this.#receiver = receiver;
+    this.#signal = signal;
+    this.#endsAt = deps.clock.now() + TURN_MS;
+  }
+
+  /** Returns whether the turn goes on. */
+  async retryDue(claimed: Claimed): Promise<boolean> {
+    const { deliveries, clock } = this.#deps;
+    for (const delivery of await deliveries.listDue(claimed.webhook.id, clock.now(), RETRIED)) {
+      if (this.#isOver || !(await this.#retry(claimed, delivery))?.enabled) return false;
+    }
+    return true;
+  }
+
+  async followEvents({ webhook, claim }: Claimed): Promise<void> {
+    const { feed, progress } = this.#deps;
+    const filter = {
+      orgId: webhook.orgId,
+      projectIds: webhook.projectId && [webhook.projectId],
+      types: eventTypesOf(webhook.events),
+    };
+    for (let current: WebhookRecord | undefined = webhook; ; ) {
+      const page = await feed.read(filter, current.cursorSeq, PAGE);
+      for (const [index, event] of page.data.entries()) {
+        if (this.#isOver) return;
+        current = await this.#sendNext({ webhook: current, claim }, event, page.data[index + 1]);
+        if (current?.cursorSeq !== event.seq) return;
+      }
+      if (page.nextSeq > current.cursorSeq) current = await progress.skip({ webhook: current, claim }, page.nextSeq);
+      if (!page.hasMore || !current) return;
+    }
+  }
+
+  get #isOver(): boolean {
+    return this.#deps.clock.now() >= this.#endsAt;
+  }
+
+  /** Sends the event that follows the cursor. */
+  async #sendNext(claimed: Claimed, event: ResourceEvent, next?: ResourceEvent): Promise<WebhookRecord | undefined> {
+    const { progress } = this.#deps;
+    const attempted = await this.#attempt(claimed.webhook, event);
+    if (isAccepted(attempted.result)) return progress.delivered(claimed, attempted);
+    const failing = await progress.failed(claimed, attempted);
+    if (!failing?.enabled || !next || failing.attempts < PROBE_FROM) return failing;
+    const probe = await this.#attempt(failing, next);
+    if (!isAccepted(probe.result)) return failing;
+    return progress.overtook({ webhook: failing, claim: claimed.claim }, attempted, probe);
+  }
+
+  async #retry(claimed: Claimed, delivery: DeliveryRow): Promise<WebhookRecord | undefined> {
+    const { progress, deliveries } = this.#deps;
+    const { webhook } = claimed;
+    const event = delivery.event_seq === null ? undefined : await deliveries.findEvent(webhook, delivery.event_seq);
+    if (!event) {
+      await deliveries.giveUp(delivery.id as never, 'the event is no longer kept');
+      return webhook;
+    }
+    const attempted = await this.#attempt(webhook, event);
+    const { retry_attempts: attempts, retry_since } = delivery;
+    const since = retry_since ?? this.#deps.clock.now();
+    return progress.retried(claimed, attempted, { accepted: isAccepted(attempted.result), attempts, since });
+  }
+
+  async #attempt(webhook: WebhookRecord, event: ResourceEvent): Promise<Attempted> {
+    const sent = { id: event.id, type: event.type, seq: event.seq };
+    return { sent, result: await send(this.#deps, this.#receiver, webhook, { event, signal: this.#signal }) };
+  }
+}
+
+type SendDeps = Pick<SendEventsDeps, 'secrets' | 'clock'>;
+
+/** Signs and sends an event once. */
+export function send(
+  { secrets, clock }: SendDeps,
+  receiver: Receiver,
+  webhook: WebhookRecord,
+  { event, signal }: { event: { readonly id: EventId }; signal: AbortSignal },
+): Promise<SendResult> {
+  const body = JSON.stringify(event);
+  return receiver.post(secrets.sign(webhook, { id: event.id, body }, clock.now()), body, signal);
+}

@@ -1,0 +1,172 @@
+import type { OrgId, ProjectId, WebhookId } from '@cloche/contract';
+import type { Database, WebhookTable } from '../db/database.ts';
+import { locksRows } from '../db/row-locks.ts';
+import type { Transactions } from '../db/transactions.ts';
+import { projectDeleted } from '../projects/access/project-access.ts';
+import { isOpenProject } from '../projects/open-project.ts';
+import { toRecord, type WebhookRecord } from './webhook.ts';
+
+export interface NewWebhook {
+  readonly id: WebhookId;
+  readonly orgId: OrgId;
+  readonly projectId: ProjectId | undefined;
+  readonly url: string;
+  readonly events: readonly string[];
+  readonly description: string | undefined;
+  readonly secret: string;
+  readonly idempotencyRecordId: string | undefined;
+}
+
+export type WebhookInsertion =
+  | { readonly status: 'inserted'; readonly webhook: WebhookRecord }
+  /** One already exists for the idempotency record. */
+  | { readonly status: 'exists'; readonly webhook: WebhookRecord }
+  | { readonly status: 'full'; readonly used: number };
+
+export interface WebhookChange {
+  readonly url?: string | undefined;
+  readonly events?: readonly string[] | undefined;
+  readonly enabled?: boolean | undefined;
+}
+
+/** Stores webhooks. Those that are deleted are kept, without their secrets and deliveries. */
+export class WebhookRepository {
+  readonly #db: Database;
+  readonly #transactions: Transactions;
+
+  constructor(db: Database, transactions: Transactions) {
+    this.#db = db;
+    this.#transactions = transactions;
+  }
+
+  /**
+   * Inserts a webhook that is sent the events from now on, unless the organization has `limit` of them.
+   *
+   * @throws AppError `not_found` when the project was deleted meanwhile
+   */
+  insert(webhook: NewWebhook, limit: number, now: number): Promise<WebhookInsertion> {
+    const { orgId, projectId, idempotencyRecordId } = webhook;
+    return this.#transactions.run(async (tx) => {
+      if (projectId && !(await isOpenProject(tx.db, projectId))) throw projectDeleted(projectId);
+      // The lock has simultaneous insertions counted one after another.
+      await tx.db
+        .selectFrom('orgs')
+        .select('id')
+        .where('id', '=', orgId)
+        .$if(locksRows(tx.db), (query) => query.forUpdate())
+        .execute();
+      if (idempotencyRecordId !== undefined) {
+        const query = tx.db.selectFrom('webhooks').selectAll().where('idempotency_record_id', '=', idempotencyRecordId);
+        const existing = await query.executeTakeFirst();
+        if (existing) return { status: 'exists', webhook: toRecord(existing) };
+      }
+      const { used } = await tx.db
+        .selectFrom('webhooks')
+        .select(({ fn }) => fn.countAll<number>().as('used'))
+        .where('org_id', '=', orgId)
+        .where('deleted_at', 'is', null)
+        .executeTakeFirstOrThrow();
+      if (Number(used) >= limit) return { status: 'full', used: Number(used) };
+      const last = await tx.db
+        .selectFrom('event_sequences')
+        .select('last_seq')
+        .where('org_id', '=', orgId)
+        .executeTakeFirst();
+      const values = {
+        ...toRow(webhook),
+        cursor_seq: last?.last_seq ?? 0,
+        next_attempt_at: now,
+        created_at: now,
+        updated_at: now,
+      };
+      const row = await tx.db.insertInto('webhooks').values(values).returningAll().executeTakeFirstOrThrow();
+      return { status: 'inserted', webhook: toRecord(row) };
+    });
+  }
+
+  /** Finds a webhook of the organization, also a deleted one. */
+  async find(orgId: OrgId, id: string): Promise<WebhookRecord | undefined> {
+    const query = this.#db.selectFrom('webhooks').selectAll().where('id', '=', id).where('org_id', '=', orgId);
+    const row = await query.executeTakeFirst();
+    return row && toRecord(row);
+  }
+
+  /** Returns the webhooks that are not deleted, newest first; of every project if `projectIds` is undefined. */
+  async list(orgId: OrgId, projectIds: readonly ProjectId[] | undefined): Promise<WebhookRecord[]> {
+    let query = this.#db.selectFrom('webhooks').selectAll().where('org_id', '=', orgId).where('deleted_at', 'is', null);
+    if (projectIds) query = query.where('project_id', 'in', projectIds);
+    return (await query.orderBy('created_at', 'desc').orderBy('id', 'desc').execute()).map(toRecord);
+  }
+
+  /**
+   * Sets the given fields, and ends the claim, so that nothing is sent by the old values any more. A new URL and `enabled`
+   * end waits after failures. Returns undefined for a deleted webhook.
+   */
+  update(id: WebhookId, { url, events, enabled }: WebhookChange, now: number): Promise<WebhookRecord | undefined> {
+    const startsAnew = url !== undefined || enabled === true;
+    return this.#set(id, {
+      updated_at: now,
+      claimed_by: null,
+      claimed_until: null,
+      ...(url === undefined ? {} : { url }),
+      ...(events === undefined ? {} : { events: JSON.stringify(events) }),
+      ...(enabled === undefined ? {} : { enabled: Number(enabled) }),
+      ...(enabled === true ? { disabled_reason: null } : {}),
+      ...(startsAnew ? { attempts: 0, failing_since: null, next_attempt_at: now } : {}),
+    });
+  }
+
+  /** Replaces the secret; the one before still signs until `until`. Returns undefined for a deleted webhook. */
+  rotate(webhook: WebhookRecord, secret: string, until: number): Promise<WebhookRecord | undefined> {
+    return this.#set(webhook.id, { secret, previous_secret: webhook.secret, previous_secret_until: until });
+  }
+
+  /** Deletes a webhook, its secrets and its deliveries. Idempotent. */
+  async delete(id: WebhookId, now: number): Promise<void> {
+    await this.#transactions.run(async (tx) => {
+      await tx.db
+        .updateTable('webhooks')
+        .set({ deleted_at: now, enabled: 0, secret: '', previous_secret: null, claimed_by: null, claimed_until: null })
+        .where('id', '=', id)
+        .where('deleted_at', 'is', null)
+        .execute();
+      await tx.db.deleteFrom('webhook_deliveries').where('webhook_id', '=', id).execute();
+    });
+  }
+
+  async #set(id: WebhookId, change: Partial<WebhookTable>): Promise<WebhookRecord | undefined> {
+    const row = await this.#db
+      .updateTable('webhooks')
+      .set(change)
+      .where('id', '=', id)
+      .where('deleted_at', 'is', null)
+      .returningAll()
+      .executeTakeFirst();
+    return row && toRecord(row);
+  }
+}
+
+type Row = Omit<WebhookTable, 'cursor_seq' | 'next_attempt_at' | 'created_at' | 'updated_at'>;
+
+function toRow(webhook: NewWebhook): Row {
+  return {
+    id: webhook.id,
+    org_id: webhook.orgId,
+    project_id: webhook.projectId ?? null,
+    url: webhook.url,
+    events: JSON.stringify(webhook.events),
+    description: webhook.description ?? null,
+    enabled: 1,
+    disabled_reason: null,
+    secret: webhook.secret,
+    previous_secret: null,
+    previous_secret_until: null,
+    delivery_seq: 0,
+    attempts: 0,
+    failing_since: null,
+    claimed_by: null,
+    claimed_until: null,
+    deleted_at: null,
+    idempotency_record_id: webhook.idempotencyRecordId ?? null,
+  };
+}

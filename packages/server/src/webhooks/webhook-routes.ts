@@ -1,0 +1,44 @@
+import { operations } from '@cloche/contract';
+import type { Clock } from '../base/clock.ts';
+import { type Route, route } from '../http/route.ts';
+import { toWebhook, type WebhookRecord } from './webhook.ts';
+import type { WebhookService, WebhookWithSecret } from './webhook-service.ts';
+
+const PAGE_DELIVERIES = 100;
+
+export function webhookRoutes(service: WebhookService, clock: Clock): Route[] {
+  const shown = (record: WebhookRecord) => toWebhook(record, clock.now());
+  const answer = (record: WebhookRecord) => ({ webhook: shown(record) });
+  const withSecret = ({ webhook, secret }: WebhookWithSecret) => ({ ...answer(webhook), secret });
+  return [
+    route(operations.createWebhook, async (request) => withSecret(await service.create(request))),
+    route(operations.listWebhooks, async ({ credential, query }) => ({
+      data: (await service.list(credential, query.projectId)).map(shown),
+      hasMore: false,
+    })),
+    route(operations.getWebhook, async ({ credential, params }) =>
+      answer(await service.get(credential, params.webhookId)),
+    ),
+    route(operations.updateWebhook, async ({ credential, params, body }) =>
+      answer(await service.update(credential, params.webhookId, body)),
+    ),
+    route(operations.deleteWebhook, async ({ credential, params }) =>
+      answer(await service.delete(credential, params.webhookId)),
+    ),
+    route(operations.rotateWebhookSecret, async ({ credential, params }) =>
+      withSecret(await service.rotateSecret(credential, params.webhookId)),
+    ),
+    route(operations.testWebhook, async ({ credential, params, signal }) => ({
+      delivery: await service.test(credential, params.webhookId, signal),
+    })),
+    route(operations.listWebhookDeliveries, ({ credential, params, query }) =>
+      service.listDeliveries(credential, params.webhookId, {
+        afterSeq: query.afterSeq ?? 0,
+        limit: query.limit ?? PAGE_DELIVERIES,
+      }),
+    ),
+    route(operations.resendWebhookDelivery, async ({ credential, params }) => ({
+      delivery: await service.resend(credential, params.webhookId, params.deliveryId),
+    })),
+  ];
+}
