@@ -144,14 +144,14 @@ export const SETTINGS = {
     default: 1,
     readBy: ['server', 'hostd'],
     summary: 'cores of a sandbox whose request names none',
-    more: 'Its agent has a quarter of a core beside.',
+    more: 'Its agent has a further quarter of a core.',
   },
   CLOCHE_SANDBOX_DEFAULT_MEMORY_MB: {
     value: mebibytes(128, 1 << 24),
     defaultText: '1024 MiB, or the memory of the host where that is less',
     readBy: ['server', 'hostd'],
     summary: 'memory of a sandbox whose request names none',
-    more: 'Its agent has 64 MiB beside.',
+    more: 'Its agent has a further 64 MiB.',
   },
   CLOCHE_SANDBOX_DEFAULT_DISK_MB: {
     value: mebibytes(64, 1 << 24),
@@ -164,7 +164,7 @@ export const SETTINGS = {
     default: 512,
     readBy: ['server', 'hostd'],
     summary: 'processes and threads of a sandbox whose request names no limit',
-    more: 'Its agent has 64 beside.',
+    more: 'Its agent has a further 64.',
   },
   CLOCHE_SANDBOX_MAX_CPU: {
     value: cores(),
