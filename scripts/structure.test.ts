@@ -59,6 +59,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['idempotency'],
     ['idempotency/sqlite'],
     ['http'],
+    ['quotas'],
     ['api-keys/api'],
     ['projects/api'],
     ['templates'],

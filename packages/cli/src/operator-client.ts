@@ -11,7 +11,7 @@ import { CliError, OperatorError } from './cli-error.ts';
  * @throws {CliError} if the user is not root or no installation is running.
  */
 export async function callOperator<S extends TSchema>(
-  method: 'GET' | 'POST',
+  method: 'GET' | 'POST' | 'PATCH',
   path: string,
   answer: S,
   body?: unknown,

@@ -13,6 +13,7 @@ import { addKeyCommands } from './commands/key.ts';
 import { addLoginCommands } from './commands/login.ts';
 import { addPreviewCommand } from './commands/preview.ts';
 import { addProjectCommands } from './commands/project.ts';
+import { addQuotaCommand } from './commands/quota.ts';
 import { addRunCommand } from './commands/run.ts';
 import { addSandboxCommands } from './commands/sandbox.ts';
 import { addShellCommand } from './commands/shell.ts';
@@ -45,6 +46,7 @@ export function buildProgram(version: string): Command {
   addProjectCommands(program);
   addKeyCommands(program);
   addLoginCommands(program);
+  addQuotaCommand(program);
   addAdminCommands(program);
   addDoctorCommand(program);
   addConfigCommand(program);

@@ -160,7 +160,7 @@ export const ERRORS = {
     details: Type.Object({
       quota: Type.String({
         description:
-          'What is used up: `live_sandboxes`, `resources.pids`, `previews`, `api_keys`, `projects`, `webhooks`, `replay_bytes`, `artifact_bytes`.',
+          'What is used up: the name of a quota of the organization or the project, such as `liveSandboxes`, or `resources.pids`, `api_keys`, `projects`, `replay_bytes`.',
       }),
       limit: Type.Number(),
       used: Type.Number(),

@@ -6,6 +6,7 @@ import { EventIdSchema, OrgIdSchema, ProjectIdSchema } from './ids.ts';
 import { oneOf } from './list.ts';
 import { Preview } from './preview.ts';
 import { Project } from './project.ts';
+import { QuotaUse } from './quota.ts';
 import { Sandbox } from './sandbox.ts';
 import { timestamp } from './timestamps.ts';
 import { Webhook } from './webhook.ts';
@@ -23,6 +24,7 @@ const PROJECT_EVENTS = ['project.created', 'project.deleted'] as const;
 const API_KEY_EVENTS = ['api_key.created', 'api_key.rotated', 'api_key.revoked'] as const;
 export type ApiKeyEventType = (typeof API_KEY_EVENTS)[number];
 const WEBHOOK_EVENTS = ['webhook.disabled'] as const;
+const QUOTA_EVENTS = ['quota.exceeded'] as const;
 
 /** Types of events. A resource's group is the part before the dot. */
 export const EVENT_TYPES = [
@@ -32,6 +34,7 @@ export const EVENT_TYPES = [
   ...PROJECT_EVENTS,
   ...API_KEY_EVENTS,
   ...WEBHOOK_EVENTS,
+  ...QUOTA_EVENTS,
 ] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 type GroupOf<Type> = Type extends `${infer Group}.${string}` ? Group : never;
@@ -91,6 +94,11 @@ export const ResourceEvent = Type.Union(
       WEBHOOK_EVENTS,
       { webhook: Webhook },
       'The service disabled the webhook by itself; `disabledReason` says why. It has a `projectId` if the webhook has one.',
+    ),
+    eventOf(
+      QUOTA_EVENTS,
+      { quota: QuotaUse },
+      'A limit refused a request. For each quota and project there is at most one such event in a minute.',
     ),
   ],
   { $id: 'ResourceEvent' },

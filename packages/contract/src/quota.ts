@@ -1,6 +1,8 @@
 import { type Static, Type } from 'typebox';
+import { ProjectIdSchema } from './ids.ts';
+import { oneOf } from './list.ts';
 
-/** Quotas that a project can set, with what each limits. */
+/** Quotas of organizations and of projects, with what each limits. */
 export const QUOTAS = {
   liveSandboxes: 'Sandboxes that have not ended.',
   liveCpu: 'CPU cores of the sandboxes that have not ended, together.',
@@ -15,6 +17,7 @@ export const QUOTAS = {
   webhooks: 'Webhooks.',
 } as const;
 export type QuotaName = keyof typeof QUOTAS;
+export const QUOTA_NAMES = Object.keys(QUOTAS) as QuotaName[];
 
 const Limit = (description: string) =>
   Type.Optional(
@@ -38,3 +41,22 @@ export const ProjectQuotas = Type.Object(
   },
 );
 export type ProjectQuotas = Static<typeof ProjectQuotas>;
+
+export const QuotaUse = Type.Object(
+  {
+    quota: oneOf(QUOTA_NAMES, 'Name of the quota, as in `details.quota` of its refusals.'),
+    limit: Type.Unsafe<number | null>({
+      type: ['integer', 'null'],
+      minimum: 0,
+      description: 'Limit of the organization, or of the project that `project` names. `null`: no limit.',
+    }),
+    used: Type.Number({ minimum: 0, description: 'What counts towards the limit now.' }),
+    project: Type.Optional(ProjectIdSchema),
+  },
+  {
+    $id: 'QuotaUse',
+    description: 'A quota with its limit and its use. Without `project`, both are those of the whole organization.',
+    examples: [{ quota: 'liveSandboxes', limit: 50, used: 12 }],
+  },
+);
+export type QuotaUse = Static<typeof QuotaUse>;

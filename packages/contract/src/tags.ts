@@ -16,6 +16,9 @@ export const TAGS = {
   Projects:
     'A project groups the sandboxes, artifacts and previews of an organization. An API key can be bound to projects. Every ' +
     'organization has a default project.',
+  Quotas:
+    'A quota limits what an organization or a project uses at a time or in a minute. By default there is no limit but what ' +
+    'the host holds.',
   Events:
     'An event says that a sandbox, an artifact or another resource was created, has changed or has ended. The events of an ' +
     'organization are numbered; each is written together with its change.',

@@ -6,6 +6,8 @@
  * |---|---|
  * | `POST /orgs` | `CreateOrg` → `OrgCreated`, with the default project |
  * | `GET /orgs` | → `OrgList` |
+ * | `GET /orgs/{org}/quotas` | → `QuotaList`; `org` is an id or a name |
+ * | `PATCH /orgs/{org}/quotas` | limits by quota, as in `quotas` of a project → `QuotaList`. Sets the given limits, `null` removes one. |
  * | `POST /keys` | `CreateKey` → `KeyCreated`, with the key, which is shown only once |
  * | `POST /first-key` | → `KeyCreated`, or 409 `conflict` when a key exists already |
  * | `POST /reconcile` | → `ReconcileReport` of one reconciliation, run now |
@@ -29,6 +31,13 @@ export const OrgCreated = Type.Object({
 export type OrgCreated = Static<typeof OrgCreated>;
 export const OrgList = Type.Object({ data: Type.Array(OrgCreated.properties.org) });
 export type OrgList = Static<typeof OrgList>;
+
+export const QuotaList = Type.Object({
+  data: Type.Array(
+    Type.Object({ quota: Type.String(), limit: Type.Union([Type.Integer(), Type.Null()]), used: Type.Number() }),
+  ),
+});
+export type QuotaList = Static<typeof QuotaList>;
 
 export const CreateKey = Type.Object(
   {

@@ -3,6 +3,7 @@ import { ApiKeys } from './api-keys.ts';
 import { Artifacts } from './artifacts.ts';
 import { Events } from './events.ts';
 import { Projects } from './projects.ts';
+import { Quotas } from './quotas.ts';
 import { Sandboxes } from './sandboxes.ts';
 import { Templates } from './templates.ts';
 
@@ -24,4 +25,5 @@ export class Cloche extends ApiClient {
   readonly apiKeys = new ApiKeys(this);
   readonly templates = new Templates(this);
   readonly projects = new Projects(this);
+  readonly quotas = new Quotas(this);
 }

@@ -23,6 +23,7 @@ export type {
   Preview,
   Project,
   ProjectQuotas,
+  QuotaUse,
   ResourceEvent,
   SandboxStatus,
   Signal,
@@ -75,6 +76,7 @@ export {
   type UpdateProjectOptions,
 } from './projects.ts';
 export { Pty, type PtyOptions, Ptys } from './pty.ts';
+export { type ListQuotasOptions, Quotas } from './quotas.ts';
 export type { CallOptions, RequestOf, UploadBytes } from './request.ts';
 export { type ContextRef, type RunOptions, type StreamOptions, streamCode } from './run-code.ts';
 export { Sandbox, type SandboxInfo } from './sandbox.ts';

@@ -34,6 +34,8 @@ import type { RequestContext, Route } from '../src/http/route.ts';
 import { EventOutbox } from '../src/outbox/event-outbox.ts';
 import { ProjectAccess } from '../src/projects/access/project-access.ts';
 import { SqlProjectRepository } from '../src/projects/project-repository.ts';
+import type { Limits } from '../src/quotas/limits.ts';
+import { Quotas } from '../src/quotas/quotas.ts';
 import { Executions } from '../src/sandboxes/record/executions.ts';
 import type { SandboxSettings } from '../src/sandboxes/record/sandbox-settings.ts';
 import { SqlSandboxRepository } from '../src/sandboxes/record/sql-sandbox-repository.ts';
@@ -50,7 +52,6 @@ export function credentialOf(orgId: OrgId = ORG, projectIds?: readonly ProjectId
 const SETTINGS: SandboxSettings = {
   defaultResources: { cpu: 1, memoryMb: 512, diskMb: 512, pids: 128 },
   maxResources: { cpu: 2, memoryMb: 1024, diskMb: 1024, pids: 256 },
-  maxLiveSandboxes: undefined,
   launchTimeoutMs: 30_000,
   reconcileIntervalMs: 60_000,
   recordRetentionMs: 30 * 86_400_000,
@@ -131,6 +132,8 @@ export class SandboxesWorld implements AsyncDisposable {
   readonly transactions: Transactions;
   readonly outbox: EventOutbox;
   readonly artifacts: SqlArtifactRepository;
+  readonly quotas: Quotas;
+  readonly limits: Limits;
   metrics = new Registry();
   readonly #settings: SandboxSettings;
   #server: ReturnType<typeof composeSandboxes>;
@@ -149,6 +152,8 @@ export class SandboxesWorld implements AsyncDisposable {
     this.transactions = new Transactions(db);
     this.outbox = new EventOutbox(db, clock, ids);
     this.artifacts = new SqlArtifactRepository(db, this.transactions, this.outbox);
+    this.quotas = new Quotas({ ...this, defaults: {} });
+    this.limits = this.quotas.limits;
     this.#settings = settings;
     this.#server = this.#compose();
   }
@@ -238,6 +243,7 @@ export class SandboxesWorld implements AsyncDisposable {
       transactions: this.transactions,
       outbox: this.outbox,
       projects: new ProjectAccess(new SqlProjectRepository(this.db)),
+      quotas: this.quotas,
       clock: this.clock,
       ids: this.ids,
       log: SILENT,
@@ -257,10 +263,9 @@ export class SandboxesWorld implements AsyncDisposable {
       stagingDir: folder,
       maxBytes: 2 ** 20,
       retentionMs: undefined,
-      maxOrganizationBytes: undefined,
       publicUrl: undefined,
     };
-    return new KeepArtifact(contents, this.artifacts, new Staging(folder, this.ids), settings, this.clock, this.ids);
+    return new KeepArtifact({ ...this, contents, staging: new Staging(folder, this.ids), settings });
   }
 
   context(call: Call): RequestContext<Operation> {

@@ -173,6 +173,8 @@ export const TENANCY_CASES: Readonly<Record<OperationId, readonly Case[]>> = {
   updateProject: byPath({ body: { metadata: {} } }),
   deleteProject: byPath({}, { destroys: 3 }),
 
+  listQuotas: [general(200)[0] as GeneralCase, byProject],
+
   createApiKey: [
     naming(({ projectId }) => ({ body: { name: 'x', scopes: ['*'], projectIds: [projectId] } }), {
       title: 'by its body',

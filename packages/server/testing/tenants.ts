@@ -3,7 +3,7 @@
  * default project and a further one, and a key that is bound to the further one alone.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
-import { request } from 'node:http';
+import { type RequestOptions, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ProjectId } from '@cloche/contract';
@@ -35,7 +35,8 @@ export async function openTenants() {
     CLOCHE_RUN_DIR: join(folder, 'run'),
   });
   const server = await startServer(config, pino({ level: 'silent' }), driver);
-  const operator = (path: string, body: unknown) => callOperator(join(folder, 'run/server/operator.sock'), path, body);
+  const operator = (path: string, body: unknown, method = 'POST') =>
+    callOperator({ socketPath: join(folder, 'run/server/operator.sock'), path, method }, body);
 
   const call = async (key: string, method: string, path: string, sending: Sending = {}): Promise<Answer> => {
     const { body, idempotencyKey, headers } = sending;
@@ -71,6 +72,8 @@ export async function openTenants() {
   return {
     server,
     driver,
+    folder,
+    operator,
     call,
     createKey,
     createProject,
@@ -101,10 +104,10 @@ export async function openTenants() {
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: as in `Answer`
-function callOperator(socketPath: string, path: string, body: unknown): Promise<any> {
+function callOperator(target: RequestOptions, body: unknown): Promise<any> {
   return new Promise((resolve, reject) => {
     const headers = { 'content-type': 'application/json' };
-    const sent = request({ socketPath, method: 'POST', path, headers, agent: false }, async (response) => {
+    const sent = request({ ...target, headers, agent: false }, async (response) => {
       resolve(JSON.parse((await response.setEncoding('utf8').toArray()).join('')));
     });
     sent.once('error', reject).end(JSON.stringify(body));

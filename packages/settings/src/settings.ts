@@ -194,7 +194,8 @@ export const SETTINGS = {
     value: integer(1, 1_000_000),
     defaultText: 'as many as the host holds',
     readBy: ['server'],
-    summary: 'live sandboxes of one organization',
+    summary:
+      'live sandboxes of one organization, unless `cloche admin quota set` sets its `liveSandboxes`; beyond it, creations get `quota_exceeded`',
   },
   CLOCHE_ARTIFACTS_URL: {
     value: text('^(file:///.|s3://.)', 'file:///folder or s3://bucket/prefix?endpoint=…&region=…'),
@@ -213,7 +214,8 @@ export const SETTINGS = {
     value: mebibytes(1, MOST_MIB),
     defaultText: 'none',
     readBy: ['server'],
-    summary: 'size of all artifacts of one organization at most; beyond it, exports get `quota_exceeded`',
+    summary:
+      'size of all artifacts of one organization at most, unless `cloche admin quota set` sets its `artifactBytes`; beyond it, exports get `quota_exceeded`',
     more: 'The disk reserve applies in any case.',
   },
   CLOCHE_ARTIFACT_RETENTION_MS: {

@@ -9,6 +9,7 @@ import { formatAge, formatLeft } from '../terminal/duration.ts';
 import { table } from '../terminal/table.ts';
 import { addEgressLogCommand } from './egress-log.ts';
 import { scopesOf } from './key.ts';
+import { addAdminQuotaCommands } from './quota.ts';
 
 const DestroyAllReport = Type.Object({ destroyed: Type.Integer() });
 
@@ -27,6 +28,7 @@ export function addAdminCommands(program: Command): void {
     .option('--name <name>', 'name of the key');
   perform(key, createKey);
 
+  addAdminQuotaCommands(admin);
   addEgressLogCommand(admin);
 
   perform(leaf(admin, 'gc', 'Remove lost instances and end stale records now'), async (session) => {

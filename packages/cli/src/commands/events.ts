@@ -69,12 +69,14 @@ const COLUMNS: readonly Column<ResourceEvent>[] = [
   { title: 'TIME', value: ({ at }) => at },
   { title: 'TYPE', value: ({ type }) => type.padEnd(17) },
   { title: 'PROJECT', value: ({ projectId = '-' }) => projectId.padEnd(24) },
-  { title: 'RESOURCE', value: ({ data }) => resourceOf(data).id.padEnd(24) },
+  { title: 'RESOURCE', value: ({ data }) => nameOf(resourceOf(data)).padEnd(24) },
   { title: 'DETAIL', value: ({ data }) => detailOf(resourceOf(data)) },
 ];
 
 interface Resource {
-  readonly id: string;
+  readonly id?: string;
+  /** The event is about a quota, which has no id. */
+  readonly quota?: string;
   readonly destroyedReason?: string;
   readonly failureReason?: string;
   readonly name?: string;
@@ -82,7 +84,11 @@ interface Resource {
 
 function resourceOf(data: ResourceEvent['data']): Resource {
   const [resource] = Object.values<Resource>(data);
-  return resource ?? { id: '-' };
+  return resource ?? {};
+}
+
+function nameOf({ id, quota = '-' }: Resource): string {
+  return id ?? quota;
 }
 
 function detailOf({ failureReason, destroyedReason, name }: Resource): string {

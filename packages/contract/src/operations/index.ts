@@ -7,6 +7,7 @@ import * as events from './events.ts';
 import * as files from './files.ts';
 import * as previews from './previews.ts';
 import * as projects from './projects.ts';
+import * as quotas from './quotas.ts';
 import * as sandboxes from './sandboxes.ts';
 import * as templates from './templates.ts';
 import * as webhooks from './webhooks.ts';
@@ -25,6 +26,7 @@ export const operations = {
   ...templates,
   ...apiKeys,
   ...projects,
+  ...quotas,
   ...events,
   ...webhooks,
 } as const;

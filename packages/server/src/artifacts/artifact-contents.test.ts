@@ -45,11 +45,18 @@ describe('contents of artifacts', () => {
       stagingDir,
       maxBytes: 1000,
       retentionMs: HOUR_MS,
-      maxOrganizationBytes: undefined,
       publicUrl: undefined,
     };
     const ids = new SequentialIds();
-    keeper = new KeepArtifact(contents, artifacts, new Staging(stagingDir, ids), settings, clock, ids);
+    keeper = new KeepArtifact({
+      contents,
+      artifacts,
+      quotas: world.quotas,
+      staging: new Staging(stagingDir, ids),
+      settings,
+      clock,
+      ids,
+    });
   });
   afterEach(async () => {
     await world[Symbol.asyncDispose]();

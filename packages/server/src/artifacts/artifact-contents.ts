@@ -34,12 +34,19 @@ export class ArtifactContents {
   }
 
   /**
-   * Stores the content before the record, so that every listed artifact can be read. Returns false as `insert` does.
+   * Stores the content, then calls `insert`, which writes the record, so that every listed artifact can be read. If
+   * `insert` rejects, the content stays only if another artifact has it.
    */
-  keep(staged: Staged, record: ArtifactRecord): Promise<boolean> {
+  keep<T>(staged: Staged, insert: () => Promise<T>): Promise<T> {
     return this.#changes.run(staged.sha256, async () => {
-      if (!(await this.#store.has(staged.sha256))) await this.#store.put(staged.file, staged);
-      return this.#artifacts.insert(record);
+      const isNew = !(await this.#store.has(staged.sha256));
+      if (isNew) await this.#store.put(staged.file, staged);
+      try {
+        return await insert();
+      } catch (error) {
+        if (isNew) await this.#removeUnused(staged.sha256);
+        throw error;
+      }
     });
   }
 

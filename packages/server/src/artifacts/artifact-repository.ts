@@ -35,8 +35,8 @@ export interface ArtifactRepository {
   /** Returns undefined when the artifact is already deleted. */
   markDeleted(id: ArtifactId, at: number, tx?: Transaction): Promise<ArtifactRecord | undefined>;
   listExpired(now: number): Promise<ArtifactRecord[]>;
-  /** Returns the total size of the artifacts that are not deleted. */
-  usedBytes(orgId: OrgId): Promise<number>;
+  /** Returns whether an artifact of the same project that is not deleted has the same content. */
+  hasContent(record: ArtifactRecord, tx: Transaction): Promise<boolean>;
   /** Returns whether an artifact that is not deleted uses this content. */
   isContentUsed(sha256: string): Promise<boolean>;
 }
@@ -98,10 +98,10 @@ export class SqlArtifactRepository implements ArtifactRepository {
     return rows.map(toRecord);
   }
 
-  async usedBytes(orgId: OrgId): Promise<number> {
-    const query = this.#db.selectFrom('artifacts').select(({ fn }) => fn.sum<number | null>('size_bytes').as('bytes'));
-    const row = await query.where('org_id', '=', orgId).where('deleted_at', 'is', null).executeTakeFirst();
-    return row?.bytes ?? 0;
+  async hasContent({ projectId, sha256 }: ArtifactRecord, { db }: Transaction): Promise<boolean> {
+    const query = db.selectFrom('artifacts').select('id').where('sha256', '=', sha256);
+    const kept = query.where('project_id', '=', projectId).where('deleted_at', 'is', null);
+    return (await kept.limit(1).executeTakeFirst()) !== undefined;
   }
 
   async isContentUsed(sha256: string): Promise<boolean> {

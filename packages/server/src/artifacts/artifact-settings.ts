@@ -6,8 +6,6 @@ export interface ArtifactSettings {
   readonly stagingDir: string;
   /** Maximum size of one artifact, in bytes. */
   readonly maxBytes: number;
-  /** Maximum total size of an organization's artifacts, in bytes; undefined means that only the disk limits it. */
-  readonly maxOrganizationBytes: number | undefined;
   /** How long artifacts are kept; undefined means until they are deleted. */
   readonly retentionMs: number | undefined;
   /** Base URL of download links; undefined means the URL where the service is served. */

@@ -257,7 +257,7 @@ describe('the artifacts of an organization', () => {
     const { error } = (await post('second', 700_000)).body;
     assert.deepEqual(
       [error.code, error.details.quota, error.details.limit],
-      ['quota_exceeded', 'artifact_bytes', 2 ** 20],
+      ['quota_exceeded', 'artifactBytes', 2 ** 20],
     );
     assert.deepEqual(globSync(join(other.folder, 'data/server/artifacts/staging/*')), []);
     await other.call('DELETE', `/v1/artifacts/${artifact.id}`);

@@ -22,6 +22,7 @@ import type { Route } from '../http/route.ts';
 import type { SignedDownloads } from '../http/signed-downloads.ts';
 import type { EventOutbox } from '../outbox/event-outbox.ts';
 import type { ProjectAccess } from '../projects/access/project-access.ts';
+import type { Quotas } from '../quotas/quotas.ts';
 import type { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
 
 /** Time between removals of expired artifacts. Clients no longer see them, so this only frees their space. */
@@ -36,6 +37,7 @@ export interface ArtifactsDeps {
   readonly outbox: EventOutbox;
   readonly store: ArtifactStore;
   readonly projects: ProjectAccess;
+  readonly quotas: Quotas;
   readonly settings: ArtifactSettings;
   /** Disk space of the volume on which contents are staged. */
   readonly space: DiskSpace;
@@ -67,7 +69,7 @@ export async function composeArtifacts(deps: ArtifactsDeps): Promise<Artifacts> 
   const artifacts = new SqlArtifactRepository(db, deps.transactions, deps.outbox);
   const contents = new ArtifactContents(store, artifacts, clock, log);
   const staging = new Staging(settings.stagingDir, ids, space);
-  const keepArtifact = new KeepArtifact(contents, artifacts, staging, settings, clock, ids);
+  const keepArtifact = new KeepArtifact({ contents, artifacts, quotas: deps.quotas, staging, settings, clock, ids });
   const service = new ArtifactService(artifacts, contents, projects, clock);
   const links = new DownloadLinks(await downloadKey(db), clock);
   let servedAt = '';

@@ -16,6 +16,7 @@ import { ExchangeRegistry } from '../previews/proxy/exchange-registry.ts';
 import { PreviewRouter } from '../previews/proxy/preview-router.ts';
 import { ReachPort } from '../previews/proxy/reach-port.ts';
 import type { ProjectAccess } from '../projects/access/project-access.ts';
+import type { Quotas } from '../quotas/quotas.ts';
 import type { SandboxCore } from './compose-sandboxes.ts';
 
 export interface PreviewsDeps {
@@ -23,6 +24,7 @@ export interface PreviewsDeps {
   readonly transactions: Transactions;
   readonly outbox: EventOutbox;
   readonly projects: ProjectAccess;
+  readonly quotas: Quotas;
   readonly sandboxes: SandboxCore;
   /** Base URL of the previews; undefined for `http://localhost` at the served port. */
   readonly previewUrl: string | undefined;

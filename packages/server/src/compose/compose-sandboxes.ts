@@ -21,6 +21,7 @@ import { fileRoutes } from '../files/file-routes.ts';
 import type { Route } from '../http/route.ts';
 import type { EventOutbox } from '../outbox/event-outbox.ts';
 import type { ProjectAccess } from '../projects/access/project-access.ts';
+import type { Quotas } from '../quotas/quotas.ts';
 import { PromoteOutputs } from '../runs/promote-outputs.ts';
 import { ResolveRun } from '../runs/resolve-run.ts';
 import { RunCode } from '../runs/run-code.ts';
@@ -58,6 +59,7 @@ export interface SandboxesDeps {
   readonly transactions: Transactions;
   readonly outbox: EventOutbox;
   readonly projects: ProjectAccess;
+  readonly quotas: Quotas;
   readonly clock: Clock;
   readonly ids: IdSource;
   readonly log: Logger;
@@ -124,7 +126,16 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
 
   const access = new SandboxAccess(sandboxes);
   const awaitSandbox = new AwaitSandbox(sandboxes, changes, executions);
-  const createSandbox = new CreateSandbox({ sandboxes, projects, catalogue, launchSandbox, clock, ids, settings });
+  const createSandbox = new CreateSandbox({
+    sandboxes,
+    projects,
+    quotas: deps.quotas,
+    catalogue,
+    launchSandbox,
+    clock,
+    ids,
+    settings,
+  });
   const listSandboxes = new ListSandboxes(sandboxes, projects, executions);
   const setSandboxTtl = new SetSandboxTtl(access, sandboxes, clock);
 

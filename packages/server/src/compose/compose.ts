@@ -39,6 +39,8 @@ import { EventOutbox } from '../outbox/event-outbox.ts';
 import { logEvents } from '../outbox/log-events.ts';
 import { OrgRepository } from '../projects/org-repository.ts';
 import { SqlProjectRepository } from '../projects/project-repository.ts';
+import { quotaRoutes } from '../quotas/quota-routes.ts';
+import { Quotas } from '../quotas/quotas.ts';
 import { composeArtifacts } from './compose-artifacts.ts';
 import { composeCommands } from './compose-commands.ts';
 import { composeEvents } from './compose-events.ts';
@@ -83,7 +85,8 @@ export async function startServer(
 
   const orgs = new OrgRepository(db, clock, ids);
   const projectRecords = new SqlProjectRepository(db);
-  const projects = composeProjects({ ...shared, projects: projectRecords });
+  const quotas = new Quotas({ ...shared, defaults: config.quotas });
+  const projects = composeProjects({ ...shared, limits: quotas.limits, projects: projectRecords });
   const keys = new SqlApiKeyRepository(db);
   const authenticator = new Authenticator(keys, clock);
   const apiKeys = new ApiKeyService(keys, projectRecords, authenticator, clock, ids);
@@ -118,6 +121,7 @@ export async function startServer(
     ...shared,
     store,
     projects: projects.access,
+    quotas,
     settings: config.artifacts,
     space: spaceOf(dirname(config.artifacts.stagingDir)),
   });
@@ -125,6 +129,7 @@ export async function startServer(
   const sandboxes = composeSandboxes({
     ...shared,
     projects: projects.access,
+    quotas,
     driver,
     settings: config.sandboxes,
     metrics,
@@ -138,6 +143,7 @@ export async function startServer(
   const previews = composePreviews({
     ...shared,
     projects: projects.access,
+    quotas,
     metrics,
     sandboxes: sandboxes.core,
     previewUrl: config.previewUrl,
@@ -165,6 +171,7 @@ export async function startServer(
     ...previews.routes,
     ...apiKeyRoutes(new ManageApiKeys({ ...shared, keys, orgs, projects: projectRecords, authenticator, endKeyWork })),
     ...projects.routes,
+    ...quotaRoutes(quotas, projects.access),
     ...composeEvents({ ...shared, projects: projects.access }).routes,
     ...webhooks.routes,
   ];
@@ -192,6 +199,7 @@ export async function startServer(
     ...shared,
     orgs,
     apiKeys,
+    quotas,
     reconcile: () => sandboxes.reconcile(),
     destroyAll: () => sandboxes.destroyAll(),
   });

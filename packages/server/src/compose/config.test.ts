@@ -17,7 +17,7 @@ describe('readConfig', () => {
       [config.port, config.host, config.databaseUrl, config.runDir, config.bootstrapApiKey],
       [4680, '127.0.0.1', 'sqlite:/var/lib/cloche/server/cloche.db', '/run/cloche/test', undefined],
     );
-    assert.equal(config.sandboxes.maxLiveSandboxes, undefined);
+    assert.equal(config.quotas.liveSandboxes, null);
     assert.ok(Object.isFrozen(config) && Object.isFrozen(config.sandboxes.maxResources));
     assert.throws(() => readConfig({ CLOCHE_DATA_DIR: '/nonexistent' }), /CLOCHE_RUN_DIR must be set/);
   });
@@ -31,7 +31,7 @@ describe('readConfig', () => {
     const env = { CLOCHE_PORT: '0', CLOCHE_SANDBOX_DEFAULT_CPU: '0.5', CLOCHE_MAX_SANDBOXES: '3', CLOCHE_HOST: '' };
     const config = readConfig({ ...base, ...env });
     assert.deepEqual(
-      [config.port, config.sandboxes.defaultResources.cpu, config.sandboxes.maxLiveSandboxes, config.host],
+      [config.port, config.sandboxes.defaultResources.cpu, config.quotas.liveSandboxes, config.host],
       [0, 0.5, 3, '127.0.0.1'],
     );
   });

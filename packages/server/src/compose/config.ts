@@ -1,8 +1,10 @@
 /** The settings of the server, read once from the environment. No other module reads it. */
+
 import { readFileSync } from 'node:fs';
 import { availableParallelism, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import type { ProjectQuotas } from '@cloche/contract';
 import { dataPaths } from '@cloche/layout';
 import { hostDefaults, isSetting, readSettings, type SettingValues } from '@cloche/settings';
 import { parseApiKey } from '../api-keys/api-key-format.ts';
@@ -58,6 +60,8 @@ export interface Config {
   readonly previewUrl: string | undefined;
   readonly artifacts: ArtifactSettings;
   readonly webhookTargets: TargetOptions;
+  /** Limits of every organization whose operator sets no others. */
+  readonly quotas: ProjectQuotas;
   readonly sandboxes: SandboxSettings;
 }
 
@@ -92,10 +96,13 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     previewUrl: settings.CLOCHE_PREVIEW_URL,
     artifacts: Object.freeze(artifactSettings(settings, dataDir)),
     webhookTargets: Object.freeze(webhookTargets(settings)),
+    quotas: Object.freeze({
+      liveSandboxes: settings.CLOCHE_MAX_SANDBOXES ?? null,
+      artifactBytes: inBytes(settings.CLOCHE_ARTIFACTS_MAX_MB) ?? null,
+    }),
     sandboxes: Object.freeze({
       defaultResources: Object.freeze(resources('DEFAULT')),
       maxResources: Object.freeze(resources('MAX')),
-      maxLiveSandboxes: settings.CLOCHE_MAX_SANDBOXES,
       launchTimeoutMs: settings.CLOCHE_LAUNCH_TIMEOUT_MS,
       reconcileIntervalMs: settings.CLOCHE_RECONCILE_INTERVAL_MS,
       recordRetentionMs: settings.CLOCHE_RECORD_RETENTION_MS,
@@ -117,7 +124,6 @@ function artifactSettings(settings: Settings, dataDir: string): ArtifactSettings
     url,
     stagingDir: join(folder, 'staging'),
     maxBytes: settings.CLOCHE_ARTIFACT_MAX_MB * MEBIBYTE,
-    maxOrganizationBytes: inBytes(settings.CLOCHE_ARTIFACTS_MAX_MB),
     retentionMs: settings.CLOCHE_ARTIFACT_RETENTION_MS,
     publicUrl: settings.CLOCHE_PUBLIC_URL,
   };

@@ -51,6 +51,8 @@ export class Checkpoints {
       this.#isUnderWay = false;
     });
     worker.once('error', () => {
+      // A thread that was still starting fails if the database is closed and removed meanwhile.
+      if (this.#isClosed) return;
       this.#isClosed = true;
       this.#onFailure();
     });

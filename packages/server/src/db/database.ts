@@ -8,6 +8,8 @@ export interface OrgTable {
   id: string;
   name: string;
   created_at: number;
+  /** JSON object. */
+  quotas: Generated<string>;
 }
 
 export interface ProjectTable {
@@ -21,6 +23,8 @@ export interface ProjectTable {
   metadata: Generated<string>;
   /** JSON object. */
   quotas: Generated<string>;
+  /** 1 if limits apply in the project: its own, or those that the operator set for the organization. */
+  limited: Generated<number>;
   created_at: number;
   updated_at: number;
   deleted_at: number | null;
@@ -101,6 +105,9 @@ export interface SandboxTable {
   env: string;
   network_policy: string;
   resources: string;
+  /** From `resources`, for sums. */
+  cpu_millis: number;
+  memory_mb: number;
   /** Whether any run has started. Together with live activity this decides between `running` and `idle`. */
   used: number;
   /** Time of the last activity, written from time to time. After a restart, idle expiry counts from here. */
@@ -293,6 +300,13 @@ export interface WebhookDeliveryTable {
   error: string | null;
 }
 
+/** When an event last reported refusals by a quota in a project. */
+export interface QuotaRefusalTable {
+  project_id: string;
+  quota: string;
+  announced_at: number;
+}
+
 export interface Tables {
   orgs: OrgTable;
   projects: ProjectTable;
@@ -311,6 +325,7 @@ export interface Tables {
   events: EventTable;
   webhooks: WebhookTable;
   webhook_deliveries: WebhookDeliveryTable;
+  quota_refusals: QuotaRefusalTable;
 }
 
 export type Database = Kysely<Tables>;

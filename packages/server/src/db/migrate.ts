@@ -9,6 +9,7 @@ import { storedResults } from './migrations/006-stored-results.ts';
 import { events } from './migrations/007-events.ts';
 import { projects } from './migrations/008-projects.ts';
 import { apiKeys } from './migrations/009-api-keys.ts';
+import { quotas } from './migrations/010-quotas.ts';
 import { webhooks } from './migrations/013-webhooks.ts';
 
 /** Applied in order of their names. A released migration never changes. */
@@ -22,6 +23,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '007-events': events,
   '008-projects': projects,
   '009-api-keys': apiKeys,
+  '010-quotas': quotas,
   '013-webhooks': webhooks,
 };
 

@@ -1,10 +1,12 @@
 /** The routes of the operator's socket; see the table in the operator protocol. */
+import { ProjectQuotas } from '@cloche/contract';
 import {
   CreateKey,
   CreateOrg,
   type KeyCreated,
   type OrgCreated,
   type OrgList,
+  type QuotaList,
   type ReconcileReport,
 } from '@cloche/protocol';
 import type { FastifyInstance } from 'fastify';
@@ -14,16 +16,22 @@ import { AppError } from '../base/app-error.ts';
 import { timestamp } from '../base/clock.ts';
 import { bodyValidator } from '../http/request-validator.ts';
 import type { Org, OrgRepository } from '../projects/org-repository.ts';
+import type { Quotas } from '../quotas/quotas.ts';
 
 export interface OperatorDeps {
   readonly orgs: OrgRepository;
   readonly apiKeys: ApiKeyService;
+  readonly quotas: Quotas;
   readonly reconcile: () => Promise<ReconcileReport>;
   readonly destroyAll: () => Promise<number>;
 }
 
-export function addOperatorRoutes(app: FastifyInstance, { orgs, apiKeys, reconcile, destroyAll }: OperatorDeps): void {
+export function addOperatorRoutes(
+  app: FastifyInstance,
+  { orgs, apiKeys, quotas, reconcile, destroyAll }: OperatorDeps,
+): void {
   const readOrg = bodyValidator<CreateOrg>(CreateOrg);
+  const readQuotas = bodyValidator<ProjectQuotas>(ProjectQuotas);
   const readKey = bodyValidator<CreateKey>(CreateKey);
 
   app.post('/orgs', async (request, reply): Promise<OrgCreated> => {
@@ -34,10 +42,18 @@ export function addOperatorRoutes(app: FastifyInstance, { orgs, apiKeys, reconci
 
   app.get('/orgs', async (): Promise<OrgList> => ({ data: (await orgs.list()).map(describeOrg) }));
 
+  const quotasOf = async (idOrName: string): Promise<QuotaList> => ({
+    data: await quotas.list({ orgId: (await getOrg(orgs, idOrName)).id }),
+  });
+  app.get<OrgParams>('/orgs/:org/quotas', ({ params }) => quotasOf(params.org));
+  app.patch<OrgParams>('/orgs/:org/quotas', async ({ params, body }) => {
+    await quotas.limits.setOrganization((await getOrg(orgs, params.org)).id, readQuotas(body));
+    return quotasOf(params.org);
+  });
+
   app.post('/keys', async (request, reply): Promise<KeyCreated> => {
     const { org, name = 'unnamed', scopes, projectIds, expiresInMs } = readKey(request.body);
-    const found = org === undefined ? await orgs.ensureFirst() : await orgs.find(org);
-    if (!found) throw unknownOrg(org ?? '');
+    const found = org === undefined ? await orgs.ensureFirst() : await getOrg(orgs, org);
     const made = await apiKeys.create({ orgId: found.id, name, scopes, projectIds, expiresInMs });
     reply.code(201);
     return describeKey(made);
@@ -53,9 +69,15 @@ export function addOperatorRoutes(app: FastifyInstance, { orgs, apiKeys, reconci
   app.post('/destroy-all', async () => ({ destroyed: await destroyAll() }));
 }
 
-function unknownOrg(name: string): AppError {
-  const message = `There is no organization "${name.slice(0, 80)}"; \`cloche admin org list\` lists the existing ones.`;
-  return new AppError('not_found', message);
+interface OrgParams {
+  Params: { org: string };
+}
+
+async function getOrg(orgs: OrgRepository, idOrName: string): Promise<Org> {
+  const org = await orgs.find(idOrName);
+  if (org) return org;
+  const message = `There is no organization "${idOrName.slice(0, 80)}"; \`cloche admin org list\` lists the existing ones.`;
+  throw new AppError('not_found', message);
 }
 
 function describeOrg({ id, name, defaultProjectId, createdAt }: Org): OrgCreated['org'] {

@@ -13,8 +13,11 @@ import { systemClock } from '../base/clock.ts';
 import { randomIds } from '../base/id-source.ts';
 import { migrate } from '../db/migrate.ts';
 import { openDatabase } from '../db/open-database.ts';
+import { Transactions } from '../db/transactions.ts';
+import { EventOutbox } from '../outbox/event-outbox.ts';
 import { OrgRepository } from '../projects/org-repository.ts';
 import { SqlProjectRepository } from '../projects/project-repository.ts';
+import { Quotas } from '../quotas/quotas.ts';
 import { buildOperatorApp, listenForOperator } from './operator-app.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'cloche-operator-'));
@@ -28,6 +31,13 @@ function makeApp(): FastifyInstance {
   return buildOperatorApp({
     orgs: new OrgRepository(db, systemClock, randomIds),
     apiKeys: new ApiKeyService(keys, new SqlProjectRepository(db), authenticator, systemClock, randomIds),
+    quotas: new Quotas({
+      db,
+      transactions: new Transactions(db),
+      outbox: new EventOutbox(db, systemClock, randomIds),
+      clock: systemClock,
+      defaults: { previews: 9 },
+    }),
     reconcile: async () => ({ instancesRemoved: 1, sandboxesEnded: 2 }),
     destroyAll: async () => 3,
     clock: systemClock,
@@ -81,6 +91,24 @@ describe("the operator's socket", () => {
     await authenticator.authenticate(first.body.key.secret);
     const second = await call('POST', '/first-key');
     assert.deepEqual([second.status, second.body.error.code], [409, 'conflict']);
+  });
+
+  it('sets limits of an organization, one by one, over those of the settings', async () => {
+    await call('POST', '/orgs', { name: 'limited' });
+    const limitsAfter = async (changes: object) => {
+      const { status, body } = await call('PATCH', '/orgs/limited/quotas', changes);
+      assert.equal(status, 200);
+      assert.deepEqual((await call('GET', '/orgs/limited/quotas')).body, body);
+      const set = body.data.filter(({ limit }: { limit: number | null }) => limit !== null);
+      return set.map(({ quota, limit }: { quota: string; limit: number }) => `${quota}=${limit}`);
+    };
+    assert.deepEqual(await limitsAfter({ liveSandboxes: 5 }), ['liveSandboxes=5', 'previews=9']);
+    assert.deepEqual(await limitsAfter({ previews: 20 }), ['liveSandboxes=5', 'previews=20']);
+    assert.deepEqual(await limitsAfter({ liveSandboxes: null, previews: null }), ['previews=9']);
+    for (const wrong of [{ sandboxes: 1 }, { previews: -1 }, { previews: 1.5 }, { previews: '1' }]) {
+      assert.equal((await call('PATCH', '/orgs/limited/quotas', wrong)).status, 400);
+    }
+    assert.equal((await call('PATCH', '/orgs/none/quotas', { previews: 1 })).status, 404);
   });
 
   it('makes organizations and keys of them', async () => {

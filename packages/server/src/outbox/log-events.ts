@@ -11,9 +11,9 @@ export function logEvents(log: Logger): (event: ResourceEvent) => void {
 }
 
 function summaryOf(resource: {
-  readonly id: string;
+  readonly id?: string;
   readonly destroyedReason?: string;
   readonly failureReason?: string;
-}): { id: string; reason: string | undefined } {
+}): { id: string | undefined; reason: string | undefined } {
   return { id: resource.id, reason: resource.destroyedReason ?? resource.failureReason };
 }

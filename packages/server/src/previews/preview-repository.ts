@@ -18,6 +18,15 @@ export interface NewPreview extends Omit<PreviewRecord, 'expiresAt' | 'deletedAt
   readonly idempotencyRecordId: string | undefined;
 }
 
+export interface InsertOptions {
+  /** Open previews that a sandbox may have. */
+  readonly maxOpen: number;
+  /** Throws unless quotas have room for one more preview. */
+  readonly requireRoom: () => Promise<void>;
+}
+
+export type InsertResult = { readonly status: 'inserted' } | { readonly status: 'full'; readonly used: number };
+
 export interface PreviewFilter {
   readonly orgId: OrgId;
   /** Undefined means every project of the organization. */
@@ -32,9 +41,10 @@ export interface PreviewFilter {
 export interface PreviewRepository {
   /**
    * Counts the sandbox's open previews against `maxOpen` and inserts, in one atomic step. Deletes a preview that an
-   * interrupted attempt created with the same idempotency record, because its token is lost.
+   * interrupted attempt created with the same idempotency record, because its token is lost. Calls `requireRoom` in
+   * between; what it throws undoes the deletion.
    */
-  insert(preview: NewPreview, maxOpen: number): Promise<{ status: 'inserted' } | { status: 'full'; used: number }>;
+  insert(preview: NewPreview, options: InsertOptions, tx?: Transaction): Promise<InsertResult>;
   findOpen(id: string, now: number): Promise<PreviewRecord | undefined>;
   /** Also finds previews that have ended. */
   find(id: string): Promise<PreviewRecord | undefined>;
@@ -70,11 +80,13 @@ export class SqlPreviewRepository implements PreviewRepository {
 
   async insert(
     preview: NewPreview,
-    maxOpen: number,
-  ): Promise<{ status: 'inserted' } | { status: 'full'; used: number }> {
+    { maxOpen, requireRoom }: InsertOptions,
+    joined?: Transaction,
+  ): Promise<InsertResult> {
     return this.#deps.transactions.run(async (tx) => {
       if (!(await isOpenProject(tx.db, preview.projectId))) throw projectDeleted(preview.projectId);
       const replaced = await markReplaced(tx, preview);
+      await requireRoom();
       const { used } = await tx.db
         .selectFrom('previews')
         .select(({ fn }) => fn.countAll<number>().as('used'))
@@ -87,7 +99,7 @@ export class SqlPreviewRepository implements PreviewRepository {
       for (const id of replaced) await this.#announce(tx, 'preview.deleted', id);
       await this.#announce(tx, 'preview.created', preview.id);
       return { status: 'inserted' };
-    });
+    }, joined);
   }
 
   async findOpen(id: string, now: number): Promise<PreviewRecord | undefined> {

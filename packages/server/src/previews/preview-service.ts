@@ -4,6 +4,7 @@ import { AppError, notFound } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import { type ProjectAccess, requireProject } from '../projects/access/project-access.ts';
+import type { Quotas } from '../quotas/quotas.ts';
 import type { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
 import type { PreviewRecord } from './preview.ts';
 import type { NewPreview, PreviewRepository } from './preview-repository.ts';
@@ -12,6 +13,7 @@ import { hashPreviewToken, newPreviewToken } from './preview-token.ts';
 export interface PreviewServiceDeps {
   readonly access: SandboxAccess;
   readonly projects: ProjectAccess;
+  readonly quotas: Quotas;
   readonly previews: PreviewRepository;
   readonly clock: Clock;
   readonly ids: IdSource;
@@ -36,7 +38,7 @@ export class PreviewService {
 
   /** Opens a preview. `token` gives access to a private preview; the service stores only its hash. @throws AppError */
   async open(opening: PreviewOpening): Promise<{ preview: PreviewRecord; token: string | undefined }> {
-    const { access, previews, clock, ids } = this.#deps;
+    const { access, quotas, previews, clock, ids } = this.#deps;
     const { credential, params, body, idempotencyRecordId } = opening;
     const sandbox = await access.getLive(credential, params.sandboxId);
     const visibility = body.visibility ?? 'private';
@@ -55,7 +57,10 @@ export class PreviewService {
       expiresAt: body.ttlMs === undefined ? undefined : createdAt + body.ttlMs,
       idempotencyRecordId,
     };
-    const inserted = await previews.insert(preview, LIMITS.previewsPerSandbox);
+    const inserted = await quotas.admit(preview, (tx, requireRoom) => {
+      const room = () => requireRoom({ previews: 1 });
+      return previews.insert(preview, { maxOpen: LIMITS.previewsPerSandbox, requireRoom: room }, tx);
+    });
     if (inserted.status === 'full') throw tooMany(sandbox.id, inserted.used);
     return { preview: await this.#find(preview.id), token };
   }

@@ -61,7 +61,7 @@ describe('a sandbox that is created while its project is deleted', () => {
     const sandboxes = repositoryOf(world);
     const record = await aSandbox(world);
     await new ProjectChanges(world).delete(OTHER_PROJECT);
-    const inserted = await sandboxes.insert({ ...record, id: 'sbx_late' }, undefined);
+    const inserted = await sandboxes.insert({ ...record, id: 'sbx_late' });
     assert.deepEqual(inserted, { status: 'project_deleted' });
     assert.equal(await sandboxes.find('sbx_late'), undefined);
   });
@@ -150,7 +150,7 @@ describe('what is created in a project while it is deleted', () => {
       expiresAt: undefined,
       idempotencyRecordId: undefined,
     };
-    await assert.rejects(previews.insert(preview, 1), { code: 'not_found' });
+    await assert.rejects(previews.insert(preview, { maxOpen: 1, requireRoom: async () => {} }), { code: 'not_found' });
     assert.equal(await previews.find(preview.id), undefined);
   });
 });

@@ -5,6 +5,7 @@ import { locksRows } from '../../db/row-locks.ts';
 import type { Transaction, Transactions } from '../../db/transactions.ts';
 import { isUniqueViolation } from '../../db/unique-violation.ts';
 import type { EventOutbox } from '../../outbox/event-outbox.ts';
+import type { Limits } from '../../quotas/limits.ts';
 import { OCCUPYING_STATUSES } from '../../sandboxes/record/sandbox.ts';
 import { nameKey, type ProjectRecord, toProject, toRecord } from '../project.ts';
 
@@ -35,6 +36,7 @@ export interface ProjectChangesDeps {
   readonly db: Database;
   readonly transactions: Transactions;
   readonly outbox: EventOutbox;
+  readonly limits: Limits;
   readonly clock: Clock;
 }
 
@@ -48,7 +50,7 @@ export class ProjectChanges {
 
   /** Counts the organization's projects against `maxOpen` and inserts, in one atomic step. */
   async insert({ idempotencyRecordId, ...project }: NewProject, maxOpen: number): Promise<Insertion> {
-    const { transactions, clock } = this.#deps;
+    const { transactions, limits, clock } = this.#deps;
     const now = clock.now();
     const row = {
       id: project.id,
@@ -67,7 +69,8 @@ export class ProjectChanges {
       const made = idempotencyRecordId && (await findByIdempotencyRecord(tx.db, idempotencyRecordId));
       if (made) return { status: 'exists', project: made };
       if (used >= maxOpen) return { status: 'full', used };
-      const query = tx.db.insertInto('projects').values(row);
+      const limited = await limits.requireWithinOrganization(tx, { orgId: project.orgId }, project.quotas);
+      const query = tx.db.insertInto('projects').values({ ...row, limited });
       const inserted = await query
         .onConflict((conflict) => conflict.doNothing())
         .returningAll()
@@ -77,26 +80,32 @@ export class ProjectChanges {
     });
   }
 
-  /** Sets the given fields of a project. Returns undefined if the project is deleted. */
+  /**
+   * Sets the given fields of a project. Returns undefined if the project is deleted.
+   *
+   * @throws AppError `invalid_request` for a quota above the organization's
+   */
   async update(
-    id: ProjectId,
+    { id, orgId }: Pick<ProjectRecord, 'id' | 'orgId'>,
     { name, metadata, quotas }: ProjectChange,
   ): Promise<ProjectRecord | 'name_taken' | undefined> {
-    const { db, clock } = this.#deps;
-    const query = db
-      .updateTable('projects')
-      .set({
-        updated_at: clock.now(),
-        ...(name === undefined ? {} : { name, name_key: nameKey(name) }),
-        ...(metadata === undefined ? {} : { metadata: JSON.stringify(metadata) }),
-        ...(quotas === undefined ? {} : { quotas: JSON.stringify(quotas) }),
-      })
-      .where('id', '=', id)
-      .where('deleted_at', 'is', null)
-      .returningAll();
+    const { transactions, limits, clock } = this.#deps;
     try {
-      const row = await query.executeTakeFirst();
-      return row && toRecord(row);
+      return await transactions.run(async (tx) => {
+        const limited = quotas && (await limits.requireWithinOrganization(tx, { orgId, projectId: id }, quotas));
+        const query = tx.db
+          .updateTable('projects')
+          .set({
+            updated_at: clock.now(),
+            ...(name === undefined ? {} : { name, name_key: nameKey(name) }),
+            ...(metadata === undefined ? {} : { metadata: JSON.stringify(metadata) }),
+            ...(quotas === undefined ? {} : { quotas: JSON.stringify(quotas), limited }),
+          })
+          .where('id', '=', id)
+          .where('deleted_at', 'is', null);
+        const row = await query.returningAll().executeTakeFirst();
+        return row && toRecord(row);
+      });
     } catch (error) {
       if (isUniqueViolation(error)) return 'name_taken';
       throw error;

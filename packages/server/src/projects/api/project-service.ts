@@ -77,7 +77,7 @@ export class ProjectService {
     const project = await access.getOpen(credential, id);
     checkMetadata(body.metadata);
     if (Object.keys(body).length === 0) return project;
-    const updated = await changes.update(project.id, body);
+    const updated = await changes.update(project, body);
     if (!updated) throw projectDeleted(id);
     if (updated === 'name_taken') throw nameTaken(body.name ?? '');
     return updated;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type OrgId, operations } from '@cloche/contract';
 import { fakeManifest } from '@cloche/testkit';
-import { credentialOf, DEFAULT_PROJECT, OTHER_PROJECT, openSandboxes } from '../../../testing/sandboxes.ts';
+import { credentialOf, DEFAULT_PROJECT, ORG, OTHER_PROJECT, openSandboxes } from '../../../testing/sandboxes.ts';
 import type { AppError } from '../../base/app-error.ts';
 
 const issuesOf = (error: AppError) => (error.details as { issues: { path: string; message: string }[] }).issues;
@@ -163,13 +163,14 @@ describe('a creation that is refused', () => {
   });
 
   it('answers quota_exceeded when the organization has all that it may, and counts others apart', async () => {
-    await using world = await openSandboxes({ maxLiveSandboxes: 2 });
+    await using world = await openSandboxes();
+    await world.limits.setOrganization(ORG, { liveSandboxes: 2 });
     const results = await Promise.allSettled(Array.from({ length: 5 }, () => world.create()));
     const made = results.filter(({ status }) => status === 'fulfilled');
     assert.equal(made.length, 2);
     await assert.rejects(world.create(), {
       code: 'quota_exceeded',
-      details: { quota: 'live_sandboxes', limit: 2, used: 2 },
+      details: { quota: 'liveSandboxes', limit: 2, used: 2 },
     });
     await world.create({}, { credential: credentialOf('org_2' as OrgId) });
     const [first] = (await world.call(operations.listSandboxes)).data;

@@ -1,13 +1,13 @@
 import { setImmediate } from 'node:timers/promises';
 import { type CreateSandboxBody, DEFAULT_TEMPLATE } from '@cloche/contract';
 import type { Credential } from '../../api-keys/credential.ts';
-import { AppError } from '../../base/app-error.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { IdSource } from '../../base/id-source.ts';
 import { type ProjectAccess, projectDeleted } from '../../projects/access/project-access.ts';
+import type { Quotas } from '../../quotas/quotas.ts';
 import type { TemplateCatalogue } from '../../templates/template-catalogue.ts';
 import type { SandboxRecord } from '../record/sandbox.ts';
-import type { SandboxRepository } from '../record/sandbox-repository.ts';
+import type { InsertResult, SandboxRepository } from '../record/sandbox-repository.ts';
 import type { SandboxSettings } from '../record/sandbox-settings.ts';
 import { checkCreation } from './create-request.ts';
 import type { LaunchSandbox } from './launch-sandbox.ts';
@@ -15,6 +15,7 @@ import type { LaunchSandbox } from './launch-sandbox.ts';
 export interface CreateSandboxDeps {
   readonly sandboxes: SandboxRepository;
   readonly projects: ProjectAccess;
+  readonly quotas: Quotas;
   readonly catalogue: TemplateCatalogue;
   readonly launchSandbox: LaunchSandbox;
   readonly clock: Clock;
@@ -39,7 +40,7 @@ export class CreateSandbox {
 
   /** Creates exactly one sandbox per idempotency record, also across retries and server restarts. */
   async create(request: CreationRequest): Promise<SandboxRecord> {
-    const { sandboxes, launchSandbox, settings } = this.#deps;
+    const { sandboxes, launchSandbox } = this.#deps;
     const { idempotencyRecordId } = request;
     if (idempotencyRecordId !== undefined) {
       const made = await sandboxes.findByIdempotencyRecord(idempotencyRecordId);
@@ -47,7 +48,7 @@ export class CreateSandbox {
     }
     const planned = await this.#plan(request);
     launchSandbox.claim(planned.id);
-    const result = await sandboxes.insert(planned, settings.maxLiveSandboxes).catch((error) => {
+    const result = await this.#insert(planned).catch((error) => {
       launchSandbox.release(planned.id);
       throw error;
     });
@@ -59,9 +60,24 @@ export class CreateSandbox {
     }
     launchSandbox.release(planned.id);
     if (result.status === 'exists') return result.record;
-    if (result.status === 'project_deleted') throw projectDeleted(planned.projectId);
-    // `quota_exceeded` implies that there is a limit; the fallback satisfies the type.
-    throw quotaExceeded(settings.maxLiveSandboxes ?? result.used, result.used);
+    throw projectDeleted(planned.projectId);
+  }
+
+  /** Where no limit applies, the insert is one statement that also finds that out. */
+  async #insert(planned: SandboxRecord): Promise<InsertResult> {
+    const { sandboxes, quotas } = this.#deps;
+    if (!quotas.limits.applyToAll) {
+      const result = await sandboxes.insertUnlimited(planned);
+      if (result.status !== 'limited') return result;
+    }
+    const { idempotencyRecordId, resources } = planned;
+    return quotas.admit(planned, async (tx, requireRoom) => {
+      const made = idempotencyRecordId && (await sandboxes.findByIdempotencyRecord(idempotencyRecordId, tx));
+      if (made) return { status: 'exists', record: made };
+      const { cpu, memoryMb } = resources;
+      await requireRoom({ liveSandboxes: 1, liveCpu: cpu, liveMemoryMb: memoryMb, sandboxesPerMinute: 1 });
+      return sandboxes.insert(planned, tx);
+    });
   }
 
   async #plan({ credential, body, idempotencyRecordId }: CreationRequest): Promise<SandboxRecord> {
@@ -104,9 +120,4 @@ export class CreateSandbox {
     this.#lastCreatedAt = Math.max(this.#deps.clock.now(), this.#lastCreatedAt + 1);
     return this.#lastCreatedAt;
   }
-}
-
-function quotaExceeded(limit: number, used: number): AppError {
-  const message = `The organization has ${used} live sandboxes, and its limit is ${limit}; destroy one first.`;
-  return new AppError('quota_exceeded', message, { details: { quota: 'live_sandboxes', limit, used } });
 }

@@ -18,8 +18,7 @@ export type InsertResult =
   | { readonly status: 'inserted'; readonly record: SandboxRecord }
   /** A sandbox was already created with this idempotency record. */
   | { readonly status: 'exists'; readonly record: SandboxRecord }
-  | { readonly status: 'project_deleted' }
-  | { readonly status: 'quota_exceeded'; readonly used: number };
+  | { readonly status: 'project_deleted' };
 
 export interface SandboxFilter {
   readonly orgId: OrgId;
@@ -33,13 +32,12 @@ export interface SandboxFilter {
  * changed. A change that has an event is one transaction with it; it joins `tx` if that is given.
  */
 export interface SandboxRepository {
-  /**
-   * Counts the organization's occupying sandboxes against `maxLive`, checks that the project is not deleted, and inserts,
-   * in one atomic step.
-   */
-  insert(record: SandboxRecord, maxLive: number | undefined, tx?: Transaction): Promise<InsertResult>;
+  /** Checks that the project is not deleted, and inserts, in one atomic step. The caller checks limits in `tx`. */
+  insert(record: SandboxRecord, tx?: Transaction): Promise<InsertResult>;
+  /** As `insert`, unless limits apply in the project: then it inserts nothing and returns `limited`. */
+  insertUnlimited(record: SandboxRecord): Promise<InsertResult | { readonly status: 'limited' }>;
   find(id: string): Promise<SandboxRecord | undefined>;
-  findByIdempotencyRecord(recordId: string): Promise<SandboxRecord | undefined>;
+  findByIdempotencyRecord(recordId: string, tx?: Transaction): Promise<SandboxRecord | undefined>;
   /** Returns matching sandboxes, newest first. */
   list(filter: SandboxFilter): Promise<SandboxRecord[]>;
   /** Returns the sandboxes of all organizations with one of the statuses. */

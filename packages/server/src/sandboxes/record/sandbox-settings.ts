@@ -4,8 +4,6 @@ import type { ResolvedResources } from './sandbox.ts';
 export interface SandboxSettings {
   readonly defaultResources: ResolvedResources;
   readonly maxResources: ResolvedResources;
-  /** Maximum number of live sandboxes per organization; undefined means no limit. */
-  readonly maxLiveSandboxes: number | undefined;
   /** Longest time from launch to ready; a slower launch is undone. */
   readonly launchTimeoutMs: number;
   readonly reconcileIntervalMs: number;

@@ -12,7 +12,6 @@ import {
   type Activity,
   allows,
   LIVE_STATUSES,
-  OCCUPYING_STATUSES,
   type RecordStatus,
   type SandboxRecord,
   type TransitionName,
@@ -45,6 +44,7 @@ export class SqlSandboxRepository implements SandboxRepository {
   readonly #found: Lookups<SandboxRecord>;
   readonly #findByIdempotencyRecord;
   #insert: PreparedChange | undefined;
+  #insertUnlimited: PreparedChange | undefined;
   /** Prepared statements, by transition and the columns that they set. */
   readonly #transitions = new Map<string, PreparedChange>();
 
@@ -61,19 +61,27 @@ export class SqlSandboxRepository implements SandboxRepository {
     );
   }
 
-  async insert(record: SandboxRecord, maxLive = Number.MAX_SAFE_INTEGER, tx?: Transaction): Promise<InsertResult> {
+  async insert(record: SandboxRecord, tx?: Transaction): Promise<InsertResult> {
     const row = toRow(record);
-    this.#insert ??= prepareInsert(this.#db, Object.keys(row) as (keyof Row)[]);
-    const insert = this.#insert;
-    const inserted = await this.#changed('sandbox.created', (own) => insert({ ...(row as Values), maxLive }, own), tx);
+    this.#insert ??= prepareInsert(this.#db, Object.keys(row) as (keyof Row)[], 'any');
+    return this.#inserted(record, this.#insert, row, tx);
+  }
+
+  async insertUnlimited(record: SandboxRecord): Promise<InsertResult | { readonly status: 'limited' }> {
+    const row = toRow(record);
+    this.#insertUnlimited ??= prepareInsert(this.#db, Object.keys(row) as (keyof Row)[], 'unlimited');
+    const result = await this.#inserted(record, this.#insertUnlimited, row);
+    if (result.status !== 'project_deleted') return result;
+    return (await isOpenProject(this.#db, record.projectId)) ? { status: 'limited' } : result;
+  }
+
+  async #inserted(record: SandboxRecord, insert: PreparedChange, row: Row, tx?: Transaction): Promise<InsertResult> {
+    const inserted = await this.#changed('sandbox.created', (own) => insert(row as Values, own), tx);
     if (inserted) return { status: 'inserted', record: inserted };
     const { idempotencyRecordId } = record;
     const existing =
       idempotencyRecordId === undefined ? undefined : await this.findByIdempotencyRecord(idempotencyRecordId, tx);
-    if (existing) return { status: 'exists', record: existing };
-    if (!(await isOpenProject(tx?.db ?? this.#db, record.projectId))) return { status: 'project_deleted' };
-    const { used } = await occupying(tx?.db ?? this.#db, record.orgId).executeTakeFirstOrThrow();
-    return { status: 'quota_exceeded', used: Number(used) };
+    return existing ? { status: 'exists', record: existing } : { status: 'project_deleted' };
   }
 
   async find(id: string): Promise<SandboxRecord | undefined> {
@@ -201,20 +209,18 @@ export class SqlSandboxRepository implements SandboxRepository {
 }
 
 /**
- * Checks project and quota and inserts in one statement, so that concurrent creations cannot exceed the quota. Where
- * rows can be locked, the lock makes the insert wait for a concurrent deletion of the project, and the deletion for the
- * insert.
+ * Checks the project and inserts in one statement. Where rows can be locked, the lock makes the insert wait for a
+ * concurrent deletion of the project or a change of its limits, and these for the insert.
  */
-function prepareInsert(db: Database, columns: readonly (keyof Row)[]): PreparedChange {
+function prepareInsert(db: Database, columns: readonly (keyof Row)[], projects: 'any' | 'unlimited'): PreparedChange {
   return prepareQuery(db, (slots: Values) => {
     const values = columns.map((column) => sql`${slots[column]}`.as(column));
-    const used = occupying(db, slots.org_id as OrgId);
     const planned = db
       .selectFrom('projects')
       .select(values)
       .where('projects.id', '=', slots.project_id as string)
       .where('projects.deleted_at', 'is', null)
-      .where(used, '<', sql<number>`${slots.maxLive}`)
+      .$if(projects === 'unlimited', (query) => query.where('projects.limited', '=', 0))
       .$if(locksRows(db), (query) => query.forKeyShare());
     return db
       .insertInto('sandboxes')
@@ -237,14 +243,6 @@ function prepareTransition(db: Database, transition: TransitionName, columns: re
       .returningAll();
     return transition === 'end' ? query.where('expires_at', '=', slots.seenExpiresAt as number) : query;
   });
-}
-
-function occupying(db: Database, orgId: OrgId) {
-  return db
-    .selectFrom('sandboxes')
-    .select((select) => select.fn.countAll<number>().as('used'))
-    .where('org_id', '=', orgId)
-    .where('status', 'in', OCCUPYING_STATUSES);
 }
 
 function toColumns(change: TransitionChange) {
@@ -277,6 +275,8 @@ function toRow(record: SandboxRecord): Row {
     env: JSON.stringify(record.env),
     network_policy: JSON.stringify(record.networkPolicy),
     resources: JSON.stringify(record.resources),
+    cpu_millis: Math.round(record.resources.cpu * 1000),
+    memory_mb: record.resources.memoryMb,
     used: record.used ? 1 : 0,
     last_active_at: record.lastActiveAt ?? null,
     instance: record.instance ? JSON.stringify(record.instance) : null,

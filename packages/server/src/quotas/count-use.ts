@@ -1,0 +1,85 @@
+import type { QuotaName } from '@cloche/contract';
+import type { Database } from '../db/database.ts';
+import { LIVE_STATUSES, OCCUPYING_STATUSES } from '../sandboxes/record/sandbox.ts';
+import type { QuotaScope } from './limits.ts';
+
+export const RATE_WINDOW_MS = 60_000;
+
+type Count = (db: Database, scope: QuotaScope, now: number) => Promise<number>;
+
+/** Counts what exists, from rows alone: a server that dies leaves nothing counted that is not there. */
+const COUNTS: Partial<Record<QuotaName, Count>> = {
+  liveSandboxes: async (db, scope) => (await countLive(db, scope)).sandboxes,
+  liveCpu: async (db, scope) => (await countLive(db, scope)).cpuMillis / 1000,
+  liveMemoryMb: async (db, scope) => (await countLive(db, scope)).memoryMb,
+  sandboxesPerMinute: countCreated,
+  artifactBytes: countArtifactBytes,
+  previews: countPreviews,
+};
+
+/** Returns how much of a quota is used. What this version of the service does not have yet counts 0. */
+export async function countUse(db: Database, quota: QuotaName, scope: QuotaScope, now: number): Promise<number> {
+  return (await COUNTS[quota]?.(db, scope, now)) ?? 0;
+}
+
+async function countLive(db: Database, { orgId, projectId }: QuotaScope) {
+  let query = db.selectFrom('sandboxes').where('org_id', '=', orgId).where('status', 'in', OCCUPYING_STATUSES);
+  if (projectId !== undefined) query = query.where('project_id', '=', projectId);
+  const { sandboxes, cpu, memory } = await query
+    .select(({ fn }) => [
+      fn.countAll<number>().as('sandboxes'),
+      fn.sum<number | null>('cpu_millis').as('cpu'),
+      fn.sum<number | null>('memory_mb').as('memory'),
+    ])
+    .executeTakeFirstOrThrow();
+  return { sandboxes: Number(sandboxes), cpuMillis: Number(cpu), memoryMb: Number(memory) };
+}
+
+async function countCreated(db: Database, scope: QuotaScope, now: number): Promise<number> {
+  const { created } = await createdSince(db, scope, now - RATE_WINDOW_MS)
+    .select(({ fn }) => fn.countAll<number>().as('created'))
+    .executeTakeFirstOrThrow();
+  return Number(created);
+}
+
+/** Returns when the limit lets one more sandbox be created, or undefined if it never does. */
+export async function nextCreationAt(db: Database, scope: QuotaScope, limit: number): Promise<number | undefined> {
+  if (limit === 0) return undefined;
+  const decisive = await createdSince(db, scope, 0)
+    .select('created_at')
+    .orderBy('created_at', 'desc')
+    .offset(limit - 1)
+    .limit(1)
+    .executeTakeFirst();
+  return decisive && decisive.created_at + RATE_WINDOW_MS;
+}
+
+function createdSince(db: Database, { orgId, projectId }: QuotaScope, time: number) {
+  const query = db.selectFrom('sandboxes').where('org_id', '=', orgId).where('created_at', '>', time);
+  return projectId === undefined ? query : query.where('project_id', '=', projectId);
+}
+
+/** Equal contents count once for each project. */
+async function countArtifactBytes(db: Database, { orgId, projectId }: QuotaScope): Promise<number> {
+  let kept = db.selectFrom('artifacts').where('org_id', '=', orgId).where('deleted_at', 'is', null);
+  if (projectId !== undefined) kept = kept.where('project_id', '=', projectId);
+  const contents = kept.groupBy(['project_id', 'sha256']).select(({ fn }) => fn.max('size_bytes').as('size_bytes'));
+  const { bytes } = await db
+    .selectFrom(contents.as('contents'))
+    .select(({ fn }) => fn.sum<number | null>('size_bytes').as('bytes'))
+    .executeTakeFirstOrThrow();
+  return Number(bytes);
+}
+
+async function countPreviews(db: Database, { orgId, projectId }: QuotaScope, now: number): Promise<number> {
+  let open = db
+    .selectFrom('previews')
+    .innerJoin('sandboxes', 'sandboxes.id', 'previews.sandbox_id')
+    .where('previews.org_id', '=', orgId)
+    .where('previews.deleted_at', 'is', null)
+    .where((where) => where.or([where('previews.expires_at', 'is', null), where('previews.expires_at', '>', now)]))
+    .where('sandboxes.status', 'in', LIVE_STATUSES);
+  if (projectId !== undefined) open = open.where('previews.project_id', '=', projectId);
+  const { previews } = await open.select(({ fn }) => fn.countAll<number>().as('previews')).executeTakeFirstOrThrow();
+  return Number(previews);
+}

@@ -1,0 +1,136 @@
+import { type OrgId, type ProjectId, type ProjectQuotas, QUOTA_NAMES, type QuotaName } from '@cloche/contract';
+import { invalidRequest } from '../base/app-error.ts';
+import type { Database } from '../db/database.ts';
+import { locksRows } from '../db/row-locks.ts';
+import type { Transaction, Transactions } from '../db/transactions.ts';
+
+export interface ProjectScope {
+  readonly orgId: OrgId;
+  readonly projectId: ProjectId;
+}
+/** An organization or, with `projectId`, one of its projects. */
+export type QuotaScope = Pick<ProjectScope, 'orgId'> & Partial<ProjectScope>;
+
+/** A limit of an organization or, with `projectId`, of a project. */
+export type Limit = QuotaScope & { readonly quota: QuotaName; readonly limit: number };
+
+/**
+ * Reads and sets limits. A project in which limits apply, its own or its organization's, is marked in its row
+ * (`limited`), so that all others pay nothing for them.
+ */
+export class Limits {
+  readonly #transactions: Transactions;
+  readonly #defaults: ProjectQuotas;
+
+  /** @param defaults limits of every organization whose operator sets no others */
+  constructor(transactions: Transactions, defaults: ProjectQuotas) {
+    this.#transactions = transactions;
+    this.#defaults = defaults;
+  }
+
+  /** Whether the settings limit every organization, whether or not its projects are marked. */
+  get applyToAll(): boolean {
+    return hasLimit(this.#defaults);
+  }
+
+  /**
+   * Returns the limits that apply in a project. Where there are any, it makes other requests that need the limits of
+   * the organization wait until the end of the transaction, so that what the transaction counts stays true: on
+   * PostgreSQL by a lock on the row of the organization, on SQLite because there is one connection.
+   */
+  async lock({ db }: Transaction, { orgId, projectId }: ProjectScope): Promise<Limit[]> {
+    const ofProject = db.selectFrom('projects').select(['limited', 'quotas']).where('id', '=', projectId);
+    if (!this.applyToAll && (await ofProject.executeTakeFirst())?.limited !== 1) return [];
+    const ofOrganization = await this.#lockOrganization(db, orgId);
+    // Read under the lock, because a change of limits holds it too.
+    const { quotas } = await ofProject.executeTakeFirstOrThrow();
+    return [...listed(ofOrganization, { orgId }), ...listed(JSON.parse(quotas), { orgId, projectId })];
+  }
+
+  /** Returns the limits of an organization or of a project. */
+  async of(db: Database, { orgId, projectId }: QuotaScope): Promise<ProjectQuotas> {
+    if (projectId === undefined) return this.#organizationLimits(db, orgId);
+    const query = db.selectFrom('projects').select('quotas').where('id', '=', projectId).where('org_id', '=', orgId);
+    return JSON.parse((await query.executeTakeFirstOrThrow()).quotas);
+  }
+
+  /**
+   * Checks limits of a new or existing project, which the caller then writes in the same transaction. Returns the mark
+   * `limited` for its row. Waits for creations in the project that are under way, so that later ones count them.
+   *
+   * @throws AppError `invalid_request` for a limit above the organization's
+   */
+  async requireWithinOrganization(
+    { db }: Transaction,
+    { orgId, projectId }: QuotaScope,
+    quotas: ProjectQuotas,
+  ): Promise<0 | 1> {
+    const ofOrganization = await this.#lockOrganization(db, orgId);
+    if (projectId !== undefined) await lockProjects(db, orgId, projectId);
+    for (const { quota, limit } of listed(quotas, { orgId })) {
+      const most = ofOrganization[quota] ?? undefined;
+      if (most === undefined || limit <= most) continue;
+      const message = `is ${limit}; the limit of the organization is ${most}, and a project may have at most that`;
+      throw invalidRequest({ path: `body.quotas.${quota}`, message });
+    }
+    return hasLimit(quotas) || hasLimit(await ownLimits(db, orgId)) ? 1 : 0;
+  }
+
+  /**
+   * Sets the given limits of an organization; `null` removes one. Limits of its projects stay, also those that are
+   * higher now.
+   */
+  async setOrganization(orgId: OrgId, changes: ProjectQuotas): Promise<void> {
+    await this.#transactions.run(async ({ db }) => {
+      await this.#lockOrganization(db, orgId);
+      const quotas = { ...(await ownLimits(db, orgId)), ...changes };
+      await db
+        .updateTable('orgs')
+        .set({ quotas: JSON.stringify(quotas) })
+        .where('id', '=', orgId)
+        .execute();
+      for (const project of await lockProjects(db, orgId)) {
+        const limited = hasLimit(quotas) || hasLimit(JSON.parse(project.quotas)) ? 1 : 0;
+        if (limited === project.limited) continue;
+        await db.updateTable('projects').set({ limited }).where('id', '=', project.id).execute();
+      }
+    });
+  }
+
+  async #lockOrganization(db: Database, orgId: OrgId): Promise<ProjectQuotas> {
+    if (locksRows(db)) await db.selectFrom('orgs').select('id').where('id', '=', orgId).forNoKeyUpdate().execute();
+    return this.#organizationLimits(db, orgId);
+  }
+
+  async #organizationLimits(db: Database, orgId: OrgId): Promise<ProjectQuotas> {
+    const own = Object.entries(await ownLimits(db, orgId)).filter(([, limit]) => limit !== null);
+    return { ...this.#defaults, ...Object.fromEntries(own) };
+  }
+}
+
+/** Returns what the operator has set for an organization. */
+async function ownLimits(db: Database, orgId: OrgId): Promise<ProjectQuotas> {
+  const query = db.selectFrom('orgs').select('quotas').where('id', '=', orgId);
+  return JSON.parse((await query.executeTakeFirstOrThrow()).quotas);
+}
+
+/** A creation holds its project with `for key share`, which only `for update` waits for. */
+function lockProjects(db: Database, orgId: OrgId, projectId?: ProjectId) {
+  let query = db.selectFrom('projects').select(['id', 'quotas', 'limited']).where('org_id', '=', orgId);
+  if (projectId !== undefined) query = query.where('id', '=', projectId);
+  return query
+    .orderBy('id')
+    .$if(locksRows(db), (open) => open.forUpdate())
+    .execute();
+}
+
+function listed(quotas: ProjectQuotas, scope: QuotaScope): Limit[] {
+  return QUOTA_NAMES.flatMap((quota) => {
+    const limit = quotas[quota] ?? undefined;
+    return limit === undefined ? [] : [{ ...scope, quota, limit }];
+  });
+}
+
+function hasLimit(quotas: ProjectQuotas): boolean {
+  return Object.values(quotas).some((limit) => limit !== null && limit !== undefined);
+}

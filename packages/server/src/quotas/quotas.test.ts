@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { type OrgId, operations, type QuotaName, type QuotaUse } from '@cloche/contract';
+import {
+  credentialOf,
+  DEFAULT_PROJECT,
+  ORG,
+  OTHER_PROJECT,
+  openSandboxes,
+  type SandboxesWorld,
+} from '../../testing/sandboxes.ts';
+import { toEvent } from '../outbox/event-outbox.ts';
+import { ProjectChanges } from '../projects/api/project-changes.ts';
+import type { QuotaScope } from './limits.ts';
+
+interface Counted {
+  readonly created: number;
+  readonly refusals: Set<string>;
+}
+
+/** Attempts creations at the same time. Any other failure than a refusal fails the test. */
+async function createAtOnce(world: SandboxesWorld, count: number, body: object = {}): Promise<Counted> {
+  const results = await Promise.allSettled(Array.from({ length: count }, () => world.create(body)));
+  const refusals = new Set<string>();
+  for (const result of results) {
+    if (result.status === 'fulfilled') continue;
+    assert.match(result.reason.code, /^(quota_exceeded|rate_limited)$/, result.reason);
+    refusals.add(result.reason.details?.quota ?? result.reason.code);
+  }
+  return { created: results.filter(({ status }) => status === 'fulfilled').length, refusals };
+}
+
+async function useOf(world: SandboxesWorld, quota: QuotaName, scope: QuotaScope = { orgId: ORG }): Promise<QuotaUse> {
+  const use = (await world.quotas.list(scope)).find((listed) => listed.quota === quota);
+  assert.ok(use);
+  return use;
+}
+
+async function setProject(world: SandboxesWorld, quotas: Partial<Record<QuotaName, number | null>>): Promise<void> {
+  await new ProjectChanges(world).update({ id: OTHER_PROJECT, orgId: ORG }, { quotas });
+}
+
+async function eventsOf(world: SandboxesWorld) {
+  const rows = await world.db.selectFrom('events').selectAll().where('type', '=', 'quota.exceeded').execute();
+  return rows.map(toEvent);
+}
+
+describe('a limit of live sandboxes', () => {
+  it('lets exactly as many of 100 simultaneous creations through', async () => {
+    await using world = await openSandboxes();
+    await world.limits.setOrganization(ORG, { liveSandboxes: 10 });
+    const { created, refusals } = await createAtOnce(world, 100);
+    assert.deepEqual([created, [...refusals]], [10, ['liveSandboxes']]);
+    assert.equal((await world.call(operations.listSandboxes)).data.length, 10);
+    assert.deepEqual(await useOf(world, 'liveSandboxes'), { quota: 'liveSandboxes', limit: 10, used: 10 });
+    await assert.rejects(world.create(), {
+      code: 'quota_exceeded',
+      details: { quota: 'liveSandboxes', limit: 10, used: 10 },
+      message: /^The organization has 10 live sandboxes.*destroy one first\.$/,
+    });
+    await world.create({}, { credential: credentialOf('org_2' as OrgId) });
+  });
+
+  it('of a project holds in this project alone', async () => {
+    await using world = await openSandboxes();
+    await setProject(world, { liveSandboxes: 3 });
+    assert.equal((await createAtOnce(world, 20, { projectId: OTHER_PROJECT })).created, 3);
+    assert.equal((await createAtOnce(world, 5)).created, 5);
+    await assert.rejects(world.create({ projectId: OTHER_PROJECT }), {
+      message: /^The project "prj_other" has 3 live/,
+    });
+    const scope = { orgId: ORG, projectId: OTHER_PROJECT };
+    assert.deepEqual(await useOf(world, 'liveSandboxes', scope), {
+      quota: 'liveSandboxes',
+      limit: 3,
+      used: 3,
+      project: OTHER_PROJECT,
+    });
+  });
+
+  it('of the organization counts all its projects, whichever limit is lower', async () => {
+    await using world = await openSandboxes();
+    await world.limits.setOrganization(ORG, { liveSandboxes: 4 });
+    await setProject(world, { liveSandboxes: 3 });
+    assert.equal((await createAtOnce(world, 2)).created, 2);
+    assert.equal((await createAtOnce(world, 10, { projectId: OTHER_PROJECT })).created, 2);
+  });
+
+  it('counts a sandbox until it has ended, also one whose server died', async () => {
+    await using world = await openSandboxes();
+    await world.limits.setOrganization(ORG, { liveSandboxes: 2 });
+    const first = await world.create();
+    world.driver.holdLaunches();
+    await world.create();
+    world.driver.launchGate = undefined;
+    await world.crash();
+    await assert.rejects(world.create(), { code: 'quota_exceeded' });
+    await world.kill(first.id);
+    await world.create();
+    assert.equal((await createAtOnce(world, 5)).created, 0);
+  });
+
+  it('gives a repeated request the sandbox of its first attempt, although no room is left', async () => {
+    await using world = await openSandboxes();
+    await world.limits.setOrganization(ORG, { liveSandboxes: 1 });
+    const attempts = Array.from({ length: 20 }, () => world.create({}, { idempotencyRecordId: 'idem_1' }));
+    assert.equal(new Set((await Promise.all(attempts)).map(({ id }) => id)).size, 1);
+  });
+
+  it('is in force from the next creation on, and no longer after its removal', async () => {
+    await using world = await openSandboxes();
+    await createAtOnce(world, 3);
+    await world.limits.setOrganization(ORG, { liveSandboxes: 0 });
+    assert.equal((await createAtOnce(world, 3)).created, 0);
+    await world.limits.setOrganization(ORG, { liveSandboxes: null });
+    assert.equal((await createAtOnce(world, 3)).created, 3);
+    const { limited } = await world.db.selectFrom('projects').select('limited').executeTakeFirstOrThrow();
+    assert.equal(limited, 0);
+  });
+});
+
+describe('limits of processors and memory', () => {
+  it('count what live sandboxes may take together', async () => {
+    await using world = await openSandboxes();
+    await world.limits.setOrganization(ORG, { liveCpu: 1 });
+    // 0.1 has no exact form in binary, so its sum has none either.
+    assert.equal((await createAtOnce(world, 30, { resources: { cpu: 0.1 } })).created, 10);
+    assert.equal((await useOf(world, 'liveCpu')).used, 1);
+    await world.limits.setOrganization(ORG, { liveCpu: null, liveMemoryMb: 10 * 512 + 1024 });
+    const { created, refusals } = await createAtOnce(world, 10, { resources: { memoryMb: 600 } });
+    assert.deepEqual([created, [...refusals]], [1, ['liveMemoryMb']]);
+    assert.equal((await useOf(world, 'liveMemoryMb')).used, 10 * 512 + 600);
+  });
+});
+
+describe('a limit of sandboxes created in a minute', () => {
+  it('slides: room returns a minute after each creation, as Retry-After says', async () => {
+    await using world = await openSandboxes();
+    await world.limits.setOrganization(ORG, { sandboxesPerMinute: 5 });
+    assert.equal((await createAtOnce(world, 2)).created, 2);
+    world.clock.advance(20_000);
+    const { created, refusals } = await createAtOnce(world, 100);
+    assert.deepEqual([created, [...refusals]], [3, ['rate_limited']]);
+    await assert.rejects(world.create(), { code: 'rate_limited', retryAfterSeconds: 40 });
+    world.clock.advance(40_100);
+    assert.equal((await createAtOnce(world, 10)).created, 2);
+    await assert.rejects(world.create(), { code: 'rate_limited', retryAfterSeconds: 20 });
+  });
+
+  it('of 0 lets nothing be created', async () => {
+    await using world = await openSandboxes();
+    await world.limits.setOrganization(ORG, { sandboxesPerMinute: 0 });
+    await assert.rejects(world.create(), { code: 'rate_limited', retryAfterSeconds: 60 });
+  });
+});
+
+describe('a refusal', () => {
+  it('is an event, at most one in a minute for each quota and project', async () => {
+    await using world = await openSandboxes();
+    await world.limits.setOrganization(ORG, { liveSandboxes: 1 });
+    await createAtOnce(world, 20);
+    await createAtOnce(world, 5, { projectId: OTHER_PROJECT });
+    const quota = { quota: 'liveSandboxes', limit: 1, used: 1 };
+    assert.deepEqual(
+      (await eventsOf(world)).map(({ projectId, data }) => ({ projectId, data })),
+      [
+        { projectId: DEFAULT_PROJECT, data: { quota } },
+        { projectId: OTHER_PROJECT, data: { quota } },
+      ],
+    );
+    world.clock.advance(60_000);
+    await createAtOnce(world, 5);
+    assert.equal((await eventsOf(world)).length, 3);
+  });
+});
+
+describe('a limit of a project', () => {
+  it('is at most that of its organization', async () => {
+    await using world = await openSandboxes();
+    await world.limits.setOrganization(ORG, { liveSandboxes: 4 });
+    await assert.rejects(setProject(world, { liveSandboxes: 5 }), {
+      code: 'invalid_request',
+      message: /^body\.quotas\.liveSandboxes is 5; the limit of the organization is 4/,
+    });
+    await setProject(world, { liveSandboxes: 4, previews: 100 });
+    await setProject(world, { liveSandboxes: null });
+  });
+});

@@ -1,0 +1,103 @@
+import { type ProjectQuotas, QUOTA_NAMES, type QuotaName, type QuotaUse } from '@cloche/contract';
+import type { Clock } from '../base/clock.ts';
+import type { Database } from '../db/database.ts';
+import type { Transaction, Transactions } from '../db/transactions.ts';
+import type { EventOutbox } from '../outbox/event-outbox.ts';
+import { countUse, nextCreationAt, RATE_WINDOW_MS } from './count-use.ts';
+import { type Limit, Limits, type ProjectScope, type QuotaScope } from './limits.ts';
+import { QuotaRefusal } from './quota-refusal.ts';
+
+/** Time for which one event about refusals by a quota in a project is enough. */
+const EVENT_INTERVAL_MS = 60_000;
+/** Far below the smallest unit of every quota; sums of CPU cores are inexact by less. */
+const ROUNDING = 1e-6;
+
+export type Additions = Partial<Record<QuotaName, number>>;
+/** Throws a `QuotaRefusal` unless all limits have room for the additions. */
+export type RequireRoom = (additions: Additions) => Promise<void>;
+
+export interface QuotasDeps {
+  readonly db: Database;
+  readonly transactions: Transactions;
+  readonly outbox: EventOutbox;
+  readonly clock: Clock;
+  /** Limits of every organization whose operator sets no others. */
+  readonly defaults: ProjectQuotas;
+}
+
+/** Admits requests within the limits of their organization and their project. */
+export class Quotas {
+  readonly #deps: QuotasDeps;
+  readonly limits: Limits;
+
+  constructor(deps: QuotasDeps) {
+    this.#deps = deps;
+    this.limits = new Limits(deps.transactions, deps.defaults);
+  }
+
+  /**
+   * Runs `act` in a transaction. `act` calls `requireRoom` before it writes what counts; between that and the commit,
+   * nothing else that counts towards a limit of the organization is written. A refusal rolls back and is announced as
+   * `quota.exceeded`.
+   *
+   * @throws AppError `quota_exceeded`, `rate_limited`
+   */
+  async admit<T>(scope: ProjectScope, act: (tx: Transaction, requireRoom: RequireRoom) => Promise<T>): Promise<T> {
+    const { orgId, projectId } = scope;
+    try {
+      return await this.#deps.transactions.run(async (tx) => {
+        const limits = await this.limits.lock(tx, { orgId, projectId });
+        return act(tx, (additions) => this.#requireWithin(tx.db, limits, additions));
+      });
+    } catch (error) {
+      if (error instanceof QuotaRefusal) await this.#announce(scope, error.use);
+      throw error;
+    }
+  }
+
+  /** Returns every quota of the scope with its limit and its use. */
+  async list(scope: QuotaScope): Promise<QuotaUse[]> {
+    const { db, clock } = this.#deps;
+    const limits = await this.limits.of(db, scope);
+    const project = scope.projectId === undefined ? {} : { project: scope.projectId };
+    const uses: QuotaUse[] = [];
+    for (const quota of QUOTA_NAMES) {
+      const used = await countUse(db, quota, scope, clock.now());
+      uses.push({ quota, limit: limits[quota] ?? null, used, ...project });
+    }
+    return uses;
+  }
+
+  async #requireWithin(db: Database, limits: readonly Limit[], additions: Additions): Promise<void> {
+    const now = this.#deps.clock.now();
+    for (const limit of limits) {
+      const added = additions[limit.quota] ?? 0;
+      if (added === 0) continue;
+      const used = await countUse(db, limit.quota, limit, now);
+      if (used + added <= limit.limit + ROUNDING) continue;
+      if (limit.quota !== 'sandboxesPerMinute') throw new QuotaRefusal(limit, used, added);
+      const nextAt = (await nextCreationAt(db, limit, limit.limit)) ?? now + RATE_WINDOW_MS;
+      throw new QuotaRefusal(limit, used, added, Math.max(1, Math.ceil((nextAt - now) / 1000)));
+    }
+  }
+
+  /** Appends the event unless one for this quota and project was appended within the last minute, by any server. */
+  async #announce({ orgId, projectId }: ProjectScope, use: QuotaUse): Promise<void> {
+    const { transactions, outbox, clock } = this.#deps;
+    const now = clock.now();
+    await transactions.run(async (tx) => {
+      const announced = await tx.db
+        .insertInto('quota_refusals')
+        .values({ project_id: projectId, quota: use.quota, announced_at: now })
+        .onConflict((conflict) =>
+          conflict
+            .columns(['project_id', 'quota'])
+            .doUpdateSet({ announced_at: now })
+            .where('quota_refusals.announced_at', '<=', now - EVENT_INTERVAL_MS),
+        )
+        .returning('announced_at')
+        .executeTakeFirst();
+      if (announced) await outbox.append(tx, { type: 'quota.exceeded', orgId, projectId, data: { quota: use } });
+    });
+  }
+}
