@@ -9,7 +9,7 @@ import { ForkProvisioner } from './fork-provisioner.ts';
 import { HostZygote } from './host-zygote.ts';
 import type { KernelArrivals } from './kernel-arrivals.ts';
 import type { KernelProvisioner, KernelRequest } from './kernel-provisioner.ts';
-import { OwnZygote } from './own-zygote.ts';
+import { SandboxZygote } from './sandbox-zygote.ts';
 import { NO_LISTENER, SpareProvisioner } from './spare-provisioner.ts';
 import { SpawnProvisioner } from './spawn-provisioner.ts';
 import type { Zygote } from './zygote.ts';
@@ -115,7 +115,7 @@ export class SandboxProvisioner implements KernelProvisioner {
     const { kernelsFolder, hasOwnZygote } = config;
     if (kernelsFolder === undefined) return undefined;
     if (!hasOwnZygote) return new HostZygote(arrivals);
-    const own = new OwnZygote({ ...config, kernelsFolder }, arrivals, {
+    const own = new SandboxZygote({ ...config, kernelsFolder }, arrivals, {
       hasRoom,
       onReady: () => hasRoom() && this.#adoptSpare(),
       onUnwanted: () => this.#spares.giveUp('python'),

@@ -13,7 +13,7 @@ import { makePythonHome } from '../testing/python-home.ts';
 import { StartedAgent } from '../testing/started-agent.ts';
 import { CACHE_DIR, findPythonPackages } from '../testing/test-cache.ts';
 import { KernelArrivals } from './kernel-arrivals.ts';
-import { OwnZygote } from './own-zygote.ts';
+import { SandboxZygote } from './sandbox-zygote.ts';
 
 const packages = findPythonPackages();
 const FORKED = `import os; print(b"cloche_zygote" in open(f"/proc/{os.getppid()}/cmdline", "rb").read())`;
@@ -132,10 +132,14 @@ describe('a zygote that is to be loaded', () => {
   const arrivals = new KernelArrivals(kernelsFolder);
   after(() => rmSync(kernelsFolder, { recursive: true }));
 
-  async function zygoteWith(hasRoom: boolean, env: NodeJS.ProcessEnv = {}, onReady?: () => void): Promise<OwnZygote> {
+  async function zygoteWith(
+    hasRoom: boolean,
+    env: NodeJS.ProcessEnv = {},
+    onReady?: () => void,
+  ): Promise<SandboxZygote> {
     const { guestDir } = await buildGuest({ cacheDir: CACHE_DIR });
     const config = readConfig({ ...process.env, CLOCHE_LISTEN_PATH: 'none', CLOCHE_GUEST_PATH: guestDir, ...env });
-    return new OwnZygote({ ...config, kernelsFolder }, arrivals, {
+    return new SandboxZygote({ ...config, kernelsFolder }, arrivals, {
       hasRoom: () => hasRoom,
       ...(onReady && { onReady }),
     });

@@ -34,7 +34,7 @@ const AFTER_LAUNCH_MS = 3_000;
 /** If no Python context was opened this long after another language's, assume that none will be. */
 const UNWANTED_MS = 180_000;
 
-export interface OwnZygoteOptions {
+export interface SandboxZygoteOptions {
   /** Whether the sandbox has memory to spare for a zygote. */
   hasRoom: () => boolean;
   /** Called when the zygote can fork kernels. */
@@ -47,11 +47,11 @@ export interface OwnZygoteOptions {
  * A zygote inside the sandbox, for runtimes that let no process in from outside. Its kernels connect where those of
  * hostd do. The sandbox works without it, only slower: the zygote is a process of the user, whose code can kill it.
  */
-export class OwnZygote implements Zygote {
+export class SandboxZygote implements Zygote {
   readonly #config: AgentConfig;
   readonly #arrivals: KernelArrivals;
   readonly #pipes: KernelPipes;
-  readonly #options: OwnZygoteOptions;
+  readonly #options: SandboxZygoteOptions;
   readonly #isOver = new AbortController();
   #current: ChildProcess | undefined;
   #isReady = false;
@@ -65,7 +65,11 @@ export class OwnZygote implements Zygote {
   #unwanted: NodeJS.Timeout | undefined;
 
   /** @param arrivals where its kernels connect. */
-  constructor(config: AgentConfig & { kernelsFolder: string }, arrivals: KernelArrivals, options: OwnZygoteOptions) {
+  constructor(
+    config: AgentConfig & { kernelsFolder: string },
+    arrivals: KernelArrivals,
+    options: SandboxZygoteOptions,
+  ) {
     this.#config = config;
     this.#arrivals = arrivals;
     this.#pipes = new KernelPipes(config.kernelsFolder, config);
