@@ -31,7 +31,7 @@ const OTHER_FILES = '*.ts';
  * from lower layers, including types; folders of the same layer do not import each other.
  */
 const LAYERS: Record<string, readonly (readonly string[])[]> = {
-  contract: [[OTHER_FILES], ['errors.ts'], ['operation.ts'], ['operations'], ['openapi'], ['index.ts']],
+  contract: [[OTHER_FILES], ['errors.ts'], ['audit.ts', 'operation.ts'], ['operations'], ['openapi'], ['index.ts']],
   layout: [[OTHER_FILES], ['index.ts']],
   settings: [
     ['host-defaults.ts', 'setting.ts'],
@@ -51,6 +51,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['projects'],
     ['api-keys'],
     ['projects/access'],
+    ['audit'],
     ['driver'],
     ['agent-client'],
     ['agent-client/http'],
@@ -60,6 +61,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['idempotency/sqlite'],
     ['http'],
     ['quotas'],
+    ['audit/api'],
     ['api-keys/api'],
     ['projects/api'],
     ['templates'],

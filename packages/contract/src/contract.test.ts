@@ -5,7 +5,8 @@ import { isIdempotencyKey } from './idempotency.ts';
 import { mapBytes } from './limits.ts';
 import { openApiDocument } from './openapi/document.ts';
 import { errorsOf, type Operation } from './operation.ts';
-import { operations } from './operations/index.ts';
+import { AUDIT_ACTIONS } from './operations/audit-actions.ts';
+import { type OperationId, operations } from './operations/index.ts';
 import { SCOPES } from './scopes.ts';
 
 const table = Object.entries(operations) as [string, Operation][];
@@ -18,6 +19,28 @@ describe('the table of operations', () => {
   it('serves no method and path twice', () => {
     const routes = table.map(([, { method, path }]) => `${method} ${path}`);
     assert.equal(new Set(routes).size, routes.length);
+  });
+
+  it('has an audit event for each operation that changes something outside of a sandbox', () => {
+    const insideOfSandbox = new Set(['code:run', 'file:read', 'file:write']);
+    for (const [id, { method, scope }] of table) {
+      if (method === 'GET' || id === 'writeCommandStdin') continue;
+      const hasNone = AUDIT_ACTIONS[id as OperationId] === 'none';
+      assert.equal(hasNone, insideOfSandbox.has(scope ?? '') && !id.endsWith('Context'), id);
+    }
+  });
+
+  it('names in each audit event a resource of the path or of the response', () => {
+    for (const [id, { params, response }] of table) {
+      const entry = AUDIT_ACTIONS[id as OperationId];
+      if (entry === 'none') continue;
+      const named = { ...params?.properties, ...(response.schema as { properties?: object }).properties };
+      const names = [`${entry.target}Id`, entry.target, 'sandboxId'];
+      assert.ok(
+        names.some((name) => name in named),
+        id,
+      );
+    }
   });
 
   it('declares the parameters that its path names, and no others', () => {

@@ -18,6 +18,7 @@ export type ArtifactId = Id<'art_'>;
 export type EventId = Id<'evt_'>;
 export type WebhookId = Id<'whk_'>;
 export type DeliveryId = Id<'dlv_'>;
+export type AuditEventId = Id<'aud_'>;
 
 export const ID_PREFIXES = {
   sandbox: 'sbx_',
@@ -33,6 +34,7 @@ export const ID_PREFIXES = {
   event: 'evt_',
   webhook: 'whk_',
   delivery: 'dlv_',
+  auditEvent: 'aud_',
 } as const;
 
 const idSchema = <T extends string>(prefix: string, of: string) =>
@@ -52,6 +54,7 @@ export const TemplateVersionIdSchema = idSchema<TemplateVersionId>('tplv_', 'a t
 export const ApiKeyIdSchema = idSchema<ApiKeyId>('key_', 'an API key');
 export const PreviewIdSchema = idSchema<PreviewId>('prv_', 'a preview');
 export const ArtifactIdSchema = idSchema<ArtifactId>('art_', 'an artifact');
+export const AuditEventIdSchema = idSchema<AuditEventId>('aud_', 'an audit event');
 export const EventIdSchema = idSchema<EventId>('evt_', 'an event');
 export const WebhookIdSchema = idSchema<WebhookId>('whk_', 'a webhook');
 export const DeliveryIdSchema = idSchema<DeliveryId>('dlv_', 'a delivery');

@@ -1,5 +1,6 @@
 export * from './api-key.ts';
 export * from './artifact.ts';
+export * from './audit.ts';
 export * from './code-context.ts';
 export * from './code-run.ts';
 export * from './command.ts';
@@ -14,6 +15,7 @@ export * from './list.ts';
 export * from './network-policy.ts';
 export * from './openapi/document.ts';
 export * from './operation.ts';
+export * from './operations/audit-actions.ts';
 export * from './operations/index.ts';
 export * from './preview.ts';
 export * from './preview-errors.ts';

@@ -83,6 +83,9 @@ export const LIMITS = {
   /** Events in one page. */
   eventsPerPage: 500,
   eventTypesLength: 1000,
+  auditEventsPerPage: 500,
+  /** A value by which audit events are filtered. */
+  auditFilterLength: 100,
 
   webhooksPerOrganization: 50,
   webhookUrlLength: 2048,

@@ -24,5 +24,7 @@ export const TAGS = {
     'organization are numbered; each is written together with its change.',
   Webhooks:
     'A webhook is a URL of yours that receives events as signed messages, each at least once and in their order.',
+  Audit:
+    'The audit log says which key changed what, and which requests were refused. The hash of each event covers the one before.',
 } as const;
 export type Tag = keyof typeof TAGS;

@@ -12,6 +12,8 @@
  * | `POST /first-key` | → `KeyCreated`, or 409 `conflict` when a key exists already |
  * | `POST /reconcile` | → `ReconcileReport` of one reconciliation, run now |
  * | `POST /destroy-all` | → `{ destroyed }`: every live sandbox ends with `platform_cleanup` |
+ * | `GET /audit/verify?org=` | → `AuditVerification` of the organization, by id or name |
+ * | `GET /audit/export?org=&from=&to=` | → audit events as JSON lines, oldest first; times in ISO 8601 |
  */
 import { type Static, Type } from 'typebox';
 
@@ -70,3 +72,24 @@ export const ReconcileReport = Type.Object({
   sandboxesEnded: Type.Integer(),
 });
 export type ReconcileReport = Static<typeof ReconcileReport>;
+
+/** What verifying the audit events of an organization found. */
+export const AuditVerification = Type.Object({
+  orgId: Type.String(),
+  /** Number of events that were checked. */
+  events: Type.Integer(),
+  /** Number and hash of the newest event. */
+  lastSeq: Type.Integer(),
+  lastHash: Type.String(),
+  /** The first problems. */
+  problems: Type.Array(
+    Type.Object({
+      seq: Type.Integer(),
+      kind: Type.Union([Type.Literal('changed'), Type.Literal('removed'), Type.Literal('inserted')]),
+      message: Type.String(),
+    }),
+  ),
+  problemCount: Type.Integer(),
+});
+export type AuditVerification = Static<typeof AuditVerification>;
+export type AuditProblem = AuditVerification['problems'][number];

@@ -147,6 +147,7 @@ export const TENANCY_CASES: Readonly<Record<OperationId, readonly Case[]>> = {
 
   listEvents: [lists('sandboxId', { limit: '500' }), byProject],
   streamEvents: [lists('sandboxId'), byProject],
+  listAuditEvents: [lists('sandboxId', { limit: '500' })],
 
   createWebhook: [
     naming(({ projectId }) => ({ body: { ...webhook, projectId } }), { title: 'by its body' }),

@@ -312,6 +312,12 @@ export const SETTINGS = {
     summary: 'private ranges that webhooks may reach, separated by commas',
     more: 'Every client that may create webhooks can then have the server send requests to these addresses.',
   },
+  CLOCHE_AUDIT_RETENTION_MS: {
+    value: milliseconds(DAY_MS, Number.MAX_SAFE_INTEGER),
+    default: 90 * DAY_MS,
+    readBy: ['server'],
+    summary: 'how long audit events can be read; at least a day',
+  },
   CLOCHE_RECONCILE_INTERVAL_MS: {
     value: milliseconds(100, 3_600_000),
     default: 30_000,

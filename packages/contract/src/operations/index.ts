@@ -1,5 +1,6 @@
 import * as apiKeys from './api-keys.ts';
 import * as artifacts from './artifacts.ts';
+import * as audit from './audit.ts';
 import * as codeContexts from './code-contexts.ts';
 import * as codeRuns from './code-runs.ts';
 import * as commands from './commands.ts';
@@ -29,6 +30,7 @@ export const operations = {
   ...quotas,
   ...events,
   ...webhooks,
+  ...audit,
 } as const;
 export type Operations = typeof operations;
 export type OperationId = keyof Operations;

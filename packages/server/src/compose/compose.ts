@@ -42,6 +42,7 @@ import { SqlProjectRepository } from '../projects/project-repository.ts';
 import { quotaRoutes } from '../quotas/quota-routes.ts';
 import { Quotas } from '../quotas/quotas.ts';
 import { composeArtifacts } from './compose-artifacts.ts';
+import { composeAudit } from './compose-audit.ts';
 import { composeCommands } from './compose-commands.ts';
 import { composeEvents } from './compose-events.ts';
 import { composePreviews } from './compose-previews.ts';
@@ -87,6 +88,8 @@ export async function startServer(
   const projectRecords = new SqlProjectRepository(db);
   const quotas = new Quotas({ ...shared, defaults: config.quotas });
   const projects = composeProjects({ ...shared, limits: quotas.limits, projects: projectRecords });
+  const audit = await composeAudit({ ...shared, projects: projects.access, retentionMs: config.auditRetentionMs });
+  const { auditLog, refusals } = audit;
   const keys = new SqlApiKeyRepository(db);
   const authenticator = new Authenticator(keys, clock);
   const apiKeys = new ApiKeyService(keys, projectRecords, authenticator, clock, ids);
@@ -172,6 +175,7 @@ export async function startServer(
     ...apiKeyRoutes(new ManageApiKeys({ ...shared, keys, orgs, projects: projectRecords, authenticator, endKeyWork })),
     ...projects.routes,
     ...quotaRoutes(quotas, projects.access),
+    ...audit.routes,
     ...composeEvents({ ...shared, projects: projects.access }).routes,
     ...webhooks.routes,
   ];
@@ -189,6 +193,8 @@ export async function startServer(
     transfers: { stallMs: config.transferStallMs },
     resultMemoryLimit: new ResultMemoryLimit({ space }),
     space,
+    auditLog,
+    refusals,
     metrics,
     version,
     check,
@@ -202,10 +208,12 @@ export async function startServer(
     quotas,
     reconcile: () => sandboxes.reconcile(),
     destroyAll: () => sandboxes.destroyAll(),
+    ...audit,
   });
 
   await lease.start();
   const keyLoops = keepKeys(authenticator, endKeyWork, log);
+  const auditUpkeep = audit.start();
   void learnQuota();
   await artifacts.start();
   await sandboxes.start();
@@ -230,6 +238,7 @@ export async function startServer(
       lease.stop();
       await Promise.all(keyLoops.map((loop) => loop.stop()));
       await authenticator.uses.write();
+      await auditUpkeep.stop();
       await recordStore.close();
       await db.destroy();
     },

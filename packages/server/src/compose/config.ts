@@ -58,6 +58,8 @@ export interface Config {
   readonly logLevel: Settings['CLOCHE_LOG_LEVEL'];
   /** Base URL under which every preview has a host; undefined for `http://localhost` at the served port. */
   readonly previewUrl: string | undefined;
+  /** How long audit events are kept, in milliseconds. */
+  readonly auditRetentionMs: number;
   readonly artifacts: ArtifactSettings;
   readonly webhookTargets: TargetOptions;
   /** Limits of every organization whose operator sets no others. */
@@ -94,6 +96,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     replayMaxBytes: settings.CLOCHE_REPLAY_MAX_MB * MEBIBYTE,
     idleTidyingMs: settings.CLOCHE_IDLE_TIDYING_MS,
     previewUrl: settings.CLOCHE_PREVIEW_URL,
+    auditRetentionMs: settings.CLOCHE_AUDIT_RETENTION_MS,
     artifacts: Object.freeze(artifactSettings(settings, dataDir)),
     webhookTargets: Object.freeze(webhookTargets(settings)),
     quotas: Object.freeze({

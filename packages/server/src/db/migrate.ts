@@ -11,6 +11,7 @@ import { projects } from './migrations/008-projects.ts';
 import { apiKeys } from './migrations/009-api-keys.ts';
 import { quotas } from './migrations/010-quotas.ts';
 import { webhooks } from './migrations/013-webhooks.ts';
+import { audit } from './migrations/014-audit.ts';
 
 /** Applied in order of their names. A released migration never changes. */
 const MIGRATIONS: Record<string, Migration> = {
@@ -25,6 +26,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '009-api-keys': apiKeys,
   '010-quotas': quotas,
   '013-webhooks': webhooks,
+  '014-audit': audit,
 };
 
 /**

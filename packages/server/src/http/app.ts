@@ -3,12 +3,15 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Authenticator } from '../api-keys/authenticator.ts';
 import type { Credential } from '../api-keys/credential.ts';
+import type { AuditLog } from '../audit/audit-log.ts';
+import type { Refusals } from '../audit/refusals.ts';
 import { AppError } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { DiskSpace } from '../base/disk-space.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { ResultMemoryLimit } from '../base/result-memory.ts';
 import type { Idempotency } from '../idempotency/idempotency.ts';
+import { auditRefusal } from './audited-route.ts';
 import { authenticateHeader, requireExtraScope, requireOperationScope } from './authorize.ts';
 import type { TransferLimits } from './bytes.ts';
 import { limitConnections } from './connection-limits.ts';
@@ -39,6 +42,9 @@ export interface AppDeps {
   readonly transfers: TransferLimits;
   readonly resultMemoryLimit: ResultMemoryLimit;
   readonly space: DiskSpace;
+  /** Without these, requests have no audit events. */
+  readonly auditLog?: AuditLog;
+  readonly refusals?: Refusals;
   readonly metrics: Registry;
   readonly clock: Clock;
   readonly ids: IdSource;
@@ -71,12 +77,13 @@ export async function buildApp(deps: AppDeps): Promise<FastifyInstance> {
   return app;
 }
 
-function reportOutcomes(app: FastifyInstance, { log, metrics, inFlight, clock }: AppDeps): void {
+function reportOutcomes(app: FastifyInstance, { log, metrics, inFlight, clock, refusals }: AppDeps): void {
   const outcomes = new OutcomeLog(log, clock);
   const httpMetrics = new HttpMetrics(metrics, inFlight);
   app.addHook('onResponse', (request, reply, done) => {
     httpMetrics.observe(request.state, reply.statusCode, reply.elapsedTime / 1000);
     outcomes.write(request, reply);
+    if (refusals) auditRefusal(refusals, request);
     done();
   });
 }

@@ -6,6 +6,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import type { Authenticator } from '../api-keys/authenticator.ts';
 import type { Credential } from '../api-keys/credential.ts';
+import type { AuditLog } from '../audit/audit-log.ts';
+import { auditActionOf, RequestAudit } from '../audit/request-audit.ts';
 import { AppError } from '../base/app-error.ts';
 import type { DiskSpace } from '../base/disk-space.ts';
 import type { ResultMemory, ResultMemoryLimit } from '../base/result-memory.ts';
@@ -13,6 +15,7 @@ import { AnswerSeal } from '../idempotency/answer-seal.ts';
 import type { Claim, Idempotency, Opened } from '../idempotency/idempotency.ts';
 import type { ResultFile, StoredResponse } from '../idempotency/stored-response.ts';
 import { answerSocket } from './answer-socket.ts';
+import { audited } from './audited-route.ts';
 import { bearerKey } from './authorize.ts';
 import { answerDownload, answerUpload, type TransferLimits } from './bytes.ts';
 import { concretePath } from './concrete-path.ts';
@@ -37,6 +40,7 @@ export interface ExecuteDeps {
   readonly transfers: TransferLimits;
   readonly resultMemoryLimit: ResultMemoryLimit;
   readonly space: DiskSpace;
+  readonly auditLog?: AuditLog;
 }
 
 /** Operations, other than uploads, that use disk space of the host. */
@@ -54,10 +58,11 @@ export async function execute(route: Route, execution: Execution, deps: ExecuteD
   try {
     const opened = await openRecord(route, execution, deps);
     const claim = opened?.status === 'claimed' ? opened.claim : undefined;
-    const context = contextOf(execution, { claim, credential, signal: controller.signal, resultMemory });
+    const audit = auditOf(route, request, credential, deps.auditLog);
+    const context = contextOf(execution, { claim, credential, signal: controller.signal, resultMemory, audit });
     if (opened?.status === 'replay') return await replay(route, reply, context, opened.response, deps.idempotency);
     try {
-      return await answer(route, execution, context, claim, deps);
+      return await answer(audited(route, audit), execution, context, claim, deps);
     } catch (error) {
       await claim?.endWith(error, context.log);
       throw error;
@@ -137,6 +142,16 @@ async function openRecord(
   }
 }
 
+function auditOf(
+  { operation }: Route,
+  { id: requestId, ip }: FastifyRequest,
+  credential: Credential,
+  log: AuditLog | undefined,
+): RequestAudit | undefined {
+  const action = log && auditActionOf(operation);
+  return action && new RequestAudit(log, { credential, requestId, ip }, action);
+}
+
 function requireCredential({ state: { credential } }: FastifyRequest): Credential {
   if (!credential) throw new Error('a route of the contract was reached without authentication');
   return credential;
@@ -144,7 +159,10 @@ function requireCredential({ state: { credential } }: FastifyRequest): Credentia
 
 function contextOf(
   { request, valid }: Execution,
-  { claim, ...own }: Pick<RequestContext, 'credential' | 'signal' | 'resultMemory'> & { claim: Claim | undefined },
+  {
+    claim,
+    ...own
+  }: Pick<RequestContext, 'credential' | 'signal' | 'resultMemory' | 'audit'> & { claim: Claim | undefined },
 ): RequestContext {
   return {
     ...own,

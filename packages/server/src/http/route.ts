@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream';
 import type { BodyOf, EventOf, Operation, ParamsOf, QueryOf, ResponseOf } from '@cloche/contract';
 import type { Logger } from 'pino';
 import type { Credential } from '../api-keys/credential.ts';
+import type { RequestAudit } from '../audit/request-audit.ts';
 import type { ResultMemory } from '../base/result-memory.ts';
 
 /** An authenticated request that has the operation's scope and matches the contract's schemas. */
@@ -22,6 +23,8 @@ export interface RequestContext<O extends Operation = Operation> {
   /** Memory for the result of the request. Code that gathers a result requests memory here before it holds more. */
   readonly resultMemory: ResultMemory;
   readonly log: Logger;
+  /** The audit event of the request; undefined if its operation has none. */
+  readonly audit: RequestAudit | undefined;
 }
 
 export type JsonHandler<O extends Operation> = (request: RequestContext<O>) => Promise<ResponseOf<O>>;

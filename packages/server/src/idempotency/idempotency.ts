@@ -5,7 +5,7 @@ import { AppError } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { AnswerSeal } from './answer-seal.ts';
-import { hashBody } from './canonical-json.ts';
+import { hashBody } from './hash-body.ts';
 import { claimOwner, type IdempotencyRecords, type IdempotencyScope } from './idempotency-repository.ts';
 import type { ReplayQuota } from './replay-quota.ts';
 import type { ResultFiles } from './result-files.ts';

@@ -1,5 +1,5 @@
 /** The routes of the operator's socket; see the table in the operator protocol. */
-import { ProjectQuotas } from '@cloche/contract';
+import { type OrgId, ProjectQuotas } from '@cloche/contract';
 import {
   CreateKey,
   CreateOrg,
@@ -9,16 +9,17 @@ import {
   type QuotaList,
   type ReconcileReport,
 } from '@cloche/protocol';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { ApiKeyRecord } from '../api-keys/api-key.ts';
 import type { ApiKeyService } from '../api-keys/api-key-service.ts';
-import { AppError } from '../base/app-error.ts';
 import { timestamp } from '../base/clock.ts';
 import { bodyValidator } from '../http/request-validator.ts';
 import type { Org, OrgRepository } from '../projects/org-repository.ts';
 import type { Quotas } from '../quotas/quotas.ts';
+import { addAuditRoutes, type OperatorAuditDeps } from './audit-routes.ts';
+import { getOrg } from './get-org.ts';
 
-export interface OperatorDeps {
+export interface OperatorDeps extends OperatorAuditDeps {
   readonly orgs: OrgRepository;
   readonly apiKeys: ApiKeyService;
   readonly quotas: Quotas;
@@ -26,16 +27,18 @@ export interface OperatorDeps {
   readonly destroyAll: () => Promise<number>;
 }
 
-export function addOperatorRoutes(
-  app: FastifyInstance,
-  { orgs, apiKeys, quotas, reconcile, destroyAll }: OperatorDeps,
-): void {
+export function addOperatorRoutes(app: FastifyInstance, deps: OperatorDeps): void {
+  const { orgs, apiKeys, quotas, reconcile, destroyAll, auditLog } = deps;
+  const record = (request: FastifyRequest, orgId: OrgId, action: string, target: { type: string; id: string }) =>
+    auditLog.append({ orgId, actor: OPERATOR_ACTOR, action, target, outcome: 'allowed', requestId: request.id });
+  addAuditRoutes(app, deps);
   const readOrg = bodyValidator<CreateOrg>(CreateOrg);
   const readQuotas = bodyValidator<ProjectQuotas>(ProjectQuotas);
   const readKey = bodyValidator<CreateKey>(CreateKey);
 
   app.post('/orgs', async (request, reply): Promise<OrgCreated> => {
     const org = await orgs.create(readOrg(request.body).name);
+    await record(request, org.id, 'organization.created', { type: 'organization', id: org.id });
     reply.code(201);
     return { org: describeOrg(org) };
   });
@@ -46,8 +49,11 @@ export function addOperatorRoutes(
     data: await quotas.list({ orgId: (await getOrg(orgs, idOrName)).id }),
   });
   app.get<OrgParams>('/orgs/:org/quotas', ({ params }) => quotasOf(params.org));
-  app.patch<OrgParams>('/orgs/:org/quotas', async ({ params, body }) => {
-    await quotas.limits.setOrganization((await getOrg(orgs, params.org)).id, readQuotas(body));
+  app.patch<OrgParams>('/orgs/:org/quotas', async (request) => {
+    const { params, body } = request;
+    const { id } = await getOrg(orgs, params.org);
+    await quotas.limits.setOrganization(id, readQuotas(body));
+    await record(request, id, 'organization.quotas_set', { type: 'organization', id });
     return quotasOf(params.org);
   });
 
@@ -55,29 +61,31 @@ export function addOperatorRoutes(
     const { org, name = 'unnamed', scopes, projectIds, expiresInMs } = readKey(request.body);
     const found = org === undefined ? await orgs.ensureFirst() : await getOrg(orgs, org);
     const made = await apiKeys.create({ orgId: found.id, name, scopes, projectIds, expiresInMs });
+    await record(request, found.id, 'api_key.created', { type: 'api_key', id: made.apiKey.id });
     reply.code(201);
     return describeKey(made);
   });
 
-  app.post('/first-key', async (_request, reply): Promise<KeyCreated> => {
+  app.post('/first-key', async (request, reply): Promise<KeyCreated> => {
     const made = await apiKeys.createFirst((await orgs.ensureFirst()).id);
+    await record(request, made.apiKey.orgId, 'api_key.created', { type: 'api_key', id: made.apiKey.id });
     reply.code(201);
     return describeKey(made);
   });
 
   app.post('/reconcile', (): Promise<ReconcileReport> => reconcile());
-  app.post('/destroy-all', async () => ({ destroyed: await destroyAll() }));
+  app.post('/destroy-all', async (request) => {
+    for (const { id } of await orgs.list()) {
+      await record(request, id, 'sandboxes.destroyed', { type: 'organization', id });
+    }
+    return { destroyed: await destroyAll() };
+  });
 }
+
+const OPERATOR_ACTOR = { type: 'operator', id: 'operator' } as const;
 
 interface OrgParams {
   Params: { org: string };
-}
-
-async function getOrg(orgs: OrgRepository, idOrName: string): Promise<Org> {
-  const org = await orgs.find(idOrName);
-  if (org) return org;
-  const message = `There is no organization "${idOrName.slice(0, 80)}"; \`cloche admin org list\` lists the existing ones.`;
-  throw new AppError('not_found', message);
 }
 
 function describeOrg({ id, name, defaultProjectId, createdAt }: Org): OrgCreated['org'] {

@@ -4,11 +4,16 @@ import { METHODS, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import type { AuditEvent } from '@cloche/contract';
 import type { FastifyInstance } from 'fastify';
 import { pino } from 'pino';
 import { SqlApiKeyRepository } from '../api-keys/api-key-repository.ts';
 import { ApiKeyService } from '../api-keys/api-key-service.ts';
 import { Authenticator } from '../api-keys/authenticator.ts';
+import { MarkSigner } from '../audit/audit-chain.ts';
+import { AuditFeed } from '../audit/audit-feed.ts';
+import { AuditLog } from '../audit/audit-log.ts';
+import { VerifyChain } from '../audit/verify-chain.ts';
 import { systemClock } from '../base/clock.ts';
 import { randomIds } from '../base/id-source.ts';
 import { migrate } from '../db/migrate.ts';
@@ -25,6 +30,8 @@ const socketPath = join(folder, 'server', 'operator.sock');
 const db = openDatabase('sqlite::memory:');
 const keys = new SqlApiKeyRepository(db);
 const authenticator = new Authenticator(keys, systemClock);
+const transactions = new Transactions(db);
+const signer = new MarkSigner(Buffer.alloc(32, 1));
 let app: FastifyInstance;
 
 function makeApp(): FastifyInstance {
@@ -40,6 +47,9 @@ function makeApp(): FastifyInstance {
     }),
     reconcile: async () => ({ instancesRemoved: 1, sandboxesEnded: 2 }),
     destroyAll: async () => 3,
+    auditLog: new AuditLog({ db, transactions, clock: systemClock, ids: randomIds, signer }),
+    auditFeed: new AuditFeed(db),
+    verifyChain: new VerifyChain(db, signer),
     clock: systemClock,
     ids: randomIds,
     log: pino({ level: 'silent' }),
@@ -63,11 +73,19 @@ function call(method: string, path: string, body?: unknown): Promise<{ status: n
     const headers = body === undefined ? {} : { 'content-type': 'application/json' };
     const sent = request({ socketPath, method, path, headers, agent: false }, async (response) => {
       const text = (await response.setEncoding('utf8').toArray()).join('');
-      resolve({ status: response.statusCode, body: JSON.parse(text) });
+      const isLines = response.headers['content-type']?.startsWith('application/x-ndjson');
+      resolve({ status: response.statusCode, body: isLines ? parseLines(text) : JSON.parse(text) });
     });
     sent.once('error', reject);
     sent.end(body === undefined ? undefined : JSON.stringify(body));
   });
+}
+
+function parseLines(text: string): unknown[] {
+  return text
+    .split('\n')
+    .slice(0, -1)
+    .map((line) => JSON.parse(line));
 }
 
 describe("the operator's socket", () => {
@@ -159,5 +177,46 @@ describe("the operator's socket", () => {
   it('reconciles and takes sandboxes down', async () => {
     assert.deepEqual((await call('POST', '/reconcile')).body, { instancesRemoved: 1, sandboxesEnded: 2 });
     assert.deepEqual((await call('POST', '/destroy-all')).body, { destroyed: 3 });
+  });
+
+  it('exports what it changed as audit events of the organization, and verifies them', async () => {
+    const { org } = (await call('POST', '/orgs', { name: 'audited' })).body;
+    const { key } = (await call('POST', '/keys', { org: 'audited', scopes: ['*'] })).body;
+    const { body: events } = await call('GET', '/audit/export?org=audited');
+    assert.deepEqual(
+      events.map(({ actor, action, target }: AuditEvent) => [actor.type, action, target.id]),
+      [
+        ['operator', 'organization.created', org.id],
+        ['operator', 'api_key.created', key.id],
+      ],
+    );
+    const { body: verified } = await call('GET', `/audit/verify?org=${org.id}`);
+    assert.deepEqual([verified.events, verified.lastHash, verified.problems], [2, events[1].hash, []]);
+    await db.deleteFrom('audit_events').where('id', '=', events[0].id).execute();
+    const { problems } = (await call('GET', '/audit/verify?org=audited')).body;
+    assert.deepEqual([problems[0].seq, problems[0].kind], [1, 'removed']);
+  });
+
+  it('exports more events than fit in a page, and only those of a time', async () => {
+    const { org } = (await call('POST', '/orgs', { name: 'many events' })).body;
+    const log = new AuditLog({
+      db,
+      transactions,
+      clock: { now: () => Date.parse('2026-01-01') },
+      ids: randomIds,
+      signer,
+    });
+    const actor = { type: 'system', id: 'system' } as const;
+    const target = { type: 'sandbox', id: 'sbx_1' };
+    for (let count = 0; count < 1100; count += 1) {
+      await log.append({ orgId: org.id, actor, action: 'sandbox.created', target, outcome: 'allowed' });
+    }
+    const count = async (query: string) => (await call('GET', `/audit/export?org=${org.id}${query}`)).body.length;
+    assert.equal(await count(''), 1101);
+    assert.equal(await count('&to=2026-01-02T00:00:00Z'), 1100);
+    assert.equal(await count('&from=2026-01-02T00:00:00Z'), 1);
+    const wrong = await call('GET', '/audit/export?org=audited&from=yesterday');
+    assert.deepEqual([wrong.status, wrong.body.error.code], [400, 'invalid_request']);
+    assert.equal((await call('GET', '/audit/verify?org=unknown')).status, 404);
   });
 });

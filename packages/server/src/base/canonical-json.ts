@@ -1,5 +1,3 @@
-import { hash } from 'node:crypto';
-
 /**
  * Returns JSON with sorted object keys and without white space, so that equal values give equal text. `value` must be a
  * JSON value.
@@ -35,9 +33,4 @@ function isSorted(names: readonly string[]): boolean {
     if ((names[index - 1] as string) > (names[index] as string)) return false;
   }
   return true;
-}
-
-/** Returns the hex hash that identifies a request body. */
-export function hashBody(body: unknown): string {
-  return hash('sha256', canonicalJson(body ?? {}), 'hex');
 }

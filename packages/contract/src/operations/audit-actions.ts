@@ -1,0 +1,100 @@
+import type { OperationId } from './index.ts';
+
+/** The audit event of an operation. */
+export interface AuditAction {
+  readonly action: string;
+  /** The resource that the event is about: the name of its field in the response, and of its `<name>Id` in the path. */
+  readonly target: 'sandbox' | 'context' | 'command' | 'artifact' | 'preview' | 'project' | 'apiKey' | 'webhook';
+}
+
+/**
+ * The audit event of every operation. `none`: the operation changes nothing, or belongs to the work inside a sandbox
+ * (code runs, files, input of commands), whose sandbox has events. A refusal is an event for every operation.
+ */
+export const AUDIT_ACTIONS: Record<OperationId, AuditAction | 'none'> = {
+  createSandbox: { action: 'sandbox.created', target: 'sandbox' },
+  listSandboxes: 'none',
+  getSandbox: 'none',
+  setSandboxTtl: { action: 'sandbox.extended', target: 'sandbox' },
+  extendSandbox: { action: 'sandbox.extended', target: 'sandbox' },
+  killSandbox: { action: 'sandbox.killed', target: 'sandbox' },
+
+  createContext: { action: 'context.created', target: 'context' },
+  listContexts: 'none',
+  getContext: 'none',
+  deleteContext: { action: 'context.deleted', target: 'context' },
+  interruptContext: { action: 'context.interrupted', target: 'context' },
+  restartContext: { action: 'context.restarted', target: 'context' },
+  runCode: 'none',
+  streamCode: 'none',
+
+  createCommand: { action: 'command.started', target: 'command' },
+  runCommand: { action: 'command.started', target: 'command' },
+  startCommand: { action: 'command.started', target: 'command' },
+  listCommands: 'none',
+  getCommand: 'none',
+  listCommandLogs: 'none',
+  streamCommand: 'none',
+  writeCommandStdin: 'none',
+  killCommand: { action: 'command.killed', target: 'command' },
+  openPty: { action: 'terminal.opened', target: 'sandbox' },
+
+  readFile: 'none',
+  writeFile: 'none',
+  listFiles: 'none',
+  statFile: 'none',
+  makeDirectory: 'none',
+  moveFile: 'none',
+  copyFile: 'none',
+  deleteFile: 'none',
+  readArchive: 'none',
+  writeArchive: 'none',
+  watchFiles: 'none',
+
+  exportArtifact: { action: 'artifact.created', target: 'artifact' },
+  listArtifacts: 'none',
+  getArtifact: 'none',
+  downloadArtifact: 'none',
+  createArtifactDownloadUrl: { action: 'artifact.link_created', target: 'artifact' },
+  deleteArtifact: { action: 'artifact.deleted', target: 'artifact' },
+
+  openPreview: { action: 'preview.created', target: 'preview' },
+  listSandboxPreviews: 'none',
+  listPreviews: 'none',
+  getPreview: 'none',
+  deletePreview: { action: 'preview.deleted', target: 'preview' },
+
+  listTemplates: 'none',
+  getTemplate: 'none',
+  listTemplateVersions: 'none',
+
+  createApiKey: { action: 'api_key.created', target: 'apiKey' },
+  listApiKeys: 'none',
+  getCurrentApiKey: 'none',
+  getApiKey: 'none',
+  rotateApiKey: { action: 'api_key.rotated', target: 'apiKey' },
+  revokeApiKey: { action: 'api_key.revoked', target: 'apiKey' },
+
+  createProject: { action: 'project.created', target: 'project' },
+  listProjects: 'none',
+  getProject: 'none',
+  updateProject: { action: 'project.updated', target: 'project' },
+  deleteProject: { action: 'project.deleted', target: 'project' },
+
+  listQuotas: 'none',
+
+  listEvents: 'none',
+  streamEvents: 'none',
+
+  createWebhook: { action: 'webhook.created', target: 'webhook' },
+  listWebhooks: 'none',
+  getWebhook: 'none',
+  updateWebhook: { action: 'webhook.updated', target: 'webhook' },
+  deleteWebhook: { action: 'webhook.deleted', target: 'webhook' },
+  rotateWebhookSecret: { action: 'webhook.secret_rotated', target: 'webhook' },
+  testWebhook: { action: 'webhook.tested', target: 'webhook' },
+  listWebhookDeliveries: 'none',
+  resendWebhookDelivery: { action: 'webhook.delivery_resent', target: 'webhook' },
+
+  listAuditEvents: 'none',
+};

@@ -1,0 +1,96 @@
+import type { ApiKeyId, ErrorCode, Operation } from '@cloche/contract';
+import type { Logger } from 'pino';
+import type { Clock } from '../base/clock.ts';
+import type { AuditLog, NewAuditEvent } from './audit-log.ts';
+import { type AuditOrigin, auditActionOf, originFields, targetOf } from './request-audit.ts';
+
+const WINDOW_MS = 60_000;
+/** Refusals and failures of one key that have events of their own in each minute, on each server. */
+const EVENTS_PER_WINDOW = 10;
+
+interface Window {
+  readonly endsAt: number;
+  events: number;
+  /** The last request that has no event of its own, and the number of these requests. */
+  omitted: { readonly event: NewAuditEvent; readonly count: number } | undefined;
+}
+
+export interface RefusedRequest extends AuditOrigin {
+  readonly operation: Operation;
+  readonly params: unknown;
+  readonly code: ErrorCode;
+  readonly status: number;
+}
+
+export interface RefusalsDeps {
+  readonly log: AuditLog;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/**
+ * Records requests that were refused for a scope or a project, and changes that failed by a fault of the service. Bounds
+ * the events of each key in a minute; one further event has the number of the others. A killed server loses the numbers
+ * of its current minute.
+ */
+export class Refusals {
+  readonly #deps: RefusalsDeps;
+  readonly #windows = new Map<ApiKeyId, Window>();
+  readonly #writing = new Set<Promise<void>>();
+
+  constructor(deps: RefusalsDeps) {
+    this.#deps = deps;
+  }
+
+  /** Records a request that ended with an error, if it counts. Does not throw, and does not wait for the database. */
+  record(request: RefusedRequest): void {
+    const event = eventOf(request);
+    if (!event) return;
+    const { apiKeyId } = request.credential;
+    const window = this.#windowOf(apiKeyId);
+    window.events += 1;
+    if (window.events <= EVENTS_PER_WINDOW) this.#write(event);
+    else window.omitted = { event, count: (window.omitted?.count ?? 0) + 1 };
+  }
+
+  /** Writes the numbers of the minutes that are over; with `all`, also of the current one. Waits for all events. */
+  async flush(all = false): Promise<void> {
+    for (const [key, window] of this.#windows) {
+      if (all || window.endsAt <= this.#deps.clock.now()) this.#close(key, window);
+    }
+    await Promise.all(this.#writing);
+  }
+
+  #windowOf(key: ApiKeyId): Window {
+    const now = this.#deps.clock.now();
+    const current = this.#windows.get(key);
+    if (current && current.endsAt > now) return current;
+    if (current) this.#close(key, current);
+    const window: Window = { endsAt: now + WINDOW_MS, events: 0, omitted: undefined };
+    this.#windows.set(key, window);
+    return window;
+  }
+
+  #close(key: ApiKeyId, { omitted }: Window): void {
+    this.#windows.delete(key);
+    if (omitted) this.#write({ ...omitted.event, omitted: omitted.count });
+  }
+
+  #write(event: NewAuditEvent): void {
+    const { log, logger } = this.#deps;
+    const writing = log.append(event).catch((error: unknown) => {
+      logger.error({ err: error, requestId: event.requestId }, 'the audit event of a refused request was not written');
+    });
+    this.#writing.add(writing);
+    void writing.finally(() => this.#writing.delete(writing));
+  }
+}
+
+function eventOf(request: RefusedRequest): NewAuditEvent | undefined {
+  const { operation, params, code, status } = request;
+  const action = auditActionOf(operation);
+  const outcome = code === 'forbidden' ? 'denied' : status >= 500 && action ? 'failed' : undefined;
+  if (!outcome) return undefined;
+  const target = action ? targetOf(action, params, undefined).target : { type: 'operation', id: operation.id };
+  return { ...originFields(request), action: action?.action ?? 'request.refused', target, outcome, code };
+}
