@@ -18,6 +18,7 @@ import { addRunCommand } from './commands/run.ts';
 import { addSandboxCommands } from './commands/sandbox.ts';
 import { addShellCommand } from './commands/shell.ts';
 import { addTemplateCommands } from './commands/template.ts';
+import { addWebhookCommands } from './commands/webhook.ts';
 import { UsageCommand } from './usage-command.ts';
 
 /** Builds the whole command line. It throws instead of exiting. */
@@ -40,6 +41,7 @@ export function buildProgram(version: string): Command {
   addPreviewCommand(program);
   addArtifactCommands(program);
   addEventsCommand(program);
+  addWebhookCommands(program);
   addCopyCommand(program);
   addFileCommands(program);
   addTemplateCommands(program);

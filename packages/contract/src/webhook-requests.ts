@@ -1,6 +1,6 @@
 /** Bodies of requests for webhooks, and what was sent to them. */
 import { type Static, Type } from 'typebox';
-import { EVENT_TYPES, type EventType } from './event.ts';
+import { EVENT_TYPES, type EventType, type EventTypeFilter } from './event.ts';
 import { DeliveryIdSchema, EventIdSchema, type ProjectId, WebhookIdSchema } from './ids.ts';
 import { LIMITS } from './limits.ts';
 import { oneOf } from './list.ts';
@@ -8,12 +8,13 @@ import { NO_NUL, Text } from './text.ts';
 import { Timestamp, timestamp } from './timestamps.ts';
 
 /** What selects events: a type, the types of one kind of resource such as `sandbox.*`, or `*` for all. */
-export const EVENT_PATTERNS = ['*', ...new Set(EVENT_TYPES.map(groupOf)), ...EVENT_TYPES] as readonly string[];
+export type EventPattern = EventTypeFilter | '*';
+export const EVENT_PATTERNS: readonly EventPattern[] = ['*', ...new Set(EVENT_TYPES.map(groupOf)), ...EVENT_TYPES];
 /** Type of the event that `testWebhook` sends. Nothing else has it. */
 export const TEST_EVENT_TYPE = 'webhook.test';
 
-function groupOf(type: EventType): string {
-  return `${type.split('.')[0]}.*`;
+function groupOf(type: EventType): EventPattern {
+  return `${type.split('.')[0]}.*` as EventPattern;
 }
 
 /** Returns the types that `patterns` select. */

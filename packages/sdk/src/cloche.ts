@@ -6,6 +6,7 @@ import { Projects } from './projects.ts';
 import { Quotas } from './quotas.ts';
 import { Sandboxes } from './sandboxes.ts';
 import { Templates } from './templates.ts';
+import { Webhooks } from './webhooks.ts';
 
 /**
  * A client of one Cloche service.
@@ -22,6 +23,7 @@ export class Cloche extends ApiClient {
   readonly sandboxes = new Sandboxes(this);
   readonly artifacts = new Artifacts(this);
   readonly events = new Events(this);
+  readonly webhooks = new Webhooks(this);
   readonly apiKeys = new ApiKeys(this);
   readonly templates = new Templates(this);
   readonly projects = new Projects(this);

@@ -29,6 +29,8 @@ export type {
   Signal,
   Template,
   TemplateVersion,
+  Webhook,
+  WebhookDelivery,
 } from '@cloche/contract';
 export {
   ApiClient,
@@ -82,3 +84,17 @@ export { type ContextRef, type RunOptions, type StreamOptions, streamCode } from
 export { Sandbox, type SandboxInfo } from './sandbox.ts';
 export { type ListSandboxesOptions, Sandboxes } from './sandboxes.ts';
 export { Templates } from './templates.ts';
+export {
+  type MessageHeaders,
+  signWebhook,
+  verifyWebhook,
+  type WebhookTestEvent,
+  WebhookVerificationError,
+} from './webhook-messages.ts';
+export {
+  type CreateWebhookOptions,
+  type ListDeliveriesOptions,
+  type UpdateWebhookOptions,
+  Webhooks,
+  type WebhookWithSecret,
+} from './webhooks.ts';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import type { OrgId, Preview, PreviewId, ProjectId, ResourceEvent } from '@cloche/contract';
+import type { EventPattern, OrgId, Preview, PreviewId, ProjectId, ResourceEvent } from '@cloche/contract';
 import { FakeClock, SequentialIds } from '@cloche/testkit';
 import { pino } from 'pino';
 import type { Credential } from '../src/api-keys/credential.ts';
@@ -96,7 +96,7 @@ export async function openWebhookWorld(options: SenderOptions = {}) {
       servers.push(deliverer);
       return deliverer;
     },
-    async create(url: string, events: string[] = ['*'], project?: ProjectId) {
+    async create(url: string, events: EventPattern[] = ['*'], project?: ProjectId) {
       const body = { url, events, ...(project && { projectId: project }) };
       return first.service.create({ credential, body, idempotencyRecordId: undefined });
     },
