@@ -10,16 +10,15 @@ const REQUIREMENTS = join(import.meta.dirname, '../requirements-dev.txt');
 const TO_PIP = '../../../../lib/python3/dist-packages';
 
 /**
- * Installs Ruff into the cache, once for each content of `requirements-dev.txt`.
+ * Installs Ruff and the packages of tests into the cache, once for each content of `requirements-dev.txt`.
  *
  * @param pythonPackages packages of a built template. Its pip installs, so the machine needs none.
- * @returns the path of the program
+ * @returns the folder of the packages; programs are in its `bin`
  */
-export function ensureRuff(cacheDir: string, pythonPackages: string): string {
+export function ensurePythonTools(cacheDir: string, pythonPackages: string): string {
   const digest = createHash('sha256').update(readFileSync(REQUIREMENTS)).digest('hex').slice(0, 32);
   const folder = join(cacheDir, 'python-tools', digest);
-  const program = join(folder, 'bin/ruff');
-  if (existsSync(program)) return program;
+  if (existsSync(folder)) return folder;
   mkdirSync(join(cacheDir, 'python-tools'), { recursive: true });
   const building = mkdtempSync(join(cacheDir, 'python-tools', '.building-'));
   try {
@@ -28,9 +27,9 @@ export function ensureRuff(cacheDir: string, pythonPackages: string): string {
     const env = { ...process.env, PYTHONPATH: join(pythonPackages, TO_PIP) };
     execFileSync(PYTHON, [...command, '--requirement', REQUIREMENTS], { env, stdio: ['ignore', 'ignore', 'inherit'] });
     // Another process may have installed the same tools in the meantime.
-    if (!existsSync(program)) renameSync(building, folder);
+    if (!existsSync(folder)) renameSync(building, folder);
   } finally {
     rmSync(building, { recursive: true, force: true });
   }
-  return program;
+  return folder;
 }
