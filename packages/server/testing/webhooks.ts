@@ -17,6 +17,7 @@ import { EventOutbox, type NewEvent } from '../src/outbox/event-outbox.ts';
 import { ProjectAccess } from '../src/projects/access/project-access.ts';
 import { OrgRepository } from '../src/projects/org-repository.ts';
 import { SqlProjectRepository } from '../src/projects/project-repository.ts';
+import { Quotas } from '../src/quotas/quotas.ts';
 import { Deliverer } from '../src/webhooks/deliverer.ts';
 import { DeliveryRepository } from '../src/webhooks/delivery-repository.ts';
 import { SendEvents } from '../src/webhooks/send-events.ts';
@@ -143,12 +144,24 @@ async function openServer({ db, clock, serverId, transactions, options }: Server
   const secrets = await WebhookSecrets.open(db);
   const claims = new ClaimedRows(db, 'webhooks', CLAIM_MS);
   const deliveries = new DeliveryRepository(db, transactions, ids);
+  const quotas = new Quotas({ db, transactions, outbox, clock, defaults: {} });
   const progress = new WebhookProgress({ db, transactions, outbox, claims, deliveries, clock, random: () => 0 });
   const sending = new SendEvents({ feed: new EventFeed(db, outbox), progress, deliveries, secrets, sender, clock });
   const deliverer = new Deliverer({ progress, sending, claims, outbox, serverId, ids, clock, log });
   const webhooks = new WebhookRepository(db, transactions);
   const projects = new ProjectAccess(new SqlProjectRepository(db));
   const wake = () => deliverer.wake();
-  const service = new WebhookService({ webhooks, deliveries, projects, secrets, guard, sender, clock, ids, wake });
+  const service = new WebhookService({
+    webhooks,
+    deliveries,
+    projects,
+    quotas,
+    secrets,
+    guard,
+    sender,
+    clock,
+    ids,
+    wake,
+  });
   return { deliverer, service, webhooks, deliveries, progress, claims, secrets, outbox };
 }

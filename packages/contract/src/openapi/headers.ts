@@ -15,6 +15,12 @@ export const HEADERS = {
   Allow: text('Methods that the path supports.'),
   'WWW-Authenticate': text('`Bearer`.'),
   'Retry-After': text('Seconds to wait before repeating the request.', { pattern: '^[0-9]+$' }),
+  'RateLimit-Policy': text(
+    'Limits of requests that apply: `"name";q=requests;w=seconds`, separated by commas (draft-ietf-httpapi-ratelimit-headers). Missing without a limit.',
+  ),
+  RateLimit: text(
+    'What is left of each limit: `"name";r=requests;t=seconds`, where `t` is the time until more is left.',
+  ),
   Deprecation: text('Date since which the operation is deprecated (RFC 9745).'),
   Sunset: text('Date after which the operation may be removed (RFC 8594).'),
   Link: text('The operation to use instead.'),
@@ -24,13 +30,15 @@ export const HEADERS = {
 } satisfies Record<string, Json>;
 type Header = keyof typeof HEADERS;
 
+const ON_EVERY_RESPONSE = ['X-Request-Id', 'RateLimit-Policy', 'RateLimit'] as const;
+
 function headers(names: readonly Header[]): Json {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }
 
 export function successHeaders({ idempotency, deprecation }: Operation, more: readonly Header[] = []): Json {
   return headers([
-    'X-Request-Id',
+    ...ON_EVERY_RESPONSE,
     ...(idempotency === 'none' ? [] : (['Idempotency-Replayed'] as const)),
     ...(deprecation ? (['Deprecation', 'Sunset', 'Link'] as const) : []),
     ...more,
@@ -44,7 +52,7 @@ const OF_ERRORS: Partial<Record<ErrorCode, Header>> = {
 };
 
 export function errorHeaders(codes: readonly ErrorCode[]): Json {
-  return headers(['X-Request-Id', ...new Set(codes.flatMap(headersOf))]);
+  return headers([...ON_EVERY_RESPONSE, ...new Set(codes.flatMap(headersOf))]);
 }
 
 function headersOf(code: ErrorCode): Header[] {

@@ -9,6 +9,7 @@ import { EventFeed } from '../events/event-feed.ts';
 import type { Route } from '../http/route.ts';
 import type { EventOutbox } from '../outbox/event-outbox.ts';
 import type { ProjectAccess } from '../projects/access/project-access.ts';
+import type { Quotas } from '../quotas/quotas.ts';
 import { Deliverer } from '../webhooks/deliverer.ts';
 import { DeliveryRepository } from '../webhooks/delivery-repository.ts';
 import { SendEvents } from '../webhooks/send-events.ts';
@@ -32,6 +33,7 @@ export interface WebhooksDeps {
   readonly transactions: Transactions;
   readonly outbox: EventOutbox;
   readonly projects: ProjectAccess;
+  readonly quotas: Quotas;
   readonly serverId: string;
   readonly targets: TargetOptions;
   /** How long deliveries are kept: as long as events. */

@@ -41,6 +41,8 @@ import { OrgRepository } from '../projects/org-repository.ts';
 import { SqlProjectRepository } from '../projects/project-repository.ts';
 import { quotaRoutes } from '../quotas/quota-routes.ts';
 import { Quotas } from '../quotas/quotas.ts';
+import { RequestCounts } from '../quotas/request-counts.ts';
+import { RequestRates } from '../quotas/request-rates.ts';
 import { composeArtifacts } from './compose-artifacts.ts';
 import { composeAudit } from './compose-audit.ts';
 import { composeCommands } from './compose-commands.ts';
@@ -87,6 +89,8 @@ export async function startServer(
   const orgs = new OrgRepository(db, clock, ids);
   const projectRecords = new SqlProjectRepository(db);
   const quotas = new Quotas({ ...shared, defaults: config.quotas });
+  const counts = new RequestCounts({ ...shared, processId: ids.next('srv_') });
+  const rates = new RequestRates({ quotas, counts, clock });
   const projects = composeProjects({ ...shared, limits: quotas.limits, projects: projectRecords });
   const audit = await composeAudit({ ...shared, projects: projects.access, retentionMs: config.auditRetentionMs });
   const { auditLog, refusals } = audit;
@@ -159,6 +163,7 @@ export async function startServer(
   });
   const endKeyWork = new EndKeyWork({ keys, authenticator, clock, open: [inFlight, previews.open] });
   const webhooks = await composeWebhooks({
+    quotas,
     ...shared,
     projects: projects.access,
     serverId,
@@ -190,6 +195,7 @@ export async function startServer(
     authenticator,
     idempotency,
     inFlight,
+    limitRequests: (credential) => rates.limitRequest(credential),
     transfers: { stallMs: config.transferStallMs },
     resultMemoryLimit: new ResultMemoryLimit({ space }),
     space,
@@ -235,6 +241,7 @@ export async function startServer(
       await sandboxes.stop();
       await webhooks.stop();
       await artifacts.stop();
+      await counts.stop();
       lease.stop();
       await Promise.all(keyLoops.map((loop) => loop.stop()));
       await authenticator.uses.write();

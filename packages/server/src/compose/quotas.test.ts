@@ -5,6 +5,7 @@ import { globSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, afterEach, before, describe, it } from 'node:test';
 import type { ProjectQuotas, QuotaUse } from '@cloche/contract';
+import { eventually } from '@cloche/testkit/eventually';
 import { type Answer, openTenants, type Tenants } from '../../testing/tenants.ts';
 
 let tenants: Tenants;
@@ -84,6 +85,31 @@ describe('quotas', () => {
     await limit({ sandboxesPerMinute: 1 });
     const { status, body } = await call('POST', '/v1/sandboxes', {});
     assert.deepEqual([status, body.error.code], [429, 'rate_limited']);
+  });
+
+  it('of requests stand in the headers of every answer, and refuse with Retry-After what is too much', async () => {
+    const send = async () =>
+      fetch(`${tenants.server.url}/v1/projects`, { headers: { authorization: `Bearer ${key}` } });
+    assert.equal((await send()).headers.get('ratelimit-policy'), null);
+    await limit({ requestsPerMinute: 50 });
+    // The server caches limits for a second.
+    let first = await send();
+    const isLimited = async () => {
+      first = await send();
+      return first.headers.has('ratelimit-policy');
+    };
+    await eventually(isLimited, { because: 'the limit was set' });
+    assert.equal(first.headers.get('ratelimit-policy'), '"organization";q=50;w=60');
+    const left = Number(/r=(\d+)/.exec(first.headers.get('ratelimit') ?? '')?.[1]);
+    const answers = await Promise.all(Array.from({ length: 100 }, send));
+    assert.equal(answers.filter(({ status }) => status === 200).length, left);
+    const refused = answers.find(({ status }) => status === 429);
+    assert.match(refused?.headers.get('ratelimit') ?? '', /^"organization";r=0;t=\d+$/);
+    assert.ok(Number(refused?.headers.get('retry-after')) >= 1);
+    const body = (await refused?.json()) as { error: { code: string } };
+    assert.equal(body.error.code, 'rate_limited');
+    await limit({ requestsPerMinute: null });
+    await eventually(async () => (await send()).status === 200, { because: 'the limit was removed' });
   });
 
   it('announce refusals once in a minute', async () => {

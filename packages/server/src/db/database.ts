@@ -300,9 +300,10 @@ export interface WebhookDeliveryTable {
   error: string | null;
 }
 
-/** When an event last reported refusals by a quota in a project. */
+/** When an event last reported refusals by a quota. */
 export interface QuotaRefusalTable {
-  project_id: string;
+  /** Id of the project of the refused request, or of its organization. */
+  scope_id: string;
   quota: string;
   announced_at: number;
 }
@@ -350,6 +351,15 @@ export interface AuditEventTable {
   hash: string;
 }
 
+/** Requests of a limited organization or project in one second that a server received. */
+export interface RequestCountTable {
+  scope_id: string;
+  /** Seconds since the epoch. */
+  second: number;
+  process_id: string;
+  requests: number;
+}
+
 export interface Tables {
   orgs: OrgTable;
   projects: ProjectTable;
@@ -373,6 +383,7 @@ export interface Tables {
   audit_cuts: AuditCutTable;
   audit_events: AuditEventTable;
   audited_expiries: AuditedExpiryTable;
+  request_counts: RequestCountTable;
 }
 
 export type Database = Kysely<Tables>;

@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Authenticator } from '../api-keys/authenticator.ts';
@@ -22,6 +22,7 @@ import { HttpMetrics } from './http-metrics.ts';
 import { type InFlight, stopping } from './in-flight.ts';
 import { createJsonApp, pathOf } from './json-app.ts';
 import { OutcomeLog } from './outcome-log.ts';
+import type { LimitRequests } from './request-limit.ts';
 import { requestValidator } from './request-validator.ts';
 import type { Route } from './route.ts';
 import { registerServiceRoutes, type ServiceRoutesDeps } from './service-routes.ts';
@@ -39,6 +40,7 @@ export interface AppDeps {
   readonly authenticator: Authenticator;
   readonly idempotency: Idempotency;
   readonly inFlight: InFlight;
+  readonly limitRequests?: LimitRequests;
   readonly transfers: TransferLimits;
   readonly resultMemoryLimit: ResultMemoryLimit;
   readonly space: DiskSpace;
@@ -117,6 +119,8 @@ function addRoute(app: FastifyInstance, route: Route, deps: RouteDeps): void {
       request.state.keyChanges = deps.authenticator.changes;
       const credential = await authenticate(request);
       request.state.credential = credential;
+      const rate = deps.limitRequests?.(credential);
+      if (rate) await applyRate(reply, rate);
       requireOperationScope(credential, operation, request.params);
     },
     handler: async (request, reply) => {
@@ -127,6 +131,13 @@ function addRoute(app: FastifyInstance, route: Route, deps: RouteDeps): void {
       return execute(route, { request, reply, valid }, deps);
     },
   });
+}
+
+async function applyRate(reply: FastifyReply, rate: NonNullable<ReturnType<LimitRequests>>): Promise<void> {
+  const decision = await rate;
+  if (!decision) return;
+  reply.headers(decision.headers);
+  if (decision.refusal) throw decision.refusal;
 }
 
 /** Returns a function that finds the credential of a request, and delays the answers to wrong keys. */

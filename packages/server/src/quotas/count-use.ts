@@ -15,6 +15,8 @@ const COUNTS: Partial<Record<QuotaName, Count>> = {
   sandboxesPerMinute: countCreated,
   artifactBytes: countArtifactBytes,
   previews: countPreviews,
+  webhooks: countWebhooks,
+  requestsPerMinute: countRequests,
 };
 
 /** Returns how much of a quota is used. What this version of the service does not have yet counts 0. */
@@ -82,4 +84,22 @@ async function countPreviews(db: Database, { orgId, projectId }: QuotaScope, now
   if (projectId !== undefined) open = open.where('previews.project_id', '=', projectId);
   const { previews } = await open.select(({ fn }) => fn.countAll<number>().as('previews')).executeTakeFirstOrThrow();
   return Number(previews);
+}
+
+async function countWebhooks(db: Database, { orgId, projectId }: QuotaScope): Promise<number> {
+  let kept = db.selectFrom('webhooks').where('org_id', '=', orgId).where('deleted_at', 'is', null);
+  if (projectId !== undefined) kept = kept.where('project_id', '=', projectId);
+  const { webhooks } = await kept.select(({ fn }) => fn.countAll<number>().as('webhooks')).executeTakeFirstOrThrow();
+  return Number(webhooks);
+}
+
+/** At most a second behind: servers write their counts once a second. */
+async function countRequests(db: Database, { orgId, projectId }: QuotaScope, now: number): Promise<number> {
+  const { requests } = await db
+    .selectFrom('request_counts')
+    .select(({ fn }) => fn.sum<number | null>('requests').as('requests'))
+    .where('scope_id', '=', projectId ?? orgId)
+    .where('second', '>=', Math.floor((now - RATE_WINDOW_MS) / 1000))
+    .executeTakeFirstOrThrow();
+  return Number(requests);
 }

@@ -19,11 +19,13 @@ export type Limit = QuotaScope & { readonly quota: QuotaName; readonly limit: nu
  * (`limited`), so that all others pay nothing for them.
  */
 export class Limits {
+  readonly #db: Database;
   readonly #transactions: Transactions;
   readonly #defaults: ProjectQuotas;
 
   /** @param defaults limits of every organization whose operator sets no others */
-  constructor(transactions: Transactions, defaults: ProjectQuotas) {
+  constructor(db: Database, transactions: Transactions, defaults: ProjectQuotas) {
+    this.#db = db;
     this.#transactions = transactions;
     this.#defaults = defaults;
   }
@@ -38,13 +40,30 @@ export class Limits {
    * the organization wait until the end of the transaction, so that what the transaction counts stays true: on
    * PostgreSQL by a lock on the row of the organization, on SQLite because there is one connection.
    */
-  async lock({ db }: Transaction, { orgId, projectId }: ProjectScope): Promise<Limit[]> {
+  async lock({ db }: Transaction, { orgId, projectId }: QuotaScope): Promise<Limit[]> {
+    if (projectId === undefined) return listed(await this.#lockOrganization(db, orgId), { orgId });
     const ofProject = db.selectFrom('projects').select(['limited', 'quotas']).where('id', '=', projectId);
     if (!this.applyToAll && (await ofProject.executeTakeFirst())?.limited !== 1) return [];
     const ofOrganization = await this.#lockOrganization(db, orgId);
     // Read under the lock, because a change of limits holds it too.
     const { quotas } = await ofProject.executeTakeFirstOrThrow();
     return [...listed(ofOrganization, { orgId }), ...listed(JSON.parse(quotas), { orgId, projectId })];
+  }
+
+  /** Returns the limits of an organization and of all its projects for one quota. */
+  async listAll(orgId: OrgId, quota: QuotaName): Promise<Limit[]> {
+    const projects = await this.#db
+      .selectFrom('projects')
+      .select(['id', 'quotas'])
+      .where('org_id', '=', orgId)
+      .where('limited', '=', 1)
+      .execute();
+    if (projects.length === 0 && !this.applyToAll) return [];
+    const all = listed(await this.#organizationLimits(this.#db, orgId), { orgId });
+    for (const { id, quotas } of projects) {
+      all.push(...listed(JSON.parse(quotas), { orgId, projectId: id as ProjectId }));
+    }
+    return all.filter((limit) => limit.quota === quota);
   }
 
   /** Returns the limits of an organization or of a project. */

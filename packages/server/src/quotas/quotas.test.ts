@@ -8,10 +8,13 @@ import {
   OTHER_PROJECT,
   openSandboxes,
   type SandboxesWorld,
+  SILENT,
 } from '../../testing/sandboxes.ts';
 import { toEvent } from '../outbox/event-outbox.ts';
 import { ProjectChanges } from '../projects/api/project-changes.ts';
 import type { QuotaScope } from './limits.ts';
+import { RequestCounts } from './request-counts.ts';
+import { RequestRates } from './request-rates.ts';
 
 interface Counted {
   readonly created: number;
@@ -184,5 +187,60 @@ describe('a limit of a project', () => {
     });
     await setProject(world, { liveSandboxes: 4, previews: 100 });
     await setProject(world, { liveSandboxes: null });
+  });
+});
+
+describe('a limit of requests in a minute', () => {
+  function openRates(world: SandboxesWorld, processId: string) {
+    const { quotas, db, transactions, clock } = world;
+    const counts = new RequestCounts({ db, transactions, clock, log: SILENT, processId });
+    const rates = new RequestRates({ quotas, counts, clock });
+    const sendMany = async (count: number, credential = credentialOf()) => {
+      const decisions = await Promise.all(Array.from({ length: count }, () => rates.limitRequest(credential)));
+      return decisions.filter((decision) => decision?.refusal === undefined).length;
+    };
+    return { counts, rates, sendMany };
+  }
+
+  it('lets as many requests through, and more when the first are over a minute old', async () => {
+    await using world = await openSandboxes();
+    await world.limits.setOrganization(ORG, { requestsPerMinute: 10 });
+    const { rates, sendMany } = openRates(world, 'srv_a');
+    assert.equal(await sendMany(4), 4);
+    world.clock.advance(20_000);
+    assert.equal(await sendMany(100), 6);
+    const refused = await rates.limitRequest(credentialOf());
+    assert.equal(refused?.refusal?.code, 'rate_limited');
+    const retryAfter = refused?.refusal?.retryAfterSeconds ?? 0;
+    assert.ok(retryAfter >= 40 && retryAfter <= 42, String(retryAfter));
+    assert.deepEqual(refused?.headers, {
+      'ratelimit-policy': '"organization";q=10;w=60',
+      ratelimit: `"organization";r=0;t=${retryAfter}`,
+    });
+    world.clock.advance(retryAfter * 1000);
+    assert.equal(await sendMany(100), 4);
+  });
+
+  it('counts the requests of other servers, and those before a restart, within a second', async () => {
+    await using world = await openSandboxes();
+    await world.limits.setOrganization(ORG, { requestsPerMinute: 10 });
+    const second = () => Math.floor(world.clock.now() / 1000);
+    const a = openRates(world, 'srv_a');
+    const b = openRates(world, 'srv_b');
+    assert.deepEqual([await a.sendMany(4), await b.sendMany(3)], [4, 3]);
+    for (const { counts } of [a, b, a]) await counts.synchronize(second());
+    assert.equal(await a.sendMany(100), 3);
+    await a.counts.synchronize(second());
+    assert.equal(await openRates(world, 'srv_after_the_restart').sendMany(100), 0);
+    assert.equal((await useOf(world, 'requestsPerMinute')).used, 10);
+  });
+
+  it('of a project applies to keys that are bound to it, and to no other', async () => {
+    await using world = await openSandboxes();
+    await setProject(world, { requestsPerMinute: 2 });
+    const { rates, sendMany } = openRates(world, 'srv_a');
+    assert.equal(await sendMany(10, credentialOf(ORG, [OTHER_PROJECT])), 2);
+    assert.equal(await sendMany(10, credentialOf(ORG, [DEFAULT_PROJECT])), 10);
+    assert.equal(await rates.limitRequest(credentialOf()), undefined);
   });
 });

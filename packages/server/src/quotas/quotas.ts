@@ -4,7 +4,7 @@ import type { Database } from '../db/database.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
 import type { EventOutbox } from '../outbox/event-outbox.ts';
 import { countUse, nextCreationAt, RATE_WINDOW_MS } from './count-use.ts';
-import { type Limit, Limits, type ProjectScope, type QuotaScope } from './limits.ts';
+import { type Limit, Limits, type QuotaScope } from './limits.ts';
 import { QuotaRefusal } from './quota-refusal.ts';
 
 /** Time for which one event about refusals by a quota in a project is enough. */
@@ -32,7 +32,7 @@ export class Quotas {
 
   constructor(deps: QuotasDeps) {
     this.#deps = deps;
-    this.limits = new Limits(deps.transactions, deps.defaults);
+    this.limits = new Limits(deps.db, deps.transactions, deps.defaults);
   }
 
   /**
@@ -42,15 +42,15 @@ export class Quotas {
    *
    * @throws AppError `quota_exceeded`, `rate_limited`
    */
-  async admit<T>(scope: ProjectScope, act: (tx: Transaction, requireRoom: RequireRoom) => Promise<T>): Promise<T> {
+  async admit<T>(scope: QuotaScope, act: (tx: Transaction, requireRoom: RequireRoom) => Promise<T>): Promise<T> {
     const { orgId, projectId } = scope;
     try {
       return await this.#deps.transactions.run(async (tx) => {
-        const limits = await this.limits.lock(tx, { orgId, projectId });
+        const limits = await this.limits.lock(tx, { orgId, ...(projectId && { projectId }) });
         return act(tx, (additions) => this.#requireWithin(tx.db, limits, additions));
       });
     } catch (error) {
-      if (error instanceof QuotaRefusal) await this.#announce(scope, error.use);
+      if (error instanceof QuotaRefusal) await this.announce(scope, error.use);
       throw error;
     }
   }
@@ -81,23 +81,24 @@ export class Quotas {
     }
   }
 
-  /** Appends the event unless one for this quota and project was appended within the last minute, by any server. */
-  async #announce({ orgId, projectId }: ProjectScope, use: QuotaUse): Promise<void> {
+  /** Appends the event unless one for this quota and scope was appended within the last minute, by any server. */
+  async announce({ orgId, projectId }: QuotaScope, use: QuotaUse): Promise<void> {
     const { transactions, outbox, clock } = this.#deps;
     const now = clock.now();
     await transactions.run(async (tx) => {
       const announced = await tx.db
         .insertInto('quota_refusals')
-        .values({ project_id: projectId, quota: use.quota, announced_at: now })
+        .values({ scope_id: projectId ?? orgId, quota: use.quota, announced_at: now })
         .onConflict((conflict) =>
           conflict
-            .columns(['project_id', 'quota'])
+            .columns(['scope_id', 'quota'])
             .doUpdateSet({ announced_at: now })
             .where('quota_refusals.announced_at', '<=', now - EVENT_INTERVAL_MS),
         )
         .returning('announced_at')
         .executeTakeFirst();
-      if (announced) await outbox.append(tx, { type: 'quota.exceeded', orgId, projectId, data: { quota: use } });
+      const project = projectId === undefined ? {} : { projectId };
+      if (announced) await outbox.append(tx, { type: 'quota.exceeded', orgId, ...project, data: { quota: use } });
     });
   }
 }

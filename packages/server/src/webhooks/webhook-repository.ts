@@ -1,7 +1,7 @@
 import type { OrgId, ProjectId, WebhookId } from '@cloche/contract';
 import type { Database, WebhookTable } from '../db/database.ts';
 import { locksRows } from '../db/row-locks.ts';
-import type { Transactions } from '../db/transactions.ts';
+import type { Transaction, Transactions } from '../db/transactions.ts';
 import { projectDeleted } from '../projects/access/project-access.ts';
 import { isOpenProject } from '../projects/open-project.ts';
 import { toRecord, type WebhookRecord } from './webhook.ts';
@@ -22,6 +22,14 @@ export type WebhookInsertion =
   /** One already exists for the idempotency record. */
   | { readonly status: 'exists'; readonly webhook: WebhookRecord }
   | { readonly status: 'full'; readonly used: number };
+
+export interface WebhookInsertOptions {
+  /** Webhooks that an organization may have. */
+  readonly limit: number;
+  readonly now: number;
+  /** Throws unless quotas have room for one more webhook. */
+  readonly requireRoom: () => Promise<void>;
+}
 
 export interface WebhookChange {
   readonly url?: string | undefined;
@@ -44,7 +52,11 @@ export class WebhookRepository {
    *
    * @throws AppError `not_found` when the project was deleted meanwhile
    */
-  insert(webhook: NewWebhook, limit: number, now: number): Promise<WebhookInsertion> {
+  insert(
+    webhook: NewWebhook,
+    { limit, now, requireRoom }: WebhookInsertOptions,
+    joined?: Transaction,
+  ): Promise<WebhookInsertion> {
     const { orgId, projectId, idempotencyRecordId } = webhook;
     return this.#transactions.run(async (tx) => {
       if (projectId && !(await isOpenProject(tx.db, projectId))) throw projectDeleted(projectId);
@@ -67,6 +79,7 @@ export class WebhookRepository {
         .where('deleted_at', 'is', null)
         .executeTakeFirstOrThrow();
       if (Number(used) >= limit) return { status: 'full', used: Number(used) };
+      await requireRoom();
       const last = await tx.db
         .selectFrom('event_sequences')
         .select('last_seq')
@@ -81,7 +94,7 @@ export class WebhookRepository {
       };
       const row = await tx.db.insertInto('webhooks').values(values).returningAll().executeTakeFirstOrThrow();
       return { status: 'inserted', webhook: toRecord(row) };
-    });
+    }, joined);
   }
 
   /** Finds a webhook of the organization, also a deleted one. */

@@ -13,6 +13,7 @@ import { AppError, invalidRequest, notFound } from '../base/app-error.ts';
 import { type Clock, timestamp } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { ProjectAccess } from '../projects/access/project-access.ts';
+import type { Quotas } from '../quotas/quotas.ts';
 import { type DeliveryRow, isAccepted, toDelivery } from './delivery.ts';
 import type { DeliveryRepository } from './delivery-repository.ts';
 import { send } from './send-events.ts';
@@ -26,6 +27,7 @@ export interface WebhookServiceDeps {
   readonly webhooks: WebhookRepository;
   readonly deliveries: DeliveryRepository;
   readonly projects: ProjectAccess;
+  readonly quotas: Quotas;
   readonly secrets: WebhookSecrets;
   readonly guard: TargetGuard;
   readonly sender: WebhookSender;
@@ -62,26 +64,30 @@ export class WebhookService {
    *   not use, `not_found` for an unknown or deleted project, `quota_exceeded`.
    */
   async create({ credential, body, idempotencyRecordId }: WebhookCreation): Promise<WebhookWithSecret> {
-    const { webhooks, projects, secrets, ids, clock } = this.#deps;
+    const { webhooks, projects, quotas, secrets, ids, clock } = this.#deps;
     if (body.projectId !== undefined) await projects.getOpen(credential, body.projectId);
     else if (credential.projectIds) throw wholeOrganization();
     this.#checkUrl(body.url);
     const id = ids.next(ID_PREFIXES.webhook);
     const secret = secrets.make();
     const { url, events, projectId, description } = body;
-    const inserted = await webhooks.insert(
-      {
-        id,
-        orgId: credential.orgId,
-        projectId,
-        url,
-        events: [...new Set(events)],
-        description,
-        secret: secrets.seal(secret, id),
-        idempotencyRecordId,
+    const webhook = {
+      id,
+      orgId: credential.orgId,
+      projectId,
+      url,
+      events: [...new Set(events)],
+      description,
+      secret: secrets.seal(secret, id),
+      idempotencyRecordId,
+    };
+    const inserted = await quotas.admit(
+      { orgId: credential.orgId, ...(projectId && { projectId }) },
+      (tx, requireRoom) => {
+        const room = () => requireRoom({ webhooks: 1 });
+        const options = { limit: LIMITS.webhooksPerOrganization, now: clock.now(), requireRoom: room };
+        return webhooks.insert(webhook, options, tx);
       },
-      LIMITS.webhooksPerOrganization,
-      clock.now(),
     );
     if (inserted.status === 'full') throw tooMany(inserted.used);
     return { webhook: inserted.webhook, secret: secrets.open(inserted.webhook) };

@@ -10,7 +10,8 @@ interface Before {
 
 /**
  * Adds the limits of organizations, the mark of the projects in which limits apply, what each sandbox counts towards
- * them, and the times of the last events about refusals.
+ * them, the times of the last
+ * events about refusals, and the requests of the last minute.
  */
 export const quotas: Migration = {
   async up(db: Kysely<Before>): Promise<void> {
@@ -27,10 +28,18 @@ export const quotas: Migration = {
     await sandboxes.addColumn('memory_mb', 'integer', (column) => column.notNull().defaultTo(0)).execute();
     await db.schema
       .createTable('quota_refusals')
-      .addColumn('project_id', 'text', (column) => column.notNull().references('projects.id'))
+      .addColumn('scope_id', 'text', (column) => column.notNull())
       .addColumn('quota', 'text', (column) => column.notNull())
       .addColumn('announced_at', 'bigint', (column) => column.notNull())
-      .addPrimaryKeyConstraint('quota_refusals_key', ['project_id', 'quota'])
+      .addPrimaryKeyConstraint('quota_refusals_key', ['scope_id', 'quota'])
+      .execute();
+    await db.schema
+      .createTable('request_counts')
+      .addColumn('scope_id', 'text', (column) => column.notNull())
+      .addColumn('second', 'bigint', (column) => column.notNull())
+      .addColumn('process_id', 'text', (column) => column.notNull())
+      .addColumn('requests', 'integer', (column) => column.notNull())
+      .addPrimaryKeyConstraint('request_counts_key', ['scope_id', 'second', 'process_id'])
       .execute();
     await db.updateTable('projects').set({ limited: 1 }).where('quotas', '<>', '{}').execute();
     const live = await db

@@ -1,0 +1,155 @@
+import type { Logger } from 'pino';
+import type { Clock } from '../base/clock.ts';
+import type { Database } from '../db/database.ts';
+import type { Transactions } from '../db/transactions.ts';
+
+export const WINDOW_SECONDS = 60;
+/** Time between two exchanges of counts with other servers. */
+const EXCHANGE_MS = 1_000;
+
+/** Requests of one organization or project by second. A second counts until it is a whole minute old. */
+export class Window {
+  readonly own = new Map<number, number>();
+  /** Seconds whose own counts the database does not have yet. */
+  readonly unwritten = new Set<number>();
+  /** Counts of other processes, as of the last synchronization. */
+  others = new Map<number, number>();
+
+  count(second: number): number {
+    let sum = 0;
+    for (const counts of [this.own, this.others]) {
+      for (const [counted, requests] of counts) if (counted >= second - WINDOW_SECONDS) sum += requests;
+    }
+    return sum;
+  }
+
+  /** Returns the second after which enough counted requests are over a minute old to leave room for one more. */
+  roomAfter(second: number, limit: number): number {
+    const bySecond = [...this.own, ...this.others].filter(([counted]) => counted >= second - WINDOW_SECONDS);
+    let excess = this.count(second) - limit + 1;
+    for (const [counted, requests] of bySecond.sort(([a], [b]) => a - b)) {
+      excess -= requests;
+      if (excess <= 0) return counted + WINDOW_SECONDS;
+    }
+    return second + WINDOW_SECONDS;
+  }
+
+  forget(before: number): void {
+    for (const second of this.own.keys()) if (second < before) this.own.delete(second);
+  }
+}
+
+export interface RequestCountsDeps {
+  readonly db: Database;
+  readonly transactions: Transactions;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Unique for each start, so that the counts of the process before are counts of another one. */
+  readonly processId: string;
+}
+
+/**
+ * Counts requests of limited organizations and projects. Each process counts its own and exchanges counts with the
+ * others through the database once a second; so do the processes before and after a restart.
+ */
+export class RequestCounts {
+  readonly #deps: RequestCountsDeps;
+  readonly #windows = new Map<string, Window>();
+  #timer: NodeJS.Timeout | undefined;
+  #synchronizing: Promise<void> = Promise.resolve();
+
+  constructor(deps: RequestCountsDeps) {
+    this.#deps = deps;
+  }
+
+  /** Writes the last counts. Call it when no request comes any more. */
+  async stop(): Promise<void> {
+    clearTimeout(this.#timer);
+    await this.#synchronizing;
+    for (const [scope, window] of this.#windows) await this.#write(scope, window);
+    clearTimeout(this.#timer);
+  }
+
+  /** Returns the counts of a scope. Read them and `add` to them without waiting in between. */
+  async open(scope: string, second: number): Promise<Window> {
+    const known = this.#windows.get(scope);
+    if (known) return known;
+    const others = await this.#readOthers(scope, second - WINDOW_SECONDS);
+    const window = this.#windows.get(scope) ?? new Window();
+    window.others = others;
+    this.#windows.set(scope, window);
+    return window;
+  }
+
+  add(scope: string, window: Window, second: number): void {
+    window.own.set(second, (window.own.get(second) ?? 0) + 1);
+    window.unwritten.add(second);
+    // It may have been forgotten since it was opened.
+    this.#windows.set(scope, window);
+    this.#schedule();
+  }
+
+  /** Writes own counts and reads those of others. A scope without requests for a minute is forgotten. */
+  async synchronize(second: number): Promise<void> {
+    const before = second - WINDOW_SECONDS;
+    for (const [scope, window] of this.#windows) {
+      await this.#write(scope, window);
+      window.others = await this.#readOthers(scope, before);
+      window.forget(before);
+      if (window.count(second) === 0) this.#windows.delete(scope);
+    }
+    await this.#deps.db.deleteFrom('request_counts').where('second', '<', before).execute();
+  }
+
+  /** Without requests that are counted there is no timer, so an idle server is not woken. */
+  #schedule(): void {
+    this.#timer ??= setTimeout(() => {
+      this.#synchronizing = this.synchronize(Math.floor(this.#deps.clock.now() / 1000))
+        .catch((error) => this.#deps.log.warn({ err: error }, 'request counts could not be exchanged'))
+        .finally(() => {
+          this.#timer = undefined;
+          if (this.#windows.size > 0) this.#schedule();
+        });
+    }, EXCHANGE_MS).unref();
+  }
+
+  async #write(scope: string, window: Window): Promise<void> {
+    const seconds = [...window.unwritten];
+    if (seconds.length === 0) return;
+    window.unwritten.clear();
+    const rows = seconds.map((second) => ({
+      scope_id: scope,
+      second,
+      process_id: this.#deps.processId,
+      requests: window.own.get(second) ?? 0,
+    }));
+    await this.#deps.transactions
+      .run(async ({ db }) => {
+        for (const row of rows) {
+          await db
+            .insertInto('request_counts')
+            .values(row)
+            .onConflict((conflict) =>
+              conflict.columns(['scope_id', 'second', 'process_id']).doUpdateSet({ requests: row.requests }),
+            )
+            .execute();
+        }
+      })
+      .catch((error) => {
+        for (const second of seconds) window.unwritten.add(second);
+        throw error;
+      });
+  }
+
+  async #readOthers(scope: string, since: number): Promise<Map<number, number>> {
+    const rows = await this.#deps.db
+      .selectFrom('request_counts')
+      .select(({ fn }) => ['second', fn.sum<number>('requests').as('requests')])
+      .where('scope_id', '=', scope)
+      .where('second', '>=', since)
+      .where('process_id', '<>', this.#deps.processId)
+      .groupBy('second')
+      .execute();
+    return new Map(rows.map(({ second, requests }) => [Number(second), Number(requests)]));
+  }
+}

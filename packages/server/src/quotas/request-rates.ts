@@ -1,0 +1,88 @@
+import type { OrgId } from '@cloche/contract';
+import type { Credential } from '../api-keys/credential.ts';
+import type { Clock } from '../base/clock.ts';
+import type { RateDecision } from '../http/request-limit.ts';
+import type { Limit, QuotaScope } from './limits.ts';
+import { QuotaRefusal } from './quota-refusal.ts';
+import type { Quotas } from './quotas.ts';
+import { type RequestCounts, WINDOW_SECONDS, type Window } from './request-counts.ts';
+
+/** How long limits are cached: a changed limit is in force after this time. */
+const LIMITS_MS = 1_000;
+
+interface Known {
+  readonly readAt: number;
+  readonly limits: readonly Limit[];
+}
+
+export interface RequestRatesDeps {
+  readonly quotas: Quotas;
+  readonly counts: RequestCounts;
+  readonly clock: Clock;
+}
+
+/** Applies `requestsPerMinute`: to a key's organization, and to the projects that the key is bound to. */
+export class RequestRates {
+  readonly #deps: RequestRatesDeps;
+  readonly #known = new Map<OrgId, Known>();
+
+  constructor(deps: RequestRatesDeps) {
+    this.#deps = deps;
+  }
+
+  /** Counts a request. Without limits this is one look-up in memory, and once a second one in the database. */
+  limitRequest(credential: Credential): RateDecision | undefined | Promise<RateDecision | undefined> {
+    const known = this.#known.get(credential.orgId);
+    const isFresh = known !== undefined && this.#deps.clock.now() - known.readAt < LIMITS_MS;
+    if (!isFresh) return this.#read(credential.orgId).then((limits) => this.#decide(credential, limits));
+    return known.limits.length === 0 ? undefined : this.#decide(credential, known.limits);
+  }
+
+  async #read(orgId: OrgId): Promise<readonly Limit[]> {
+    const readAt = this.#deps.clock.now();
+    const limits = await this.#deps.quotas.limits.listAll(orgId, 'requestsPerMinute');
+    this.#known.set(orgId, { readAt, limits });
+    return limits;
+  }
+
+  async #decide(credential: Credential, all: readonly Limit[]): Promise<RateDecision | undefined> {
+    const { quotas, counts, clock } = this.#deps;
+    const limits = all.filter(({ projectId }) => projectId === undefined || credential.projectIds?.has(projectId));
+    if (limits.length === 0) return undefined;
+    const second = Math.floor(clock.now() / 1000);
+    const windows = await Promise.all(
+      limits.map(async (limit) => ({ limit, window: await counts.open(keyOf(limit), second) })),
+    );
+    // Nothing waits from here to the additions, so simultaneous requests cannot exceed the limit together.
+    const over = windows.find(({ limit, window }) => window.count(second) >= limit.limit);
+    if (!over) for (const { limit, window } of windows) counts.add(keyOf(limit), window, second);
+    const headers = headersOf(windows, second);
+    if (!over) return { headers, refusal: undefined };
+    const { limit, window } = over;
+    const retryAfter = window.roomAfter(second, limit.limit) + 1 - second;
+    const refusal = new QuotaRefusal(limit, window.count(second), 1, retryAfter);
+    await quotas.announce(limit, refusal.use);
+    return { headers, refusal };
+  }
+}
+
+function headersOf(
+  windows: readonly { readonly limit: Limit; readonly window: Window }[],
+  second: number,
+): Record<string, string> {
+  const items = windows.map(({ limit: { limit, projectId }, window }) => {
+    const name = projectId === undefined ? '"organization"' : `"${projectId}"`;
+    const used = window.count(second);
+    const moreIn = window.roomAfter(second, Math.max(used, 1)) + 1 - second;
+    const state = `${name};r=${Math.max(0, limit - used)};t=${moreIn}`;
+    return { policy: `${name};q=${limit};w=${WINDOW_SECONDS}`, state };
+  });
+  return {
+    'ratelimit-policy': items.map(({ policy }) => policy).join(', '),
+    ratelimit: items.map(({ state }) => state).join(', '),
+  };
+}
+
+function keyOf({ orgId, projectId }: QuotaScope): string {
+  return projectId ?? orgId;
+}
