@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
-import { request } from 'node:http';
+import { type IncomingMessage, request } from 'node:http';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { ErrorBody } from '@cloche/contract';
 import { dataPaths, runPaths } from '@cloche/layout';
 import type { Static, TSchema } from 'typebox';
@@ -16,17 +17,25 @@ export async function callOperator<S extends TSchema>(
   answer: S,
   body?: unknown,
 ): Promise<Static<S>> {
-  if (process.getuid?.() !== 0) throw new CliError('Operator commands need root; run it again with sudo.');
-  const { operatorSocket: socketPath } = runPaths((await installationFolders()).runDir);
-  const { status, text } = await exchange(socketPath, method, path, body);
+  const response = await sendRequest(await operatorSocketPath(), method, path, body);
+  const text = (await response.setEncoding('utf8').toArray()).join('');
+  const status = response.statusCode ?? 0;
+  if (status >= 400) throw await refusal(status, text);
   // Loaded late, because only operator commands need it.
   const { Value } = await import('typebox/value');
-  const received: unknown = text === '' ? {} : JSON.parse(text);
-  if (status >= 400) {
-    if (Value.Check(ErrorBody, received)) throw new OperatorError(received.error);
-    throw new CliError(`The service answered ${status}.`);
-  }
-  return Value.Parse(answer, received);
+  return Value.Parse(answer, text === '' ? {} : JSON.parse(text));
+}
+
+/**
+ * Yields the lines of a response of the operator socket as they arrive, so that memory stays bounded.
+ * @throws {CliError} as `callOperator` does.
+ */
+export async function* readOperatorLines(path: string): AsyncGenerator<string, void> {
+  const response = await sendRequest(await operatorSocketPath(), 'GET', path, undefined);
+  response.setEncoding('utf8');
+  if (response.statusCode !== 200) throw await refusal(response.statusCode ?? 0, (await response.toArray()).join(''));
+  yield* createInterface({ input: response, crlfDelay: Number.POSITIVE_INFINITY });
+  if (!response.complete) throw new CliError('The service broke off its answer; repeat the command.');
 }
 
 /** Returns the folders of the configured installation. @throws {CliError} if there is none */
@@ -45,25 +54,24 @@ export async function installationFolders(): Promise<{ runDir: string; dataDir: 
   }
 }
 
-function exchange(
-  socketPath: string,
-  method: string,
-  path: string,
-  body: unknown,
-): Promise<{ status: number; text: string }> {
-  const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>();
+async function operatorSocketPath(): Promise<string> {
+  if (process.getuid?.() !== 0) throw new CliError('Operator commands need root; run it again with sudo.');
+  return runPaths((await installationFolders()).runDir).operatorSocket;
+}
+
+async function refusal(status: number, text: string): Promise<Error> {
+  const { Value } = await import('typebox/value');
+  const received: unknown = text === '' ? {} : JSON.parse(text);
+  return Value.Check(ErrorBody, received)
+    ? new OperatorError(received.error)
+    : new CliError(`The service answered ${status}.`);
+}
+
+function sendRequest(socketPath: string, method: string, path: string, body: unknown): Promise<IncomingMessage> {
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   const payload = body === undefined ? undefined : JSON.stringify(body);
   const headers = payload === undefined ? {} : { 'content-type': 'application/json' };
-  const call = request({ socketPath, method, path, headers, agent: false }, async (response) => {
-    try {
-      response.setEncoding('utf8');
-      let text = '';
-      for await (const chunk of response) text += chunk;
-      resolve({ status: response.statusCode ?? 0, text });
-    } catch (error) {
-      reject(error);
-    }
-  });
+  const call = request({ socketPath, method, path, headers, agent: false }, resolve);
   call.once('error', () =>
     reject(
       new CliError(

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { addAdminCommands } from './commands/admin.ts';
 import { addArtifactCommands } from './commands/artifact.ts';
+import { addAuditCommand } from './commands/audit.ts';
 import { addCommandCommands } from './commands/command.ts';
 import { addConfigCommand } from './commands/config.ts';
 import { addContextCommands } from './commands/context.ts';
@@ -42,6 +43,7 @@ export function buildProgram(version: string): Command {
   addArtifactCommands(program);
   addEventsCommand(program);
   addWebhookCommands(program);
+  addAuditCommand(program);
   addCopyCommand(program);
   addFileCommands(program);
   addTemplateCommands(program);

@@ -1,6 +1,7 @@
 import { ApiClient } from './api-client.ts';
 import { ApiKeys } from './api-keys.ts';
 import { Artifacts } from './artifacts.ts';
+import { AuditEvents } from './audit-events.ts';
 import { Events } from './events.ts';
 import { Projects } from './projects.ts';
 import { Quotas } from './quotas.ts';
@@ -22,6 +23,7 @@ import { Webhooks } from './webhooks.ts';
 export class Cloche extends ApiClient {
   readonly sandboxes = new Sandboxes(this);
   readonly artifacts = new Artifacts(this);
+  readonly auditEvents = new AuditEvents(this);
   readonly events = new Events(this);
   readonly webhooks = new Webhooks(this);
   readonly apiKeys = new ApiKeys(this);

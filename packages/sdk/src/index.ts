@@ -1,6 +1,8 @@
 export type {
   ApiKey,
   Artifact,
+  AuditEvent,
+  AuditEventPage,
   CodeContext as ContextInfo,
   CodeExecutionError,
   CodeOutput,
@@ -47,6 +49,7 @@ export {
   type ListArtifactsOptions,
   SandboxArtifacts,
 } from './artifacts.ts';
+export { type AuditEventFilterOptions, AuditEvents, type ListAuditEventsOptions } from './audit-events.ts';
 export { type ClientOptions, DEFAULT_URL } from './client-options.ts';
 export { Cloche } from './cloche.ts';
 export {

@@ -7,6 +7,7 @@ import { duration, list } from '../option-values.ts';
 import type { Session } from '../session.ts';
 import { formatAge, formatLeft } from '../terminal/duration.ts';
 import { table } from '../terminal/table.ts';
+import { addAdminAuditCommands } from './admin-audit.ts';
 import { addEgressLogCommand } from './egress-log.ts';
 import { scopesOf } from './key.ts';
 import { addAdminQuotaCommands } from './quota.ts';
@@ -30,6 +31,7 @@ export function addAdminCommands(program: Command): void {
 
   addAdminQuotaCommands(admin);
   addEgressLogCommand(admin);
+  addAdminAuditCommands(admin);
 
   perform(leaf(admin, 'gc', 'Remove lost instances and end stale records now'), async (session) => {
     const report = await callOperator('POST', '/reconcile', ReconcileReport);

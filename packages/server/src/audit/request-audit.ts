@@ -49,6 +49,11 @@ export class RequestAudit {
     });
   }
 
+  /** Says that an interrupted attempt of the same request made the change, and appended the event in its transaction. */
+  wroteEarlier(): void {
+    this.#isWritten = true;
+  }
+
   /** Appends the event of a request that succeeded, unless the transaction of its change had it. */
   async ensure(params: unknown, response: unknown): Promise<void> {
     if (this.#isWritten) return;

@@ -8,6 +8,7 @@ import {
   type ProjectId,
   type RotateApiKeyBody,
 } from '@cloche/contract';
+import type { RequestAudit } from '../../audit/request-audit.ts';
 import { AppError, invalidRequest, notFound } from '../../base/app-error.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { IdSource } from '../../base/id-source.ts';
@@ -38,6 +39,8 @@ export interface ManageApiKeysDeps {
 
 /** The caller of an operation on keys. */
 export interface KeyRequest {
+  /** The audit event of the request. */
+  readonly audit?: RequestAudit | undefined;
   readonly credential: Credential;
   readonly idempotencyRecordId: string | undefined;
   /** Signal of the request, which a rotation or a revocation of the calling key does not end. */
@@ -63,7 +66,7 @@ export class ManageApiKeys {
    *
    * @throws AppError `forbidden` for what the caller lacks itself, `not_found` for an unknown project, `quota_exceeded`.
    */
-  async create({ credential, idempotencyRecordId }: KeyRequest, body: CreateApiKeyBody): Promise<KeyWithSecret> {
+  async create({ credential, idempotencyRecordId, audit }: KeyRequest, body: CreateApiKeyBody): Promise<KeyWithSecret> {
     const { keys, transactions, clock, ids } = this.#deps;
     const now = clock.now();
     const wanted = {
@@ -89,7 +92,10 @@ export class ManageApiKeys {
     };
     const inserted = await transactions.run(async (tx) => {
       const result = await keys.insertBounded({ ...apiKey, idempotencyRecordId }, LIMITS.apiKeysPerOrganization, tx);
-      if (result.status === 'inserted') await this.#append(tx, 'api_key.created', apiKey, result.lost);
+      if (result.status === 'inserted') {
+        await this.#append(tx, 'api_key.created', apiKey, result.lost);
+        await audit?.append(tx, { id: apiKey.id });
+      }
       return result;
     });
     if (inserted.status === 'full') throw tooMany(inserted.used);
@@ -133,7 +139,7 @@ export class ManageApiKeys {
    * @throws AppError `forbidden` for a key with more than the caller has, `conflict` for a key that does not work.
    */
   async rotate(
-    { credential, idempotencyRecordId, signal }: KeyRequest,
+    { credential, idempotencyRecordId, signal, audit }: KeyRequest,
     id: ApiKeyId,
     { graceMs = LIMITS.apiKeyGraceDefaultMs }: RotateApiKeyBody,
   ): Promise<KeyWithSecret> {
@@ -158,6 +164,7 @@ export class ManageApiKeys {
       const rotated = await keys.rotate(successor, now + graceMs, tx);
       if (!rotated) throw notWorking(id);
       await this.#append(tx, 'api_key.rotated', rotated.successor, rotated.lost);
+      await audit?.append(tx, { id: old.id });
       return rotated.successor;
     });
     authenticator.forget();
@@ -166,14 +173,19 @@ export class ManageApiKeys {
   }
 
   /** Revokes a key. Idempotent. @throws AppError `forbidden` for another key with more than the caller has. */
-  async revoke({ credential, signal }: Omit<KeyRequest, 'idempotencyRecordId'>, id: ApiKeyId): Promise<ApiKeyRecord> {
+  async revoke(
+    { credential, signal, audit }: Omit<KeyRequest, 'idempotencyRecordId'>,
+    id: ApiKeyId,
+  ): Promise<ApiKeyRecord> {
     const { keys, transactions, endKeyWork, clock } = this.#deps;
     const key = await this.get(credential, id);
     if (key.revokedAt !== undefined) return key;
     if (id !== credential.apiKeyId) requireCovered(await this.#caller(credential), key);
     await transactions.run(async (tx) => {
       const revoked = await keys.revoke(id, clock.now(), tx);
-      if (revoked) await this.#append(tx, 'api_key.revoked', revoked);
+      if (!revoked) return;
+      await this.#append(tx, 'api_key.revoked', revoked);
+      await audit?.append(tx, { id });
     });
     endKeyWork.end(id, signal);
     return this.get(credential, id);

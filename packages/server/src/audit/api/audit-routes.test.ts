@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { after, before, describe, it } from 'node:test';
+import { after, before, describe, it, mock } from 'node:test';
 import type { AuditEvent } from '@cloche/contract';
 import { openTenants, type Tenants } from '../../../testing/tenants.ts';
+import { AuditLog } from '../audit-log.ts';
 
 let tenants: Tenants;
 before(async () => {
@@ -54,6 +55,21 @@ describe('the audit events of requests', () => {
       events.map(({ action }) => action),
       ['project.created', 'project.updated', 'project.deleted'],
     );
+  });
+
+  it('are in the transaction of a creation: neither exists without the other', async () => {
+    const ids = async (path: string) =>
+      (await tenants.call(tenants.keys.whole, 'GET', path)).body.data.map(({ id }: { id: string }) => id);
+    for (const [path, body] of [
+      ['/v1/sandboxes', {}],
+      ['/v1/api-keys', { name: 'never created', scopes: ['file:read'] }],
+    ] as const) {
+      const before = await ids(path);
+      const append = mock.method(AuditLog.prototype, 'append', () => Promise.reject(new Error('no room')));
+      assert.equal((await post(path, body)).status, 500);
+      append.mock.restore();
+      assert.deepEqual(await ids(path), before);
+    }
   });
 
   it('do not exist for a read', async () => {

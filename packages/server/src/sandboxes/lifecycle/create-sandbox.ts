@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { type CreateSandboxBody, DEFAULT_TEMPLATE } from '@cloche/contract';
 import type { Credential } from '../../api-keys/credential.ts';
+import type { RequestAudit } from '../../audit/request-audit.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { IdSource } from '../../base/id-source.ts';
 import { type ProjectAccess, projectDeleted } from '../../projects/access/project-access.ts';
@@ -27,6 +28,8 @@ export interface CreationRequest {
   readonly credential: Credential;
   readonly body: CreateSandboxBody;
   readonly idempotencyRecordId: string | undefined;
+  /** The audit event of the request. */
+  readonly audit?: RequestAudit | undefined;
 }
 
 /** Accepts requests for sandboxes. Each launch continues in the background. */
@@ -41,14 +44,17 @@ export class CreateSandbox {
   /** Creates exactly one sandbox per idempotency record, also across retries and server restarts. */
   async create(request: CreationRequest): Promise<SandboxRecord> {
     const { sandboxes, launchSandbox } = this.#deps;
-    const { idempotencyRecordId } = request;
+    const { idempotencyRecordId, audit } = request;
     if (idempotencyRecordId !== undefined) {
       const made = await sandboxes.findByIdempotencyRecord(idempotencyRecordId);
-      if (made) return made;
+      if (made) {
+        audit?.wroteEarlier();
+        return made;
+      }
     }
     const planned = await this.#plan(request);
     launchSandbox.claim(planned.id);
-    const result = await this.#insert(planned).catch((error) => {
+    const result = await this.#insert(planned, audit).catch((error) => {
       launchSandbox.release(planned.id);
       throw error;
     });
@@ -59,15 +65,18 @@ export class CreateSandbox {
       return result.record;
     }
     launchSandbox.release(planned.id);
-    if (result.status === 'exists') return result.record;
+    if (result.status === 'exists') {
+      audit?.wroteEarlier();
+      return result.record;
+    }
     throw projectDeleted(planned.projectId);
   }
 
   /** Where no limit applies, the insert is one statement that also finds that out. */
-  async #insert(planned: SandboxRecord): Promise<InsertResult> {
+  async #insert(planned: SandboxRecord, audit: RequestAudit | undefined): Promise<InsertResult> {
     const { sandboxes, quotas } = this.#deps;
     if (!quotas.limits.applyToAll) {
-      const result = await sandboxes.insertUnlimited(planned);
+      const result = await sandboxes.insertUnlimited(planned, audit);
       if (result.status !== 'limited') return result;
     }
     const { idempotencyRecordId, resources } = planned;
@@ -76,7 +85,7 @@ export class CreateSandbox {
       if (made) return { status: 'exists', record: made };
       const { cpu, memoryMb } = resources;
       await requireRoom({ liveSandboxes: 1, liveCpu: cpu, liveMemoryMb: memoryMb, sandboxesPerMinute: 1 });
-      return sandboxes.insert(planned, tx);
+      return sandboxes.insert(planned, tx, audit);
     });
   }
 

@@ -1,4 +1,5 @@
 import type { OrgId, ProjectId, SandboxId } from '@cloche/contract';
+import type { RequestAudit } from '../../audit/request-audit.ts';
 import type { Transaction } from '../../db/transactions.ts';
 import type { RecordStatus, SandboxRecord, TransitionName } from './sandbox.ts';
 
@@ -32,10 +33,13 @@ export interface SandboxFilter {
  * changed. A change that has an event is one transaction with it; it joins `tx` if that is given.
  */
 export interface SandboxRepository {
-  /** Checks that the project is not deleted, and inserts, in one atomic step. The caller checks limits in `tx`. */
-  insert(record: SandboxRecord, tx?: Transaction): Promise<InsertResult>;
+  /**
+   * Checks that the project is not deleted, and inserts with the audit event, in one atomic step. The caller checks
+   * limits in `tx`.
+   */
+  insert(record: SandboxRecord, tx?: Transaction, audit?: RequestAudit): Promise<InsertResult>;
   /** As `insert`, unless limits apply in the project: then it inserts nothing and returns `limited`. */
-  insertUnlimited(record: SandboxRecord): Promise<InsertResult | { readonly status: 'limited' }>;
+  insertUnlimited(record: SandboxRecord, audit?: RequestAudit): Promise<InsertResult | { readonly status: 'limited' }>;
   find(id: string): Promise<SandboxRecord | undefined>;
   findByIdempotencyRecord(recordId: string, tx?: Transaction): Promise<SandboxRecord | undefined>;
   /** Returns matching sandboxes, newest first. */

@@ -1,5 +1,6 @@
 import type { DestroyedReason, OrgId, ProjectId, SandboxId, TemplateId, TemplateVersionId } from '@cloche/contract';
 import { type Insertable, type Selectable, sql } from 'kysely';
+import type { RequestAudit } from '../../audit/request-audit.ts';
 import type { Changes } from '../../base/changes.ts';
 import type { Database, SandboxTable } from '../../db/database.ts';
 import { Lookups } from '../../db/lookups.ts';
@@ -61,22 +62,31 @@ export class SqlSandboxRepository implements SandboxRepository {
     );
   }
 
-  async insert(record: SandboxRecord, tx?: Transaction): Promise<InsertResult> {
+  async insert(record: SandboxRecord, tx?: Transaction, audit?: RequestAudit): Promise<InsertResult> {
     const row = toRow(record);
     this.#insert ??= prepareInsert(this.#db, Object.keys(row) as (keyof Row)[], 'any');
-    return this.#inserted(record, this.#insert, row, tx);
+    return this.#inserted(record, this.#insert, row, audit, tx);
   }
 
-  async insertUnlimited(record: SandboxRecord): Promise<InsertResult | { readonly status: 'limited' }> {
+  async insertUnlimited(
+    record: SandboxRecord,
+    audit?: RequestAudit,
+  ): Promise<InsertResult | { readonly status: 'limited' }> {
     const row = toRow(record);
     this.#insertUnlimited ??= prepareInsert(this.#db, Object.keys(row) as (keyof Row)[], 'unlimited');
-    const result = await this.#inserted(record, this.#insertUnlimited, row);
+    const result = await this.#inserted(record, this.#insertUnlimited, row, audit);
     if (result.status !== 'project_deleted') return result;
     return (await isOpenProject(this.#db, record.projectId)) ? { status: 'limited' } : result;
   }
 
-  async #inserted(record: SandboxRecord, insert: PreparedChange, row: Row, tx?: Transaction): Promise<InsertResult> {
-    const inserted = await this.#changed('sandbox.created', (own) => insert(row as Values, own), tx);
+  async #inserted(
+    record: SandboxRecord,
+    insert: PreparedChange,
+    row: Row,
+    audit: RequestAudit | undefined,
+    tx?: Transaction,
+  ): Promise<InsertResult> {
+    const inserted = await this.#changed('sandbox.created', (own) => insert(row as Values, own), tx, audit);
     if (inserted) return { status: 'inserted', record: inserted };
     const { idempotencyRecordId } = record;
     const existing =
@@ -185,6 +195,7 @@ export class SqlSandboxRepository implements SandboxRepository {
     type: SandboxEventType,
     write: (tx: Transaction) => Promise<{ rows: Selectable<SandboxTable>[] }>,
     joined: Transaction | undefined,
+    audit?: RequestAudit,
   ): Promise<SandboxRecord | undefined> {
     const { transactions, outbox, changes, activity } = this.#deps;
     return transactions.run(async (tx) => {
@@ -194,6 +205,7 @@ export class SqlSandboxRepository implements SandboxRepository {
       const { orgId, projectId } = record;
       tx.afterCommit(() => changes.notify(record.id));
       await outbox.append(tx, { type, orgId, projectId, data: { sandbox: toSandbox(record, activity) } });
+      await audit?.append(tx, record);
       return record;
     }, joined);
   }

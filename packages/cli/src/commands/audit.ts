@@ -1,0 +1,65 @@
+import type { AuditEvent } from '@cloche/sdk';
+import type { Command } from 'commander';
+import { leaf, perform } from '../command.ts';
+import { watchForInterruption } from '../interruption.ts';
+import type { Session } from '../session.ts';
+import { jsonLine } from '../terminal/printable.ts';
+import { type Column, table } from '../terminal/table.ts';
+
+/** Events printed at once. */
+const BLOCK = 100;
+
+interface AuditFlags {
+  actor?: string;
+  action?: string;
+  target?: string;
+}
+
+export function addAuditCommand(program: Command): void {
+  const command = leaf(program, 'audit', 'Show which key changed what, and which requests were refused', [
+    'cloche audit --actor key_…',
+    'cloche audit --action api_key.created --json',
+  ])
+    .option('--actor <id>', 'only events of this API key, or operator or system')
+    .option('--action <action>', 'only events with this action, such as sandbox.created')
+    .option('--target <id>', 'only events about this resource');
+  perform(command, showAudit);
+}
+
+async function showAudit(session: Session, flags: AuditFlags): Promise<void> {
+  using interruption = watchForInterruption();
+  const { auditEvents } = await session.connect();
+  let block: AuditEvent[] = [];
+  let shown = 0;
+  const print = async () => {
+    await printBlock(session, block, shown === 0);
+    shown += block.length;
+    block = [];
+  };
+  for await (const event of auditEvents.all({ ...flags, signal: interruption.signal })) {
+    block.push(event);
+    if (block.length === BLOCK) await print();
+  }
+  await print();
+  if (shown === 0) await session.note('There are no such audit events.');
+}
+
+async function printBlock(session: Session, events: readonly AuditEvent[], isFirst: boolean): Promise<void> {
+  const { out } = session.terminal;
+  if (events.length === 0) return;
+  if (session.json) {
+    for (const event of events) await out.line(jsonLine(event));
+    return;
+  }
+  const text = table(events, COLUMNS, out.colors);
+  await out.line(isFirst ? text : text.slice(text.indexOf('\n') + 1));
+}
+
+const COLUMNS: readonly Column<AuditEvent>[] = [
+  { title: 'SEQ', value: ({ seq }) => String(seq).padEnd(7) },
+  { title: 'TIME', value: ({ at }) => at },
+  { title: 'ACTOR', value: ({ actor }) => actor.id.padEnd(24) },
+  { title: 'ACTION', value: ({ action }) => action.padEnd(16) },
+  { title: 'TARGET', value: ({ target }) => target.id.padEnd(24) },
+  { title: 'OUTCOME', value: ({ outcome, code }) => (code === undefined ? outcome : `${outcome} (${code})`) },
+];
