@@ -49,6 +49,9 @@ class Kernel:
         self._in_cell = False
         # True while the main thread writes: an exception in the middle of a frame would break the protocol.
         self._sending = False
+        # True if an interrupt arrived meanwhile. Without this, a cell that sends nearly all of the time would be ended
+        # only by one of the repeated signals that happens to arrive in between.
+        self._interrupt_is_kept = False
         # Results to send with the next message.
         self._held = []
         self._main_thread = _thread.get_ident()
@@ -160,10 +163,17 @@ class Kernel:
 
     def _on_sigint(self, number, frame):
         # Only a cell is stopped, whether the agent or user code has sent the signal. While a frame is being sent the
-        # request is kept, and the listening thread signals again.
-        if self._in_cell and not self._sending:
-            self._interrupted = None
-            raise KeyboardInterrupt
+        # interrupt is kept until the end of the frame.
+        if self._in_cell:
+            if self._sending:
+                self._interrupt_is_kept = True
+            else:
+                self._stop_cell()
+
+    def _stop_cell(self):
+        self._interrupt_is_kept = False
+        self._interrupted = None
+        raise KeyboardInterrupt
 
     def _execute(self, run_id, code):
         self._streams.repair()
@@ -189,6 +199,7 @@ class Kernel:
     def _run_cell(self, code):
         """Runs a cell and returns its error or None. Catches everything that the cell raises."""
         exception = None
+        self._interrupt_is_kept = False
         try:
             self._in_cell = True
             if self._interrupted is not None:
@@ -266,6 +277,8 @@ class Kernel:
         finally:
             if on_main_thread:
                 self._sending = False
+        if on_main_thread and self._interrupt_is_kept and self._in_cell:
+            self._stop_cell()
 
     def _after_fork(self):
         self._channel.forget()

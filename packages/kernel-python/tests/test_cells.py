@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of cells: how they are compiled, and what becomes of their values and errors."""
 
+import signal
 import socket
 import unittest
 from unittest import mock
@@ -159,6 +160,25 @@ class Messages(unittest.TestCase):
         kernel._publish("result", {"text/plain": "x" * (HELD_CHARACTERS + 1)}, is_last=True)
         self.assertEqual(kernel._held, [])
         self.assertEqual(self.agent.recv(4)[:2], b"\0\0")
+
+    def test_are_sent_whole_before_an_interrupt_ends_the_cell(self):
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, kernel._on_sigint))
+        send = kernel._channel.send
+
+        def interrupted_send(message, after=b""):
+            signal.raise_signal(signal.SIGINT)
+            send(message, after)
+
+        with mock.patch.object(kernel._channel, "send", interrupted_send):
+            error = kernel._run_cell("import sys\nfor n in range(3): sys.displayhook(n)")
+        assert error is not None
+        self.assertEqual(error["name"], "KeyboardInterrupt")
+        agent = Channel(self.agent.dup())
+        first = agent.receive(timeout_ms=1000)
+        assert first is not None
+        self.assertEqual(first["forms"], {"text/plain": "0"})
+        self.assertIsNone(agent.receive(timeout_ms=0))
+        self.assertIsNone(kernel._run_cell("1"))
 
     def test_hold_a_note_in_place_of_a_frame_that_is_too_large(self):
         with mock.patch.object(channel, "MAX_FRAME_BYTES", 400):
