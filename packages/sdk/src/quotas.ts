@@ -1,4 +1,4 @@
-import type { Operations, ProjectId, QueryOf, QuotaUse } from '@cloche/contract';
+import type { Operations, QueryOf, QuotaUse } from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
 import type { CallOptions } from './request.ts';
 
@@ -26,7 +26,7 @@ export class Quotas {
    */
   async list({ projectId, ...call }: ListQuotasOptions = {}): Promise<QuotaUse[]> {
     // Ids are opaque, so only the service can check them.
-    const query: QueryOf<Operations['listQuotas']> = projectId ? { projectId: projectId as ProjectId } : {};
+    const query: QueryOf<Operations['listQuotas']> = projectId ? { projectId } : {};
     return (await this.#client.call('listQuotas', { ...call, query })).data;
   }
 }

@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
-import { ProjectIdSchema } from '../ids.ts';
 import { listOf } from '../list.ts';
 import type { Operation } from '../operation.ts';
 import { QuotaUse } from '../quota.ts';
+import { Text } from '../text.ts';
 
 export const listQuotas = {
   id: 'listQuotas',
@@ -16,7 +16,10 @@ export const listQuotas = {
     'limits of both, the organization and the project.',
   scope: 'usage:read',
   idempotency: 'none',
-  query: Type.Object({ projectId: Type.Optional(ProjectIdSchema) }, { additionalProperties: false }),
+  query: Type.Object(
+    { projectId: Type.Optional(Text({ description: 'Only the quotas of this project.' })) },
+    { additionalProperties: false },
+  ),
   response: { status: 200, schema: listOf(QuotaUse), description: 'The quotas.' },
   errors: [],
 } as const satisfies Operation;
