@@ -3,8 +3,8 @@ import type { Command } from 'commander';
 import { leaf, perform } from '../command.ts';
 import { watchForInterruption } from '../interruption.ts';
 import type { Session } from '../session.ts';
-import { jsonLine } from '../terminal/printable.ts';
-import { type Column, table } from '../terminal/table.ts';
+import type { Column } from '../terminal/table.ts';
+import { tablePrinter } from '../terminal/table-printer.ts';
 
 /** Events printed at once. */
 const BLOCK = 100;
@@ -31,8 +31,9 @@ async function showAudit(session: Session, flags: AuditFlags): Promise<void> {
   const { auditEvents } = await session.connect();
   let block: AuditEvent[] = [];
   let shown = 0;
+  const printBlock = tablePrinter(session, COLUMNS);
   const print = async () => {
-    await printBlock(session, block, shown === 0);
+    await printBlock(block);
     shown += block.length;
     block = [];
   };
@@ -42,17 +43,6 @@ async function showAudit(session: Session, flags: AuditFlags): Promise<void> {
   }
   await print();
   if (shown === 0) await session.note('There are no such audit events.');
-}
-
-async function printBlock(session: Session, events: readonly AuditEvent[], isFirst: boolean): Promise<void> {
-  const { out } = session.terminal;
-  if (events.length === 0) return;
-  if (session.json) {
-    for (const event of events) await out.line(jsonLine(event));
-    return;
-  }
-  const text = table(events, COLUMNS, out.colors);
-  await out.line(isFirst ? text : text.slice(text.indexOf('\n') + 1));
 }
 
 const COLUMNS: readonly Column<AuditEvent>[] = [

@@ -4,8 +4,8 @@ import { leaf, perform } from '../command.ts';
 import { watchForInterruption } from '../interruption.ts';
 import { list, wholeNumber } from '../option-values.ts';
 import type { Session } from '../session.ts';
-import { jsonLine } from '../terminal/printable.ts';
-import { type Column, table } from '../terminal/table.ts';
+import type { Column } from '../terminal/table.ts';
+import { tablePrinter } from '../terminal/table-printer.ts';
 
 interface EventsFlags {
   follow?: boolean;
@@ -31,7 +31,7 @@ async function showEvents(session: Session, flags: EventsFlags): Promise<void> {
   using interruption = watchForInterruption();
   const { events } = await session.connect();
   const filter = { types: flags.types, projectId: flags.project, signal: interruption.signal };
-  const print = printer(session);
+  const print = tablePrinter(session, COLUMNS);
   if (flags.follow) {
     const afterSeq = flags.after ?? (await events.lastSeq({ signal: interruption.signal }));
     for await (const event of events.stream({ ...filter, afterSeq })) await print([event]);
@@ -45,22 +45,6 @@ async function showEvents(session: Session, flags: EventsFlags): Promise<void> {
     ({ nextSeq: afterSeq, hasMore } = page);
   }
   if (shown === 0) await session.note('There are no such events.');
-}
-
-/** Returns a function that prints events, one line each, with titles above the first. */
-function printer(session: Session): (events: readonly ResourceEvent[]) => Promise<void> {
-  const { out } = session.terminal;
-  let isFirst = true;
-  return async (events) => {
-    if (events.length === 0) return;
-    if (session.json) {
-      for (const event of events) await out.line(jsonLine(event));
-      return;
-    }
-    const text = table(events, COLUMNS, out.colors);
-    await out.line(isFirst ? text : text.slice(text.indexOf('\n') + 1));
-    isFirst = false;
-  };
 }
 
 /** Columns with fixed widths where possible, so that later events align with the titles. */

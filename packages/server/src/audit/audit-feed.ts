@@ -1,9 +1,7 @@
 import type { AuditEventPage, OrgId, ProjectId } from '@cloche/contract';
 import type { Database } from '../db/database.ts';
+import { lookThrough } from '../db/look-through.ts';
 import { type AuditRow, toAuditEvent } from './audit-chain.ts';
-
-/** Most events that one page looks through, so that a filter that matches few events takes milliseconds. */
-const LOOKED_THROUGH = 1000;
 
 export interface AuditFilter {
   readonly orgId: OrgId;
@@ -28,7 +26,7 @@ export class AuditFeed {
   /** Returns the events that follow `afterSeq`: at most `limit` of them, and of a bounded part of all events. */
   async read(filter: AuditFilter, afterSeq: number, limit: number): Promise<AuditEventPage> {
     const head = await this.#lastSeq(filter.orgId);
-    const until = await this.#lookedThrough(filter.orgId, afterSeq);
+    const until = await lookThrough(this.#db, 'audit_events', { orgId: filter.orgId, afterSeq });
     if (until === undefined) return { data: [], nextSeq: head, hasMore: false };
     const rows = await this.#matching(filter, { afterSeq, until, limit });
     const nextSeq = rows.length === limit ? (rows.at(-1)?.seq ?? until) : until;
@@ -38,24 +36,6 @@ export class AuditFeed {
   async #lastSeq(orgId: OrgId): Promise<number> {
     const query = this.#db.selectFrom('audit_heads').select('last_seq').where('org_id', '=', orgId);
     return (await query.executeTakeFirst())?.last_seq ?? 0;
-  }
-
-  /** Returns the last number that a page after `afterSeq` looks at, or undefined if nothing follows. */
-  async #lookedThrough(orgId: OrgId, afterSeq: number): Promise<number | undefined> {
-    const row = await this.#db
-      .selectFrom((from) =>
-        from
-          .selectFrom('audit_events')
-          .select('seq')
-          .where('org_id', '=', orgId)
-          .where('seq', '>', afterSeq)
-          .orderBy('seq')
-          .limit(LOOKED_THROUGH)
-          .as('following'),
-      )
-      .select(({ fn }) => fn.max('seq').as('last'))
-      .executeTakeFirst();
-    return row?.last ?? undefined;
   }
 
   #matching(

@@ -3,9 +3,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler } from 'kysely';
 import { pino } from 'pino';
-import type { Tables } from '../db/database.ts';
+import { compiledForPostgres } from '../../testing/compiled-for-postgres.ts';
 import { migrate } from '../db/migrate.ts';
 import { openDatabase } from '../db/open-database.ts';
 import { type ClaimRequest, IdempotencyRepository } from '../idempotency/idempotency-repository.ts';
@@ -45,20 +44,11 @@ describe('the store of idempotency records', () => {
   });
 
   it('of PostgreSQL has none: the database decides each claim', async () => {
-    const queries: string[] = [];
-    const db = new Kysely<Tables>({
-      dialect: {
-        createAdapter: () => new PostgresAdapter(),
-        createDriver: () => new DummyDriver(),
-        createIntrospector: (kysely) => new PostgresIntrospector(kysely),
-        createQueryCompiler: () => new PostgresQueryCompiler(),
-      },
-      log: ({ query }) => void queries.push(query.sql),
-    });
+    const { db, queries } = compiledForPostgres();
     const store = await openRecordStore({ db, repository: new IdempotencyRepository(db), journalFile, log });
     await store.records.claim(CLAIM);
     await store.close();
-    assert.match(queries.join('\n'), /^insert into "idempotency_records".* returning "id"$/);
+    assert.match(queries.map(({ sql }) => sql).join('\n'), /^insert into "idempotency_records".* returning "id"$/);
     assert.equal(existsSync(journalFile), false);
   });
 });

@@ -2,13 +2,9 @@ import type { EventPage, EventType, OrgId, ProjectId, ResourceEvent } from '@clo
 import { Deadline } from '@cloche/node-support';
 import { Changes } from '../base/changes.ts';
 import type { Database } from '../db/database.ts';
+import { lookThrough } from '../db/look-through.ts';
 import { type EventOutbox, toEvent } from '../outbox/event-outbox.ts';
 
-/**
- * Most events that one page looks through. A filter that matches few events could otherwise occupy the database for
- * seconds.
- */
-const LOOKED_THROUGH = 1000;
 /** Events that a stream reads at once. */
 const STREAM_PAGE = 100;
 /** Longest time until a stream finds an event that another server appended. */
@@ -38,7 +34,7 @@ export class EventFeed {
   async read(filter: EventFilter, afterSeq: number, limit: number): Promise<EventPage> {
     // Read before the events, so that it is never beyond what was looked through.
     const head = await this.#lastSeq(filter.orgId);
-    const until = await this.#lookedThrough(filter.orgId, afterSeq);
+    const until = await lookThrough(this.#db, 'events', { orgId: filter.orgId, afterSeq });
     if (until === undefined) return { data: [], nextSeq: head, hasMore: false };
     const data = await this.#matching(filter, { afterSeq, until, limit });
     const nextSeq = data.length === limit ? (data.at(-1)?.seq ?? until) : until;
@@ -68,24 +64,6 @@ export class EventFeed {
   async #lastSeq(orgId: OrgId): Promise<number> {
     const query = this.#db.selectFrom('event_sequences').select('last_seq').where('org_id', '=', orgId);
     return (await query.executeTakeFirst())?.last_seq ?? 0;
-  }
-
-  /** Returns the last number that a page after `afterSeq` looks at, or undefined if nothing follows. */
-  async #lookedThrough(orgId: OrgId, afterSeq: number): Promise<number | undefined> {
-    const row = await this.#db
-      .selectFrom((from) =>
-        from
-          .selectFrom('events')
-          .select('seq')
-          .where('org_id', '=', orgId)
-          .where('seq', '>', afterSeq)
-          .orderBy('seq')
-          .limit(LOOKED_THROUGH)
-          .as('following'),
-      )
-      .select(({ fn }) => fn.max('seq').as('last'))
-      .executeTakeFirst();
-    return row?.last ?? undefined;
   }
 
   async #matching(

@@ -1,17 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { ArtifactId, PreviewId, ProjectId, ResourceEvent } from '@cloche/contract';
-import {
-  type CompiledQuery,
-  DummyDriver,
-  Kysely,
-  PostgresAdapter,
-  PostgresIntrospector,
-  PostgresQueryCompiler,
-} from 'kysely';
+import { compiledForPostgres } from '../../../testing/compiled-for-postgres.ts';
 import { ORG, OTHER_PROJECT, openSandboxes, repositoryOf, type SandboxesWorld } from '../../../testing/sandboxes.ts';
 import type { ArtifactRecord } from '../../artifacts/artifact.ts';
-import type { Tables } from '../../db/database.ts';
 import { Transactions } from '../../db/transactions.ts';
 import { type NewPreview, SqlPreviewRepository } from '../../previews/preview-repository.ts';
 import type { SandboxRecord } from '../../sandboxes/record/sandbox.ts';
@@ -156,16 +148,7 @@ describe('what is created in a project while it is deleted', () => {
 });
 
 it('on PostgreSQL, a deletion and the insert of a sandbox lock the row of the project against each other', async () => {
-  const queries: CompiledQuery[] = [];
-  const db = new Kysely<Tables>({
-    dialect: {
-      createAdapter: () => new PostgresAdapter(),
-      createDriver: () => new DummyDriver(),
-      createIntrospector: (kysely) => new PostgresIntrospector(kysely),
-      createQueryCompiler: () => new PostgresQueryCompiler(),
-    },
-    log: ({ query }) => void queries.push(query),
-  });
+  const { db, queries } = compiledForPostgres();
   await using world = await openSandboxes();
   await assert.rejects(new ProjectChanges({ ...world, db, transactions: new Transactions(db) }).delete(OTHER_PROJECT));
   await repositoryOf(world, db)
