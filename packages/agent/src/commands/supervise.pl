@@ -19,12 +19,19 @@ use strict;
 use constant { CHUNK => 65536, MAX_PENDING => 1 << 20, MAX_LAST_WORDS => 1 << 20 };
 use constant { F_SETFD => 2, FD_CLOEXEC => 1, F_SETFL => 4, O_NONBLOCK => 2048, O_RDWR => 2, O_NOCTTY => 256 };
 use constant { PR_SET_CHILD_SUBREAPER => 36, WNOHANG => 1, OOM_SCORE => 600 };
+use constant { SIGCHLD => 17, SIG_BLOCK => 0, SIG_UNBLOCK => 1, O_CLOEXEC => 524288 };
 use constant { SHUT_WR => 1, ENOENT => 2, EINTR => 4, EIO => 5, EAGAIN => 11 };
 use constant { TIOCSCTTY => 0x540e, TIOCSWINSZ => 0x5414, TIOCGPTN => 0x80045430, TIOCSPTLCK => 0x40045431 };
 
 my %CALLS = (
-    x64   => { prctl => 157, setsid => 112, setgroups => 116, setresgid => 119, setresuid => 117 },
-    arm64 => { prctl => 167, setsid => 157, setgroups => 159, setresgid => 149, setresuid => 147 },
+    x64 => {
+        prctl => 157, setsid => 112, setgroups => 116, setresgid => 119, setresuid => 117,
+        rt_sigprocmask => 14, signalfd4 => 289,
+    },
+    arm64 => {
+        prctl => 167, setsid => 157, setgroups => 159, setresgid => 149, setresuid => 147,
+        rt_sigprocmask => 135, signalfd4 => 74,
+    },
 );
 my $calls = $CALLS{ $ARGV[0] } or die "no system calls known for $ARGV[0]\n";
 
@@ -39,9 +46,12 @@ my %environment = map { split(/=/, $_, 2) } grep { /=/ } @fields;
 
 syscall($calls->{prctl}, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 $SIG{PIPE} = 'IGNORE';
-pipe(my $woken, my $wake);
-unblock($woken, $wake);
-$SIG{CHLD} = sub { syswrite($wake, '.') };
+# A descriptor tells the end of a child. Perl defers signal handlers until `select` returns, so a signal that arrives right
+# before `select` would be noticed only with the next output, or never.
+my $child_signal = pack('Q', 1 << (SIGCHLD - 1));
+change_signals(SIG_BLOCK);
+my $ends_descriptor = syscall($calls->{signalfd4}, -1, $child_signal, 8, O_NONBLOCK | O_CLOEXEC);
+open(my $ends, '<&=', $ends_descriptor) or die "signalfd: $!\n";
 
 # The write end of the command's input, and by descriptor each output with the type of its frames.
 my ($input, %outputs);
@@ -85,7 +95,8 @@ sub start {
     pipe(my $reason_reader, my $reason_writer);
     my $pid = fork() // fail("processes $!");
     if ($pid == 0) {
-        $SIG{$_} = 'DEFAULT' for 'PIPE', 'CHLD';
+        $SIG{PIPE} = 'DEFAULT';
+        change_signals(SIG_UNBLOCK);
         $begin_session->();
         open(STDIN, '<&', $in) if $in;
         open(STDOUT, '>&', $out);
@@ -119,11 +130,11 @@ sub drop_privileges {
 
 sub serve {
     my ($reads, $writes) = ('', '');
-    vec($reads, $_, 1) = 1 for fileno($woken), keys %outputs;
+    vec($reads, $_, 1) = 1 for fileno($ends), keys %outputs;
     vec($reads, fileno($agent), 1) = 1 if length($pending) < MAX_PENDING;
     vec($writes, fileno($input), 1) = 1 if $input && $pending ne '';
     return if select($reads, $writes, undef, undef) < 1;
-    if (vec($reads, fileno($woken), 1)) { sysread($woken, my $dots, CHUNK) }
+    if (vec($reads, fileno($ends), 1)) { sysread($ends, my $signals, CHUNK) }
     for my $descriptor (grep { vec($reads, $_, 1) } keys %outputs) { carry($descriptor) }
     receive() if vec($reads, fileno($agent), 1);
     feed() if $input && $pending ne '' && vec($writes, fileno($input), 1);
@@ -235,6 +246,12 @@ sub send_frame {
 sub fail {
     send_frame('F', $_[0]);
     leave();
+}
+
+# Blocks or unblocks the signal of a child's end.
+sub change_signals {
+    my ($how) = @_;
+    syscall($calls->{rt_sigprocmask}, $how, $child_signal, 0, 8) == 0 or kill('KILL', $$);
 }
 
 sub unblock { fcntl($_, F_SETFL, O_NONBLOCK) for @_ }

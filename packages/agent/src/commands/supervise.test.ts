@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtempDisposable } from 'node:fs/promises';
 import type { Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
@@ -11,8 +14,14 @@ let supervisor: ChildProcess | undefined;
 afterEach(() => supervisor?.kill('SIGKILL'));
 
 /** Starts the program and writes the pieces to it, one at a time. Returns the frames that it sends, in order. */
-async function framesOf(...pieces: readonly Buffer[]): Promise<[type: string, body: string][]> {
-  supervisor = spawn('perl', [PROGRAM, process.arch], { stdio: ['ignore', 'ignore', 'inherit', 'pipe'] });
+function framesOf(...pieces: readonly Buffer[]): Promise<[type: string, body: string][]> {
+  return framesWith({}, ...pieces);
+}
+
+/** Starts the program as `framesOf` does, with further variables. */
+async function framesWith(env: NodeJS.ProcessEnv, ...pieces: readonly Buffer[]): Promise<[string, string][]> {
+  const options = { env: { ...process.env, ...env }, stdio: ['ignore', 'ignore', 'inherit', 'pipe'] } as const;
+  supervisor = spawn('perl', [PROGRAM, process.arch], options);
   const socket = supervisor.stdio[3] as Socket;
   const chunks: Buffer[] = [];
   socket.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -74,6 +83,34 @@ describe('the supervisor of a command', () => {
     const text = 'x'.repeat(300_000);
     const frames = await framesOf(start(['/usr/bin/wc', '-c'], { input: true }), frame('I', text), frame('C'));
     assert.equal(ofType(frames, 'O').trim(), '300000');
+  });
+
+  const compiler = spawnSync('cc', ['--version']).status === 0;
+  it('notices an end that comes right before it waits', { skip: !compiler && 'there is no C compiler' }, async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), 'cloche-late-select-'));
+    // Each `select` begins a second late. The command ends before the second one waits, and prints nothing by then.
+    const source = `
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sys/select.h>
+#include <unistd.h>
+int select(int n, fd_set *r, fd_set *w, fd_set *e, struct timeval *t) {
+  usleep(900000);
+  return ((int (*)(int, fd_set *, fd_set *, fd_set *, struct timeval *))dlsym(RTLD_NEXT, "select"))(n, r, w, e, t);
+}`;
+    const library = join(folder.path, 'late-select.so');
+    const { stderr } = spawnSync('cc', ['-shared', '-fPIC', '-x', 'c', '-o', library, '-'], {
+      input: source,
+      encoding: 'utf8',
+    });
+    assert.equal(stderr, '');
+    const command = start(['/bin/sh', '-c', 'exec >&- 2>&-; sleep 1.35; exit 3']);
+    assert.deepEqual((await framesWith({ LD_PRELOAD: library }, command)).at(-1), ['X', 'exit 3']);
+  });
+
+  it('starts the command with no signal blocked', async () => {
+    const frames = await framesOf(start(['/bin/grep', 'SigBlk', '/proc/self/status']));
+    assert.equal(Number.parseInt(ofType(frames, 'O').split('\t')[1] ?? '', 16), 0);
   });
 
   it('tells a signal from an exit', async () => {
