@@ -20,8 +20,10 @@ function framesOf(...pieces: readonly Buffer[]): Promise<[type: string, body: st
 
 /** Starts the program as `framesOf` does, with further variables. */
 async function framesWith(env: NodeJS.ProcessEnv, ...pieces: readonly Buffer[]): Promise<[string, string][]> {
-  const options = { env: { ...process.env, ...env }, stdio: ['ignore', 'ignore', 'inherit', 'pipe'] } as const;
-  supervisor = spawn('perl', [PROGRAM, process.arch], options);
+  supervisor = spawn('perl', [PROGRAM, process.arch], {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'ignore', 'inherit', 'pipe'],
+  });
   const socket = supervisor.stdio[3] as Socket;
   const chunks: Buffer[] = [];
   socket.on('data', (chunk: Buffer) => chunks.push(chunk));

@@ -46,6 +46,12 @@ export class WebhookProgress {
     this.#deps = deps;
   }
 
+  /** Whether any webhook is enabled. */
+  async anyEnabled(): Promise<boolean> {
+    const query = this.#deps.db.selectFrom('webhooks').select('id').where('enabled', '=', 1).limit(1);
+    return (await query.executeTakeFirst()) !== undefined;
+  }
+
   /** Returns unclaimed webhooks that have something to send now, the longest waiting first. */
   async listDue(busy: readonly OrgId[]): Promise<{ id: WebhookId; orgId: OrgId }[]> {
     const { db, clock } = this.#deps;

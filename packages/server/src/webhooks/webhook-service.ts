@@ -64,7 +64,7 @@ export class WebhookService {
    *   not use, `not_found` for an unknown or deleted project, `quota_exceeded`.
    */
   async create({ credential, body, idempotencyRecordId }: WebhookCreation): Promise<WebhookWithSecret> {
-    const { webhooks, projects, quotas, secrets, ids, clock } = this.#deps;
+    const { webhooks, projects, quotas, secrets, ids, clock, wake } = this.#deps;
     if (body.projectId !== undefined) await projects.getOpen(credential, body.projectId);
     else if (credential.projectIds) throw wholeOrganization();
     this.#checkUrl(body.url);
@@ -90,6 +90,7 @@ export class WebhookService {
       },
     );
     if (inserted.status === 'full') throw tooMany(inserted.used);
+    wake();
     return { webhook: inserted.webhook, secret: secrets.open(inserted.webhook) };
   }
 
