@@ -1,5 +1,6 @@
 import type { ALL_SCOPES, ApiKeyId, OrgId, ProjectId, Scope } from '@cloche/contract';
-import type { ApiKeyTable, Database } from '../db/database.ts';
+import type { Database } from '../db/database.ts';
+import type { ApiKeyTable } from '../db/tables/organization-tables.ts';
 import { type Transaction, Transactions } from '../db/transactions.ts';
 import { type ApiKeyRecord, OPERATOR } from './api-key.ts';
 

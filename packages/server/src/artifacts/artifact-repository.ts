@@ -1,6 +1,7 @@
 import type { ArtifactId, Metadata, OrgId, ProjectId, SandboxId } from '@cloche/contract';
 import type { Selectable } from 'kysely';
-import type { ArtifactTable, Database } from '../db/database.ts';
+import type { Database } from '../db/database.ts';
+import type { ArtifactTable } from '../db/tables/sandbox-tables.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
 import type { EventOutbox } from '../outbox/event-outbox.ts';
 import { projectDeleted } from '../projects/access/project-access.ts';

@@ -3,7 +3,7 @@ import type { ApiKeyId, AuditEvent, AuditEventId, ErrorCode, OrgId, ProjectId } 
 import type { Selectable } from 'kysely';
 import { canonicalJson } from '../base/canonical-json.ts';
 import { timestamp } from '../base/clock.ts';
-import type { AuditEventTable } from '../db/database.ts';
+import type { AuditEventTable } from '../db/tables/audit-tables.ts';
 
 /** `prevHash` of the first event of an organization. */
 export const FIRST_PREV_HASH = '0'.repeat(64);

@@ -2,8 +2,9 @@ import type { AuditEvent, OrgId, ProjectId } from '@cloche/contract';
 import type { Selectable } from 'kysely';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
-import type { AuditHeadTable, Database } from '../db/database.ts';
+import type { Database } from '../db/database.ts';
 import { type PreparedQuery, prepareQuery } from '../db/prepared-query.ts';
+import type { AuditHeadTable } from '../db/tables/audit-tables.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
 import { type AuditActor, type AuditRow, FIRST_PREV_HASH, hashOf, type MarkSigner } from './audit-chain.ts';
 

@@ -1,6 +1,7 @@
 import type { CommandId, CommandUser, SandboxId } from '@cloche/contract';
 import type { Selectable } from 'kysely';
-import type { CommandTable, Database } from '../db/database.ts';
+import type { Database } from '../db/database.ts';
+import type { CommandTable } from '../db/tables/sandbox-tables.ts';
 import type { CommandEnding, CommandRecord } from './command.ts';
 
 /** Stores command records. They outlive their sandboxes. */

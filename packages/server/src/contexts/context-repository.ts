@@ -1,8 +1,9 @@
 import type { ContextId, Language, SandboxId } from '@cloche/contract';
 import { type Selectable, sql } from 'kysely';
-import type { CodeContextTable, Database } from '../db/database.ts';
+import type { Database } from '../db/database.ts';
 import { Lookups } from '../db/lookups.ts';
 import { prepareQuery } from '../db/prepared-query.ts';
+import type { CodeContextTable } from '../db/tables/sandbox-tables.ts';
 import type { ContextRecord } from './context.ts';
 
 /** Stores context records. The records of deleted contexts are kept; an active context is one that is not deleted. */

@@ -1,8 +1,9 @@
 import { setImmediate } from 'node:timers/promises';
 import type { ApiKeyId, OrgId } from '@cloche/contract';
 import { sql } from 'kysely';
-import type { Database, IdempotencyRecordTable } from '../db/database.ts';
+import type { Database } from '../db/database.ts';
 import { prepareQuery } from '../db/prepared-query.ts';
+import type { IdempotencyRecordTable } from '../db/tables/server-tables.ts';
 import { RECORD_BYTES, type ResultFile, type StoredResponse, storedBytesOf } from './stored-response.ts';
 
 /** Records deleted by one statement, which takes a few milliseconds. */

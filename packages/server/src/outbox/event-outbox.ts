@@ -3,8 +3,9 @@ import type { EventId, OrgId, ProjectId, ResourceEvent } from '@cloche/contract'
 import type { Selectable } from 'kysely';
 import { type Clock, timestamp } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
-import type { Database, EventTable } from '../db/database.ts';
+import type { Database } from '../db/database.ts';
 import { type PreparedQuery, prepareQuery } from '../db/prepared-query.ts';
+import type { EventTable } from '../db/tables/event-tables.ts';
 import type { Transaction } from '../db/transactions.ts';
 
 /** Events deleted by one statement, which takes a few milliseconds. */

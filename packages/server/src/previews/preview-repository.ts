@@ -1,8 +1,9 @@
 import type { ApiKeyId, OrgId, PreviewId, PreviewVisibility, ProjectId, SandboxId } from '@cloche/contract';
 import type { Selectable } from 'kysely';
-import type { Database, PreviewTable } from '../db/database.ts';
+import type { Database } from '../db/database.ts';
 import { Lookups } from '../db/lookups.ts';
 import { prepareQuery } from '../db/prepared-query.ts';
+import type { PreviewTable } from '../db/tables/sandbox-tables.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
 import type { EventOutbox } from '../outbox/event-outbox.ts';
 import { projectDeleted } from '../projects/access/project-access.ts';

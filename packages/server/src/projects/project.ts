@@ -1,7 +1,7 @@
 import type { Metadata, OrgId, Project, ProjectId, ProjectQuotas } from '@cloche/contract';
 import type { Selectable } from 'kysely';
 import { timestamp } from '../base/clock.ts';
-import type { ProjectTable } from '../db/database.ts';
+import type { ProjectTable } from '../db/tables/organization-tables.ts';
 
 /** Times are milliseconds since the epoch. */
 export interface ProjectRecord {

@@ -1,6 +1,7 @@
 import type { TemplateId, TemplateVersionId } from '@cloche/contract';
 import type { Selectable } from 'kysely';
-import type { Database, TemplateTable, TemplateVersionTable } from '../db/database.ts';
+import type { Database } from '../db/database.ts';
+import type { TemplateTable, TemplateVersionTable } from '../db/tables/template-tables.ts';
 import type { TemplateRecord, TemplateVersionRecord } from './template.ts';
 
 export interface TemplateRepository {

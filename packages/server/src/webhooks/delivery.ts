@@ -1,7 +1,7 @@
 import type { DeliveryId, EventId, WebhookDelivery, WebhookId } from '@cloche/contract';
 import type { Selectable } from 'kysely';
 import { timestamp } from '../base/clock.ts';
-import type { WebhookDeliveryTable } from '../db/database.ts';
+import type { WebhookDeliveryTable } from '../db/tables/webhook-tables.ts';
 
 /** What came of one attempt to send a message. */
 export type SendResult =

@@ -1,7 +1,8 @@
 import type { OrgId, WebhookId } from '@cloche/contract';
 import type { Clock } from '../base/clock.ts';
 import type { ClaimedRows } from '../db/claimed-rows.ts';
-import type { Database, WebhookTable } from '../db/database.ts';
+import type { Database } from '../db/database.ts';
+import type { WebhookTable } from '../db/tables/webhook-tables.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
 import type { EventOutbox } from '../outbox/event-outbox.ts';
 import { isGone, type SendResult } from './delivery.ts';

@@ -1,6 +1,7 @@
 import type { OrgId, ProjectId, WebhookId } from '@cloche/contract';
-import type { Database, WebhookTable } from '../db/database.ts';
+import type { Database } from '../db/database.ts';
 import { locksRows } from '../db/row-locks.ts';
+import type { WebhookTable } from '../db/tables/webhook-tables.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
 import { projectDeleted } from '../projects/access/project-access.ts';
 import { isOpenProject } from '../projects/open-project.ts';

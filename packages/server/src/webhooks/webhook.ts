@@ -1,7 +1,7 @@
 import type { OrgId, ProjectId, Webhook, WebhookId } from '@cloche/contract';
 import type { Selectable } from 'kysely';
 import { timestamp } from '../base/clock.ts';
-import type { WebhookTable } from '../db/database.ts';
+import type { WebhookTable } from '../db/tables/webhook-tables.ts';
 
 export type DisabledReason = NonNullable<Webhook['disabledReason']>;
 

@@ -2,10 +2,11 @@ import type { DestroyedReason, OrgId, ProjectId, SandboxId, TemplateId, Template
 import { type Insertable, type Selectable, sql } from 'kysely';
 import type { RequestAudit } from '../../audit/request-audit.ts';
 import type { Changes } from '../../base/changes.ts';
-import type { Database, SandboxTable } from '../../db/database.ts';
+import type { Database } from '../../db/database.ts';
 import { Lookups } from '../../db/lookups.ts';
 import { type PreparedQuery, prepareQuery } from '../../db/prepared-query.ts';
 import { locksRows } from '../../db/row-locks.ts';
+import type { SandboxTable } from '../../db/tables/sandbox-tables.ts';
 import type { Transaction, Transactions } from '../../db/transactions.ts';
 import type { EventOutbox } from '../../outbox/event-outbox.ts';
 import { isOpenProject } from '../../projects/open-project.ts';

@@ -1,0 +1,117 @@
+export interface SandboxTables {
+  sandboxes: SandboxTable;
+  code_contexts: CodeContextTable;
+  commands: CommandTable;
+  previews: PreviewTable;
+  artifacts: ArtifactTable;
+}
+
+export interface SandboxTable {
+  id: string;
+  org_id: string;
+  project_id: string;
+  status: 'creating' | 'starting' | 'ready' | 'expiring' | 'destroyed' | 'failed';
+  /** Number of the incarnation. A reference to another generation is stale. */
+  generation: number;
+  template_id: string;
+  template_slug: string;
+  template_version: string;
+  template_version_id: string;
+  ttl_ms: number;
+  idle_timeout_ms: number | null;
+  expires_at: number;
+  metadata: string;
+  env: string;
+  network_policy: string;
+  resources: string;
+  /** From `resources`, for sums. */
+  cpu_millis: number;
+  memory_mb: number;
+  /** Whether any run has started. Together with live activity this decides between `running` and `idle`. */
+  used: number;
+  /** Time of the last activity, written from time to time. After a restart, idle expiry counts from here. */
+  last_active_at: number | null;
+  /** JSON of the runtime's `Instance`; null before the launch. */
+  instance: string | null;
+  created_at: number;
+  destroyed_at: number | null;
+  destroyed_reason: string | null;
+  failure_reason: string | null;
+  /** Reason that the current teardown will record. */
+  ending_reason: string | null;
+  /** Unique, so that one idempotency key never creates two sandboxes. */
+  idempotency_record_id: string | null;
+}
+
+export interface CodeContextTable {
+  id: string;
+  sandbox_id: string;
+  generation: number;
+  language: string;
+  cwd: string;
+  is_default: number;
+  timeout_ms: number | null;
+  created_at: number;
+  deleted_at: number | null;
+  /** Unique within the sandbox, so that one idempotency key never creates two contexts. */
+  idempotency_record_id: string | null;
+}
+
+export interface CommandTable {
+  id: string;
+  sandbox_id: string;
+  generation: number;
+  /** JSON of the command line or of the list of arguments. */
+  command: string;
+  cwd: string;
+  user: string;
+  background: number;
+  /** Last known status. No command of an ended sandbox runs, whatever its status. */
+  status: 'running' | 'exited' | 'killed' | 'timed_out' | 'failed';
+  exit_code: number | null;
+  signal: string | null;
+  failure_reason: string | null;
+  started_at: number;
+  finished_at: number | null;
+  duration_ms: number | null;
+  /** Unique within the sandbox, so that one idempotency key never starts two commands. */
+  idempotency_record_id: string | null;
+}
+
+export interface PreviewTable {
+  id: string;
+  org_id: string;
+  project_id: string;
+  sandbox_id: string;
+  port: number;
+  visibility: string;
+  /** SHA-256 of the access token, hex; null for a public preview. */
+  token_hash: string | null;
+  /** Id of the key that created it, with which it ends; null for a preview of an earlier version. */
+  api_key_id: string | null;
+  created_at: number;
+  /** Null if the preview lasts as long as its sandbox. */
+  expires_at: number | null;
+  deleted_at: number | null;
+  idempotency_record_id: string | null;
+}
+
+export interface ArtifactTable {
+  id: string;
+  org_id: string;
+  project_id: string;
+  sandbox_id: string;
+  name: string;
+  /** Path in the sandbox; null for an output of a run. */
+  path: string | null;
+  content_type: string;
+  size_bytes: number;
+  /** SHA-256 of the content, hex; the content's name in the store. */
+  sha256: string;
+  metadata: string;
+  created_at: number;
+  expires_at: number | null;
+  deleted_at: number | null;
+  /** Unique, so that one idempotency key never creates two artifacts. */
+  idempotency_record_id: string | null;
+}

@@ -1,0 +1,43 @@
+export interface ServerTables {
+  server_leases: ServerLeaseTable;
+  server_secrets: ServerSecretTable;
+  idempotency_records: IdempotencyRecordTable;
+}
+
+/** Servers that share the database. A server that misses its heartbeat loses the records that it has in progress. */
+export interface ServerLeaseTable {
+  id: string;
+  lease_until: number;
+}
+
+/** Signing secrets, shared by all servers of the database. */
+export interface ServerSecretTable {
+  name: string;
+  /** Hexadecimal. */
+  value: string;
+}
+
+export interface IdempotencyRecordTable {
+  id: string;
+  org_id: string;
+  api_key_id: string;
+  method: string;
+  /** Request path with its parameters filled in. */
+  route: string;
+  /** The idempotency key, or its hash if the response has a secret. */
+  key: string;
+  /** SHA-256 of the canonical JSON body, hex. */
+  body_hash: string;
+  state: 'in_progress' | 'completed' | 'failed';
+  /** Id of the executing server, a colon, and the id of its claim. */
+  owner: string;
+  response_status: number | null;
+  /** JSON; encrypted under a key that only the caller can derive if it has a secret. */
+  response_body: string | null;
+  /** JSON of a `ResultFile` if the response is too large for this table. */
+  response_file: string | null;
+  /** Approximate bytes of the record on the disk. */
+  stored_bytes: number;
+  created_at: number;
+  expires_at: number;
+}
