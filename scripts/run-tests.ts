@@ -36,31 +36,32 @@ interface Stage {
 const bin = (name: string) => join('node_modules', '.bin', name);
 /** Suites that run with one runtime only, because they do not depend on the runtime, each with the reason. */
 const SAME_WITH_EACH_RUNTIME: Readonly<Record<string, string>> = {
-  'functional/artifacts': 'the server keeps them; functional/files reads what they are made of',
-  'functional/bad-input': 'the server refuses it by itself',
-  'functional/command-line': 'the command line, over the requests of functional/commands',
-  'functional/command-logs': 'the agent keeps them; functional/commands reads what they are made of',
-  'functional/copy': 'the command line, over the requests of functional/files',
-  'functional/fuzz': 'the server refuses it by itself',
-  'functional/guides': 'what is written of it, over requests that other files make',
-  'functional/idempotency': 'the server keeps the answers',
-  'functional/installations': 'names and addresses of two installations',
-  'functional/previews-in-a-browser': 'a browser, over the connections of functional/previews',
-  'functional/runtimes': 'it tries each runtime by itself',
-  'functional/shell': 'the command line, over the requests of functional/terminals',
-  'functional/stalled-transfers': 'clocks of the server and the agent, over the requests of functional/files',
-  'functional/start': 'what npm start prints',
-  'functional/streams': 'the server sends them, over the connection to an agent that each run of other files uses',
+  'functional/artifacts': 'the server stores artifacts; functional/files tests how files leave a sandbox',
+  'functional/bad-input': 'the server refuses bad input before it reaches a sandbox',
+  'functional/command-line': 'tests the command line; functional/commands tests the requests that it sends',
+  'functional/command-logs': 'the agent stores the logs; functional/commands tests how output is captured',
+  'functional/copy': 'tests the command line; functional/files tests the requests that it sends',
+  'functional/fuzz': 'the server refuses malformed requests before they reach a sandbox',
+  'functional/guides': 'tests the examples in the documents; other files test the operations that these use',
+  'functional/idempotency': 'the server stores and replays responses',
+  'functional/installations': 'tests that two installations use different names and addresses',
+  'functional/previews-in-a-browser': 'tests a browser; functional/previews tests the connections that it uses',
+  'functional/runtimes': 'starts a service with each runtime itself',
+  'functional/shell': 'tests the command line; functional/terminals tests the requests that it sends',
+  'functional/stalled-transfers': 'tests timers of the server and the agent; functional/files tests the requests',
+  'functional/start': 'tests what npm start prints',
+  'functional/streams':
+    'the server sends event streams; every run of other files uses the same connection to the agent',
   'security/connections':
-    'the host counts them, at its end of a link; security/network-policy is what sandboxes meet of it',
-  'security/egress-log': 'the gateway keeps it',
-  'security/full-disk': 'the volume below sandboxes, whatever makes them',
-  'security/large-results': 'what the server does with results, wherever they come from',
-  'security/egress-shares': 'what the gateway gives each sandbox',
-  'security/lying-guest': 'what the server believes of an agent, wherever that runs',
-  'security/network-gateway': 'the end of the gateway; security/network-policy is what sandboxes meet of it',
-  'security/vanishing-clients': 'what server and agent do about clients, wherever the agent runs',
-  'security/privileges': 'what server, hostd and gateway may do themselves',
+    'the host counts connections at its end of the link; security/network-policy tests the end in the sandbox',
+  'security/egress-log': 'the gateway writes the log',
+  'security/full-disk': 'tests the volume of the data folder, which is the same for each runtime',
+  'security/large-results': 'the server handles results in the same way for each runtime',
+  'security/egress-shares': 'the gateway divides its capacity outside of sandboxes',
+  'security/lying-guest': 'the server checks answers of agents in the same way for each runtime',
+  'security/network-gateway': 'tests the gateway itself; security/network-policy tests it from within sandboxes',
+  'security/vanishing-clients': 'server and agent handle lost clients in the same way for each runtime',
+  'security/privileges': 'tests the rights of server, hostd and gateway themselves',
 };
 /**
  * Suites that are also skipped with runc: they test a running sandbox, and runc's containers use the same kernel as
@@ -71,7 +72,7 @@ const WITHIN_A_SANDBOX: Readonly<Record<string, string>> = Object.fromEntries(
     ...['functional/command-requests', 'functional/file-contents', 'functional/files', 'functional/languages'],
     ...['functional/output', 'functional/own-zygote', 'functional/previews', 'functional/terminals'],
     ...['functional/timeouts', 'security/file-rights', 'security/own-zygote'],
-  ].map((name) => [name, 'it goes on within a sandbox, with the same kernel as with crun']),
+  ].map((name) => [name, 'tests what happens inside a sandbox, where the kernel is the same as with crun']),
 );
 const suitesBut = (left: Readonly<Record<string, string>>) => {
   for (const [file, reason] of Object.entries(left)) console.log(`skipped: e2e/${file}.test.ts: ${reason}`);
@@ -84,7 +85,7 @@ const suitesOfRunc = () => suitesBut({ ...SAME_WITH_EACH_RUNTIME, ...WITHIN_A_SA
 const suitesIfRunsc = () => {
   const { runsc } = cachePaths(process.env.CLOCHE_CACHE_DIR ?? '/var/cache/cloche');
   if (existsSync(runsc)) return suitesBut(SAME_WITH_EACH_RUNTIME);
-  console.log('skipped: it takes Go');
+  console.log('skipped: gVisor is not built, because Go is not installed');
   return [];
 };
 
@@ -93,7 +94,7 @@ const RUNTIME_TESTS = 'packages/*/src/**/*.runtime.test.ts';
 const HOST_TESTS = ['hostd/src', 'egress/src', 'server/src/driver'].map((folder) => {
   return `packages/${folder}/**/*.runtime.test.ts`;
 });
-/** One more than there are processors, because many tests wait more than they compute. */
+/** Exceeds the number of processors by one, because many tests wait more than they compute. */
 const UNIT_CONCURRENCY = Math.min(availableParallelism() + 1, 8);
 /** Setup for files that need no service of their own. */
 const globalSetup = 'e2e/support/shared-service.ts';

@@ -13,13 +13,13 @@ const READMES = ['README.md', 'packages/sdk/README.md'];
 
 describe('what runs a guide', () => {
   const fence = '```';
-  const nobody = { url: 'http://127.0.0.1:1', apiKey: 'none' };
+  const closedPort = { url: 'http://127.0.0.1:1', apiKey: 'none' };
 
   async function outcomeOf(markdown: string): Promise<string> {
     const folder = mkdtempSync(join(tmpdir(), 'cloche-guide-test-'));
     try {
       writeFileSync(join(folder, 'guide.md'), markdown);
-      await runGuide(join(folder, 'guide.md'), nobody, 2_000);
+      await runGuide(join(folder, 'guide.md'), closedPort, 2_000);
       return 'fine';
     } catch (error) {
       return String(error);

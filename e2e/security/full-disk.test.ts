@@ -21,7 +21,7 @@ const MEBIBYTE = 1024 * 1024;
 const VOLUME_MB = 768;
 const RESERVE_MB = 64;
 const DISK_MB = 280;
-/** With each byte promised twice, four disks fit and a fifth does not. */
+/** Factor by which sandboxes' disks may exceed the volume. With 2, four disks fit and a fifth does not. */
 const OVERCOMMIT = 2;
 const LARGE = 'import base64, os; print(base64.b64encode(os.urandom(1 << 20)).decode())';
 

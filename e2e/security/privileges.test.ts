@@ -76,7 +76,7 @@ describe('a gateway that has been taken over', () => {
 
 describe('the sockets', () => {
   const ask = (socket: string, path: string) => ['curl', '-sSf', '-m', '5', '--unix-socket', socket, `http://x${path}`];
-  const nobody = ['setpriv', '--reuid=54321', '--regid=54321', '--clear-groups'];
+  const asOtherUser = ['setpriv', '--reuid=54321', '--regid=54321', '--clear-groups'];
   const answers = async (command: string[]) =>
     (await execa(command[0] ?? '', command.slice(1), { reject: false })).exitCode === 0;
 
@@ -84,7 +84,7 @@ describe('the sockets', () => {
     const health = ask(runPaths(service.runDir).hostdSocket, '/health');
     assert.equal(await answers(health), true);
     assert.equal(await asServiceUser('server', health), true);
-    assert.equal(await answers([...nobody, ...health]), false);
+    assert.equal(await answers([...asOtherUser, ...health]), false);
   });
 
   it("of an agent answers root and the server's user alone", async () => {
@@ -93,7 +93,7 @@ describe('the sockets', () => {
     const health = ask(join(folder, 'agent.sock'), '/health');
     assert.equal(await answers(health), true);
     assert.equal(await asServiceUser('server', health), true);
-    assert.equal(await answers([...nobody, ...health]), false);
+    assert.equal(await answers([...asOtherUser, ...health]), false);
     // A sandbox cannot replace the socket either: it does not own the folder.
     assert.equal(statSync(folder).uid, 0);
   });
@@ -110,7 +110,7 @@ describe('the sockets', () => {
         )
       ).stdout;
     assert.match(await said(orgs), /^\{/);
-    assert.equal(await said([...nobody, ...orgs]), '');
+    assert.equal(await said([...asOtherUser, ...orgs]), '');
   });
 });
 

@@ -31,7 +31,9 @@ export const AuditEvent = Type.Object(
     target: Type.Object(
       {
         type: Type.String({ description: 'Kind of the resource, such as `sandbox`.' }),
-        id: Type.String({ description: 'Id of the resource as the request names it; empty if there is none.' }),
+        id: Type.String({
+          description: 'Id of the resource as the request names it; empty if the request names no resource.',
+        }),
       },
       { description: 'The resource that the action is about; for a refused read, the operation.' },
     ),

@@ -7,7 +7,7 @@ import { oneOf } from './list.ts';
 import { NO_NUL, Text } from './text.ts';
 import { Timestamp, timestamp } from './timestamps.ts';
 
-/** What selects events: a type, the types of one kind of resource such as `sandbox.*`, or `*` for all. */
+/** A filter of events: a type, the types of one kind of resource such as `sandbox.*`, or `*` for all. */
 export type EventPattern = EventTypeFilter | '*';
 export const EVENT_PATTERNS: readonly EventPattern[] = ['*', ...new Set(EVENT_TYPES.map(groupOf)), ...EVENT_TYPES];
 /** Type of the event that `testWebhook` sends. Nothing else has it. */
@@ -51,7 +51,7 @@ export const CreateWebhookBody = Type.Object(
       }),
     ),
     description: Type.Optional(
-      Text({ maxLength: LIMITS.webhookDescriptionLength, description: 'What the webhook is for.' }),
+      Text({ maxLength: LIMITS.webhookDescriptionLength, description: 'Purpose of the webhook, as free text.' }),
     ),
   },
   {

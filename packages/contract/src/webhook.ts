@@ -16,7 +16,7 @@ export const Webhook = Type.Object(
     events: Type.Array(Type.String(), {
       description: 'The types of events that are sent. `sandbox.*` stands for every type that begins with `sandbox.`.',
     }),
-    description: Type.Optional(Type.String({ description: 'What the webhook is for.' })),
+    description: Type.Optional(Type.String({ description: 'Purpose of the webhook, as free text.' })),
     enabled: Type.Boolean({
       description:
         'Whether events are sent. A webhook that is enabled again continues after the last event that it sent.',

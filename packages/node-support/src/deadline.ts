@@ -1,6 +1,6 @@
 import { onAbort, orAbort } from './abort.ts';
 
-/** What ended a wait: its time limit, the signal of its caller, or the owner of the deadline. */
+/** The cause of a wait's end: its time limit, the signal of its caller, or the owner of the deadline. */
 export type DeadlineEnd = 'timeout' | 'caller' | 'canceled';
 
 /** Longest delay of a timer; a longer one would fire at once. */

@@ -73,7 +73,7 @@ export const ReconcileReport = Type.Object({
 });
 export type ReconcileReport = Static<typeof ReconcileReport>;
 
-/** What verifying the audit events of an organization found. */
+/** Result of the verification of an organization's audit events. */
 export const AuditVerification = Type.Object({
   orgId: Type.String(),
   /** Number of events that were checked. */

@@ -5,43 +5,43 @@ import type { CallOptions, UploadBytes } from './request.ts';
 
 export interface FileOptions extends CallOptions {
   /**
-   * Whose rights it has: those of the user that code runs as, or of `root`, which is the root of the sandbox alone. What
-   * they do not allow is `permission_denied`. Default: `user`.
+   * User whose rights apply: the user that code runs as, or `root` of the sandbox, which is not root of the host. An
+   * operation beyond these rights fails with `permission_denied`. Default: `user`.
    */
   user?: FileUser | undefined;
 }
 
 export interface ReadFileOptions extends FileOptions {
-  /** The first byte, and the one behind the last; to the end where left out. */
+  /** Bytes from `start` up to and not including `end`. Default of `end`: the end of the file. */
   range?: { start: number; end?: number | undefined } | undefined;
-  /** ETag that the file must have; else `precondition_failed`. */
+  /** ETag that the file must have; otherwise the call fails with `precondition_failed`. */
   ifMatch?: string | undefined;
 }
 
 export interface WriteFileOptions extends FileOptions {
-  /** Permissions, such as 0o755. Default: those of the file that is there, or 0o644. */
+  /** Permissions, such as 0o755. Default: those of the existing file, or 0o644. */
   mode?: number | undefined;
-  /** ETag of the file that may be replaced; else `precondition_failed`. */
+  /** ETag that the existing file must have; otherwise the call fails with `precondition_failed`. */
   ifMatch?: string | undefined;
-  /** Only where there is no file yet; else `precondition_failed`. */
+  /** Whether to fail with `precondition_failed` if the file exists. */
   createOnly?: boolean | undefined;
 }
 
 export interface TransferOptions extends FileOptions {
-  /** Replaces what is there, a whole directory as well. Default: `conflict`. */
+  /** Whether to replace an existing file or directory at the target. Without it the call fails with `conflict`. */
   overwrite?: boolean | undefined;
 }
 
 /** A file that is being read. */
 export interface FileStream {
   readonly body: ReadableStream<Uint8Array>;
-  /** Of what comes, a part as well; undefined where the service does not say. */
+  /** Bytes of `body`, also if it is a range; undefined if the size is not known in advance. */
   readonly sizeBytes: number | undefined;
   readonly etag: string | undefined;
 }
 
 /**
- * The files of a sandbox. Paths are absolute, relative to `/workspace`, or `file:///` URIs, which spell names of any
+ * The files of a sandbox. Paths are absolute, relative to `/workspace`, or `file:///` URIs, which can name files of any
  * bytes.
  */
 export class Files {
@@ -53,7 +53,7 @@ export class Files {
     this.#params = { sandboxId };
   }
 
-  /** All bytes of a file. */
+  /** Returns all bytes of a file. */
   async read(path: string, options: ReadFileOptions = {}): Promise<Uint8Array> {
     return new Uint8Array(await (await this.#open(path, options)).arrayBuffer());
   }
@@ -62,12 +62,12 @@ export class Files {
     return (await this.#open(path, options)).text();
   }
 
-  /** A file as it comes: any size, and no more in memory than what has been read and not used. */
+  /** Returns the bytes of a file as a stream, which keeps only the bytes in memory that have not been read yet. */
   async stream(path: string, options: ReadFileOptions = {}): Promise<FileStream> {
     return streamOf(await this.#open(path, options));
   }
 
-  /** Replaces the file when all of it has arrived; makes the directories above it. A stream is not retried. */
+  /** Creates or replaces a file once all bytes have arrived. Creates missing directories. A stream is not retried. */
   async write(path: string, bytes: UploadBytes, options: WriteFileOptions = {}): Promise<FileEntry> {
     const { mode, ifMatch, createOnly, user, ...rest } = options;
     const query = { path, ...as(user), ...(mode === undefined ? {} : { mode: mode.toString(8).padStart(3, '0') }) };
@@ -75,7 +75,7 @@ export class Files {
     return (await this.#client.call('writeFile', { ...rest, params: this.#params, query, headers, bytes })).file;
   }
 
-  /** What is in a directory and, down to `depth`, below it; directories before what they hold. */
+  /** Returns the entries of a directory and, down to `depth`, below it; each directory comes before its entries. */
   async list(
     path = '/workspace',
     { depth, user, ...options }: FileOptions & { depth?: number } = {},
@@ -84,7 +84,7 @@ export class Files {
     return (await this.#client.call('listFiles', { ...options, params: this.#params, query })).data;
   }
 
-  /** What is at the path itself: a link is not followed. */
+  /** Returns the entry at the path. A link is not followed. */
   async stat(path: string, { user, ...options }: FileOptions = {}): Promise<FileEntry> {
     const query = { path, ...as(user) };
     return (await this.#client.call('statFile', { ...options, params: this.#params, query })).file;
@@ -95,13 +95,13 @@ export class Files {
       await this.stat(path, options);
       return true;
     } catch (error) {
-      // Of a sandbox that does not exist, nothing can be said.
+      // If the sandbox itself does not exist, the answer is an error.
       if (isClocheError(error, 'not_found') && !error.message.includes('no sandbox')) return false;
       throw error;
     }
   }
 
-  /** And those above it. Idempotent. */
+  /** Creates a directory and missing directories above it. Idempotent. */
   async makeDirectory(path: string, { user, ...options }: FileOptions = {}): Promise<FileEntry> {
     const body = { path, ...as(user) };
     return (await this.#client.call('makeDirectory', { ...options, params: this.#params, body })).file;
@@ -117,7 +117,7 @@ export class Files {
     return (await this.#client.call('copyFile', { ...options, params: this.#params, body })).file;
   }
 
-  /** What was there. A directory that is not empty only with `recursive`. */
+  /** Deletes a file or a directory and returns its entry. A directory that is not empty requires `recursive`. */
   async remove(
     path: string,
     { recursive, user, ...options }: FileOptions & { recursive?: boolean } = {},
@@ -126,20 +126,21 @@ export class Files {
     return (await this.#client.call('deleteFile', { ...options, params: this.#params, query })).file;
   }
 
-  /** A directory as an archive, packed while it is read. Default: `tar.gz`. */
+  /** Returns a directory as an archive that is packed while it is read. Default format: `tar.gz`. */
   async archive(path = '/workspace', { format, user, ...options }: FileOptions & { format?: ArchiveFormat } = {}) {
     const query = { path, ...as(user), ...(format === undefined ? {} : { format }) };
     return streamOf(await this.#client.download('readArchive', { ...options, params: this.#params, query }));
   }
 
-  /** Unpacks a tar (plain, gzip, zstd) or a zip into a directory: all of it or nothing. */
+  /** Unpacks a tar (plain, gzip, zstd) or a zip into a directory, completely or not at all. */
   async unpack(path: string, bytes: UploadBytes, { user, ...options }: FileOptions = {}) {
     const query = { path, ...as(user) };
     return this.#client.call('writeArchive', { ...options, params: this.#params, query, bytes });
   }
 
   /**
-   * What changes in a directory and, with `recursive`, below it, until the loop is left or the directory is gone.
+   * Yields the changes in a directory and, with `recursive`, below it. Ends when the loop is left or the directory is
+   * deleted.
    *
    * ```ts
    * for await (const event of sandbox.files.watch('results')) if (event.type === 'created') console.log(event.data.path);

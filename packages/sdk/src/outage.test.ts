@@ -3,7 +3,7 @@ import { it, mock } from 'node:test';
 import { ClocheError } from './cloche-error.ts';
 import { Outage } from './outage.ts';
 
-const unreachable = new ClocheError('unreachable', 'nobody answers');
+const unreachable = new ClocheError('unreachable', 'the service does not answer');
 
 it('an absence is one of half a minute, however long the service had nothing to say before', async () => {
   let now = 0;
@@ -17,7 +17,7 @@ it('an absence is one of half a minute, however long the service had nothing to 
       assert.ok(await outage.shouldRetry(new ClocheError('unavailable', 'it is stopping')), 'it is about to go away');
       now = since + 29_000;
       assert.ok(await outage.shouldRetry(unreachable));
-      assert.ok(!(await outage.shouldRetry(new ClocheError('not_found', 'no such command'))), 'somebody answers');
+      assert.ok(!(await outage.shouldRetry(new ClocheError('not_found', 'no such command'))), 'the service answers');
       now = since + 31_000;
       assert.ok(!(await outage.shouldRetry(unreachable)));
       outage.noteResponse();

@@ -14,7 +14,7 @@ export interface StreamOptions extends Omit<CallOptions, 'timeoutMs'> {
   context?: ContextRef | undefined;
   /** Milliseconds after which the run is interrupted and ends with `TimeoutError`. Default: 60000. */
   timeoutMs?: number | undefined;
-  /** Must equal the context's `cwd`. */
+  /** Working directory. It must equal the `cwd` of the context. */
   cwd?: string | undefined;
   /** `promote` stores binary and large outputs as artifacts. Default: `inline_only`. */
   artifactPolicy?: RunCodeBody['artifactPolicy'] | undefined;

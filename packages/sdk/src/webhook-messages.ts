@@ -4,7 +4,7 @@ import { Webhook as StandardWebhook } from 'standardwebhooks';
 
 export { WebhookVerificationError } from 'standardwebhooks';
 
-/** What `cloche.webhooks.test` sends. */
+/** The event that `cloche.webhooks.test` sends. */
 export interface WebhookTestEvent {
   readonly id: EventId;
   readonly type: 'webhook.test';

@@ -17,14 +17,14 @@ export interface CreateWebhookOptions extends CallOptions {
   events: readonly EventPattern[];
   /** Only events of this project. Default: every event of the organization. */
   projectId?: string | undefined;
-  /** What the webhook is for. */
+  /** Purpose of the webhook, as free text. */
   description?: string | undefined;
 }
 
 export interface UpdateWebhookOptions extends CallOptions {
   url?: string | undefined;
   events?: readonly EventPattern[] | undefined;
-  /** While it is false, events wait. */
+  /** Whether events are sent. While it is false, events wait. */
   enabled?: boolean | undefined;
 }
 

@@ -34,7 +34,7 @@ function configuredOrExit(): Config {
   }
 }
 
-/** Whoever supervises starts it again, and a state that nobody foresaw goes with the process. */
+/** Ends the process after an unexpected error, because its state may be wrong. The supervisor starts it again. */
 function endOnFaults(log: Logger): void {
   const end = (error: unknown) => {
     log.fatal({ err: error }, 'fault');

@@ -1,4 +1,4 @@
-/** The API with handlers that answer what they were asked, and what an error of it has to be. */
+/** The API with handlers that return their input, and an assertion for its error responses. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { type CodeRun, ERRORS, type ErrorCode, operations, type Sandbox } from '@cloche/contract';
@@ -7,13 +7,13 @@ import { route } from '../src/http/route.ts';
 import { type Answer, type CallOptions, startTestService, type TestService } from './test-service.ts';
 
 export interface EchoService extends TestService {
-  /** Sandboxes that were made. */
+  /** Number of sandboxes that were created. */
   readonly made: number;
-  /** What creations fail with from now on, if anything. */
+  /** Lets creations fail with `error` from now on; undefined lets them succeed. */
   failWith(error: Error | undefined): void;
 }
 
-// The app sends what a handler answers as it is; these stand for whole ones.
+// The app sends what a handler returns without a check, so parts of a resource are enough.
 const sandbox = (fields: object) => ({ sandbox: fields as Sandbox });
 const run = (fields: object) => ({ run: fields as CodeRun });
 
@@ -50,7 +50,7 @@ export async function startEchoService(): Promise<EchoService> {
   };
 }
 
-/** That it is the documented answer of `code`, matches `names`, and gives nothing of the inside away. */
+/** Asserts that the answer is the documented one of `code`, matches `names`, and reveals no internals. */
 export function assertError(answer: Answer, code: ErrorCode, names: RegExp): void {
   assert.deepEqual([answer.status, answer.body?.error?.code], [ERRORS[code].status, code], answer.text);
   const { error } = answer.body;

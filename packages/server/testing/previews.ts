@@ -82,7 +82,7 @@ export async function openPreviewWorld(env: Record<string, string> = {}) {
     agent: driver.agentOf(sandboxId),
     call,
     ask,
-    /** What listens at `APP_PORT` of the sandbox. */
+    /** Starts an app that listens at `appPort` of the sandbox. */
     async serve(listener: RequestListener, appPort = APP_PORT): Promise<Server> {
       const app = createServer(listener);
       apps.push(app);

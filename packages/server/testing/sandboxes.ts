@@ -171,12 +171,12 @@ export class SandboxesWorld implements AsyncDisposable {
     await this.until(async () => (await this.call(operations.listTemplates)).data.length > 0);
   }
 
-  /** As `kill -9` and a new start: nothing of the old server's memory is there. */
+  /** Replaces the server by a new one without its memory, as after `kill -9` and a start. */
   async crash(): Promise<void> {
     const dead = this.#server;
     this.metrics = new Registry();
     this.#server = this.#compose();
-    // What the dead one still does, it does to a runtime that does not listen to it.
+    // Ends only the timers and connections of the old server.
     await dead.stop();
     await this.start();
   }

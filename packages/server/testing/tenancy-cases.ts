@@ -84,7 +84,7 @@ const bySandbox = naming(({ sandboxId }) => ({ query: { sandboxId } }), {
 });
 const command = { command: ['bash', 'print x'] };
 const code = { code: 'print x', language: 'python' };
-/** Nothing is sent to it, because its address is closed. */
+/** A webhook that no message is sent to, because its address is not permitted. */
 const webhook = { url: 'https://localhost/', events: ['*'] };
 /** The fake's archives are JSON. */
 const archive = '[]';

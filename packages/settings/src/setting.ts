@@ -25,7 +25,7 @@ export interface Setting {
   readonly secret?: true;
   /** One line for `cloche config` and docs/operations.md. */
   readonly summary: string;
-  /** What docs/operations.md says in addition, as sentences. */
+  /** Further sentences for docs/operations.md. */
   readonly more?: string;
 }
 

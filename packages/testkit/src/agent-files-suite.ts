@@ -234,7 +234,7 @@ export function describeAgentFiles(name: string, open: () => Promise<AgentFilesS
       await refused('conflict', () => copy('folder', 'leaf/below'));
     });
 
-    it('belong to the user that writes them, and root leaves files to their owner', async () => {
+    it('belong to the user that writes them, and keep their owner when root overwrites them', async () => {
       const root = files.as('root');
       await put('mine');
       await root.write('mine', sourceOf('by root'), {}, patience());

@@ -257,7 +257,7 @@ export class FakeAgent {
   }
 
   #requireAlive(): void {
-    if (!this.#alive) throw new AgentError('gone', 'nobody answers');
+    if (!this.#alive) throw new AgentError('gone', 'the agent does not answer');
   }
 }
 

@@ -106,7 +106,7 @@ export class FakeRuntimeDriver implements RuntimeDriver {
     const live = this.#instances.get(`${sandboxId}/${generation}`);
     if (!live) {
       this.#requireUp();
-      throw new AgentError('gone', 'nobody answers');
+      throw new AgentError('gone', 'the agent does not answer');
     }
     return live.agent.client(onBroken);
   }

@@ -57,7 +57,7 @@ export class SandboxZygote implements Zygote {
   #isReady = false;
   /** Whether it was stopped (SIGSTOP) while it was loading. */
   #isHeld = false;
-  /** One fork at a time. */
+  /** Allows one fork at a time. */
   readonly #forks = new Semaphore(1);
   #starting: NodeJS.Timeout | undefined;
   #kept: Promise<void> | undefined;

@@ -13,7 +13,7 @@ interface ListenFlags {
   secret?: string;
 }
 
-/** As long as the service waits for a receiver. */
+/** Time limit of an attempt, the same as that of the service. */
 const ATTEMPT_MS = 15_000;
 
 export function addListenCommand(webhook: Command): void {

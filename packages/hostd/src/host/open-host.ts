@@ -28,7 +28,7 @@ import type { HostdConfig } from './config.ts';
 /** Folder of slots that all installations of the host share. */
 const SLOTS_DIR = '/run/cloche/slots';
 
-/** What hostd's classes are composed of on this host. Each installation has one. */
+/** The parts that hostd's classes are composed of on this host. Each installation has one set. */
 export type Host = LauncherDeps & RemovalDeps;
 
 /**

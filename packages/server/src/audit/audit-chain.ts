@@ -8,7 +8,7 @@ import type { AuditEventTable } from '../db/tables/audit-tables.ts';
 /** `prevHash` of the first event of an organization. */
 export const FIRST_PREV_HASH = '0'.repeat(64);
 
-/** What made a change or a request. */
+/** The originator of a change or a request. */
 export type AuditActor =
   | { readonly type: 'api_key'; readonly id: ApiKeyId }
   | { readonly type: 'operator'; readonly id: 'operator' }

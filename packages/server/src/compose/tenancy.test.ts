@@ -24,7 +24,7 @@ const table = Object.values(operations) as Operation[];
 const casesOf = ({ id }: Operation): readonly Case[] => (TENANCY_CASES as Record<string, readonly Case[]>)[id] ?? [];
 
 let tenants: Tenants;
-/** What the tests try to reach: all of it lies in a project that neither of the other keys may use. */
+/** Resources that the tests try to reach, all in a project that neither of the other keys may use. */
 let ids: Ids;
 let ownSandboxes: { bound: string; foreign: string };
 

@@ -13,7 +13,7 @@ import { EventFeed, type EventFilter } from './event-feed.ts';
 
 const ORG = 'org_1' as OrgId;
 const ALL: EventFilter = { orgId: ORG, projectIds: undefined, types: undefined };
-/** So long that no test passes because of it. */
+/** A wait so long that a test that depends on it fails by its own time limit. */
 const NEVER_MS = 600_000;
 
 function event(type: 'preview.created' | 'preview.deleted' = 'preview.created', project = 'prj_1'): NewEvent {

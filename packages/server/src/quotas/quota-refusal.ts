@@ -2,7 +2,7 @@ import type { ProjectId, QuotaName, QuotaUse } from '@cloche/contract';
 import { AppError } from '../base/app-error.ts';
 import type { Limit } from './limits.ts';
 
-/** What each quota counts, and what to do when it is used up. */
+/** For each quota, the things that it counts and the remedy when it is used up. */
 const TEXTS: Record<QuotaName, readonly [counted: string, remedy: string]> = {
   liveSandboxes: ['live sandboxes', 'destroy one first'],
   liveCpu: ['CPU cores of live sandboxes', 'destroy a sandbox first, or lower body.resources.cpu'],

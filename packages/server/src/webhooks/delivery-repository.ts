@@ -6,7 +6,7 @@ import { toEvent } from '../outbox/event-outbox.ts';
 import type { DeliveryRow, SendResult } from './delivery.ts';
 import type { WebhookRecord } from './webhook.ts';
 
-/** Answers are kept for so many of the latest deliveries of a webhook, so that their receiver cannot fill the disk. */
+/** Number of the latest deliveries of a webhook whose answers are kept, so that a receiver cannot fill the disk. */
 export const ANSWERS_KEPT = 20;
 const FORGOTTEN_AT_ONCE = 500;
 
@@ -17,10 +17,10 @@ export interface Sent {
   readonly seq: number | undefined;
 }
 
-/** What an attempt makes of a delivery. */
+/** State of a delivery after an attempt. */
 export interface Outcome {
   readonly status: DeliveryRow['status'];
-  /** When it is tried by itself, and since when and how often it has failed; undefined if it is not. */
+  /** Time of the delivery's own next attempt, its failed attempts, and the time of the first; undefined without one. */
   readonly retry?: { readonly at: number; readonly attempts: number; readonly since: number } | undefined;
 }
 

@@ -3,10 +3,10 @@ import type { Selectable } from 'kysely';
 import { timestamp } from '../base/clock.ts';
 import type { WebhookDeliveryTable } from '../db/tables/webhook-tables.ts';
 
-/** What came of one attempt to send a message. */
+/** Result of one attempt to send a message. */
 export type SendResult =
   | { readonly kind: 'answered'; readonly status: number; readonly body: string }
-  /** There was no answer. `error` is for the owner of the webhook. */
+  /** The receiver did not answer. `error` is for the owner of the webhook. */
   | { readonly kind: 'failed'; readonly error: string };
 
 export function isAccepted(result: SendResult): boolean {

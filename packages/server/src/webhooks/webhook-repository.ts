@@ -20,7 +20,7 @@ export interface NewWebhook {
 
 export type WebhookInsertion =
   | { readonly status: 'inserted'; readonly webhook: WebhookRecord }
-  /** One already exists for the idempotency record. */
+  /** A webhook of the same idempotency record already exists. */
   | { readonly status: 'exists'; readonly webhook: WebhookRecord }
   | { readonly status: 'full'; readonly used: number };
 

@@ -11,7 +11,7 @@ const SECRET_BYTES = 32;
 type Secrets = Pick<WebhookRecord, 'id' | 'secret' | 'previousSecret' | 'previousSecretUntil'>;
 
 export interface Message {
-  /** The same for each attempt, so that a receiver can ignore what it has. */
+  /** Does not change between attempts, so that a receiver can ignore a message that it has already. */
   readonly id: string;
   readonly body: string;
 }

@@ -201,7 +201,7 @@ describe('what a webhook may not reach', () => {
     assert.equal(server.received[0]?.headers.host, `hooks.example.com:${server.port}`);
   });
 
-  it('is a name that leads to another address at the second look, because there is none', async () => {
+  it('is an address that a name resolves to only later: the name is resolved once', async () => {
     await using server = await startReceiver();
     let looks = 0;
     const resolve = async () => {

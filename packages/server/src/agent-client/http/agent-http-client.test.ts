@@ -218,10 +218,10 @@ describe('the client of an agent', () => {
       socket.write(line({ type: 'stdout', data: 'x' }), () => socket.destroy());
     });
     await assert.rejects(drain(agent.run()), { name: 'AgentError', kind: 'gone' });
-    const nobody = new AgentHttpClient(dialer({ unix: '/nonexistent/agent.sock' }));
-    await assert.rejects(nobody.checkHealth(new AbortController().signal), { kind: 'gone' });
-    await assert.rejects(drain(nobody.run('cctx_1', RUN, new AbortController().signal)), { kind: 'gone' });
-    await nobody.close();
+    const unreachable = new AgentHttpClient(dialer({ unix: '/nonexistent/agent.sock' }));
+    await assert.rejects(unreachable.checkHealth(new AbortController().signal), { kind: 'gone' });
+    await assert.rejects(drain(unreachable.run('cctx_1', RUN, new AbortController().signal)), { kind: 'gone' });
+    await unreachable.close();
   });
 
   it('accepts an agent of its own protocol version only', async () => {

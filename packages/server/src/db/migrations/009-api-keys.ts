@@ -3,7 +3,7 @@ import type { Migration } from 'kysely/migration';
 
 const TIME = 'bigint';
 
-/** Adds who created and last used a key, and the key that created a preview, with which the preview ends. */
+/** Adds a key's creator and its last use, and the key that created a preview; the preview ends with that key. */
 export const apiKeys: Migration = {
   async up(db: Kysely<unknown>): Promise<void> {
     const keys = db.schema.alterTable('api_keys');
