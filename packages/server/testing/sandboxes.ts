@@ -35,7 +35,7 @@ import { EventOutbox } from '../src/outbox/event-outbox.ts';
 import { ProjectAccess } from '../src/projects/access/project-access.ts';
 import { SqlProjectRepository } from '../src/projects/project-repository.ts';
 import type { Limits } from '../src/quotas/limits.ts';
-import { Quotas } from '../src/quotas/quotas.ts';
+import { Quotas, type ReportRates } from '../src/quotas/quotas.ts';
 import { Executions } from '../src/sandboxes/record/executions.ts';
 import type { SandboxSettings } from '../src/sandboxes/record/sandbox-settings.ts';
 import { SqlSandboxRepository } from '../src/sandboxes/record/sql-sandbox-repository.ts';
@@ -68,6 +68,7 @@ export interface Call {
   idempotencyRecordId?: string;
   lastEventId?: string;
   signal?: AbortSignal;
+  reportRates?: ReportRates;
   /** How long ago the request came in. */
   waitedMs?: number;
 }
@@ -279,6 +280,7 @@ export class SandboxesWorld implements AsyncDisposable {
       signal: call.signal ?? new AbortController().signal,
       idempotencyRecordId: call.idempotencyRecordId,
       lastEventId: call.lastEventId,
+      reportRates: call.reportRates ?? (() => undefined),
       log: SILENT,
     };
     // Schemas are the HTTP layer's matter: tests give what it would let through.

@@ -16,11 +16,9 @@ export const HEADERS = {
   'WWW-Authenticate': text('`Bearer`.'),
   'Retry-After': text('Seconds to wait before repeating the request.', { pattern: '^[0-9]+$' }),
   'RateLimit-Policy': text(
-    'Limits of requests that apply: `"name";q=requests;w=seconds`, separated by commas (draft-ietf-httpapi-ratelimit-headers). Missing without a limit.',
+    'Limits in a minute that apply to the request: `"name";q=number;w=seconds`, separated by commas (draft-ietf-httpapi-ratelimit-headers). A name is `organization` or the id of a project; `/sandboxes` after it stands for a limit of creations instead of requests. Missing without a limit.',
   ),
-  RateLimit: text(
-    'What is left of each limit: `"name";r=requests;t=seconds`, where `t` is the time until more is left.',
-  ),
+  RateLimit: text('What is left of each limit: `"name";r=number;t=seconds`, where `t` is the time until more is left.'),
   Deprecation: text('Date since which the operation is deprecated (RFC 9745).'),
   Sunset: text('Date after which the operation may be removed (RFC 8594).'),
   Link: text('The operation to use instead.'),

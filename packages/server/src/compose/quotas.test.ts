@@ -81,10 +81,33 @@ describe('quotas', () => {
     assert.deepEqual(foreign[0], { quota: 'liveSandboxes', limit: null, used: 0 });
   });
 
-  it('say with a rate limit when to come back', async () => {
-    await limit({ sandboxesPerMinute: 1 });
-    const { status, body } = await call('POST', '/v1/sandboxes', {});
-    assert.deepEqual([status, body.error.code], [429, 'rate_limited']);
+  it('of creations in a minute stand in the headers of their answers, after those of requests', async () => {
+    const create = () =>
+      fetch(`${tenants.server.url}/v1/sandboxes`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${tenants.keys.foreign}`, 'content-type': 'application/json' },
+        body: '{}',
+      });
+    const fields = ({ headers }: Response) => [headers.get('ratelimit-policy'), headers.get('ratelimit')];
+    assert.deepEqual(fields(await create()), [null, null]);
+    await tenants.operator('/orgs/other/quotas', { sandboxesPerMinute: 2 }, 'PATCH');
+    const created = await create();
+    assert.deepEqual([created.status, fields(created)[0]], [201, '"organization/sandboxes";q=2;w=60']);
+    assert.match(fields(created)[1] ?? '', /^"organization\/sandboxes";r=0;t=\d+$/);
+    await tenants.operator('/orgs/other/quotas', { requestsPerMinute: 1000 }, 'PATCH');
+    let refused = created;
+    const isLimited = async () => {
+      refused = await create();
+      return (fields(refused)[0] ?? '').startsWith('"organization";q=1000');
+    };
+    await eventually(isLimited, { because: 'the limit of requests was set' });
+    const { error } = (await refused.json()) as { error: { code: string } };
+    assert.deepEqual([refused.status, error.code], [429, 'rate_limited']);
+    assert.equal(fields(refused)[0], '"organization";q=1000;w=60, "organization/sandboxes";q=2;w=60');
+    const [, left = ''] = fields(refused);
+    assert.match(left ?? '', /^"organization";r=9\d\d;t=\d+, "organization\/sandboxes";r=0;t=\d+$/);
+    assert.equal(/t=(\d+)$/.exec(left ?? '')?.[1], refused.headers.get('retry-after'));
+    await tenants.operator('/orgs/other/quotas', { sandboxesPerMinute: null, requestsPerMinute: null }, 'PATCH');
   });
 
   it('of requests stand in the headers of every answer, and refuse with Retry-After what is too much', async () => {
@@ -140,6 +163,34 @@ describe('a quota of previews', () => {
     assert.equal((await call('POST', path, { port: 9000 })).status, 201);
     await call('DELETE', `/v1/sandboxes/${sandboxId}`);
     assert.equal((await useOf('previews')).used, 0);
+  });
+});
+
+describe('a quota of webhooks', () => {
+  const create = () => call('POST', '/v1/webhooks', { url: 'https://localhost/', events: ['*'] }, randomUUID());
+
+  it('is exact at 100 simultaneous creations, and gives room again for each deleted one', async () => {
+    await limit({ webhooks: 10 });
+    const answers = await atOnce(100, create);
+    assert.deepEqual(statuses(answers), { 201: 10, 429: 90 });
+    const refused = answers.find(({ status }) => status === 429)?.body.error;
+    assert.deepEqual([refused.code, refused.details], ['quota_exceeded', { quota: 'webhooks', limit: 10, used: 10 }]);
+    const { data } = (await call('GET', '/v1/webhooks')).body;
+    assert.deepEqual([data.length, (await useOf('webhooks')).used], [10, 10]);
+    await call('DELETE', `/v1/webhooks/${data[0].id}`);
+    assert.equal((await useOf('webhooks')).used, 9);
+    assert.deepEqual(statuses(await atOnce(3, create)), { 201: 1, 429: 2 });
+    for (const { id } of (await call('GET', '/v1/webhooks')).body.data) await call('DELETE', `/v1/webhooks/${id}`);
+    assert.equal((await useOf('webhooks')).used, 0);
+  });
+
+  it('of a project counts those of this project alone', async () => {
+    await call('PATCH', `/v1/projects/${tenants.projectId}`, { quotas: { webhooks: 1 } });
+    const ofProject = { url: 'https://localhost/', events: ['*'], projectId: tenants.projectId };
+    const answers = await atOnce(3, () => call('POST', '/v1/webhooks', ofProject));
+    assert.deepEqual(statuses(answers), { 201: 1, 429: 2 });
+    assert.equal((await create()).status, 201);
+    for (const { id } of (await call('GET', '/v1/webhooks')).body.data) await call('DELETE', `/v1/webhooks/${id}`);
   });
 });
 

@@ -22,7 +22,7 @@ import { HttpMetrics } from './http-metrics.ts';
 import { type InFlight, stopping } from './in-flight.ts';
 import { createJsonApp, pathOf } from './json-app.ts';
 import { OutcomeLog } from './outcome-log.ts';
-import type { LimitRequests } from './request-limit.ts';
+import { addRateFields, type LimitRequests } from './request-limit.ts';
 import { requestValidator } from './request-validator.ts';
 import type { Route } from './route.ts';
 import { registerServiceRoutes, type ServiceRoutesDeps } from './service-routes.ts';
@@ -136,7 +136,7 @@ function addRoute(app: FastifyInstance, route: Route, deps: RouteDeps): void {
 async function applyRate(reply: FastifyReply, rate: NonNullable<ReturnType<LimitRequests>>): Promise<void> {
   const decision = await rate;
   if (!decision) return;
-  reply.headers(decision.headers);
+  addRateFields(reply, decision.headers);
   if (decision.refusal) throw decision.refusal;
 }
 

@@ -22,6 +22,7 @@ import { concretePath } from './concrete-path.ts';
 import { JSON_TYPE } from './error-response.ts';
 import { ClientGoneError, type InFlight } from './in-flight.ts';
 import { isLarge, jsonPieces } from './json-pieces.ts';
+import { addRateFields } from './request-limit.ts';
 import type { ValidRequest } from './request-validator.ts';
 import type { RequestContext, Route } from './route.ts';
 import { sendEvents } from './send-events.ts';
@@ -158,7 +159,7 @@ function requireCredential({ state: { credential } }: FastifyRequest): Credentia
 }
 
 function contextOf(
-  { request, valid }: Execution,
+  { request, reply, valid }: Execution,
   {
     claim,
     ...own
@@ -176,6 +177,7 @@ function contextOf(
     lastEventId: firstOf(request.headers['last-event-id']),
     // Sound: Fastify's logger is the pino instance that it was given.
     log: request.log as Logger,
+    reportRates: (fields) => addRateFields(reply, fields),
   };
 }
 

@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import type { Credential } from '../api-keys/credential.ts';
 import type { RequestAudit } from '../audit/request-audit.ts';
 import type { ResultMemory } from '../base/result-memory.ts';
+import type { RateFields } from './request-limit.ts';
 
 /** An authenticated request that has the operation's scope and matches the contract's schemas. */
 export interface RequestContext<O extends Operation = Operation> {
@@ -23,6 +24,8 @@ export interface RequestContext<O extends Operation = Operation> {
   /** Memory for the result of the request. Code that gathers a result requests memory here before it holds more. */
   readonly resultMemory: ResultMemory;
   readonly log: Logger;
+  /** Adds the state of rate limits to the headers of the answer. */
+  readonly reportRates: (fields: RateFields) => void;
   /** The audit event of the request; undefined if its operation has none. */
   readonly audit: RequestAudit | undefined;
 }

@@ -221,6 +221,20 @@ describe('a limit of requests in a minute', () => {
     assert.equal(await sendMany(100), 4);
   });
 
+  it('that was lowered is refused until there is room for one, as its fields say', async () => {
+    await using world = await openSandboxes();
+    await world.limits.setOrganization(ORG, { requestsPerMinute: 3 });
+    const { rates, sendMany } = openRates(world, 'srv_a');
+    for (let count = 0; count < 3; count += 1) {
+      await sendMany(1);
+      world.clock.advance(10_000);
+    }
+    await world.limits.setOrganization(ORG, { requestsPerMinute: 1 });
+    const refused = await rates.limitRequest(credentialOf());
+    assert.equal(refused?.refusal?.retryAfterSeconds, 51);
+    assert.equal(refused?.headers.ratelimit, '"organization";r=0;t=51');
+  });
+
   it('counts the requests of other servers, and those before a restart, within a second', async () => {
     await using world = await openSandboxes();
     await world.limits.setOrganization(ORG, { requestsPerMinute: 10 });

@@ -2,10 +2,13 @@ import { type ProjectQuotas, QUOTA_NAMES, type QuotaName, type QuotaUse } from '
 import type { Clock } from '../base/clock.ts';
 import type { Database } from '../db/database.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
+import type { RateFields } from '../http/request-limit.ts';
 import type { EventOutbox } from '../outbox/event-outbox.ts';
-import { countUse, nextCreationAt, RATE_WINDOW_MS } from './count-use.ts';
+import { countUse } from './count-use.ts';
+import { type CreationRate, readCreationRates } from './creation-rate.ts';
 import { type Limit, Limits, type QuotaScope } from './limits.ts';
 import { QuotaRefusal } from './quota-refusal.ts';
+import { rateFields } from './rate-fields.ts';
 
 /** Time for which one event about refusals by a quota in a project is enough. */
 const EVENT_INTERVAL_MS = 60_000;
@@ -15,6 +18,8 @@ const ROUNDING = 1e-6;
 export type Additions = Partial<Record<QuotaName, number>>;
 /** Throws a `QuotaRefusal` unless all limits have room for the additions. */
 export type RequireRoom = (additions: Additions) => Promise<void>;
+/** Puts the state of limits of a minute on the answer. Called only where such a limit applies. */
+export type ReportRates = (fields: RateFields) => void;
 
 export interface QuotasDeps {
   readonly db: Database;
@@ -42,12 +47,16 @@ export class Quotas {
    *
    * @throws AppError `quota_exceeded`, `rate_limited`
    */
-  async admit<T>(scope: QuotaScope, act: (tx: Transaction, requireRoom: RequireRoom) => Promise<T>): Promise<T> {
+  async admit<T>(
+    scope: QuotaScope,
+    act: (tx: Transaction, requireRoom: RequireRoom) => Promise<T>,
+    reportRates?: ReportRates,
+  ): Promise<T> {
     const { orgId, projectId } = scope;
     try {
       return await this.#deps.transactions.run(async (tx) => {
         const limits = await this.limits.lock(tx, { orgId, ...(projectId && { projectId }) });
-        return act(tx, (additions) => this.#requireWithin(tx.db, limits, additions));
+        return act(tx, (additions) => this.#requireWithin(tx.db, limits, additions, reportRates));
       });
     } catch (error) {
       if (error instanceof QuotaRefusal) await this.announce(scope, error.use);
@@ -68,17 +77,26 @@ export class Quotas {
     return uses;
   }
 
-  async #requireWithin(db: Database, limits: readonly Limit[], additions: Additions): Promise<void> {
+  async #requireWithin(
+    db: Database,
+    limits: readonly Limit[],
+    additions: Additions,
+    reportRates?: ReportRates,
+  ): Promise<void> {
     const now = this.#deps.clock.now();
-    for (const limit of limits) {
-      const added = additions[limit.quota] ?? 0;
-      if (added === 0) continue;
-      const used = await countUse(db, limit.quota, limit, now);
-      if (used + added <= limit.limit + ROUNDING) continue;
-      if (limit.quota !== 'sandboxesPerMinute') throw new QuotaRefusal(limit, used, added);
-      const nextAt = (await nextCreationAt(db, limit, limit.limit)) ?? now + RATE_WINDOW_MS;
-      throw new QuotaRefusal(limit, used, added, Math.max(1, Math.ceil((nextAt - now) / 1000)));
+    const created = additions.sandboxesPerMinute ?? 0;
+    const rates = created === 0 ? [] : await readCreationRates(db, limits, now);
+    const refusal = (await refusalByUse(db, limits, additions, now)) ?? refusalByRate(rates, created, now);
+    if (rates.length > 0) {
+      const added = refusal ? 0 : created;
+      const states = rates.map((rate) => ({
+        limit: rate.limit,
+        used: rate.used + added,
+        moreInSeconds: secondsUntil(rate.moreAt, now),
+      }));
+      reportRates?.(rateFields(states));
     }
+    if (refusal) throw refusal;
   }
 
   /** Appends the event unless one for this quota and scope was appended within the last minute, by any server. */
@@ -101,4 +119,28 @@ export class Quotas {
       if (announced) await outbox.append(tx, { type: 'quota.exceeded', orgId, ...project, data: { quota: use } });
     });
   }
+}
+
+async function refusalByUse(
+  db: Database,
+  limits: readonly Limit[],
+  additions: Additions,
+  now: number,
+): Promise<QuotaRefusal | undefined> {
+  for (const limit of limits) {
+    const added = additions[limit.quota] ?? 0;
+    if (added === 0 || limit.quota === 'sandboxesPerMinute') continue;
+    const used = await countUse(db, limit.quota, limit, now);
+    if (used + added > limit.limit + ROUNDING) return new QuotaRefusal(limit, used, added);
+  }
+  return undefined;
+}
+
+function refusalByRate(rates: readonly CreationRate[], added: number, now: number): QuotaRefusal | undefined {
+  const over = rates.find(({ limit, used }) => used + added > limit.limit);
+  return over && new QuotaRefusal(over.limit, over.used, added, secondsUntil(over.moreAt, now));
+}
+
+function secondsUntil(at: number, now: number): number {
+  return Math.max(1, Math.ceil((at - now) / 1000));
 }

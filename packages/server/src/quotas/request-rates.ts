@@ -1,11 +1,12 @@
 import type { OrgId } from '@cloche/contract';
 import type { Credential } from '../api-keys/credential.ts';
 import type { Clock } from '../base/clock.ts';
-import type { RateDecision } from '../http/request-limit.ts';
+import type { RateDecision, RateFields } from '../http/request-limit.ts';
 import type { Limit, QuotaScope } from './limits.ts';
 import { QuotaRefusal } from './quota-refusal.ts';
 import type { Quotas } from './quotas.ts';
-import { type RequestCounts, WINDOW_SECONDS, type Window } from './request-counts.ts';
+import { rateFields } from './rate-fields.ts';
+import type { RequestCounts, Window } from './request-counts.ts';
 
 /** How long limits are cached: a changed limit is in force after this time. */
 const LIMITS_MS = 1_000;
@@ -56,7 +57,7 @@ export class RequestRates {
     // Nothing waits from here to the additions, so simultaneous requests cannot exceed the limit together.
     const over = windows.find(({ limit, window }) => window.count(second) >= limit.limit);
     if (!over) for (const { limit, window } of windows) counts.add(keyOf(limit), window, second);
-    const headers = headersOf(windows, second);
+    const headers = fieldsOf(windows, second);
     if (!over) return { headers, refusal: undefined };
     const { limit, window } = over;
     const retryAfter = window.roomAfter(second, limit.limit) + 1 - second;
@@ -66,21 +67,14 @@ export class RequestRates {
   }
 }
 
-function headersOf(
-  windows: readonly { readonly limit: Limit; readonly window: Window }[],
-  second: number,
-): Record<string, string> {
-  const items = windows.map(({ limit: { limit, projectId }, window }) => {
-    const name = projectId === undefined ? '"organization"' : `"${projectId}"`;
+function fieldsOf(windows: readonly { readonly limit: Limit; readonly window: Window }[], second: number): RateFields {
+  const states = windows.map(({ limit, window }) => {
     const used = window.count(second);
-    const moreIn = window.roomAfter(second, Math.max(used, 1)) + 1 - second;
-    const state = `${name};r=${Math.max(0, limit - used)};t=${moreIn}`;
-    return { policy: `${name};q=${limit};w=${WINDOW_SECONDS}`, state };
+    // Above a limit that was lowered, the end of the oldest request's minute leaves no room yet.
+    const moreInSeconds = window.roomAfter(second, Math.min(Math.max(used, 1), limit.limit)) + 1 - second;
+    return { limit, used, moreInSeconds };
   });
-  return {
-    'ratelimit-policy': items.map(({ policy }) => policy).join(', '),
-    ratelimit: items.map(({ state }) => state).join(', '),
-  };
+  return rateFields(states);
 }
 
 function keyOf({ orgId, projectId }: QuotaScope): string {

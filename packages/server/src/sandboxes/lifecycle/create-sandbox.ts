@@ -4,8 +4,9 @@ import type { Credential } from '../../api-keys/credential.ts';
 import type { RequestAudit } from '../../audit/request-audit.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { IdSource } from '../../base/id-source.ts';
+import type { Transaction } from '../../db/transactions.ts';
 import { type ProjectAccess, projectDeleted } from '../../projects/access/project-access.ts';
-import type { Quotas } from '../../quotas/quotas.ts';
+import type { Quotas, ReportRates, RequireRoom } from '../../quotas/quotas.ts';
 import type { TemplateCatalogue } from '../../templates/template-catalogue.ts';
 import type { SandboxRecord } from '../record/sandbox.ts';
 import type { InsertResult, SandboxRepository } from '../record/sandbox-repository.ts';
@@ -30,6 +31,7 @@ export interface CreationRequest {
   readonly idempotencyRecordId: string | undefined;
   /** The audit event of the request. */
   readonly audit?: RequestAudit | undefined;
+  readonly reportRates?: ReportRates;
 }
 
 /** Accepts requests for sandboxes. Each launch continues in the background. */
@@ -54,7 +56,7 @@ export class CreateSandbox {
     }
     const planned = await this.#plan(request);
     launchSandbox.claim(planned.id);
-    const result = await this.#insert(planned, audit).catch((error) => {
+    const result = await this.#insert(planned, request).catch((error) => {
       launchSandbox.release(planned.id);
       throw error;
     });
@@ -73,20 +75,21 @@ export class CreateSandbox {
   }
 
   /** Where no limit applies, the insert is one statement that also finds that out. */
-  async #insert(planned: SandboxRecord, audit: RequestAudit | undefined): Promise<InsertResult> {
+  async #insert(planned: SandboxRecord, { audit, reportRates }: CreationRequest): Promise<InsertResult> {
     const { sandboxes, quotas } = this.#deps;
     if (!quotas.limits.applyToAll) {
       const result = await sandboxes.insertUnlimited(planned, audit);
       if (result.status !== 'limited') return result;
     }
     const { idempotencyRecordId, resources } = planned;
-    return quotas.admit(planned, async (tx, requireRoom) => {
+    const insert = async (tx: Transaction, requireRoom: RequireRoom): Promise<InsertResult> => {
       const made = idempotencyRecordId && (await sandboxes.findByIdempotencyRecord(idempotencyRecordId, tx));
       if (made) return { status: 'exists', record: made };
       const { cpu, memoryMb } = resources;
       await requireRoom({ liveSandboxes: 1, liveCpu: cpu, liveMemoryMb: memoryMb, sandboxesPerMinute: 1 });
       return sandboxes.insert(planned, tx, audit);
-    });
+    };
+    return quotas.admit(planned, insert, reportRates);
   }
 
   async #plan({ credential, body, idempotencyRecordId }: CreationRequest): Promise<SandboxRecord> {

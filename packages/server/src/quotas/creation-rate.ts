@@ -1,0 +1,36 @@
+import type { Database } from '../db/database.ts';
+import { nextCreationAt, RATE_WINDOW_MS } from './count-use.ts';
+import type { Limit } from './limits.ts';
+
+/** How much of a limit of creations in a minute is used. */
+export interface CreationRate {
+  readonly limit: Limit;
+  readonly used: number;
+  /** When the limit next lets more sandboxes be created than now, in `Clock` milliseconds. */
+  readonly moreAt: number;
+}
+
+/** Returns the limits among `limits` that are of creations in a minute, with their use. */
+export async function readCreationRates(db: Database, limits: readonly Limit[], now: number): Promise<CreationRate[]> {
+  const rates: CreationRate[] = [];
+  for (const limit of limits) {
+    if (limit.quota === 'sandboxesPerMinute') rates.push(await readCreationRate(db, limit, now));
+  }
+  return rates;
+}
+
+async function readCreationRate(db: Database, limit: Limit, now: number): Promise<CreationRate> {
+  let created = db
+    .selectFrom('sandboxes')
+    .where('org_id', '=', limit.orgId)
+    .where('created_at', '>', now - RATE_WINDOW_MS);
+  if (limit.projectId !== undefined) created = created.where('project_id', '=', limit.projectId);
+  const { count, oldest } = await created
+    .select(({ fn }) => [fn.countAll<number>().as('count'), fn.min<number | null>('created_at').as('oldest')])
+    .executeTakeFirstOrThrow();
+  const used = Number(count);
+  // Above a limit that was lowered, the end of the oldest creation's minute leaves no room yet.
+  const decisive = used > limit.limit ? await nextCreationAt(db, limit, limit.limit) : undefined;
+  const oldestEnds = (oldest === null ? now : Number(oldest)) + RATE_WINDOW_MS;
+  return { limit, used, moreAt: decisive ?? oldestEnds };
+}

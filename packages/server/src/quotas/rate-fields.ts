@@ -1,0 +1,28 @@
+import type { RateFields } from '../http/request-limit.ts';
+import type { Limit } from './limits.ts';
+
+const WINDOW_SECONDS = 60;
+
+/** How much of a limit of a minute is used. */
+export interface RateState {
+  readonly limit: Limit;
+  readonly used: number;
+  /** Time until more is left than now. */
+  readonly moreInSeconds: number;
+}
+
+/** Returns the fields for limits of one quota. */
+export function rateFields(states: readonly RateState[]): RateFields {
+  const items = states.map(({ limit: { quota, limit, projectId }, used, moreInSeconds }) => {
+    const scope = projectId ?? 'organization';
+    const name = quota === 'requestsPerMinute' ? `"${scope}"` : `"${scope}/sandboxes"`;
+    return {
+      policy: `${name};q=${limit};w=${WINDOW_SECONDS}`,
+      state: `${name};r=${Math.max(0, limit - used)};t=${moreInSeconds}`,
+    };
+  });
+  return {
+    'ratelimit-policy': items.map(({ policy }) => policy).join(', '),
+    ratelimit: items.map(({ state }) => state).join(', '),
+  };
+}
