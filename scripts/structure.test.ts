@@ -94,6 +94,7 @@ const LAYERS: Record<string, readonly (readonly string[])[]> = {
     ['oci'],
     ['network'],
     ['processor'],
+    ['metering'],
     ['locks'],
     ['zygote'],
     ['teardown'],

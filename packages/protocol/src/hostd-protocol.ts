@@ -7,11 +7,12 @@
  * | `GET /metrics` | → metrics of this host in Prometheus' text format: the pool's, and egress's own while it answers |
  * | `GET /template-versions` | → `TemplateVersionList` |
  * | `GET /instances` | → `InstanceList`: all live instances of this installation |
+ * | `GET /uses` | → `InstanceUseList`: what each live instance has used |
  * | `PUT /instances/:sandboxId/:generation` | `LaunchSpec` → `LaunchedInstance`; idempotent; closing the connection undoes the launch |
  * | `POST /instances/:sandboxId/:generation/kernels` | `ProvideKernel` → 204; a kernel is connected, or will connect, to the agent |
  * | `PUT /languages/:language` | → 204; for a while, waiting instances start a kernel of that language |
- * | `DELETE /instances/:sandboxId/:generation` | → 204 once the instance is killed and no longer listed; idempotent |
- * | `DELETE …?until=gone` | → 204 once nothing of the instance is left on the host |
+ * | `DELETE /instances/:sandboxId/:generation` | → `StoppedInstance` once the instance is killed and no longer listed; idempotent |
+ * | `DELETE …?until=gone` | → `StoppedInstance` once nothing of the instance is left on the host |
  *
  * The body of a failure is `HostdErrorBody`.
  */
@@ -88,6 +89,34 @@ export const LaunchedInstance = Type.Object({
 export type LaunchedInstance = Static<typeof LaunchedInstance>;
 
 export const InstanceList = Type.Object({ instances: Type.Array(Instance) });
+
+/**
+ * Resources that an instance has used since it was given to its sandbox. The counters never decrease, and a restart of
+ * hostd does not reset them.
+ */
+export const InstanceUse = Type.Object({
+  sandboxId: Type.String(),
+  generation: Type.Integer({ minimum: 1 }),
+  /** Milliseconds of processor time of all its processes, the agent's included. */
+  cpuMs: Type.Integer({ minimum: 0 }),
+  /**
+   * Bytes that the sandbox has sent on its network link, with all headers. Includes what egress or the firewall refused.
+   * 0 without a link.
+   */
+  egressBytes: Type.Integer({ minimum: 0 }),
+  /** Bytes that the sandbox has received on its network link, with all headers. */
+  ingressBytes: Type.Integer({ minimum: 0 }),
+});
+export type InstanceUse = Static<typeof InstanceUse>;
+
+export const InstanceUseList = Type.Object({ uses: Type.Array(InstanceUse) });
+
+/** Answer to a stop. */
+export const StoppedInstance = Type.Object({
+  /** Use up to the end of the instance. Absent where the instance was not alive any more. */
+  use: Type.Optional(InstanceUse),
+});
+export type StoppedInstance = Static<typeof StoppedInstance>;
 
 export const StopQuery = Type.Object({ until: Type.Optional(Type.Literal('gone')) }, { additionalProperties: false });
 export type StopQuery = Static<typeof StopQuery>;

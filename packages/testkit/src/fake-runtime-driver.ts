@@ -5,6 +5,7 @@ import {
   type AgentClient,
   AgentError,
   type Instance,
+  type InstanceUse,
   type IsolationClaims,
   LaunchError,
   type Launched,
@@ -13,8 +14,12 @@ import {
 } from '@cloche/server/runtime-driver';
 import { FakeAgent } from './fake-agent.ts';
 
+type Counters = Omit<InstanceUse, 'sandboxId' | 'generation'>;
+
 interface FakeInstance {
   readonly instance: Instance;
+  /** What the instance has used; tests add to it with `spend`. */
+  readonly use: { -readonly [Field in keyof InstanceUse]: InstanceUse[Field] };
   readonly agent: FakeAgent;
 }
 
@@ -69,7 +74,19 @@ export class FakeRuntimeDriver implements RuntimeDriver {
   }
 
   agentOf(sandboxId: string): FakeAgent {
-    for (const { instance, agent } of this.#instances.values()) if (instance.sandboxId === sandboxId) return agent;
+    return this.#instanceOf(sandboxId).agent;
+  }
+
+  /** Adds to what the sandbox's instance has used. */
+  spend(sandboxId: string, { cpuMs = 0, egressBytes = 0, ingressBytes = 0 }: Partial<Counters>): void {
+    const { use } = this.#instanceOf(sandboxId);
+    use.cpuMs += cpuMs;
+    use.egressBytes += egressBytes;
+    use.ingressBytes += ingressBytes;
+  }
+
+  #instanceOf(sandboxId: string): FakeInstance {
+    for (const live of this.#instances.values()) if (live.instance.sandboxId === sandboxId) return live;
     throw new Error(`no instance of ${sandboxId}`);
   }
 
@@ -97,7 +114,8 @@ export class FakeRuntimeDriver implements RuntimeDriver {
       agentSocketPath: `/fake/${key}/agent.sock`,
       startedAt: new Date().toISOString(),
     };
-    this.#instances.set(key, { instance, agent: new FakeAgent(manifest.languages, () => this.lose(sandboxId)) });
+    const use = { sandboxId, generation, cpuMs: 0, egressBytes: 0, ingressBytes: 0 };
+    this.#instances.set(key, { instance, use, agent: new FakeAgent(manifest.languages, () => this.lose(sandboxId)) });
     return { instance, agentAnswers: this.launchesAhead };
   }
 
@@ -111,12 +129,19 @@ export class FakeRuntimeDriver implements RuntimeDriver {
     return live.agent.client(onBroken);
   }
 
-  async stop(sandboxId: string, generation: number): Promise<void> {
+  async stop(sandboxId: string, generation: number): Promise<InstanceUse | undefined> {
     this.#requireUp();
     if (this.stuck.has(sandboxId)) throw new LaunchError('failed', 'a mount is busy');
     const key = `${sandboxId}/${generation}`;
-    this.#instances.get(key)?.agent.kill();
+    const live = this.#instances.get(key);
+    live?.agent.kill();
     this.#instances.delete(key);
+    return live?.use;
+  }
+
+  async uses(): Promise<readonly InstanceUse[]> {
+    this.#requireUp();
+    return [...this.#instances.values()].map(({ use }) => ({ ...use }));
   }
 
   async list(): Promise<readonly Instance[]> {

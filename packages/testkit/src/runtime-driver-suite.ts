@@ -5,6 +5,7 @@ import {
   type AgentClient,
   AgentError,
   type Instance,
+  type InstanceUse,
   type LaunchSpec,
   type RunCell,
   type RuntimeDriver,
@@ -113,7 +114,19 @@ export function describeRuntimeDriver(name: string, open: () => Promise<RuntimeD
     });
 
     it('treats stopping what is not there as done', async () => {
-      await subject.driver.stop(`${sandboxId}e`, 7);
+      assert.equal(await subject.driver.stop(`${sandboxId}e`, 7), undefined);
+    });
+
+    it('counts what an instance uses, up to its end', async () => {
+      await subject.driver.launch(`${sandboxId}h`, 3, subject.spec, patience());
+      const isIt = (use: InstanceUse) => use.sandboxId === `${sandboxId}h` && use.generation === 3;
+      const use = (await subject.driver.uses()).find(isIt);
+      const final = await subject.driver.stop(`${sandboxId}h`, 3);
+      assert.ok(use && final && isIt(final));
+      for (const counter of ['cpuMs', 'egressBytes', 'ingressBytes'] as const) {
+        assert.ok(use[counter] >= 0 && final[counter] >= use[counter], counter);
+      }
+      assert.ok(!(await subject.driver.uses()).some(isIt));
     });
 
     it('runs code in a context that keeps its variables', async () => {

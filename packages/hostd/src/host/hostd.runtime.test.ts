@@ -58,7 +58,7 @@ describe('hostd', () => {
     assert.deepEqual(await hostd.list(), [instance]);
     assert.equal(body.templateVersionId, spec.source.templateVersionId);
 
-    assert.equal((await hostd.stop('sbx_a')).status, 204);
+    assert.equal((await hostd.stop('sbx_a')).status, 200);
     assert.deepEqual(await hostd.list(), []);
     assert.deepEqual(instanceLeftovers(installation.config), []);
   });
@@ -71,12 +71,12 @@ describe('hostd', () => {
   });
 
   test('answers the stop of an unknown or removed instance with success', async () => {
-    assert.equal((await hostd.stop('sbx_never')).status, 204);
+    assert.deepEqual(await hostd.stop('sbx_never'), { status: 200, body: {} });
     await hostd.launch('sbx_a', await makeSpec(installation.config));
     const answers = await Promise.all([hostd.stop('sbx_a'), hostd.stop('sbx_a')]);
     assert.deepEqual(
       answers.map(({ status }) => status),
-      [204, 204],
+      [200, 200],
     );
   });
 
@@ -277,7 +277,7 @@ describe('hostd, killed', () => {
     assert.deepEqual(await after.list(), [instance]);
     assert.equal(initPid(config, 'sbx_a'), pid);
     assert.ok(existsSync(body.agentSocketPath));
-    assert.equal((await after.stop('sbx_a')).status, 204);
+    assert.equal((await after.stop('sbx_a')).status, 200);
     await after.close();
     assert.deepEqual(hostLeftovers(config), []);
   });
@@ -335,7 +335,7 @@ test('two installations on one host see and stop only their own', async () => {
   assert.notEqual(uidOf(ofOne), uidOf(ofOther));
 
   await hostdOne.stop('sbx_same');
-  assert.equal((await hostdOne.stop('sbx_same')).status, 204);
+  assert.equal((await hostdOne.stop('sbx_same')).status, 200);
   assert.deepEqual(await hostdOne.list(), []);
   await hostdOne.close();
   assert.deepEqual(hostLeftovers(one.config), []);

@@ -10,6 +10,7 @@ import { holdFileLock } from '../kernel/file-lock.ts';
 import { assertOwnMountNamespace } from '../kernel/mount-namespace.ts';
 import { detachMount, mountFileSystem } from '../kernel/mounts.ts';
 import type { LauncherDeps } from '../launch/launcher.ts';
+import { InstanceMeter } from '../metering/instance-meter.ts';
 import { deniedDatagramAddresses } from '../network/datagram-gate.ts';
 import { EgressClient } from '../network/egress-client.ts';
 import { EgressGate } from '../network/egress-gate.ts';
@@ -29,7 +30,7 @@ import type { HostdConfig } from './config.ts';
 const SLOTS_DIR = '/run/cloche/slots';
 
 /** The parts that hostd's classes are composed of on this host. Each installation has one set. */
-export type Host = LauncherDeps & RemovalDeps;
+export type Host = LauncherDeps & RemovalDeps & { meter: InstanceMeter };
 
 /**
  * Creates the parts, or takes over those that an earlier hostd of the installation left for its sandboxes. Throws when
@@ -50,6 +51,7 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<Host>
   writeFileSync(join(run.egressDir, 'network.json'), JSON.stringify(forEgress), { mode: 0o644 });
   const trust = new TrustBundles(hostdDir);
   const cgroups = new Cgroups(installationId);
+  const processor = new ProcessorGroups(cgroups.parent, findHierarchies());
   const runtime = await openRuntime({
     name: config.ociRuntime,
     program: config.ociRuntimeProgram,
@@ -75,7 +77,8 @@ export async function openHost(config: HostdConfig, log?: Logger): Promise<Host>
       ...(log && { log }),
     }),
     cgroups,
-    processor: new ProcessorGroups(cgroups.parent, findHierarchies()),
+    processor,
+    meter: new InstanceMeter({ installationId, processor }),
     diskImages: new DiskImages(join(hostdDir, 'disks')),
     diskReservations: new DiskReservations({ folder: hostdDir, records, ...config.disk }),
     runtime,

@@ -2,10 +2,12 @@ import {
   HostdErrorBody,
   HostdHealth,
   InstanceList,
+  InstanceUseList,
   LaunchedInstance,
   LaunchSpec,
   ProvideKernel,
   StartedLanguage,
+  StoppedInstance,
   StopQuery,
   TemplateVersionList,
 } from '@cloche/protocol';
@@ -70,6 +72,8 @@ export function createApp({ instances, templates, noteLanguage, health, metrics,
     instances: instances.list(),
   }));
 
+  app.get('/uses', { schema: { response: { 200: InstanceUseList } } }, async () => ({ uses: await instances.uses() }));
+
   app.put<{ Params: Static<typeof InstanceParams>; Body: LaunchSpec }>(
     '/instances/:sandboxId/:generation',
     {
@@ -102,11 +106,11 @@ export function createApp({ instances, templates, noteLanguage, health, metrics,
 
   app.delete<{ Params: Static<typeof InstanceParams>; Querystring: StopQuery }>(
     '/instances/:sandboxId/:generation',
-    { schema: { params: InstanceParams, querystring: StopQuery } },
-    async (request, reply) => {
-      const { gone } = await instances.stop(nameOf(request.params));
+    { schema: { params: InstanceParams, querystring: StopQuery, response: { 200: StoppedInstance } } },
+    async (request) => {
+      const { gone, use } = await instances.stop(nameOf(request.params));
       if (request.query.until === 'gone') await gone;
-      return reply.code(204).send();
+      return use ? { use } : {};
     },
   );
 

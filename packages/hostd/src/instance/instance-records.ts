@@ -8,6 +8,10 @@ import { type InstanceKey, type InstanceName, instanceKey, isInstanceKey } from 
 
 const Process = Type.Object({ pid: Type.Integer(), startTicks: Type.Integer(), bootId: Type.String() });
 
+/** Counters of an instance since its launch. */
+const Counters = Type.Object({ cpuUs: Type.Number(), egressBytes: Type.Integer(), ingressBytes: Type.Integer() });
+export type Counters = Static<typeof Counters>;
+
 /** Written before a launch creates anything, so that whatever a crash leaves behind can be removed by this name. */
 const LaunchIntent = Type.Object({ status: Type.Literal('launching'), diskBytes: Type.Optional(Type.Integer()) });
 
@@ -30,6 +34,11 @@ const claimed = {
   sandboxId: Type.String(),
   generation: Type.Integer(),
   ...running,
+  /**
+   * What the instance had used before a sandbox claimed it. Absent if it was launched for its sandbox, and in records of
+   * an earlier release.
+   */
+  usedBefore: Type.Optional(Counters),
   /** Absent in records of an earlier release, which had no gated networks. */
   network: Type.Optional(LaunchSpec.properties.network),
 };

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { KeyedQueue, Semaphore } from '@cloche/node-support';
-import type { Instance, LaunchedInstance, LaunchSpec } from '@cloche/protocol';
+import type { Instance, InstanceUse, LaunchedInstance, LaunchSpec } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import { addressesOfSlot } from '../addressing/address-plan.ts';
 import { HostdError } from '../base/hostd-error.ts';
@@ -12,6 +12,7 @@ import type { InstanceRecords, LiveRecord } from '../instance/instance-records.t
 import { isProcessAlive } from '../kernel/process-identity.ts';
 import { type LaunchPlan, planForSandbox } from '../launch/launch-plan.ts';
 import type { Launcher, RunningInstance } from '../launch/launcher.ts';
+import type { InstanceMeter } from '../metering/instance-meter.ts';
 import { deniedDatagramAddresses } from '../network/datagram-gate.ts';
 import type { EgressGate } from '../network/egress-gate.ts';
 import { type GatedInstance, gatedPolicy } from '../network/egress-gate.ts';
@@ -34,6 +35,7 @@ export interface InstancesDeps {
   records: InstanceRecords;
   cgroups: Cgroups;
   processor: ProcessorGroups;
+  meter: InstanceMeter;
   network: SandboxNetwork;
   egress: EgressGate;
   runtime: Runtime;
@@ -89,19 +91,24 @@ export class Instances {
   /**
    * Resolves when the instance is killed and no longer listed. `gone` resolves when nothing of the instance is left on
    * the host; from here on hostd is responsible for that. Idempotent; a launch under way is aborted and undone first.
+   * `use` is undefined if the instance was not alive any more.
    */
-  async stop(name: InstanceName): Promise<{ gone: Promise<void> }> {
-    const { records, cgroups, removeInstance, log } = this.#deps;
+  async stop(name: InstanceName): Promise<{ gone: Promise<void>; use: InstanceUse | undefined }> {
+    const { records, cgroups, meter, removeInstance, log } = this.#deps;
     const own = instanceKey(name);
     this.#aborts.get(own)?.abort(new HostdError('launch_failed', `the launch of ${own} was stopped`));
     const killed = Promise.withResolvers<void>();
+    let use: InstanceUse | undefined;
     const gone = this.#actions.run(own, async () => {
       const key = records.keyOf(name);
       const living = this.#findLive(key);
       if (living) {
         // The record first: if hostd stops after it, the next sweep kills.
         records.write(key, { ...living, status: 'ending' });
+        // Before the kill, because the kernel removes the link soon after the last process.
+        const traffic = meter.trafficOf(living);
         cgroups.kill(key);
+        use = meter.useOf(key, living, traffic);
         killed.resolve();
         // The caller gets its answer before the remaining removal.
         await setImmediate();
@@ -113,7 +120,7 @@ export class Instances {
       log.error({ operation: 'remove', instance: own, outcome: 'failed', err });
     });
     await killed.promise;
-    return { gone };
+    return { gone, use };
   }
 
   /** Resolves when no action on any instance runs. */
@@ -149,6 +156,20 @@ export class Instances {
       const living = this.#findLive(key);
       return living ? [this.#describe(key, living)] : [];
     });
+  }
+
+  /** Returns what each live instance has used since it was given to its sandbox. */
+  async uses(): Promise<InstanceUse[]> {
+    const { records, meter } = this.#deps;
+    const uses: InstanceUse[] = [];
+    for (const [index, key] of records.keys().entries()) {
+      // Yield, so that no launch waits for the counters of all instances.
+      if (index % CHECKS_BEFORE_YIELD === 0) await setImmediate();
+      const living = this.#findLive(key);
+      const use = living && meter.useOf(key, living);
+      if (use) uses.push(use);
+    }
+    return uses;
   }
 
   /** Returns the live instances whose network is handled by egress. */
@@ -218,7 +239,7 @@ export class Instances {
   }
 
   async #claimKey(key: InstanceKey, name: InstanceName, spec: LaunchSpec, signal: AbortSignal) {
-    const { records, egress, network: links, kernels, removeInstance } = this.#deps;
+    const { records, egress, network: links, kernels, meter, removeInstance } = this.#deps;
     const pooled = records.read(key);
     if (pooled?.status !== 'pooled') return undefined;
     return this.#actions.run(key, async () => {
@@ -231,7 +252,9 @@ export class Instances {
         signal.throwIfAborted();
         const { network } = spec;
         const { sandboxId, generation } = name;
-        const record: LiveRecord = { ...pooled, status: 'live', sandboxId, generation, network };
+        const usedBefore = meter.read(key, { ...pooled, network });
+        const claim = { status: 'live', sandboxId, generation, network } as const;
+        const record: LiveRecord = { ...pooled, ...claim, ...(usedBefore && { usedBefore }) };
         records.write(key, record);
         void this.#raisePriority(key);
         return { ...this.#describe(key, record), agentAnswers: true, kernelReady: kernels.takeSpare(key) };

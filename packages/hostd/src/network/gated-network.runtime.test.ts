@@ -248,14 +248,14 @@ describe('a gated sandbox', () => {
       // After some failed attempts of hostd to reach it.
       setTimeout(() => void egress.start(), 400);
       assert.equal((await launched).status, 200);
-      assert.equal((await hostd.stop('sbx_soon')).status, 204);
+      assert.equal((await hostd.stop('sbx_soon')).status, 200);
     });
 
     test('and is stopped, is not registered with the next egress', async () => {
       await launchGated('sbx_gone');
       const address = addressOf('sbx_gone');
       await egress.stop();
-      assert.equal((await hostd.stop('sbx_gone')).status, 204);
+      assert.equal((await hostd.stop('sbx_gone')).status, 200);
       await egress.start();
       await isTold('sbx_gated');
       assert.equal(egress.sandboxes.has(address), false);
@@ -283,7 +283,7 @@ describe('a gated sandbox', () => {
     await launchGated('sbx_after');
     assert.notEqual(addressOf('sbx_after'), address);
     const linksAfter = gatedLinks();
-    assert.equal((await hostd.stop('sbx_before')).status, 204);
+    assert.equal((await hostd.stop('sbx_before')).status, 200);
     assert.deepEqual(gatedLinks(), linksAfter);
     await isTold('sbx_after');
     assert.equal(await ask('sbx_after', 'tcp', INTERNET.theirs), 'egress');

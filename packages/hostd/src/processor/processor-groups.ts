@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { readSmallFile } from '../base/read-small-file.ts';
 import type { CgroupHierarchy } from '../cgroups/cgroup-hierarchies.ts';
 import { AGENT_GROUP, KERNELS_GROUP } from '../cgroups/divided-group.ts';
 import { GVISOR_GROUP } from '../cgroups/gvisor-group.ts';
@@ -82,13 +83,13 @@ export class ProcessorGroups {
 }
 
 const V1: Files = {
-  used: (folder) => Number(readFileSync(join(folder, 'cpuacct.usage'), 'utf8')) / 1000,
+  used: (folder) => Number(readSmallFile(join(folder, 'cpuacct.usage'))) / 1000,
   weight: 'cpu.shares',
   weights: { high: 1024, launching: 128, low: 8 },
   threads: 'tasks',
 };
 const V2: Files = {
-  used: (folder) => Number(/^usage_usec (\d+)/.exec(readFileSync(join(folder, 'cpu.stat'), 'utf8'))?.[1]),
+  used: (folder) => Number(/^usage_usec (\d+)/.exec(readSmallFile(join(folder, 'cpu.stat')))?.[1]),
   weight: 'cpu.weight',
   weights: { high: 100, launching: 12, low: 1 },
   threads: 'cgroup.threads',

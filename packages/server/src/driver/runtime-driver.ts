@@ -2,6 +2,7 @@ import type { Duplex } from 'node:stream';
 import type {
   AgentRunEvent,
   Instance,
+  InstanceUse,
   Language,
   LaunchSpec,
   OpenContext,
@@ -13,7 +14,7 @@ import type { ResultMemory } from '../base/result-memory.ts';
 import type { AgentCommands } from './agent-commands.ts';
 import type { AgentFiles } from './agent-files.ts';
 
-export type { Instance, LaunchSpec } from '@cloche/protocol';
+export type { Instance, InstanceUse, LaunchSpec } from '@cloche/protocol';
 export * from './agent-commands.ts';
 export * from './agent-files.ts';
 
@@ -59,9 +60,11 @@ export interface RuntimeDriver {
   connect(instance: Instance, signal: AbortSignal, onBroken?: () => void): Promise<AgentClient>;
   /**
    * Resolves when nothing runs in the instance and `list` no longer returns it. Idempotent: a missing instance is
-   * success.
+   * success. Resolves with what the instance used up to its end, or with undefined if it was gone already.
    */
-  stop(sandboxId: string, generation: number): Promise<void>;
+  stop(sandboxId: string, generation: number): Promise<InstanceUse | undefined>;
+  /** Returns what each live instance has used so far. */
+  uses(): Promise<readonly InstanceUse[]>;
   /** Returns all live instances, for the reconciler after a restart. */
   list(): Promise<readonly Instance[]>;
   /** Returns further metrics of the host in Prometheus' text format. The text is untrusted: see `hostMetrics`. */

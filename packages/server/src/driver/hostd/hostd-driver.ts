@@ -5,10 +5,13 @@ import {
   HostdHealth,
   type Instance,
   InstanceList,
+  type InstanceUse,
+  InstanceUseList,
   LaunchedInstance,
   type LaunchSpec,
   type ProvideKernel,
   type StartedLanguage,
+  StoppedInstance,
   TemplateVersionList,
   type TemplateVersionManifest,
 } from '@cloche/protocol';
@@ -34,6 +37,8 @@ import { claimsOf } from './isolation-claims.ts';
 const health = Compile(HostdHealth);
 const launched = Compile(LaunchedInstance);
 const instanceList = Compile(InstanceList);
+const instanceUseList = Compile(InstanceUseList);
+const stoppedInstance = Compile(StoppedInstance);
 const templateVersionList = Compile(TemplateVersionList);
 const errorBody = Compile(HostdErrorBody);
 
@@ -49,7 +54,7 @@ const PROVIDE_MS = 5_000;
 const LOOK_MS = 50;
 /** Shortest time in milliseconds between two reports to hostd that a language is used. */
 const NOTE_AGAIN_MS = 10_000;
-/** Largest response, a list of instances or versions. Everything else is far smaller. */
+/** Largest response, a list of instances, uses or versions. Everything else is far smaller. */
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
 const MAX_METRICS_BYTES = 256 * 1024;
 /** Pauses between health checks of an agent that does not listen yet. */
@@ -118,11 +123,16 @@ export class HostdDriver implements RuntimeDriver {
     }
   }
 
-  async stop(sandboxId: string, generation: number): Promise<void> {
+  async stop(sandboxId: string, generation: number): Promise<InstanceUse | undefined> {
     const path = instancePath(sandboxId, generation);
     this.#answering.delete(path);
     const response = await this.#request('DELETE', path, AbortSignal.timeout(STOP_MS));
-    await response.body.dump();
+    return (await readAnswer(response, stoppedInstance)).use;
+  }
+
+  async uses(): Promise<readonly InstanceUse[]> {
+    const response = await this.#request('GET', '/uses', AbortSignal.timeout(ASK_MS));
+    return (await readAnswer(response, instanceUseList)).uses;
   }
 
   /** Asks hostd for a Python kernel. Rejects when hostd has none. */

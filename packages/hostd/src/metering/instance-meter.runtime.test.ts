@@ -1,0 +1,184 @@
+import assert from 'node:assert/strict';
+import { createSocket } from 'node:dgram';
+import { globSync, readFileSync } from 'node:fs';
+import { after, afterEach, before, describe, test } from 'node:test';
+import { promisify } from 'node:util';
+import type { InstanceUse } from '@cloche/protocol';
+import { FakeEgress } from '../../testing/fake-egress.ts';
+import { HostdProcess } from '../../testing/hostd-process.ts';
+import { recordsOnDisk, runInside } from '../../testing/inside.ts';
+import { MEBIBYTE, makeInstallation, makeSpec, type TestInstallation } from '../../testing/installation.ts';
+import { hostLeftovers } from '../../testing/leftovers.ts';
+import { addressesOfSlot } from '../addressing/address-plan.ts';
+import { until } from '../base/until.ts';
+
+const BUSY_MS = 1000;
+/** Computes until its process has used `BUSY_MS` of processor time, then answers requests and computes no more. */
+const BUSY_THEN_IDLE = [
+  '/usr/bin/env',
+  'node',
+  '-e',
+  `const usedMs = () => { const { user, system } = process.cpuUsage(); return (user + system) / 1000; };
+   while (usedMs() < ${BUSY_MS});
+   require('http').createServer((_, r) => r.end('ok')).listen({ fd: 3 });`,
+];
+const DATAGRAMS = 40;
+const PAYLOAD_BYTES = 1000;
+/** With the headers of UDP, IP and Ethernet. */
+const FRAME_BYTES = PAYLOAD_BYTES + 8 + 20 + 14;
+
+async function useOf(hostd: HostdProcess, sandboxId: string): Promise<InstanceUse> {
+  const { status, body } = await hostd.call('GET', '/uses');
+  assert.equal(status, 200);
+  const use = body.uses.find((one: InstanceUse) => one.sandboxId === sandboxId);
+  assert.ok(use, `no use of ${sandboxId}`);
+  return use;
+}
+
+function recordOf({ config }: TestInstallation, sandboxId: string) {
+  const found = recordsOnDisk(config).find(({ record }) => record.sandboxId === sandboxId);
+  assert.ok(found);
+  return found;
+}
+
+/** Reads the processor time that the kernel has counted in an instance's group, in milliseconds. */
+function groupMs(key: string): number {
+  const [v1] = globSync(`/sys/fs/cgroup/cpu*/cloche-*/${key}/cpuacct.usage`);
+  if (v1) return Number(readFileSync(v1, 'utf8')) / 1e6;
+  const [v2] = globSync(`/sys/fs/cgroup/cloche-*/${key}/cpu.stat`);
+  return Number(/usage_usec (\d+)/.exec(readFileSync(v2 ?? '', 'utf8'))?.[1]) / 1e3;
+}
+
+/** Waits until the instance has computed what its command computes. */
+async function isIdle(key: string): Promise<void> {
+  let last = -1;
+  await until(`${key} is idle`, () => {
+    const now = groupMs(key);
+    const isStill = now >= BUSY_MS && now - last < 1;
+    last = now;
+    return isStill;
+  });
+}
+
+/** Has the sandbox send datagrams to its gateway. Nothing listens there. */
+async function sendFromInside(installation: TestInstallation, sandboxId: string): Promise<void> {
+  const { host } = addressesOfSlot(recordOf(installation, sandboxId).record.slot);
+  const send = `import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for _ in range(${DATAGRAMS}): s.sendto(bytes(${PAYLOAD_BYTES}), ('${host}', 9))`;
+  const { exitCode, stderr } = await runInside(installation.config, sandboxId, `python3 -c "${send}"`);
+  assert.equal(exitCode, 0, stderr);
+}
+
+async function sendFromHost(installation: TestInstallation, sandboxId: string): Promise<void> {
+  const { sandbox } = addressesOfSlot(recordOf(installation, sandboxId).record.slot);
+  const socket = createSocket('udp4');
+  const send = promisify<Buffer, number, string>(socket.send.bind(socket));
+  for (let sent = 0; sent < DATAGRAMS; sent += 1) await send(Buffer.alloc(PAYLOAD_BYTES), 9, sandbox);
+  socket.close();
+}
+
+/** Asserts that a counter grew by the datagrams and by little more: addresses are resolved, unreachable ports told. */
+function assertCounted(bytes: number, what: string): void {
+  const expected = DATAGRAMS * FRAME_BYTES;
+  assert.ok(bytes >= expected && bytes < expected * 1.25, `${what}: ${bytes}, not about ${expected}`);
+}
+
+describe('the use of an instance', () => {
+  let installation: TestInstallation;
+  let hostd: HostdProcess;
+  let egress: FakeEgress;
+
+  before(async () => {
+    installation = makeInstallation();
+    hostd = await HostdProcess.start(installation, BUSY_THEN_IDLE);
+    egress = new FakeEgress(installation.config);
+    await egress.start();
+  });
+  afterEach(async () => {
+    for (const { sandboxId } of await hostd.list()) await hostd.stop(sandboxId);
+  });
+  after(async () => {
+    await hostd.close();
+    await egress.stop();
+    assert.deepEqual(hostLeftovers(installation.config), []);
+    installation[Symbol.dispose]();
+  });
+
+  test('counts the processor time of its processes, still after a kill of hostd, and up to its end', async () => {
+    await hostd.launch('sbx_busy', await makeSpec(installation.config));
+    const { key } = recordOf(installation, 'sbx_busy');
+    await isIdle(key);
+    const used = await useOf(hostd, 'sbx_busy');
+    assert.ok(Math.abs(used.cpuMs - groupMs(key)) < 20, `${used.cpuMs} counted, the group says ${groupMs(key)}`);
+    assert.ok(used.cpuMs >= BUSY_MS && used.cpuMs < BUSY_MS * 1.2, `${used.cpuMs}`);
+
+    await hostd.kill();
+    hostd = await HostdProcess.start(installation, BUSY_THEN_IDLE);
+    const afterwards = await useOf(hostd, 'sbx_busy');
+    assert.ok(afterwards.cpuMs >= used.cpuMs && afterwards.cpuMs < used.cpuMs + 100);
+
+    const { body } = await hostd.stop('sbx_busy');
+    assert.ok(body.use.cpuMs >= afterwards.cpuMs && body.use.cpuMs < afterwards.cpuMs + 100, JSON.stringify(body));
+  });
+
+  for (const policy of [
+    { mode: 'unrestricted' as const },
+    { mode: 'allowlist' as const, hosts: ['example.com'] },
+    { mode: 'denylist' as const, hosts: ['example.com'] },
+  ]) {
+    test(`counts the bytes on its link in mode ${policy.mode}, also those that are refused`, async () => {
+      assert.equal((await hostd.launch('sbx_link', await makeSpec(installation.config, policy))).status, 200);
+      const first = await useOf(hostd, 'sbx_link');
+      await sendFromInside(installation, 'sbx_link');
+      const sent = await useOf(hostd, 'sbx_link');
+      assertCounted(sent.egressBytes - first.egressBytes, 'egress');
+      await sendFromHost(installation, 'sbx_link');
+      const received = await useOf(hostd, 'sbx_link');
+      assertCounted(received.ingressBytes - sent.ingressBytes, 'ingress');
+
+      await hostd.kill();
+      hostd = await HostdProcess.start(installation, BUSY_THEN_IDLE);
+      const { body } = await hostd.stop('sbx_link');
+      assert.ok(body.use.egressBytes >= received.egressBytes);
+      assert.ok(body.use.ingressBytes >= received.ingressBytes);
+    });
+  }
+
+  test('has no bytes without a link', async () => {
+    await hostd.launch('sbx_none', await makeSpec(installation.config, { mode: 'deny-all' }));
+    const { egressBytes, ingressBytes } = await useOf(hostd, 'sbx_none');
+    assert.deepEqual([egressBytes, ingressBytes], [0, 0]);
+  });
+});
+
+test('an instance launched ahead counts from its claim on, also for the hostd after a killed one', async () => {
+  using installation = makeInstallation({
+    CLOCHE_POOL_SIZE: '3',
+    CLOCHE_SANDBOX_DEFAULT_MEMORY_MB: '256',
+    CLOCHE_SANDBOX_DEFAULT_DISK_MB: '64',
+    CLOCHE_SANDBOX_DEFAULT_PIDS: '64',
+  });
+  await using hostd = await HostdProcess.start(installation, BUSY_THEN_IDLE);
+  await until('the pool is full', async () => (await hostd.call('GET', '/health')).body.pool.ready === 3);
+  const pooled = recordsOnDisk(installation.config).filter(({ record }) => record.status === 'pooled');
+  for (const { key } of pooled) await isIdle(key);
+  const spec = await makeSpec(installation.config, { mode: 'unrestricted', memoryBytes: 256 * MEBIBYTE });
+  await hostd.launch('sbx_claimed', spec);
+  const claimed = recordOf(installation, 'sbx_claimed');
+  assert.ok(pooled.some(({ key }) => key === claimed.key));
+
+  const first = await useOf(hostd, 'sbx_claimed');
+  assert.ok(first.cpuMs < BUSY_MS / 4, `${first.cpuMs} ms counted from before the claim`);
+  await sendFromInside(installation, 'sbx_claimed');
+  const sent = await useOf(hostd, 'sbx_claimed');
+  assertCounted(sent.egressBytes, 'egress since the claim');
+
+  await hostd.kill();
+  await using next = await HostdProcess.start(installation, BUSY_THEN_IDLE);
+  const afterwards = await useOf(next, 'sbx_claimed');
+  assert.ok(afterwards.cpuMs >= sent.cpuMs && afterwards.cpuMs < BUSY_MS / 4, `${afterwards.cpuMs} ms`);
+  assert.equal(afterwards.egressBytes, sent.egressBytes);
+  await next.stop('sbx_claimed');
+  await next.close();
+});

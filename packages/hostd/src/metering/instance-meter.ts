@@ -1,0 +1,54 @@
+import type { InstanceUse } from '@cloche/protocol';
+import type { InstanceKey } from '../instance/instance-key.ts';
+import type { Counters, LiveRecord } from '../instance/instance-records.ts';
+import { type LinkTraffic, linkTraffic } from '../network/link-traffic.ts';
+import type { ProcessorGroups } from '../processor/processor-groups.ts';
+
+/** Mode of an instance whose record does not name it: only earlier releases wrote such records, for open networks. */
+const MODE_BEFORE_GATED = 'unrestricted';
+const UNUSED: Counters = { cpuUs: 0, egressBytes: 0, ingressBytes: 0 };
+
+/**
+ * Reads from outside what instances have used. The kernel counts, so the counters outlive hostd and egress, and neither
+ * a counter nor its reading costs a process of the sandbox anything.
+ */
+export class InstanceMeter {
+  readonly #installationId: string;
+  readonly #processor: ProcessorGroups;
+
+  constructor({ installationId, processor }: { installationId: string; processor: ProcessorGroups }) {
+    this.#installationId = installationId;
+    this.#processor = processor;
+  }
+
+  /** Returns the counters of an instance since its launch; undefined when its group or its link is gone. */
+  read(
+    key: InstanceKey,
+    instance: Pick<LiveRecord, 'slot' | 'network'>,
+    traffic = this.trafficOf(instance),
+  ): Counters | undefined {
+    const cpuUs = this.#processor.usedUs(key);
+    return cpuUs === undefined || traffic === undefined ? undefined : { cpuUs, ...traffic };
+  }
+
+  trafficOf({ slot, network }: Pick<LiveRecord, 'slot' | 'network'>): LinkTraffic | undefined {
+    return linkTraffic(this.#installationId, slot, network?.mode ?? MODE_BEFORE_GATED);
+  }
+
+  /**
+   * Returns what an instance has used since it was given to its sandbox.
+   * @param traffic bytes on its link, if they were read before
+   */
+  useOf(key: InstanceKey, record: LiveRecord, traffic = this.trafficOf(record)): InstanceUse | undefined {
+    const total = this.read(key, record, traffic);
+    if (total === undefined) return undefined;
+    const { sandboxId, generation, usedBefore = UNUSED } = record;
+    return {
+      sandboxId,
+      generation,
+      cpuMs: Math.max(0, Math.floor((total.cpuUs - usedBefore.cpuUs) / 1000)),
+      egressBytes: Math.max(0, total.egressBytes - usedBefore.egressBytes),
+      ingressBytes: Math.max(0, total.ingressBytes - usedBefore.ingressBytes),
+    };
+  }
+}
