@@ -7,7 +7,6 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { SqlApiKeyRepository } from '../src/api-keys/api-key-repository.ts';
-import { ApiKeyService } from '../src/api-keys/api-key-service.ts';
 import { Authenticator } from '../src/api-keys/authenticator.ts';
 import { systemClock } from '../src/base/clock.ts';
 import { DiskSpace } from '../src/base/disk-space.ts';
@@ -22,7 +21,7 @@ import { Idempotency } from '../src/idempotency/idempotency.ts';
 import { IdempotencyRepository } from '../src/idempotency/idempotency-repository.ts';
 import { ResultFiles } from '../src/idempotency/result-files.ts';
 import { OrgRepository } from '../src/projects/org-repository.ts';
-import { SqlProjectRepository } from '../src/projects/project-repository.ts';
+import { apiKeyServiceOf } from './api-key-service.ts';
 
 export interface TestService {
   readonly url: string;
@@ -62,7 +61,7 @@ export async function startTestService(routes: readonly Route[]): Promise<TestSe
   const org = await new OrgRepository(db, systemClock, randomIds).ensureFirst();
   const keys = new SqlApiKeyRepository(db);
   const authenticator = new Authenticator(keys, systemClock);
-  const service = new ApiKeyService(keys, new SqlProjectRepository(db), authenticator, systemClock, randomIds);
+  const service = apiKeyServiceOf(db, { keys, authenticator, clock: systemClock });
   const inFlight = new InFlight();
   const folder = mkdtempSync(join(tmpdir(), 'cloche-results-'));
   const files = new ResultFiles(folder, systemClock, randomIds);

@@ -288,7 +288,7 @@ export const SETTINGS = {
     value: milliseconds(DAY_MS, Number.MAX_SAFE_INTEGER),
     default: 30 * DAY_MS,
     readBy: ['server'],
-    summary: 'how long an ended sandbox and its commands can be looked up; at least a day',
+    summary: 'how long an ended sandbox with its commands, and an ended API key, can be looked up; at least a day',
     more: 'The record of a sandbox stays as long as its artifacts.',
   },
   CLOCHE_EVENT_RETENTION_MS: {

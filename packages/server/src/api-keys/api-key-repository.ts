@@ -24,7 +24,7 @@ export interface Rotated {
 }
 
 export interface ApiKeyRepository {
-  insert(key: NewKey): Promise<void>;
+  insert(key: NewKey, joined?: Transaction): Promise<void>;
   /** Inserts `key` unless the organization has `maxWorking` working keys. */
   insertBounded(key: NewKey, maxWorking: number, joined?: Transaction): Promise<Inserted>;
   /**
@@ -43,7 +43,7 @@ export interface ApiKeyRepository {
   listLive(prefix: string): Promise<ApiKeyRecord[]>;
   /** Revokes a key. Idempotent: the first revocation time stays. Returns the key if it was not revoked before. */
   revoke(id: ApiKeyId, at: number, joined?: Transaction): Promise<ApiKeyRecord | undefined>;
-  restore(id: ApiKeyId): Promise<void>;
+  restore(id: ApiKeyId, joined?: Transaction): Promise<void>;
   /** Records that keys were used at `at`. */
   markUsed(ids: readonly ApiKeyId[], at: number): Promise<void>;
   /** Removes the hashes of revoked free-form keys. */
@@ -60,8 +60,8 @@ export class SqlApiKeyRepository implements ApiKeyRepository {
     this.#transactions = new Transactions(db);
   }
 
-  async insert(key: NewKey): Promise<void> {
-    await this.#db.insertInto('api_keys').values(toRow(key)).execute();
+  async insert(key: NewKey, joined?: Transaction): Promise<void> {
+    await (joined?.db ?? this.#db).insertInto('api_keys').values(toRow(key)).execute();
   }
 
   async insertBounded(key: NewKey, maxWorking: number, joined?: Transaction): Promise<Inserted> {
@@ -155,8 +155,8 @@ export class SqlApiKeyRepository implements ApiKeyRepository {
     return row && toRecord(row);
   }
 
-  async restore(id: ApiKeyId): Promise<void> {
-    await this.#db.updateTable('api_keys').set({ revoked_at: null }).where('id', '=', id).execute();
+  async restore(id: ApiKeyId, joined?: Transaction): Promise<void> {
+    await (joined?.db ?? this.#db).updateTable('api_keys').set({ revoked_at: null }).where('id', '=', id).execute();
   }
 
   async markUsed(ids: readonly ApiKeyId[], at: number): Promise<void> {

@@ -2,6 +2,7 @@ import {
   ALL_SCOPES,
   type ApiKey,
   type ApiKeyId,
+  ID_PREFIXES,
   isScope,
   type OrgId,
   type ProjectId,
@@ -12,6 +13,8 @@ import { timestamp } from '../base/clock.ts';
 import { keyPrefix } from './api-key-format.ts';
 
 export const OPERATOR = 'operator';
+/** Begins the ids of keys that the settings of the server have. */
+export const BOOTSTRAP_PREFIX = `${ID_PREFIXES.apiKey}bootstrap_` as const;
 
 /** Times are milliseconds since the epoch. */
 export interface ApiKeyRecord {

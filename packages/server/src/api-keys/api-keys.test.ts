@@ -1,16 +1,18 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, it } from 'node:test';
 import { type OrgId, SCOPES } from '@cloche/contract';
+import { apiKeyServiceOf } from '../../testing/api-key-service.ts';
 import { AppError } from '../base/app-error.ts';
 import { randomIds } from '../base/id-source.ts';
 import type { Database } from '../db/database.ts';
 import { migrate } from '../db/migrate.ts';
 import { openDatabase } from '../db/open-database.ts';
+import { toEvent } from '../outbox/event-outbox.ts';
 import { OrgRepository } from '../projects/org-repository.ts';
 import { SqlProjectRepository } from '../projects/project-repository.ts';
+import type { ApiKeyService } from './api/api-key-service.ts';
 import { hashApiKey, makeApiKey, parseApiKey } from './api-key-format.ts';
 import { SqlApiKeyRepository } from './api-key-repository.ts';
-import { ApiKeyService } from './api-key-service.ts';
 import { Authenticator } from './authenticator.ts';
 
 let now: number;
@@ -29,7 +31,7 @@ beforeEach(async () => {
   orgId = (await orgs.ensureFirst()).id;
   const keys = new SqlApiKeyRepository(db);
   authenticator = new Authenticator(keys, clock);
-  service = new ApiKeyService(keys, new SqlProjectRepository(db), authenticator, clock, randomIds);
+  service = apiKeyServiceOf(db, { keys, authenticator, clock });
 });
 
 const make = (extra: object = {}) => service.create({ orgId, name: 'test', scopes: ['code:run'], ...extra });
@@ -208,6 +210,61 @@ describe('the bootstrap key', () => {
     await refused(authenticator.authenticate(key), /revoked/);
     await service.bootstrap(orgId, key);
     assert.equal((await authenticator.authenticate(key)).apiKeyId, apiKeyId);
+  });
+});
+
+describe('the changes of keys by the operator and by the settings', () => {
+  it('are events and audit events, in the transaction of the change', async () => {
+    const { key } = makeApiKey();
+    const { apiKey } = await service.create({ orgId, name: 'ci', scopes: ['*'] }, 'req_1');
+    await service.revoke(apiKey.id);
+    await service.revoke(apiKey.id);
+    await service.bootstrap(orgId, key);
+    await service.bootstrap(orgId, key);
+    const { apiKeyId } = await authenticator.authenticate(key);
+    await service.bootstrap(orgId, undefined);
+    await service.bootstrap(orgId, key);
+    const expected = [
+      ['api_key.created', apiKey.id],
+      ['api_key.revoked', apiKey.id],
+      ['api_key.created', apiKeyId],
+      ['api_key.revoked', apiKeyId],
+      // It works again.
+      ['api_key.created', apiKeyId],
+    ];
+    const events = (await db.selectFrom('events').selectAll().orderBy('seq').execute()).map(toEvent);
+    assert.deepEqual(
+      events.map(({ type, data }) => [type, 'apiKey' in data && data.apiKey.id]),
+      expected,
+    );
+    const shown = events.map(({ data }) => ('apiKey' in data ? data.apiKey.revokedAt : undefined));
+    assert.deepEqual(
+      shown.map((revokedAt) => revokedAt !== undefined),
+      [false, true, false, true, false],
+    );
+    assert.ok(!JSON.stringify(events).includes(key));
+    const audited = await db.selectFrom('audit_events').selectAll().orderBy('seq').execute();
+    assert.deepEqual(
+      audited.map(({ action, target_id }) => [action, target_id]),
+      expected,
+    );
+    assert.deepEqual(
+      audited.map(({ actor_type, actor_id, request_id }) => [actor_type, actor_id, request_id]),
+      [['operator', 'operator', 'req_1'], ...Array.from({ length: 4 }, () => ['operator', 'operator', null])],
+    );
+  });
+
+  it('are not made when their event cannot be written', async () => {
+    const kept = await make();
+    await db.schema.dropTable('audit_events').execute();
+    await assert.rejects(make());
+    await assert.rejects(service.revoke(kept.apiKey.id));
+    const rows = await db.selectFrom('api_keys').select(['id', 'revoked_at']).execute();
+    assert.deepEqual(
+      rows.map(({ id, revoked_at }) => [id, revoked_at]),
+      [[kept.apiKey.id, null]],
+    );
+    assert.equal((await db.selectFrom('events').selectAll().execute()).length, 1);
   });
 });
 

@@ -7,11 +7,12 @@ import { sql } from 'kysely';
 import type { Logger } from 'pino';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { apiKeyRoutes } from '../api-keys/api/api-key-routes.ts';
+import { ApiKeyService } from '../api-keys/api/api-key-service.ts';
 import { ManageApiKeys } from '../api-keys/api/manage-api-keys.ts';
 import { SqlApiKeyRepository } from '../api-keys/api-key-repository.ts';
-import { ApiKeyService } from '../api-keys/api-key-service.ts';
 import { Authenticator } from '../api-keys/authenticator.ts';
 import { EndKeyWork, KEY_LOOK_MS } from '../api-keys/end-key-work.ts';
+import { EndedKeys } from '../api-keys/ended-keys.ts';
 import { USES_WRITE_MS } from '../api-keys/key-uses.ts';
 import { openStore } from '../artifacts/store/open-store.ts';
 import { systemClock } from '../base/clock.ts';
@@ -54,6 +55,8 @@ import { composeWebhooks } from './compose-webhooks.ts';
 import type { Config } from './config.ts';
 import { openRecordStore } from './open-record-store.ts';
 
+/** Interval of the deletion of ended keys. */
+const KEYS_FORGOTTEN_MS = 3_600_000;
 /** Time for active requests to finish when the server stops. */
 const DRAIN_MS = 10_000;
 /**
@@ -96,7 +99,7 @@ export async function startServer(
   const { auditLog, refusals } = audit;
   const keys = new SqlApiKeyRepository(db);
   const authenticator = new Authenticator(keys, clock);
-  const apiKeys = new ApiKeyService(keys, projectRecords, authenticator, clock, ids);
+  const apiKeys = new ApiKeyService({ ...shared, keys, projects: projectRecords, authenticator, auditLog });
   await apiKeys.bootstrap((await orgs.ensureFirst()).id, config.bootstrapApiKey);
 
   const { serverDir } = dataPaths(config.dataDir);
@@ -218,7 +221,9 @@ export async function startServer(
   });
 
   await lease.start();
-  const keyLoops = keepKeys(authenticator, endKeyWork, log);
+  const endedKeys = new EndedKeys(db, shared.transactions);
+  const forgetKeys = () => endedKeys.forget(clock.now() - config.sandboxes.recordRetentionMs);
+  const keyLoops = keepKeys({ authenticator, endKeyWork, forgetKeys, log });
   const auditUpkeep = audit.start();
   void learnQuota();
   await artifacts.start();
@@ -252,10 +257,23 @@ export async function startServer(
   };
 }
 
-function keepKeys({ uses }: Authenticator, endKeyWork: EndKeyWork, log: Logger): Loop[] {
-  const write = () => uses.write().then(() => USES_WRITE_MS);
+interface KeyUpkeep {
+  readonly authenticator: Authenticator;
+  readonly endKeyWork: EndKeyWork;
+  /** Deletes the records of keys that ended long ago. */
+  readonly forgetKeys: () => Promise<number>;
+  readonly log: Logger;
+}
+
+function keepKeys({ authenticator, endKeyWork, forgetKeys, log }: KeyUpkeep): Loop[] {
+  const write = () => authenticator.uses.write().then(() => USES_WRITE_MS);
   const look = () => endKeyWork.look().then(() => KEY_LOOK_MS);
-  return [new Loop('key uses', write, USES_WRITE_MS, log), new Loop('key work', look, KEY_LOOK_MS, log)];
+  const forget = () => forgetKeys().then(() => KEYS_FORGOTTEN_MS);
+  return [
+    new Loop('key uses', write, USES_WRITE_MS, log),
+    new Loop('key work', look, KEY_LOOK_MS, log),
+    new Loop('ended keys', forget, KEYS_FORGOTTEN_MS, log),
+  ];
 }
 
 function ownVersion(): string {

@@ -10,8 +10,8 @@ import {
   type ReconcileReport,
 } from '@cloche/protocol';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { ApiKeyService } from '../api-keys/api/api-key-service.ts';
 import type { ApiKeyRecord } from '../api-keys/api-key.ts';
-import type { ApiKeyService } from '../api-keys/api-key-service.ts';
 import { timestamp } from '../base/clock.ts';
 import { bodyValidator } from '../http/request-validator.ts';
 import type { Org, OrgRepository } from '../projects/org-repository.ts';
@@ -60,15 +60,13 @@ export function addOperatorRoutes(app: FastifyInstance, deps: OperatorDeps): voi
   app.post('/keys', async (request, reply): Promise<KeyCreated> => {
     const { org, name = 'unnamed', scopes, projectIds, expiresInMs } = readKey(request.body);
     const found = org === undefined ? await orgs.ensureFirst() : await getOrg(orgs, org);
-    const made = await apiKeys.create({ orgId: found.id, name, scopes, projectIds, expiresInMs });
-    await record(request, found.id, 'api_key.created', { type: 'api_key', id: made.apiKey.id });
+    const made = await apiKeys.create({ orgId: found.id, name, scopes, projectIds, expiresInMs }, request.id);
     reply.code(201);
     return describeKey(made);
   });
 
   app.post('/first-key', async (request, reply): Promise<KeyCreated> => {
-    const made = await apiKeys.createFirst((await orgs.ensureFirst()).id);
-    await record(request, made.apiKey.orgId, 'api_key.created', { type: 'api_key', id: made.apiKey.id });
+    const made = await apiKeys.createFirst((await orgs.ensureFirst()).id, request.id);
     reply.code(201);
     return describeKey(made);
   });

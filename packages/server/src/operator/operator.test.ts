@@ -7,8 +7,8 @@ import { after, before, describe, it } from 'node:test';
 import type { AuditEvent } from '@cloche/contract';
 import type { FastifyInstance } from 'fastify';
 import { pino } from 'pino';
+import { apiKeyServiceOf } from '../../testing/api-key-service.ts';
 import { SqlApiKeyRepository } from '../api-keys/api-key-repository.ts';
-import { ApiKeyService } from '../api-keys/api-key-service.ts';
 import { Authenticator } from '../api-keys/authenticator.ts';
 import { MarkSigner } from '../audit/audit-chain.ts';
 import { AuditFeed } from '../audit/audit-feed.ts';
@@ -21,7 +21,6 @@ import { openDatabase } from '../db/open-database.ts';
 import { Transactions } from '../db/transactions.ts';
 import { EventOutbox } from '../outbox/event-outbox.ts';
 import { OrgRepository } from '../projects/org-repository.ts';
-import { SqlProjectRepository } from '../projects/project-repository.ts';
 import { Quotas } from '../quotas/quotas.ts';
 import { buildOperatorApp, listenForOperator } from './operator-app.ts';
 
@@ -37,7 +36,7 @@ let app: FastifyInstance;
 function makeApp(): FastifyInstance {
   return buildOperatorApp({
     orgs: new OrgRepository(db, systemClock, randomIds),
-    apiKeys: new ApiKeyService(keys, new SqlProjectRepository(db), authenticator, systemClock, randomIds),
+    apiKeys: apiKeyServiceOf(db, { keys, authenticator, clock: systemClock }),
     quotas: new Quotas({
       db,
       transactions: new Transactions(db),

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, it } from 'node:test';
 import { type ApiKeyId, type CreateApiKeyBody, type ErrorCode, LIMITS, type OrgId } from '@cloche/contract';
+import { apiKeyServiceOf } from '../../../testing/api-key-service.ts';
 import { AppError } from '../../base/app-error.ts';
 import { randomIds } from '../../base/id-source.ts';
 import type { Database } from '../../db/database.ts';
@@ -12,10 +13,10 @@ import { EventOutbox } from '../../outbox/event-outbox.ts';
 import { OrgRepository } from '../../projects/org-repository.ts';
 import { SqlProjectRepository } from '../../projects/project-repository.ts';
 import { SqlApiKeyRepository } from '../api-key-repository.ts';
-import { ApiKeyService } from '../api-key-service.ts';
 import { Authenticator } from '../authenticator.ts';
 import type { Credential } from '../credential.ts';
 import { EndKeyWork } from '../end-key-work.ts';
+import type { ApiKeyService } from './api-key-service.ts';
 import { type KeyWithSecret, ManageApiKeys } from './manage-api-keys.ts';
 
 const DAY_MS = 86_400_000;
@@ -40,7 +41,7 @@ beforeEach(async () => {
   const keys = new SqlApiKeyRepository(db);
   const projects = new SqlProjectRepository(db);
   authenticator = new Authenticator(keys, clock);
-  operator = new ApiKeyService(keys, projects, authenticator, clock, randomIds);
+  operator = apiKeyServiceOf(db, { keys, authenticator, clock });
   const endKeyWork = new EndKeyWork({ keys, authenticator, clock, open: [] });
   outbox = new EventOutbox(db, clock, randomIds);
   const transactions = new Transactions(db);

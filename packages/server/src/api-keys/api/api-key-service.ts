@@ -1,0 +1,209 @@
+import {
+  ALL_SCOPES,
+  type ApiKeyEventType,
+  type ApiKeyId,
+  ID_PREFIXES,
+  isScope,
+  type OrgId,
+  type ProjectId,
+  type Scope,
+} from '@cloche/contract';
+import type { AuditLog } from '../../audit/audit-log.ts';
+import { AppError, invalidRequest } from '../../base/app-error.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { IdSource } from '../../base/id-source.ts';
+import type { Transaction, Transactions } from '../../db/transactions.ts';
+import type { EventOutbox } from '../../outbox/event-outbox.ts';
+import type { ProjectRepository } from '../../projects/project-repository.ts';
+import { type ApiKeyRecord, BOOTSTRAP_PREFIX, OPERATOR, toApiKey } from '../api-key.ts';
+import { hashApiKey, makeApiKey, parseApiKey } from '../api-key-format.ts';
+import type { ApiKeyRepository } from '../api-key-repository.ts';
+import type { Authenticator } from '../authenticator.ts';
+import { type ChosenKeyHash, findHashOfChosenKey, hashChosenKey } from '../chosen-key-hash.ts';
+
+const OPERATOR_ACTOR = { type: 'operator', id: OPERATOR } as const;
+
+export interface NewApiKey {
+  readonly orgId: OrgId;
+  readonly name: string;
+  readonly scopes: readonly string[];
+  readonly projectIds?: readonly string[] | undefined;
+  readonly expiresInMs?: number | undefined;
+}
+
+export interface ApiKeyServiceDeps {
+  readonly keys: ApiKeyRepository;
+  readonly projects: ProjectRepository;
+  readonly authenticator: Authenticator;
+  readonly transactions: Transactions;
+  readonly outbox: EventOutbox;
+  readonly auditLog: AuditLog;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+}
+
+/** Creates and revokes keys for the operator, with the events that say so. */
+export class ApiKeyService {
+  readonly #deps: ApiKeyServiceDeps;
+
+  constructor(deps: ApiKeyServiceDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Creates a key. `secret` is the key itself, which cannot be shown again.
+   *
+   * @param requestId id of the operator's request, for the audit log
+   * @throws AppError for an unknown scope or project.
+   */
+  async create(wanted: NewApiKey, requestId?: string): Promise<{ apiKey: ApiKeyRecord; secret: string }> {
+    const { keys, clock, ids } = this.#deps;
+    const scopes = checkedScopes(wanted.scopes);
+    const projectIds = wanted.projectIds && (await this.#checkedProjects(wanted.orgId, wanted.projectIds));
+    const { key, publicPart } = makeApiKey();
+    const now = clock.now();
+    const apiKey: ApiKeyRecord = {
+      id: ids.next(ID_PREFIXES.apiKey),
+      orgId: wanted.orgId,
+      name: wanted.name,
+      publicPart,
+      secretHash: hashApiKey(key),
+      scopes,
+      projectIds,
+      createdAt: now,
+      createdBy: OPERATOR,
+      lastUsedAt: undefined,
+      expiresAt: wanted.expiresInMs === undefined ? undefined : now + wanted.expiresInMs,
+      revokedAt: undefined,
+      rotatedFrom: undefined,
+    };
+    await this.#deps.transactions.run(async (tx) => {
+      await keys.insert(apiKey, tx);
+      await this.#append(tx, 'api_key.created', apiKey, requestId);
+    });
+    return { apiKey, secret: key };
+  }
+
+  /** Creates the first key, with every scope. Throws `conflict` when any key exists. */
+  async createFirst(orgId: OrgId, requestId?: string): Promise<{ apiKey: ApiKeyRecord; secret: string }> {
+    if (await this.#deps.keys.any())
+      throw new AppError('conflict', 'An API key already exists; create another one by name.');
+    return this.create({ orgId, name: 'first', scopes: [ALL_SCOPES] }, requestId);
+  }
+
+  /**
+   * Makes `key` the only bootstrap key, with every scope, and revokes earlier ones. Without `key`, revokes all of them.
+   * Idempotent.
+   */
+  async bootstrap(orgId: OrgId, key: string | undefined): Promise<void> {
+    const { keys, authenticator } = this.#deps;
+    const chosen = key !== undefined && parseApiKey(key).kind !== 'generated' ? key : undefined;
+    const live = await keys.listLive(BOOTSTRAP_PREFIX);
+    const known = chosen === undefined ? undefined : await findHashAmong(live, chosen);
+    const kept = chosen !== undefined || key === undefined ? known?.stored : hashApiKey(key);
+    for (const { id, secretHash } of live) {
+      if (secretHash !== kept) await this.#revoke(id);
+    }
+    await keys.forgetChosenKeys();
+    if (chosen !== undefined) {
+      const hash = known ?? (await hashChosenKey(chosen));
+      if (known === undefined) await this.#insertBootstrap(orgId, hash.stored, undefined);
+      authenticator.acceptChosen({ key: chosen, hash });
+    } else {
+      authenticator.acceptChosen(undefined);
+      if (key !== undefined) await this.#ensureGenerated(orgId, key);
+    }
+    authenticator.forget();
+  }
+
+  async revoke(id: ApiKeyId): Promise<void> {
+    await this.#revoke(id);
+    this.#deps.authenticator.forget();
+  }
+
+  #revoke(id: ApiKeyId): Promise<void> {
+    const { keys, clock } = this.#deps;
+    return this.#deps.transactions.run(async (tx) => {
+      const revoked = await keys.revoke(id, clock.now(), tx);
+      if (revoked) await this.#append(tx, 'api_key.revoked', revoked);
+    });
+  }
+
+  async #ensureGenerated(orgId: OrgId, key: string): Promise<void> {
+    const secretHash = hashApiKey(key);
+    const { keys } = this.#deps;
+    const existing = await keys.findBySecretHash(secretHash);
+    if (existing) {
+      if (existing.id.startsWith(BOOTSTRAP_PREFIX) && existing.revokedAt !== undefined) await this.#restore(existing);
+      return;
+    }
+    const parsed = parseApiKey(key);
+    await this.#insertBootstrap(orgId, secretHash, parsed.kind === 'generated' ? parsed.publicPart : undefined);
+  }
+
+  /** Lets a key work again that was revoked. For clients this is the same as a new key. */
+  #restore(key: ApiKeyRecord): Promise<void> {
+    return this.#deps.transactions.run(async (tx) => {
+      await this.#deps.keys.restore(key.id, tx);
+      await this.#append(tx, 'api_key.created', { ...key, revokedAt: undefined });
+    });
+  }
+
+  #insertBootstrap(orgId: OrgId, secretHash: string, publicPart: string | undefined): Promise<void> {
+    const { keys, clock, ids } = this.#deps;
+    const apiKey: ApiKeyRecord = {
+      id: ids.next(BOOTSTRAP_PREFIX),
+      orgId,
+      name: 'bootstrap',
+      publicPart,
+      secretHash,
+      scopes: [ALL_SCOPES],
+      projectIds: undefined,
+      createdAt: clock.now(),
+      createdBy: OPERATOR,
+      lastUsedAt: undefined,
+      expiresAt: undefined,
+      revokedAt: undefined,
+      rotatedFrom: undefined,
+    };
+    return this.#deps.transactions.run(async (tx) => {
+      await keys.insert(apiKey, tx);
+      await this.#append(tx, 'api_key.created', apiKey);
+    });
+  }
+
+  async #append(tx: Transaction, type: ApiKeyEventType, apiKey: ApiKeyRecord, requestId?: string): Promise<void> {
+    const { outbox, auditLog } = this.#deps;
+    const { id, orgId } = apiKey;
+    await outbox.append(tx, { type, orgId, data: { apiKey: toApiKey(apiKey) } });
+    const target = { type: 'api_key', id };
+    await auditLog.append({ orgId, actor: OPERATOR_ACTOR, action: type, target, outcome: 'allowed', requestId }, tx);
+  }
+
+  async #checkedProjects(orgId: OrgId, wanted: readonly string[]): Promise<ProjectId[]> {
+    const ids: ProjectId[] = [];
+    for (const id of new Set(wanted)) {
+      const project = await this.#deps.projects.find(orgId, id);
+      if (!project || project.deletedAt !== undefined)
+        throw new AppError('not_found', `The organization has no project "${id.slice(0, 80)}".`);
+      ids.push(project.id);
+    }
+    return ids;
+  }
+}
+
+/** Returns the hash of the entry of `keys` that is `key`, or undefined. */
+async function findHashAmong(keys: readonly ApiKeyRecord[], key: string): Promise<ChosenKeyHash | undefined> {
+  for (const { secretHash } of keys) {
+    const hash = await findHashOfChosenKey(key, secretHash);
+    if (hash) return hash;
+  }
+  return undefined;
+}
+
+function checkedScopes(wanted: readonly string[]): (Scope | typeof ALL_SCOPES)[] {
+  return [...new Set(wanted)].map((text) => {
+    if (text === ALL_SCOPES || isScope(text)) return text;
+    throw invalidRequest({ path: 'body.scopes', message: `has "${text.slice(0, 80)}", which is not a scope` });
+  });
+}
