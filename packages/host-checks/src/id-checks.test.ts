@@ -19,6 +19,14 @@ describe('the host ids of sandboxes', () => {
     assert.equal((await check()).status, 'ok');
   });
 
+  it('are free where a sandbox ends while they are examined', async () => {
+    const looks = [
+      { ...ALONE, slots: [] },
+      { ...ALONE, processUsers: [0, 33], slots: [] },
+    ];
+    assert.equal((await checkSandboxIds(async () => looks.shift() ?? ALONE)).status, 'ok');
+  });
+
   const overlaps: Record<string, Partial<IdSources>> = {
     [`user ann has ${FIRST_SANDBOX_ID}`]: { passwd: `ann:x:${FIRST_SANDBOX_ID}:1::/:/bin/sh\n` },
     [`group staff has ${LAST_OWNER_ID}`]: { group: `staff:x:${LAST_OWNER_ID}:\n` },

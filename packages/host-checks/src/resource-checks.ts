@@ -44,7 +44,13 @@ export async function checkPort(host: string, port: number): Promise<Finding> {
   return new Promise((resolve) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
       const found = error.code === 'EADDRINUSE' ? `${port} is in use` : `${host}:${port}: ${error.message}`;
-      resolve(warning('port', found, 'If another program than Cloche uses it, set CLOCHE_PORT to a free port.'));
+      resolve(
+        warning(
+          'port',
+          found,
+          'Ignore this while Cloche itself runs. If another program uses the port, set CLOCHE_PORT to a free one.',
+        ),
+      );
     });
     server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(ok('port', `${port} is free`))));
   });

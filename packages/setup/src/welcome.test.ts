@@ -10,7 +10,7 @@ describe('the welcome', () => {
     const text = welcomeLines({ url, firstKey: 'clk_1', client: { file, config: { url, apiKey: 'clk_1' } } }).join(
       '\n',
     );
-    assert.match(text, /API key, shown this once: {2}clk_1/);
+    assert.match(text, /API key \(shown only now\): {2}clk_1/);
     assert.match(text, /Authorization: Bearer clk_1"/);
     assert.match(text, / \| npx cloche run -/);
   });

@@ -14,7 +14,7 @@ export function welcomeLines({ url, firstKey, client }: Welcome): string[] {
   const key = firstKey ?? (known ? readKeyCommand(client.file) : '$CLOCHE_API_KEY');
   const prefix = known ? '' : `CLOCHE_URL=${url} CLOCHE_API_KEY=${firstKey ?? '"$CLOCHE_API_KEY"'} `;
   const keyLines = firstKey
-    ? ['', `API key, shown this once:  ${firstKey}`, ...(known ? [`kept for the command line in ${client.file}`] : [])]
+    ? ['', `API key (shown only now):  ${firstKey}`, ...(known ? [`saved for the command line in ${client.file}`] : [])]
     : known
       ? []
       : ['', 'Set CLOCHE_API_KEY to an API key first; `npx cloche admin key create --scopes "*"` creates one.'];
@@ -26,7 +26,7 @@ export function welcomeLines({ url, firstKey, client }: Welcome): string[] {
     'Create a sandbox:',
     `  curl -sS ${url}/v1/sandboxes -H "Authorization: Bearer ${key}" -H "Content-Type: application/json" -d '{}'`,
     '',
-    'Run code in one:',
+    'Run code in a new sandbox:',
     `  echo 'print(sum(range(10)))' | ${prefix}npx cloche run -`,
     '',
   ];
