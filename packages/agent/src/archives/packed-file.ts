@@ -1,6 +1,7 @@
 import { type BigIntStats, close, constants } from 'node:fs';
+import { codeOf } from '../base/error-code.ts';
 import { AdaptiveFile } from '../files/adaptive-file.ts';
-import { codeOf, type FilePath } from '../files/file-path.ts';
+import type { FilePath } from '../files/file-path.ts';
 import type { FileSystem } from '../files/file-system.ts';
 
 const CHUNK_BYTES = 256 * 1024;

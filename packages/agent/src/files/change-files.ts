@@ -4,10 +4,11 @@
  */
 import type { AgentFile } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
+import { codeOf } from '../base/error-code.ts';
 import { copyTree } from './copy-tree.ts';
 import { describeFile } from './file-entry.ts';
 import { onFile, PermissionDeniedError, shown, toFileError } from './file-error.ts';
-import { codeOf, type FilePath, folderOf } from './file-path.ts';
+import { type FilePath, folderOf } from './file-path.ts';
 import type { FileSystem } from './file-system.ts';
 import { makeFolders, removeFolders } from './folders.ts';
 import { isWritable, removeOwnTree, removeTree, requireRemovable } from './remove-tree.ts';

@@ -1,6 +1,7 @@
 import type { FileUser } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
-import { codeOf, type FilePath, textOf } from './file-path.ts';
+import { codeOf } from '../base/error-code.ts';
+import { type FilePath, textOf } from './file-path.ts';
 import { isWithinTemporary } from './temporary.ts';
 
 type AgentErrorParameters = ConstructorParameters<typeof AgentError>;

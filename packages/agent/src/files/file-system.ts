@@ -33,8 +33,9 @@ import {
   watch,
 } from 'node:fs';
 import type { FileUser } from '@cloche/protocol';
+import { codeOf } from '../base/error-code.ts';
 import { PermissionDeniedError } from './file-error.ts';
-import { bytesOf, codeOf, type FilePath } from './file-path.ts';
+import { bytesOf, type FilePath } from './file-path.ts';
 import type { Rights, Settled } from './rights.ts';
 
 /** Linux's O_PATH: opens a file without reading or writing it. Node has no constant for it. */

@@ -1,4 +1,5 @@
-import { codeOf, type FilePath, folderOf } from './file-path.ts';
+import { codeOf } from '../base/error-code.ts';
+import { type FilePath, folderOf } from './file-path.ts';
 import type { FileSystem } from './file-system.ts';
 
 /** Creates `folder` and its missing parents. Returns the new ones, outermost first. */

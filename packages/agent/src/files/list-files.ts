@@ -1,9 +1,10 @@
 import type { ServerResponse } from 'node:http';
 import type { AgentFile } from '@cloche/protocol';
 import { AgentError } from '../base/agent-error.ts';
+import { codeOf } from '../base/error-code.ts';
 import { entryOf } from './file-entry.ts';
 import { PermissionDeniedError, shown, toFileError } from './file-error.ts';
-import { codeOf, type FilePath, joined } from './file-path.ts';
+import { type FilePath, joined } from './file-path.ts';
 import type { FileSystem } from './file-system.ts';
 import { isTemporary } from './temporary.ts';
 import { TimeSlice } from './time-slice.ts';

@@ -1,5 +1,6 @@
+import { codeOf } from '../base/error-code.ts';
 import { PermissionDeniedError } from './file-error.ts';
-import { codeOf, type FilePath, joined } from './file-path.ts';
+import { type FilePath, joined } from './file-path.ts';
 import type { FileSystem } from './file-system.ts';
 import { allNamesIn } from './list-files.ts';
 import { temporaryIn } from './temporary.ts';

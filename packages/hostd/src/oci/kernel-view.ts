@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import type { OciMount } from './oci-config.ts';
+import type { OciMount } from './oci-mount.ts';
 
 /**
  * Files of `/proc` that describe the host's devices, or the disks of other sandboxes. The files left visible describe

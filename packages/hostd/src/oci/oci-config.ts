@@ -5,6 +5,7 @@ import type { LaunchSpec } from '@cloche/protocol';
 import type { IdRange } from '../base/id-range.ts';
 import { AGENT_SHARE, CPU_PERIOD_US, cpuQuotaUs } from '../cgroups/divided-group.ts';
 import { hiddenPaths } from './kernel-view.ts';
+import type { OciMount } from './oci-mount.ts';
 import type { ResourceLimit } from './resource-limits.ts';
 import { type SeccompProfile, seccompProfile } from './seccomp-profile.ts';
 
@@ -48,13 +49,6 @@ const SHARES_PER_CORE = 1024;
 const TERMINALS = 64;
 export const SHARED_MEMORY_PATH = '/dev/shm';
 const SHARED_MEMORY_BYTES = 64 * 1024 * 1024;
-
-export interface OciMount {
-  destination: string;
-  type: string;
-  source: string;
-  options: string[];
-}
 
 export interface OciConfigOptions {
   rootDir: string;

@@ -1,7 +1,6 @@
 import type { InstanceKey } from '../instance/instance-key.ts';
-import type { ProcessIdentity } from '../kernel/process-identity.ts';
 import type { TemplateVersion } from '../storage/templates.ts';
-import type { Zygotes } from './zygotes.ts';
+import type { ForkTarget, Zygotes } from './zygotes.ts';
 
 /** The methods of `Zygotes` that fork kernels. */
 type Forker = Pick<Zygotes, 'prepare' | 'serves' | 'ready' | 'fork' | 'close'>;
@@ -11,12 +10,6 @@ type Forker = Pick<Zygotes, 'prepare' | 'serves' | 'ready' | 'fork' | 'close'>;
  * itself.
  */
 const MAX_FORKS_PER_INSTANCE = 16;
-
-/** Instance that a kernel is forked into; a part of its record. */
-export interface ForkTarget {
-  templateVersionId: string;
-  init: ProcessIdentity;
-}
 
 /** Forks kernels into the instances of one hostd, ahead of demand or on request. */
 export class KernelForks {

@@ -8,9 +8,8 @@ import type { Logger } from 'pino';
 import type { Cgroups } from '../cgroups/cgroups.ts';
 import type { InstanceKey } from '../instance/instance-key.ts';
 import { bindReadOnly, bindReadOnlyIn, detachMount } from '../kernel/mounts.ts';
-import { openNamespaces } from '../kernel/process-identity.ts';
+import { openNamespaces, type ProcessIdentity } from '../kernel/process-identity.ts';
 import type { TemplateVersion } from '../storage/templates.ts';
-import type { ForkTarget } from './kernel-forks.ts';
 import { ZygoteProcess } from './zygote-process.ts';
 import { namespacesToEnter, zygoteSetup } from './zygote-setup.ts';
 
@@ -22,7 +21,7 @@ const MAX_ZYGOTES = 4;
 /**
  * Lifetime of a zygote, after which another one replaces it. Kernels of one zygote share the random values that the C
  * library chose at its start (stack canary, pointer guard, memory layout). Values that one sandbox reads from its own
- * kernel help an attack on another one for this long at most. A shorter life costs memory: kernels keep the pages of
+ * kernel help an attack on another one for this long at most. A shorter lifetime costs memory: kernels keep the pages of
  * their zygote.
  */
 const LIFE_MS = 6 * 3_600_000;
@@ -35,6 +34,12 @@ export interface ZygotesOptions {
   timeNamespace: boolean;
   log?: Logger;
   lifeMs?: number;
+}
+
+/** Instance that a kernel is forked into; a part of its record. */
+export interface ForkTarget {
+  templateVersionId: string;
+  init: ProcessIdentity;
 }
 
 /** Loaded interpreters, one for each template version in use, which are forked into sandboxes. */
