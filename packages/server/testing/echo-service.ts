@@ -4,7 +4,8 @@ import { randomUUID } from 'node:crypto';
 import { type CodeRun, ERRORS, type ErrorCode, operations, type Sandbox } from '@cloche/contract';
 import { notFound } from '../src/base/app-error.ts';
 import { route } from '../src/http/route.ts';
-import { type Answer, type CallOptions, startTestService, type TestService } from './test-service.ts';
+import type { ApiAnswer, ApiCall } from './call-api.ts';
+import { startTestService, type TestService } from './test-service.ts';
 
 export interface EchoService extends TestService {
   /** Number of sandboxes that were created. */
@@ -51,7 +52,7 @@ export async function startEchoService(): Promise<EchoService> {
 }
 
 /** Asserts that the answer is the documented one of `code`, matches `names`, and reveals no internals. */
-export function assertError(answer: Answer, code: ErrorCode, names: RegExp): void {
+export function assertError(answer: ApiAnswer, code: ErrorCode, names: RegExp): void {
   assert.deepEqual([answer.status, answer.body?.error?.code], [ERRORS[code].status, code], answer.text);
   const { error } = answer.body;
   assert.match(`${error.message} ${JSON.stringify(error.details ?? '')}`, names);
@@ -63,7 +64,7 @@ export function assertError(answer: Answer, code: ErrorCode, names: RegExp): voi
 export const pythonCode = (rest: object = {}) => ({ code: '1', language: 'python', ...rest });
 
 /** The arguments of a call that runs code. */
-export const runs = (body: unknown): [string, string, CallOptions] => [
+export const runs = (body: unknown): [string, string, ApiCall] => [
   'POST',
   '/v1/sandboxes/sbx_1/code/runs',
   { body, idempotencyKey: randomUUID() },

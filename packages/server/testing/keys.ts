@@ -7,20 +7,7 @@ import { FakeRuntimeDriver } from '@cloche/testkit';
 import { pino } from 'pino';
 import { type Server, startServer } from '../src/compose/compose.ts';
 import { readConfig } from '../src/compose/config.ts';
-
-export interface KeyAnswer {
-  readonly status: number;
-  readonly headers: Headers;
-  // biome-ignore lint/suspicious/noExplicitAny: a body is asserted on, field by field
-  readonly body: any;
-}
-
-export interface KeyCall {
-  /** Default: the operator's key, which has every scope. */
-  key?: string;
-  body?: unknown;
-  idempotencyKey?: string;
-}
+import { type ApiAnswer, type ApiCall, callApi } from './call-api.ts';
 
 export type KeyWorld = Awaited<ReturnType<typeof openKeyWorld>>;
 
@@ -41,19 +28,9 @@ export async function openKeyWorld(
   });
   let server: Server = await startServer(config, log, driver);
 
-  const call = async (method: string, path: string, options: KeyCall = {}): Promise<KeyAnswer> => {
-    const { key = bootstrapKey, body, idempotencyKey } = options;
-    const response = await fetch(server.url + path, {
-      method,
-      headers: {
-        authorization: `Bearer ${key}`,
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-        ...(idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }),
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-    return { status: response.status, headers: response.headers, body: await response.json() };
-  };
+  /** The default key is the operator's, which has every scope. */
+  const call = (method: string, path: string, options: ApiCall = {}): Promise<ApiAnswer> =>
+    callApi(server.url + path, method, { key: bootstrapKey, ...options });
 
   return {
     folder,
@@ -74,7 +51,7 @@ export async function openKeyWorld(
       await call('GET', `/v1/sandboxes/${body.sandbox.id}?waitFor=ready`, { key });
       return body.sandbox.id;
     },
-    operator(method: string, path: string, body?: unknown): Promise<KeyAnswer['body']> {
+    operator(method: string, path: string, body?: unknown): Promise<ApiAnswer['body']> {
       return new Promise((resolve, reject) => {
         const socketPath = join(folder, 'run', 'server', 'operator.sock');
         const headers = { 'content-type': 'application/json' };

@@ -1,4 +1,4 @@
-/** A whole server on a fake runtime, with one sandbox, and a real app behind the port of a sandbox, asked over real sockets. */
+/** A whole server on a fake runtime, with one sandbox and a real app behind a port of it, called over real sockets. */
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type IncomingMessage, type RequestListener, request, type Server } from 'node:http';
@@ -11,6 +11,7 @@ import { FakeRuntimeDriver } from '@cloche/testkit';
 import { pino } from 'pino';
 import { startServer } from '../src/compose/compose.ts';
 import { readConfig } from '../src/compose/config.ts';
+import { callApi } from './call-api.ts';
 
 const KEY = 'a key of free form for tests';
 export const APP_PORT = 8000;
@@ -44,19 +45,8 @@ export async function openPreviewWorld(env: Record<string, string> = {}) {
   const port = Number(new URL(server.url).port);
   const apps: Server[] = [];
 
-  const call = async (method: string, path: string, body?: unknown, key?: string) => {
-    const response = await fetch(server.url + path, {
-      method,
-      headers: {
-        authorization: `Bearer ${KEY}`,
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-        ...(key === undefined ? {} : { 'idempotency-key': key }),
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-    // biome-ignore lint/suspicious/noExplicitAny: a body is asserted on, field by field
-    return { status: response.status, body: (await response.json()) as any };
-  };
+  const call = (method: string, path: string, body?: unknown, idempotencyKey?: string) =>
+    callApi(server.url + path, method, { key: KEY, body, idempotencyKey });
   const { body } = await call('POST', '/v1/sandboxes', {});
   const sandboxId: string = body.sandbox.id;
   await call('GET', `/v1/sandboxes/${sandboxId}?waitFor=ready`);

@@ -11,18 +11,15 @@ import { FakeRuntimeDriver } from '@cloche/testkit';
 import { pino } from 'pino';
 import { startServer } from '../src/compose/compose.ts';
 import { readConfig } from '../src/compose/config.ts';
+import { type ApiAnswer, type ApiCall, callApi } from './call-api.ts';
 
 export interface Answer {
   readonly status: number;
-  // biome-ignore lint/suspicious/noExplicitAny: a body is asserted on, field by field
-  readonly body: any;
+  /** The parsed JSON, or else the text. */
+  readonly body: ApiAnswer['body'];
 }
 
-export interface Sending {
-  readonly body?: unknown;
-  readonly idempotencyKey?: string;
-  readonly headers?: Readonly<Record<string, string>>;
-}
+export type Sending = Pick<ApiCall, 'body' | 'idempotencyKey' | 'headers'>;
 
 export type Tenants = Awaited<ReturnType<typeof openTenants>>;
 
@@ -39,21 +36,13 @@ export async function openTenants() {
     callOperator({ socketPath: join(folder, 'run/server/operator.sock'), path, method }, body);
 
   const call = async (key: string, method: string, path: string, sending: Sending = {}): Promise<Answer> => {
-    const { body, idempotencyKey, headers } = sending;
-    const isBytes = body instanceof Uint8Array;
-    const response = await fetch(server.url + path, {
-      method,
-      headers: {
-        authorization: `Bearer ${key}`,
-        ...(body === undefined ? {} : { 'content-type': isBytes ? 'application/octet-stream' : 'application/json' }),
-        ...(idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }),
-        ...headers,
-      },
-      ...(body === undefined ? {} : { body: isBytes ? body : JSON.stringify(body) }),
+    const type = sending.body instanceof Uint8Array ? { 'content-type': 'application/octet-stream' } : {};
+    const { status, body, text } = await callApi(server.url + path, method, {
+      ...sending,
+      key,
+      headers: { ...type, ...sending.headers },
     });
-    const text = await response.text();
-    const isJson = response.headers.get('content-type')?.startsWith('application/json');
-    return { status: response.status, body: isJson ? JSON.parse(text) : text };
+    return { status, body: body ?? text };
   };
 
   const createKey = async (org: string | undefined, projectIds?: readonly string[]): Promise<string> =>

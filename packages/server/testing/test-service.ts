@@ -22,6 +22,7 @@ import { IdempotencyRepository } from '../src/idempotency/idempotency-repository
 import { ResultFiles } from '../src/idempotency/result-files.ts';
 import { OrgRepository } from '../src/projects/org-repository.ts';
 import { apiKeyServiceOf } from './api-key-service.ts';
+import { type ApiAnswer, type ApiCall, callApi } from './call-api.ts';
 
 export interface TestService {
   readonly url: string;
@@ -29,28 +30,11 @@ export interface TestService {
   /** Log lines, parsed. */
   readonly lines: readonly Record<string, unknown>[];
   key(scopes?: readonly string[]): Promise<string>;
-  call(method: string, path: string, options?: CallOptions): Promise<Answer>;
+  call(method: string, path: string, options?: ApiCall): Promise<ApiAnswer>;
   /** Sends bytes as they are and answers all that comes back until the connection ends. */
   raw(bytes: string | Buffer, options?: { halfClose?: boolean }): Promise<string>;
   failCheck(error: Error | undefined): void;
   close(): Promise<void>;
-}
-
-export interface CallOptions {
-  /** A string is sent as it is. */
-  body?: unknown;
-  key?: string | null;
-  idempotencyKey?: string;
-  headers?: Record<string, string>;
-  signal?: AbortSignal;
-}
-
-export interface Answer {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly text: string;
-  // biome-ignore lint/suspicious/noExplicitAny: a body is asserted on, field by field
-  readonly body: any;
 }
 
 export async function startTestService(routes: readonly Route[]): Promise<TestService> {
@@ -97,7 +81,7 @@ export async function startTestService(routes: readonly Route[]): Promise<TestSe
     failCheck: (error) => {
       checkError = error;
     },
-    call: (method, path, options = {}) => call(url + path, method, { key: everything, ...options }),
+    call: (method, path, options = {}) => callApi(url + path, method, { key: everything, ...options }),
     raw: (bytes, options) => raw(Number(new URL(url).port), bytes, options),
     close: () => {
       closed ??= app.close().then(() => {
@@ -107,27 +91,6 @@ export async function startTestService(routes: readonly Route[]): Promise<TestSe
       return closed;
     },
   };
-}
-
-async function call(url: string, method: string, options: CallOptions): Promise<Answer> {
-  const { body, key, idempotencyKey, headers, signal } = options;
-  const response = await fetch(url, {
-    method,
-    redirect: 'manual',
-    headers: {
-      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-      ...(key ? { authorization: `Bearer ${key}` } : {}),
-      ...(idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }),
-      ...headers,
-    },
-    ...(body === undefined
-      ? {}
-      : { body: typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body) }),
-    ...(signal ? { signal } : {}),
-  });
-  const text = await response.text();
-  const isJson = response.headers.get('content-type')?.startsWith('application/json') && text !== '';
-  return { status: response.status, headers: response.headers, text, body: isJson ? JSON.parse(text) : undefined };
 }
 
 async function raw(port: number, bytes: string | Buffer, { halfClose = false } = {}): Promise<string> {

@@ -3,6 +3,7 @@ import type { IncomingMessage, Server } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { EgressRig } from '../testing/egress-rig.ts';
+import { getRequest } from '../testing/get-request.ts';
 import { httpServer, portOf } from '../testing/test-servers.ts';
 
 const ALLOWLIST = { mode: 'allowlist' as const, hosts: ['allowed.example', '*.wild.example'] };
@@ -38,10 +39,6 @@ after(async () => {
   server.close();
 });
 
-function get(host: string, path = '/'): string {
-  return `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`;
-}
-
 function status(answer: string): number {
   return Number(/^HTTP\/1\.1 (\d{3})/.exec(answer)?.[1] ?? 0);
 }
@@ -55,18 +52,18 @@ describe('an allowlist', () => {
       'a.wild.example',
       'a.b.wild.example',
     ]) {
-      assert.equal(status(await rig.send(get(host))), 200, host);
+      assert.equal(status(await rig.send(getRequest(host))), 200, host);
     }
     for (const host of ['other.example', 'wild.example', 'notallowed.example', 'allowed.example.other.example']) {
-      const answer = await rig.send(get(host));
+      const answer = await rig.send(getRequest(host));
       assert.match(answer, /^HTTP\/1\.1 403 .*"code":"egress_denied","host":"/s, host);
     }
   });
 
   test('says what was decided in one line each', async () => {
     rig.decisions.length = 0;
-    await rig.send(get('allowed.example'));
-    await rig.send(get('other.example'));
+    await rig.send(getRequest('allowed.example'));
+    await rig.send(getRequest('other.example'));
     const told = rig.decisions.map(({ sandboxId, protocol, host, verdict, reason }) => [
       sandboxId,
       protocol,
@@ -100,9 +97,10 @@ describe('an allowlist', () => {
 
 test('a denylist permits what it does not name', async () => {
   rig.setPolicy(DENYLIST);
-  for (const host of ['allowed.example', 'wild.example']) assert.equal(status(await rig.send(get(host))), 200, host);
+  for (const host of ['allowed.example', 'wild.example'])
+    assert.equal(status(await rig.send(getRequest(host))), 200, host);
   for (const host of ['denied.example', 'DENIED.example', 'denied.example.', 'a.wild.example', 'a.b.wild.example']) {
-    assert.equal(status(await rig.send(get(host))), 403, host);
+    assert.equal(status(await rig.send(getRequest(host))), 403, host);
   }
 });
 
@@ -122,15 +120,14 @@ test('names that can be read in two ways are refused in either mode', async () =
       'allowed.example:80:80',
       'allowed.example,other.example',
     ]) {
-      assert.equal(status(await rig.send(get(host))), 400, `${policy.mode} ${host}`);
+      assert.equal(status(await rig.send(getRequest(host))), 400, `${policy.mode} ${host}`);
     }
   }
   assert.deepEqual(served, []);
 });
 
 describe('the target of a request', () => {
-  const both = (target: string, host: string) =>
-    rig.send(`GET ${target} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+  const both = (target: string, host: string) => rig.send(getRequest(host, target));
 
   test('in absolute form is decided by its own host, which the field must agree with', async () => {
     const port = portOf(server);
@@ -170,14 +167,14 @@ describe('a literal address', () => {
 
   test('is refused in every notation by a denylist that names it', async () => {
     rig.setPolicy({ mode: 'denylist', hosts: ['127.0.0.1'] });
-    for (const host of FORMS) assert.equal(status(await rig.send(get(host))), 403, host);
+    for (const host of FORMS) assert.equal(status(await rig.send(getRequest(host))), 403, host);
     rig.setPolicy({ mode: 'denylist', hosts: ['203.0.113.9'] });
-    for (const host of FORMS) assert.equal(status(await rig.send(get(host))), 200, host);
+    for (const host of FORMS) assert.equal(status(await rig.send(getRequest(host))), 200, host);
   });
 
   test('that a denylist names is not reached by a name either', async () => {
     rig.setPolicy({ mode: 'denylist', hosts: ['127.0.0.1'] });
-    assert.equal(status(await rig.send(get('allowed.example'))), 403);
+    assert.equal(status(await rig.send(getRequest('allowed.example'))), 403);
     assert.deepEqual(served, []);
   });
 });
@@ -187,7 +184,7 @@ describe('a closed address', () => {
     let lookups = 0;
     for (const address of ['10.0.0.1', '127.0.0.2', '169.254.169.254', '127.0.9.2', '0.0.0.0', '224.0.0.1']) {
       rig.resolver.addresses.set('allowed.example', () => (lookups++ % 2 === 0 ? [address] : ['127.0.0.1']));
-      assert.match(await rig.send(get('allowed.example')), /403 .*"reason":"address"/s, address);
+      assert.match(await rig.send(getRequest('allowed.example')), /403 .*"reason":"address"/s, address);
       lookups = 0;
     }
     rig.name('allowed.example');
@@ -195,13 +192,13 @@ describe('a closed address', () => {
 
   test('beside an open one is passed over', async () => {
     rig.resolver.addresses.set('allowed.example', () => ['10.0.0.1', '127.0.0.1']);
-    assert.equal(status(await rig.send(get('allowed.example'))), 200);
+    assert.equal(status(await rig.send(getRequest('allowed.example'))), 200);
     rig.name('allowed.example');
   });
 });
 
 describe('a smuggled request', () => {
-  const HIDDEN = get('other.example', '/hidden');
+  const HIDDEN = getRequest('other.example', '/hidden');
   const SHAPES: Record<string, string> = {
     'length and chunks': `Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n${HIDDEN}`,
     'chunks and length': `Transfer-Encoding: chunked\r\nContent-Length: 6\r\n\r\n0\r\n\r\n${HIDDEN}`,
@@ -274,7 +271,7 @@ describe('what is passed on', () => {
 
 test('a request of more than 1,000 fields is refused', async () => {
   const request = (fields: number) =>
-    get('allowed.example').replace('\r\n\r\n', `\r\n${'A: b\r\n'.repeat(fields)}\r\n`);
+    getRequest('allowed.example').replace('\r\n\r\n', `\r\n${'A: b\r\n'.repeat(fields)}\r\n`);
   assert.equal(status(await rig.send(request(990))), 200);
   assert.match(await rig.send(request(1010)), /400 .*"reason":"too_many_fields"/s);
 });
@@ -287,15 +284,15 @@ test('a client that never finishes its request is ended', async () => {
 
 test('a server that cannot be reached, or a name that leads nowhere, is a 502 that says so', async () => {
   rig.resolver.addresses.set('a.wild.example', () => []);
-  assert.match(await rig.send(get('a.wild.example')), /502 .*"reason":"name_not_found"/s);
+  assert.match(await rig.send(getRequest('a.wild.example')), /502 .*"reason":"name_not_found"/s);
   rig.name('a.wild.example');
   rig.destination = { address: '203.0.113.7', port: 1 };
-  assert.match(await rig.send(get('a.wild.example')), /502 .*"reason":"unreachable"/s);
+  assert.match(await rig.send(getRequest('a.wild.example')), /502 .*"reason":"unreachable"/s);
   rig.destination = { address: '203.0.113.7', port: portOf(server) };
 });
 
 test('an address that is not registered is refused everything', async () => {
-  assert.equal(await rig.send(get('allowed.example'), rig.connect('127.0.9.77')), '');
+  assert.equal(await rig.send(getRequest('allowed.example'), rig.connect('127.0.9.77')), '');
 });
 
 test('a sandbox that ends takes its connections along', async () => {
@@ -305,5 +302,5 @@ test('a sandbox that ends takes its connections along', async () => {
   await new Promise((resolve) => socket.once('data', resolve));
   rig.egress.sandboxes.delete('127.0.9.1');
   assert.match(await closed, /200/);
-  assert.equal(await rig.send(get('allowed.example')), '');
+  assert.equal(await rig.send(getRequest('allowed.example')), '');
 });

@@ -7,6 +7,7 @@ import { text } from 'node:stream/consumers';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { createSecureContext } from 'node:tls';
 import { EgressRig } from '../testing/egress-rig.ts';
+import { getRequest } from '../testing/get-request.ts';
 import { httpsServer, portOf } from '../testing/test-servers.ts';
 
 const ALLOWLIST = { mode: 'allowlist' as const, hosts: ['allowed.example', 'second.example', 'untrusted.example'] };
@@ -37,12 +38,8 @@ after(async () => {
   server.close();
 });
 
-function get(host: string, path = '/'): string {
-  return `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`;
-}
-
 async function getOver(servername: string, host: string): Promise<string> {
-  return rig.send(get(host), await rig.connectTls({ servername }));
+  return rig.send(getRequest(host), await rig.connectTls({ servername }));
 }
 
 describe('HTTPS', () => {
@@ -91,14 +88,14 @@ describe('HTTPS', () => {
 
   test('in absolute form must name the same host', async () => {
     const ask = async (target: string) =>
-      rig.send(get('allowed.example', target), await rig.connectTls({ servername: 'allowed.example' }));
+      rig.send(getRequest('allowed.example', target), await rig.connectTls({ servername: 'allowed.example' }));
     assert.match(await ask('https://allowed.example/a'), /^HTTP\/1\.1 200/);
     assert.match(await ask('https://other.example/a'), /^HTTP\/1\.1 400/);
     assert.match(await ask('http://allowed.example/a'), /^HTTP\/1\.1 400/);
   });
 
   test('without a server name means the address', async () => {
-    const over = async (host: string) => rig.send(get(host), await rig.connectTls({ host: '127.0.0.1' }));
+    const over = async (host: string) => rig.send(getRequest(host), await rig.connectTls({ host: '127.0.0.1' }));
     rig.destination = { ...rig.destination, address: '127.0.0.1' };
     assert.match(await over('127.0.0.1'), /^HTTP\/1\.1 403/);
     assert.match(await over('allowed.example'), /^HTTP\/1\.1 403/);
@@ -118,7 +115,7 @@ describe('HTTPS', () => {
     mistrusting.name('allowed.example');
     mistrusting.destination = rig.destination;
     const socket = await mistrusting.connectTls({ servername: 'allowed.example' });
-    assert.match(await mistrusting.send(get('allowed.example'), socket), /^HTTP\/1\.1 502 .*untrusted/s);
+    assert.match(await mistrusting.send(getRequest('allowed.example'), socket), /^HTTP\/1\.1 502 .*untrusted/s);
     await mistrusting[Symbol.asyncDispose]();
   });
 
@@ -139,9 +136,9 @@ describe('HTTPS', () => {
       first.on('session', (ticket) => {
         session = ticket;
       });
-      assert.match(await rig.send(get('allowed.example'), first), /^HTTP\/1\.1 200/);
+      assert.match(await rig.send(getRequest('allowed.example'), first), /^HTTP\/1\.1 200/);
       const second = await rig.connectTls({ ...over, session });
-      assert.match(await rig.send(get('allowed.example'), second), /^HTTP\/1\.1 200/);
+      assert.match(await rig.send(getRequest('allowed.example'), second), /^HTTP\/1\.1 200/);
     });
   }
 

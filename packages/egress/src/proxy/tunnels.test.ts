@@ -7,6 +7,7 @@ import { createServer, type Socket, type Server as TcpServer } from 'node:net';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { connect as tlsConnect } from 'node:tls';
 import { EgressRig } from '../testing/egress-rig.ts';
+import { getRequest } from '../testing/get-request.ts';
 import { httpServer, httpsServer, listening, portOf } from '../testing/test-servers.ts';
 
 const ALLOWLIST = { mode: 'allowlist' as const, hosts: ['allowed.example'] };
@@ -114,12 +115,14 @@ describe('a WebSocket', () => {
 
 describe('CONNECT', () => {
   const connectTo = (authority: string) => `CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n`;
-  const GET = (host: string) => `GET / HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`;
 
   test('to a permitted host is a connection whose requests are decided again', async () => {
     const authority = `allowed.example:${portOf(web)}`;
-    assert.match(await rig.send(connectTo(authority) + GET('allowed.example')), /200 Connection.*200 OK.*plain/s);
-    assert.match(await rig.send(connectTo(authority) + GET('other.example')), /200 Connection.*403 /s);
+    assert.match(
+      await rig.send(connectTo(authority) + getRequest('allowed.example')),
+      /200 Connection.*200 OK.*plain/s,
+    );
+    assert.match(await rig.send(connectTo(authority) + getRequest('other.example')), /200 Connection.*403 /s);
   });
 
   test('to another host, or to none, is refused', async () => {
@@ -146,7 +149,7 @@ describe('CONNECT', () => {
         () => {},
       );
       await once(secured, 'secureConnect');
-      assert.match(await rig.send(GET(name), secured), expected);
+      assert.match(await rig.send(getRequest(name), secured), expected);
     }
   });
 
@@ -173,7 +176,7 @@ describe('CONNECT', () => {
       secured.on('error', () => {}),
       'secureConnect',
     );
-    assert.match(await rig.send(GET('allowed.example'), secured), /200 OK.*secure/s);
+    assert.match(await rig.send(getRequest('allowed.example'), secured), /200 OK.*secure/s);
   });
 
   test('under a denylist carries anything, to hosts that it does not name', async () => {

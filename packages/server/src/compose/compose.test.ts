@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test';
 import { FakeRuntimeDriver } from '@cloche/testkit';
 import { eventually } from '@cloche/testkit/eventually';
 import { pino } from 'pino';
+import { callApi } from '../../testing/call-api.ts';
 import { type Server, startServer } from './compose.ts';
 import { readConfig } from './config.ts';
 
@@ -37,24 +38,8 @@ function start(env: Record<string, string> = {}): Promise<Server> {
   return startServer(config, pino({ level: 'silent' }), driver);
 }
 
-interface Answer {
-  status: number;
-  // biome-ignore lint/suspicious/noExplicitAny: a body is asserted on, field by field
-  body: any;
-}
-
-async function call(method: string, path: string, body?: unknown, key?: string): Promise<Answer> {
-  const response = await fetch(server.url + path, {
-    method,
-    headers: {
-      authorization: `Bearer ${KEY}`,
-      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-      ...(key === undefined ? {} : { 'idempotency-key': key }),
-    },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  return { status: response.status, body: await response.json() };
-}
+const call = (method: string, path: string, body?: unknown, idempotencyKey?: string) =>
+  callApi(server.url + path, method, { key: KEY, body, idempotencyKey });
 
 function callOperator(path: string): Promise<unknown> {
   return new Promise((resolve, reject) => {

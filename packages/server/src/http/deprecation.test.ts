@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import type { ApiAnswer } from '../../testing/call-api.ts';
 import { type EchoService, startEchoService } from '../../testing/echo-service.ts';
-import type { Answer } from '../../testing/test-service.ts';
 
 let service: EchoService;
 
@@ -11,7 +11,7 @@ before(async () => {
 after(() => service.close());
 
 describe('a deprecated alias', () => {
-  const headersOf = ({ headers }: Answer) => ['deprecation', 'sunset', 'link'].map((name) => headers.get(name));
+  const headersOf = ({ headers }: ApiAnswer) => ['deprecation', 'sunset', 'link'].map((name) => headers.get(name));
   const expected = [
     '@1783641600',
     'Sat, 10 Jul 2027 00:00:00 GMT',

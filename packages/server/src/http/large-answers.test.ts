@@ -3,7 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { after, before, describe, it } from 'node:test';
 import { type CodeRun, type CodeRunEvent, operations } from '@cloche/contract';
-import { type Answer, startTestService, type TestService } from '../../testing/test-service.ts';
+import type { ApiAnswer } from '../../testing/call-api.ts';
+import { startTestService, type TestService } from '../../testing/test-service.ts';
 import { route, streamRoute } from './route.ts';
 
 const MEBIBYTE = 1024 * 1024;
@@ -36,7 +37,7 @@ async function* stream(): AsyncGenerator<CodeRunEvent> {
 }
 
 const frame = (type: string, data: unknown) => `event: ${type}\ndata: ${JSON.stringify({ type, data })}\n\n`;
-const isReplay = (answer: Answer) => answer.headers.get('idempotency-replayed');
+const isReplay = (answer: ApiAnswer) => answer.headers.get('idempotency-replayed');
 
 describe('a large answer', () => {
   it('is what a small one would be, and is replayed byte for byte', async () => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { ErrorCode } from '@cloche/contract';
+import type { ApiCall } from '../../testing/call-api.ts';
 import { assertError, type EchoService, pythonCode, runs, startEchoService } from '../../testing/echo-service.ts';
-import type { CallOptions } from '../../testing/test-service.ts';
 
 let service: EchoService;
 
@@ -11,13 +11,13 @@ before(async () => {
 });
 after(() => service.close());
 
-const post = (body: unknown, headers: Record<string, string> = {}): [string, string, CallOptions] => [
+const post = (body: unknown, headers: Record<string, string> = {}): [string, string, ApiCall] => [
   'POST',
   '/v1/sandboxes',
   { body, headers },
 ];
 
-const badRequests: [title: string, request: [string, string, CallOptions], code: ErrorCode, names: RegExp][] = [
+const badRequests: [title: string, request: [string, string, ApiCall], code: ErrorCode, names: RegExp][] = [
   ['malformed JSON', post('{"ttlMs":'), 'invalid_request', /not valid JSON.*"body"/],
   ['a byte order mark', post('\ufeff{}'), 'invalid_request', /not valid JSON/],
   ['a body that is null', post('null'), 'invalid_request', /body must be an object, not null/],

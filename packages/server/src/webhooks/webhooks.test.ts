@@ -5,7 +5,8 @@ import { afterEach, beforeEach, describe, it } from 'node:test';
 import { LIMITS } from '@cloche/contract';
 import { eventually } from '@cloche/testkit/eventually';
 import { Webhook } from 'standardwebhooks';
-import { type KeyAnswer, type KeyWorld, openKeyWorld } from '../../testing/keys.ts';
+import type { ApiAnswer } from '../../testing/call-api.ts';
+import { type KeyWorld, openKeyWorld } from '../../testing/keys.ts';
 import { type Received, type Receiving, startReceiver } from '../../testing/webhooks.ts';
 
 let world: KeyWorld;
@@ -22,7 +23,7 @@ afterEach(async () => {
   await receiver[Symbol.asyncDispose]();
 });
 
-const create = (body: object = {}, idempotencyKey?: string): Promise<KeyAnswer> =>
+const create = (body: object = {}, idempotencyKey?: string): Promise<ApiAnswer> =>
   world.call('POST', '/v1/webhooks', {
     body: { url: receiver.url, events: ['*'], ...body },
     ...(idempotencyKey && { idempotencyKey }),

@@ -3,7 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { type KeyAnswer, type KeyWorld, openKeyWorld } from '../../../testing/keys.ts';
+import type { ApiAnswer } from '../../../testing/call-api.ts';
+import { type KeyWorld, openKeyWorld } from '../../../testing/keys.ts';
 
 let world: KeyWorld;
 beforeEach(async () => {
@@ -13,7 +14,7 @@ afterEach(() => world.close());
 
 const body = { name: 'ci', scopes: ['*'] };
 
-function create(idempotencyKey: string, key?: string): Promise<KeyAnswer> {
+function create(idempotencyKey: string, key?: string): Promise<ApiAnswer> {
   return world.call('POST', '/v1/api-keys', { body, idempotencyKey, ...(key === undefined ? {} : { key }) });
 }
 

@@ -1,19 +1,36 @@
 import type { IsolationClaims } from '../runtime-driver.ts';
 
+/** Claims for a runtime whose containers share the host's kernel, such as crun and runc. */
+const SHARED_KERNEL: IsolationClaims = {
+  networkModes: ['unrestricted', 'deny-all', 'allowlist', 'denylist'],
+  disk: 'bounded',
+  kernel: 'shared',
+  memory: 'kernel',
+  agentShare: 'own',
+  pythonKernels: 'forked',
+  hostRestarts: 'unnoticed',
+};
+
 /**
- * Returns what hostd enforces with an OCI runtime. gVisor gives each sandbox its own kernel, which isolates it further
- * from the host. With gVisor, control groups cannot divide a sandbox between the agent and user code, Python kernels
- * are forked inside the sandbox, and hostd forwards the connections to the agent.
+ * Runtimes with other claims. gVisor gives each sandbox its own kernel, which isolates it further from the host.
+ * Control groups of the host cannot divide such a sandbox between the agent and user code, Python kernels are forked
+ * inside the sandbox, and hostd forwards the connections to the agent.
  */
+const OTHERS: ReadonlyMap<string, IsolationClaims> = new Map([
+  [
+    'runsc',
+    {
+      ...SHARED_KERNEL,
+      kernel: 'own',
+      memory: 'watched',
+      agentShare: 'none',
+      pythonKernels: 'forked within',
+      hostRestarts: 'unavailable',
+    },
+  ],
+]);
+
+/** Returns what hostd enforces with an OCI runtime. */
 export function claimsOf(ociRuntime: string): IsolationClaims {
-  const isGvisor = ociRuntime === 'runsc';
-  return {
-    networkModes: ['unrestricted', 'deny-all', 'allowlist', 'denylist'],
-    disk: 'bounded',
-    kernel: isGvisor ? 'own' : 'shared',
-    memory: isGvisor ? 'watched' : 'kernel',
-    agentShare: isGvisor ? 'none' : 'own',
-    pythonKernels: isGvisor ? 'forked within' : 'forked',
-    hostRestarts: isGvisor ? 'unavailable' : 'unnoticed',
-  };
+  return OTHERS.get(ociRuntime) ?? SHARED_KERNEL;
 }
