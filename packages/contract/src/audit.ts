@@ -5,7 +5,10 @@ import { AuditEventIdSchema, OrgIdSchema, ProjectIdSchema } from './ids.ts';
 import { oneOf } from './list.ts';
 import { timestamp } from './timestamps.ts';
 
-/** `denied`: refused for a scope or a project. `failed`: the service failed, and part of the change may have happened. */
+/**
+ * `denied`: refused for a scope or a project. `failed`: the service failed, or the request failed after its `allowed` event
+ * was written; part of the change may have happened.
+ */
 export const AUDIT_OUTCOMES = ['allowed', 'denied', 'failed'] as const;
 export const AUDIT_ACTORS = ['api_key', 'operator', 'system'] as const;
 const HASH_PATTERN = '^[0-9a-f]{64}$';

@@ -17,9 +17,17 @@ export class CommandsWorld extends SandboxesWorld {
 
   override async start(): Promise<void> {
     await super.start();
-    const { db, clock, ids, server } = this;
+    const { db, transactions, clock, ids, server } = this;
     this.#commands?.stop();
-    this.#commands = composeCommands({ db, clock, ids, log: SILENT, sandboxes: server.core, terminalIdleMs: 60_000 });
+    this.#commands = composeCommands({
+      db,
+      transactions,
+      clock,
+      ids,
+      log: SILENT,
+      sandboxes: server.core,
+      terminalIdleMs: 60_000,
+    });
     await this.#commands.start();
   }
 

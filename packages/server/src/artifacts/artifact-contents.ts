@@ -1,6 +1,7 @@
 import { pipeline, type Readable } from 'node:stream';
 import { KeyedQueue } from '@cloche/node-support';
 import type { Logger } from 'pino';
+import type { RequestAudit } from '../audit/request-audit.ts';
 import type { Clock } from '../base/clock.ts';
 import type { ArtifactRecord } from './artifact.ts';
 import type { ArtifactRepository } from './artifact-repository.ts';
@@ -53,9 +54,9 @@ export class ArtifactContents {
   /**
    * Deletes the record, then the content if no other artifact uses it. A content left behind is removed as an orphan.
    */
-  release(record: ArtifactRecord): Promise<ArtifactRecord | undefined> {
+  release(record: ArtifactRecord, audit?: RequestAudit): Promise<ArtifactRecord | undefined> {
     return this.#changes.run(record.sha256, async () => {
-      const deleted = await this.#artifacts.markDeleted(record.id, this.#clock.now());
+      const deleted = await this.#artifacts.markDeleted(record.id, this.#clock.now(), audit);
       if (deleted) await this.#removeUnused(record.sha256);
       return deleted;
     });

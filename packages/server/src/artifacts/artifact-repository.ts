@@ -1,5 +1,6 @@
 import type { ArtifactId, Metadata, OrgId, ProjectId, SandboxId } from '@cloche/contract';
 import type { Selectable } from 'kysely';
+import type { RequestAudit } from '../audit/request-audit.ts';
 import type { Database } from '../db/database.ts';
 import type { ArtifactTable } from '../db/tables/sandbox-tables.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
@@ -18,7 +19,7 @@ export interface ArtifactFilter {
 
 /**
  * Stores artifact records. The records of deleted artifacts are kept; their contents are not. A change is one transaction
- * with its event; it joins `tx` if that is given.
+ * with its events; it joins `tx` if that is given.
  */
 export interface ArtifactRepository {
   /**
@@ -34,7 +35,7 @@ export interface ArtifactRepository {
   /** Returns the artifacts that are neither deleted nor expired, newest first. */
   list(filter: ArtifactFilter, now: number): Promise<ArtifactRecord[]>;
   /** Returns undefined when the artifact is already deleted. */
-  markDeleted(id: ArtifactId, at: number, tx?: Transaction): Promise<ArtifactRecord | undefined>;
+  markDeleted(id: ArtifactId, at: number, audit?: RequestAudit): Promise<ArtifactRecord | undefined>;
   listExpired(now: number): Promise<ArtifactRecord[]>;
   /** Returns whether an artifact of the same project that is not deleted has the same content. */
   hasContent(record: ArtifactRecord, tx: Transaction): Promise<boolean>;
@@ -86,12 +87,15 @@ export class SqlArtifactRepository implements ArtifactRepository {
     return (await query.orderBy('created_at', 'desc').orderBy('id', 'desc').execute()).map(toRecord);
   }
 
-  markDeleted(id: ArtifactId, at: number, joined?: Transaction): Promise<ArtifactRecord | undefined> {
+  markDeleted(id: ArtifactId, at: number, audit?: RequestAudit): Promise<ArtifactRecord | undefined> {
     return this.#transactions.run(async (tx) => {
       const query = tx.db.updateTable('artifacts').set({ deleted_at: at }).where('id', '=', id);
       const row = await query.where('deleted_at', 'is', null).returningAll().executeTakeFirst();
-      return row && this.#announce(tx, 'artifact.deleted', toRecord(row));
-    }, joined);
+      if (!row) return undefined;
+      const deleted = await this.#announce(tx, 'artifact.deleted', toRecord(row));
+      await audit?.append(tx, deleted);
+      return deleted;
+    });
   }
 
   async listExpired(now: number): Promise<ArtifactRecord[]> {

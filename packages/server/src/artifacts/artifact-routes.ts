@@ -40,14 +40,15 @@ export function artifactRoutes({
       const record = await service.get(request.credential, request.params.artifactId);
       return downloadArtifact(record, contents, request);
     }),
-    route(operations.createArtifactDownloadUrl, async ({ credential, params, body }) => {
-      const { id, expiresAt } = await service.get(credential, params.artifactId);
+    route(operations.createArtifactDownloadUrl, async ({ credential, params, body, audit }) => {
+      const { id, projectId, expiresAt } = await service.get(credential, params.artifactId);
+      await audit?.announce({ id, projectId });
       const asked = clock.now() + (body.expiresInMs ?? LIMITS.downloadUrlDefaultMs);
       const until = Math.min(asked, expiresAt ?? Number.POSITIVE_INFINITY);
       return { download: { url: publicUrl() + links.sign(id, until), expiresAt: timestamp(until) } };
     }),
-    route(operations.deleteArtifact, async ({ credential, params }) =>
-      answer(await service.delete(credential, params.artifactId as ArtifactId)),
+    route(operations.deleteArtifact, async ({ credential, params, audit }) =>
+      answer(await service.delete(credential, params.artifactId as ArtifactId, audit)),
     ),
   ];
 }

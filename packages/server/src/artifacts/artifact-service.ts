@@ -1,5 +1,6 @@
 import type { ArtifactId, operations, QueryOf } from '@cloche/contract';
 import type { Credential } from '../api-keys/credential.ts';
+import type { RequestAudit } from '../audit/request-audit.ts';
 import { notFound } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import { type ProjectAccess, requireProject } from '../projects/access/project-access.ts';
@@ -52,10 +53,10 @@ export class ArtifactService {
   }
 
   /** Idempotent. */
-  async delete(credential: Credential, id: ArtifactId): Promise<ArtifactRecord> {
+  async delete(credential: Credential, id: ArtifactId, audit?: RequestAudit): Promise<ArtifactRecord> {
     const record = visible(credential, id, await this.#artifacts.find(id));
     if (record.deletedAt !== undefined) return record;
-    return (await this.#contents.release(record)) ?? (await this.#artifacts.find(id)) ?? record;
+    return (await this.#contents.release(record, audit)) ?? (await this.#artifacts.find(id)) ?? record;
   }
 
   /** Deletes expired artifacts and returns how many there were. */

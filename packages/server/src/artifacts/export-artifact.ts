@@ -1,6 +1,7 @@
 import type { ExportArtifactBody, SandboxId } from '@cloche/contract';
 import { fileError } from '../agent-client/agent-errors.ts';
 import type { Credential } from '../api-keys/credential.ts';
+import type { RequestAudit } from '../audit/request-audit.ts';
 import { type AgentFiles, FileError } from '../driver/agent-files.ts';
 import type { AccessFiles } from '../files/access-files.ts';
 import type { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
@@ -14,6 +15,8 @@ export interface ArtifactExport {
   readonly body: ExportArtifactBody;
   readonly signal: AbortSignal;
   readonly idempotencyRecordId: string | undefined;
+  /** The audit event of the request. */
+  readonly audit?: RequestAudit | undefined;
 }
 
 /** Exports files and directories of sandboxes as artifacts. */
@@ -32,7 +35,7 @@ export class ExportArtifact {
 
   /** Streams a file, or a directory as an archive, from the sandbox into the store. @throws AppError */
   async export(request: ArtifactExport): Promise<ArtifactRecord> {
-    const { credential, params, body, signal, idempotencyRecordId } = request;
+    const { credential, params, body, signal, idempotencyRecordId, audit } = request;
     const sandbox = await this.#access.getLive(credential, params.sandboxId);
     const made = idempotencyRecordId && (await this.#artifacts.findByIdempotencyRecord(idempotencyRecordId));
     if (made) return made;
@@ -49,7 +52,7 @@ export class ExportArtifact {
         metadata: body.metadata ?? {},
         idempotencyRecordId,
       };
-      return this.#keepArtifact.keep(artifact, content, signal);
+      return this.#keepArtifact.keep(artifact, content, { signal, audit });
     });
   }
 }

@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream';
+import type { RequestAudit } from '../audit/request-audit.ts';
 import { AppError } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
@@ -15,6 +16,13 @@ export type NewArtifact = Pick<
   ArtifactRecord,
   'orgId' | 'projectId' | 'sandboxId' | 'name' | 'path' | 'contentType' | 'metadata' | 'idempotencyRecordId'
 >;
+
+/** The request for an artifact. */
+export interface KeepOptions {
+  readonly signal?: AbortSignal;
+  /** The audit event of the request. */
+  readonly audit?: RequestAudit | undefined;
+}
 
 export interface KeepArtifactDeps {
   readonly contents: ArtifactContents;
@@ -39,7 +47,7 @@ export class KeepArtifact {
    *
    * @throws AppError `quota_exceeded`; the content is not stored then
    */
-  async keep(artifact: NewArtifact, source: Readable, signal?: AbortSignal): Promise<ArtifactRecord> {
+  async keep(artifact: NewArtifact, source: Readable, { signal, audit }: KeepOptions = {}): Promise<ArtifactRecord> {
     const { contents, artifacts, quotas, settings, clock, ids } = this.#deps;
     await using staged = await this.#take(source, signal);
     const createdAt = clock.now();
@@ -61,7 +69,9 @@ export class KeepArtifact {
     const insert = () =>
       quotas.admit(record, async (tx, requireRoom) => {
         await admit(tx, requireRoom);
-        return artifacts.insert(record, tx);
+        const isNew = await artifacts.insert(record, tx);
+        if (isNew) await audit?.append(tx, record);
+        return isNew;
       });
     if (await contents.keep(staged, insert).catch(asAppError)) return record;
     const made = await artifacts.findByIdempotencyRecord(artifact.idempotencyRecordId ?? '');

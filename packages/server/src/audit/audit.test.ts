@@ -343,29 +343,63 @@ describe('refused requests', () => {
 });
 
 describe('the event of a request', () => {
-  it('is written once: in the transaction of its change, or else afterwards', async () => {
-    await using audit = await openAudit();
-    const action = AUDIT_ACTIONS.createSandbox;
+  const start = (audit: { log: AuditLog }, action = AUDIT_ACTIONS.killSandbox) => {
     assert.ok(action !== 'none');
-    const inTransaction = new RequestAudit(audit.log, origin, action);
-    await audit.transactions.run((tx) => inTransaction.append(tx, { id: 'sbx_1', projectId: 'prj_1' as ProjectId }));
-    await inTransaction.ensure({}, { sandbox: { id: 'sbx_1' } });
-    const afterwards = new RequestAudit(audit.log, origin, action);
-    await afterwards.ensure({}, { sandbox: { id: 'sbx_2', projectId: 'prj_1' } });
+    return new RequestAudit(audit.log, origin, action);
+  };
+  const refused = { ...origin, operation: operations.killSandbox, params: { sandboxId: 'sbx_1' }, status: 400 };
+  const subject = { id: 'sbx_1', projectId: 'prj_1' as ProjectId };
+
+  it('has the resource, its project and the request', async () => {
+    await using audit = await openAudit();
+    await audit.transactions.run((tx) => start(audit).append(tx, subject));
+    await start(audit).announce({ id: 'sbx_2' });
     assert.deepEqual(
-      (await audit.events()).map(({ target, projectId, requestId }) => [target.id, projectId, requestId]),
+      (await audit.events()).map(({ action, target, projectId, requestId }) => [
+        action,
+        target.id,
+        projectId,
+        requestId,
+      ]),
       [
-        ['sbx_1', 'prj_1', 'req_1'],
-        ['sbx_2', 'prj_1', 'req_1'],
+        ['sandbox.killed', 'sbx_1', 'prj_1', 'req_1'],
+        ['sandbox.killed', 'sbx_2', undefined, 'req_1'],
       ],
     );
   });
 
-  it('names the resource of the path, else that of the response, else the sandbox', () => {
+  it('is followed by one of its failure, if the request fails afterwards', async () => {
+    await using audit = await openAudit();
+    const request = start(audit);
+    await audit.transactions.run((tx) => request.append(tx, subject));
+    audit.refusals.record({ ...refused, code: 'invalid_request', audit: request });
+    await audit.refusals.flush();
+    assert.deepEqual(
+      (await audit.events()).map(({ outcome, code, target, projectId }) => [outcome, code, target.id, projectId]),
+      [
+        ['allowed', undefined, 'sbx_1', 'prj_1'],
+        ['failed', 'invalid_request', 'sbx_1', 'prj_1'],
+      ],
+    );
+  });
+
+  it('does not exist if its transaction is rolled back, or if the caller made an error', async () => {
+    await using audit = await openAudit();
+    const request = start(audit);
+    const lost = audit.transactions.run(async (tx) => {
+      await request.append(tx, subject);
+      throw new Error('rolled back');
+    });
+    await assert.rejects(lost, /rolled back/);
+    audit.refusals.record({ ...refused, code: 'invalid_request', audit: request });
+    await audit.refusals.flush();
+    assert.deepEqual(await audit.events(), []);
+  });
+
+  it('names the resource of the path, else the sandbox', () => {
     const action = { action: 'x', target: 'apiKey' } as const;
-    const id = (params: unknown, response: unknown) => targetOf(action, params, response).target;
-    assert.deepEqual(id({ apiKeyId: 'key_1' }, { apiKey: { id: 'key_2' } }), { type: 'api_key', id: 'key_1' });
-    assert.deepEqual(id({}, { apiKey: { id: 'key_2' } }), { type: 'api_key', id: 'key_2' });
-    assert.deepEqual(id({ sandboxId: 'sbx_1' }, undefined), { type: 'sandbox', id: 'sbx_1' });
+    assert.deepEqual(targetOf(action, { apiKeyId: 'key_1' }), { type: 'api_key', id: 'key_1' });
+    assert.deepEqual(targetOf(action, { sandboxId: 'sbx_1' }), { type: 'sandbox', id: 'sbx_1' });
+    assert.deepEqual(targetOf(action, {}), { type: 'api_key', id: '' });
   });
 });

@@ -2,7 +2,7 @@ import type { ApiKeyId, ErrorCode, Operation } from '@cloche/contract';
 import type { Logger } from 'pino';
 import type { Clock } from '../base/clock.ts';
 import type { AuditLog, NewAuditEvent } from './audit-log.ts';
-import { type AuditOrigin, auditActionOf, originFields, targetOf } from './request-audit.ts';
+import { type AuditOrigin, auditActionOf, originFields, type RequestAudit, targetOf } from './request-audit.ts';
 
 const WINDOW_MS = 60_000;
 /** Refusals and failures of one key that have events of their own in each minute, on each server. */
@@ -20,6 +20,8 @@ export interface RefusedRequest extends AuditOrigin {
   readonly params: unknown;
   readonly code: ErrorCode;
   readonly status: number;
+  /** The event of the request, which may have been written before the request failed. */
+  readonly audit?: RequestAudit | undefined;
 }
 
 export interface RefusalsDeps {
@@ -29,9 +31,9 @@ export interface RefusalsDeps {
 }
 
 /**
- * Records requests that were refused for a scope or a project, and changes that failed by a fault of the service. Bounds
- * the events of each key in a minute; one further event has the number of the others. A killed server loses the numbers
- * of its current minute.
+ * Records requests that were refused for a scope or a project, and changes that failed: by a fault of the service, or
+ * after their event was written. Bounds the events of each key in a minute; one further event has the number of the
+ * others. A killed server loses the numbers of its current minute.
  */
 export class Refusals {
   readonly #deps: RefusalsDeps;
@@ -87,10 +89,12 @@ export class Refusals {
 }
 
 function eventOf(request: RefusedRequest): NewAuditEvent | undefined {
-  const { operation, params, code, status } = request;
+  const { operation, params, code, status, audit } = request;
   const action = auditActionOf(operation);
+  const fields = { ...originFields(request), action: action?.action ?? 'request.refused', code };
+  if (audit?.written) return { ...fields, ...audit.written, outcome: 'failed' };
   const outcome = code === 'forbidden' ? 'denied' : status >= 500 && action ? 'failed' : undefined;
   if (!outcome) return undefined;
-  const target = action ? targetOf(action, params, undefined).target : { type: 'operation', id: operation.id };
-  return { ...originFields(request), action: action?.action ?? 'request.refused', target, outcome, code };
+  const target = action ? targetOf(action, params) : { type: 'operation', id: operation.id };
+  return { ...fields, target, outcome };
 }

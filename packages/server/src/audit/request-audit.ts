@@ -25,15 +25,21 @@ export function originFields({ credential, requestId, ip }: AuditOrigin) {
   return { orgId: credential.orgId, actor, requestId, ip };
 }
 
+/** A changed resource. */
+export interface Subject {
+  readonly id: string;
+  readonly projectId?: ProjectId | undefined;
+}
+
 /**
- * The audit event of one request. Code that makes the change in a transaction appends the event there; otherwise it is
- * appended right after the change.
+ * The audit event of one request. Code that makes the change appends the event in the transaction of the change, or
+ * announces a change outside of the database before it makes it. A request that changes nothing has no event.
  */
 export class RequestAudit {
   readonly #log: AuditLog;
   readonly #origin: AuditOrigin;
   readonly #action: AuditAction;
-  #isWritten = false;
+  #written: Pick<NewAuditEvent, 'target' | 'projectId'> | undefined;
 
   constructor(log: AuditLog, origin: AuditOrigin, action: AuditAction) {
     this.#log = log;
@@ -41,57 +47,47 @@ export class RequestAudit {
     this.#action = action;
   }
 
+  /** The target of the event, once the event is committed. */
+  get written(): Pick<NewAuditEvent, 'target' | 'projectId'> | undefined {
+    return this.#written;
+  }
+
   /** Appends the event in the transaction of the change that it reports. Call it last in the transaction. */
-  async append(tx: Transaction, { id, projectId }: { id: string; projectId?: ProjectId | undefined }): Promise<void> {
-    await this.#write({ type: snakeCase(this.#action.target), id }, projectId, tx);
+  async append(tx: Transaction, subject: Subject): Promise<void> {
+    const written = this.#targetOf(subject);
+    await this.#write(this.#action.action, written, tx);
     tx.afterCommit(() => {
-      this.#isWritten = true;
+      this.#written = written;
     });
   }
 
-  /** Says that an interrupted attempt of the same request made the change, and appended the event in its transaction. */
-  wroteEarlier(): void {
-    this.#isWritten = true;
+  /** Appends the event of a further change that the request makes to a resource of the same kind. */
+  appendFurther(tx: Transaction, action: string, subject: Subject): Promise<void> {
+    return this.#write(action, this.#targetOf(subject), tx);
   }
 
-  /** Appends the event of a request that succeeded, unless the transaction of its change had it. */
-  async ensure(params: unknown, response: unknown): Promise<void> {
-    if (this.#isWritten) return;
-    const { target, projectId } = targetOf(this.#action, params, response);
-    await this.#write(target, projectId);
-    this.#isWritten = true;
+  /** Appends the event of a change outside of the database. Call it right before the change. */
+  async announce(subject: Subject): Promise<void> {
+    const written = this.#targetOf(subject);
+    await this.#write(this.#action.action, written);
+    this.#written = written;
   }
 
-  #write(target: Target, projectId: ProjectId | undefined, tx?: Transaction): Promise<void> {
-    const { action } = this.#action;
-    return this.#log.append({ ...originFields(this.#origin), action, target, projectId, outcome: 'allowed' }, tx);
+  #targetOf({ id, projectId }: Subject): Pick<NewAuditEvent, 'target' | 'projectId'> {
+    return { target: { type: snakeCase(this.#action.target), id }, projectId };
+  }
+
+  #write(action: string, written: Pick<NewAuditEvent, 'target' | 'projectId'>, tx?: Transaction): Promise<void> {
+    return this.#log.append({ ...originFields(this.#origin), action, ...written, outcome: 'allowed' }, tx);
   }
 }
 
-/** Returns the resource that a request names in its path, or else that its response has, or else its sandbox. */
-export function targetOf(
-  { target: name }: AuditAction,
-  params: unknown,
-  response: unknown,
-): { target: Target; projectId: ProjectId | undefined } {
-  const named = fieldsOf(params);
-  const resource = fieldsOf(fieldsOf(response)[name]);
-  const id = textOf(named[`${name}Id`]) ?? textOf(resource.id);
-  const target = id === undefined ? sandboxOr(name, textOf(named.sandboxId)) : { type: snakeCase(name), id };
-  const projectId = name === 'project' ? target.id : textOf(resource.projectId);
-  return { target, projectId: (projectId || undefined) as ProjectId | undefined };
-}
-
-function sandboxOr(name: string, sandboxId: string | undefined): Target {
-  return sandboxId === undefined ? { type: snakeCase(name), id: '' } : { type: 'sandbox', id: sandboxId };
-}
-
-function fieldsOf(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
-}
-
-function textOf(value: unknown): string | undefined {
-  return typeof value === 'string' ? value : undefined;
+/** Returns the resource that the path of a request names, or else its sandbox. */
+export function targetOf({ target: name }: AuditAction, params: unknown): Target {
+  const named = (params ?? {}) as Record<string, string | undefined>;
+  const id = named[`${name}Id`];
+  if (id === undefined && named.sandboxId !== undefined) return { type: 'sandbox', id: named.sandboxId };
+  return { type: snakeCase(name), id: id ?? '' };
 }
 
 function snakeCase(name: string): string {

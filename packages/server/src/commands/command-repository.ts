@@ -2,12 +2,13 @@ import type { CommandId, CommandUser, SandboxId } from '@cloche/contract';
 import type { Selectable } from 'kysely';
 import type { Database } from '../db/database.ts';
 import type { CommandTable } from '../db/tables/sandbox-tables.ts';
+import type { Transaction } from '../db/transactions.ts';
 import type { CommandEnding, CommandRecord } from './command.ts';
 
 /** Stores command records. They outlive their sandboxes. */
 export interface CommandRepository {
   /** Returns false when a command with the idempotency record exists. */
-  insert(record: CommandRecord): Promise<boolean>;
+  insert(record: CommandRecord, tx?: Transaction): Promise<boolean>;
   find(sandboxId: SandboxId, id: string): Promise<CommandRecord | undefined>;
   findByIdempotencyRecord(sandboxId: SandboxId, recordId: string): Promise<CommandRecord | undefined>;
   /** Returns all commands of a sandbox, oldest first. */
@@ -27,8 +28,8 @@ export class SqlCommandRepository implements CommandRepository {
     this.#db = db;
   }
 
-  async insert(record: CommandRecord): Promise<boolean> {
-    const row = await this.#db
+  async insert(record: CommandRecord, tx?: Transaction): Promise<boolean> {
+    const row = await (tx?.db ?? this.#db)
       .insertInto('commands')
       .values({
         id: record.id,

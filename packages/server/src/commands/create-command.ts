@@ -5,10 +5,12 @@ import type { Logger } from 'pino';
 import { ownError } from '../agent-client/agent-errors.ts';
 import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import type { Credential } from '../api-keys/credential.ts';
+import type { RequestAudit } from '../audit/request-audit.ts';
 import { unavailable } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { ResultMemory } from '../base/result-memory.ts';
+import type { Transactions } from '../db/transactions.ts';
 import { type AgentCommandResult, type AgentCommands, AgentError } from '../driver/runtime-driver.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
 import type { SandboxRecord } from '../sandboxes/record/sandbox.ts';
@@ -27,6 +29,7 @@ export interface CreateCommandDeps {
   readonly commandWatches: CommandWatches;
   readonly sandboxUse: SandboxUse;
   readonly executions: Executions;
+  readonly transactions: Transactions;
   readonly clock: Clock;
   readonly ids: IdSource;
   readonly log: Logger;
@@ -40,6 +43,8 @@ export interface CommandCreation {
   readonly signal: AbortSignal;
   readonly idempotencyRecordId: string | undefined;
   readonly resultMemory: ResultMemory;
+  /** The audit event of the request. */
+  readonly audit?: RequestAudit | undefined;
 }
 
 /** Starts commands, and waits for the end of foreground commands. */
@@ -159,7 +164,7 @@ export class CreateCommand {
   }
 
   async #insertOrAdopt(sandbox: SandboxRecord, request: CommandCreation, cwd: string): Promise<CommandRecord> {
-    const { commands, ids, clock } = this.#deps;
+    const { commands, transactions, ids, clock } = this.#deps;
     const { command, user = 'user', background = false } = request.body;
     const ending = {
       exitCode: undefined,
@@ -181,7 +186,12 @@ export class CreateCommand {
       startedAt: clock.now(),
       idempotencyRecordId: request.idempotencyRecordId,
     };
-    if (await commands.insert(record)) return record;
+    const isNew = await transactions.run(async (tx) => {
+      const inserted = await commands.insert(record, tx);
+      if (inserted) await request.audit?.append(tx, { id: record.id, projectId: sandbox.projectId });
+      return inserted;
+    });
+    if (isNew) return record;
     const first = await commands.findByIdempotencyRecord(sandbox.id, request.idempotencyRecordId ?? '');
     if (!first) throw new Error(`a command of ${sandbox.id} was neither inserted nor found`);
     return asSeenIn(sandbox, first);

@@ -4,6 +4,7 @@ import { ByteFrames, encodeByteFrame } from '@cloche/protocol';
 import { ownError } from '../agent-client/agent-errors.ts';
 import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import type { Credential } from '../api-keys/credential.ts';
+import type { RequestAudit } from '../audit/request-audit.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { ClientSocket } from '../http/route.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
@@ -32,6 +33,8 @@ export interface PtyRequest {
     readonly user?: CommandUser;
   };
   readonly signal: AbortSignal;
+  /** The audit event of the request. */
+  readonly audit?: RequestAudit | undefined;
 }
 
 /** Connects clients to terminals in sandboxes. */
@@ -43,12 +46,13 @@ export class OpenPty {
   }
 
   /** Resolves when the terminal is open. @throws AppError */
-  async open({ credential, params, query, signal }: PtyRequest): Promise<(client: ClientSocket) => void> {
+  async open({ credential, params, query, signal, audit }: PtyRequest): Promise<(client: ClientSocket) => void> {
     const { sandboxUse, ids, terminalIdleMs } = this.#deps;
     const { ptyId = ids.next('pty_'), cols: columns = 80, rows = 24, user = 'user' } = query;
     const fresh = query.ptyId === undefined ? { columns, rows, user, idleMs: terminalIdleMs } : undefined;
     const target = { credential, sandboxId: params.sandboxId };
     return sandboxUse.with(target, { signal, actMs: AGENT_LIMITS.startMs }, async ({ commands }, sandbox, limit) => {
+      await audit?.announce(sandbox);
       const terminal = await commands.openTerminal(ptyId, fresh, limit).catch((error: unknown) => {
         throw ownError(fresh ? 'newTerminal' : 'openTerminal', error, ptyId) ?? error;
       });

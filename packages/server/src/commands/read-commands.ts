@@ -3,6 +3,7 @@ import { Deadline } from '@cloche/node-support';
 import type { AgentLogEntry } from '@cloche/protocol';
 import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import type { Credential } from '../api-keys/credential.ts';
+import type { RequestAudit } from '../audit/request-audit.ts';
 import { AppError, notFound } from '../base/app-error.ts';
 import { type Clock, timestamp } from '../base/clock.ts';
 import { type AgentCommands, AgentError } from '../driver/runtime-driver.ts';
@@ -25,6 +26,8 @@ export interface CommandRequest {
   readonly credential: Credential;
   readonly params: { readonly sandboxId: SandboxId; readonly commandId: CommandId };
   readonly signal: AbortSignal;
+  /** The audit event of the request. */
+  readonly audit?: RequestAudit | undefined;
 }
 
 /** An operation on the commands of a sandbox's agent. */

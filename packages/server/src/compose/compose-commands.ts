@@ -10,11 +10,13 @@ import { OpenPty } from '../commands/open-pty.ts';
 import { ReadCommands } from '../commands/read-commands.ts';
 import { StartingCommands } from '../commands/starting-commands.ts';
 import type { Database } from '../db/database.ts';
+import type { Transactions } from '../db/transactions.ts';
 import type { Route } from '../http/route.ts';
 import type { SandboxCore } from './compose-sandboxes.ts';
 
 export interface CommandsDeps {
   readonly db: Database;
+  readonly transactions: Transactions;
   readonly sandboxes: SandboxCore;
   /** Milliseconds that a terminal's shell lives without a client. */
   readonly terminalIdleMs: number;
@@ -32,10 +34,10 @@ export interface Commands {
   stop(): void;
 }
 
-export function composeCommands({ db, sandboxes: parts, terminalIdleMs, clock, ids, log }: CommandsDeps): Commands {
+export function composeCommands({ db, sandboxes: parts, ...deps }: CommandsDeps): Commands {
   const commands = new SqlCommandRepository(db);
   const startingCommands = new StartingCommands();
-  const shared = { ...parts, commands, startingCommands, terminalIdleMs, clock, ids, log };
+  const shared = { ...parts, ...deps, commands, startingCommands };
   const commandWatches = new CommandWatches(shared);
   const readCommands = new ReadCommands(shared);
   return {

@@ -142,7 +142,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   const errorTranslator = new ErrorTranslator(sandboxes, destroySandbox, reconciler, log);
   const sandboxUse = new SandboxUse({ access, awaitSandbox, connections, errorTranslator });
   const contexts = new SqlContextRepository(db);
-  const shared = { access, sandboxUse, contexts, openContexts: new OpenContexts(), executions, clock };
+  const shared = { access, sandboxUse, contexts, openContexts: new OpenContexts(), executions, transactions, clock };
   const createContext = new CreateContext({ ...shared, catalogue, ids });
   const changeContext = new ChangeContext({ ...shared, log });
   const resolveRun = new ResolveRun(access, contexts, createContext);

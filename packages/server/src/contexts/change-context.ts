@@ -2,8 +2,10 @@ import type { ContextId, SandboxId } from '@cloche/contract';
 import type { Logger } from 'pino';
 import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import type { Credential } from '../api-keys/credential.ts';
+import type { RequestAudit } from '../audit/request-audit.ts';
 import { notFound } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
+import type { Transactions } from '../db/transactions.ts';
 import { type AgentClient, AgentError } from '../driver/runtime-driver.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
 import { isLive, type SandboxRecord } from '../sandboxes/record/sandbox.ts';
@@ -19,6 +21,7 @@ export interface ChangeContextDeps {
   readonly openContexts: OpenContexts;
   readonly sandboxUse: SandboxUse;
   readonly executions: Executions;
+  readonly transactions: Transactions;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -26,6 +29,8 @@ export interface ChangeContextDeps {
 export interface ContextRequest {
   readonly credential: Credential;
   readonly params: { readonly sandboxId: SandboxId; readonly contextId: ContextId };
+  /** The audit event of the request. */
+  readonly audit?: RequestAudit | undefined;
 }
 
 /** Reads, deletes, interrupts and restarts contexts. A context ends with its sandbox at the latest. */
@@ -54,13 +59,17 @@ export class ChangeContext {
    * Deletes the record, then closes the context in the agent. Resolves when every execution in it has ended.
    * Idempotent.
    */
-  async delete({ credential, params }: ContextRequest): Promise<ContextRecord> {
-    const { access, contexts, executions, clock } = this.#deps;
+  async delete({ credential, params, audit }: ContextRequest): Promise<ContextRecord> {
+    const { access, contexts, executions, transactions, clock } = this.#deps;
     const sandbox = await access.get(credential, params.sandboxId);
     const record = await contexts.find(sandbox.id, params.contextId);
     if (record?.deletedAt !== undefined) return record;
     if (!record || !isLive(sandbox)) throw notFound('code context', params.contextId);
-    const deleted = await contexts.markDeleted(record.id, clock.now());
+    const deleted = await transactions.run(async (tx) => {
+      const marked = await contexts.markDeleted(record.id, clock.now(), tx);
+      if (marked) await audit?.append(tx, { id: marked.id, projectId: sandbox.projectId });
+      return marked;
+    });
     executions.endContext(sandbox.id, record.id);
     await this.#close(sandbox, record.id);
     // An execution that the close did not end may have reopened the context.
@@ -93,13 +102,16 @@ export class ChangeContext {
   }
 
   async #change(
-    { credential, params }: ContextRequest,
+    { credential, params, audit }: ContextRequest,
     act: (agent: AgentClient, id: ContextId, signal: AbortSignal) => Promise<void>,
   ): Promise<ContextRecord> {
     const { access } = this.#deps;
     const sandbox = requireLive(await access.get(credential, params.sandboxId));
     const record = await this.#getActive(sandbox, params.contextId);
-    await this.#act(sandbox, (agent, signal) => act(agent, record.id, signal).catch(unlessUnknown));
+    await this.#act(sandbox, async (agent, signal) => {
+      await audit?.announce({ id: record.id, projectId: sandbox.projectId });
+      await act(agent, record.id, signal).catch(unlessUnknown);
+    });
     return record;
   }
 

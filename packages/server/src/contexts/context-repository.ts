@@ -4,6 +4,7 @@ import type { Database } from '../db/database.ts';
 import { Lookups } from '../db/lookups.ts';
 import { prepareQuery } from '../db/prepared-query.ts';
 import type { CodeContextTable } from '../db/tables/sandbox-tables.ts';
+import type { Transaction } from '../db/transactions.ts';
 import type { ContextRecord } from './context.ts';
 
 /** Stores context records. The records of deleted contexts are kept; an active context is one that is not deleted. */
@@ -12,7 +13,7 @@ export interface ContextRepository {
    * Returns false when the idempotency record already has a context, or the sandbox already has a default context of
    * the language.
    */
-  insert(record: ContextRecord): Promise<boolean>;
+  insert(record: ContextRecord, tx?: Transaction): Promise<boolean>;
   /** Also finds deleted contexts. */
   find(sandboxId: SandboxId, id: string): Promise<ContextRecord | undefined>;
   /** Also finds deleted contexts. */
@@ -21,7 +22,7 @@ export interface ContextRepository {
   /** Returns the active contexts, oldest first. */
   list(sandboxId: SandboxId): Promise<ContextRecord[]>;
   /** Returns undefined when the context is not active. */
-  markDeleted(id: ContextId, at: number): Promise<ContextRecord | undefined>;
+  markDeleted(id: ContextId, at: number, tx?: Transaction): Promise<ContextRecord | undefined>;
   /** Removes the record of a context that could not be opened. */
   remove(id: ContextId): Promise<void>;
 }
@@ -53,8 +54,8 @@ export class SqlContextRepository implements ContextRepository {
     );
   }
 
-  async insert(record: ContextRecord): Promise<boolean> {
-    const row = await this.#db
+  async insert(record: ContextRecord, tx?: Transaction): Promise<boolean> {
+    const row = await (tx?.db ?? this.#db)
       .insertInto('code_contexts')
       .values({
         id: record.id,
@@ -98,8 +99,8 @@ export class SqlContextRepository implements ContextRepository {
     return (await query.execute()).map(toRecord);
   }
 
-  async markDeleted(id: ContextId, at: number): Promise<ContextRecord | undefined> {
-    const row = await this.#db
+  async markDeleted(id: ContextId, at: number, tx?: Transaction): Promise<ContextRecord | undefined> {
+    const row = await (tx?.db ?? this.#db)
       .updateTable('code_contexts')
       .set({ deleted_at: at })
       .where('id', '=', id)

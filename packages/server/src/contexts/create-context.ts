@@ -2,9 +2,11 @@ import { type CreateContextBody, type Language, LIMITS, type SandboxId } from '@
 import { Deadline } from '@cloche/node-support';
 import { AGENT_LIMITS } from '../agent-client/agent-limits.ts';
 import type { Credential } from '../api-keys/credential.ts';
+import type { RequestAudit } from '../audit/request-audit.ts';
 import { AppError } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
+import type { Transactions } from '../db/transactions.ts';
 import type { Executions } from '../sandboxes/record/executions.ts';
 import type { SandboxRecord } from '../sandboxes/record/sandbox.ts';
 import type { SandboxAccess } from '../sandboxes/record/sandbox-access.ts';
@@ -21,6 +23,7 @@ export interface CreateContextDeps {
   readonly openContexts: OpenContexts;
   readonly sandboxUse: SandboxUse;
   readonly executions: Executions;
+  readonly transactions: Transactions;
   readonly clock: Clock;
   readonly ids: IdSource;
 }
@@ -32,6 +35,8 @@ export interface ContextCreation {
   readonly receivedAt: number;
   readonly signal: AbortSignal;
   readonly idempotencyRecordId: string | undefined;
+  /** The audit event of the request. */
+  readonly audit?: RequestAudit | undefined;
 }
 
 /** Creates contexts. Explicit ones start their kernel now; default ones are records that the first run opens. */
@@ -78,10 +83,15 @@ export class CreateContext {
   }
 
   async #insertOrAdopt(sandbox: SandboxRecord, request: ContextCreation): Promise<ContextRecord> {
-    const { contexts } = this.#deps;
-    const { idempotencyRecordId } = request;
+    const { contexts, transactions } = this.#deps;
+    const { idempotencyRecordId, audit } = request;
     const made = this.#newRecord(sandbox, request.body, { isDefault: false, idempotencyRecordId });
-    if (await contexts.insert(made)) return made;
+    const isNew = await transactions.run(async (tx) => {
+      const inserted = await contexts.insert(made, tx);
+      if (inserted) await audit?.append(tx, { id: made.id, projectId: sandbox.projectId });
+      return inserted;
+    });
+    if (isNew) return made;
     const adopted = await contexts.findByIdempotencyRecord(sandbox.id, idempotencyRecordId ?? '');
     if (!adopted) throw new Error(`the context of idempotency record ${idempotencyRecordId} is gone`);
     return adopted;

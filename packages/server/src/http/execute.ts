@@ -15,7 +15,6 @@ import { AnswerSeal } from '../idempotency/answer-seal.ts';
 import type { Claim, Idempotency, Opened } from '../idempotency/idempotency.ts';
 import type { ResultFile, StoredResponse } from '../idempotency/stored-response.ts';
 import { answerSocket } from './answer-socket.ts';
-import { audited } from './audited-route.ts';
 import { bearerKey } from './authorize.ts';
 import { answerDownload, answerUpload, type TransferLimits } from './bytes.ts';
 import { concretePath } from './concrete-path.ts';
@@ -60,10 +59,11 @@ export async function execute(route: Route, execution: Execution, deps: ExecuteD
     const opened = await openRecord(route, execution, deps);
     const claim = opened?.status === 'claimed' ? opened.claim : undefined;
     const audit = auditOf(route, request, credential, deps.auditLog);
+    request.state.audit = audit;
     const context = contextOf(execution, { claim, credential, signal: controller.signal, resultMemory, audit });
     if (opened?.status === 'replay') return await replay(route, reply, context, opened.response, deps.idempotency);
     try {
-      return await answer(audited(route, audit), execution, context, claim, deps);
+      return await answer(route, execution, context, claim, deps);
     } catch (error) {
       await claim?.endWith(error, context.log);
       throw error;

@@ -1,5 +1,6 @@
 import type { ErrorCode, Operation } from '@cloche/contract';
 import type { Credential } from '../api-keys/credential.ts';
+import type { RequestAudit } from '../audit/request-audit.ts';
 
 /** Facts about a request, gathered during its execution for its log line and its metrics. */
 export interface RequestState {
@@ -12,6 +13,8 @@ export interface RequestState {
   /** Whether a limit that the client set caused the error. */
   isClientsBound: boolean;
   idempotency: IdempotencyOutcome | undefined;
+  /** The audit event of the request; undefined if its operation has none. */
+  audit: RequestAudit | undefined;
 }
 
 export type IdempotencyOutcome = 'executed' | 'replayed' | 'refused';

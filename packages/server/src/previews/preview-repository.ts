@@ -1,5 +1,6 @@
 import type { ApiKeyId, OrgId, PreviewId, PreviewVisibility, ProjectId, SandboxId } from '@cloche/contract';
 import type { Selectable } from 'kysely';
+import type { RequestAudit } from '../audit/request-audit.ts';
 import type { Database } from '../db/database.ts';
 import { Lookups } from '../db/lookups.ts';
 import { prepareQuery } from '../db/prepared-query.ts';
@@ -24,6 +25,8 @@ export interface InsertOptions {
   readonly maxOpen: number;
   /** Throws unless quotas have room for one more preview. */
   readonly requireRoom: () => Promise<void>;
+  /** The audit event of the request. */
+  readonly audit?: RequestAudit | undefined;
 }
 
 export type InsertResult = { readonly status: 'inserted' } | { readonly status: 'full'; readonly used: number };
@@ -37,7 +40,7 @@ export interface PreviewFilter {
 
 /**
  * Stores preview records. A preview is open until it is deleted, it expires, its sandbox ends, or the key that
- * created it ends. A change is one transaction with its event.
+ * created it ends. A change is one transaction with its events.
  */
 export interface PreviewRepository {
   /**
@@ -52,7 +55,7 @@ export interface PreviewRepository {
   /** Returns open previews, newest first. */
   list(filter: PreviewFilter, now: number): Promise<PreviewRecord[]>;
   /** Marks a preview as deleted; the first time is kept. */
-  markDeleted(id: PreviewId, at: number): Promise<void>;
+  markDeleted(id: PreviewId, at: number, audit?: RequestAudit): Promise<void>;
 }
 
 export interface SqlPreviewRepositoryDeps {
@@ -81,7 +84,7 @@ export class SqlPreviewRepository implements PreviewRepository {
 
   async insert(
     preview: NewPreview,
-    { maxOpen, requireRoom }: InsertOptions,
+    { maxOpen, requireRoom, audit }: InsertOptions,
     joined?: Transaction,
   ): Promise<InsertResult> {
     return this.#deps.transactions.run(async (tx) => {
@@ -99,6 +102,9 @@ export class SqlPreviewRepository implements PreviewRepository {
       await tx.db.insertInto('previews').values(toRow(preview)).execute();
       for (const id of replaced) await this.#announce(tx, 'preview.deleted', id);
       await this.#announce(tx, 'preview.created', preview.id);
+      const { projectId } = preview;
+      for (const id of replaced) await audit?.appendFurther(tx, 'preview.deleted', { id, projectId });
+      await audit?.append(tx, preview);
       return { status: 'inserted' };
     }, joined);
   }
@@ -124,20 +130,22 @@ export class SqlPreviewRepository implements PreviewRepository {
     return rows.map(toRecord);
   }
 
-  async markDeleted(id: PreviewId, at: number): Promise<void> {
+  async markDeleted(id: PreviewId, at: number, audit?: RequestAudit): Promise<void> {
     await this.#deps.transactions.run(async (tx) => {
       const query = tx.db.updateTable('previews').set({ deleted_at: at }).where('id', '=', id);
       const deleted = await query.where('deleted_at', 'is', null).returning('id').executeTakeFirst();
-      if (deleted) await this.#announce(tx, 'preview.deleted', id);
+      if (!deleted) return;
+      await audit?.append(tx, await this.#announce(tx, 'preview.deleted', id));
     });
   }
 
-  async #announce(tx: Transaction, type: 'preview.created' | 'preview.deleted', id: PreviewId): Promise<void> {
+  async #announce(tx: Transaction, type: 'preview.created' | 'preview.deleted', id: PreviewId): Promise<PreviewRecord> {
     const record = await this.#findIn(tx.db, id);
     if (!record) throw new Error(`the record of preview ${id} is gone`);
     const { orgId, projectId } = record;
     const preview = toPreview(record, this.#deps.urlOf(id));
     await this.#deps.outbox.append(tx, { type, orgId, projectId, data: { preview } });
+    return record;
   }
 
   async #findIn(db: Database, id: string): Promise<PreviewRecord | undefined> {

@@ -20,8 +20,8 @@ export function previewRoutes(service: PreviewService, hosts: PreviewHosts): Rou
     route(operations.getPreview, async ({ credential, params }) =>
       answer(await service.get(credential, params.previewId)),
     ),
-    route(operations.deletePreview, async ({ credential, params }) =>
-      answer(await service.delete(credential, params.previewId)),
+    route(operations.deletePreview, async ({ credential, params, audit }) =>
+      answer(await service.delete(credential, params.previewId, audit)),
     ),
   ];
 }

@@ -1,5 +1,6 @@
 import { LIMITS, type OpenPreviewBody, type PreviewId, type SandboxId } from '@cloche/contract';
 import type { Credential } from '../api-keys/credential.ts';
+import type { RequestAudit } from '../audit/request-audit.ts';
 import { AppError, notFound } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
@@ -26,6 +27,8 @@ export interface PreviewOpening {
   readonly params: { readonly sandboxId: SandboxId };
   readonly body: OpenPreviewBody;
   readonly idempotencyRecordId: string | undefined;
+  /** The audit event of the request. */
+  readonly audit?: RequestAudit | undefined;
 }
 
 /** Opens, lists and deletes previews. */
@@ -39,7 +42,7 @@ export class PreviewService {
   /** Opens a preview. `token` gives access to a private preview; the service stores only its hash. @throws AppError */
   async open(opening: PreviewOpening): Promise<{ preview: PreviewRecord; token: string | undefined }> {
     const { access, quotas, previews, clock, ids } = this.#deps;
-    const { credential, params, body, idempotencyRecordId } = opening;
+    const { credential, params, body, idempotencyRecordId, audit } = opening;
     const sandbox = await access.getLive(credential, params.sandboxId);
     const visibility = body.visibility ?? 'private';
     const token = visibility === 'private' ? newPreviewToken() : undefined;
@@ -59,7 +62,7 @@ export class PreviewService {
     };
     const inserted = await quotas.admit(preview, (tx, requireRoom) => {
       const room = () => requireRoom({ previews: 1 });
-      return previews.insert(preview, { maxOpen: LIMITS.previewsPerSandbox, requireRoom: room }, tx);
+      return previews.insert(preview, { maxOpen: LIMITS.previewsPerSandbox, requireRoom: room, audit }, tx);
     });
     if (inserted.status === 'full') throw tooMany(sandbox.id, inserted.used);
     return { preview: await this.#find(preview.id), token };
@@ -90,11 +93,11 @@ export class PreviewService {
   }
 
   /** Deletes a preview. Idempotent, also for a preview that has already ended. */
-  async delete(credential: Credential, id: PreviewId): Promise<PreviewRecord> {
+  async delete(credential: Credential, id: PreviewId, audit?: RequestAudit): Promise<PreviewRecord> {
     const { previews, clock, disconnect } = this.#deps;
     const preview = visible(credential, id, await previews.find(id));
     if (preview.deletedAt !== undefined) return preview;
-    await previews.markDeleted(id, clock.now());
+    await previews.markDeleted(id, clock.now(), audit);
     disconnect(id);
     return this.#find(id);
   }

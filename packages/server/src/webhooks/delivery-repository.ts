@@ -1,4 +1,5 @@
 import type { DeliveryId, EventId, ResourceEvent, WebhookId } from '@cloche/contract';
+import type { RequestAudit } from '../audit/request-audit.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { Database } from '../db/database.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
@@ -112,19 +113,25 @@ export class DeliveryRepository {
   }
 
   /** Has a delivery tried at `now`, by itself, unless it waits at the cursor of its webhook, which is then tried. */
-  resend(webhook: WebhookRecord, delivery: DeliveryRow, now: number): Promise<DeliveryRow> {
+  resend(webhook: WebhookRecord, delivery: DeliveryRow, now: number, audit?: RequestAudit): Promise<DeliveryRow> {
     return this.#transactions.run(async (tx) => {
-      if (delivery.event_seq !== null && delivery.event_seq > webhook.cursorSeq) {
-        await tx.db.updateTable('webhooks').set({ next_attempt_at: now }).where('id', '=', webhook.id).execute();
-        return delivery;
-      }
-      return tx.db
-        .updateTable('webhook_deliveries')
-        .set({ status: 'pending', retry_at: now, retry_attempts: 0, retry_since: now })
-        .where('id', '=', delivery.id)
-        .returningAll()
-        .executeTakeFirstOrThrow();
+      const resent = await this.#resend(tx, webhook, delivery, now);
+      await audit?.append(tx, webhook);
+      return resent;
     });
+  }
+
+  async #resend(tx: Transaction, webhook: WebhookRecord, delivery: DeliveryRow, now: number): Promise<DeliveryRow> {
+    if (delivery.event_seq !== null && delivery.event_seq > webhook.cursorSeq) {
+      await tx.db.updateTable('webhooks').set({ next_attempt_at: now }).where('id', '=', webhook.id).execute();
+      return delivery;
+    }
+    return tx.db
+      .updateTable('webhook_deliveries')
+      .set({ status: 'pending', retry_at: now, retry_attempts: 0, retry_since: now })
+      .where('id', '=', delivery.id)
+      .returningAll()
+      .executeTakeFirstOrThrow();
   }
 
   /** Ends a delivery whose event is no longer kept. */

@@ -1,4 +1,5 @@
 import type { OrgId, ProjectId, WebhookId } from '@cloche/contract';
+import type { RequestAudit } from '../audit/request-audit.ts';
 import type { Database } from '../db/database.ts';
 import { locksRows } from '../db/row-locks.ts';
 import type { WebhookTable } from '../db/tables/webhook-tables.ts';
@@ -116,9 +117,14 @@ export class WebhookRepository {
    * Sets the given fields, and ends the claim, so that nothing is sent by the old values any more. A new URL and `enabled`
    * end waits after failures. Returns undefined for a deleted webhook.
    */
-  update(id: WebhookId, { url, events, enabled }: WebhookChange, now: number): Promise<WebhookRecord | undefined> {
+  update(
+    id: WebhookId,
+    { url, events, enabled }: WebhookChange,
+    now: number,
+    audit?: RequestAudit,
+  ): Promise<WebhookRecord | undefined> {
     const startsAnew = url !== undefined || enabled === true;
-    return this.#set(id, {
+    const change = {
       updated_at: now,
       claimed_by: null,
       claimed_until: null,
@@ -127,36 +133,44 @@ export class WebhookRepository {
       ...(enabled === undefined ? {} : { enabled: Number(enabled) }),
       ...(enabled === true ? { disabled_reason: null } : {}),
       ...(startsAnew ? { attempts: 0, failing_since: null, next_attempt_at: now } : {}),
-    });
+    };
+    return this.#set(id, change, audit);
   }
 
   /** Replaces the secret; the one before still signs until `until`. Returns undefined for a deleted webhook. */
-  rotate(webhook: WebhookRecord, secret: string, until: number): Promise<WebhookRecord | undefined> {
-    return this.#set(webhook.id, { secret, previous_secret: webhook.secret, previous_secret_until: until });
+  rotate(
+    webhook: WebhookRecord,
+    secret: string,
+    until: number,
+    audit?: RequestAudit,
+  ): Promise<WebhookRecord | undefined> {
+    const change = { secret, previous_secret: webhook.secret, previous_secret_until: until };
+    return this.#set(webhook.id, change, audit);
   }
 
   /** Deletes a webhook, its secrets and its deliveries. Idempotent. */
-  async delete(id: WebhookId, now: number): Promise<void> {
+  async delete({ id, projectId }: WebhookRecord, now: number, audit?: RequestAudit): Promise<void> {
     await this.#transactions.run(async (tx) => {
-      await tx.db
+      const { numUpdatedRows } = await tx.db
         .updateTable('webhooks')
         .set({ deleted_at: now, enabled: 0, secret: '', previous_secret: null, claimed_by: null, claimed_until: null })
         .where('id', '=', id)
         .where('deleted_at', 'is', null)
-        .execute();
+        .executeTakeFirst();
       await tx.db.deleteFrom('webhook_deliveries').where('webhook_id', '=', id).execute();
+      if (numUpdatedRows > 0n) await audit?.append(tx, { id, projectId });
     });
   }
 
-  async #set(id: WebhookId, change: Partial<WebhookTable>): Promise<WebhookRecord | undefined> {
-    const row = await this.#db
-      .updateTable('webhooks')
-      .set(change)
-      .where('id', '=', id)
-      .where('deleted_at', 'is', null)
-      .returningAll()
-      .executeTakeFirst();
-    return row && toRecord(row);
+  #set(id: WebhookId, change: Partial<WebhookTable>, audit?: RequestAudit): Promise<WebhookRecord | undefined> {
+    return this.#transactions.run(async (tx) => {
+      const query = tx.db.updateTable('webhooks').set(change).where('id', '=', id).where('deleted_at', 'is', null);
+      const row = await query.returningAll().executeTakeFirst();
+      if (!row) return undefined;
+      const webhook = toRecord(row);
+      await audit?.append(tx, webhook);
+      return webhook;
+    });
   }
 }
 

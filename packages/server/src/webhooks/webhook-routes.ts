@@ -19,17 +19,17 @@ export function webhookRoutes(service: WebhookService, clock: Clock): Route[] {
     route(operations.getWebhook, async ({ credential, params }) =>
       answer(await service.get(credential, params.webhookId)),
     ),
-    route(operations.updateWebhook, async ({ credential, params, body }) =>
-      answer(await service.update(credential, params.webhookId, body)),
+    route(operations.updateWebhook, async ({ credential, params, body, audit }) =>
+      answer(await service.update(credential, params.webhookId, body, audit)),
     ),
-    route(operations.deleteWebhook, async ({ credential, params }) =>
-      answer(await service.delete(credential, params.webhookId)),
+    route(operations.deleteWebhook, async ({ credential, params, audit }) =>
+      answer(await service.delete(credential, params.webhookId, audit)),
     ),
-    route(operations.rotateWebhookSecret, async ({ credential, params }) =>
-      withSecret(await service.rotateSecret(credential, params.webhookId)),
+    route(operations.rotateWebhookSecret, async ({ credential, params, audit }) =>
+      withSecret(await service.rotateSecret(credential, params.webhookId, audit)),
     ),
-    route(operations.testWebhook, async ({ credential, params, signal }) => ({
-      delivery: await service.test(credential, params.webhookId, signal),
+    route(operations.testWebhook, async ({ credential, params, signal, audit }) => ({
+      delivery: await service.test(credential, params.webhookId, signal, audit),
     })),
     route(operations.listWebhookDeliveries, ({ credential, params, query }) =>
       service.listDeliveries(credential, params.webhookId, {
@@ -37,8 +37,8 @@ export function webhookRoutes(service: WebhookService, clock: Clock): Route[] {
         limit: query.limit ?? PAGE_DELIVERIES,
       }),
     ),
-    route(operations.resendWebhookDelivery, async ({ credential, params }) => ({
-      delivery: await service.resend(credential, params.webhookId, params.deliveryId),
+    route(operations.resendWebhookDelivery, async ({ credential, params, audit }) => ({
+      delivery: await service.resend(credential, params.webhookId, params.deliveryId, audit),
     })),
   ];
 }

@@ -9,6 +9,7 @@ import {
   type WebhookDelivery,
 } from '@cloche/contract';
 import { type Credential, mayUseProject } from '../api-keys/credential.ts';
+import type { RequestAudit } from '../audit/request-audit.ts';
 import { AppError, invalidRequest, notFound } from '../base/app-error.ts';
 import { type Clock, timestamp } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
@@ -41,6 +42,8 @@ export interface WebhookCreation {
   readonly credential: Credential;
   readonly body: CreateWebhookBody;
   readonly idempotencyRecordId: string | undefined;
+  /** The audit event of the request. */
+  readonly audit?: RequestAudit | undefined;
 }
 
 export interface WebhookWithSecret {
@@ -63,7 +66,7 @@ export class WebhookService {
    * @throws AppError `invalid_request` for a URL that is not permitted, `forbidden` for events of projects that the key may
    *   not use, `not_found` for an unknown or deleted project, `quota_exceeded`.
    */
-  async create({ credential, body, idempotencyRecordId }: WebhookCreation): Promise<WebhookWithSecret> {
+  async create({ credential, body, idempotencyRecordId, audit }: WebhookCreation): Promise<WebhookWithSecret> {
     const { webhooks, projects, quotas, secrets, ids, clock, wake } = this.#deps;
     if (body.projectId !== undefined) await projects.getOpen(credential, body.projectId);
     else if (credential.projectIds) throw wholeOrganization();
@@ -83,10 +86,12 @@ export class WebhookService {
     };
     const inserted = await quotas.admit(
       { orgId: credential.orgId, ...(projectId && { projectId }) },
-      (tx, requireRoom) => {
+      async (tx, requireRoom) => {
         const room = () => requireRoom({ webhooks: 1 });
         const options = { limit: LIMITS.webhooksPerOrganization, now: clock.now(), requireRoom: room };
-        return webhooks.insert(webhook, options, tx);
+        const insertion = await webhooks.insert(webhook, options, tx);
+        if (insertion.status === 'inserted') await audit?.append(tx, webhook);
+        return insertion;
       },
     );
     if (inserted.status === 'full') throw tooMany(inserted.used);
@@ -108,40 +113,46 @@ export class WebhookService {
   }
 
   /** Sets the given fields. @throws AppError `not_found`, also for a deleted webhook; `forbidden`, `invalid_request` */
-  async update(credential: Credential, id: string, body: UpdateWebhookBody): Promise<WebhookRecord> {
+  async update(
+    credential: Credential,
+    id: string,
+    body: UpdateWebhookBody,
+    audit?: RequestAudit,
+  ): Promise<WebhookRecord> {
     const { webhooks, clock, wake } = this.#deps;
     const webhook = await this.#getLive(credential, id);
     if (body.url !== undefined) this.#checkUrl(body.url);
     const { url, enabled } = body;
     const events = body.events && [...new Set(body.events)];
-    const updated = await webhooks.update(webhook.id, { url, events, enabled }, clock.now());
+    const updated = await webhooks.update(webhook.id, { url, events, enabled }, clock.now(), audit);
     if (!updated) throw deleted(id);
     wake();
     return updated;
   }
 
   /** Idempotent. @throws AppError `not_found`, `forbidden` */
-  async delete(credential: Credential, id: string): Promise<WebhookRecord> {
+  async delete(credential: Credential, id: string, audit?: RequestAudit): Promise<WebhookRecord> {
     const webhook = await this.get(credential, id);
-    await this.#deps.webhooks.delete(webhook.id, this.#deps.clock.now());
+    await this.#deps.webhooks.delete(webhook, this.#deps.clock.now(), audit);
     return this.get(credential, id);
   }
 
   /** Replaces the secret. The one before still signs for a day. @throws AppError `not_found`, `forbidden` */
-  async rotateSecret(credential: Credential, id: string): Promise<WebhookWithSecret> {
+  async rotateSecret(credential: Credential, id: string, audit?: RequestAudit): Promise<WebhookWithSecret> {
     const { webhooks, secrets, clock } = this.#deps;
     const webhook = await this.#getLive(credential, id);
     const secret = secrets.make();
     const until = clock.now() + LIMITS.webhookSecretGraceMs;
-    const rotated = await webhooks.rotate(webhook, secrets.seal(secret, webhook.id), until);
+    const rotated = await webhooks.rotate(webhook, secrets.seal(secret, webhook.id), until, audit);
     if (!rotated) throw deleted(id);
     return { webhook: rotated, secret };
   }
 
   /** Sends a test once and returns what came of it. @throws AppError `not_found`, `forbidden` */
-  async test(credential: Credential, id: string, signal: AbortSignal): Promise<WebhookDelivery> {
+  async test(credential: Credential, id: string, signal: AbortSignal, audit?: RequestAudit): Promise<WebhookDelivery> {
     const { deliveries, sender, clock, ids } = this.#deps;
     const webhook = await this.#getLive(credential, id);
+    await audit?.announce(webhook);
     const { orgId, projectId } = webhook;
     const at = clock.now();
     const data = { webhook: toWebhook(webhook, at) };
@@ -174,7 +185,12 @@ export class WebhookService {
   }
 
   /** Has a delivery tried again at once. @throws AppError `not_found`, `forbidden`, `conflict` */
-  async resend(credential: Credential, id: string, deliveryId: DeliveryId): Promise<WebhookDelivery> {
+  async resend(
+    credential: Credential,
+    id: string,
+    deliveryId: DeliveryId,
+    audit?: RequestAudit,
+  ): Promise<WebhookDelivery> {
     const { deliveries, clock, wake } = this.#deps;
     const webhook = await this.#getLive(credential, id);
     const delivery = await deliveries.find(webhook.id, deliveryId);
@@ -182,7 +198,7 @@ export class WebhookService {
     if (!webhook.enabled) throw new AppError('conflict', `The webhook "${id}" is not enabled; enable it first.`);
     await this.#requireEvent(webhook, delivery);
     const now = clock.now();
-    const sending = await deliveries.resend(webhook, delivery, now);
+    const sending = await deliveries.resend(webhook, delivery, now, audit);
     wake();
     return toDelivery(sending, now);
   }

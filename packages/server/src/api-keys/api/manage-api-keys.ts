@@ -94,7 +94,8 @@ export class ManageApiKeys {
       const result = await keys.insertBounded({ ...apiKey, idempotencyRecordId }, LIMITS.apiKeysPerOrganization, tx);
       if (result.status === 'inserted') {
         await this.#append(tx, 'api_key.created', apiKey, result.lost);
-        await audit?.append(tx, { id: apiKey.id });
+        if (result.lost) await audit?.appendFurther(tx, 'api_key.revoked', result.lost);
+        await audit?.append(tx, apiKey);
       }
       return result;
     });
@@ -164,7 +165,8 @@ export class ManageApiKeys {
       const rotated = await keys.rotate(successor, now + graceMs, tx);
       if (!rotated) throw notWorking(id);
       await this.#append(tx, 'api_key.rotated', rotated.successor, rotated.lost);
-      await audit?.append(tx, { id: old.id });
+      if (rotated.lost) await audit?.appendFurther(tx, 'api_key.revoked', rotated.lost);
+      await audit?.append(tx, old);
       return rotated.successor;
     });
     authenticator.forget();

@@ -1,4 +1,5 @@
 import type { Metadata, OrgId, ProjectId, ProjectQuotas } from '@cloche/contract';
+import type { RequestAudit } from '../../audit/request-audit.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../db/database.ts';
 import { locksRows } from '../../db/row-locks.ts';
@@ -40,7 +41,7 @@ export interface ProjectChangesDeps {
   readonly clock: Clock;
 }
 
-/** Writes projects, each change in one transaction with its event. */
+/** Writes projects, each change in one transaction with its events. */
 export class ProjectChanges {
   readonly #deps: ProjectChangesDeps;
 
@@ -49,7 +50,11 @@ export class ProjectChanges {
   }
 
   /** Counts the organization's projects against `maxOpen` and inserts, in one atomic step. */
-  async insert({ idempotencyRecordId, ...project }: NewProject, maxOpen: number): Promise<Insertion> {
+  async insert(
+    { idempotencyRecordId, ...project }: NewProject,
+    maxOpen: number,
+    audit?: RequestAudit,
+  ): Promise<Insertion> {
     const { transactions, limits, clock } = this.#deps;
     const now = clock.now();
     const row = {
@@ -76,7 +81,7 @@ export class ProjectChanges {
         .returningAll()
         .executeTakeFirst();
       if (!inserted) return { status: 'name_taken' };
-      return { status: 'created', project: await this.#announce(tx, 'project.created', toRecord(inserted)) };
+      return { status: 'created', project: await this.#announce(tx, 'project.created', toRecord(inserted), audit) };
     });
   }
 
@@ -88,6 +93,7 @@ export class ProjectChanges {
   async update(
     { id, orgId }: Pick<ProjectRecord, 'id' | 'orgId'>,
     { name, metadata, quotas }: ProjectChange,
+    audit?: RequestAudit,
   ): Promise<ProjectRecord | 'name_taken' | undefined> {
     const { transactions, limits, clock } = this.#deps;
     try {
@@ -104,6 +110,7 @@ export class ProjectChanges {
           .where('id', '=', id)
           .where('deleted_at', 'is', null);
         const row = await query.returningAll().executeTakeFirst();
+        if (row) await audit?.append(tx, { id, projectId: id });
         return row && toRecord(row);
       });
     } catch (error) {
@@ -118,7 +125,7 @@ export class ProjectChanges {
    * A sandbox that is inserted at the same time either exists before this counts, or finds the project deleted: the
    * insert locks the row of the project too (`SqlSandboxRepository.insert`).
    */
-  async delete(id: ProjectId): Promise<Deletion> {
+  async delete(id: ProjectId, audit?: RequestAudit): Promise<Deletion> {
     return this.#deps.transactions.run(async (tx) => {
       const row = await tx.db
         .selectFrom('projects')
@@ -143,7 +150,7 @@ export class ProjectChanges {
         .where('id', '=', id)
         .returningAll()
         .executeTakeFirstOrThrow();
-      return { status: 'deleted', project: await this.#announce(tx, 'project.deleted', toRecord(deleted)) };
+      return { status: 'deleted', project: await this.#announce(tx, 'project.deleted', toRecord(deleted), audit) };
     });
   }
 
@@ -151,9 +158,11 @@ export class ProjectChanges {
     tx: Transaction,
     type: 'project.created' | 'project.deleted',
     record: ProjectRecord,
+    audit: RequestAudit | undefined,
   ): Promise<ProjectRecord> {
-    const event = { type, orgId: record.orgId, projectId: record.id, data: { project: toProject(record) } };
-    await this.#deps.outbox.append(tx, event);
+    const { id, orgId } = record;
+    await this.#deps.outbox.append(tx, { type, orgId, projectId: id, data: { project: toProject(record) } });
+    await audit?.append(tx, { id, projectId: id });
     return record;
   }
 }

@@ -14,11 +14,11 @@ export function projectRoutes(service: ProjectService): Route[] {
     route(operations.getProject, async ({ credential, params }) =>
       answer(await service.get(credential, params.projectId)),
     ),
-    route(operations.updateProject, async ({ credential, params, body }) =>
-      answer(await service.update(credential, params.projectId, body)),
+    route(operations.updateProject, async ({ credential, params, body, audit }) =>
+      answer(await service.update(credential, params.projectId, body, audit)),
     ),
-    route(operations.deleteProject, async ({ credential, params }) =>
-      answer(await service.delete(credential, params.projectId)),
+    route(operations.deleteProject, async ({ credential, params, audit }) =>
+      answer(await service.delete(credential, params.projectId, audit)),
     ),
   ];
 }

@@ -9,6 +9,7 @@ import {
   type UpdateProjectBody,
 } from '@cloche/contract';
 import type { Credential } from '../../api-keys/credential.ts';
+import type { RequestAudit } from '../../audit/request-audit.ts';
 import { AppError, invalidRequest } from '../../base/app-error.ts';
 import type { IdSource } from '../../base/id-source.ts';
 import { type ProjectAccess, projectDeleted } from '../access/project-access.ts';
@@ -27,6 +28,8 @@ export interface ProjectCreation {
   readonly credential: Credential;
   readonly body: CreateProjectBody;
   readonly idempotencyRecordId: string | undefined;
+  /** The audit event of the request. */
+  readonly audit?: RequestAudit | undefined;
 }
 
 /** Creates, lists, changes and deletes projects. A key that is bound to projects sees and changes only these. */
@@ -42,7 +45,7 @@ export class ProjectService {
    *
    * @throws AppError `forbidden` for a key that is bound to projects, `conflict` for a name that is taken, `quota_exceeded`.
    */
-  async create({ credential, body, idempotencyRecordId }: ProjectCreation): Promise<ProjectRecord> {
+  async create({ credential, body, idempotencyRecordId, audit }: ProjectCreation): Promise<ProjectRecord> {
     const { changes, ids } = this.#deps;
     if (credential.projectIds !== undefined) {
       throw new AppError(
@@ -54,7 +57,7 @@ export class ProjectService {
     const { name, metadata = {}, quotas = {} } = body;
     const id = ids.next(ID_PREFIXES.project);
     const project = { id, orgId: credential.orgId, name, metadata, quotas, idempotencyRecordId };
-    const insertion = await changes.insert(project, LIMITS.projectsPerOrganization);
+    const insertion = await changes.insert(project, LIMITS.projectsPerOrganization, audit);
     if (insertion.status === 'name_taken') throw nameTaken(name);
     if (insertion.status === 'full') throw tooMany(insertion.used);
     return insertion.project;
@@ -72,22 +75,27 @@ export class ProjectService {
   }
 
   /** Sets the given fields. @throws AppError `not_found`, also for a deleted project; `forbidden`, `conflict` */
-  async update(credential: Credential, id: string, body: UpdateProjectBody): Promise<ProjectRecord> {
+  async update(
+    credential: Credential,
+    id: string,
+    body: UpdateProjectBody,
+    audit?: RequestAudit,
+  ): Promise<ProjectRecord> {
     const { access, changes } = this.#deps;
     const project = await access.getOpen(credential, id);
     checkMetadata(body.metadata);
     if (Object.keys(body).length === 0) return project;
-    const updated = await changes.update(project, body);
+    const updated = await changes.update(project, body, audit);
     if (!updated) throw projectDeleted(id);
     if (updated === 'name_taken') throw nameTaken(body.name ?? '');
     return updated;
   }
 
   /** Idempotent. @throws AppError `not_found`, `forbidden`; `conflict` for the default project and one in use */
-  async delete(credential: Credential, id: string): Promise<ProjectRecord> {
+  async delete(credential: Credential, id: string, audit?: RequestAudit): Promise<ProjectRecord> {
     const { access, changes } = this.#deps;
     const project = await access.get(credential, id);
-    const deletion = await changes.delete(project.id);
+    const deletion = await changes.delete(project.id, audit);
     switch (deletion.status) {
       case 'deleted':
         return deletion.project;

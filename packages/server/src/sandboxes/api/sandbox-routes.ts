@@ -25,8 +25,9 @@ export function sandboxRoutes(services: SandboxRoutesDeps): Route[] {
     credential,
     params,
     body,
-  }: Pick<RequestContext<typeof operations.setSandboxTtl>, 'credential' | 'params' | 'body'>) =>
-    answer(await setSandboxTtl.set(credential, params.sandboxId, body.ttlMs));
+    audit,
+  }: Pick<RequestContext<typeof operations.setSandboxTtl>, 'credential' | 'params' | 'body' | 'audit'>) =>
+    answer(await setSandboxTtl.set(credential, params.sandboxId, body.ttlMs, audit));
 
   return [
     route(operations.createSandbox, async (request) => answer(await createSandbox.create(request))),
@@ -42,9 +43,9 @@ export function sandboxRoutes(services: SandboxRoutesDeps): Route[] {
     }),
     route(operations.setSandboxTtl, setTtl),
     route(operations.extendSandbox, setTtl),
-    route(operations.killSandbox, async ({ credential, params }) => {
+    route(operations.killSandbox, async ({ credential, params, audit }) => {
       const record = await access.get(credential, params.sandboxId);
-      return answer(await destroySandbox.destroy(record.id, 'user_killed'));
+      return answer(await destroySandbox.destroy(record.id, 'user_killed', undefined, audit));
     }),
   ];
 }

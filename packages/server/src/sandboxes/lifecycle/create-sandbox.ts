@@ -46,13 +46,10 @@ export class CreateSandbox {
   /** Creates exactly one sandbox per idempotency record, also across retries and server restarts. */
   async create(request: CreationRequest): Promise<SandboxRecord> {
     const { sandboxes, launchSandbox } = this.#deps;
-    const { idempotencyRecordId, audit } = request;
+    const { idempotencyRecordId } = request;
     if (idempotencyRecordId !== undefined) {
       const made = await sandboxes.findByIdempotencyRecord(idempotencyRecordId);
-      if (made) {
-        audit?.wroteEarlier();
-        return made;
-      }
+      if (made) return made;
     }
     const planned = await this.#plan(request);
     launchSandbox.claim(planned.id);
@@ -67,10 +64,7 @@ export class CreateSandbox {
       return result.record;
     }
     launchSandbox.release(planned.id);
-    if (result.status === 'exists') {
-      audit?.wroteEarlier();
-      return result.record;
-    }
+    if (result.status === 'exists') return result.record;
     throw projectDeleted(planned.projectId);
   }
 

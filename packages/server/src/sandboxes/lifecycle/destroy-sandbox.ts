@@ -1,6 +1,7 @@
 import type { DestroyedReason, SandboxId } from '@cloche/contract';
 import type { Logger } from 'pino';
 import type { AgentConnections } from '../../agent-client/agent-connections.ts';
+import type { RequestAudit } from '../../audit/request-audit.ts';
 import { AppError, notFound } from '../../base/app-error.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { RuntimeDriver } from '../../driver/runtime-driver.ts';
@@ -33,12 +34,14 @@ export class DestroySandbox {
    * resumes from the recorded intent. The first reason is kept.
    *
    * @param stillDue checked again after each concurrent change; if false, the record is left alone and returned.
+   * @param audit the audit event of the request for it; written with the intent, unless that is recorded already
    * @throws AppError `unavailable` when the instance cannot be stopped now; the intent remains.
    */
   async destroy(
     id: SandboxId,
     reason: DestroyedReason,
     stillDue: (record: SandboxRecord) => boolean = () => true,
+    audit?: RequestAudit,
   ): Promise<SandboxRecord> {
     for (;;) {
       const current = await this.#deps.sandboxes.find(id);
@@ -46,7 +49,7 @@ export class DestroySandbox {
       if (current.status === 'destroyed') return current;
       if (current.status === 'expiring') return this.#finish(current);
       if (!stillDue(current)) return current;
-      const expiring = await this.#deps.sandboxes.transition(current, 'end', { endingReason: reason });
+      const expiring = await this.#deps.sandboxes.transition(current, 'end', { endingReason: reason }, audit);
       if (expiring) return this.#finish(expiring);
     }
   }

@@ -1,5 +1,6 @@
 import { LIMITS, type SandboxId } from '@cloche/contract';
 import type { Credential } from '../../api-keys/credential.ts';
+import type { RequestAudit } from '../../audit/request-audit.ts';
 import { AppError, invalidRequest } from '../../base/app-error.ts';
 import { type Clock, timestamp } from '../../base/clock.ts';
 import type { SandboxRecord } from '../record/sandbox.ts';
@@ -24,11 +25,11 @@ export class SetSandboxTtl {
    * @throws AppError `sandbox_ttl_exceeded` past a cap, `invalid_request` when the expiry would not move later, and
    * `sandbox_destroyed` or `sandbox_failed` when the sandbox is not live.
    */
-  async set(credential: Credential, id: SandboxId, ttlMs: number): Promise<SandboxRecord> {
+  async set(credential: Credential, id: SandboxId, ttlMs: number, audit?: RequestAudit): Promise<SandboxRecord> {
     for (;;) {
       const current = await this.#access.getLive(credential, id);
       const expiresAt = nextExpiry(current, ttlMs, this.#clock.now());
-      const changed = await this.#sandboxes.setTtl(current, { ttlMs, expiresAt });
+      const changed = await this.#sandboxes.setTtl(current, { ttlMs, expiresAt }, audit);
       if (changed) return changed;
     }
   }

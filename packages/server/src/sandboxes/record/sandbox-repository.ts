@@ -30,7 +30,7 @@ export interface SandboxFilter {
 
 /**
  * Stores sandbox records. Each transition and TTL change is a compare-and-set, and returns undefined if the record
- * changed. A change that has an event is one transaction with it; it joins `tx` if that is given.
+ * changed. A change that has events is one transaction with them; it joins `tx` if that is given.
  */
 export interface SandboxRepository {
   /**
@@ -53,12 +53,12 @@ export interface SandboxRepository {
     current: SandboxRecord,
     transition: TransitionName,
     change?: TransitionChange,
-    tx?: Transaction,
+    audit?: RequestAudit,
   ): Promise<SandboxRecord | undefined>;
   setTtl(
     current: SandboxRecord,
     ttl: { ttlMs: number; expiresAt: number },
-    tx?: Transaction,
+    audit?: RequestAudit,
   ): Promise<SandboxRecord | undefined>;
   markUsed(id: SandboxId): Promise<void>;
   recordActivity(id: SandboxId, at: number): Promise<void>;

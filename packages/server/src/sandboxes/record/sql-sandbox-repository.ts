@@ -124,7 +124,7 @@ export class SqlSandboxRepository implements SandboxRepository {
     current: SandboxRecord,
     transition: TransitionName,
     change: TransitionChange = {},
-    tx?: Transaction,
+    audit?: RequestAudit,
   ): Promise<SandboxRecord | undefined> {
     if (!allows(transition, current.status)) return undefined;
     const columns = toColumns(change);
@@ -132,19 +132,17 @@ export class SqlSandboxRepository implements SandboxRepository {
     const seen = { seenId: id, seenGeneration: generation, seenStatus: status, seenExpiresAt: expiresAt };
     const write = this.#preparedTransition(transition, Object.keys(columns));
     const { event } = transitionOf(transition);
-    if (event) return this.#changed(event, (own) => write({ ...columns, ...seen }, own), tx);
-    const [row] = (await write({ ...columns, ...seen }, tx)).rows;
+    if (event || audit) return this.#changed(event, (tx) => write({ ...columns, ...seen }, tx), undefined, audit);
+    const [row] = (await write({ ...columns, ...seen })).rows;
     if (!row) return undefined;
-    const notify = () => this.#deps.changes.notify(id);
-    if (tx) tx.afterCommit(notify);
-    else notify();
+    this.#deps.changes.notify(id);
     return toRecord(row);
   }
 
   async setTtl(
     current: SandboxRecord,
     { ttlMs, expiresAt }: { ttlMs: number; expiresAt: number },
-    tx?: Transaction,
+    audit?: RequestAudit,
   ): Promise<SandboxRecord | undefined> {
     const write = async ({ db }: Transaction) => {
       const query = db
@@ -155,7 +153,7 @@ export class SqlSandboxRepository implements SandboxRepository {
         .where('expires_at', '=', current.expiresAt);
       return { rows: await query.returningAll().execute() };
     };
-    return this.#changed('sandbox.extended', write, tx);
+    return this.#changed('sandbox.extended', write, undefined, audit);
   }
 
   async markUsed(id: SandboxId): Promise<void> {
@@ -191,9 +189,9 @@ export class SqlSandboxRepository implements SandboxRepository {
     return rows.map(toRecord);
   }
 
-  /** Runs `write` with its event in one transaction. Returns undefined, without an event, if it changes no row. */
+  /** Runs `write` with its events in one transaction. Returns undefined, without an event, if it changes no row. */
   #changed(
-    type: SandboxEventType,
+    type: SandboxEventType | undefined,
     write: (tx: Transaction) => Promise<{ rows: Selectable<SandboxTable>[] }>,
     joined: Transaction | undefined,
     audit?: RequestAudit,
@@ -205,7 +203,7 @@ export class SqlSandboxRepository implements SandboxRepository {
       const record = toRecord(row);
       const { orgId, projectId } = record;
       tx.afterCommit(() => changes.notify(record.id));
-      await outbox.append(tx, { type, orgId, projectId, data: { sandbox: toSandbox(record, activity) } });
+      if (type) await outbox.append(tx, { type, orgId, projectId, data: { sandbox: toSandbox(record, activity) } });
       await audit?.append(tx, record);
       return record;
     }, joined);

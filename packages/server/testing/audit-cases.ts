@@ -1,0 +1,134 @@
+/**
+ * A request of each operation that has an audit event. `compose/audit-events.test.ts` requires a case for every such
+ * operation of the contract.
+ */
+import { randomUUID } from 'node:crypto';
+import type { OperationId } from '@cloche/contract';
+import { eventually } from '@cloche/testkit/eventually';
+import type { Tenants } from './tenants.ts';
+
+type ResourceId =
+  | 'projectId'
+  | 'sandboxId'
+  | 'contextId'
+  | 'commandId'
+  | 'artifactId'
+  | 'previewId'
+  | 'apiKeyId'
+  | 'webhookId'
+  | 'deliveryId';
+export type ResourceIds = Partial<Record<ResourceId, string>> & { readonly projectId: string };
+
+export interface AuditCase {
+  readonly body?: (ids: ResourceIds) => unknown;
+  /** Whether the same request changes something again, so that it has a further event. */
+  readonly again: 'changes' | 'changes nothing';
+  /** Checks that a request without an event had no effect; unless a comparison of the database shows it. */
+  readonly untouched?: (get: Get, ids: ResourceIds) => Promise<boolean>;
+}
+
+/** Returns the body of the answer to a request. */
+// biome-ignore lint/suspicious/noExplicitAny: a body is read field by field
+export type Get = (path: string) => Promise<any>;
+
+const changes = (body?: AuditCase['body'], rest: Partial<AuditCase> = {}): AuditCase => ({
+  ...(body && { body }),
+  again: 'changes',
+  ...rest,
+});
+const once = (body?: AuditCase['body']): AuditCase => changes(body, { again: 'changes nothing' });
+
+const command = { command: ['bash', 'print x'] };
+/** Nothing is sent to it, because its address is closed. */
+const url = 'https://localhost/';
+
+export const AUDIT_CASES: Partial<Record<OperationId, AuditCase>> = {
+  createSandbox: changes(({ projectId }) => ({ projectId })),
+  setSandboxTtl: changes(() => ({ ttlMs: 7_200_000 })),
+  extendSandbox: changes(() => ({ ttlMs: 7_200_000 })),
+  killSandbox: once(),
+
+  createContext: changes(() => ({ language: 'python' })),
+  deleteContext: once(),
+  interruptContext: changes(),
+  restartContext: changes(),
+
+  createCommand: changes(() => command),
+  runCommand: changes(() => command),
+  startCommand: changes(() => command),
+  killCommand: changes(() => ({ signal: 'SIGKILL' }), {
+    async untouched(get, { sandboxId, commandId }) {
+      return (await get(`/v1/sandboxes/${sandboxId}/commands/${commandId}`)).command.status === 'running';
+    },
+  }),
+  openPty: changes(),
+
+  exportArtifact: changes(() => ({ path: 'kept' })),
+  createArtifactDownloadUrl: changes(() => ({})),
+  deleteArtifact: once(),
+
+  openPreview: changes(() => ({ port: 8000 })),
+  deletePreview: once(),
+
+  createApiKey: changes(() => ({ name: 'x', scopes: ['file:read'] })),
+  rotateApiKey: changes(() => ({})),
+  revokeApiKey: once(),
+
+  // Its name is taken then.
+  createProject: once(() => ({ name: 'audited' })),
+  updateProject: changes(() => ({ metadata: { team: 'x' } })),
+  deleteProject: once(),
+
+  createWebhook: changes(({ projectId }) => ({ url, events: ['*'], projectId })),
+  updateWebhook: changes(() => ({ events: ['sandbox.*'] })),
+  deleteWebhook: once(),
+  rotateWebhookSecret: changes(),
+  testWebhook: changes(undefined, {
+    async untouched(get, { webhookId }) {
+      return (await get(`/v1/webhooks/${webhookId}/deliveries`)).data.length === 0;
+    },
+  }),
+  resendWebhookDelivery: changes(),
+};
+
+/** Creates the resources that a path names, in a project of their own. */
+export async function createResources({ call, createProject, createSandbox }: Tenants, key: string, path: string) {
+  const create = async (at: string, body: unknown) => {
+    const answer = await call(key, 'POST', at, { body, idempotencyKey: randomUUID() });
+    if (answer.status !== 201) throw new Error(JSON.stringify(answer.body));
+    return answer.body;
+  };
+  const projectId = await createProject(key, randomUUID());
+  const ids: ResourceIds & Record<string, string> = { projectId };
+  const makers: Record<Exclude<ResourceId, 'projectId'>, () => Promise<string>> = {
+    sandboxId: () => createSandbox(key, { projectId }),
+    contextId: async () => (await create(`${sandbox()}/code/contexts`, { language: 'python' })).context.id,
+    commandId: async () =>
+      (await create(`${sandbox()}/commands`, { command: ['bash', 'hang'], background: true })).command.id,
+    artifactId: async () => {
+      ids.sandboxId = await makers.sandboxId();
+      await writeFile();
+      return (await create(`${sandbox()}/artifacts`, { path: 'kept' })).artifact.id;
+    },
+    previewId: async () => {
+      ids.sandboxId = await makers.sandboxId();
+      return (await create(`${sandbox()}/previews`, { port: 8000 })).preview.id;
+    },
+    apiKeyId: async () => (await create('/v1/api-keys', { name: 'x', scopes: ['*'] })).apiKey.id,
+    webhookId: async () => (await create('/v1/webhooks', { url, events: ['*'], projectId })).webhook.id,
+    async deliveryId() {
+      await createSandbox(key, { projectId });
+      const deliveries = async () =>
+        (await call(key, 'GET', `/v1/webhooks/${ids.webhookId}/deliveries`)).body.data as { id: string }[];
+      await eventually(async () => (await deliveries()).length > 0, { because: 'an event was tried' });
+      return (await deliveries())[0]?.id ?? '';
+    },
+  };
+  const sandbox = () => `/v1/sandboxes/${ids.sandboxId}`;
+  const writeFile = () => call(key, 'PUT', `${sandbox()}/files/content?path=kept`, { body: Buffer.from('x') });
+  for (const [, name = ''] of path.matchAll(/\{(\w+)\}/g)) {
+    if (name !== 'projectId') ids[name] = await makers[name as keyof typeof makers]();
+  }
+  if (ids.sandboxId !== undefined) await writeFile();
+  return ids;
+}
