@@ -6,6 +6,7 @@ import { buffer } from 'node:stream/consumers';
 import type { EventPattern, OrgId, Preview, PreviewId, ProjectId, ResourceEvent } from '@cloche/contract';
 import { FakeClock, SequentialIds } from '@cloche/testkit';
 import { pino } from 'pino';
+import { Registry } from 'prom-client';
 import type { Credential } from '../src/api-keys/credential.ts';
 import { ClaimedRows } from '../src/db/claimed-rows.ts';
 import type { Database } from '../src/db/database.ts';
@@ -22,6 +23,7 @@ import { Deliverer } from '../src/webhooks/deliverer.ts';
 import { DeliveryRepository } from '../src/webhooks/delivery-repository.ts';
 import { SendEvents } from '../src/webhooks/send-events.ts';
 import { TargetGuard } from '../src/webhooks/target-guard.ts';
+import { WebhookMetrics } from '../src/webhooks/webhook-metrics.ts';
 import { WebhookProgress } from '../src/webhooks/webhook-progress.ts';
 import { WebhookRepository } from '../src/webhooks/webhook-repository.ts';
 import { WebhookSecrets } from '../src/webhooks/webhook-secrets.ts';
@@ -146,7 +148,10 @@ async function openServer({ db, clock, serverId, transactions, options }: Server
   const deliveries = new DeliveryRepository(db, transactions, ids);
   const quotas = new Quotas({ db, transactions, outbox, clock, defaults: {} });
   const progress = new WebhookProgress({ db, transactions, outbox, claims, deliveries, clock, random: () => 0 });
-  const sending = new SendEvents({ feed: new EventFeed(db, outbox), progress, deliveries, secrets, sender, clock });
+  const registry = new Registry();
+  const metrics = new WebhookMetrics({ metrics: registry, db, clock });
+  const feed = new EventFeed(db, outbox);
+  const sending = new SendEvents({ feed, progress, deliveries, secrets, sender, metrics, clock });
   const deliverer = new Deliverer({ progress, sending, claims, outbox, serverId, ids, clock, log });
   const webhooks = new WebhookRepository(db, transactions);
   const projects = new ProjectAccess(new SqlProjectRepository(db));
@@ -163,5 +168,5 @@ async function openServer({ db, clock, serverId, transactions, options }: Server
     ids,
     wake,
   });
-  return { deliverer, service, webhooks, deliveries, progress, claims, secrets, outbox };
+  return { deliverer, service, webhooks, deliveries, progress, claims, secrets, outbox, registry };
 }

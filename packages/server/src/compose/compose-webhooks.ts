@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import { Loop } from '../base/loop.ts';
@@ -14,6 +15,7 @@ import { Deliverer } from '../webhooks/deliverer.ts';
 import { DeliveryRepository } from '../webhooks/delivery-repository.ts';
 import { SendEvents } from '../webhooks/send-events.ts';
 import { TargetGuard, type TargetOptions } from '../webhooks/target-guard.ts';
+import { WebhookMetrics } from '../webhooks/webhook-metrics.ts';
 import { WebhookProgress } from '../webhooks/webhook-progress.ts';
 import { WebhookRepository } from '../webhooks/webhook-repository.ts';
 import { webhookRoutes } from '../webhooks/webhook-routes.ts';
@@ -34,6 +36,7 @@ export interface WebhooksDeps {
   readonly outbox: EventOutbox;
   readonly projects: ProjectAccess;
   readonly quotas: Quotas;
+  readonly metrics: Registry;
   readonly serverId: string;
   readonly targets: TargetOptions;
   /** How long deliveries are kept: as long as events. */
@@ -47,7 +50,12 @@ export interface Webhooks {
 }
 
 /** Composes the webhooks. `start` begins to send. */
-export async function composeWebhooks({ targets, retentionMs, ...shared }: WebhooksDeps): Promise<Webhooks> {
+export async function composeWebhooks({
+  targets,
+  retentionMs,
+  metrics: registry,
+  ...shared
+}: WebhooksDeps): Promise<Webhooks> {
   const { clock, log, db, transactions, outbox, ids } = shared;
   const guard = new TargetGuard(targets);
   const secrets = await WebhookSecrets.open(db);
@@ -56,7 +64,8 @@ export async function composeWebhooks({ targets, retentionMs, ...shared }: Webho
   const deliveries = new DeliveryRepository(db, transactions, ids);
   const progress = new WebhookProgress({ ...shared, claims, deliveries, random: Math.random });
   const feed = new EventFeed(db, outbox);
-  const sending = new SendEvents({ ...shared, feed, progress, deliveries, secrets, sender });
+  const metrics = new WebhookMetrics({ metrics: registry, db, clock });
+  const sending = new SendEvents({ ...shared, metrics, feed, progress, deliveries, secrets, sender });
   const deliverer = new Deliverer({ ...shared, progress, sending, claims });
   const webhooks = new WebhookRepository(db, transactions);
   const wake = () => deliverer.wake();

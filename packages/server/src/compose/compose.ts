@@ -166,8 +166,9 @@ export async function startServer(
   });
   const endKeyWork = new EndKeyWork({ keys, authenticator, clock, open: [inFlight, previews.open] });
   const webhooks = await composeWebhooks({
-    quotas,
     ...shared,
+    quotas,
+    metrics,
     projects: projects.access,
     serverId,
     targets: config.webhookTargets,

@@ -4,6 +4,7 @@ import type { EventFeed } from '../events/event-feed.ts';
 import { type DeliveryRow, isAccepted, type SendResult } from './delivery.ts';
 import type { DeliveryRepository } from './delivery-repository.ts';
 import type { WebhookRecord } from './webhook.ts';
+import type { WebhookMetrics } from './webhook-metrics.ts';
 import type { Attempted, Claimed, WebhookProgress } from './webhook-progress.ts';
 import type { WebhookSecrets } from './webhook-secrets.ts';
 import type { Receiver, WebhookSender } from './webhook-sender.ts';
@@ -25,6 +26,7 @@ export interface SendEventsDeps {
   readonly deliveries: DeliveryRepository;
   readonly secrets: WebhookSecrets;
   readonly sender: WebhookSender;
+  readonly metrics: WebhookMetrics;
   readonly clock: Clock;
 }
 
@@ -119,7 +121,9 @@ class Turn {
 
   async #attempt(webhook: WebhookRecord, event: ResourceEvent): Promise<Attempted> {
     const sent = { id: event.id, type: event.type, seq: event.seq };
-    return { sent, result: await send(this.#deps, this.#receiver, webhook, { event, signal: this.#signal }) };
+    const result = await send(this.#deps, this.#receiver, webhook, { event, signal: this.#signal });
+    this.#deps.metrics.count(result);
+    return { sent, result };
   }
 }
 
