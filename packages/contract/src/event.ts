@@ -88,7 +88,7 @@ export const ResourceEvent = Type.Union(
     eventOf(
       API_KEY_EVENTS,
       { apiKey: ApiKey },
-      'Changes through the API. `api_key.rotated` has the successor, whose `rotatedFrom` names the old key.',
+      'Changes by clients and by the operator. `api_key.rotated` has the successor, whose `rotatedFrom` names the old key.',
     ),
     eventOf(
       WEBHOOK_EVENTS,
