@@ -2,58 +2,27 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { request as httpRequest } from 'node:http';
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
-import { after, before, describe, it, mock } from 'node:test';
+import { after, before, describe, it } from 'node:test';
 import { AUDIT_ACTIONS, type AuditEvent, type Operation, type OperationId, operations } from '@cloche/contract';
 import { eventually } from '@cloche/testkit/eventually';
 import { AUDIT_CASES, type AuditCase, createResources, type ResourceIds } from '../../testing/audit-cases.ts';
+import { breakAppend, Contents, listAuditEvents } from '../../testing/audited.ts';
 import { openTenants, type Tenants } from '../../testing/tenants.ts';
-import { AuditLog } from '../audit/audit-log.ts';
 
 const audited = (Object.values(operations) as Operation[]).filter(
   ({ id }) => AUDIT_ACTIONS[id as OperationId] !== 'none',
 );
 
 let tenants: Tenants;
-let database: DatabaseSync;
+let contents: Contents;
 before(async () => {
   tenants = await openTenants();
-  database = new DatabaseSync(join(tenants.folder, 'data/server/cloche.db'), { readOnly: true });
+  contents = new Contents(tenants);
 });
 after(async () => {
-  database.close();
+  contents.close();
   await tenants.close();
 });
-
-/** What the API shows, without times and counters that background jobs write. */
-const TABLES: Record<string, readonly string[]> = {
-  orgs: [],
-  projects: [],
-  api_keys: ['last_used_at'],
-  sandboxes: ['last_active_at', 'used'],
-  code_contexts: [],
-  commands: [],
-  artifacts: [],
-  previews: [],
-  webhooks: [
-    'attempts',
-    'claimed_by',
-    'claimed_until',
-    'cursor_seq',
-    'delivery_seq',
-    'failing_since',
-    'next_attempt_at',
-  ],
-  events: [],
-};
-
-function contents(): unknown {
-  return Object.entries(TABLES).map(([table, ignored]) => {
-    const rows = database.prepare(`select * from ${table}`).all();
-    return rows.map((row) => Object.entries(row).filter(([column]) => !ignored.includes(column)));
-  });
-}
 
 interface Reply {
   readonly status: number;
@@ -95,28 +64,6 @@ const UPGRADE = {
   'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==',
 };
 
-async function eventsOf(action: string): Promise<AuditEvent[]> {
-  const all: AuditEvent[] = [];
-  for (let afterSeq = 0, hasMore = true; hasMore; ) {
-    const path = `/v1/audit-events?action=${action}&limit=500&afterSeq=${afterSeq}`;
-    const { body } = await tenants.call(tenants.keys.whole, 'GET', path);
-    all.push(...body.data);
-    ({ nextSeq: afterSeq, hasMore } = body);
-  }
-  return all;
-}
-
-/** Lets the transactions of the action roll back after their event was appended, and refuses events before a change. */
-function breakAppend(action: string) {
-  const { append } = AuditLog.prototype;
-  return mock.method(AuditLog.prototype, 'append', async function (this: AuditLog, ...[event, tx]: Appended) {
-    const breaks = event.action === action && event.outcome === 'allowed';
-    if (tx || !breaks) await append.call(this, event, tx);
-    if (breaks) throw new Error('the server was killed');
-  });
-}
-type Appended = Parameters<AuditLog['append']>;
-
 /** The fake runtime has no terminals, so opening one fails after its event. */
 const isRefused = ({ webSocket }: Operation) => webSocket !== undefined;
 
@@ -129,16 +76,16 @@ async function tryCase(operation: Operation, each: AuditCase): Promise<void> {
   const ids = await createResources(tenants, key, operation.path);
   const content = each.body && JSON.stringify(each.body(ids));
   const sendOnce = (idempotencyKey: string = randomUUID()) => send(operation, ids, { key, content, idempotencyKey });
-  const earlier = await eventsOf(action);
+  const earlier = await listAuditEvents(tenants, key, action);
   const events = async (outcome: AuditEvent['outcome']) =>
-    (await eventsOf(action)).slice(earlier.length).filter((event) => event.outcome === outcome);
+    (await listAuditEvents(tenants, key, action)).slice(earlier.length).filter((event) => event.outcome === outcome);
 
-  const before = contents();
+  const before = contents.read();
   const broken = breakAppend(action);
   const failed = await sendOnce();
   broken.mock.restore();
   assert.equal(failed.status, 500, JSON.stringify(failed.body));
-  assert.deepEqual(contents(), before);
+  assert.deepEqual(contents.read(), before);
   const get = async (path: string) => (await tenants.call(key, 'GET', path)).body;
   assert.equal(await each.untouched?.(get, ids), each.untouched && true);
   await eventually(async () => (await events('failed')).length === 1, { because: 'the failure has an event' });

@@ -1,4 +1,4 @@
-import type { SandboxId } from '@cloche/contract';
+import type { OrgId, SandboxId } from '@cloche/contract';
 import type { ReconcileReport } from '@cloche/protocol';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
@@ -88,8 +88,12 @@ export interface Sandboxes {
   stop(): Promise<void>;
   /** Runs one reconciliation now. Rejects when the runtime does not answer. */
   reconcile(): Promise<ReconcileReport>;
-  /** Destroys every sandbox with `platform_cleanup`. Returns their number. */
-  destroyAll(): Promise<number>;
+  /**
+   * Destroys every sandbox with `platform_cleanup`. Returns their number.
+   *
+   * @param announce called for each organization that has sandboxes, before any of them is destroyed
+   */
+  destroyAll(announce: (orgId: OrgId) => Promise<void>): Promise<number>;
   /** Rejects when sandboxes cannot be launched now. */
   check(signal: AbortSignal): Promise<void>;
 }
@@ -206,8 +210,9 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
       await connections.closeAll();
     },
     reconcile: () => reconciler.reconcile(),
-    async destroyAll() {
+    async destroyAll(announce) {
       const all = await sandboxes.listByStatus(OCCUPYING_STATUSES);
+      for (const orgId of new Set(all.map((record) => record.orgId))) await announce(orgId);
       await Promise.all(all.map((record) => destroySandbox.destroy(record.id, 'platform_cleanup')));
       return all.length;
     },

@@ -217,7 +217,7 @@ export async function startServer(
     apiKeys,
     quotas,
     reconcile: () => sandboxes.reconcile(),
-    destroyAll: () => sandboxes.destroyAll(),
+    destroyAll: (announce) => sandboxes.destroyAll(announce),
     ...audit,
   });
 

@@ -13,6 +13,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { ApiKeyService } from '../api-keys/api/api-key-service.ts';
 import type { ApiKeyRecord } from '../api-keys/api-key.ts';
 import { timestamp } from '../base/clock.ts';
+import type { Transaction } from '../db/transactions.ts';
 import { bodyValidator } from '../http/request-validator.ts';
 import type { Org, OrgRepository } from '../projects/org-repository.ts';
 import type { Quotas } from '../quotas/quotas.ts';
@@ -24,21 +25,24 @@ export interface OperatorDeps extends OperatorAuditDeps {
   readonly apiKeys: ApiKeyService;
   readonly quotas: Quotas;
   readonly reconcile: () => Promise<ReconcileReport>;
-  readonly destroyAll: () => Promise<number>;
+  /** Calls `announce` for each organization that has sandboxes, then destroys them. Returns their number. */
+  readonly destroyAll: (announce: (orgId: OrgId) => Promise<void>) => Promise<number>;
 }
 
 export function addOperatorRoutes(app: FastifyInstance, deps: OperatorDeps): void {
   const { orgs, apiKeys, quotas, reconcile, destroyAll, auditLog } = deps;
-  const record = (request: FastifyRequest, orgId: OrgId, action: string, target: { type: string; id: string }) =>
-    auditLog.append({ orgId, actor: OPERATOR_ACTOR, action, target, outcome: 'allowed', requestId: request.id });
+  const record = ({ id: requestId }: FastifyRequest, orgId: OrgId, action: string, tx?: Transaction) => {
+    const target = { type: 'organization', id: orgId };
+    return auditLog.append({ orgId, actor: OPERATOR_ACTOR, action, target, outcome: 'allowed', requestId }, tx);
+  };
   addAuditRoutes(app, deps);
   const readOrg = bodyValidator<CreateOrg>(CreateOrg);
   const readQuotas = bodyValidator<ProjectQuotas>(ProjectQuotas);
   const readKey = bodyValidator<CreateKey>(CreateKey);
 
   app.post('/orgs', async (request, reply): Promise<OrgCreated> => {
-    const org = await orgs.create(readOrg(request.body).name);
-    await record(request, org.id, 'organization.created', { type: 'organization', id: org.id });
+    const { name } = readOrg(request.body);
+    const org = await orgs.create(name, (tx, { id }) => record(request, id, 'organization.created', tx));
     reply.code(201);
     return { org: describeOrg(org) };
   });
@@ -52,8 +56,8 @@ export function addOperatorRoutes(app: FastifyInstance, deps: OperatorDeps): voi
   app.patch<OrgParams>('/orgs/:org/quotas', async (request) => {
     const { params, body } = request;
     const { id } = await getOrg(orgs, params.org);
-    await quotas.limits.setOrganization(id, readQuotas(body));
-    await record(request, id, 'organization.quotas_set', { type: 'organization', id });
+    const appendEvent = (tx: Transaction) => record(request, id, 'organization.quotas_set', tx);
+    await quotas.limits.setOrganization(id, readQuotas(body), appendEvent);
     return quotasOf(params.org);
   });
 
@@ -72,12 +76,9 @@ export function addOperatorRoutes(app: FastifyInstance, deps: OperatorDeps): voi
   });
 
   app.post('/reconcile', (): Promise<ReconcileReport> => reconcile());
-  app.post('/destroy-all', async (request) => {
-    for (const { id } of await orgs.list()) {
-      await record(request, id, 'sandboxes.destroyed', { type: 'organization', id });
-    }
-    return { destroyed: await destroyAll() };
-  });
+  app.post('/destroy-all', async (request) => ({
+    destroyed: await destroyAll((orgId) => record(request, orgId, 'sandboxes.destroyed')),
+  }));
 }
 
 const OPERATOR_ACTOR = { type: 'operator', id: 'operator' } as const;

@@ -3,6 +3,7 @@ import { AppError } from '../base/app-error.ts';
 import type { Clock } from '../base/clock.ts';
 import type { IdSource } from '../base/id-source.ts';
 import type { Database } from '../db/database.ts';
+import { type Transaction, Transactions } from '../db/transactions.ts';
 import { nameKey } from './project.ts';
 
 const FIRST_ORG = 'default';
@@ -18,11 +19,13 @@ export interface Org {
 /** Stores organizations, each created together with its default project. */
 export class OrgRepository {
   readonly #db: Database;
+  readonly #transactions: Transactions;
   readonly #clock: Clock;
   readonly #ids: IdSource;
 
   constructor(db: Database, clock: Clock, ids: IdSource) {
     this.#db = db;
+    this.#transactions = new Transactions(db);
     this.#clock = clock;
     this.#ids = ids;
   }
@@ -30,24 +33,25 @@ export class OrgRepository {
   /**
    * Creates an organization and its default project.
    *
+   * @param appendEvent appends the audit event in the same transaction
    * @throws AppError `conflict` when the name is taken.
    */
-  async create(name: string): Promise<Org> {
+  async create(name: string, appendEvent?: (tx: Transaction, org: Org) => Promise<void>): Promise<Org> {
     const org: Org = {
       id: this.#ids.next(ID_PREFIXES.org),
       name,
       defaultProjectId: this.#ids.next(ID_PREFIXES.project),
       createdAt: this.#clock.now(),
     };
-    await this.#db.transaction().execute(async (trx) => {
-      const inserted = await trx
+    await this.#transactions.run(async (tx) => {
+      const inserted = await tx.db
         .insertInto('orgs')
         .values({ id: org.id, name, created_at: org.createdAt })
         .onConflict((conflict) => conflict.column('name').doNothing())
         .returning('id')
         .executeTakeFirst();
       if (!inserted) throw new AppError('conflict', `An organization "${name}" already exists; choose another name.`);
-      await trx
+      await tx.db
         .insertInto('projects')
         .values({
           id: org.defaultProjectId,
@@ -59,6 +63,7 @@ export class OrgRepository {
           updated_at: org.createdAt,
         })
         .execute();
+      await appendEvent?.(tx, org);
     });
     return org;
   }

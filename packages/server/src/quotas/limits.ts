@@ -98,9 +98,16 @@ export class Limits {
   /**
    * Sets the given limits of an organization; `null` removes one. Limits of its projects stay, also those that are
    * higher now.
+   *
+   * @param appendEvent appends the audit event in the same transaction
    */
-  async setOrganization(orgId: OrgId, changes: ProjectQuotas): Promise<void> {
-    await this.#transactions.run(async ({ db }) => {
+  async setOrganization(
+    orgId: OrgId,
+    changes: ProjectQuotas,
+    appendEvent?: (tx: Transaction) => Promise<void>,
+  ): Promise<void> {
+    await this.#transactions.run(async (tx) => {
+      const { db } = tx;
       await this.#lockOrganization(db, orgId);
       const quotas = { ...(await ownLimits(db, orgId)), ...changes };
       await db
@@ -113,6 +120,7 @@ export class Limits {
         if (limited === project.limited) continue;
         await db.updateTable('projects').set({ limited }).where('id', '=', project.id).execute();
       }
+      await appendEvent?.(tx);
     });
   }
 

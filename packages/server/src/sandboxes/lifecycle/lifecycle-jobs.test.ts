@@ -189,7 +189,7 @@ describe('the reconciler', () => {
   it('ends everything when the operator says so', async () => {
     await using world = await openSandboxes();
     const ids = [await world.createReady(), await world.createReady()];
-    assert.equal(await world.server.destroyAll(), 2);
+    assert.equal(await world.server.destroyAll(async () => undefined), 2);
     for (const id of ids) assert.equal((await world.get(id)).destroyedReason, 'platform_cleanup');
     assert.deepEqual(await world.driver.list(), []);
   });
