@@ -94,6 +94,18 @@ describe('docs/specification.md', () => {
   }
 });
 
+describe('docs/threat-model.md', () => {
+  it('names only test files that exist', () => {
+    const files = globSync('{packages,e2e,scripts}/**/*.test.ts', { exclude: ['**/node_modules/**'] });
+    const named = [...read('docs/threat-model.md').matchAll(/`([\w./-]+\.test\.ts)`/g)].map(([, file = '']) => file);
+    assert.ok(named.length > 0);
+    assert.deepEqual(
+      named.filter((name) => !files.some((file) => file.endsWith(`/${name}`) || file === name)),
+      [],
+    );
+  });
+});
+
 describe('every document', () => {
   for (const file of globSync(['*.md', 'docs/**/*.md'])) {
     it(`${file} links only to files that exist`, () => {

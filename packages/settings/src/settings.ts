@@ -41,7 +41,7 @@ export const SETTINGS = {
     default: '/var/lib/cloche',
     readBy: ['setup', 'cli', 'server', 'hostd', 'egress'],
     isResolvedBySetup: true,
-    summary: 'folder of the data that outlives a reboot',
+    summary: 'folder of persistent data: the database, artifacts, disks of sandboxes, logs',
   },
   CLOCHE_RUN_DIR: {
     value: folder(),
@@ -62,13 +62,13 @@ export const SETTINGS = {
     default: 30 * DAY_MS,
     readBy: ['setup', 'cli'],
     summary: 'how long old template versions and guest files are kept after their last use; at least two days',
-    more: 'hostd notes once a day what it uses. The newest version of each template always stays.',
+    more: 'hostd records once a day what it uses. The newest version of each template always stays.',
   },
   CLOCHE_CONFIG_FILE: {
     value: text('.', 'a path'),
     default: '/etc/cloche/cloche.env',
     readBy: ['setup', 'cli'],
-    summary: 'file of settings, one NAME=value a line; the environment wins',
+    summary: 'file of settings, one NAME=value on each line; environment variables take precedence',
   },
   CLOCHE_DATABASE_URL: {
     value: text('^[a-z]+:', 'a URL such as sqlite:/path/to/file'),
@@ -132,38 +132,38 @@ export const SETTINGS = {
   },
   CLOCHE_POOL_SIZE: {
     value: integer(0, 9999),
-    defaultText: 'what a sixteenth of the memory holds at 24 MiB each, in gVisor at 160 MiB, at most 64',
+    defaultText: 'as many as fit into a sixteenth of the memory with 24 MiB each (160 MiB with gVisor), at most 64',
     readBy: ['hostd'],
     summary: 'sandboxes launched ahead of demand, of all templates together; 0 for none',
     more:
       'Each creation beyond the pool launches a sandbox of its own, four at a time. A waiting sandbox has 16 MB in its ' +
-      'control group, as a mean of both templates; in gVisor, with Python, 140 MB.',
+      'control group, the mean of both templates; with gVisor and Python, it has 140 MB.',
   },
   CLOCHE_SANDBOX_DEFAULT_CPU: {
     value: cores(),
     default: 1,
     readBy: ['server', 'hostd'],
-    summary: 'cores of a sandbox whose request names none',
+    summary: 'cores of a sandbox by default',
     more: 'Its agent has a further quarter of a core.',
   },
   CLOCHE_SANDBOX_DEFAULT_MEMORY_MB: {
     value: mebibytes(128, 1 << 24),
     defaultText: '1024 MiB, or the memory of the host where that is less',
     readBy: ['server', 'hostd'],
-    summary: 'memory of a sandbox whose request names none',
+    summary: 'memory of a sandbox by default',
     more: 'Its agent has a further 64 MiB.',
   },
   CLOCHE_SANDBOX_DEFAULT_DISK_MB: {
     value: mebibytes(64, 1 << 24),
     default: 2048,
     readBy: ['server', 'hostd'],
-    summary: 'disk of a sandbox whose request names none',
+    summary: 'disk of a sandbox by default',
   },
   CLOCHE_SANDBOX_DEFAULT_PIDS: {
     value: integer(32, 1 << 22),
     default: 512,
     readBy: ['server', 'hostd'],
-    summary: 'processes and threads of a sandbox whose request names no limit',
+    summary: 'processes and threads that a sandbox may have by default',
     more: 'Its agent has a further 64.',
   },
   CLOCHE_SANDBOX_MAX_CPU: {
@@ -208,19 +208,19 @@ export const SETTINGS = {
     value: mebibytes(1, 5 * 1024 * 1024),
     default: 10_240,
     readBy: ['server'],
-    summary: 'size of one artifact at most',
+    summary: 'maximum size of one artifact',
   },
   CLOCHE_ARTIFACTS_MAX_MB: {
     value: mebibytes(1, MOST_MIB),
     defaultText: 'none',
     readBy: ['server'],
     summary:
-      'size of all artifacts of one organization at most, unless `cloche admin quota set` sets its `artifactBytes`; beyond it, exports get `quota_exceeded`',
+      'maximum size of all artifacts of one organization, unless `cloche admin quota set` sets its `artifactBytes`; beyond it, exports get `quota_exceeded`',
     more: 'The disk reserve applies in any case.',
   },
   CLOCHE_ARTIFACT_RETENTION_MS: {
     value: milliseconds(1000, Number.MAX_SAFE_INTEGER),
-    defaultText: 'for ever',
+    defaultText: 'no limit',
     readBy: ['server'],
     summary: 'how long artifacts are kept',
   },
@@ -235,20 +235,20 @@ export const SETTINGS = {
     default: 20,
     readBy: ['hostd'],
     summary: 'how many times the free space above the reserve may be promised to disks of sandboxes',
-    more: 'The disks are sparse. With 1, no space is promised twice.',
+    more: 'The disks are sparse files. With 1, every byte of them is reserved.',
   },
   CLOCHE_REPLAY_MAX_MB: {
     value: mebibytes(1, MOST_MIB),
     default: 8192,
     readBy: ['server'],
     summary: 'responses of one organization that are kept for replay (24 hours)',
-    more: 'Beyond it, new requests with an `Idempotency-Key` get `quota_exceeded`.',
+    more: 'Beyond this size, new requests with an `Idempotency-Key` get `quota_exceeded`.',
   },
   CLOCHE_PUBLIC_URL: {
     value: text('^https?://[^/?#]+/?$', 'a URL with only a host, such as https://cloche.example.com'),
     defaultText: 'the address of the API',
     readBy: ['server'],
-    summary: 'URL that links to downloads begin with',
+    summary: 'URL that download links begin with',
   },
   CLOCHE_PREVIEW_URL: {
     value: text(
@@ -264,13 +264,13 @@ export const SETTINGS = {
     value: milliseconds(1000, DAY_MS),
     default: 600_000,
     readBy: ['server'],
-    summary: 'how long the shell of a terminal lives without a client',
+    summary: 'how long a terminal without a client stays open',
   },
   CLOCHE_TRANSFER_STALL_MS: {
     value: milliseconds(100, DAY_MS),
     default: 60_000,
     readBy: ['server'],
-    summary: 'how long an upload or a download may go without a byte; then its connection is closed',
+    summary: 'how long an upload or a download may transfer no byte before its connection is closed',
   },
   CLOCHE_IDLE_TIDYING_MS: {
     value: milliseconds(1, 999_999_999),
@@ -302,7 +302,7 @@ export const SETTINGS = {
     value: oneOf('on', 'off'),
     default: 'off',
     readBy: ['server'],
-    summary: '`on` permits webhooks with `http` URLs, to which events travel unencrypted',
+    summary: '`on` permits webhooks with `http` URLs, to which events are sent unencrypted',
   },
   CLOCHE_WEBHOOK_ALLOW_CIDRS: {
     value: text('', 'ranges of addresses, separated by commas'),
@@ -310,7 +310,7 @@ export const SETTINGS = {
     defaultText: 'none',
     readBy: ['server'],
     summary: 'private ranges that webhooks may reach, separated by commas',
-    more: 'Every client that may create webhooks can then have the server send requests to these addresses.',
+    more: 'Every client that may create webhooks can then make the server send requests to these addresses.',
   },
   CLOCHE_AUDIT_RETENTION_MS: {
     value: milliseconds(DAY_MS, Number.MAX_SAFE_INTEGER),
@@ -328,7 +328,7 @@ export const SETTINGS = {
     value: oneOf(...LOG_LEVELS),
     default: 'info',
     readBy: ['hostd', 'egress', 'server'],
-    summary: 'trace, debug, info, warn, error, fatal or silent',
+    summary: 'least severe level that is logged: trace, debug, info, warn, error, fatal or silent',
   },
   CLOCHE_URL: {
     value: text('.', 'a URL'),
