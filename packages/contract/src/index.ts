@@ -25,5 +25,6 @@ export * from './sandbox.ts';
 export * from './scopes.ts';
 export * from './tags.ts';
 export * from './template.ts';
+export * from './usage.ts';
 export * from './webhook.ts';
 export * from './webhook-requests.ts';

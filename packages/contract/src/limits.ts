@@ -87,6 +87,13 @@ export const LIMITS = {
   /** A value by which audit events are filtered. */
   auditFilterLength: 100,
 
+  /** Longest range of a list of usage, and the rows of all projects together that it may have. */
+  usageDays: 400,
+  usageHours: 800,
+  usageRows: 10_000,
+  /** A time in a query, as text. */
+  queryTimeLength: 100,
+
   webhooksPerOrganization: 50,
   webhookUrlLength: 2048,
   webhookEvents: 64,

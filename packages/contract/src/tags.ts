@@ -19,6 +19,7 @@ export const TAGS = {
   Quotas:
     'A quota limits what an organization or a project uses at a time or in a minute. By default there is no limit but what ' +
     'the host holds.',
+  Usage: 'What sandboxes used, by hour or day and project, and for each sandbox. Counted every 10 seconds.',
   Events:
     'An event says that a sandbox, an artifact or another resource was created, has changed or has ended. The events of an ' +
     'organization are numbered; each is written together with its change.',

@@ -26,6 +26,7 @@ import { LocalStore } from '../src/artifacts/store/local-store.ts';
 import { Staging } from '../src/artifacts/store/staging.ts';
 import { Changes } from '../src/base/changes.ts';
 import { composeSandboxes } from '../src/compose/compose-sandboxes.ts';
+import { composeUsage, type Usage } from '../src/compose/compose-usage.ts';
 import type { Database } from '../src/db/database.ts';
 import { migrate } from '../src/db/migrate.ts';
 import { openDatabase } from '../src/db/open-database.ts';
@@ -39,6 +40,8 @@ import { Quotas, type ReportRates } from '../src/quotas/quotas.ts';
 import { Executions } from '../src/sandboxes/record/executions.ts';
 import type { SandboxSettings } from '../src/sandboxes/record/sandbox-settings.ts';
 import { SqlSandboxRepository } from '../src/sandboxes/record/sql-sandbox-repository.ts';
+import { SandboxUsages } from '../src/usage/sandbox-usages.ts';
+import { StartedWork } from '../src/usage/started-work.ts';
 
 export const ORG = 'org_1' as OrgId;
 export const DEFAULT_PROJECT = 'prj_default' as ProjectId;
@@ -116,9 +119,11 @@ async function seed(db: Database): Promise<void> {
 /** A repository of its own over the records of `world`, or over those of another database. */
 export function repositoryOf({ db: own, clock, ids }: SandboxesWorld, db = own): SqlSandboxRepository {
   const changes = new Changes<SandboxId>();
+  const transactions = new Transactions(db);
   return new SqlSandboxRepository({
     db,
-    transactions: new Transactions(db),
+    transactions,
+    usages: new SandboxUsages({ db, transactions, clock, startedWork: new StartedWork() }),
     outbox: new EventOutbox(db, clock, ids),
     changes,
     activity: new Executions(clock, changes),
@@ -137,6 +142,7 @@ export class SandboxesWorld implements AsyncDisposable {
   readonly limits: Limits;
   metrics = new Registry();
   readonly #settings: SandboxSettings;
+  #usage!: Usage;
   #server: ReturnType<typeof composeSandboxes>;
 
   constructor(
@@ -163,8 +169,13 @@ export class SandboxesWorld implements AsyncDisposable {
     return this.#server;
   }
 
+  get usage(): Usage {
+    return this.#usage;
+  }
+
   get routes(): readonly Route[] {
-    return this.#server.routes;
+    const projects = new ProjectAccess(new SqlProjectRepository(this.db));
+    return [...this.#server.routes, ...this.#usage.routes({ sandboxes: this.#server.core.access, projects })];
   }
 
   async start(): Promise<void> {
@@ -239,8 +250,10 @@ export class SandboxesWorld implements AsyncDisposable {
   }
 
   #compose() {
+    this.#usage = composeUsage({ ...this, log: SILENT });
     return composeSandboxes({
       db: this.db,
+      usage: this.#usage,
       transactions: this.transactions,
       outbox: this.outbox,
       projects: new ProjectAccess(new SqlProjectRepository(this.db)),

@@ -176,6 +176,9 @@ export const TENANCY_CASES: Readonly<Record<OperationId, readonly Case[]>> = {
 
   listQuotas: [general(200)[0] as GeneralCase, byProject],
 
+  listUsage: [lists('projectId'), byProject],
+  getSandboxUsage: byPath(),
+
   createApiKey: [
     naming(({ projectId }) => ({ body: { name: 'x', scopes: ['*'], projectIds: [projectId] } }), {
       title: 'by its body',

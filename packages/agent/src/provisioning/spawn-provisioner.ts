@@ -27,10 +27,6 @@ export class SpawnProvisioner {
     this.#onBusy = onBusy;
   }
 
-  countRefusals(): number {
-    return this.#group.countRefusals();
-  }
-
   hasProcessesFor(language: Language): boolean {
     return this.#group.hasRoomFor(TASKS_OF_KERNEL[language]);
   }
@@ -43,14 +39,14 @@ export class SpawnProvisioner {
     { place, listener, room }: NewKernelRequest,
     fork: Pick<KernelOptions, 'takeForked' | 'onMismatch'> = {},
   ): KernelProcess {
-    const waitUntilPossible = async () => {
+    const { uid, gid } = this.#config;
+    const untilPossible = async () => {
       await room;
       // A kernel started without processes left would die in its first run, or disturb the code that uses them.
       if (!this.hasProcessesFor(language)) throw new Error(NO_PROCESS_LEFT);
     };
     const command = kernelCommand(language, this.#config);
-    const { uid, gid } = this.#config;
-    const [group, onBusy] = [this.#group, this.#onBusy];
-    return new KernelProcess({ command, place, uid, gid, group, waitUntilPossible, onBusy, ...fork }, listener);
+    const spec = { command, place, uid, gid, group: this.#group, untilPossible, onBusy: this.#onBusy, ...fork };
+    return new KernelProcess(spec, listener);
   }
 }

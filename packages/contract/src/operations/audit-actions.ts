@@ -83,6 +83,9 @@ export const AUDIT_ACTIONS: Record<OperationId, AuditAction | 'none'> = {
 
   listQuotas: 'none',
 
+  listUsage: 'none',
+  getSandboxUsage: 'none',
+
   listEvents: 'none',
   streamEvents: 'none',
 

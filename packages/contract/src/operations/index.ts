@@ -11,6 +11,7 @@ import * as projects from './projects.ts';
 import * as quotas from './quotas.ts';
 import * as sandboxes from './sandboxes.ts';
 import * as templates from './templates.ts';
+import * as usage from './usage.ts';
 import * as webhooks from './webhooks.ts';
 
 const { SandboxParams: _, ...sandboxOperations } = sandboxes;
@@ -28,6 +29,7 @@ export const operations = {
   ...apiKeys,
   ...projects,
   ...quotas,
+  ...usage,
   ...events,
   ...webhooks,
   ...audit,

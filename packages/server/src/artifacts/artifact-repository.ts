@@ -7,6 +7,7 @@ import type { Transaction, Transactions } from '../db/transactions.ts';
 import type { EventOutbox } from '../outbox/event-outbox.ts';
 import { projectDeleted } from '../projects/access/project-access.ts';
 import { isOpenProject } from '../projects/open-project.ts';
+import { UsageHours } from '../usage/usage-hours.ts';
 import { type ArtifactRecord, toArtifact } from './artifact.ts';
 
 export interface ArtifactFilter {
@@ -47,11 +48,13 @@ export class SqlArtifactRepository implements ArtifactRepository {
   readonly #db: Database;
   readonly #transactions: Transactions;
   readonly #outbox: EventOutbox;
+  readonly #usageHours: UsageHours;
 
   constructor(db: Database, transactions: Transactions, outbox: EventOutbox) {
     this.#db = db;
     this.#transactions = transactions;
     this.#outbox = outbox;
+    this.#usageHours = new UsageHours(db);
   }
 
   async insert(record: ArtifactRecord, joined?: Transaction): Promise<boolean> {
@@ -63,7 +66,9 @@ export class SqlArtifactRepository implements ArtifactRepository {
         .onConflict((conflict) => conflict.doNothing())
         .returningAll()
         .executeTakeFirst();
-      return row && this.#announce(tx, 'artifact.created', toRecord(row));
+      if (!row) return undefined;
+      await this.#usageHours.add(tx, record, record.createdAt, { artifact_bytes: record.sizeBytes });
+      return this.#announce(tx, 'artifact.created', toRecord(row));
     }, joined);
     return inserted !== undefined;
   }

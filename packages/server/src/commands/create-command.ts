@@ -16,6 +16,7 @@ import type { Executions } from '../sandboxes/record/executions.ts';
 import type { SandboxRecord } from '../sandboxes/record/sandbox.ts';
 import type { SandboxRepository } from '../sandboxes/record/sandbox-repository.ts';
 import type { ActBounds, SandboxUse } from '../sandboxes/use/sandbox-use.ts';
+import type { StartedWork } from '../usage/started-work.ts';
 import { asSeenIn, type CommandOutput, type CommandRecord, endingOf, killedEnding, toCommand } from './command.ts';
 import type { CommandRepository } from './command-repository.ts';
 import { commandSpec } from './command-request.ts';
@@ -30,6 +31,7 @@ export interface CreateCommandDeps {
   readonly sandboxUse: SandboxUse;
   readonly executions: Executions;
   readonly transactions: Transactions;
+  readonly startedWork: StartedWork;
   readonly clock: Clock;
   readonly ids: IdSource;
   readonly log: Logger;
@@ -92,10 +94,12 @@ export class CreateCommand {
     start: StartCommand,
     signal: AbortSignal,
   ): Promise<Command> {
-    const { startingCommands, commands, clock, commandWatches } = this.#deps;
+    const { startingCommands, commands, clock, commandWatches, startedWork } = this.#deps;
     using _ = startingCommands.begin(record.id);
     return await this.#act(sandbox, record, { signal, actMs: AGENT_LIMITS.startMs }, async (agent, limit) => {
-      const ending = endingOf(record, await agent.start(record.id, start, limit), clock.now());
+      const started = await agent.start(record.id, start, limit);
+      startedWork.count(sandbox, 'commands');
+      const ending = endingOf(record, started, clock.now());
       if (ending) return toCommand(await commands.finish(record, ending));
       commandWatches.watch(sandbox, record);
       return toCommand(record);
@@ -108,7 +112,7 @@ export class CreateCommand {
     start: StartCommand,
     { signal, resultMemory }: CommandCreation,
   ): Promise<Command> {
-    const { startingCommands, commands, executions, clock } = this.#deps;
+    const { startingCommands, commands, executions, clock, startedWork } = this.#deps;
     using _ = startingCommands.begin(record.id);
     using limit = new Deadline((start.timeoutMs ?? 0) + AGENT_LIMITS.commandGraceMs, signal);
     using _execution = executions.begin(sandbox.id, undefined, () => limit.end('canceled'));
@@ -116,6 +120,7 @@ export class CreateCommand {
     try {
       return await this.#act(sandbox, record, { signal: limit.signal }, async (agent) => {
         await agent.start(record.id, { ...start, capture }, limit.signal);
+        startedWork.count(sandbox, 'commands');
         const result = await agent.result(record.id, limit.signal, resultMemory);
         const ending = endingOf(record, result.command, clock.now()) ?? killedEnding(record, clock.now());
         return toCommand(await commands.finish(record, ending), outputOf(result));

@@ -49,6 +49,8 @@ import { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
 import { TemplateCatalogue } from '../templates/template-catalogue.ts';
 import { SqlTemplateRepository } from '../templates/template-repository.ts';
 import { templateRoutes } from '../templates/template-routes.ts';
+import type { StartedWork } from '../usage/started-work.ts';
+import type { Usage } from './compose-usage.ts';
 
 /** Time until a retry of a failed job, or of a runtime that did not answer. */
 const RETRY_MS = 1_000;
@@ -68,6 +70,7 @@ export interface SandboxesDeps {
   readonly metrics: Registry;
   /** Stores outputs of runs that become artifacts. */
   readonly keepArtifact: KeepArtifact;
+  readonly usage: Pick<Usage, 'startedWork' | 'usages'>;
 }
 
 /** Access of other features to sandboxes. */
@@ -76,6 +79,7 @@ export interface SandboxCore {
   readonly access: SandboxAccess;
   readonly sandboxUse: SandboxUse;
   readonly executions: Executions;
+  readonly startedWork: StartedWork;
 }
 
 /** The composed parts of sandboxes, contexts, runs and templates. */
@@ -100,9 +104,10 @@ export interface Sandboxes {
 
 export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
   const { db, transactions, outbox, projects, clock, ids, log, driver, settings } = deps;
+  const { usages, startedWork } = deps.usage;
   const changes = new Changes<SandboxId>();
   const executions = new Executions(clock, changes);
-  const sandboxes = new SqlSandboxRepository({ db, transactions, outbox, changes, activity: executions });
+  const sandboxes = new SqlSandboxRepository({ db, transactions, outbox, changes, activity: executions, usages });
   const connections = new AgentConnections(driver, (instance) => checkOn(instance.sandboxId));
   const catalogue = new TemplateCatalogue(new SqlTemplateRepository(db), driver, clock);
   const metrics = new SandboxMetrics(deps.metrics);
@@ -116,6 +121,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     connections,
     executions,
     launchSandbox,
+    usages,
     clock,
     log,
   });
@@ -159,6 +165,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
     awaitSandbox,
     errorTranslator,
     promoteOutputs,
+    startedWork,
     ids,
     metrics: runMetrics,
     log,
@@ -166,7 +173,7 @@ export function composeSandboxes(deps: SandboxesDeps): Sandboxes {
 
   const loops: Loop[] = [];
   return {
-    core: { sandboxes, access, sandboxUse, executions },
+    core: { sandboxes, access, sandboxUse, executions, startedWork },
     routes: [
       ...sandboxRoutes({
         access,

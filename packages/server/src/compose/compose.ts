@@ -51,6 +51,7 @@ import { composeEvents } from './compose-events.ts';
 import { composePreviews } from './compose-previews.ts';
 import { composeProjects } from './compose-projects.ts';
 import { composeSandboxes } from './compose-sandboxes.ts';
+import { composeUsage } from './compose-usage.ts';
 import { composeWebhooks } from './compose-webhooks.ts';
 import type { Config } from './config.ts';
 import { openRecordStore } from './open-record-store.ts';
@@ -136,8 +137,10 @@ export async function startServer(
     space: spaceOf(dirname(config.artifacts.stagingDir)),
   });
   const { keepArtifact } = artifacts;
+  const usage = composeUsage({ ...shared, driver });
   const sandboxes = composeSandboxes({
     ...shared,
+    usage,
     projects: projects.access,
     quotas,
     driver,
@@ -184,6 +187,7 @@ export async function startServer(
     ...apiKeyRoutes(new ManageApiKeys({ ...shared, keys, orgs, projects: projectRecords, authenticator, endKeyWork })),
     ...projects.routes,
     ...quotaRoutes(quotas, projects.access),
+    ...usage.routes({ sandboxes: access, projects: projects.access }),
     ...audit.routes,
     ...composeEvents({ ...shared, projects: projects.access }).routes,
     ...webhooks.routes,
@@ -230,6 +234,7 @@ export async function startServer(
   await artifacts.start();
   await sandboxes.start();
   await commands.start();
+  usage.start();
   await webhooks.start();
   await listenForOperator(operator, runPaths(config.runDir).operatorSocket);
   const url = await app.listen({ host: config.host, port: config.port });
@@ -245,6 +250,7 @@ export async function startServer(
       await Promise.all([app.close(), operator.close()]);
       tidying.stop();
       await sandboxes.stop();
+      await usage.stop();
       await webhooks.stop();
       await artifacts.stop();
       await counts.stop();

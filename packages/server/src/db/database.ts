@@ -6,6 +6,7 @@ import type { QuotaTables } from './tables/quota-tables.ts';
 import type { SandboxTables } from './tables/sandbox-tables.ts';
 import type { ServerTables } from './tables/server-tables.ts';
 import type { TemplateTables } from './tables/template-tables.ts';
+import type { UsageTables } from './tables/usage-tables.ts';
 import type { WebhookTables } from './tables/webhook-tables.ts';
 
 /**
@@ -20,6 +21,7 @@ export interface Tables
     EventTables,
     WebhookTables,
     QuotaTables,
+    UsageTables,
     AuditTables {}
 
 export type Database = Kysely<Tables>;

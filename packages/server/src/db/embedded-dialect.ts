@@ -1,21 +1,20 @@
 import { type CompiledQuery, type DatabaseConnection, SqliteAdapter, SqliteDialect, SqliteDriver } from 'kysely';
+import { ConnectionLock } from './connection-lock.ts';
 import type { NodeSqliteDatabase } from './node-sqlite.ts';
 import { Transaction } from './transactions.ts';
 import { writtenTables } from './written-tables.ts';
 
 /** Kysely's SQLite dialect, whose driver tells the database which tables each query writes. */
 export class EmbeddedDialect extends SqliteDialect {
-  readonly #createDriver: () => SqliteDriver;
+  readonly #database: NodeSqliteDatabase;
 
-  /** @param queries `joined` for queries of the transaction that holds the connection, and only for these */
-  constructor(database: NodeSqliteDatabase, queries: 'separate' | 'joined') {
+  constructor(database: NodeSqliteDatabase) {
     super({ database });
-    const Driver = queries === 'joined' ? JoinedDriver : EmbeddedDriver;
-    this.#createDriver = () => new Driver(database);
+    this.#database = database;
   }
 
   override createDriver(): SqliteDriver {
-    return this.#createDriver();
+    return new EmbeddedDriver(this.#database);
   }
 
   override createAdapter(): SqliteAdapter {
@@ -23,7 +22,7 @@ export class EmbeddedDialect extends SqliteDialect {
   }
 }
 
-/** Turns off Kysely's lock over the connection: `EmbeddedDriver` takes one that can refuse a caller. */
+/** Turns off Kysely's lock over the connection: `EmbeddedDriver` has one that can refuse a caller. */
 class EmbeddedAdapter extends SqliteAdapter {
   override get supportsMultipleConnections(): boolean {
     return true;
@@ -32,6 +31,7 @@ class EmbeddedAdapter extends SqliteAdapter {
 
 class EmbeddedDriver extends SqliteDriver {
   readonly #database: NodeSqliteDatabase;
+  readonly #lock = new ConnectionLock();
 
   constructor(database: NodeSqliteDatabase) {
     super({ database });
@@ -40,41 +40,33 @@ class EmbeddedDriver extends SqliteDriver {
 
   override async acquireConnection(): Promise<DatabaseConnection> {
     Transaction.assertNone();
-    await this.#database.lock.acquire();
+    await this.#lock.acquire();
     return new EmbeddedConnection(await super.acquireConnection(), this.#database);
   }
 
   override async releaseConnection(): Promise<void> {
-    this.#database.lock.release();
+    this.#lock.release();
   }
 
-  override async beginTransaction(): Promise<void> {
-    this.#database.begin();
+  override beginTransaction(connection: DatabaseConnection): Promise<void> {
+    this.#database.prepare('begin', writesNothing);
+    return super.beginTransaction(connection);
   }
 
-  override async commitTransaction(): Promise<void> {
-    this.#database.commit();
+  override commitTransaction(connection: DatabaseConnection): Promise<void> {
+    this.#database.prepare('commit', writesNothing);
+    return super.commitTransaction(connection);
   }
 
-  override async rollbackTransaction(): Promise<void> {
-    this.#database.rollback();
-  }
-}
-
-/** Uses the connection that the transaction of the caller holds. */
-class JoinedDriver extends SqliteDriver {
-  readonly #database: NodeSqliteDatabase;
-
-  constructor(database: NodeSqliteDatabase) {
-    super({ database });
-    this.#database = database;
-  }
-
-  override async acquireConnection(): Promise<DatabaseConnection> {
-    Transaction.assertOpen();
-    return new EmbeddedConnection(await super.acquireConnection(), this.#database);
+  override async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
+    // SQLite rolls back by itself after some errors, such as a full disk.
+    if (!this.#database.isInTransaction) return;
+    this.#database.prepare('rollback', writesNothing);
+    await super.rollbackTransaction(connection);
   }
 }
+
+const writesNothing = () => [];
 
 class EmbeddedConnection implements DatabaseConnection {
   readonly #connection: DatabaseConnection;

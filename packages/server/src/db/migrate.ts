@@ -12,6 +12,7 @@ import { apiKeys } from './migrations/009-api-keys.ts';
 import { quotas } from './migrations/010-quotas.ts';
 import { webhooks } from './migrations/013-webhooks.ts';
 import { audit } from './migrations/014-audit.ts';
+import { usage } from './migrations/015-usage.ts';
 import { endedKeys } from './migrations/017-ended-keys.ts';
 
 /** Applied in order of their names. A released migration never changes. */
@@ -28,6 +29,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '010-quotas': quotas,
   '013-webhooks': webhooks,
   '014-audit': audit,
+  '015-usage': usage,
   '017-ended-keys': endedKeys,
 };
 

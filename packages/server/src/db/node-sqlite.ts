@@ -2,7 +2,6 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import type { SqliteDatabase, SqliteStatement } from 'kysely';
 import { type CheckpointSettings, Checkpoints } from './checkpoints.ts';
-import { ConnectionLock } from './connection-lock.ts';
 
 /**
  * Most prepared statements kept, more than the service has. It bounds the cache against lists of values of varying
@@ -23,8 +22,6 @@ const LATE_CHECKPOINT_PAGES = 16_000;
  * twice at the same time.
  */
 export class NodeSqliteDatabase implements SqliteDatabase {
-  /** Held by the query or the transaction that uses the connection. */
-  readonly lock = new ConnectionLock();
   readonly #database: DatabaseSync;
   readonly #statements = new Map<string, NodeSqliteStatement>();
   readonly #checkpoints: Checkpoints | undefined;
@@ -46,7 +43,7 @@ export class NodeSqliteDatabase implements SqliteDatabase {
   }
 
   /**
-   * Whether a transaction is open. False during `transact`, which is synchronous and cannot interleave with
+   * Whether a transaction of Kysely is open. False during `transact`, which is synchronous and cannot interleave with
    * other queries.
    */
   get isInTransaction(): boolean {
@@ -57,34 +54,17 @@ export class NodeSqliteDatabase implements SqliteDatabase {
    * Executes `act` in one transaction and rolls it back if `act` throws. Must not be called during another transaction.
    */
   transact(act: () => void): void {
-    this.begin();
+    this.#database.exec('begin immediate');
     this.#isTransacting = true;
     try {
       act();
-      this.commit();
+      this.#database.exec('commit');
     } catch (error) {
-      this.rollback();
+      if (this.#database.isTransaction) this.#database.exec('rollback');
       throw error;
     } finally {
       this.#isTransacting = false;
     }
-  }
-
-  /**
-   * Takes the write lock at once. A transaction that reads before it writes would otherwise fail, rather than wait, if
-   * another process wrote in between.
-   */
-  begin(): void {
-    this.prepare('begin immediate', writesNothing).run([]);
-  }
-
-  commit(): void {
-    this.prepare('commit', writesNothing).run([]);
-  }
-
-  /** Does nothing if SQLite has rolled back by itself, as it does after some errors, such as a full disk. */
-  rollback(): void {
-    if (this.#database.isTransaction) this.prepare('rollback', writesNothing).run([]);
   }
 
   /** Returns a number that grows with every statement that may write one of `tables`. */
@@ -102,7 +82,10 @@ export class NodeSqliteDatabase implements SqliteDatabase {
     const kept = this.#statements.get(sql);
     if (kept) return kept;
     if (this.#statements.size >= STATEMENTS_KEPT) this.#statements.clear();
-    const statement = new NodeSqliteStatement(this.#database.prepare(sql), this.#effectOf(tablesOf?.()));
+    const statement = new NodeSqliteStatement(
+      this.#database.prepare(startingAsWriter(sql)),
+      this.#effectOf(tablesOf?.()),
+    );
     this.#statements.set(sql, statement);
     return statement;
   }
@@ -124,7 +107,13 @@ export class NodeSqliteDatabase implements SqliteDatabase {
   }
 }
 
-const writesNothing = () => [];
+/**
+ * Takes the write lock at the start of a transaction. A transaction that reads before it writes would otherwise fail,
+ * rather than wait, if another process wrote in between.
+ */
+function startingAsWriter(sql: string): string {
+  return sql === 'begin' ? 'begin immediate' : sql;
+}
 
 export class NodeSqliteStatement implements SqliteStatement {
   readonly reader: boolean;

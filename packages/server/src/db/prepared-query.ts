@@ -1,7 +1,6 @@
 import type { Compilable, CompiledQuery } from 'kysely';
 import type { Database } from './database.ts';
-import { embeddedDatabase } from './embedded-database.ts';
-import type { NodeSqliteStatement } from './node-sqlite.ts';
+import type { NodeSqliteDatabase, NodeSqliteStatement } from './node-sqlite.ts';
 import type { Transaction } from './transactions.ts';
 import { writtenTables } from './written-tables.ts';
 
@@ -11,6 +10,18 @@ class Slot {
   constructor(name: string) {
     this.name = name;
   }
+}
+
+const embedded = new WeakMap<Database, NodeSqliteDatabase>();
+
+/** Lets prepared queries of `db` run directly on `database`, without Kysely, where possible. */
+export function executeDirectly(db: Database, database: NodeSqliteDatabase): void {
+  embedded.set(db, database);
+}
+
+/** Returns the embedded database of `db`, or undefined if `db` is of another kind. */
+export function embeddedDatabase(db: Database): NodeSqliteDatabase | undefined {
+  return embedded.get(db);
 }
 
 type Values<Parameters> = Record<keyof Parameters, string | number | null>;
@@ -76,7 +87,7 @@ function directly<Row>(
   db: Database,
   { sql, query }: CompiledQuery<Row>,
 ): (bound: unknown[], tx?: Transaction) => Result<Row> | undefined {
-  const database = embeddedDatabase(db);
+  const database = embedded.get(db);
   let statement: NodeSqliteStatement | undefined;
   return (bound, tx) => {
     // An open transaction is the only one of the connection; `tx.db` throws if it has ended.

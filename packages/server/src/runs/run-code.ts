@@ -15,6 +15,7 @@ import type { SandboxRepository } from '../sandboxes/record/sandbox-repository.t
 import type { AwaitSandbox } from '../sandboxes/use/await-sandbox.ts';
 import type { ErrorTranslator } from '../sandboxes/use/error-translator.ts';
 import type { SandboxUse } from '../sandboxes/use/sandbox-use.ts';
+import type { StartedWork } from '../usage/started-work.ts';
 import type { PromoteOutputs } from './promote-outputs.ts';
 import { Rendezvous } from './rendezvous.ts';
 import type { ResolvedRun, ResolveRun, RunRequest } from './resolve-run.ts';
@@ -46,6 +47,7 @@ export interface RunCodeDeps {
   readonly promoteOutputs: PromoteOutputs;
   readonly ids: IdSource;
   readonly metrics: RunMetrics;
+  readonly startedWork: StartedWork;
   readonly log: Logger;
 }
 
@@ -205,8 +207,9 @@ export class RunCode {
   }
 
   #begin({ sandbox, context }: ResolvedRun, limit: Deadline): Disposable {
-    const { executions } = this.#deps;
+    const { executions, startedWork } = this.#deps;
     const firstUse = !sandbox.used && !executions.wasUsed(sandbox.id);
+    startedWork.count(sandbox, 'runs');
     const execution = executions.begin(sandbox.id, context.id, () => limit.end('canceled'));
     if (firstUse) this.#markUsed(sandbox);
     return execution;

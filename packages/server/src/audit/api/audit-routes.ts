@@ -1,5 +1,5 @@
 import { operations } from '@cloche/contract';
-import { invalidRequest } from '../../base/app-error.ts';
+import { timeOf } from '../../http/query-time.ts';
 import { type Route, route } from '../../http/route.ts';
 import type { ProjectAccess } from '../../projects/access/project-access.ts';
 import type { AuditFeed } from '../audit-feed.ts';
@@ -21,11 +21,3 @@ export function auditRoutes(feed: AuditFeed, projects: ProjectAccess): Route[] {
     }),
   ];
 }
-
-function timeOf(name: string, text: string): number {
-  const at = ISO_TIME.test(text) ? Date.parse(text) : Number.NaN;
-  if (Number.isFinite(at)) return at;
-  throw invalidRequest({ path: `query.${name}`, message: 'must be a time such as 2026-01-31T09:00:00Z' });
-}
-
-const ISO_TIME = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-]\d\d:\d\d))?$/;

@@ -34,6 +34,8 @@ export interface SandboxTable {
   /** JSON of the runtime's `Instance`; null before the launch. */
   instance: string | null;
   created_at: number;
+  /** When usage begins to count; null if the sandbox never became ready. */
+  ready_at: number | null;
   destroyed_at: number | null;
   destroyed_reason: string | null;
   failure_reason: string | null;

@@ -113,6 +113,7 @@ export class CreateSandbox {
       lastActiveAt: undefined,
       instance: undefined,
       createdAt,
+      readyAt: undefined,
       destroyedAt: undefined,
       destroyedReason: undefined,
       failureReason: undefined,

@@ -4,7 +4,8 @@ import type { AgentConnections } from '../../agent-client/agent-connections.ts';
 import type { RequestAudit } from '../../audit/request-audit.ts';
 import { AppError, notFound } from '../../base/app-error.ts';
 import type { Clock } from '../../base/clock.ts';
-import type { RuntimeDriver } from '../../driver/runtime-driver.ts';
+import type { InstanceUse, RuntimeDriver } from '../../driver/runtime-driver.ts';
+import type { SandboxUsages } from '../../usage/sandbox-usages.ts';
 import type { Executions } from '../record/executions.ts';
 import type { SandboxRecord } from '../record/sandbox.ts';
 import type { SandboxRepository } from '../record/sandbox-repository.ts';
@@ -16,6 +17,7 @@ export interface DestroySandboxDeps {
   readonly connections: AgentConnections;
   readonly executions: Executions;
   readonly launchSandbox: LaunchSandbox;
+  readonly usages: SandboxUsages;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -56,15 +58,18 @@ export class DestroySandbox {
 
   /** Marks a sandbox as failed and stops its instance. If the stop fails, the reconciler removes the instance. */
   async fail(record: SandboxRecord, failureReason: string): Promise<void> {
-    const { sandboxes, driver, executions, connections, log } = this.#deps;
+    const { sandboxes, driver, executions, connections, usages, log } = this.#deps;
     const failed = await sandboxes.transition(record, 'fail', { failureReason });
     if (!failed) return;
     executions.cancelSandbox(record.id);
     executions.forget(record.id);
     if (record.instance) connections.close(record.instance);
-    await driver.stop(record.id, record.generation).catch((error) => {
+    try {
+      // Only the stop says what the instance used since the last count.
+      await usages.end(failed, await driver.stop(record.id, record.generation));
+    } catch (error) {
       log.warn({ err: error, sandboxId: record.id }, 'a failed instance could not be stopped yet');
-    });
+    }
   }
 
   #finish(expiring: SandboxRecord): Promise<SandboxRecord> {
@@ -79,8 +84,9 @@ export class DestroySandbox {
     const { sandboxes, driver, executions, connections, launchSandbox, clock, log } = this.#deps;
     executions.cancelSandbox(expiring.id);
     await launchSandbox.abort(expiring.id);
+    let use: InstanceUse | undefined;
     try {
-      await driver.stop(expiring.id, expiring.generation);
+      use = await driver.stop(expiring.id, expiring.generation);
     } catch (error) {
       log.warn({ err: error, sandboxId: expiring.id }, 'an instance could not be stopped yet');
       const message = `The sandbox "${expiring.id}" is being destroyed, but the host does not respond; the sandbox ends as soon as the host does.`;
@@ -90,7 +96,11 @@ export class DestroySandbox {
     executions.forget(expiring.id);
     // The transition `end` always records a reason; the fallback satisfies the type.
     const destroyedReason = expiring.endingReason ?? 'platform_cleanup';
-    const destroyed = await sandboxes.transition(expiring, 'destroy', { destroyedReason, destroyedAt: clock.now() });
+    const destroyed = await sandboxes.transition(expiring, 'destroy', {
+      destroyedReason,
+      destroyedAt: clock.now(),
+      use,
+    });
     return destroyed ?? (await sandboxes.find(expiring.id)) ?? expiring;
   }
 }

@@ -13,8 +13,8 @@ export class EndedRecords {
   }
 
   /**
-   * Deletes the records of sandboxes that ended before the time `before`, with those of their contexts, commands and
-   * previews. Returns the number of sandboxes. Keeps the records of sandboxes that have artifacts.
+   * Deletes the records of sandboxes that ended before the time `before`, with those of their contexts, commands,
+   * previews and usage. Returns the number of sandboxes. Keeps the records of sandboxes that have artifacts.
    */
   async forget(before: number): Promise<number> {
     let forgotten = 0;
@@ -42,7 +42,7 @@ export class EndedRecords {
 
   async #delete(ids: readonly string[]): Promise<void> {
     await this.#db.transaction().execute(async (tx) => {
-      for (const table of ['code_contexts', 'commands', 'previews'] as const) {
+      for (const table of ['code_contexts', 'commands', 'previews', 'sandbox_usage'] as const) {
         await tx.deleteFrom(table).where('sandbox_id', 'in', ids).execute();
       }
       await tx.deleteFrom('sandboxes').where('id', 'in', ids).execute();

@@ -125,7 +125,8 @@ export class LaunchSandbox {
         if (hasEnvironment) await agent.setEnvironment(record.env, signal);
       }
       signal.throwIfAborted();
-      const ready = await sandboxes.transition(launched, 'open', { instance, lastActiveAt: clock.now() });
+      const readyAt = clock.now();
+      const ready = await sandboxes.transition(launched, 'open', { instance, lastActiveAt: readyAt, readyAt });
       if (!ready) throw new SupersededError();
       return instance;
     } catch (error) {

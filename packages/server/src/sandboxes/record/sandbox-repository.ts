@@ -1,6 +1,7 @@
 import type { OrgId, ProjectId, SandboxId } from '@cloche/contract';
 import type { RequestAudit } from '../../audit/request-audit.ts';
 import type { Transaction } from '../../db/transactions.ts';
+import type { InstanceUse } from '../../driver/runtime-driver.ts';
 import type { RecordStatus, SandboxRecord, TransitionName } from './sandbox.ts';
 
 /** Fields that a transition may write besides the status. */
@@ -11,8 +12,11 @@ export interface TransitionChange {
   readonly destroyedReason?: SandboxRecord['destroyedReason'];
   readonly destroyedAt?: number;
   readonly lastActiveAt?: number;
+  readonly readyAt?: number;
   /** Set by `relaunch` only: the current generation plus one. */
   readonly generation?: number;
+  /** What the instance used up to its end. Not a field: it is counted in the transaction of the transition. */
+  readonly use?: InstanceUse | undefined;
 }
 
 export type InsertResult =

@@ -46,6 +46,8 @@ export interface SandboxRecord {
   /** Set from `starting` on. */
   readonly instance: Instance | undefined;
   readonly createdAt: number;
+  /** Undefined if the sandbox never became ready. */
+  readonly readyAt: number | undefined;
   readonly destroyedAt: number | undefined;
   readonly destroyedReason: DestroyedReason | undefined;
   readonly failureReason: string | undefined;

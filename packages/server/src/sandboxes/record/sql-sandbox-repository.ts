@@ -10,6 +10,7 @@ import type { SandboxTable } from '../../db/tables/sandbox-tables.ts';
 import type { Transaction, Transactions } from '../../db/transactions.ts';
 import type { EventOutbox } from '../../outbox/event-outbox.ts';
 import { isOpenProject } from '../../projects/open-project.ts';
+import type { SandboxUsages } from '../../usage/sandbox-usages.ts';
 import {
   type Activity,
   allows,
@@ -25,6 +26,8 @@ import type { InsertResult, SandboxFilter, SandboxRepository, TransitionChange }
 type Row = Insertable<SandboxTable>;
 type Values = Record<string, string | number | null>;
 type PreparedChange = PreparedQuery<Values, Selectable<SandboxTable>>;
+/** Transitions after which a sandbox uses nothing more. */
+const ENDS: ReadonlySet<TransitionName> = new Set(['destroy', 'fail'] as const);
 type SandboxEventType = NonNullable<ReturnType<typeof transitionOf>['event']>;
 
 export interface SqlSandboxRepositoryDeps {
@@ -35,6 +38,7 @@ export interface SqlSandboxRepositoryDeps {
   readonly changes: Changes<SandboxId>;
   /** Decides the status that an event gives. */
   readonly activity: Activity;
+  readonly usages: SandboxUsages;
 }
 
 /** Appends the event of each change that has one in the transaction of that change. */
@@ -132,7 +136,15 @@ export class SqlSandboxRepository implements SandboxRepository {
     const seen = { seenId: id, seenGeneration: generation, seenStatus: status, seenExpiresAt: expiresAt };
     const write = this.#preparedTransition(transition, Object.keys(columns));
     const { event } = transitionOf(transition);
-    if (event || audit) return this.#changed(event, (tx) => write({ ...columns, ...seen }, tx), undefined, audit);
+    if (event || audit) {
+      const writeAndCount = async (tx: Transaction) => {
+        const written = await write({ ...columns, ...seen }, tx);
+        const [row] = written.rows;
+        if (row && ENDS.has(transition)) await this.#deps.usages.end(toRecord(row), change.use, tx);
+        return written;
+      };
+      return this.#changed(event, writeAndCount, undefined, audit);
+    }
     const [row] = (await write({ ...columns, ...seen })).rows;
     if (!row) return undefined;
     this.#deps.changes.notify(id);
@@ -264,6 +276,7 @@ function toColumns(change: TransitionChange) {
     ...(change.destroyedReason === undefined ? {} : { destroyed_reason: change.destroyedReason }),
     ...(change.destroyedAt === undefined ? {} : { destroyed_at: change.destroyedAt }),
     ...(change.lastActiveAt === undefined ? {} : { last_active_at: change.lastActiveAt }),
+    ...(change.readyAt === undefined ? {} : { ready_at: change.readyAt }),
     ...(change.generation === undefined ? {} : { generation: change.generation, instance: null }),
   };
 }
@@ -292,6 +305,7 @@ function toRow(record: SandboxRecord): Row {
     last_active_at: record.lastActiveAt ?? null,
     instance: record.instance ? JSON.stringify(record.instance) : null,
     created_at: record.createdAt,
+    ready_at: record.readyAt ?? null,
     destroyed_at: record.destroyedAt ?? null,
     destroyed_reason: record.destroyedReason ?? null,
     failure_reason: record.failureReason ?? null,
@@ -323,6 +337,7 @@ function toRecord(row: Selectable<SandboxTable>): SandboxRecord {
     lastActiveAt: row.last_active_at ?? undefined,
     instance: row.instance === null ? undefined : JSON.parse(row.instance),
     createdAt: row.created_at,
+    readyAt: row.ready_at ?? undefined,
     destroyedAt: row.destroyed_at ?? undefined,
     destroyedReason: (row.destroyed_reason as DestroyedReason | null) ?? undefined,
     failureReason: row.failure_reason ?? undefined,

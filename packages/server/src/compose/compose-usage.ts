@@ -1,0 +1,51 @@
+import type { Logger } from 'pino';
+import type { Clock } from '../base/clock.ts';
+import { Loop } from '../base/loop.ts';
+import type { Database } from '../db/database.ts';
+import type { Transactions } from '../db/transactions.ts';
+import type { RuntimeDriver } from '../driver/runtime-driver.ts';
+import type { Route } from '../http/route.ts';
+import { type UsageRoutesDeps, usageRoutes } from '../usage/api/usage-routes.ts';
+import { ROLL_UP_MS, RollUp } from '../usage/roll-up.ts';
+import { SandboxUsages } from '../usage/sandbox-usages.ts';
+import { StartedWork } from '../usage/started-work.ts';
+
+export interface UsageDeps {
+  readonly db: Database;
+  readonly transactions: Transactions;
+  readonly driver: RuntimeDriver;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** The composed parts of usage. */
+export interface Usage {
+  readonly startedWork: StartedWork;
+  readonly usages: SandboxUsages;
+  readonly rollUp: RollUp;
+  routes(access: Pick<UsageRoutesDeps, 'projects' | 'sandboxes'>): Route[];
+  /** Starts the roll-ups. */
+  start(): void;
+  /** Ends the roll-ups and writes what is only in memory. Call it when no run is active. */
+  stop(): Promise<void>;
+}
+
+export function composeUsage({ db, transactions, driver, clock, log }: UsageDeps): Usage {
+  const startedWork = new StartedWork();
+  const usages = new SandboxUsages({ db, transactions, clock, startedWork });
+  const rollUp = new RollUp({ db, transactions, usages, startedWork, driver, clock, log });
+  let loop: Loop | undefined;
+  return {
+    startedWork,
+    usages,
+    rollUp,
+    routes: (access) => usageRoutes({ ...access, db, usages, clock }),
+    start() {
+      loop = new Loop('usage', () => rollUp.pass().then(() => ROLL_UP_MS), ROLL_UP_MS, log);
+    },
+    async stop() {
+      await loop?.stop();
+      await rollUp.flush();
+    },
+  };
+}

@@ -1,0 +1,14 @@
+import { invalidRequest } from '../base/app-error.ts';
+
+const ISO_TIME = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-]\d\d:\d\d))?$/;
+
+/**
+ * Returns the time that a query parameter gives in ISO 8601, in milliseconds since the epoch.
+ *
+ * @throws AppError `invalid_request` that names the parameter
+ */
+export function timeOf(name: string, text: string): number {
+  const at = ISO_TIME.test(text) ? Date.parse(text) : Number.NaN;
+  if (Number.isFinite(at)) return at;
+  throw invalidRequest({ path: `query.${name}`, message: 'must be a time such as 2026-01-31T09:00:00Z' });
+}
