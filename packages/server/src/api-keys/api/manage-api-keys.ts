@@ -166,6 +166,7 @@ export class ManageApiKeys {
       if (!rotated) throw notWorking(id);
       await this.#append(tx, 'api_key.rotated', rotated.successor, rotated.lost);
       if (rotated.lost) await audit?.appendFurther(tx, 'api_key.revoked', rotated.lost);
+      await audit?.appendFurther(tx, 'api_key.created', rotated.successor);
       await audit?.append(tx, old);
       return rotated.successor;
     });

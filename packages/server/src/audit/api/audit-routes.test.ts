@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { after, before, describe, it, mock } from 'node:test';
 import type { AuditEvent } from '@cloche/contract';
 import { openTenants, type Tenants } from '../../../testing/tenants.ts';
-import { AuditLog } from '../audit-log.ts';
+import { Claim } from '../../idempotency/idempotency.ts';
 
 let tenants: Tenants;
 before(async () => {
@@ -57,19 +57,25 @@ describe('the audit events of requests', () => {
     );
   });
 
-  it('are in the transaction of a creation: neither exists without the other', async () => {
-    const ids = async (path: string) =>
-      (await tenants.call(tenants.keys.whole, 'GET', path)).body.data.map(({ id }: { id: string }) => id);
-    for (const [path, body] of [
-      ['/v1/sandboxes', {}],
-      ['/v1/api-keys', { name: 'never created', scopes: ['file:read'] }],
-    ] as const) {
-      const before = await ids(path);
-      const append = mock.method(AuditLog.prototype, 'append', () => Promise.reject(new Error('no room')));
-      assert.equal((await post(path, body)).status, 500);
-      append.mock.restore();
-      assert.deepEqual(await ids(path), before);
-    }
+  it('are those of what happened, if the answer of the first attempt was lost', async () => {
+    const actionsOf = async (target: string) => {
+      const allowed = (await eventsOf(`target=${target}`)).filter(({ outcome }) => outcome === 'allowed');
+      return allowed.map(({ action }) => action);
+    };
+    const twice = async (path: string, body: unknown) => {
+      const key = randomUUID();
+      const complete = mock.method(Claim.prototype, 'complete', () => Promise.reject(new Error('killed')));
+      assert.equal((await post(path, body, key)).status, 500);
+      complete.mock.restore();
+      return (await post(path, body, key)).body;
+    };
+    const { sandbox } = await twice('/v1/sandboxes', {});
+    assert.deepEqual(await actionsOf(sandbox.id), ['sandbox.created']);
+    // The token of the first preview is lost, so the retry replaces it.
+    const { preview } = await twice(`/v1/sandboxes/${sandbox.id}/previews`, { port: 8000 });
+    assert.deepEqual(await actionsOf(preview.id), ['preview.created']);
+    const [deleted] = await eventsOf('action=preview.deleted');
+    assert.deepEqual(await actionsOf(deleted?.target.id ?? ''), ['preview.created', 'preview.deleted']);
   });
 
   it('do not exist for a read', async () => {
