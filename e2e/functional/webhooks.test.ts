@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { buffer } from 'node:stream/consumers';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type ResourceEvent, verifyWebhook } from '@cloche/sdk';
+import { sameWithEachRuntime } from '../support/claims.ts';
+import { eventually } from '../support/eventually.ts';
+import { type OwnService, testService } from '../support/service.ts';
+
+/** Time in which the receiver answers, so that a kill usually interrupts a delivery. */
+const ANSWER_MS = 10;
+
+let service: OwnService;
+before(async () => {
+  service = await testService({ CLOCHE_WEBHOOK_ALLOW_HTTP: 'on', CLOCHE_WEBHOOK_ALLOW_CIDRS: '127.0.0.1/32' });
+});
+after(() => service?.close());
+
+interface Message {
+  readonly body: string;
+  readonly headers: Record<string, string | string[] | undefined>;
+}
+
+async function startReceiver() {
+  const messages: Message[] = [];
+  const server = createServer(async (request, response) => {
+    messages.push({ body: String(await buffer(request)), headers: request.headers });
+    await delay(ANSWER_MS);
+    response.writeHead(204).end();
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    messages,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+/** Makes two events. */
+async function makeEvents(): Promise<void> {
+  const created = await service.api.post('/v1/api-keys', { name: 'for its events', scopes: ['code:run'] });
+  await service.api.delete(`/v1/api-keys/${created.body.apiKey.id}`);
+}
+
+async function listEvents(afterSeq: number): Promise<ResourceEvent[]> {
+  const { data, hasMore, nextSeq } = (await service.api.get(`/v1/events?afterSeq=${afterSeq}&limit=500`)).body;
+  return hasMore ? [...data, ...(await listEvents(nextSeq))] : data;
+}
+
+const kept = sameWithEachRuntime('the server sends what is in its database');
+
+describe('a webhook', () => {
+  it('receives each event at least once, in order, although the server is killed with -9 meanwhile', kept, async () => {
+    await using receiver = await startReceiver();
+    const { nextSeq: before } = (await service.api.get(`/v1/events?afterSeq=${Number.MAX_SAFE_INTEGER}`)).body;
+    const { secret } = (await service.api.post('/v1/webhooks', { url: receiver.url, events: ['*'] })).body;
+    const { messages } = receiver;
+    let kills = 0;
+    for (const enough of [20, 60, 100]) {
+      for (let count = 0; count < 40; count += 1) await makeEvents();
+      await eventually(() => messages.length >= enough);
+      await service.kill('server');
+      kills += 1;
+      await service.restart('server');
+    }
+    const all = await listEvents(before);
+    assert.ok(all.length >= 240);
+    const last = all.at(-1)?.id;
+    await eventually(() => messages.at(-1)?.headers['webhook-id'] === last, 60_000);
+
+    for (const { body, headers } of messages) verifyWebhook(body, headers, secret);
+    const received: ResourceEvent[] = messages.map(({ body }) => JSON.parse(body));
+    const repeated = received.filter(({ seq }, index) => received[index - 1]?.seq === seq);
+    assert.ok(repeated.length <= kills, `${repeated.length} events arrived twice`);
+    const once = received.filter((event) => !repeated.includes(event));
+    assert.deepEqual(once, all);
+    for (const { body, headers } of messages) assert.equal(headers['webhook-id'], JSON.parse(body).id);
+    const isEmpty = async () => /^cloche_webhook_queue_age_seconds 0$/m.test((await service.api.get('/metrics')).body);
+    await eventually(isEmpty);
+  });
+});
