@@ -104,7 +104,7 @@ describe('outputs that are promoted', () => {
     assert.equal(said?.kind, 'inline');
   });
 
-  it('that are larger than any may be are left out, and said so', async () => {
+  it('that are larger than the limit are left out, and the run says so', async () => {
     for (const policy of ['promote', 'inline_only']) {
       const all = await run(`from IPython.display import HTML, display\ndisplay(HTML('x' * ${49 * MIB}))`, policy);
       assert.deepEqual(

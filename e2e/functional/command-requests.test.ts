@@ -15,7 +15,7 @@ before(async () => {
 after(() => service.close());
 
 describe('the aliases', () => {
-  it('wait or do not, and name their successor also when they fail', async () => {
+  it('wait for the command or not, and name their successor also when they fail', async () => {
     const waited = await service.api.post(`${commands.path}/run`, { command: 'echo waited' });
     assert.deepEqual([waited.status, waited.body.command.stdout], [201, 'waited\n']);
     const started = await service.api.post(`${commands.path}/start`, { command: 'sleep 300' });

@@ -145,7 +145,7 @@ describe('a command', { concurrency: true }, () => {
       });
     }
 
-    it('does not count what holds its pipes open: it answers when it ends, and what it left goes on', async () => {
+    it('answers when it ends, even if other processes hold its pipes open, which continue', async () => {
       const { status, stdout, durationMs } = await commands.run('sleep 305 & echo $!', { timeoutMs: 20_000 });
       assert.equal(status, 'exited');
       assert.ok((durationMs ?? 0) < 10_000);
@@ -227,7 +227,7 @@ describe('a command in the background', () => {
     await eventually(async () => (await service.api.get(`/v1/sandboxes/${sandboxId}`)).body.sandbox.status === 'idle');
   });
 
-  it('survives a restart of the server with its log, and is heard of when it ends', async () => {
+  it('survives a restart of the server with its log, and its end is recorded', async () => {
     const command = await commands.start('until [ -e end ]; do echo line $((++n)); sleep 0.1; done; exit 4');
     await commands.printed(command.id, 'line 2');
     await service.kill('server');

@@ -57,7 +57,7 @@ describe('the files of a sandbox', () => {
     await files.api.delete(`${files.base}?path=doc&recursive=true&user=root`);
   });
 
-  it('are 10,000 in one directory without trouble', async () => {
+  it('can be 10,000 in one directory', async () => {
     await files.shell('mkdir many && cd many && seq -f "file-%05g" 10000 | xargs touch');
     const { body } = await files.api.get(`${files.base}?path=many`);
     assert.deepEqual(
@@ -155,7 +155,7 @@ describe('a directory as an archive', () => {
   });
 
   const counted = sameWithEachRuntime('the agent counts what it unpacks; file-contents fills the disk with each');
-  it('that is a bomb is refused for the room it takes, and nothing is left', counted, async () => {
+  it('that is a decompression bomb is refused for its size, and nothing of it is left', counted, async () => {
     await files.shell('mkdir bomb && truncate -s 300M bomb/zeros && tar -czf bomb.tgz bomb && rm -r bomb');
     const body = await (await files.read('bomb.tgz')).arrayBuffer();
     const answer = await fetch(archiveUrl('path=exploded'), { method: 'PUT', headers: files.headers, body });
@@ -168,7 +168,7 @@ describe('a directory as an archive', () => {
 });
 
 describe('a watched directory', () => {
-  it('tells what changes in it, by the API and by code, and ends with the sandbox', async () => {
+  it('reports changes by the API and by code, and ends with the sandbox', async () => {
     const { id } = await files.api.readySandbox();
     const sandbox = await new Cloche({ url: files.service.url, apiKey: files.service.apiKey }).sandboxes.get(id);
     await sandbox.files.makeDirectory('watched/sub');

@@ -48,14 +48,14 @@ describe('a kernel that was forked', unlessStarted, () => {
     assert.equal(await output(code), 'pandas 3 True');
   });
 
-  it('finds what the user has installed before it first', async () => {
+  it('prefers packages that the user had installed before', async () => {
     const { id, output } = await fresh();
     await output(`${FOLDER}; open(folder + "/pandas.py", "w").write("whose = 'own'")`);
     const next = await forkedContext(service, id);
     assert.equal(await output('import pandas; print(pandas.whose)', next), 'own');
   });
 
-  it('finds what was installed before its first cell, though it was there before that', async () => {
+  it('finds packages that were installed after its start and before its first cell', async () => {
     const { id } = await service.api.readySandbox();
     const folder = '/home/user/.local/lib/python3.11/site-packages';
     const install = `mkdir -p ${folder} && echo 'whose = "own"' > ${folder}/pandas.py`;
@@ -65,7 +65,7 @@ describe('a kernel that was forked', unlessStarted, () => {
     assert.equal((await service.api.run(id, 'import pandas; print(pandas.whose)')).stdout, 'own\n');
   });
 
-  it('finds what lies in the working directory first', async () => {
+  it('prefers modules in the working directory', async () => {
     const { output } = await forked();
     await output('for name in ("calendar", "numpy"): open(name + ".py", "w").write("whose = \\"own\\"")');
     assert.equal(await output('import calendar, numpy; print(calendar.whose, numpy.whose)'), 'own own');

@@ -17,7 +17,7 @@ after(async () => {
 });
 
 describe('two installations on one host', () => {
-  it('run side by side, and neither touches what is of the other', async () => {
+  it('run side by side, and neither changes anything of the other', async () => {
     const [a, b] = await Promise.all([first.api.readySandbox(), second.api.readySandbox()]);
     assert.equal((await first.api.get(`/v1/sandboxes/${b.id}`)).status, 404);
     await Promise.all([first.restart('hostd'), first.restart('server')]);

@@ -118,7 +118,7 @@ describe('JavaScript', () => {
     assert.equal(text(await run('Promise.resolve(6 * 7)', 'javascript')), '42');
   });
 
-  it('keeps declarations, which can be made again', async () => {
+  it('keeps declarations, which can be repeated', async () => {
     await run('let a = 1; const b = 2; class C { n() { return 3 } }\nfunction f() { return a }', 'javascript');
     await run('let a = 10; const b = 20', 'javascript');
     assert.equal(text(await run('[f(), b, new C().n()]', 'javascript')), '[ 10, 20, 3 ]');

@@ -71,7 +71,7 @@ describe('what a run prints', () => {
 });
 
 describe('standard input', () => {
-  it('is at its end, in all languages', async () => {
+  it('is empty in all languages', async () => {
     const python = await service.api.run(sandboxId, 'input()');
     assert.equal(python.error?.name, 'EOFError');
     const shell = await service.api.run(sandboxId, '!cat; echo ended');

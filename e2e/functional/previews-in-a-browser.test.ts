@@ -145,7 +145,7 @@ describe('in a browser, a preview', () => {
     });
   });
 
-  it('is opened by a link of a neighbour, and in none of its frames, with the cookie there', async () => {
+  it('is opened by a link of another preview, but not in a frame of it, although the browser has the cookie', async () => {
     const { url, link } = await openPreview(8000);
     const other = await openPreview(8000);
     await inPage(async (page) => {
@@ -196,7 +196,7 @@ threading.Thread(target=http.server.HTTPServer(('127.0.0.1', 8002), Clear).serve
     });
   });
 
-  it('shows a dev server whose pages take up what has changed, in place', async () => {
+  it('shows a dev server whose pages update in place when a file changes', async () => {
     const source = (text: string) =>
       `export const show = () => { document.querySelector('h1').textContent = '${text}'; };`;
     await unpackPackages('vite', 'site/node_modules');

@@ -112,7 +112,7 @@ async function read(
 }
 
 describe('a preview of a sandbox without network', () => {
-  it('says that nothing listens, then shows what does, also on the loopback alone', async () => {
+  it('says that no program listens, then shows the program that does, also one on the loopback alone', async () => {
     const preview = await openPreview(8001);
     assert.deepEqual((await read(preview)).status, 502);
     const run = await service.api.run(sandboxId, NODE_SERVER, { language: 'javascript' });
@@ -120,7 +120,7 @@ describe('a preview of a sandbox without network', () => {
     assert.deepEqual(await read(preview, '/a?b=c'), { status: 200, text: 'node says GET /a?b=c' });
   });
 
-  it('says that what listens speaks no HTTP', async () => {
+  it('says that the program at the port does not speak HTTP', async () => {
     const run = await service.api.run(sandboxId, NO_HTTP_SERVERS);
     assert.equal(run.error, undefined);
     for (const port of [8010, 8011, 8012]) {

@@ -67,7 +67,7 @@ describe('a terminal', () => {
     await screen.pty.exited;
   });
 
-  it('shows its screen to each client that joins it, and takes what both type', async () => {
+  it('shows its screen to each client that joins it, and accepts input from all', async () => {
     const first = await Screen.open({ user: 'root' });
     first.type('echo "it is $(id -un)"');
     await first.shows('it is root');
@@ -127,7 +127,7 @@ describe('a terminal, beside others', { concurrency: 2 }, () => {
     }
   });
 
-  it('that floods its watchers reaches them whole', async () => {
+  it('reaches every client completely, also with a flood of output', async () => {
     const screen = await Screen.open();
     screen.type('head -c 20000000 /dev/zero | tr "\\0" x; echo; echo "done $((6 * 7))"');
     await eventually(() => screen.text.endsWith('$ ') && screen.text.includes('done 42'), 60_000);
@@ -139,7 +139,7 @@ describe('a terminal, beside others', { concurrency: 2 }, () => {
     await screen.pty.exited;
   });
 
-  it('shows the same to as many as may watch, refuses the next, and goes on when one leaves', async () => {
+  it('shows the same to the largest number of clients, refuses the next one, and continues when one leaves', async () => {
     const first = await Screen.open();
     const others = await Promise.all(Array.from({ length: 15 }, () => Screen.open({ id: first.pty.id })));
     await assert.rejects(Screen.open({ id: first.pty.id }), /maximum number of clients/);
@@ -159,7 +159,7 @@ describe('a terminal, beside others', { concurrency: 2 }, () => {
     }
   });
 
-  it('that reads nothing takes a bounded amount, and is there for clients that reconnect', async () => {
+  it('that reads nothing accepts a bounded amount, and stays for clients that reconnect', async () => {
     const screen = await Screen.open();
     screen.type('stty raw -echo; echo "hears nothing"; sleep 310; stty sane; echo "hears again"');
     await screen.shows(/\rhears nothing/);

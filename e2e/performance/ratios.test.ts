@@ -105,7 +105,7 @@ describe('the first result of a sandbox', () => {
 });
 
 describe('the first result of JavaScript', () => {
-  it('comes in three times what Python takes where contexts of it were opened lately, each at its quickest', async (t) => {
+  it('takes at most three times as long as with Python, best run against best run, where its contexts were opened lately', async (t) => {
     const own = await testService();
     const first = async (language: 'python' | 'javascript') => {
       const { id } = await own.api.readySandbox();

@@ -64,7 +64,7 @@ import json; print(json.dumps({k: status[k].strip() for k in ["Uid", "CapEff", "
     for (const capability of [21, 19, 27, 12, 13, 2, 24]) assert.equal((effective >> BigInt(capability)) & 1n, 0n);
   });
 
-  it('does not become more by programs, devices or other processes, and neither does root', async () => {
+  it('gains no rights through programs, devices or other processes, and neither does root', async () => {
     await execInside(service, sandboxId, ['/bin/sh', '-c', 'cp /bin/cat /srv/cat && chmod 4755 /srv/cat']);
     const inside = { folder: '/workspace', setuid: '/srv/cat', inside: true };
     const user = done(outcomesOf(await asUser(service, sandboxId, attempts('privileges', { ...inside, pid: agent }))));
@@ -101,7 +101,7 @@ import json; print(json.dumps({k: status[k].strip() for k in ["Uid", "CapEff", "
 describe('the settings and the secrets of the kernel', () => {
   const [shared, own] = [skipUnless('kernel', 'shared'), skipUnless('kernel', 'own')];
 
-  it('are out of reach for code and for the root of a sandbox, and within that of root outside', shared, async () => {
+  it('cannot be read or changed by code or root of a sandbox, but by root outside', shared, async () => {
     const control = outcomesOf(await onHost('root', attempts('kernel-files')));
     const paths = { write: pathsOf(control, 'write'), read: pathsOf(control, 'read') };
     assert.ok(paths.write.length > 8 && paths.read.length > 3, JSON.stringify(paths));

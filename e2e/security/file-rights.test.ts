@@ -121,7 +121,7 @@ describe('a directory that is closed to the user', () => {
     assert.equal(await sandbox.files.exists('copy-of-mixed'), false);
   });
 
-  it('is left out of what a watch tells', async () => {
+  it('is left out of the events of a watch', async () => {
     const told: string[][] = [];
     const stop = new AbortController();
     for (const user of ['user', 'root'] as const) {

@@ -49,7 +49,7 @@ interface Bomb {
 
 const BOMBS: Record<string, Bomb> = {
   'a memory bomb': { code: 'hog = []\nwhile True: hog.append(bytearray(8 << 20))', error: /^OutOfMemoryError$/ },
-  'memory of files that are nobody’s': {
+  'memory of files without a name': {
     code: 'import os\nfd = os.memfd_create("x")\nwhile True: os.write(fd, b"x" * (1 << 20))',
     error: /^OutOfMemoryError$/,
   },
@@ -89,7 +89,7 @@ const BOMBS: Record<string, Bomb> = {
     error: /^OSError$/,
     message: /No space left on device/,
   },
-  'shared memory that outlives who made it': {
+  'shared memory that outlives its process': {
     code: `
 import ctypes
 libc = ctypes.CDLL(None, use_errno=True); libc.shmat.restype = ctypes.c_void_p
@@ -99,7 +99,7 @@ while True:
     ctypes.memset(place, 1, 64 << 20)`,
     error: /^(OutOfMemoryError|KernelDiedError)$/,
   },
-  'messages that outlive who wrote them': {
+  'messages that outlive their process': {
     code: `
 import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
@@ -126,7 +126,7 @@ while True:
 };
 
 describe('outside of a sandbox', () => {
-  it('the same goes further than a sandbox is let', async () => {
+  it('the same attacks go further than in a sandbox', async () => {
     const beyond = `
 import os, tempfile, threading
 hog = bytearray(${RESOURCES.memoryMb + 64} << 20)
@@ -170,7 +170,7 @@ describe('in one sandbox', () => {
     });
   });
 
-  it('code sees how much there is of the sandbox, not of the host', async () => {
+  it('code sees the memory and processors of the sandbox, not of the host', async () => {
     const { id } = await service.api.readySandbox({ resources: RESOURCES });
     const seen = await asUser(
       service,

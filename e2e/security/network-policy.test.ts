@@ -77,7 +77,7 @@ describe('a host that is permitted', () => {
     }
   });
 
-  it('is whatever a pattern covers, which the name itself is not', () => {
+  it('is any subdomain of a pattern, but not the name itself', () => {
     const always = { open: REACHED, allow: REACHED, deny: REACHED };
     expect({
       'http to a.wild.test': always,
@@ -87,7 +87,7 @@ describe('a host that is permitted', () => {
     });
   });
 
-  it('is looked up by the gateway, and not where the sandbox says', () => {
+  it('is resolved by the gateway, not by a resolver of the sandbox’s choice', () => {
     expect({
       'an allowed Host at the address of a denied one': {
         open: /^reached the other address$/,
@@ -113,7 +113,7 @@ describe('a host that is not permitted', () => {
     }
   });
 
-  it('is recognized in a request that names it, whatever else the request says', () => {
+  it('is recognized in every request that names it, also beside a permitted name', () => {
     const refused = { open: REACHED, allow: DENIED, deny: DENIED };
     expect({
       'a denied Host at the address of an allowed one': refused,
@@ -181,7 +181,7 @@ describe('a host that is not permitted', () => {
 });
 
 describe('names', () => {
-  it('of private addresses lead nowhere, even those that led elsewhere before', async () => {
+  it('that resolve to private addresses are not reached, even if they resolved to public ones before', async () => {
     assert.match(await (await fetch(`http://${world.internet.privateAddress}:80/`)).text(), REACHED);
     expect({ 'a name of a private address': { open: NOT_REACHED, allow: NOT_REACHED, deny: NOT_REACHED } });
     for (const name of GATED) {
@@ -220,18 +220,18 @@ it('special ranges and those that the operator closes are closed, in every mode 
 });
 
 describe('traffic that is no HTTP', () => {
-  it('flows by TCP where hosts are denied, and nowhere else', () => {
+  it('is carried over TCP with a denylist, and in no other mode', () => {
     expect({
       'raw TCP to an allowed address': { open: REACHED, allow: CLOSED, deny: REACHED },
       'raw TCP to a denied address': { open: REACHED, allow: CLOSED, deny: CLOSED },
     });
   });
 
-  it('does not flow at the ports of HTTP and HTTPS', () => {
+  it('is not carried to the ports of HTTP and HTTPS', () => {
     expect({ 'bytes of no protocol, at a port of HTTP': { open: /^status 400$/, allow: CLOSED, deny: CLOSED } });
   });
 
-  it('flows by UDP and ICMP echo where hosts are denied, but to no denied address, and nowhere else', () => {
+  it('is carried over UDP and ICMP echo with a denylist, but to no denied address, and in no other mode', () => {
     const flows = { open: REACHED, allow: NOT_REACHED, deny: REACHED };
     expect({
       'UDP to an allowed address': flows,

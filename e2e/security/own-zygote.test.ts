@@ -61,7 +61,7 @@ except OSError as error: print(type(error).__name__)`;
     assert.equal(await output(attempt(`os.unlink("${PLACE}/kernels.sock")`)), 'PermissionError');
   });
 
-  it('takes no process of another user for one, with whose end it would be killed, and none without a name', async () => {
+  it('accepts no process of another user as a kernel, which would be killed with its context, and no process without a name', async () => {
     const [name = ''] = await names();
     assert.equal(await output(`${SAY}\nprint(say("00-11", os.getpid()), say("${name}", 1))`), 'False False');
     assert.ok((await names()).includes(name));

@@ -121,7 +121,7 @@ describe('from inside a sandbox', () => {
     assert.ok(Object.values(control.links).some((target) => !own.test(target)));
   });
 
-  it('the name, the devices and the ids are those of a sandbox', skipUnless('kernel', 'shared'), async () => {
+  it('the host name, the devices and the ids are those of a sandbox', skipUnless('kernel', 'shared'), async () => {
     const { inside, control } = await look();
     const minimal = 'fd full mqueue null ptmx pts random shm stderr stdin stdout tty urandom zero'.split(' ');
     for (const { hostname, devices, ids } of inside) {
@@ -140,7 +140,7 @@ describe('from inside a sandbox', () => {
 });
 
 describe('two sandboxes', () => {
-  it('share no user id of the host, so neither owns what is of the other', skipUnless('kernel', 'shared'), async () => {
+  it('share no user id of the host, so neither owns files of the other', skipUnless('kernel', 'shared'), async () => {
     const map = 'print(open("/proc/self/uid_map").read() + open("/proc/self/gid_map").read())';
     const ranges = await Promise.all(
       [attacker, neighbour].map(async (id) => {
@@ -161,7 +161,7 @@ describe('what all sandboxes share', () => {
 import hashlib, json
 print(json.dumps({p: hashlib.sha256(open(p, "rb").read()).hexdigest() for p in ${JSON.stringify(programs)}}))`;
 
-  it('is the same for the next one, whatever root of one does to it', async () => {
+  it('is not changed for the next sandbox by anything that root of one does', async () => {
     const before = await asUser(service, neighbour, digests);
     const overwrite = `
 import os, json

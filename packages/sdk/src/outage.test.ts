@@ -5,7 +5,7 @@ import { Outage } from './outage.ts';
 
 const unreachable = new ClocheError('unreachable', 'the service does not answer');
 
-it('an absence is one of half a minute, however long the service had nothing to say before', async () => {
+it('an outage lasts half a minute at most, counted from the first failure and not from the last answer', async () => {
   let now = 0;
   const clock = mock.method(performance, 'now', () => now);
   try {

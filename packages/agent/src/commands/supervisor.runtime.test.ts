@@ -72,7 +72,7 @@ describe('the supervisor of a command', () => {
 });
 
 describe('the end of a command', () => {
-  it('is its own, however many end at once, and whether or not anybody read what they were given', async () => {
+  it('is reported for each of many that end at once, also if they did not read their input', async () => {
     const stdin = 'x'.repeat(3_000_000);
     const results = await Promise.all([
       ...Array.from({ length: 20 }, () => commands.run('exec <&-; exit 5', { stdin })),

@@ -77,7 +77,7 @@ describe('watching', { skip: needsRoot }, () => {
     changes.close();
   });
 
-  it('says so when it cannot tell everything', async () => {
+  it('reports when it has missed changes', async () => {
     const changes = await watch();
     for (let index = 0; index < 3_000; index += 1) writeFileSync(inside(`file-${index}`), '');
     const seen = await changes.until('overflow');

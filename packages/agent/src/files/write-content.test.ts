@@ -102,7 +102,7 @@ describe('writing a file', { skip: needsRoot }, () => {
     assert.deepEqual(leftovers(), []);
   });
 
-  it('lets one of many that create the same file win', async () => {
+  it('succeeds for one of many requests that create the same file', async () => {
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, index) => write('raced', String(index), { 'if-none-match': '*' })),
     );

@@ -138,7 +138,7 @@ describe('a context that is given a forked kernel', { skip: packages === undefin
     }
   });
 
-  test('has its first cell run by one that is started, if it does not fit by then', async () => {
+  test('runs its first cell in a started kernel if the forked one no longer fits by then', async () => {
     using kernel = await ScriptedKernel.arriveAt(folder);
     assert.equal((await kernel.next()).type, 'assign');
     kernel.send({ type: 'ready', protocolVersion: 1 });

@@ -39,7 +39,7 @@ function release(kernel: ForkedKernel | undefined): void {
 }
 
 describe('kernels that arrive at the agent', () => {
-  test('are met in a folder of its own', () => {
+  test('connect to a socket in a folder that only the agent can open', () => {
     assert.equal(statSync(join(folder, 'kernels')).mode & 0o777, 0o700);
   });
 

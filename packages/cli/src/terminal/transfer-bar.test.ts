@@ -24,7 +24,9 @@ async function* chunks(count: number, bytes: number, tick: () => void) {
 describe('the bar of a transfer', () => {
   for (const isTerminal of [true, false]) {
     it(
-      isTerminal ? 'shows share, rate and time left, and is gone at the end' : 'is not drawn where nobody watches',
+      isTerminal
+        ? 'shows share, rate and time left, and is gone at the end'
+        : 'is not drawn where output is not a terminal',
       async () => {
         let now = 0;
         const { output, written } = paper(isTerminal);

@@ -95,7 +95,7 @@ describe('contents of artifacts', () => {
     assert.equal(await service.expire(), 0);
   });
 
-  it('that a crash has left without an artifact go after an hour; those of artifacts stay', async () => {
+  it('that a crash has left without an artifact are deleted after an hour; those of artifacts stay', async () => {
     const { sha256 } = await keep('kept');
     const file = join(folder, 'orphan');
     writeFileSync(file, 'orphan');

@@ -63,7 +63,7 @@ describe('an artifact', () => {
     assert.match(await (await download(artifact.id)).text(), /index\.html/);
   });
 
-  it('is called what the file is called, whatever that is', async () => {
+  it('has the name of its file, which may be any name', async () => {
     const long = `${'n'.repeat(251)}.csv`;
     const names: [path: string, name: string][] = [
       [`/workspace/${long}`, long],
@@ -116,7 +116,7 @@ describe('an artifact', () => {
     }
   });
 
-  it('shares its content with its equals; the last one that goes frees it', async () => {
+  it('shares its content with equal artifacts; deleting the last one frees the space', async () => {
     const before = contents().length;
     const [one, other] = [await keep('twin1', 'twins'), await keep('twin2', 'twins')];
     assert.notEqual(one.id, other.id);
@@ -128,7 +128,7 @@ describe('an artifact', () => {
     assert.equal(await (await download((await keep('twin3', 'twins')).id)).text(), 'twins');
   });
 
-  it('survives that equals come and go at once', async () => {
+  it('is not lost while artifacts with equal contents are created and deleted', async () => {
     await write('busy', 'busy');
     const all = await Promise.all(
       Array.from({ length: 20 }, async (_, index) => {
@@ -169,7 +169,7 @@ describe('an artifact', () => {
     assert.match(headers.get('content-security-policy') ?? '', /sandbox/);
   });
 
-  it('breaks off when its content is not what it was, before it is whole', async () => {
+  it('breaks off before its end if its content is damaged', async () => {
     const changed = await keep('changed', 'x'.repeat(100_000));
     const short = await keep('short', 'y'.repeat(100_000));
     const place = (sha256: string) => contents().find((file) => file.endsWith(sha256)) ?? '';
@@ -220,7 +220,7 @@ describe('a download link', () => {
 });
 
 describe('artifacts', () => {
-  it('outlive their sandbox, of which no more are made', async () => {
+  it('outlive their sandbox, and cannot be created after its end', async () => {
     const other = await openPreviewWorld({ CLOCHE_ARTIFACT_RETENTION_MS: '3600000', CLOCHE_ARTIFACT_MAX_MB: '1' });
     const files = other.agent.client().files;
     const put = (path: string, bytes: Buffer) =>
@@ -243,7 +243,7 @@ describe('artifacts', () => {
 });
 
 describe('the artifacts of an organization', () => {
-  it('have a bound together, which deleted ones leave room in', async () => {
+  it('have a limit for their total size, and deleting one makes room', async () => {
     const other = await openPreviewWorld({ CLOCHE_ARTIFACTS_MAX_MB: '1' });
     const files = other.agent.client().files;
     const post = async (path: string, bytes: number) => {

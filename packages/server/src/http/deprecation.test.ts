@@ -39,7 +39,7 @@ describe('a deprecated alias', () => {
     assert.match(answer.headers.get('link') ?? '', /^<\/v1\/sandboxes\/a%22%3E%0D%0Ab\/ttl>; rel="canonical", /);
   });
 
-  it('is alone in saying so', async () => {
+  it('is the only operation whose answers say so', async () => {
     assert.deepEqual(headersOf(await service.call('GET', '/v1/sandboxes')), [null, null, null]);
   });
 });

@@ -78,7 +78,7 @@ describe('the outbox', () => {
     }
   });
 
-  it('gives a reader that asks for what follows each event once, while events are appended', async () => {
+  it('gives each event once to a reader that continues after the last one, while events are appended', async () => {
     await using world = await openOutbox();
     let isWriting = true;
     const writing = Promise.all(Array.from({ length: 50 }, (_, index) => world.change(`n${index}`))).finally(() => {

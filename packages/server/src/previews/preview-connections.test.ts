@@ -70,7 +70,7 @@ describe('connections through a preview', () => {
     }
   });
 
-  it('are bounded, and those whose client leaves make room, whether or not the app does', async () => {
+  it('are bounded, and a client that leaves makes room even if the app keeps its side open', async () => {
     const { host, id } = await world.open({ visibility: 'public' });
     const all = await Promise.all(Array.from({ length: 256 }, () => open(host)));
     const refused = await world.ask(host, { headers: { accept: 'application/json' } });

@@ -41,7 +41,7 @@ describe('a page of the preview itself', () => {
     assert.equal(JSON.parse(json.text).error.requestId, json.headers['x-request-id']);
   });
 
-  it('says that what listens speaks no HTTP', async () => {
+  it('says that the program at the port does not speak HTTP', async () => {
     const code = async (port: number) => {
       const preview = await world.open({ visibility: 'public', port });
       const answer = await world.ask(preview.host, { headers: { accept: 'application/json' } });

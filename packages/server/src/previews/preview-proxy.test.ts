@@ -84,7 +84,7 @@ describe('what is previewed', () => {
     assert.deepEqual(headers['set-cookie'], ['a=1; Path=/x; HttpOnly', 'b=domain=2', 'c=3; Secure']);
   });
 
-  it('says nothing to the browser that reaches beyond its own pages', async () => {
+  it('cannot set header fields that affect more than its own pages', async () => {
     const refused = {
       'Alt-Svc': 'h3=":443"',
       'Clear-Site-Data': '"*"',

@@ -22,7 +22,7 @@ describe('a preview', () => {
     assert.equal(long.expiresAt, body.sandbox.expiresAt);
   });
 
-  it('tells its token once, and never that of a public one', async () => {
+  it('shows its token only when it is created, and has none if it is public', async () => {
     const preview = await world.open();
     assert.match(preview.accessToken ?? '', /^[\w-]{32}$/);
     const got = await world.call('GET', `/v1/previews/${preview.id}`);
@@ -30,7 +30,7 @@ describe('a preview', () => {
     assert.equal((await world.open({ visibility: 'public' })).accessToken, undefined);
   });
 
-  it('is refused for a port or a time that cannot be', async () => {
+  it('is refused for an impossible port or lifetime', async () => {
     for (const body of [{ port: 0 }, { port: 70_000 }, { port: 80.5 }, { port: '80' }, {}, { port: 80, ttlMs: 0 }]) {
       const answer = await world.call('POST', `/v1/sandboxes/${world.sandboxId}/previews`, body);
       assert.deepEqual([answer.status, answer.body.error.code], [400, 'invalid_request'], JSON.stringify(body));

@@ -64,7 +64,7 @@ describe('a private preview', () => {
       return (await world.ask(preview.host, { method, headers })).status;
     };
 
-    it('does not take its cookie from pages of other origins, but for links', async () => {
+    it('does not accept its cookie from pages of other origins, except for links', async () => {
       assert.equal(await status('GET', { site: 'same-origin', mode: 'cors', dest: 'empty' }), 200);
       assert.equal(await status('GET', { site: 'none', mode: 'navigate', dest: 'document' }), 200);
       assert.equal(await status('POST', {}, { origin: preview.url }), 200);
@@ -123,7 +123,7 @@ describe('a private preview', () => {
     assert.match(await world.raw(request(foreign)), /^HTTP\/1\.1 401 /);
   });
 
-  it('what opens a preview does not reach what is previewed', async () => {
+  it('tokens and cookies that open a preview do not reach its app', async () => {
     const answer = await world.ask(preview.host, {
       path: `/?cloche_token=${token}`,
       method: 'PUT',

@@ -91,7 +91,7 @@ if (existsSync(versitygw)) {
       assert.ok(content.equals(bytes));
     });
 
-    it('is not put together when it is not what its digest says', async () => {
+    it('is not assembled if it does not match its digest', async () => {
       const sha256 = createHash('sha256').update('something else').digest('hex');
       await assert.rejects(store.put(file, { sha256, sizeBytes: bytes.length }), StoreError);
       assert.equal(await store.has(sha256), false);

@@ -70,7 +70,7 @@ describe('a record in the journal', () => {
     assert.equal(statSync(file).size, 0);
   });
 
-  it('outlives the process, whatever had become of it', async () => {
+  it('outlives the process in every state', async () => {
     await records.claim(FIRST);
     await records.complete('idem_1', OWNER, { status: 201, body: '{"x":1}' });
     await records.claim({ ...SECOND, key: 'running' });

@@ -59,7 +59,7 @@ export function enter(request: IncomingMessage, preview: PreviewRecord, host: st
  * preview send the cookie of another.
  *
  * SECURITY: a frame (`iframe`, `frame`, `object`, `embed`, `fencedframe`) or a prefetch of another origin is refused.
- * Held by "does not take its cookie from pages of other origins, but for links" in private-previews.test.ts.
+ * Held by "does not accept its cookie from pages of other origins, except for links" in private-previews.test.ts.
  */
 function isOwnRequest({ method, rawHeaders }: IncomingMessage, host: string): boolean {
   const site = fieldOf(rawHeaders, 'sec-fetch-site');

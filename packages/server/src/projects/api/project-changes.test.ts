@@ -80,7 +80,7 @@ describe('a sandbox that is created while its project is deleted', () => {
 });
 
 describe('the events of projects', () => {
-  it('are one for a creation and one for a deletion, with the project as it then is', async () => {
+  it('are one for a creation and one for a deletion, each with the project at that time', async () => {
     await using world = await openSandboxes();
     const changes = new ProjectChanges(world);
     const id = 'prj_1' as ProjectId;
@@ -105,7 +105,7 @@ describe('the events of projects', () => {
 });
 
 describe('what is created in a project while it is deleted', () => {
-  it('is refused, be it an artifact or a preview', async () => {
+  it('is refused: artifacts and previews', async () => {
     await using world = await openSandboxes();
     const { id: sandboxId } = await world.create({ projectId: OTHER_PROJECT });
     await world.kill(sandboxId);

@@ -40,7 +40,7 @@ describe('a project', () => {
     assert.deepEqual([project.metadata, project.quotas, project.orgId], [{}, {}, orgId]);
   });
 
-  it('changes in the given fields alone; labels and quotas are replaced whole', async () => {
+  it('changes only the given fields; labels and quotas are replaced as a whole', async () => {
     const { id } = (await create({ name: newName(), metadata: { a: '1' }, quotas: { previews: 1 } })).body.project;
     const renamed = (await patch(id, { name: newName() })).body.project;
     assert.deepEqual([renamed.metadata, renamed.quotas], [{ a: '1' }, { previews: 1 }]);
@@ -134,7 +134,7 @@ describe('deleting a project', () => {
     refused(await remove(tenants.defaultProjectId), 409, 'conflict', /default project/);
   });
 
-  it('leaves a project that takes nothing new and no change', async () => {
+  it('leaves a project that accepts nothing new and no changes', async () => {
     const { id } = (await create({ name: newName() })).body.project;
     await remove(id);
     const creation = await tenants.call(keys.whole, 'POST', '/v1/sandboxes', { body: { projectId: id } });

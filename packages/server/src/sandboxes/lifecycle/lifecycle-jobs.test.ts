@@ -172,7 +172,7 @@ describe('the reconciler', () => {
     assert.equal((await world.get(id)).destroyedReason, 'user_killed');
   });
 
-  it('comes back to one that cannot be stopped, and mends the others meanwhile', async () => {
+  it('tries again to stop a sandbox that cannot be stopped, and repairs the others meanwhile', async () => {
     await using world = await openSandboxes();
     const [stuck, other] = [await world.createReady(), await world.createReady()];
     world.driver.isDown = true;

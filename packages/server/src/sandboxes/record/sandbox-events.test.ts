@@ -13,7 +13,7 @@ async function eventsOf(world: SandboxesWorld, id: SandboxId): Promise<ResourceE
 const typesOf = (events: readonly ResourceEvent[]) => events.map(({ type }) => type);
 
 describe('the events of a sandbox', () => {
-  it('are its creation, its readiness, each new lifetime and its end, with the sandbox as it then was', async () => {
+  it('are its creation, its readiness, each new lifetime and its end, each with the sandbox at that time', async () => {
     await using world = await openSandboxes();
     const created = await world.create({ env: { SECRET: 'hidden' }, metadata: { job: '7' } });
     const ready = await world.waitFor(created.id, 'ready');
