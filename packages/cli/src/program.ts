@@ -19,6 +19,7 @@ import { addRunCommand } from './commands/run.ts';
 import { addSandboxCommands } from './commands/sandbox.ts';
 import { addShellCommand } from './commands/shell.ts';
 import { addTemplateCommands } from './commands/template.ts';
+import { addUsageCommand } from './commands/usage.ts';
 import { addWebhookCommands } from './commands/webhook.ts';
 import { UsageCommand } from './usage-command.ts';
 
@@ -51,6 +52,7 @@ export function buildProgram(version: string): Command {
   addKeyCommands(program);
   addLoginCommands(program);
   addQuotaCommand(program);
+  addUsageCommand(program);
   addAdminCommands(program);
   addDoctorCommand(program);
   addConfigCommand(program);

@@ -7,6 +7,7 @@ import { Projects } from './projects.ts';
 import { Quotas } from './quotas.ts';
 import { Sandboxes } from './sandboxes.ts';
 import { Templates } from './templates.ts';
+import { Usage } from './usage.ts';
 import { Webhooks } from './webhooks.ts';
 
 /**
@@ -30,4 +31,5 @@ export class Cloche extends ApiClient {
   readonly templates = new Templates(this);
   readonly projects = new Projects(this);
   readonly quotas = new Quotas(this);
+  readonly usage = new Usage(this);
 }

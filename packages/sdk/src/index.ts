@@ -28,9 +28,11 @@ export type {
   QuotaUse,
   ResourceEvent,
   SandboxStatus,
+  SandboxUsage,
   Signal,
   Template,
   TemplateVersion,
+  UsageRow,
   Webhook,
   WebhookDelivery,
 } from '@cloche/contract';
@@ -87,6 +89,7 @@ export { type ContextRef, type RunOptions, type StreamOptions, streamCode } from
 export { Sandbox, type SandboxInfo } from './sandbox.ts';
 export { type ListSandboxesOptions, Sandboxes } from './sandboxes.ts';
 export { Templates } from './templates.ts';
+export { type ListUsageOptions, Usage } from './usage.ts';
 export {
   type MessageHeaders,
   signWebhook,

@@ -1,4 +1,4 @@
-import type { CodeRun, CodeRunEvent, Sandbox as SandboxInfo } from '@cloche/contract';
+import type { CodeRun, CodeRunEvent, Sandbox as SandboxInfo, SandboxUsage } from '@cloche/contract';
 import { LIMITS } from '@cloche/contract';
 import type { ApiClient } from './api-client.ts';
 import { SandboxArtifacts } from './artifacts.ts';
@@ -68,6 +68,14 @@ export class Sandbox {
     }
     const message = `Sandbox ${this.id} is still "${this.#info.status}" after ${timeoutMs} ms; wait longer.`;
     throw new ClocheError('deadline_exceeded', message);
+  }
+
+  /**
+   * Returns what the sandbox has used, up to at most ten seconds ago; after its end, until its end. It is kept as long as
+   * the record of the sandbox.
+   */
+  async usage(options: CallOptions = {}): Promise<SandboxUsage> {
+    return (await this.#client.call('getSandboxUsage', { ...options, params: this.#params })).usage;
   }
 
   /** Sets the lifetime: the sandbox expires `ttlMs` from now, which must be later than its current expiry. */
