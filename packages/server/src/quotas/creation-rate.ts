@@ -1,6 +1,6 @@
 import type { Database } from '../db/database.ts';
-import { nextCreationAt, RATE_WINDOW_MS } from './count-use.ts';
 import type { Limit } from './limits.ts';
+import { nextCreationAt, RATE_WINDOW_MS } from './use-counts.ts';
 
 /** How much of a limit of creations in a minute is used. */
 export interface CreationRate {

@@ -1,6 +1,7 @@
 import { type OrgId, type ProjectId, type ProjectQuotas, QUOTA_NAMES, type QuotaName } from '@cloche/contract';
 import { invalidRequest } from '../base/app-error.ts';
 import type { Database } from '../db/database.ts';
+import { type PreparedQuery, prepareQuery } from '../db/prepared-query.ts';
 import { locksRows } from '../db/row-locks.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
 
@@ -22,17 +23,33 @@ export class Limits {
   readonly #db: Database;
   readonly #transactions: Transactions;
   readonly #defaults: ProjectQuotas;
+  /** Prepared, because each creation in a limited project reads limits. */
+  readonly #lockedOrganization: PreparedQuery<{ id: string }, { quotas: string }>;
+  readonly #project: PreparedQuery<{ id: string }, { limited: number; quotas: string }>;
 
   /** @param defaults limits of every organization whose operator sets no others */
   constructor(db: Database, transactions: Transactions, defaults: ProjectQuotas) {
     this.#db = db;
     this.#transactions = transactions;
     this.#defaults = defaults;
+    this.#lockedOrganization = prepareQuery(db, ({ id }: { id: string }) =>
+      db
+        .selectFrom('orgs')
+        .select('quotas')
+        .where('id', '=', id)
+        .$if(locksRows(db), (query) => query.forNoKeyUpdate()),
+    );
+    this.#project = prepareQuery(db, ({ id }: { id: string }) =>
+      db.selectFrom('projects').select(['limited', 'quotas']).where('id', '=', id),
+    );
   }
 
-  /** Whether the settings limit every organization, whether or not its projects are marked. */
-  get applyToAll(): boolean {
-    return hasLimit(this.#defaults);
+  /**
+   * Returns whether the settings limit one of these quotas in every organization, whether or not its projects are
+   * marked.
+   */
+  limitAll(quotas: ProjectQuotas): boolean {
+    return QUOTA_NAMES.some((quota) => quotas[quota] !== undefined && hasLimit({ [quota]: this.#defaults[quota] }));
   }
 
   /**
@@ -40,14 +57,13 @@ export class Limits {
    * the organization wait until the end of the transaction, so that what the transaction counts stays true: on
    * PostgreSQL by a lock on the row of the organization, on SQLite because there is one connection.
    */
-  async lock({ db }: Transaction, { orgId, projectId }: QuotaScope): Promise<Limit[]> {
-    if (projectId === undefined) return listed(await this.#lockOrganization(db, orgId), { orgId });
-    const ofProject = db.selectFrom('projects').select(['limited', 'quotas']).where('id', '=', projectId);
-    if (!this.applyToAll && (await ofProject.executeTakeFirst())?.limited !== 1) return [];
-    const ofOrganization = await this.#lockOrganization(db, orgId);
+  async lock(tx: Transaction, { orgId, projectId }: QuotaScope): Promise<Limit[]> {
+    if (projectId === undefined) return listed(this.#withDefaults(await this.#lockOrganization(tx, orgId)), { orgId });
+    if (!hasLimit(this.#defaults) && (await this.#findProject(tx, projectId))?.limited !== 1) return [];
+    const ofOrganization = this.#withDefaults(await this.#lockOrganization(tx, orgId));
     // Read under the lock, because a change of limits holds it too.
-    const { quotas } = await ofProject.executeTakeFirstOrThrow();
-    return [...listed(ofOrganization, { orgId }), ...listed(JSON.parse(quotas), { orgId, projectId })];
+    const ofProject = JSON.parse((await this.#findProject(tx, projectId))?.quotas ?? '{}');
+    return [...listed(ofOrganization, { orgId }), ...listed(ofProject, { orgId, projectId })];
   }
 
   /** Returns the limits of an organization and of all its projects for one quota. */
@@ -58,8 +74,8 @@ export class Limits {
       .where('org_id', '=', orgId)
       .where('limited', '=', 1)
       .execute();
-    if (projects.length === 0 && !this.applyToAll) return [];
-    const all = listed(await this.#organizationLimits(this.#db, orgId), { orgId });
+    if (projects.length === 0 && !hasLimit({ [quota]: this.#defaults[quota] })) return [];
+    const all = listed(this.#withDefaults(await ownLimits(this.#db, orgId)), { orgId });
     for (const { id, quotas } of projects) {
       all.push(...listed(JSON.parse(quotas), { orgId, projectId: id as ProjectId }));
     }
@@ -68,7 +84,7 @@ export class Limits {
 
   /** Returns the limits of an organization or of a project. */
   async of(db: Database, { orgId, projectId }: QuotaScope): Promise<ProjectQuotas> {
-    if (projectId === undefined) return this.#organizationLimits(db, orgId);
+    if (projectId === undefined) return this.#withDefaults(await ownLimits(db, orgId));
     const query = db.selectFrom('projects').select('quotas').where('id', '=', projectId).where('org_id', '=', orgId);
     return JSON.parse((await query.executeTakeFirstOrThrow()).quotas);
   }
@@ -80,19 +96,20 @@ export class Limits {
    * @throws AppError `invalid_request` for a limit above the organization's
    */
   async requireWithinOrganization(
-    { db }: Transaction,
+    tx: Transaction,
     { orgId, projectId }: QuotaScope,
     quotas: ProjectQuotas,
   ): Promise<0 | 1> {
-    const ofOrganization = await this.#lockOrganization(db, orgId);
-    if (projectId !== undefined) await lockProjects(db, orgId, projectId);
+    const own = await this.#lockOrganization(tx, orgId);
+    const ofOrganization = this.#withDefaults(own);
+    if (projectId !== undefined) await lockProjects(tx.db, orgId, projectId);
     for (const { quota, limit } of listed(quotas, { orgId })) {
       const most = ofOrganization[quota] ?? undefined;
       if (most === undefined || limit <= most) continue;
       const message = `is ${limit}; the limit of the organization is ${most}, and a project may have at most that`;
       throw invalidRequest({ path: `body.quotas.${quota}`, message });
     }
-    return hasLimit(quotas) || hasLimit(await ownLimits(db, orgId)) ? 1 : 0;
+    return hasLimit(quotas) || hasLimit(own) ? 1 : 0;
   }
 
   /**
@@ -108,8 +125,7 @@ export class Limits {
   ): Promise<void> {
     await this.#transactions.run(async (tx) => {
       const { db } = tx;
-      await this.#lockOrganization(db, orgId);
-      const quotas = { ...(await ownLimits(db, orgId)), ...changes };
+      const quotas = { ...(await this.#lockOrganization(tx, orgId)), ...changes };
       await db
         .updateTable('orgs')
         .set({ quotas: JSON.stringify(quotas) })
@@ -124,14 +140,20 @@ export class Limits {
     });
   }
 
-  async #lockOrganization(db: Database, orgId: OrgId): Promise<ProjectQuotas> {
-    if (locksRows(db)) await db.selectFrom('orgs').select('id').where('id', '=', orgId).forNoKeyUpdate().execute();
-    return this.#organizationLimits(db, orgId);
+  /** Returns what the operator has set for an organization, under a lock on its row where rows can be locked. */
+  async #lockOrganization(tx: Transaction, id: OrgId): Promise<ProjectQuotas> {
+    const [row] = (await this.#lockedOrganization({ id }, tx)).rows;
+    if (!row) throw new Error(`the organization ${id} does not exist`);
+    return JSON.parse(row.quotas);
   }
 
-  async #organizationLimits(db: Database, orgId: OrgId): Promise<ProjectQuotas> {
-    const own = Object.entries(await ownLimits(db, orgId)).filter(([, limit]) => limit !== null);
-    return { ...this.#defaults, ...Object.fromEntries(own) };
+  async #findProject(tx: Transaction, id: ProjectId): Promise<{ limited: number; quotas: string } | undefined> {
+    return (await this.#project({ id }, tx)).rows[0];
+  }
+
+  #withDefaults(own: ProjectQuotas): ProjectQuotas {
+    const set = Object.entries(own).filter(([, limit]) => limit !== null);
+    return { ...this.#defaults, ...Object.fromEntries(set) };
   }
 }
 

@@ -4,11 +4,11 @@ import type { Database } from '../db/database.ts';
 import type { Transaction, Transactions } from '../db/transactions.ts';
 import type { RateFields } from '../http/request-limit.ts';
 import type { EventOutbox } from '../outbox/event-outbox.ts';
-import { countUse } from './count-use.ts';
 import { type CreationRate, readCreationRates } from './creation-rate.ts';
 import { type Limit, Limits, type QuotaScope } from './limits.ts';
 import { QuotaRefusal } from './quota-refusal.ts';
 import { rateFields } from './rate-fields.ts';
+import { UseCounts } from './use-counts.ts';
 
 /** Time for which one event about refusals by a quota in a project is enough. */
 const EVENT_INTERVAL_MS = 60_000;
@@ -33,10 +33,12 @@ export interface QuotasDeps {
 /** Admits requests within the limits of their organization and their project. */
 export class Quotas {
   readonly #deps: QuotasDeps;
+  readonly #uses: UseCounts;
   readonly limits: Limits;
 
   constructor(deps: QuotasDeps) {
     this.#deps = deps;
+    this.#uses = new UseCounts(deps.db);
     this.limits = new Limits(deps.db, deps.transactions, deps.defaults);
   }
 
@@ -56,7 +58,7 @@ export class Quotas {
     try {
       return await this.#deps.transactions.run(async (tx) => {
         const limits = await this.limits.lock(tx, { orgId, ...(projectId && { projectId }) });
-        return act(tx, (additions) => this.#requireWithin(tx.db, limits, additions, reportRates));
+        return act(tx, (additions) => this.#requireWithin(tx, limits, additions, reportRates));
       });
     } catch (error) {
       if (error instanceof QuotaRefusal) await this.announce(scope, error.use);
@@ -71,22 +73,22 @@ export class Quotas {
     const project = scope.projectId === undefined ? {} : { project: scope.projectId };
     const uses: QuotaUse[] = [];
     for (const quota of QUOTA_NAMES) {
-      const used = await countUse(db, quota, scope, clock.now());
+      const used = await this.#uses.count(quota, scope, clock.now());
       uses.push({ quota, limit: limits[quota] ?? null, used, ...project });
     }
     return uses;
   }
 
   async #requireWithin(
-    db: Database,
+    tx: Transaction,
     limits: readonly Limit[],
     additions: Additions,
     reportRates?: ReportRates,
   ): Promise<void> {
     const now = this.#deps.clock.now();
     const created = additions.sandboxesPerMinute ?? 0;
-    const rates = created === 0 ? [] : await readCreationRates(db, limits, now);
-    const refusal = (await refusalByUse(db, limits, additions, now)) ?? refusalByRate(rates, created, now);
+    const rates = created === 0 ? [] : await readCreationRates(tx.db, limits, now);
+    const refusal = (await this.#refusalByUse(tx, limits, additions, now)) ?? refusalByRate(rates, created, now);
     if (rates.length > 0) {
       const added = refusal ? 0 : created;
       const states = rates.map((rate) => ({
@@ -97,6 +99,21 @@ export class Quotas {
       reportRates?.(rateFields(states));
     }
     if (refusal) throw refusal;
+  }
+
+  async #refusalByUse(
+    tx: Transaction,
+    limits: readonly Limit[],
+    additions: Additions,
+    now: number,
+  ): Promise<QuotaRefusal | undefined> {
+    for (const limit of limits) {
+      const added = additions[limit.quota] ?? 0;
+      if (added === 0 || limit.quota === 'sandboxesPerMinute') continue;
+      const used = await this.#uses.count(limit.quota, limit, now, tx);
+      if (used + added > limit.limit + ROUNDING) return new QuotaRefusal(limit, used, added);
+    }
+    return undefined;
   }
 
   /** Appends the event unless one for this quota and scope was appended within the last minute, by any server. */
@@ -119,21 +136,6 @@ export class Quotas {
       if (announced) await outbox.append(tx, { type: 'quota.exceeded', orgId, ...project, data: { quota: use } });
     });
   }
-}
-
-async function refusalByUse(
-  db: Database,
-  limits: readonly Limit[],
-  additions: Additions,
-  now: number,
-): Promise<QuotaRefusal | undefined> {
-  for (const limit of limits) {
-    const added = additions[limit.quota] ?? 0;
-    if (added === 0 || limit.quota === 'sandboxesPerMinute') continue;
-    const used = await countUse(db, limit.quota, limit, now);
-    if (used + added > limit.limit + ROUNDING) return new QuotaRefusal(limit, used, added);
-  }
-  return undefined;
 }
 
 function refusalByRate(rates: readonly CreationRate[], added: number, now: number): QuotaRefusal | undefined {

@@ -71,16 +71,17 @@ export class CreateSandbox {
   /** Where no limit applies, the insert is one statement that also finds that out. */
   async #insert(planned: SandboxRecord, { audit, reportRates }: CreationRequest): Promise<InsertResult> {
     const { sandboxes, quotas } = this.#deps;
-    if (!quotas.limits.applyToAll) {
+    const { idempotencyRecordId, resources } = planned;
+    const { cpu, memoryMb } = resources;
+    const additions = { liveSandboxes: 1, liveCpu: cpu, liveMemoryMb: memoryMb, sandboxesPerMinute: 1 };
+    if (!quotas.limits.limitAll(additions)) {
       const result = await sandboxes.insertUnlimited(planned, audit);
       if (result.status !== 'limited') return result;
     }
-    const { idempotencyRecordId, resources } = planned;
     const insert = async (tx: Transaction, requireRoom: RequireRoom): Promise<InsertResult> => {
       const made = idempotencyRecordId && (await sandboxes.findByIdempotencyRecord(idempotencyRecordId, tx));
       if (made) return { status: 'exists', record: made };
-      const { cpu, memoryMb } = resources;
-      await requireRoom({ liveSandboxes: 1, liveCpu: cpu, liveMemoryMb: memoryMb, sandboxesPerMinute: 1 });
+      await requireRoom(additions);
       return sandboxes.insert(planned, tx, audit);
     };
     return quotas.admit(planned, insert, reportRates);

@@ -1,5 +1,7 @@
 import type { QuotaName } from '@cloche/contract';
 import type { Database } from '../db/database.ts';
+import { prepareQuery } from '../db/prepared-query.ts';
+import type { Transaction } from '../db/transactions.ts';
 import { LIVE_STATUSES, OCCUPYING_STATUSES } from '../sandboxes/record/sandbox.ts';
 import type { QuotaScope } from './limits.ts';
 
@@ -7,11 +9,7 @@ export const RATE_WINDOW_MS = 60_000;
 
 type Count = (db: Database, scope: QuotaScope, now: number) => Promise<number>;
 
-/** Counts what exists, from rows alone: a server that dies leaves nothing counted that is not there. */
 const COUNTS: Partial<Record<QuotaName, Count>> = {
-  liveSandboxes: async (db, scope) => (await countLive(db, scope)).sandboxes,
-  liveCpu: async (db, scope) => (await countLive(db, scope)).cpuMillis / 1000,
-  liveMemoryMb: async (db, scope) => (await countLive(db, scope)).memoryMb,
   sandboxesPerMinute: countCreated,
   artifactBytes: countArtifactBytes,
   previews: countPreviews,
@@ -19,22 +17,47 @@ const COUNTS: Partial<Record<QuotaName, Count>> = {
   requestsPerMinute: countRequests,
 };
 
-/** Returns how much of a quota is used. What this version of the service does not have yet counts 0. */
-export async function countUse(db: Database, quota: QuotaName, scope: QuotaScope, now: number): Promise<number> {
-  return (await COUNTS[quota]?.(db, scope, now)) ?? 0;
+/** Counts what exists, from rows alone: a server that dies leaves nothing counted that is not there. */
+export class UseCounts {
+  readonly #db: Database;
+  readonly #live: Partial<Record<QuotaName, CountLive>>;
+
+  constructor(db: Database) {
+    this.#db = db;
+    this.#live = {
+      liveSandboxes: prepareLive(db),
+      liveCpu: prepareLive(db, 'cpu_millis', 1000),
+      liveMemoryMb: prepareLive(db, 'memory_mb'),
+    };
+  }
+
+  /** Returns how much of a quota is used. What this version of the service does not have yet counts 0. */
+  async count(quota: QuotaName, scope: QuotaScope, now: number, tx?: Transaction): Promise<number> {
+    const live = this.#live[quota];
+    if (live) return live(scope, tx);
+    return (await COUNTS[quota]?.(tx?.db ?? this.#db, scope, now)) ?? 0;
+  }
 }
 
-async function countLive(db: Database, { orgId, projectId }: QuotaScope) {
-  let query = db.selectFrom('sandboxes').where('org_id', '=', orgId).where('status', 'in', OCCUPYING_STATUSES);
-  if (projectId !== undefined) query = query.where('project_id', '=', projectId);
-  const { sandboxes, cpu, memory } = await query
-    .select(({ fn }) => [
-      fn.countAll<number>().as('sandboxes'),
-      fn.sum<number | null>('cpu_millis').as('cpu'),
-      fn.sum<number | null>('memory_mb').as('memory'),
-    ])
-    .executeTakeFirstOrThrow();
-  return { sandboxes: Number(sandboxes), cpuMillis: Number(cpu), memoryMb: Number(memory) };
+type CountLive = (scope: QuotaScope, tx?: Transaction) => Promise<number>;
+
+/**
+ * Prepares a sum over live sandboxes, or their number, which the index alone gives. Prepared, because each creation in
+ * a limited project needs it.
+ */
+function prepareLive(db: Database, column?: 'cpu_millis' | 'memory_mb', divisor = 1): CountLive {
+  const live = db
+    .selectFrom('sandboxes')
+    .where('status', 'in', OCCUPYING_STATUSES)
+    .select(({ fn }) => (column ? fn.sum<number | null>(column) : fn.countAll<number>()).as('used'));
+  const inOrganization = prepareQuery(db, ({ orgId }: { orgId: string }) => live.where('org_id', '=', orgId));
+  const inProject = prepareQuery(db, ({ orgId, projectId }: { orgId: string; projectId: string }) =>
+    live.where('org_id', '=', orgId).where('project_id', '=', projectId),
+  );
+  return async ({ orgId, projectId }, tx) => {
+    const counted = projectId === undefined ? inOrganization({ orgId }, tx) : inProject({ orgId, projectId }, tx);
+    return Number((await counted).rows[0]?.used) / divisor;
+  };
 }
 
 async function countCreated(db: Database, scope: QuotaScope, now: number): Promise<number> {
