@@ -7,8 +7,10 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { after, before, describe, it } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import { type Operation, operations } from '@cloche/contract';
 import { eventually } from '@cloche/testkit/eventually';
+import { type ExecutedStatements, recordStatements } from '../../testing/executed-statements.ts';
 import {
   type Case,
   type GeneralCase,
@@ -24,11 +26,13 @@ const table = Object.values(operations) as Operation[];
 const casesOf = ({ id }: Operation): readonly Case[] => (TENANCY_CASES as Record<string, readonly Case[]>)[id] ?? [];
 
 let tenants: Tenants;
+let statements: ExecutedStatements;
 /** Resources that the tests try to reach, all in a project that neither of the other keys may use. */
 let ids: Ids;
 let ownSandboxes: { bound: string; foreign: string };
 
 before(async () => {
+  statements = recordStatements();
   tenants = await openTenants();
   const { keys } = tenants;
   ids = await createEverything(keys.whole);
@@ -37,7 +41,10 @@ before(async () => {
     foreign: await tenants.createSandbox(keys.foreign),
   };
 });
-after(() => tenants.close());
+after(async () => {
+  await tenants.close();
+  statements[Symbol.dispose]();
+});
 
 async function createEverything(key: string): Promise<Ids> {
   const create = async (path: string, body: unknown) => {
@@ -146,6 +153,26 @@ function requireSilent({ text }: Reply, sentParts: unknown, path: string): void 
   }
 }
 
+/** Attempts at a comparison, because jobs of the server execute statements too, at any time. */
+const COMPARISONS = 10;
+
+/**
+ * Requires that two requests make the database do the same, so that neither takes longer than the other. Time itself is
+ * not measured, because other load on the machine changes it far more.
+ */
+async function requireSameStatements(one: () => Promise<unknown>, other: () => Promise<unknown>): Promise<void> {
+  const during = async (act: () => Promise<unknown>) => {
+    statements.take();
+    await act();
+    return statements.take();
+  };
+  for (let attempt = 1; ; attempt += 1) {
+    const [first, second] = [await during(one), await during(other)];
+    if (attempt === COMPARISONS) return assert.deepEqual(first, second);
+    if (isDeepStrictEqual(first, second)) return;
+  }
+}
+
 async function tryNamed(operation: Operation, { parts, outside }: NamingCase): Promise<void> {
   const { keys } = tenants;
   const missing = unknown(ids);
@@ -157,6 +184,10 @@ async function tryNamed(operation: Operation, { parts, outside }: NamingCase): P
   const toForeign = await answerOf(keys.foreign, ids);
   const ofUnknown = await answerOf(keys.foreign, missing);
   assert.deepEqual(comparable(toForeign, ids), comparable(ofUnknown, missing));
+  await requireSameStatements(
+    () => answerOf(keys.foreign, ids),
+    () => answerOf(keys.foreign, missing),
+  );
   const toBound = await answerOf(keys.bound, ids);
   const unknownToBound = await answerOf(keys.bound, missing);
   if (outside === 'forbidden') {

@@ -38,6 +38,14 @@ describe('a look-up', () => {
     assert.equal(await names.find('org_1'), 'third');
   });
 
+  it('of a missing value is made once too, and again after something was written', async () => {
+    await using names = await openNames();
+    assert.deepEqual([await names.find('org_2'), await names.find('org_2')], [undefined, undefined]);
+    assert.equal(names.reads(), 1);
+    await names.db.insertInto('orgs').values({ id: 'org_2', name: 'second', created_at: 1 }).execute();
+    assert.equal(await names.find('org_2'), 'second');
+  });
+
   it('is not made again when tables that it does not read are written', async () => {
     await using names = await openNames();
     await names.find('org_1');
