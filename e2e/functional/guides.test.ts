@@ -13,7 +13,7 @@ const READMES = ['README.md', 'packages/sdk/README.md'];
 
 describe('what runs a guide', () => {
   const fence = '```';
-  const closedPort = { url: 'http://127.0.0.1:1', apiKey: 'none' };
+  const closedPort = { url: 'http://127.0.0.1:1', apiKey: 'none', runDir: '/nowhere' };
 
   async function outcomeOf(markdown: string): Promise<string> {
     const folder = mkdtempSync(join(tmpdir(), 'cloche-guide-test-'));

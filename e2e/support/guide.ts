@@ -16,6 +16,8 @@ export interface Step {
 export interface GuideService {
   readonly url: string;
   readonly apiKey: string;
+  /** Folder of the operator's socket, for `cloche admin`. */
+  readonly runDir: string;
 }
 
 /** Returns the `sh` blocks of a guide. A `text` block directly below one shows its output. */
@@ -80,7 +82,7 @@ export async function runGuide(file: string, service: GuideService, timeoutMs: n
 async function runSteps(
   steps: readonly Step[],
   folder: string,
-  { url, apiKey }: GuideService,
+  { url, apiKey, runDir }: GuideService,
   timeoutMs: number,
 ): Promise<number | null> {
   for (const name of ['bin', 'work']) mkdirSync(join(folder, name));
@@ -95,7 +97,14 @@ async function runSteps(
   const path = [join(folder, 'bin'), resolve('node_modules/.bin'), process.env.PATH].join(':');
   const shell = spawn('bash', [join(folder, 'guide')], {
     cwd: join(folder, 'work'),
-    env: { PATH: path, HOME: join(folder, 'work'), LANG: 'C.UTF-8', CLOCHE_URL: url, CLOCHE_API_KEY: apiKey },
+    env: {
+      PATH: path,
+      HOME: join(folder, 'work'),
+      LANG: 'C.UTF-8',
+      CLOCHE_URL: url,
+      CLOCHE_API_KEY: apiKey,
+      CLOCHE_RUN_DIR: runDir,
+    },
     stdio: 'ignore',
     // A process group of its own, so that processes that a block left running can be killed with it.
     detached: true,
