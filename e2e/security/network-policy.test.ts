@@ -28,7 +28,7 @@ after(() => world?.[Symbol.asyncDispose]());
 function expect(expected: Readonly<Record<string, Readonly<Record<SandboxName, RegExp>>>>): void {
   for (const [attempt, words] of Object.entries(expected)) {
     for (const name of SANDBOXES) {
-      const word = outcomes[name][attempt] ?? assert.fail(`nobody tried ${attempt}`);
+      const word = outcomes[name][attempt] ?? assert.fail(`no attempt is called "${attempt}"`);
       assert.match(word, words[name], `${name}: ${attempt}`);
     }
   }
@@ -302,7 +302,7 @@ except OSError as error: print(type(error).__name__)`;
 });
 
 it('a server without a trusted certificate is not reached', () => {
-  expect({ 'a server that nobody vouches for': { open: REACHED, allow: NOT_REACHED, deny: NOT_REACHED } });
+  expect({ 'a server without a trusted certificate': { open: REACHED, allow: NOT_REACHED, deny: NOT_REACHED } });
 });
 
 /** Returns whether the host was asked for a path with this prefix. */

@@ -26,7 +26,7 @@ import { UsageCommand } from './usage-command.ts';
 /** Builds the whole command line. It throws instead of exiting. */
 export function buildProgram(version: string): Command {
   const program = new UsageCommand('cloche')
-    .description('Run untrusted code in isolated, live sandboxes.')
+    .description('Run untrusted code in isolated sandboxes.')
     .version(version)
     .enablePositionalOptions()
     .exitOverride()

@@ -15,7 +15,7 @@ export const ApiKey = Type.Object(
   {
     id: ApiKeyIdSchema,
     orgId: OrgIdSchema,
-    name: Type.String({ description: 'What the key is for.' }),
+    name: Type.String({ description: 'Purpose of the key.' }),
     prefix: Type.Optional(
       Type.String({
         description:
@@ -52,7 +52,7 @@ export const CreateApiKeyBody = Type.Object(
       minLength: 1,
       maxLength: LIMITS.apiKeyNameLength,
       pattern: NO_NUL,
-      description: 'What the key is for.',
+      description: 'Purpose of the key.',
     }),
     scopes: Type.Array(GrantedScope, {
       minItems: 1,

@@ -35,7 +35,7 @@ KERNEL_MARK = b"CLOCHE_KERNEL="
 
 
 class Loaded:
-    """What a zygote has loaded for its kernels."""
+    """The state that a zygote has loaded for its kernels."""
 
     def __init__(self, kernel, modules, mark_address, folders):
         self.kernel = kernel

@@ -17,7 +17,7 @@ shell = kernel._shell
 
 
 class Cells(unittest.TestCase):
-    """What running a cell comes to."""
+    """Results of cells."""
 
     def setUp(self):
         self.outputs = []
@@ -134,7 +134,7 @@ class PlainValues(unittest.TestCase):
 
 
 class Messages(unittest.TestCase):
-    """What a run sends."""
+    """Messages of a run."""
 
     def setUp(self):
         self.agent, ours = socket.socketpair()

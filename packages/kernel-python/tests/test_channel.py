@@ -13,7 +13,7 @@ from cloche_kernel.channel import Channel, ChannelClosed, FrameTooLarge, encode,
 
 
 class Frames(unittest.TestCase):
-    """What `frame` and `encode` return."""
+    """Results of `frame` and `encode`."""
 
     def test_begin_with_their_length_in_four_bytes(self):
         body = b'{"type":"ready","count":1}'

@@ -11,7 +11,7 @@ from cloche_kernel.charts import MAX_POINTS, describe
 
 
 class Charts(unittest.TestCase):
-    """What `describe` returns."""
+    """Results of `describe`."""
 
     def setUp(self):
         self.figure = Figure()

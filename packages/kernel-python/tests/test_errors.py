@@ -18,7 +18,7 @@ def error_of(code, name="<cell 1>"):
 
 
 class Errors(unittest.TestCase):
-    """What `to_error` returns."""
+    """Results of `to_error`."""
 
     def test_have_name_and_message(self):
         error = error_of("{}['key']")

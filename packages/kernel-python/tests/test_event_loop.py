@@ -15,7 +15,7 @@ async def loop_id():
 
 
 class Loops(unittest.TestCase):
-    """What `CellLoop` runs coroutines on."""
+    """Event loops that `CellLoop` runs coroutines on."""
 
     def setUp(self):
         self.cells = CellLoop()

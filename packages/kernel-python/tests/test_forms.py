@@ -16,7 +16,7 @@ from cloche_kernel.forms import json_safe, left_out, to_forms
 
 
 class JsonValues(unittest.TestCase):
-    """What `json_safe` returns."""
+    """Results of `json_safe`."""
 
     def test_are_null_for_numbers_that_json_lacks(self):
         self.assertEqual(json_safe([math.nan, math.inf, -math.inf, 1.5]), [None, None, None, 1.5])
@@ -50,7 +50,7 @@ class JsonValues(unittest.TestCase):
 
 
 class Forms(unittest.TestCase):
-    """What `to_forms` returns."""
+    """Results of `to_forms`."""
 
     def test_are_base64_for_bytes(self):
         for data in (b"\0\xff", bytearray(b"\0\xff"), memoryview(b"\0\xff")):

@@ -18,7 +18,7 @@ def data_of(frame):
 
 
 class Tables(unittest.TestCase):
-    """What `data_form` returns."""
+    """Results of `data_form`."""
 
     def test_have_columns_with_types_and_rows(self):
         data = data_of(pandas.DataFrame({"n": [1, 2], "f": [0.5, math.nan]}))

@@ -24,7 +24,7 @@ from cloche_zygote.preloaded_modules import PreloadedModules, remember_files
 
 
 class MemoryMaps(unittest.TestCase):
-    """What `anonymous_ranges` finds."""
+    """Results of `anonymous_ranges`."""
 
     def test_are_read_for_writable_memory_without_a_file(self):
         lines = [

@@ -99,7 +99,7 @@ export class Webhooks {
     return this.#client.call('rotateWebhookSecret', { ...options, params: paramsOf(webhookId) });
   }
 
-  /** Sends an event of type `webhook.test` once, and returns what came of it, at most 15 seconds later. */
+  /** Sends an event of type `webhook.test` once, and returns the result, at most 15 seconds later. */
   async test(webhookId: string, options: CallOptions = {}): Promise<WebhookDelivery> {
     return (await this.#client.call('testWebhook', { ...options, params: paramsOf(webhookId) })).delivery;
   }

@@ -99,7 +99,7 @@ def _():
     return "never private" if "reached a private address" not in words else "reached a private address"
 
 
-@attempt("a server that nobody vouches for")
+@attempt("a server without a trusted certificate")
 def _():
     context = ssl.create_default_context()
     context.check_hostname = False

@@ -33,7 +33,7 @@ export function addAdminCommands(program: Command): void {
   addEgressLogCommand(admin);
   addAdminAuditCommands(admin);
 
-  perform(leaf(admin, 'gc', 'Remove lost instances and end stale records now'), async (session) => {
+  perform(leaf(admin, 'gc', 'Correct differences between records and running instances now'), async (session) => {
     const report = await callOperator('POST', '/reconcile', ReconcileReport);
     const { instancesRemoved, sandboxesEnded } = report;
     await session.show(

@@ -11,7 +11,7 @@ import { printable } from '../terminal/printable.ts';
 import { describeKey } from './key.ts';
 
 export function addLoginCommands(program: Command): void {
-  const login = leaf(program, 'login', 'Check an API key and keep it for the commands of this user', [
+  const login = leaf(program, 'login', 'Check an API key and save it for later commands of this user', [
     'cloche login --url https://cloche.example.com',
     'cloche login < key-file',
   ]);

@@ -49,7 +49,7 @@ export function addProjectCommands(program: Command): void {
     await session.show(changed, () => describe(changed, session.terminal.out.colors));
   });
 
-  const remove = leaf(project, 'rm <project...>', 'Delete projects in which no sandbox lives').addHelpText(
+  const remove = leaf(project, 'rm <project...>', 'Delete projects without live sandboxes').addHelpText(
     'after',
     '\nThe artifacts of a deleted project stay readable. The default project cannot be deleted.',
   );

@@ -27,13 +27,13 @@ export function addWebhookCommands(program: Command): void {
   ])
     .requiredOption('--events <types>', EVENTS, list)
     .option('--project <id>', 'only events of this project')
-    .option('--description <text>', 'what it is for');
+    .option('--description <text>', 'purpose of the webhook');
   perform(create, async (session, { events = [], project, description }: Flags, url: string) => {
     const { webhooks } = await session.connect();
     await showSecret(session, await webhooks.create(url, { events, projectId: project, description }));
   });
 
-  const all = leaf(webhook, 'list', 'List webhooks, newest first').option('--project <id>', 'only of this project');
+  const all = leaf(webhook, 'list', 'List webhooks, newest first').option('--project <id>', 'only webhooks of this project');
   perform(all, async (session, { project }: Flags) => {
     const data = await (await session.connect()).webhooks.list({ projectId: project });
     await session.show({ data }, () => table(data, COLUMNS, session.terminal.out.colors));
@@ -47,7 +47,7 @@ export function addWebhookCommands(program: Command): void {
     .option('--to <url>', 'new URL')
     .option('--events <types>', EVENTS, list)
     .option('--enable', 'send events again')
-    .option('--disable', 'have events wait');
+    .option('--disable', 'send no events; they wait until the webhook is enabled');
   perform(update, async (session, { to: url, events, enable, disable }: Flags, id: string) => {
     const enabled = enable ? true : disable ? false : undefined;
     await showWebhook(session, await (await session.connect()).webhooks.update(id, { url, events, enabled }));
@@ -70,7 +70,7 @@ export function addWebhookCommands(program: Command): void {
   );
 
   perform(
-    leaf(webhook, 'test <webhook>', 'Send a test and show what came of it'),
+    leaf(webhook, 'test <webhook>', 'Send a test event and show the result'),
     async (session, _options, id: string) => {
       await showDelivery(session, await (await session.connect()).webhooks.test(id));
     },

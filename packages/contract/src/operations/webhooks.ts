@@ -119,7 +119,7 @@ export const testWebhook = {
   tag,
   summary: 'Test a webhook',
   description:
-    'Sends an event of type `webhook.test` once and returns what came of it, at most 15 seconds later. It passes events that ' +
+    'Sends an event of type `webhook.test` once and returns the result, at most 15 seconds later. It passes events that ' +
     'wait, and is sent also if the webhook is not enabled.',
   scope: 'webhook:write',
   idempotency: 'optional',

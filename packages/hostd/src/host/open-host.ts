@@ -105,7 +105,7 @@ function datagramsOfLiving(records: InstanceRecords): Map<number, string[]> {
   return living;
 }
 
-/** Removes everything of the installation from the host. Call only while no sandbox lives. */
+/** Removes everything of the installation from the host. Call only while no sandbox runs. */
 export async function closeHost(host: Host): Promise<void> {
   await host.network.close();
   detachMount(host.mountsDir);

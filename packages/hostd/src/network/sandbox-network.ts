@@ -211,7 +211,7 @@ export class SandboxNetwork {
     if (!wasSilent) await deleteFlows(addressesOfSlot(slot).sandbox);
   }
 
-  /** Removes gateway and rules from the host. Call only while no sandbox lives. */
+  /** Removes gateway and rules from the host. Call only while no sandbox runs. */
   async close(): Promise<void> {
     removeLink(gatewayLinkName(this.#installationId));
     await removeDockerUserRules(this.#links);

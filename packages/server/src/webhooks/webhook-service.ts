@@ -148,7 +148,7 @@ export class WebhookService {
     return { webhook: rotated, secret };
   }
 
-  /** Sends a test once and returns what came of it. @throws AppError `not_found`, `forbidden` */
+  /** Sends a test once and returns the result. @throws AppError `not_found`, `forbidden` */
   async test(credential: Credential, id: string, signal: AbortSignal, audit?: RequestAudit): Promise<WebhookDelivery> {
     const { deliveries, sender, clock, ids } = this.#deps;
     const webhook = await this.#getLive(credential, id);

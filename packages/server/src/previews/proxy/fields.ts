@@ -17,8 +17,8 @@ const NOT_FORWARDED: ReadonlySet<string> = new Set([
  * Response fields with an effect beyond the app's own pages: on the connection, on how the browser reaches the host, or
  * on other hosts of the site.
  *
- * SECURITY: `Clear-Site-Data` clears the cookies of all previews below one domain. Held by "says nothing to the browser
- * that reaches beyond its own pages" in preview-proxy.test.ts.
+ * SECURITY: `Clear-Site-Data` clears the cookies of all previews below one domain. Held by "cannot set header
+ * fields that affect more than its own pages" in preview-proxy.test.ts.
  */
 const NOT_RETURNED: ReadonlySet<string> = new Set([
   'alt-svc',
@@ -50,8 +50,8 @@ export interface RequestFields {
 /**
  * Returns the request fields that the app gets.
  *
- * SECURITY: they contain neither the preview's token nor an API key; held by "what opens a preview does not reach what
- * is previewed" in preview-proxy.test.ts.
+ * SECURITY: they contain neither the preview's token nor an API key; held by "tokens and cookies that open a preview do
+ * not reach its app" in preview-proxy.test.ts.
  */
 export function requestFields(request: RequestFields): string[] {
   const hop = hopByHopNames(request.raw);
