@@ -33,7 +33,10 @@ export function addWebhookCommands(program: Command): void {
     await showSecret(session, await webhooks.create(url, { events, projectId: project, description }));
   });
 
-  const all = leaf(webhook, 'list', 'List webhooks, newest first').option('--project <id>', 'only webhooks of this project');
+  const all = leaf(webhook, 'list', 'List webhooks, newest first').option(
+    '--project <id>',
+    'only webhooks of this project',
+  );
   perform(all, async (session, { project }: Flags) => {
     const data = await (await session.connect()).webhooks.list({ projectId: project });
     await session.show({ data }, () => table(data, COLUMNS, session.terminal.out.colors));
