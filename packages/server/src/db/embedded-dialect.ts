@@ -1,20 +1,21 @@
 import { type CompiledQuery, type DatabaseConnection, SqliteAdapter, SqliteDialect, SqliteDriver } from 'kysely';
-import { ConnectionLock } from './connection-lock.ts';
 import type { NodeSqliteDatabase } from './node-sqlite.ts';
 import { Transaction } from './transactions.ts';
 import { writtenTables } from './written-tables.ts';
 
 /** Kysely's SQLite dialect, whose driver tells the database which tables each query writes. */
 export class EmbeddedDialect extends SqliteDialect {
-  readonly #database: NodeSqliteDatabase;
+  readonly #createDriver: () => SqliteDriver;
 
-  constructor(database: NodeSqliteDatabase) {
+  /** @param queries `joined` for queries of the transaction that holds the connection, and only for these */
+  constructor(database: NodeSqliteDatabase, queries: 'separate' | 'joined') {
     super({ database });
-    this.#database = database;
+    const Driver = queries === 'joined' ? JoinedDriver : EmbeddedDriver;
+    this.#createDriver = () => new Driver(database);
   }
 
   override createDriver(): SqliteDriver {
-    return new EmbeddedDriver(this.#database);
+    return this.#createDriver();
   }
 
   override createAdapter(): SqliteAdapter {
@@ -22,7 +23,7 @@ export class EmbeddedDialect extends SqliteDialect {
   }
 }
 
-/** Turns off Kysely's lock over the connection: `EmbeddedDriver` has one that can refuse a caller. */
+/** Turns off Kysely's lock over the connection: `EmbeddedDriver` takes one that can refuse a caller. */
 class EmbeddedAdapter extends SqliteAdapter {
   override get supportsMultipleConnections(): boolean {
     return true;
@@ -31,7 +32,6 @@ class EmbeddedAdapter extends SqliteAdapter {
 
 class EmbeddedDriver extends SqliteDriver {
   readonly #database: NodeSqliteDatabase;
-  readonly #lock = new ConnectionLock();
 
   constructor(database: NodeSqliteDatabase) {
     super({ database });
@@ -40,33 +40,41 @@ class EmbeddedDriver extends SqliteDriver {
 
   override async acquireConnection(): Promise<DatabaseConnection> {
     Transaction.assertNone();
-    await this.#lock.acquire();
+    await this.#database.lock.acquire();
     return new EmbeddedConnection(await super.acquireConnection(), this.#database);
   }
 
   override async releaseConnection(): Promise<void> {
-    this.#lock.release();
+    this.#database.lock.release();
   }
 
-  override beginTransaction(connection: DatabaseConnection): Promise<void> {
-    this.#database.prepare('begin', writesNothing);
-    return super.beginTransaction(connection);
+  override async beginTransaction(): Promise<void> {
+    this.#database.begin();
   }
 
-  override commitTransaction(connection: DatabaseConnection): Promise<void> {
-    this.#database.prepare('commit', writesNothing);
-    return super.commitTransaction(connection);
+  override async commitTransaction(): Promise<void> {
+    this.#database.commit();
   }
 
-  override async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
-    // SQLite rolls back by itself after some errors, such as a full disk.
-    if (!this.#database.isInTransaction) return;
-    this.#database.prepare('rollback', writesNothing);
-    await super.rollbackTransaction(connection);
+  override async rollbackTransaction(): Promise<void> {
+    this.#database.rollback();
   }
 }
 
-const writesNothing = () => [];
+/** Uses the connection that the transaction of the caller holds. */
+class JoinedDriver extends SqliteDriver {
+  readonly #database: NodeSqliteDatabase;
+
+  constructor(database: NodeSqliteDatabase) {
+    super({ database });
+    this.#database = database;
+  }
+
+  override async acquireConnection(): Promise<DatabaseConnection> {
+    Transaction.assertOpen();
+    return new EmbeddedConnection(await super.acquireConnection(), this.#database);
+  }
+}
 
 class EmbeddedConnection implements DatabaseConnection {
   readonly #connection: DatabaseConnection;

@@ -1,5 +1,5 @@
 import type { Database, Tables } from './database.ts';
-import { embeddedDatabase } from './prepared-query.ts';
+import { embeddedDatabase } from './embedded-database.ts';
 
 /** Most values kept. Beyond this, all values are dropped. */
 const VALUES_KEPT = 10_000;

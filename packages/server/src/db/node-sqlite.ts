@@ -2,6 +2,7 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import type { SqliteDatabase, SqliteStatement } from 'kysely';
 import { type CheckpointSettings, Checkpoints } from './checkpoints.ts';
+import { ConnectionLock } from './connection-lock.ts';
 
 /**
  * Most prepared statements kept, more than the service has. It bounds the cache against lists of values of varying
@@ -22,6 +23,8 @@ const LATE_CHECKPOINT_PAGES = 16_000;
  * twice at the same time.
  */
 export class NodeSqliteDatabase implements SqliteDatabase {
+  /** Held by the query or the transaction that uses the connection. */
+  readonly lock = new ConnectionLock();
   readonly #database: DatabaseSync;
   readonly #statements = new Map<string, NodeSqliteStatement>();
   readonly #checkpoints: Checkpoints | undefined;
@@ -43,7 +46,7 @@ export class NodeSqliteDatabase implements SqliteDatabase {
   }
 
   /**
-   * Whether a transaction of Kysely is open. False during `transact`, which is synchronous and cannot interleave with
+   * Whether a transaction is open. False during `transact`, which is synchronous and cannot interleave with
    * other queries.
    */
   get isInTransaction(): boolean {
@@ -54,17 +57,34 @@ export class NodeSqliteDatabase implements SqliteDatabase {
    * Executes `act` in one transaction and rolls it back if `act` throws. Must not be called during another transaction.
    */
   transact(act: () => void): void {
-    this.#database.exec('begin immediate');
+    this.begin();
     this.#isTransacting = true;
     try {
       act();
-      this.#database.exec('commit');
+      this.commit();
     } catch (error) {
-      if (this.#database.isTransaction) this.#database.exec('rollback');
+      this.rollback();
       throw error;
     } finally {
       this.#isTransacting = false;
     }
+  }
+
+  /**
+   * Takes the write lock at once. A transaction that reads before it writes would otherwise fail, rather than wait, if
+   * another process wrote in between.
+   */
+  begin(): void {
+    this.prepare('begin immediate', writesNothing).run([]);
+  }
+
+  commit(): void {
+    this.prepare('commit', writesNothing).run([]);
+  }
+
+  /** Does nothing if SQLite has rolled back by itself, as it does after some errors, such as a full disk. */
+  rollback(): void {
+    if (this.#database.isTransaction) this.prepare('rollback', writesNothing).run([]);
   }
 
   /** Returns a number that grows with every statement that may write one of `tables`. */
@@ -82,10 +102,7 @@ export class NodeSqliteDatabase implements SqliteDatabase {
     const kept = this.#statements.get(sql);
     if (kept) return kept;
     if (this.#statements.size >= STATEMENTS_KEPT) this.#statements.clear();
-    const statement = new NodeSqliteStatement(
-      this.#database.prepare(startingAsWriter(sql)),
-      this.#effectOf(tablesOf?.()),
-    );
+    const statement = new NodeSqliteStatement(this.#database.prepare(sql), this.#effectOf(tablesOf?.()));
     this.#statements.set(sql, statement);
     return statement;
   }
@@ -107,13 +124,7 @@ export class NodeSqliteDatabase implements SqliteDatabase {
   }
 }
 
-/**
- * Takes the write lock at the start of a transaction. A transaction that reads before it writes would otherwise fail,
- * rather than wait, if another process wrote in between.
- */
-function startingAsWriter(sql: string): string {
-  return sql === 'begin' ? 'begin immediate' : sql;
-}
+const writesNothing = () => [];
 
 export class NodeSqliteStatement implements SqliteStatement {
   readonly reader: boolean;

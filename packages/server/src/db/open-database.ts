@@ -1,10 +1,10 @@
 import { mkdirSync } from 'node:fs';
 import { dirname, isAbsolute } from 'node:path';
-import { Kysely } from 'kysely';
-import type { Database } from './database.ts';
+import { Kysely, type Transaction } from 'kysely';
+import type { Database, Tables } from './database.ts';
+import { executeDirectly } from './embedded-database.ts';
 import { EmbeddedDialect } from './embedded-dialect.ts';
 import { NodeSqliteDatabase } from './node-sqlite.ts';
-import { executeDirectly } from './prepared-query.ts';
 
 /**
  * Opens `sqlite:/absolute/path` or `sqlite::memory:`, and creates the file and its folder. The caller migrates the
@@ -21,8 +21,10 @@ export function openDatabase(url: string): Database {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   }
   const database = new NodeSqliteDatabase(file);
-  const db: Database = new Kysely({ dialect: new EmbeddedDialect(database) });
-  executeDirectly(db, database);
+  const db: Database = new Kysely({ dialect: new EmbeddedDialect(database, 'separate') });
+  // Sound: its driver executes queries only in an open transaction, and the type has no way to begin another.
+  const joined = new Kysely({ dialect: new EmbeddedDialect(database, 'joined') }) as Transaction<Tables>;
+  executeDirectly(db, { database, joined });
   return db;
 }
 

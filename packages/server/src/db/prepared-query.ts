@@ -1,6 +1,7 @@
 import type { Compilable, CompiledQuery } from 'kysely';
 import type { Database } from './database.ts';
-import type { NodeSqliteDatabase, NodeSqliteStatement } from './node-sqlite.ts';
+import { embeddedDatabase } from './embedded-database.ts';
+import type { NodeSqliteStatement } from './node-sqlite.ts';
 import type { Transaction } from './transactions.ts';
 import { writtenTables } from './written-tables.ts';
 
@@ -10,18 +11,6 @@ class Slot {
   constructor(name: string) {
     this.name = name;
   }
-}
-
-const embedded = new WeakMap<Database, NodeSqliteDatabase>();
-
-/** Lets prepared queries of `db` run directly on `database`, without Kysely, where possible. */
-export function executeDirectly(db: Database, database: NodeSqliteDatabase): void {
-  embedded.set(db, database);
-}
-
-/** Returns the embedded database of `db`, or undefined if `db` is of another kind. */
-export function embeddedDatabase(db: Database): NodeSqliteDatabase | undefined {
-  return embedded.get(db);
 }
 
 type Values<Parameters> = Record<keyof Parameters, string | number | null>;
@@ -87,7 +76,7 @@ function directly<Row>(
   db: Database,
   { sql, query }: CompiledQuery<Row>,
 ): (bound: unknown[], tx?: Transaction) => Result<Row> | undefined {
-  const database = embedded.get(db);
+  const database = embeddedDatabase(db);
   let statement: NodeSqliteStatement | undefined;
   return (bound, tx) => {
     // An open transaction is the only one of the connection; `tx.db` throws if it has ended.

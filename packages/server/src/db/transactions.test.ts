@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
+import { sql } from 'kysely';
 import { migrate } from './migrate.ts';
 import { openDatabase } from './open-database.ts';
 import { prepareQuery } from './prepared-query.ts';
@@ -115,6 +116,32 @@ describe('a transaction', () => {
     await assert.rejects(orgs.insert({ id: 'late' }, ended), /has ended/);
     assert.throws(() => ended?.db, /has ended/);
     assert.deepEqual(await orgs.ids(), []);
+  });
+
+  it('executes no query of its database object after its end', async () => {
+    await using orgs = await openOrgs();
+    const ended = await orgs.transactions.run(async ({ db }) => {
+      await db.insertInto('orgs').values({ id: 'kept', name: 'kept', created_at: 1 }).execute();
+      return { db };
+    });
+    const late = ended.db.insertInto('orgs').values({ id: 'late', name: 'late', created_at: 1 });
+    await assert.rejects(late.execute(), /has ended/);
+    assert.deepEqual(await orgs.ids(), ['kept']);
+  });
+
+  it('rolls back, and lets others begin, when its commit fails', async () => {
+    await using orgs = await openOrgs();
+    const failing = orgs.transactions.run(async ({ db }) => {
+      await sql`pragma defer_foreign_keys = on`.execute(db);
+      await db
+        .insertInto('projects')
+        .values({ id: 'prj_1', org_id: 'none', name: 'p', name_key: 'p', is_default: 0, created_at: 1, updated_at: 1 })
+        .execute();
+    });
+    await assert.rejects(failing, /FOREIGN KEY/);
+    await orgs.insert({ id: 'next' });
+    assert.deepEqual(await orgs.ids(), ['next']);
+    assert.deepEqual(await orgs.db.selectFrom('projects').selectAll().execute(), []);
   });
 
   it('calls what follows its commit once, in order, and not after a rollback', async () => {

@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Transaction as KyselyTransaction } from 'kysely';
 import type { Database, Tables } from './database.ts';
+import { transactionsOf } from './embedded-database.ts';
 
 const current = new AsyncLocalStorage<Transaction>();
 
@@ -55,14 +56,19 @@ export class Transaction {
       throw new Error('a query in the callback of a transaction does not use it; pass the transaction to the query');
     }
   }
+
+  /** Throws unless the caller is in the callback of an open transaction. */
+  static assertOpen(): void {
+    if (!current.getStore()?.isOpen) throw new Error('the transaction has ended; await each query in it');
+  }
 }
 
 /** Runs several changes as one, so that either all of them are in the database or none is. */
 export class Transactions {
-  readonly #db: Database;
+  readonly #transact;
 
   constructor(db: Database) {
-    this.#db = db;
+    this.#transact = transactionsOf(db);
   }
 
   /**
@@ -73,8 +79,9 @@ export class Transactions {
    */
   async run<T>(act: (tx: Transaction) => Promise<T>, joined?: Transaction): Promise<T> {
     if (joined) return act(joined);
+    Transaction.assertNone();
     let begun: Transaction | undefined;
-    const result = await this.#db.transaction().execute((kysely) => {
+    const result = await this.#transact((kysely) => {
       begun = new Transaction(kysely);
       return begun.perform(act);
     });

@@ -1,7 +1,8 @@
 import { sql } from 'kysely';
 import type { Logger } from 'pino';
 import type { Database } from '../../db/database.ts';
-import { embeddedDatabase, prepareNow } from '../../db/prepared-query.ts';
+import { embeddedDatabase } from '../../db/embedded-database.ts';
+import { prepareNow } from '../../db/prepared-query.ts';
 import {
   type ClaimRequest,
   claimColumns,
